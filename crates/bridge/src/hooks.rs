@@ -1,0 +1,60 @@
+//! The hook tables by which provider and runtime find each other.
+//!
+//! At start the provider looks up [`ATTACH_SYMBOL`] in the global scope. If it is there, the process runs
+//! under `widelane run`: the provider hands over a [`ProviderHooks`] and receives [`RuntimeHooks`].
+//!
+//! The course of one private-key operation on a server's event loop:
+//!
+//! 1. The runtime's `SSL_do_handshake` marks the thread as driving handshake `h`, switches the `SSL` to
+//!    asynchronous mode and calls libssl, which runs the handshake on an OpenSSL ASYNC fibre.
+//! 2. The provider's sign operation asks [`RuntimeHooks::current`]; a non-null answer means it may park:
+//!    it queues its request with `h` on this thread's lanes and pauses the fibre.
+//! 3. Back on the thread's own stack the runtime asks [`ProviderHooks::full`]; if lanes are full it calls
+//!    [`ProviderHooks::execute`]. Otherwise the server is told `SSL_ERROR_WANT_WRITE`.
+//! 4. When the server is about to sleep in `epoll_wait`, the runtime calls [`ProviderHooks::execute`].
+//! 5. For each finished request the provider calls [`RuntimeHooks::completed`] with its `h`; the runtime
+//!    re-arms the descriptor and the server calls `SSL_do_handshake` again, which resumes the fibre.
+//! 6. A connection freed while parked: the runtime calls [`ProviderHooks::cancel`], then resumes the fibre
+//!    once, off the wire, so that it runs to its end and is returned to OpenSSL's pool.
+
+use core::ffi::c_void;
+
+use crate::counters::Counters;
+
+/// Version of both tables; each side refuses another one.
+pub const HOOKS_VERSION: u32 = 1;
+
+/// Name of the symbol that the runtime exports, of type [`Attach`].
+pub const ATTACH_SYMBOL: &core::ffi::CStr = c"widelane_runtime_attach";
+
+/// Hands the provider's table to the runtime and returns the runtime's, or null if the versions differ.
+pub type Attach = unsafe extern "C" fn(*const ProviderHooks) -> *const RuntimeHooks;
+
+/// What the provider offers the runtime. All act on the calling thread's lanes only.
+#[repr(C)]
+pub struct ProviderHooks {
+    /// [`HOOKS_VERSION`].
+    pub version: u32,
+    /// Number of parked requests of this thread not yet executed.
+    pub pending: extern "C" fn() -> usize,
+    /// Whether a whole batch is parked on this thread.
+    pub full: extern "C" fn() -> bool,
+    /// Executes parked requests on the caller's stack: whole batches only, or everything.
+    /// Returns how many requests were finished. Needs up to 256 KiB of stack.
+    pub execute: extern "C" fn(everything: bool) -> usize,
+    /// Withdraws the request of handshake `h`; its fibre will see a failed operation when resumed.
+    pub cancel: extern "C" fn(h: *mut c_void),
+    /// The counters of this process.
+    pub counters: extern "C" fn() -> *const Counters,
+}
+
+/// What the runtime offers the provider.
+#[repr(C)]
+pub struct RuntimeHooks {
+    /// [`HOOKS_VERSION`].
+    pub version: u32,
+    /// The handshake that the runtime is driving on this thread now, or null if it may not park.
+    pub current: extern "C" fn() -> *mut c_void,
+    /// Tells the runtime that the request parked for `h` is finished and its fibre can be resumed.
+    pub completed: extern "C" fn(h: *mut c_void),
+}
