@@ -1,2 +1,42 @@
-//! To be written.
-fn main() {}
+//! The `widelane` binary: parses the command line, runs one command, prints what went wrong.
+
+mod cpu;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Makes the wide vector units of this machine pay off for TLS servers, and proves on it that they do.
+#[derive(Parser)]
+#[command(name = "widelane", version = env!("WIDELANE_VERSION"), after_help = AFTER_HELP)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Exit status: 0 the job was done; 1 it was not, and standard error says why; 2 the command line is wrong.
+`widelane run` ends with the status of the program it ran; 127 if there is no such program.
+Colour is used on terminals only; NO_COLOR=1 turns it off.";
+
+#[derive(Subcommand)]
+enum Command {
+    Cpu(cpu::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match CommandLine::parse().command {
+        Command::Cpu(args) => cpu::run(args),
+    };
+    outcome.unwrap_or_else(|error| {
+        if error.is::<output::ReaderGone>() {
+            return ExitCode::from(output::ReaderGone::EXIT_STATUS);
+        }
+        eprintln!("widelane: {error}");
+        for cause in error.chain().skip(1) {
+            eprintln!("  because: {cause}");
+        }
+        ExitCode::FAILURE
+    })
+}

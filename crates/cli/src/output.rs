@@ -1,0 +1,48 @@
+//! The way to standard output: one door, that a reader may close without a panic.
+
+use std::env;
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+
+use widelane_report::Style;
+
+/// Standard output was closed by its reader (`widelane … | head`): end quietly, without a message.
+#[derive(Debug)]
+pub struct ReaderGone;
+
+impl ReaderGone {
+    /// The status of a program that SIGPIPE ended, 128 + 13.
+    pub const EXIT_STATUS: u8 = 141;
+}
+
+impl fmt::Display for ReaderGone {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("standard output was closed by its reader")
+    }
+}
+
+impl std::error::Error for ReaderGone {}
+
+/// Prints `text`, with a line end if it lacks one.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    let line_end = if text.ends_with('\n') { "" } else { "\n" };
+    match write!(stdout, "{text}{line_end}").and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(ReaderGone.into()),
+        Err(error) => Err(anyhow::Error::new(error).context("cannot write to standard output")),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// How standard output wants its text: coloured on a terminal, unless `NO_COLOR` or `TERM=dumb` say no.
+pub fn style() -> Style {
+    let no_colour = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let dumb = env::var_os("TERM").is_some_and(|value| value == "dumb");
+    let width = terminal_size::terminal_size().map_or(WIDTH_DEFAULT, |(width, _)| width.0);
+    Style { colour: io::stdout().is_terminal() && !no_colour && !dumb, width: width.max(WIDTH_MIN) }
+}
+
+/// Columns where there is no terminal to ask.
+const WIDTH_DEFAULT: u16 = 100;
+/// Columns below which tables are not squeezed further.
+const WIDTH_MIN: u16 = 40;
