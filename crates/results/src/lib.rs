@@ -1,1 +1,55 @@
-//! To be written.
+//! The ledger: the types of a results file, the contract between what measures and what shows.
+//!
+//! A results file is one JSON object, [`Results`]. Its JSON Schema is published as
+//! `docs/results-schema.json` and `docs/results.md` explains it in prose. A reader accepts exactly one
+//! [`SCHEMA`]; unknown fields are ignored, so fields may be added without a new version.
+//!
+//! **Invariant**: types only. Nothing here measures, prints or touches a file.
+
+mod machine;
+mod measurement;
+mod read;
+mod row;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use machine::{Machine, RoomStatus};
+pub use measurement::{Bucket, Histogram, HistogramKind, Measurement, Pair};
+pub use read::ReadError;
+pub use row::{Row, Status};
+
+/// The schema that this version writes and reads.
+pub const SCHEMA: &str = "widelane-results/1";
+
+/// Everything that one run of a measuring command found out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Results {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// When the run began, RFC 3339 in UTC.
+    pub created: String,
+    /// The command line, program name first.
+    pub command: Vec<String>,
+    /// How long the run has taken so far, seconds.
+    pub duration_s: f64,
+    /// Whether the run came to its end; `false` in the partial results of one that was cut short.
+    pub complete: bool,
+    /// Where it ran.
+    pub machine: Machine,
+    /// The results proper, one per scenario, subject and metric.
+    pub rows: Vec<Row>,
+    /// The raw interleaved measurements behind the ratios, rejected ones included.
+    pub pairs: Vec<Pair>,
+    /// Batch fill, waits and latencies.
+    pub histograms: Vec<Histogram>,
+    /// Remarks for the reader, each one sentence or two.
+    pub notes: Vec<String>,
+}
+
+/// The JSON Schema of [`Results`], pretty-printed, as published in `docs/results-schema.json`.
+pub fn json_schema() -> String {
+    let mut text = format!("{:#}", schemars::schema_for!(Results).as_value());
+    text.push('\n');
+    text
+}

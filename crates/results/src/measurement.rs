@@ -1,0 +1,88 @@
+//! Raw measurements: pairs as they were taken, and histograms.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Status;
+
+/// One round of an interleaved comparison: every subject of a scenario measured once, back to back.
+///
+/// Rounds alternate their order (ABBA), so slow drift of the machine cancels.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Pair {
+    /// Scenario, as in [`crate::Row::scenario`].
+    pub scenario: String,
+    /// Number of the round, from 0.
+    pub round: u32,
+    /// The measurements in the order in which they were taken.
+    pub measurements: Vec<Measurement>,
+    /// `ok` if the round counts, `rejected` if not.
+    pub status: Status,
+    /// Why the round was rejected.
+    pub reason: Option<String>,
+}
+
+/// One subject over one window of time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Measurement {
+    /// Who was measured.
+    pub subject: String,
+    /// Length of the window, seconds.
+    pub wall_s: f64,
+    /// Operations finished in the window: full handshakes, or private-key operations.
+    pub operations: u64,
+    /// Handshakes that resumed a session, which a sound run has none of.
+    pub resumed: u64,
+    /// Failed operations by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// CPU time of the subject, seconds.
+    pub cpu_s: f64,
+    /// CPU time of the load generator, seconds; 0 where there is none.
+    pub client_cpu_s: f64,
+    /// CPU time that neither the subject nor the load generator used, seconds.
+    pub foreign_cpu_s: f64,
+    /// Median latency, microseconds.
+    pub latency_us_p50: Option<f64>,
+    /// 99th percentile of the latency, microseconds.
+    pub latency_us_p99: Option<f64>,
+    /// Core cycles per operation, where a clock was metered.
+    pub cycles_per_operation: Option<f64>,
+}
+
+/// A distribution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Histogram {
+    /// Scenario, as in [`crate::Row::scenario`].
+    pub scenario: String,
+    /// Whose distribution it is.
+    pub subject: String,
+    /// What is distributed.
+    pub kind: HistogramKind,
+    /// Unit of [`Bucket::upto`]: `jobs` or `us`.
+    pub unit: String,
+    /// Buckets in ascending order, without overlap; empty buckets may be left out.
+    pub buckets: Vec<Bucket>,
+}
+
+/// What a [`Histogram`] distributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HistogramKind {
+    /// Jobs per executed batch; the last bucket is a full batch.
+    BatchFill,
+    /// Time from TCP connect to finished handshake.
+    Latency,
+    /// Time that a private-key operation waited for its batch.
+    Wait,
+}
+
+/// One bucket: how many values were at most `upto` and above the bucket before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Bucket {
+    /// Upper edge, included.
+    pub upto: f64,
+    /// Number of values.
+    pub count: u64,
+}

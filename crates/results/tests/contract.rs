@@ -1,0 +1,77 @@
+//! The contract: files survive the round trip, strangers are refused, the published schema is in step.
+
+use widelane_results::{
+    Bucket, Histogram, HistogramKind, Measurement, Pair, ReadError, Results, Row, SCHEMA, Status,
+};
+
+fn sample() -> Results {
+    Results {
+        schema: SCHEMA.to_owned(),
+        created: "2026-11-21T21:00:00Z".to_owned(),
+        command: vec!["widelane".to_owned(), "compare".to_owned()],
+        rows: vec![Row {
+            scenario: "nginx/tls1.2/rsa2048/c200".to_owned(),
+            subject: "accelerated".to_owned(),
+            ratio: Some(0.58),
+            status: Status::Rejected,
+            ..Row::default()
+        }],
+        pairs: vec![Pair {
+            measurements: vec![Measurement { operations: 7, ..Measurement::default() }],
+            ..Pair::default()
+        }],
+        histograms: vec![Histogram {
+            scenario: "nginx/tls1.2/rsa2048/c200".to_owned(),
+            subject: "accelerated".to_owned(),
+            kind: HistogramKind::BatchFill,
+            unit: "jobs".to_owned(),
+            buckets: vec![Bucket { upto: 8.0, count: 3 }],
+        }],
+        ..Results::default()
+    }
+}
+
+#[test]
+fn survives_the_round_trip() {
+    assert_eq!(Results::from_json(&sample().to_json()).unwrap(), sample());
+}
+
+#[test]
+fn tolerates_unknown_fields() {
+    let text = sample().to_json().replacen('{', "{\"from_the_future\": 1,", 1);
+    assert_eq!(Results::from_json(&text).unwrap(), sample());
+}
+
+#[test]
+fn refuses_another_schema() {
+    let text = sample().to_json().replace(SCHEMA, "widelane-results/2");
+    let error = Results::from_json(&text).unwrap_err();
+    assert!(matches!(&error, ReadError::OtherSchema { found } if found == "widelane-results/2"));
+}
+
+#[test]
+fn names_truncation() {
+    let text = sample().to_json();
+    for end in [0, text.len() / 3, text.len() - 3] {
+        let error = Results::from_json(&text[..end]).unwrap_err();
+        assert!(matches!(error, ReadError::Truncated { .. }), "cut at {end}: {error}");
+    }
+}
+
+#[test]
+fn refuses_what_is_not_results() {
+    for text in ["[]", "{}", "{\"schema\": 1}", "hello"] {
+        let error = Results::from_json(text).unwrap_err();
+        assert!(matches!(error, ReadError::NotResults(_)), "{text}: {error}");
+    }
+}
+
+#[test]
+fn published_schema_is_in_step() {
+    let published = include_str!("../../../docs/results-schema.json");
+    assert!(
+        published == widelane_results::json_schema(),
+        "docs/results-schema.json is stale; \
+         run: cargo run -p widelane-results --example schema > docs/results-schema.json"
+    );
+}
