@@ -5,8 +5,13 @@
 //! allows them.
 
 pub mod clock;
+pub mod features;
+pub mod machine;
 pub mod policy;
 pub mod rooms;
+pub mod topology;
 
+pub use machine::Machine;
 pub use policy::Policy;
 pub use rooms::{Ifma256, Ifma512, LicenceClass, Room, Width};
+pub use topology::Topology;

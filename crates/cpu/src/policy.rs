@@ -1,11 +1,28 @@
 //! The width policy: what the operator allows, apart from what the CPU can do.
 
+mod file;
+mod resolve;
+
 use std::collections::BTreeSet;
 
+use serde::Serialize;
+
+pub use self::file::MalformedPolicy;
+pub use self::resolve::{Base, Inputs, PolicyError, Resolved, Source, resolve};
+use crate::machine::Machine;
 use crate::rooms::{LicenceClass, Room, Width};
 
+/// Where the operator's policy lives, unless the environment names another file.
+pub const SYSTEM_PATH: &str = "/etc/widelane/policy.toml";
+
+/// Name of the environment variable that holds the path of a policy file.
+pub const PATH_VARIABLE: &str = "WIDELANE_POLICY";
+
+/// Name of the environment variable that holds the widest register width allowed, in bits.
+pub const BITWIDTH_VARIABLE: &str = "WIDELANE_MAX_SIMD_BITWIDTH";
+
 /// What may run: a widest register, closed licence classes, closed rooms.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Policy {
     /// The widest registers any room may use.
     pub width_max: Width,
@@ -18,16 +35,24 @@ pub struct Policy {
 impl Policy {
     /// Allows everything.
     pub const fn open() -> Self {
-        Policy {
-            width_max: Width::W512,
-            classes_closed: BTreeSet::new(),
-            rooms_closed: BTreeSet::new(),
-        }
+        Policy::up_to(Width::W512)
     }
 
     /// Allows everything up to `width_max`.
     pub const fn up_to(width_max: Width) -> Self {
         Policy { width_max, classes_closed: BTreeSet::new(), rooms_closed: BTreeSet::new() }
+    }
+
+    /// What we allow on `machine` if nobody says otherwise; docs/policy.md gives the reasons.
+    pub fn default_for(machine: &Machine) -> Self {
+        const SKYLAKE_SP_TO_COOPER_LAKE: (u32, u32) = (6, 85);
+        if machine.vendor == "GenuineIntel"
+            && (machine.family, machine.model_number) == SKYLAKE_SP_TO_COOPER_LAKE
+        {
+            Policy::up_to(Width::W256)
+        } else {
+            Policy::open()
+        }
     }
 
     /// Whether this policy leaves `room` open. `portable` always is.
@@ -37,5 +62,68 @@ impl Policy {
             || (class.width <= self.width_max
                 && !self.classes_closed.contains(&class)
                 && !self.rooms_closed.contains(&room))
+    }
+
+    /// Why this policy closes `room`, or nothing if it leaves it open.
+    pub(crate) fn objection(&self, room: Room) -> Option<String> {
+        let class = room.licence_class();
+        if self.allows(room) {
+            None
+        } else if class.width > self.width_max {
+            Some(format!("the policy stops at {} bits", self.width_max))
+        } else if self.classes_closed.contains(&class) {
+            Some(format!("the policy closes class {class}"))
+        } else {
+            Some(format!("the policy closes room {room}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portable_is_never_closed() {
+        let policy = Policy {
+            width_max: Width::W128,
+            classes_closed: LicenceClass::ALL.into(),
+            rooms_closed: Room::ALL.into(),
+        };
+        assert!(policy.allows(Room::Portable));
+        assert_eq!(policy.objection(Room::Portable), None);
+        assert!(!policy.allows(Room::Ifma256) && !policy.allows(Room::Ifma512));
+    }
+
+    #[test]
+    fn an_objection_names_what_closes_the_room() {
+        let narrow = Policy::up_to(Width::W256);
+        let class = LicenceClass { width: Width::W512, heavy: true };
+        let light = Policy { classes_closed: [class].into(), ..Policy::open() };
+        let named = Policy { rooms_closed: [Room::Ifma512].into(), ..Policy::open() };
+        let objections =
+            [narrow, light, named].map(|policy| policy.objection(Room::Ifma512).unwrap());
+        assert_eq!(
+            objections,
+            [
+                "the policy stops at 256 bits",
+                "the policy closes class 512-heavy",
+                "the policy closes room ifma512"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_first_generation_of_512_bits_is_kept_narrow() {
+        let machine = Machine::detect();
+        let skylake = Machine {
+            vendor: "GenuineIntel".into(),
+            family: 6,
+            model_number: 85,
+            ..machine.clone()
+        };
+        assert_eq!(Policy::default_for(&skylake).width_max, Width::W256);
+        let sapphire_rapids = Machine { model_number: 143, ..skylake };
+        assert_eq!(Policy::default_for(&sapphire_rapids), Policy::open());
     }
 }

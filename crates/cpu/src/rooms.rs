@@ -1,9 +1,16 @@
 //! Rooms: one implementation per instruction-set bundle, and the tokens that open them.
 
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use crate::features;
 use crate::policy::Policy;
 
 /// A vector width in bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(into = "u32")]
 pub enum Width {
     /// General-purpose and 128-bit registers.
     W128,
@@ -24,10 +31,48 @@ impl Width {
     }
 }
 
+impl fmt::Display for Width {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.bits().fmt(formatter)
+    }
+}
+
+impl From<Width> for u32 {
+    fn from(width: Width) -> u32 {
+        width.bits()
+    }
+}
+
+/// A number that is no vector width.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a register width is 128, 256 or 512 bits, not {0}")]
+pub struct UnknownWidth(String);
+
+impl TryFrom<u32> for Width {
+    type Error = UnknownWidth;
+
+    fn try_from(bits: u32) -> Result<Self, UnknownWidth> {
+        [Width::W128, Width::W256, Width::W512]
+            .into_iter()
+            .find(|width| width.bits() == bits)
+            .ok_or_else(|| UnknownWidth(bits.to_string()))
+    }
+}
+
+impl FromStr for Width {
+    type Err = UnknownWidth;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWidth> {
+        let unknown = || UnknownWidth(format!("{text:?}"));
+        text.parse::<u32>().map_err(|_| unknown())?.try_into().map_err(|_| unknown())
+    }
+}
+
 /// The power-licence class of a room: its width, and whether it multiplies ("heavy").
 ///
-/// Intel's licence levels follow these classes (see docs of `widelane power`); VPMADD52 on `zmm` is 512 heavy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Intel's licence levels follow these classes (see docs/policy.md); VPMADD52 on `zmm` is 512 heavy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(into = "String")]
 pub struct LicenceClass {
     /// Register width.
     pub width: Width,
@@ -35,8 +80,49 @@ pub struct LicenceClass {
     pub heavy: bool,
 }
 
+impl LicenceClass {
+    /// All classes, lightest first.
+    pub const ALL: [LicenceClass; 6] = [
+        LicenceClass { width: Width::W128, heavy: false },
+        LicenceClass { width: Width::W128, heavy: true },
+        LicenceClass { width: Width::W256, heavy: false },
+        LicenceClass { width: Width::W256, heavy: true },
+        LicenceClass { width: Width::W512, heavy: false },
+        LicenceClass { width: Width::W512, heavy: true },
+    ];
+}
+
+impl fmt::Display for LicenceClass {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}-{}", self.width, if self.heavy { "heavy" } else { "light" })
+    }
+}
+
+impl From<LicenceClass> for String {
+    fn from(class: LicenceClass) -> String {
+        class.to_string()
+    }
+}
+
+/// A name that no licence class has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no licence class {name:?}; the classes are {}", names(&LicenceClass::ALL))]
+pub struct UnknownClass {
+    name: String,
+}
+
+impl FromStr for LicenceClass {
+    type Err = UnknownClass;
+
+    fn from_str(name: &str) -> Result<Self, UnknownClass> {
+        let found = LicenceClass::ALL.into_iter().find(|class| class.to_string() == name);
+        found.ok_or_else(|| UnknownClass { name: name.to_owned() })
+    }
+}
+
 /// One implementation for one instruction-set bundle, named by lead instruction and width.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(into = "String")]
 #[repr(u32)]
 pub enum Room {
     /// Plain Rust; runs on every x86-64.
@@ -81,22 +167,76 @@ impl Room {
 
     /// Whether CPU and operating system support the room, whatever the policy says.
     pub fn is_supported(self) -> bool {
-        match self {
-            Room::Portable => true,
-            Room::Ifma256 | Room::Ifma512 => {
-                is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx512vl")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512ifma")
-            }
-        }
+        features::missing(self.features()).next().is_none()
     }
+}
+
+impl fmt::Display for Room {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.name().fmt(formatter)
+    }
+}
+
+impl From<Room> for String {
+    fn from(room: Room) -> String {
+        room.name().to_owned()
+    }
+}
+
+/// A name that no room has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no room {name:?}; the rooms are {}", names(&Room::ALL))]
+pub struct UnknownRoom {
+    name: String,
+}
+
+impl FromStr for Room {
+    type Err = UnknownRoom;
+
+    fn from_str(name: &str) -> Result<Self, UnknownRoom> {
+        let found = Room::ALL.into_iter().find(|room| room.name() == name);
+        found.ok_or_else(|| UnknownRoom { name: name.to_owned() })
+    }
+}
+
+fn names<T: fmt::Display>(values: &[T]) -> String {
+    values.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a room may be entered on this machine under a policy, and if not, why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RoomStatus {
+    /// The room.
+    pub room: Room,
+    /// Whether its token can be minted.
+    pub open: bool,
+    /// Why the room is closed; nothing where it is open.
+    pub reason: Option<String>,
+}
+
+/// All rooms, narrowest first, as `policy` and this machine leave them.
+pub fn status(policy: &Policy) -> Vec<RoomStatus> {
+    let status = |room: Room| {
+        let missing: Vec<_> = features::missing(room.features()).collect();
+        let reason = if missing.is_empty() {
+            policy.objection(room)
+        } else {
+            Some(format!("no {}", missing.join(", ")))
+        };
+        RoomStatus { room, open: reason.is_none(), reason }
+    };
+    Room::ALL.into_iter().map(status).collect()
 }
 
 macro_rules! token {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
+        ///
+        /// It cannot be made up:
+        ///
+        /// ```compile_fail,E0423
+        #[doc = concat!("let forged = widelane_cpu::", stringify!($name), "(());")]
+        /// ```
         #[derive(Clone, Copy, Debug)]
         pub struct $name(());
 
@@ -119,4 +259,55 @@ token! {
 token! {
     /// Proof that AVX-512 IFMA on 512-bit registers may be used.
     Ifma512
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_feature_of_a_room_is_one_we_look_at() {
+        for room in Room::ALL {
+            for feature in room.features() {
+                assert!(features::NAMES.contains(feature), "{room} wants {feature}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_lead_back_to_what_they_name() {
+        for room in Room::ALL {
+            assert_eq!(room.name().parse(), Ok(room));
+        }
+        for class in LicenceClass::ALL {
+            assert_eq!(class.to_string().parse(), Ok(class));
+        }
+        for width in [Width::W128, Width::W256, Width::W512] {
+            assert_eq!(width.to_string().parse(), Ok(width));
+        }
+    }
+
+    #[test]
+    fn an_unknown_room_is_told_which_there_are() {
+        let error = "ifma1024".parse::<Room>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "there is no room \"ifma1024\"; the rooms are portable, ifma256, ifma512"
+        );
+    }
+
+    #[test]
+    fn a_token_is_minted_exactly_where_the_status_says_open() {
+        for width in [Width::W128, Width::W256, Width::W512] {
+            let policy = Policy::up_to(width);
+            let status = status(&policy);
+            assert!(status[Room::Portable as usize].open);
+            assert_eq!(status[Room::Ifma256 as usize].open, Ifma256::enter(&policy).is_some());
+            assert_eq!(status[Room::Ifma512 as usize].open, Ifma512::enter(&policy).is_some());
+            for RoomStatus { room, open, reason } in status {
+                assert_eq!(open, room.is_supported() && room.licence_class().width <= width);
+                assert_eq!(open, reason.is_none());
+            }
+        }
+    }
 }

@@ -1,0 +1,148 @@
+//! The machine: what the CPU and the kernel say about themselves. For reports, never for dispatch.
+
+use std::arch::x86_64::{__cpuid, CpuidResult};
+use std::fs;
+
+use serde::Serialize;
+
+/// What the CPU and the kernel say about themselves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    /// The maker as CPUID spells it: `GenuineIntel`, `AuthenticAMD`.
+    pub vendor: String,
+    /// The brand string: `Intel(R) Xeon(R) Platinum 8488C`.
+    pub model: String,
+    /// The CPU family.
+    pub family: u32,
+    /// The CPU model within its family.
+    pub model_number: u32,
+    /// The revision of the model.
+    pub stepping: u32,
+    /// The microcode revision, where the kernel tells.
+    pub microcode: Option<String>,
+    /// The hypervisor's CPUID signature, where there is one: `KVMKVMKVM`.
+    pub hypervisor: Option<String>,
+    /// The kernel release.
+    pub kernel: Option<String>,
+    /// Rate of the time-stamp counter in kHz, where CPU, hypervisor or kernel tells.
+    pub tsc_khz: Option<u64>,
+}
+
+const LEAF_VENDOR: u32 = 0;
+const LEAF_VERSION: u32 = 1;
+const LEAF_TSC: u32 = 0x15;
+const LEAF_HYPERVISOR: u32 = 0x4000_0000;
+const LEAF_HYPERVISOR_TIMING: u32 = 0x4000_0010;
+const LEAF_BRAND_MAX: u32 = 0x8000_0000;
+const LEAVES_BRAND: [u32; 3] = [0x8000_0002, 0x8000_0003, 0x8000_0004];
+const HYPERVISOR_PRESENT: u32 = 1 << 31;
+
+impl Machine {
+    /// Asks CPUID and `/proc`.
+    pub fn detect() -> Self {
+        let vendor = __cpuid(LEAF_VENDOR);
+        let version = __cpuid(LEAF_VERSION);
+        let (family, model_number, stepping) = signature(version.eax);
+        let hypervisor = (version.ecx & HYPERVISOR_PRESENT != 0).then(|| __cpuid(LEAF_HYPERVISOR));
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let brand = if __cpuid(LEAF_BRAND_MAX).eax >= LEAVES_BRAND[2] {
+            text(LEAVES_BRAND.iter().flat_map(|&leaf| {
+                let CpuidResult { eax, ebx, ecx, edx } = __cpuid(leaf);
+                [eax, ebx, ecx, edx]
+            }))
+        } else {
+            String::new()
+        };
+        Machine {
+            vendor: text([vendor.ebx, vendor.edx, vendor.ecx]),
+            model: if brand.is_empty() { "unknown".to_owned() } else { brand },
+            family,
+            model_number,
+            stepping,
+            microcode: cpuinfo_field(&cpuinfo, "microcode").map(str::to_owned),
+            hypervisor: hypervisor.map(|leaf| text([leaf.ebx, leaf.ecx, leaf.edx])),
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease")
+                .ok()
+                .map(|release| release.trim().to_owned()),
+            tsc_khz: tsc_khz(vendor.eax, hypervisor.map(|leaf| leaf.eax), &cpuinfo),
+        }
+    }
+}
+
+/// Family, model and stepping from EAX of leaf 1.
+fn signature(eax: u32) -> (u32, u32, u32) {
+    let family_base = eax >> 8 & 0xf;
+    let family = if family_base == 0xf { family_base + (eax >> 20 & 0xff) } else { family_base };
+    let model_extended = if matches!(family_base, 0x6 | 0xf) { (eax >> 16 & 0xf) << 4 } else { 0 };
+    (family, model_extended | eax >> 4 & 0xf, eax & 0xf)
+}
+
+/// The rate of the time-stamp counter: from the hypervisor, from the CPU, or, in a virtual machine, from
+/// the kernel, whose "cpu MHz" is that rate there.
+fn tsc_khz(leaf_max: u32, hypervisor_leaf_max: Option<u32>, cpuinfo: &str) -> Option<u64> {
+    let from_hypervisor = || {
+        (hypervisor_leaf_max? >= LEAF_HYPERVISOR_TIMING)
+            .then(|| u64::from(__cpuid(LEAF_HYPERVISOR_TIMING).eax))
+            .filter(|&khz| khz != 0)
+    };
+    let from_cpu = || {
+        let ratio = (leaf_max >= LEAF_TSC).then(|| __cpuid(LEAF_TSC))?;
+        let crystal_hz = u64::from(ratio.ecx);
+        (crystal_hz * u64::from(ratio.ebx))
+            .checked_div(u64::from(ratio.eax) * 1000)
+            .filter(|&khz| khz != 0)
+    };
+    let from_kernel = || {
+        hypervisor_leaf_max?;
+        let mhz: f64 = cpuinfo_field(cpuinfo, "cpu MHz")?.parse().ok()?;
+        Some((mhz * 1000.0).round() as u64)
+    };
+    from_hypervisor().or_else(from_cpu).or_else(from_kernel)
+}
+
+/// The first value of `name` in the text of `/proc/cpuinfo`.
+fn cpuinfo_field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
+    cpuinfo
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(field, _)| field.trim() == name)
+        .map(|(_, value)| value.trim())
+}
+
+/// Text that CPUID returns in registers, without padding.
+fn text(registers: impl IntoIterator<Item = u32>) -> String {
+    let bytes: Vec<u8> = registers.into_iter().flat_map(u32::to_le_bytes).collect();
+    String::from_utf8_lossy(&bytes).trim_matches(['\0', ' ']).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signatures_of_known_parts() {
+        assert_eq!(signature(0x0005_0657), (6, 85, 7)); // Cascade Lake
+        assert_eq!(signature(0x000806f8), (6, 143, 8)); // Sapphire Rapids
+        assert_eq!(signature(0x00b0_0f21), (26, 2, 1)); // Turin
+    }
+
+    #[test]
+    fn text_loses_its_padding() {
+        assert_eq!(text([0x4b4d_564b, 0x564b_4d56, 0x0000_004d]), "KVMKVMKVM");
+    }
+
+    #[test]
+    fn fields_of_cpuinfo() {
+        let cpuinfo =
+            "processor\t: 0\nmicrocode\t: 0x2b000603\ncpu MHz\t\t: 1999.999\n\nprocessor\t: 1\n";
+        assert_eq!(cpuinfo_field(cpuinfo, "microcode"), Some("0x2b000603"));
+        assert_eq!(cpuinfo_field(cpuinfo, "flags"), None);
+    }
+
+    #[test]
+    fn this_machine_has_a_maker_and_a_kernel() {
+        let machine = Machine::detect();
+        assert_eq!(machine.vendor.len(), 12, "{machine:?}");
+        assert!(machine.kernel.is_some_and(|kernel| kernel.contains('.')));
+    }
+}

@@ -1,0 +1,149 @@
+//! The policy file: TOML, strict, with errors that name the line.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::Policy;
+use crate::rooms::{LicenceClass, Room, Width};
+
+/// What a policy file may hold; shown with every error about one.
+const ALLOWED: &str = "\
+a policy holds width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
+rooms_closed = [\"ifma512\", …]; each may be left out";
+
+/// A policy file that cannot be understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}:{line}:{column}: {message} ({ALLOWED})", path.display())]
+pub struct MalformedPolicy {
+    /// The file.
+    pub path: PathBuf,
+    /// Line of the first mistake, from 1.
+    pub line: usize,
+    /// Column of the first mistake in characters, from 1.
+    pub column: usize,
+    /// What is wrong there.
+    pub message: String,
+}
+
+/// The file as it is written, each value with its place.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PolicyFile {
+    width_max: Option<Spanned<u32>>,
+    #[serde(default)]
+    classes_closed: Vec<Spanned<String>>,
+    #[serde(default)]
+    rooms_closed: Vec<Spanned<String>>,
+}
+
+/// A mistake and the bytes where it is.
+struct Mistake {
+    span: Range<usize>,
+    message: String,
+}
+
+/// Reads the text of the policy file at `path`.
+pub(super) fn parse(path: &Path, text: &str) -> Result<Policy, MalformedPolicy> {
+    understand(text).map_err(|Mistake { span, message }| {
+        let before = &text[..span.start.min(text.len())];
+        MalformedPolicy {
+            path: path.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column: before.chars().rev().take_while(|&c| c != '\n').count() + 1,
+            message,
+        }
+    })
+}
+
+fn understand(text: &str) -> Result<Policy, Mistake> {
+    let file: PolicyFile = toml::from_str(text).map_err(|error| Mistake {
+        span: error.span().unwrap_or_default(),
+        message: error.message().trim_end().replace('\n', ", "),
+    })?;
+    let width_max =
+        file.width_max.as_ref().map(|width| at(width, Width::try_from(*width.as_ref())));
+    let classes = file.classes_closed.iter().map(|name| at(name, name.as_ref().parse()));
+    let rooms = file.rooms_closed.iter().map(|name| match at(name, name.as_ref().parse())? {
+        Room::Portable => Err(Mistake {
+            span: name.span(),
+            message: "room portable cannot be closed: it runs when every other room is closed"
+                .to_owned(),
+        }),
+        room => Ok(room),
+    });
+    Ok(Policy {
+        width_max: width_max.transpose()?.unwrap_or(Policy::open().width_max),
+        classes_closed: classes.collect::<Result<BTreeSet<LicenceClass>, _>>()?,
+        rooms_closed: rooms.collect::<Result<_, _>>()?,
+    })
+}
+
+fn at<T, V, E: ToString>(place: &Spanned<T>, outcome: Result<V, E>) -> Result<V, Mistake> {
+    outcome.map_err(|error| Mistake { span: place.span(), message: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error_of(text: &str) -> MalformedPolicy {
+        parse(Path::new("policy.toml"), text).unwrap_err()
+    }
+
+    #[test]
+    fn a_full_policy_is_understood() {
+        let text = "# by hand\nwidth_max = 256\nclasses_closed = [\"512-heavy\", \"512-light\"]\n\
+                    rooms_closed = [\"ifma256\"]\n";
+        let policy = parse(Path::new("policy.toml"), text).unwrap();
+        assert_eq!(policy.width_max, Width::W256);
+        assert_eq!(
+            policy.classes_closed,
+            [false, true].map(|heavy| LicenceClass { width: Width::W512, heavy }).into()
+        );
+        assert_eq!(policy.rooms_closed, [Room::Ifma256].into());
+    }
+
+    #[test]
+    fn what_is_left_out_is_open() {
+        assert_eq!(parse(Path::new("policy.toml"), ""), Ok(Policy::open()));
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let policy = Policy { rooms_closed: [Room::Ifma512].into(), ..Policy::up_to(Width::W256) };
+        let text = toml::to_string(&policy).unwrap();
+        assert_eq!(parse(Path::new("policy.toml"), &text), Ok(policy));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place() {
+        for (text, line, column, message) in [
+            ("width_max = 300\n", 1, 13, "128, 256 or 512 bits, not 300"),
+            ("\n\nwidth_max = \"wide\"\n", 3, 13, "expected u32"),
+            ("classes_closed = [\n  \"512-heavy\",\n  \"1024-heavy\",\n]\n", 3, 3, "128-light"),
+            ("# é\nrooms_closed = [\"ifma1024\"]\n", 2, 17, "portable, ifma256, ifma512"),
+            ("rooms_closed = [\"ifma512\", \"portable\"]\n", 1, 28, "cannot be closed"),
+            ("width_max = 512\nwidthmax = 256\n", 2, 1, "unknown field `widthmax`"),
+            ("width_max 512\n", 1, 11, "expected"),
+            ("width_max = 512\nwidth_max = 256\n", 2, 1, "duplicate key"),
+        ] {
+            let error = error_of(text);
+            assert_eq!((error.line, error.column), (line, column), "{error}");
+            assert!(error.message.contains(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_error_reads_as_one_line_with_what_is_allowed() {
+        assert_eq!(
+            error_of("width_max = 64").to_string(),
+            "policy.toml:1:13: a register width is 128, 256 or 512 bits, not 64 (a policy holds \
+             width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
+             rooms_closed = [\"ifma512\", …]; each may be left out)"
+        );
+    }
+}

@@ -1,0 +1,301 @@
+//! Which policy holds: the sources, strongest first, and how they combine.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use super::file::{self, MalformedPolicy};
+use super::{BITWIDTH_VARIABLE, PATH_VARIABLE, Policy, SYSTEM_PATH};
+use crate::machine::Machine;
+use crate::rooms::Width;
+
+/// Everything that may decide the policy. The caller reads the environment; this crate does not.
+#[derive(Clone, Debug)]
+pub struct Inputs {
+    /// A policy given through the API: it alone holds, nothing else is read.
+    pub argument: Option<Policy>,
+    /// The value of `WIDELANE_POLICY`.
+    pub policy_path: Option<PathBuf>,
+    /// The value of `WIDELANE_MAX_SIMD_BITWIDTH`.
+    pub max_simd_bitwidth: Option<String>,
+    /// The operator's file, usually [`SYSTEM_PATH`]; it need not exist.
+    pub system_path: PathBuf,
+}
+
+impl Default for Inputs {
+    /// Nothing but the operator's file.
+    fn default() -> Self {
+        Inputs {
+            argument: None,
+            policy_path: None,
+            max_simd_bitwidth: None,
+            system_path: SYSTEM_PATH.into(),
+        }
+    }
+}
+
+/// The policy that holds, and who decided it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// The policy.
+    pub policy: Policy,
+    /// Who decided.
+    pub source: Source,
+}
+
+/// Who decided a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Where the policy comes from.
+    pub base: Base,
+    /// The width that `WIDELANE_MAX_SIMD_BITWIDTH` set, where it is set.
+    pub bitwidth: Option<Width>,
+}
+
+/// Where a policy comes from, before the bit width in the environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// The API argument.
+    Argument,
+    /// The file that `WIDELANE_POLICY` names.
+    EnvironmentFile(PathBuf),
+    /// The operator's file.
+    SystemFile(PathBuf),
+    /// Our default for this CPU model.
+    BuiltIn,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.base, self.bitwidth) {
+            // Over a default the width decides alone, so the default is not worth a word.
+            (Base::BuiltIn, Some(width)) => {
+                return write!(formatter, "{BITWIDTH_VARIABLE}={width}");
+            }
+            (Base::Argument, _) => write!(formatter, "argument of the caller")?,
+            (Base::EnvironmentFile(path), _) => {
+                write!(formatter, "{PATH_VARIABLE}={}", path.display())?;
+            }
+            (Base::SystemFile(path), _) => write!(formatter, "{}", path.display())?,
+            (Base::BuiltIn, None) => write!(formatter, "built-in default for this CPU model")?,
+        }
+        match self.bitwidth {
+            Some(width) => write!(formatter, ", narrowed by {BITWIDTH_VARIABLE}={width}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why no policy could be found out.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// `WIDELANE_MAX_SIMD_BITWIDTH` is not a width.
+    #[error("{BITWIDTH_VARIABLE} is {value:?}: set it to 128, 256 or 512, or unset it")]
+    Bitwidth {
+        /// Its value.
+        value: String,
+    },
+    /// A policy file makes no sense.
+    #[error(transparent)]
+    Malformed(#[from] MalformedPolicy),
+    /// A policy file cannot be read.
+    #[error("cannot read the policy {}; {remedy}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What to do about it.
+        remedy: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Finds out which policy holds.
+///
+/// Strongest first: the argument; the file that `WIDELANE_POLICY` names; the operator's file; the
+/// default for this CPU model. A weaker source is not even read. `WIDELANE_MAX_SIMD_BITWIDTH` then
+/// narrows what a file says, never widens it; over the default, which no operator wrote, it decides in
+/// either direction. Variables that are set but empty count as unset.
+pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
+    if let Some(policy) = &inputs.argument {
+        let source = Source { base: Base::Argument, bitwidth: None };
+        return Ok(Resolved { policy: policy.clone(), source });
+    }
+    let bitwidth = match inputs.max_simd_bitwidth.as_deref() {
+        None | Some("") => None,
+        Some(value) => Some(
+            value
+                .parse::<Width>()
+                .map_err(|_| PolicyError::Bitwidth { value: value.to_owned() })?,
+        ),
+    };
+    let (mut policy, base) = base_policy(inputs)?;
+    match (bitwidth, &base) {
+        (Some(width), Base::BuiltIn) => policy.width_max = width,
+        (Some(width), _) => policy.width_max = policy.width_max.min(width),
+        (None, _) => {}
+    }
+    Ok(Resolved { policy, source: Source { base, bitwidth } })
+}
+
+fn base_policy(inputs: &Inputs) -> Result<(Policy, Base), PolicyError> {
+    if let Some(path) = inputs.policy_path.as_deref().filter(|path| !path.as_os_str().is_empty()) {
+        let remedy = "make it readable, or unset WIDELANE_POLICY";
+        return Ok((read(path, remedy)?, Base::EnvironmentFile(path.to_owned())));
+    }
+    match read(&inputs.system_path, "make it readable for everyone who runs widelane, or remove it")
+    {
+        Err(PolicyError::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Ok((Policy::default_for(&Machine::detect()), Base::BuiltIn))
+        }
+        found => Ok((found?, Base::SystemFile(inputs.system_path.clone()))),
+    }
+}
+
+fn read(path: &Path, remedy: &'static str) -> Result<Policy, PolicyError> {
+    let text = fs::read_to_string(path).map_err(|source| PolicyError::Unreadable {
+        path: path.to_owned(),
+        remedy,
+        source,
+    })?;
+    Ok(file::parse(path, &text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Inputs with an operator's file that allows 256 bits and a named file that allows 512.
+    struct Files {
+        directory: tempfile::TempDir,
+    }
+
+    impl Files {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            fs::write(directory.path().join("system.toml"), "width_max = 256").unwrap();
+            fs::write(directory.path().join("named.toml"), "rooms_closed = [\"ifma512\"]").unwrap();
+            Files { directory }
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.directory.path().join(name)
+        }
+
+        fn inputs(&self) -> Inputs {
+            Inputs { system_path: self.path("system.toml"), ..Inputs::default() }
+        }
+    }
+
+    #[test]
+    fn the_argument_beats_everything() {
+        let inputs = Inputs {
+            argument: Some(Policy::open()),
+            policy_path: Some("/nonexistent".into()),
+            max_simd_bitwidth: Some("nonsense".into()),
+            ..Files::new().inputs()
+        };
+        let resolved = resolve(&inputs).unwrap();
+        assert_eq!(resolved.policy, Policy::open());
+        assert_eq!(resolved.source.to_string(), "argument of the caller");
+    }
+
+    #[test]
+    fn the_named_file_beats_the_system_file() {
+        let files = Files::new();
+        let path = files.path("named.toml");
+        let inputs = Inputs { policy_path: Some(path.clone()), ..files.inputs() };
+        let resolved = resolve(&inputs).unwrap();
+        assert_eq!(resolved.policy.width_max, Width::W512);
+        assert_eq!(resolved.source.to_string(), format!("WIDELANE_POLICY={}", path.display()));
+    }
+
+    #[test]
+    fn the_system_file_beats_the_default() {
+        let files = Files::new();
+        let resolved = resolve(&files.inputs()).unwrap();
+        assert_eq!(resolved.policy, Policy::up_to(Width::W256));
+        assert_eq!(resolved.source.base, Base::SystemFile(files.path("system.toml")));
+    }
+
+    #[test]
+    fn without_any_source_the_default_holds() {
+        let files = Files::new();
+        let inputs = Inputs { system_path: files.path("absent.toml"), ..Inputs::default() };
+        let resolved = resolve(&inputs).unwrap();
+        assert_eq!(resolved.policy, Policy::default_for(&Machine::detect()));
+        assert_eq!(resolved.source.to_string(), "built-in default for this CPU model");
+    }
+
+    #[test]
+    fn the_bitwidth_narrows_a_file_and_never_widens_it() {
+        let files = Files::new();
+        for (bitwidth, width_max) in
+            [("128", Width::W128), ("256", Width::W256), ("512", Width::W256), ("", Width::W256)]
+        {
+            let inputs = Inputs { max_simd_bitwidth: Some(bitwidth.into()), ..files.inputs() };
+            assert_eq!(resolve(&inputs).unwrap().policy.width_max, width_max, "{bitwidth}");
+        }
+    }
+
+    #[test]
+    fn the_bitwidth_keeps_what_the_named_file_closes() {
+        let files = Files::new();
+        let inputs = Inputs {
+            policy_path: Some(files.path("named.toml")),
+            max_simd_bitwidth: Some("256".into()),
+            ..files.inputs()
+        };
+        let resolved = resolve(&inputs).unwrap();
+        assert_eq!(resolved.policy.width_max, Width::W256);
+        assert_eq!(resolved.policy.rooms_closed.len(), 1);
+        let source = resolved.source.to_string();
+        assert!(source.ends_with(", narrowed by WIDELANE_MAX_SIMD_BITWIDTH=256"), "{source}");
+    }
+
+    #[test]
+    fn over_the_default_the_bitwidth_decides_alone() {
+        let files = Files::new();
+        for width in [Width::W128, Width::W256, Width::W512] {
+            let inputs = Inputs {
+                max_simd_bitwidth: Some(width.to_string()),
+                system_path: files.path("absent.toml"),
+                ..Inputs::default()
+            };
+            let resolved = resolve(&inputs).unwrap();
+            assert_eq!(resolved.policy, Policy::up_to(width));
+            let source = resolved.source.to_string();
+            assert_eq!(source, format!("WIDELANE_MAX_SIMD_BITWIDTH={width}"));
+        }
+    }
+
+    #[test]
+    fn a_bad_bitwidth_is_told_what_is_allowed() {
+        for value in ["64", "wide", "512 ", "-1"] {
+            let inputs = Inputs { max_simd_bitwidth: Some(value.into()), ..Files::new().inputs() };
+            assert_eq!(
+                resolve(&inputs).unwrap_err().to_string(),
+                format!(
+                    "WIDELANE_MAX_SIMD_BITWIDTH is {value:?}: set it to 128, 256 or 512, or unset it"
+                )
+            );
+        }
+    }
+
+    #[test]
+    fn a_named_file_must_exist() {
+        let inputs = Inputs { policy_path: Some("/nonexistent.toml".into()), ..Inputs::default() };
+        assert_eq!(
+            resolve(&inputs).unwrap_err().to_string(),
+            "cannot read the policy /nonexistent.toml; make it readable, or unset WIDELANE_POLICY"
+        );
+    }
+
+    #[test]
+    fn a_system_file_that_cannot_be_read_is_not_skipped() {
+        let files = Files::new();
+        // A directory is there but unreadable as a file, for root too.
+        let inputs = Inputs { system_path: files.directory.path().into(), ..Inputs::default() };
+        assert!(matches!(resolve(&inputs), Err(PolicyError::Unreadable { .. })));
+    }
+}

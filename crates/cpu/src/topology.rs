@@ -1,0 +1,211 @@
+//! The topology: CPUs, cores, NUMA nodes and caches, from `/sys`, and a plain answer where it is missing.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::{fs, thread};
+
+use serde::Serialize;
+
+/// The CPUs that are on line, and the caches they share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Topology {
+    /// The CPUs, by number.
+    pub cpus: Vec<Cpu>,
+    /// The caches that the first CPU sees, nearest first; empty where `/sys` does not tell.
+    pub caches: Vec<Cache>,
+}
+
+/// One CPU as the kernel counts them: a hardware thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cpu {
+    /// Its number.
+    pub index: usize,
+    /// The hardware threads of its core, itself included.
+    pub siblings: Vec<usize>,
+    /// The package it sits in.
+    pub package: usize,
+    /// Its NUMA node.
+    pub node: usize,
+}
+
+/// One cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cache {
+    /// 1, 2, 3.
+    pub level: u32,
+    /// `Data`, `Instruction` or `Unified`.
+    pub kind: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// How many CPUs share it.
+    pub cpu_count: usize,
+}
+
+impl Topology {
+    /// Asks `/sys/devices/system`.
+    pub fn detect() -> Self {
+        Topology::read(Path::new("/sys/devices/system"))
+    }
+
+    /// Reads a tree laid out like `/sys/devices/system`. What is missing there is answered plainly: each
+    /// CPU a core of its own, in package 0 and node 0.
+    pub fn read(root: &Path) -> Self {
+        let online = value(&root.join("cpu/online")).and_then(|list| cpu_list(&list));
+        let online = online.unwrap_or_else(|| {
+            (0..thread::available_parallelism().map_or(1, usize::from)).collect()
+        });
+        let nodes = nodes(&root.join("node"));
+        let cpu = |&index: &usize| {
+            let topology = root.join(format!("cpu/cpu{index}/topology"));
+            let siblings = value(&topology.join("thread_siblings_list"));
+            let package = value(&topology.join("physical_package_id"));
+            Cpu {
+                index,
+                siblings: siblings.and_then(|list| cpu_list(&list)).unwrap_or_else(|| vec![index]),
+                package: package.and_then(|package| package.parse().ok()).unwrap_or(0),
+                node: nodes
+                    .iter()
+                    .find(|(_, cpus)| cpus.contains(&index))
+                    .map_or(0, |(node, _)| *node),
+            }
+        };
+        let caches =
+            online.first().map(|first| caches(&root.join(format!("cpu/cpu{first}/cache"))));
+        Topology { cpus: online.iter().map(cpu).collect(), caches: caches.unwrap_or_default() }
+    }
+
+    /// How many cores the CPUs make up.
+    pub fn core_count(&self) -> usize {
+        self.cpus.iter().map(|cpu| &cpu.siblings).collect::<BTreeSet<_>>().len()
+    }
+
+    /// How many packages hold CPUs.
+    pub fn package_count(&self) -> usize {
+        self.cpus.iter().map(|cpu| cpu.package).collect::<BTreeSet<_>>().len()
+    }
+
+    /// How many NUMA nodes hold CPUs.
+    pub fn node_count(&self) -> usize {
+        self.cpus.iter().map(|cpu| cpu.node).collect::<BTreeSet<_>>().len()
+    }
+}
+
+/// NUMA nodes and their CPUs.
+fn nodes(directory: &Path) -> Vec<(usize, Vec<usize>)> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let node = entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()?;
+            Some((node, cpu_list(&value(&entry.path().join("cpulist"))?)?))
+        })
+        .collect()
+}
+
+/// The caches described in `directory`, by level, then kind.
+fn caches(directory: &Path) -> Vec<Cache> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let cache = |path: &Path| {
+        Some(Cache {
+            level: value(&path.join("level"))?.parse().ok()?,
+            kind: value(&path.join("type"))?,
+            size_bytes: size_bytes(&value(&path.join("size"))?)?,
+            cpu_count: cpu_list(&value(&path.join("shared_cpu_list"))?)?.len(),
+        })
+    };
+    let mut caches: Vec<Cache> = entries.filter_map(|entry| cache(&entry.ok()?.path())).collect();
+    caches.sort_by(|a, b| (a.level, &a.kind).cmp(&(b.level, &b.kind)));
+    caches
+}
+
+/// The one line of a `/sys` file.
+fn value(path: &Path) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+/// A list as the kernel writes it, `0-3,8,10-11`; nothing where it is malformed or empty.
+fn cpu_list(list: &str) -> Option<Vec<usize>> {
+    let range = |part: &str| match part.split_once('-') {
+        Some((first, last)) => Some(first.parse().ok()?..=last.parse().ok()?),
+        None => part.parse().ok().map(|only| only..=only),
+    };
+    let ranges: Option<Vec<_>> = list.split(',').map(range).collect();
+    Some(ranges?.into_iter().flatten().collect())
+}
+
+/// A size as the kernel writes it: `48K`, `2M`.
+fn size_bytes(size: &str) -> Option<u64> {
+    let (digits, unit) = match size.as_bytes().last()? {
+        b'K' => (&size[..size.len() - 1], 1 << 10),
+        b'M' => (&size[..size.len() - 1], 1 << 20),
+        _ => (size, 1),
+    };
+    Some(digits.parse::<u64>().ok()? * unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tree with two cores of two threads each, on two nodes.
+    fn two_cores_four_threads() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("cpu/online", "0-3\n");
+        for (cpu, siblings, package) in [(0, "0,2", 0), (1, "1,3", 1), (2, "0,2", 0), (3, "1,3", 1)]
+        {
+            write(&format!("cpu/cpu{cpu}/topology/thread_siblings_list"), siblings);
+            write(&format!("cpu/cpu{cpu}/topology/physical_package_id"), &package.to_string());
+        }
+        write("node/node0/cpulist", "0,2\n");
+        write("node/node1/cpulist", "1,3\n");
+        write("node/possible", "0-1\n");
+        for (index, level, kind, size, shared) in
+            [(0, 3, "Unified", "32M", "0-3"), (1, 1, "Data", "48K", "0,2")]
+        {
+            let cache = format!("cpu/cpu0/cache/index{index}");
+            write(&format!("{cache}/level"), &format!("{level}\n"));
+            write(&format!("{cache}/type"), kind);
+            write(&format!("{cache}/size"), size);
+            write(&format!("{cache}/shared_cpu_list"), shared);
+        }
+        write("cpu/cpu0/cache/uevent", "");
+        root
+    }
+
+    #[test]
+    fn a_full_tree_is_understood() {
+        let root = two_cores_four_threads();
+        let topology = Topology::read(root.path());
+        assert_eq!(topology.cpus.len(), 4);
+        assert_eq!(topology.core_count(), 2);
+        assert_eq!(topology.package_count(), 2);
+        assert_eq!(topology.node_count(), 2);
+        assert_eq!(topology.cpus[3], Cpu { index: 3, siblings: vec![1, 3], package: 1, node: 1 });
+        let caches: Vec<_> =
+            topology.caches.iter().map(|c| (c.level, c.size_bytes, c.cpu_count)).collect();
+        assert_eq!(caches, [(1, 48 << 10, 2), (3, 32 << 20, 4)]);
+    }
+
+    #[test]
+    fn without_a_tree_each_cpu_is_a_core() {
+        let topology = Topology::read(Path::new("/nonexistent"));
+        assert!(!topology.cpus.is_empty());
+        assert_eq!(topology.core_count(), topology.cpus.len());
+        assert_eq!((topology.package_count(), topology.node_count()), (1, 1));
+        assert!(topology.caches.is_empty());
+    }
+
+    #[test]
+    fn lists_of_cpus() {
+        assert_eq!(cpu_list("0-3,8,10-11"), Some(vec![0, 1, 2, 3, 8, 10, 11]));
+        assert_eq!(cpu_list("5"), Some(vec![5]));
+        for malformed in ["", "a", "1-", "1,,2"] {
+            assert_eq!(cpu_list(malformed), None, "{malformed:?}");
+        }
+    }
+}
