@@ -5,17 +5,20 @@
 //!
 //! The course of one private-key operation on a server's event loop:
 //!
-//! 1. The runtime's `SSL_do_handshake` marks the thread as driving handshake `h`, switches the `SSL` to
-//!    asynchronous mode and calls libssl, which runs the handshake on an OpenSSL ASYNC fibre.
+//! 1. The runtime's `SSL_do_handshake` calls libssl on a fibre of its own (256 KiB with a guard page:
+//!    OpenSSL's ASYNC fibres are 32 KiB of heap, too little for a server's callbacks, and unguarded).
+//!    There is no OpenSSL ASYNC job: `ASYNC_get_current_job` answers null.
 //! 2. The provider's sign operation asks [`RuntimeHooks::current`]; a non-null answer means it may park:
-//!    it queues its request with `h` on this thread's lanes and pauses the fibre.
+//!    it queues its request with that handle on this thread's lanes and calls [`RuntimeHooks::pause`]
+//!    until the request is finished or cancelled: `while request.waits() { pause() }`.
 //! 3. Back on the thread's own stack the runtime asks [`ProviderHooks::full`]; if lanes are full it calls
-//!    [`ProviderHooks::execute`]. Otherwise the server is told `SSL_ERROR_WANT_WRITE`.
+//!    [`ProviderHooks::execute`]. Otherwise the server is told to call again later.
 //! 4. When the server is about to sleep in `epoll_wait`, the runtime calls [`ProviderHooks::execute`].
-//! 5. For each finished request the provider calls [`RuntimeHooks::completed`] with its `h`; the runtime
-//!    re-arms the descriptor and the server calls `SSL_do_handshake` again, which resumes the fibre.
+//! 5. For each finished request the provider calls [`RuntimeHooks::completed`] with its handle; the
+//!    runtime wakes the connection, the server calls `SSL_do_handshake` again, and that resumes the fibre.
 //! 6. A connection freed while parked: the runtime calls [`ProviderHooks::cancel`], then resumes the fibre
-//!    once, off the wire, so that it runs to its end and is returned to OpenSSL's pool.
+//!    once, off the wire, so that it runs to its end. In a process that forked meanwhile the request may
+//!    be gone; then the fibre is dropped with its stack.
 
 use core::ffi::c_void;
 
@@ -53,8 +56,12 @@ pub struct ProviderHooks {
 pub struct RuntimeHooks {
     /// [`HOOKS_VERSION`].
     pub version: u32,
-    /// The handshake that the runtime is driving on this thread now, or null if it may not park.
+    /// The handshake that the runtime is driving on this thread now, or null if the caller may not park:
+    /// not on one of our fibres, or called by a callback of the program instead of by libssl itself.
     pub current: extern "C" fn() -> *mut c_void,
+    /// Suspends the fibre of the current handshake; returns when the runtime resumes it, which may be
+    /// before its request is finished. Does nothing where [`RuntimeHooks::current`] is null.
+    pub pause: extern "C" fn(),
     /// Tells the runtime that the request parked for `h` is finished and its fibre can be resumed.
     pub completed: extern "C" fn(h: *mut c_void),
 }
