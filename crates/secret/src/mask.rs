@@ -1,0 +1,140 @@
+//! Masks: answers about secrets that cannot be branched on by accident.
+#![allow(unsafe_code, reason = "an empty asm block hides values from the optimiser")]
+
+use core::arch::asm;
+use core::ops::{BitAnd, BitOr, Not};
+
+/// All ones for yes, all zeros for no.
+#[derive(Clone, Copy)]
+pub struct Mask(u64);
+
+impl Mask {
+    /// The mask that says yes.
+    pub const YES: Mask = Mask(u64::MAX);
+    /// The mask that says no.
+    pub const NO: Mask = Mask(0);
+
+    /// Whether `value` is zero.
+    pub fn is_zero(value: u64) -> Mask {
+        let value = hidden(value);
+        Mask(hidden((!value & value.wrapping_sub(1)) >> 63).wrapping_neg())
+    }
+
+    /// Whether `left` equals `right`.
+    pub fn equal(left: u64, right: u64) -> Mask {
+        Mask::is_zero(left ^ right)
+    }
+
+    /// Whether `left` is less than `right`.
+    pub fn less(left: u64, right: u64) -> Mask {
+        let difference = left.wrapping_sub(right);
+        let borrow = (!left & right) | (!(left ^ right) & difference);
+        Mask(hidden(borrow >> 63).wrapping_neg())
+    }
+
+    /// Answers `yes` where the mask is set and `no` where it is not.
+    pub fn select(self, yes: u64, no: u64) -> u64 {
+        no ^ (self.0 & (yes ^ no))
+    }
+
+    /// Overwrites `target` with `source` where the mask is set.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the lengths differ.
+    pub fn copy_bytes(self, target: &mut [u8], source: &[u8]) {
+        assert_eq!(target.len(), source.len(), "both sides of a selection have one length");
+        for (target, source) in target.iter_mut().zip(source) {
+            *target ^= (self.0 as u8) & (*target ^ *source);
+        }
+    }
+
+    /// The mask as a word: all ones or all zeros.
+    pub fn word(self) -> u64 {
+        self.0
+    }
+
+    /// Gives the answer up to ordinary control flow. From here on it is no secret.
+    pub fn declassify(self) -> bool {
+        self.0 != 0
+    }
+}
+
+impl BitAnd for Mask {
+    type Output = Mask;
+
+    fn bitand(self, other: Mask) -> Mask {
+        Mask(self.0 & other.0)
+    }
+}
+
+impl BitOr for Mask {
+    type Output = Mask;
+
+    fn bitor(self, other: Mask) -> Mask {
+        Mask(self.0 | other.0)
+    }
+}
+
+impl Not for Mask {
+    type Output = Mask;
+
+    fn not(self) -> Mask {
+        Mask(!self.0)
+    }
+}
+
+/// Whether two byte strings are equal. Lengths are public: different lengths are unequal at once.
+pub fn equal_bytes(left: &[u8], right: &[u8]) -> Mask {
+    if left.len() != right.len() {
+        return Mask::NO;
+    }
+    Mask::is_zero(left.iter().zip(right).fold(0, |seen, (l, r)| seen | u64::from(l ^ r)))
+}
+
+/// Returns `value`, of which the optimiser no longer knows anything.
+fn hidden(mut value: u64) -> u64 {
+    // SAFETY: an empty block changes no state.
+    unsafe { asm!("/* {0} */", inout(reg) value, options(pure, nomem, nostack, preserves_flags)) };
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EDGES: [u64; 7] = [0, 1, 2, 1 << 63, (1 << 63) - 1, u64::MAX - 1, u64::MAX];
+
+    #[test]
+    fn comparisons_agree_with_the_language() {
+        for left in EDGES {
+            assert_eq!(Mask::is_zero(left).declassify(), left == 0);
+            for right in EDGES {
+                assert_eq!(Mask::equal(left, right).declassify(), left == right);
+                assert_eq!(Mask::less(left, right).declassify(), left < right);
+                assert_eq!(Mask::YES.select(left, right), left);
+                assert_eq!(Mask::NO.select(left, right), right);
+            }
+        }
+    }
+
+    #[test]
+    fn byte_strings_compare_and_copy_whole() {
+        let mut bytes = [1, 2, 3];
+        assert!(equal_bytes(&bytes, &[1, 2, 3]).declassify());
+        assert!(!equal_bytes(&bytes, &[1, 2, 131]).declassify());
+        assert!(!equal_bytes(&bytes, &[1, 2]).declassify());
+        Mask::NO.copy_bytes(&mut bytes, &[7, 8, 9]);
+        assert_eq!(bytes, [1, 2, 3]);
+        Mask::YES.copy_bytes(&mut bytes, &[7, 8, 9]);
+        assert_eq!(bytes, [7, 8, 9]);
+    }
+
+    #[test]
+    fn masks_combine_like_truth_values() {
+        assert!((Mask::YES & !Mask::NO).declassify());
+        assert!((Mask::NO | Mask::YES).declassify());
+        assert!(!(Mask::YES & Mask::NO).declassify());
+        assert_eq!(Mask::YES.word(), u64::MAX);
+    }
+}
