@@ -1,1 +1,35 @@
-//! To be written.
+//! The waiting room: jobs come one by one and leave in batches.
+//!
+//! Three ways to wait, one for each way that jobs arrive:
+//!
+//! | Type | Who submits | What closes a batch |
+//! |---|---|---|
+//! | [`Lane`] | one event-loop thread, for itself | lanes full, or the loop is about to sleep |
+//! | [`Shared`] | any thread that can do other work meanwhile | lanes full, or a deadline that follows the arrivals |
+//! | [`Crew`] | threads that block until their job is done | a leader's turn |
+//!
+//! [`BreakEven`] says how many jobs are worth a batch at all.
+//!
+//! A job is any type; what a batch does with it is the caller's business. Time is passed in as
+//! [`Tick`]s. Every [`Batch`] carries what statistics need: its fill, why it closed, and since when
+//! each job waited.
+//!
+//! **Invariant**: every submitted job is handed out exactly once. No clock is read here.
+
+#![forbid(unsafe_code)]
+
+mod batch;
+mod break_even;
+mod crew;
+mod lane;
+mod pace;
+mod shared;
+mod sync;
+mod tick;
+
+pub use batch::{Batch, Closed, Entry};
+pub use break_even::{BreakEven, Split};
+pub use crew::Crew;
+pub use lane::{Lane, Progress};
+pub use shared::{Due, Shared, Submitted};
+pub use tick::Tick;

@@ -1,0 +1,162 @@
+//! The waiting room of threads that do other work until their jobs are done.
+
+use crate::pace::{Pace, WAIT_MAX_NS};
+use crate::sync::{Condvar, Mutex, lock, wait, wait_at_most};
+use crate::{Batch, Closed, Entry, Tick};
+
+/// The waiting room of threads that do other work until their jobs are done.
+///
+/// Whoever submits the job that fills the lanes gets the batch and executes it. A partial batch is
+/// closed by a helper thread, which spends its life in [`wait_due`](Self::wait_due), after a deadline
+/// of tens of microseconds that follows the rate of arrivals. Where jobs come too far apart for a
+/// batch to form, the submitter gets its job straight back.
+#[derive(Debug)]
+pub struct Shared<J> {
+    lanes: usize,
+    state: Mutex<State<J>>,
+    /// Notified when the helper has to look again earlier than it planned.
+    changed: Condvar,
+}
+
+/// While nobody waits there is no deadline, and there is one while somebody does.
+#[derive(Debug)]
+struct State<J> {
+    waiting: Vec<Entry<J>>,
+    deadline: Option<Tick>,
+    pace: Pace,
+    /// When helpers will next look by themselves; none if they sleep until notified.
+    helper_wakes: Option<Tick>,
+    shut: bool,
+}
+
+/// What became of a submitted job.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a batch that is handed out must be executed"]
+pub enum Submitted<J> {
+    /// It waits; the helper must look at this time or earlier, see [`Shared::wait_due`].
+    Open(Tick),
+    /// The caller executes this batch; the job is in it.
+    Ready(Batch<J>),
+}
+
+/// What a helper has to do.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a batch that is handed out must be executed"]
+pub enum Due<J> {
+    /// Execute this batch.
+    Ready(Batch<J>),
+    /// Look again at this time.
+    At(Tick),
+    /// Nobody waits.
+    Idle,
+    /// Nobody waits, and nobody ever will again.
+    Shut,
+}
+
+impl<J> Shared<J> {
+    /// An empty waiting room for batches of `lanes` jobs.
+    ///
+    /// # Panics
+    ///
+    /// If `lanes` is 0.
+    pub fn new(lanes: usize) -> Self {
+        assert!(lanes > 0, "a batch needs at least one lane");
+        let state = State {
+            waiting: Vec::with_capacity(lanes),
+            deadline: None,
+            pace: Pace::new(),
+            helper_wakes: None,
+            shut: false,
+        };
+        Shared { lanes, state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Adds a job.
+    pub fn submit(&self, job: J, now: Tick) -> Submitted<J> {
+        let mut state = lock(&self.state);
+        let opens = state.waiting.is_empty();
+        let silence_ns = state.pace.arrived(now, opens);
+        state.waiting.push(Entry { job, submitted: now });
+        if state.waiting.len() == self.lanes {
+            return Submitted::Ready(state.close(Closed::Full));
+        }
+        if state.shut {
+            return Submitted::Ready(state.close(Closed::Shutdown));
+        }
+        let Some(silence_ns) = silence_ns else {
+            return Submitted::Ready(state.close(Closed::Sparse));
+        };
+        let latest = state.waiting[0].submitted.after(WAIT_MAX_NS);
+        let deadline = latest.min(now.after(silence_ns));
+        state.deadline = Some(deadline);
+        if state.helper_wakes.is_none_or(|wakes| deadline < wakes) {
+            self.changed.notify_one();
+        }
+        Submitted::Open(deadline)
+    }
+
+    /// Closes the batch if its deadline has passed, without waiting.
+    pub fn poll(&self, now: Tick) -> Due<J> {
+        lock(&self.state).poll(now)
+    }
+
+    /// Waits for the next batch whose deadline passes; none after [`shut`](Self::shut).
+    ///
+    /// `clock` reads the clock that the submitters pass the time of.
+    pub fn wait_due(&self, clock: impl Fn() -> Tick) -> Option<Batch<J>> {
+        let mut state = lock(&self.state);
+        loop {
+            let now = clock();
+            match state.poll(now) {
+                Due::Ready(batch) => {
+                    state.helper_wakes = None;
+                    return Some(batch);
+                }
+                Due::Shut => return None,
+                Due::Idle => {
+                    state.helper_wakes = None;
+                    state = wait(&self.changed, state);
+                }
+                Due::At(deadline) => {
+                    state.helper_wakes = Some(deadline);
+                    let ns = deadline.since(now);
+                    state = wait_at_most(&self.changed, &self.state, state, ns);
+                }
+            }
+        }
+    }
+
+    /// Ends the helpers: they get what still waits, then [`wait_due`](Self::wait_due) answers none.
+    /// From now on every submitter gets its job straight back.
+    pub fn shut(&self) {
+        lock(&self.state).shut = true;
+        self.changed.notify_all();
+    }
+
+    /// Number of jobs in a whole batch.
+    pub fn lanes(&self) -> usize {
+        self.lanes
+    }
+}
+
+impl<J> State<J> {
+    fn poll(&mut self, now: Tick) -> Due<J> {
+        match self.deadline {
+            Some(_) if self.shut => Due::Ready(self.close(Closed::Shutdown)),
+            Some(deadline) if now < deadline => Due::At(deadline),
+            Some(_) => {
+                self.pace.missed(now);
+                Due::Ready(self.close(Closed::Deadline))
+            }
+            None if self.shut => Due::Shut,
+            None => Due::Idle,
+        }
+    }
+
+    fn close(&mut self, closed: Closed) -> Batch<J> {
+        self.deadline = None;
+        let capacity = self.waiting.capacity();
+        let entries = std::mem::replace(&mut self.waiting, Vec::with_capacity(capacity));
+        Batch { entries, closed }
+    }
+}

@@ -1,0 +1,256 @@
+//! A seeded simulator with a clock of its own drives the waiting rooms as servers would.
+
+#![cfg(not(loom))]
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+use widelane_batch::{Batch, Closed, Due, Lane, Progress, Shared, Submitted, Tick};
+
+const LANES: usize = 8;
+const WAIT_MAX_NS: u64 = 200_000;
+
+/// SplitMix64: the same arrivals for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// An exponentially distributed gap, as between independent arrivals.
+    fn gap_ns(&mut self, mean_ns: u64) -> u64 {
+        let unit = ((self.next() >> 11) as f64 + 1.0) / (1_u64 << 53) as f64;
+        (-unit.ln() * mean_ns as f64) as u64
+    }
+}
+
+/// What became of the jobs `0..jobs`, in the order of arrival.
+#[derive(Default)]
+struct Outcome {
+    executions: Vec<u32>,
+    waits_ns: Vec<u64>,
+    fills: [u64; LANES + 1],
+    full: u64,
+    deadline: u64,
+    sparse: u64,
+}
+
+impl Outcome {
+    fn record(&mut self, batch: Batch<usize>, now: Tick) {
+        self.fills[batch.fill()] += 1;
+        self.waits_ns.extend(batch.waits_ns(now));
+        match batch.closed() {
+            Closed::Full => self.full += 1,
+            Closed::Deadline => self.deadline += 1,
+            Closed::Sparse => self.sparse += 1,
+            other => panic!("nothing closes a batch as {other:?} here"),
+        }
+        for job in batch.into_jobs() {
+            self.executions[job] += 1;
+        }
+    }
+}
+
+/// Independent arrivals at one rate, and a helper that looks exactly when it is told to.
+fn independent_arrivals(seed: u64, jobs: usize, gap_mean_ns: u64) -> Outcome {
+    let shared = Shared::new(LANES);
+    let mut random = Random(seed);
+    let mut outcome = Outcome { executions: vec![0; jobs], ..Outcome::default() };
+    let mut now = Tick(0);
+    for job in 0..jobs {
+        let next = now.after(random.gap_ns(gap_mean_ns));
+        while let Due::At(deadline) = shared.poll(now) {
+            if deadline > next {
+                break;
+            }
+            now = deadline;
+            let Due::Ready(batch) = shared.poll(now) else { panic!("due at {now:?}") };
+            outcome.record(batch, now);
+        }
+        now = next;
+        match shared.submit(job, now) {
+            Submitted::Ready(batch) => outcome.record(batch, now),
+            Submitted::Open(deadline) => assert!(deadline > now),
+        }
+    }
+    if let Due::At(deadline) = shared.poll(now) {
+        let Due::Ready(batch) = shared.poll(deadline) else { panic!("due at {deadline:?}") };
+        outcome.record(batch, deadline);
+    }
+    assert_eq!(shared.poll(now), Due::Idle);
+    outcome
+}
+
+#[test]
+fn dense_arrivals_fill_the_lanes() {
+    let outcome = independent_arrivals(1, 80_000, 3_000);
+    assert!(outcome.full * 10 > outcome.fills.iter().sum::<u64>() * 8, "{:?}", outcome.fills);
+}
+
+#[test]
+fn sparse_arrivals_hardly_wait() {
+    let jobs = 10_000;
+    let outcome = independent_arrivals(2, jobs, 2_000_000);
+    assert!(outcome.sparse * 10 > jobs as u64 * 9, "{} of {jobs}", outcome.sparse);
+    let waited_ns: u64 = outcome.waits_ns.iter().sum();
+    assert!(waited_ns / (jobs as u64) < 2_000, "{} ns on average", waited_ns / jobs as u64);
+}
+
+#[test]
+fn a_rate_that_rises_again_is_noticed() {
+    let shared = Shared::new(LANES);
+    let mut now = Tick(0);
+    let mut closed = VecDeque::new();
+    let mut arrive = |gap_ns: u64| {
+        now = now.after(gap_ns);
+        while let Due::Ready(batch) = shared.poll(now) {
+            closed.push_back(batch.closed());
+        }
+        if let Submitted::Ready(batch) = shared.submit(0, now) {
+            closed.push_back(batch.closed());
+        }
+    };
+    (0..100).for_each(|_| arrive(5_000_000));
+    (0..400).for_each(|_| arrive(1_000));
+    assert!(closed.contains(&Closed::Sparse));
+    assert_eq!(closed.back(), Some(&Closed::Full));
+}
+
+#[test]
+fn one_client_in_a_closed_loop_stops_waiting() {
+    // `openssl speed -async_jobs 1`: the next job comes after the last was executed.
+    let shared = Shared::new(LANES);
+    let mut now = Tick(0);
+    let mut waited = 0;
+    for job in 0..320 {
+        match shared.submit(job, now) {
+            Submitted::Ready(batch) => assert_eq!(batch.fill(), 1),
+            Submitted::Open(deadline) => {
+                let Due::Ready(batch) = shared.poll(deadline) else { panic!("due") };
+                assert_eq!(batch.fill(), 1);
+                now = deadline;
+                waited += 1;
+            }
+        }
+        now = now.after(300_000);
+    }
+    assert!(waited < 40, "{waited} of 320 jobs waited");
+}
+
+#[test]
+fn one_thread_with_many_jobs_fills_the_lanes() {
+    // `openssl speed -async_jobs 16`: bursts of submits, then a pause while the batch executes.
+    let shared = Shared::new(LANES);
+    let mut now = Tick(0);
+    for job in 0..800 {
+        now = now.after(1_000);
+        if let Submitted::Ready(batch) = shared.submit(job, now) {
+            assert_eq!((batch.fill(), batch.closed()), (LANES, Closed::Full));
+            now = now.after(800_000);
+        } else {
+            assert!(matches!(shared.poll(now), Due::At(_)));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_job_is_executed_once_and_in_time(
+        seed: u64,
+        jobs in 1_usize..300,
+        gap_mean_ns in 1_u64..1_000_000,
+    ) {
+        let outcome = independent_arrivals(seed, jobs, gap_mean_ns);
+        prop_assert!(outcome.executions.iter().all(|&executions| executions == 1));
+        prop_assert!(outcome.waits_ns.iter().all(|&wait_ns| wait_ns <= WAIT_MAX_NS));
+        let batches: u64 = outcome.fills.iter().sum();
+        prop_assert_eq!(batches, outcome.full + outcome.deadline + outcome.sparse);
+    }
+
+    /// A lane behaves like a plain queue, whatever the order of calls.
+    #[test]
+    fn a_lane_is_a_queue(
+        lanes in 1_usize..=16,
+        calls in prop::collection::vec((0_u8..4, 0_u32..64), 0..200),
+    ) {
+        let mut lane = Lane::new(lanes);
+        let mut model = VecDeque::new();
+        let mut now = Tick(0);
+        for (job, (call, argument)) in (0_u32..).zip(calls) {
+            now = now.after(u64::from(argument));
+            match call {
+                0 | 1 => {
+                    model.push_back((job, now));
+                    let expected = if model.len() >= lanes {
+                        Progress::Full
+                    } else {
+                        Progress::Open(model.len())
+                    };
+                    prop_assert_eq!(lane.submit(job, now), expected);
+                }
+                2 => {
+                    let whole_only = argument % 2 == 0;
+                    let batch = if whole_only { lane.flush_full() } else { lane.flush() };
+                    let fill = match model.len() {
+                        waiting if waiting < lanes && whole_only => 0,
+                        waiting => waiting.min(lanes),
+                    };
+                    let expected: Vec<_> = model.drain(..fill).collect();
+                    prop_assert_eq!(batch.is_some(), fill > 0);
+                    if let Some(batch) = batch {
+                        let closed = if fill == lanes { Closed::Full } else { Closed::Idle };
+                        prop_assert_eq!(batch.closed(), closed);
+                        let entries = batch.entries().iter();
+                        let got: Vec<_> = entries.map(|entry| (entry.job, entry.submitted)).collect();
+                        prop_assert_eq!(got, expected);
+                    }
+                }
+                _ => {
+                    let index = model.iter().position(|&(job, _)| job % 64 == argument);
+                    let expected = index.and_then(|index| model.remove(index)).map(|(job, _)| job);
+                    prop_assert_eq!(lane.remove(|job| job % 64 == argument), expected);
+                }
+            }
+            prop_assert_eq!((lane.len(), lane.is_empty()), (model.len(), model.is_empty()));
+            prop_assert_eq!(lane.is_full(), model.len() >= lanes);
+        }
+    }
+}
+
+#[test]
+fn a_helper_thread_closes_what_nobody_fills() {
+    let shared = Shared::new(LANES);
+    // Every look at the clock is later by more than any deadline.
+    let time = std::sync::atomic::AtomicU64::new(0);
+    let clock = || Tick(time.fetch_add(1_000_000, std::sync::atomic::Ordering::Relaxed));
+    std::thread::scope(|scope| {
+        let helper = scope.spawn(|| {
+            let mut jobs = Vec::new();
+            while let Some(batch) = shared.wait_due(clock) {
+                jobs.extend(batch.into_jobs());
+            }
+            jobs
+        });
+        let mut jobs = Vec::new();
+        for job in 0..100 {
+            match shared.submit(job, clock()) {
+                Submitted::Ready(batch) => jobs.extend(batch.into_jobs()),
+                Submitted::Open(_) => {}
+            }
+        }
+        shared.shut();
+        jobs.extend(helper.join().unwrap());
+        jobs.sort_unstable();
+        assert_eq!(jobs, Vec::from_iter(0..100));
+    });
+    assert_eq!(shared.poll(Tick(0)), Due::Shut);
+    let Submitted::Ready(batch) = shared.submit(100, Tick(0)) else {
+        panic!("nobody helps any more")
+    };
+    assert_eq!((batch.fill(), batch.closed()), (1, Closed::Shutdown));
+}
