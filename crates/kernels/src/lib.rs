@@ -1,2 +1,7 @@
-//! To be written.
+//! The arithmetic: algorithm first, one file per room. No branch or address depends on a secret.
 #![no_std]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod mont;

@@ -13,6 +13,10 @@ pub fn wipe<T: Copy + Default>(items: &mut [T]) {
 }
 
 /// Clears all 32 vector registers and the mask registers. Once per batch, not per call.
+///
+/// # Safety
+///
+/// Safe to call where AVX-512 is enabled; anywhere else the caller must know that the CPU has it.
 #[target_feature(enable = "avx512f")]
 pub fn wipe_vector_registers() {
     // SAFETY: AVX-512 is enabled on this function; every register written is named as clobbered.

@@ -1,0 +1,25 @@
+//! Room ifma256_x4 of mont: four RSA private operations, one per 64-bit lane. Secret-independent.
+
+use widelane_cpu::Ifma256;
+
+use super::key::CrtJob;
+use super::{lanes, model::Model};
+
+/// Jobs that one batch holds.
+pub const LANES: usize = 4;
+
+/// Runs 1 to [`LANES`] private-key operations of one size, each with a key of its own.
+///
+/// Every job gets a verdict; outputs are zeros unless it is [`Done`](super::Verdict::Done). Needs up to
+/// 200 kB of stack.
+///
+/// # Panics
+///
+/// Panics if there is no job, if there are more than [`LANES`], or if an input or output is not as
+/// long as the modulus.
+pub fn private_crt<const HALF: usize, const FULL: usize>(
+    _room: Ifma256,
+    jobs: &mut [CrtJob<'_, HALF, FULL>],
+) {
+    lanes::private_crt::<LANES, HALF, FULL>(Model, jobs);
+}

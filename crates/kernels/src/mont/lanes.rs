@@ -1,0 +1,360 @@
+//! The batch algorithm of mont, written once for all rooms: one RSA private operation per lane.
+//!
+//! A room brings five operations on lanes ([`Arithmetic`]); everything here is built from them and from
+//! scalar glue that runs once per batch. Branches and addresses depend on no secret; the public exponent
+//! and whether an input is in range are public.
+
+use core::array;
+
+use widelane_secret::{Mask, wipe};
+
+use super::digits::{DIGIT_BITS, DIGIT_MASK, from_bytes, to_bytes};
+use super::key::{CrtJob, CrtKey, Verdict};
+use super::modulus::Modulus;
+
+/// Bits of the exponent that one multiplication takes in.
+const WINDOW_BITS: usize = 5;
+/// Powers of the base in the table.
+pub(super) const ENTRIES: usize = 1 << WINDOW_BITS;
+
+/// `D` digits of `LANES` numbers: digit i of lane j is `[i][j]`.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(super) struct Lanes<const D: usize, const LANES: usize>(pub(super) [[u64; LANES]; D]);
+
+/// A product of two numbers of `D` digits per lane: `2·D` columns in a row.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Product<const D: usize, const LANES: usize> {
+    pub(super) low: Lanes<D, LANES>,
+    pub(super) high: Lanes<D, LANES>,
+}
+
+/// One modulus per lane, in the form the reduction reads.
+#[repr(C)]
+pub(super) struct LaneModulus<const D: usize, const LANES: usize> {
+    /// (m·k0 + 1) / 2^52.
+    pub(super) m1: Lanes<D, LANES>,
+    /// Digits 1 to D of m (the last one is zero).
+    pub(super) m_above: Lanes<D, LANES>,
+    /// Digit 0 of m, and −1/m modulo 2^52.
+    pub(super) m0_k0: Lanes<2, LANES>,
+}
+
+/// What a room does for the batch: digits in, digits out, all lanes at once.
+///
+/// Numbers are normalised (every digit below 2^52) and below 3·m unless said otherwise. A column of a
+/// product is a sum of 52-bit halves that has not been carried yet.
+pub(super) trait Arithmetic<const LANES: usize>: Copy {
+    /// Computes the columns of x·y.
+    fn multiply<const D: usize>(
+        self,
+        product: &mut Product<D, LANES>,
+        x: &Lanes<D, LANES>,
+        y: &Lanes<D, LANES>,
+    );
+
+    /// Computes the columns of x².
+    fn square<const D: usize>(self, product: &mut Product<D, LANES>, x: &Lanes<D, LANES>);
+
+    /// Computes z = product·2^(−52·D) mod m, normalised, below product/2^(52·D) + 2·m.
+    ///
+    /// Destroys the product.
+    fn reduce<const D: usize>(
+        self,
+        z: &mut Lanes<D, LANES>,
+        product: &mut Product<D, LANES>,
+        modulus: &LaneModulus<D, LANES>,
+    );
+
+    /// Copies entry `index[j]` of the table to z for each lane j, reading the whole table.
+    fn select<const D: usize>(
+        self,
+        z: &mut Lanes<D, LANES>,
+        table: &[Lanes<D, LANES>; ENTRIES],
+        index: &[u64; LANES],
+    );
+
+    /// Clears the vector registers.
+    fn wipe_registers(self);
+}
+
+impl<const D: usize, const LANES: usize> Lanes<D, LANES> {
+    pub(super) const ZERO: Self = Lanes([[0; LANES]; D]);
+
+    /// Puts one number into each lane.
+    fn fill(&mut self, number: impl Fn(usize) -> [u64; D]) {
+        for lane in 0..LANES {
+            self.set_lane(lane, &number(lane));
+        }
+    }
+
+    fn set_lane(&mut self, lane: usize, digits: &[u64; D]) {
+        for (row, digit) in self.0.iter_mut().zip(digits) {
+            row[lane] = *digit;
+        }
+    }
+
+    fn lane(&self, lane: usize) -> [u64; D] {
+        array::from_fn(|index| self.0[index][lane])
+    }
+
+    fn wipe(&mut self) {
+        wipe(self.0.as_flattened_mut());
+    }
+}
+
+impl<const D: usize, const LANES: usize> Product<D, LANES> {
+    pub(super) const ZERO: Self = Product { low: Lanes::ZERO, high: Lanes::ZERO };
+
+    fn wipe(&mut self) {
+        self.low.wipe();
+        self.high.wipe();
+    }
+}
+
+impl<const D: usize, const LANES: usize> LaneModulus<D, LANES> {
+    pub(super) const ZERO: Self =
+        LaneModulus { m1: Lanes::ZERO, m_above: Lanes::ZERO, m0_k0: Lanes::ZERO };
+
+    fn fill(&mut self, moduli: &[&Modulus<D>; LANES]) {
+        self.m1.fill(|lane| moduli[lane].m1);
+        self.m_above
+            .fill(|lane| array::from_fn(|i| moduli[lane].m.get(i + 1).copied().unwrap_or(0)));
+        self.m0_k0.fill(|lane| [moduli[lane].m[0], moduli[lane].k0]);
+    }
+
+    fn wipe(&mut self) {
+        self.m1.wipe();
+        self.m_above.wipe();
+        self.m0_k0.wipe();
+    }
+}
+
+/// The memory one operation of `D` digits works in.
+struct Workspace<const D: usize, const LANES: usize> {
+    modulus: LaneModulus<D, LANES>,
+    product: Product<D, LANES>,
+    x: Lanes<D, LANES>,
+    y: Lanes<D, LANES>,
+}
+
+impl<const D: usize, const LANES: usize> Workspace<D, LANES> {
+    pub(super) const ZERO: Self = Workspace {
+        modulus: LaneModulus::ZERO,
+        product: Product::ZERO,
+        x: Lanes::ZERO,
+        y: Lanes::ZERO,
+    };
+
+    /// x = x·y·R^-1 mod m.
+    fn multiply(&mut self, room: impl Arithmetic<LANES>) {
+        room.multiply(&mut self.product, &self.x, &self.y);
+        room.reduce(&mut self.x, &mut self.product, &self.modulus);
+    }
+
+    /// x = x²·R^-1 mod m.
+    fn square(&mut self, room: impl Arithmetic<LANES>) {
+        room.square(&mut self.product, &self.x);
+        room.reduce(&mut self.x, &mut self.product, &self.modulus);
+    }
+
+    fn wipe(&mut self) {
+        self.modulus.wipe();
+        self.product.wipe();
+        self.x.wipe();
+        self.y.wipe();
+    }
+}
+
+/// Runs 1 to `LANES` private-key operations of one size.
+///
+/// Needs some 40 kB (RSA-2048) to 130 kB (RSA-4096) of stack.
+///
+/// # Panics
+///
+/// Panics if there is no job, if there are more than `LANES`, or if an input or output is not as long
+/// as the modulus (`51.2·FULL` bits).
+pub(super) fn private_crt<const LANES: usize, const HALF: usize, const FULL: usize>(
+    room: impl Arithmetic<LANES>,
+    jobs: &mut [CrtJob<'_, HALF, FULL>],
+) {
+    let modulus_bytes = modulus_bytes::<FULL>();
+    assert!((1..=LANES).contains(&jobs.len()), "a batch has 1 to {LANES} jobs");
+    for job in jobs.iter() {
+        assert_eq!(job.input.len(), modulus_bytes, "an input is as long as its modulus");
+        assert_eq!(job.output.len(), modulus_bytes, "an output is as long as its modulus");
+    }
+    // Lanes without a job repeat the first one; nobody reads their result.
+    let job_of = |lane: usize| if lane < jobs.len() { lane } else { 0 };
+    let keys: [&CrtKey<HALF, FULL>; LANES] = array::from_fn(|lane| jobs[job_of(lane)].key);
+    let inputs: [[u64; FULL]; LANES] = array::from_fn(|lane| from_bytes(jobs[job_of(lane)].input));
+
+    let mut results = exponentiate_and_recombine(room, &keys, &inputs);
+    let checks = raise_to_public(room, &keys, &results);
+    for (lane, job) in jobs.iter_mut().enumerate() {
+        job.verdict = if !less(&inputs[lane], &keys[lane].n.m) {
+            Verdict::OutOfRange
+        } else if equal(&checks[lane], &inputs[lane]).declassify() {
+            Verdict::Done
+        } else {
+            Verdict::Fault
+        };
+        job.output.fill(0);
+        if job.verdict == Verdict::Done {
+            to_bytes(results[lane].into_iter(), job.output);
+        }
+    }
+    wipe(results.as_flattened_mut());
+    room.wipe_registers();
+}
+
+/// Bytes of an RSA modulus of `FULL` digits: digits carry 51.2 bits of it on average.
+const fn modulus_bytes<const FULL: usize>() -> usize {
+    FULL / 5 * 32
+}
+
+/// Computes c^d mod n for each lane from its two halves.
+#[inline(never)]
+fn exponentiate_and_recombine<const LANES: usize, const HALF: usize, const FULL: usize>(
+    room: impl Arithmetic<LANES>,
+    keys: &[&CrtKey<HALF, FULL>; LANES],
+    inputs: &[[u64; FULL]; LANES],
+) -> [[u64; FULL]; LANES] {
+    let mut workspace = Workspace::<HALF, LANES>::ZERO;
+    let mut table = [Lanes::ZERO; ENTRIES];
+
+    let mut half = |moduli: [&Modulus<HALF>; LANES], exponents: [&[u64; HALF]; LANES]| {
+        workspace.modulus.fill(&moduli);
+        workspace.product.low.fill(|lane| array::from_fn(|i| inputs[lane][i]));
+        workspace.product.high.fill(|lane| array::from_fn(|i| inputs[lane][HALF + i]));
+        room.reduce(&mut workspace.x, &mut workspace.product, &workspace.modulus);
+        workspace.y.fill(|lane| moduli[lane].rrr);
+        workspace.multiply(room);
+        exponentiate(room, &mut workspace, &mut table, &moduli, &exponents);
+        workspace.product.low = workspace.x;
+        workspace.product.high = Lanes::ZERO;
+        room.reduce(&mut workspace.x, &mut workspace.product, &workspace.modulus);
+        array::from_fn::<_, LANES, _>(|lane| moduli[lane].canonical(&workspace.x.lane(lane)))
+    };
+    let mut modulo_q = half(array::from_fn(|j| &keys[j].q), array::from_fn(|j| &keys[j].dq));
+    let mut modulo_p = half(array::from_fn(|j| &keys[j].p), array::from_fn(|j| &keys[j].dp));
+
+    // Garner: h = (mp − mq)·qinv mod p, then s = mq + h·q.
+    workspace.x.fill(|lane| keys[lane].p.subtract(&modulo_p[lane], &modulo_q[lane]));
+    workspace.y.fill(|lane| keys[lane].qinv);
+    workspace.multiply(room);
+    for (lane, key) in keys.iter().enumerate() {
+        let h = key.p.canonical(&workspace.x.lane(lane));
+        workspace.x.set_lane(lane, &h);
+    }
+    workspace.y.fill(|lane| keys[lane].q.m);
+    room.multiply(&mut workspace.product, &workspace.x, &workspace.y);
+    let results = array::from_fn(|lane| {
+        let mut carry = 0;
+        array::from_fn(|index| {
+            carry += match index.checked_sub(HALF) {
+                None => workspace.product.low.0[index][lane] + modulo_q[lane][index],
+                Some(index) => workspace.product.high.0[index][lane],
+            };
+            let digit = carry & DIGIT_MASK;
+            carry >>= DIGIT_BITS;
+            digit
+        })
+    });
+
+    workspace.wipe();
+    table.iter_mut().for_each(Lanes::wipe);
+    wipe(modulo_p.as_flattened_mut());
+    wipe(modulo_q.as_flattened_mut());
+    results
+}
+
+/// Computes x = x^exponent in Montgomery form, by a fixed window.
+fn exponentiate<const LANES: usize, const D: usize>(
+    room: impl Arithmetic<LANES>,
+    workspace: &mut Workspace<D, LANES>,
+    table: &mut [Lanes<D, LANES>; ENTRIES],
+    moduli: &[&Modulus<D>; LANES],
+    exponents: &[&[u64; D]; LANES],
+) {
+    workspace.y = workspace.x;
+    table[0].fill(|lane| moduli[lane].one);
+    table[1] = workspace.x;
+    for entry in &mut table[2..] {
+        workspace.multiply(room);
+        *entry = workspace.x;
+    }
+    let windows = (modulus_bytes::<D>() * 8).div_ceil(WINDOW_BITS);
+    for window in (0..windows).rev() {
+        let index = exponents.map(|exponent| bits(exponent, window * WINDOW_BITS));
+        if window == windows - 1 {
+            room.select(&mut workspace.x, table, &index);
+        } else {
+            for _ in 0..WINDOW_BITS {
+                workspace.square(room);
+            }
+            room.select(&mut workspace.y, table, &index);
+            workspace.multiply(room);
+        }
+    }
+}
+
+/// The window of an exponent that starts at a bit position.
+fn bits<const D: usize>(exponent: &[u64; D], position: usize) -> u64 {
+    let (index, shift) = (position / DIGIT_BITS as usize, position % DIGIT_BITS as usize);
+    let above = exponent.get(index + 1).copied().unwrap_or(0);
+    (exponent[index] >> shift | above << (DIGIT_BITS as usize - shift)) & (ENTRIES as u64 - 1)
+}
+
+/// Computes s^e mod n for each lane. The exponents are public, and time depends on them.
+#[inline(never)]
+fn raise_to_public<const LANES: usize, const HALF: usize, const FULL: usize>(
+    room: impl Arithmetic<LANES>,
+    keys: &[&CrtKey<HALF, FULL>; LANES],
+    bases: &[[u64; FULL]; LANES],
+) -> [[u64; FULL]; LANES] {
+    let mut workspace = Workspace::<FULL, LANES>::ZERO;
+    workspace.modulus.fill(&keys.map(|key| &key.n));
+    workspace.x.fill(|lane| bases[lane]);
+    workspace.y.fill(|lane| keys[lane].n.rr);
+    workspace.multiply(room);
+    workspace.y = workspace.x;
+
+    // Lanes whose exponent is shorter stay at one until their top bit comes.
+    let longest = keys.iter().map(|key| key.e.ilog2()).max().unwrap_or(0);
+    for (lane, key) in keys.iter().enumerate() {
+        if key.e.ilog2() < longest {
+            workspace.x.set_lane(lane, &key.n.one);
+        }
+    }
+    for position in (1..longest).rev() {
+        workspace.square(room);
+        if keys.iter().any(|key| key.e >> position & 1 == 1) {
+            let unmultiplied = workspace.x;
+            workspace.multiply(room);
+            for (lane, key) in keys.iter().enumerate() {
+                if key.e >> position & 1 == 0 {
+                    workspace.x.set_lane(lane, &unmultiplied.lane(lane));
+                }
+            }
+        }
+    }
+    // The last bit of an odd exponent multiplies by the plain base: that leaves Montgomery form.
+    workspace.square(room);
+    workspace.y.fill(|lane| bases[lane]);
+    workspace.multiply(room);
+    let powers = array::from_fn(|lane| keys[lane].n.canonical(&workspace.x.lane(lane)));
+    workspace.wipe();
+    powers
+}
+
+/// Whether x < y. Both are public.
+fn less<const D: usize>(x: &[u64; D], y: &[u64; D]) -> bool {
+    x.iter().rev().lt(y.iter().rev())
+}
+
+/// Whether x = y.
+fn equal<const D: usize>(x: &[u64; D], y: &[u64; D]) -> Mask {
+    Mask::is_zero(x.iter().zip(y).fold(0, |seen, (x, y)| seen | (x ^ y)))
+}
