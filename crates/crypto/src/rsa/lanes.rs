@@ -1,0 +1,85 @@
+//! The private operation for many jobs: sorted by key size into batches of the IFMA rooms.
+
+use widelane_cpu::{Ifma256, Ifma512};
+use widelane_kernels::mont::{CrtJob, CrtKey, Verdict, ifma256_x4, ifma512_x8};
+
+use super::key::Material;
+use super::{Outcome, PrivateJob};
+
+/// A room that runs batches.
+pub(super) trait BatchRoom: Copy {
+    /// How many jobs a full batch has.
+    const LANES: usize;
+
+    /// Executes up to `LANES` jobs.
+    fn private_crt<const HALF: usize, const FULL: usize>(self, jobs: &mut [CrtJob<'_, HALF, FULL>]);
+}
+
+impl BatchRoom for Ifma256 {
+    const LANES: usize = ifma256_x4::LANES;
+
+    fn private_crt<const HALF: usize, const FULL: usize>(
+        self,
+        jobs: &mut [CrtJob<'_, HALF, FULL>],
+    ) {
+        ifma256_x4::private_crt(self, jobs);
+    }
+}
+
+impl BatchRoom for Ifma512 {
+    const LANES: usize = ifma512_x8::LANES;
+
+    fn private_crt<const HALF: usize, const FULL: usize>(
+        self,
+        jobs: &mut [CrtJob<'_, HALF, FULL>],
+    ) {
+        ifma512_x8::private_crt(self, jobs);
+    }
+}
+
+/// Executes `jobs` in `room`: the jobs of one key size together, in as few batches as they need.
+pub(super) fn private(room: impl BatchRoom, jobs: &mut [PrivateJob<'_>]) {
+    private_of_size(room, jobs, |material| match material {
+        Material::Rsa2048(key) => Some(&key.lanes),
+        _ => None,
+    });
+    private_of_size(room, jobs, |material| match material {
+        Material::Rsa3072(key) => Some(&key.lanes),
+        _ => None,
+    });
+    private_of_size(room, jobs, |material| match material {
+        Material::Rsa4096(key) => Some(&key.lanes),
+        _ => None,
+    });
+}
+
+/// Executes those of `jobs` whose key `select` finds to be of its size.
+fn private_of_size<R: BatchRoom, const HALF: usize, const FULL: usize>(
+    room: R,
+    jobs: &mut [PrivateJob<'_>],
+    select: impl Fn(&Material) -> Option<&CrtKey<HALF, FULL>>,
+) {
+    let (mut batch, mut outcomes) = (Vec::new(), Vec::new());
+    for job in jobs {
+        let Some(key) = select(&job.key.material) else { continue };
+        let bytes = job.key.size().bytes();
+        if job.input.len() != bytes || job.output.len() != bytes {
+            job.output.fill(0);
+            job.outcome = Outcome::InputOutOfRange;
+            continue;
+        }
+        batch.push(CrtJob { key, input: job.input, output: job.output, verdict: Verdict::Pending });
+        outcomes.push(&mut job.outcome);
+    }
+    for jobs in batch.chunks_mut(R::LANES) {
+        room.private_crt(jobs);
+    }
+    for (outcome, job) in outcomes.into_iter().zip(&batch) {
+        *outcome = match job.verdict {
+            Verdict::Pending => Outcome::Pending,
+            Verdict::Done => Outcome::Done,
+            Verdict::OutOfRange => Outcome::InputOutOfRange,
+            Verdict::Fault => Outcome::FaultDetected,
+        };
+    }
+}

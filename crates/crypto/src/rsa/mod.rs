@@ -1,0 +1,119 @@
+//! RSA private operations (RFC 8017) by CRT: one by one, and many at once with mixed keys.
+//!
+//! [`Rsa::choose`] picks the widest room that machine and policy leave open, once; a batch then fills
+//! its lanes with independent jobs. Time and memory accesses depend on no secret, so there is no
+//! blinding, and every result goes through the public operation before it leaves: a result that fails
+//! that check would give the key away (Boneh, DeMillo and Lipton, 1997).
+
+pub mod encoding;
+mod key;
+mod lanes;
+mod single;
+
+use widelane_cpu::{Ifma256, Ifma512, Policy, Room};
+use widelane_kernels::mont::{ifma256_x4, ifma512_x8};
+
+pub use key::{Components, KeyError, KeySize, PrivateKey};
+
+/// What became of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Outcome {
+    /// Not executed yet.
+    #[default]
+    Pending,
+    /// The output is the result, and the public operation took it back to the input.
+    Done,
+    /// The input is not below the modulus, or input or output is not as long as the modulus.
+    InputOutOfRange,
+    /// The public operation did not take the result back to the input: a hardware fault, or a damaged
+    /// key. Nothing has left; try another path.
+    FaultDetected,
+}
+
+/// One private operation: `output` = `input`^d mod n, big-endian and as long as the modulus.
+pub struct PrivateJob<'a> {
+    /// The key, which may differ from job to job.
+    pub key: &'a PrivateKey,
+    /// What is raised to the private exponent: an encoded message or a ciphertext.
+    pub input: &'a [u8],
+    /// Where the result goes; zeros unless the outcome is [`Outcome::Done`].
+    pub output: &'a mut [u8],
+    /// What became of the job.
+    pub outcome: Outcome,
+}
+
+/// RSA in the room chosen for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Rsa {
+    choice: Choice,
+}
+
+/// The room chosen, with the token that opens it.
+#[derive(Clone, Copy, Debug)]
+enum Choice {
+    Ifma512(Ifma512),
+    Ifma256(Ifma256),
+    Portable,
+}
+
+impl<'a> PrivateJob<'a> {
+    /// A job not yet executed.
+    pub fn new(key: &'a PrivateKey, input: &'a [u8], output: &'a mut [u8]) -> Self {
+        PrivateJob { key, input, output, outcome: Outcome::Pending }
+    }
+}
+
+impl Rsa {
+    /// Chooses the widest room that the machine has and `policy` leaves open.
+    pub fn choose(policy: &Policy) -> Self {
+        let choice = match (Ifma512::enter(policy), Ifma256::enter(policy)) {
+            (Some(room), _) => Choice::Ifma512(room),
+            (None, Some(room)) => Choice::Ifma256(room),
+            (None, None) => Choice::Portable,
+        };
+        Rsa { choice }
+    }
+
+    /// The room chosen.
+    pub fn room(&self) -> Room {
+        match self.choice {
+            Choice::Ifma512(_) => Room::Ifma512,
+            Choice::Ifma256(_) => Room::Ifma256,
+            Choice::Portable => Room::Portable,
+        }
+    }
+
+    /// How many jobs a full batch has.
+    pub fn lanes(&self) -> usize {
+        match self.choice {
+            Choice::Ifma512(_) => ifma512_x8::LANES,
+            Choice::Ifma256(_) => ifma256_x4::LANES,
+            Choice::Portable => 1,
+        }
+    }
+
+    /// Executes the jobs and stores what became of each.
+    ///
+    /// The result and the time of a job do not depend on the others. A batch costs the same for one
+    /// job as for [`lanes`](Self::lanes) of them; more jobs, or jobs of several key sizes, make several
+    /// batches. Uses up to 200 KiB of stack.
+    pub fn private_batch(&self, jobs: &mut [PrivateJob<'_>]) {
+        match self.choice {
+            Choice::Ifma512(room) => lanes::private(room, jobs),
+            Choice::Ifma256(room) => lanes::private(room, jobs),
+            Choice::Portable => {
+                for job in jobs {
+                    job.outcome = single::private(job.key, job.input, job.output);
+                }
+            }
+        }
+    }
+
+    /// Executes one job in the portable room: `output` = `input`^d mod n.
+    pub fn private_one(&self, key: &PrivateKey, input: &[u8], output: &mut [u8]) -> Outcome {
+        single::private(key, input, output)
+    }
+}
+
+#[cfg(test)]
+mod tests;
