@@ -20,7 +20,7 @@ pub struct Machine {
     pub stepping: u32,
     /// The microcode revision, where the kernel tells.
     pub microcode: Option<String>,
-    /// The hypervisor's CPUID signature, where there is one: `KVMKVMKVM`.
+    /// The hypervisor, where there is one: its name, or its CPUID signature if we know no name for it.
     pub hypervisor: Option<String>,
     /// The kernel release.
     pub kernel: Option<String>,
@@ -60,12 +60,24 @@ impl Machine {
             model_number,
             stepping,
             microcode: cpuinfo_field(&cpuinfo, "microcode").map(str::to_owned),
-            hypervisor: hypervisor.map(|leaf| text([leaf.ebx, leaf.ecx, leaf.edx])),
+            hypervisor: hypervisor
+                .map(|leaf| hypervisor_name(text([leaf.ebx, leaf.ecx, leaf.edx]))),
             kernel: fs::read_to_string("/proc/sys/kernel/osrelease")
                 .ok()
                 .map(|release| release.trim().to_owned()),
             tsc_khz: tsc_khz(vendor.eax, hypervisor.map(|leaf| leaf.eax), &cpuinfo),
         }
+    }
+}
+
+/// The name that people know behind a hypervisor's CPUID signature.
+fn hypervisor_name(signature: String) -> String {
+    match signature.as_str() {
+        "KVMKVMKVM" => "KVM".to_owned(),
+        "Microsoft Hv" => "Hyper-V".to_owned(),
+        "VMwareVMware" => "VMware".to_owned(),
+        "XenVMMXenVMM" => "Xen".to_owned(),
+        _ => signature,
     }
 }
 

@@ -4,6 +4,7 @@ mod file;
 mod resolve;
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde::Serialize;
 
@@ -79,6 +80,20 @@ impl Policy {
     }
 }
 
+impl fmt::Display for Policy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "registers up to {} bits", self.width_max)?;
+        let classes = self.classes_closed.iter().map(|class| format!("class {class}"));
+        let rooms = self.rooms_closed.iter().map(|room| format!("room {room}"));
+        let closed: Vec<String> = classes.chain(rooms).collect();
+        match closed.as_slice() {
+            [] if self.width_max == Width::W512 => formatter.write_str(", everything open"),
+            [] => Ok(()),
+            closed => write!(formatter, "; closed: {}", closed.join(", ")),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +108,21 @@ mod tests {
         assert!(policy.allows(Room::Portable));
         assert_eq!(policy.objection(Room::Portable), None);
         assert!(!policy.allows(Room::Ifma256) && !policy.allows(Room::Ifma512));
+    }
+
+    #[test]
+    fn a_policy_reads_as_words() {
+        assert_eq!(Policy::open().to_string(), "registers up to 512 bits, everything open");
+        assert_eq!(Policy::up_to(Width::W256).to_string(), "registers up to 256 bits");
+        let closed = Policy {
+            classes_closed: [LicenceClass { width: Width::W512, heavy: true }].into(),
+            rooms_closed: [Room::Ifma256].into(),
+            ..Policy::open()
+        };
+        assert_eq!(
+            closed.to_string(),
+            "registers up to 512 bits; closed: class 512-heavy, room ifma256"
+        );
     }
 
     #[test]

@@ -1,4 +1,25 @@
 //! The scribe: pure functions from results to text. No input, no output, no clock.
+//!
+//! | Function | For |
+//! |---|---|
+//! | [`terminal`] | the screen, as wide as it is |
+//! | [`markdown`] | an issue, a wiki |
+//! | [`csv`] | a spreadsheet: every row, every field |
+//! | [`html`] | one file to open, print or mail; needs nothing from outside |
+//!
+//! All but `csv` begin with the same sentence: whether it is worth it on this machine.
+
+mod csv;
+mod document;
+mod markdown;
+mod terminal;
+mod verdict;
+mod view;
+mod words;
+
+pub use crate::csv::csv;
+pub use markdown::markdown;
+pub use terminal::terminal;
 
 /// How text for a terminal is to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,200 @@
+//! Results as a sequence of blocks, the common content of terminal and Markdown.
+
+use widelane_results::Results;
+
+use crate::verdict::{Tone, verdict};
+use crate::view::{self, Comparison, Section};
+use crate::words;
+
+/// One block of the document.
+#[derive(Debug)]
+pub enum Block {
+    /// The answer.
+    Lead(Tone, String),
+    /// Running text.
+    Text(String),
+    /// Running text to heed.
+    Warning(String),
+    /// The title of what follows.
+    Heading(String),
+    /// A table.
+    Table(Table),
+    /// A line for the shell.
+    Command(String),
+}
+
+/// A table of text.
+#[derive(Debug, Default)]
+pub struct Table {
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// The rows, as many cells each as there are columns.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Its title; all columns of a table have one, or none.
+    pub title: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Words, set to the left.
+    Words,
+    /// Numbers, set to the right.
+    Number,
+    /// The numbers that matter most.
+    Figure,
+}
+
+impl Table {
+    fn new(columns: &[(&'static str, Kind)]) -> Self {
+        let columns = columns.iter().map(|&(title, kind)| Column { title, kind }).collect();
+        Table { columns, rows: Vec::new() }
+    }
+
+    /// Leaves out the columns that have nothing but a title.
+    fn without_empty_columns(mut self) -> Self {
+        for index in (0..self.columns.len()).rev() {
+            if self.rows.iter().all(|row| row[index].is_empty()) {
+                self.columns.remove(index);
+                self.rows.iter_mut().for_each(|row| drop(row.remove(index)));
+            }
+        }
+        self
+    }
+}
+
+/// The answer first, then the comparisons, latencies, batches, what was rejected, how to repeat the run.
+pub fn document(results: &Results) -> Vec<Block> {
+    let verdict = verdict(results);
+    let mut blocks = vec![Block::Lead(verdict.tone, verdict.sentence), Block::Text(verdict.detail)];
+    if !results.complete {
+        blocks.push(Block::Warning(view::PARTIAL.to_owned()));
+    }
+    let mut objections: Vec<String> = Vec::new();
+    for section in view::sections(results) {
+        blocks.push(Block::Heading(section.metric.heading()));
+        blocks.push(Block::Table(comparisons(&section)));
+        // Other metrics of a scenario share the fate of the first: each reason is given once.
+        for objection in section.comparisons.iter().filter_map(Comparison::objection) {
+            if !objections.contains(&objection) {
+                blocks.push(Block::Warning(objection.clone()));
+                objections.push(objection);
+            }
+        }
+    }
+    blocks.extend(latencies(results));
+    blocks.extend(fills(results));
+    blocks.extend(rejected(results));
+    if !results.notes.is_empty() {
+        blocks.push(Block::Heading("Notes".to_owned()));
+        blocks.extend(results.notes.iter().cloned().map(Block::Text));
+    }
+    let mut machine = Table::new(&[("", Kind::Words), ("", Kind::Words)]);
+    machine.rows = view::machine(results)
+        .into_iter()
+        .map(|(name, value)| vec![name.to_owned(), value])
+        .collect();
+    blocks.extend([Block::Heading("Machine".to_owned()), Block::Table(machine)]);
+    blocks.extend([Block::Heading("To repeat".to_owned()), Block::Command(view::command(results))]);
+    blocks
+}
+
+fn comparisons(section: &Section<'_>) -> Table {
+    let mut table = Table::new(&[
+        ("Scenario", Kind::Words),
+        ("Conn.", Kind::Number),
+        ("Kernel", Kind::Words),
+        ("Value", Kind::Number),
+        ("Rival", Kind::Words),
+        ("Its value", Kind::Number),
+        ("Ratio", Kind::Figure),
+        ("95 % interval", Kind::Words),
+    ]);
+    for comparison in &section.comparisons {
+        let (ratio, interval) = match comparison.reliable() {
+            Some(_) => (comparison.ratio(), comparison.interval()),
+            None => ("–".to_owned(), comparison.status().to_owned()),
+        };
+        table.rows.push(vec![
+            comparison.scenario.family(),
+            comparison.scenario.connections.map_or(String::new(), |count| count.to_string()),
+            comparison.row.room.clone().unwrap_or_default(),
+            comparison.value(),
+            comparison.rival().to_owned(),
+            comparison.rival_value(),
+            ratio,
+            interval,
+        ]);
+    }
+    table.without_empty_columns()
+}
+
+fn latencies(results: &Results) -> Vec<Block> {
+    let columns = [
+        ("Connections", Kind::Number),
+        ("p50 as installed", Kind::Number),
+        ("accelerated", Kind::Number),
+        ("p99 as installed", Kind::Number),
+        ("accelerated", Kind::Number),
+    ];
+    let block = |latency: view::Latency| {
+        let mut table = Table::new(&columns);
+        for point in &latency.points {
+            let [native, accelerated] = [point.native, point.accelerated];
+            let values = [native.p50, accelerated.p50, native.p99, accelerated.p99];
+            let values = values.into_iter().map(|value| words::quantity(value, "us"));
+            table.rows.push([point.connections.to_string()].into_iter().chain(values).collect());
+        }
+        [Block::Heading(format!("Handshake latency: {}", latency.title)), Block::Table(table)]
+    };
+    view::latencies(results).into_iter().flat_map(block).collect()
+}
+
+fn fills(results: &Results) -> Vec<Block> {
+    let mut table = Table::new(&[
+        ("Scenario", Kind::Words),
+        ("Batches", Kind::Number),
+        ("Full", Kind::Figure),
+        ("Jobs in a batch", Kind::Words),
+    ]);
+    for fill in view::fills(results) {
+        let bars: String = fill.shares.iter().map(|(_, share)| bar(*share)).collect();
+        table.rows.push(vec![
+            fill.title.clone(),
+            words::count(fill.batch_count),
+            words::percent(fill.full()),
+            format!("1 {bars} {}", fill.shares.len()),
+        ]);
+    }
+    titled("Batches", table)
+}
+
+fn rejected(results: &Results) -> Vec<Block> {
+    let mut table =
+        Table::new(&[("Scenario", Kind::Words), ("Rounds", Kind::Number), ("Reason", Kind::Words)]);
+    for rejected in view::rejected(results) {
+        let share = format!("{} of {}", rejected.rounds.len(), rejected.round_count);
+        table.rows.push(vec![rejected.title, share, rejected.reason]);
+    }
+    titled("Rejected rounds", table)
+}
+
+fn titled(title: &str, table: Table) -> Vec<Block> {
+    if table.rows.is_empty() {
+        return Vec::new();
+    }
+    vec![Block::Heading(title.to_owned()), Block::Table(table)]
+}
+
+/// A share of one as a bar one column wide and up to eight eighths high.
+fn bar(share: f64) -> char {
+    const BARS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    BARS[(share * 8.0).ceil().clamp(0.0, 8.0) as usize]
+}

@@ -1,0 +1,278 @@
+//! The one sentence: is it worth it on this machine?
+
+use std::cmp::Reverse;
+
+use widelane_results::{Pair, Results, Status};
+
+use crate::view::{self, Comparison, Ratio};
+use crate::words::{self, OPERATIONS, SERVER_CPU};
+
+/// The answer, in one sentence, and what it rests on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Which way the answer goes.
+    pub tone: Tone,
+    /// The answer.
+    pub sentence: String,
+    /// Conditions, interval, rounds, and the answers of other servers.
+    pub detail: String,
+}
+
+/// Which way the answer goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// It pays.
+    Better,
+    /// No difference that could be told.
+    Same,
+    /// It costs.
+    Worse,
+    /// The results do not answer.
+    Unknown,
+}
+
+/// Finds the answer in `results`.
+pub fn verdict(results: &Results) -> Verdict {
+    let servers = view::comparisons(results, SERVER_CPU.name);
+    let mut answers: Vec<(&Comparison<'_>, Ratio)> = servers
+        .iter()
+        .filter(|comparison| comparison.row.rival.as_deref() == Some("native"))
+        .filter_map(|comparison| Some((comparison, comparison.reliable()?)))
+        .collect();
+    // Stable: among equals the order of the file decides.
+    answers.sort_by_key(|(comparison, _)| {
+        (server_rank(&comparison.row.scenario), Reverse(comparison.scenario.connections))
+    });
+    if let Some((comparison, ratio)) = answers.first() {
+        return of_server(results, comparison, *ratio, &answers[1..]);
+    }
+    let algorithms = view::comparisons(results, OPERATIONS.name);
+    let answers: Vec<_> = algorithms
+        .iter()
+        .filter_map(|comparison| Some((comparison, comparison.reliable()?)))
+        .collect();
+    if let Some((comparison, ratio)) = answers.first() {
+        return of_algorithm(comparison, *ratio, &answers[1..]);
+    }
+    without_answer(servers.iter().chain(&algorithms))
+}
+
+/// Which server leads: the one that most people run first.
+fn server_rank(scenario: &str) -> usize {
+    let server = scenario.split('/').next();
+    let order = ["nginx", "haproxy", "haproxy-async"];
+    order.iter().position(|known| Some(*known) == server).unwrap_or(order.len())
+}
+
+fn of_server(
+    results: &Results,
+    comparison: &Comparison<'_>,
+    ratio: Ratio,
+    others: &[(&Comparison<'_>, Ratio)],
+) -> Verdict {
+    let server = comparison.scenario.server.as_deref().unwrap_or("the server");
+    let spends = words::ratio(ratio.centre);
+    let gain = words::ratio_short(1.0 / ratio.centre);
+    let (tone, sentence) = if ratio.high < 1.0 {
+        let sentence = format!(
+            "{server} spends {spends} the CPU per full TLS handshake: {gain} as many handshakes per core."
+        );
+        (Tone::Better, sentence)
+    } else if ratio.low > 1.0 {
+        let sentence = format!(
+            "Not worth it here: accelerated, {server} spends {spends} the CPU per full TLS handshake."
+        );
+        (Tone::Worse, sentence)
+    } else {
+        let sentence = format!(
+            "Nothing to gain here: accelerated or not, {server} spends about the same CPU per full TLS handshake."
+        );
+        (Tone::Same, sentence)
+    };
+    let mut detail = format!(
+        "{}: {spends}, 95 % interval {}",
+        comparison.scenario.conditions(),
+        words::interval(Some(ratio.low), Some(ratio.high))
+    );
+    if let Some(rounds) = rounds(results, &comparison.row.scenario) {
+        detail.push_str(&rounds);
+    }
+    detail.push('.');
+    let mut told = vec![server];
+    for (other, ratio) in others {
+        let server = other.scenario.server.as_deref().unwrap_or("the server");
+        if !told.contains(&server) {
+            told.push(server);
+            detail.push_str(&format!(" {}: {}.", capitalised(server), ratio_with_interval(*ratio)));
+        }
+    }
+    Verdict { tone, sentence: capitalised(&sentence), detail }
+}
+
+fn of_algorithm(
+    comparison: &Comparison<'_>,
+    ratio: Ratio,
+    others: &[(&Comparison<'_>, Ratio)],
+) -> Verdict {
+    let algorithm = comparison.scenario.parts.first().map_or("this", String::as_str);
+    let rival = comparison.rival();
+    let times = words::ratio(ratio.centre);
+    let (tone, sentence) = if ratio.low > 1.0 {
+        let sentence = format!(
+            "Widelane does {times} as many {algorithm} private-key operations per second as {rival}."
+        );
+        (Tone::Better, sentence)
+    } else if ratio.high < 1.0 {
+        let sentence = format!(
+            "Not worth it here: Widelane does {times} as many {algorithm} private-key operations per second as {rival}."
+        );
+        (Tone::Worse, sentence)
+    } else {
+        let sentence = format!(
+            "Nothing to gain here: Widelane and {rival} do about as many {algorithm} private-key operations per second."
+        );
+        (Tone::Same, sentence)
+    };
+    let mut detail = format!("{}: {}.", comparison.title(), ratio_with_interval(ratio));
+    for (other, ratio) in others {
+        detail.push_str(&format!(" {}: {}.", other.title(), ratio_with_interval(*ratio)));
+    }
+    Verdict { tone, sentence, detail }
+}
+
+fn without_answer<'a, 'b: 'a>(comparisons: impl Iterator<Item = &'a Comparison<'b>>) -> Verdict {
+    let mut rejected = None;
+    let mut not_applicable = None;
+    for comparison in comparisons {
+        let reason = comparison.row.reason.clone().unwrap_or_else(|| "no reason given".to_owned());
+        match comparison.row.status {
+            Status::Ok => {}
+            Status::Rejected => rejected = rejected.or(Some(reason)),
+            Status::NotApplicable => not_applicable = not_applicable.or(Some(reason)),
+        }
+    }
+    let (tone, sentence, detail) = match (rejected, not_applicable) {
+        (Some(reason), _) => (
+            Tone::Unknown,
+            "This run cannot tell: its comparisons were rejected.",
+            format!("First reason: {reason}. Repeat it on a quieter machine."),
+        ),
+        (None, Some(reason)) => (
+            Tone::Same,
+            "Nothing to gain from batching private-key operations on this machine.",
+            format!("{}.", capitalised(&reason)),
+        ),
+        (None, None) => (Tone::Unknown, "These results hold no comparison.", String::new()),
+    };
+    Verdict { tone, sentence: sentence.to_owned(), detail }
+}
+
+fn ratio_with_interval(Ratio { centre, low, high }: Ratio) -> String {
+    format!("{} ({})", words::ratio(centre), words::interval(Some(low), Some(high)))
+}
+
+/// `, 11 of 12 rounds accepted`; nothing where the rounds were not kept.
+fn rounds(results: &Results, scenario: &str) -> Option<String> {
+    let rounds: Vec<&Pair> = results.pairs.iter().filter(|p| p.scenario == scenario).collect();
+    let accepted = rounds.iter().filter(|pair| pair.status == Status::Ok).count();
+    (!rounds.is_empty()).then(|| format!(", {accepted} of {} rounds accepted", rounds.len()))
+}
+
+/// `text` as the beginning of a sentence; nginx writes itself small.
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(_) if text.starts_with("nginx") => text.to_owned(),
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use widelane_results::Row;
+
+    use super::*;
+
+    fn row(scenario: &str, ratio: [f64; 3]) -> Row {
+        Row {
+            scenario: scenario.to_owned(),
+            subject: "accelerated".to_owned(),
+            metric: SERVER_CPU.name.to_owned(),
+            rival: Some("native".to_owned()),
+            ratio: Some(ratio[0]),
+            ratio_low: Some(ratio[1]),
+            ratio_high: Some(ratio[2]),
+            ..Row::default()
+        }
+    }
+
+    fn verdict_of(rows: Vec<Row>) -> Verdict {
+        verdict(&Results { rows, ..Results::default() })
+    }
+
+    #[test]
+    fn a_gain_is_told_with_its_figure() {
+        let verdict = verdict_of(vec![
+            row("haproxy/tls1.2/rsa2048/c200", [0.62, 0.60, 0.65]),
+            row("nginx/tls1.2/rsa2048/c8", [0.70, 0.68, 0.72]),
+            row("nginx/tls1.2/rsa2048/c200", [0.58, 0.56, 0.60]),
+        ]);
+        assert_eq!(verdict.tone, Tone::Better);
+        assert_eq!(
+            verdict.sentence,
+            "nginx spends 0.58× the CPU per full TLS handshake: 1.7× as many handshakes per core."
+        );
+        assert_eq!(
+            verdict.detail,
+            "TLS 1.2, RSA-2048, 200 connections: 0.58×, 95 % interval 0.56–0.60. \
+             HAProxy: 0.62× (0.60–0.65)."
+        );
+    }
+
+    #[test]
+    fn an_interval_around_one_is_no_gain() {
+        let verdict = verdict_of(vec![row("embedded/tls1.3/rsa2048/c8", [0.98, 0.95, 1.01])]);
+        assert_eq!(verdict.tone, Tone::Same);
+        assert!(verdict.sentence.starts_with("Nothing to gain here"), "{}", verdict.sentence);
+    }
+
+    #[test]
+    fn a_loss_is_called_one() {
+        let verdict = verdict_of(vec![row("haproxy/tls1.2/rsa2048/c8", [1.2, 1.15, 1.26])]);
+        assert_eq!(verdict.tone, Tone::Worse);
+        assert!(verdict.sentence.contains("HAProxy spends 1.20× the CPU"), "{}", verdict.sentence);
+    }
+
+    #[test]
+    fn without_an_answer_the_reason_is_given() {
+        let with = |status| Row {
+            status,
+            reason: Some("no avx512ifma".to_owned()),
+            ..row("nginx/tls1.2/rsa2048/c8", [0.5, 0.5, 0.5])
+        };
+        let closed = verdict_of(vec![with(Status::NotApplicable)]);
+        assert_eq!((closed.tone, closed.detail.as_str()), (Tone::Same, "No avx512ifma."));
+        let noisy = verdict_of(vec![with(Status::NotApplicable), with(Status::Rejected)]);
+        assert_eq!(noisy.tone, Tone::Unknown);
+        assert!(noisy.detail.contains("no avx512ifma"), "{}", noisy.detail);
+        assert_eq!(verdict_of(Vec::new()).sentence, "These results hold no comparison.");
+    }
+
+    #[test]
+    fn speed_results_name_the_algorithm_and_the_rival() {
+        let row = Row {
+            subject: "widelane".to_owned(),
+            room: Some("ifma512".to_owned()),
+            metric: OPERATIONS.name.to_owned(),
+            rival: Some("openssl".to_owned()),
+            ..row("rsa2048/private", [4.02, 3.95, 4.1])
+        };
+        let verdict = verdict_of(vec![row]);
+        assert_eq!(
+            verdict.sentence,
+            "Widelane does 4.02× as many RSA-2048 private-key operations per second as OpenSSL."
+        );
+        assert_eq!(verdict.detail, "RSA-2048, ifma512: 4.02× (3.95–4.10).");
+    }
+}

@@ -1,0 +1,386 @@
+//! What there is to show, taken from results once for all formats.
+
+use widelane_results::{Bucket, HistogramKind, Results, Row, Status};
+
+use crate::words::{self, METRICS, Metric, Scenario};
+
+/// Said where the run did not come to its end.
+pub const PARTIAL: &str = "The run was cut short; what follows is partial.";
+
+/// One row with a rival, or one that says why there is none.
+#[derive(Debug)]
+pub struct Comparison<'a> {
+    /// The row.
+    pub row: &'a Row,
+    /// Its scenario.
+    pub scenario: Scenario,
+    /// What the rival measured in the same scenario.
+    pub rival_value: Option<f64>,
+}
+
+impl Comparison<'_> {
+    /// Ratio and interval where the row can be relied on.
+    pub fn reliable(&self) -> Option<Ratio> {
+        (self.row.status == Status::Ok).then_some(())?;
+        let centre = self.row.ratio?;
+        Some(Ratio {
+            centre,
+            low: self.row.ratio_low.unwrap_or(centre),
+            high: self.row.ratio_high.unwrap_or(centre),
+        })
+    }
+
+    /// The ratio; empty where there is none to rely on.
+    pub fn ratio(&self) -> String {
+        self.reliable().map_or(String::new(), |ratio| words::ratio(ratio.centre))
+    }
+
+    /// The 95 % interval; empty where there is none to rely on.
+    pub fn interval(&self) -> String {
+        let Some(_) = self.reliable() else { return String::new() };
+        words::interval(self.row.ratio_low, self.row.ratio_high)
+    }
+
+    /// The row's value with its unit; empty where there is none.
+    pub fn value(&self) -> String {
+        self.row.value.map_or(String::new(), |value| words::quantity(value, &self.row.unit))
+    }
+
+    /// The rival's value with its unit; empty where there is none.
+    pub fn rival_value(&self) -> String {
+        self.rival_value.map_or(String::new(), |value| words::quantity(value, &self.row.unit))
+    }
+
+    /// The rival's name; empty where there is none.
+    pub fn rival(&self) -> &str {
+        self.row.rival.as_deref().map_or("", words::subject)
+    }
+
+    /// The scenario and, where one is known, the kernel.
+    pub fn title(&self) -> String {
+        let title = self.scenario.title();
+        match &self.row.room {
+            Some(room) => format!("{title}, {room}"),
+            None => title,
+        }
+    }
+
+    /// The row's status in words.
+    pub fn status(&self) -> &'static str {
+        match self.row.status {
+            Status::Ok => "ok",
+            Status::Rejected => "rejected",
+            Status::NotApplicable => "not applicable",
+        }
+    }
+
+    /// Which comparison cannot be relied on, and why; nothing where it can.
+    pub fn objection(&self) -> Option<String> {
+        let reason = self.row.reason.as_deref().unwrap_or("no reason given");
+        let objection = || format!("{}: {}: {reason}.", self.title(), self.status());
+        (self.row.status != Status::Ok).then(objection)
+    }
+}
+
+/// A ratio with its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// The ratio.
+    pub centre: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+}
+
+/// All comparisons of one metric.
+#[derive(Debug)]
+pub struct Section<'a> {
+    /// The metric.
+    pub metric: Metric,
+    /// The comparisons, in the order of the file.
+    pub comparisons: Vec<Comparison<'a>>,
+}
+
+/// The sections that have something to show, most telling first.
+pub fn sections(results: &Results) -> Vec<Section<'_>> {
+    METRICS
+        .into_iter()
+        .map(|metric| Section { metric, comparisons: comparisons(results, metric.name) })
+        .filter(|section| !section.comparisons.is_empty())
+        .collect()
+}
+
+/// The rows of `metric` that have a rival or a reason.
+pub fn comparisons<'a>(results: &'a Results, metric: &str) -> Vec<Comparison<'a>> {
+    let rows = results.rows.iter().filter(|row| row.metric == metric);
+    rows.filter(|row| row.rival.is_some() || row.status != Status::Ok)
+        .map(|row| Comparison {
+            row,
+            scenario: Scenario::parse(&row.scenario),
+            rival_value: results
+                .rows
+                .iter()
+                .find(|other| {
+                    other.scenario == row.scenario
+                        && other.metric == row.metric
+                        && Some(&other.subject) == row.rival.as_ref()
+                })
+                .and_then(|other| other.value),
+        })
+        .collect()
+}
+
+/// Latencies of one server, protocol and key over the number of connections.
+#[derive(Debug, PartialEq)]
+pub struct Latency {
+    /// Server, protocol and key.
+    pub title: String,
+    /// The measurements, by connections.
+    pub points: Vec<LatencyPoint>,
+}
+
+/// Latencies at one number of connections.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LatencyPoint {
+    /// Connections open at a time.
+    pub connections: u32,
+    /// As installed.
+    pub native: Quantiles,
+    /// Accelerated.
+    pub accelerated: Quantiles,
+}
+
+/// Two quantiles of a latency, microseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quantiles {
+    /// The median.
+    pub p50: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+}
+
+/// The latencies that were measured both as installed and accelerated.
+pub fn latencies(results: &Results) -> Vec<Latency> {
+    let quantiles = |scenario: &str, is_subject: fn(&str) -> bool| {
+        let value = |metric: &str| {
+            let wanted = |row: &&Row| {
+                row.scenario == scenario
+                    && row.metric == metric
+                    && row.status == Status::Ok
+                    && is_subject(&row.subject)
+            };
+            results.rows.iter().find(wanted)?.value
+        };
+        Some(Quantiles { p50: value("latency_p50")?, p99: value("latency_p99")? })
+    };
+    let mut latencies: Vec<Latency> = Vec::new();
+    for path in scenarios(results) {
+        let scenario = Scenario::parse(path);
+        let point = || {
+            Some(LatencyPoint {
+                connections: scenario.connections?,
+                native: quantiles(path, |subject| subject == "native")?,
+                accelerated: quantiles(path, is_accelerated)?,
+            })
+        };
+        let Some(point) = point() else { continue };
+        let title = scenario.family();
+        match latencies.iter_mut().find(|latency| latency.title == title) {
+            Some(latency) => latency.points.push(point),
+            None => latencies.push(Latency { title, points: vec![point] }),
+        }
+    }
+    for latency in &mut latencies {
+        latency.points.sort_by_key(|point| point.connections);
+    }
+    latencies
+}
+
+fn is_accelerated(subject: &str) -> bool {
+    matches!(subject, "accelerated" | "async")
+}
+
+/// How full the batches of one scenario were.
+#[derive(Debug, PartialEq)]
+pub struct Fill {
+    /// The scenario.
+    pub title: String,
+    /// Jobs in a batch and the share of the batches with so many, from 1 up to all lanes.
+    pub shares: Vec<(usize, f64)>,
+    /// How many batches there were.
+    pub batch_count: u64,
+}
+
+impl Fill {
+    /// The share of the batches that had every lane in use.
+    pub fn full(&self) -> f64 {
+        self.shares.last().map_or(0.0, |(_, share)| *share)
+    }
+}
+
+/// The batch-fill histograms that counted something.
+pub fn fills(results: &Results) -> Vec<Fill> {
+    let fills = results.histograms.iter().filter(|h| h.kind == HistogramKind::BatchFill);
+    fills
+        .filter_map(|histogram| {
+            let batch_count = histogram.buckets.iter().map(|bucket| bucket.count).sum::<u64>();
+            let lanes = histogram.buckets.last().map_or(0, |bucket| bucket.upto as usize);
+            let share = |jobs: usize| {
+                let holds = |bucket: &&Bucket| bucket.upto as usize == jobs;
+                let count = histogram.buckets.iter().find(holds).map_or(0, |bucket| bucket.count);
+                (jobs, count as f64 / batch_count as f64)
+            };
+            (batch_count > 0).then(|| Fill {
+                title: Scenario::parse(&histogram.scenario).title(),
+                shares: (1..=lanes).map(share).collect(),
+                batch_count,
+            })
+        })
+        .collect()
+}
+
+/// CPU costs of all subjects of one scenario.
+#[derive(Debug, PartialEq)]
+pub struct Cost {
+    /// The scenario.
+    pub title: String,
+    /// Each subject and its CPU time per handshake, microseconds.
+    pub subjects: Vec<(&'static str, String, f64)>,
+}
+
+/// The scenarios whose server CPU per handshake is known for more than one subject.
+pub fn costs(results: &Results) -> Vec<Cost> {
+    let cost = |path: &str| {
+        let mut subjects: Vec<(&'static str, String, f64)> = Vec::new();
+        for row in results.rows.iter().filter(|row| {
+            row.scenario == path && row.metric == words::SERVER_CPU.name && row.status == Status::Ok
+        }) {
+            let name = words::subject(&row.subject).to_owned();
+            if let Some(value) = row.value
+                && !subjects.iter().any(|(_, known, _)| *known == name)
+            {
+                let side = if is_accelerated(&row.subject) { "accelerated" } else { "native" };
+                subjects.push((side, name, value));
+            }
+        }
+        Cost { title: Scenario::parse(path).title(), subjects }
+    };
+    scenarios(results).into_iter().map(cost).filter(|cost| cost.subjects.len() > 1).collect()
+}
+
+/// Rounds of one scenario that were rejected for one reason.
+#[derive(Debug, PartialEq)]
+pub struct Rejected {
+    /// The scenario.
+    pub title: String,
+    /// How many rounds of it were measured.
+    pub round_count: usize,
+    /// The rejected rounds, by number.
+    pub rounds: Vec<u32>,
+    /// Why.
+    pub reason: String,
+}
+
+/// The rejected rounds, gathered by scenario and reason.
+pub fn rejected(results: &Results) -> Vec<Rejected> {
+    let mut all: Vec<Rejected> = Vec::new();
+    for pair in results.pairs.iter().filter(|pair| pair.status == Status::Rejected) {
+        let title = Scenario::parse(&pair.scenario).title();
+        let reason = pair.reason.clone().unwrap_or_else(|| "no reason given".to_owned());
+        match all.iter_mut().find(|known| known.title == title && known.reason == reason) {
+            Some(known) => known.rounds.push(pair.round),
+            None => all.push(Rejected {
+                title,
+                round_count: results.pairs.iter().filter(|p| p.scenario == pair.scenario).count(),
+                rounds: vec![pair.round],
+                reason,
+            }),
+        }
+    }
+    all
+}
+
+/// The machine as lines of name and value; what is unknown is left out.
+pub fn machine(results: &Results) -> Vec<(&'static str, String)> {
+    let machine = &results.machine;
+    let room = |room: &widelane_results::RoomStatus| match (&room.reason, room.open) {
+        (_, true) => format!("{} open", room.room),
+        (Some(reason), false) => format!("{} closed ({reason})", room.room),
+        (None, false) => format!("{} closed", room.room),
+    };
+    let lines = [
+        ("CPU", machine.model.clone()),
+        ("CPUs on line", (machine.cpus > 0).then(|| machine.cpus.to_string())),
+        ("Microcode", machine.microcode.clone()),
+        ("Hypervisor", machine.hypervisor.clone()),
+        ("Kernel", machine.kernel.clone()),
+        ("OpenSSL", machine.openssl.clone()),
+        ("nginx", machine.nginx.clone()),
+        ("HAProxy", machine.haproxy.clone()),
+        ("Widelane", machine.widelane.clone()),
+        ("Policy", Some(machine.policy.clone())),
+        ("Policy set by", Some(machine.policy_source.clone())),
+        ("Rooms", Some(machine.rooms.iter().map(room).collect::<Vec<_>>().join("; "))),
+    ];
+    let known = lines.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    known.filter(|(_, value)| !value.is_empty()).collect()
+}
+
+/// The command line that made the results, quoted for a shell.
+pub fn command(results: &Results) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=+@%".contains(c);
+    let quote = |word: &String| {
+        if !word.is_empty() && word.chars().all(plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    results.command.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
+/// The scenarios, in the order of the file.
+fn scenarios(results: &Results) -> Vec<&str> {
+    let mut scenarios: Vec<&str> = Vec::new();
+    for row in &results.rows {
+        if !scenarios.contains(&row.scenario.as_str()) {
+            scenarios.push(&row.scenario);
+        }
+    }
+    scenarios
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_can_be_pasted_into_a_shell() {
+        let command_of = |words: &[&str]| {
+            let words = words.iter().map(|word| (*word).to_owned()).collect();
+            command(&Results { command: words, ..Results::default() })
+        };
+        assert_eq!(
+            command_of(&["widelane", "compare", "--key", "rsa2048,rsa3072"]),
+            "widelane compare --key rsa2048,rsa3072"
+        );
+        assert_eq!(command_of(&["a", "", "b c", "it's"]), r"a '' 'b c' 'it'\''s'");
+    }
+
+    #[test]
+    fn buckets_left_out_are_empty() {
+        let bucket = |upto, count| Bucket { upto, count };
+        let histogram = widelane_results::Histogram {
+            scenario: "nginx/c8".to_owned(),
+            subject: "accelerated".to_owned(),
+            kind: HistogramKind::BatchFill,
+            unit: "jobs".to_owned(),
+            buckets: vec![bucket(1.0, 1), bucket(4.0, 3)],
+        };
+        let results = Results { histograms: vec![histogram], ..Results::default() };
+        let fills = fills(&results);
+        assert_eq!(fills[0].shares, [(1, 0.25), (2, 0.0), (3, 0.0), (4, 0.75)]);
+        assert_eq!(fills[0].full(), 0.75);
+    }
+}

@@ -1,0 +1,244 @@
+//! Words and numbers for readers: what scenarios, subjects, metrics and values are called.
+
+/// A scenario taken apart: `nginx/tls1.2/rsa2048/c200`, `rsa2048/private`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// The server; nothing where the scenario drives none.
+    pub server: Option<String>,
+    /// What is between server and connections, in words: `TLS 1.2`, `RSA-2048`.
+    pub parts: Vec<String>,
+    /// How many connections are open at a time.
+    pub connections: Option<u32>,
+}
+
+impl Scenario {
+    /// Takes `path` apart. Anything unknown in it is kept as it is written.
+    pub fn parse(path: &str) -> Self {
+        let mut parts: Vec<&str> = path.split('/').collect();
+        let connections = parts
+            .last()
+            .and_then(|last| last.strip_prefix('c'))
+            .and_then(|count| count.parse().ok());
+        let mut server = None;
+        if connections.is_some() {
+            parts.pop();
+            server = (!parts.is_empty()).then(|| self::server(parts.remove(0)));
+        }
+        Scenario {
+            server,
+            parts: parts.into_iter().filter(|part| *part != "private").map(part).collect(),
+            connections,
+        }
+    }
+
+    /// All but the connections: `nginx, TLS 1.2, RSA-2048`.
+    pub fn family(&self) -> String {
+        let server = self.server.iter();
+        server.chain(&self.parts).map(String::as_str).collect::<Vec<_>>().join(", ")
+    }
+
+    /// All but the server: `TLS 1.2, RSA-2048, 200 connections`.
+    pub fn conditions(&self) -> String {
+        let connections = self.connections.map(connections);
+        let parts = self.parts.iter().chain(&connections);
+        parts.map(String::as_str).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Everything: `nginx, TLS 1.2, RSA-2048, 200 connections`.
+    pub fn title(&self) -> String {
+        let conditions = self.conditions();
+        match &self.server {
+            Some(server) => format!("{server}, {conditions}"),
+            None => conditions,
+        }
+    }
+}
+
+fn server(name: &str) -> String {
+    match name {
+        "embedded" => "the embedded server".to_owned(),
+        "haproxy" => "HAProxy".to_owned(),
+        "haproxy-async" => "HAProxy async".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+fn part(part: &str) -> String {
+    if let Some(version) = part.strip_prefix("tls") {
+        format!("TLS {version}")
+    } else if let Some(bits) = part.strip_prefix("rsa") {
+        format!("RSA-{bits}")
+    } else {
+        part.to_owned()
+    }
+}
+
+/// `1 connection`, `200 connections`.
+pub fn connections(count: u32) -> String {
+    format!("{count} connection{}", if count == 1 { "" } else { "s" })
+}
+
+/// What a subject is called in a table.
+pub fn subject(name: &str) -> &str {
+    match name {
+        "async" => "accelerated",
+        "native" => "as installed",
+        "native-masked" => "IFMA masked",
+        "openssl" => "OpenSSL",
+        "widelane" => "Widelane",
+        other => other,
+    }
+}
+
+/// What is measured, and which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// The name in results files.
+    pub name: &'static str,
+    /// The name in headings.
+    pub title: &'static str,
+    /// Whether a ratio below 1 is an improvement.
+    pub less_is_better: bool,
+}
+
+impl Metric {
+    /// The title with the way to read it.
+    pub fn heading(&self) -> String {
+        let better = if self.less_is_better { "less" } else { "more" };
+        format!("{} ({better} is better)", self.title)
+    }
+}
+
+/// The metrics that get a table of comparisons, most telling first.
+pub const METRICS: [Metric; 4] = [
+    SERVER_CPU,
+    Metric {
+        name: "handshakes_per_second",
+        title: "Full handshakes per second",
+        less_is_better: false,
+    },
+    OPERATIONS,
+    Metric {
+        name: "cycles_per_operation",
+        title: "Cycles per private-key operation",
+        less_is_better: true,
+    },
+];
+
+/// The metric that answers whether acceleration pays on a server.
+pub const SERVER_CPU: Metric = Metric {
+    name: "server_cpu_per_handshake",
+    title: "Server CPU per full handshake",
+    less_is_better: true,
+};
+
+/// The metric that answers it for an algorithm alone.
+pub const OPERATIONS: Metric = Metric {
+    name: "operations_per_second",
+    title: "Private-key operations per second, one core",
+    less_is_better: false,
+};
+
+/// A value with its unit.
+pub fn quantity(value: f64, unit: &str) -> String {
+    match unit {
+        "us" if value >= 10_000.0 => format!("{} ms", significant(value / 1000.0)),
+        "us" => format!("{} µs", significant(value)),
+        "1/s" => format!("{}/s", significant(value)),
+        "1" => percent(value),
+        _ => format!("{} {unit}", significant(value)),
+    }
+}
+
+/// A plain number: `1,769`.
+pub fn count(count: u64) -> String {
+    grouped(&count.to_string())
+}
+
+/// A share of one: `93 %`.
+pub fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// A ratio: `0.58×`, `12.6×`.
+pub fn ratio(ratio: f64) -> String {
+    format!("{}×", bare_ratio(ratio))
+}
+
+/// A ratio for prose, two digits: `1.7×`, `13×`.
+pub fn ratio_short(ratio: f64) -> String {
+    if ratio < 10.0 { format!("{ratio:.1}×") } else { format!("{ratio:.0}×") }
+}
+
+/// A 95 % interval: `0.56–0.60`; nothing where an end is unknown.
+pub fn interval(low: Option<f64>, high: Option<f64>) -> String {
+    match (low, high) {
+        (Some(low), Some(high)) => format!("{}–{}", bare_ratio(low), bare_ratio(high)),
+        _ => String::new(),
+    }
+}
+
+fn bare_ratio(ratio: f64) -> String {
+    if ratio < 10.0 { format!("{ratio:.2}") } else { format!("{ratio:.1}") }
+}
+
+/// A value that is not negative, with three significant digits or all before the point, those in groups of three: `9.24`, `382`, `223,610`.
+fn significant(value: f64) -> String {
+    let decimals = match value {
+        size if size >= 100.0 || size == 0.0 => 0,
+        size if size >= 10.0 => 1,
+        _ => 2,
+    };
+    let text = format!("{value:.decimals$}");
+    let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
+    grouped(whole) + fraction
+}
+
+/// Digits in groups of three.
+fn grouped(whole: &str) -> String {
+    let mut grouped = String::with_capacity(whole.len() + whole.len() / 3);
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scenarios_are_put_into_words() {
+        let compare = Scenario::parse("haproxy/tls1.2/rsa2048/c200");
+        assert_eq!(compare.title(), "HAProxy, TLS 1.2, RSA-2048, 200 connections");
+        assert_eq!(compare.family(), "HAProxy, TLS 1.2, RSA-2048");
+        assert_eq!(compare.conditions(), "TLS 1.2, RSA-2048, 200 connections");
+        assert_eq!(Scenario::parse("rsa3072/private").title(), "RSA-3072");
+        assert_eq!(Scenario::parse("nginx/h2/c1").title(), "nginx, h2, 1 connection");
+        assert_eq!(Scenario::parse("odd").title(), "odd");
+        assert_eq!(Scenario::parse("").title(), "");
+    }
+
+    #[test]
+    fn values_are_rounded_to_what_matters() {
+        for (value, unit, text) in [
+            (382.21, "us", "382 µs"),
+            (9_999.4, "us", "9,999 µs"),
+            (170_200.0, "us", "170 ms"),
+            (12_345.0, "us", "12.3 ms"),
+            (1_234_567.8, "1/s", "1,234,568/s"),
+            (0.931, "1", "93 %"),
+            (2.5, "cycles", "2.50 cycles"),
+            (0.0, "cycles", "0 cycles"),
+        ] {
+            assert_eq!(quantity(value, unit), text);
+        }
+        assert_eq!(ratio(0.5798), "0.58×");
+        assert_eq!(ratio(12.57), "12.6×");
+        assert_eq!(interval(Some(0.564), Some(0.597)), "0.56–0.60");
+        assert_eq!(interval(None, Some(0.597)), "");
+    }
+}

@@ -1,0 +1,60 @@
+//! The sample results in every format, as snapshots.
+
+use widelane_report::Style;
+use widelane_results::Results;
+
+fn sample() -> Results {
+    Results::from_json(include_str!("sample.json")).unwrap()
+}
+
+#[test]
+fn terminal() {
+    let style = Style { colour: false, width: 120 };
+    insta::assert_snapshot!(widelane_report::terminal(&sample(), &style));
+}
+
+#[test]
+fn terminal_lines_fit_a_narrow_screen() {
+    let style = Style { colour: false, width: 60 };
+    let mut results = sample();
+    results.command.truncate(2);
+    for line in widelane_report::terminal(&results, &style).lines() {
+        assert!(line.chars().count() <= 60, "{line}");
+    }
+}
+
+#[test]
+fn colour_changes_nothing_but_colour() {
+    let coloured = widelane_report::terminal(&sample(), &Style { colour: true, width: 120 });
+    let plain = widelane_report::terminal(&sample(), &Style { colour: false, width: 120 });
+    let mut stripped = String::new();
+    let mut rest = coloured.as_str();
+    while let Some((before, after)) = rest.split_once("\x1b[") {
+        stripped.push_str(before);
+        rest = after.split_once('m').unwrap().1;
+    }
+    stripped.push_str(rest);
+    let trimmed =
+        |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
+    assert_ne!(coloured, plain);
+    assert_eq!(trimmed(&stripped), trimmed(&plain));
+}
+
+#[test]
+fn markdown() {
+    insta::assert_snapshot!(widelane_report::markdown(&sample()));
+}
+
+#[test]
+fn csv() {
+    insta::assert_snapshot!(widelane_report::csv(&sample()));
+}
+
+#[test]
+fn empty_results_are_shown_without_a_panic() {
+    let empty = Results::default();
+    let terminal = widelane_report::terminal(&empty, &Style { colour: false, width: 80 });
+    assert!(terminal.starts_with("These results hold no comparison."), "{terminal}");
+    assert!(widelane_report::markdown(&empty).contains("no comparison"));
+    assert_eq!(widelane_report::csv(&empty), "");
+}
