@@ -1,0 +1,228 @@
+//! The kernel's accounting: CPU time of process trees, and how busy the CPUs were.
+//!
+//! The CPU time of a process comes from its POSIX CPU-time clock: nanoseconds, all threads, no privilege.
+//! Where that clock is refused, `/proc/PID/stat` answers in ticks of 10 ms.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::time::clock_getcpuclockid;
+use nix::unistd::{Pid, SysconfVar, sysconf};
+use thiserror::Error;
+
+/// Why the CPU time of a process is not known.
+#[derive(Debug, Error)]
+pub enum AccountingError {
+    /// The process is gone.
+    #[error("process {0} is gone")]
+    Gone(Pid),
+    /// The kernel does not tell.
+    #[error(
+        "the CPU time of process {pid} cannot be read: {source}; \
+         run as the user that owns the server or as root, and mount /proc without hidepid"
+    )]
+    Refused {
+        /// The process.
+        pid: Pid,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// A file of `/proc` is not as documented.
+    #[error("{path} is not as expected: {text:?}")]
+    Malformed {
+        /// The file.
+        path: String,
+        /// Its text.
+        text: String,
+    },
+    /// A file of `/proc` cannot be read.
+    #[error("cannot read {path}: {source}; mount /proc")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// CPU time that process `pid` has used so far, with all its threads.
+///
+/// # Errors
+///
+/// See [`AccountingError`].
+pub fn process_cpu(pid: Pid) -> Result<Duration, AccountingError> {
+    if let Ok(time) = clock_getcpuclockid(pid).and_then(|clock| clock.now()) {
+        return Ok(time.into());
+    }
+    let path = format!("/proc/{pid}/stat");
+    match fs::read_to_string(&path) {
+        Ok(text) => parse_stat(&text)
+            .map(|stat| ticks(stat.ticks))
+            .ok_or(AccountingError::Malformed { path, text }),
+        Err(source) if source.kind() == io::ErrorKind::NotFound => {
+            Err(if Path::new("/proc/self").exists() {
+                AccountingError::Gone(pid)
+            } else {
+                AccountingError::Unreadable { path, source }
+            })
+        }
+        Err(source) => Err(AccountingError::Refused { pid, source }),
+    }
+}
+
+/// `root` and all its descendants that are alive.
+///
+/// # Errors
+///
+/// See [`AccountingError`].
+pub fn process_tree(root: Pid) -> Result<BTreeSet<Pid>, AccountingError> {
+    let unreadable = |source| AccountingError::Unreadable { path: "/proc".to_owned(), source };
+    let mut parents = Vec::new();
+    for entry in fs::read_dir("/proc").map_err(unreadable)? {
+        let Ok(entry) = entry else { continue };
+        let Some(Ok(pid)) = entry.file_name().to_str().map(str::parse::<i32>) else { continue };
+        // A process that ends meanwhile is not part of the tree any more.
+        let Ok(text) = fs::read_to_string(entry.path().join("stat")) else { continue };
+        if let Some(stat) = parse_stat(&text)
+            && stat.state != 'Z'
+        {
+            parents.push((Pid::from_raw(pid), stat.parent));
+        }
+    }
+    if !parents.iter().any(|(pid, _)| *pid == root) {
+        return Err(AccountingError::Gone(root));
+    }
+    Ok(descendants(root, &parents))
+}
+
+fn descendants(root: Pid, parents: &[(Pid, Pid)]) -> BTreeSet<Pid> {
+    let mut tree = BTreeSet::from([root]);
+    loop {
+        let before = tree.len();
+        tree.extend(
+            parents
+                .iter()
+                .filter(|(_, parent)| tree.contains(parent))
+                .map(|(pid, _)| *pid)
+                .collect::<Vec<_>>(),
+        );
+        if tree.len() == before {
+            return tree;
+        }
+    }
+}
+
+/// Time that the CPUs in `cpus` were not idle since boot, time stolen by the hypervisor included.
+///
+/// # Errors
+///
+/// See [`AccountingError`].
+pub fn busy(cpus: &[usize]) -> Result<Duration, AccountingError> {
+    let path = "/proc/stat".to_owned();
+    match fs::read_to_string(&path) {
+        Ok(text) => {
+            parse_busy(&text, cpus).map(ticks).ok_or(AccountingError::Malformed { path, text })
+        }
+        Err(source) => Err(AccountingError::Unreadable { path, source }),
+    }
+}
+
+fn ticks(count: u64) -> Duration {
+    let per_second = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100);
+    Duration::from_secs_f64(count as f64 / per_second as f64)
+}
+
+/// What is needed of `/proc/PID/stat`.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    state: char,
+    parent: Pid,
+    /// User and system time.
+    ticks: u64,
+}
+
+/// Parses `/proc/PID/stat`, whose second field is a name in brackets that may hold anything.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let after_name = &text[text.rfind(')')? + 1..];
+    let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
+    let user: u64 = fields.get(11)?.parse().ok()?;
+    let system: u64 = fields.get(12)?.parse().ok()?;
+    Some(Stat {
+        state: fields.first()?.chars().next()?,
+        parent: Pid::from_raw(fields.get(1)?.parse().ok()?),
+        ticks: user + system,
+    })
+}
+
+/// Sums the ticks of `/proc/stat` that are neither idle nor waiting for input, for the given CPUs.
+fn parse_busy(text: &str, cpus: &[usize]) -> Option<u64> {
+    let mut total = 0;
+    for cpu in cpus {
+        let name = format!("cpu{cpu}");
+        let line = text.lines().find(|line| line.split(' ').next() == Some(&name))?;
+        let fields: Vec<u64> =
+            line.split(' ').skip(1).map(str::parse).collect::<Result<_, _>>().ok()?;
+        // user nice system idle iowait irq softirq steal; guest time is part of user.
+        let [user, nice, system, _idle, _iowait, irq, softirq, steal] =
+            fields.first_chunk::<8>()?;
+        total += user + nice + system + irq + softirq + steal;
+    }
+    Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "4242 (nginx: (worker) 1) S 4200 4200 4200 0 -1 4194624 500 0 0 0 \
+                        130 45 0 0 20 0 1 0 100 1000 200 18446744073709551615 0 0 0";
+
+    #[test]
+    fn parses_a_name_with_brackets() {
+        let stat = parse_stat(STAT).unwrap();
+        assert_eq!(stat, Stat { state: 'S', parent: Pid::from_raw(4200), ticks: 175 });
+    }
+
+    #[test]
+    fn refuses_a_truncated_stat() {
+        assert_eq!(parse_stat("4242 (nginx) S 1"), None);
+        assert_eq!(parse_stat(""), None);
+    }
+
+    #[test]
+    fn sums_what_is_not_idle_on_the_cpus_asked_for() {
+        let text = "cpu  1 2 3 4 5 6 7 8 0 0\n\
+                    cpu0 10 20 30 4000 500 1 2 3 7 0\n\
+                    cpu1 100 0 0 4000 500 0 0 0 0 0\n\
+                    cpu10 1000 0 0 0 0 0 0 0 0 0\nintr 1 2\n";
+        assert_eq!(parse_busy(text, &[0]), Some(66));
+        assert_eq!(parse_busy(text, &[0, 1]), Some(166));
+        assert_eq!(parse_busy(text, &[2]), None);
+    }
+
+    #[test]
+    fn finds_descendants_at_any_depth() {
+        let pid = Pid::from_raw;
+        let parents = [(pid(9), pid(7)), (pid(7), pid(5)), (pid(5), pid(1)), (pid(6), pid(1))];
+        assert_eq!(descendants(pid(5), &parents), BTreeSet::from([pid(5), pid(7), pid(9)]));
+    }
+
+    #[test]
+    fn knows_this_process() {
+        let pid = Pid::this();
+        assert!(!process_cpu(pid).unwrap().is_zero());
+        assert!(process_tree(pid).unwrap().contains(&pid));
+    }
+
+    #[test]
+    fn names_a_process_that_is_gone() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = Pid::from_raw(child.id() as i32);
+        child.wait().unwrap();
+        assert!(matches!(process_cpu(pid), Err(AccountingError::Gone(_))));
+        assert!(matches!(process_tree(pid), Err(AccountingError::Gone(_))));
+    }
+}

@@ -1,0 +1,189 @@
+//! Interleaved rounds: their order, and when one does not count.
+
+use std::time::Duration;
+
+use widelane_results::{Measurement, Pair, Status};
+
+/// Share of one CPU that strangers may use before a round is rejected.
+const FOREIGN_SHARE_MAX: f64 = 0.10;
+
+/// Share of its CPU from which on the client counts as saturated.
+const SATURATED_SHARE: f64 = 0.95;
+
+/// Share of its CPU below which the server counts as idling.
+const IDLING_SHARE: f64 = 0.90;
+
+/// Smallest number of accepted rounds on which a result can stand, as a share of those taken.
+const ACCEPTED_SHARE_MIN: f64 = 0.5;
+
+/// The order in which round `round` takes `subjects`: forward, then backward, so that drift cancels.
+pub fn order(subjects: usize, round: u32) -> Vec<usize> {
+    let forward = 0..subjects;
+    if round.is_multiple_of(2) { forward.collect() } else { forward.rev().collect() }
+}
+
+/// Makes a round of its measurements and says whether it counts.
+pub fn judge(scenario: &str, round: u32, measurements: Vec<Measurement>) -> Pair {
+    let reason = measurements.iter().find_map(objection);
+    Pair {
+        scenario: scenario.to_owned(),
+        round,
+        measurements,
+        status: if reason.is_some() { Status::Rejected } else { Status::Ok },
+        reason,
+    }
+}
+
+/// Why `measurement` cannot be relied on, if so.
+fn objection(measurement: &Measurement) -> Option<String> {
+    let Measurement { subject, wall_s, operations, cpu_s, client_cpu_s, .. } = measurement;
+    let errors: u64 = measurement.errors.values().sum();
+    if errors > 0 {
+        let kinds: Vec<String> =
+            measurement.errors.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        return Some(format!("{subject}: {errors} handshakes failed ({})", kinds.join(", ")));
+    }
+    if measurement.resumed > 0 {
+        return Some(format!(
+            "{subject}: {} handshakes resumed a session instead of being full",
+            measurement.resumed
+        ));
+    }
+    if *operations == 0 {
+        return Some(format!("{subject}: nothing finished within {wall_s:.2} s"));
+    }
+    if *cpu_s <= 0.0 {
+        return Some(format!("{subject}: the server used no CPU time"));
+    }
+    let foreign = measurement.foreign_cpu_s / wall_s;
+    if foreign > FOREIGN_SHARE_MAX {
+        return Some(format!("{subject}: other processes used {:.0} % of a CPU", foreign * 100.0));
+    }
+    let (client, server) = (client_cpu_s / wall_s, cpu_s / wall_s);
+    if client >= SATURATED_SHARE && server < IDLING_SHARE {
+        return Some(format!(
+            "{subject}: the client was the bottleneck ({:.0} % of its CPU, the server {:.0} %)",
+            client * 100.0,
+            server * 100.0
+        ));
+    }
+    None
+}
+
+/// The rounds on which a result of `pairs` stands.
+pub struct Basis<'a> {
+    /// The accepted rounds, or all of them where too few were accepted.
+    pub rounds: Vec<&'a Pair>,
+    /// Why the result must be marked as rejected, if so.
+    pub objection: Option<String>,
+}
+
+/// Picks the rounds to stand on.
+pub fn basis(pairs: &[Pair]) -> Basis<'_> {
+    let accepted: Vec<&Pair> = pairs.iter().filter(|pair| pair.status == Status::Ok).collect();
+    if !accepted.is_empty() && accepted.len() as f64 >= pairs.len() as f64 * ACCEPTED_SHARE_MIN {
+        return Basis { rounds: accepted, objection: None };
+    }
+    let first = pairs.iter().find_map(|pair| pair.reason.as_deref()).unwrap_or("none was taken");
+    let objection = format!(
+        "{} of {} rounds rejected; the first: {first}",
+        pairs.len() - accepted.len(),
+        pairs.len()
+    );
+    Basis { rounds: pairs.iter().collect(), objection: Some(objection) }
+}
+
+/// CPU time that was spent on the CPUs of a window by none of ours.
+pub fn foreign(busy: Duration, ours: Duration) -> Duration {
+    busy.saturating_sub(ours)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sound(subject: &str) -> Measurement {
+        Measurement {
+            subject: subject.to_owned(),
+            wall_s: 1.0,
+            operations: 1000,
+            cpu_s: 0.99,
+            client_cpu_s: 0.5,
+            foreign_cpu_s: 0.02,
+            ..Measurement::default()
+        }
+    }
+
+    fn reason(change: impl FnOnce(&mut Measurement)) -> Option<String> {
+        let mut measurement = sound("accelerated");
+        change(&mut measurement);
+        let pair = judge("s", 0, vec![sound("native"), measurement]);
+        assert_eq!(pair.status == Status::Rejected, pair.reason.is_some());
+        pair.reason
+    }
+
+    #[test]
+    fn order_is_abba() {
+        assert_eq!(order(2, 0), [0, 1]);
+        assert_eq!(order(2, 1), [1, 0]);
+        assert_eq!(order(3, 2), [0, 1, 2]);
+        assert_eq!(order(3, 3), [2, 1, 0]);
+    }
+
+    #[test]
+    fn accepts_a_sound_round() {
+        assert_eq!(reason(|_| {}), None);
+    }
+
+    #[test]
+    fn accepts_an_idle_server_with_an_idle_client() {
+        assert_eq!(reason(|m| (m.cpu_s, m.client_cpu_s) = (0.3, 0.3)), None);
+    }
+
+    #[test]
+    fn accepts_a_busy_client_with_a_busy_server() {
+        assert_eq!(reason(|m| m.client_cpu_s = 0.99), None);
+    }
+
+    #[test]
+    fn rejects_each_flaw_and_names_it() {
+        let cases: [(fn(&mut Measurement), &str); 6] = [
+            (|m| _ = m.errors.insert("reset".to_owned(), 2), "2 handshakes failed (2 reset)"),
+            (|m| m.resumed = 5, "5 handshakes resumed"),
+            (|m| m.operations = 0, "nothing finished"),
+            (|m| m.cpu_s = 0.0, "the server used no CPU"),
+            (|m| m.foreign_cpu_s = 0.3, "other processes used 30 % of a CPU"),
+            (
+                |m| (m.client_cpu_s, m.cpu_s) = (0.99, 0.6),
+                "the client was the bottleneck (99 % of its CPU, the server 60 %)",
+            ),
+        ];
+        for (change, expected) in cases {
+            let reason = reason(change).unwrap();
+            assert!(reason.starts_with("accelerated: "), "{reason}");
+            assert!(reason.contains(expected), "{reason}");
+        }
+    }
+
+    #[test]
+    fn basis_drops_rejected_rounds_while_enough_are_left() {
+        let ok = judge("s", 0, vec![sound("native")]);
+        let mut bad = sound("native");
+        bad.resumed = 1;
+        let bad = judge("s", 1, vec![bad]);
+        let enough = [ok.clone(), bad.clone()];
+        let basis_of_enough = basis(&enough);
+        assert_eq!(basis_of_enough.rounds.len(), 1);
+        assert_eq!(basis_of_enough.objection, None);
+        let few = [ok, bad.clone(), bad];
+        let basis_of_few = basis(&few);
+        assert_eq!(basis_of_few.rounds.len(), 3);
+        assert!(basis_of_few.objection.unwrap().starts_with("2 of 3 rounds rejected"));
+    }
+
+    #[test]
+    fn foreign_time_is_never_negative() {
+        let second = Duration::from_secs(1);
+        assert_eq!(foreign(second, 2 * second), Duration::ZERO);
+    }
+}

@@ -1,0 +1,66 @@
+//! What is installed: the servers, and the parts of widelane itself.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::server::ServerKind;
+
+/// The programs and shared objects that a comparison needs.
+#[derive(Clone, Debug, Default)]
+pub struct Programs {
+    /// The `widelane` binary.
+    pub widelane: PathBuf,
+    /// The provider.
+    pub provider: Option<PathBuf>,
+    /// nginx, if installed.
+    pub nginx: Option<PathBuf>,
+    /// HAProxy, if installed.
+    pub haproxy: Option<PathBuf>,
+    /// The `openssl` tool, if installed.
+    pub openssl: Option<PathBuf>,
+}
+
+impl Programs {
+    /// Looks for servers in the directories of `search`, in order.
+    pub fn find(widelane: PathBuf, provider: Option<PathBuf>, search: &[PathBuf]) -> Self {
+        Programs {
+            widelane,
+            provider,
+            nginx: find("nginx", search),
+            haproxy: find("haproxy", search),
+            openssl: find("openssl", search),
+        }
+    }
+
+    /// The servers that can be compared here: those installed, or else the embedded one.
+    pub fn servers(&self) -> Vec<ServerKind> {
+        let mut kinds = Vec::new();
+        kinds.extend(self.nginx.as_ref().map(|_| ServerKind::Nginx));
+        kinds.extend(self.haproxy.as_ref().map(|_| ServerKind::Haproxy));
+        if kinds.is_empty() {
+            kinds.push(ServerKind::Embedded);
+        }
+        kinds
+    }
+
+    /// Version of nginx, as it tells: `1.22.1`.
+    pub fn nginx_version(&self) -> Option<String> {
+        let text = output(self.nginx.as_deref()?, "-v")?;
+        Some(text.split("nginx/").nth(1)?.split_whitespace().next()?.to_owned())
+    }
+
+    /// Version of HAProxy, as it tells: `2.6.12-1+deb12u4`.
+    pub fn haproxy_version(&self) -> Option<String> {
+        let text = output(self.haproxy.as_deref()?, "-v")?;
+        Some(text.split("ersion ").nth(1)?.split_whitespace().next()?.to_owned())
+    }
+}
+
+fn find(name: &str, search: &[PathBuf]) -> Option<PathBuf> {
+    search.iter().map(|directory| directory.join(name)).find(|path| path.is_file())
+}
+
+fn output(program: &Path, argument: &str) -> Option<String> {
+    let output = Command::new(program).arg(argument).output().ok()?;
+    Some(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}

@@ -1,0 +1,208 @@
+//! What the provider counted in a server's processes, read from outside.
+
+use std::fs;
+use std::mem::offset_of;
+use std::ops::Sub;
+use std::path::Path;
+
+use widelane_bridge::counters::{
+    COUNTERS_MAGIC, COUNTERS_VERSION, Counters, LANES_MAX, WAIT_BUCKETS,
+};
+use widelane_cpu::Room;
+
+/// The counters of interest, summed over the processes of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Lanes of the batch kernel; 0 where no process has counted yet.
+    pub lanes: usize,
+    /// Executed batches by number of jobs.
+    pub batches_by_fill: [u64; LANES_MAX + 1],
+    /// Kernel executions by room.
+    pub runs_by_room: [u64; 8],
+    /// Waits by power of two of microseconds.
+    pub waits_by_bucket: [u64; WAIT_BUCKETS],
+    /// Operations finished in a batch.
+    pub jobs_batched: u64,
+    /// Operations that ran alone because too few waited.
+    pub jobs_single: u64,
+    /// Operations that ran at once because their caller could not wait.
+    pub jobs_synchronous: u64,
+    /// Operations left to the default provider.
+    pub jobs_delegated: u64,
+    /// Results that failed their check and were made again.
+    pub faults_detected: u64,
+    /// Internal failures answered by the default provider.
+    pub fallbacks: u64,
+}
+
+impl Counts {
+    /// Sums the counter files in `directory`. A file that is not there yet, or not whole, counts nothing.
+    pub fn read(directory: &Path) -> Self {
+        let mut sum = Counts::default();
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            if entry.path().extension().is_some_and(|extension| extension == "counters")
+                && let Ok(bytes) = fs::read(entry.path())
+                && let Some(counts) = Counts::parse(&bytes)
+            {
+                sum.add(&counts);
+            }
+        }
+        sum
+    }
+
+    /// Reads one counters file.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let page = Page(bytes.get(..size_of::<Counters>())?);
+        if page.u64(offset_of!(Counters, magic)) != COUNTERS_MAGIC
+            || page.u32(offset_of!(Counters, version)) != COUNTERS_VERSION
+        {
+            return None;
+        }
+        Some(Counts {
+            lanes: page.u32(offset_of!(Counters, lanes)) as usize,
+            batches_by_fill: page.array(offset_of!(Counters, batches_by_fill)),
+            runs_by_room: page.array(offset_of!(Counters, runs_by_room)),
+            waits_by_bucket: page.array(offset_of!(Counters, waits_by_bucket)),
+            jobs_batched: page.u64(offset_of!(Counters, jobs_batched)),
+            jobs_single: page.u64(offset_of!(Counters, jobs_single)),
+            jobs_synchronous: page.u64(offset_of!(Counters, jobs_synchronous)),
+            jobs_delegated: page.u64(offset_of!(Counters, jobs_delegated)),
+            faults_detected: page.u64(offset_of!(Counters, faults_detected)),
+            fallbacks: page.u64(offset_of!(Counters, fallbacks)),
+        })
+    }
+
+    /// Adds another process's, or another window's, counts.
+    pub fn add(&mut self, other: &Counts) {
+        self.combine(other, u64::wrapping_add);
+        self.lanes = self.lanes.max(other.lanes);
+    }
+
+    fn combine(&mut self, other: &Counts, with: fn(u64, u64) -> u64) {
+        for (mine, theirs) in self.fields_mut().zip(other.clone().fields_mut()) {
+            *mine = with(*mine, *theirs);
+        }
+    }
+
+    fn fields_mut(&mut self) -> impl Iterator<Item = &mut u64> {
+        let scalars = [
+            &mut self.jobs_batched,
+            &mut self.jobs_single,
+            &mut self.jobs_synchronous,
+            &mut self.jobs_delegated,
+            &mut self.faults_detected,
+            &mut self.fallbacks,
+        ];
+        (self.batches_by_fill.iter_mut())
+            .chain(&mut self.runs_by_room)
+            .chain(&mut self.waits_by_bucket)
+            .chain(scalars)
+    }
+
+    /// Private-key operations that came to the provider.
+    pub fn jobs(&self) -> u64 {
+        self.jobs_batched + self.jobs_single + self.jobs_synchronous + self.jobs_delegated
+    }
+
+    /// The room whose kernel ran most, if any ran.
+    pub fn room(&self) -> Option<Room> {
+        Room::ALL
+            .into_iter()
+            .filter(|room| self.runs_by_room[*room as usize] > 0)
+            .max_by_key(|room| self.runs_by_room[*room as usize])
+    }
+
+    /// Batches by number of jobs, those too small to pay off, whose jobs ran alone, as batches of one.
+    pub fn fills(&self) -> [u64; LANES_MAX + 1] {
+        let mut fills = self.batches_by_fill;
+        fills[1] += self.jobs_single;
+        fills
+    }
+
+    /// Share of the batches that had every lane in use; `None` before the first.
+    pub fn full_share(&self) -> Option<f64> {
+        let total: u64 = self.fills().iter().sum();
+        let full = *self.batches_by_fill.get(self.lanes)?;
+        (total > 0).then(|| full as f64 / total as f64)
+    }
+}
+
+impl Sub for Counts {
+    type Output = Counts;
+
+    /// What was counted between `earlier` and now.
+    fn sub(mut self, earlier: Counts) -> Counts {
+        self.combine(&earlier, u64::saturating_sub);
+        self
+    }
+}
+
+/// The bytes of a counters file.
+struct Page<'a>(&'a [u8]);
+
+impl Page<'_> {
+    fn u32(&self, offset: usize) -> u32 {
+        u32::from_ne_bytes(self.0[offset..offset + 4].try_into().expect("four bytes"))
+    }
+
+    fn u64(&self, offset: usize) -> u64 {
+        u64::from_ne_bytes(self.0[offset..offset + 8].try_into().expect("eight bytes"))
+    }
+
+    fn array<const N: usize>(&self, offset: usize) -> [u64; N] {
+        std::array::from_fn(|index| self.u64(offset + 8 * index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(fill: usize, batches: u64) -> Vec<u8> {
+        let mut bytes = vec![0; size_of::<Counters>()];
+        let mut put = |offset: usize, value: &[u8]| {
+            bytes[offset..offset + value.len()].copy_from_slice(value);
+        };
+        put(offset_of!(Counters, magic), &COUNTERS_MAGIC.to_ne_bytes());
+        put(offset_of!(Counters, version), &COUNTERS_VERSION.to_ne_bytes());
+        put(offset_of!(Counters, lanes), &8u32.to_ne_bytes());
+        put(offset_of!(Counters, batches_by_fill) + 8 * fill, &batches.to_ne_bytes());
+        put(
+            offset_of!(Counters, runs_by_room) + 8 * Room::Ifma512 as usize,
+            &batches.to_ne_bytes(),
+        );
+        put(offset_of!(Counters, jobs_batched), &(batches * fill as u64).to_ne_bytes());
+        put(offset_of!(Counters, jobs_single), &10u64.to_ne_bytes());
+        bytes
+    }
+
+    #[test]
+    fn sums_processes_and_subtracts_the_past() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("1.counters"), file(8, 90)).unwrap();
+        let earlier = Counts::read(directory.path());
+        fs::write(directory.path().join("2.counters"), file(4, 5)).unwrap();
+        fs::write(directory.path().join("3.counters"), b"not whole").unwrap();
+        let now = Counts::read(directory.path());
+        assert_eq!(now.jobs_batched, 740);
+        assert_eq!(now.room(), Some(Room::Ifma512));
+        assert_eq!(now.lanes, 8);
+        assert_eq!(earlier.full_share(), Some(0.9));
+        let between = now - earlier;
+        assert_eq!((between.jobs_batched, between.jobs_single), (20, 10));
+        assert_eq!(between.full_share(), Some(0.0));
+    }
+
+    #[test]
+    fn refuses_another_version() {
+        let mut bytes = file(8, 1);
+        bytes[offset_of!(Counters, version)] = 99;
+        assert_eq!(Counts::parse(&bytes), None);
+    }
+
+    #[test]
+    fn nothing_counted_has_no_room_and_no_share() {
+        let counts = Counts::default();
+        assert_eq!((counts.room(), counts.full_share(), counts.jobs()), (None, None, 0));
+    }
+}
