@@ -1,9 +1,13 @@
 //! Room ifma256_x4 of mont: four RSA private operations, one per 64-bit lane. Secret-independent.
+#![allow(unsafe_code, reason = "room: doors and asm tiles")]
+
+use core::arch::asm;
 
 use widelane_cpu::Ifma256;
+use widelane_secret::wipe_vector_registers;
 
 use super::key::CrtJob;
-use super::{lanes, model::Model};
+use super::lanes::{self, Arithmetic, ENTRIES, LaneModulus, Lanes, Product};
 
 /// Jobs that one batch holds.
 pub const LANES: usize = 4;
@@ -18,8 +22,10 @@ pub const LANES: usize = 4;
 /// Panics if there is no job, if there are more than [`LANES`], or if an input or output is not as
 /// long as the modulus.
 pub fn private_crt<const HALF: usize, const FULL: usize>(
-    _room: Ifma256,
+    room: Ifma256,
     jobs: &mut [CrtJob<'_, HALF, FULL>],
 ) {
-    lanes::private_crt::<LANES, HALF, FULL>(Model, jobs);
+    lanes::private_crt::<LANES, HALF, FULL>(room, jobs);
 }
+
+arithmetic!(Ifma256, 4, "ymm", 32);

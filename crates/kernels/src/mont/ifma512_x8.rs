@@ -1,9 +1,13 @@
 //! Room ifma512_x8 of mont: eight RSA private operations, one per 64-bit lane. Secret-independent.
+#![allow(unsafe_code, reason = "room: doors and asm tiles")]
+
+use core::arch::asm;
 
 use widelane_cpu::Ifma512;
+use widelane_secret::wipe_vector_registers;
 
 use super::key::CrtJob;
-use super::{lanes, model::Model};
+use super::lanes::{self, Arithmetic, ENTRIES, LaneModulus, Lanes, Product};
 
 /// Jobs that one batch holds.
 pub const LANES: usize = 8;
@@ -18,8 +22,10 @@ pub const LANES: usize = 8;
 /// Panics if there is no job, if there are more than [`LANES`], or if an input or output is not as
 /// long as the modulus.
 pub fn private_crt<const HALF: usize, const FULL: usize>(
-    _room: Ifma512,
+    room: Ifma512,
     jobs: &mut [CrtJob<'_, HALF, FULL>],
 ) {
-    lanes::private_crt::<LANES, HALF, FULL>(Model, jobs);
+    lanes::private_crt::<LANES, HALF, FULL>(room, jobs);
 }
+
+arithmetic!(Ifma512, 8, "zmm", 64);

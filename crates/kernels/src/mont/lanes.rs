@@ -28,6 +28,8 @@ pub(super) struct Lanes<const D: usize, const LANES: usize>(pub(super) [[u64; LA
 pub(super) struct Product<const D: usize, const LANES: usize> {
     pub(super) low: Lanes<D, LANES>,
     pub(super) high: Lanes<D, LANES>,
+    /// Read by the last step of a reduction, and of no consequence.
+    beyond: Lanes<2, LANES>,
 }
 
 /// One modulus per lane, in the form the reduction reads.
@@ -43,8 +45,8 @@ pub(super) struct LaneModulus<const D: usize, const LANES: usize> {
 
 /// What a room does for the batch: digits in, digits out, all lanes at once.
 ///
-/// Numbers are normalised (every digit below 2^52) and below 3·m unless said otherwise. A column of a
-/// product is a sum of 52-bit halves that has not been carried yet.
+/// Numbers are carried and below 3·m unless said otherwise. Only the low 52 bits of a digit count (that
+/// is all that VPMADD52 reads); a column of a product is a sum of halves that is still to be carried.
 pub(super) trait Arithmetic<const LANES: usize>: Copy {
     /// Computes the columns of x·y.
     fn multiply<const D: usize>(
@@ -57,7 +59,7 @@ pub(super) trait Arithmetic<const LANES: usize>: Copy {
     /// Computes the columns of x².
     fn square<const D: usize>(self, product: &mut Product<D, LANES>, x: &Lanes<D, LANES>);
 
-    /// Computes z = product·2^(−52·D) mod m, normalised, below product/2^(52·D) + 2·m.
+    /// Computes z = product·2^(−52·D) mod m, carried, below product/2^(52·D) + 2·m.
     ///
     /// Destroys the product.
     fn reduce<const D: usize>(
@@ -96,7 +98,7 @@ impl<const D: usize, const LANES: usize> Lanes<D, LANES> {
     }
 
     fn lane(&self, lane: usize) -> [u64; D] {
-        array::from_fn(|index| self.0[index][lane])
+        array::from_fn(|index| self.0[index][lane] & DIGIT_MASK)
     }
 
     fn wipe(&mut self) {
@@ -105,7 +107,8 @@ impl<const D: usize, const LANES: usize> Lanes<D, LANES> {
 }
 
 impl<const D: usize, const LANES: usize> Product<D, LANES> {
-    pub(super) const ZERO: Self = Product { low: Lanes::ZERO, high: Lanes::ZERO };
+    pub(super) const ZERO: Self =
+        Product { low: Lanes::ZERO, high: Lanes::ZERO, beyond: Lanes::ZERO };
 
     fn wipe(&mut self) {
         self.low.wipe();
@@ -232,7 +235,7 @@ fn exponentiate_and_recombine<const LANES: usize, const HALF: usize, const FULL:
         workspace.y.fill(|lane| moduli[lane].rrr);
         workspace.multiply(room);
         exponentiate(room, &mut workspace, &mut table, &moduli, &exponents);
-        workspace.product.low = workspace.x;
+        workspace.product.low.fill(|lane| workspace.x.lane(lane));
         workspace.product.high = Lanes::ZERO;
         room.reduce(&mut workspace.x, &mut workspace.product, &workspace.modulus);
         array::from_fn::<_, LANES, _>(|lane| moduli[lane].canonical(&workspace.x.lane(lane)))

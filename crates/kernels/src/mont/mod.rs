@@ -13,11 +13,16 @@
 //! | RSA-3072 | 30 | 60 |
 //! | RSA-4096 | 40 | 80 |
 
+// Its macros are in scope from here on.
+#[macro_use]
+mod tiles;
+
 mod digits;
 pub mod ifma256_x4;
 pub mod ifma512_x8;
 mod key;
 mod lanes;
+#[cfg(test)]
 mod model;
 mod modulus;
 pub mod portable;

@@ -1,0 +1,753 @@
+//! The tiles of mont: the madd52 work of both rooms, as assembly text for either register width.
+//!
+//! LLVM spills these kernels when it may allocate registers itself, so every tile names its own. A tile
+//! multiplies ten rows by ten columns of digits, 200 multiply-adds. Registers, all tiles:
+//!
+//! ```text
+//!   0 ..  9   the ten row digits (multiplier, or the quotients of a reduction)
+//!        10   the column digit, just loaded
+//!   11 .. 20  ten columns of the product, a window that slides by one per step and wraps around
+//!        21   the column digit of row 9, where it has another one (reductions); scratch
+//! ```
+//!
+//! Per column digit: one load, ten low halves, the lowest column of the window is complete and leaves,
+//! the next one enters, ten high halves. Ten independent chains of latency 4 keep two ports busy.
+
+/// Low half of a product, added: `accumulator += lo(a·b)`.
+macro_rules! lo {
+    ($v:literal, $accumulator:literal, $a:literal, $b:literal) => {
+        concat!("vpmadd52luq ", $v, $accumulator, ", ", $v, $a, ", ", $v, $b, "\n")
+    };
+}
+
+/// High half of a product, added: `accumulator += hi(a·b)`.
+macro_rules! hi {
+    ($v:literal, $accumulator:literal, $a:literal, $b:literal) => {
+        concat!("vpmadd52huq ", $v, $accumulator, ", ", $v, $a, ", ", $v, $b, "\n")
+    };
+}
+
+/// `register = pointer[index]`.
+macro_rules! load {
+    ($v:literal, $s:literal, $register:literal, $pointer:literal, $index:literal) => {
+        concat!("vmovdqa64 ", $v, $register, ", [{", $pointer, "} + ", $index, "*", $s, "]\n")
+    };
+}
+
+/// `pointer[index] = register`.
+macro_rules! store {
+    ($v:literal, $s:literal, $register:literal, $pointer:literal, $index:literal) => {
+        concat!("vmovdqa64 [{", $pointer, "} + ", $index, "*", $s, "], ", $v, $register, "\n")
+    };
+}
+
+/// `register = 0`.
+macro_rules! zero {
+    ($v:literal, $register:literal) => {
+        concat!("vpxord ", $v, $register, ", ", $v, $register, ", ", $v, $register, "\n")
+    };
+}
+
+/// What enters the window: the column that memory has, or a new one.
+macro_rules! refill {
+    (load, $v:literal, $s:literal, $register:literal, $column:literal) => {
+        load!($v, $s, $register, "t", $column)
+    };
+    (zero, $v:literal, $s:literal, $register:literal, $column:literal) => {
+        zero!($v, $register)
+    };
+}
+
+/// One column digit against ten rows. The window is listed from its lowest column.
+macro_rules! step {
+    ($v:literal, $s:literal, $refill:ident, $b9:literal, $leaves:literal, $enters:literal,
+     [$c0:literal $c1:literal $c2:literal $c3:literal $c4:literal
+      $c5:literal $c6:literal $c7:literal $c8:literal $c9:literal]) => {
+        concat!(
+            lo!($v, $c0, 0, 10),
+            lo!($v, $c1, 1, 10),
+            lo!($v, $c2, 2, 10),
+            lo!($v, $c3, 3, 10),
+            lo!($v, $c4, 4, 10),
+            lo!($v, $c5, 5, 10),
+            lo!($v, $c6, 6, 10),
+            lo!($v, $c7, 7, 10),
+            lo!($v, $c8, 8, 10),
+            lo!($v, $c9, 9, $b9),
+            store!($v, $s, $c0, "t", $leaves),
+            refill!($refill, $v, $s, $c0, $enters),
+            hi!($v, $c1, 0, 10),
+            hi!($v, $c2, 1, 10),
+            hi!($v, $c3, 2, 10),
+            hi!($v, $c4, 3, 10),
+            hi!($v, $c5, 4, 10),
+            hi!($v, $c6, 5, 10),
+            hi!($v, $c7, 6, 10),
+            hi!($v, $c8, 7, 10),
+            hi!($v, $c9, 8, 10),
+            hi!($v, $c0, 9, $b9),
+        )
+    };
+}
+
+/// The column digits of one step: one for all rows, or a second one for row 9.
+macro_rules! digit {
+    (10, $v:literal, $s:literal, $index:literal) => {
+        load!($v, $s, 10, "b", $index)
+    };
+    (21, $v:literal, $s:literal, $index:literal) => {
+        concat!(load!($v, $s, 10, "b", $index), load!($v, $s, 21, "b9", $index))
+    };
+}
+
+/// Ten column digits against ten rows. Afterwards the window has slid by ten and is where it was.
+macro_rules! tile {
+    ($v:literal, $s:literal, $refill:ident, $b9:tt) => {
+        concat!(
+            digit!($b9, $v, $s, 0),
+            step!($v, $s, $refill, $b9, 0, 10, [11 12 13 14 15 16 17 18 19 20]),
+            digit!($b9, $v, $s, 1),
+            step!($v, $s, $refill, $b9, 1, 11, [12 13 14 15 16 17 18 19 20 11]),
+            digit!($b9, $v, $s, 2),
+            step!($v, $s, $refill, $b9, 2, 12, [13 14 15 16 17 18 19 20 11 12]),
+            digit!($b9, $v, $s, 3),
+            step!($v, $s, $refill, $b9, 3, 13, [14 15 16 17 18 19 20 11 12 13]),
+            digit!($b9, $v, $s, 4),
+            step!($v, $s, $refill, $b9, 4, 14, [15 16 17 18 19 20 11 12 13 14]),
+            digit!($b9, $v, $s, 5),
+            step!($v, $s, $refill, $b9, 5, 15, [16 17 18 19 20 11 12 13 14 15]),
+            digit!($b9, $v, $s, 6),
+            step!($v, $s, $refill, $b9, 6, 16, [17 18 19 20 11 12 13 14 15 16]),
+            digit!($b9, $v, $s, 7),
+            step!($v, $s, $refill, $b9, 7, 17, [18 19 20 11 12 13 14 15 16 17]),
+            digit!($b9, $v, $s, 8),
+            step!($v, $s, $refill, $b9, 8, 18, [19 20 11 12 13 14 15 16 17 18]),
+            digit!($b9, $v, $s, 9),
+            step!($v, $s, $refill, $b9, 9, 19, [20 11 12 13 14 15 16 17 18 19]),
+        )
+    };
+}
+
+/// Row digits 0 to 9.
+macro_rules! rows {
+    ($v:literal, $s:literal, $pointer:literal) => {
+        concat!(
+            load!($v, $s, 0, $pointer, 0),
+            load!($v, $s, 1, $pointer, 1),
+            load!($v, $s, 2, $pointer, 2),
+            load!($v, $s, 3, $pointer, 3),
+            load!($v, $s, 4, $pointer, 4),
+            load!($v, $s, 5, $pointer, 5),
+            load!($v, $s, 6, $pointer, 6),
+            load!($v, $s, 7, $pointer, 7),
+            load!($v, $s, 8, $pointer, 8),
+            load!($v, $s, 9, $pointer, 9),
+        )
+    };
+}
+
+/// The ten columns of the window, from memory or zero.
+macro_rules! window {
+    ($v:literal, $s:literal, $refill:ident) => {
+        concat!(
+            refill!($refill, $v, $s, 11, 0),
+            refill!($refill, $v, $s, 12, 1),
+            refill!($refill, $v, $s, 13, 2),
+            refill!($refill, $v, $s, 14, 3),
+            refill!($refill, $v, $s, 15, 4),
+            refill!($refill, $v, $s, 16, 5),
+            refill!($refill, $v, $s, 17, 6),
+            refill!($refill, $v, $s, 18, 7),
+            refill!($refill, $v, $s, 19, 8),
+            refill!($refill, $v, $s, 20, 9),
+        )
+    };
+}
+
+/// The lowest nine columns of the window to memory.
+macro_rules! flush_nine {
+    ($v:literal, $s:literal) => {
+        concat!(
+            store!($v, $s, 11, "t", 0),
+            store!($v, $s, 12, "t", 1),
+            store!($v, $s, 13, "t", 2),
+            store!($v, $s, 14, "t", 3),
+            store!($v, $s, 15, "t", 4),
+            store!($v, $s, 16, "t", 5),
+            store!($v, $s, 17, "t", 6),
+            store!($v, $s, 18, "t", 7),
+            store!($v, $s, 19, "t", 8),
+        )
+    };
+}
+
+/// One row digit by several others, both halves: `(column digit, column of lo, column of hi)`.
+macro_rules! row {
+    ($v:literal, $a:literal, $(($b:literal $low:literal $high:literal))*) => {
+        concat!($(lo!($v, $low, $a, $b), hi!($v, $high, $a, $b),)*)
+    };
+}
+
+/// One row of the head of a reduction. Its quotient is column `q` as it stands, because the multiple
+/// of the modulus in `b` is −1 modulo 2^52; what the column carries goes on to the next one.
+///
+/// Columns 0 to 20 live in the registers of the same number.
+macro_rules! head_row {
+    ($v:literal, $s:literal, $q:literal, $next:literal,
+     $(($index:literal $low:literal $high:literal))*) => {
+        concat!(
+            "vpsrlq ", $v, "22, ", $v, $q, ", 52\n",
+            "vpaddq ", $v, $next, ", ", $v, $next, ", ", $v, "22\n",
+            $(
+                load!($v, $s, 21, "b", $index),
+                lo!($v, $low, $q, 21),
+                hi!($v, $high, $q, 21),
+            )*
+        )
+    };
+}
+
+/// The last row of the head, where the modulus itself brings the bound back below 2^52 times it.
+macro_rules! head_last_row {
+    ($v:literal, $s:literal, $(($index:literal $low:literal $high:literal))*) => {
+        concat!(
+            zero!($v, 22),
+            "vpmadd52luq ", $v, "22, ", $v, "9, [{k} + ", $s, "]\n",
+            "vpmadd52luq ", $v, "9, ", $v, "22, [{k}]\n",
+            "vpmadd52huq ", $v, "10, ", $v, "22, [{k}]\n",
+            "vpsrlq ", $v, "9, ", $v, "9, 52\n",
+            "vpaddq ", $v, "10, ", $v, "10, ", $v, "9\n",
+            "vmovdqa64 ", $v, "9, ", $v, "22\n",
+            $(
+                load!($v, $s, 21, "b9", $index),
+                lo!($v, $low, 9, 21),
+                hi!($v, $high, 9, 21),
+            )*
+        )
+    };
+}
+
+/// The head of a strip of reduction: ten rows by the ten lowest columns, finding the quotients.
+macro_rules! head {
+    ($v:literal, $s:literal) => {
+        concat!(
+            rows!($v, $s, "t"),
+            load!($v, $s, 10, "t", 10),
+            load!($v, $s, 11, "t", 11),
+            load!($v, $s, 12, "t", 12),
+            load!($v, $s, 13, "t", 13),
+            load!($v, $s, 14, "t", 14),
+            load!($v, $s, 15, "t", 15),
+            load!($v, $s, 16, "t", 16),
+            load!($v, $s, 17, "t", 17),
+            load!($v, $s, 18, "t", 18),
+            load!($v, $s, 19, "t", 19),
+            load!($v, $s, 20, "t", 20),
+            head_row!($v, $s, 0, 1,
+                (0 1 2) (1 2 3) (2 3 4) (3 4 5) (4 5 6)
+                (5 6 7) (6 7 8) (7 8 9) (8 9 10) (9 10 11)),
+            head_row!($v, $s, 1, 2,
+                (0 2 3) (1 3 4) (2 4 5) (3 5 6) (4 6 7)
+                (5 7 8) (6 8 9) (7 9 10) (8 10 11) (9 11 12)),
+            head_row!($v, $s, 2, 3,
+                (0 3 4) (1 4 5) (2 5 6) (3 6 7) (4 7 8)
+                (5 8 9) (6 9 10) (7 10 11) (8 11 12) (9 12 13)),
+            head_row!($v, $s, 3, 4,
+                (0 4 5) (1 5 6) (2 6 7) (3 7 8) (4 8 9)
+                (5 9 10) (6 10 11) (7 11 12) (8 12 13) (9 13 14)),
+            head_row!($v, $s, 4, 5,
+                (0 5 6) (1 6 7) (2 7 8) (3 8 9) (4 9 10)
+                (5 10 11) (6 11 12) (7 12 13) (8 13 14) (9 14 15)),
+            head_row!($v, $s, 5, 6,
+                (0 6 7) (1 7 8) (2 8 9) (3 9 10) (4 10 11)
+                (5 11 12) (6 12 13) (7 13 14) (8 14 15) (9 15 16)),
+            head_row!($v, $s, 6, 7,
+                (0 7 8) (1 8 9) (2 9 10) (3 10 11) (4 11 12)
+                (5 12 13) (6 13 14) (7 14 15) (8 15 16) (9 16 17)),
+            head_row!($v, $s, 7, 8,
+                (0 8 9) (1 9 10) (2 10 11) (3 11 12) (4 12 13)
+                (5 13 14) (6 14 15) (7 15 16) (8 16 17) (9 17 18)),
+            head_row!($v, $s, 8, 9,
+                (0 9 10) (1 10 11) (2 11 12) (3 12 13) (4 13 14)
+                (5 14 15) (6 15 16) (7 16 17) (8 17 18) (9 18 19)),
+            head_last_row!($v, $s,
+                (0 10 11) (1 11 12) (2 12 13) (3 13 14) (4 14 15)
+                (5 15 16) (6 16 17) (7 17 18) (8 18 19) (9 19 20)),
+            store!($v, $s, 10, "t", 10),
+        )
+    };
+}
+
+/// Off-diagonal products of ten digits with themselves; column c lives in register 10 + c.
+macro_rules! triangle {
+    ($v:literal) => {
+        concat!(
+            row!($v, 0,
+                (1 11 12) (2 12 13) (3 13 14) (4 14 15) (5 15 16)
+                (6 16 17) (7 17 18) (8 18 19) (9 19 20)),
+            row!($v, 1,
+                (2 13 14) (3 14 15) (4 15 16) (5 16 17) (6 17 18)
+                (7 18 19) (8 19 20) (9 20 21)),
+            row!($v, 2, (3 15 16) (4 16 17) (5 17 18) (6 18 19) (7 19 20) (8 20 21) (9 21 22)),
+            row!($v, 3, (4 17 18) (5 18 19) (6 19 20) (7 20 21) (8 21 22) (9 22 23)),
+            row!($v, 4, (5 19 20) (6 20 21) (7 21 22) (8 22 23) (9 23 24)),
+            row!($v, 5, (6 21 22) (7 22 23) (8 23 24) (9 24 25)),
+            row!($v, 6, (7 23 24) (8 24 25) (9 25 26)),
+            row!($v, 7, (8 25 26) (9 26 27)),
+            row!($v, 8, (9 27 28)),
+        )
+    };
+}
+
+/// Doubles a column of a square and adds half of the square of one digit.
+macro_rules! doubled {
+    ($v:literal, $s:literal, $half:ident, $register:literal, $a:literal, $column:literal) => {
+        concat!(
+            "vpaddq ",
+            $v,
+            $register,
+            ", ",
+            $v,
+            $register,
+            ", ",
+            $v,
+            $register,
+            "\n",
+            $half!($v, $register, $a, $a),
+            store!($v, $s, $register, "t", $column),
+        )
+    };
+}
+
+/// Ten digits squared on top of the columns that other digits left: twice those, plus the squares.
+macro_rules! diagonal {
+    ($v:literal, $s:literal) => {
+        concat!(
+            rows!($v, $s, "a"),
+            load!($v, $s, 10, "t", 0),
+            load!($v, $s, 11, "t", 1),
+            load!($v, $s, 12, "t", 2),
+            load!($v, $s, 13, "t", 3),
+            load!($v, $s, 14, "t", 4),
+            load!($v, $s, 15, "t", 5),
+            load!($v, $s, 16, "t", 6),
+            load!($v, $s, 17, "t", 7),
+            load!($v, $s, 18, "t", 8),
+            load!($v, $s, 19, "t", 9),
+            load!($v, $s, 20, "t", 10),
+            load!($v, $s, 21, "t", 11),
+            load!($v, $s, 22, "t", 12),
+            load!($v, $s, 23, "t", 13),
+            load!($v, $s, 24, "t", 14),
+            load!($v, $s, 25, "t", 15),
+            load!($v, $s, 26, "t", 16),
+            load!($v, $s, 27, "t", 17),
+            load!($v, $s, 28, "t", 18),
+            load!($v, $s, 29, "t", 19),
+            triangle!($v),
+            doubled!($v, $s, lo, 10, 0, 0),
+            doubled!($v, $s, hi, 11, 0, 1),
+            doubled!($v, $s, lo, 12, 1, 2),
+            doubled!($v, $s, hi, 13, 1, 3),
+            doubled!($v, $s, lo, 14, 2, 4),
+            doubled!($v, $s, hi, 15, 2, 5),
+            doubled!($v, $s, lo, 16, 3, 6),
+            doubled!($v, $s, hi, 17, 3, 7),
+            doubled!($v, $s, lo, 18, 4, 8),
+            doubled!($v, $s, hi, 19, 4, 9),
+            doubled!($v, $s, lo, 20, 5, 10),
+            doubled!($v, $s, hi, 21, 5, 11),
+            doubled!($v, $s, lo, 22, 6, 12),
+            doubled!($v, $s, hi, 23, 6, 13),
+            doubled!($v, $s, lo, 24, 7, 14),
+            doubled!($v, $s, hi, 25, 7, 15),
+            doubled!($v, $s, lo, 26, 8, 16),
+            doubled!($v, $s, hi, 27, 8, 17),
+            doubled!($v, $s, lo, 28, 9, 18),
+            doubled!($v, $s, hi, 29, 9, 19),
+        )
+    };
+}
+
+/// One level of a selection tree: entries `even` and `odd` of the half above, by one bit of the index.
+macro_rules! choose {
+    ($v:literal, $mask:literal, $target:literal, $other:literal) => {
+        concat!("vmovdqa64 ", $v, $target, "{{k", $mask, "}}, ", $v, $other, "\n")
+    };
+}
+
+/// Two neighbouring entries, one of them taken by the lowest bit of the index.
+macro_rules! pair {
+    ($v:literal, $target:literal, $even:literal, $odd:literal) => {
+        concat!(
+            "vmovdqa64 ",
+            $v,
+            $target,
+            ", [{entry} + ",
+            $even,
+            "*{size}]\n",
+            "vmovdqa64 ",
+            $v,
+            $target,
+            "{{k1}}, [{entry} + ",
+            $odd,
+            "*{size}]\n",
+        )
+    };
+}
+
+/// Eight entries from `$first` on, one of them taken by three bits of the index.
+macro_rules! eight {
+    ($v:literal, $r0:literal, $r1:literal, $r2:literal,
+     $e0:literal $e1:literal $e2:literal $e3:literal
+     $e4:literal $e5:literal $e6:literal $e7:literal) => {
+        concat!(
+            pair!($v, $r0, $e0, $e1),
+            pair!($v, $r1, $e2, $e3),
+            choose!($v, 2, $r0, $r1),
+            pair!($v, $r1, $e4, $e5),
+            pair!($v, $r2, $e6, $e7),
+            choose!($v, 2, $r1, $r2),
+            choose!($v, 3, $r0, $r1),
+        )
+    };
+}
+
+/// One digit of the table: all 32 entries are read, and five bits of the index take one of them.
+macro_rules! entry {
+    ($v:literal, $r0:literal, $r1:literal, $r2:literal, $r3:literal, $r4:literal) => {
+        concat!(
+            eight!($v, $r0, $r1, $r2, 0 1 2 3 4 5 6 7),
+            eight!($v, $r1, $r2, $r3, 8 9 10 11 12 13 14 15),
+            choose!($v, 4, $r0, $r1),
+            eight!($v, $r1, $r2, $r3, 16 17 18 19 20 21 22 23),
+            eight!($v, $r2, $r3, $r4, 24 25 26 27 28 29 30 31),
+            choose!($v, 4, $r1, $r2),
+            choose!($v, 5, $r0, $r1),
+        )
+    };
+}
+
+/// An asm block that may use every vector and mask register and touches no stack.
+macro_rules! vector_asm {
+    ([$($text:expr),* $(,)?], $($operand:tt)*) => {
+        asm!(
+            $($text,)*
+            $($operand)*
+            out("zmm0") _, out("zmm1") _, out("zmm2") _, out("zmm3") _,
+            out("zmm4") _, out("zmm5") _, out("zmm6") _, out("zmm7") _,
+            out("zmm8") _, out("zmm9") _, out("zmm10") _, out("zmm11") _,
+            out("zmm12") _, out("zmm13") _, out("zmm14") _, out("zmm15") _,
+            out("zmm16") _, out("zmm17") _, out("zmm18") _, out("zmm19") _,
+            out("zmm20") _, out("zmm21") _, out("zmm22") _, out("zmm23") _,
+            out("zmm24") _, out("zmm25") _, out("zmm26") _, out("zmm27") _,
+            out("zmm28") _, out("zmm29") _, out("zmm30") _, out("zmm31") _,
+            out("k1") _, out("k2") _, out("k3") _, out("k4") _, out("k5") _,
+            options(nostack),
+        )
+    };
+}
+
+/// Implements the operations of a room: `$v` names its registers, `$s` is the size of one in bytes.
+macro_rules! arithmetic {
+    ($token:ident, $lanes:literal, $v:literal, $s:literal) => {
+        impl Arithmetic<$lanes> for $token {
+            fn multiply<const D: usize>(
+                self,
+                product: &mut Product<D, $lanes>,
+                x: &Lanes<D, $lanes>,
+                y: &Lanes<D, $lanes>,
+            ) {
+                let (t, x, y) = (columns(product), x.0.as_ptr(), y.0.as_ptr());
+                // SAFETY: the token proves the instructions; `first_strip_body` reads ten digits of x
+                // and D of y, and writes columns 0 to D + 10 of 2·D.
+                unsafe { first_strip_body(t, x, y, D / 10) };
+                for strip in (10..D).step_by(10) {
+                    // SAFETY: as above; columns strip to strip + D + 10, of which the strip before
+                    // has written all but the last ten.
+                    unsafe { strip_body(t.wrapping_add(strip), x.wrapping_add(strip), y, D / 10) };
+                }
+            }
+
+            fn square<const D: usize>(
+                self,
+                product: &mut Product<D, $lanes>,
+                x: &Lanes<D, $lanes>,
+            ) {
+                product.low.0[..10].fill([0; $lanes]);
+                product.high.0[D - 10..].fill([0; $lanes]);
+                let (t, x) = (columns(product), x.0.as_ptr());
+                // Every ten digits by all that are above them …
+                // SAFETY: the token proves the instructions; reads D digits of x, and writes columns
+                // 10 to D + 10 of 2·D.
+                unsafe {
+                    first_strip_body(t.wrapping_add(10), x, x.wrapping_add(10), D / 10 - 1);
+                }
+                for strip in (10..D - 10).step_by(10) {
+                    let above = x.wrapping_add(strip + 10);
+                    let t = t.wrapping_add(2 * strip + 10);
+                    // SAFETY: as above; writes columns 2·strip + 10 to strip + D + 10, of which the
+                    // strip before has written all but the last ten.
+                    unsafe {
+                        strip_body(t, x.wrapping_add(strip), above, (D - strip) / 10 - 1);
+                    }
+                }
+                // … twice, and by themselves.
+                for strip in (0..D).step_by(10) {
+                    // SAFETY: as above; twenty columns of 2·D from 2·strip on, all written before.
+                    unsafe { diagonal_body(t.wrapping_add(2 * strip), x.wrapping_add(strip)) };
+                }
+            }
+
+            fn reduce<const D: usize>(
+                self,
+                z: &mut Lanes<D, $lanes>,
+                product: &mut Product<D, $lanes>,
+                modulus: &LaneModulus<D, $lanes>,
+            ) {
+                let t = columns(product);
+                let (m1, m_above) = (modulus.m1.0.as_ptr(), modulus.m_above.0.as_ptr());
+                let m0_k0 = modulus.m0_k0.0.as_ptr();
+                for strip in (0..D).step_by(10) {
+                    let t = t.wrapping_add(strip);
+                    // SAFETY: the token proves the instructions; columns strip to strip + D + 11 of
+                    // 2·D + 2 are read, D digits of both forms of the modulus, and m0 and k0.
+                    unsafe { reduction_strip_body(t, m1, m_above, m0_k0, D / 10) };
+                }
+                // SAFETY: the token proves the instructions; D columns are read, D digits written.
+                unsafe { carry_body(z.0.as_mut_ptr(), t.wrapping_add(D), D / 10) };
+            }
+
+            fn select<const D: usize>(
+                self,
+                z: &mut Lanes<D, $lanes>,
+                table: &[Lanes<D, $lanes>; ENTRIES],
+                index: &[u64; $lanes],
+            ) {
+                // SAFETY: the token proves the instructions; z and the entries have D digits.
+                unsafe { select_body::<D>(z, table, index) };
+            }
+
+            fn wipe_registers(self) {
+                // SAFETY: the token proves AVX-512.
+                unsafe { wipe_vector_registers() };
+            }
+        }
+
+        /// One digit of all lanes.
+        type Row = [u64; $lanes];
+
+        fn columns<const D: usize>(product: &mut Product<D, $lanes>) -> *mut Row {
+            (&raw mut *product).cast()
+        }
+
+        /// Computes t = a·b for ten digits of a and 10·tiles of b.
+        ///
+        /// Lanes:    digit i of job j is `a[i][j]`; radix 2^52.
+        /// Ensures:  10·tiles + 10 columns of t, none above 20·2^52.
+        /// Secrets:  a, b. Branches and addresses depend on none.
+        /// Cost:     200·tiles madd52.
+        /// Source:   schoolbook columns; bounds derived in docs/radix52.md.
+        #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
+        #[inline(never)]
+        unsafe fn first_strip_body(t: *mut Row, a: *const Row, b: *const Row, tiles: usize) {
+            // SAFETY: the caller vouches for the lengths; all registers used are declared.
+            unsafe {
+                vector_asm!(
+                    [
+                        rows!($v, $s, "a"),
+                        window!($v, $s, zero),
+                        "2:",
+                        tile!($v, $s, zero, 10),
+                        concat!("add {b}, 10*", $s),
+                        concat!("add {t}, 10*", $s),
+                        "dec {tiles}",
+                        "jnz 2b",
+                        flush_nine!($v, $s),
+                        store!($v, $s, 20, "t", 9),
+                    ],
+                    t = inout(reg) t => _,
+                    a = in(reg) a,
+                    b = inout(reg) b => _,
+                    tiles = inout(reg) tiles => _,
+                );
+            }
+        }
+
+        /// Computes t += a·b for ten digits of a and 10·tiles of b; the ten columns on top are new.
+        ///
+        /// Lanes:    digit i of job j is `a[i][j]`; radix 2^52.
+        /// Requires: 10·tiles columns of t, none above 2^62.
+        /// Ensures:  10·tiles + 10 columns of t, each 20·2^52 larger at most.
+        /// Secrets:  a, b, t. Branches and addresses depend on none.
+        /// Cost:     200·tiles madd52.
+        /// Source:   schoolbook columns; bounds derived in docs/radix52.md.
+        #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
+        #[inline(never)]
+        unsafe fn strip_body(t: *mut Row, a: *const Row, b: *const Row, tiles: usize) {
+            // SAFETY: the caller vouches for the lengths; all registers used are declared.
+            unsafe {
+                vector_asm!(
+                    [
+                        rows!($v, $s, "a"),
+                        window!($v, $s, load),
+                        "dec {tiles}",
+                        "jz 3f",
+                        "2:",
+                        tile!($v, $s, load, 10),
+                        concat!("add {b}, 10*", $s),
+                        concat!("add {t}, 10*", $s),
+                        "dec {tiles}",
+                        "jnz 2b",
+                        "3:",
+                        tile!($v, $s, zero, 10),
+                        concat!("add {t}, 10*", $s),
+                        flush_nine!($v, $s),
+                        store!($v, $s, 20, "t", 9),
+                    ],
+                    t = inout(reg) t => _,
+                    a = in(reg) a,
+                    b = inout(reg) b => _,
+                    tiles = inout(reg) tiles => _,
+                );
+            }
+        }
+
+        /// Computes t = 2·t + a² for ten digits of a.
+        ///
+        /// Lanes:    digit i of job j is `a[i][j]`; radix 2^52.
+        /// Requires: 20 columns of t, none above 2^61.
+        /// Secrets:  a, t. Branches and addresses depend on none.
+        /// Cost:     110 madd52.
+        /// Source:   each product of two digits once, then doubled; bounds in docs/radix52.md.
+        #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
+        #[inline(never)]
+        unsafe fn diagonal_body(t: *mut Row, a: *const Row) {
+            // SAFETY: the caller vouches for the lengths; all registers used are declared.
+            unsafe { vector_asm!([diagonal!($v, $s)], t = in(reg) t, a = in(reg) a,) };
+        }
+
+        /// Makes the ten lowest columns of t multiples of 2^520 by adding multiples of the modulus.
+        ///
+        /// Lanes:    column i of job j is `t[i][j]`; radix 2^52; D = 10·tiles.
+        /// Requires: `k[0]` = m mod 2^52, `k[1]` = −1/m mod 2^52; m1 = (m·k0 + 1)/2^52;
+        ///           m_above = ⌊m/2^52⌋; D + 10 columns of t, none above 2^62.
+        /// Ensures:  columns 10 to D + 10 of t hold (t + x·m)/2^520 for an x that makes it whole;
+        ///           the ten below are spent.
+        /// Secrets:  t, m. Branches and addresses depend on none.
+        /// Cost:     20·D + 3 madd52.
+        /// Source:   Montgomery 1985, with quotients free of multiplications (Orup 1995) in nine rows
+        ///           of ten; bounds derived in docs/radix52.md.
+        #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
+        #[inline(never)]
+        unsafe fn reduction_strip_body(
+            t: *mut Row,
+            m1: *const Row,
+            m_above: *const Row,
+            k: *const Row,
+            tiles: usize,
+        ) {
+            // SAFETY: the caller vouches for the lengths; all registers used are declared.
+            unsafe {
+                vector_asm!(
+                    [
+                        head!($v, $s),
+                        concat!("add {t}, 11*", $s),
+                        "2:",
+                        concat!("add {b}, 10*", $s),
+                        concat!("add {b9}, 10*", $s),
+                        tile!($v, $s, load, 21),
+                        concat!("add {t}, 10*", $s),
+                        "dec {tiles}",
+                        "jnz 2b",
+                        flush_nine!($v, $s),
+                    ],
+                    t = inout(reg) t => _,
+                    b = inout(reg) m1 => _,
+                    b9 = inout(reg) m_above => _,
+                    k = in(reg) k,
+                    tiles = inout(reg) tiles - 1 => _,
+                );
+            }
+        }
+
+        /// Carries 10·tens columns of t into the digits of z. Above its 52 bits a digit is noise.
+        #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
+        #[inline(never)]
+        unsafe fn carry_body(z: *mut Row, t: *const Row, tens: usize) {
+            // SAFETY: the caller vouches for the lengths; all registers used are declared.
+            unsafe {
+                vector_asm!(
+                    [
+                        zero!($v, 1),
+                        "2:",
+                        carry!($v, $s, 0 1 2 3 4 5 6 7 8 9),
+                        concat!("add {t}, 10*", $s),
+                        concat!("add {z}, 10*", $s),
+                        "dec {tens}",
+                        "jnz 2b",
+                    ],
+                    z = inout(reg) z => _,
+                    t = inout(reg) t => _,
+                    tens = inout(reg) tens => _,
+                );
+            }
+        }
+
+        /// Copies entry `index[j]` of the table to z for each lane j.
+        ///
+        /// Secrets:  table, index. Every entry is read; branches and addresses depend on neither.
+        /// Cost:     32·D loads, 31·D masked moves.
+        #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
+        #[inline(never)]
+        fn select_body<const D: usize>(
+            z: &mut Lanes<D, $lanes>,
+            table: &[Lanes<D, $lanes>; ENTRIES],
+            index: &Row,
+        ) {
+            // SAFETY: D digits of each entry and of z are touched; all registers used are declared.
+            unsafe {
+                vector_asm!(
+                    [
+                        concat!("vmovdqu64 ", $v, "0, [{index}]"),
+                        index_bit!($v, 63, 1),
+                        index_bit!($v, 62, 2),
+                        index_bit!($v, 61, 3),
+                        index_bit!($v, 60, 4),
+                        index_bit!($v, 59, 5),
+                        "2:",
+                        entry!($v, 1, 2, 3, 4, 5),
+                        store!($v, $s, 1, "z", 0),
+                        concat!("add {entry}, ", $s),
+                        concat!("add {z}, ", $s),
+                        "dec {digits}",
+                        "jnz 2b",
+                    ],
+                    index = in(reg) index,
+                    entry = inout(reg) table.as_ptr() => _,
+                    z = inout(reg) z.0.as_mut_ptr() => _,
+                    digits = inout(reg) D => _,
+                    size = const D * $s,
+                );
+            }
+        }
+    };
+}
+
+/// Moves one bit of the index into a mask register, by way of the sign.
+macro_rules! index_bit {
+    ($v:literal, $shift:literal, $mask:literal) => {
+        concat!("vpsllq ", $v, "1, ", $v, "0, ", $shift, "\nvpmovq2m k", $mask, ", ", $v, "1\n")
+    };
+}
+
+/// One step of a carry: the digit leaves, what is above its 52 bits goes on in register 1.
+macro_rules! carry {
+    ($v:literal, $s:literal, $($index:literal)*) => {
+        concat!($(
+            "vpaddq ", $v, "0, ", $v, "1, [{t} + ", $index, "*", $s, "]\n",
+            store!($v, $s, 0, "z", $index),
+            "vpsrlq ", $v, "1, ", $v, "0, 52\n",
+        )*)
+    };
+}
