@@ -1,0 +1,126 @@
+//! How far the RSA batches are from the madd52 port limit, in cycles of the clock they run at.
+//!
+//! `cargo run --release -p widelane-kernels --example mont_cycles`
+#![allow(unsafe_code, reason = "one asm block: the add chain that measures the clock")]
+#![allow(clippy::print_stdout, reason = "an example answers on the terminal")]
+
+use core::arch::asm;
+
+use num_bigint::BigUint;
+use widelane_cpu::clock::now_ns;
+use widelane_cpu::{Ifma256, Ifma512, Policy};
+use widelane_kernels::mont::{CrtJob, CrtKey, CrtParts, Verdict, ifma256_x4, ifma512_x8};
+
+#[path = "../src/mont/primes.rs"]
+mod primes;
+
+/// Rounds per row; the fastest counts, because the machine may be busy.
+const ROUNDS: usize = 60;
+/// Multiply-adds that the machine can start per cycle.
+const PORTS: f64 = 2.0;
+
+fn main() {
+    println!("room     key       kcycles/op   madd52/op   % of port limit      GHz      ops/s");
+    measure::<20, 40>("rsa2048", primes::PRIMES_1024);
+    measure::<30, 60>("rsa3072", primes::PRIMES_1536);
+    measure::<40, 80>("rsa4096", primes::PRIMES_2048);
+}
+
+fn measure<const HALF: usize, const FULL: usize>(name: &str, primes: [&str; 4]) {
+    let key = key::<HALF, FULL>(primes);
+    if let Some(room) = Ifma512::enter(&Policy::open()) {
+        report(name, "ifma512", ifma512_x8::LANES, HALF, &key, |jobs| {
+            ifma512_x8::private_crt(room, jobs);
+        });
+    }
+    if let Some(room) = Ifma256::enter(&Policy::open()) {
+        report(name, "ifma256", ifma256_x4::LANES, HALF, &key, |jobs| {
+            ifma256_x4::private_crt(room, jobs);
+        });
+    }
+}
+
+fn report<const HALF: usize, const FULL: usize>(
+    name: &str,
+    room: &str,
+    lanes: usize,
+    half: usize,
+    key: &CrtKey<HALF, FULL>,
+    run: impl Fn(&mut [CrtJob<'_, HALF, FULL>]),
+) {
+    let input = vec![0x5a; FULL / 5 * 32];
+    let mut outputs = vec![vec![0; input.len()]; lanes];
+    let mut jobs: Vec<_> = outputs
+        .iter_mut()
+        .map(|output| CrtJob { key, input: &input, output, verdict: Verdict::Pending })
+        .collect();
+    let (mut best_cycles, mut best_ns, mut clock) = (f64::MAX, f64::MAX, 0.0);
+    for _ in 0..ROUNDS {
+        let before = cycles_per_ns();
+        let start = now_ns();
+        run(&mut jobs);
+        let elapsed = (now_ns() - start) as f64;
+        let after = cycles_per_ns();
+        // A round whose clock moved, or that somebody interrupted, says nothing.
+        let cycles = elapsed * (before + after) / 2.0;
+        if (before / after - 1.0).abs() < 0.02 && cycles < best_cycles {
+            (best_cycles, best_ns, clock) = (cycles, elapsed, after);
+        }
+    }
+    assert!(jobs.iter().all(|job| job.verdict == Verdict::Done));
+    let madd52 = madd52_per_batch(half) as f64 / lanes as f64;
+    let cycles = best_cycles / lanes as f64;
+    println!(
+        "{room}  {name}  {:>10.1}  {:>10.0}  {:>16.1}  {clock:>7.2}  {:>9.0}",
+        cycles / 1e3,
+        madd52,
+        100.0 * madd52 / PORTS / cycles,
+        lanes as f64 * 1e9 / best_ns,
+    );
+}
+
+/// Multiply-adds of one batch, whatever its lanes: two exponentiations, Garner, the public check.
+fn madd52_per_batch(half: usize) -> usize {
+    let reduce = |digits: usize| digits / 10 * (20 * digits + 3);
+    let multiply = |digits: usize| 2 * digits * digits + reduce(digits);
+    let square = |digits: usize| digits * (digits + 1) + reduce(digits);
+    let windows = (half / 5 * 256).div_ceil(5);
+    let exponentiate = 30 * multiply(half) + (windows - 1) * (5 * square(half) + multiply(half));
+    let half_in_and_out = multiply(half) + 2 * reduce(half);
+    let garner = multiply(half) + 2 * half * half;
+    let check = 2 * multiply(2 * half) + 16 * square(2 * half);
+    2 * (exponentiate + half_in_and_out) + garner + check
+}
+
+/// The clock, from a chain of dependent register additions: one cycle each.
+fn cycles_per_ns() -> f64 {
+    const CHAIN: u64 = 64 * 400;
+    let start = now_ns();
+    // SAFETY: register arithmetic only.
+    unsafe {
+        asm!(
+            "2:",
+            ".rept 64",
+            "add {sum}, {one}",
+            ".endr",
+            "dec {count}",
+            "jnz 2b",
+            sum = inout(reg) 0u64 => _,
+            one = in(reg) 1u64,
+            count = inout(reg) CHAIN / 64 => _,
+            options(nomem, nostack),
+        );
+    }
+    CHAIN as f64 / (now_ns() - start) as f64
+}
+
+fn key<const HALF: usize, const FULL: usize>(primes: [&str; 4]) -> CrtKey<HALF, FULL> {
+    let number = |hex: &str| BigUint::parse_bytes(hex.as_bytes(), 16).expect("a hex number");
+    let (p, q) = (number(primes[0]), number(primes[1]));
+    let (p1, q1) = (&p - 1u32, &q - 1u32);
+    let d = BigUint::from(65537u32).modinv(&(&p1 * &q1)).expect("e is invertible");
+    let qinv = q.modinv(&p).expect("q is invertible");
+    let [n, dp, dq] = [&p * &q, &d % &p1, &d % &q1];
+    let [n, p, q, dp, dq, qinv] = [n, p, q, dp, dq, qinv].map(|number| number.to_bytes_be());
+    CrtKey::new(&CrtParts { n: &n, e: 65537, p: &p, q: &q, dp: &dp, dq: &dq, qinv: &qinv })
+}
