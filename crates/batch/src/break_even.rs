@@ -31,7 +31,8 @@ impl BreakEven {
         BreakEven { lanes, jobs_min }
     }
 
-    /// Computes the break-even from the measured cost of one batch of `lanes` and of one single job.
+    /// Computes the break-even from the measured cost of one batch of `lanes` and of one single
+    /// job.
     ///
     /// At equal cost the jobs run one by one: that wakes no wide unit.
     ///

@@ -65,8 +65,8 @@ impl<J> Crew<J> {
     ///
     /// # Panics
     ///
-    /// If the caller leads and `execute` panics. The others get their jobs back in the state
-    /// that `execute` left them in, and leadership goes on: a job must itself know whether it is done.
+    /// If the caller leads and `execute` panics. The others get their jobs back in the state that
+    /// `execute` left them in, and leadership goes on: a job must itself know whether it is done.
     pub fn run(&self, job: J, now: Tick, execute: impl FnOnce(&mut Batch<J>)) -> J {
         match self.arrive(Entry { job, submitted: now }) {
             Call::Done(job) => job,

@@ -5,7 +5,7 @@
 //! | Type | Who submits | What closes a batch |
 //! |---|---|---|
 //! | [`Lane`] | one event-loop thread, for itself | lanes full, or the loop is about to sleep |
-//! | [`Shared`] | any thread that can do other work meanwhile | lanes full, or a deadline that follows the arrivals |
+//! | [`Shared`] | threads with other work meanwhile | lanes full, or a moving deadline |
 //! | [`Crew`] | threads that block until their job is done | a leader's turn |
 //!
 //! [`BreakEven`] says how many jobs are worth a batch at all.

@@ -4,8 +4,8 @@ use crate::Tick;
 
 /// How long a partial batch is worth waiting for, learnt from the gaps between arrivals.
 ///
-/// A batch waits for as long as jobs keep coming: it closes after a silence of four mean gaps
-/// (the chance of one by accident is e⁻⁴ where arrivals are independent), or when its oldest job has
+/// A batch waits for as long as jobs keep coming: it closes after a silence of four mean gaps (the
+/// chance of one by accident is e⁻⁴ where arrivals are independent), or when its oldest job has
 /// waited for [`WAIT_MAX_NS`]. Where the mean gap is so long that not even [`JOBS_WORTH`] jobs
 /// would come in that time, nothing waits, except one batch in [`PROBE_EVERY`], to find out whether
 /// that is still so.
@@ -21,8 +21,8 @@ impl Pace {
         Pace { gap_ns: GAP_START_NS, last: None, sparse_run: 0 }
     }
 
-    /// Learns from an arrival, and says how long a silence from now on closes the batch; none if the
-    /// batch is not worth any wait. `opens` says whether nobody else waited.
+    /// Learns from an arrival, and says how long a silence from now on closes the batch; none if
+    /// the batch is not worth any wait. `opens` says whether nobody else waited.
     ///
     /// The gap before an opening arrival may hold the execution of the last batch, so it only
     /// counts if it is shorter than any silence.
@@ -42,8 +42,8 @@ impl Pace {
         self.sparse_run.is_multiple_of(PROBE_EVERY).then_some(SILENCE_MIN_NS)
     }
 
-    /// Learns from a deadline: nobody has come since the last arrival, so the gap is longer. A short
-    /// silence says nothing against a long gap.
+    /// Learns from a deadline: nobody has come since the last arrival, so the gap is longer. A
+    /// short silence says nothing against a long gap.
     pub(crate) fn missed(&mut self, now: Tick) {
         if let Some(last) = self.last {
             self.learn((2 * now.since(last)).max(self.gap_ns));

@@ -7,9 +7,9 @@ use crate::{Batch, Closed, Entry, Tick};
 /// The waiting room of threads that do other work until their jobs are done.
 ///
 /// Whoever submits the job that fills the lanes gets the batch and executes it. A partial batch is
-/// closed by a helper thread, which spends its life in [`wait_due`](Self::wait_due), after a deadline
-/// of tens of microseconds that follows the rate of arrivals. Where jobs come too far apart for a
-/// batch to form, the submitter gets its job straight back.
+/// closed by a helper thread, which spends its life in [`wait_due`](Self::wait_due), after a
+/// deadline of tens of microseconds that follows the rate of arrivals. Where jobs come too far
+/// apart for a batch to form, the submitter gets its job straight back.
 #[derive(Debug)]
 pub struct Shared<J> {
     lanes: usize,

@@ -1,4 +1,5 @@
-//! Every interleaving of a few threads, explored by loom: no job lost, none executed twice, no deadlock.
+//! Every interleaving of a few threads, explored by loom: no job lost, none executed twice, no
+//! deadlock.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p widelane-batch --release --test loom`.
 

@@ -205,8 +205,8 @@ proptest! {
                     if let Some(batch) = batch {
                         let closed = if fill == lanes { Closed::Full } else { Closed::Idle };
                         prop_assert_eq!(batch.closed(), closed);
-                        let entries = batch.entries().iter();
-                        let got: Vec<_> = entries.map(|entry| (entry.job, entry.submitted)).collect();
+                        let entries = batch.entries().iter().map(|entry| (entry.job, entry.submitted));
+                        let got: Vec<_> = entries.collect();
                         prop_assert_eq!(got, expected);
                     }
                 }

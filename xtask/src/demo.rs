@@ -1,0 +1,22 @@
+//! Shows what Widelane does here: builds it, and compares the servers that are installed.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::shell::{announce, announce_and_run, cargo};
+use crate::{setup, workspace::Workspace};
+
+/// Builds Widelane and compares the servers that are installed; ends with the path of the report.
+pub fn run(workspace: &Workspace) -> Result<()> {
+    setup::run()?;
+    announce_and_run(cargo().args(["build", "--release"]).current_dir(&workspace.root))?;
+    let report = workspace.target.join("widelane-report.html");
+    announce_and_run(
+        Command::new(workspace.released("widelane"))
+            .args(["compare", "--quick", "--html"])
+            .arg(&report),
+    )?;
+    announce(&format!("the report is in {}", report.display()));
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! Installs what the machine lacks, through apt where that is allowed.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::shell::{announce, announce_and_run, find_program, run as run_command, succeeds};
+
+/// Installs what the machine lacks. Without apt or the right to use it, prints the line that
+/// somebody else has to run, and fails only if nothing can be built without it.
+pub fn run() -> Result<()> {
+    let lacking: Vec<&Need> = NEEDS.iter().filter(|need| !need.is_met()).collect();
+    if lacking.is_empty() {
+        announce("set-up: nothing lacks");
+        return Ok(());
+    }
+    let packages: Vec<&str> = lacking.iter().map(|need| need.package).collect();
+    announce(&format!("set-up: installing {}", packages.join(" ")));
+    if let Err(error) = install(&packages) {
+        let line = format!("apt-get install {}", packages.join(" "));
+        if lacking.iter().any(|need| need.to_build) {
+            bail!("{error:#}; run this as root, then try again:\n\n    {line}\n");
+        }
+        eprintln!("    {error:#}; to compare these servers too, run this as root:\n\n    {line}\n");
+    }
+    Ok(())
+}
+
+/// Something that building, testing or comparing takes.
+struct Need {
+    /// Debian's name for it.
+    package: &'static str,
+    proof: Proof,
+    /// Whether nothing can be built without it.
+    to_build: bool,
+}
+
+/// How to tell that it is there, however it was installed.
+enum Proof {
+    Program(&'static str),
+    OneOf(&'static [&'static str]),
+    PkgConfig(&'static str),
+}
+
+impl Need {
+    const fn to_build(package: &'static str, proof: Proof) -> Self {
+        Need { package, proof, to_build: true }
+    }
+
+    const fn to_compare(package: &'static str, proof: Proof) -> Self {
+        Need { package, proof, to_build: false }
+    }
+
+    fn is_met(&self) -> bool {
+        match self.proof {
+            Proof::Program(name) => find_program(name).is_some(),
+            Proof::OneOf(files) => files.iter().any(|file| Path::new(file).exists()),
+            Proof::PkgConfig(library) => {
+                succeeds(Command::new("pkg-config").args(["--exists", library]))
+            }
+        }
+    }
+}
+
+fn install(packages: &[&str]) -> Result<()> {
+    if find_program("apt-get").is_none() {
+        bail!("there is no apt-get here");
+    }
+    let Some(prefix) = becoming_root() else { bail!("neither root nor sudo without a password") };
+    let root = |words: &[&str]| {
+        let mut all = prefix.iter().chain(words);
+        let mut command = Command::new(all.next().expect("words name a program"));
+        command.args(all);
+        command
+    };
+    announce_and_run(&mut root(&["apt-get", "update", "--quiet=2"]))?;
+    let mut words = vec!["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install"];
+    words.extend(["--yes", "--quiet=2", "--no-install-recommends"]);
+    words.extend(packages);
+    announce_and_run(&mut root(&words))?;
+    // Debian starts a server when it installs it. Nobody asked for one on port 80.
+    for server in packages.iter().filter(|package| SERVICES.contains(package)) {
+        announce(&format!("set-up: leaving the system's own {server} stopped"));
+        if Path::new("/run/systemd/system").exists() {
+            run_command(&mut root(&["systemctl", "--quiet", "disable", "--now", server]))?;
+        } else if find_program("service").is_some() {
+            // Fails where it never started, as in a container.
+            succeeds(&mut root(&["service", server, "stop"]));
+        }
+    }
+    Ok(())
+}
+
+/// What to put before a command to run it as root: nothing, `sudo`, or none if there is no way.
+fn becoming_root() -> Option<&'static [&'static str]> {
+    if succeeds(Command::new("test").args(["-w", "/var/lib/dpkg"])) {
+        Some(&[])
+    } else if succeeds(Command::new("sudo").args(["--non-interactive", "true"])) {
+        Some(&["sudo", "--non-interactive"])
+    } else {
+        None
+    }
+}
+
+/// Packages that start a service when they are installed.
+const SERVICES: &[&str] = &["nginx", "haproxy"];
+
+const NEEDS: &[Need] = &[
+    Need::to_build("gcc", Proof::Program("cc")),
+    Need::to_build("libc6-dev", Proof::OneOf(&["/usr/include/stdio.h"])),
+    Need::to_build("pkg-config", Proof::Program("pkg-config")),
+    Need::to_build("libssl-dev", Proof::PkgConfig("openssl")),
+    Need::to_compare("openssl", Proof::Program("openssl")),
+    Need::to_compare("curl", Proof::Program("curl")),
+    Need::to_compare("nginx", Proof::Program("nginx")),
+    Need::to_compare("haproxy", Proof::Program("haproxy")),
+    Need::to_compare(
+        "libnginx-mod-stream",
+        Proof::OneOf(&[
+            "/usr/lib/nginx/modules/ngx_stream_module.so",
+            "/usr/lib64/nginx/modules/ngx_stream_module.so",
+        ]),
+    ),
+    Need::to_compare(
+        "libnginx-mod-mail",
+        Proof::OneOf(&[
+            "/usr/lib/nginx/modules/ngx_mail_module.so",
+            "/usr/lib64/nginx/modules/ngx_mail_module.so",
+        ]),
+    ),
+];

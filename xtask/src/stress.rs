@@ -1,0 +1,30 @@
+//! Drives real servers hard, in the full form of what the integration tests do briefly.
+
+use anyhow::Result;
+
+use crate::shell::{announce_and_run, cargo};
+use crate::{setup, workspace::Workspace};
+
+/// What `cargo xtask stress` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Handshakes to make through each server.
+    #[arg(long, default_value_t = 200_000)]
+    handshakes: u64,
+}
+
+/// Builds everything and runs the stress test of `integration/` with so many handshakes.
+pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
+    setup::run()?;
+    let cargo = || {
+        let mut cargo = cargo();
+        cargo.current_dir(&workspace.root);
+        cargo
+    };
+    announce_and_run(cargo().args(["build", "--release"]))?;
+    announce_and_run(
+        cargo()
+            .args(["test", "--release", "--package=widelane-integration", "--", "--nocapture"])
+            .env("WIDELANE_STRESS_HANDSHAKES", arguments.handshakes.to_string()),
+    )
+}

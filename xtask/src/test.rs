@@ -1,0 +1,70 @@
+//! Everything that has to pass, in one order, for people and machines alike.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use widelane_cpu::Room;
+
+use crate::shell::{announce, announce_and_run, capture, cargo};
+use crate::workspace::Workspace;
+use crate::{setup, tidy};
+
+/// Runs everything that has to pass; what costs least goes first.
+pub fn run(workspace: &Workspace) -> Result<()> {
+    introduce()?;
+    setup::run()?;
+    let cargo = || {
+        let mut cargo = cargo();
+        cargo.current_dir(&workspace.root);
+        cargo
+    };
+    announce_and_run(cargo().args(["fmt", "--all", "--check"]))
+        .context("run `cargo fmt --all` and look at what it changed")?;
+    tidy::run(workspace)?;
+    announce_and_run(
+        cargo()
+            .args(["clippy", "--release", "--workspace", "--all-targets", "--quiet"])
+            .args(["--", "--deny=warnings"]),
+    )?;
+    announce_and_run(
+        cargo()
+            .args(["doc", "--release", "--workspace", "--no-deps", "--document-private-items"])
+            .arg("--quiet")
+            .env("RUSTDOCFLAGS", "--deny=warnings"),
+    )?;
+    // A target directory of its own: other flags would throw the first one's builds away.
+    announce_and_run(
+        cargo()
+            .args(["test", "--package=widelane-batch", "--release", "--test=loom", "--quiet"])
+            .env("RUSTFLAGS", "--cfg loom")
+            .env("CARGO_TARGET_DIR", workspace.target.join("loom")),
+    )?;
+    announce(&format!("{} with every debug assertion on", CHECKED.join(", ")));
+    announce_and_run(
+        cargo()
+            .args(["test", "--quiet"])
+            .args(CHECKED.map(|name| format!("--package=widelane-{name}"))),
+    )?;
+    // The tests of the servers need the program and both shared objects beside it.
+    announce_and_run(cargo().args(["build", "--release", "--quiet"]))?;
+    announce_and_run(cargo().args(["test", "--release", "--workspace", "--no-fail-fast"]))
+}
+
+/// Crates that are tested in the dev profile too: those that bring no large dependency along.
+const CHECKED: [&str; 5] = ["batch", "bridge", "cpu", "kernels", "secret"];
+
+/// Says what this run stands for: compiler, CPU, rooms.
+fn introduce() -> Result<()> {
+    announce(capture(Command::new("rustc").arg("--version"))?.trim());
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    announce(&format!("CPU {}", model.map_or("unknown", |(_, model)| model)));
+    let rooms: Vec<String> = Room::ALL
+        .iter()
+        .map(|room| {
+            format!("{}{}", room.name(), if room.is_supported() { "" } else { " (closed)" })
+        })
+        .collect();
+    announce(&format!("rooms {}", rooms.join(", ")));
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! Rules of places: which files may contain what.
+
+use std::path::Path;
+
+use crate::tidy::source::Source;
+use crate::tidy::{Finding, House};
+
+/// T2: vector instructions and detection outside their places.
+pub fn instructions(house: &House<'_>) -> Vec<Finding> {
+    misplaced(house, INSTRUCTIONS)
+}
+
+/// T3: `unsafe` outside the listed files.
+pub fn unsafe_code(house: &House<'_>) -> Vec<Finding> {
+    misplaced(house, UNSAFE)
+}
+
+/// T6: C doors, printing, the clock and the environment outside their places.
+pub fn places(house: &House<'_>) -> Vec<Finding> {
+    misplaced(house, PLACES)
+}
+
+/// Words that may stand in some places only.
+struct Placement {
+    words: &'static [&'static str],
+    /// Files, or directories with all that is in them, relative to the root.
+    places: &'static [&'static str],
+    /// Whether tests, examples and benchmarks may use the words too.
+    in_tests: bool,
+}
+
+fn misplaced(house: &House<'_>, placements: &[Placement]) -> Vec<Finding> {
+    let sources = house.sources.iter();
+    sources.flat_map(|source| placements.iter().flat_map(|rule| rule.findings(source))).collect()
+}
+
+impl Placement {
+    fn findings(&self, source: &Source) -> Vec<Finding> {
+        if self.allows(&source.path) || (self.in_tests && source.is_test()) {
+            return Vec::new();
+        }
+        let words = self.words.iter();
+        words
+            .flat_map(|words| source.lines_with(words).map(move |line| (line, words)))
+            // Unit tests stand at the very bottom of their file.
+            .filter(|&(line, _)| !(self.in_tests && is_in_unit_tests(source, line)))
+            .map(|(line, words)| Finding::new(&source.path, line, format!("`{words}` here")))
+            .collect()
+    }
+
+    fn allows(&self, path: &Path) -> bool {
+        self.places.iter().any(|place| path.starts_with(place))
+    }
+}
+
+fn is_in_unit_tests(source: &Source, line: usize) -> bool {
+    let marker = source.code.lines().position(|line| line.trim() == "mod tests {");
+    marker.is_some_and(|index| line > index)
+}
+
+const INSTRUCTIONS: &[Placement] = &[
+    Placement {
+        words: &["core::arch", "std::arch"],
+        places: &[
+            "crates/bench/src/speed/frequency.rs", // the add chain that meters the clock
+            "crates/cpu/src",
+            "crates/kernels/src",
+            "crates/provider/src/stack.rs", // the switch to a stack of its own
+            "crates/runtime/src/fibre.rs",  // the switch between fibres
+            "crates/secret/src",
+        ],
+        in_tests: true,
+    },
+    Placement {
+        words: &["is_x86_feature_detected!", "__cpuid", "__cpuid_count"],
+        places: &["crates/cpu/src"],
+        in_tests: true,
+    },
+];
+
+const UNSAFE: &[Placement] = &[Placement {
+    words: &["unsafe"],
+    places: &[
+        "crates/bench/src/embedded.rs", // a server that speaks C to libssl
+        "crates/bench/src/server/process.rs", // between fork and exec
+        "crates/bench/src/speed/frequency.rs", // the add chain that meters the clock
+        "crates/bridge/src/hooks.rs",   // types of C functions
+        "crates/kernels/src/mont/ifma256_x4.rs",
+        "crates/kernels/src/mont/ifma512_x8.rs",
+        "crates/kernels/src/mont/lanes.rs", // the doors that both rooms share
+        "crates/kernels/src/mont/tiles.rs", // their assembly
+        "crates/ossl-sys/src",              // speaks C
+        "crates/provider/src",              // speaks C
+        "crates/runtime/src",               // speaks C
+        "crates/secret/src",                // assembly that hides from the optimiser
+    ],
+    in_tests: true,
+}];
+
+const PLACES: &[Placement] = &[
+    Placement {
+        words: &["extern \" \" fn"],
+        places: &[
+            "crates/bridge/src",
+            "crates/ossl-sys/src",
+            "crates/provider/src",
+            "crates/runtime/src",
+        ],
+        in_tests: true,
+    },
+    Placement {
+        words: &["println!", "print!", "io::stdout"],
+        places: &["crates/cli/build.rs", "crates/cli/src", "xtask/src"],
+        in_tests: true,
+    },
+    Placement {
+        words: &["Instant::now", "SystemTime::now", "_rdtsc", "__rdtscp"],
+        places: &[
+            "crates/bench/src",
+            "crates/cli/src",
+            "crates/cpu/src/clock.rs",
+            "crates/loadgen/src",
+        ],
+        in_tests: true,
+    },
+    Placement {
+        words: &["std::env", "env::var", "env::var_os", "env::args"],
+        places: &[
+            "crates/cli",
+            "crates/provider/src/config.rs",
+            "crates/runtime/src/config.rs",
+            "crates/testkit/src",
+            "xtask/src",
+        ],
+        in_tests: true,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(placements: &[Placement], path: &str, text: &str) -> Vec<usize> {
+        let source = Source::new(path, text);
+        let findings = placements.iter().flat_map(|rule| rule.findings(&source));
+        findings.map(|finding| finding.line).collect()
+    }
+
+    #[test]
+    fn unsafe_code_stays_where_it_is_listed() {
+        let text = "fn f() {\n    // unsafe in words only\n    unsafe { g() }\n}\n";
+        assert_eq!(lines(UNSAFE, "crates/crypto/src/rsa.rs", text), [3]);
+        assert_eq!(lines(UNSAFE, "crates/kernels/src/mont/lanes.rs", text), [0; 0]);
+    }
+
+    #[test]
+    fn a_c_function_is_a_door() {
+        let door = "pub extern \"C\" fn f() {}\n";
+        assert_eq!(lines(PLACES, "crates/crypto/src/rsa.rs", door), [1]);
+        assert_eq!(lines(PLACES, "crates/provider/src/entry.rs", door), [0; 0]);
+    }
+
+    #[test]
+    fn unit_tests_may_look_at_the_clock() {
+        let text = "fn f() {}\n\nmod tests {\n    fn g() { Instant::now(); }\n}\n";
+        assert_eq!(lines(PLACES, "crates/batch/src/lane.rs", text), [0; 0]);
+        let text = "fn f() { Instant::now(); }\n\nmod tests {\n}\n";
+        assert_eq!(lines(PLACES, "crates/batch/src/lane.rs", text), [1]);
+    }
+}
