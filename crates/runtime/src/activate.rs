@@ -1,0 +1,121 @@
+//! Loading the provider: at the first `SSL_CTX_new` of the process, before any key is used.
+//!
+//! The program's own OpenSSL configuration is read first and stands: the provider joins what it sets
+//! up, and is preferred (`?provider=widelane`), never required.
+#![allow(unsafe_code, reason = "dlopen of the provider, C strings of properties")]
+
+use core::ffi::{CStr, c_char, c_void};
+use core::ptr;
+use std::ffi::CString;
+use std::sync::Once;
+
+use crate::config::{Config, config};
+use crate::notice::say;
+use crate::real::{self, OpenSsl};
+
+const PROVIDER_NAME: &CStr = c"widelane";
+const PREFERENCE: &str = "?provider=widelane";
+const OPENSSL_INIT_LOAD_CONFIG: u64 = 0x40;
+
+/// Loads the provider once, if `widelane run` asked for it.
+pub(crate) fn activate() {
+    static ONCE: Once = Once::new();
+    let Some(config) = config() else { return };
+    ONCE.call_once(|| {
+        let Some(openssl) = real::openssl() else {
+            say("the TLS library of this program is not OpenSSL 3 or later; it runs unaccelerated");
+            return;
+        };
+        (openssl.ERR_set_mark)();
+        if let Err(reason) = load(openssl, config) {
+            say(&format!("{reason}; this program runs unaccelerated"));
+        }
+        (openssl.ERR_pop_to_mark)();
+    });
+}
+
+fn load(openssl: &OpenSsl, config: &Config) -> Result<(), String> {
+    (openssl.OPENSSL_init_crypto)(OPENSSL_INIT_LOAD_CONFIG, ptr::null());
+    let default_context = ptr::null_mut();
+    if (openssl.EVP_default_properties_is_fips_enabled)(default_context) == 1 {
+        return Err("OpenSSL is configured to use FIPS modules only".to_owned());
+    }
+    if (openssl.OSSL_PROVIDER_available)(default_context, PROVIDER_NAME.as_ptr()) != 1 {
+        let start = provider_start(&config.provider)?;
+        let name = PROVIDER_NAME.as_ptr();
+        (openssl.OSSL_PROVIDER_add_builtin)(default_context, name, start);
+        // The last argument keeps the default provider that a program gets if it asks for none.
+        if (openssl.OSSL_PROVIDER_try_load)(default_context, name, 1).is_null() {
+            return Err(format!(
+                "the provider {} does not start",
+                config.provider.to_string_lossy()
+            ));
+        }
+    }
+    let preference = CString::new(PREFERENCE).map_err(|error| error.to_string())?;
+    if real::EVP_set_default_properties(default_context, preference.as_ptr()) != 1 {
+        return Err("OpenSSL refuses to prefer the provider".to_owned());
+    }
+    Ok(())
+}
+
+/// Loads the provider's file and finds the function by which it starts.
+fn provider_start(path: &CStr) -> Result<*const c_void, String> {
+    // SAFETY: the provider's initialisers have no precondition; it is never closed.
+    let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if library.is_null() {
+        return Err(last_loader_error());
+    }
+    // SAFETY: a C string and the handle just opened.
+    let start = unsafe { libc::dlsym(library, c"OSSL_provider_init".as_ptr()) };
+    if start.is_null() {
+        return Err(format!("{} is not an OpenSSL provider", path.to_string_lossy()));
+    }
+    Ok(start)
+}
+
+fn last_loader_error() -> String {
+    // SAFETY: no precondition; the text belongs to this thread until its next call.
+    let error = unsafe { libc::dlerror() };
+    if error.is_null() {
+        return "the provider cannot be loaded".to_owned();
+    }
+    // SAFETY: a C string by the manual of dlerror.
+    let error = unsafe { CStr::from_ptr(error) };
+    format!("the provider cannot be loaded: {}", error.to_string_lossy())
+}
+
+/// What to set as default properties when the program sets `properties` itself: both its own and our
+/// preference, unless they already speak of providers.
+pub(crate) fn with_preference(properties: *const c_char) -> Option<CString> {
+    config()?;
+    if properties.is_null() {
+        return CString::new(PREFERENCE).ok();
+    }
+    // SAFETY: the program's C string.
+    let properties = unsafe { CStr::from_ptr(properties) };
+    merge_preference(properties)
+}
+
+fn merge_preference(properties: &CStr) -> Option<CString> {
+    let properties = properties.to_str().ok()?;
+    if properties.contains("provider") || properties.contains("fips") {
+        return None;
+    }
+    let separator = if properties.trim().is_empty() { "" } else { "," };
+    CString::new(format!("{properties}{separator}{PREFERENCE}")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joins_the_programs_own_properties() {
+        let merged = |properties| merge_preference(properties).map(|merged| merged.into_string());
+        assert_eq!(merged(c""), Some(Ok("?provider=widelane".to_owned())));
+        assert_eq!(merged(c"a=b"), Some(Ok("a=b,?provider=widelane".to_owned())));
+        assert_eq!(merged(c"provider=tpm2"), None);
+        assert_eq!(merged(c"fips=yes"), None);
+    }
+}

@@ -1,0 +1,221 @@
+//! When a batch closes: the rule by which waiting for company ends, free of clocks and system calls.
+//!
+//! A batch closes when its lanes are full (the provider sees to that), or when the server has nothing
+//! else to do. A server that calls `epoll_wait` with a timeout has nothing else to do if no event is
+//! ready. A zero timeout means that it has work queued of its own, so the batch stays open, but
+//! HAProxy queues a handshake that wants to write right away: the parked handshakes themselves are its
+//! work. So the rule counts who asks: once every parked handshake has asked again since any other one
+//! made progress, and no event is ready, the server is only turning around those that wait for us.
+
+/// Calls of `epoll_wait` with a timeout, each returning events, in which nothing new parks, that a
+/// partial batch survives: other traffic keeps the server busy, and handshakes must not wait for it.
+const BARREN_CALLS_TIMED: u32 = 4;
+
+/// The same for a zero timeout; HAProxy runs one handshake step per call, so a call is much shorter.
+const BARREN_CALLS_ZERO: u32 = 64;
+
+/// Consecutive calls with everything parked asking and nothing progressing, though events are ready
+/// (those of the parked descriptors, perhaps), after which the batch closes.
+const IDLE_ROUNDS: u32 = 2;
+
+/// Early resumes without any `epoll_wait` between them after which the batch closes: the program
+/// waits for its descriptors by other means.
+const ASKS_WITHOUT_POLL: u32 = 64;
+
+/// What to do with the jobs parked so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// More may join.
+    KeepOpen,
+    /// Nobody will join soon: execute.
+    Close,
+}
+
+/// When a parked handshake asked last, in terms of [`Closing`]'s epochs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AskedAt(u64);
+
+/// What one thread's event loop has done since jobs began to wait.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    parked: usize,
+    /// Counts the times that a handshake made progress; 0 is never current.
+    epoch: u64,
+    /// Distinct parked handshakes that asked during this epoch.
+    asked: usize,
+    asks_since_poll: u32,
+    barren_calls: u32,
+    idle_rounds: u32,
+}
+
+impl Closing {
+    pub(crate) const fn new() -> Self {
+        Self { parked: 0, epoch: 1, asked: 0, asks_since_poll: 0, barren_calls: 0, idle_rounds: 0 }
+    }
+
+    /// Number of handshakes parked and not yet executed.
+    pub(crate) fn parked(&self) -> usize {
+        self.parked
+    }
+
+    /// A handshake goes on, or starts.
+    pub(crate) fn progress(&mut self) {
+        self.epoch += 1;
+        self.asked = 0;
+        self.idle_rounds = 0;
+        self.asks_since_poll = 0;
+    }
+
+    /// A handshake parks.
+    pub(crate) fn park(&mut self) {
+        self.parked += 1;
+        self.barren_calls = 0;
+    }
+
+    /// A parked handshake was executed, or withdrawn; it had last asked at `asked_at`.
+    pub(crate) fn unpark(&mut self, asked_at: AskedAt) {
+        self.parked -= 1;
+        if asked_at.0 == self.epoch {
+            self.asked -= 1;
+        }
+    }
+
+    /// The program calls for a handshake that is still parked.
+    pub(crate) fn ask(&mut self, asked_at: &mut AskedAt) -> Verdict {
+        if asked_at.0 != self.epoch {
+            asked_at.0 = self.epoch;
+            self.asked += 1;
+        }
+        self.asks_since_poll += 1;
+        if self.asks_since_poll >= ASKS_WITHOUT_POLL { Verdict::Close } else { Verdict::KeepOpen }
+    }
+
+    /// The program calls `epoll_wait`, and `ready` events are ready without blocking.
+    pub(crate) fn poll(&mut self, timeout_is_zero: bool, ready: usize) -> Verdict {
+        self.asks_since_poll = 0;
+        if self.parked == 0 {
+            return Verdict::KeepOpen;
+        }
+        let about_to_sleep = !timeout_is_zero && ready == 0;
+        let all_asked = self.asked >= self.parked;
+        if all_asked {
+            self.idle_rounds += 1;
+        }
+        self.barren_calls += 1;
+        let barren_calls_max = if timeout_is_zero { BARREN_CALLS_ZERO } else { BARREN_CALLS_TIMED };
+        if about_to_sleep
+            || (all_asked && (ready == 0 || self.idle_rounds >= IDLE_ROUNDS))
+            || self.barren_calls > barren_calls_max
+        {
+            Verdict::Close
+        } else {
+            Verdict::KeepOpen
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_parked(count: usize) -> Closing {
+        let mut closing = Closing::new();
+        for _ in 0..count {
+            closing.progress();
+            closing.park();
+        }
+        closing
+    }
+
+    #[test]
+    fn nothing_parked_never_closes() {
+        let mut closing = Closing::new();
+        for _ in 0..1000 {
+            assert_eq!(closing.poll(false, 0), Verdict::KeepOpen);
+        }
+    }
+
+    #[test]
+    fn closes_before_sleeping_but_not_while_events_are_ready() {
+        let mut closing = with_parked(3);
+        assert_eq!(closing.poll(false, 5), Verdict::KeepOpen);
+        assert_eq!(closing.poll(false, 0), Verdict::Close);
+    }
+
+    #[test]
+    fn zero_timeout_waits_until_everything_parked_has_asked() {
+        let mut closing = with_parked(2);
+        let mut asked_at = [AskedAt::default(); 2];
+        assert_eq!(closing.poll(true, 0), Verdict::KeepOpen);
+        assert_eq!(closing.ask(&mut asked_at[0]), Verdict::KeepOpen);
+        assert_eq!(closing.ask(&mut asked_at[0]), Verdict::KeepOpen);
+        assert_eq!(closing.poll(true, 0), Verdict::KeepOpen, "one asked twice, the other never");
+        assert_eq!(closing.ask(&mut asked_at[1]), Verdict::KeepOpen);
+        assert_eq!(closing.poll(true, 0), Verdict::Close);
+    }
+
+    #[test]
+    fn progress_of_another_handshake_starts_the_count_anew() {
+        let mut closing = with_parked(1);
+        let mut asked_at = AskedAt::default();
+        closing.ask(&mut asked_at);
+        closing.progress();
+        assert_eq!(closing.poll(true, 0), Verdict::KeepOpen);
+        closing.ask(&mut asked_at);
+        assert_eq!(closing.poll(true, 0), Verdict::Close);
+    }
+
+    #[test]
+    fn ready_descriptors_of_the_parked_alone_do_not_hold_it_open() {
+        let mut closing = with_parked(2);
+        let mut asked_at = [AskedAt::default(); 2];
+        let mut calls = 0;
+        loop {
+            calls += 1;
+            if closing.poll(false, 2) == Verdict::Close {
+                break;
+            }
+            for asked_at in &mut asked_at {
+                closing.ask(asked_at);
+            }
+        }
+        assert_eq!(calls, 3);
+    }
+
+    #[test]
+    fn other_traffic_holds_it_open_for_a_bounded_number_of_calls() {
+        for (timeout_is_zero, bound) in [(false, BARREN_CALLS_TIMED), (true, BARREN_CALLS_ZERO)] {
+            let mut closing = with_parked(1);
+            for _ in 0..bound {
+                assert_eq!(closing.poll(timeout_is_zero, 7), Verdict::KeepOpen);
+            }
+            closing.progress();
+            closing.park();
+            for _ in 0..bound {
+                closing.progress();
+                assert_eq!(closing.poll(timeout_is_zero, 7), Verdict::KeepOpen);
+            }
+            assert_eq!(closing.poll(timeout_is_zero, 7), Verdict::Close);
+        }
+    }
+
+    #[test]
+    fn a_program_that_does_not_poll_is_not_held_up_for_ever() {
+        let mut closing = with_parked(1);
+        let mut asked_at = AskedAt::default();
+        let asks = (1..).find(|_| closing.ask(&mut asked_at) == Verdict::Close);
+        assert_eq!(asks, Some(ASKS_WITHOUT_POLL));
+    }
+
+    #[test]
+    fn withdrawing_keeps_the_counts_together() {
+        let mut closing = with_parked(2);
+        let mut first = AskedAt::default();
+        closing.ask(&mut first);
+        closing.unpark(first);
+        assert_eq!(closing.parked(), 1);
+        assert_eq!(closing.poll(true, 0), Verdict::KeepOpen, "the one left has not asked");
+        closing.unpark(AskedAt::default());
+        assert_eq!(closing.parked(), 0);
+    }
+}

@@ -1,0 +1,180 @@
+//! What `widelane run` told this process through its environment; the only reader of it here.
+//!
+//! The constructor takes the run-only variables out again before `main` starts, so that children
+//! (log rotation, CGI programs, hooks) run as if nobody were here. The exec functions put them back
+//! where the process starts its own program anew (see [`crate::interpose::exec`]).
+#![allow(unsafe_code, reason = "the constructor and the environment before main")]
+
+use core::ffi::{CStr, c_int};
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::OnceLock;
+
+/// Variable by which `widelane run` names the provider to load.
+const PROVIDER_VARIABLE: &str = "WIDELANE_PROVIDER";
+
+const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
+
+/// Variables that the provider reads; they are left alone, but put back in a new environment.
+const PROVIDER_OPTIONS: [&str; 3] =
+    ["WIDELANE_COUNTERS_DIR", "WIDELANE_MAX_SIMD_BITWIDTH", "WIDELANE_POLICY"];
+
+static CONFIG: OnceLock<Config> = OnceLock::new();
+
+/// The run-time configuration of this process.
+pub(crate) struct Config {
+    /// Path of the provider to load.
+    pub(crate) provider: CString,
+    /// Path of this library as it stood in `LD_PRELOAD`.
+    pub(crate) library: OsString,
+    /// Variables (`NAME=value`) to put back, the preload apart.
+    pub(crate) variables: Vec<CString>,
+}
+
+/// The configuration, if this process was started by `widelane run`.
+pub(crate) fn config() -> Option<&'static Config> {
+    CONFIG.get()
+}
+
+/// Whether `variable` (`NAME=value`) carries one of the run-only settings.
+pub(crate) fn is_run_variable(variable: &[u8]) -> bool {
+    [PROVIDER_VARIABLE, PRELOAD_VARIABLE].iter().any(|name| {
+        variable.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
+    })
+}
+
+/// `LD_PRELOAD=` with this library put in front of `others`.
+pub(crate) fn preload_variable(library: &OsStr, others: Option<&OsStr>) -> Option<CString> {
+    let mut variable = OsString::from(PRELOAD_VARIABLE);
+    variable.push("=");
+    variable.push(library);
+    if let Some(others) = others.filter(|others| !others.is_empty()) {
+        variable.push(":");
+        variable.push(others);
+    }
+    CString::new(variable.into_vec()).ok()
+}
+
+/// The value of `variable` (`NAME=value`) if it is the preload list.
+pub(crate) fn preload_value(variable: &[u8]) -> Option<&OsStr> {
+    let rest = variable.strip_prefix(PRELOAD_VARIABLE.as_bytes())?.strip_prefix(b"=")?;
+    Some(OsStr::from_bytes(rest))
+}
+
+/// Splits a preload list into the entry of `library` and the others, joined again.
+fn split_preload(list: &OsStr, library: &OsStr) -> Option<(OsString, OsString)> {
+    let mut found = None;
+    let mut others: Vec<u8> = Vec::new();
+    // The dynamic loader takes colons and spaces for separators.
+    for entry in list.as_bytes().split(|byte| matches!(byte, b':' | b' ')) {
+        if entry.is_empty() {
+            continue;
+        }
+        if found.is_none() && entry == library.as_bytes() {
+            found = Some(OsString::from_vec(entry.to_vec()));
+            continue;
+        }
+        if !others.is_empty() {
+            others.push(b':');
+        }
+        others.extend_from_slice(entry);
+    }
+    Some((found?, OsString::from_vec(others)))
+}
+
+/// Runs when the dynamic loader has loaded us: before `main`, in a single thread.
+extern "C" fn constructor(
+    _count: c_int,
+    _arguments: *const *const u8,
+    _variables: *const *const u8,
+) {
+    let _ = std::panic::catch_unwind(take_over);
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn(c_int, *const *const u8, *const *const u8) = constructor;
+
+fn take_over() {
+    let Some(library) = own_path() else { return };
+    let Some(list) = std::env::var_os(PRELOAD_VARIABLE) else { return };
+    let Some((library, others)) = split_preload(&list, library) else { return };
+    if others.is_empty() {
+        // SAFETY: before `main` there is no other thread that could read the environment.
+        unsafe { std::env::remove_var(PRELOAD_VARIABLE) };
+    } else {
+        // SAFETY: as above.
+        unsafe { std::env::set_var(PRELOAD_VARIABLE, &others) };
+    }
+    let Some(provider) = std::env::var_os(PROVIDER_VARIABLE) else { return };
+    // SAFETY: as above.
+    unsafe { std::env::remove_var(PROVIDER_VARIABLE) };
+    let variables = PROVIDER_OPTIONS
+        .iter()
+        .filter_map(|name| assignment(name, &std::env::var_os(name)?))
+        .chain(assignment(PROVIDER_VARIABLE, &provider))
+        .collect();
+    let Ok(provider) = CString::new(provider.into_vec()) else { return };
+    let _ = CONFIG.set(Config { provider, library, variables });
+}
+
+fn assignment(name: &str, value: &OsStr) -> Option<CString> {
+    let mut variable = OsString::from(name);
+    variable.push("=");
+    variable.push(value);
+    CString::new(variable.into_vec()).ok()
+}
+
+/// The path under which the dynamic loader knows this library.
+fn own_path() -> Option<&'static OsStr> {
+    // SAFETY: `Dl_info` is a struct of pointers, for which zero is a value.
+    let mut info: libc::Dl_info = unsafe { core::mem::zeroed() };
+    // SAFETY: `info` is ours to write, the address is a function of this library.
+    let found = unsafe { libc::dladdr(constructor as *const libc::c_void, &mut info) };
+    if found == 0 || info.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's own string, which lives as long as this library.
+    let path = unsafe { CStr::from_ptr(info.dli_fname) };
+    Some(OsStr::from_bytes(path.to_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_only_its_own_entry_out_of_the_preload_list() {
+        let ours = OsStr::new("/opt/libwidelane_runtime.so");
+        for (list, others) in [
+            ("/opt/libwidelane_runtime.so", ""),
+            ("/opt/libwidelane_runtime.so:/a.so", "/a.so"),
+            ("/a.so /opt/libwidelane_runtime.so /b.so", "/a.so:/b.so"),
+        ] {
+            let (found, rest) = split_preload(OsStr::new(list), ours).expect(list);
+            assert_eq!(found, ours);
+            assert_eq!(rest, others, "{list}");
+        }
+        assert_eq!(split_preload(OsStr::new("/opt/libwidelane_runtime.so.bak"), ours), None);
+        assert_eq!(split_preload(OsStr::new(""), ours), None);
+    }
+
+    #[test]
+    fn knows_its_variables_by_their_whole_name() {
+        assert!(is_run_variable(b"LD_PRELOAD=/x.so"));
+        assert!(is_run_variable(b"WIDELANE_PROVIDER="));
+        assert!(!is_run_variable(b"WIDELANE_PROVIDER_X=1"));
+        assert!(!is_run_variable(b"WIDELANE_POLICY=/p"));
+        assert_eq!(preload_value(b"LD_PRELOAD=/a.so"), Some(OsStr::new("/a.so")));
+        assert_eq!(preload_value(b"PATH=/bin"), None);
+    }
+
+    #[test]
+    fn joins_the_preload_list() {
+        let ours = OsStr::new("/w.so");
+        let alone = preload_variable(ours, None).expect("no nul");
+        let before = preload_variable(ours, Some(OsStr::new("/a.so"))).expect("no nul");
+        assert_eq!(alone.as_c_str(), c"LD_PRELOAD=/w.so");
+        assert_eq!(before.as_c_str(), c"LD_PRELOAD=/w.so:/a.so");
+    }
+}

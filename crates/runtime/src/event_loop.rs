@@ -1,0 +1,277 @@
+//! What is parked on one thread, and what its `epoll_wait` does about it.
+#![allow(unsafe_code, reason = "fibre switches, handshakes by address, the program's event array")]
+
+use core::cell::{Cell, RefCell};
+use core::ffi::{c_int, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use libc::epoll_event;
+
+use crate::closing::{Closing, Verdict};
+use crate::fibre::{self, Place, Stack};
+use crate::handshake::{self, Handshake};
+use crate::provider::provider;
+use crate::real;
+use crate::registry;
+use crate::wake::Wake;
+
+/// Idle stacks that a thread keeps; the rest goes back to the system.
+const STACKS_KEPT: usize = 64;
+
+thread_local! {
+    static EVENT_LOOP: EventLoop = EventLoop::new();
+}
+
+/// The handshakes of one thread.
+pub(crate) struct EventLoop {
+    mailbox: Arc<Mailbox>,
+    /// The epoll descriptor that this thread waited for last, −1 if it never did.
+    waiting: Cell<c_int>,
+    /// The handshake whose fibre is running, null on the thread's own stack.
+    running: Cell<*const Handshake>,
+    /// Where the thread's own stack goes on when the fibre pauses or ends.
+    own_place: Cell<Place>,
+    closing: RefCell<Closing>,
+    /// Executed handshakes whose program must be woken.
+    ready: RefCell<Vec<*const Handshake>>,
+    stacks: RefCell<Vec<Stack>>,
+}
+
+impl EventLoop {
+    fn new() -> Self {
+        Self {
+            mailbox: Arc::new(Mailbox {
+                is_filled: AtomicBool::new(false),
+                letters: Mutex::new(Some(Vec::new())),
+            }),
+            waiting: Cell::new(-1),
+            running: Cell::new(ptr::null()),
+            own_place: Cell::new(Place::NONE),
+            closing: RefCell::new(Closing::new()),
+            ready: RefCell::new(Vec::new()),
+            stacks: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// Calls `f` with the calling thread's event loop; `None` if the thread is ending.
+    pub(crate) fn with<T>(f: impl FnOnce(&Self) -> T) -> Option<T> {
+        EVENT_LOOP.try_with(f).ok()
+    }
+
+    pub(crate) fn mailbox(&self) -> &Arc<Mailbox> {
+        &self.mailbox
+    }
+
+    pub(crate) fn waiting(&self) -> c_int {
+        self.waiting.get()
+    }
+
+    pub(crate) fn has_polled(&self) -> bool {
+        self.waiting.get() >= 0
+    }
+
+    pub(crate) fn closing<T>(&self, f: impl FnOnce(&mut Closing) -> T) -> T {
+        f(&mut self.closing.borrow_mut())
+    }
+
+    pub(crate) fn is_on_fibre(&self) -> bool {
+        !self.running.get().is_null()
+    }
+
+    /// The handshake whose fibre is running.
+    pub(crate) fn on_fibre(&self) -> Option<&Handshake> {
+        // SAFETY: null, or the handshake that `switch_to` is running, which outlives its fibre.
+        unsafe { self.running.get().as_ref() }
+    }
+
+    /// Runs the fibre of `handshake` until it pauses.
+    pub(crate) fn switch_to(&self, handshake: &Handshake) {
+        self.running.set(handshake);
+        // SAFETY: the place was made by `begin` or left by the fibre's last pause on this thread,
+        // and the handshake owns its stack.
+        unsafe { fibre::switch(&self.own_place, handshake.place().get()) };
+        self.running.set(ptr::null());
+    }
+
+    pub(crate) fn add_to_ready(&self, handshake: &Handshake) {
+        if handshake.descriptor() >= 0 {
+            self.ready.borrow_mut().push(handshake);
+        }
+    }
+
+    pub(crate) fn take_from_ready(&self, handshake: &Handshake) {
+        self.ready.borrow_mut().retain(|&other| !ptr::eq(other, handshake));
+    }
+
+    /// A stack for one fibre, if memory allows.
+    pub(crate) fn stack(&self) -> Option<Stack> {
+        self.stacks.borrow_mut().pop().or_else(Stack::new)
+    }
+
+    /// Takes back a stack that no fibre needs any more.
+    pub(crate) fn keep(&self, stack: Stack) {
+        let mut stacks = self.stacks.borrow_mut();
+        if stacks.len() < STACKS_KEPT {
+            stacks.push(stack);
+        }
+    }
+
+    fn has_nothing_to_do(&self) -> bool {
+        self.closing.borrow().parked() == 0
+            && self.ready.borrow().is_empty()
+            && !self.mailbox.is_filled.load(Ordering::Relaxed)
+    }
+
+    /// Frees connections that other threads freed while their fibres were ours.
+    fn empty_mailbox(&self) {
+        if self.mailbox.is_filled.swap(false, Ordering::Acquire) {
+            for ssl in self.mailbox.take() {
+                if handshake::abandon_before_free(ssl) {
+                    real::SSL_free(ssl);
+                }
+            }
+        }
+    }
+
+    /// Reports the ready handshakes in `events`, of which `count` are filled and `room` exist; returns
+    /// how many are filled then.
+    fn report(&self, epoll: c_int, events: *mut epoll_event, count: usize, room: usize) -> usize {
+        let mut filled = count;
+        let mut ready = self.ready.borrow_mut();
+        ready.retain(|&handshake| {
+            // SAFETY: handshakes leave `ready` before they are freed.
+            let handshake = unsafe { &*handshake };
+            let registration = registry::look_up(handshake.descriptor());
+            match Wake::choose(registration, handshake.wanted(), epoll) {
+                Wake::Nothing => false,
+                Wake::Rearm(registration) => {
+                    let mut event =
+                        epoll_event { events: registration.events, u64: registration.data };
+                    real::epoll_ctl(
+                        registration.epoll_descriptor,
+                        libc::EPOLL_CTL_MOD,
+                        handshake.descriptor(),
+                        &mut event,
+                    );
+                    false
+                }
+                Wake::Report { events: reported, data } => {
+                    // SAFETY: the kernel or an earlier round filled `filled` of the program's array.
+                    let known = unsafe { core::slice::from_raw_parts_mut(events, filled) };
+                    // A program may expect each registration at most once, as the kernel has it.
+                    if let Some(event) = known.iter_mut().find(|event| event.u64 == data) {
+                        event.events |= reported;
+                        return false;
+                    }
+                    if filled == room {
+                        return true;
+                    }
+                    // SAFETY: below `room`, the length that the program gave.
+                    let slot = unsafe { events.add(filled) };
+                    // SAFETY: as above; the array is the program's to be written.
+                    unsafe { slot.write(epoll_event { events: reported, u64: data }) };
+                    filled += 1;
+                    false
+                }
+            }
+        });
+        filled
+    }
+}
+
+/// How long one of the waiting functions is to wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Not at all.
+    Zero,
+    /// As long as the program asked for.
+    Asked,
+}
+
+/// The body of `epoll_wait` and its relatives; `wait` calls the real one.
+pub(crate) fn wait(
+    epoll: c_int,
+    events: *mut epoll_event,
+    room: c_int,
+    timeout_is_zero: bool,
+    wait: impl Fn(Patience) -> c_int,
+) -> c_int {
+    let Some(hooks) = provider() else { return wait(Patience::Asked) };
+    let result = EventLoop::with(|event_loop| {
+        if event_loop.is_on_fibre() {
+            return wait(Patience::Asked);
+        }
+        event_loop.waiting.set(epoll);
+        if event_loop.has_nothing_to_do() {
+            return wait(Patience::Asked);
+        }
+        event_loop.empty_mailbox();
+        let count = wait(Patience::Zero);
+        let (Ok(filled), Ok(room)) = (usize::try_from(count), usize::try_from(room)) else {
+            return count;
+        };
+        let ready = filled + event_loop.ready.borrow().len();
+        let verdict = event_loop.closing(|closing| closing.poll(timeout_is_zero, ready));
+        if verdict == Verdict::Close {
+            (hooks.execute)(true);
+        }
+        let filled = event_loop.report(epoll, events, filled, room);
+        if filled == 0 && !timeout_is_zero {
+            return wait(Patience::Asked);
+        }
+        c_int::try_from(filled).unwrap_or(c_int::MAX)
+    });
+    result.unwrap_or_else(|| wait(Patience::Asked))
+}
+
+/// `RuntimeHooks::pause`.
+pub(crate) extern "C" fn pause() {
+    EventLoop::with(|event_loop| {
+        if let Some(handshake) = event_loop.on_fibre() {
+            // SAFETY: `own_place` was filled by the `switch_to` that runs this fibre.
+            unsafe { fibre::switch(handshake.place(), event_loop.own_place.get()) };
+        }
+    });
+}
+
+/// Where other threads leave connections to be freed by the thread that has their fibres.
+pub(crate) struct Mailbox {
+    is_filled: AtomicBool,
+    /// `None` once the thread has ended.
+    letters: Mutex<Option<Vec<SslToFree>>>,
+}
+
+struct SslToFree(*mut c_void);
+
+// SAFETY: the program gave the SSL up; exactly one thread takes it out and frees it.
+unsafe impl Send for SslToFree {}
+
+impl Mailbox {
+    /// Leaves `ssl` to be freed; `false` if the thread is gone.
+    pub(crate) fn post(&self, ssl: *mut c_void) -> bool {
+        let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(letters) = letters.as_mut() else { return false };
+        letters.push(SslToFree(ssl));
+        self.is_filled.store(true, Ordering::Release);
+        true
+    }
+
+    fn take(&self) -> Vec<*mut c_void> {
+        let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
+        letters
+            .as_mut()
+            .map(core::mem::take)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|ssl| ssl.0)
+            .collect()
+    }
+}
+
+impl Drop for EventLoop {
+    fn drop(&mut self) {
+        *self.mailbox.letters.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}

@@ -1,0 +1,578 @@
+//! One server handshake under our care: started on a fibre, parked, taken up again, or abandoned.
+//!
+//! The state hangs on its `SSL` as extra data from the first call of a handshake to its end:
+//!
+//! ```text
+//!            call              private-key operation         batch executed
+//!   (none) --------> Running ------------------------> Parked --------------> Ready
+//!                      |  ^                               |                     |
+//!          call ends   v  | call                          | call: "later"       | call
+//!                     Idle               <----------------+                     |
+//!                      ^--------------------- Running <-------------------------+
+//! ```
+#![allow(unsafe_code, reason = "objects handed through C: SSL extra data, fibre arguments")]
+
+use core::cell::Cell;
+use core::ffi::{CStr, c_int, c_long, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Once, OnceLock};
+
+use widelane_bridge::hooks::ProviderHooks;
+
+use crate::closing::{AskedAt, Verdict};
+use crate::event_loop::{EventLoop, Mailbox};
+use crate::fibre::{Place, Stack};
+use crate::provider::{Handle, count, is_private_key_state, provider};
+use crate::real::{self, OpenSsl};
+use crate::registry;
+use crate::wake::Wanted;
+
+const SSL_CTRL_MODE: c_int = 33;
+const SSL_MODE_ASYNC: c_long = 0x100;
+const SSL_ERROR_WANT_READ: c_int = 2;
+const SSL_ERROR_WANT_WRITE: c_int = 3;
+const SSL_READING: c_int = 3;
+const SSL_WRITING: c_int = 2;
+const SSL_READ_EARLY_DATA_ERROR: c_int = 0;
+const SSL_READ_EARLY_DATA_FINISH: c_int = 2;
+const CRYPTO_EX_INDEX_SSL: c_int = 0;
+
+/// Largest record, and so the most that one read of early data can yield.
+const RECORD_BYTES_MAX: usize = 16 * 1024;
+
+/// A call of the program that drives a handshake.
+#[derive(Clone, Copy)]
+pub(crate) enum Call {
+    Accept,
+    DoHandshake,
+    ReadEarlyData { buffer: *mut c_void, bytes: usize, done: *mut usize },
+}
+
+impl Call {
+    /// Makes the call on the stack at hand.
+    pub(crate) fn make(self, ssl: *mut c_void) -> c_int {
+        match self {
+            Self::Accept => real::SSL_accept(ssl),
+            Self::DoHandshake => real::SSL_do_handshake(ssl),
+            Self::ReadEarlyData { buffer, bytes, done } => {
+                real::SSL_read_early_data(ssl, buffer, bytes, done)
+            }
+        }
+    }
+
+    /// What the call returns to say "not now".
+    fn later(self) -> c_int {
+        match self {
+            Self::Accept | Self::DoHandshake => -1,
+            Self::ReadEarlyData { .. } => SSL_READ_EARLY_DATA_ERROR,
+        }
+    }
+
+    /// Whether `result` means that this call has nothing left to do.
+    fn is_done(self, result: c_int) -> bool {
+        match self {
+            Self::Accept | Self::DoHandshake => result == 1,
+            Self::ReadEarlyData { .. } => result == SSL_READ_EARLY_DATA_FINISH,
+        }
+    }
+
+    fn is_same_kind(self, other: Self) -> bool {
+        core::mem::discriminant(&self) == core::mem::discriminant(&other)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum State {
+    /// No fibre: libssl waits for the peer, or is at work on ours right now.
+    Idle,
+    /// The fibre waits for its private-key operation.
+    Parked,
+    /// The operation is done; the next call of the program takes the fibre up again.
+    Ready,
+}
+
+/// The state of one handshake; its address is the handle that the provider knows.
+pub(crate) struct Handshake {
+    ssl: *mut c_void,
+    /// The thread whose fibre and lanes this is about.
+    owner: Arc<Mailbox>,
+    state: AtomicU8,
+    /// The descriptor, or −1 where the program's own BIO hides it.
+    descriptor: c_int,
+    wanted: Cell<Wanted>,
+    asked_at: Cell<AskedAt>,
+    stack: Cell<Option<Stack>>,
+    place: Cell<Place>,
+    /// The call that began on the fibre, and the one now waiting for it.
+    begun: Cell<Call>,
+    call: Cell<Call>,
+    result: Cell<Option<c_int>>,
+    /// Cleared when the connection is being freed: nothing may park any more.
+    may_park: Cell<bool>,
+}
+
+impl Handshake {
+    fn state(&self) -> State {
+        match self.state.load(Ordering::Acquire) {
+            0 => State::Idle,
+            1 => State::Parked,
+            _ => State::Ready,
+        }
+    }
+
+    fn set_state(&self, state: State) {
+        self.state.store(state as u8, Ordering::Release);
+    }
+
+    pub(crate) fn place(&self) -> &Cell<Place> {
+        &self.place
+    }
+
+    pub(crate) fn descriptor(&self) -> c_int {
+        self.descriptor
+    }
+
+    pub(crate) fn wanted(&self) -> Wanted {
+        self.wanted.get()
+    }
+}
+
+/// Drives a handshake for the program: the body of `SSL_do_handshake`, `SSL_accept` and
+/// `SSL_read_early_data`.
+pub(crate) fn drive(ssl: *mut c_void, call: Call) -> c_int {
+    let Some(hooks) = provider() else { return call.make(ssl) };
+    let driven = EventLoop::with(|event_loop| {
+        if event_loop.is_on_fibre() {
+            return call.make(ssl);
+        }
+        let handshake = match find(ssl) {
+            Some(handshake) => handshake,
+            None => match take_in(hooks, event_loop, ssl) {
+                Some(handshake) => handshake,
+                None => return call.make(ssl),
+            },
+        };
+        if !Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
+            return drive_foreign(handshake, call);
+        }
+        advance(hooks, event_loop, handshake, call)
+    });
+    driven.unwrap_or_else(|| call.make(ssl))
+}
+
+/// Lets the handshake go on as far as it gets.
+fn advance(
+    hooks: &ProviderHooks,
+    event_loop: &EventLoop,
+    handshake: &Handshake,
+    call: Call,
+) -> c_int {
+    if handshake.state() == State::Parked {
+        count(hooks, |counters| &counters.resumes_early);
+        let mut asked_at = handshake.asked_at.get();
+        let verdict = event_loop.closing(|closing| closing.ask(&mut asked_at));
+        handshake.asked_at.set(asked_at);
+        if verdict == Verdict::KeepOpen {
+            return call.later();
+        }
+        (hooks.execute)(true);
+        if handshake.state() == State::Parked {
+            return call.later();
+        }
+    }
+    loop {
+        event_loop.closing(|closing| closing.progress());
+        let Some(result) = event_loop.run_fibre(handshake, call) else {
+            park(hooks, event_loop, handshake);
+            if handshake.state() == State::Parked {
+                return call.later();
+            }
+            continue;
+        };
+        let begun = handshake.begun.get();
+        if begun.is_same_kind(call) {
+            if !matches!(call, Call::ReadEarlyData { .. }) && call.is_done(result) {
+                let errno = real::errno();
+                release(handshake);
+                real::set_errno(errno);
+            }
+            return result;
+        }
+        if !begun.is_done(result) {
+            return call.later();
+        }
+    }
+}
+
+/// Notes that the fibre of `handshake` waits for a private-key operation; executes if that fills the lanes.
+fn park(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
+    handshake.set_state(State::Parked);
+    handshake.asked_at.set(AskedAt::default());
+    let registration = registry::look_up(handshake.descriptor);
+    handshake.wanted.set(Wanted::choose(registration, event_loop.waiting()));
+    event_loop.closing(|closing| closing.park());
+    if (hooks.full)() {
+        (hooks.execute)(false);
+        if handshake.state() == State::Ready {
+            event_loop.take_from_ready(handshake);
+        }
+    }
+}
+
+/// A thread calls for a handshake whose fibre belongs to another one.
+fn drive_foreign(handshake: &Handshake, call: Call) -> c_int {
+    static ONCE: Once = Once::new();
+    if handshake.state() == State::Idle {
+        return call.make(handshake.ssl);
+    }
+    crate::notice::say_once(
+        &ONCE,
+        "this program moves connections between threads during the handshake; each stays with the \
+         thread that began its signature",
+    );
+    call.later()
+}
+
+/// Finishes what a call other than a handshake call finds suspended: `None` if the call may go on,
+/// otherwise the call must fail for now.
+///
+/// A program that handshakes by `SSL_do_handshake` does not read or write before it is done; one that
+/// does must not enter libssl a second time while a fibre is in the middle of it.
+pub(crate) fn settle(ssl: *mut c_void) -> Option<()> {
+    let Some(hooks) = provider() else { return Some(()) };
+    let Some(handshake) = find(ssl) else { return Some(()) };
+    if handshake.state() == State::Idle {
+        return Some(());
+    }
+    EventLoop::with(|event_loop| {
+        if event_loop.is_on_fibre() || !Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
+            return None;
+        }
+        let call = handshake.begun.get();
+        let result = advance(hooks, event_loop, handshake, call);
+        call.is_done(result).then_some(())
+    })
+    .flatten()
+}
+
+/// What `SSL_get_error` answers for a suspended handshake.
+pub(crate) fn error_of_suspended(ssl: *const c_void) -> Option<c_int> {
+    Some(match suspended(ssl)?.wanted.get() {
+        Wanted::Read => SSL_ERROR_WANT_READ,
+        Wanted::Write => SSL_ERROR_WANT_WRITE,
+    })
+}
+
+/// What `SSL_want` answers for a suspended handshake.
+pub(crate) fn want_of_suspended(ssl: *const c_void) -> Option<c_int> {
+    Some(match suspended(ssl)?.wanted.get() {
+        Wanted::Read => SSL_READING,
+        Wanted::Write => SSL_WRITING,
+    })
+}
+
+fn suspended(ssl: *const c_void) -> Option<&'static Handshake> {
+    provider()?;
+    find(ssl.cast_mut()).filter(|handshake| handshake.state() != State::Idle)
+}
+
+/// Prepares `ssl` to be freed: `true` if the caller may do so now, `false` if its fibre's thread will.
+pub(crate) fn abandon_before_free(ssl: *mut c_void) -> bool {
+    let Some(handshake) = suspended(ssl) else { return true };
+    EventLoop::with(|event_loop| {
+        if Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
+            abandon(event_loop, handshake);
+            true
+        } else {
+            // Should that thread be gone, its fibre is lost, but the rest can be freed here.
+            !handshake.owner.post(ssl)
+        }
+    })
+    .unwrap_or(true)
+}
+
+/// Prepares `ssl` to be used anew for another handshake.
+pub(crate) fn abandon_before_clear(ssl: *mut c_void) {
+    let Some(handshake) = suspended(ssl) else { return };
+    EventLoop::with(|event_loop| {
+        if Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
+            abandon(event_loop, handshake);
+        }
+    });
+}
+
+/// Runs the fibre of `handshake` to its end, off the wire, out of the program's sight.
+///
+/// Every frame on the fibre holds memory of libssl and libcrypto, which only running it gives back.
+fn abandon(event_loop: &EventLoop, handshake: &Handshake) {
+    let (Some(hooks), Some(openssl)) = (provider(), real::openssl()) else { return };
+    let errno = real::errno();
+    if handshake.state() == State::Parked {
+        (hooks.cancel)(handle(handshake));
+        event_loop.closing(|closing| closing.unpark(handshake.asked_at.get()));
+    } else {
+        event_loop.take_from_ready(handshake);
+    }
+    handshake.may_park.set(false);
+    let ssl = handshake.ssl;
+    (openssl.SSL_set_info_callback)(ssl, ignore_info);
+    (openssl.SSL_set_msg_callback)(ssl, ptr::null());
+    (openssl.ERR_set_mark)();
+    let wire = Wire::cut(openssl, ssl);
+    if event_loop.run_fibre(handshake, handshake.begun.get()).is_none() {
+        // Its request got lost (the process forked while it was parked): let go of the stack.
+        event_loop.recycle(handshake);
+    }
+    wire.restore(openssl, ssl);
+    (openssl.ERR_pop_to_mark)();
+    handshake.set_state(State::Idle);
+    handshake.may_park.set(true);
+    real::set_errno(errno);
+}
+
+extern "C" fn ignore_info(_ssl: *const c_void, _place: c_int, _value: c_int) {}
+
+/// The BIOs of a connection while others, connected to nothing, stand in for them.
+struct Wire {
+    read: *mut c_void,
+    write: *mut c_void,
+}
+
+impl Wire {
+    fn cut(openssl: &OpenSsl, ssl: *mut c_void) -> Self {
+        let read = (openssl.SSL_get_rbio)(ssl);
+        let write = (openssl.SSL_get_wbio)(ssl);
+        for bio in [read, write] {
+            if !bio.is_null() {
+                (openssl.BIO_up_ref)(bio);
+            }
+        }
+        (openssl.SSL_set0_rbio)(ssl, (openssl.BIO_new)((openssl.BIO_s_null)()));
+        (openssl.SSL_set0_wbio)(ssl, (openssl.BIO_new)((openssl.BIO_s_null)()));
+        Self { read, write }
+    }
+
+    fn restore(self, openssl: &OpenSsl, ssl: *mut c_void) {
+        (openssl.SSL_set0_rbio)(ssl, self.read);
+        (openssl.SSL_set0_wbio)(ssl, self.write);
+    }
+}
+
+/// Takes a handshake under our care, or leaves it alone: `None`.
+fn take_in(
+    hooks: &ProviderHooks,
+    event_loop: &EventLoop,
+    ssl: *mut c_void,
+) -> Option<&'static Handshake> {
+    let openssl = real::openssl()?;
+    if (openssl.SSL_in_init)(ssl) == 0
+        || (openssl.SSL_is_server)(ssl) == 0
+        || (openssl.SSL_is_dtls)(ssl) != 0
+        || (openssl.SSL_ctrl)(ssl, SSL_CTRL_MODE, 0, ptr::null_mut()) & SSL_MODE_ASYNC != 0
+    {
+        return None;
+    }
+    if !event_loop.has_polled() {
+        static ONCE: Once = Once::new();
+        crate::notice::say_once(
+            &ONCE,
+            "this program handshakes on threads that do not use epoll; those are not batched by \
+             its event loop",
+        );
+        return None;
+    }
+    let descriptor = (openssl.SSL_get_fd)(ssl);
+    if !can_be_told_to_wait(openssl, ssl, descriptor) {
+        return None;
+    }
+    let index = extra_data_index(openssl)?;
+    let handshake = Box::into_raw(Box::new(Handshake {
+        ssl,
+        owner: Arc::clone(event_loop.mailbox()),
+        state: AtomicU8::new(State::Idle as u8),
+        descriptor,
+        wanted: Cell::new(Wanted::Write),
+        asked_at: Cell::new(AskedAt::default()),
+        stack: Cell::new(None),
+        place: Cell::new(Place::NONE),
+        begun: Cell::new(Call::DoHandshake),
+        call: Cell::new(Call::DoHandshake),
+        result: Cell::new(None),
+        may_park: Cell::new(true),
+    }));
+    if (openssl.SSL_set_ex_data)(ssl, index, handshake.cast()) == 0 {
+        // SAFETY: made by `into_raw` above, and the SSL did not take it.
+        drop(unsafe { Box::from_raw(handshake) });
+        return None;
+    }
+    count(hooks, |counters| &counters.handshakes);
+    // SAFETY: lives until `release` or until its SSL is freed, and neither happens during a call.
+    Some(unsafe { &*handshake })
+}
+
+/// Whether the program takes "call again later" for an answer, and we can make it call again.
+///
+/// A non-blocking socket: yes, through epoll. A BIO of the program's own: only where we know that the
+/// program waits for the socket behind it. An in-memory BIO has nothing to wait for: its owner would
+/// sleep until the peer sends more, and the peer is waiting for us.
+fn can_be_told_to_wait(openssl: &OpenSsl, ssl: *mut c_void, descriptor: c_int) -> bool {
+    if descriptor >= 0 {
+        // SAFETY: reading the flags of a descriptor has no effect on memory.
+        let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFL) };
+        return flags >= 0 && flags & libc::O_NONBLOCK != 0;
+    }
+    let bio = (openssl.SSL_get_rbio)(ssl);
+    if bio.is_null() {
+        return false;
+    }
+    let name = (openssl.BIO_method_name)(bio);
+    if name.is_null() {
+        return false;
+    }
+    // SAFETY: the method's name, a C string that lives as long as the method.
+    let name = unsafe { CStr::from_ptr(name) };
+    name == HAPROXY_BIO
+}
+
+/// The BIO by which HAProxy wraps its sockets; it polls for writing by itself when told to.
+const HAPROXY_BIO: &CStr = c"ha methods";
+
+/// The state kept on `ssl`, if there is one.
+fn find(ssl: *mut c_void) -> Option<&'static Handshake> {
+    let openssl = real::openssl()?;
+    let handshake = (openssl.SSL_get_ex_data)(ssl, extra_data_index(openssl)?);
+    // SAFETY: null, or what `take_in` put there, which lives until `release` or until its SSL is freed.
+    unsafe { handshake.cast::<Handshake>().as_ref() }
+}
+
+/// Ends our care for a handshake that is complete.
+fn release(handshake: &Handshake) {
+    let Some(openssl) = real::openssl() else { return };
+    let Some(index) = extra_data_index(openssl) else { return };
+    (openssl.SSL_set_ex_data)(handshake.ssl, index, ptr::null_mut());
+    // SAFETY: made by `into_raw` in `take_in`; the SSL has just let go of it.
+    drop(unsafe { Box::from_raw(ptr::from_ref(handshake).cast_mut()) });
+}
+
+fn extra_data_index(openssl: &OpenSsl) -> Option<c_int> {
+    static INDEX: OnceLock<c_int> = OnceLock::new();
+    let index = *INDEX.get_or_init(|| {
+        (openssl.CRYPTO_get_ex_new_index)(
+            CRYPTO_EX_INDEX_SSL,
+            0,
+            ptr::null_mut(),
+            ptr::null(),
+            ptr::null(),
+            free_extra_data,
+        )
+    });
+    (index >= 0).then_some(index)
+}
+
+extern "C" fn free_extra_data(
+    _ssl: *mut c_void,
+    handshake: *mut c_void,
+    _table: *mut c_void,
+    _index: c_int,
+    _argument: c_long,
+    _pointer: *mut c_void,
+) {
+    if !handshake.is_null() {
+        // SAFETY: made by `into_raw` in `take_in`; its SSL is being freed.
+        drop(unsafe { Box::from_raw(handshake.cast::<Handshake>()) });
+    }
+}
+
+fn handle(handshake: &Handshake) -> Handle {
+    ptr::from_ref(handshake).cast_mut().cast()
+}
+
+/// `RuntimeHooks::current`.
+pub(crate) extern "C" fn current() -> Handle {
+    let current = EventLoop::with(|event_loop| {
+        let handshake = event_loop.on_fibre()?;
+        let openssl = real::openssl()?;
+        let state = (openssl.SSL_state_string)(handshake.ssl);
+        // SAFETY: libssl's own constant strings.
+        let state = unsafe { CStr::from_ptr(state) };
+        (handshake.may_park.get() && is_private_key_state(state)).then(|| handle(handshake))
+    });
+    current.flatten().unwrap_or(ptr::null_mut())
+}
+
+/// `RuntimeHooks::completed`.
+pub(crate) extern "C" fn completed(handle: Handle) {
+    // SAFETY: the provider gives back a handle it got from `current`; a freed one was cancelled.
+    let Some(handshake) = (unsafe { handle.cast::<Handshake>().as_ref() }) else { return };
+    EventLoop::with(|event_loop| {
+        if handshake.state() == State::Parked {
+            handshake.set_state(State::Ready);
+            event_loop.closing(|closing| closing.unpark(handshake.asked_at.get()));
+            event_loop.add_to_ready(handshake);
+        }
+    });
+}
+
+impl EventLoop {
+    /// Starts or resumes the fibre of `handshake` for `call`: its result, or `None` if it paused.
+    fn run_fibre(&self, handshake: &Handshake, call: Call) -> Option<c_int> {
+        handshake.call.set(call);
+        if handshake.state() == State::Idle {
+            let Some(stack) = self.stack() else { return Some(call.make(handshake.ssl)) };
+            handshake.begun.set(call);
+            handshake.result.set(None);
+            handshake.place.set(Place::begin(&stack, body, handle(handshake)));
+            handshake.stack.set(Some(stack));
+        }
+        handshake.set_state(State::Idle);
+        self.switch_to(handshake);
+        let result = handshake.result.take();
+        if result.is_some() {
+            self.recycle(handshake);
+        }
+        result
+    }
+
+    /// Takes the stack from a handshake that has left it.
+    fn recycle(&self, handshake: &Handshake) {
+        if let Some(stack) = handshake.stack.take() {
+            self.keep(stack);
+        }
+    }
+}
+
+/// What runs on a handshake's fibre; leaves its result and switches away for good.
+extern "C" fn body(handle: *mut c_void) -> ! {
+    // SAFETY: the handle of the handshake that `run_fibre` is about to switch to.
+    let handshake = unsafe { &*handle.cast::<Handshake>() };
+    let begun = handshake.begun.get();
+    let result = match begun {
+        Call::Accept | Call::DoHandshake => begun.make(handshake.ssl),
+        Call::ReadEarlyData { bytes, .. } => read_early_data(handshake, bytes),
+    };
+    handshake.result.set(Some(result));
+    loop {
+        crate::event_loop::pause();
+    }
+}
+
+/// Reads early data on a fibre, where the arguments of the call that began may be gone at its end.
+fn read_early_data(handshake: &Handshake, bytes: usize) -> c_int {
+    let mut record = core::mem::MaybeUninit::<[u8; RECORD_BYTES_MAX]>::uninit();
+    let mut read = 0;
+    let bytes = bytes.min(RECORD_BYTES_MAX);
+    let buffer = record.as_mut_ptr().cast::<u8>();
+    let result = real::SSL_read_early_data(handshake.ssl, buffer.cast(), bytes, &mut read);
+    if let Call::ReadEarlyData { buffer: target, bytes, done } = handshake.call.get() {
+        // A handshake that parks has no early data (it signs because it does not resume), so where
+        // there is any the call that began is the one that waits, and its room is the same.
+        let read = read.min(bytes);
+        // SAFETY: libssl wrote `read` bytes to `buffer`; the program's own has room for `bytes`.
+        unsafe { target.cast::<u8>().copy_from_nonoverlapping(buffer, read) };
+        // SAFETY: the program's variable for the number of bytes read.
+        unsafe { done.write(read) };
+    }
+    result
+}

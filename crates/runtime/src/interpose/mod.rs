@@ -1,0 +1,15 @@
+//! The exported symbols: thin doors in front of the functions of libssl and libc.
+//!
+//! Each has the signature of the function it stands for, passes the call on where it is not ours to
+//! change, and lets no panic out.
+
+mod epoll;
+mod exec;
+mod ssl;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Runs `f`; answers `failure` if it panics.
+fn guard<T>(failure: T, f: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or(failure)
+}

@@ -1,0 +1,107 @@
+//! Doors in front of libssl: creation of contexts, handshakes, and what may meet one suspended.
+#![allow(unsafe_code, reason = "exported symbols")]
+#![allow(non_snake_case, reason = "the names of OpenSSL")]
+
+use core::ffi::{c_char, c_int, c_void};
+
+use super::guard;
+use crate::activate::{activate, with_preference};
+use crate::handshake::{self, Call};
+use crate::real;
+
+#[unsafe(no_mangle)]
+extern "C" fn SSL_CTX_new(method: *const c_void) -> *mut c_void {
+    guard((), activate);
+    real::SSL_CTX_new(method)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn SSL_CTX_new_ex(
+    context: *mut c_void,
+    properties: *const c_char,
+    method: *const c_void,
+) -> *mut c_void {
+    guard((), activate);
+    real::SSL_CTX_new_ex(context, properties, method)
+}
+
+/// Keeps the preference for our provider where the program sets properties for the default context.
+#[unsafe(no_mangle)]
+extern "C" fn EVP_set_default_properties(context: *mut c_void, properties: *const c_char) -> c_int {
+    let merged = guard(None, || with_preference(properties).filter(|_| context.is_null()));
+    let properties = merged.as_ref().map_or(properties, |merged| merged.as_ptr());
+    real::EVP_set_default_properties(context, properties)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn SSL_do_handshake(ssl: *mut c_void) -> c_int {
+    guard(-1, || handshake::drive(ssl, Call::DoHandshake))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn SSL_accept(ssl: *mut c_void) -> c_int {
+    guard(-1, || handshake::drive(ssl, Call::Accept))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn SSL_read_early_data(
+    ssl: *mut c_void,
+    buffer: *mut c_void,
+    bytes: usize,
+    done: *mut usize,
+) -> c_int {
+    guard(0, || handshake::drive(ssl, Call::ReadEarlyData { buffer, bytes, done }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn SSL_get_error(ssl: *const c_void, result: c_int) -> c_int {
+    if result <= 0
+        && let Some(error) = guard(None, || handshake::error_of_suspended(ssl))
+    {
+        return error;
+    }
+    real::SSL_get_error(ssl, result)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn SSL_want(ssl: *const c_void) -> c_int {
+    guard(None, || handshake::want_of_suspended(ssl)).unwrap_or_else(|| real::SSL_want(ssl))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn SSL_free(ssl: *mut c_void) {
+    if ssl.is_null() || guard(true, || handshake::abandon_before_free(ssl)) {
+        real::SSL_free(ssl);
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn SSL_clear(ssl: *mut c_void) -> c_int {
+    if !ssl.is_null() {
+        guard((), || handshake::abandon_before_clear(ssl));
+    }
+    real::SSL_clear(ssl)
+}
+
+macro_rules! data_functions {
+    ($(fn $name:ident($($argument:ident: $type:ty),*), or $failure:expr;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            extern "C" fn $name(ssl: *mut c_void, $($argument: $type),*) -> c_int {
+                if guard(None, || handshake::settle(ssl)).is_none() {
+                    return $failure;
+                }
+                real::$name(ssl, $($argument),*)
+            }
+        )*
+    };
+}
+
+data_functions! {
+    fn SSL_peek(buffer: *mut c_void, bytes: c_int), or -1;
+    fn SSL_peek_ex(buffer: *mut c_void, bytes: usize, done: *mut usize), or 0;
+    fn SSL_read(buffer: *mut c_void, bytes: c_int), or -1;
+    fn SSL_read_ex(buffer: *mut c_void, bytes: usize, done: *mut usize), or 0;
+    fn SSL_write(buffer: *const c_void, bytes: c_int), or -1;
+    fn SSL_write_ex(buffer: *const c_void, bytes: usize, done: *mut usize), or 0;
+}

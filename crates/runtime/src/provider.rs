@@ -1,0 +1,81 @@
+//! The other half: the provider's hook table, and ours for it.
+#![allow(unsafe_code, reason = "the exported attach function and the tables behind raw pointers")]
+
+use core::ffi::{CStr, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use widelane_bridge::counters::Counters;
+use widelane_bridge::hooks::{Attach, HOOKS_VERSION, ProviderHooks, RuntimeHooks};
+
+use crate::{event_loop, handshake};
+
+static ATTACHED: AtomicPtr<ProviderHooks> = AtomicPtr::new(ptr::null_mut());
+
+static OURS: RuntimeHooks = RuntimeHooks {
+    version: HOOKS_VERSION,
+    current: handshake::current,
+    pause: event_loop::pause,
+    completed: handshake::completed,
+};
+
+/// The attached provider of this process; while there is none, everything passes through untouched.
+pub(crate) fn provider() -> Option<&'static ProviderHooks> {
+    let hooks = ATTACHED.load(Ordering::Acquire);
+    // SAFETY: null, or the static table of a provider, which stays loaded until the process exits.
+    unsafe { hooks.as_ref() }
+}
+
+/// Adds one to the counter that `select` picks.
+pub(crate) fn count(hooks: &ProviderHooks, select: impl FnOnce(&Counters) -> &AtomicU64) {
+    let counters = (hooks.counters)();
+    // SAFETY: null, or the counters of this process, which are never freed.
+    if let Some(counters) = unsafe { counters.as_ref() } {
+        select(counters).fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Called by the provider when it starts; see `widelane_bridge::hooks`.
+///
+/// # Safety
+///
+/// `hooks` is null or points to a table that lives until the process exits.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn widelane_runtime_attach(hooks: *const ProviderHooks) -> *const RuntimeHooks {
+    // SAFETY: as the caller promises.
+    let Some(table) = (unsafe { hooks.as_ref() }) else { return ptr::null() };
+    if table.version != HOOKS_VERSION || crate::config::config().is_none() {
+        return ptr::null();
+    }
+    ATTACHED.store(hooks.cast_mut(), Ordering::Release);
+    &raw const OURS
+}
+
+const _: Attach = widelane_runtime_attach;
+
+/// Whether libssl itself, not a callback of the program, is asking for a private-key operation.
+///
+/// The short state names are part of libssl's interface and the same in every version, unlike the
+/// numbers of `OSSL_HANDSHAKE_STATE`: server key exchange, server certificate verify, and client key
+/// exchange (RSA key transport). A callback may hold locks of the program, so it must not be left.
+pub(crate) fn is_private_key_state(short_name: &CStr) -> bool {
+    [c"TWSKE", c"TWSCV", c"TRCKE"].contains(&short_name)
+}
+
+/// The handle under which provider and runtime speak of a handshake.
+pub(crate) type Handle = *mut c_void;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parks_in_the_states_of_private_key_operations_only() {
+        for state in [c"TWSKE", c"TWSCV", c"TRCKE"] {
+            assert!(is_private_key_state(state));
+        }
+        for state in [c"TRCH", c"TWSC", c"PINIT", c"SSLOK", c"UNKWN"] {
+            assert!(!is_private_key_state(state));
+        }
+    }
+}

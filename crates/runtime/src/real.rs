@@ -1,0 +1,247 @@
+//! The functions behind ours: libc's, libssl's and libcrypto's, found by `dlsym` when first needed.
+//!
+//! Nothing here links against OpenSSL: a program may bring any version of it, load it late, or not at
+//! all. `RTLD_NEXT` finds what the program would have called without us; a library that the program
+//! loaded locally (as Python does) is found by its name.
+#![allow(unsafe_code, reason = "dlsym and the conversion of its addresses to functions")]
+
+use core::ffi::{CStr, c_char, c_int, c_long, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::OnceLock;
+
+use libc::{epoll_event, sigset_t, timespec};
+
+/// A function that we stand in front of, resolved at its first call.
+struct Next {
+    name: &'static CStr,
+    address: AtomicPtr<c_void>,
+}
+
+impl Next {
+    const fn new(name: &'static str) -> Self {
+        match CStr::from_bytes_with_nul(name.as_bytes()) {
+            Ok(name) => Self { name, address: AtomicPtr::new(ptr::null_mut()) },
+            Err(_) => panic!("a function's name with a nul at its end"),
+        }
+    }
+
+    /// The address of the function, null if nobody else has one of this name.
+    fn address(&self) -> *mut c_void {
+        let known = self.address.load(Ordering::Relaxed);
+        if !known.is_null() {
+            return known;
+        }
+        let found = next_symbol(self.name);
+        self.address.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+/// The next definition of `name` after ours, in the global scope or in a TLS library loaded locally.
+fn next_symbol(name: &CStr) -> *mut c_void {
+    // SAFETY: a C string; looking up a symbol has no precondition.
+    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    if !next.is_null() {
+        return next;
+    }
+    for library in [c"libssl.so.3", c"libssl.so.4", c"libssl.so.1.1"] {
+        let Some(handle) = loaded_library(library) else { continue };
+        // SAFETY: a C string and the handle of a loaded library.
+        let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
+        if !address.is_null() {
+            return address;
+        }
+    }
+    ptr::null_mut()
+}
+
+macro_rules! next_functions {
+    ($(
+        fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty, or $failure:expr)?;
+    )*) => {
+        $(
+            /// The function of this name that the program would call without us.
+            #[allow(non_snake_case, reason = "the names of OpenSSL")]
+            pub(crate) fn $name($($argument: $type),*) $(-> $result)? {
+                static NEXT: Next = Next::new(concat!(stringify!($name), "\0"));
+                let address = NEXT.address();
+                if address.is_null() {
+                    set_errno(libc::ENOSYS);
+                    return $($failure)?;
+                }
+                // SAFETY: the function of this name has this signature, by its public header.
+                let function = unsafe {
+                    core::mem::transmute::<*mut c_void, extern "C" fn($($type),*) $(-> $result)?>(
+                        address,
+                    )
+                };
+                function($($argument),*)
+            }
+        )*
+    };
+}
+
+next_functions! {
+    fn close(descriptor: c_int) -> c_int, or -1;
+    fn epoll_ctl(
+        epoll: c_int, operation: c_int, descriptor: c_int, event: *mut epoll_event
+    ) -> c_int, or -1;
+    fn epoll_wait(
+        epoll: c_int, events: *mut epoll_event, count: c_int, timeout: c_int
+    ) -> c_int, or -1;
+    fn epoll_pwait(
+        epoll: c_int, events: *mut epoll_event, count: c_int, timeout: c_int,
+        mask: *const sigset_t
+    ) -> c_int, or -1;
+    fn epoll_pwait2(
+        epoll: c_int, events: *mut epoll_event, count: c_int, timeout: *const timespec,
+        mask: *const sigset_t
+    ) -> c_int, or -1;
+    fn execve(path: *const c_char, arguments: Strings, variables: Strings) -> c_int, or -1;
+    fn execvpe(file: *const c_char, arguments: Strings, variables: Strings) -> c_int, or -1;
+    fn EVP_set_default_properties(
+        context: *mut c_void, properties: *const c_char
+    ) -> c_int, or 0;
+    fn SSL_CTX_new(method: *const c_void) -> *mut c_void, or ptr::null_mut();
+    fn SSL_CTX_new_ex(
+        context: *mut c_void, properties: *const c_char, method: *const c_void
+    ) -> *mut c_void, or ptr::null_mut();
+    fn SSL_accept(ssl: *mut c_void) -> c_int, or -1;
+    fn SSL_clear(ssl: *mut c_void) -> c_int, or 0;
+    fn SSL_do_handshake(ssl: *mut c_void) -> c_int, or -1;
+    fn SSL_free(ssl: *mut c_void);
+    fn SSL_get_error(ssl: *const c_void, result: c_int) -> c_int, or SSL_ERROR_SSL;
+    fn SSL_peek(ssl: *mut c_void, buffer: *mut c_void, bytes: c_int) -> c_int, or -1;
+    fn SSL_peek_ex(
+        ssl: *mut c_void, buffer: *mut c_void, bytes: usize, done: *mut usize
+    ) -> c_int, or 0;
+    fn SSL_read(ssl: *mut c_void, buffer: *mut c_void, bytes: c_int) -> c_int, or -1;
+    fn SSL_read_early_data(
+        ssl: *mut c_void, buffer: *mut c_void, bytes: usize, done: *mut usize
+    ) -> c_int, or 0;
+    fn SSL_read_ex(
+        ssl: *mut c_void, buffer: *mut c_void, bytes: usize, done: *mut usize
+    ) -> c_int, or 0;
+    fn SSL_want(ssl: *const c_void) -> c_int, or SSL_NOTHING;
+    fn SSL_write(ssl: *mut c_void, buffer: *const c_void, bytes: c_int) -> c_int, or -1;
+    fn SSL_write_ex(
+        ssl: *mut c_void, buffer: *const c_void, bytes: usize, done: *mut usize
+    ) -> c_int, or 0;
+}
+
+/// A null-terminated list of C strings, as the exec functions take them.
+pub(crate) type Strings = *const *const c_char;
+
+const SSL_ERROR_SSL: c_int = 1;
+const SSL_NOTHING: c_int = 1;
+
+/// The thread's `errno`.
+pub(crate) fn errno() -> c_int {
+    // SAFETY: always a valid pointer to this thread's variable.
+    let location = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    unsafe { *location }
+}
+
+/// Sets the thread's `errno`.
+pub(crate) fn set_errno(value: c_int) {
+    // SAFETY: always a valid pointer to this thread's variable.
+    let location = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    unsafe { *location = value };
+}
+
+macro_rules! openssl_functions {
+    ($(fn $name:ident($($type:ty),*) $(-> $result:ty)?;)*) => {
+        /// The functions of libssl and libcrypto that we call, by their own names and signatures.
+        ///
+        /// They are declared safe to call: the objects we hand them are those that the program handed
+        /// us in a call of the same library, at a moment when it allows that call.
+        #[allow(non_snake_case, reason = "the names of OpenSSL")]
+        pub(crate) struct OpenSsl {
+            $(pub(crate) $name: extern "C" fn($($type),*) $(-> $result)?,)*
+        }
+
+        impl OpenSsl {
+            fn resolve(library: *mut c_void) -> Option<Self> {
+                Some(Self {
+                    $($name: {
+                        let name = concat!(stringify!($name), "\0");
+                        // SAFETY: a C string; looking up a symbol has no precondition.
+                        let address = unsafe { libc::dlsym(library, name.as_ptr().cast()) };
+                        if address.is_null() {
+                            return None;
+                        }
+                        // SAFETY: OpenSSL's function of this name has this signature since 3.0.
+                        unsafe {
+                            core::mem::transmute::<
+                                *mut c_void,
+                                extern "C" fn($($type),*) $(-> $result)?,
+                            >(address)
+                        }
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+openssl_functions! {
+    fn BIO_method_name(*const c_void) -> *const c_char;
+    fn BIO_new(*const c_void) -> *mut c_void;
+    fn BIO_s_null() -> *const c_void;
+    fn BIO_up_ref(*mut c_void) -> c_int;
+    fn CRYPTO_get_ex_new_index(
+        c_int, c_long, *mut c_void, *const c_void, *const c_void, FreeExtraData
+    ) -> c_int;
+    fn ERR_pop_to_mark() -> c_int;
+    fn ERR_set_mark() -> c_int;
+    fn EVP_default_properties_is_fips_enabled(*mut c_void) -> c_int;
+    fn OPENSSL_init_crypto(u64, *const c_void) -> c_int;
+    fn OSSL_PROVIDER_add_builtin(*mut c_void, *const c_char, *const c_void) -> c_int;
+    fn OSSL_PROVIDER_available(*mut c_void, *const c_char) -> c_int;
+    fn OSSL_PROVIDER_try_load(*mut c_void, *const c_char, c_int) -> *mut c_void;
+    fn SSL_ctrl(*mut c_void, c_int, c_long, *mut c_void) -> c_long;
+    fn SSL_get_ex_data(*const c_void, c_int) -> *mut c_void;
+    fn SSL_get_fd(*const c_void) -> c_int;
+    fn SSL_get_rbio(*const c_void) -> *mut c_void;
+    fn SSL_get_wbio(*const c_void) -> *mut c_void;
+    fn SSL_in_init(*const c_void) -> c_int;
+    fn SSL_is_dtls(*const c_void) -> c_int;
+    fn SSL_is_server(*const c_void) -> c_int;
+    fn SSL_set0_rbio(*mut c_void, *mut c_void);
+    fn SSL_set0_wbio(*mut c_void, *mut c_void);
+    fn SSL_set_ex_data(*mut c_void, c_int, *mut c_void) -> c_int;
+    fn SSL_set_info_callback(*mut c_void, extern "C" fn(*const c_void, c_int, c_int));
+    fn SSL_set_msg_callback(*mut c_void, *const c_void);
+    fn SSL_state_string(*const c_void) -> *const c_char;
+}
+
+/// What OpenSSL calls when it frees an object with extra data: the object, our pointer, the table, the
+/// index, and the two arguments given at registration.
+pub(crate) type FreeExtraData =
+    extern "C" fn(*mut c_void, *mut c_void, *mut c_void, c_int, c_long, *mut c_void);
+
+/// The process's OpenSSL, or nothing if the TLS library behind the called symbols is not OpenSSL 3 or
+/// later (the provider functions tell).
+pub(crate) fn openssl() -> Option<&'static OpenSsl> {
+    static OPENSSL: OnceLock<Option<OpenSsl>> = OnceLock::new();
+    OPENSSL
+        .get_or_init(|| {
+            OpenSsl::resolve(libc::RTLD_NEXT).or_else(|| {
+                [c"libssl.so.3", c"libssl.so.4"].into_iter().find_map(|name| {
+                    let library = loaded_library(name)?;
+                    OpenSsl::resolve(library)
+                })
+            })
+        })
+        .as_ref()
+}
+
+/// The handle of a library that the program has already loaded.
+fn loaded_library(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: with RTLD_NOLOAD no code of the library runs.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    (!handle.is_null()).then_some(handle)
+}
