@@ -372,6 +372,11 @@ impl Server {
         self.process.pid()
     }
 
+    /// The last lines that the server wrote.
+    pub fn log(&self) -> String {
+        self.process.log()
+    }
+
     /// Makes sure that the server is alive.
     ///
     /// # Errors

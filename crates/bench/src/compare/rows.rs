@@ -1,0 +1,321 @@
+//! From rounds to rows: medians, ratios, histograms, and what must be said about them.
+
+use hdrhistogram::Histogram;
+use widelane_cpu::Room;
+use widelane_results::{
+    Bucket, Histogram as ResultHistogram, HistogramKind, Measurement, Pair, Results, Row, Status,
+};
+
+use super::window::Sample;
+use crate::pairs::{self, Basis};
+use crate::server::{Counts, Subject};
+use crate::stats::{median, ratio_of_medians};
+
+/// Name and unit of the server's CPU time per full handshake.
+pub const SERVER_CPU: (&str, &str) = ("server_cpu_per_handshake", "us");
+const RATE: (&str, &str) = ("handshakes_per_second", "1/s");
+const LATENCY_P50: (&str, &str) = ("latency_p50", "us");
+const LATENCY_P99: (&str, &str) = ("latency_p99", "us");
+const FULL_BATCHES: (&str, &str) = ("full_batches", "1");
+
+/// Connections from which on batches must have formed, or the server was not accelerated.
+const BATCHES_EXPECTED_FROM: usize = 64;
+
+type Metric = ((&'static str, &'static str), fn(&Measurement) -> Option<f64>);
+
+const METRICS: [Metric; 4] = [
+    (SERVER_CPU, |m| (m.operations > 0).then(|| m.cpu_s * 1e6 / m.operations as f64)),
+    (RATE, |m| (m.wall_s > 0.0).then(|| m.operations as f64 / m.wall_s)),
+    (LATENCY_P50, |m| m.latency_us_p50),
+    (LATENCY_P99, |m| m.latency_us_p99),
+];
+
+/// The rounds of one scenario as they come in.
+pub struct Record {
+    scenario: String,
+    subjects: Vec<Subject>,
+    pairs: Vec<Pair>,
+    /// Beside each pair: latencies and counts of its measurements, in the same order.
+    extras: Vec<Vec<(Subject, Histogram<u64>, Option<Counts>)>>,
+}
+
+impl Record {
+    /// An empty record; the first subject is the rival of the others.
+    pub fn new(scenario: String, subjects: impl Iterator<Item = Subject>) -> Self {
+        Record { scenario, subjects: subjects.collect(), pairs: Vec::new(), extras: Vec::new() }
+    }
+
+    /// Whether no round was taken.
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// Takes in one round.
+    pub fn push(&mut self, round: u32, samples: Vec<Sample>) {
+        let (mut measurements, mut extras) = (Vec::new(), Vec::new());
+        for sample in samples {
+            measurements.push(sample.measurement);
+            extras.push((sample.subject, sample.latency_ns, sample.counts));
+        }
+        self.pairs.push(pairs::judge(&self.scenario, round, measurements));
+        self.extras.push(extras);
+    }
+
+    /// Writes rows, pairs, histograms and notes to `results`.
+    pub fn write(
+        self,
+        results: &mut Results,
+        expected: Room,
+        connections: usize,
+        nothing_to_gain: Option<&str>,
+    ) {
+        let basis = pairs::basis(&self.pairs);
+        for subject in &self.subjects {
+            let (latency_ns, counts) = self.totals(*subject, &basis);
+            let context = Context {
+                subject: *subject,
+                objection: basis
+                    .objection
+                    .clone()
+                    .or_else(|| unaccelerated(*subject, counts.as_ref(), connections, expected)),
+                nothing_to_gain: nothing_to_gain.filter(|_| subject.is_ours()),
+                room: counts.as_ref().and_then(Counts::room).map(Room::name),
+            };
+            self.rows(&context, &basis, &mut results.rows);
+            if let Some(counts) = &counts {
+                results.rows.extend(self.fill_row(&context, counts));
+                results.histograms.extend(self.count_histograms(*subject, counts));
+                results.notes.extend(self.remarks(*subject, counts, expected));
+            }
+            results.histograms.push(self.histogram(
+                *subject,
+                HistogramKind::Latency,
+                latency_buckets(&latency_ns),
+            ));
+        }
+        results.pairs.extend(self.pairs);
+    }
+
+    /// Latencies and counts of `subject`, summed over the rounds that count.
+    fn totals(&self, subject: Subject, basis: &Basis<'_>) -> (Histogram<u64>, Option<Counts>) {
+        let mut latency_ns = Histogram::new(3).expect("three digits are within 0..=5");
+        let mut counts: Option<Counts> = None;
+        let rounds = self.pairs.iter().zip(&self.extras);
+        let counted = rounds.filter(|(pair, _)| basis.rounds.iter().any(|r| r.round == pair.round));
+        for (of_subject, latencies, more) in counted.flat_map(|(_, extras)| extras) {
+            if *of_subject == subject {
+                latency_ns += latencies;
+                match (&mut counts, more) {
+                    (Some(sum), Some(more)) => sum.add(more),
+                    (None, Some(more)) => counts = Some(more.clone()),
+                    _ => {}
+                }
+            }
+        }
+        (latency_ns, counts)
+    }
+
+    fn rows(&self, context: &Context<'_>, basis: &Basis<'_>, rows: &mut Vec<Row>) {
+        for ((metric, unit), of) in METRICS {
+            let values = |subject: Subject| -> Vec<f64> {
+                basis.rounds.iter().filter_map(|pair| value(pair, subject, of)).collect()
+            };
+            let row = Row {
+                scenario: self.scenario.clone(),
+                subject: context.subject.name().to_owned(),
+                room: context.room.map(str::to_owned),
+                metric: metric.to_owned(),
+                unit: unit.to_owned(),
+                value: median(&values(context.subject)),
+                status: context.status(),
+                reason: context.reason(),
+                ..Row::default()
+            };
+            let rivals: Vec<Subject> = self.rivals(context.subject);
+            if rivals.is_empty() {
+                rows.push(row.clone());
+            }
+            for rival in rivals {
+                let rounds: Vec<(f64, f64)> = (basis.rounds.iter())
+                    .filter_map(|pair| {
+                        Some((value(pair, context.subject, of)?, value(pair, rival, of)?))
+                    })
+                    .collect();
+                let ratio = ratio_of_medians(&rounds).filter(|_| context.nothing_to_gain.is_none());
+                rows.push(Row {
+                    rival: Some(rival.name().to_owned()),
+                    ratio: ratio.map(|ratio| ratio.value),
+                    ratio_low: ratio.map(|ratio| ratio.low),
+                    ratio_high: ratio.map(|ratio| ratio.high),
+                    ..row.clone()
+                });
+            }
+        }
+    }
+
+    /// The native subjects with which `subject` is compared; `Native` itself is compared with none.
+    fn rivals(&self, subject: Subject) -> Vec<Subject> {
+        let natives = self.subjects.iter().copied().filter(|rival| !rival.is_ours());
+        match subject {
+            Subject::Native => Vec::new(),
+            _ => natives.filter(|rival| *rival != subject).collect(),
+        }
+    }
+
+    fn fill_row(&self, context: &Context<'_>, counts: &Counts) -> Option<Row> {
+        let share = counts.full_share()?;
+        Some(Row {
+            scenario: self.scenario.clone(),
+            subject: context.subject.name().to_owned(),
+            room: context.room.map(str::to_owned),
+            metric: FULL_BATCHES.0.to_owned(),
+            unit: FULL_BATCHES.1.to_owned(),
+            value: Some(share),
+            status: context.status(),
+            reason: context.reason(),
+            ..Row::default()
+        })
+    }
+
+    fn count_histograms(&self, subject: Subject, counts: &Counts) -> Vec<ResultHistogram> {
+        let fills = counts.fills();
+        let fill = (1..=counts.lanes.min(fills.len() - 1))
+            .map(|jobs| Bucket { upto: jobs as f64, count: fills[jobs] })
+            .collect();
+        let wait = (counts.waits_by_bucket.iter().enumerate())
+            .filter(|(_, count)| **count > 0)
+            .map(|(power, count)| Bucket { upto: (1u64 << power) as f64, count: *count })
+            .collect();
+        vec![
+            self.histogram(subject, HistogramKind::BatchFill, fill),
+            self.histogram(subject, HistogramKind::Wait, wait),
+        ]
+    }
+
+    fn histogram(
+        &self,
+        subject: Subject,
+        kind: HistogramKind,
+        buckets: Vec<Bucket>,
+    ) -> ResultHistogram {
+        let unit = if kind == HistogramKind::BatchFill { "jobs" } else { "us" };
+        ResultHistogram {
+            scenario: self.scenario.clone(),
+            subject: subject.name().to_owned(),
+            kind,
+            unit: unit.to_owned(),
+            buckets,
+        }
+    }
+
+    /// What a reader should know about the counters.
+    fn remarks(&self, subject: Subject, counts: &Counts, expected: Room) -> Vec<String> {
+        let place = format!("{} ({subject})", self.scenario);
+        let mut remarks = Vec::new();
+        if let Some(room) = counts.room()
+            && room != expected
+        {
+            remarks.push(format!(
+                "{place}: room {} ran, though {} is open.",
+                room.name(),
+                expected.name()
+            ));
+        }
+        if counts.faults_detected > 0 {
+            remarks.push(format!(
+                "{place}: {} results failed their check and were made again; \
+                 this points to faulty hardware or a defect, please report it.",
+                counts.faults_detected
+            ));
+        }
+        if counts.fallbacks > 0 {
+            remarks.push(format!(
+                "{place}: {} operations fell back to the default provider after an internal failure.",
+                counts.fallbacks
+            ));
+        }
+        remarks
+    }
+}
+
+/// What all rows of one subject share.
+struct Context<'a> {
+    subject: Subject,
+    objection: Option<String>,
+    nothing_to_gain: Option<&'a str>,
+    room: Option<&'static str>,
+}
+
+impl Context<'_> {
+    fn status(&self) -> Status {
+        match (&self.objection, self.nothing_to_gain) {
+            (Some(_), _) => Status::Rejected,
+            (None, Some(_)) => Status::NotApplicable,
+            (None, None) => Status::Ok,
+        }
+    }
+
+    fn reason(&self) -> Option<String> {
+        self.objection.clone().or(self.nothing_to_gain.map(str::to_owned))
+    }
+}
+
+fn value(pair: &Pair, subject: Subject, of: fn(&Measurement) -> Option<f64>) -> Option<f64> {
+    of(pair.measurements.iter().find(|measurement| measurement.subject == subject.name())?)
+}
+
+/// Why a subject of ours does not count as accelerated, if so.
+fn unaccelerated(
+    subject: Subject,
+    counts: Option<&Counts>,
+    connections: usize,
+    expected: Room,
+) -> Option<String> {
+    if !subject.is_ours() {
+        return None;
+    }
+    let counts = counts?;
+    if counts.jobs() == 0 {
+        return Some(format!(
+            "{subject}: the counters show no private-key operation of widelane; \
+             the server ran unaccelerated (see what `widelane run` says about it)"
+        ));
+    }
+    if expected != Room::Portable && connections >= BATCHES_EXPECTED_FROM && counts.room().is_none()
+    {
+        return Some(format!(
+            "{subject}: no batch was executed at {connections} connections ({} operations ran alone, \
+             {} at once, {} in the default provider)",
+            counts.jobs_single, counts.jobs_synchronous, counts.jobs_delegated
+        ));
+    }
+    None
+}
+
+/// Latencies in buckets that grow by a fifth, from 50 µs.
+fn latency_buckets(latency_ns: &Histogram<u64>) -> Vec<Bucket> {
+    latency_ns
+        .iter_log(50_000, 1.2)
+        .map(|step| Bucket {
+            upto: step.value_iterated_to() as f64 / 1e3,
+            count: step.count_since_last_iteration(),
+        })
+        .filter(|bucket| bucket.count > 0)
+        .collect()
+}
+
+/// Says plainly when batching ran and won nothing.
+pub fn conclude(results: &mut Results) {
+    let mut costs = (results.rows.iter())
+        .filter(|row| row.metric == SERVER_CPU.0 && row.status == Status::Ok)
+        .filter(|row| row.rival.as_deref() == Some(Subject::Native.name()))
+        .filter(|row| row.room.is_some())
+        .filter_map(|row| row.ratio_high)
+        .peekable();
+    if costs.peek().is_some() && costs.all(|high| high >= 1.0) {
+        results.notes.push(
+            "RSA batching ran but won nothing on this machine: no scenario cost less than native."
+                .to_owned(),
+        );
+    }
+}

@@ -1,0 +1,177 @@
+//! One subject over one window: load on one side, the kernel's accounting on the other.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use nix::sched::sched_getaffinity;
+use nix::unistd::Pid;
+use widelane_cpu::Topology;
+use widelane_loadgen::{Load, LoadError, Window};
+use widelane_results::Measurement;
+
+use super::{CompareError, Plan, Scenario};
+use crate::accounting::{self, AccountingError};
+use crate::pairs;
+use crate::server::{Counts, Identity, SERVER_NAME, Server, ServerError, Subject, Usage};
+
+/// Longest time that the client waits for one handshake.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The CPUs of server and client.
+pub struct Cpus {
+    /// Where servers are pinned.
+    pub server: Option<usize>,
+    /// Where the client is pinned.
+    pub client: Option<usize>,
+    /// All CPUs that matter to a window.
+    involved: Vec<usize>,
+}
+
+impl Cpus {
+    /// Picks two CPUs of different cores among those allowed to us, or says why it could not.
+    pub fn choose() -> (Self, Option<String>) {
+        let allowed = sched_getaffinity(Pid::from_raw(0)).ok();
+        let cpus: Vec<_> = Topology::detect()
+            .cpus
+            .into_iter()
+            .filter(|cpu| allowed.is_none_or(|set| set.is_set(cpu.index).unwrap_or(false)))
+            .collect();
+        let Some(server) = cpus.first() else {
+            let note = "The CPUs are not known, so nothing was pinned.".to_owned();
+            return (Cpus { server: None, client: None, involved: Vec::new() }, Some(note));
+        };
+        let elsewhere = cpus.iter().find(|cpu| !server.siblings.contains(&cpu.index));
+        let (client, note) = match (elsewhere, cpus.get(1)) {
+            (Some(cpu), _) => (Some(cpu.index), None),
+            (None, Some(sibling)) => (
+                Some(sibling.index),
+                Some("Server and client shared one core, each on a hardware thread of its own."),
+            ),
+            (None, None) => (None, Some("Server and client shared the only CPU.")),
+        };
+        let involved = [Some(server.index), client].into_iter().flatten().collect();
+        (Cpus { server: Some(server.index), client, involved }, note.map(str::to_owned))
+    }
+}
+
+/// What one window is to look like, whatever the subject.
+pub struct Shape<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Key and certificate of the server.
+    pub identity: &'a Identity,
+    /// The load.
+    pub scenario: Scenario,
+}
+
+/// What one window gave.
+pub struct Sample {
+    /// Whom it measured.
+    pub subject: Subject,
+    /// The figures.
+    pub measurement: Measurement,
+    /// Latencies, nanoseconds.
+    pub latency_ns: Histogram<u64>,
+    /// What the provider counted within the window.
+    pub counts: Option<Counts>,
+}
+
+/// What is observed at an edge of a window.
+struct Edge {
+    usage: Usage,
+    ours: Duration,
+    busy: Duration,
+    counts: Option<Counts>,
+}
+
+impl Edge {
+    fn observe(server: &Server, cpus: &Cpus) -> Result<Self, CompareError> {
+        Ok(Edge {
+            usage: server.usage()?,
+            ours: accounting::process_cpu(Pid::this())?,
+            busy: accounting::busy(&cpus.involved)?,
+            counts: server.counts(),
+        })
+    }
+}
+
+/// Drives one server through one window.
+pub fn measure(
+    subject: Subject,
+    server: &mut Server,
+    shape: &Shape<'_>,
+    cpus: &Cpus,
+    stop: &AtomicBool,
+) -> Result<Sample, CompareError> {
+    server.check_alive()?;
+    let load = Load {
+        target: server.address(),
+        server_name: SERVER_NAME.to_owned(),
+        certificate: shape.identity.leaf.clone(),
+        version: shape.scenario.version,
+        group: shape.plan.group,
+        cipher: shape.plan.cipher,
+        connections: shape.scenario.connections,
+        cpu: cpus.client,
+        warm_up: shape.plan.warm_up,
+        window: shape.scenario.window,
+        handshakes_max: u64::MAX,
+        patience: PATIENCE,
+    };
+    let window = match widelane_loadgen::run(&load, stop, || Edge::observe(server, cpus)) {
+        Ok(window) => window,
+        Err(LoadError::Interrupted) => return Err(CompareError::Interrupted),
+        Err(source) => {
+            server.check_alive()?;
+            return Err(CompareError::Load { server: server.name().to_owned(), source });
+        }
+    };
+    let Window { begin, end, wall, client_cpu, tally } = window;
+    let (begin, end) = match (begin, end) {
+        (Ok(begin), Ok(end)) => (begin, end),
+        (Err(error), _) | (_, Err(error)) => return Err(explain(server, error)),
+    };
+    server.check_alive()?;
+    if begin.usage.processes != end.usage.processes {
+        return Err(CompareError::Replaced { server: server.name().to_owned(), log: server.log() });
+    }
+
+    let cpu = end.usage.cpu.saturating_sub(begin.usage.cpu);
+    let ours = cpu + end.ours.saturating_sub(begin.ours);
+    let foreign = pairs::foreign(end.busy.saturating_sub(begin.busy), ours);
+    let percentile = |percent| {
+        let value = tally.latency_ns.value_at_percentile(percent);
+        (!tally.latency_ns.is_empty()).then_some(value as f64 / 1e3)
+    };
+    let measurement = Measurement {
+        subject: subject.name().to_owned(),
+        wall_s: wall.as_secs_f64(),
+        operations: tally.full,
+        resumed: tally.resumed,
+        errors: tally.errors.iter().map(|(kind, count)| (kind.name().to_owned(), *count)).collect(),
+        cpu_s: cpu.as_secs_f64(),
+        client_cpu_s: client_cpu.as_secs_f64(),
+        foreign_cpu_s: foreign.as_secs_f64(),
+        latency_us_p50: percentile(50.0),
+        latency_us_p99: percentile(99.0),
+        cycles_per_operation: None,
+    };
+    let counts = end.counts.zip(begin.counts).map(|(end, begin)| end - begin);
+    Ok(Sample { subject, measurement, latency_ns: tally.latency_ns, counts })
+}
+
+/// A server whose processes are gone has died; that is the better story to tell.
+fn explain(server: &mut Server, error: CompareError) -> CompareError {
+    let gone = matches!(
+        &error,
+        CompareError::Server(ServerError::Accounting { source: AccountingError::Gone(_), .. })
+    );
+    match server.check_alive() {
+        Err(died) => died.into(),
+        Ok(()) if gone => {
+            CompareError::Replaced { server: server.name().to_owned(), log: server.log() }
+        }
+        Ok(()) => error,
+    }
+}

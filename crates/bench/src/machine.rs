@@ -1,0 +1,48 @@
+//! The machine as results files describe it.
+
+use widelane_cpu::policy::Resolved;
+use widelane_cpu::{Room, Topology, rooms};
+use widelane_results::{Machine, RoomStatus};
+
+use crate::programs::Programs;
+
+/// Describes this machine, its software and the policy in force.
+pub fn describe(programs: &Programs, resolved: &Resolved) -> Machine {
+    let cpu = widelane_cpu::Machine::detect();
+    let rooms = rooms::status(&resolved.policy).into_iter().map(|status| RoomStatus {
+        room: status.room.name().to_owned(),
+        open: status.open,
+        reason: status.reason,
+    });
+    Machine {
+        model: Some(cpu.model),
+        microcode: cpu.microcode,
+        hypervisor: cpu.hypervisor,
+        kernel: cpu.kernel,
+        cpus: Topology::detect().cpus.len() as u32,
+        openssl: Some(openssl::version::version().to_owned()),
+        nginx: programs.nginx_version(),
+        haproxy: programs.haproxy_version(),
+        widelane: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        policy: in_words(&resolved.policy),
+        policy_source: resolved.source.to_string(),
+        rooms: rooms.collect(),
+    }
+}
+
+/// The widest room that is open.
+pub fn widest_open(resolved: &Resolved) -> Room {
+    let open = rooms::status(&resolved.policy).into_iter().filter(|status| status.open);
+    open.map(|status| status.room).last().unwrap_or(Room::Portable)
+}
+
+fn in_words(policy: &widelane_cpu::Policy) -> String {
+    let mut words = format!("up to {} bits", policy.width_max.bits());
+    for class in &policy.classes_closed {
+        words.push_str(&format!(", class {class} closed"));
+    }
+    for room in &policy.rooms_closed {
+        words.push_str(&format!(", room {} closed", room.name()));
+    }
+    words
+}
