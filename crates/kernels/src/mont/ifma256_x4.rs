@@ -7,7 +7,7 @@ use widelane_cpu::Ifma256;
 use widelane_secret::wipe_vector_registers;
 
 use super::key::CrtJob;
-use super::lanes::{self, Arithmetic, ENTRIES, LaneModulus, Lanes, Product};
+use super::lanes::{self, Arithmetic, LaneModulus, Lanes, Lookup, Product};
 
 /// Jobs that one batch holds.
 pub const LANES: usize = 4;

@@ -43,6 +43,21 @@ pub(super) struct LaneModulus<const D: usize, const LANES: usize> {
     pub(super) m0_k0: Lanes<2, LANES>,
 }
 
+/// The first powers of a number, by digit: entry e of digit i of lane j is `[i][e][j]`.
+#[repr(C, align(64))]
+pub(super) struct Table<const D: usize, const LANES: usize>(
+    pub(super) [[[u64; LANES]; ENTRIES]; D],
+);
+
+/// A power that is being selected from a table while other work is done.
+pub(super) struct Lookup<'a, const D: usize, const LANES: usize> {
+    pub(super) table: &'a Table<D, LANES>,
+    /// The entry wanted for each lane.
+    pub(super) index: [u64; LANES],
+    pub(super) target: &'a mut Lanes<D, LANES>,
+    pub(super) digits_done: usize,
+}
+
 /// What a room does for the batch: digits in, digits out, all lanes at once.
 ///
 /// Numbers are carried and below 3·m unless said otherwise. Only the low 52 bits of a digit count (that
@@ -59,7 +74,8 @@ pub(super) trait Arithmetic<const LANES: usize>: Copy {
     /// Computes the columns of x².
     fn square<const D: usize>(self, product: &mut Product<D, LANES>, x: &Lanes<D, LANES>);
 
-    /// Computes z = product·2^(−52·D) mod m, carried, below product/2^(52·D) + 2·m.
+    /// Computes z = product·2^(−52·D) mod m, carried, below product/2^(52·D) + 2·m, and goes on with the
+    /// lookup meanwhile: D/10 digits in each of the D/10 strips of a reduction.
     ///
     /// Destroys the product.
     fn reduce<const D: usize>(
@@ -67,15 +83,11 @@ pub(super) trait Arithmetic<const LANES: usize>: Copy {
         z: &mut Lanes<D, LANES>,
         product: &mut Product<D, LANES>,
         modulus: &LaneModulus<D, LANES>,
+        lookup: Option<&mut Lookup<'_, D, LANES>>,
     );
 
-    /// Copies entry `index[j]` of the table to z for each lane j, reading the whole table.
-    fn select<const D: usize>(
-        self,
-        z: &mut Lanes<D, LANES>,
-        table: &[Lanes<D, LANES>; ENTRIES],
-        index: &[u64; LANES],
-    );
+    /// Selects the digits that are left of a lookup.
+    fn finish<const D: usize>(self, lookup: &mut Lookup<'_, D, LANES>);
 
     /// Clears the vector registers.
     fn wipe_registers(self);
@@ -116,6 +128,20 @@ impl<const D: usize, const LANES: usize> Product<D, LANES> {
     }
 }
 
+impl<const D: usize, const LANES: usize> Table<D, LANES> {
+    pub(super) const ZERO: Self = Table([[[0; LANES]; ENTRIES]; D]);
+
+    fn set_entry(&mut self, entry: usize, power: &Lanes<D, LANES>) {
+        for (entries, row) in self.0.iter_mut().zip(&power.0) {
+            entries[entry] = *row;
+        }
+    }
+
+    fn wipe(&mut self) {
+        wipe(self.0.as_flattened_mut().as_flattened_mut());
+    }
+}
+
 impl<const D: usize, const LANES: usize> LaneModulus<D, LANES> {
     pub(super) const ZERO: Self =
         LaneModulus { m1: Lanes::ZERO, m_above: Lanes::ZERO, m0_k0: Lanes::ZERO };
@@ -153,13 +179,34 @@ impl<const D: usize, const LANES: usize> Workspace<D, LANES> {
     /// x = x·y·R^-1 mod m.
     fn multiply(&mut self, room: impl Arithmetic<LANES>) {
         room.multiply(&mut self.product, &self.x, &self.y);
-        room.reduce(&mut self.x, &mut self.product, &self.modulus);
+        self.reduce(room);
     }
 
     /// x = x²·R^-1 mod m.
     fn square(&mut self, room: impl Arithmetic<LANES>) {
         room.square(&mut self.product, &self.x);
-        room.reduce(&mut self.x, &mut self.product, &self.modulus);
+        self.reduce(room);
+    }
+
+    /// x = product·R^-1 mod m.
+    fn reduce(&mut self, room: impl Arithmetic<LANES>) {
+        room.reduce(&mut self.x, &mut self.product, &self.modulus, None);
+    }
+
+    /// x = x^(2^squarings) in Montgomery form, and y = the entry `index` of the table.
+    fn square_and_select(
+        &mut self,
+        room: impl Arithmetic<LANES>,
+        squarings: usize,
+        table: &Table<D, LANES>,
+        index: [u64; LANES],
+    ) {
+        let mut lookup = Lookup { table, index, target: &mut self.y, digits_done: 0 };
+        for _ in 0..squarings {
+            room.square(&mut self.product, &self.x);
+            room.reduce(&mut self.x, &mut self.product, &self.modulus, Some(&mut lookup));
+        }
+        room.finish(&mut lookup);
     }
 
     fn wipe(&mut self) {
@@ -225,19 +272,19 @@ fn exponentiate_and_recombine<const LANES: usize, const HALF: usize, const FULL:
     inputs: &[[u64; FULL]; LANES],
 ) -> [[u64; FULL]; LANES] {
     let mut workspace = Workspace::<HALF, LANES>::ZERO;
-    let mut table = [Lanes::ZERO; ENTRIES];
+    let mut table = Table::ZERO;
 
     let mut half = |moduli: [&Modulus<HALF>; LANES], exponents: [&[u64; HALF]; LANES]| {
         workspace.modulus.fill(&moduli);
         workspace.product.low.fill(|lane| array::from_fn(|i| inputs[lane][i]));
         workspace.product.high.fill(|lane| array::from_fn(|i| inputs[lane][HALF + i]));
-        room.reduce(&mut workspace.x, &mut workspace.product, &workspace.modulus);
+        workspace.reduce(room);
         workspace.y.fill(|lane| moduli[lane].rrr);
         workspace.multiply(room);
         exponentiate(room, &mut workspace, &mut table, &moduli, &exponents);
         workspace.product.low.fill(|lane| workspace.x.lane(lane));
         workspace.product.high = Lanes::ZERO;
-        room.reduce(&mut workspace.x, &mut workspace.product, &workspace.modulus);
+        workspace.reduce(room);
         array::from_fn::<_, LANES, _>(|lane| moduli[lane].canonical(&workspace.x.lane(lane)))
     };
     let mut modulo_q = half(array::from_fn(|j| &keys[j].q), array::from_fn(|j| &keys[j].dq));
@@ -267,7 +314,7 @@ fn exponentiate_and_recombine<const LANES: usize, const HALF: usize, const FULL:
     });
 
     workspace.wipe();
-    table.iter_mut().for_each(Lanes::wipe);
+    table.wipe();
     wipe(modulo_p.as_flattened_mut());
     wipe(modulo_q.as_flattened_mut());
     results
@@ -277,29 +324,25 @@ fn exponentiate_and_recombine<const LANES: usize, const HALF: usize, const FULL:
 fn exponentiate<const LANES: usize, const D: usize>(
     room: impl Arithmetic<LANES>,
     workspace: &mut Workspace<D, LANES>,
-    table: &mut [Lanes<D, LANES>; ENTRIES],
+    table: &mut Table<D, LANES>,
     moduli: &[&Modulus<D>; LANES],
     exponents: &[&[u64; D]; LANES],
 ) {
+    workspace.y.fill(|lane| moduli[lane].one);
+    table.set_entry(0, &workspace.y);
     workspace.y = workspace.x;
-    table[0].fill(|lane| moduli[lane].one);
-    table[1] = workspace.x;
-    for entry in &mut table[2..] {
+    table.set_entry(1, &workspace.y);
+    for entry in 2..ENTRIES {
         workspace.multiply(room);
-        *entry = workspace.x;
+        table.set_entry(entry, &workspace.x);
     }
     let windows = (modulus_bytes::<D>() * 8).div_ceil(WINDOW_BITS);
-    for window in (0..windows).rev() {
-        let index = exponents.map(|exponent| bits(exponent, window * WINDOW_BITS));
-        if window == windows - 1 {
-            room.select(&mut workspace.x, table, &index);
-        } else {
-            for _ in 0..WINDOW_BITS {
-                workspace.square(room);
-            }
-            room.select(&mut workspace.y, table, &index);
-            workspace.multiply(room);
-        }
+    let index = |window| exponents.map(|exponent| bits(exponent, window * WINDOW_BITS));
+    workspace.square_and_select(room, 0, table, index(windows - 1));
+    workspace.x = workspace.y;
+    for window in (0..windows - 1).rev() {
+        workspace.square_and_select(room, WINDOW_BITS, table, index(window));
+        workspace.multiply(room);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The naive model of mont: the operations of a room in plain Rust, one digit at a time.
 
 use super::digits::{DIGIT_BITS, DIGIT_MASK};
-use super::lanes::{Arithmetic, ENTRIES, LaneModulus, Lanes, Product};
+use super::lanes::{Arithmetic, LaneModulus, Lanes, Lookup, Product};
 
 /// The room that every other room must equal.
 #[derive(Clone, Copy)]
@@ -45,7 +45,11 @@ impl<const LANES: usize> Arithmetic<LANES> for Model {
         z: &mut Lanes<D, LANES>,
         product: &mut Product<D, LANES>,
         modulus: &LaneModulus<D, LANES>,
+        lookup: Option<&mut Lookup<'_, D, LANES>>,
     ) {
+        if let Some(lookup) = lookup {
+            self.finish(lookup);
+        }
         for lane in 0..LANES {
             let m0 = modulus.m0_k0.0[0][lane];
             let k0 = modulus.m0_k0.0[1][lane];
@@ -67,15 +71,10 @@ impl<const LANES: usize> Arithmetic<LANES> for Model {
         }
     }
 
-    fn select<const D: usize>(
-        self,
-        z: &mut Lanes<D, LANES>,
-        table: &[Lanes<D, LANES>; ENTRIES],
-        index: &[u64; LANES],
-    ) {
+    fn finish<const D: usize>(self, lookup: &mut Lookup<'_, D, LANES>) {
         for lane in 0..LANES {
             for i in 0..D {
-                z.0[i][lane] = table[index[lane] as usize].0[i][lane];
+                lookup.target.0[i][lane] = lookup.table.0[i][lookup.index[lane] as usize][lane];
             }
         }
     }
