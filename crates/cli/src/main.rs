@@ -1,7 +1,12 @@
 //! The `widelane` binary: parses the command line, runs one command, prints what went wrong.
 
+mod compare;
 mod cpu;
+mod measure;
 mod output;
+mod report;
+mod run;
+mod serve;
 
 use std::process::ExitCode;
 
@@ -22,12 +27,21 @@ Colour is used on terminals only; NO_COLOR=1 turns it off.";
 
 #[derive(Subcommand)]
 enum Command {
+    Compare(Box<compare::Args>),
     Cpu(cpu::Args),
+    Report(report::Args),
+    Run(run::Args),
+    #[command(hide = true)]
+    ServeEmbedded(serve::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match CommandLine::parse().command {
+        Command::Compare(args) => compare::run(*args),
         Command::Cpu(args) => cpu::run(args),
+        Command::Report(args) => report::run(args),
+        Command::Run(args) => run::run(args),
+        Command::ServeEmbedded(args) => serve::run(args),
     };
     outcome.unwrap_or_else(|error| {
         if error.is::<output::ReaderGone>() {

@@ -11,6 +11,7 @@
 
 mod csv;
 mod document;
+mod html;
 mod markdown;
 mod terminal;
 mod verdict;
@@ -18,6 +19,7 @@ mod view;
 mod words;
 
 pub use crate::csv::csv;
+pub use html::html;
 pub use markdown::markdown;
 pub use terminal::terminal;
 

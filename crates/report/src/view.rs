@@ -65,13 +65,20 @@ impl Comparison<'_> {
         }
     }
 
+    /// What sets the comparison apart from others of its family: `200 connections, ifma512`.
+    pub fn place(&self) -> String {
+        let rival = self.row.rival.as_deref().filter(|rival| *rival != "native");
+        let parts = [
+            self.scenario.connections.map(words::connections),
+            self.row.room.clone(),
+            rival.map(|rival| format!("against {}", words::subject(rival))),
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
     /// The row's status in words.
     pub fn status(&self) -> &'static str {
-        match self.row.status {
-            Status::Ok => "ok",
-            Status::Rejected => "rejected",
-            Status::NotApplicable => "not applicable",
-        }
+        status(self.row.status)
     }
 
     /// Which comparison cannot be relied on, and why; nothing where it can.
@@ -245,28 +252,50 @@ pub fn fills(results: &Results) -> Vec<Fill> {
 pub struct Cost {
     /// The scenario.
     pub title: String,
-    /// Each subject and its CPU time per handshake, microseconds.
-    pub subjects: Vec<(&'static str, String, f64)>,
+    /// The subjects.
+    pub subjects: Vec<SubjectCost>,
+}
+
+/// What a handshake costs one subject.
+#[derive(Debug, PartialEq)]
+pub struct SubjectCost {
+    /// What the subject is called.
+    pub name: String,
+    /// Whether it is ours.
+    pub accelerated: bool,
+    /// CPU time per handshake, microseconds.
+    pub value: f64,
 }
 
 /// The scenarios whose server CPU per handshake is known for more than one subject.
 pub fn costs(results: &Results) -> Vec<Cost> {
     let cost = |path: &str| {
-        let mut subjects: Vec<(&'static str, String, f64)> = Vec::new();
-        for row in results.rows.iter().filter(|row| {
+        let mut subjects: Vec<SubjectCost> = Vec::new();
+        let rows = results.rows.iter().filter(|row| {
             row.scenario == path && row.metric == words::SERVER_CPU.name && row.status == Status::Ok
-        }) {
-            let name = words::subject(&row.subject).to_owned();
+        });
+        for row in rows {
+            let name = words::subject(&row.subject);
+            // A subject with several rivals has several rows of the same value.
             if let Some(value) = row.value
-                && !subjects.iter().any(|(_, known, _)| *known == name)
+                && subjects.iter().all(|subject| subject.name != name)
             {
-                let side = if is_accelerated(&row.subject) { "accelerated" } else { "native" };
-                subjects.push((side, name, value));
+                let accelerated = is_accelerated(&row.subject);
+                subjects.push(SubjectCost { name: name.to_owned(), accelerated, value });
             }
         }
         Cost { title: Scenario::parse(path).title(), subjects }
     };
     scenarios(results).into_iter().map(cost).filter(|cost| cost.subjects.len() > 1).collect()
+}
+
+/// A status in words.
+pub fn status(status: Status) -> &'static str {
+    match status {
+        Status::Ok => "ok",
+        Status::Rejected => "rejected",
+        Status::NotApplicable => "not applicable",
+    }
 }
 
 /// Rounds of one scenario that were rejected for one reason.

@@ -150,6 +150,15 @@ pub fn quantity(value: f64, unit: &str) -> String {
     }
 }
 
+/// A round latency as the label of a scale: `500 µs`, `10 ms`, `2 s`.
+pub fn tick_us(value: f64) -> String {
+    match value {
+        tick if tick >= 1e6 => format!("{} s", tick / 1e6),
+        tick if tick >= 1e3 => format!("{} ms", tick / 1e3),
+        tick => format!("{tick} µs"),
+    }
+}
+
 /// A plain number: `1,769`.
 pub fn count(count: u64) -> String {
     grouped(&count.to_string())

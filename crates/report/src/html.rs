@@ -1,0 +1,216 @@
+//! Results as one HTML file: no scripts, nothing fetched, light and dark, for screen, phone and paper.
+
+mod chart;
+
+use askama::Template;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use widelane_results::{Results, Row};
+
+use self::chart::Scale;
+use crate::verdict::{Tone, Verdict, verdict};
+use crate::view::{self, Comparison, Cost, Fill, Latency, Rejected, Section};
+use crate::words;
+
+/// Shows `results` as a self-contained HTML page, the raw JSON inside.
+pub fn html(results: &Results) -> String {
+    let json = results.to_json();
+    let mut sections = view::sections(results).into_iter().map(Forest::of);
+    let page = Page {
+        verdict: verdict(results),
+        results,
+        lead: sections.next(),
+        latencies: view::latencies(results).into_iter().map(LatencyFigure::of).collect(),
+        fills: view::fills(results).into_iter().map(FillFigure::of).collect(),
+        costs: costs(results),
+        sections: sections.collect(),
+        machine: view::machine(results),
+        rejected: view::rejected(results),
+        rows: results.rows.iter().map(RawRow::of).collect(),
+        command: view::command(results),
+        json_url: format!("data:application/json;base64,{}", BASE64_STANDARD.encode(json)),
+    };
+    page.render().expect("memory takes every write")
+}
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page<'a> {
+    verdict: Verdict,
+    results: &'a Results,
+    lead: Option<Forest<'a>>,
+    latencies: Vec<LatencyFigure>,
+    fills: Vec<FillFigure>,
+    costs: Vec<CostFigure>,
+    sections: Vec<Forest<'a>>,
+    machine: Vec<(&'static str, String)>,
+    rejected: Vec<Rejected>,
+    rows: Vec<RawRow<'a>>,
+    command: String,
+    json_url: String,
+}
+
+impl Page<'_> {
+    fn tone(&self) -> &'static str {
+        match self.verdict.tone {
+            Tone::Better => "better",
+            Tone::Same => "same",
+            Tone::Worse => "worse",
+            Tone::Unknown => "unknown",
+        }
+    }
+
+    /// The day and minute of the run: `2026-11-21 21:04 UTC`.
+    fn when(&self) -> String {
+        match self.results.created.split_once('T') {
+            Some((day, time)) if time.len() >= 5 && time.is_char_boundary(5) => {
+                format!("{day} {} UTC", &time[..5])
+            }
+            _ => self.results.created.clone(),
+        }
+    }
+}
+
+/// The comparisons of one metric on one scale.
+struct Forest<'a> {
+    section: Section<'a>,
+    scale: Scale,
+}
+
+impl<'a> Forest<'a> {
+    fn of(section: Section<'a>) -> Self {
+        let ratios = section.comparisons.iter().filter_map(Comparison::reliable);
+        let scale = Scale::around_one(ratios.flat_map(|ratio| [ratio.low, ratio.high]));
+        Forest { section, scale }
+    }
+
+    fn axis(&self) -> String {
+        chart::forest_axis(&self.scale)
+    }
+
+    fn mark(&self, comparison: &Comparison<'_>) -> String {
+        let Some(ratio) = comparison.reliable() else { return String::new() };
+        let less_is_better = self.section.metric.less_is_better;
+        let class = match (ratio.high < 1.0, ratio.low > 1.0) {
+            (true, _) if less_is_better => "better",
+            (_, true) if !less_is_better => "better",
+            (false, false) => "same",
+            _ => "worse",
+        };
+        chart::forest_mark(&self.scale, ratio, class, &comparison.title())
+    }
+
+    fn reads(&self) -> &'static str {
+        if self.section.metric.less_is_better {
+            "Left of the line at 1 the accelerated side needs less."
+        } else {
+            "Right of the line at 1 the accelerated side does more."
+        }
+    }
+}
+
+struct LatencyFigure {
+    latency: Latency,
+    median: String,
+    tail: String,
+}
+
+impl LatencyFigure {
+    fn of(latency: Latency) -> Self {
+        let panel = |title: &str, pick: fn(view::Quantiles) -> f64| {
+            let points: Vec<_> = latency
+                .points
+                .iter()
+                .map(|p| (p.connections, pick(p.native), pick(p.accelerated)))
+                .collect();
+            chart::latency_panel(&format!("{title}, {}", latency.title), &points)
+        };
+        let median = panel("Median handshake latency", |quantiles| quantiles.p50);
+        let tail = panel("99th percentile of the handshake latency", |quantiles| quantiles.p99);
+        LatencyFigure { latency, median, tail }
+    }
+
+    fn cell(&self, value: &f64) -> String {
+        words::quantity(*value, "us")
+    }
+}
+
+struct FillFigure {
+    fill: Fill,
+    chart: String,
+}
+
+impl FillFigure {
+    fn of(fill: Fill) -> Self {
+        let chart = chart::fill_columns(&fill);
+        FillFigure { fill, chart }
+    }
+
+    fn full(&self) -> String {
+        words::percent(self.fill.full())
+    }
+
+    fn batches(&self) -> String {
+        words::count(self.fill.batch_count)
+    }
+}
+
+/// The CPU costs of one scenario as bars.
+struct CostFigure {
+    title: String,
+    bars: Vec<Bar>,
+}
+
+struct Bar {
+    name: String,
+    value: String,
+    chart: String,
+}
+
+fn costs(results: &Results) -> Vec<CostFigure> {
+    let costs = view::costs(results);
+    let values = costs.iter().flat_map(|cost| &cost.subjects).map(|subject| subject.value);
+    let longest = values.fold(0.0, f64::max);
+    let bars = |cost: &Cost| {
+        let bar = |subject: &view::SubjectCost| {
+            let value = words::quantity(subject.value, "us");
+            let title = format!("{}, {}: {value}", cost.title, subject.name);
+            let side = if subject.accelerated { "accelerated" } else { "native" };
+            let chart = chart::bar(subject.value / longest, side, &title);
+            Bar { name: subject.name.clone(), value, chart }
+        };
+        cost.subjects.iter().map(bar).collect()
+    };
+    costs.iter().map(|cost| CostFigure { title: cost.title.clone(), bars: bars(cost) }).collect()
+}
+
+/// A row of the file, for the table of all rows.
+struct RawRow<'a> {
+    row: &'a Row,
+}
+
+impl<'a> RawRow<'a> {
+    fn of(row: &'a Row) -> Self {
+        RawRow { row }
+    }
+
+    fn value(&self) -> String {
+        self.row.value.map_or(String::new(), |value| words::quantity(value, &self.row.unit))
+    }
+
+    fn ratio(&self) -> String {
+        self.row.ratio.map_or(String::new(), words::ratio)
+    }
+
+    fn interval(&self) -> String {
+        words::interval(self.row.ratio_low, self.row.ratio_high)
+    }
+
+    fn status(&self) -> String {
+        let status = view::status(self.row.status);
+        match &self.row.reason {
+            Some(reason) => format!("{status}: {reason}"),
+            None => status.to_owned(),
+        }
+    }
+}
