@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "room: doors and asm tiles")]
 
 use core::arch::asm;
+use core::ptr;
 
 use widelane_cpu::Ifma256;
 use widelane_secret::wipe_vector_registers;

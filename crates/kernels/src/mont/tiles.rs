@@ -58,9 +58,36 @@ macro_rules! refill {
     };
 }
 
+/// A finished column leaves: as it is, or carried, the rest above 52 bits going on in register 28.
+macro_rules! leave {
+    (store, $v:literal, $s:literal, $register:literal, $column:literal) => {
+        store!($v, $s, $register, "t", $column)
+    };
+    (carry, $v:literal, $s:literal, $register:literal, $column:literal) => {
+        concat!(
+            "vpaddq ",
+            $v,
+            $register,
+            ", ",
+            $v,
+            $register,
+            ", ",
+            $v,
+            "28\n",
+            store!($v, $s, $register, "z", $column),
+            "vpsrlq ",
+            $v,
+            "28, ",
+            $v,
+            $register,
+            ", 52\n",
+        )
+    };
+}
+
 /// One column digit against ten rows. The window is listed from its lowest column.
 macro_rules! step {
-    ($v:literal, $s:literal, $refill:ident, $b9:literal, $leaves:literal, $enters:literal,
+    ($v:literal, $s:literal, $refill:ident, $b9:literal, $leave:ident, $leaves:literal, $enters:literal,
      [$c0:literal $c1:literal $c2:literal $c3:literal $c4:literal
       $c5:literal $c6:literal $c7:literal $c8:literal $c9:literal]) => {
         concat!(
@@ -74,7 +101,7 @@ macro_rules! step {
             lo!($v, $c7, 7, 10),
             lo!($v, $c8, 8, 10),
             lo!($v, $c9, 9, $b9),
-            store!($v, $s, $c0, "t", $leaves),
+            leave!($leave, $v, $s, $c0, $leaves),
             refill!($refill, $v, $s, $c0, $enters),
             hi!($v, $c1, 0, 10),
             hi!($v, $c2, 1, 10),
@@ -102,37 +129,37 @@ macro_rules! digit {
 
 /// Ten column digits against ten rows. Afterwards the window has slid by ten and is where it was.
 macro_rules! tile {
-    ($v:literal, $s:literal, $refill:ident, $b9:tt, $lookup:ident) => {
+    ($v:literal, $s:literal, $refill:ident, $b9:tt, $leave:ident, $lookup:ident) => {
         concat!(
             digit!($b9, $v, $s, 0),
-            step!($v, $s, $refill, $b9, 0, 10, [11 12 13 14 15 16 17 18 19 20]),
+            step!($v, $s, $refill, $b9, $leave, 0, 10, [11 12 13 14 15 16 17 18 19 20]),
             lookup!($lookup, $v, $s, 0),
             digit!($b9, $v, $s, 1),
-            step!($v, $s, $refill, $b9, 1, 11, [12 13 14 15 16 17 18 19 20 11]),
+            step!($v, $s, $refill, $b9, $leave, 1, 11, [12 13 14 15 16 17 18 19 20 11]),
             lookup!($lookup, $v, $s, 1),
             digit!($b9, $v, $s, 2),
-            step!($v, $s, $refill, $b9, 2, 12, [13 14 15 16 17 18 19 20 11 12]),
+            step!($v, $s, $refill, $b9, $leave, 2, 12, [13 14 15 16 17 18 19 20 11 12]),
             lookup!($lookup, $v, $s, 2),
             digit!($b9, $v, $s, 3),
-            step!($v, $s, $refill, $b9, 3, 13, [14 15 16 17 18 19 20 11 12 13]),
+            step!($v, $s, $refill, $b9, $leave, 3, 13, [14 15 16 17 18 19 20 11 12 13]),
             lookup!($lookup, $v, $s, 3),
             digit!($b9, $v, $s, 4),
-            step!($v, $s, $refill, $b9, 4, 14, [15 16 17 18 19 20 11 12 13 14]),
+            step!($v, $s, $refill, $b9, $leave, 4, 14, [15 16 17 18 19 20 11 12 13 14]),
             lookup!($lookup, $v, $s, 4),
             digit!($b9, $v, $s, 5),
-            step!($v, $s, $refill, $b9, 5, 15, [16 17 18 19 20 11 12 13 14 15]),
+            step!($v, $s, $refill, $b9, $leave, 5, 15, [16 17 18 19 20 11 12 13 14 15]),
             lookup!($lookup, $v, $s, 5),
             digit!($b9, $v, $s, 6),
-            step!($v, $s, $refill, $b9, 6, 16, [17 18 19 20 11 12 13 14 15 16]),
+            step!($v, $s, $refill, $b9, $leave, 6, 16, [17 18 19 20 11 12 13 14 15 16]),
             lookup!($lookup, $v, $s, 6),
             digit!($b9, $v, $s, 7),
-            step!($v, $s, $refill, $b9, 7, 17, [18 19 20 11 12 13 14 15 16 17]),
+            step!($v, $s, $refill, $b9, $leave, 7, 17, [18 19 20 11 12 13 14 15 16 17]),
             lookup!($lookup, $v, $s, 7),
             digit!($b9, $v, $s, 8),
-            step!($v, $s, $refill, $b9, 8, 18, [19 20 11 12 13 14 15 16 17 18]),
+            step!($v, $s, $refill, $b9, $leave, 8, 18, [19 20 11 12 13 14 15 16 17 18]),
             lookup!($lookup, $v, $s, 8),
             digit!($b9, $v, $s, 9),
-            step!($v, $s, $refill, $b9, 9, 19, [20 11 12 13 14 15 16 17 18 19]),
+            step!($v, $s, $refill, $b9, $leave, 9, 19, [20 11 12 13 14 15 16 17 18 19]),
             lookup!($lookup, $v, $s, 9),
         )
     };
@@ -174,19 +201,19 @@ macro_rules! window {
     };
 }
 
-/// The lowest nine columns of the window to memory.
-macro_rules! flush_nine {
-    ($v:literal, $s:literal) => {
+/// The lowest nine columns of the window leave.
+macro_rules! leave_nine {
+    ($leave:ident, $v:literal, $s:literal) => {
         concat!(
-            store!($v, $s, 11, "t", 0),
-            store!($v, $s, 12, "t", 1),
-            store!($v, $s, 13, "t", 2),
-            store!($v, $s, 14, "t", 3),
-            store!($v, $s, 15, "t", 4),
-            store!($v, $s, 16, "t", 5),
-            store!($v, $s, 17, "t", 6),
-            store!($v, $s, 18, "t", 7),
-            store!($v, $s, 19, "t", 8),
+            leave!($leave, $v, $s, 11, 0),
+            leave!($leave, $v, $s, 12, 1),
+            leave!($leave, $v, $s, 13, 2),
+            leave!($leave, $v, $s, 14, 3),
+            leave!($leave, $v, $s, 15, 4),
+            leave!($leave, $v, $s, 16, 5),
+            leave!($leave, $v, $s, 17, 6),
+            leave!($leave, $v, $s, 18, 7),
+            leave!($leave, $v, $s, 19, 8),
         )
     };
 }
@@ -293,7 +320,6 @@ macro_rules! head {
                 (0 10 11) (1 11 12) (2 12 13) (3 13 14) (4 14 15)
                 (5 15 16) (6 16 17) (7 17 18) (8 18 19) (9 19 20)),
             lookup!($lookup, $v, $s, 9),
-            store!($v, $s, 10, "t", 10),
         )
     };
 }
@@ -494,14 +520,27 @@ macro_rules! index_bit {
     };
 }
 
+/// Where the columns that a strip of reduction finishes go: back, or carried into digits.
+macro_rules! finished {
+    (store, $count:literal, $s:literal) => {
+        concat!("add {t}, ", $count, "*", $s, "\n")
+    };
+    (carry, $count:literal, $s:literal) => {
+        concat!("add {t}, ", $count, "*", $s, "\nadd {z}, ", $count, "*", $s, "\n")
+    };
+}
+
 /// A strip of a reduction: the head, then the other tiles with its quotients.
 macro_rules! reduction_strip {
-    ($v:literal, $s:literal, $lookup:ident) => {
+    ($v:literal, $s:literal, $leave:ident, $lookup:ident) => {
         concat!(
+            zero!($v, 28),
             head!($v, $s, $lookup),
-            "add {t}, 11*",
+            "add {t}, 10*",
             $s,
             "\n",
+            leave!($leave, $v, $s, 10, 0),
+            finished!($leave, 1, $s),
             "2:\n",
             "add {b}, 10*",
             $s,
@@ -509,14 +548,34 @@ macro_rules! reduction_strip {
             "add {b9}, 10*",
             $s,
             "\n",
-            tile!($v, $s, load, 21, $lookup),
-            "add {t}, 10*",
-            $s,
-            "\n",
+            tile!($v, $s, load, 21, $leave, $lookup),
+            finished!($leave, 10, $s),
             "dec {tiles}\n",
             "jnz 2b\n",
-            flush_nine!($v, $s),
+            leave_nine!($leave, $v, $s),
         )
+    };
+}
+
+/// Implements one of the four strips of reduction: columns stored or carried, with a lookup or without.
+macro_rules! reduction_strip_body {
+    ($name:ident, $strip:ident, [$($text:expr),*], $($operand:tt)*) => {
+        #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
+        #[inline(never)]
+        unsafe fn $name($strip: &Strip) {
+            // SAFETY: the caller vouches for the lengths; all registers used are declared.
+            unsafe {
+                vector_asm!(
+                    [$($text),*],
+                    t = inout(reg) $strip.t => _,
+                    b = inout(reg) $strip.m1 => _,
+                    b9 = inout(reg) $strip.m_above => _,
+                    k = in(reg) $strip.m0_k0,
+                    tiles = inout(reg) $strip.tiles - 1 => _,
+                    $($operand)*
+                );
+            }
+        }
     };
 }
 
@@ -598,32 +657,43 @@ macro_rules! arithmetic {
                 modulus: &LaneModulus<D, $lanes>,
                 mut lookup: Option<&mut Lookup<'_, D, $lanes>>,
             ) {
-                let t = columns(product);
-                let (m1, m_above) = (modulus.m1.0.as_ptr(), modulus.m_above.0.as_ptr());
-                let m0_k0 = modulus.m0_k0.0.as_ptr();
-                for strip in (0..D).step_by(10) {
-                    let t = t.wrapping_add(strip);
-                    match lookup.as_deref_mut().filter(|lookup| lookup.digits_done < D) {
-                        // SAFETY: the token proves the instructions; columns strip to strip + D + 11
-                        // of 2·D + 2 are read, D digits of both forms of the modulus, m0 and k0.
-                        None => unsafe { reduction_strip_body(t, m1, m_above, m0_k0, D / 10) },
-                        Some(lookup) => {
-                            let entry = lookup.table.0[lookup.digits_done].as_ptr();
-                            let entry_out = lookup.target.0[lookup.digits_done..].as_mut_ptr();
-                            let index = &lookup.index;
-                            // SAFETY: as above, and D / 10 digits of table and target are touched: D
-                            // is ten times that, so as many are left when any are left.
-                            unsafe {
-                                selecting_reduction_strip_body(
-                                    t, m1, m_above, m0_k0, D / 10, index, entry, entry_out,
-                                );
-                            }
+                let mut strip = Strip {
+                    t: columns(product),
+                    m1: modulus.m1.0.as_ptr(),
+                    m_above: modulus.m_above.0.as_ptr(),
+                    m0_k0: modulus.m0_k0.0.as_ptr(),
+                    tiles: D / 10,
+                    z: z.0.as_mut_ptr(),
+                    index: ptr::null(),
+                    entry: ptr::null(),
+                    entry_out: ptr::null_mut(),
+                };
+                for first_column in (0..D).step_by(10) {
+                    let last = first_column + 10 == D;
+                    let selecting = match lookup.as_deref_mut() {
+                        Some(lookup) if lookup.digits_done < D => {
+                            strip.index = &lookup.index;
+                            strip.entry = lookup.table.0[lookup.digits_done].as_ptr();
+                            strip.entry_out = lookup.target.0[lookup.digits_done..].as_mut_ptr();
                             lookup.digits_done += D / 10;
+                            true
+                        }
+                        _ => false,
+                    };
+                    // SAFETY: the token proves the instructions. From `first_column` on, D + 11
+                    // columns of 2·D + 2 are touched, D digits of both forms of the modulus, m0 and
+                    // k0; the last strip writes D digits of z. A selecting strip touches D/10 digits
+                    // of table and target: D is ten times that, so as many are left if any are.
+                    unsafe {
+                        match (last, selecting) {
+                            (false, false) => reduction_strip_body(&strip),
+                            (false, true) => selecting_reduction_strip_body(&strip),
+                            (true, false) => last_reduction_strip_body(&strip),
+                            (true, true) => last_selecting_reduction_strip_body(&strip),
                         }
                     }
+                    strip.t = strip.t.wrapping_add(10);
                 }
-                // SAFETY: the token proves the instructions; D columns are read, D digits written.
-                unsafe { carry_body(z.0.as_mut_ptr(), t.wrapping_add(D), D / 10) };
             }
 
             fn finish<const D: usize>(self, lookup: &mut Lookup<'_, D, $lanes>) {
@@ -667,12 +737,12 @@ macro_rules! arithmetic {
                         rows!($v, $s, "a"),
                         window!($v, $s, zero),
                         "2:",
-                        tile!($v, $s, zero, 10, none),
+                        tile!($v, $s, zero, 10, store, none),
                         concat!("add {b}, 10*", $s),
                         concat!("add {t}, 10*", $s),
                         "dec {tiles}",
                         "jnz 2b",
-                        flush_nine!($v, $s),
+                        leave_nine!(store, $v, $s),
                         store!($v, $s, 20, "t", 9),
                     ],
                     t = inout(reg) t => _,
@@ -703,15 +773,15 @@ macro_rules! arithmetic {
                         "dec {tiles}",
                         "jz 3f",
                         "2:",
-                        tile!($v, $s, load, 10, none),
+                        tile!($v, $s, load, 10, store, none),
                         concat!("add {b}, 10*", $s),
                         concat!("add {t}, 10*", $s),
                         "dec {tiles}",
                         "jnz 2b",
                         "3:",
-                        tile!($v, $s, zero, 10, none),
+                        tile!($v, $s, zero, 10, store, none),
                         concat!("add {t}, 10*", $s),
-                        flush_nine!($v, $s),
+                        leave_nine!(store, $v, $s),
                         store!($v, $s, 20, "t", 9),
                     ],
                     t = inout(reg) t => _,
@@ -739,90 +809,53 @@ macro_rules! arithmetic {
         /// Makes the ten lowest columns of t multiples of 2^520 by adding multiples of the modulus.
         ///
         /// Lanes:    column i of job j is `t[i][j]`; radix 2^52; D = 10·tiles.
-        /// Requires: `k[0]` = m mod 2^52, `k[1]` = −1/m mod 2^52; m1 = (m·k0 + 1)/2^52;
-        ///           m_above = ⌊m/2^52⌋; D + 10 columns of t, none above 2^62.
+        /// Requires: m0_k0 = m mod 2^52 and −1/m mod 2^52; m1 = (m·k0 + 1)/2^52; m_above = ⌊m/2^52⌋;
+        ///           D + 10 columns of t, none above 2^62.
         /// Ensures:  columns 10 to D + 10 of t hold (t + x·m)/2^520 for an x that makes it whole;
         ///           the ten below are spent.
         /// Secrets:  t, m. Branches and addresses depend on none.
         /// Cost:     20·D + 3 madd52.
         /// Source:   Montgomery 1985, with quotients free of multiplications (Orup 1995) in nine rows
         ///           of ten; bounds derived in docs/radix52.md.
-        #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
-        #[inline(never)]
-        unsafe fn reduction_strip_body(
+        struct Strip {
             t: *mut Row,
             m1: *const Row,
             m_above: *const Row,
-            k: *const Row,
+            m0_k0: *const Row,
             tiles: usize,
-        ) {
-            // SAFETY: the caller vouches for the lengths; all registers used are declared.
-            unsafe {
-                vector_asm!(
-                    [reduction_strip!($v, $s, none)],
-                    t = inout(reg) t => _,
-                    b = inout(reg) m1 => _,
-                    b9 = inout(reg) m_above => _,
-                    k = in(reg) k,
-                    tiles = inout(reg) tiles - 1 => _,
-                );
-            }
-        }
-
-        /// Does what [`reduction_strip_body`] does, and selects `tiles` digits of the table under it.
-        ///
-        /// Secrets:  t, m, table, index. All entries are read; branches and addresses depend on none.
-        /// Cost:     20·D + 3 madd52, among them 31·tiles masked moves.
-        #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
-        #[inline(never)]
-        unsafe fn selecting_reduction_strip_body(
-            t: *mut Row,
-            m1: *const Row,
-            m_above: *const Row,
-            k: *const Row,
-            tiles: usize,
-            index: &Row,
+            /// Where the last strip writes its columns, carried into digits.
+            z: *mut Row,
+            /// What a selecting strip does besides: one digit of the table per tile.
+            index: *const Row,
             entry: *const Row,
             entry_out: *mut Row,
-        ) {
-            // SAFETY: the caller vouches for the lengths; all registers used are declared.
-            unsafe {
-                vector_asm!(
-                    [index_masks!($v), reduction_strip!($v, $s, one)],
-                    t = inout(reg) t => _,
-                    b = inout(reg) m1 => _,
-                    b9 = inout(reg) m_above => _,
-                    k = in(reg) k,
-                    tiles = inout(reg) tiles - 1 => _,
-                    index = in(reg) index,
-                    entry = inout(reg) entry => _,
-                    entry_out = inout(reg) entry_out => _,
-                );
-            }
         }
 
-        /// Carries 10·tens columns of t into the digits of z. Above its 52 bits a digit is noise.
-        #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
-        #[inline(never)]
-        unsafe fn carry_body(z: *mut Row, t: *const Row, tens: usize) {
-            // SAFETY: the caller vouches for the lengths; all registers used are declared.
-            unsafe {
-                vector_asm!(
-                    [
-                        zero!($v, 1),
-                        "2:",
-                        carry!($v, $s, 0 1 2 3 4 5 6 7 8 9),
-                        concat!("add {t}, 10*", $s),
-                        concat!("add {z}, 10*", $s),
-                        "dec {tens}",
-                        "jnz 2b",
-                    ],
-                    z = inout(reg) z => _,
-                    t = inout(reg) t => _,
-                    tens = inout(reg) tens => _,
-                );
-            }
-        }
+        reduction_strip_body!(
+            reduction_strip_body, strip, [reduction_strip!($v, $s, store, none)],
+        );
+
+        reduction_strip_body!(
+            last_reduction_strip_body, strip, [reduction_strip!($v, $s, carry, none)],
+            z = inout(reg) strip.z => _,
+        );
+
+        reduction_strip_body!(
+            selecting_reduction_strip_body, strip,
+            [index_masks!($v), reduction_strip!($v, $s, store, one)],
+            index = in(reg) strip.index,
+            entry = inout(reg) strip.entry => _,
+            entry_out = inout(reg) strip.entry_out => _,
+        );
+
+        reduction_strip_body!(
+            last_selecting_reduction_strip_body, strip,
+            [index_masks!($v), reduction_strip!($v, $s, carry, one)],
+            z = inout(reg) strip.z => _,
+            index = in(reg) strip.index,
+            entry = inout(reg) strip.entry => _,
+            entry_out = inout(reg) strip.entry_out => _,
+        );
 
         /// Selects `digits` digits of the table.
         ///
@@ -862,16 +895,5 @@ macro_rules! arithmetic {
                 );
             }
         }
-    };
-}
-
-/// One step of a carry: the digit leaves, what is above its 52 bits goes on in register 1.
-macro_rules! carry {
-    ($v:literal, $s:literal, $($index:literal)*) => {
-        concat!($(
-            "vpaddq ", $v, "0, ", $v, "1, [{t} + ", $index, "*", $s, "]\n",
-            store!($v, $s, 0, "z", $index),
-            "vpsrlq ", $v, "1, ", $v, "0, 52\n",
-        )*)
     };
 }
