@@ -1,0 +1,218 @@
+//! Structures and numbers of `openssl/core.h`, `core_dispatch.h` and `core_names.h`.
+#![allow(unsafe_code, reason = "shares tables of constants")]
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ptr;
+
+/// `OSSL_PARAM`: one named value, passed in or asked for.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct OsslParam {
+    /// Name; null ends an array.
+    pub key: *const c_char,
+    /// One of the `PARAM_*` types.
+    pub data_type: c_uint,
+    /// The value, or where it goes.
+    pub data: *mut c_void,
+    /// Bytes at `data`.
+    pub data_size: usize,
+    /// Bytes that were, or would have been, written.
+    pub return_size: usize,
+}
+
+/// `OSSL_DISPATCH`: one numbered function.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct OsslDispatch {
+    /// Number; 0 ends an array.
+    pub function_id: c_int,
+    /// The function, to be cast to the type that belongs to its number.
+    pub function: Option<unsafe extern "C" fn()>,
+}
+
+/// `OSSL_ALGORITHM`: one implementation of an algorithm.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct OsslAlgorithm {
+    /// Names, separated by colons; null ends an array.
+    pub algorithm_names: *const c_char,
+    /// Properties by which it can be asked for.
+    pub property_definition: *const c_char,
+    /// Its functions.
+    pub implementation: *const OsslDispatch,
+    /// For people.
+    pub algorithm_description: *const c_char,
+}
+
+/// `OSSL_CALLBACK`.
+pub type OsslCallback = unsafe extern "C" fn(params: *const OsslParam, arg: *mut c_void) -> c_int;
+
+/// `OSSL_LIB_CTX`.
+#[repr(C)]
+pub struct OsslLibCtx([u8; 0]);
+/// `OSSL_PROVIDER`.
+#[repr(C)]
+pub struct OsslProvider([u8; 0]);
+/// `OSSL_CORE_HANDLE`.
+#[repr(C)]
+pub struct OsslCoreHandle([u8; 0]);
+/// `ASYNC_JOB`.
+#[repr(C)]
+pub struct AsyncJob([u8; 0]);
+/// `ASYNC_WAIT_CTX`.
+#[repr(C)]
+pub struct AsyncWaitCtx([u8; 0]);
+/// `EVP_MD`.
+#[repr(C)]
+pub struct EvpMd([u8; 0]);
+/// `EVP_MD_CTX`.
+#[repr(C)]
+pub struct EvpMdCtx([u8; 0]);
+
+impl OsslParam {
+    /// Ends an array of parameters.
+    pub const END: OsslParam = OsslParam {
+        key: ptr::null(),
+        data_type: 0,
+        data: ptr::null_mut(),
+        data_size: 0,
+        return_size: 0,
+    };
+
+    /// A parameter whose value is at `data`, or goes there.
+    pub const fn new(
+        key: &'static CStr,
+        data_type: c_uint,
+        data: *mut c_void,
+        bytes: usize,
+    ) -> Self {
+        OsslParam {
+            key: key.as_ptr(),
+            data_type,
+            data,
+            data_size: bytes,
+            return_size: PARAM_UNMODIFIED,
+        }
+    }
+}
+
+impl OsslDispatch {
+    /// Ends a table of functions.
+    pub const END: OsslDispatch = OsslDispatch { function_id: 0, function: None };
+}
+
+impl OsslAlgorithm {
+    /// Ends a list of algorithms.
+    pub const END: OsslAlgorithm = OsslAlgorithm {
+        algorithm_names: ptr::null(),
+        property_definition: ptr::null(),
+        implementation: ptr::null(),
+        algorithm_description: ptr::null(),
+    };
+}
+
+// SAFETY: the pointers of a parameter descriptor in a constant table lead to constants.
+unsafe impl Sync for OsslParam {}
+
+/// Signed integer in the machine's byte order.
+pub const PARAM_INTEGER: c_uint = 1;
+/// Unsigned integer in the machine's byte order, of any length.
+pub const PARAM_UNSIGNED_INTEGER: c_uint = 2;
+/// Text.
+pub const PARAM_UTF8_STRING: c_uint = 4;
+/// Pointer to text.
+pub const PARAM_UTF8_PTR: c_uint = 6;
+/// `return_size` of a parameter that nobody answered.
+pub const PARAM_UNMODIFIED: usize = usize::MAX;
+
+/// Operation: key management.
+pub const OP_KEYMGMT: c_int = 10;
+/// Operation: signature.
+pub const OP_SIGNATURE: c_int = 12;
+/// Operation: asymmetric cipher.
+pub const OP_ASYM_CIPHER: c_int = 13;
+
+/// Function of the core: its parameters.
+pub const FUNC_CORE_GET_PARAMS: c_int = 2;
+/// Function of a provider: ends it.
+pub const FUNC_PROVIDER_TEARDOWN: c_int = 1024;
+/// Function of a provider: names of its parameters.
+pub const FUNC_PROVIDER_GETTABLE_PARAMS: c_int = 1025;
+/// Function of a provider: its parameters.
+pub const FUNC_PROVIDER_GET_PARAMS: c_int = 1026;
+/// Function of a provider: its algorithms.
+pub const FUNC_PROVIDER_QUERY_OPERATION: c_int = 1027;
+
+/// Everything a key has.
+pub const SELECT_ALL: c_int = 0x87;
+
+/// Provider parameter: name.
+pub const PROV_PARAM_NAME: &CStr = c"name";
+/// Provider parameter: version.
+pub const PROV_PARAM_VERSION: &CStr = c"version";
+/// Provider parameter: build information.
+pub const PROV_PARAM_BUILDINFO: &CStr = c"buildinfo";
+/// Provider parameter: whether it runs.
+pub const PROV_PARAM_STATUS: &CStr = c"status";
+
+/// Key parameter: modulus.
+pub const PKEY_PARAM_RSA_N: &CStr = c"n";
+/// Key parameter: public exponent.
+pub const PKEY_PARAM_RSA_E: &CStr = c"e";
+/// Key parameter: private exponent.
+pub const PKEY_PARAM_RSA_D: &CStr = c"d";
+/// Key parameter: first prime.
+pub const PKEY_PARAM_RSA_FACTOR1: &CStr = c"rsa-factor1";
+/// Key parameter: second prime.
+pub const PKEY_PARAM_RSA_FACTOR2: &CStr = c"rsa-factor2";
+/// Key parameter: third prime, of keys that we leave alone.
+pub const PKEY_PARAM_RSA_FACTOR3: &CStr = c"rsa-factor3";
+/// Key parameter: private exponent modulo the first prime less one.
+pub const PKEY_PARAM_RSA_EXPONENT1: &CStr = c"rsa-exponent1";
+/// Key parameter: private exponent modulo the second prime less one.
+pub const PKEY_PARAM_RSA_EXPONENT2: &CStr = c"rsa-exponent2";
+/// Key parameter: inverse of the second prime modulo the first.
+pub const PKEY_PARAM_RSA_COEFFICIENT1: &CStr = c"rsa-coefficient1";
+/// Key parameter: size of the modulus in bits.
+pub const PKEY_PARAM_BITS: &CStr = c"bits";
+
+/// Parameter of a signature and of an asymmetric cipher: padding.
+pub const PARAM_PAD_MODE: &CStr = c"pad-mode";
+/// Parameter of a signature: digest.
+pub const SIGNATURE_PARAM_DIGEST: &CStr = c"digest";
+/// Parameter of a signature: digest of the mask generation function.
+pub const SIGNATURE_PARAM_MGF1_DIGEST: &CStr = c"mgf1-digest";
+/// Parameter of a signature: bytes of PSS salt, or one of the `SALTLEN_*` rules.
+pub const SIGNATURE_PARAM_PSS_SALTLEN: &CStr = c"saltlen";
+/// Parameter of an asymmetric cipher: the version that the client offered.
+pub const ASYM_CIPHER_PARAM_TLS_CLIENT_VERSION: &CStr = c"tls-client-version";
+/// Parameter of an asymmetric cipher: the version that was agreed on, where it is accepted as well.
+pub const ASYM_CIPHER_PARAM_TLS_NEGOTIATED_VERSION: &CStr = c"tls-negotiated-version";
+
+/// `RSA_PKCS1_PADDING`.
+pub const PADDING_PKCS1: c_int = 1;
+/// `RSA_NO_PADDING`.
+pub const PADDING_NONE: c_int = 3;
+/// `RSA_PKCS1_PSS_PADDING`.
+pub const PADDING_PSS: c_int = 6;
+/// `RSA_PKCS1_WITH_TLS_PADDING`.
+pub const PADDING_TLS: c_int = 7;
+
+/// `RSA_PSS_SALTLEN_DIGEST`: as long as the digest.
+pub const SALTLEN_DIGEST: c_int = -1;
+/// `RSA_PSS_SALTLEN_AUTO`: for signing, as long as fits.
+pub const SALTLEN_AUTO: c_int = -2;
+/// `RSA_PSS_SALTLEN_MAX`: as long as fits.
+pub const SALTLEN_MAX: c_int = -3;
+/// `RSA_PSS_SALTLEN_AUTO_DIGEST_MAX`: as long as fits, at most as the digest.
+pub const SALTLEN_AUTO_DIGEST_MAX: c_int = -4;
+
+/// `ERR_LIB_PROV`.
+pub const ERR_LIB_PROV: c_int = 57;
+/// `ERR_R_INTERNAL_ERROR`.
+pub const ERR_R_INTERNAL_ERROR: c_int = 259 | (0x3 << 18);
+
+const _: () = assert!(size_of::<OsslParam>() == 40);
+const _: () = assert!(size_of::<OsslDispatch>() == 16);
+const _: () = assert!(size_of::<OsslAlgorithm>() == 32);
+const _: () = assert!(size_of::<Option<OsslCallback>>() == size_of::<*const c_void>());

@@ -1,0 +1,155 @@
+//! Function tables of the operations we serve, with the numbers of `openssl/core_dispatch.h`.
+#![allow(unsafe_code, reason = "casts function pointers to the types of their numbers")]
+
+use std::ffi::{c_char, c_int, c_uchar, c_void};
+use std::mem::transmute;
+
+use crate::core::{OsslCallback, OsslDispatch, OsslParam};
+
+macro_rules! table {
+    (
+        $(#[$doc:meta])*
+        $name:ident { $($field:ident: $number:literal => fn($($arg:ty),*) $(-> $ret:ty)?,)* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default)]
+        #[allow(missing_docs, reason = "named as in core_dispatch.h")]
+        pub struct $name {
+            $(pub $field: Option<unsafe extern "C" fn($($arg),*) $(-> $ret)?>,)*
+        }
+
+        impl $name {
+            /// Reads a table of functions; unknown numbers are skipped.
+            ///
+            /// # Safety
+            /// `table` must be a table of this operation, ended by [`OsslDispatch::END`].
+            pub unsafe fn read(mut table: *const OsslDispatch) -> Self {
+                let mut functions = Self::default();
+                loop {
+                    // SAFETY: the end, where this loop leaves, has not been seen yet.
+                    let entry = unsafe { *table };
+                    match (entry.function_id, entry.function) {
+                        (0, _) => return functions,
+                        $(($number, Some(function)) => {
+                            // SAFETY: core_dispatch.h gives functions of this number this type.
+                            functions.$field = Some(unsafe {
+                                transmute::<
+                                    unsafe extern "C" fn(),
+                                    unsafe extern "C" fn($($arg),*) $(-> $ret)?,
+                                >(function)
+                            });
+                        })*
+                        _ => {}
+                    }
+                    // SAFETY: this entry was not the end, so there is another.
+                    table = unsafe { table.add(1) };
+                }
+            }
+
+            /// Writes the table for the core: those functions that `like` has as well, and the end.
+            pub fn write_like(&self, like: &Self) -> Box<[OsslDispatch]> {
+                let mut table = Vec::new();
+                $(if let (Some(function), Some(_)) = (self.$field, like.$field) {
+                    // SAFETY: only the type is forgotten; the number brings it back.
+                    let function = unsafe {
+                        transmute::<
+                            unsafe extern "C" fn($($arg),*) $(-> $ret)?,
+                            unsafe extern "C" fn(),
+                        >(function)
+                    };
+                    table.push(OsslDispatch { function_id: $number, function: Some(function) });
+                })*
+                table.push(OsslDispatch::END);
+                table.into()
+            }
+        }
+    };
+}
+
+table! {
+    /// `OSSL_OP_KEYMGMT`.
+    KeymgmtFunctions {
+        new: 1 => fn(*mut c_void) -> *mut c_void,
+        gen_init: 2 => fn(*mut c_void, c_int, *const OsslParam) -> *mut c_void,
+        gen_set_template: 3 => fn(*mut c_void, *mut c_void) -> c_int,
+        gen_set_params: 4 => fn(*mut c_void, *const OsslParam) -> c_int,
+        gen_settable_params: 5 => fn(*mut c_void, *mut c_void) -> *const OsslParam,
+        generate: 6 => fn(*mut c_void, Option<OsslCallback>, *mut c_void) -> *mut c_void,
+        gen_cleanup: 7 => fn(*mut c_void),
+        free: 10 => fn(*mut c_void),
+        get_params: 11 => fn(*mut c_void, *mut OsslParam) -> c_int,
+        gettable_params: 12 => fn(*mut c_void) -> *const OsslParam,
+        set_params: 13 => fn(*mut c_void, *const OsslParam) -> c_int,
+        settable_params: 14 => fn(*mut c_void) -> *const OsslParam,
+        query_operation_name: 20 => fn(c_int) -> *const c_char,
+        has: 21 => fn(*const c_void, c_int) -> c_int,
+        validate: 22 => fn(*const c_void, c_int, c_int) -> c_int,
+        matches: 23 => fn(*const c_void, *const c_void, c_int) -> c_int,
+        import: 40 => fn(*mut c_void, c_int, *const OsslParam) -> c_int,
+        import_types: 41 => fn(c_int) -> *const OsslParam,
+        export: 42 => fn(*mut c_void, c_int, Option<OsslCallback>, *mut c_void) -> c_int,
+        export_types: 43 => fn(c_int) -> *const OsslParam,
+        dup: 44 => fn(*const c_void, c_int) -> *mut c_void,
+    }
+}
+
+table! {
+    /// `OSSL_OP_SIGNATURE`.
+    SignatureFunctions {
+        newctx: 1 => fn(*mut c_void, *const c_char) -> *mut c_void,
+        sign_init: 2 => fn(*mut c_void, *mut c_void, *const OsslParam) -> c_int,
+        sign: 3 => fn(
+            *mut c_void, *mut c_uchar, *mut usize, usize, *const c_uchar, usize
+        ) -> c_int,
+        verify_init: 4 => fn(*mut c_void, *mut c_void, *const OsslParam) -> c_int,
+        verify: 5 => fn(*mut c_void, *const c_uchar, usize, *const c_uchar, usize) -> c_int,
+        verify_recover_init: 6 => fn(*mut c_void, *mut c_void, *const OsslParam) -> c_int,
+        verify_recover: 7 => fn(
+            *mut c_void, *mut c_uchar, *mut usize, usize, *const c_uchar, usize
+        ) -> c_int,
+        digest_sign_init: 8 => fn(
+            *mut c_void, *const c_char, *mut c_void, *const OsslParam
+        ) -> c_int,
+        digest_sign_update: 9 => fn(*mut c_void, *const c_uchar, usize) -> c_int,
+        digest_sign_final: 10 => fn(*mut c_void, *mut c_uchar, *mut usize, usize) -> c_int,
+        digest_sign: 11 => fn(
+            *mut c_void, *mut c_uchar, *mut usize, usize, *const c_uchar, usize
+        ) -> c_int,
+        digest_verify_init: 12 => fn(
+            *mut c_void, *const c_char, *mut c_void, *const OsslParam
+        ) -> c_int,
+        digest_verify_update: 13 => fn(*mut c_void, *const c_uchar, usize) -> c_int,
+        digest_verify_final: 14 => fn(*mut c_void, *const c_uchar, usize) -> c_int,
+        freectx: 16 => fn(*mut c_void),
+        dupctx: 17 => fn(*mut c_void) -> *mut c_void,
+        get_ctx_params: 18 => fn(*mut c_void, *mut OsslParam) -> c_int,
+        gettable_ctx_params: 19 => fn(*mut c_void, *mut c_void) -> *const OsslParam,
+        set_ctx_params: 20 => fn(*mut c_void, *const OsslParam) -> c_int,
+        settable_ctx_params: 21 => fn(*mut c_void, *mut c_void) -> *const OsslParam,
+        get_ctx_md_params: 22 => fn(*mut c_void, *mut OsslParam) -> c_int,
+        gettable_ctx_md_params: 23 => fn(*mut c_void) -> *const OsslParam,
+        set_ctx_md_params: 24 => fn(*mut c_void, *const OsslParam) -> c_int,
+        settable_ctx_md_params: 25 => fn(*mut c_void) -> *const OsslParam,
+    }
+}
+
+table! {
+    /// `OSSL_OP_ASYM_CIPHER`.
+    AsymCipherFunctions {
+        newctx: 1 => fn(*mut c_void) -> *mut c_void,
+        encrypt_init: 2 => fn(*mut c_void, *mut c_void, *const OsslParam) -> c_int,
+        encrypt: 3 => fn(
+            *mut c_void, *mut c_uchar, *mut usize, usize, *const c_uchar, usize
+        ) -> c_int,
+        decrypt_init: 4 => fn(*mut c_void, *mut c_void, *const OsslParam) -> c_int,
+        decrypt: 5 => fn(
+            *mut c_void, *mut c_uchar, *mut usize, usize, *const c_uchar, usize
+        ) -> c_int,
+        freectx: 6 => fn(*mut c_void),
+        dupctx: 7 => fn(*mut c_void) -> *mut c_void,
+        get_ctx_params: 8 => fn(*mut c_void, *mut OsslParam) -> c_int,
+        gettable_ctx_params: 9 => fn(*mut c_void, *mut c_void) -> *const OsslParam,
+        set_ctx_params: 10 => fn(*mut c_void, *const OsslParam) -> c_int,
+        settable_ctx_params: 11 => fn(*mut c_void, *mut c_void) -> *const OsslParam,
+    }
+}

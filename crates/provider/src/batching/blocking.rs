@@ -1,0 +1,43 @@
+//! Threads that can only wait: those that arrive while every CPU signs join the next batch.
+
+use widelane_batch::Batch;
+
+use crate::batching::execute::{count_closed, count_waits, execute, now};
+use crate::batching::request::{Answer, Request};
+use crate::counters::count;
+use crate::process;
+
+/// Does the request; alone and at once, unless more threads sign than there are CPUs.
+pub(super) fn run(request: Request) -> Answer {
+    let Some(size) = request.size() else { return Answer::Failed };
+    let process = process::current();
+    let queues = process.queues(size);
+    let lead = |batch: &mut Batch<Request>| {
+        let counters = process.counters();
+        if let [alone] = batch.entries() {
+            let answer = run_alone(&alone.job);
+            *alone.job.answer() = Some(answer);
+            return;
+        }
+        count_closed(counters, batch.closed());
+        let requests: Vec<&Request> = batch.entries().iter().map(|entry| &entry.job).collect();
+        let answers = execute(queues, counters, &requests);
+        for (request, answer) in requests.into_iter().zip(answers) {
+            *request.answer() = Some(answer);
+        }
+        count_waits(counters, batch);
+    };
+    queues.crew.run(request, now(), lead).answer().take().unwrap_or(Answer::Failed)
+}
+
+/// Does the request at once, by the default provider.
+pub(super) fn run_alone(request: &Request) -> Answer {
+    let process = process::current();
+    count(&process.counters().jobs_synchronous);
+    let begin = now();
+    let answer = request.run_single();
+    if let Some(size) = request.size() {
+        process.queues(size).costs.single(now().since(begin));
+    }
+    answer
+}

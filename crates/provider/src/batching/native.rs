@@ -1,0 +1,114 @@
+//! ASYNC jobs of programs that drive them by themselves: they meet across the process.
+#![allow(unsafe_code, reason = "calls libcrypto and masks signals")]
+
+use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use widelane_batch::{Batch, Submitted};
+use widelane_ossl_sys::core::AsyncJob;
+
+use crate::batching::execute::{count_closed, count_waits, execute, now};
+use crate::batching::notify::Signal;
+use crate::batching::queues::Queues;
+use crate::batching::request::{Answer, Request};
+use crate::batching::{PAUSES_MAX, blocking, pause};
+use crate::counters::add;
+use crate::process::{self, Process};
+
+/// A request and how to tell its owner that it is done.
+pub(crate) struct Waiting {
+    request: Arc<Request>,
+    signal: Signal,
+}
+
+/// Parks the ASYNC job until its request is done, or does it, with all that wait, if it fills the lanes.
+pub(super) fn run(request: Request, job: NonNull<AsyncJob>) -> Answer {
+    let Some(size) = request.size() else { return Answer::Failed };
+    let Some(signal) = Signal::of(request.libcrypto(), job) else { return blocking::run(request) };
+    let process = process::current();
+    let queues = process.queues(size);
+    let request = Arc::new(request);
+    let waiting = Waiting { request: Arc::clone(&request), signal: signal.clone() };
+    match queues.shared.submit(waiting, now()) {
+        Submitted::Ready(batch) => finish(process, queues, batch, Some(&request)),
+        Submitted::Open(_) => queues.ensure_helper(),
+    }
+    if let Some(answer) = request.answer().take() {
+        return answer;
+    }
+    for _ in 0..PAUSES_MAX {
+        let paused = pause(request.libcrypto());
+        if let Some(answer) = request.answer().take() {
+            signal.acknowledge();
+            return answer;
+        }
+        // In a child the request is still there, but its helper is not.
+        if !paused || !ptr::eq(process, process::current()) {
+            break;
+        }
+    }
+    // Whoever runs this job does not let it pause, or asks too often to gain from waiting.
+    request.withdraw();
+    blocking::run_alone(&request)
+}
+
+/// Starts the thread that closes partial batches; nothing if the system has no thread left.
+pub(super) fn spawn_helper(queues: &'static Queues) -> Option<JoinHandle<()>> {
+    let process = process::current();
+    // The program's signals are for the program's threads.
+    let mask = Mask::block_all();
+    let helper = thread::Builder::new().name("widelane".into()).spawn(move || {
+        while let Some(batch) = queues.shared.wait_due(now) {
+            finish(process, queues, batch, None);
+        }
+    });
+    mask.restore();
+    helper.ok()
+}
+
+/// Executes a batch and tells the owners of all its requests but `own`.
+fn finish(process: &Process, queues: &Queues, batch: Batch<Waiting>, own: Option<&Arc<Request>>) {
+    let counters = process.counters();
+    count_closed(counters, batch.closed());
+    let (wanted, abandoned): (Vec<&Waiting>, Vec<&Waiting>) =
+        batch.entries().iter().map(|entry| &entry.job).partition(|waiting| waiting.is_wanted());
+    add(&counters.jobs_cancelled, abandoned.len());
+    let requests: Vec<&Request> = wanted.iter().map(|waiting| &*waiting.request).collect();
+    let answers = execute(queues, counters, &requests);
+    count_waits(counters, &batch);
+    for (waiting, answer) in wanted.into_iter().zip(answers) {
+        if own.is_some_and(|own| Arc::ptr_eq(own, &waiting.request)) {
+            *waiting.request.answer() = Some(answer);
+        } else {
+            waiting.signal.deliver(&waiting.request, answer);
+        }
+    }
+}
+
+impl Waiting {
+    fn is_wanted(&self) -> bool {
+        self.request.is_wanted() && self.signal.is_wanted()
+    }
+}
+
+/// The signal mask of a thread, to be restored.
+struct Mask(MaybeUninit<libc::sigset_t>);
+
+impl Mask {
+    fn block_all() -> Self {
+        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+        let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
+        // SAFETY: `all` is writable.
+        unsafe { libc::sigfillset(all.as_mut_ptr()) };
+        // SAFETY: `all` was filled above, `before` is writable.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
+        Mask(before)
+    }
+
+    fn restore(self) {
+        // SAFETY: the mask that this thread had.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, self.0.as_ptr(), ptr::null_mut()) };
+    }
+}

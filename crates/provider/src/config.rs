@@ -1,0 +1,68 @@
+//! What the environment says: policy and counters. The only reader of the environment here.
+#![allow(unsafe_code, reason = "asks the kernel whether the environment can be trusted")]
+
+use std::env;
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::thread;
+
+use widelane_cpu::policy::{self, Inputs};
+use widelane_cpu::{Policy, Width};
+use widelane_crypto::rsa::Rsa;
+
+/// What the environment said when the provider was first loaded.
+///
+/// It is read once, because `widelane run` takes its variables out of the environment of the servers
+/// that it accelerates, so that their children stay as they are.
+pub(crate) struct Config {
+    /// RSA in the widest room that the policy leaves open.
+    pub(crate) rsa: Rsa,
+    /// Directory for counter files.
+    pub(crate) counters_dir: Option<PathBuf>,
+    /// CPUs that this process may use.
+    pub(crate) cpus: usize,
+}
+
+/// The configuration of this process.
+pub(crate) fn config() -> &'static Config {
+    static CONFIG: OnceLock<Config> = OnceLock::new();
+    CONFIG.get_or_init(Config::read)
+}
+
+impl Config {
+    fn read() -> Self {
+        let trusted = !raised_privileges();
+        let variable = |name: &str| env::var_os(name).filter(|value| trusted && !value.is_empty());
+        let inputs = Inputs {
+            argument: None,
+            policy_path: variable(policy::PATH_VARIABLE).map(PathBuf::from),
+            max_simd_bitwidth: variable(policy::BITWIDTH_VARIABLE)
+                .map(|value| value.to_string_lossy().into_owned()),
+            system_path: PathBuf::from(policy::SYSTEM_PATH),
+        };
+        let policy = match policy::resolve(&inputs) {
+            Ok(resolved) => resolved.policy,
+            Err(error) => {
+                eprintln!(
+                    "widelane: {error}; until this is mended nothing is accelerated in this process"
+                );
+                Policy::up_to(Width::W128)
+            }
+        };
+        Config {
+            rsa: Rsa::choose(&policy),
+            counters_dir: variable(COUNTERS_VARIABLE).map(PathBuf::from),
+            cpus: thread::available_parallelism().map_or(1, NonZero::get),
+        }
+    }
+}
+
+/// Whether the program runs with more rights than whoever started it and chose its environment.
+fn raised_privileges() -> bool {
+    // SAFETY: reads a value that the kernel gave this process.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// Environment variable: directory for counter files.
+const COUNTERS_VARIABLE: &str = "WIDELANE_COUNTERS_DIR";

@@ -1,0 +1,104 @@
+//! The counters of this process: a page in a file that others may read, or plain memory.
+#![allow(unsafe_code, reason = "maps a file")]
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::process;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use widelane_bridge::counters::{COUNTERS_MAGIC, COUNTERS_VERSION, Counters, WAIT_BUCKETS};
+use widelane_crypto::rsa::Rsa;
+
+/// Makes the counters of this process: in a file of `dir` if it is given and can be written, which else is
+/// said on stderr.
+pub(crate) fn open(rsa: &Rsa, dir: Option<&Path>) -> &'static Counters {
+    let mapped = dir.and_then(|dir| {
+        map(dir)
+            .inspect_err(|error| {
+                eprintln!("widelane: cannot write counters to {}: {error}", dir.display());
+            })
+            .ok()
+    });
+    let place = mapped.unwrap_or_else(|| NonNull::from(Box::leak(Box::new(ZEROES))).cast());
+    // SAFETY: a `Counters` is numbers, for which all zeroes is valid; the page or block is zeroed,
+    // large enough, aligned, and never freed.
+    let counters: &'static Counters = unsafe { place.as_ref() };
+    counters.version.store(COUNTERS_VERSION, Ordering::Relaxed);
+    counters.pid.store(process::id(), Ordering::Relaxed);
+    counters.room.store(rsa.room() as u32, Ordering::Relaxed);
+    counters.lanes.store(rsa.lanes() as u32, Ordering::Relaxed);
+    counters.magic.store(COUNTERS_MAGIC, Ordering::Release);
+    counters
+}
+
+/// Maps the file of this process, empty. It appears under its name only when it has its size.
+fn map(dir: &Path) -> io::Result<NonNull<Counters>> {
+    let id = process::id();
+    let (new, path) = (dir.join(format!(".{id}.counters")), dir.join(format!("{id}.counters")));
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(&new)?;
+    file.set_len(size_of::<Counters>() as u64)?;
+    // SAFETY: a new mapping, where the kernel likes; the file has the size.
+    let mapped = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            size_of::<Counters>(),
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if mapped == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    fs::rename(new, path)?;
+    NonNull::new(mapped.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))
+}
+
+/// Counts one.
+pub(crate) fn count(counter: &AtomicU64) {
+    add(counter, 1);
+}
+
+/// Counts `number`.
+pub(crate) fn add(counter: &AtomicU64, number: usize) {
+    counter.fetch_add(number as u64, Ordering::Relaxed);
+}
+
+/// Counts how long a job waited.
+pub(crate) fn count_wait(counters: &Counters, wait_ns: u64) {
+    let bucket = (u64::BITS - (wait_ns / 1000).leading_zeros()) as usize;
+    count(&counters.waits_by_bucket[bucket.min(WAIT_BUCKETS - 1)]);
+    counters.wait_ns_total.fetch_add(wait_ns, Ordering::Relaxed);
+}
+
+/// Room for counters that nobody else reads.
+const ZEROES: [u64; size_of::<Counters>() / 8] = [0; size_of::<Counters>() / 8];
+
+const _: () = assert!(size_of::<Counters>() % 8 == 0 && align_of::<Counters>() == 8);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_fall_below_the_powers_of_two() {
+        let dir = tempfile::tempdir().unwrap();
+        let rsa = Rsa::choose(&widelane_cpu::Policy::open());
+        let counters = open(&rsa, Some(dir.path()));
+        for (wait_ns, bucket) in [(0, 0), (999, 0), (1_000, 1), (1_999, 1), (2_000, 2), (7_999, 3)]
+        {
+            let before = counters.waits_by_bucket[bucket].load(Ordering::Relaxed);
+            count_wait(counters, wait_ns);
+            assert_eq!(counters.waits_by_bucket[bucket].load(Ordering::Relaxed), before + 1);
+        }
+        count_wait(counters, u64::MAX);
+        assert_eq!(counters.waits_by_bucket[WAIT_BUCKETS - 1].load(Ordering::Relaxed), 1);
+        let bytes = fs::read(dir.path().join(format!("{}.counters", process::id()))).unwrap();
+        assert_eq!(bytes.len(), size_of::<Counters>());
+        assert_eq!(bytes[..8], *b"WIDELANE");
+    }
+}

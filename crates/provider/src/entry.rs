@@ -1,0 +1,186 @@
+//! The border to C: what the core calls, guarded against panics, and pointers it hands back to us.
+#![allow(unsafe_code, reason = "pointers that the core keeps for us")]
+
+use std::ffi::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::Arc;
+
+use widelane_ossl_sys::core::{OsslAlgorithm, OsslParam};
+
+/// Defines functions that the core calls. The body answers `None` where the function fails.
+macro_rules! entry {
+    ($(
+        $(#[$doc:meta])*
+        $visibility:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block
+    )*) => {$(
+        $(#[$doc])*
+        $visibility unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
+            $crate::entry::guard(move || $body)
+        }
+    )*};
+}
+
+/// Defines functions that the core calls and that the default provider answers alone: the context or
+/// key is ours, with the default provider's inside, and the rest goes through unchanged.
+macro_rules! forward {
+    ($(
+        fn $name:ident($handle:ident: $handle_type:ty => $target:ty
+            $(, $argument:ident: $type:ty)*) -> $result:ty;
+    )*) => {$(
+        unsafe extern "C" fn $name(
+            $handle: $handle_type
+            $(, $argument: $type)*
+        ) -> $result {
+            $crate::entry::guard(move || {
+                // SAFETY: the core hands back what our constructor of this kind gave it.
+                let ours = unsafe { $crate::entry::borrow::<$target>($handle) }?;
+                let function = ours.functions().$name?;
+                // SAFETY: the inner pointer is the default provider's of the same kind; the other
+                // arguments are the core's.
+                Some(unsafe { function(ours.inner() $(, $argument)*) })
+            })
+        }
+    )*};
+}
+
+/// Defines functions that the runtime calls. A panic gives what stands after `otherwise`.
+macro_rules! hook {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident($($argument:ident: $type:ty)?) $(-> $result:ty)?, otherwise $fallback:expr; $body:block
+    )*) => {$(
+        $(#[$doc])*
+        extern "C" fn $name($($argument: $type)?) $(-> $result)? {
+            $crate::entry::guard_or($fallback, move || $body)
+        }
+    )*};
+}
+
+pub(crate) use {entry, forward, hook};
+
+/// What a function answers when it fails.
+pub(crate) trait Failure {
+    /// The answer.
+    const FAILURE: Self;
+}
+
+impl Failure for c_int {
+    const FAILURE: Self = 0;
+}
+
+impl Failure for () {
+    const FAILURE: Self = ();
+}
+
+impl Failure for *mut c_void {
+    const FAILURE: Self = ptr::null_mut();
+}
+
+impl Failure for *const OsslParam {
+    const FAILURE: Self = ptr::null();
+}
+
+impl Failure for *const OsslAlgorithm {
+    const FAILURE: Self = ptr::null();
+}
+
+/// Runs the body of a function that C calls; a panic ends here and counts as a failure.
+pub(crate) fn guard<R: Failure>(body: impl FnOnce() -> Option<R>) -> R {
+    catch_unwind(AssertUnwindSafe(body)).ok().flatten().unwrap_or(R::FAILURE)
+}
+
+/// Runs the body of a hook that C calls; a panic ends here and gives `otherwise`.
+pub(crate) fn guard_or<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
+}
+
+/// Gives C a share of `value`, as a pointer.
+pub(crate) fn lend<T>(value: Arc<T>) -> *mut c_void {
+    Arc::into_raw(value).cast_mut().cast()
+}
+
+/// Looks at what C holds a share of; nothing if the pointer is null.
+///
+/// # Safety
+/// `pointer` must be null or come from [`lend`] or [`give`] with the same type and not have been taken back; it
+/// stays with C for as long as the reference is used.
+pub(crate) unsafe fn borrow<'a, T>(pointer: *const c_void) -> Option<&'a T> {
+    // SAFETY: passed on to the caller.
+    unsafe { pointer.cast::<T>().as_ref() }
+}
+
+/// Takes a further share of what C holds a share of; nothing if the pointer is null.
+///
+/// # Safety
+/// As for [`borrow`], and the pointer must come from [`lend`].
+pub(crate) unsafe fn share<T>(pointer: *const c_void) -> Option<Arc<T>> {
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: C holds a share, so the count is not zero.
+    unsafe { Arc::increment_strong_count(pointer.cast::<T>()) };
+    // SAFETY: counted just now.
+    Some(unsafe { Arc::from_raw(pointer.cast::<T>()) })
+}
+
+/// Takes back the share that C holds; nothing if the pointer is null.
+///
+/// # Safety
+/// As for [`share`]; C no longer uses the pointer.
+pub(crate) unsafe fn take_back<T>(pointer: *const c_void) -> Option<Arc<T>> {
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: C gives its share back.
+    Some(unsafe { Arc::from_raw(pointer.cast::<T>()) })
+}
+
+/// Gives C a context of its own, as a pointer.
+pub(crate) fn give<T>(value: T) -> *mut c_void {
+    Box::into_raw(Box::new(value)).cast()
+}
+
+/// Uses a context that C owns; nothing if the pointer is null.
+///
+/// # Safety
+/// `pointer` must be null or come from [`give`] with the same type. C uses a context in one thread at a time.
+pub(crate) unsafe fn borrow_mut<'a, T>(pointer: *mut c_void) -> Option<&'a mut T> {
+    // SAFETY: passed on to the caller.
+    unsafe { pointer.cast::<T>().as_mut() }
+}
+
+/// Ends a context that C owned; nothing if the pointer is null.
+///
+/// # Safety
+/// As for [`borrow_mut`]; C no longer uses the pointer.
+pub(crate) unsafe fn take<T>(pointer: *mut c_void) -> Option<Box<T>> {
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: made by `give`, ended once.
+    Some(unsafe { Box::from_raw(pointer.cast::<T>()) })
+}
+
+/// The bytes at `data`; none if it is null.
+///
+/// # Safety
+/// `data` must be null or readable for `bytes` bytes while the slice is used.
+pub(crate) unsafe fn input<'a>(data: *const u8, bytes: usize) -> &'a [u8] {
+    if data.is_null() {
+        return &[];
+    }
+    // SAFETY: passed on to the caller.
+    unsafe { std::slice::from_raw_parts(data, bytes) }
+}
+
+/// Writes the answer of an operation: the bytes to `data`, their number to `length`.
+///
+/// # Safety
+/// `data` must be writable for `answer`, `length` for a number.
+pub(crate) unsafe fn output(answer: &[u8], data: *mut u8, length: *mut usize) {
+    // SAFETY: passed on to the caller; what we hold and what C gave us do not overlap.
+    unsafe { ptr::copy_nonoverlapping(answer.as_ptr(), data, answer.len()) };
+    // SAFETY: passed on to the caller.
+    unsafe { length.write(answer.len()) };
+}

@@ -1,0 +1,72 @@
+//! `OSSL_provider_init`: the one symbol of `widelane.so`.
+#![allow(unsafe_code, reason = "exports a C symbol and reads the core's tables")]
+
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::ptr;
+
+use widelane_ossl_sys::Libcrypto;
+use widelane_ossl_sys::core::{self, OsslCoreHandle, OsslDispatch};
+
+use crate::config::config;
+use crate::delegate::Delegate;
+use crate::entry::{entry, lend};
+use crate::instance::Instance;
+use crate::{process, runtime};
+
+entry! {
+    /// Called by libcrypto when it loads the provider.
+    #[unsafe(no_mangle)]
+    pub fn OSSL_provider_init(
+        _handle: *const OsslCoreHandle,
+        upcalls: *const OsslDispatch,
+        functions: *mut *const OsslDispatch,
+        provctx: *mut *mut c_void,
+    ) -> c_int {
+        let upcall = first(upcalls)?;
+        let libcrypto = match Libcrypto::of_caller(upcall) {
+            Ok(libcrypto) => libcrypto,
+            Err(error) => {
+                // Without libcrypto there is no error queue to put this on.
+                eprintln!("widelane: {error}");
+                return None;
+            }
+        };
+        let delegate = Delegate::load(libcrypto)
+            .inspect_err(|error| raise(&libcrypto, error))
+            .ok()?;
+        config();
+        process::watch_forks();
+        runtime::attach();
+        let instance = Instance::new(delegate);
+        // SAFETY: the core waits for the answer here.
+        unsafe { functions.write(instance.functions()) };
+        // SAFETY: as above.
+        unsafe { provctx.write(lend(instance)) };
+        Some(1)
+    }
+}
+
+/// Any function of the core: all are in libcrypto.
+fn first(upcalls: *const OsslDispatch) -> Option<unsafe extern "C" fn()> {
+    // SAFETY: null, or the core's table, which has at least an end.
+    unsafe { upcalls.as_ref() }?.function
+}
+
+/// Puts an error on libcrypto's queue.
+fn raise(libcrypto: &Libcrypto, text: &str) {
+    const FILE: &CStr = c"widelane";
+    let Ok(text) = CString::new(text.replace('%', "%%")) else { return };
+    // SAFETY: no arguments.
+    unsafe { (libcrypto.ERR_new)() };
+    // SAFETY: constants.
+    unsafe { (libcrypto.ERR_set_debug)(FILE.as_ptr(), 0, FILE.as_ptr()) };
+    // SAFETY: a text without conversions needs no arguments.
+    unsafe {
+        (libcrypto.ERR_vset_error)(
+            core::ERR_LIB_PROV,
+            core::ERR_R_INTERNAL_ERROR,
+            text.as_ptr(),
+            ptr::null_mut(),
+        );
+    }
+}

@@ -1,0 +1,260 @@
+//! Our key object: the default provider's key, and what the batch kernels make of it.
+#![allow(unsafe_code, reason = "calls the default provider's functions")]
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::{self, NonNull};
+use std::sync::{Arc, OnceLock};
+
+use widelane_crypto::rsa::{Components, KeySize, PrivateKey};
+use widelane_ossl_sys::core::{self, OsslParam};
+use widelane_ossl_sys::dispatch::KeymgmtFunctions;
+use widelane_secret::wipe;
+
+use crate::config::config;
+use crate::delegate::Delegate;
+use crate::entry::{borrow_mut, entry};
+use crate::params;
+use crate::stack;
+
+/// Our key object: the default provider's key, and what the batch kernels make of it.
+pub(crate) struct Key {
+    delegate: Arc<Delegate>,
+    kind: Kind,
+    inner: Inner,
+    accelerated: OnceLock<Option<Accelerated>>,
+}
+
+/// Which of the default provider's two kinds of RSA keys.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Signs and decrypts with any padding.
+    Rsa,
+    /// Signs with PSS only.
+    RsaPss,
+}
+
+/// A private key that can be batched.
+pub(crate) struct Accelerated {
+    /// The key in the form that the batch kernels use.
+    pub(crate) private: PrivateKey,
+    /// The same key in the default provider, where it limits PSS keys to PSS.
+    twin: Option<Inner>,
+}
+
+/// A key of the default provider, owned.
+struct Inner {
+    key: NonNull<c_void>,
+    free: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+// SAFETY: the default provider's keys are made for use by many threads.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+impl Kind {
+    /// The default provider's functions for such keys.
+    pub(crate) fn functions(self, delegate: &Delegate) -> &KeymgmtFunctions {
+        match self {
+            Kind::Rsa => &delegate.rsa.functions,
+            Kind::RsaPss => &delegate.rsa_pss.functions,
+        }
+    }
+}
+
+impl Key {
+    /// Wraps a key of the default provider and owns it from now on; nothing if there is none.
+    pub(crate) fn adopt(
+        delegate: &Arc<Delegate>,
+        kind: Kind,
+        inner: *mut c_void,
+    ) -> Option<Arc<Self>> {
+        let key = NonNull::new(inner)?;
+        let inner = Inner { key, free: kind.functions(delegate).free };
+        let delegate = Arc::clone(delegate);
+        Some(Arc::new(Key { delegate, kind, inner, accelerated: OnceLock::new() }))
+    }
+
+    /// The default provider that owns the inner key.
+    pub(crate) fn delegate(&self) -> &Arc<Delegate> {
+        &self.delegate
+    }
+
+    /// Its kind.
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The default provider's functions for it.
+    pub(crate) fn functions(&self) -> &KeymgmtFunctions {
+        self.kind.functions(&self.delegate)
+    }
+
+    /// The default provider's key.
+    pub(crate) fn inner(&self) -> *mut c_void {
+        self.inner.key.as_ptr()
+    }
+
+    /// The default provider's key.
+    pub(crate) fn inner_non_null(&self) -> NonNull<c_void> {
+        self.inner.key
+    }
+
+    /// Whether it has been used, so that it must not change any more.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.accelerated.get().is_some()
+    }
+
+    /// The key as the batch kernels use it; nothing where there are no lanes to fill, no private key, or
+    /// one that they do not know.
+    pub(crate) fn accelerated(&self) -> Option<&Accelerated> {
+        if config().rsa.lanes() == 1 {
+            return None;
+        }
+        // The caller may be on the small stack of an ASYNC job.
+        self.accelerated.get_or_init(|| stack::on_large(|| self.accelerate()).flatten()).as_ref()
+    }
+
+    /// Does one private-key operation by the default provider.
+    pub(crate) fn private_operation(&self, input: &[u8], output: &mut [u8]) -> bool {
+        let twin = self.accelerated().and_then(|accelerated| accelerated.twin.as_ref());
+        let inner = twin.map_or(self.inner.key, |twin| twin.key);
+        self.delegate.private_operation(inner, input, output)
+    }
+
+    fn accelerate(&self) -> Option<Accelerated> {
+        // Keys of other sizes are not worth reading their secrets.
+        KeySize::ALL.iter().find(|size| size.bits() == self.bits())?;
+        let numbers = self.export()?;
+        let private = PrivateKey::from_components(&numbers.components()?).ok()?;
+        let twin = match self.kind {
+            Kind::Rsa => None,
+            Kind::RsaPss => Some(self.unlimited_twin(&numbers)?),
+        };
+        Some(Accelerated { private, twin })
+    }
+
+    fn bits(&self) -> usize {
+        let mut bits: c_int = 0;
+        let mut params = [params::int(core::PKEY_PARAM_BITS, &mut bits), OsslParam::END];
+        let Some(get_params) = self.functions().get_params else { return 0 };
+        // SAFETY: the key is the default provider's; `params` has an end.
+        let known = unsafe { get_params(self.inner(), params.as_mut_ptr()) > 0 };
+        if known { usize::try_from(bits).unwrap_or(0) } else { 0 }
+    }
+
+    fn export(&self) -> Option<Numbers> {
+        let mut numbers = Numbers::default();
+        let into = ptr::from_mut(&mut numbers).cast();
+        let export = self.functions().export?;
+        // SAFETY: the key is the default provider's; `collect` gets the numbers that it expects.
+        let exported = unsafe { export(self.inner(), core::SELECT_ALL, Some(collect), into) > 0 };
+        (exported && !numbers.unusual).then_some(numbers)
+    }
+
+    /// Makes a plain RSA key of the same numbers.
+    fn unlimited_twin(&self, numbers: &Numbers) -> Option<Inner> {
+        let functions = &self.delegate.rsa.functions;
+        let (new, import) = (functions.new?, functions.import?);
+        let mut native: Vec<(&'static CStr, Vec<u8>)> = numbers
+            .found
+            .iter()
+            .map(|(name, big_endian)| (*name, big_endian.iter().rev().copied().collect()))
+            .collect();
+        let mut params: Vec<OsslParam> = native
+            .iter_mut()
+            .map(|(name, bytes)| {
+                let data = bytes.as_mut_ptr().cast();
+                OsslParam::new(name, core::PARAM_UNSIGNED_INTEGER, data, bytes.len())
+            })
+            .collect();
+        params.push(OsslParam::END);
+        // SAFETY: the default provider's own context.
+        let key = NonNull::new(unsafe { new(self.delegate.provctx) })?;
+        let twin = Inner { key, free: functions.free };
+        // SAFETY: the key was made above; `params` has an end.
+        let imported = unsafe { import(key.as_ptr(), core::SELECT_ALL, params.as_ptr()) > 0 };
+        for (_, bytes) in &mut native {
+            wipe(bytes);
+        }
+        imported.then_some(twin)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(free) = self.free {
+            // SAFETY: owned by this object alone, freed once.
+            unsafe { free(self.key.as_ptr()) };
+        }
+    }
+}
+
+/// The numbers of a private key, big-endian.
+#[derive(Default)]
+struct Numbers {
+    found: Vec<(&'static CStr, Vec<u8>)>,
+    /// There is something about the key that batches do not know.
+    unusual: bool,
+}
+
+impl Numbers {
+    fn components(&self) -> Option<Components<'_>> {
+        Some(Components {
+            n: self.get(core::PKEY_PARAM_RSA_N)?,
+            e: self.get(core::PKEY_PARAM_RSA_E)?,
+            p: self.get(core::PKEY_PARAM_RSA_FACTOR1)?,
+            q: self.get(core::PKEY_PARAM_RSA_FACTOR2)?,
+            dp: self.get(core::PKEY_PARAM_RSA_EXPONENT1)?,
+            dq: self.get(core::PKEY_PARAM_RSA_EXPONENT2)?,
+            qinv: self.get(core::PKEY_PARAM_RSA_COEFFICIENT1)?,
+        })
+    }
+
+    fn get(&self, name: &CStr) -> Option<&[u8]> {
+        self.found.iter().find(|(found, _)| *found == name).map(|(_, number)| &number[..])
+    }
+
+    fn take(&mut self, param: &OsslParam) {
+        let name = params::key(param);
+        if let Some(known) = NUMBERS.iter().find(|known| **known == name) {
+            self.found.extend(params::big_endian(param).map(|number| (*known, number)));
+        }
+        // Further primes, and limits of a PSS key, which the default provider enforces.
+        self.unusual |=
+            name == core::PKEY_PARAM_RSA_FACTOR3 || name == core::SIGNATURE_PARAM_DIGEST;
+    }
+}
+
+impl Drop for Numbers {
+    fn drop(&mut self) {
+        for (_, number) in &mut self.found {
+            wipe(number);
+        }
+    }
+}
+
+entry! {
+    /// Takes the numbers of an exported key.
+    fn collect(params: *const OsslParam, into: *mut c_void) -> c_int {
+        // SAFETY: `export` passes its numbers on.
+        let numbers = unsafe { borrow_mut::<Numbers>(into) }?;
+        // SAFETY: the default provider's array has an end.
+        for param in unsafe { params::iter(params) } {
+            numbers.take(param);
+        }
+        Some(1)
+    }
+}
+
+/// The numbers that make a private key.
+const NUMBERS: &[&CStr] = &[
+    core::PKEY_PARAM_RSA_N,
+    core::PKEY_PARAM_RSA_E,
+    core::PKEY_PARAM_RSA_D,
+    core::PKEY_PARAM_RSA_FACTOR1,
+    core::PKEY_PARAM_RSA_FACTOR2,
+    core::PKEY_PARAM_RSA_EXPONENT1,
+    core::PKEY_PARAM_RSA_EXPONENT2,
+    core::PKEY_PARAM_RSA_COEFFICIENT1,
+];

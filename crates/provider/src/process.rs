@@ -1,0 +1,96 @@
+//! What belongs to one process: queues, helper threads, counters. Made when first used, also after a fork.
+#![allow(unsafe_code, reason = "a pointer that a fork makes stale")]
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Once, OnceLock};
+
+use widelane_bridge::counters::Counters;
+use widelane_crypto::rsa::KeySize;
+
+use crate::batching::queues::Queues;
+use crate::config::config;
+use crate::counters;
+use crate::entry::entry;
+
+/// What belongs to one process.
+///
+/// A child gets a new one at its first use: the queues it inherits may be locked by threads that it
+/// does not have, and hold jobs that its parent executes. The old one is left alone, not freed.
+pub(crate) struct Process {
+    counters: OnceLock<&'static Counters>,
+    queues: [Queues; KeySize::ALL.len()],
+}
+
+/// That of the calling process.
+pub(crate) fn current() -> &'static Process {
+    // SAFETY: null, or made below and never freed.
+    if let Some(process) = unsafe { CURRENT.load(Ordering::Acquire).as_ref() } {
+        return process;
+    }
+    let new = Box::into_raw(Box::new(Process::new()));
+    match CURRENT.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: made above, and from now on never freed.
+        Ok(_) => unsafe { &*new },
+        Err(earlier) => {
+            // SAFETY: made above, and nobody else has seen it.
+            drop(unsafe { Box::from_raw(new) });
+            // SAFETY: not null, and never freed.
+            unsafe { &*earlier }
+        }
+    }
+}
+
+/// Makes sure that children do not use what belongs to their parent.
+pub(crate) fn watch_forks() {
+    static WATCHED: Once = Once::new();
+    WATCHED.call_once(|| {
+        // SAFETY: the handler stores one pointer; this object is never unloaded.
+        unsafe { libc::pthread_atfork(None, None, Some(forget)) };
+    });
+}
+
+/// A provider was loaded.
+pub(crate) fn instance_begins() {
+    INSTANCES.fetch_add(1, Ordering::AcqRel);
+}
+
+/// A provider was unloaded; the last one takes the helper threads with it.
+pub(crate) fn instance_ends() {
+    if INSTANCES.fetch_sub(1, Ordering::AcqRel) > 1 {
+        return;
+    }
+    // SAFETY: null, or a process never freed.
+    if let Some(process) = unsafe { CURRENT.swap(ptr::null_mut(), Ordering::AcqRel).as_ref() } {
+        process.queues.iter().for_each(Queues::shut);
+    }
+}
+
+impl Process {
+    fn new() -> Self {
+        let queues = KeySize::ALL.map(|_| Queues::new(config().rsa.lanes()));
+        Process { counters: OnceLock::new(), queues }
+    }
+
+    /// The counters of this process.
+    pub(crate) fn counters(&self) -> &'static Counters {
+        self.counters
+            .get_or_init(|| counters::open(&config().rsa, config().counters_dir.as_deref()))
+    }
+
+    /// Where jobs of keys of this size meet.
+    pub(crate) fn queues(&self, size: KeySize) -> &Queues {
+        &self.queues[size as usize]
+    }
+}
+
+entry! {
+    /// In a child, right after the fork.
+    fn forget() {
+        CURRENT.store(ptr::null_mut(), Ordering::Release);
+        Some(())
+    }
+}
+
+static CURRENT: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
+static INSTANCES: AtomicUsize = AtomicUsize::new(0);

@@ -1,0 +1,90 @@
+//! The event-loop runtime of `widelane run`, where this process has it.
+#![allow(unsafe_code, reason = "looks the runtime up and calls its hooks")]
+
+use std::ffi::c_void;
+use std::mem::transmute;
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+
+use widelane_bridge::counters::Counters;
+use widelane_bridge::hooks::{ATTACH_SYMBOL, Attach, HOOKS_VERSION, ProviderHooks, RuntimeHooks};
+
+use crate::batching::event_loop;
+use crate::entry::hook;
+use crate::process;
+
+/// A handshake of the runtime's, as it names it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Handshake(NonNull<c_void>);
+
+// SAFETY: only a name; never followed.
+unsafe impl Send for Handshake {}
+// SAFETY: as above.
+unsafe impl Sync for Handshake {}
+
+/// Finds the runtime, if it is there, and exchanges hooks with it.
+pub(crate) fn attach() {
+    RUNTIME.get_or_init(|| {
+        // SAFETY: looks a name up.
+        let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, ATTACH_SYMBOL.as_ptr()) };
+        if symbol.is_null() {
+            return None;
+        }
+        // SAFETY: what has this name has this type.
+        let attach = unsafe { transmute::<*mut c_void, Attach>(symbol) };
+        // SAFETY: our table is a constant.
+        let hooks = unsafe { attach(&PROVIDER_HOOKS) };
+        // SAFETY: null, or the runtime's table, which stays.
+        unsafe { hooks.as_ref() }.filter(|hooks| hooks.version == HOOKS_VERSION)
+    });
+}
+
+/// The handshake that the runtime drives on this thread now, if it may park.
+pub(crate) fn current() -> Option<Handshake> {
+    let hooks = RUNTIME.get()?.as_ref()?;
+    NonNull::new((hooks.current)()).map(Handshake)
+}
+
+/// Leaves the fibre of the current handshake until the runtime resumes it, which may be before its
+/// request is finished: `while request.waits() { pause() }`.
+pub(crate) fn pause() {
+    if let Some(Some(hooks)) = RUNTIME.get() {
+        (hooks.pause)();
+    }
+}
+
+/// Tells the runtime that the request of a handshake is finished.
+pub(crate) fn completed(handshake: Handshake) {
+    if let Some(Some(hooks)) = RUNTIME.get() {
+        (hooks.completed)(handshake.0.as_ptr());
+    }
+}
+
+hook! {
+    fn pending() -> usize, otherwise 0; {
+        event_loop::pending()
+    }
+
+    fn full() -> bool, otherwise false; {
+        event_loop::full()
+    }
+
+    fn execute(everything: bool) -> usize, otherwise 0; {
+        event_loop::execute(everything)
+    }
+
+    fn cancel(handshake: *mut c_void), otherwise (); {
+        if let Some(handshake) = NonNull::new(handshake) {
+            event_loop::cancel(Handshake(handshake));
+        }
+    }
+
+    fn counters() -> *const Counters, otherwise ptr::null(); {
+        ptr::from_ref(process::current().counters())
+    }
+}
+
+static RUNTIME: OnceLock<Option<&'static RuntimeHooks>> = OnceLock::new();
+
+static PROVIDER_HOOKS: ProviderHooks =
+    ProviderHooks { version: HOOKS_VERSION, pending, full, execute, cancel, counters };

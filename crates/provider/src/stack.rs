@@ -1,0 +1,136 @@
+//! A large stack for each thread, because ASYNC jobs have 32 KiB and some programs' threads little more.
+#![allow(unsafe_code, reason = "maps a stack and switches to it")]
+
+use std::arch::asm;
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::{self, NonNull};
+
+/// Runs `body` on this thread's large stack; nothing if there is no memory for one.
+///
+/// `body` must not leave the thread's ASYNC job. A panic goes on in the caller.
+pub(crate) fn on_large<R>(body: impl FnOnce() -> R) -> Option<R> {
+    thread_local! {
+        static FREE: RefCell<Option<Stack>> = const { RefCell::new(None) };
+    }
+    // Taken while in use, so that a nested call gets a stack of its own. A thread that is ending
+    // has no place to keep one.
+    let stack = FREE.try_with(|free| free.take()).ok().flatten().or_else(Stack::map)?;
+    let result = stack.run(body);
+    // Error: the thread is ending, and the stack with it.
+    let _ = FREE.try_with(|free| free.replace(Some(stack)));
+    match result {
+        Ok(result) => Some(result),
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+/// A mapped stack, with a guard page below.
+struct Stack(NonNull<u8>);
+
+/// A call to be made on another stack, and its result.
+struct Call<F, R> {
+    body: Option<F>,
+    result: Option<std::thread::Result<R>>,
+}
+
+impl Stack {
+    fn map() -> Option<Self> {
+        // SAFETY: a new mapping, where the kernel likes.
+        let mapped = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                STACK_BYTES + GUARD_BYTES,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK,
+                -1,
+                0,
+            )
+        };
+        if mapped == libc::MAP_FAILED {
+            return None;
+        }
+        let stack = Stack(NonNull::new(mapped.cast())?);
+        // SAFETY: the first page of the mapping, which nothing uses yet.
+        let guarded = unsafe { libc::mprotect(mapped, GUARD_BYTES, libc::PROT_NONE) } == 0;
+        guarded.then_some(stack)
+    }
+
+    fn run<F: FnOnce() -> R, R>(&self, body: F) -> std::thread::Result<R> {
+        let mut call = Call { body: Some(body), result: None };
+        // SAFETY: the end of the mapping.
+        let top = unsafe { self.0.as_ptr().add(STACK_BYTES + GUARD_BYTES) };
+        // SAFETY: `top` is aligned to a page, with a whole stack below that nothing uses; `enter` gets
+        // the call that its type says, does not unwind, and restores the registers of its caller, r12
+        // among them, as every function does.
+        unsafe {
+            asm!(
+                "mov r12, rsp",
+                "mov rsp, {top}",
+                "call {enter}",
+                "mov rsp, r12",
+                top = in(reg) top,
+                enter = in(reg) Call::<F, R>::enter as *const c_void,
+                in("rdi") ptr::from_mut(&mut call),
+                out("r12") _,
+                clobber_abi("sysv64"),
+            );
+        }
+        call.result.expect("`enter` has returned")
+    }
+}
+
+impl<F: FnOnce() -> R, R> Call<F, R> {
+    extern "sysv64" fn enter(&mut self) {
+        if let Some(body) = self.body.take() {
+            self.result = Some(catch_unwind(AssertUnwindSafe(body)));
+        }
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map`, unmapped once, in use by nobody.
+        unsafe { libc::munmap(self.0.as_ptr().cast(), STACK_BYTES + GUARD_BYTES) };
+    }
+}
+
+/// Twice what a batch needs; memory that is never touched costs nothing.
+const STACK_BYTES: usize = 512 << 10;
+
+/// A page.
+const GUARD_BYTES: usize = 4 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_has_its_stack_and_its_result() {
+        let here = ptr::from_ref(&0).addr();
+        let mut there = 0;
+        let sum = on_large(|| {
+            let mut deep = [0_u8; 256 << 10];
+            std::hint::black_box(&mut deep);
+            there = deep.as_ptr().addr();
+            deep.iter().map(|byte| usize::from(*byte)).sum::<usize>() + 7
+        });
+        assert_eq!(sum, Some(7));
+        assert!(there.abs_diff(here) > 256 << 10, "the body ran on its own stack");
+    }
+
+    #[test]
+    fn nested_bodies_have_stacks_of_their_own() {
+        let address = || std::hint::black_box(ptr::from_ref(&std::hint::black_box(0_u8)).addr());
+        let (outer, inner) = on_large(|| (address(), on_large(address))).unwrap();
+        assert!(outer.abs_diff(inner.unwrap()) > 4 << 10);
+    }
+
+    #[test]
+    fn a_panic_goes_on_in_the_caller() {
+        let caught = catch_unwind(|| on_large(|| -> u8 { panic!("on purpose") }));
+        assert!(caught.is_err());
+        assert_eq!(on_large(|| 1), Some(1));
+    }
+}
