@@ -1,24 +1,304 @@
 //! `widelane cpu`: what this machine can do, what the policy lets it do, and who decided.
 
+use std::env;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use widelane_cpu::Room;
+use anyhow::Context;
+use serde::Serialize;
+use widelane_bench::programs::Programs;
+use widelane_cpu::features::{self, Feature};
+use widelane_cpu::rooms::{self, RoomStatus};
+use widelane_cpu::topology::Cache;
+use widelane_cpu::{LicenceClass, Machine, Policy, Room, Topology};
+use widelane_report::{Block, Kind, Table, Tone};
 
-use crate::output;
+use crate::run::fitness::{self, Fitness};
+use crate::run::libraries::Libraries;
+use crate::{measure, output};
 
-/// Shows rooms, policy and machine
+/// Shows what this CPU can do, which rooms the policy leaves open, and the TLS servers installed
+///
+/// A room is one kernel for one instruction set. It is open if the CPU has the instructions and the policy
+/// (/etc/widelane/policy.toml, WIDELANE_POLICY, WIDELANE_MAX_SIMD_BITWIDTH) allows them.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Prints JSON instead of a table
+    /// Prints JSON
     #[arg(long)]
     json: bool,
 }
 
 /// Runs the command.
-pub fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    for room in Room::ALL {
-        output::style();
-        output::print(room.name())?;
-    }
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let description = Description::of_this_machine()?;
+    let text = if args.json {
+        serde_json::to_string_pretty(&description).context("cannot write JSON")?
+    } else {
+        widelane_report::show(description.blocks(), &output::style())
+    };
+    output::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// All that the command shows.
+#[derive(Serialize)]
+struct Description {
+    machine: Machine,
+    topology: Topology,
+    features: Vec<Feature>,
+    policy: Policy,
+    policy_source: String,
+    rooms: Vec<DescribedRoom>,
+    openssl: Option<String>,
+    servers: Vec<Server>,
+    widelane: Installation,
+}
+
+#[derive(Serialize)]
+struct DescribedRoom {
+    #[serde(flatten)]
+    status: RoomStatus,
+    licence_class: LicenceClass,
+}
+
+/// A TLS server that `widelane run` and `widelane compare` know.
+#[derive(Serialize)]
+struct Server {
+    name: &'static str,
+    path: Option<PathBuf>,
+    version: Option<String>,
+    /// Whether `widelane run` accelerates it.
+    accelerates: bool,
+    /// Why not, or how to get it.
+    remark: Option<String>,
+}
+
+/// The parts of Widelane that are loaded into servers.
+#[derive(Serialize)]
+struct Installation {
+    version: &'static str,
+    provider: Option<PathBuf>,
+    runtime: Option<PathBuf>,
+    /// What is missing, and what to do about it.
+    remark: Option<String>,
+}
+
+impl Description {
+    fn of_this_machine() -> anyhow::Result<Self> {
+        let resolved = measure::policy()?;
+        let programs = measure::programs()?;
+        let described = widelane_bench::machine::describe(&programs, &resolved);
+        let rooms = rooms::status(&resolved.policy).into_iter().map(|status| {
+            let licence_class = status.room.licence_class();
+            DescribedRoom { status, licence_class }
+        });
+        Ok(Description {
+            machine: Machine::detect(),
+            topology: Topology::detect(),
+            features: features::all().into(),
+            rooms: rooms.collect(),
+            policy_source: resolved.source.to_string(),
+            policy: resolved.policy,
+            servers: servers(&programs, described.nginx, described.haproxy),
+            openssl: described.openssl,
+            widelane: Installation::find(),
+        })
+    }
+
+    fn blocks(&self) -> Vec<Block> {
+        let (tone, answer) = self.answer();
+        let heading = |title: &str| Block::Heading(title.to_owned());
+        vec![
+            Block::Lead(tone, answer),
+            heading("Rooms"),
+            Block::Table(self.room_table()),
+            heading("Policy"),
+            Block::Table(Table::of_facts([
+                ("Allows", self.policy.to_string()),
+                ("Set by", self.policy_source.clone()),
+            ])),
+            heading("TLS servers"),
+            Block::Table(self.server_table()),
+            heading("Widelane"),
+            Block::Table(Table::of_facts(self.widelane.facts())),
+            heading("Machine"),
+            Block::Table(Table::of_facts(self.machine_facts())),
+        ]
+    }
+
+    /// Whether RSA batching can pay here, as far as that can be said without measuring.
+    fn answer(&self) -> (Tone, String) {
+        let batching = |room: &&DescribedRoom| room.status.room != Room::Portable;
+        let widest = self.rooms.iter().filter(batching).rfind(|room| room.status.open);
+        if let Some(room) = widest {
+            let name = room.status.room;
+            let answer = format!(
+                "RSA can be batched here, in room {name}; `widelane compare` measures the gain."
+            );
+            return (Tone::Better, answer);
+        }
+        let closed = self.rooms.iter().rfind(batching);
+        let reason = closed.and_then(|room| room.status.reason.as_deref()).unwrap_or("no room");
+        (Tone::Same, format!("RSA cannot be batched here: {reason}."))
+    }
+
+    fn room_table(&self) -> Table {
+        let mut table = Table::new(&[
+            ("Room", Kind::Words),
+            ("State", Kind::Words),
+            ("Licence class", Kind::Words),
+            ("Why", Kind::Words),
+        ]);
+        for DescribedRoom { status, licence_class } in &self.rooms {
+            table.rows.push(vec![
+                status.room.to_string(),
+                if status.open { "open" } else { "closed" }.to_owned(),
+                licence_class.to_string(),
+                status.reason.clone().unwrap_or_default(),
+            ]);
+        }
+        table.without_empty_columns()
+    }
+
+    fn server_table(&self) -> Table {
+        let mut table = Table::new(&[
+            ("Server", Kind::Words),
+            ("Version", Kind::Words),
+            ("Path", Kind::Words),
+            ("Under `widelane run`", Kind::Words),
+        ]);
+        for server in &self.servers {
+            let path = server.path.as_deref().map(Path::display);
+            table.rows.push(vec![
+                server.name.to_owned(),
+                server.version.clone().unwrap_or_default(),
+                path.map_or(String::new(), |path| path.to_string()),
+                server.remark.clone().unwrap_or_else(|| "accelerated".to_owned()),
+            ]);
+        }
+        table.without_empty_columns()
+    }
+
+    fn machine_facts(&self) -> Vec<(&'static str, String)> {
+        let Machine { vendor, family, model_number, stepping, .. } = &self.machine;
+        let unknown = || "unknown".to_owned();
+        let topology = &self.topology;
+        let names = |detected: bool| {
+            let features = self.features.iter().filter(move |f| f.detected == detected);
+            features.map(|feature| feature.name).collect::<Vec<_>>().join(" ")
+        };
+        let caches: Vec<String> = topology.caches.iter().map(cache).collect();
+        let mut facts = vec![
+            ("CPU", self.machine.model.clone()),
+            (
+                "Model",
+                format!("{vendor}, family {family}, model {model_number}, stepping {stepping}"),
+            ),
+            ("Microcode", self.machine.microcode.clone().unwrap_or_else(unknown)),
+            ("Features", names(true)),
+            ("Lacks", names(false)),
+            (
+                "CPUs",
+                format!(
+                    "{}, on {}, {}, {}",
+                    topology.cpus.len(),
+                    counted(topology.core_count(), "core"),
+                    counted(topology.package_count(), "package"),
+                    counted(topology.node_count(), "NUMA node"),
+                ),
+            ),
+            ("Caches", caches.join(", ")),
+            (
+                "Time stamps",
+                self.machine.tsc_khz.map_or_else(unknown, |khz| format!("{} MHz", khz / 1000)),
+            ),
+            ("Hypervisor", self.machine.hypervisor.clone().unwrap_or_else(|| "none".to_owned())),
+            ("Kernel", self.machine.kernel.clone().unwrap_or_else(unknown)),
+            ("OpenSSL", self.openssl.clone().unwrap_or_else(unknown).replace("OpenSSL ", "")),
+        ];
+        facts.retain(|(_, value)| !value.is_empty());
+        facts
+    }
+}
+
+impl Installation {
+    fn find() -> Self {
+        let version = env!("WIDELANE_VERSION");
+        match Libraries::find() {
+            Ok(Libraries { provider, runtime }) => {
+                let (provider, runtime) = (Some(provider), Some(runtime));
+                Installation { version, provider, runtime, remark: None }
+            }
+            Err(error) => {
+                let remark = Some(format!("{error:#}"));
+                Installation { version, provider: None, runtime: None, remark }
+            }
+        }
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let facts = [
+            ("Version", Some(self.version.to_owned())),
+            ("Provider", path(&self.provider)),
+            ("Runtime", path(&self.runtime)),
+            ("Incomplete", self.remark.clone()),
+        ];
+        facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+}
+
+fn servers(programs: &Programs, nginx: Option<String>, haproxy: Option<String>) -> Vec<Server> {
+    [("nginx", "nginx", &programs.nginx, nginx), ("HAProxy", "haproxy", &programs.haproxy, haproxy)]
+        .into_iter()
+        .map(|(name, package, path, version)| {
+            let remark = match path {
+                None => Some(format!("not installed; {} installs it", install_command(package))),
+                Some(path) => match fitness::judge(path) {
+                    Fitness::Accelerates => None,
+                    Fitness::RunsUnchanged(reason) => Some(format!("runs unchanged: {reason}")),
+                },
+            };
+            Server { name, path: path.clone(), version, accelerates: remark.is_none(), remark }
+        })
+        .collect()
+}
+
+/// The command by which this system's package manager installs `package`.
+fn install_command(package: &str) -> String {
+    const MANAGERS: [(&str, &str); 5] = [
+        ("apt-get", "apt-get install"),
+        ("dnf", "dnf install"),
+        ("zypper", "zypper install"),
+        ("pacman", "pacman -S"),
+        ("apk", "apk add"),
+    ];
+    let path = env::var_os("PATH").unwrap_or_default();
+    let installed = |manager: &str| env::split_paths(&path).any(|d| d.join(manager).is_file());
+    match MANAGERS.into_iter().find(|(manager, _)| installed(manager)) {
+        Some((_, command)) => format!("`{command} {package}`"),
+        None => "your distribution".to_owned(),
+    }
+}
+
+/// `L2 1 MiB`, with the kind where a level has several.
+fn cache(cache: &Cache) -> String {
+    let kind = match cache.kind.as_str() {
+        "Data" => "d",
+        "Instruction" => "i",
+        _ => "",
+    };
+    let kib = cache.size_bytes >> 10;
+    let size =
+        if kib.is_multiple_of(1024) { format!("{} MiB", kib >> 10) } else { format!("{kib} KiB") };
+    let shared = if cache.cpu_count > 1 {
+        format!(" (shared by {} CPUs)", cache.cpu_count)
+    } else {
+        String::new()
+    };
+    format!("L{}{kind} {size}{shared}", cache.level)
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -47,10 +47,7 @@ fn main() -> ExitCode {
         if error.is::<output::ReaderGone>() {
             return ExitCode::from(output::ReaderGone::EXIT_STATUS);
         }
-        eprintln!("widelane: {error}");
-        for cause in error.chain().skip(1) {
-            eprintln!("  because: {cause}");
-        }
+        output::complain(&error);
         ExitCode::FAILURE
     })
 }

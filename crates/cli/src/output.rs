@@ -34,6 +34,15 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Says on standard error what went wrong and why. If nobody listens there, the exit status must do.
+pub fn complain(error: &anyhow::Error) {
+    let mut text = format!("widelane: {error}\n");
+    for cause in error.chain().skip(1) {
+        text.push_str(&format!("  because: {cause}\n"));
+    }
+    drop(io::stderr().write_all(text.as_bytes()));
+}
+
 /// How standard output wants its text: coloured on a terminal, unless `NO_COLOR` or `TERM=dumb` say no.
 pub fn style() -> Style {
     let no_colour = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

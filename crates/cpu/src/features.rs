@@ -1,7 +1,9 @@
 //! The CPUID features that Widelane looks at.
 
+use serde::Serialize;
+
 /// One CPUID feature and whether this machine has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Feature {
     /// The feature's name as in `/proc/cpuinfo` and `is_x86_feature_detected!`.
     pub name: &'static str,

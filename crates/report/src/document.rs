@@ -53,13 +53,21 @@ pub enum Kind {
 }
 
 impl Table {
-    fn new(columns: &[(&'static str, Kind)]) -> Self {
+    /// A table without rows.
+    pub fn new(columns: &[(&'static str, Kind)]) -> Self {
         let columns = columns.iter().map(|&(title, kind)| Column { title, kind }).collect();
         Table { columns, rows: Vec::new() }
     }
 
+    /// A table of names and values, without titles.
+    pub fn of_facts(facts: impl IntoIterator<Item = (&'static str, String)>) -> Self {
+        let mut table = Table::new(&[("", Kind::Words), ("", Kind::Words)]);
+        table.rows.extend(facts.into_iter().map(|(name, value)| vec![name.to_owned(), value]));
+        table
+    }
+
     /// Leaves out the columns that have nothing but a title.
-    fn without_empty_columns(mut self) -> Self {
+    pub fn without_empty_columns(mut self) -> Self {
         for index in (0..self.columns.len()).rev() {
             if self.rows.iter().all(|row| row[index].is_empty()) {
                 self.columns.remove(index);
@@ -96,11 +104,7 @@ pub fn document(results: &Results) -> Vec<Block> {
         blocks.push(Block::Heading("Notes".to_owned()));
         blocks.extend(results.notes.iter().cloned().map(Block::Text));
     }
-    let mut machine = Table::new(&[("", Kind::Words), ("", Kind::Words)]);
-    machine.rows = view::machine(results)
-        .into_iter()
-        .map(|(name, value)| vec![name.to_owned(), value])
-        .collect();
+    let machine = Table::of_facts(view::machine(results));
     blocks.extend([Block::Heading("Machine".to_owned()), Block::Table(machine)]);
     blocks.extend([Block::Heading("To repeat".to_owned()), Block::Command(view::command(results))]);
     blocks

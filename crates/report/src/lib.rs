@@ -8,6 +8,8 @@
 //! | [`html`] | one file to open, print or mail; needs nothing from outside |
 //!
 //! All but `csv` begin with the same sentence: whether it is worth it on this machine.
+//!
+//! Other text for the screen can be given the same looks: build [`Block`]s and [`show`] them.
 
 mod csv;
 mod document;
@@ -19,9 +21,11 @@ mod view;
 mod words;
 
 pub use crate::csv::csv;
+pub use document::{Block, Column, Kind, Table};
 pub use html::html;
 pub use markdown::markdown;
-pub use terminal::terminal;
+pub use terminal::{show, terminal};
+pub use verdict::Tone;
 
 /// How text for a terminal is to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

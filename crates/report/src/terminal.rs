@@ -17,8 +17,13 @@ const RESET: &str = "\x1b[0m";
 /// Shows `results` on a terminal: the answer first, then the comparisons, latencies, batches, what was
 /// rejected, and how to repeat the run.
 pub fn terminal(results: &Results, style: &Style) -> String {
+    show(document(results), style)
+}
+
+/// Shows `blocks` on a terminal.
+pub fn show(blocks: impl IntoIterator<Item = Block>, style: &Style) -> String {
     let mut screen = Screen { text: String::new(), style };
-    for block in document(results) {
+    for block in blocks {
         match block {
             Block::Lead(Tone::Better, text) => screen.paragraph(&text, BOLD_GREEN),
             Block::Lead(Tone::Worse, text) => screen.paragraph(&text, BOLD_YELLOW),

@@ -344,7 +344,7 @@ pub fn machine(results: &Results) -> Vec<(&'static str, String)> {
         ("Microcode", machine.microcode.clone()),
         ("Hypervisor", machine.hypervisor.clone()),
         ("Kernel", machine.kernel.clone()),
-        ("OpenSSL", machine.openssl.clone()),
+        ("OpenSSL", machine.openssl.as_ref().map(|version| version.replace("OpenSSL ", ""))),
         ("nginx", machine.nginx.clone()),
         ("HAProxy", machine.haproxy.clone()),
         ("Widelane", machine.widelane.clone()),

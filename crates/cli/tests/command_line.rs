@@ -1,0 +1,173 @@
+//! The binary from outside: flags, exit statuses, error texts, what `cpu` and `report` print.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use assert_cmd::assert::Assert;
+use assert_cmd::prelude::*;
+use tempfile::TempDir;
+
+const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../report/tests/sample.json");
+
+/// `widelane`, whatever policy is in the environment of the tests.
+fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_widelane"));
+    command.env_remove("WIDELANE_POLICY").env_remove("WIDELANE_MAX_SIMD_BITWIDTH");
+    command
+}
+
+fn widelane(arguments: &[&str]) -> Assert {
+    command().args(arguments).assert()
+}
+
+fn stdout(assert: &Assert) -> String {
+    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
+}
+
+fn stderr(assert: &Assert) -> String {
+    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+}
+
+fn file(directory: &TempDir, name: &str, text: &str) -> PathBuf {
+    let path = directory.path().join(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a_wrong_command_line_has_its_own_status() {
+    for (arguments, expected) in [
+        (&["no-such-command"][..], "no-such-command"),
+        (&["cpu", "--no-such-flag"], "--no-such-flag"),
+        (&["report"], "<FILE>"),
+        (&["report", SAMPLE, "--format", "pdf"], "terminal, markdown, csv, html"),
+        (&["run"], "<CMD>"),
+        (&["compare", "--server", "apache"], "nginx"),
+        (&["compare", "--connections", "0"], "1..=2048"),
+        (&[], "Usage"),
+    ] {
+        let failure = widelane(arguments).code(2);
+        assert!(stderr(&failure).contains(expected), "{arguments:?}: {}", stderr(&failure));
+    }
+}
+
+#[test]
+fn help_and_version_are_no_failures() {
+    assert!(stdout(&widelane(&["--version"]).success()).starts_with("widelane 0."));
+    assert!(stdout(&widelane(&["help"]).success()).contains("Exit status"));
+}
+
+#[test]
+fn cpu_tells_every_room_and_who_decided() {
+    let text = stdout(&widelane(&["cpu"]).success());
+    for expected in ["portable", "ifma256", "ifma512", "512-heavy", "Set by", "Kernel"] {
+        assert!(text.contains(expected), "{expected} is missing in:\n{text}");
+    }
+    assert!(!text.contains('\x1b'), "colour where there is no terminal:\n{text}");
+}
+
+#[test]
+fn cpu_speaks_json() {
+    let json: serde_json::Value =
+        serde_json::from_str(&stdout(&widelane(&["cpu", "--json"]).success())).unwrap();
+    assert_eq!(json["rooms"][0]["room"], "portable");
+    assert_eq!(json["rooms"][0]["open"], true);
+    assert_eq!(json["rooms"][2]["licence_class"], "512-heavy");
+    assert!(json["machine"]["vendor"].is_string());
+    assert_eq!(json["servers"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_narrow_policy_closes_rooms_and_is_named() {
+    let narrow = command().arg("cpu").env("WIDELANE_MAX_SIMD_BITWIDTH", "128").assert().success();
+    let text = stdout(&narrow);
+    assert!(text.starts_with("RSA cannot be batched here"), "{text}");
+    assert!(text.contains("WIDELANE_MAX_SIMD_BITWIDTH=128"), "{text}");
+}
+
+#[test]
+fn a_wrong_bitwidth_is_told_what_is_allowed() {
+    let failure = command().arg("cpu").env("WIDELANE_MAX_SIMD_BITWIDTH", "300").assert().code(1);
+    let text = stderr(&failure);
+    assert!(text.starts_with("widelane: WIDELANE_MAX_SIMD_BITWIDTH is \"300\""), "{text}");
+    assert!(text.contains("128, 256 or 512"), "{text}");
+}
+
+#[test]
+fn a_malformed_policy_is_named_with_file_and_line() {
+    let directory = TempDir::new().unwrap();
+    let policy =
+        file(&directory, "policy.toml", "width_max = 512\nrooms_closed = [\"ifma1024\"]\n");
+    let failure = command().arg("cpu").env("WIDELANE_POLICY", &policy).assert().code(1);
+    let text = stderr(&failure);
+    assert!(text.contains("policy.toml:2:17"), "{text}");
+    assert!(text.contains("the rooms are portable, ifma256, ifma512"), "{text}");
+}
+
+#[test]
+fn report_writes_what_the_name_of_the_file_says() {
+    let directory = TempDir::new().unwrap();
+    for (name, beginning) in [
+        ("r.html", "<!doctype html>"),
+        ("r.md", "**nginx spends"),
+        ("r.csv", "scenario,subject,"),
+        ("r.txt", "nginx spends"),
+    ] {
+        let output = directory.path().join(name);
+        let quiet = widelane(&["report", SAMPLE, "-o", path(&output)]).success();
+        assert_eq!(stdout(&quiet), "");
+        let text = fs::read_to_string(&output).unwrap();
+        assert!(text.starts_with(beginning), "{name}: {}", text.lines().next().unwrap());
+    }
+}
+
+#[test]
+fn report_of_several_files_has_one_csv_header() {
+    let one = stdout(&widelane(&["report", SAMPLE, "--format", "csv"]).success());
+    let two = stdout(&widelane(&["report", SAMPLE, SAMPLE, "--format", "csv"]).success());
+    assert_eq!(two.lines().count(), 2 * one.lines().count() - 1);
+    assert_eq!(two.lines().filter(|line| line.starts_with("scenario,")).count(), 1);
+}
+
+#[test]
+fn report_refuses_what_it_cannot_show() {
+    let directory = TempDir::new().unwrap();
+    let sample = fs::read_to_string(SAMPLE).unwrap();
+    let other = sample.replace("widelane-results/1", "widelane-results/9");
+    let truncated = file(&directory, "truncated.json", &sample[..sample.len() / 2]);
+    let other = file(&directory, "other.json", &other);
+    let text = file(&directory, "notes.txt", "handshakes: many");
+    let absent = directory.path().join("absent.json");
+    for (file, expected) in [
+        (&truncated, "truncated"),
+        (&other, "widelane-results/9"),
+        (&text, "not a results file"),
+        (&absent, "No such file"),
+    ] {
+        let failure = widelane(&["report", path(file)]).code(1);
+        let message = stderr(&failure);
+        assert!(message.starts_with("widelane: cannot "), "{message}");
+        assert!(message.contains(path(file)) && message.contains(expected), "{message}");
+    }
+    let failure = widelane(&["report", SAMPLE, SAMPLE, "--format", "html"]).code(1);
+    assert!(stderr(&failure).contains("one results file"));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_panic() {
+    let mut child = command()
+        .args(["report", SAMPLE, "--format", "html"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(141));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
