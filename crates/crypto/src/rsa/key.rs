@@ -5,10 +5,10 @@ use widelane_kernels::mont::portable::{self, Modulus};
 use widelane_kernels::mont::{CrtKey, CrtParts};
 use widelane_secret::wipe;
 
+use super::stack::{SINGLE_BYTES, scrubbed};
+
 /// Exclusive upper bound of the public exponents we take.
 const PUBLIC_EXPONENT_LIMIT: u64 = 1 << 33;
-/// More stack than the import of the longest key uses.
-const SCRUB_BYTES: usize = 64 << 10;
 
 /// A modulus length that the batch kernels know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -133,13 +133,10 @@ impl PrivateKey {
     /// # Errors
     /// A [`KeyError`] when the key is damaged or of a kind that is not accelerated.
     pub fn from_components(components: &Components<'_>) -> Result<Self, KeyError> {
-        let key = Self::import(&components.trimmed());
-        scrub_stack();
-        key
+        scrubbed::<SINGLE_BYTES, _>(|| Self::import(&components.trimmed()))
     }
 
-    /// Validates and precomputes, in stack frames of its own.
-    #[inline(never)]
+    /// Validates and precomputes.
     fn import(components: &Components<'_>) -> Result<Self, KeyError> {
         let material = match bits(components.n) {
             2048 => Material::Rsa2048(Precomputed::new(components)?),
@@ -290,12 +287,6 @@ fn inverts<const HALF: usize>(exponent: &[u64; HALF], e: u64, p: &Modulus<HALF>)
     wipe(&mut order);
     wipe(&mut product);
     in_range && inverts
-}
-
-/// Wipes the stack below its caller, where the import of a key left copies of what it moved.
-#[inline(never)]
-fn scrub_stack() {
-    wipe(&mut [0u64; SCRUB_BYTES / 8]);
 }
 
 /// The modulus that `bytes` says, if Montgomery arithmetic of that length takes it.

@@ -4,6 +4,7 @@ use widelane_cpu::{Ifma256, Ifma512};
 use widelane_kernels::mont::{CrtJob, CrtKey, Verdict, ifma256_x4, ifma512_x8};
 
 use super::key::Material;
+use super::stack::{BATCH_BYTES, scrubbed};
 use super::{Outcome, PrivateJob};
 
 /// A room that runs batches.
@@ -72,7 +73,7 @@ fn private_of_size<R: BatchRoom, const HALF: usize, const FULL: usize>(
         outcomes.push(&mut job.outcome);
     }
     for jobs in batch.chunks_mut(R::LANES) {
-        room.private_crt(jobs);
+        scrubbed::<BATCH_BYTES, _>(|| room.private_crt(jobs));
     }
     for (outcome, job) in outcomes.into_iter().zip(&batch) {
         *outcome = match job.verdict {

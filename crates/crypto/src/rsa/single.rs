@@ -5,14 +5,15 @@ use widelane_secret::wipe;
 
 use super::Outcome;
 use super::key::{Material, Numbers, PrivateKey, equal, limbs};
+use super::stack::{SINGLE_BYTES, scrubbed};
 
 /// Computes `output` = `input`^d mod n.
 pub(super) fn private(key: &PrivateKey, input: &[u8], output: &mut [u8]) -> Outcome {
-    match &key.material {
+    scrubbed::<SINGLE_BYTES, _>(|| match &key.material {
         Material::Rsa2048(key) => private_of_size(&key.numbers, input, output),
         Material::Rsa3072(key) => private_of_size(&key.numbers, input, output),
         Material::Rsa4096(key) => private_of_size(&key.numbers, input, output),
-    }
+    })
 }
 
 /// RSADP and RSASP1 of RFC 8017 (sections 5.1.2 and 5.2.1) in their second form.

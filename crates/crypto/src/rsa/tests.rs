@@ -95,6 +95,26 @@ fn every_room_agrees_with_the_model() {
 }
 
 #[test]
+fn a_batch_fits_the_promised_stack() {
+    let run = || {
+        for_each_room(|_, policy| {
+            let rsa = Rsa::choose(policy);
+            for size in KeySize::ALL {
+                let key = import(&test_keys(size.bits())[0]).unwrap();
+                let input = vec![1; size.bytes()];
+                let mut outputs = vec![vec![0; size.bytes()]; rsa.lanes()];
+                let mut jobs: Vec<_> =
+                    outputs.iter_mut().map(|o| PrivateJob::new(&key, &input, o)).collect();
+                rsa.private_batch(&mut jobs);
+                assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
+            }
+        })
+    };
+    let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(run).unwrap();
+    assert_eq!(thread.join().unwrap(), supported());
+}
+
+#[test]
 fn primes_may_come_in_either_order() {
     for size in KeySize::ALL {
         let mut key = test_keys(size.bits()).swap_remove(0);

@@ -1,0 +1,36 @@
+//! After a key is dropped, no word of it is left in memory, whichever room used it.
+
+use widelane_crypto::rsa::{Components, KeySize, Outcome, PrivateJob, PrivateKey, Rsa};
+use widelane_testkit::leftovers::Secret;
+use widelane_testkit::rooms::{for_each_room, supported};
+use widelane_testkit::rsa::{TestKey, test_keys};
+
+/// The only test of its process: others would have keys in memory at the same time.
+#[test]
+fn a_dropped_key_is_gone() {
+    let visited = for_each_room(|room, policy| {
+        let rsa = Rsa::choose(policy);
+        for size in KeySize::ALL {
+            let TestKey { n, e, p, q, dp, dq, qinv, .. } = &test_keys(size.bits())[0];
+            let mut secret = Secret::default();
+            for number in [p, q, dp, dq, qinv] {
+                secret.add(number);
+            }
+            assert_eq!(secret.count(), 0, "the test itself leaves nothing");
+
+            let key =
+                PrivateKey::from_components(&Components { n, e, p, q, dp, dq, qinv }).unwrap();
+            let input = vec![0x42; size.bytes()];
+            let mut outputs = vec![vec![0; size.bytes()]; rsa.lanes()];
+            let mut jobs: Vec<_> =
+                outputs.iter_mut().map(|output| PrivateJob::new(&key, &input, output)).collect();
+            rsa.private_batch(&mut jobs);
+            assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
+            assert_ne!(secret.count(), 0, "a key in use is found");
+
+            drop(key);
+            assert_eq!(secret.count(), 0, "{room:?} {size:?} leaves words of the key behind");
+        }
+    });
+    assert_eq!(visited, supported());
+}

@@ -1,0 +1,74 @@
+//! The search for secrets that were left in memory.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+/// Words of a secret, kept inverted so that the search does not find itself.
+#[derive(Clone, Debug, Default)]
+pub struct Secret {
+    inverted: Vec<u64>,
+}
+
+impl Secret {
+    /// Adds a big-endian number, in the forms that our arithmetic gives it: limbs of 64 bits and digits
+    /// of 52.
+    pub fn add(&mut self, bytes: &[u8]) {
+        for digit_bits in [64, 52] {
+            let mut word = 0u64;
+            for bit in 0..8 * bytes.len() {
+                let byte = !bytes[bytes.len() - 1 - bit / 8];
+                word |= u64::from(byte >> (bit % 8) & 1) << (bit % digit_bits);
+                if bit % digit_bits == digit_bits - 1 {
+                    self.inverted.push(if digit_bits == 64 { word } else { word | 0xfff << 52 });
+                    word = 0;
+                }
+            }
+        }
+        self.inverted.sort_unstable();
+    }
+
+    /// How often a word of the secret stands in the writable memory of this process: stacks, heap and
+    /// statics of all threads.
+    ///
+    /// # Panics
+    /// When `/proc/self` cannot be read.
+    pub fn count(&self) -> usize {
+        let memory = File::open("/proc/self/mem").expect("the memory of this process is readable");
+        let maps = fs::read_to_string("/proc/self/maps").expect("its mappings are readable");
+        let mut buffer = vec![0; 1 << 16];
+        let own = buffer.as_ptr_range();
+        let own = own.start as u64..own.end as u64;
+        let mut count = 0;
+        for (start, end) in maps.lines().filter_map(writable) {
+            let mut address = start;
+            while address < end {
+                let length = buffer.len().min((end - address) as usize);
+                // A mapping may have gone since, or be unreadable as device memory is.
+                let Ok(read) = memory.read_at(&mut buffer[..length], address) else { break };
+                count += (address..)
+                    .step_by(8)
+                    .zip(buffer[..read].chunks_exact(8))
+                    .filter(|(at, word)| !own.contains(at) && self.contains(word))
+                    .count();
+                address += read.max(1) as u64;
+            }
+        }
+        count
+    }
+
+    fn contains(&self, word: &[u8]) -> bool {
+        let inverted = !u64::from_le_bytes(word.try_into().expect("a word has eight bytes"));
+        self.inverted.binary_search(&inverted).is_ok()
+    }
+}
+
+/// The addresses of a line of `/proc/self/maps`, if what lies there can be written.
+fn writable(line: &str) -> Option<(u64, u64)> {
+    let mut fields = line.split_ascii_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    if !fields.next()?.starts_with("rw") {
+        return None;
+    }
+    let parse = |digits| u64::from_str_radix(digits, 16).ok();
+    Some((parse(start)?, parse(end)?))
+}
