@@ -113,6 +113,16 @@ impl<const D: usize, const LANES: usize> Lanes<D, LANES> {
         array::from_fn(|index| self.0[index][lane] & DIGIT_MASK)
     }
 
+    /// The bits of each lane that the given window of an exponent holds.
+    fn window(&self, window: usize) -> [u64; LANES] {
+        let position = window * WINDOW_BITS;
+        let (index, shift) = (position / DIGIT_BITS as usize, position as u32 % DIGIT_BITS);
+        let (low, high) = (&self.0[index], self.0.get(index + 1).unwrap_or(&[0; LANES]));
+        array::from_fn(|lane| {
+            (low[lane] >> shift | high[lane] << (DIGIT_BITS - shift)) & (ENTRIES as u64 - 1)
+        })
+    }
+
     fn wipe(&mut self) {
         wipe(self.0.as_flattened_mut());
     }
@@ -130,6 +140,10 @@ impl<const D: usize, const LANES: usize> Product<D, LANES> {
 
 impl<const D: usize, const LANES: usize> Table<D, LANES> {
     pub(super) const ZERO: Self = Table([[[0; LANES]; ENTRIES]; D]);
+
+    fn entry(&self, entry: usize) -> Lanes<D, LANES> {
+        Lanes(array::from_fn(|index| self.0[index][entry]))
+    }
 
     fn set_entry(&mut self, entry: usize, power: &Lanes<D, LANES>) {
         for (entries, row) in self.0.iter_mut().zip(&power.0) {
@@ -332,25 +346,26 @@ fn exponentiate<const LANES: usize, const D: usize>(
     table.set_entry(0, &workspace.y);
     workspace.y = workspace.x;
     table.set_entry(1, &workspace.y);
-    for entry in 2..ENTRIES {
+    for entry in 1..ENTRIES / 2 {
+        workspace.x = table.entry(entry);
+        workspace.square(room);
+        table.set_entry(2 * entry, &workspace.x);
         workspace.multiply(room);
-        table.set_entry(entry, &workspace.x);
+        table.set_entry(2 * entry + 1, &workspace.x);
     }
+    let mut exponent = Lanes::ZERO;
+    exponent.fill(|lane| *exponents[lane]);
     let windows = (modulus_bytes::<D>() * 8).div_ceil(WINDOW_BITS);
-    let index = |window| exponents.map(|exponent| bits(exponent, window * WINDOW_BITS));
-    workspace.square_and_select(room, 0, table, index(windows - 1));
+    let mut index = exponent.window(windows - 1);
+    workspace.square_and_select(room, 0, table, index);
     workspace.x = workspace.y;
     for window in (0..windows - 1).rev() {
-        workspace.square_and_select(room, WINDOW_BITS, table, index(window));
+        index = exponent.window(window);
+        workspace.square_and_select(room, WINDOW_BITS, table, index);
         workspace.multiply(room);
     }
-}
-
-/// The window of an exponent that starts at a bit position.
-fn bits<const D: usize>(exponent: &[u64; D], position: usize) -> u64 {
-    let (index, shift) = (position / DIGIT_BITS as usize, position % DIGIT_BITS as usize);
-    let above = exponent.get(index + 1).copied().unwrap_or(0);
-    (exponent[index] >> shift | above << (DIGIT_BITS as usize - shift)) & (ENTRIES as u64 - 1)
+    exponent.wipe();
+    wipe(&mut index);
 }
 
 /// Computes s^e mod n for each lane. The exponents are public, and time depends on them.

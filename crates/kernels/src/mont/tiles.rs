@@ -370,26 +370,26 @@ macro_rules! diagonal {
     ($v:literal, $s:literal) => {
         concat!(
             rows!($v, $s, "a"),
-            load!($v, $s, 10, "t", 0),
-            load!($v, $s, 11, "t", 1),
-            load!($v, $s, 12, "t", 2),
-            load!($v, $s, 13, "t", 3),
-            load!($v, $s, 14, "t", 4),
-            load!($v, $s, 15, "t", 5),
-            load!($v, $s, 16, "t", 6),
-            load!($v, $s, 17, "t", 7),
-            load!($v, $s, 18, "t", 8),
-            load!($v, $s, 19, "t", 9),
-            load!($v, $s, 20, "t", 10),
-            load!($v, $s, 21, "t", 11),
-            load!($v, $s, 22, "t", 12),
-            load!($v, $s, 23, "t", 13),
-            load!($v, $s, 24, "t", 14),
-            load!($v, $s, 25, "t", 15),
-            load!($v, $s, 26, "t", 16),
-            load!($v, $s, 27, "t", 17),
-            load!($v, $s, 28, "t", 18),
-            load!($v, $s, 29, "t", 19),
+            load!($v, $s, 10, "low", 0),
+            load!($v, $s, 11, "low", 1),
+            load!($v, $s, 12, "low", 2),
+            load!($v, $s, 13, "low", 3),
+            load!($v, $s, 14, "low", 4),
+            load!($v, $s, 15, "low", 5),
+            load!($v, $s, 16, "low", 6),
+            load!($v, $s, 17, "low", 7),
+            load!($v, $s, 18, "low", 8),
+            load!($v, $s, 19, "low", 9),
+            load!($v, $s, 20, "high", 0),
+            load!($v, $s, 21, "high", 1),
+            load!($v, $s, 22, "high", 2),
+            load!($v, $s, 23, "high", 3),
+            load!($v, $s, 24, "high", 4),
+            load!($v, $s, 25, "high", 5),
+            load!($v, $s, 26, "high", 6),
+            load!($v, $s, 27, "high", 7),
+            load!($v, $s, 28, "high", 8),
+            load!($v, $s, 29, "high", 9),
             triangle!($v),
             doubled!($v, $s, lo, 10, 0, 0),
             doubled!($v, $s, hi, 11, 0, 1),
@@ -625,8 +625,6 @@ macro_rules! arithmetic {
                 product: &mut Product<D, $lanes>,
                 x: &Lanes<D, $lanes>,
             ) {
-                product.low.0[..10].fill([0; $lanes]);
-                product.high.0[D - 10..].fill([0; $lanes]);
                 let (t, x) = (columns(product), x.0.as_ptr());
                 // Every ten digits by all that are above them …
                 // SAFETY: the token proves the instructions; reads D digits of x, and writes columns
@@ -643,10 +641,13 @@ macro_rules! arithmetic {
                         strip_body(t, x.wrapping_add(strip), above, (D - strip) / 10 - 1);
                     }
                 }
-                // … twice, and by themselves.
+                // … twice, and by themselves. Nothing has come to the ten columns at either end yet.
                 for strip in (0..D).step_by(10) {
-                    // SAFETY: as above; twenty columns of 2·D from 2·strip on, all written before.
-                    unsafe { diagonal_body(t.wrapping_add(2 * strip), x.wrapping_add(strip)) };
+                    let t = t.wrapping_add(2 * strip);
+                    let low = if strip == 0 { ZEROS.0.as_ptr() } else { t };
+                    let high = if strip + 10 == D { ZEROS.0.as_ptr() } else { t.wrapping_add(10) };
+                    // SAFETY: as above; twenty columns of 2·D from 2·strip on.
+                    unsafe { diagonal_body(t, low, high, x.wrapping_add(strip)) };
                 }
             }
 
@@ -715,6 +716,9 @@ macro_rules! arithmetic {
 
         /// One digit of all lanes.
         type Row = [u64; $lanes];
+
+        /// Columns to which nothing has come yet.
+        static ZEROS: Lanes<10, $lanes> = Lanes::ZERO;
 
         fn columns<const D: usize>(product: &mut Product<D, $lanes>) -> *mut Row {
             (&raw mut *product).cast()
@@ -792,18 +796,32 @@ macro_rules! arithmetic {
             }
         }
 
-        /// Computes t = 2·t + a² for ten digits of a.
+        /// Computes t = 2·(low + 2^520·high) + a² for ten digits of a.
         ///
         /// Lanes:    digit i of job j is `a[i][j]`; radix 2^52.
-        /// Requires: 20 columns of t, none above 2^61.
-        /// Secrets:  a, t. Branches and addresses depend on none.
+        /// Requires: ten columns of low and ten of high, none above 2^60.
+        /// Ensures:  twenty columns of t.
+        /// Secrets:  a, low, high. Branches and addresses depend on none.
         /// Cost:     110 madd52.
         /// Source:   each product of two digits once, then doubled; bounds in docs/radix52.md.
         #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
         #[inline(never)]
-        unsafe fn diagonal_body(t: *mut Row, a: *const Row) {
+        unsafe fn diagonal_body(
+            t: *mut Row,
+            low: *const Row,
+            high: *const Row,
+            a: *const Row,
+        ) {
             // SAFETY: the caller vouches for the lengths; all registers used are declared.
-            unsafe { vector_asm!([diagonal!($v, $s)], t = in(reg) t, a = in(reg) a,) };
+            unsafe {
+                vector_asm!(
+                    [diagonal!($v, $s)],
+                    t = in(reg) t,
+                    low = in(reg) low,
+                    high = in(reg) high,
+                    a = in(reg) a,
+                );
+            }
         }
 
         /// Makes the ten lowest columns of t multiples of 2^520 by adding multiples of the modulus.
