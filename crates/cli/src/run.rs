@@ -1,0 +1,134 @@
+//! `widelane run -- CMD`: starts a server accelerated, in its own process and without changing it.
+
+mod elf;
+pub mod fitness;
+pub mod libraries;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::Context;
+use widelane_cpu::policy::{self, Inputs};
+
+use self::fitness::Fitness;
+use self::libraries::Libraries;
+
+/// Runs an unmodified TLS server accelerated
+///
+/// The server must be dynamically linked with OpenSSL 3 (libssl.so.3), as the nginx and HAProxy of the distributions
+/// are. It keeps its process, arguments, signals and exit status; programs that it starts are not affected. A program
+/// that cannot be accelerated runs unchanged, and one line says why.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Policy file to obey instead of /etc/widelane/policy.toml
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+
+    /// Widest vector unit to use
+    #[arg(long, value_name = "BITS", value_parser = ["128", "256", "512"])]
+    max_simd_bitwidth: Option<String>,
+
+    /// Directory for one file of counters per process; made if missing, writable for all
+    #[arg(long, value_name = "DIR")]
+    counters_dir: Option<PathBuf>,
+
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+const COUNTERS_VARIABLE: &str = "WIDELANE_COUNTERS_DIR";
+const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
+const PROVIDER_VARIABLE: &str = "WIDELANE_PROVIDER";
+
+/// The statuses by which shells, too, say that a program does not exist or cannot be executed.
+const NO_SUCH_PROGRAM: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
+
+/// Replaces this process by the program; returns only if that fails.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Some((name, arguments)) = args.command.split_first() else {
+        anyhow::bail!("no program given; write it after `--`");
+    };
+    let Some(program) = find_program(name) else {
+        eprintln!(
+            "widelane: there is no program {}; check the spelling, or give its path",
+            name.display()
+        );
+        return Ok(ExitCode::from(NO_SUCH_PROGRAM));
+    };
+    let mut command = Command::new(&program);
+    command.arg0(name).args(arguments);
+    match fitness::judge(&program) {
+        Fitness::Accelerates => accelerate(&mut command, &args)?,
+        Fitness::RunsUnchanged(reason) => {
+            eprintln!("widelane: {} runs unchanged: {reason}", program.display());
+        }
+    }
+    let error = command.exec();
+    eprintln!("widelane: cannot execute {}: {error}", program.display());
+    Ok(ExitCode::from(NOT_EXECUTABLE))
+}
+
+/// Puts into the environment of `command` what the runtime and the provider look for.
+fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
+    let libraries = Libraries::find()?;
+    let inputs = Inputs {
+        argument: None,
+        policy_path: args
+            .policy
+            .clone()
+            .or_else(|| std::env::var_os(policy::PATH_VARIABLE).map(PathBuf::from)),
+        max_simd_bitwidth: args
+            .max_simd_bitwidth
+            .clone()
+            .or_else(|| std::env::var(policy::BITWIDTH_VARIABLE).ok()),
+        system_path: PathBuf::from(policy::SYSTEM_PATH),
+    };
+    policy::resolve(&inputs).context("the policy cannot be used")?;
+    if let Some(path) = &args.policy {
+        command.env(policy::PATH_VARIABLE, std::path::absolute(path)?);
+    }
+    if let Some(bits) = &args.max_simd_bitwidth {
+        command.env(policy::BITWIDTH_VARIABLE, bits);
+    }
+    if let Some(directory) = &args.counters_dir {
+        command.env(COUNTERS_VARIABLE, counters_directory(directory)?);
+    }
+    let mut preload = OsString::from(&libraries.runtime);
+    if let Some(others) = std::env::var_os(PRELOAD_VARIABLE).filter(|others| !others.is_empty()) {
+        preload.push(":");
+        preload.push(others);
+    }
+    command.env(PRELOAD_VARIABLE, preload).env(PROVIDER_VARIABLE, &libraries.provider);
+    Ok(())
+}
+
+/// Makes the directory if it is missing; servers write there after giving up their privileges.
+fn counters_directory(directory: &Path) -> anyhow::Result<PathBuf> {
+    let directory = std::path::absolute(directory)?;
+    if !directory.is_dir() {
+        std::fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make the counters directory {}", directory.display()))?;
+        std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o1777))
+            .with_context(|| format!("cannot open {} to all users", directory.display()))?;
+    }
+    Ok(directory)
+}
+
+/// Finds what a shell would run for `name`.
+fn find_program(name: &OsStr) -> Option<PathBuf> {
+    if name.as_bytes().contains(&b'/') {
+        return Path::new(name).exists().then(|| PathBuf::from(name));
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|candidate| {
+        candidate.metadata().is_ok_and(|metadata| {
+            metadata.is_file() && metadata.permissions().mode() & 0o111 != 0
+        })
+    })
+}
