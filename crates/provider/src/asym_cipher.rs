@@ -67,7 +67,7 @@ impl Context {
     /// Decrypts the premaster secret of a TLS handshake; nothing if that is the default provider's to do.
     ///
     /// A ciphertext that hides no such secret gives a random one: see [`tls_premaster_select`].
-    fn decrypt_premaster(&self, ciphertext: &[u8]) -> Option<Secret> {
+    fn decrypt_premaster(&self, ciphertext: &[u8]) -> Option<Answer> {
         let key = self.key.as_ref()?;
         let size = key.accelerated()?.private.size();
         let versions = TlsVersions::of(self.functions(), self.inner)?;
@@ -76,10 +76,9 @@ impl Context {
         }
         let mut random = Secret(vec![0; PREMASTER_BYTES]);
         self.delegate.random(&mut random.0)?;
-        let Answer::Done(decrypted) = batching::private_operation(Arc::clone(key), ciphertext)
-        else {
-            count(&process::current().counters().fallbacks);
-            return None;
+        let decrypted = match batching::private_operation(Arc::clone(key), ciphertext) {
+            Answer::Done(decrypted) => decrypted,
+            other => return Some(other),
         };
         let mut premaster = Secret(vec![0; PREMASTER_BYTES]);
         tls_premaster_select(
@@ -89,7 +88,7 @@ impl Context {
             random.0.first_chunk()?,
             premaster.0.first_chunk_mut()?,
         );
-        Some(premaster)
+        Some(Answer::Done(premaster))
     }
 }
 
@@ -191,11 +190,17 @@ entry! {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow_mut::<Context>(context) }?;
         if !plaintext.is_null() && size >= PREMASTER_BYTES {
+            let counters = process::current().counters();
             // SAFETY: the core passes data of this length.
-            if let Some(premaster) = context.decrypt_premaster(unsafe { input(data, bytes) }) {
-                // SAFETY: there is room for it, and the core waits for the length.
-                unsafe { output(&premaster.0, plaintext, length) };
-                return Some(1);
+            match context.decrypt_premaster(unsafe { input(data, bytes) }) {
+                Some(Answer::Done(premaster)) => {
+                    // SAFETY: there is room for it, and the core waits for the length.
+                    unsafe { output(&premaster.0, plaintext, length) };
+                    return Some(1);
+                }
+                Some(Answer::Cancelled) => return None,
+                Some(Answer::Failed) => count(&counters.fallbacks),
+                None => count(&counters.jobs_delegated),
             }
         }
         let decrypt = context.functions().decrypt?;

@@ -78,7 +78,7 @@ pub(crate) fn count_wait(counters: &Counters, wait_ns: u64) {
 /// Room for counters that nobody else reads.
 const ZEROES: [u64; size_of::<Counters>() / 8] = [0; size_of::<Counters>() / 8];
 
-const _: () = assert!(size_of::<Counters>() % 8 == 0 && align_of::<Counters>() == 8);
+const _: () = assert!(size_of::<Counters>().is_multiple_of(8) && align_of::<Counters>() == 8);
 
 #[cfg(test)]
 mod tests {

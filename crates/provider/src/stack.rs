@@ -1,7 +1,7 @@
 //! A large stack for each thread, because ASYNC jobs have 32 KiB and some programs' threads little more.
 #![allow(unsafe_code, reason = "maps a stack and switches to it")]
 
-use std::arch::asm;
+use std::arch::naked_asm;
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -61,32 +61,54 @@ impl Stack {
         let mut call = Call { body: Some(body), result: None };
         // SAFETY: the end of the mapping.
         let top = unsafe { self.0.as_ptr().add(STACK_BYTES + GUARD_BYTES) };
-        // SAFETY: `top` is aligned to a page, with a whole stack below that nothing uses; `enter` gets
-        // the call that its type says, does not unwind, and restores the registers of its caller, r12
-        // among them, as every function does.
-        unsafe {
-            asm!(
-                "mov r12, rsp",
-                "mov rsp, {top}",
-                "call {enter}",
-                "mov rsp, r12",
-                top = in(reg) top,
-                enter = in(reg) Call::<F, R>::enter as *const c_void,
-                in("rdi") ptr::from_mut(&mut call),
-                out("r12") _,
-                clobber_abi("sysv64"),
-            );
-        }
+        // SAFETY: `top` is aligned to a page, with a whole stack below that nothing uses; `enter` takes
+        // the call that its type says and does not unwind.
+        unsafe { switch(top, Call::<F, R>::enter, ptr::from_mut(&mut call).cast()) };
         call.result.expect("`enter` has returned")
     }
 }
 
 impl<F: FnOnce() -> R, R> Call<F, R> {
-    extern "sysv64" fn enter(&mut self) {
-        if let Some(body) = self.body.take() {
-            self.result = Some(catch_unwind(AssertUnwindSafe(body)));
+    /// # Safety
+    /// `call` must be a call of this type, made by nobody else.
+    unsafe extern "sysv64" fn enter(call: *mut c_void) {
+        // SAFETY: passed on to the caller.
+        let call = unsafe { &mut *call.cast::<Self>() };
+        if let Some(body) = call.body.take() {
+            call.result = Some(catch_unwind(AssertUnwindSafe(body)));
         }
     }
+}
+
+/// Calls `enter` with `call` on the stack that ends at `top`.
+///
+/// The frame pointer keeps the caller's stack, and is what the unwinding table goes by, so that
+/// backtraces cross from one stack to the other.
+///
+/// # Safety
+/// `top` must be aligned to 16 bytes and end a stack that is large enough; `enter` must not unwind.
+#[unsafe(naked)]
+unsafe extern "sysv64" fn switch(
+    top: *mut u8,
+    enter: unsafe extern "sysv64" fn(*mut c_void),
+    call: *mut c_void,
+) {
+    naked_asm!(
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbp, -16",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        "mov rsp, rdi",
+        "mov rdi, rdx",
+        "call rsi",
+        "mov rsp, rbp",
+        "pop rbp",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+    )
 }
 
 impl Drop for Stack {

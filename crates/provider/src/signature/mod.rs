@@ -95,7 +95,6 @@ impl Context {
     fn sign_digest(&self, digest: &[u8], signature: &mut [u8]) -> Option<usize> {
         let key = self.accelerated_key()?;
         let scheme = Scheme::of(self.functions(), self.inner)?;
-        let counters = process::current().counters();
         match scheme.encode(&self.delegate, key.accelerated()?.private.size(), digest) {
             Some(encoded) if encoded.len() <= signature.len() => {
                 match batching::private_operation(Arc::clone(key), &encoded) {
@@ -104,10 +103,10 @@ impl Context {
                         return Some(result.0.len());
                     }
                     Answer::Cancelled => return None,
-                    Answer::Failed => count(&counters.fallbacks),
+                    Answer::Failed => count(&process::current().counters().fallbacks),
                 }
             }
-            _ => count(&counters.jobs_delegated),
+            _ => count_delegated(),
         }
         scheme.sign_delegated(&self.delegate, key, digest, signature)
     }
@@ -246,6 +245,9 @@ entry! {
         let context = unsafe { borrow_mut::<Context>(context) }?;
         let digest_sign_final = context.functions().digest_sign_final?;
         if signature.is_null() || context.digest.is_none() {
+            if !signature.is_null() {
+                count_delegated();
+            }
             // SAFETY: a context of the default provider, and the core's buffers.
             return Some(unsafe { digest_sign_final(context.inner, signature, length, size) });
         }
@@ -274,6 +276,7 @@ entry! {
             return Some(unsafe { digest_sign_final(ours.inner, signature, length, size) });
         }
         let Some(digest) = &ours.digest else {
+            count_delegated();
             // SAFETY: all arguments are the core's.
             return unsafe { digest_sign_copy(ours, signature, length, size, data, bytes) };
         };
@@ -307,6 +310,9 @@ entry! {
             // SAFETY: the core waits for the length here.
             unsafe { length.write(written) };
             return Some(1);
+        }
+        if !signature.is_null() {
+            count_delegated();
         }
         let sign = context.functions().sign?;
         // SAFETY: a context of the default provider, and the core's buffers.
@@ -375,6 +381,10 @@ forward! {
     fn get_ctx_md_params(context: *mut c_void => Context, params: *mut OsslParam) -> c_int;
     fn gettable_ctx_md_params(context: *mut c_void => Context) -> *const OsslParam;
     fn settable_ctx_md_params(context: *mut c_void => Context) -> *const OsslParam;
+}
+
+fn count_delegated() {
+    count(&process::current().counters().jobs_delegated);
 }
 
 /// Signs the finished digest of a message.

@@ -1,0 +1,117 @@
+//! What the tests share: where the provider is, a configuration that loads it, and its counters.
+#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(unsafe_code, reason = "a counters file holds one C structure")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use widelane_bridge::counters::{COUNTERS_MAGIC, Counters};
+use widelane_cpu::{Policy, Room, Width};
+
+/// A directory with the provider, a configuration that loads it, and what a test makes.
+pub struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        let place = Place { dir: tempfile::tempdir().expect("a temporary directory") };
+        symlink(library(), place.path("widelane.so")).expect("a link to the provider");
+        fs::create_dir(place.path("counters")).expect("a directory for counters");
+        fs::write(place.path("openssl.cnf"), CONFIGURATION.replace("@", &place.arg("widelane.so")))
+            .expect("a configuration");
+        place
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn arg(&self, name: &str) -> String {
+        self.path(name).into_os_string().into_string().expect("a path in UTF-8")
+    }
+
+    /// `openssl` as the machine has it, in our directory.
+    pub fn plain(&self, command: &str) -> Command {
+        let mut words = command.split_whitespace();
+        let mut openssl = Command::new(words.next().expect("a program"));
+        openssl.args(words).current_dir(self.dir.path()).env_remove("OPENSSL_CONF");
+        openssl
+    }
+
+    /// `openssl` with our provider preferred.
+    pub fn ours(&self, command: &str) -> Command {
+        let mut openssl = self.plain(command);
+        openssl.env("OPENSSL_CONF", self.path("openssl.cnf"));
+        openssl.env("WIDELANE_COUNTERS_DIR", self.path("counters"));
+        openssl
+    }
+
+    /// The counters of all processes that have signed here.
+    pub fn counters(&self) -> Vec<Counters> {
+        let files = fs::read_dir(self.path("counters")).expect("the counters' directory");
+        files.map(|file| read(&file.expect("a counters file").path())).collect()
+    }
+
+    /// The sum of a counter over all processes.
+    pub fn sum(&self, counter: impl Fn(&Counters) -> &AtomicU64) -> u64 {
+        self.counters().iter().map(|counters| counter(counters).load(Ordering::Relaxed)).sum()
+    }
+
+    pub fn forget_counters(&self) {
+        fs::remove_dir_all(self.path("counters")).expect("the counters' directory");
+        fs::create_dir(self.path("counters")).expect("a directory for counters");
+    }
+}
+
+/// Runs a command and demands that it succeeds; answers what it wrote.
+pub fn done(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().expect("the program is installed");
+    let text = String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr);
+    assert!(status.success(), "{command:?}: {status}\n{text}");
+    text
+}
+
+/// The room in which batches run under a policy.
+pub fn room(width: Width) -> Room {
+    widelane_crypto::rsa::Rsa::choose(&Policy::up_to(width)).room()
+}
+
+/// The provider that cargo built beside this test.
+pub fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("the path of this test");
+    let deps = test.parent().expect("a directory");
+    let built = deps.join("libwidelane.so");
+    assert!(built.exists(), "cargo builds {} with its tests", built.display());
+    built
+}
+
+/// The counters in a file.
+pub fn read(path: &Path) -> Counters {
+    let bytes = fs::read(path).expect("a counters file");
+    assert_eq!(bytes.len(), size_of::<Counters>());
+    // SAFETY: the file holds one `Counters`, for which every pattern of bits is valid.
+    let counters = unsafe { bytes.as_ptr().cast::<Counters>().read_unaligned() };
+    assert_eq!(counters.magic.load(Ordering::Relaxed), COUNTERS_MAGIC);
+    counters
+}
+
+const CONFIGURATION: &str = "\
+openssl_conf = openssl_init
+[openssl_init]
+providers = providers
+alg_section = algorithms
+[providers]
+default = default_section
+widelane = widelane_section
+[default_section]
+activate = 1
+[widelane_section]
+module = @
+activate = 1
+[algorithms]
+default_properties = ?provider=widelane
+";
