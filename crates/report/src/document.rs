@@ -33,10 +33,10 @@ pub struct Table {
 }
 
 /// A column of a table.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Column {
     /// Its title; all columns of a table have one, or none.
-    pub title: &'static str,
+    pub title: String,
     /// What it holds.
     pub kind: Kind,
 }
@@ -54,8 +54,9 @@ pub enum Kind {
 
 impl Table {
     /// A table without rows.
-    pub fn new(columns: &[(&'static str, Kind)]) -> Self {
-        let columns = columns.iter().map(|&(title, kind)| Column { title, kind }).collect();
+    pub fn new(columns: &[(&str, Kind)]) -> Self {
+        let columns =
+            columns.iter().map(|&(title, kind)| Column { title: title.to_owned(), kind }).collect();
         Table { columns, rows: Vec::new() }
     }
 
@@ -111,13 +112,14 @@ pub fn document(results: &Results) -> Vec<Block> {
 }
 
 fn comparisons(section: &Section<'_>) -> Table {
+    let one_rival = section.only_rival().is_some();
     let mut table = Table::new(&[
         ("Scenario", Kind::Words),
         ("Conn.", Kind::Number),
         ("Kernel", Kind::Words),
-        ("Value", Kind::Number),
-        ("Rival", Kind::Words),
-        ("Its value", Kind::Number),
+        (section.our_title(), Kind::Number),
+        ("Against", Kind::Words),
+        (&section.rival_title(), Kind::Number),
         ("Ratio", Kind::Figure),
         ("95 % interval", Kind::Words),
     ]);
@@ -129,9 +131,9 @@ fn comparisons(section: &Section<'_>) -> Table {
         table.rows.push(vec![
             comparison.scenario.family(),
             comparison.scenario.connections.map_or(String::new(), |count| count.to_string()),
-            comparison.row.room.clone().unwrap_or_default(),
+            comparison.kernel().unwrap_or_default(),
             comparison.value(),
-            comparison.rival().to_owned(),
+            if one_rival { String::new() } else { comparison.rival().to_owned() },
             comparison.rival_value(),
             ratio,
             interval,
@@ -164,6 +166,7 @@ fn latencies(results: &Results) -> Vec<Block> {
 fn fills(results: &Results) -> Vec<Block> {
     let mut table = Table::new(&[
         ("Scenario", Kind::Words),
+        ("Conn.", Kind::Number),
         ("Batches", Kind::Number),
         ("Full", Kind::Figure),
         ("Jobs in a batch", Kind::Words),
@@ -171,7 +174,8 @@ fn fills(results: &Results) -> Vec<Block> {
     for fill in view::fills(results) {
         let bars: String = fill.shares.iter().map(|(_, share)| bar(*share)).collect();
         table.rows.push(vec![
-            fill.title.clone(),
+            fill.family.clone(),
+            fill.connections.map_or(String::new(), |count| count.to_string()),
             words::count(fill.batch_count),
             words::percent(fill.full()),
             format!("1 {bars} {}", fill.shares.len()),
@@ -184,8 +188,9 @@ fn rejected(results: &Results) -> Vec<Block> {
     let mut table =
         Table::new(&[("Scenario", Kind::Words), ("Rounds", Kind::Number), ("Reason", Kind::Words)]);
     for rejected in view::rejected(results) {
-        let share = format!("{} of {}", rejected.rounds.len(), rejected.round_count);
-        table.rows.push(vec![rejected.title, share, rejected.reason]);
+        let share = format!("{} of {}", rejected.count, rejected.of);
+        let reason = rejected.reason();
+        table.rows.push(vec![rejected.title, share, reason]);
     }
     titled("Rejected rounds", table)
 }

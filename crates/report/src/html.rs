@@ -21,7 +21,7 @@ pub fn html(results: &Results) -> String {
         results,
         lead: sections.next(),
         latencies: view::latencies(results).into_iter().map(LatencyFigure::of).collect(),
-        fills: view::fills(results).into_iter().map(FillFigure::of).collect(),
+        fills: FillFigure::of_families(view::fills(results)),
         costs: costs(results),
         sections: sections.collect(),
         machine: view::machine(results),
@@ -84,6 +84,14 @@ impl<'a> Forest<'a> {
         Forest { section, scale }
     }
 
+    /// The comparisons by server, protocol and key; those are next to one another.
+    fn families(&self) -> impl Iterator<Item = (String, &[Comparison<'a>])> {
+        let same =
+            |a: &Comparison<'_>, b: &Comparison<'_>| a.scenario.family() == b.scenario.family();
+        let chunks = self.section.comparisons.chunk_by(same);
+        chunks.map(|family| (family[0].scenario.family(), family))
+    }
+
     fn axis(&self) -> String {
         chart::forest_axis(&self.scale)
     }
@@ -135,23 +143,47 @@ impl LatencyFigure {
     }
 }
 
+/// The batches of one server, protocol, key and mode: drawn at the connections that speak for the server,
+/// told at the others.
 struct FillFigure {
-    fill: Fill,
+    telling: Fill,
+    others: Vec<Fill>,
     chart: String,
 }
 
 impl FillFigure {
-    fn of(fill: Fill) -> Self {
-        let chart = chart::fill_columns(&fill);
-        FillFigure { fill, chart }
+    fn of_families(fills: Vec<Fill>) -> Vec<Self> {
+        let mut families: Vec<Vec<Fill>> = Vec::new();
+        for fill in fills {
+            match families.iter_mut().find(|family| family[0].family == fill.family) {
+                Some(family) => family.push(fill),
+                None => families.push(vec![fill]),
+            }
+        }
+        let figure = |mut family: Vec<Fill>| {
+            family.sort_by_key(|fill| view::detour(fill.connections));
+            let telling = family.remove(0);
+            family.sort_by_key(|fill| fill.connections);
+            let chart = chart::fill_columns(&telling);
+            FillFigure { telling, others: family, chart }
+        };
+        families.into_iter().map(figure).collect()
     }
 
-    fn full(&self) -> String {
-        words::percent(self.fill.full())
+    fn summary(&self) -> String {
+        let Fill { connections, batch_count, .. } = &self.telling;
+        let place = connections.map_or(String::new(), |c| format!("{}: ", words::connections(c)));
+        let full = words::percent(self.telling.full());
+        format!("{place}{full} of {} batches full", words::count(*batch_count))
     }
 
-    fn batches(&self) -> String {
-        words::count(self.fill.batch_count)
+    /// `Full at other numbers of connections: 31 % at 8, 84 % at 64`; nothing where there are none.
+    fn elsewhere(&self) -> Option<String> {
+        let full =
+            |fill: &Fill| Some(format!("{} at {}", words::percent(fill.full()), fill.connections?));
+        let others: Vec<String> = self.others.iter().filter_map(full).collect();
+        (!others.is_empty())
+            .then(|| format!("Full at other numbers of connections: {}", others.join(", ")))
     }
 }
 

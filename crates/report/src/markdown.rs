@@ -22,7 +22,7 @@ pub fn markdown(results: &Results) -> String {
 
 fn pipes(table: &Table) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let titles = table.columns.iter().map(|column| escape(column.title)).collect();
+    let titles = table.columns.iter().map(|column| escape(&column.title)).collect();
     let rules = table.columns.iter().map(|column| match column.kind {
         Kind::Words => "---".to_owned(),
         Kind::Number | Kind::Figure => "---:".to_owned(),

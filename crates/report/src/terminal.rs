@@ -87,7 +87,7 @@ impl Screen<'_> {
             table.enforce_styling();
         }
         if content.columns.iter().any(|column| !column.title.is_empty()) {
-            table.set_header(content.columns.iter().map(|column| column.title));
+            table.set_header(content.columns.iter().map(|column| &column.title));
         }
         for row in content.rows {
             let cells = row.into_iter().zip(&content.columns).map(|(text, column)| {

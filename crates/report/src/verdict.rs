@@ -1,7 +1,5 @@
 //! The one sentence: is it worth it on this machine?
 
-use std::cmp::Reverse;
-
 use widelane_results::{Pair, Results, Status};
 
 use crate::view::{self, Comparison, Ratio};
@@ -41,7 +39,8 @@ pub fn verdict(results: &Results) -> Verdict {
         .collect();
     // Stable: among equals the order of the file decides.
     answers.sort_by_key(|(comparison, _)| {
-        (server_rank(&comparison.row.scenario), Reverse(comparison.scenario.connections))
+        let detour = view::detour(comparison.scenario.connections);
+        (server_rank(&comparison.row.scenario), detour)
     });
     if let Some((comparison, ratio)) = answers.first() {
         return of_server(results, comparison, *ratio, &answers[1..]);
@@ -60,8 +59,8 @@ pub fn verdict(results: &Results) -> Verdict {
 /// Which server leads: the one that most people run first.
 fn server_rank(scenario: &str) -> usize {
     let server = scenario.split('/').next();
-    let order = ["nginx", "haproxy", "haproxy-async"];
-    order.iter().position(|known| Some(*known) == server).unwrap_or(order.len())
+    let known = words::SERVERS.iter().position(|known| Some(*known) == server);
+    known.unwrap_or(words::SERVERS.len())
 }
 
 fn of_server(
@@ -70,7 +69,7 @@ fn of_server(
     ratio: Ratio,
     others: &[(&Comparison<'_>, Ratio)],
 ) -> Verdict {
-    let server = comparison.scenario.server.as_deref().unwrap_or("the server");
+    let server = server(comparison);
     let spends = words::ratio(ratio.centre);
     let gain = words::ratio_short(1.0 / ratio.centre);
     let (tone, sentence) = if ratio.high < 1.0 {
@@ -98,15 +97,37 @@ fn of_server(
         detail.push_str(&rounds);
     }
     detail.push('.');
-    let mut told = vec![server];
+    let mut told = vec![answerer(comparison)];
     for (other, ratio) in others {
-        let server = other.scenario.server.as_deref().unwrap_or("the server");
-        if !told.contains(&server) {
-            told.push(server);
-            detail.push_str(&format!(" {}: {}.", capitalised(server), ratio_with_interval(*ratio)));
+        let other = answerer(other);
+        if !told.contains(&other) {
+            detail.push_str(&format!(
+                " {}: {}.",
+                words::capitalised(&other),
+                ratio_with_interval(*ratio)
+            ));
+            told.push(other);
         }
     }
-    Verdict { tone, sentence: capitalised(&sentence), detail }
+    Verdict { tone, sentence: words::capitalised(&sentence), detail }
+}
+
+/// The server as a sentence names it.
+fn server(comparison: &Comparison<'_>) -> String {
+    match comparison.scenario.server.as_deref() {
+        Some(common_noun @ "embedded server") => format!("the {common_noun}"),
+        Some(name) => name.to_owned(),
+        None => "the server".to_owned(),
+    }
+}
+
+/// The server and the mode that a comparison speaks for.
+fn answerer(comparison: &Comparison<'_>) -> String {
+    let server = server(comparison);
+    match view::mode(&comparison.row.subject) {
+        Some(mode) => format!("{server}, {mode}"),
+        None => server,
+    }
 }
 
 fn of_algorithm(
@@ -160,7 +181,7 @@ fn without_answer<'a, 'b: 'a>(comparisons: impl Iterator<Item = &'a Comparison<'
         (None, Some(reason)) => (
             Tone::Same,
             "Nothing to gain from batching private-key operations on this machine.",
-            format!("{}.", capitalised(&reason)),
+            format!("{}.", words::capitalised(&reason)),
         ),
         (None, None) => (Tone::Unknown, "These results hold no comparison.", String::new()),
     };
@@ -176,16 +197,6 @@ fn rounds(results: &Results, scenario: &str) -> Option<String> {
     let rounds: Vec<&Pair> = results.pairs.iter().filter(|p| p.scenario == scenario).collect();
     let accepted = rounds.iter().filter(|pair| pair.status == Status::Ok).count();
     (!rounds.is_empty()).then(|| format!(", {accepted} of {} rounds accepted", rounds.len()))
-}
-
-/// `text` as the beginning of a sentence; nginx writes itself small.
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    match letters.next() {
-        Some(_) if text.starts_with("nginx") => text.to_owned(),
-        Some(first) => first.to_uppercase().chain(letters).collect(),
-        None => String::new(),
-    }
 }
 
 #[cfg(test)]
@@ -234,7 +245,11 @@ mod tests {
     fn an_interval_around_one_is_no_gain() {
         let verdict = verdict_of(vec![row("embedded/tls1.3/rsa2048/c8", [0.98, 0.95, 1.01])]);
         assert_eq!(verdict.tone, Tone::Same);
-        assert!(verdict.sentence.starts_with("Nothing to gain here"), "{}", verdict.sentence);
+        assert_eq!(
+            verdict.sentence,
+            "Nothing to gain here: accelerated or not, the embedded server spends about the same \
+             CPU per full TLS handshake."
+        );
     }
 
     #[test]

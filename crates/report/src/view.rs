@@ -56,24 +56,23 @@ impl Comparison<'_> {
         self.row.rival.as_deref().map_or("", words::subject)
     }
 
-    /// The scenario and, where one is known, the kernel.
+    /// The scenario, the kernel and the mode, as far as they are known.
     pub fn title(&self) -> String {
-        let title = self.scenario.title();
-        match &self.row.room {
-            Some(room) => format!("{title}, {room}"),
-            None => title,
-        }
+        let connections = self.scenario.connections.map(words::connections);
+        join([Some(self.scenario.family()), connections, self.kernel()]).unwrap_or_default()
     }
 
     /// What sets the comparison apart from others of its family: `200 connections, ifma512`.
     pub fn place(&self) -> String {
-        let rival = self.row.rival.as_deref().filter(|rival| *rival != "native");
-        let parts = [
-            self.scenario.connections.map(words::connections),
-            self.row.room.clone(),
-            rival.map(|rival| format!("against {}", words::subject(rival))),
-        ];
-        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        let rival = self.row.rival.as_deref().filter(|rival| *rival == "native-masked");
+        let against = rival.map(|rival| format!("against {}", words::subject(rival)));
+        let connections = self.scenario.connections.map(words::connections);
+        join([connections, self.kernel(), against]).unwrap_or_default()
+    }
+
+    /// The kernel that ran, and the server's own asynchronous mode where that drove it.
+    pub fn kernel(&self) -> Option<String> {
+        join([self.row.room.clone(), mode(&self.row.subject)])
     }
 
     /// The row's status in words.
@@ -87,6 +86,20 @@ impl Comparison<'_> {
         let objection = || format!("{}: {}: {reason}.", self.title(), self.status());
         (self.row.status != Status::Ok).then(objection)
     }
+}
+
+/// The subject that uses a server's own asynchronous mode instead of our runtime.
+const ASYNC: &str = "async";
+
+/// The mode of a subject, where there is something to say about it.
+pub fn mode(subject: &str) -> Option<String> {
+    (subject == ASYNC).then(|| "async".to_owned())
+}
+
+/// The parts that are there, with commas.
+fn join<const N: usize>(parts: [Option<String>; N]) -> Option<String> {
+    let known: Vec<String> = parts.into_iter().flatten().collect();
+    (!known.is_empty()).then(|| known.join(", "))
 }
 
 /// A ratio with its 95 % interval.
@@ -109,6 +122,26 @@ pub struct Section<'a> {
     pub comparisons: Vec<Comparison<'a>>,
 }
 
+impl Section<'_> {
+    /// The one rival of all comparisons, if there is only one.
+    pub fn only_rival(&self) -> Option<&str> {
+        let mut rivals = self.comparisons.iter().map(Comparison::rival).filter(|r| !r.is_empty());
+        let first = rivals.next()?;
+        rivals.all(|rival| rival == first).then_some(first)
+    }
+
+    /// What the rivals' values are called.
+    pub fn rival_title(&self) -> String {
+        self.only_rival().map_or("Rival".to_owned(), words::capitalised)
+    }
+
+    /// What our values are called.
+    pub fn our_title(&self) -> &'static str {
+        let widelane = self.comparisons.iter().any(|c| c.row.subject == "widelane");
+        if widelane { "Widelane" } else { "Accelerated" }
+    }
+}
+
 /// The sections that have something to show, most telling first.
 pub fn sections(results: &Results) -> Vec<Section<'_>> {
     METRICS
@@ -118,10 +151,12 @@ pub fn sections(results: &Results) -> Vec<Section<'_>> {
         .collect()
 }
 
-/// The rows of `metric` that have a rival or a reason.
+/// The rows of `metric` that are ours and have a rival or a reason, one family after the other.
 pub fn comparisons<'a>(results: &'a Results, metric: &str) -> Vec<Comparison<'a>> {
     let rows = results.rows.iter().filter(|row| row.metric == metric);
-    rows.filter(|row| row.rival.is_some() || row.status != Status::Ok)
+    let rows = rows.filter(|row| !words::is_rival(&row.subject));
+    let mut comparisons: Vec<Comparison<'a>> = rows
+        .filter(|row| row.rival.is_some() || row.status != Status::Ok)
         .map(|row| Comparison {
             row,
             scenario: Scenario::parse(&row.scenario),
@@ -135,7 +170,13 @@ pub fn comparisons<'a>(results: &'a Results, metric: &str) -> Vec<Comparison<'a>
                 })
                 .and_then(|other| other.value),
         })
-        .collect()
+        .collect();
+    let families: Vec<String> = comparisons.iter().map(|c| c.scenario.family()).collect();
+    comparisons.sort_by_key(|comparison| {
+        let family = comparison.scenario.family();
+        (families.iter().position(|known| *known == family), comparison.scenario.connections)
+    });
+    comparisons
 }
 
 /// Latencies of one server, protocol and key over the number of connections.
@@ -188,7 +229,7 @@ pub fn latencies(results: &Results) -> Vec<Latency> {
             Some(LatencyPoint {
                 connections: scenario.connections?,
                 native: quantiles(path, |subject| subject == "native")?,
-                accelerated: quantiles(path, is_accelerated)?,
+                accelerated: quantiles(path, |subject| subject == "accelerated")?,
             })
         };
         let Some(point) = point() else { continue };
@@ -204,15 +245,13 @@ pub fn latencies(results: &Results) -> Vec<Latency> {
     latencies
 }
 
-fn is_accelerated(subject: &str) -> bool {
-    matches!(subject, "accelerated" | "async")
-}
-
 /// How full the batches of one scenario were.
 #[derive(Debug, PartialEq)]
 pub struct Fill {
-    /// The scenario.
-    pub title: String,
+    /// Server, protocol, key and mode.
+    pub family: String,
+    /// Connections open at a time.
+    pub connections: Option<u32>,
     /// Jobs in a batch and the share of the batches with so many, from 1 up to all lanes.
     pub shares: Vec<(usize, f64)>,
     /// How many batches there were.
@@ -238,13 +277,23 @@ pub fn fills(results: &Results) -> Vec<Fill> {
                 let count = histogram.buckets.iter().find(holds).map_or(0, |bucket| bucket.count);
                 (jobs, count as f64 / batch_count as f64)
             };
+            let scenario = Scenario::parse(&histogram.scenario);
             (batch_count > 0).then(|| Fill {
-                title: Scenario::parse(&histogram.scenario).title(),
+                family: join([Some(scenario.family()), mode(&histogram.subject)])
+                    .unwrap_or_default(),
+                connections: scenario.connections,
                 shares: (1..=lanes).map(share).collect(),
                 batch_count,
             })
         })
         .collect()
+}
+
+/// How far a number of connections is from the one that speaks for a server: busy, as a server that is
+/// worth accelerating is.
+pub fn detour(connections: Option<u32>) -> u32 {
+    const TELLING_CONNECTIONS: u32 = 200;
+    connections.unwrap_or(0).abs_diff(TELLING_CONNECTIONS)
 }
 
 /// CPU costs of all subjects of one scenario.
@@ -267,7 +316,8 @@ pub struct SubjectCost {
     pub value: f64,
 }
 
-/// The scenarios whose server CPU per handshake is known for more than one subject.
+/// The scenarios whose server CPU per handshake is known for more than one subject; of those that differ in
+/// connections alone, the one that speaks for the server.
 pub fn costs(results: &Results) -> Vec<Cost> {
     let cost = |path: &str| {
         let mut subjects: Vec<SubjectCost> = Vec::new();
@@ -280,13 +330,27 @@ pub fn costs(results: &Results) -> Vec<Cost> {
             if let Some(value) = row.value
                 && subjects.iter().all(|subject| subject.name != name)
             {
-                let accelerated = is_accelerated(&row.subject);
+                let accelerated = !words::is_rival(&row.subject);
                 subjects.push(SubjectCost { name: name.to_owned(), accelerated, value });
             }
         }
         Cost { title: Scenario::parse(path).title(), subjects }
     };
-    scenarios(results).into_iter().map(cost).filter(|cost| cost.subjects.len() > 1).collect()
+    let mut telling: Vec<(Scenario, Cost)> = Vec::new();
+    for path in scenarios(results) {
+        let (scenario, cost) = (Scenario::parse(path), cost(path));
+        if cost.subjects.len() < 2 {
+            continue;
+        }
+        match telling.iter_mut().find(|(known, _)| known.family() == scenario.family()) {
+            Some(known) if detour(scenario.connections) < detour(known.0.connections) => {
+                *known = (scenario, cost);
+            }
+            Some(_) => {}
+            None => telling.push((scenario, cost)),
+        }
+    }
+    telling.into_iter().map(|(_, cost)| cost).collect()
 }
 
 /// A status in words.
@@ -298,36 +362,52 @@ pub fn status(status: Status) -> &'static str {
     }
 }
 
-/// Rounds of one scenario that were rejected for one reason.
+/// The rejected rounds of one scenario.
 #[derive(Debug, PartialEq)]
 pub struct Rejected {
     /// The scenario.
     pub title: String,
-    /// How many rounds of it were measured.
-    pub round_count: usize,
-    /// The rejected rounds, by number.
-    pub rounds: Vec<u32>,
-    /// Why.
-    pub reason: String,
+    /// How many rounds were rejected.
+    pub count: usize,
+    /// How many were measured.
+    pub of: usize,
+    /// Why, each reason once.
+    pub reasons: Vec<String>,
 }
 
-/// The rejected rounds, gathered by scenario and reason.
-pub fn rejected(results: &Results) -> Vec<Rejected> {
-    let mut all: Vec<Rejected> = Vec::new();
-    for pair in results.pairs.iter().filter(|pair| pair.status == Status::Rejected) {
-        let title = Scenario::parse(&pair.scenario).title();
-        let reason = pair.reason.clone().unwrap_or_else(|| "no reason given".to_owned());
-        match all.iter_mut().find(|known| known.title == title && known.reason == reason) {
-            Some(known) => known.rounds.push(pair.round),
-            None => all.push(Rejected {
-                title,
-                round_count: results.pairs.iter().filter(|p| p.scenario == pair.scenario).count(),
-                rounds: vec![pair.round],
-                reason,
-            }),
+impl Rejected {
+    /// The first reasons in one line.
+    pub fn reason(&self) -> String {
+        const TOLD: usize = 2;
+        let told = self.reasons.iter().take(TOLD).cloned().collect::<Vec<_>>().join("; ");
+        match self.reasons.len().saturating_sub(TOLD) {
+            0 => told,
+            more => format!("{told}; and {more} more"),
         }
     }
-    all
+}
+
+/// The scenarios with rejected rounds.
+pub fn rejected(results: &Results) -> Vec<Rejected> {
+    let rejected = |path: &str| {
+        let rounds = || results.pairs.iter().filter(|pair| pair.scenario == path);
+        let mut rejected = Rejected {
+            title: Scenario::parse(path).title(),
+            count: 0,
+            of: rounds().count(),
+            reasons: Vec::new(),
+        };
+        for round in rounds().filter(|round| round.status == Status::Rejected) {
+            rejected.count += 1;
+            let reason = round.reason.clone().unwrap_or_else(|| "no reason given".to_owned());
+            if !rejected.reasons.contains(&reason) {
+                rejected.reasons.push(reason);
+            }
+        }
+        rejected
+    };
+    let all = scenarios(results).into_iter().map(rejected);
+    all.filter(|rejected| rejected.count > 0).collect()
 }
 
 /// The machine as lines of name and value; what is unknown is left out.
@@ -372,9 +452,10 @@ pub fn command(results: &Results) -> String {
 /// The scenarios, in the order of the file.
 fn scenarios(results: &Results) -> Vec<&str> {
     let mut scenarios: Vec<&str> = Vec::new();
-    for row in &results.rows {
-        if !scenarios.contains(&row.scenario.as_str()) {
-            scenarios.push(&row.scenario);
+    let named = results.rows.iter().map(|row| &row.scenario);
+    for scenario in named.chain(results.pairs.iter().map(|pair| &pair.scenario)) {
+        if !scenarios.contains(&scenario.as_str()) {
+            scenarios.push(scenario);
         }
     }
     scenarios

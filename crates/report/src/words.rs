@@ -19,11 +19,11 @@ impl Scenario {
             .last()
             .and_then(|last| last.strip_prefix('c'))
             .and_then(|count| count.parse().ok());
-        let mut server = None;
         if connections.is_some() {
             parts.pop();
-            server = (!parts.is_empty()).then(|| self::server(parts.remove(0)));
         }
+        let names_server = parts.first().is_some_and(|first| SERVERS.contains(first));
+        let server = names_server.then(|| server(parts.remove(0)));
         Scenario {
             server,
             parts: parts.into_iter().filter(|part| *part != "private").map(part).collect(),
@@ -54,11 +54,13 @@ impl Scenario {
     }
 }
 
+/// The servers we know, the most used first.
+pub const SERVERS: [&str; 3] = ["nginx", "haproxy", "embedded"];
+
 fn server(name: &str) -> String {
     match name {
-        "embedded" => "the embedded server".to_owned(),
+        "embedded" => "embedded server".to_owned(),
         "haproxy" => "HAProxy".to_owned(),
-        "haproxy-async" => "HAProxy async".to_owned(),
         other => other.to_owned(),
     }
 }
@@ -73,6 +75,16 @@ fn part(part: &str) -> String {
     }
 }
 
+/// `text` as the beginning of a sentence; nginx writes itself small.
+pub fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(_) if text.starts_with("nginx") => text.to_owned(),
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => String::new(),
+    }
+}
+
 /// `1 connection`, `200 connections`.
 pub fn connections(count: u32) -> String {
     format!("{count} connection{}", if count == 1 { "" } else { "s" })
@@ -81,13 +93,18 @@ pub fn connections(count: u32) -> String {
 /// What a subject is called in a table.
 pub fn subject(name: &str) -> &str {
     match name {
-        "async" => "accelerated",
+        "async" => "accelerated, async",
         "native" => "as installed",
         "native-masked" => "IFMA masked",
         "openssl" => "OpenSSL",
         "widelane" => "Widelane",
         other => other,
     }
+}
+
+/// Whether a subject is what others are compared with, and nothing of ours.
+pub fn is_rival(subject: &str) -> bool {
+    matches!(subject, "native" | "native-masked" | "openssl")
 }
 
 /// What is measured, and which way is better.
@@ -227,6 +244,7 @@ mod tests {
         assert_eq!(compare.conditions(), "TLS 1.2, RSA-2048, 200 connections");
         assert_eq!(Scenario::parse("rsa3072/private").title(), "RSA-3072");
         assert_eq!(Scenario::parse("nginx/h2/c1").title(), "nginx, h2, 1 connection");
+        assert_eq!(Scenario::parse("haproxy/rsa2048").title(), "HAProxy, RSA-2048");
         assert_eq!(Scenario::parse("odd").title(), "odd");
         assert_eq!(Scenario::parse("").title(), "");
     }

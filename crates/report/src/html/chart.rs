@@ -56,8 +56,8 @@ pub fn forest_mark(scale: &Scale, ratio: Ratio, class: &str, subject: &str) -> S
         words::interval(Some(ratio.low), Some(ratio.high))
     ));
     format!(
-        r#"<svg class="mark {class}" role="img" width="100%" height="28"><title>{title}</title>{}<line class="one" x1="{one:.2}%" x2="{one:.2}%" y1="0" y2="28"/><line class="whisker" x1="{low:.2}%" x2="{high:.2}%" y1="14" y2="14"/><line class="whisker" x1="{low:.2}%" x2="{low:.2}%" y1="10" y2="18"/><line class="whisker" x1="{high:.2}%" x2="{high:.2}%" y1="10" y2="18"/><circle cx="{centre:.2}%" cy="14" r="4.5"/></svg>"#,
-        grid(scale, 28)
+        r#"<svg class="mark {class}" role="img" width="100%" height="24"><title>{title}</title>{}<line class="one" x1="{one:.2}%" x2="{one:.2}%" y1="0" y2="24"/><line class="whisker" x1="{low:.2}%" x2="{high:.2}%" y1="12" y2="12"/><line class="whisker" x1="{low:.2}%" x2="{low:.2}%" y1="8" y2="16"/><line class="whisker" x1="{high:.2}%" x2="{high:.2}%" y1="8" y2="16"/><circle cx="{centre:.2}%" cy="12" r="4.5"/></svg>"#,
+        grid(scale, 24)
     )
 }
 
@@ -216,7 +216,7 @@ pub fn fill_columns(fill: &Fill) -> String {
         .collect();
     let mut svg = format!(
         r#"<svg class="columns" role="img" viewBox="0 0 320 168"><title>{}</title><desc>{}</desc>"#,
-        escape(&format!("Jobs in a batch: {}", fill.title)),
+        escape(&format!("Jobs in a batch: {}", fill.family)),
         escape(&described.join("; "))
     );
     for (index, (jobs, share)) in fill.shares.iter().enumerate() {
