@@ -6,13 +6,10 @@
 
 use core::arch::asm;
 
-use num_bigint::BigUint;
 use widelane_cpu::clock::now_ns;
 use widelane_cpu::{Ifma256, Ifma512, Policy};
 use widelane_kernels::mont::{CrtJob, CrtKey, CrtParts, Verdict, ifma256_x4, ifma512_x8};
-
-#[path = "../src/mont/primes.rs"]
-mod primes;
+use widelane_testkit::rsa::test_keys;
 
 /// Rounds per row; the median counts.
 const ROUNDS: usize = 101;
@@ -21,13 +18,13 @@ const PORTS: f64 = 2.0;
 
 fn main() {
     println!("room     key       kcycles/op   madd52/op   % of port limit      GHz      ops/s");
-    measure::<20, 40>("rsa2048", primes::PRIMES_1024);
-    measure::<30, 60>("rsa3072", primes::PRIMES_1536);
-    measure::<40, 80>("rsa4096", primes::PRIMES_2048);
+    measure::<20, 40>("rsa2048");
+    measure::<30, 60>("rsa3072");
+    measure::<40, 80>("rsa4096");
 }
 
-fn measure<const HALF: usize, const FULL: usize>(name: &str, primes: [&str; 4]) {
-    let key = key::<HALF, FULL>(primes);
+fn measure<const HALF: usize, const FULL: usize>(name: &str) {
+    let key = key::<HALF, FULL>();
     if let Some(room) = Ifma512::enter(&Policy::open()) {
         report(name, "ifma512", ifma512_x8::LANES, HALF, &key, |jobs| {
             ifma512_x8::private_crt(room, jobs);
@@ -114,13 +111,16 @@ fn cycles_per_ns() -> f64 {
     CHAIN as f64 / (now_ns() - start) as f64
 }
 
-fn key<const HALF: usize, const FULL: usize>(primes: [&str; 4]) -> CrtKey<HALF, FULL> {
-    let number = |hex: &str| BigUint::parse_bytes(hex.as_bytes(), 16).expect("a hex number");
-    let (p, q) = (number(primes[0]), number(primes[1]));
-    let (p1, q1) = (&p - 1u32, &q - 1u32);
-    let d = BigUint::from(65537u32).modinv(&(&p1 * &q1)).expect("e is invertible");
-    let qinv = q.modinv(&p).expect("q is invertible");
-    let [n, dp, dq] = [&p * &q, &d % &p1, &d % &q1];
-    let [n, p, q, dp, dq, qinv] = [n, p, q, dp, dq, qinv].map(|number| number.to_bytes_be());
-    CrtKey::new(&CrtParts { n: &n, e: 65537, p: &p, q: &q, dp: &dp, dq: &dq, qinv: &qinv })
+fn key<const HALF: usize, const FULL: usize>() -> CrtKey<HALF, FULL> {
+    let key = &test_keys(FULL / 5 * 256)[0];
+    assert_eq!(key.e, [1, 0, 1], "the count of multiply-adds is that of e = 65537");
+    CrtKey::new(&CrtParts {
+        n: &key.n,
+        e: 65537,
+        p: &key.p,
+        q: &key.q,
+        dp: &key.dp,
+        dq: &key.dq,
+        qinv: &key.qinv,
+    })
 }

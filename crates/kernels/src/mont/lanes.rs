@@ -103,13 +103,13 @@ impl<const D: usize, const LANES: usize> Lanes<D, LANES> {
         }
     }
 
-    fn set_lane(&mut self, lane: usize, digits: &[u64; D]) {
+    pub(super) fn set_lane(&mut self, lane: usize, digits: &[u64; D]) {
         for (row, digit) in self.0.iter_mut().zip(digits) {
             row[lane] = *digit;
         }
     }
 
-    fn lane(&self, lane: usize) -> [u64; D] {
+    pub(super) fn lane(&self, lane: usize) -> [u64; D] {
         array::from_fn(|index| self.0[index][lane] & DIGIT_MASK)
     }
 
@@ -160,7 +160,7 @@ impl<const D: usize, const LANES: usize> LaneModulus<D, LANES> {
     pub(super) const ZERO: Self =
         LaneModulus { m1: Lanes::ZERO, m_above: Lanes::ZERO, m0_k0: Lanes::ZERO };
 
-    fn fill(&mut self, moduli: &[&Modulus<D>; LANES]) {
+    pub(super) fn fill(&mut self, moduli: &[&Modulus<D>; LANES]) {
         self.m1.fill(|lane| moduli[lane].m1);
         self.m_above
             .fill(|lane| array::from_fn(|i| moduli[lane].m.get(i + 1).copied().unwrap_or(0)));
@@ -183,7 +183,7 @@ struct Workspace<const D: usize, const LANES: usize> {
 }
 
 impl<const D: usize, const LANES: usize> Workspace<D, LANES> {
-    pub(super) const ZERO: Self = Workspace {
+    const ZERO: Self = Workspace {
         modulus: LaneModulus::ZERO,
         product: Product::ZERO,
         x: Lanes::ZERO,

@@ -27,8 +27,6 @@ mod model;
 mod modulus;
 pub mod portable;
 #[cfg(test)]
-mod primes;
-#[cfg(test)]
 mod tests;
 
 pub use key::{CrtJob, CrtKey, CrtParts, Verdict};

@@ -13,7 +13,7 @@ impl<const D: usize, const LANES: usize> Product<D, LANES> {
     }
 
     fn add_product(&mut self, lane: usize, column: usize, x: u64, y: u64) {
-        let product = u128::from(x) * u128::from(y);
+        let product = u128::from(x & DIGIT_MASK) * u128::from(y & DIGIT_MASK);
         self.column(column)[lane] += product as u64 & DIGIT_MASK;
         self.column(column + 1)[lane] += (product >> DIGIT_BITS) as u64;
     }

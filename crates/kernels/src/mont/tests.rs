@@ -1,72 +1,221 @@
-//! Tests of mont: every room against num-bigint, and against the model.
+//! Tests of mont: every operation of every room against the model and num-bigint, and whole batches.
 
+use std::boxed::Box;
 use std::vec::Vec;
-use std::{eprintln, vec};
+use std::{array, eprintln, vec};
 
 use num_bigint::BigUint;
-use widelane_cpu::{Ifma256, Ifma512, Policy};
+use widelane_cpu::{Ifma256, Ifma512, Policy, Room};
+use widelane_testkit::random::Random;
+use widelane_testkit::rsa::{TestKey, test_keys};
 
-use super::primes::{PRIMES_1024, PRIMES_1536, PRIMES_2048};
-use super::{CrtJob, CrtKey, CrtParts, Verdict, ifma256_x4, ifma512_x8};
+use super::digits::{DIGIT_BITS, DIGIT_MASK};
+use super::lanes::{Arithmetic, ENTRIES, LaneModulus, Lanes, Lookup, Product, Table};
+use super::model::Model;
+use super::{CrtJob, CrtKey, CrtParts, Modulus, Verdict, ifma256_x4, ifma512_x8};
 
-/// Big-endian numbers of a test key.
-struct TestKey {
-    n: BigUint,
-    e: u64,
-    d: BigUint,
-    parts: [Vec<u8>; 6],
+fn number(digits: &[u64]) -> BigUint {
+    digits.iter().rev().fold(BigUint::ZERO, |number, digit| (number << DIGIT_BITS) + digit)
 }
 
-impl TestKey {
-    fn new(p: &str, q: &str, e: u64) -> Self {
-        let number = |hex: &str| BigUint::parse_bytes(hex.as_bytes(), 16).expect("a hex number");
-        let (p, q, one) = (number(p), number(q), BigUint::from(1u32));
-        let (p1, q1) = (&p - &one, &q - &one);
-        let n = &p * &q;
-        let d = BigUint::from(e).modinv(&(&p1 * &q1)).expect("e is invertible");
-        let qinv = q.modinv(&p).expect("q is invertible");
-        let parts = [&n, &p, &q, &(&d % &p1), &(&d % &q1), &qinv].map(BigUint::to_bytes_be);
-        TestKey { n, e, d, parts }
-    }
+fn digits<const D: usize>(number: &BigUint) -> [u64; D] {
+    let mut rest = number.clone();
+    let digits = array::from_fn(|_| {
+        let digit = (&rest & BigUint::from(DIGIT_MASK)).iter_u64_digits().next().unwrap_or(0);
+        rest >>= DIGIT_BITS;
+        digit
+    });
+    assert_eq!(rest, BigUint::ZERO, "the number fits");
+    digits
+}
 
-    fn prepare<const HALF: usize, const FULL: usize>(&self) -> CrtKey<HALF, FULL> {
-        let [n, p, q, dp, dq, qinv] = &self.parts;
-        CrtKey::new(&CrtParts { n, e: self.e, p, q, dp, dq, qinv })
+/// Batch rooms that CPUID knows of here.
+fn rooms_here() -> usize {
+    [Room::Ifma256, Room::Ifma512].into_iter().filter(|room| room.is_supported()).count()
+}
+
+/// Says how many rooms a test visited, and that it left none out.
+fn assert_visited(test: &str, visited: usize) {
+    eprintln!("{test}: {visited} batch rooms visited");
+    assert_eq!(visited, rooms_here());
+}
+
+/// The modulus of 51.2·D bits that is hardest in some way: shortest, longest, or none in particular.
+fn modulus_bytes<const D: usize>(kind: usize, random: &mut Random) -> Vec<u8> {
+    let mut bytes = vec![0; D / 5 * 32];
+    match kind {
+        0 => {}
+        1 => bytes.fill(0xff),
+        _ => random.fill(&mut bytes),
+    }
+    bytes[0] |= 0x80;
+    *bytes.last_mut().expect("not empty") |= 1;
+    bytes
+}
+
+/// A factor below 3·m: an edge or none in particular.
+fn factor(kind: usize, m: &BigUint, random: &mut Random) -> BigUint {
+    match kind {
+        0 => BigUint::ZERO,
+        1 => BigUint::from(1u32),
+        2 => m - 1u32,
+        3 => m * 3u32 - 1u32,
+        4 => (BigUint::from(1u32) << (m.bits() - 1)) - 1u32,
+        _ => {
+            let mut bytes = vec![0; m.bits() as usize / 8 + 8];
+            random.fill(&mut bytes);
+            BigUint::from_bytes_be(&bytes) % (m * 3u32)
+        }
     }
 }
 
-/// Six keys of one size with different primes, in both orders, and different public exponents.
-fn test_keys(primes: &[&str; 4]) -> Vec<TestKey> {
-    let pairs =
-        [(0, 1, 65537), (1, 0, 65537), (2, 3, 3), (0, 2, 0x1_0000_0001), (3, 1, 5), (1, 2, 17)];
-    pairs
-        .into_iter()
-        .filter(|(p, q, e)| {
-            let divides = |prime: usize| {
-                let prime = BigUint::parse_bytes(primes[prime].as_bytes(), 16).expect("hex");
-                (prime - 1u32) % *e == BigUint::ZERO
-            };
-            !divides(*p) && !divides(*q)
-        })
-        .map(|(p, q, e)| TestKey::new(primes[p], primes[q], e))
-        .collect()
+/// Operands of one round, another number in every lane.
+struct Round<const D: usize, const LANES: usize> {
+    moduli: Vec<Modulus<D>>,
+    modulus: Box<LaneModulus<D, LANES>>,
+    x: Box<Lanes<D, LANES>>,
+    y: Box<Lanes<D, LANES>>,
 }
 
-/// Reproducible bytes (xorshift64*).
-struct Bytes(u64);
-
-impl Bytes {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+impl<const D: usize, const LANES: usize> Round<D, LANES> {
+    fn new(turn: usize, random: &mut Random) -> Self {
+        let moduli: Vec<Modulus<D>> = (0..LANES)
+            .map(|lane| Modulus::new(&modulus_bytes::<D>((turn + lane) % 5, random)))
+            .collect();
+        let mut modulus = Box::new(LaneModulus::ZERO);
+        modulus.fill(&array::from_fn(|lane| &moduli[lane]));
+        let mut operand = |stride: usize| {
+            let mut lanes = Box::new(Lanes::ZERO);
+            for (lane, modulus) in moduli.iter().enumerate() {
+                let m = number(&modulus.m);
+                let number = factor((turn * stride + lane) % 8, &m, random);
+                // Above its 52 bits a digit is noise that no room may notice.
+                let noise = random.next_u64() & !DIGIT_MASK;
+                lanes.set_lane(lane, &digits(&number).map(|digit| digit | noise));
+            }
+            lanes
+        };
+        let (x, y) = (operand(1), operand(3));
+        Round { moduli, modulus, x, y }
     }
+}
 
-    fn below(&mut self, bound: &BigUint) -> BigUint {
-        let bytes: Vec<u8> = (0..bound.bits() / 8 + 8).map(|_| self.next() as u8).collect();
-        BigUint::from_bytes_be(&bytes) % bound
+fn columns<const D: usize, const LANES: usize>(product: &Product<D, LANES>) -> Vec<[u64; LANES]> {
+    product.low.0.iter().chain(&product.high.0).copied().collect()
+}
+
+/// Every operation of a room on numbers of D digits.
+fn check_operations<const D: usize, const LANES: usize>(room: impl Arithmetic<LANES>) {
+    let mut random = Random::new(D as u64);
+    let mut product = Box::new(Product::ZERO);
+    let mut expected = Box::new(Product::ZERO);
+    let mut z = Box::new(Lanes::<D, LANES>::ZERO);
+    for turn in 0..20 {
+        let round = Round::<D, LANES>::new(turn, &mut random);
+        room.square(&mut product, &round.x);
+        Model.square(&mut expected, &round.x);
+        assert_eq!(columns(&product), columns(&expected), "square, {D} digits, turn {turn}");
+        room.multiply(&mut product, &round.x, &round.y);
+        Model.multiply(&mut expected, &round.x, &round.y);
+        assert_eq!(columns(&product), columns(&expected), "multiply, {D} digits, turn {turn}");
+
+        room.reduce(&mut z, &mut product, &round.modulus, None);
+        let r = BigUint::from(1u32) << (DIGIT_BITS as usize * D);
+        for (lane, modulus) in round.moduli.iter().enumerate() {
+            let (m, z) = (number(&modulus.m), number(&z.lane(lane)));
+            let xy = number(&round.x.lane(lane)) * number(&round.y.lane(lane));
+            assert_eq!(&z * &r % &m, &xy % &m, "reduce, {D} digits, turn {turn}, lane {lane}");
+            assert!(z <= &xy / &r + &m * 2u32, "bound of reduce, {D} digits, turn {turn}");
+        }
     }
+}
+
+/// Selection beside a reduction and by itself: every lane another entry, every entry in every lane.
+fn check_lookups<const D: usize, const LANES: usize>(room: impl Arithmetic<LANES>) {
+    let mut random = Random::new(D as u64);
+    let mut table = Box::new(Table::<D, LANES>::ZERO);
+    table.0.as_flattened_mut().as_flattened_mut().iter_mut().for_each(|word| {
+        *word = random.next_u64() & DIGIT_MASK;
+    });
+    let round = Round::<D, LANES>::new(0, &mut random);
+    let (mut product, mut z) = (Box::new(Product::ZERO), Box::new(Lanes::ZERO));
+    for turn in 0..ENTRIES {
+        let index = array::from_fn(|lane| ((turn + 5 * lane) % ENTRIES) as u64);
+        let mut target = Box::new(Lanes::ZERO);
+        let mut lookup = Lookup { table: &table, index, target: &mut target, digits_done: 0 };
+        for _ in 0..turn % 7 {
+            room.multiply(&mut product, &round.x, &round.y);
+            room.reduce(&mut z, &mut product, &round.modulus, Some(&mut lookup));
+        }
+        room.finish(&mut lookup);
+        for (lane, entry) in index.iter().enumerate() {
+            let wanted: [u64; D] = array::from_fn(|i| table.0[i][*entry as usize][lane]);
+            assert_eq!(target.lane(lane), wanted, "entry {entry}, lane {lane}, turn {turn}");
+        }
+    }
+}
+
+fn check_room<const LANES: usize>(room: impl Arithmetic<LANES>) {
+    check_operations::<20, LANES>(room);
+    check_operations::<30, LANES>(room);
+    check_operations::<40, LANES>(room);
+    check_operations::<60, LANES>(room);
+    check_operations::<80, LANES>(room);
+    check_lookups::<20, LANES>(room);
+    check_lookups::<30, LANES>(room);
+    check_lookups::<40, LANES>(room);
+}
+
+#[test]
+fn every_operation_equals_the_model_in_every_room() {
+    check_room::<3>(Model);
+    let mut visited = 0;
+    if let Some(room) = Ifma512::enter(&Policy::open()) {
+        check_room(room);
+        visited += 1;
+    }
+    if let Some(room) = Ifma256::enter(&Policy::open()) {
+        check_room(room);
+        visited += 1;
+    }
+    assert_visited("operations", visited);
+}
+
+fn check_moduli<const D: usize>() {
+    let mut random = Random::new(D as u64);
+    for kind in 0..6 {
+        let bytes = modulus_bytes::<D>(kind, &mut random);
+        let modulus = Modulus::<D>::new(&bytes);
+        let m = BigUint::from_bytes_be(&bytes);
+        let r = BigUint::from(1u32) << (DIGIT_BITS as usize * D);
+        assert_eq!(number(&modulus.m), m);
+        assert_eq!((number(&modulus.m1) << DIGIT_BITS) - 1u32, &m * modulus.k0);
+        assert_eq!(number(&modulus.one), &r % &m);
+        assert_eq!(number(&modulus.rr), &r * &r % &m);
+        assert_eq!(number(&modulus.rrr), &r * &r * &r % &m);
+        let (x, y) = (factor(5, &m, &mut random) % &m, factor(5, &m, &mut random) % &m);
+        let difference = modulus.subtract(&digits(&x), &digits(&(&y + &m)));
+        assert_eq!(number(&difference), (&x + &m - &y) % &m);
+        assert_eq!(number(&modulus.canonical(&digits(&(&m * 4u32 - 1u32)))), &m - 1u32);
+    }
+}
+
+#[test]
+fn precomputation_equals_num_bigint() {
+    check_moduli::<20>();
+    check_moduli::<30>();
+    check_moduli::<40>();
+    check_moduli::<60>();
+    check_moduli::<80>();
+}
+
+fn prepare<const HALF: usize, const FULL: usize>(key: &TestKey) -> CrtKey<HALF, FULL> {
+    let TestKey { n, p, q, dp, dq, qinv, .. } = key;
+    CrtKey::new(&CrtParts { n, e: exponent(key), p, q, dp, dq, qinv })
+}
+
+fn exponent(key: &TestKey) -> u64 {
+    key.e.iter().fold(0, |e, byte| e << 8 | u64::from(*byte))
 }
 
 fn padded(number: &BigUint, length: usize) -> Vec<u8> {
@@ -76,94 +225,111 @@ fn padded(number: &BigUint, length: usize) -> Vec<u8> {
     padded
 }
 
-/// Runs one size through one room: edges and random inputs, every batch size, mixed keys.
-fn check_size<const HALF: usize, const FULL: usize>(
-    primes: &[&str; 4],
+/// Runs one batch and answers its verdicts and outputs.
+fn run_batch<const HALF: usize, const FULL: usize>(
+    jobs: &[(&CrtKey<HALF, FULL>, Vec<u8>)],
+    run: impl Fn(&mut [CrtJob<'_, HALF, FULL>]),
+) -> Vec<(Verdict, Vec<u8>)> {
+    let mut outputs = vec![vec![0xa5; jobs[0].1.len()]; jobs.len()];
+    let mut batch: Vec<CrtJob<'_, HALF, FULL>> = jobs
+        .iter()
+        .zip(&mut outputs)
+        .map(|((key, input), output)| CrtJob { key, input, output, verdict: Verdict::Pending })
+        .collect();
+    run(&mut batch);
+    let verdicts: Vec<Verdict> = batch.iter().map(|job| job.verdict).collect();
+    verdicts.into_iter().zip(outputs).collect()
+}
+
+/// Every batch size, mixed keys, edge and random inputs.
+fn check_batches<const HALF: usize, const FULL: usize>(
     lanes: usize,
     run: impl Fn(&mut [CrtJob<'_, HALF, FULL>]),
 ) {
-    let keys = test_keys(primes);
-    assert!(keys.len() >= 4, "too few keys are left");
-    let prepared: Vec<CrtKey<HALF, FULL>> = keys.iter().map(TestKey::prepare).collect();
-    let length = keys[0].n.bits().div_ceil(8) as usize;
-    let mut random = Bytes(HALF as u64);
+    let bytes = FULL / 5 * 32;
+    let keys = test_keys(8 * bytes);
+    let prepared: Vec<CrtKey<HALF, FULL>> = keys.iter().map(prepare).collect();
+    let mut random = Random::new(HALF as u64);
     let mut turn = 0;
-    for jobs in (1..=lanes).chain([lanes; 3]) {
-        let chosen: Vec<usize> = (0..jobs).map(|job| (turn + job) % keys.len()).collect();
-        let inputs: Vec<BigUint> = chosen
-            .iter()
-            .map(|key| {
+    for job_count in (1..=lanes).chain([lanes; 2]) {
+        let chosen: Vec<(usize, BigUint)> = (0..job_count)
+            .map(|_| {
                 turn += 1;
-                let n = &keys[*key].n;
-                match turn % 8 {
-                    0 => BigUint::ZERO,
-                    1 => BigUint::from(1u32),
-                    2 => n - 1u32,
-                    // All digits but the top ones full: the longest carries.
-                    3 => (BigUint::from(1u32) << (length * 8 - 1)) - 1u32,
-                    4 => BigUint::from_bytes_be(&keys[*key].parts[2]),
-                    _ => random.below(n),
-                }
+                let key = &keys[turn % keys.len()];
+                let n = BigUint::from_bytes_be(&key.n);
+                let input = match turn % 7 {
+                    // A multiple of one prime, which is zero in one half.
+                    6 => BigUint::from_bytes_be(&key.q),
+                    kind => factor(kind, &n, &mut random) % &n,
+                };
+                (turn % keys.len(), input)
             })
             .collect();
-        let bytes: Vec<Vec<u8>> = inputs.iter().map(|input| padded(input, length)).collect();
-        let mut outputs = vec![vec![0xa5; length]; jobs];
-        let mut batch: Vec<CrtJob<'_, HALF, FULL>> = chosen
-            .iter()
-            .zip(&bytes)
-            .zip(&mut outputs)
-            .map(|((key, input), output)| CrtJob {
-                key: &prepared[*key],
-                input,
-                output,
-                verdict: Verdict::Pending,
-            })
-            .collect();
-        run(&mut batch);
-        for (job, (key, input)) in chosen.iter().zip(&inputs).enumerate() {
-            assert_eq!(batch[job].verdict, Verdict::Done, "job {job} of {jobs}");
-            let expected = input.modpow(&keys[*key].d, &keys[*key].n);
-            assert_eq!(BigUint::from_bytes_be(batch[job].output), expected, "job {job} of {jobs}");
+        let jobs: Vec<_> =
+            chosen.iter().map(|(key, input)| (&prepared[*key], padded(input, bytes))).collect();
+        for ((key, input), (verdict, output)) in chosen.iter().zip(run_batch(&jobs, &run)) {
+            let [n, d] = [&keys[*key].n, &keys[*key].d].map(|bytes| BigUint::from_bytes_be(bytes));
+            assert_eq!(verdict, Verdict::Done, "key {key} in a batch of {job_count}");
+            assert_eq!(BigUint::from_bytes_be(&output), input.modpow(&d, &n), "key {key}");
         }
     }
 }
 
-/// Runs every size through every room that is open, and answers how many were.
-fn for_each_room<const HALF: usize, const FULL: usize>(primes: &[&str; 4]) -> usize {
+/// Bad jobs among good ones: each gets its verdict and zeros, and the others do not notice.
+fn check_verdicts<const HALF: usize, const FULL: usize>(
+    run: impl Fn(&mut [CrtJob<'_, HALF, FULL>]),
+) {
+    let keys = test_keys(FULL / 5 * 256);
+    let good = prepare::<HALF, FULL>(&keys[0]);
+    let mut damaged = keys[0].clone();
+    *damaged.dp.last_mut().expect("not empty") ^= 4;
+    let damaged = prepare::<HALF, FULL>(&damaged);
+    let mut input = keys[0].n.clone();
+    *input.last_mut().expect("not empty") -= 1;
+
+    let jobs = [
+        (&good, input.clone()),
+        (&damaged, padded(&BigUint::from(3u32), input.len())),
+        (&good, keys[0].n.clone()),
+        (&good, input),
+    ];
+    let results = run_batch(&jobs, &run);
+    let verdicts: Vec<Verdict> = results.iter().map(|result| result.0).collect();
+    assert_eq!(verdicts, [Verdict::Done, Verdict::Fault, Verdict::OutOfRange, Verdict::Done]);
+    // (−1)^d = −1 for the odd d of every key.
+    assert_eq!(results[0].1, jobs[0].1);
+    assert_eq!(results[3].1, jobs[0].1);
+    assert!(results[1].1.iter().chain(&results[2].1).all(|byte| *byte == 0));
+}
+
+fn check_size<const HALF: usize, const FULL: usize>() {
     let mut visited = 0;
     if let Some(room) = Ifma512::enter(&Policy::open()) {
-        check_size::<HALF, FULL>(primes, ifma512_x8::LANES, |jobs| {
-            ifma512_x8::private_crt(room, jobs);
-        });
+        let run = |jobs: &mut [CrtJob<'_, HALF, FULL>]| ifma512_x8::private_crt(room, jobs);
+        check_batches::<HALF, FULL>(ifma512_x8::LANES, run);
+        check_verdicts::<HALF, FULL>(run);
         visited += 1;
     }
     if let Some(room) = Ifma256::enter(&Policy::open()) {
-        check_size::<HALF, FULL>(primes, ifma256_x4::LANES, |jobs| {
-            ifma256_x4::private_crt(room, jobs);
-        });
+        let run = |jobs: &mut [CrtJob<'_, HALF, FULL>]| ifma256_x4::private_crt(room, jobs);
+        check_batches::<HALF, FULL>(ifma256_x4::LANES, run);
+        check_verdicts::<HALF, FULL>(run);
         visited += 1;
     }
-    eprintln!("{HALF} digits: {visited} batch rooms visited");
-    visited
-}
-
-/// Batch rooms that this machine has, by CPUID alone.
-fn rooms_here() -> usize {
-    use widelane_cpu::Room;
-    [Room::Ifma256, Room::Ifma512].into_iter().filter(|room| room.is_supported()).count()
+    assert_visited("batches", visited);
 }
 
 #[test]
-fn rsa_2048_equals_num_bigint_in_every_room() {
-    assert_eq!(for_each_room::<20, 40>(&PRIMES_1024), rooms_here());
+fn rsa_2048_batches_equal_num_bigint_in_every_room() {
+    check_size::<20, 40>();
 }
 
 #[test]
-fn rsa_3072_equals_num_bigint_in_every_room() {
-    assert_eq!(for_each_room::<30, 60>(&PRIMES_1536), rooms_here());
+fn rsa_3072_batches_equal_num_bigint_in_every_room() {
+    check_size::<30, 60>();
 }
 
 #[test]
-fn rsa_4096_equals_num_bigint_in_every_room() {
-    assert_eq!(for_each_room::<40, 80>(&PRIMES_2048), rooms_here());
+fn rsa_4096_batches_equal_num_bigint_in_every_room() {
+    check_size::<40, 80>();
 }
