@@ -14,6 +14,7 @@ use widelane_results::{Results, Row, Status};
 
 use self::rows::Record;
 use self::window::{Cpus, measure};
+use crate::Observer;
 use crate::accounting::AccountingError;
 use crate::pairs;
 use crate::programs::Programs;
@@ -71,18 +72,6 @@ impl Plan {
         self.rounds = 1;
         self
     }
-}
-
-/// Follows a comparison: draws progress, keeps partial results.
-pub trait Observer {
-    /// So many rounds will be taken.
-    fn planned(&mut self, rounds: u64);
-    /// A scenario begins.
-    fn began(&mut self, scenario: &str);
-    /// One round of the current scenario was taken.
-    fn round_taken(&mut self);
-    /// A scenario ended; `results` holds everything so far.
-    fn ended(&mut self, results: &Results);
 }
 
 /// Why part of a comparison is missing.

@@ -7,10 +7,29 @@
 //! **Invariant**: a figure without its rival from the same run is not a result.
 
 pub mod accounting;
+mod chain;
 pub mod compare;
 pub mod embedded;
 pub mod machine;
 pub mod pairs;
 pub mod programs;
 pub mod server;
+pub mod speed;
 pub mod stats;
+
+/// Follows a run: draws progress, keeps partial results.
+pub trait Observer {
+    /// So many rounds will be taken.
+    fn planned(&mut self, rounds: u64);
+    /// A scenario begins.
+    fn began(&mut self, scenario: &str);
+    /// One round of the current scenario was taken.
+    fn round_taken(&mut self);
+    /// A scenario ended; `results` holds everything so far.
+    fn ended(&mut self, results: &widelane_results::Results);
+}
+
+/// The time now, RFC 3339 in UTC, to the second.
+pub fn now_rfc3339() -> String {
+    format!("{:.0}", jiff::Timestamp::now())
+}

@@ -24,7 +24,7 @@ pub fn describe(programs: &Programs, resolved: &Resolved) -> Machine {
         nginx: programs.nginx_version(),
         haproxy: programs.haproxy_version(),
         widelane: Some(env!("CARGO_PKG_VERSION").to_owned()),
-        policy: in_words(&resolved.policy),
+        policy: resolved.policy.to_string(),
         policy_source: resolved.source.to_string(),
         rooms: rooms.collect(),
     }
@@ -33,16 +33,5 @@ pub fn describe(programs: &Programs, resolved: &Resolved) -> Machine {
 /// The widest room that is open.
 pub fn widest_open(resolved: &Resolved) -> Room {
     let open = rooms::status(&resolved.policy).into_iter().filter(|status| status.open);
-    open.map(|status| status.room).last().unwrap_or(Room::Portable)
-}
-
-fn in_words(policy: &widelane_cpu::Policy) -> String {
-    let mut words = format!("up to {} bits", policy.width_max.bits());
-    for class in &policy.classes_closed {
-        words.push_str(&format!(", class {class} closed"));
-    }
-    for room in &policy.rooms_closed {
-        words.push_str(&format!(", room {} closed", room.name()));
-    }
-    words
+    open.map(|status| status.room).next_back().unwrap_or(Room::Portable)
 }

@@ -3,7 +3,7 @@
 mod certificate;
 mod config;
 mod counters;
-mod process;
+pub mod process;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -135,6 +135,16 @@ pub enum ServerError {
         program: String,
         /// Why.
         source: io::Error,
+    },
+    /// The server ended before it accepted a connection.
+    #[error("{server} does not start ({status}); it says:\n{log}")]
+    NotStarted {
+        /// The server and subject.
+        server: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// Last lines of its output.
+        log: String,
     },
     /// The server ended by itself.
     #[error(
@@ -416,7 +426,10 @@ impl Server {
     fn wait_until_ready(&mut self) -> Result<(), ServerError> {
         let end = Instant::now() + READY_PATIENCE;
         while Instant::now() < end {
-            self.check_alive()?;
+            if let Some(status) = self.process.ended() {
+                let (server, log) = (self.name.clone(), self.process.log());
+                return Err(ServerError::NotStarted { server, status, log });
+            }
             if TcpStream::connect(self.address).is_ok() {
                 return Ok(());
             }

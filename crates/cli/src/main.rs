@@ -7,6 +7,7 @@ mod output;
 mod report;
 mod run;
 mod serve;
+mod speed;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,7 @@ enum Command {
     Run(run::Args),
     #[command(hide = true)]
     ServeEmbedded(serve::Args),
+    Speed(speed::Args),
 }
 
 fn main() -> ExitCode {
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(args),
         Command::Run(args) => run::run(args),
         Command::ServeEmbedded(args) => serve::run(args),
+        Command::Speed(args) => speed::run(args),
     };
     outcome.unwrap_or_else(|error| {
         if error.is::<output::ReaderGone>() {

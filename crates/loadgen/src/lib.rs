@@ -20,3 +20,4 @@ mod verifier;
 pub use client::run;
 pub use load::{Cipher, Group, Load, LoadError, TlsVersion};
 pub use tally::{ErrorKind, Tally, Window};
+pub use verifier::Pinned;

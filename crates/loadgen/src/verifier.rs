@@ -7,9 +7,11 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
 /// Accepts one certificate and every correct signature made with its key.
 #[derive(Debug)]
-pub(crate) struct Pinned {
-    pub(crate) certificate: CertificateDer<'static>,
-    pub(crate) algorithms: WebPkiSupportedAlgorithms,
+pub struct Pinned {
+    /// The certificate.
+    pub certificate: CertificateDer<'static>,
+    /// Signature algorithms that may be used.
+    pub algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl ServerCertVerifier for Pinned {

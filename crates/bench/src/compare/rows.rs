@@ -36,7 +36,14 @@ pub struct Record {
     subjects: Vec<Subject>,
     pairs: Vec<Pair>,
     /// Beside each pair: latencies and counts of its measurements, in the same order.
-    extras: Vec<Vec<(Subject, Histogram<u64>, Option<Counts>)>>,
+    extras: Vec<Vec<Extra>>,
+}
+
+/// What belongs to a measurement but not into the list of pairs.
+struct Extra {
+    subject: Subject,
+    latency_ns: Histogram<u64>,
+    counts: Option<Counts>,
 }
 
 impl Record {
@@ -55,7 +62,8 @@ impl Record {
         let (mut measurements, mut extras) = (Vec::new(), Vec::new());
         for sample in samples {
             measurements.push(sample.measurement);
-            extras.push((sample.subject, sample.latency_ns, sample.counts));
+            let Sample { subject, latency_ns, counts, .. } = sample;
+            extras.push(Extra { subject, latency_ns, counts });
         }
         self.pairs.push(pairs::judge(&self.scenario, round, measurements));
         self.extras.push(extras);
@@ -102,13 +110,11 @@ impl Record {
         let mut counts: Option<Counts> = None;
         let rounds = self.pairs.iter().zip(&self.extras);
         let counted = rounds.filter(|(pair, _)| basis.rounds.iter().any(|r| r.round == pair.round));
-        for (of_subject, latencies, more) in counted.flat_map(|(_, extras)| extras) {
-            if *of_subject == subject {
-                latency_ns += latencies;
-                match (&mut counts, more) {
-                    (Some(sum), Some(more)) => sum.add(more),
-                    (None, Some(more)) => counts = Some(more.clone()),
-                    _ => {}
+        for extra in counted.flat_map(|(_, extras)| extras) {
+            if extra.subject == subject {
+                latency_ns += &extra.latency_ns;
+                if let Some(more) = &extra.counts {
+                    counts.get_or_insert_default().add(more);
                 }
             }
         }
