@@ -62,7 +62,7 @@ const INSTRUCTIONS: &[Placement] = &[
     Placement {
         words: &["core::arch", "std::arch"],
         places: &[
-            "crates/bench/src/speed/frequency.rs", // the add chain that meters the clock
+            "crates/bench/src/chain.rs", // the add chain that meters the clock
             "crates/cpu/src",
             "crates/kernels/src",
             "crates/provider/src/stack.rs", // the switch to a stack of its own
@@ -81,9 +81,9 @@ const INSTRUCTIONS: &[Placement] = &[
 const UNSAFE: &[Placement] = &[Placement {
     words: &["unsafe"],
     places: &[
+        "crates/bench/src/chain.rs",    // the add chain that meters the clock
         "crates/bench/src/embedded.rs", // a server that speaks C to libssl
         "crates/bench/src/server/process.rs", // between fork and exec
-        "crates/bench/src/speed/frequency.rs", // the add chain that meters the clock
         "crates/bridge/src/hooks.rs",   // types of C functions
         "crates/kernels/src/mont/ifma256_x4.rs",
         "crates/kernels/src/mont/ifma512_x8.rs",
@@ -110,7 +110,7 @@ const PLACES: &[Placement] = &[
     },
     Placement {
         words: &["println!", "print!", "io::stdout"],
-        places: &["crates/cli/build.rs", "crates/cli/src", "xtask/src"],
+        places: &["crates/cli/build.rs", "crates/cli/src", "crates/provider/build.rs", "xtask/src"],
         in_tests: true,
     },
     Placement {
@@ -129,6 +129,7 @@ const PLACES: &[Placement] = &[
             "crates/cli",
             "crates/provider/src/config.rs",
             "crates/runtime/src/config.rs",
+            "crates/runtime/src/interpose/exec.rs", // what a program passes on to itself
             "crates/testkit/src",
             "xtask/src",
         ],

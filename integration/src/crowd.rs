@@ -1,0 +1,275 @@
+//! A crowd of TLS clients: most do a whole handshake, the others hang up at some stage of it.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use rustls::client::Resumption;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, version};
+use socket2::SockRef;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::{sleep, timeout};
+use widelane_bench::server::SERVER_NAME;
+use widelane_loadgen::Pinned;
+
+use crate::random::Random;
+
+/// A crowd to send to a server.
+#[derive(Clone, Debug)]
+pub struct Crowd {
+    /// Where the server listens.
+    pub target: SocketAddr,
+    /// The server's certificate, DER.
+    pub certificate: Vec<u8>,
+    /// Connections at any time.
+    pub connections: usize,
+    /// Whole handshakes to make; those who hang up come on top.
+    pub handshakes: u64,
+    /// Makes the crowd's choices reproducible.
+    pub seed: u64,
+}
+
+/// A stage of the handshake at which a client may hang up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Connected, nothing sent.
+    Connected,
+    /// Half of ClientHello sent.
+    HalfHello,
+    /// ClientHello sent; the server is about to sign, or signs.
+    Hello,
+    /// The first bytes of the server's flight received.
+    ServerFlight,
+    /// Half of the client's second flight sent.
+    HalfFlight,
+    /// Handshake complete, nothing said since.
+    Finished,
+}
+
+impl Stage {
+    /// All stages, in the order of the handshake.
+    pub const ALL: [Stage; 6] = [
+        Stage::Connected,
+        Stage::HalfHello,
+        Stage::Hello,
+        Stage::ServerFlight,
+        Stage::HalfFlight,
+        Stage::Finished,
+    ];
+}
+
+/// What became of a crowd.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Whole handshakes, verified, with a proper goodbye.
+    pub handshakes: u64,
+    /// Clients that hung up, by stage.
+    pub hung_up: [u64; Stage::ALL.len()],
+    /// Handshakes that failed although the client meant well.
+    pub failures: Vec<Failure>,
+}
+
+impl Tally {
+    /// Adds another crowd's tally.
+    pub fn add(&mut self, other: Tally) {
+        self.handshakes += other.handshakes;
+        for (mine, theirs) in self.hung_up.iter_mut().zip(other.hung_up) {
+            *mine += theirs;
+        }
+        self.failures.extend(other.failures);
+    }
+}
+
+/// A handshake that failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// When the client began to connect.
+    pub began: Instant,
+    /// When it failed.
+    pub ended: Instant,
+    /// Whether the connection broke, as it does when the server's process is gone.
+    pub broken: bool,
+    /// What the client saw.
+    pub error: String,
+}
+
+impl Crowd {
+    /// Sends the crowd and waits until it has made its handshakes.
+    ///
+    /// # Errors
+    ///
+    /// If the clients cannot be set up. Failed handshakes are no errors but part of the tally.
+    pub fn send(&self) -> Result<Tally> {
+        let square = Rc::new(Square::new(self)?);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        LocalSet::new().block_on(&runtime, async {
+            let clients: Vec<_> = (0..self.connections as u64)
+                .map(|index| {
+                    spawn_local(Rc::clone(&square).keep_coming(Random::new(self.seed ^ index)))
+                })
+                .collect();
+            for client in clients {
+                client.await?;
+            }
+            anyhow::Ok(())
+        })?;
+        Ok(square.tally.take())
+    }
+}
+
+/// Where the crowd meets: what all clients share.
+struct Square {
+    target: SocketAddr,
+    configs: [Arc<ClientConfig>; 2],
+    /// Handshakes that nobody has begun yet.
+    left: Cell<u64>,
+    tally: RefCell<Tally>,
+}
+
+impl Square {
+    fn new(crowd: &Crowd) -> Result<Self> {
+        let config = |version| {
+            let provider = aws_lc_rs::default_provider();
+            let verifier = Pinned {
+                certificate: CertificateDer::from(crowd.certificate.clone()),
+                algorithms: provider.signature_verification_algorithms,
+            };
+            let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+                .with_protocol_versions(&[version])?
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(verifier))
+                .with_no_client_auth();
+            config.resumption = Resumption::disabled();
+            anyhow::Ok(Arc::new(config))
+        };
+        Ok(Square {
+            target: crowd.target,
+            configs: [config(&version::TLS12)?, config(&version::TLS13)?],
+            left: Cell::new(crowd.handshakes),
+            tally: RefCell::default(),
+        })
+    }
+
+    /// One client, who comes again and again until all handshakes are made.
+    async fn keep_coming(self: Rc<Self>, mut random: Random) {
+        while self.left.get() > 0 {
+            let stage = match random.below(HANGS_UP_ONE_IN) {
+                0 => Some(Stage::ALL[random.below(Stage::ALL.len() as u64) as usize]),
+                _ => None,
+            };
+            if stage.is_none() {
+                self.left.set(self.left.get() - 1);
+            }
+            let began = Instant::now();
+            let outcome = timeout(PATIENCE, self.visit(stage, &mut random))
+                .await
+                .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+            let mut tally = self.tally.borrow_mut();
+            match (outcome, stage) {
+                (Ok(()), None) => tally.handshakes += 1,
+                (Ok(()), Some(stage)) => tally.hung_up[stage as usize] += 1,
+                (Err(error), _) => tally.failures.push(Failure {
+                    began,
+                    ended: Instant::now(),
+                    broken: matches!(
+                        error.kind(),
+                        io::ErrorKind::ConnectionReset
+                            | io::ErrorKind::BrokenPipe
+                            | io::ErrorKind::UnexpectedEof
+                    ),
+                    error: format!("{error} (hanging up: {stage:?})"),
+                }),
+            }
+        }
+    }
+
+    /// One connection; with a stage, the client hangs up there.
+    async fn visit(&self, stage: Option<Stage>, random: &mut Random) -> io::Result<()> {
+        let mut tcp = TcpStream::connect(self.target).await?;
+        tcp.set_nodelay(true)?;
+        // Half of those who hang up reset the connection, the others close it.
+        let resets = random.below(2) == 0;
+        if stage.is_none() || resets {
+            // A whole visit ends when the server has closed; this leaves no TIME_WAIT behind.
+            SockRef::from(&tcp).set_linger(Some(Duration::ZERO))?;
+        }
+        if stage == Some(Stage::Connected) {
+            return Ok(());
+        }
+        let name = ServerName::try_from(SERVER_NAME).map_err(io::Error::other)?;
+        let config = &self.configs[random.below(2) as usize];
+        let mut tls = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
+        let mut incoming = [0; 4096];
+        for flight in 0.. {
+            let mut outgoing = Vec::new();
+            while tls.wants_write() {
+                tls.write_tls(&mut outgoing)?;
+            }
+            match (stage, flight) {
+                (Some(Stage::HalfHello), 0) | (Some(Stage::HalfFlight), 1) => {
+                    return tcp.write_all(&outgoing[..outgoing.len() / 2]).await;
+                }
+                (Some(Stage::Hello), 0) => {
+                    tcp.write_all(&outgoing).await?;
+                    // Before, while, or after the server signs.
+                    sleep(Duration::from_micros(random.below(3_000))).await;
+                    return Ok(());
+                }
+                _ => tcp.write_all(&outgoing).await?,
+            }
+            if !tls.is_handshaking() {
+                break;
+            }
+            while tls.is_handshaking() && !tls.wants_write() {
+                if !receive(&mut tcp, &mut tls, &mut incoming).await? {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                if stage == Some(Stage::ServerFlight) {
+                    return Ok(());
+                }
+            }
+        }
+        if stage == Some(Stage::Finished) {
+            return Ok(());
+        }
+        if tls.handshake_kind() != Some(HandshakeKind::Full) {
+            return Err(io::Error::other("the server resumed a session that nobody offered"));
+        }
+        tls.send_close_notify();
+        let mut goodbye = Vec::new();
+        tls.write_tls(&mut goodbye)?;
+        tcp.write_all(&goodbye).await?;
+        // The server closes; had it refused our Finished, an alert would come first.
+        while receive(&mut tcp, &mut tls, &mut incoming).await? {}
+        Ok(())
+    }
+}
+
+/// Receives something; false if the server has closed the connection.
+async fn receive(
+    tcp: &mut TcpStream,
+    tls: &mut ClientConnection,
+    incoming: &mut [u8],
+) -> io::Result<bool> {
+    let received = tcp.read(incoming).await?;
+    let mut bytes = &incoming[..received];
+    while !bytes.is_empty() {
+        tls.read_tls(&mut bytes)?;
+        tls.process_new_packets().map_err(io::Error::other)?;
+    }
+    Ok(received > 0)
+}
+
+/// One client in so many hangs up.
+const HANGS_UP_ONE_IN: u64 = 4;
+
+/// Longer than anything may take, even while two CPUs serve 512 connections.
+const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,0 +1,282 @@
+//! A stock server with several workers under `widelane run`, and its upkeep.
+
+use std::fs::{self, Permissions};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+use widelane_bench::server::process::Process;
+use widelane_bench::server::{Counts, Identity};
+
+use crate::processes::{children, workers};
+
+/// A kind of server, with what has to be typed to run it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// nginx with four workers.
+    Nginx,
+    /// HAProxy with a master and a worker of two threads.
+    Haproxy,
+}
+
+/// A running server; dropping it ends all its processes.
+pub struct Server {
+    kind: Kind,
+    program: PathBuf,
+    process: Process,
+    address: SocketAddr,
+    identity: Identity,
+    directory: TempDir,
+}
+
+impl Server {
+    /// Starts an installed server, accelerated unless `natively`; none if it is not installed.
+    ///
+    /// # Errors
+    ///
+    /// If Widelane was not built, or the server does not come up.
+    pub fn start(kind: Kind, natively: bool) -> Result<Option<Self>> {
+        let Some(program) = find_program(kind.program()) else { return Ok(None) };
+        let directory = tempfile::tempdir()?;
+        let identity = Identity::make(2048, directory.path())?;
+        let address = free_address()?;
+        // Workers that gave up root must be able to pass through to their counters.
+        let counters = directory.path().join("counters");
+        fs::create_dir(&counters)?;
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
+        fs::set_permissions(&counters, Permissions::from_mode(0o1777))?;
+        let configuration = directory.path().join("server.conf");
+        fs::write(&configuration, kind.configuration(address, &identity, directory.path()))?;
+
+        let mut command = if natively {
+            Command::new(&program)
+        } else {
+            let mut command = Command::new(widelane()?);
+            command.arg("run").arg("--counters-dir").arg(&counters);
+            command.arg("--").arg(&program);
+            command
+        };
+        match kind {
+            Kind::Nginx => command.arg("-p").arg(directory.path()).arg("-c").arg(&configuration),
+            Kind::Haproxy => command.arg("-W").arg("-f").arg(&configuration),
+        };
+        let log = directory.path().join("output.log");
+        let process = Process::start(command, None, log).context("cannot start the server")?;
+        let mut server = Server { kind, program, process, address, identity, directory };
+        server.wait_until_ready()?;
+        Ok(Some(server))
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its certificate, DER.
+    pub fn certificate(&self) -> Vec<u8> {
+        self.identity.leaf.clone()
+    }
+
+    /// Its first process.
+    pub fn master(&self) -> i32 {
+        self.process.pid().as_raw()
+    }
+
+    /// Makes it read its configuration again, as an operator would.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not take the request.
+    pub fn reload(&self) -> Result<()> {
+        match self.kind {
+            Kind::Nginx => {
+                let output = Command::new(&self.program)
+                    .arg("-p")
+                    .arg(self.directory.path())
+                    .arg("-c")
+                    .arg(self.directory.path().join("server.conf"))
+                    .args(["-s", "reload"])
+                    .stdin(Stdio::null())
+                    .output()?;
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                ensure!(output.status.success(), "nginx -s reload failed: {said}");
+            }
+            Kind::Haproxy => kill(self.process.pid(), Signal::SIGUSR2)?,
+        }
+        Ok(())
+    }
+
+    /// Kills one of the workers at once; false if there is none.
+    pub fn kill_worker(&self, choice: u64) -> bool {
+        let workers = workers(self.master());
+        if workers.is_empty() {
+            return false;
+        }
+        let victim = workers[choice as usize % workers.len()];
+        kill(Pid::from_raw(victim), Signal::SIGKILL).is_ok()
+    }
+
+    /// Waits until all workers of earlier configurations have left, and returns those that remain.
+    ///
+    /// # Errors
+    ///
+    /// If some do not leave: they wait for handshakes that never end.
+    pub fn settle(&self) -> Result<Vec<i32>> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let all = children(self.master());
+            if all.len() == self.kind.workers() && workers(self.master()) == all {
+                return Ok(all);
+            }
+            if Instant::now() > deadline {
+                bail!("{all:?} instead of {} workers; {}", self.kind.workers(), self.log());
+            }
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What the provider counted in all processes so far, those that have ended included.
+    pub fn counts(&self) -> Counts {
+        Counts::read(&self.directory.path().join("counters"))
+    }
+
+    /// The last lines that the server wrote.
+    pub fn log(&self) -> String {
+        let errors =
+            fs::read_to_string(self.directory.path().join("error.log")).unwrap_or_default();
+        let lines: Vec<&str> = errors.lines().rev().take(10).collect();
+        format!("{}\n{}", self.process.log(), lines.join("\n"))
+    }
+
+    /// Lines of its error log that say more than "a client hung up".
+    pub fn alarms(&self) -> Vec<String> {
+        let errors =
+            fs::read_to_string(self.directory.path().join("error.log")).unwrap_or_default();
+        let alarming = |line: &&str| {
+            ["[alert]", "[crit]", "[emerg]"].iter().any(|level| line.contains(level))
+                // SIGKILL is our own doing.
+                && !line.contains("exited on signal 9")
+        };
+        errors.lines().filter(alarming).map(str::to_owned).collect()
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(self.address).is_err() {
+            if let Some(status) = self.process.ended() {
+                bail!("{:?} ended at once ({status}): {}", self.kind, self.process.log());
+            }
+            ensure!(Instant::now() < deadline, "{:?} does not listen: {}", self.kind, self.log());
+            sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+impl Kind {
+    fn program(self) -> &'static str {
+        match self {
+            Kind::Nginx => "nginx",
+            Kind::Haproxy => "haproxy",
+        }
+    }
+
+    /// Processes that serve.
+    fn workers(self) -> usize {
+        match self {
+            Kind::Nginx => 4,
+            Kind::Haproxy => 1,
+        }
+    }
+
+    fn configuration(self, address: SocketAddr, identity: &Identity, directory: &Path) -> String {
+        let directory = directory.display();
+        match self {
+            Kind::Nginx => format!(
+                "daemon off;
+worker_processes {workers};
+worker_rlimit_nofile 8192;
+pid {directory}/nginx.pid;
+error_log {directory}/error.log error;
+events {{
+    worker_connections 4096;
+}}
+http {{
+    access_log off;
+    client_body_temp_path {directory}/body;
+    proxy_temp_path {directory}/proxy;
+    fastcgi_temp_path {directory}/fastcgi;
+    uwsgi_temp_path {directory}/uwsgi;
+    scgi_temp_path {directory}/scgi;
+    ssl_protocols TLSv1.2 TLSv1.3;
+    ssl_session_cache off;
+    ssl_session_tickets off;
+    server {{
+        listen {address} ssl backlog=4096;
+        ssl_certificate {certificate};
+        ssl_certificate_key {private_key};
+        location / {{
+            return 200;
+        }}
+    }}
+}}
+",
+                workers = self.workers(),
+                certificate = identity.certificate.display(),
+                private_key = identity.private_key.display(),
+            ),
+            // `expose-fd listeners` hands the sockets to the next worker, so that a reload loses nothing.
+            Kind::Haproxy => format!(
+                "global
+    nbthread 2
+    maxconn 4096
+    tune.ssl.cachesize 0
+    stats socket {directory}/haproxy.sock mode 600 expose-fd listeners
+    ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 30s
+    timeout server 30s
+frontend tls
+    bind {address} ssl crt {bundle} backlog 4096
+    http-request return status 200
+",
+                bundle = identity.bundle.display(),
+            ),
+        }
+    }
+}
+
+/// The `widelane` program beside the running test: `target/release/widelane`.
+fn widelane() -> Result<PathBuf> {
+    let test = std::env::current_exe()?;
+    let directory = test.parent().and_then(Path::parent).context("the test has no directory")?;
+    let program = directory.join("widelane");
+    ensure!(program.is_file(), "{} is missing: run `cargo build --release`", program.display());
+    Ok(program)
+}
+
+fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path);
+    let mut files = directories
+        .chain(["/usr/local/sbin", "/usr/sbin"].map(PathBuf::from))
+        .map(|directory| directory.join(name));
+    files.find(|file| file.is_file())
+}
+
+/// A loopback address whose port is free now.
+fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+/// How long a server may take to start, or an old worker to leave.
+const PATIENCE: Duration = Duration::from_secs(30);

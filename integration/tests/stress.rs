@@ -1,0 +1,216 @@
+//! Stock nginx and HAProxy under stress: nothing fails that would not fail without us, nothing leaks.
+//!
+//! `WIDELANE_STRESS_HANDSHAKES` sets the number of handshakes per server; `cargo xtask stress` runs
+//! 200,000. A run without it is short, and reloads and kills more often to make up for that. With
+//! `WIDELANE_STRESS_NATIVE` the servers run as they are installed, to see what they do without us.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use widelane_integration::crowd::{Crowd, Failure, Tally};
+use widelane_integration::processes::Holdings;
+use widelane_integration::random::Random;
+use widelane_integration::server::{Kind, Server};
+
+/// Two servers at once would share two CPUs and stretch every deadline.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+#[test]
+fn nginx_survives_reloads_and_killed_workers() -> Result<()> {
+    stress(Kind::Nginx, true)
+}
+
+#[test]
+fn haproxy_survives_reloads() -> Result<()> {
+    stress(Kind::Haproxy, false)
+}
+
+fn stress(kind: Kind, kills: bool) -> Result<()> {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let natively = std::env::var_os("WIDELANE_STRESS_NATIVE").is_some();
+    let Some(server) = Server::start(kind, natively)? else {
+        eprintln!("{kind:?} is not installed: nothing was tested");
+        return Ok(());
+    };
+    let plan = Plan::from_environment();
+    holds_nothing_back(&server, &plan)?;
+    loses_nothing(&server, &plan, kills)?;
+
+    let counts = server.counts();
+    eprintln!("{kind:?}: {counts:?}");
+    if counts.lanes > 1 {
+        assert!(counts.jobs_batched > 0, "no batch ran: {counts:?}");
+        assert!(counts.room().is_some());
+    }
+    assert!(natively || counts.jobs() > 0, "the provider signed nothing: {counts:?}");
+    assert_eq!((counts.fallbacks, counts.faults_detected), (0, 0));
+    assert_eq!(server.alarms(), [""; 0]);
+    Ok(())
+}
+
+/// How long and how hard.
+struct Plan {
+    handshakes: u64,
+    reload_every: Duration,
+    kill_every: Duration,
+}
+
+impl Plan {
+    fn from_environment() -> Self {
+        match std::env::var("WIDELANE_STRESS_HANDSHAKES") {
+            Ok(handshakes) => Plan {
+                handshakes: handshakes.parse().expect("WIDELANE_STRESS_HANDSHAKES is a number"),
+                reload_every: Duration::from_secs(2),
+                kill_every: Duration::from_secs(5),
+            },
+            Err(_) => Plan {
+                handshakes: 12_000,
+                reload_every: Duration::from_millis(500),
+                kill_every: Duration::from_millis(1_250),
+            },
+        }
+    }
+}
+
+/// A quarter of the handshakes go to the same processes: what they hold afterwards must be what they
+/// held when they had warmed up.
+fn holds_nothing_back(server: &Server, plan: &Plan) -> Result<()> {
+    let crowd = |handshakes, seed| Crowd {
+        target: server.address(),
+        certificate: server.certificate(),
+        connections: 256,
+        handshakes,
+        seed,
+    };
+    let warm_up = crowd(plan.handshakes / 8, 1).send()?;
+    let workers = server.settle()?;
+    let before = holdings(&workers)?;
+    let tally = crowd(plan.handshakes / 4, 2).send()?;
+    // Connections that were hung up on take the server a moment to notice.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let after = loop {
+        let after = holdings(&workers)?;
+        let closed = before.iter().zip(&after).all(|(a, b)| b.descriptors <= a.descriptors);
+        if closed || Instant::now() > deadline {
+            break after;
+        }
+        sleep(Duration::from_millis(50));
+    };
+    eprintln!("holdings before: {before:?}\nholdings after:  {after:?}");
+    assert!(warm_up.failures.is_empty(), "{}", describe(&warm_up.failures, server));
+    assert!(tally.failures.is_empty(), "{}", describe(&tally.failures, server));
+    assert_eq!(server.settle()?, workers, "workers were replaced although nobody touched them");
+    for (before, after) in before.iter().zip(&after) {
+        assert!(after.descriptors <= before.descriptors, "descriptors leak: {before:?} {after:?}");
+        let grown_kib = after.memory_kib.saturating_sub(before.memory_kib);
+        assert!(grown_kib <= GROWTH_MAX_KIB, "memory leaks: {before:?}, then {after:?}");
+    }
+    Ok(())
+}
+
+/// The rest of the handshakes, at 1 to 512 connections, through reloads and killed workers.
+fn loses_nothing(server: &Server, plan: &Plan, kills: bool) -> Result<()> {
+    let master_before = Holdings::of(server.master())?;
+    let done = AtomicBool::new(false);
+    let (tally, upkeep) = scope(|scope| {
+        let upkeep = scope.spawn(|| keep_up(server, plan, kills, &done));
+        let tally = send_all_sizes(server, plan);
+        done.store(true, Ordering::Relaxed);
+        (tally, upkeep.join().expect("upkeep does not panic"))
+    });
+    let (tally, upkeep) = (tally?, upkeep?);
+    server.settle()?;
+    let master_after = Holdings::of(server.master())?;
+    eprintln!(
+        "{} handshakes, hung up {:?}, {} failed; {} reloads, {} kills; master {:?}, then {:?}",
+        tally.handshakes,
+        tally.hung_up,
+        tally.failures.len(),
+        upkeep.reloads,
+        upkeep.kills.len(),
+        master_before,
+        master_after,
+    );
+    assert!(upkeep.reloads > 0);
+    assert_eq!(kills, !upkeep.kills.is_empty());
+    assert!(tally.hung_up.iter().all(|&count| count > 0), "{:?}", tally.hung_up);
+    let unexplained: Vec<Failure> =
+        tally.failures.into_iter().filter(|failure| !upkeep.explains(failure)).collect();
+    assert!(unexplained.is_empty(), "{}", describe(&unexplained, server));
+    assert!(master_after.descriptors <= master_before.descriptors + 2);
+    Ok(())
+}
+
+fn send_all_sizes(server: &Server, plan: &Plan) -> Result<Tally> {
+    let mut total = Tally::default();
+    for (seed, (connections, percent)) in (10..).zip([(1, 5), (8, 15), (64, 20), (512, 22)]) {
+        let crowd = Crowd {
+            target: server.address(),
+            certificate: server.certificate(),
+            connections,
+            handshakes: plan.handshakes * percent / 100,
+            seed,
+        };
+        total.add(crowd.send()?);
+    }
+    Ok(total)
+}
+
+/// What was done to the server while the crowd was there.
+#[derive(Default)]
+struct Upkeep {
+    reloads: u64,
+    /// Just before and just after each kill.
+    kills: Vec<(Instant, Instant)>,
+}
+
+impl Upkeep {
+    /// Whether a failure is one of a killed worker's: the connection was there before the kill and broke
+    /// at the kill.
+    fn explains(&self, failure: &Failure) -> bool {
+        let is_of = |&(before, after): &(Instant, Instant)| {
+            failure.began <= after
+                && failure.ended >= before
+                && failure.ended <= after + Duration::from_secs(1)
+        };
+        failure.broken && self.kills.iter().any(is_of)
+    }
+}
+
+/// Reloads the server and kills its workers until `done`.
+fn keep_up(server: &Server, plan: &Plan, kills: bool, done: &AtomicBool) -> Result<Upkeep> {
+    let mut upkeep = Upkeep::default();
+    let mut random = Random::new(3);
+    let (mut reloaded, mut killed) = (Instant::now(), Instant::now());
+    while !done.load(Ordering::Relaxed) {
+        sleep(Duration::from_millis(10));
+        if reloaded.elapsed() >= plan.reload_every {
+            reloaded = Instant::now();
+            server.reload()?;
+            upkeep.reloads += 1;
+        }
+        if kills && killed.elapsed() >= plan.kill_every {
+            killed = Instant::now();
+            if server.kill_worker(random.below(64)) {
+                upkeep.kills.push((killed, Instant::now()));
+            }
+        }
+    }
+    Ok(upkeep)
+}
+
+fn holdings(workers: &[i32]) -> Result<Vec<Holdings>> {
+    workers.iter().map(|&pid| Holdings::of(pid)).collect()
+}
+
+fn describe(failures: &[Failure], server: &Server) -> String {
+    let first: Vec<_> = failures.iter().take(10).map(|failure| &failure.error).collect();
+    format!("{} handshakes failed: {first:#?}\n{}", failures.len(), server.log())
+}
+
+/// What the allocator of one worker may keep more after the second crowd than after the first: without
+/// us it is up to 1.7 MiB. A leaked handshake of every client that hung up would be 15 MiB.
+const GROWTH_MAX_KIB: u64 = 6 * 1024;
