@@ -31,7 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("batch", &[]),
     ("bench", &["bridge", "cpu", "crypto", "loadgen", "results"]),
     ("bridge", &[]),
-    ("cli", &["bench", "bridge", "cpu", "loadgen", "report", "results"]),
+    ("cli", &["bench", "bridge", "cpu", "crypto", "loadgen", "report", "results"]),
     ("cpu", &[]),
     ("crypto", &["cpu", "kernels", "secret"]),
     ("integration", &["bench", "bridge", "loadgen"]),

@@ -93,6 +93,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/provider/src",              // speaks C
         "crates/runtime/src",               // speaks C
         "crates/secret/src",                // assembly that hides from the optimiser
+        "crates/testkit/src/trace.rs",      // steps through a child with ptrace
     ],
     in_tests: true,
 }];
