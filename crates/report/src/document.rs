@@ -3,11 +3,11 @@
 use widelane_results::Results;
 
 use crate::verdict::{Tone, verdict};
-use crate::view::{self, Comparison, Section};
+use crate::view::{self, Section};
 use crate::words;
 
 /// One block of the document.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Block {
     /// The answer.
     Lead(Tone, String),
@@ -24,7 +24,7 @@ pub enum Block {
 }
 
 /// A table of text.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     /// The columns.
     pub columns: Vec<Column>,
@@ -33,7 +33,7 @@ pub struct Table {
 }
 
 /// A column of a table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     /// Its title; all columns of a table have one, or none.
     pub title: String,
@@ -86,17 +86,15 @@ pub fn document(results: &Results) -> Vec<Block> {
     if !results.complete {
         blocks.push(Block::Warning(view::PARTIAL.to_owned()));
     }
-    let mut objections: Vec<String> = Vec::new();
+    let mut told: Vec<Block> = Vec::new();
     for section in view::sections(results) {
         blocks.push(Block::Heading(section.metric.heading()));
         blocks.push(Block::Table(comparisons(&section)));
-        // Other metrics of a scenario share the fate of the first: each reason is given once.
-        for objection in section.comparisons.iter().filter_map(Comparison::objection) {
-            if !objections.contains(&objection) {
-                blocks.push(Block::Warning(objection.clone()));
-                objections.push(objection);
-            }
-        }
+        // Other metrics of a scenario share the fate of the first: that is told once.
+        let news = objections(&section).into_iter().filter(|objection| !told.contains(objection));
+        let news: Vec<Block> = news.collect();
+        told.extend(news.iter().cloned());
+        blocks.extend(news);
     }
     blocks.extend(latencies(results));
     blocks.extend(fills(results));
@@ -140,6 +138,22 @@ fn comparisons(section: &Section<'_>) -> Table {
         ]);
     }
     table.without_empty_columns()
+}
+
+/// What cannot be relied on in a section, by reason.
+fn objections(section: &Section<'_>) -> Vec<Block> {
+    let mut objections: Vec<(String, Vec<String>)> = Vec::new();
+    for comparison in &section.comparisons {
+        let Some(objection) = comparison.objection() else { continue };
+        match objections.iter_mut().find(|(known, _)| *known == objection) {
+            Some((_, titles)) => titles.push(comparison.title()),
+            None => objections.push((objection, vec![comparison.title()])),
+        }
+    }
+    let warning = |(objection, titles): (String, Vec<String>)| {
+        Block::Warning(format!("{}: {objection}.", titles.join("; ")))
+    };
+    objections.into_iter().map(warning).collect()
 }
 
 fn latencies(results: &Results) -> Vec<Block> {

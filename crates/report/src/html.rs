@@ -92,6 +92,10 @@ impl<'a> Forest<'a> {
         chunks.map(|family| (family[0].scenario.family(), family))
     }
 
+    fn has_marks(&self) -> bool {
+        self.section.comparisons.iter().any(|comparison| comparison.reliable().is_some())
+    }
+
     fn axis(&self) -> String {
         chart::forest_axis(&self.scale)
     }

@@ -80,11 +80,10 @@ impl Comparison<'_> {
         status(self.row.status)
     }
 
-    /// Which comparison cannot be relied on, and why; nothing where it can.
+    /// Why the comparison cannot be relied on; nothing where it can.
     pub fn objection(&self) -> Option<String> {
         let reason = self.row.reason.as_deref().unwrap_or("no reason given");
-        let objection = || format!("{}: {}: {reason}.", self.title(), self.status());
-        (self.row.status != Status::Ok).then(objection)
+        (self.row.status != Status::Ok).then(|| format!("{}: {reason}", self.status()))
     }
 }
 

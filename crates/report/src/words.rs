@@ -163,6 +163,8 @@ pub fn quantity(value: f64, unit: &str) -> String {
         "us" => format!("{} µs", significant(value)),
         "1/s" => format!("{}/s", significant(value)),
         "1" => percent(value),
+        // The metric's title says what is counted.
+        "cycles" => significant(value),
         _ => format!("{} {unit}", significant(value)),
     }
 }
@@ -258,8 +260,9 @@ mod tests {
             (12_345.0, "us", "12.3 ms"),
             (1_234_567.8, "1/s", "1,234,568/s"),
             (0.931, "1", "93 %"),
-            (2.5, "cycles", "2.50 cycles"),
-            (0.0, "cycles", "0 cycles"),
+            (233_911.6, "cycles", "233,912"),
+            (2.5, "jobs", "2.50 jobs"),
+            (0.0, "jobs", "0 jobs"),
         ] {
             assert_eq!(quantity(value, unit), text);
         }
