@@ -21,7 +21,7 @@ pub(super) fn now() -> Tick {
 /// Does the operations of a batch, all of one key size, and answers each.
 pub(super) fn execute(queues: &Queues, counters: &Counters, requests: &[&Request]) -> Vec<Answer> {
     let begin = now();
-    if queues.costs.break_even().split(requests.len()).batched == 0 {
+    if !queues.costs.is_worth_a_batch(requests.len()) {
         let answers = requests.iter().map(|request| request.run_single()).collect();
         queues.costs.single(now().since(begin) / requests.len().max(1) as u64);
         add(&counters.jobs_single, requests.len());

@@ -1,6 +1,6 @@
 //! Where the jobs of one key size meet, and what they cost.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -61,16 +61,25 @@ pub(super) struct Costs {
     lanes: usize,
     batch_ns: AtomicU64,
     single_ns: AtomicU64,
+    batches_measured: AtomicU32,
+    batches_refused: AtomicU32,
 }
 
 impl Costs {
     const fn new(lanes: usize) -> Self {
-        Costs { lanes, batch_ns: AtomicU64::new(UNKNOWN), single_ns: AtomicU64::new(UNKNOWN) }
+        Costs {
+            lanes,
+            batch_ns: AtomicU64::new(u64::MAX),
+            single_ns: AtomicU64::new(u64::MAX),
+            batches_measured: AtomicU32::new(0),
+            batches_refused: AtomicU32::new(0),
+        }
     }
 
     /// A batch took so long.
     pub(super) fn batch(&self, ns: u64) {
         self.batch_ns.fetch_min(ns, Ordering::Relaxed);
+        self.batches_measured.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A single job took so long.
@@ -78,37 +87,69 @@ impl Costs {
         self.single_ns.fetch_min(ns, Ordering::Relaxed);
     }
 
-    /// How many jobs are worth a batch.
-    pub(super) fn break_even(&self) -> BreakEven {
-        let (batch_ns, single_ns) =
-            (self.batch_ns.load(Ordering::Relaxed), self.single_ns.load(Ordering::Relaxed));
-        if batch_ns == UNKNOWN || single_ns == UNKNOWN {
-            return BreakEven::assumed(self.lanes, JOBS_MIN_ASSUMED);
+    /// Whether so many jobs, at most as there are lanes, are worth a batch.
+    ///
+    /// Now and then the answer is yes against the measurement: if all batches were interrupted when they
+    /// were measured, that is how it is noticed.
+    pub(super) fn is_worth_a_batch(&self, jobs: usize) -> bool {
+        let worth = |break_even: BreakEven| break_even.split(jobs).batched > 0;
+        let assumed = BreakEven::assumed(self.lanes, JOBS_MIN_ASSUMED);
+        let single_ns = self.single_ns.load(Ordering::Relaxed);
+        if self.batches_measured.load(Ordering::Relaxed) < BATCHES_TO_TRUST || single_ns == u64::MAX
+        {
+            return worth(assumed);
         }
-        BreakEven::measured(self.lanes, batch_ns, single_ns)
+        let batch_ns = self.batch_ns.load(Ordering::Relaxed);
+        worth(BreakEven::measured(self.lanes, batch_ns, single_ns))
+            || worth(assumed)
+                && self.batches_refused.fetch_add(1, Ordering::Relaxed) % PROBE_EVERY == 0
     }
 }
 
-const UNKNOWN: u64 = u64::MAX;
-
 /// Jobs that are worth a batch on the machines we know, until this one is measured.
 const JOBS_MIN_ASSUMED: usize = 3;
+
+/// Measured batches until the shortest is trusted to be one that was not interrupted.
+const BATCHES_TO_TRUST: u32 = 4;
+
+/// One in so many batches that do not seem worth while runs all the same.
+const PROBE_EVERY: u32 = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn costs_decide_once_both_are_known() {
+    fn measured(batch_ns: u64, single_ns: u64) -> Costs {
         let costs = Costs::new(8);
-        assert_eq!(costs.break_even().jobs_min(), JOBS_MIN_ASSUMED);
-        costs.batch(900_000);
-        assert_eq!(costs.break_even().jobs_min(), JOBS_MIN_ASSUMED);
-        costs.single(100_000);
-        assert_eq!(costs.break_even().split(8).single, 8);
+        (0..BATCHES_TO_TRUST).for_each(|_| costs.batch(batch_ns));
+        costs.single(single_ns);
+        costs
+    }
+
+    #[test]
+    fn three_jobs_are_worth_a_batch_until_it_is_measured() {
+        let costs = Costs::new(8);
+        costs.single(1);
+        assert!(!costs.is_worth_a_batch(2));
+        assert!(costs.is_worth_a_batch(3));
+    }
+
+    #[test]
+    fn the_shortest_times_decide() {
+        let costs = measured(900_000, 300_000);
         costs.batch(600_000);
-        assert_eq!(costs.break_even().jobs_min(), 7);
-        costs.batch(700_000);
-        assert_eq!(costs.break_even().jobs_min(), 7, "the shortest time counts");
+        costs.batch(5_000_000);
+        assert!(!costs.is_worth_a_batch(2));
+        assert!(costs.is_worth_a_batch(3));
+    }
+
+    #[test]
+    fn a_measurement_that_was_interrupted_heals() {
+        let costs = measured(90_000_000, 300_000);
+        let tried = (0..2 * PROBE_EVERY).filter(|_| costs.is_worth_a_batch(8)).count();
+        assert_eq!(tried, 2);
+        assert!((0..PROBE_EVERY).all(|_| !costs.is_worth_a_batch(2)), "too few even to try");
+        costs.batch(600_000);
+        assert!(costs.is_worth_a_batch(8));
     }
 }
