@@ -102,7 +102,7 @@ impl Costs {
         let batch_ns = self.batch_ns.load(Ordering::Relaxed);
         worth(BreakEven::measured(self.lanes, batch_ns, single_ns))
             || worth(assumed)
-                && self.batches_refused.fetch_add(1, Ordering::Relaxed) % PROBE_EVERY == 0
+                && self.batches_refused.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROBE_EVERY)
     }
 }
 
