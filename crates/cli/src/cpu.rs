@@ -8,6 +8,7 @@ use anyhow::Context;
 use serde::Serialize;
 use widelane_bench::programs::Programs;
 use widelane_cpu::features::{self, Feature};
+use widelane_cpu::machine::Signature;
 use widelane_cpu::rooms::{self, RoomStatus};
 use widelane_cpu::topology::Cache;
 use widelane_cpu::{LicenceClass, Machine, Policy, Room, Topology};
@@ -180,7 +181,7 @@ impl Description {
     }
 
     fn machine_facts(&self) -> Vec<(&'static str, String)> {
-        let Machine { vendor, family, model_number, stepping, .. } = &self.machine;
+        let Signature { vendor, family, model_number, stepping } = &self.machine.signature;
         let unknown = || "unknown".to_owned();
         let topology = &self.topology;
         let names = |detected: bool| {

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use widelane_results::Results;
 
-use crate::output;
+use crate::{measure, output};
 
 /// Shows results files on the terminal, as Markdown, CSV or HTML
 #[derive(clap::Args)]
@@ -71,8 +71,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     match &args.output {
-        Some(path) => fs::write(path, text)
-            .with_context(|| format!("cannot write {}; give another -o", path.display()))?,
+        Some(path) => measure::write(path, &text)?,
         None => output::print(&text)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -5,19 +5,27 @@ use std::fs;
 
 use serde::Serialize;
 
-/// What the CPU and the kernel say about themselves.
+/// Which CPU it is, in its own numbers; cheap to ask for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Machine {
+pub struct Signature {
     /// The maker as CPUID spells it: `GenuineIntel`, `AuthenticAMD`.
     pub vendor: String,
-    /// The brand string: `Intel(R) Xeon(R) Platinum 8488C`.
-    pub model: String,
     /// The CPU family.
     pub family: u32,
     /// The CPU model within its family.
     pub model_number: u32,
     /// The revision of the model.
     pub stepping: u32,
+}
+
+/// What the CPU and the kernel say about themselves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    /// The brand string: `Intel(R) Xeon(R) Platinum 8488C`.
+    pub model: String,
+    /// Maker, family, model and stepping.
+    #[serde(flatten)]
+    pub signature: Signature,
     /// The microcode revision, where the kernel tells.
     pub microcode: Option<String>,
     /// The hypervisor, where there is one: its name, or its CPUID signature if we know no name for it.
@@ -37,37 +45,48 @@ const LEAF_BRAND_MAX: u32 = 0x8000_0000;
 const LEAVES_BRAND: [u32; 3] = [0x8000_0002, 0x8000_0003, 0x8000_0004];
 const HYPERVISOR_PRESENT: u32 = 1 << 31;
 
-impl Machine {
-    /// Asks CPUID and `/proc`.
+impl Signature {
+    /// Asks CPUID.
     pub fn detect() -> Self {
         let vendor = __cpuid(LEAF_VENDOR);
-        let version = __cpuid(LEAF_VERSION);
-        let (family, model_number, stepping) = signature(version.eax);
-        let hypervisor = (version.ecx & HYPERVISOR_PRESENT != 0).then(|| __cpuid(LEAF_HYPERVISOR));
-        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let brand = if __cpuid(LEAF_BRAND_MAX).eax >= LEAVES_BRAND[2] {
-            text(LEAVES_BRAND.iter().flat_map(|&leaf| {
-                let CpuidResult { eax, ebx, ecx, edx } = __cpuid(leaf);
-                [eax, ebx, ecx, edx]
-            }))
-        } else {
-            String::new()
-        };
-        Machine {
+        let (family, model_number, stepping) = numbers(__cpuid(LEAF_VERSION).eax);
+        Signature {
             vendor: text([vendor.ebx, vendor.edx, vendor.ecx]),
-            model: if brand.is_empty() { "unknown".to_owned() } else { brand },
             family,
             model_number,
             stepping,
+        }
+    }
+}
+
+impl Machine {
+    /// Asks CPUID and `/proc`. The kernel may take milliseconds to answer.
+    pub fn detect() -> Self {
+        let is_virtual = __cpuid(LEAF_VERSION).ecx & HYPERVISOR_PRESENT != 0;
+        let hypervisor = is_virtual.then(|| __cpuid(LEAF_HYPERVISOR));
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").ok();
+        Machine {
+            model: brand(),
+            signature: Signature::detect(),
             microcode: cpuinfo_field(&cpuinfo, "microcode").map(str::to_owned),
             hypervisor: hypervisor
                 .map(|leaf| hypervisor_name(text([leaf.ebx, leaf.ecx, leaf.edx]))),
-            kernel: fs::read_to_string("/proc/sys/kernel/osrelease")
-                .ok()
-                .map(|release| release.trim().to_owned()),
-            tsc_khz: tsc_khz(vendor.eax, hypervisor.map(|leaf| leaf.eax), &cpuinfo),
+            kernel: kernel.map(|release| release.trim().to_owned()),
+            tsc_khz: tsc_khz(hypervisor.map(|leaf| leaf.eax), &cpuinfo),
         }
     }
+}
+
+/// The brand string, or `unknown`.
+fn brand() -> String {
+    if __cpuid(LEAF_BRAND_MAX).eax < LEAVES_BRAND[2] {
+        return "unknown".to_owned();
+    }
+    text(LEAVES_BRAND.iter().flat_map(|&leaf| {
+        let CpuidResult { eax, ebx, ecx, edx } = __cpuid(leaf);
+        [eax, ebx, ecx, edx]
+    }))
 }
 
 /// The name that people know behind a hypervisor's CPUID signature.
@@ -82,7 +101,7 @@ fn hypervisor_name(signature: String) -> String {
 }
 
 /// Family, model and stepping from EAX of leaf 1.
-fn signature(eax: u32) -> (u32, u32, u32) {
+fn numbers(eax: u32) -> (u32, u32, u32) {
     let family_base = eax >> 8 & 0xf;
     let family = if family_base == 0xf { family_base + (eax >> 20 & 0xff) } else { family_base };
     let model_extended = if matches!(family_base, 0x6 | 0xf) { (eax >> 16 & 0xf) << 4 } else { 0 };
@@ -91,14 +110,14 @@ fn signature(eax: u32) -> (u32, u32, u32) {
 
 /// The rate of the time-stamp counter: from the hypervisor, from the CPU, or, in a virtual machine, from
 /// the kernel, whose "cpu MHz" is that rate there.
-fn tsc_khz(leaf_max: u32, hypervisor_leaf_max: Option<u32>, cpuinfo: &str) -> Option<u64> {
+fn tsc_khz(hypervisor_leaf_max: Option<u32>, cpuinfo: &str) -> Option<u64> {
     let from_hypervisor = || {
         (hypervisor_leaf_max? >= LEAF_HYPERVISOR_TIMING)
             .then(|| u64::from(__cpuid(LEAF_HYPERVISOR_TIMING).eax))
             .filter(|&khz| khz != 0)
     };
     let from_cpu = || {
-        let ratio = (leaf_max >= LEAF_TSC).then(|| __cpuid(LEAF_TSC))?;
+        let ratio = (__cpuid(LEAF_VENDOR).eax >= LEAF_TSC).then(|| __cpuid(LEAF_TSC))?;
         let crystal_hz = u64::from(ratio.ecx);
         (crystal_hz * u64::from(ratio.ebx))
             .checked_div(u64::from(ratio.eax) * 1000)
@@ -133,9 +152,9 @@ mod tests {
 
     #[test]
     fn signatures_of_known_parts() {
-        assert_eq!(signature(0x0005_0657), (6, 85, 7)); // Cascade Lake
-        assert_eq!(signature(0x000806f8), (6, 143, 8)); // Sapphire Rapids
-        assert_eq!(signature(0x00b0_0f21), (26, 2, 1)); // Turin
+        assert_eq!(numbers(0x0005_0657), (6, 85, 7)); // Cascade Lake
+        assert_eq!(numbers(0x000806f8), (6, 143, 8)); // Sapphire Rapids
+        assert_eq!(numbers(0x00b0_0f21), (26, 2, 1)); // Turin
     }
 
     #[test]
@@ -154,7 +173,7 @@ mod tests {
     #[test]
     fn this_machine_has_a_maker_and_a_kernel() {
         let machine = Machine::detect();
-        assert_eq!(machine.vendor.len(), 12, "{machine:?}");
+        assert_eq!(machine.signature.vendor.len(), 12, "{machine:?}");
         assert!(machine.kernel.is_some_and(|kernel| kernel.contains('.')));
     }
 }

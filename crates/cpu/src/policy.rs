@@ -10,7 +10,7 @@ use serde::Serialize;
 
 pub use self::file::MalformedPolicy;
 pub use self::resolve::{Base, Inputs, PolicyError, Resolved, Source, resolve};
-use crate::machine::Machine;
+use crate::machine::Signature;
 use crate::rooms::{LicenceClass, Room, Width};
 
 /// Where the operator's policy lives, unless the environment names another file.
@@ -44,11 +44,11 @@ impl Policy {
         Policy { width_max, classes_closed: BTreeSet::new(), rooms_closed: BTreeSet::new() }
     }
 
-    /// What we allow on `machine` if nobody says otherwise; docs/policy.md gives the reasons.
-    pub fn default_for(machine: &Machine) -> Self {
+    /// What we allow on a CPU if nobody says otherwise; docs/policy.md gives the reasons.
+    pub fn default_for(cpu: &Signature) -> Self {
         const SKYLAKE_SP_TO_COOPER_LAKE: (u32, u32) = (6, 85);
-        if machine.vendor == "GenuineIntel"
-            && (machine.family, machine.model_number) == SKYLAKE_SP_TO_COOPER_LAKE
+        if cpu.vendor == "GenuineIntel"
+            && (cpu.family, cpu.model_number) == SKYLAKE_SP_TO_COOPER_LAKE
         {
             Policy::up_to(Width::W256)
         } else {
@@ -145,15 +145,14 @@ mod tests {
 
     #[test]
     fn the_first_generation_of_512_bits_is_kept_narrow() {
-        let machine = Machine::detect();
-        let skylake = Machine {
-            vendor: "GenuineIntel".into(),
+        let cascade_lake = Signature {
+            vendor: "GenuineIntel".to_owned(),
             family: 6,
             model_number: 85,
-            ..machine.clone()
+            stepping: 7,
         };
-        assert_eq!(Policy::default_for(&skylake).width_max, Width::W256);
-        let sapphire_rapids = Machine { model_number: 143, ..skylake };
+        assert_eq!(Policy::default_for(&cascade_lake).width_max, Width::W256);
+        let sapphire_rapids = Signature { model_number: 143, ..cascade_lake };
         assert_eq!(Policy::default_for(&sapphire_rapids), Policy::open());
     }
 }

@@ -114,9 +114,9 @@ impl<'a> Forest<'a> {
 
     fn reads(&self) -> &'static str {
         if self.section.metric.less_is_better {
-            "Left of the line at 1 the accelerated side needs less."
+            "Left of the line at 1 Widelane needs less."
         } else {
-            "Right of the line at 1 the accelerated side does more."
+            "Right of the line at 1 Widelane does more."
         }
     }
 }

@@ -16,6 +16,13 @@ fn terminal() {
 }
 
 #[test]
+fn terminal_of_speed() {
+    let speed = Results::from_json(include_str!("speed.json")).unwrap();
+    let style = Style { colour: false, width: 100 };
+    insta::assert_snapshot!(widelane_report::terminal(&speed, &style));
+}
+
+#[test]
 fn terminal_lines_fit_a_narrow_screen() {
     let style = Style { colour: false, width: 60 };
     let mut results = sample();

@@ -6,7 +6,7 @@ use std::{fs, io};
 
 use super::file::{self, MalformedPolicy};
 use super::{BITWIDTH_VARIABLE, PATH_VARIABLE, Policy, SYSTEM_PATH};
-use crate::machine::Machine;
+use crate::machine::Signature;
 use crate::rooms::Width;
 
 /// Everything that may decide the policy. The caller reads the environment; this crate does not.
@@ -146,7 +146,7 @@ fn base_policy(inputs: &Inputs) -> Result<(Policy, Base), PolicyError> {
     match read(&inputs.system_path, "make it readable for everyone who runs widelane, or remove it")
     {
         Err(PolicyError::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-            Ok((Policy::default_for(&Machine::detect()), Base::BuiltIn))
+            Ok((Policy::default_for(&Signature::detect()), Base::BuiltIn))
         }
         found => Ok((found?, Base::SystemFile(inputs.system_path.clone()))),
     }
@@ -223,7 +223,7 @@ mod tests {
         let files = Files::new();
         let inputs = Inputs { system_path: files.path("absent.toml"), ..Inputs::default() };
         let resolved = resolve(&inputs).unwrap();
-        assert_eq!(resolved.policy, Policy::default_for(&Machine::detect()));
+        assert_eq!(resolved.policy, Policy::default_for(&Signature::detect()));
         assert_eq!(resolved.source.to_string(), "built-in default for this CPU model");
     }
 
