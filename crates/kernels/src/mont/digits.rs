@@ -5,40 +5,29 @@ pub(super) const DIGIT_BITS: u32 = 52;
 /// The largest digit.
 pub(super) const DIGIT_MASK: u64 = (1 << DIGIT_BITS) - 1;
 
-/// Reads a big-endian number of at most `52·D` bits; the lowest digit comes first.
+/// Bytes in two digits.
+const PAIR_BYTES: usize = 13;
+
+/// Reads a big-endian number of at most `52·D` bits, D even; the lowest digit comes first.
 pub(super) fn from_bytes<const D: usize>(bytes: &[u8]) -> [u64; D] {
-    debug_assert!(bytes.len() * 8 <= D * DIGIT_BITS as usize);
+    debug_assert!(bytes.len() <= D / 2 * PAIR_BYTES);
     let mut digits = [0; D];
-    let (mut window, mut window_bits, mut index) = (0u64, 0, 0);
-    for byte in bytes.iter().rev() {
-        window |= u64::from(*byte) << window_bits;
-        window_bits += 8;
-        if window_bits >= DIGIT_BITS {
-            digits[index] = window & DIGIT_MASK;
-            window >>= DIGIT_BITS;
-            window_bits -= DIGIT_BITS;
-            index += 1;
-        }
-    }
-    if index < D {
-        digits[index] = window;
+    for (pair, chunk) in digits.chunks_exact_mut(2).zip(bytes.rchunks(PAIR_BYTES)) {
+        let mut padded = [0; 16];
+        padded[16 - chunk.len()..].copy_from_slice(chunk);
+        let value = u128::from_be_bytes(padded);
+        pair[0] = value as u64 & DIGIT_MASK;
+        pair[1] = (value >> DIGIT_BITS) as u64;
     }
     digits
 }
 
-/// Writes the low `8·bytes.len()` bits of a number of 52-bit digits, big-endian.
-pub(super) fn to_bytes(digits: impl Iterator<Item = u64>, bytes: &mut [u8]) {
-    let (mut window, mut window_bits) = (0u64, 0);
-    let mut digits = digits;
-    for byte in bytes.iter_mut().rev() {
-        if window_bits < 8 {
-            // At most 7 bits wait, so the next digit fits above them.
-            window |= digits.next().unwrap_or(0) << window_bits;
-            window_bits += DIGIT_BITS;
-        }
-        *byte = window as u8;
-        window >>= 8;
-        window_bits -= 8;
+/// Writes the low `8·bytes.len()` bits of a number, big-endian.
+pub(super) fn to_bytes<const D: usize>(digits: &[u64; D], bytes: &mut [u8]) {
+    debug_assert!(bytes.len() <= D / 2 * PAIR_BYTES);
+    for (pair, chunk) in digits.chunks_exact(2).zip(bytes.rchunks_mut(PAIR_BYTES)) {
+        let value = u128::from(pair[0]) | u128::from(pair[1]) << DIGIT_BITS;
+        chunk.copy_from_slice(&value.to_be_bytes()[16 - chunk.len()..]);
     }
 }
 
@@ -56,7 +45,7 @@ mod tests {
             let digits: [u64; 20] = from_bytes(&bytes[..length]);
             assert!(digits.iter().all(|digit| *digit <= DIGIT_MASK));
             let mut back = [0u8; 130];
-            to_bytes(digits.into_iter(), &mut back[..length]);
+            to_bytes(&digits, &mut back[..length]);
             assert_eq!(bytes[..length], back[..length], "{length} bytes");
         }
     }

@@ -167,6 +167,11 @@ impl<const D: usize, const LANES: usize> LaneModulus<D, LANES> {
         self.m0_k0.fill(|lane| [moduli[lane].m[0], moduli[lane].k0]);
     }
 
+    /// Digit i of the moduli themselves.
+    fn digit(&self, index: usize) -> &[u64; LANES] {
+        index.checked_sub(1).map_or(&self.m0_k0.0[0], |above| &self.m_above.0[above])
+    }
+
     fn wipe(&mut self) {
         self.m1.wipe();
         self.m_above.wipe();
@@ -223,6 +228,42 @@ impl<const D: usize, const LANES: usize> Workspace<D, LANES> {
         room.finish(&mut lookup);
     }
 
+    /// x = x mod m for x < 4·m, every digit below 2^52.
+    fn make_canonical(&mut self) {
+        for _ in 0..3 {
+            let difference = &mut self.product.low.0;
+            let mut borrow = [0; LANES];
+            for (index, row) in self.x.0.iter().enumerate() {
+                let m = self.modulus.digit(index);
+                for lane in 0..LANES {
+                    let digit = (row[lane] & DIGIT_MASK).wrapping_sub(m[lane] + borrow[lane]);
+                    difference[index][lane] = digit & DIGIT_MASK;
+                    borrow[lane] = digit >> 63;
+                }
+            }
+            for (row, difference) in self.x.0.iter_mut().zip(difference) {
+                for lane in 0..LANES {
+                    let kept = borrow[lane].wrapping_neg() & (row[lane] ^ difference[lane]);
+                    row[lane] = (difference[lane] ^ kept) & DIGIT_MASK;
+                }
+            }
+        }
+    }
+
+    /// x = x − y + 2·m for x < m and y < 2·m.
+    fn subtract(&mut self, y: &Lanes<D, LANES>) {
+        let mut carry = [0u64; LANES];
+        for (index, (row, y)) in self.x.0.iter_mut().zip(&y.0).enumerate() {
+            let m = self.modulus.digit(index);
+            for lane in 0..LANES {
+                let sum = (row[lane] + 2 * m[lane]).wrapping_sub(y[lane]);
+                let digit = sum.wrapping_add(carry[lane]);
+                row[lane] = digit & DIGIT_MASK;
+                carry[lane] = (digit.cast_signed() >> DIGIT_BITS).cast_unsigned();
+            }
+        }
+    }
+
     fn wipe(&mut self) {
         self.modulus.wipe();
         self.product.wipe();
@@ -259,14 +300,14 @@ pub(super) fn private_crt<const LANES: usize, const HALF: usize, const FULL: usi
     for (lane, job) in jobs.iter_mut().enumerate() {
         job.verdict = if !less(&inputs[lane], &keys[lane].n.m) {
             Verdict::OutOfRange
-        } else if equal(&checks[lane], &inputs[lane]).declassify() {
+        } else if equal(&checks.lane(lane), &inputs[lane]).declassify() {
             Verdict::Done
         } else {
             Verdict::Fault
         };
         job.output.fill(0);
         if job.verdict == Verdict::Done {
-            to_bytes(results[lane].into_iter(), job.output);
+            to_bytes(&results[lane], job.output);
         }
     }
     wipe(results.as_flattened_mut());
@@ -299,26 +340,24 @@ fn exponentiate_and_recombine<const LANES: usize, const HALF: usize, const FULL:
         workspace.product.low.fill(|lane| workspace.x.lane(lane));
         workspace.product.high = Lanes::ZERO;
         workspace.reduce(room);
-        array::from_fn::<_, LANES, _>(|lane| moduli[lane].canonical(&workspace.x.lane(lane)))
+        workspace.make_canonical();
+        workspace.x
     };
     let mut modulo_q = half(array::from_fn(|j| &keys[j].q), array::from_fn(|j| &keys[j].dq));
-    let mut modulo_p = half(array::from_fn(|j| &keys[j].p), array::from_fn(|j| &keys[j].dp));
+    half(array::from_fn(|j| &keys[j].p), array::from_fn(|j| &keys[j].dp));
 
     // Garner: h = (mp − mq)·qinv mod p, then s = mq + h·q.
-    workspace.x.fill(|lane| keys[lane].p.subtract(&modulo_p[lane], &modulo_q[lane]));
+    workspace.subtract(&modulo_q);
     workspace.y.fill(|lane| keys[lane].qinv);
     workspace.multiply(room);
-    for (lane, key) in keys.iter().enumerate() {
-        let h = key.p.canonical(&workspace.x.lane(lane));
-        workspace.x.set_lane(lane, &h);
-    }
+    workspace.make_canonical();
     workspace.y.fill(|lane| keys[lane].q.m);
     room.multiply(&mut workspace.product, &workspace.x, &workspace.y);
     let results = array::from_fn(|lane| {
         let mut carry = 0;
         array::from_fn(|index| {
             carry += match index.checked_sub(HALF) {
-                None => workspace.product.low.0[index][lane] + modulo_q[lane][index],
+                None => workspace.product.low.0[index][lane] + modulo_q.0[index][lane],
                 Some(index) => workspace.product.high.0[index][lane],
             };
             let digit = carry & DIGIT_MASK;
@@ -329,8 +368,7 @@ fn exponentiate_and_recombine<const LANES: usize, const HALF: usize, const FULL:
 
     workspace.wipe();
     table.wipe();
-    wipe(modulo_p.as_flattened_mut());
-    wipe(modulo_q.as_flattened_mut());
+    modulo_q.wipe();
     results
 }
 
@@ -374,7 +412,7 @@ fn raise_to_public<const LANES: usize, const HALF: usize, const FULL: usize>(
     room: impl Arithmetic<LANES>,
     keys: &[&CrtKey<HALF, FULL>; LANES],
     bases: &[[u64; FULL]; LANES],
-) -> [[u64; FULL]; LANES] {
+) -> Lanes<FULL, LANES> {
     let mut workspace = Workspace::<FULL, LANES>::ZERO;
     workspace.modulus.fill(&keys.map(|key| &key.n));
     workspace.x.fill(|lane| bases[lane]);
@@ -405,7 +443,8 @@ fn raise_to_public<const LANES: usize, const HALF: usize, const FULL: usize>(
     workspace.square(room);
     workspace.y.fill(|lane| bases[lane]);
     workspace.multiply(room);
-    let powers = array::from_fn(|lane| keys[lane].n.canonical(&workspace.x.lane(lane)));
+    workspace.make_canonical();
+    let powers = workspace.x;
     workspace.wipe();
     powers
 }

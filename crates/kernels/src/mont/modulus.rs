@@ -92,25 +92,6 @@ impl<const D: usize> Modulus<D> {
         self.subtract_once(&doubled)
     }
 
-    /// Computes x mod m for x < 4·m.
-    pub(super) fn canonical(&self, x: &[u64; D]) -> [u64; D] {
-        self.subtract_once(&self.subtract_once(&self.subtract_once(x)))
-    }
-
-    /// Computes x − y mod m for x < m and y < 2·m.
-    pub(super) fn subtract(&self, x: &[u64; D], y: &[u64; D]) -> [u64; D] {
-        let y = self.subtract_once(y);
-        let mut shifted = [0; D];
-        let mut carry = 0u64;
-        for index in 0..D {
-            // x + m − y is between 1 and 2·m.
-            let digit = (x[index] + self.m[index]).wrapping_add(carry).wrapping_sub(y[index]);
-            shifted[index] = digit & DIGIT_MASK;
-            carry = ((digit as i64) >> DIGIT_BITS) as u64;
-        }
-        self.subtract_once(&shifted)
-    }
-
     /// Computes x mod m for x < 2·m.
     fn subtract_once(&self, x: &[u64; D]) -> [u64; D] {
         let mut reduced = [0; D];
