@@ -64,7 +64,8 @@ impl Context {
         inner
     }
 
-    /// Decrypts the premaster secret of a TLS handshake; nothing if that is the default provider's to do.
+    /// Decrypts the premaster secret of a TLS handshake; nothing if that is the default provider's
+    /// to do.
     ///
     /// A ciphertext that hides no such secret gives a random one: see [`tls_premaster_select`].
     fn decrypt_premaster(&self, ciphertext: &[u8]) -> Option<Answer> {

@@ -13,8 +13,8 @@ use widelane_crypto::rsa::Rsa;
 
 /// What the environment said when the provider was first loaded.
 ///
-/// It is read once, because `widelane run` takes its variables out of the environment of the servers
-/// that it accelerates, so that their children stay as they are.
+/// It is read once, because `widelane run` takes its variables out of the environment of the
+/// servers that it accelerates, so that their children stay as they are.
 pub(crate) struct Config {
     /// RSA in the widest room that the policy leaves open.
     pub(crate) rsa: Rsa,

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use widelane_bridge::counters::{COUNTERS_MAGIC, COUNTERS_VERSION, Counters, WAIT_BUCKETS};
 use widelane_crypto::rsa::Rsa;
 
-/// Makes the counters of this process: in a file of `dir` if it is given and can be written, which else is
-/// said on stderr.
+/// Makes the counters of this process: in a file of `dir` if it is given and can be written, which
+/// else is said on stderr.
 pub(crate) fn open(rsa: &Rsa, dir: Option<&Path>) -> &'static Counters {
     let mapped = dir.and_then(|dir| {
         map(dir)

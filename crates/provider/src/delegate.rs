@@ -195,7 +195,8 @@ fn find(
     }
 }
 
-/// A signature of the default provider's that is about to be made, on an encoded message or a digest.
+/// A signature of the default provider's that is about to be made, on an encoded message or a
+/// digest.
 pub(crate) struct SignContext<'a> {
     functions: &'a SignatureFunctions,
     context: NonNull<c_void>,

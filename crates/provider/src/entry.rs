@@ -12,7 +12,8 @@ use widelane_ossl_sys::core::{OsslAlgorithm, OsslParam};
 macro_rules! entry {
     ($(
         $(#[$doc:meta])*
-        $visibility:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block
+        $visibility:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?
+            $body:block
     )*) => {$(
         $(#[$doc])*
         $visibility unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
@@ -21,8 +22,8 @@ macro_rules! entry {
     )*};
 }
 
-/// Defines functions that the core calls and that the default provider answers alone: the context or
-/// key is ours, with the default provider's inside, and the rest goes through unchanged.
+/// Defines functions that the core calls and that the default provider answers alone: the context
+/// or key is ours, with the default provider's inside, and the rest goes through unchanged.
 macro_rules! forward {
     ($(
         fn $name:ident($handle:ident: $handle_type:ty => $target:ty
@@ -48,7 +49,8 @@ macro_rules! forward {
 macro_rules! hook {
     ($(
         $(#[$doc:meta])*
-        fn $name:ident($($argument:ident: $type:ty)?) $(-> $result:ty)?, otherwise $fallback:expr; $body:block
+        fn $name:ident($($argument:ident: $type:ty)?) $(-> $result:ty)?,
+            otherwise $fallback:expr; $body:block
     )*) => {$(
         $(#[$doc])*
         extern "C" fn $name($($argument: $type)?) $(-> $result)? {
@@ -103,8 +105,8 @@ pub(crate) fn lend<T>(value: Arc<T>) -> *mut c_void {
 /// Looks at what C holds a share of; nothing if the pointer is null.
 ///
 /// # Safety
-/// `pointer` must be null or come from [`lend`] or [`give`] with the same type and not have been taken back; it
-/// stays with C for as long as the reference is used.
+/// `pointer` must be null or come from [`lend`] or [`give`] with the same type and not have been
+/// taken back; it stays with C for as long as the reference is used.
 pub(crate) unsafe fn borrow<'a, T>(pointer: *const c_void) -> Option<&'a T> {
     // SAFETY: passed on to the caller.
     unsafe { pointer.cast::<T>().as_ref() }
@@ -144,7 +146,8 @@ pub(crate) fn give<T>(value: T) -> *mut c_void {
 /// Uses a context that C owns; nothing if the pointer is null.
 ///
 /// # Safety
-/// `pointer` must be null or come from [`give`] with the same type. C uses a context in one thread at a time.
+/// `pointer` must be null or come from [`give`] with the same type. C uses a context in one thread
+/// at a time.
 pub(crate) unsafe fn borrow_mut<'a, T>(pointer: *mut c_void) -> Option<&'a mut T> {
     // SAFETY: passed on to the caller.
     unsafe { pointer.cast::<T>().as_mut() }

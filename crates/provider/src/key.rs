@@ -105,8 +105,8 @@ impl Key {
         self.accelerated.get().is_some()
     }
 
-    /// The key as the batch kernels use it; nothing where there are no lanes to fill, no private key, or
-    /// one that they do not know.
+    /// The key as the batch kernels use it; nothing where there are no lanes to fill, no private
+    /// key, or one that they do not know.
     pub(crate) fn accelerated(&self) -> Option<&Accelerated> {
         if config().rsa.lanes() == 1 {
             return None;

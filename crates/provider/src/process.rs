@@ -1,4 +1,5 @@
-//! What belongs to one process: queues, helper threads, counters. Made when first used, also after a fork.
+//! What belongs to one process: queues, helper threads, counters. Made when first used, also after
+//! a fork.
 #![allow(unsafe_code, reason = "a pointer that a fork makes stale")]
 
 use std::ptr;

@@ -1,4 +1,5 @@
-//! A large stack for each thread, because ASYNC jobs have 32 KiB and some programs' threads little more.
+//! A large stack for each thread, because ASYNC jobs have 32 KiB and some programs' threads little
+//! more.
 #![allow(unsafe_code, reason = "maps a stack and switches to it")]
 
 use std::arch::naked_asm;
@@ -61,8 +62,8 @@ impl Stack {
         let mut call = Call { body: Some(body), result: None };
         // SAFETY: the end of the mapping.
         let top = unsafe { self.0.as_ptr().add(STACK_BYTES + GUARD_BYTES) };
-        // SAFETY: `top` is aligned to a page, with a whole stack below that nothing uses; `enter` takes
-        // the call that its type says and does not unwind.
+        // SAFETY: `top` is aligned to a page, with a whole stack below that nothing uses; `enter`
+        // takes the call that its type says and does not unwind.
         unsafe { switch(top, Call::<F, R>::enter, ptr::from_mut(&mut call).cast()) };
         call.result.expect("`enter` has returned")
     }

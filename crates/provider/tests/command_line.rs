@@ -66,7 +66,8 @@ fn every_padding_and_digest_verifies() {
     crosses(&place, "key.pem", "-sha256 -sigopt rsa_padding_mode:x931");
     let signed = place.sum(|counters| &counters.jobs_synchronous);
     let delegated = place.sum(|counters| &counters.jobs_delegated);
-    // MD5 and X9.31 are the default provider's business; the other 13 are ours where there are lanes.
+    // MD5 and X9.31 are the default provider's business; the other 13 are ours where there are
+    // lanes.
     let expected = if room(Width::W512) == Room::Portable { (0, 15) } else { (13, 2) };
     assert_eq!((signed, delegated), expected);
 }
@@ -78,7 +79,8 @@ fn keys_limited_to_pss_keep_their_limits() {
     crosses(&place, "free.pem", "-sha384");
     done(&mut place.ours(
         "openssl genpkey -quiet -algorithm RSA-PSS -pkeyopt rsa_pss_keygen_md:sha256 \
-         -pkeyopt rsa_pss_keygen_mgf1_md:sha256 -pkeyopt rsa_pss_keygen_saltlen:32 -out limited.pem",
+         -pkeyopt rsa_pss_keygen_mgf1_md:sha256 -pkeyopt rsa_pss_keygen_saltlen:32 \
+         -out limited.pem",
     ));
     crosses(&place, "limited.pem", "-sha256");
     for refused in ["-sha384", "-sha256 -sigopt rsa_pss_saltlen:20"] {

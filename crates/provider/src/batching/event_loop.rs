@@ -1,4 +1,5 @@
-//! Handshakes that the runtime drives on a server's event loop: they meet on their thread's own lanes.
+//! Handshakes that the runtime drives on a server's event loop: they meet on their thread's own
+//! lanes.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -56,7 +57,8 @@ pub(crate) fn full() -> bool {
     with(|lanes| lanes.iter().any(Lane::is_full)).unwrap_or(false)
 }
 
-/// Executes what is parked on this thread: whole batches only, or everything. Answers how many were finished.
+/// Executes what is parked on this thread: whole batches only, or everything. Answers how many were
+/// finished.
 pub(crate) fn execute(everything: bool) -> usize {
     let mut finished = 0;
     for size in KeySize::ALL {

@@ -5,7 +5,7 @@
 //!
 //! | Caller | Meets | In |
 //! |---|---|---|
-//! | handshake driven by the runtime, on a fibre of its own | others of its event loop | [`event_loop`] |
+//! | handshake on a fibre of the runtime's | others of its event loop | [`event_loop`] |
 //! | other ASYNC job | others of the process | [`native`] |
 //! | thread that can only wait | those that arrive while every CPU signs | [`blocking`] |
 //!
@@ -33,8 +33,7 @@ pub(crate) use request::{Answer, Secret};
 /// Does a private-key operation on `input`, which is as long as the modulus, with a key that is
 /// [accelerated](Key::accelerated).
 ///
-/// May pause the fibre or ASYNC job that the caller runs in. `None` means that it failed in our hands; the caller turns to the
-/// default provider.
+/// May pause the fibre or ASYNC job that the caller runs in.
 pub(crate) fn private_operation(key: Arc<Key>, input: &[u8]) -> Answer {
     // The runtime drives handshakes on fibres of its own: there is no ASYNC job then.
     if let Some(handshake) = runtime::current() {
@@ -54,6 +53,6 @@ fn pause(libcrypto: &Libcrypto) -> bool {
     unsafe { (libcrypto.ASYNC_pause_job)() > 0 }
 }
 
-/// Times that a job is resumed without its answer before it helps itself. A pause that does not pause, because
-/// the program has blocked it, is noticed by this in a fraction of a millisecond.
+/// Times that a job is resumed without its answer before it helps itself. A pause that does not
+/// pause, because the program has blocked it, is noticed by this in a fraction of a millisecond.
 const PAUSES_MAX: u32 = 10_000;

@@ -23,7 +23,8 @@ pub(crate) struct Waiting {
     signal: Signal,
 }
 
-/// Parks the ASYNC job until its request is done, or does it, with all that wait, if it fills the lanes.
+/// Parks the ASYNC job until its request is done, or does it, with all that wait, if it fills the
+/// lanes.
 pub(super) fn run(request: Request, job: NonNull<AsyncJob>) -> Answer {
     let Some(size) = request.size() else { return Answer::Failed };
     let Some(signal) = Signal::of(request.libcrypto(), job) else { return blocking::run(request) };

@@ -38,7 +38,8 @@ unsafe impl Sync for Callback {}
 struct Line {
     /// An eventfd, unless the program had set a callback when the line was made.
     event: Option<File>,
-    /// The wait context still exists. Held while its callback is called, so that it exists for that long.
+    /// The wait context still exists. Held while its callback is called, so that it exists for that
+    /// long.
     open: Mutex<bool>,
 }
 

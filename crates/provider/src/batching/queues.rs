@@ -55,8 +55,8 @@ impl Queues {
     }
 }
 
-/// What a batch and a single job cost here: the shortest times seen, since a thread that was interrupted
-/// only takes longer.
+/// What a batch and a single job cost here: the shortest times seen, since a thread that was
+/// interrupted only takes longer.
 pub(super) struct Costs {
     lanes: usize,
     batch_ns: AtomicU64,
@@ -89,8 +89,8 @@ impl Costs {
 
     /// Whether so many jobs, at most as there are lanes, are worth a batch.
     ///
-    /// Now and then the answer is yes against the measurement: if all batches were interrupted when they
-    /// were measured, that is how it is noticed.
+    /// Now and then the answer is yes against the measurement: if all batches were interrupted when
+    /// they were measured, that is how it is noticed.
     pub(super) fn is_worth_a_batch(&self, jobs: usize) -> bool {
         let worth = |break_even: BreakEven| break_even.split(jobs).batched > 0;
         let assumed = BreakEven::assumed(self.lanes, JOBS_MIN_ASSUMED);

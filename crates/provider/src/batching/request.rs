@@ -11,8 +11,8 @@ use crate::key::Key;
 
 /// One private-key operation under way.
 ///
-/// It lives on the heap and is shared between who asked for it and the queue: an ASYNC job that asked may be
-/// abandoned at any time, stack and all.
+/// It lives on the heap and is shared between who asked for it and the queue: an ASYNC job that
+/// asked may be abandoned at any time, stack and all.
 pub(crate) struct Request {
     key: Arc<Key>,
     input: Box<[u8]>,
@@ -49,7 +49,8 @@ impl Request {
         }
     }
 
-    /// The key in the form that the kernels use; nothing if it has none, which its maker has ruled out.
+    /// The key in the form that the kernels use; nothing if it has none, which its maker has ruled
+    /// out.
     pub(super) fn private_key(&self) -> Option<&PrivateKey> {
         Some(&self.key.accelerated()?.private)
     }
@@ -89,7 +90,8 @@ impl Request {
         !self.withdrawn.load(Ordering::Acquire)
     }
 
-    /// The place of the answer, locked: who looks for it now sees it together with what is done meanwhile.
+    /// The place of the answer, locked: who looks for it now sees it together with what is done
+    /// meanwhile.
     pub(super) fn answer(&self) -> MutexGuard<'_, Option<Answer>> {
         self.answer.lock().unwrap_or_else(PoisonError::into_inner)
     }

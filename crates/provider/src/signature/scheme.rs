@@ -49,8 +49,8 @@ impl Scheme {
         by_name(self.digest.as_c_str())
     }
 
-    /// Encodes a digest, or whatever is signed where no digest is set, for a key of a size; nothing if we
-    /// leave such signatures to the default provider.
+    /// Encodes a digest, or whatever is signed where no digest is set, for a key of a size; nothing
+    /// if we leave such signatures to the default provider.
     pub(super) fn encode(
         &self,
         delegate: &Arc<Delegate>,
