@@ -175,14 +175,14 @@ impl Run<'_> {
         let keys = if self.plan.identity.is_some() { &[0][..] } else { &self.plan.key_bits };
         for (kind, subjects) in &self.plan.targets {
             for bits in keys {
-                match self.target(*kind, subjects, *bits) {
+                match self.target(*kind, subjects, *bits, &mut failures) {
                     Ok(()) => {}
                     Err(CompareError::Interrupted) => {
                         failures.push(CompareError::Interrupted);
                         return failures;
                     }
                     Err(error) => {
-                        self.results.rows.push(failed_row(*kind, *bits, &error));
+                        self.results.rows.push(failed_row(*kind, None, *bits, &error));
                         self.flush(false);
                         failures.push(error);
                     }
@@ -192,12 +192,14 @@ impl Run<'_> {
         failures
     }
 
-    /// One server with one key: starts all subjects, then goes through its scenarios.
+    /// One server with one key: starts all subjects, then goes through its scenarios. It needs the first
+    /// subject, their rival; without another one it goes on.
     fn target(
         &mut self,
         kind: ServerKind,
         subjects: &[Subject],
         bits: u32,
+        failures: &mut Vec<CompareError>,
     ) -> Result<(), CompareError> {
         let mut workshop =
             Workshop::open(self.programs.clone(), self.cpus.server, self.plan.port_first)?;
@@ -207,7 +209,15 @@ impl Run<'_> {
         };
         let mut servers = Vec::new();
         for subject in subjects {
-            servers.push((*subject, workshop.start(kind, *subject, &identity)?));
+            match workshop.start(kind, *subject, &identity) {
+                Ok(server) => servers.push((*subject, server)),
+                Err(error) if servers.is_empty() => return Err(error.into()),
+                Err(error) => {
+                    let error = CompareError::from(error);
+                    self.results.rows.push(failed_row(kind, Some(*subject), bits, &error));
+                    failures.push(error);
+                }
+            }
         }
         for scenario in &self.plan.scenarios {
             let shape = window::Shape { plan: self.plan, identity: &identity, scenario: *scenario };
@@ -229,14 +239,14 @@ impl Run<'_> {
         self.observer.began(&scenario);
         let mut record = Record::new(scenario, servers.iter().map(|(subject, _)| *subject));
         let mut outcome = Ok(());
-        for round in 0..self.plan.rounds {
-            outcome = self.round(round, shape, servers, &mut record);
+        while pairs::goes_on(record.pairs(), self.plan.rounds) {
+            outcome = self.round(record.pairs().len() as u32, shape, servers, &mut record);
             if outcome.is_err() {
                 break;
             }
             self.observer.round_taken();
         }
-        if !record.is_empty() {
+        if !record.pairs().is_empty() {
             record.write(
                 self.results,
                 self.plan.room,
@@ -274,8 +284,8 @@ impl Run<'_> {
     }
 }
 
-/// The row that stands for a server that could not be measured.
-fn failed_row(kind: ServerKind, bits: u32, error: &CompareError) -> Row {
+/// The row that stands for a server, or one subject of it, that could not be measured.
+fn failed_row(kind: ServerKind, subject: Option<Subject>, bits: u32, error: &CompareError) -> Row {
     let missing = matches!(
         error,
         CompareError::Server(ServerError::NotInstalled(_) | ServerError::Incomplete { .. })
@@ -284,7 +294,7 @@ fn failed_row(kind: ServerKind, bits: u32, error: &CompareError) -> Row {
     let reason = error.to_string();
     Row {
         scenario: format!("{}/{key}", kind.name()),
-        subject: Subject::Accelerated.name().to_owned(),
+        subject: subject.unwrap_or(Subject::Accelerated).name().to_owned(),
         metric: rows::SERVER_CPU.0.to_owned(),
         unit: rows::SERVER_CPU.1.to_owned(),
         status: if missing { Status::NotApplicable } else { Status::Rejected },

@@ -22,6 +22,14 @@ pub fn order(subjects: usize, round: u32) -> Vec<usize> {
     if round.is_multiple_of(2) { forward.collect() } else { forward.rev().collect() }
 }
 
+/// Whether another round is due: until `planned` rounds were accepted, with half as many again at most
+/// to make up for rejected ones.
+pub fn goes_on(taken: &[Pair], planned: u32) -> bool {
+    let planned = planned as usize;
+    let accepted = taken.iter().filter(|pair| pair.status == Status::Ok).count();
+    accepted < planned && taken.len() < planned + planned / 2
+}
+
 /// Makes a round of its measurements and says whether it counts.
 pub fn judge(scenario: &str, round: u32, measurements: Vec<Measurement>) -> Pair {
     let reason = measurements.iter().find_map(objection);
@@ -128,6 +136,18 @@ mod tests {
         assert_eq!(order(2, 1), [1, 0]);
         assert_eq!(order(3, 2), [0, 1, 2]);
         assert_eq!(order(3, 3), [2, 1, 0]);
+    }
+
+    #[test]
+    fn makes_up_for_rejected_rounds_within_bounds() {
+        let ok = judge("s", 0, vec![sound("native")]);
+        let mut bad = sound("native");
+        bad.resumed = 1;
+        let bad = judge("s", 1, vec![bad]);
+        assert!(goes_on(&[], 2));
+        assert!(goes_on(&[bad.clone(), ok.clone()], 2));
+        assert!(!goes_on(&[ok.clone(), ok], 2));
+        assert!(!goes_on(&[bad.clone(), bad.clone(), bad], 2));
     }
 
     #[test]

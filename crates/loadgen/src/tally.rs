@@ -38,7 +38,9 @@ pub struct Tally {
 
 impl Tally {
     pub(crate) fn new() -> Self {
-        let histogram = || Histogram::new(3).expect("three digits are within 0..=5");
+        let histogram = || {
+            Histogram::new_with_bounds(LATENCY_NS_MIN, LATENCY_NS_MAX, 3).expect("bounds in order")
+        };
         Tally {
             full: 0,
             resumed: 0,
@@ -48,6 +50,12 @@ impl Tally {
         }
     }
 }
+
+/// Resolution of the histograms.
+const LATENCY_NS_MIN: u64 = 100;
+
+/// Latencies above are counted as this much.
+const LATENCY_NS_MAX: u64 = 100_000_000_000;
 
 /// Kinds of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -52,9 +52,9 @@ impl Record {
         Record { scenario, subjects: subjects.collect(), pairs: Vec::new(), extras: Vec::new() }
     }
 
-    /// Whether no round was taken.
-    pub fn is_empty(&self) -> bool {
-        self.pairs.is_empty()
+    /// The rounds taken so far.
+    pub fn pairs(&self) -> &[Pair] {
+        &self.pairs
     }
 
     /// Takes in one round.
@@ -95,24 +95,28 @@ impl Record {
                 results.histograms.extend(self.count_histograms(*subject, counts));
                 results.notes.extend(self.remarks(*subject, counts, expected));
             }
-            results.histograms.push(self.histogram(
-                *subject,
-                HistogramKind::Latency,
-                latency_buckets(&latency_ns),
-            ));
+            let buckets = latency_ns.as_ref().map(latency_buckets).unwrap_or_default();
+            results.histograms.push(self.histogram(*subject, HistogramKind::Latency, buckets));
         }
         results.pairs.extend(self.pairs);
     }
 
     /// Latencies and counts of `subject`, summed over the rounds that count.
-    fn totals(&self, subject: Subject, basis: &Basis<'_>) -> (Histogram<u64>, Option<Counts>) {
-        let mut latency_ns = Histogram::new(3).expect("three digits are within 0..=5");
+    fn totals(
+        &self,
+        subject: Subject,
+        basis: &Basis<'_>,
+    ) -> (Option<Histogram<u64>>, Option<Counts>) {
+        let mut latency_ns: Option<Histogram<u64>> = None;
         let mut counts: Option<Counts> = None;
         let rounds = self.pairs.iter().zip(&self.extras);
         let counted = rounds.filter(|(pair, _)| basis.rounds.iter().any(|r| r.round == pair.round));
         for extra in counted.flat_map(|(_, extras)| extras) {
             if extra.subject == subject {
-                latency_ns += &extra.latency_ns;
+                match &mut latency_ns {
+                    Some(sum) => *sum += &extra.latency_ns,
+                    None => latency_ns = Some(extra.latency_ns.clone()),
+                }
                 if let Some(more) = &extra.counts {
                     counts.get_or_insert_default().add(more);
                 }

@@ -77,11 +77,11 @@ pub fn openssl(provider: &Path) -> String {
 providers = providers
 alg_section = algorithms
 [providers]
-default = default
-widelane = provider
-[default]
+default = default_provider
+widelane = widelane_provider
+[default_provider]
 activate = 1
-[provider]
+[widelane_provider]
 module = {}
 activate = 1
 [algorithms]

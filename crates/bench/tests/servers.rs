@@ -1,0 +1,188 @@
+//! Real servers: they start, are driven and accounted for, and every way to fail is told apart.
+//!
+//! Needs nginx and HAProxy; `cargo xtask test` installs them.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use widelane_bench::accounting;
+use widelane_bench::embedded;
+use widelane_bench::programs::Programs;
+use widelane_bench::server::{
+    Identity, SERVER_NAME, Server, ServerError, ServerKind, Subject, Usage, Workshop,
+};
+use widelane_loadgen::{Cipher, Group, Load, TlsVersion, run};
+
+fn programs() -> Programs {
+    let search = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"].map(PathBuf::from);
+    let programs = Programs::find(PathBuf::from("/nonexistent/widelane"), None, &search);
+    assert!(programs.nginx.is_some(), "install nginx");
+    assert!(programs.haproxy.is_some(), "install haproxy");
+    programs
+}
+
+fn workshop() -> (Workshop, Identity) {
+    let workshop = Workshop::open(programs(), None, None).unwrap();
+    let identity = Identity::make(2048, workshop.directory()).unwrap();
+    (workshop, identity)
+}
+
+fn load(target: SocketAddr, identity: &Identity, version: TlsVersion) -> Load {
+    Load {
+        target,
+        server_name: SERVER_NAME.to_owned(),
+        certificate: identity.leaf.clone(),
+        version,
+        group: Group::X25519,
+        cipher: Cipher::Aes256Gcm,
+        connections: 8,
+        cpu: None,
+        warm_up: Duration::from_millis(20),
+        window: Duration::from_secs(20),
+        handshakes_max: 60,
+        patience: Duration::from_secs(10),
+    }
+}
+
+/// Drives a server with both versions; all handshakes must be full and free of errors.
+fn drive(target: SocketAddr, identity: &Identity) {
+    for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+        let load = load(target, identity, version);
+        let window = run(&load, &AtomicBool::new(false), || ()).unwrap();
+        assert!(window.tally.full >= 60, "{version:?}: {}", window.tally.full);
+        assert_eq!(window.tally.resumed, 0);
+        assert!(window.tally.errors.is_empty(), "{version:?}: {:?}", window.tally.errors);
+    }
+}
+
+fn drive_and_account(kind: ServerKind, processes: usize) {
+    let (mut workshop, identity) = workshop();
+    let server = workshop.start(kind, Subject::Native, &identity).unwrap();
+    let before = usage_of(&server, processes);
+    drive(server.address(), &identity);
+    let after = server.usage().unwrap();
+    assert_eq!(before.processes, after.processes);
+    assert!(after.cpu > before.cpu);
+    assert_eq!(server.counts(), None);
+}
+
+/// The usage of a server once it has so many processes; nginx listens before its worker is there.
+fn usage_of(server: &Server, processes: usize) -> Usage {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        let usage = server.usage().unwrap();
+        if usage.processes.len() == processes {
+            return usage;
+        }
+        assert!(Instant::now() < end, "{:?}", usage.processes);
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn nginx_is_driven_and_accounted_for_with_its_worker() {
+    drive_and_account(ServerKind::Nginx, 2);
+}
+
+#[test]
+fn haproxy_is_driven_and_accounted_for() {
+    drive_and_account(ServerKind::Haproxy, 1);
+}
+
+#[test]
+fn embedded_server_does_full_handshakes() {
+    let directory = tempfile::tempdir().unwrap();
+    let identity = Identity::make(2048, directory.path()).unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let (certificate, key) = (identity.certificate.clone(), identity.private_key.clone());
+    thread::spawn(move || embedded::serve(address, &certificate, &key));
+    let end = Instant::now() + Duration::from_secs(10);
+    while std::net::TcpStream::connect(address).is_err() {
+        assert!(Instant::now() < end, "the embedded server does not listen");
+        thread::sleep(Duration::from_millis(5));
+    }
+    drive(address, &identity);
+}
+
+#[test]
+fn rejected_key_shows_what_the_server_says() {
+    let (mut workshop, identity) = workshop();
+    let other_directory = tempfile::tempdir().unwrap();
+    let other = Identity::make(2048, other_directory.path()).unwrap();
+    let mixed =
+        Identity::load(&identity.certificate, &other.private_key, workshop.directory()).unwrap();
+    for kind in [ServerKind::Nginx, ServerKind::Haproxy] {
+        let Err(error) = workshop.start(kind, Subject::Native, &mixed) else {
+            panic!("{} took a key that is not the certificate's", kind.name());
+        };
+        let ServerError::Rejected { output, .. } = &error else { panic!("{error}") };
+        assert!(output.contains("key"), "{output}");
+        assert!(error.to_string().contains("--certificate"), "{error}");
+    }
+}
+
+#[test]
+fn busy_port_is_named_with_the_remedy() {
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let mut workshop = Workshop::open(programs(), None, Some(port)).unwrap();
+    let identity = Identity::make(2048, workshop.directory()).unwrap();
+    let Err(error) = workshop.start(ServerKind::Nginx, Subject::Native, &identity) else {
+        panic!("port {port} is in use");
+    };
+    assert!(matches!(error, ServerError::PortInUse { port: named, .. } if named == port));
+    assert!(error.to_string().contains("--port"), "{error}");
+}
+
+#[test]
+fn missing_program_is_named() {
+    let nothing = Programs::find(PathBuf::from("/nonexistent/widelane"), None, &[]);
+    let mut workshop = Workshop::open(nothing, None, None).unwrap();
+    let identity = Identity::make(2048, workshop.directory()).unwrap();
+    let Err(error) = workshop.start(ServerKind::Haproxy, Subject::Native, &identity) else {
+        panic!("there is no HAProxy");
+    };
+    assert!(matches!(error, ServerError::NotInstalled("haproxy")), "{error}");
+}
+
+#[test]
+fn death_of_a_server_is_noticed() {
+    let (mut workshop, identity) = workshop();
+    let mut server = workshop.start(ServerKind::Haproxy, Subject::Native, &identity).unwrap();
+    server.check_alive().unwrap();
+    kill(server.pid(), Signal::SIGKILL).unwrap();
+    let error = died(&mut server);
+    assert!(error.to_string().contains("ended during the run"), "{error}");
+}
+
+fn died(server: &mut Server) -> ServerError {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        match server.check_alive() {
+            Err(error) => return error,
+            Ok(()) => assert!(Instant::now() < end, "the server lives on"),
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn dropping_a_server_ends_master_and_worker() {
+    let (mut workshop, identity) = workshop();
+    let server = workshop.start(ServerKind::Nginx, Subject::Native, &identity).unwrap();
+    let processes = usage_of(&server, 2).processes;
+    drop(server);
+    let end = Instant::now() + Duration::from_secs(10);
+    for pid in processes {
+        while accounting::process_tree(pid).is_ok() {
+            assert!(Instant::now() < end, "{pid} lives on");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}

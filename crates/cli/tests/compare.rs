@@ -1,0 +1,118 @@
+//! `widelane compare` and `widelane speed` from the command line, end to end.
+
+use std::path::Path;
+use std::process::Command;
+
+use widelane_results::{Results, Status};
+
+fn widelane() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_widelane"))
+}
+
+fn stderr(output: &std::process::Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Whether the shared objects were built beside the binary under test.
+fn is_whole() -> bool {
+    let directory = Path::new(env!("CARGO_BIN_EXE_widelane")).parent().unwrap();
+    ["libwidelane.so", "libwidelane_runtime.so"].iter().all(|name| directory.join(name).exists())
+}
+
+fn compare(directory: &Path, arguments: &[&str]) -> std::process::Output {
+    let mut command = widelane();
+    command.arg("compare").args(arguments).arg("--json").arg(directory.join("results.json"));
+    command.arg("--html").arg(directory.join("report.html")).output().unwrap()
+}
+
+#[test]
+fn compares_the_embedded_server_or_names_what_is_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments =
+        ["--server", "embedded", "--quick", "--connections", "64", "--pairs", "2", "--tls", "1.3"];
+    let output = compare(directory.path(), &arguments);
+    if !is_whole() {
+        assert!(!output.status.success());
+        assert!(stderr(&output).contains("libwidelane"), "{}", stderr(&output));
+        return;
+    }
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    assert!(results.complete);
+    let row = |subject: &str| {
+        let mut rows = results
+            .rows
+            .iter()
+            .filter(|row| row.subject == subject && row.metric == "server_cpu_per_handshake");
+        rows.next().unwrap_or_else(|| panic!("no row of {subject}: {text}"))
+    };
+    assert!(row("native").value.unwrap() > 0.0);
+    let accelerated = row("accelerated");
+    assert_eq!(accelerated.scenario, "embedded/tls1.3/rsa2048/c64");
+    assert!(accelerated.value.unwrap() > 0.0);
+    // A quiet machine is not to be had in a test; that our code ran is.
+    let reason = accelerated.reason.as_deref().unwrap_or_default();
+    assert!(!reason.contains("unaccelerated") && !reason.contains("failed"), "{reason}");
+    let widest = results.machine.rooms.iter().rev().find(|room| room.open).unwrap();
+    let expected = (widest.room != "portable").then(|| widest.room.clone());
+    assert_eq!(accelerated.room, expected);
+    let html = std::fs::read_to_string(directory.path().join("report.html")).unwrap();
+    assert!(html.contains("embedded/tls1.3/rsa2048/c64"));
+}
+
+#[test]
+fn says_plainly_when_nothing_can_be_gained() {
+    if !is_whole() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = widelane();
+    command.env("WIDELANE_MAX_SIMD_BITWIDTH", "128");
+    command.args(["compare", "--server", "embedded", "--quick", "--tls", "1.2", "--json"]);
+    command.arg(directory.path().join("results.json"));
+    let output = command.arg("--html").arg(directory.path().join("r.html")).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    assert!(results.notes.iter().any(|note| note.contains("nothing to gain")), "{text}");
+    let ours = results.rows.iter().find(|row| row.subject == "accelerated").unwrap();
+    assert_eq!(ours.ratio, None);
+    assert_ne!(ours.status, Status::Ok);
+}
+
+#[test]
+fn speed_times_every_room_or_says_why_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let json = directory.path().join("speed.json");
+    let output = widelane()
+        .env("WIDELANE_MAX_SIMD_BITWIDTH", "256")
+        .args(["speed", "rsa2048", "--pairs", "1", "--seconds", "0.05", "--json"])
+        .arg(&json)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let results = Results::from_json(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    let row = |room: Option<&str>| {
+        let mut rows = results
+            .rows
+            .iter()
+            .filter(|row| row.room.as_deref() == room && row.metric == "operations_per_second");
+        rows.next().unwrap_or_else(|| panic!("no row of {room:?}"))
+    };
+    assert!(row(None).value.unwrap() > 0.0);
+    assert!(row(Some("portable")).ratio.unwrap() > 0.0);
+    let closed = row(Some("ifma512"));
+    assert_eq!(closed.status, Status::NotApplicable);
+    assert!(closed.reason.is_some());
+}
+
+#[test]
+fn names_what_exists_when_a_name_is_unknown() {
+    let output = widelane().args(["speed", "--room", "ifma1024"]).output().unwrap();
+    assert!(!output.status.success());
+    assert!(stderr(&output).contains("portable, ifma256, ifma512"), "{}", stderr(&output));
+    let output = widelane().args(["speed", "rot13"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("rsa2048, rsa3072, rsa4096"), "{}", stderr(&output));
+}
