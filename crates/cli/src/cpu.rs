@@ -20,8 +20,8 @@ use crate::{measure, output};
 
 /// Shows what this CPU can do, which rooms the policy leaves open, and the TLS servers installed
 ///
-/// A room is one kernel for one instruction set. It is open if the CPU has the instructions and the policy
-/// (/etc/widelane/policy.toml, WIDELANE_POLICY, WIDELANE_MAX_SIMD_BITWIDTH) allows them.
+/// A room is one kernel for one instruction set. It is open if the CPU has the instructions and the
+/// policy (/etc/widelane/policy.toml, WIDELANE_POLICY, WIDELANE_MAX_SIMD_BITWIDTH) allows them.
 #[derive(clap::Args)]
 pub struct Args {
     /// Prints JSON

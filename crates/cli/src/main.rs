@@ -13,7 +13,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Makes the wide vector units of this machine pay off for TLS servers, and proves on it that they do.
+/// Makes the wide vector units of this machine pay off for TLS servers, and proves on it that they
+/// do.
 #[derive(Parser)]
 #[command(name = "widelane", version = env!("WIDELANE_VERSION"), after_help = AFTER_HELP)]
 struct CommandLine {
@@ -22,7 +23,8 @@ struct CommandLine {
 }
 
 const AFTER_HELP: &str = "\
-Exit status: 0 the job was done; 1 it was not, and standard error says why; 2 the command line is wrong.
+Exit status: 0 the job was done; 1 it was not, and standard error says why; 2 the command line
+is wrong.
 `widelane run` ends with the status of the program it ran; 127 if there is no such program.
 Colour is used on terminals only; NO_COLOR=1 turns it off.";
 

@@ -34,7 +34,8 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Says on standard error what went wrong and why. If nobody listens there, the exit status must do.
+/// Says on standard error what went wrong and why. If nobody listens there, the exit status must
+/// do.
 pub fn complain(error: &anyhow::Error) {
     let mut text = format!("widelane: {error}\n");
     for cause in error.chain().skip(1) {
@@ -43,7 +44,8 @@ pub fn complain(error: &anyhow::Error) {
     drop(io::stderr().write_all(text.as_bytes()));
 }
 
-/// How standard output wants its text: coloured on a terminal, unless `NO_COLOR` or `TERM=dumb` say no.
+/// How standard output wants its text: coloured on a terminal, unless `NO_COLOR` or `TERM=dumb` say
+/// no.
 pub fn style() -> Style {
     let no_colour = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = env::var_os("TERM").is_some_and(|value| value == "dumb");

@@ -1,8 +1,8 @@
 //! Who we run on: rooms and their tokens, the width policy, topology, the machine, the one clock.
 //!
-//! This crate knows no algorithm. A kernel asks it for a token ([`rooms::Ifma512::enter`]); holding the
-//! token is the proof that the CPU has the instructions *and* that the operator's [`policy::Policy`]
-//! allows them.
+//! This crate knows no algorithm. A kernel asks it for a token ([`rooms::Ifma512::enter`]); holding
+//! the token is the proof that the CPU has the instructions *and* that the operator's
+//! [`policy::Policy`] allows them.
 
 pub mod clock;
 pub mod features;

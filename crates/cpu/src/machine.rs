@@ -28,7 +28,8 @@ pub struct Machine {
     pub signature: Signature,
     /// The microcode revision, where the kernel tells.
     pub microcode: Option<String>,
-    /// The hypervisor, where there is one: its name, or its CPUID signature if we know no name for it.
+    /// The hypervisor, where there is one: its name, or its CPUID signature if we know no name for
+    /// it.
     pub hypervisor: Option<String>,
     /// The kernel release.
     pub kernel: Option<String>,
@@ -108,8 +109,8 @@ fn numbers(eax: u32) -> (u32, u32, u32) {
     (family, model_extended | eax >> 4 & 0xf, eax & 0xf)
 }
 
-/// The rate of the time-stamp counter: from the hypervisor, from the CPU, or, in a virtual machine, from
-/// the kernel, whose "cpu MHz" is that rate there.
+/// The rate of the time-stamp counter: from the hypervisor, from the CPU, or, in a virtual machine,
+/// from the kernel, whose "cpu MHz" is that rate there.
 fn tsc_khz(hypervisor_leaf_max: Option<u32>, cpuinfo: &str) -> Option<u64> {
     let from_hypervisor = || {
         (hypervisor_leaf_max? >= LEAF_HYPERVISOR_TIMING)

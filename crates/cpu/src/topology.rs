@@ -1,4 +1,5 @@
-//! The topology: CPUs, cores, NUMA nodes and caches, from `/sys`, and a plain answer where it is missing.
+//! The topology: CPUs, cores, NUMA nodes and caches, from `/sys`, and a plain answer where it is
+//! missing.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -47,8 +48,8 @@ impl Topology {
         Topology::read(Path::new("/sys/devices/system"))
     }
 
-    /// Reads a tree laid out like `/sys/devices/system`. What is missing there is answered plainly: each
-    /// CPU a core of its own, in package 0 and node 0.
+    /// Reads a tree laid out like `/sys/devices/system`. What is missing there is answered plainly:
+    /// each CPU a core of its own, in package 0 and node 0.
     pub fn read(root: &Path) -> Self {
         let online = value(&root.join("cpu/online")).and_then(|list| cpu_list(&list));
         let online = online.unwrap_or_else(|| {

@@ -79,7 +79,8 @@ impl Table {
     }
 }
 
-/// The answer first, then the comparisons, latencies, batches, what was rejected, how to repeat the run.
+/// The answer first, then the comparisons, latencies, batches, what was rejected, how to repeat the
+/// run.
 pub fn document(results: &Results) -> Vec<Block> {
     let verdict = verdict(results);
     let mut blocks = vec![Block::Lead(verdict.tone, verdict.sentence), Block::Text(verdict.detail)];

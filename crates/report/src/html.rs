@@ -1,6 +1,8 @@
-//! Results as one HTML file: no scripts, nothing fetched, light and dark, for screen, phone and paper.
+//! Results as one HTML file: no scripts, nothing fetched, light and dark, for screen, phone and
+//! paper.
 
 mod chart;
+mod svg;
 
 use askama::Template;
 use base64::Engine;
@@ -130,11 +132,12 @@ struct LatencyFigure {
 impl LatencyFigure {
     fn of(latency: Latency) -> Self {
         let panel = |title: &str, pick: fn(view::Quantiles) -> f64| {
-            let points: Vec<_> = latency
-                .points
-                .iter()
-                .map(|p| (p.connections, pick(p.native), pick(p.accelerated)))
-                .collect();
+            let point = |point: &view::LatencyPoint| chart::Point {
+                connections: point.connections,
+                native: pick(point.native),
+                accelerated: pick(point.accelerated),
+            };
+            let points: Vec<_> = latency.points.iter().map(point).collect();
             chart::latency_panel(&format!("{title}, {}", latency.title), &points)
         };
         let median = panel("Median handshake latency", |quantiles| quantiles.p50);
@@ -147,8 +150,8 @@ impl LatencyFigure {
     }
 }
 
-/// The batches of one server, protocol, key and mode: drawn at the connections that speak for the server,
-/// told at the others.
+/// The batches of one server, protocol, key and mode: drawn at the connections that speak for the
+/// server, told at the others.
 struct FillFigure {
     telling: Fill,
     others: Vec<Fill>,

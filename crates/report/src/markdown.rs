@@ -4,7 +4,8 @@ use widelane_results::Results;
 
 use crate::document::{Block, Kind, Table, document};
 
-/// Shows `results` as Markdown: the same content as on a terminal, in tables that GitHub understands.
+/// Shows `results` as Markdown: the same content as on a terminal, in tables that GitHub
+/// understands.
 pub fn markdown(results: &Results) -> String {
     let blocks: Vec<String> = document(results)
         .into_iter()

@@ -14,8 +14,8 @@ const BOLD_YELLOW: &str = "\x1b[1;33m";
 const YELLOW: &str = "\x1b[33m";
 const RESET: &str = "\x1b[0m";
 
-/// Shows `results` on a terminal: the answer first, then the comparisons, latencies, batches, what was
-/// rejected, and how to repeat the run.
+/// Shows `results` on a terminal: the answer first, then the comparisons, latencies, batches, what
+/// was rejected, and how to repeat the run.
 pub fn terminal(results: &Results, style: &Style) -> String {
     show(document(results), style)
 }

@@ -80,17 +80,20 @@ fn of_server(
     let gain = words::ratio_short(1.0 / ratio.centre);
     let (tone, sentence) = if ratio.high < 1.0 {
         let sentence = format!(
-            "{server} spends {spends} the CPU per full TLS handshake: {gain} as many handshakes per core."
+            "{server} spends {spends} the CPU per full TLS handshake: \
+             {gain} as many handshakes per core."
         );
         (Tone::Better, sentence)
     } else if ratio.low > 1.0 {
         let sentence = format!(
-            "Not worth it here: accelerated, {server} spends {spends} the CPU per full TLS handshake."
+            "Not worth it here: accelerated, {server} spends {spends} the CPU \
+             per full TLS handshake."
         );
         (Tone::Worse, sentence)
     } else {
         let sentence = format!(
-            "Nothing to gain here: accelerated or not, {server} spends about the same CPU per full TLS handshake."
+            "Nothing to gain here: accelerated or not, {server} spends about the same CPU \
+             per full TLS handshake."
         );
         (Tone::Same, sentence)
     };
@@ -146,17 +149,20 @@ fn of_algorithm(
     let times = words::ratio(ratio.centre);
     let (tone, sentence) = if ratio.low > 1.0 {
         let sentence = format!(
-            "Widelane does {times} as many {algorithm} private-key operations per second as {rival}."
+            "Widelane does {times} as many {algorithm} private-key operations \
+             per second as {rival}."
         );
         (Tone::Better, sentence)
     } else if ratio.high < 1.0 {
         let sentence = format!(
-            "Not worth it here: Widelane does {times} as many {algorithm} private-key operations per second as {rival}."
+            "Not worth it here: Widelane does {times} as many {algorithm} \
+             private-key operations per second as {rival}."
         );
         (Tone::Worse, sentence)
     } else {
         let sentence = format!(
-            "Nothing to gain here: Widelane and {rival} do about as many {algorithm} private-key operations per second."
+            "Nothing to gain here: Widelane and {rival} do about as many {algorithm} \
+             private-key operations per second."
         );
         (Tone::Same, sentence)
     };

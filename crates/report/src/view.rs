@@ -288,8 +288,8 @@ pub fn fills(results: &Results) -> Vec<Fill> {
         .collect()
 }
 
-/// How far a number of connections is from the one that speaks for a server: busy, as a server that is
-/// worth accelerating is.
+/// How far a number of connections is from the one that speaks for a server: busy, as a server that
+/// is worth accelerating is.
 pub fn detour(connections: Option<u32>) -> u32 {
     const TELLING_CONNECTIONS: u32 = 200;
     connections.unwrap_or(0).abs_diff(TELLING_CONNECTIONS)
@@ -315,8 +315,8 @@ pub struct SubjectCost {
     pub value: f64,
 }
 
-/// The scenarios whose server CPU per handshake is known for more than one subject; of those that differ in
-/// connections alone, the one that speaks for the server.
+/// The scenarios whose server CPU per handshake is known for more than one subject; of those that
+/// differ in connections alone, the one that speaks for the server.
 pub fn costs(results: &Results) -> Vec<Cost> {
     let cost = |path: &str| {
         let mut subjects: Vec<SubjectCost> = Vec::new();

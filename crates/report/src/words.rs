@@ -210,7 +210,8 @@ fn bare_ratio(ratio: f64) -> String {
     if ratio < 10.0 { format!("{ratio:.2}") } else { format!("{ratio:.1}") }
 }
 
-/// A value that is not negative, with three significant digits or all before the point, those in groups of three: `9.24`, `382`, `223,610`.
+/// A value that is not negative, with three significant digits or all before the point, those in
+/// groups of three: `9.24`, `382`, `223,610`.
 fn significant(value: f64) -> String {
     let decimals = match value {
         size if size >= 100.0 || size == 0.0 => 0,

@@ -114,8 +114,8 @@ pub enum PolicyError {
 ///
 /// Strongest first: the argument; the file that `WIDELANE_POLICY` names; the operator's file; the
 /// default for this CPU model. A weaker source is not even read. `WIDELANE_MAX_SIMD_BITWIDTH` then
-/// narrows what a file says, never widens it; over the default, which no operator wrote, it decides in
-/// either direction. Variables that are set but empty count as unset.
+/// narrows what a file says, never widens it; over the default, which no operator wrote, it decides
+/// in either direction. Variables that are set but empty count as unset.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
     if let Some(policy) = &inputs.argument {
         let source = Source { base: Base::Argument, bitwidth: None };
@@ -276,7 +276,8 @@ mod tests {
             assert_eq!(
                 resolve(&inputs).unwrap_err().to_string(),
                 format!(
-                    "WIDELANE_MAX_SIMD_BITWIDTH is {value:?}: set it to 128, 256 or 512, or unset it"
+                    "WIDELANE_MAX_SIMD_BITWIDTH is {value:?}: \
+                     set it to 128, 256 or 512, or unset it"
                 )
             );
         }

@@ -1,8 +1,6 @@
-//! Small SVG figures. Colours come from the style sheet by class; every figure names itself for readers
-//! that do not see it.
+//! The figures of the page. Colours come from the style sheet by class.
 
-use std::fmt::Write;
-
+use super::svg::{self, percent, units};
 use crate::view::{Fill, Ratio};
 use crate::words;
 
@@ -28,7 +26,8 @@ impl Scale {
         100.0 * (value.clamp(self.low, self.high) / self.low).ln() / (self.high / self.low).ln()
     }
 
-    /// Round values on the scale, 1 among them, the roundest first, far enough apart to be labelled.
+    /// Round values on the scale, 1 among them, the roundest first, far enough apart to be
+    /// labelled.
     fn ticks(&self) -> Vec<f64> {
         const ROUNDEST: [f64; 21] = [
             1.0, 0.5, 2.0, 0.2, 5.0, 0.1, 10.0, 0.05, 20.0, 0.7, 1.5, 3.0, 0.3, 0.4, 4.0, 0.6, 0.8,
@@ -48,47 +47,56 @@ impl Scale {
 
 /// One ratio with its interval, and the line at 1.
 pub fn forest_mark(scale: &Scale, ratio: Ratio, class: &str, subject: &str) -> String {
+    const HEIGHT: u32 = 24;
+    const MIDDLE: u32 = HEIGHT / 2;
     let [low, centre, high] = [ratio.low, ratio.centre, ratio.high].map(|v| scale.percent(v));
-    let one = scale.percent(1.0);
-    let title = escape(&format!(
-        "{subject}: {} ({})",
-        words::ratio(ratio.centre),
-        words::interval(Some(ratio.low), Some(ratio.high))
-    ));
-    format!(
-        r#"<svg class="mark {class}" role="img" width="100%" height="24"><title>{title}</title>{}<line class="one" x1="{one:.2}%" x2="{one:.2}%" y1="0" y2="24"/><line class="whisker" x1="{low:.2}%" x2="{high:.2}%" y1="12" y2="12"/><line class="whisker" x1="{low:.2}%" x2="{low:.2}%" y1="8" y2="16"/><line class="whisker" x1="{high:.2}%" x2="{high:.2}%" y1="8" y2="16"/><circle cx="{centre:.2}%" cy="12" r="4.5"/></svg>"#,
-        grid(scale, 24)
-    )
+    let across = |class: &str, x: f64, y: [u32; 2]| svg::line(class, [percent(x), percent(x)], y);
+    let grid = scale.ticks().into_iter().filter(|tick| *tick != 1.0);
+    let mut content: String =
+        grid.map(|tick| across("grid", scale.percent(tick), [0, HEIGHT])).collect();
+    content += &across("one", scale.percent(1.0), [0, HEIGHT]);
+    content += &svg::line("whisker", [percent(low), percent(high)], [MIDDLE, MIDDLE]);
+    content += &across("whisker", low, [MIDDLE - 4, MIDDLE + 4]);
+    content += &across("whisker", high, [MIDDLE - 4, MIDDLE + 4]);
+    content += &svg::dot("", percent(centre), MIDDLE);
+    let interval = words::interval(Some(ratio.low), Some(ratio.high));
+    let title = format!("{subject}: {} ({interval})", words::ratio(ratio.centre));
+    let size = format!(r#"width="100%" height="{HEIGHT}""#);
+    svg::figure(&format!("mark {class}"), &size, &title, "", &content)
 }
 
 /// The labels of the scale.
 pub fn forest_axis(scale: &Scale) -> String {
-    let mut axis = String::from(
-        r#"<svg class="axis" role="img" width="100%" height="22"><title>Scale of the ratios, logarithmic</title>"#,
-    );
-    for tick in scale.ticks() {
-        let x = scale.percent(tick);
-        write!(axis, r#"<text x="{x:.2}%" y="15">{tick}×</text>"#).expect("memory");
-    }
-    axis + "</svg>"
+    let label =
+        |tick: f64| svg::label("middle", percent(scale.percent(tick)), 15, "", &format!("{tick}×"));
+    let labels: String = scale.ticks().into_iter().map(label).collect();
+    let title = "Scale of the ratios, logarithmic";
+    svg::figure("axis", r#"width="100%" height="22""#, title, "", &labels)
 }
 
-fn grid(scale: &Scale, height: u32) -> String {
-    let lines = scale.ticks().into_iter().filter(|tick| *tick != 1.0).map(|tick| {
-        let x = scale.percent(tick);
-        format!(r#"<line class="grid" x1="{x:.2}%" x2="{x:.2}%" y1="0" y2="{height}"/>"#)
-    });
-    lines.collect()
+/// Latencies at one number of connections, microseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Point {
+    /// Connections open at a time.
+    pub connections: u32,
+    /// As installed.
+    pub native: f64,
+    /// Accelerated.
+    pub accelerated: f64,
 }
 
-/// Latency over connections, both axes by ratio: `points` are connections, as installed, accelerated.
-pub fn latency_panel(title: &str, points: &[(u32, f64, f64)]) -> String {
+/// Latency over connections, on a logarithmic scale.
+pub fn latency_panel(title: &str, points: &[Point]) -> String {
     const LEFT: f64 = 58.0;
     const RIGHT: f64 = 298.0;
     const TOP: f64 = 14.0;
     const BOTTOM: f64 = 196.0;
+    const MARGIN: f64 = 12.0;
     const LABELS_APART: f64 = 16.0;
-    let values = points.iter().flat_map(|(_, native, accelerated)| [*native, *accelerated]);
+    /// From the base line of text to its middle.
+    const TEXT_MIDDLE: f64 = 4.0;
+
+    let values = points.iter().flat_map(|point| [point.native, point.accelerated]);
     let (low, high) = values
         .filter(|value| *value > 0.0)
         .fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
@@ -97,102 +105,69 @@ pub fn latency_panel(title: &str, points: &[(u32, f64, f64)]) -> String {
     }
     let (low, high) = (low / 1.25, high * 1.25);
     let y = |value: f64| BOTTOM - (BOTTOM - TOP) * (value.max(low) / low).ln() / (high / low).ln();
-    let step = (RIGHT - LEFT - 24.0) / (points.len().max(2) - 1) as f64;
-    let x = |index: usize| LEFT + 12.0 + step * index as f64;
-    let described: Vec<String> = points
-        .iter()
-        .map(|(connections, native, accelerated)| {
-            let [native, accelerated] = [native, accelerated].map(|v| words::quantity(*v, "us"));
-            let connections = words::connections(*connections);
-            format!("{connections}: {native} as installed, {accelerated} accelerated")
-        })
-        .collect();
-    let mut svg = format!(
-        r#"<svg class="lines" role="img" viewBox="0 0 440 232"><title>{}</title><desc>{}</desc>"#,
-        escape(title),
-        escape(&described.join("; "))
-    );
-    for tick in decades(low, high) {
+    let step = (RIGHT - LEFT - 2.0 * MARGIN) / (points.len().max(2) - 1) as f64;
+    let x = |index: usize| LEFT + MARGIN + step * index as f64;
+
+    let mut content = String::new();
+    for tick in round_values(low, high) {
         let y = y(tick);
-        let label = words::tick_us(tick);
-        write!(
-            svg,
-            r#"<line class="grid" x1="{LEFT}" x2="{RIGHT}" y1="{y:.1}" y2="{y:.1}"/><text class="end" x="{}" y="{:.1}">{label}</text>"#,
-            LEFT - 8.0,
-            y + 4.0
-        )
-        .expect("memory");
+        let name = words::tick_us(tick);
+        content += &svg::line("grid", [LEFT, RIGHT], [units(y), units(y)]);
+        content += &svg::label("end", LEFT - 8.0, units(y + TEXT_MIDDLE), "", &name);
     }
-    for (index, (connections, ..)) in points.iter().enumerate() {
-        write!(
-            svg,
-            r#"<text class="middle" x="{:.1}" y="{}">{connections}</text>"#,
-            x(index),
-            BOTTOM + 18.0
-        )
-        .expect("memory");
+    for (index, point) in points.iter().enumerate() {
+        let name = point.connections.to_string();
+        content += &svg::label("middle", units(x(index)), BOTTOM + 18.0, "", &name);
     }
-    write!(
-        svg,
-        r#"<text class="middle" x="{:.1}" y="{}">connections</text>"#,
-        (LEFT + RIGHT) / 2.0,
-        BOTTOM + 34.0
-    )
-    .expect("memory");
-    let mut labels: Vec<(f64, &str, &str, f64)> = Vec::new();
-    for (class, name, pick) in [
-        ("native", "as installed", (|p: &(u32, f64, f64)| p.1) as fn(&(u32, f64, f64)) -> f64),
-        ("accelerated", "accelerated", |p| p.2),
-    ] {
-        let corners: Vec<String> = points
-            .iter()
-            .enumerate()
-            .map(|(index, point)| format!("{:.1},{:.1}", x(index), y(pick(point))))
-            .collect();
-        write!(svg, r#"<polyline class="{class}" points="{}"/>"#, corners.join(" "))
-            .expect("memory");
-        for (index, point) in points.iter().enumerate() {
-            let (x, y) = (x(index), y(pick(point)));
-            // Two shapes, so that colour is not the only difference.
-            let mark = if class == "native" {
-                format!(
-                    r#"<rect class="{class}" x="{:.1}" y="{:.1}" width="7" height="7"/>"#,
-                    x - 3.5,
-                    y - 3.5
-                )
-            } else {
-                format!(r#"<circle class="{class}" cx="{x:.1}" cy="{y:.1}" r="4"/>"#)
-            };
-            svg.push_str(&mark);
+    let middle = units((LEFT + RIGHT) / 2.0);
+    content += &svg::label("middle", middle, BOTTOM + 34.0, "", "connections");
+
+    let native: Vec<f64> = points.iter().map(|point| point.native).collect();
+    let accelerated: Vec<f64> = points.iter().map(|point| point.accelerated).collect();
+    let corners = |values: &[f64]| {
+        let corners = values.iter().enumerate().map(|(index, value)| (x(index), y(*value)));
+        corners.collect::<Vec<_>>()
+    };
+    content += &svg::polyline("native", corners(&native).into_iter());
+    content += &svg::polyline("accelerated", corners(&accelerated).into_iter());
+    // Two shapes, so that colour is not the only difference.
+    for (x, y) in corners(&native) {
+        content += &svg::rect("native", [units(x - 3.5), units(y - 3.5), units(7.0), units(7.0)]);
+    }
+    for (x, y) in corners(&accelerated) {
+        content += &svg::dot("accelerated", units(x), units(y));
+    }
+    if let Some(last) = points.last() {
+        let (mut upper, mut lower) = (y(last.native), y(last.accelerated));
+        let overlap = LABELS_APART - (lower - upper).abs();
+        if overlap > 0.0 {
+            let push = if lower < upper { -overlap / 2.0 } else { overlap / 2.0 };
+            upper -= push;
+            lower += push;
         }
-        if let Some(last) = points.last() {
-            labels.push((y(pick(last)), class, name, pick(last)));
+        for (class, name, value, y) in [
+            ("name native", "as installed", last.native, upper),
+            ("name accelerated", "accelerated", last.accelerated, lower),
+        ] {
+            let value = words::quantity(value, "us");
+            content += &svg::label(class, RIGHT + 2.0, units(y + TEXT_MIDDLE), &value, name);
         }
     }
-    if let [first, second] = labels.as_mut_slice() {
-        let apart = second.0 - first.0;
-        if apart.abs() < LABELS_APART {
-            let push = (LABELS_APART - apart.abs()) / 2.0;
-            let push = if apart < 0.0 { -push } else { push };
-            first.0 -= push;
-            second.0 += push;
-        }
-    }
-    for (y, class, name, value) in labels {
-        write!(
-            svg,
-            r#"<text class="name {class}" x="{}" y="{:.1}"><tspan>{}</tspan> {name}</text>"#,
-            RIGHT + 2.0,
-            y + 4.0,
-            words::quantity(value, "us")
-        )
-        .expect("memory");
-    }
-    svg + "</svg>"
+    svg::figure("lines", r#"viewBox="0 0 440 232""#, title, &described(points), &content)
+}
+
+fn described(points: &[Point]) -> String {
+    let describe = |point: &Point| {
+        let [native, accelerated] =
+            [point.native, point.accelerated].map(|value| words::quantity(value, "us"));
+        let connections = words::connections(point.connections);
+        format!("{connections}: {native} as installed, {accelerated} accelerated")
+    };
+    points.iter().map(describe).collect::<Vec<_>>().join("; ")
 }
 
 /// 1, 10, 100 … within the range, with 2 and 5 between them where only one of those is.
-fn decades(low: f64, high: f64) -> Vec<f64> {
+fn round_values(low: f64, high: f64) -> Vec<f64> {
     let within = |steps: &[f64]| -> Vec<f64> {
         let first = low.log10().floor() as i32;
         let last = high.log10().ceil() as i32;
@@ -207,65 +182,41 @@ fn decades(low: f64, high: f64) -> Vec<f64> {
 pub fn fill_columns(fill: &Fill) -> String {
     const HEIGHT: f64 = 112.0;
     const TOP: f64 = 18.0;
+    const BASE: f64 = TOP + HEIGHT;
     const WIDTH: f64 = 320.0;
-    let pitch = WIDTH / fill.shares.len().max(1) as f64;
-    let described: Vec<String> = fill
-        .shares
-        .iter()
-        .map(|(jobs, share)| format!("{jobs} jobs: {}", words::percent(*share)))
-        .collect();
-    let mut svg = format!(
-        r#"<svg class="columns" role="img" viewBox="0 0 320 168"><title>{}</title><desc>{}</desc>"#,
-        escape(&format!("Jobs in a batch: {}", fill.family)),
-        escape(&described.join("; "))
-    );
+    /// More columns than these are too narrow for a figure above each.
+    const FIGURES_MAX: usize = 8;
+    let lanes = fill.shares.len();
+    let pitch = WIDTH / lanes.max(1) as f64;
+    let mut content = String::new();
     for (index, (jobs, share)) in fill.shares.iter().enumerate() {
         let height = (HEIGHT * share).max(1.0);
         let left = pitch * index as f64;
-        let middle = left + pitch / 2.0;
-        let class = if index + 1 == fill.shares.len() { "accelerated" } else { "native" };
-        write!(
-            svg,
-            r#"<rect class="{class}" x="{:.1}" y="{:.1}" width="{:.1}" height="{height:.1}"/><text class="middle" x="{middle:.1}" y="{}">{jobs}</text>"#,
-            left + pitch * 0.12,
-            TOP + HEIGHT - height,
-            pitch * 0.76,
-            TOP + HEIGHT + 16.0
-        )
-        .expect("memory");
-        if *share >= 0.005 && fill.shares.len() <= 8 {
-            write!(
-                svg,
-                r#"<text class="middle value" x="{middle:.1}" y="{:.1}">{}</text>"#,
-                TOP + HEIGHT - height - 5.0,
-                words::percent(*share)
-            )
-            .expect("memory");
+        let middle = units(left + pitch / 2.0);
+        let class = if index + 1 == lanes { "accelerated" } else { "native" };
+        let column = [left + pitch * 0.12, BASE - height, pitch * 0.76, height].map(units);
+        content += &svg::rect(class, column);
+        content += &svg::label("middle", &middle, BASE + 16.0, "", &jobs.to_string());
+        if *share >= 0.005 && lanes <= FIGURES_MAX {
+            let figure = words::percent(*share);
+            content += &svg::label("middle value", middle, units(BASE - height - 5.0), "", &figure);
         }
     }
-    write!(
-        svg,
-        r#"<line class="base" x1="0" x2="{WIDTH}" y1="{0}" y2="{0}"/><text class="middle" x="{1}" y="{2}">jobs in a batch</text></svg>"#,
-        TOP + HEIGHT,
-        WIDTH / 2.0,
-        TOP + HEIGHT + 33.0
-    )
-    .expect("memory");
-    svg
+    content += &svg::line("base", [0.0, WIDTH], [BASE, BASE]);
+    content += &svg::label("middle", WIDTH / 2.0, BASE + 33.0, "", "jobs in a batch");
+    let described = fill.shares.iter().map(|(jobs, share)| {
+        let jobs = if *jobs == 1 { "1 job".to_owned() } else { format!("{jobs} jobs") };
+        format!("{jobs}: {}", words::percent(*share))
+    });
+    let described = described.collect::<Vec<_>>().join("; ");
+    let title = format!("Jobs in a batch: {}", fill.family);
+    svg::figure("columns", r#"viewBox="0 0 320 168""#, &title, &described, &content)
 }
 
 /// A horizontal bar, `share` of its cell long.
 pub fn bar(share: f64, class: &str, title: &str) -> String {
-    format!(
-        r#"<svg class="bar" role="img" width="100%" height="14"><title>{}</title><rect class="{class}" width="{:.2}%" height="14"/></svg>"#,
-        escape(title),
-        100.0 * share
-    )
-}
-
-/// `text` as XML character data.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    let content = svg::rect(class, [units(0.0), units(0.0), percent(100.0 * share), units(14.0)]);
+    svg::figure("bar", r#"width="100%" height="14""#, title, "", &content)
 }
 
 #[cfg(test)]
@@ -292,12 +243,7 @@ mod tests {
 
     #[test]
     fn ticks_of_a_latency_are_round() {
-        assert_eq!(decades(700.0, 250_000.0), [1_000.0, 10_000.0, 100_000.0]);
-        assert_eq!(decades(700.0, 6_000.0), [1_000.0, 2_000.0, 5_000.0]);
-    }
-
-    #[test]
-    fn titles_are_escaped() {
-        assert!(bar(0.5, "native", "a<b & c").contains("<title>a&lt;b &amp; c</title>"));
+        assert_eq!(round_values(700.0, 250_000.0), [1_000.0, 10_000.0, 100_000.0]);
+        assert_eq!(round_values(700.0, 6_000.0), [1_000.0, 2_000.0, 5_000.0]);
     }
 }
