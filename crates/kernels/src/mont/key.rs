@@ -50,7 +50,7 @@ impl<const HALF: usize, const FULL: usize> CrtKey<HALF, FULL> {
     /// Panics if n, p or q is even, has a clear top bit or does not fit its digits; if p and q are not
     /// of one length; or if e is even or below 3.
     pub fn new(parts: &CrtParts<'_>) -> Self {
-        const { assert!(FULL == 2 * HALF && HALF.is_multiple_of(10)) };
+        const { assert!(FULL == 2 * HALF && HALF >= 20 && HALF.is_multiple_of(10)) };
         assert_eq!(parts.p.len(), parts.q.len(), "both primes have the same length");
         assert!(parts.e & 1 == 1 && parts.e >= 3, "a public exponent is odd and at least 3");
         let p = Modulus::new(parts.p);
