@@ -21,7 +21,7 @@ pub enum AccountingError {
     Gone(Pid),
     /// The kernel does not tell.
     #[error(
-        "the CPU time of process {pid} cannot be read: {source}; \
+        "the CPU time of process {pid} cannot be read; \
          run as the user that owns the server or as root, and mount /proc without hidepid"
     )]
     Refused {
@@ -39,7 +39,7 @@ pub enum AccountingError {
         text: String,
     },
     /// A file of `/proc` cannot be read.
-    #[error("cannot read {path}: {source}; mount /proc")]
+    #[error("cannot read {path}; mount /proc")]
     Unreadable {
         /// The file.
         path: String,

@@ -30,10 +30,10 @@ const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: clos
 #[derive(Debug, Error)]
 pub enum EmbeddedError {
     /// The key or certificate is not accepted.
-    #[error("the certificate or key is not accepted: {0}")]
+    #[error("the certificate or key is not accepted")]
     Identity(#[from] ErrorStack),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}")]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -41,7 +41,7 @@ pub enum EmbeddedError {
         source: io::Error,
     },
     /// The event loop failed.
-    #[error("the event loop failed: {0}")]
+    #[error("the event loop failed")]
     Loop(#[from] io::Error),
 }
 

@@ -108,7 +108,7 @@ pub enum ServerError {
     },
     /// Somebody listens on the port.
     #[error(
-        "port {port} is in use: {source}; \
+        "port {port} is in use; \
          stop the program that listens there, or leave out --port to have free ports chosen"
     )]
     PortInUse {
@@ -129,7 +129,7 @@ pub enum ServerError {
         output: String,
     },
     /// The program could not be started.
-    #[error("cannot start {program}: {source}")]
+    #[error("cannot start {program}")]
     Start {
         /// The program.
         program: String,
@@ -180,7 +180,7 @@ pub enum ServerError {
         source: AccountingError,
     },
     /// The working directory cannot be used.
-    #[error("cannot use the working directory {path}: {source}; set TMPDIR to a writable one")]
+    #[error("cannot use the working directory {path}; set TMPDIR to a writable one")]
     Directory {
         /// The directory.
         path: PathBuf,

@@ -49,10 +49,10 @@ pub struct Plan {
 #[derive(Debug, Error)]
 pub enum SpeedError {
     /// OpenSSL failed.
-    #[error("OpenSSL cannot make or use an RSA key: {0}")]
+    #[error("OpenSSL cannot make or use an RSA key")]
     Openssl(#[from] ErrorStack),
     /// Our own import refused a key.
-    #[error("a key made by OpenSSL was refused: {0}")]
+    #[error("a key made by OpenSSL was refused")]
     Key(#[from] KeyError),
     /// A room computed something else than OpenSSL.
     #[error("room {room} gives a wrong result for {scenario}; this is a defect, please report it")]

@@ -1,8 +1,9 @@
 //! What measuring commands share: what is installed, the policy, signals, results files.
 
 use std::env;
-use std::fs;
+use std::fs::Permissions;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -74,7 +75,7 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let directory = parent.unwrap_or(Path::new("."));
     let written = tempfile::Builder::new()
         .prefix(".widelane-")
-        .permissions(fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o644)))
+        .permissions(Permissions::from_mode(0o644))
         .tempfile_in(directory)
         .and_then(|mut file| file.write_all(text.as_bytes()).map(|()| file))
         .and_then(|file| file.persist(path).map_err(|error| error.error));

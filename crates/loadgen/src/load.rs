@@ -128,13 +128,13 @@ impl Cipher {
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// The client's thread could not be set up.
-    #[error("cannot set up the load generator: {0}")]
+    #[error("cannot set up the load generator")]
     SetUp(#[from] std::io::Error),
     /// The name is not one that can be sent as SNI.
     #[error("{0:?} is not a valid server name")]
     ServerName(String),
     /// rustls does not accept the combination of version, suite and group.
-    #[error("the TLS client cannot be configured: {0}")]
+    #[error("the TLS client cannot be configured")]
     Tls(#[from] rustls::Error),
     /// Nothing succeeded any more.
     #[error(

@@ -38,7 +38,7 @@ pub struct Identity {
 #[derive(Debug, Error)]
 pub enum IdentityError {
     /// OpenSSL could not make the key or the certificate.
-    #[error("cannot make an RSA key of {bits} bits and its certificate: {source}")]
+    #[error("cannot make an RSA key of {bits} bits and its certificate")]
     Make {
         /// Size asked for.
         bits: u32,
@@ -46,7 +46,7 @@ pub enum IdentityError {
         source: ErrorStack,
     },
     /// A file cannot be read or written.
-    #[error("{path}: {source}")]
+    #[error("cannot read or write {path}")]
     File {
         /// The file.
         path: PathBuf,
@@ -54,7 +54,7 @@ pub enum IdentityError {
         source: io::Error,
     },
     /// A file is not PEM of the expected kind.
-    #[error("{path} holds no {expected} in PEM: {source}")]
+    #[error("{path} holds no {expected} in PEM")]
     NotPem {
         /// The file.
         path: PathBuf,
