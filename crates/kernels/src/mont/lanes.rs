@@ -96,14 +96,16 @@ pub(super) trait Arithmetic<const LANES: usize>: Copy {
 impl<const D: usize, const LANES: usize> Lanes<D, LANES> {
     pub(super) const ZERO: Self = Lanes([[0; LANES]; D]);
 
-    /// Puts one number into each lane.
-    fn fill(&mut self, number: impl Fn(usize) -> [u64; D]) {
-        for lane in 0..LANES {
-            self.set_lane(lane, &number(lane));
+    /// Sets digit `index` of lane `lane` to `digit(lane, index)`.
+    pub(super) fn fill(&mut self, digit: impl Fn(usize, usize) -> u64) {
+        for (index, row) in self.0.iter_mut().enumerate() {
+            for (lane, word) in row.iter_mut().enumerate() {
+                *word = digit(lane, index);
+            }
         }
     }
 
-    pub(super) fn set_lane(&mut self, lane: usize, digits: &[u64; D]) {
+    fn set_lane(&mut self, lane: usize, digits: &[u64; D]) {
         for (row, digit) in self.0.iter_mut().zip(digits) {
             row[lane] = *digit;
         }
@@ -161,10 +163,9 @@ impl<const D: usize, const LANES: usize> LaneModulus<D, LANES> {
         LaneModulus { m1: Lanes::ZERO, m_above: Lanes::ZERO, m0_k0: Lanes::ZERO };
 
     pub(super) fn fill(&mut self, moduli: &[&Modulus<D>; LANES]) {
-        self.m1.fill(|lane| moduli[lane].m1);
-        self.m_above
-            .fill(|lane| array::from_fn(|i| moduli[lane].m.get(i + 1).copied().unwrap_or(0)));
-        self.m0_k0.fill(|lane| [moduli[lane].m[0], moduli[lane].k0]);
+        self.m1.fill(|lane, i| moduli[lane].m1[i]);
+        self.m_above.fill(|lane, i| if i + 1 < D { moduli[lane].m[i + 1] } else { 0 });
+        self.m0_k0.fill(|lane, i| if i == 0 { moduli[lane].m[0] } else { moduli[lane].k0 });
     }
 
     /// Digit i of the moduli themselves.
@@ -331,13 +332,13 @@ fn exponentiate_and_recombine<const LANES: usize, const HALF: usize, const FULL:
 
     let mut half = |moduli: [&Modulus<HALF>; LANES], exponents: [&[u64; HALF]; LANES]| {
         workspace.modulus.fill(&moduli);
-        workspace.product.low.fill(|lane| array::from_fn(|i| inputs[lane][i]));
-        workspace.product.high.fill(|lane| array::from_fn(|i| inputs[lane][HALF + i]));
+        workspace.product.low.fill(|lane, i| inputs[lane][i]);
+        workspace.product.high.fill(|lane, i| inputs[lane][HALF + i]);
         workspace.reduce(room);
-        workspace.y.fill(|lane| moduli[lane].rrr);
+        workspace.y.fill(|lane, i| moduli[lane].rrr[i]);
         workspace.multiply(room);
         exponentiate(room, &mut workspace, &mut table, &moduli, &exponents);
-        workspace.product.low.fill(|lane| workspace.x.lane(lane));
+        workspace.product.low.fill(|lane, i| workspace.x.0[i][lane] & DIGIT_MASK);
         workspace.product.high = Lanes::ZERO;
         workspace.reduce(room);
         workspace.make_canonical();
@@ -348,10 +349,10 @@ fn exponentiate_and_recombine<const LANES: usize, const HALF: usize, const FULL:
 
     // Garner: h = (mp − mq)·qinv mod p, then s = mq + h·q.
     workspace.subtract(&modulo_q);
-    workspace.y.fill(|lane| keys[lane].qinv);
+    workspace.y.fill(|lane, i| keys[lane].qinv[i]);
     workspace.multiply(room);
     workspace.make_canonical();
-    workspace.y.fill(|lane| keys[lane].q.m);
+    workspace.y.fill(|lane, i| keys[lane].q.m[i]);
     room.multiply(&mut workspace.product, &workspace.x, &workspace.y);
     let results = array::from_fn(|lane| {
         let mut carry = 0;
@@ -380,7 +381,7 @@ fn exponentiate<const LANES: usize, const D: usize>(
     moduli: &[&Modulus<D>; LANES],
     exponents: &[&[u64; D]; LANES],
 ) {
-    workspace.y.fill(|lane| moduli[lane].one);
+    workspace.y.fill(|lane, i| moduli[lane].one[i]);
     table.set_entry(0, &workspace.y);
     workspace.y = workspace.x;
     table.set_entry(1, &workspace.y);
@@ -391,8 +392,8 @@ fn exponentiate<const LANES: usize, const D: usize>(
         workspace.multiply(room);
         table.set_entry(2 * entry + 1, &workspace.x);
     }
-    let mut exponent = Lanes::ZERO;
-    exponent.fill(|lane| *exponents[lane]);
+    let mut exponent = Lanes::<D, LANES>::ZERO;
+    exponent.fill(|lane, i| exponents[lane][i]);
     let windows = (modulus_bytes::<D>() * 8).div_ceil(WINDOW_BITS);
     let mut index = exponent.window(windows - 1);
     workspace.square_and_select(room, 0, table, index);
@@ -415,8 +416,8 @@ fn raise_to_public<const LANES: usize, const HALF: usize, const FULL: usize>(
 ) -> Lanes<FULL, LANES> {
     let mut workspace = Workspace::<FULL, LANES>::ZERO;
     workspace.modulus.fill(&keys.map(|key| &key.n));
-    workspace.x.fill(|lane| bases[lane]);
-    workspace.y.fill(|lane| keys[lane].n.rr);
+    workspace.x.fill(|lane, i| bases[lane][i]);
+    workspace.y.fill(|lane, i| keys[lane].n.rr[i]);
     workspace.multiply(room);
     workspace.y = workspace.x;
 
@@ -441,7 +442,7 @@ fn raise_to_public<const LANES: usize, const HALF: usize, const FULL: usize>(
     }
     // The last bit of an odd exponent multiplies by the plain base: that leaves Montgomery form.
     workspace.square(room);
-    workspace.y.fill(|lane| bases[lane]);
+    workspace.y.fill(|lane, i| bases[lane][i]);
     workspace.multiply(room);
     workspace.make_canonical();
     let powers = workspace.x;

@@ -85,14 +85,18 @@ impl<const D: usize, const LANES: usize> Round<D, LANES> {
         let mut modulus = Box::new(LaneModulus::ZERO);
         modulus.fill(&array::from_fn(|lane| &moduli[lane]));
         let mut operand = |stride: usize| {
+            let numbers: Vec<[u64; D]> = moduli
+                .iter()
+                .enumerate()
+                .map(|(lane, modulus)| {
+                    let m = number(&modulus.m);
+                    digits(&factor((turn * stride + lane) % 8, &m, random))
+                })
+                .collect();
+            // Above its 52 bits a digit is noise that no room may notice.
+            let noise = random.next_u64() & !DIGIT_MASK;
             let mut lanes = Box::new(Lanes::ZERO);
-            for (lane, modulus) in moduli.iter().enumerate() {
-                let m = number(&modulus.m);
-                let number = factor((turn * stride + lane) % 8, &m, random);
-                // Above its 52 bits a digit is noise that no room may notice.
-                let noise = random.next_u64() & !DIGIT_MASK;
-                lanes.set_lane(lane, &digits(&number).map(|digit| digit | noise));
-            }
+            lanes.fill(|lane, i| numbers[lane][i] | noise);
             lanes
         };
         let (x, y) = (operand(1), operand(3));
