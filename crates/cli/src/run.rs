@@ -112,8 +112,9 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
 fn counters_directory(directory: &Path) -> anyhow::Result<PathBuf> {
     let directory = std::path::absolute(directory)?;
     if !directory.is_dir() {
-        std::fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot make the counters directory {}", directory.display()))?;
+        std::fs::create_dir_all(&directory).with_context(|| {
+            format!("cannot make the counters directory {}", directory.display())
+        })?;
         std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o1777))
             .with_context(|| format!("cannot open {} to all users", directory.display()))?;
     }
@@ -127,8 +128,8 @@ fn find_program(name: &OsStr) -> Option<PathBuf> {
     }
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|candidate| {
-        candidate.metadata().is_ok_and(|metadata| {
-            metadata.is_file() && metadata.permissions().mode() & 0o111 != 0
-        })
+        candidate
+            .metadata()
+            .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
     })
 }

@@ -1,0 +1,117 @@
+//! Stock HAProxy under `widelane run`: its own BIO, its run queue, its threads, its own asynchronous mode.
+
+mod support;
+
+use std::path::PathBuf;
+
+use support::authority::{Authority, Identity};
+use support::clients::{REQUEST, load, s_client};
+use support::server::Server;
+use support::wait_until;
+use widelane_loadgen::TlsVersion;
+
+fn pem(authority: &Authority, identity: &Identity) -> PathBuf {
+    let path = authority.path("both.pem");
+    let both =
+        [&identity.certificate, &identity.key].map(|file| std::fs::read(file).expect("made"));
+    std::fs::write(&path, both.concat()).expect("a short write");
+    path
+}
+
+#[test]
+fn full_handshakes_are_batched_on_every_thread() {
+    let authority = Authority::new();
+    let identity = authority.issue("localhost");
+    let server = Server::haproxy("  nbthread 2\n", &pem(&authority, &identity), &["-db"]);
+    for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+        let tally = load(server.port, &identity, version, 64, 600);
+        assert!(tally.errors.is_empty(), "{version:?}: {:?}", tally.errors);
+        assert!(tally.full >= 600, "{version:?}: {}", tally.full);
+    }
+    let counters = server.counters();
+    counters.assert_batched();
+    assert_eq!(counters.jobs_synchronous, 0, "{counters:?}");
+}
+
+#[test]
+fn a_lone_handshake_is_not_kept_waiting() {
+    let authority = Authority::new();
+    let identity = authority.issue("localhost");
+    let server = Server::haproxy("  nbthread 1\n", &pem(&authority, &identity), &["-db"]);
+    let tally = load(server.port, &identity, TlsVersion::Tls12, 1, 20);
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    let counters = server.counters();
+    assert!(counters.closed_idle >= 20, "{counters:?}");
+}
+
+#[test]
+fn its_own_asynchronous_mode_is_left_to_it() {
+    let authority = Authority::new();
+    let identity = authority.issue("localhost");
+    let global = "  nbthread 2\n  ssl-mode-async\n";
+    let server = Server::haproxy(global, &pem(&authority, &identity), &["-db"]);
+    for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+        let tally = load(server.port, &identity, version, 64, 400);
+        assert!(tally.errors.is_empty(), "{version:?}: {:?}", tally.errors);
+    }
+    let counters = server.counters();
+    assert_eq!(counters.handshakes, 0, "the runtime drives none of these: {counters:?}");
+    assert!(counters.jobs_batched > 0, "{counters:?}");
+}
+
+#[test]
+fn early_data_is_accepted() {
+    let authority = Authority::new();
+    let identity = authority.issue("localhost");
+    let global = "  nbthread 1\n  ssl-default-bind-options no-tls-tickets\n  \
+                  tune.ssl.default-dh-param 2048\n";
+    let pem = pem(&authority, &identity);
+    let pem_with_option = format!("{} allow-0rtt", pem.display());
+    let server = Server::haproxy(
+        &global.replace("  ssl-default-bind-options no-tls-tickets\n", ""),
+        PathBuf::from(pem_with_option).as_path(),
+        &["-db"],
+    );
+    let session = authority.path("session");
+    let session = session.to_str().expect("text");
+    s_client(server.port, &["-tls1_3", "-sess_out", session], REQUEST);
+    let request = authority.path("request");
+    std::fs::write(&request, REQUEST).expect("a short write");
+    let request = request.to_str().expect("text");
+    let arguments = ["-tls1_3", "-sess_in", session, "-early_data", request];
+    let said = s_client(server.port, &arguments, "");
+    assert!(said.contains("Early data was accepted"), "{said}");
+    assert!(said.contains("200 OK"), "{said}");
+    assert_eq!(server.counters().parked(), 1, "{:?}", server.counters());
+    let tally = load(server.port, &identity, TlsVersion::Tls13, 32, 200);
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    server.counters().assert_batched();
+}
+
+#[test]
+fn the_master_reloads_into_accelerated_workers_and_its_programs_see_none_of_it() {
+    let authority = Authority::new();
+    let identity = authority.issue("localhost");
+    let pem = pem(&authority, &identity);
+    let global = "  nbthread 1\nprogram environment\n  command /usr/bin/env\n  no option start-on-reload\n\
+                  global\n  maxconn 2000\n";
+    let server = Server::haproxy(global, &pem, &["-W"]);
+    wait_until("the program's output", || server.output().contains("PATH="));
+    let output = server.output();
+    for variable in ["LD_PRELOAD", "WIDELANE_PROVIDER"] {
+        assert!(!output.contains(variable), "a child inherited {variable}:\n{output}");
+    }
+    let tally = load(server.port, &identity, TlsVersion::Tls12, 32, 200);
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    let before = server.counters();
+    before.assert_batched();
+    server.signal(libc::SIGUSR2);
+    wait_until("a worker after the reload", || {
+        s_client(server.port, &[], REQUEST);
+        server.counters().processes > before.processes
+    });
+    let tally = load(server.port, &identity, TlsVersion::Tls12, 32, 200);
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    let after = server.counters();
+    assert!(after.closed_full > before.closed_full, "{before:?} {after:?}");
+}

@@ -1,0 +1,78 @@
+//! A certificate authority in a directory, run by the `openssl` program.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use super::run;
+
+/// The authority; its files end with the test.
+pub struct Authority {
+    directory: tempfile::TempDir,
+}
+
+/// A certificate and its key, in PEM.
+pub struct Identity {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+impl Authority {
+    /// Makes the authority's own key and certificate.
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let authority = Self { directory };
+        authority.openssl(
+            "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 30 -subj /CN=Authority",
+        );
+        authority
+    }
+
+    pub fn certificate(&self) -> PathBuf {
+        self.path("ca.pem")
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Issues a certificate for `name` with a new RSA key.
+    pub fn issue(&self, name: &str) -> Identity {
+        let key = format!("{name}.key");
+        self.openssl(&format!("genrsa -out {key} 2048"));
+        self.issue_for_key(name, &self.path(&key))
+    }
+
+    /// Issues a certificate for `name` with a key made before.
+    pub fn issue_for_key(&self, name: &str, key: &Path) -> Identity {
+        let key_file = key.display();
+        let extensions = format!("subjectAltName=DNS:{name}\n");
+        std::fs::write(self.path("extensions"), extensions).expect("a short write");
+        self.openssl(&format!("req -new -key {key_file} -out request -subj /CN={name}"));
+        self.openssl(&format!(
+            "x509 -req -in request -CA ca.pem -CAkey ca.key -CAcreateserial -out {name}.pem \
+             -days 30 -extfile extensions"
+        ));
+        Identity { certificate: self.path(&format!("{name}.pem")), key: key.to_owned() }
+    }
+
+    /// A good OCSP response for `identity`, in DER.
+    pub fn ocsp_response(&self, identity: &Identity) -> PathBuf {
+        let certificate = identity.certificate.display();
+        let serial = self.openssl(&format!("x509 -in {certificate} -noout -serial"));
+        let serial = String::from_utf8_lossy(&serial.stdout);
+        let serial = serial.trim().trim_start_matches("serial=");
+        let line = format!("V\t391231235959Z\t\t{serial}\tunknown\t/CN=localhost\n");
+        std::fs::write(self.path("index"), line).expect("a short write");
+        self.openssl(&format!(
+            "ocsp -index index -rsigner ca.pem -rkey ca.key -CA ca.pem -issuer ca.pem \
+             -cert {certificate} -respout ocsp.der -ndays 1"
+        ));
+        self.path("ocsp.der")
+    }
+
+    /// Runs `openssl` in the directory; `arguments` are separated by spaces.
+    fn openssl(&self, arguments: &str) -> Output {
+        let directory = self.directory.path();
+        run(Command::new("openssl").args(arguments.split_whitespace()).current_dir(directory))
+    }
+}

@@ -1,0 +1,94 @@
+//! Clients: many handshakes at once, and the `openssl` program for everything special.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use widelane_loadgen::{Cipher, Group, Load, Tally, TlsVersion, run};
+
+use super::authority::Identity;
+
+/// Makes `handshakes` full handshakes, `connections` at a time; the server's signature is verified.
+pub fn load(
+    port: u16,
+    identity: &Identity,
+    version: TlsVersion,
+    connections: usize,
+    handshakes: u64,
+) -> Tally {
+    let certificate = super::run(
+        Command::new("openssl").args(["x509", "-outform", "der", "-in"]).arg(&identity.certificate),
+    );
+    let load = Load {
+        target: SocketAddr::from(([127, 0, 0, 1], port)),
+        server_name: "localhost".to_owned(),
+        certificate: certificate.stdout,
+        version,
+        group: Group::X25519,
+        cipher: Cipher::Aes256Gcm,
+        connections,
+        cpu: None,
+        warm_up: Duration::ZERO,
+        window: Duration::from_secs(60),
+        handshakes_max: handshakes,
+        patience: Duration::from_secs(20),
+    };
+    run(&load, &AtomicBool::new(false), || ()).expect("a load that can be made").tally
+}
+
+/// `openssl s_client` with `arguments`, sending `request`; what it printed.
+pub fn s_client(port: u16, arguments: &[&str], request: &str) -> String {
+    let mut client = Command::new("openssl")
+        .args(["s_client", "-connect", &format!("127.0.0.1:{port}"), "-ign_eof"])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("openssl is installed");
+    let mut input = client.stdin.take().expect("piped");
+    input.write_all(request.as_bytes()).expect("a client that reads its input");
+    let output = client.wait_with_output().expect("our child");
+    drop(input);
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+/// A request after which the server closes the connection.
+pub const REQUEST: &str = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+
+/// The first flight of a TLS 1.2 client, captured from `openssl s_client`.
+pub fn client_hello(directory: &Path) -> Vec<u8> {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let port = listener.local_addr().expect("its address").port();
+    let mut client = Command::new("openssl")
+        .args(["s_client", "-tls1_2", "-servername", "localhost"])
+        .args(["-connect", &format!("127.0.0.1:{port}")])
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("openssl is installed");
+    let (mut connection, _) = listener.accept().expect("a client that connects");
+    let mut header = [0; 5];
+    connection.read_exact(&mut header).expect("a record");
+    let mut record = vec![0; usize::from(u16::from_be_bytes([header[3], header[4]]))];
+    connection.read_exact(&mut record).expect("a whole record");
+    drop(connection);
+    client.wait().expect("our child");
+    [&header[..], &record].concat()
+}
+
+/// Connects and sends `bytes`.
+pub fn send(port: u16, bytes: &[u8]) -> TcpStream {
+    let mut connection = TcpStream::connect(("127.0.0.1", port)).expect("a server that listens");
+    connection.write_all(bytes).expect("a server that reads");
+    connection
+}

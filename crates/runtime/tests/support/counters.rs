@@ -1,0 +1,70 @@
+//! The counters that accelerated processes leave in a directory.
+
+use std::mem::offset_of;
+use std::path::Path;
+
+use widelane_bridge::counters::{Counters, LANES_MAX};
+
+/// Sums over all processes of a server, dead ones included.
+#[derive(Debug, Default)]
+pub struct Sums {
+    pub processes: usize,
+    pub lanes: usize,
+    pub handshakes: u64,
+    pub batches_by_fill: [u64; LANES_MAX + 1],
+    pub jobs_batched: u64,
+    pub jobs_single: u64,
+    pub jobs_synchronous: u64,
+    pub jobs_delegated: u64,
+    pub jobs_cancelled: u64,
+    pub fallbacks: u64,
+    pub closed_full: u64,
+    pub closed_idle: u64,
+}
+
+impl Sums {
+    /// Reads every file of counters in `directory`.
+    pub fn read(directory: &Path) -> Self {
+        let mut sums = Self::default();
+        for entry in std::fs::read_dir(directory).expect("the counters directory") {
+            let bytes = std::fs::read(entry.expect("an entry").path()).expect("a counters file");
+            assert_eq!(bytes.len(), size_of::<Counters>());
+            let word = |offset: usize| {
+                u64::from_le_bytes(bytes[offset..offset + 8].try_into().expect("eight bytes"))
+            };
+            let lanes = offset_of!(Counters, lanes);
+            let lanes = u32::from_le_bytes(bytes[lanes..lanes + 4].try_into().expect("four bytes"));
+            sums.processes += 1;
+            sums.lanes = sums.lanes.max(lanes as usize);
+            for (fill, sum) in sums.batches_by_fill.iter_mut().enumerate() {
+                *sum += word(offset_of!(Counters, batches_by_fill) + 8 * fill);
+            }
+            sums.handshakes += word(offset_of!(Counters, handshakes));
+            sums.jobs_batched += word(offset_of!(Counters, jobs_batched));
+            sums.jobs_single += word(offset_of!(Counters, jobs_single));
+            sums.jobs_synchronous += word(offset_of!(Counters, jobs_synchronous));
+            sums.jobs_delegated += word(offset_of!(Counters, jobs_delegated));
+            sums.jobs_cancelled += word(offset_of!(Counters, jobs_cancelled));
+            sums.fallbacks += word(offset_of!(Counters, fallbacks));
+            sums.closed_full += word(offset_of!(Counters, closed_full));
+            sums.closed_idle += word(offset_of!(Counters, closed_idle));
+        }
+        sums
+    }
+
+    /// Private-key operations that waited for others on an event loop.
+    pub fn parked(&self) -> u64 {
+        self.jobs_batched + self.jobs_single
+    }
+
+    /// Asserts that handshakes were driven and executed together, and nothing failed over.
+    pub fn assert_batched(&self) {
+        assert!(self.handshakes > 0, "no handshake was driven: {self:?}");
+        assert!(self.parked() > 0, "no operation was parked: {self:?}");
+        assert_eq!(self.fallbacks, 0, "{self:?}");
+        if self.lanes > 1 {
+            assert!(self.closed_full > 0, "the lanes were never full: {self:?}");
+            assert!(self.batches_by_fill[self.lanes] > 0, "no full batch ran: {self:?}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What the tests share: a certificate authority, real servers under `widelane run`, their counters.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+pub mod authority;
+pub mod clients;
+pub mod counters;
+pub mod server;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// Runs a tool to its end; panics with what it said if it fails.
+pub fn run(command: &mut Command) -> Output {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{:?}: {error}; install it", command.get_program()));
+    assert!(
+        output.status.success(),
+        "{command:?} ended with {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    output
+}
+
+/// The `widelane` program, built with its two shared objects beside it.
+pub fn widelane() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        // Set by `cargo test`; whoever runs the test program by hand may name /bin/true.
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
+        let mut build = Command::new(cargo);
+        build.args(["build", "--quiet", "-p", "widelane-cli"]);
+        build.args(["-p", "widelane-provider", "-p", "widelane-runtime"]);
+        if !cfg!(debug_assertions) {
+            build.arg("--release");
+        }
+        run(build.current_dir(env!("CARGO_MANIFEST_DIR")));
+        let test = std::env::current_exe().expect("a running test has a file");
+        let profile = test.parent().and_then(Path::parent).expect("target/<profile>/deps/<test>");
+        profile.join("widelane")
+    })
+}
+
+/// Waits until `is_so`; panics with `what` after a generous time.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..600 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("waited half a minute for {what}");
+}
