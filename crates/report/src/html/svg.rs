@@ -21,9 +21,8 @@ pub fn figure(class: &str, size: &str, title: &str, description: &str, content: 
         "" => String::new(),
         text => format!("<desc>{}</desc>", escape(text)),
     };
-    format!(
-        r#"<svg class="{class}" role="img" {size}><title>{title}</title>{description}{content}</svg>"#
-    )
+    let names = format!("<title>{title}</title>{description}");
+    format!(r#"<svg class="{class}" role="img" {size}>{names}{content}</svg>"#)
 }
 
 /// A straight line.
