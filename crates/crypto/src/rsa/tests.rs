@@ -48,6 +48,13 @@ fn each_policy_chooses_its_room() {
 }
 
 #[test]
+fn keys_and_rooms_may_be_shared_by_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<PrivateKey>();
+    shared::<Rsa>();
+}
+
+#[test]
 fn every_room_agrees_with_the_model() {
     let visited = for_each_room(|room, policy| {
         let rsa = Rsa::choose(policy);

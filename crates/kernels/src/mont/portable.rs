@@ -10,8 +10,8 @@ const WINDOW_BITS: usize = 5;
 /// Powers of the base in the table.
 const TABLE_ENTRIES: usize = 1 << WINDOW_BITS;
 
-/// A modulus m with what Montgomery arithmetic needs to know of it.
-#[derive(Clone, Debug)]
+/// A modulus m with what Montgomery arithmetic needs to know of it; wiped when dropped.
+#[derive(Clone)]
 pub struct Modulus<const LIMBS: usize> {
     limbs: [u64; LIMBS],
     /// -1/m mod 2^64.
