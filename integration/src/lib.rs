@@ -1,8 +1,8 @@
 //! Stock servers under stress: the server, its upkeep, and a crowd that behaves badly.
 //!
-//! [`server`] runs nginx or HAProxy with several workers under `widelane run`, reloads it and kills its
-//! workers; [`crowd`] makes handshakes and hangs up at every stage of them; [`processes`] looks at what
-//! the server's processes hold. The tests put them together.
+//! [`server`] runs nginx or HAProxy with several workers under `widelane run`, reloads it and kills
+//! its workers; [`crowd`] makes handshakes and hangs up at every stage of them; [`processes`] looks
+//! at what the server's processes hold. The tests put them together.
 
 pub mod crowd;
 pub mod processes;

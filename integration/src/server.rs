@@ -232,7 +232,8 @@ http {{
                 certificate = identity.certificate.display(),
                 private_key = identity.private_key.display(),
             ),
-            // `expose-fd listeners` hands the sockets to the next worker, so that a reload loses nothing.
+            // `expose-fd listeners` hands the sockets to the next worker, so that a reload loses
+            // nothing.
             Kind::Haproxy => format!(
                 "global
     nbthread 2

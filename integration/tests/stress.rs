@@ -1,4 +1,5 @@
-//! Stock nginx and HAProxy under stress: nothing fails that would not fail without us, nothing leaks.
+//! Stock nginx and HAProxy under stress: nothing fails that would not fail without us, nothing
+//! leaks.
 //!
 //! `WIDELANE_STRESS_HANDSHAKES` sets the number of handshakes per server; `cargo xtask stress` runs
 //! 200,000. A run without it is short, and reloads and kills more often to make up for that. With
@@ -75,8 +76,8 @@ impl Plan {
     }
 }
 
-/// A quarter as many handshakes go to processes that nobody touches: what they hold afterwards must be
-/// what they held when they had warmed up.
+/// A quarter as many handshakes go to processes that nobody touches: what they hold afterwards must
+/// be what they held when they had warmed up.
 fn holds_nothing_back(server: &Server, plan: &Plan) -> Result<()> {
     let crowd = |handshakes, seed| Crowd {
         target: server.address(),
@@ -168,8 +169,8 @@ struct Upkeep {
 }
 
 impl Upkeep {
-    /// Whether a failure is one of a killed worker's: the connection was there before the kill and broke
-    /// at the kill.
+    /// Whether a failure is one of a killed worker's: the connection was there before the kill and
+    /// broke at the kill.
     fn explains(&self, failure: &Failure) -> bool {
         let is_of = |&(before, after): &(Instant, Instant)| {
             failure.began <= after
@@ -211,6 +212,6 @@ fn describe(failures: &[Failure], server: &Server) -> String {
     format!("{} handshakes failed: {first:#?}\n{}", failures.len(), server.log())
 }
 
-/// What the allocator of one worker may keep more after the second crowd than after the first: without
-/// us it is up to 1.7 MiB. A leaked handshake of every client that hung up would be 15 MiB.
+/// What the allocator of one worker may keep more after the second crowd than after the first:
+/// without us it is up to 1.7 MiB. A leaked handshake of every client that hung up would be 15 MiB.
 const GROWTH_MAX_KIB: u64 = 6 * 1024;

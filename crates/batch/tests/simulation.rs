@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use widelane_batch::{Batch, Closed, Due, Lane, Progress, Shared, Submitted, Tick};
+use widelane_batch::{Batch, Closed, Due, Entry, Lane, Progress, Shared, Submitted, Tick};
 
 const LANES: usize = 8;
 const WAIT_MAX_NS: u64 = 200_000;
@@ -205,8 +205,8 @@ proptest! {
                     if let Some(batch) = batch {
                         let closed = if fill == lanes { Closed::Full } else { Closed::Idle };
                         prop_assert_eq!(batch.closed(), closed);
-                        let entries = batch.entries().iter().map(|entry| (entry.job, entry.submitted));
-                        let got: Vec<_> = entries.collect();
+                        let entry = |entry: &Entry<u32>| (entry.job, entry.submitted);
+                        let got: Vec<_> = batch.entries().iter().map(entry).collect();
                         prop_assert_eq!(got, expected);
                     }
                 }

@@ -1,8 +1,8 @@
 //! The counters of one accelerated process.
 //!
 //! With `WIDELANE_COUNTERS_DIR` set, the provider maps one file per process there, named
-//! `<pid>.counters`, that holds exactly one [`Counters`]; without it the counters live in plain memory.
-//! All values only grow. Readers take a copy of the file and need no lock.
+//! `<pid>.counters`, that holds exactly one [`Counters`]; without it the counters live in plain
+//! memory. All values only grow. Readers take a copy of the file and need no lock.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -15,7 +15,8 @@ pub const COUNTERS_VERSION: u32 = 1;
 /// Widest batch that the histograms can hold.
 pub const LANES_MAX: usize = 16;
 
-/// Buckets of the wait histogram: bucket `i` counts waits below `2^i` microseconds, the last one the rest.
+/// Buckets of the wait histogram: bucket `i` counts waits below `2^i` microseconds, the last one
+/// the rest.
 pub const WAIT_BUCKETS: usize = 24;
 
 /// Counters of one process; see the module for where they live.

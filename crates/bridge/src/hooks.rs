@@ -1,24 +1,28 @@
 //! The hook tables by which provider and runtime find each other.
 //!
-//! At start the provider looks up [`ATTACH_SYMBOL`] in the global scope. If it is there, the process runs
-//! under `widelane run`: the provider hands over a [`ProviderHooks`] and receives [`RuntimeHooks`].
+//! At start the provider looks up [`ATTACH_SYMBOL`] in the global scope. If it is there, the
+//! process runs under `widelane run`: the provider hands over a [`ProviderHooks`] and receives
+//! [`RuntimeHooks`].
 //!
 //! The course of one private-key operation on a server's event loop:
 //!
-//! 1. The runtime's `SSL_do_handshake` calls libssl on a fibre of its own (256 KiB with a guard page:
-//!    OpenSSL's ASYNC fibres are 32 KiB of heap, too little for a server's callbacks, and unguarded).
-//!    There is no OpenSSL ASYNC job: `ASYNC_get_current_job` answers null.
-//! 2. The provider's sign operation asks [`RuntimeHooks::current`]; a non-null answer means it may park:
-//!    it queues its request with that handle on this thread's lanes and calls [`RuntimeHooks::pause`]
-//!    until the request is finished or cancelled: `while request.waits() { pause() }`.
-//! 3. Back on the thread's own stack the runtime asks [`ProviderHooks::full`]; if lanes are full it calls
-//!    [`ProviderHooks::execute`]. Otherwise the server is told to call again later.
-//! 4. When the server is about to sleep in `epoll_wait`, the runtime calls [`ProviderHooks::execute`].
+//! 1. The runtime's `SSL_do_handshake` calls libssl on a fibre of its own (256 KiB with a guard
+//!    page: OpenSSL's ASYNC fibres are 32 KiB of heap, too little for a server's callbacks, and
+//!    unguarded). There is no OpenSSL ASYNC job: `ASYNC_get_current_job` answers null.
+//! 2. The provider's sign operation asks [`RuntimeHooks::current`]; a non-null answer means it may
+//!    park: it queues its request with that handle on this thread's lanes and calls
+//!    [`RuntimeHooks::pause`] until the request is finished or cancelled:
+//!    `while request.waits() { pause() }`.
+//! 3. Back on the thread's own stack the runtime asks [`ProviderHooks::full`]; if lanes are full it
+//!    calls [`ProviderHooks::execute`]. Otherwise the server is told to call again later.
+//! 4. When the server is about to sleep in `epoll_wait`, the runtime calls
+//!    [`ProviderHooks::execute`].
 //! 5. For each finished request the provider calls [`RuntimeHooks::completed`] with its handle; the
-//!    runtime wakes the connection, the server calls `SSL_do_handshake` again, and that resumes the fibre.
-//! 6. A connection freed while parked: the runtime calls [`ProviderHooks::cancel`], then resumes the fibre
-//!    once, off the wire, so that it runs to its end. In a process that forked meanwhile the request may
-//!    be gone; then the fibre is dropped with its stack.
+//!    runtime wakes the connection, the server calls `SSL_do_handshake` again, and that resumes the
+//!    fibre.
+//! 6. A connection freed while parked: the runtime calls [`ProviderHooks::cancel`], then resumes
+//!    the fibre once, off the wire, so that it runs to its end. In a process that forked meanwhile
+//!    the request may be gone; then the fibre is dropped with its stack.
 
 use core::ffi::c_void;
 
@@ -30,7 +34,8 @@ pub const HOOKS_VERSION: u32 = 1;
 /// Name of the symbol that the runtime exports, of type [`Attach`].
 pub const ATTACH_SYMBOL: &core::ffi::CStr = c"widelane_runtime_attach";
 
-/// Hands the provider's table to the runtime and returns the runtime's, or null if the versions differ.
+/// Hands the provider's table to the runtime and returns the runtime's, or null if the versions
+/// differ.
 pub type Attach = unsafe extern "C" fn(*const ProviderHooks) -> *const RuntimeHooks;
 
 /// What the provider offers the runtime. All act on the calling thread's lanes only.
@@ -56,11 +61,12 @@ pub struct ProviderHooks {
 pub struct RuntimeHooks {
     /// [`HOOKS_VERSION`].
     pub version: u32,
-    /// The handshake that the runtime is driving on this thread now, or null if the caller may not park:
-    /// not on one of our fibres, or called by a callback of the program instead of by libssl itself.
+    /// The handshake that the runtime is driving on this thread now, or null if the caller may not
+    /// park: not on one of our fibres, or called by a callback of the program instead of by libssl
+    /// itself.
     pub current: extern "C" fn() -> *mut c_void,
-    /// Suspends the fibre of the current handshake; returns when the runtime resumes it, which may be
-    /// before its request is finished. Does nothing where [`RuntimeHooks::current`] is null.
+    /// Suspends the fibre of the current handshake; returns when the runtime resumes it, which may
+    /// be before its request is finished. Does nothing where [`RuntimeHooks::current`] is null.
     pub pause: extern "C" fn(),
     /// Tells the runtime that the request parked for `h` is finished and its fibre can be resumed.
     pub completed: extern "C" fn(h: *mut c_void),

@@ -1,8 +1,8 @@
 //! The ledger: the types of a results file, the contract between what measures and what shows.
 //!
 //! A results file is one JSON object, [`Results`]. Its JSON Schema is published as
-//! `docs/results-schema.json` and `docs/results.md` explains it in prose. A reader accepts exactly one
-//! [`SCHEMA`]; unknown fields are ignored, so fields may be added without a new version.
+//! `docs/results-schema.json` and `docs/results.md` explains it in prose. A reader accepts exactly
+//! one [`SCHEMA`]; unknown fields are ignored, so fields may be added without a new version.
 //!
 //! **Invariant**: types only. Nothing here measures, prints or touches a file.
 

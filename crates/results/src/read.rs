@@ -11,7 +11,8 @@ use crate::{Results, SCHEMA};
 pub enum ReadError {
     /// The JSON ends in the middle.
     #[error(
-        "the JSON ends too early, at line {line}: the file is truncated; repeat the run or copy it again"
+        "the JSON ends too early, at line {line}: the file is truncated; \
+         repeat the run or copy it again"
     )]
     Truncated {
         /// Line on which the text ends.

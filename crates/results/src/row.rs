@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// One result.
 ///
-/// A room or server that the machine lacks is a row with [`Status::NotApplicable`], never a missing row.
+/// A room or server that the machine lacks is a row with [`Status::NotApplicable`], never a missing
+/// row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
     /// What was done, as a slash path: `nginx/tls1.2/rsa2048/c200`, `rsa2048/private`.
@@ -41,7 +42,8 @@ pub enum Status {
     /// It can.
     #[default]
     Ok,
-    /// Measured, but not to be relied on; the reason says why. A value may be there for the curious.
+    /// Measured, but not to be relied on; the reason says why. A value may be there for the
+    /// curious.
     Rejected,
     /// Cannot be measured on this machine; the reason says what is missing.
     NotApplicable,

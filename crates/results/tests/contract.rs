@@ -1,4 +1,5 @@
-//! The contract: files survive the round trip, strangers are refused, the published schema is in step.
+//! The contract: files survive the round trip, strangers are refused, the published schema is in
+//! step.
 
 use widelane_results::{
     Bucket, Histogram, HistogramKind, Measurement, Pair, ReadError, Results, Row, SCHEMA, Status,

@@ -1,8 +1,9 @@
 //! How we keep secrets: masks, constant-time select and equal, wiping.
 //!
-//! A comparison of secrets answers with a [`Mask`], never with a `bool`; turning a mask into a `bool` is
-//! one word that can be searched for, [`Mask::declassify`]. [`wipe()`] clears memory in a way the compiler
-//! may not remove; [`wipe_vector_registers`] clears what kernels leave behind in the vector unit.
+//! A comparison of secrets answers with a [`Mask`], never with a `bool`; turning a mask into a
+//! `bool` is one word that can be searched for, [`Mask::declassify`]. [`wipe()`] clears memory in a
+//! way the compiler may not remove; [`wipe_vector_registers`] clears what kernels leave behind in
+//! the vector unit.
 #![no_std]
 
 mod mask;
