@@ -1,7 +1,7 @@
 //! The kernel's accounting: CPU time of process trees, and how busy the CPUs were.
 //!
-//! The CPU time of a process comes from its POSIX CPU-time clock: nanoseconds, all threads, no privilege.
-//! Where that clock is refused, `/proc/PID/stat` answers in ticks of 10 ms.
+//! The CPU time of a process comes from its POSIX CPU-time clock: nanoseconds, all threads, no
+//! privilege. Where that clock is refused, `/proc/PID/stat` answers in ticks of 10 ms.
 
 use std::collections::BTreeSet;
 use std::fs;

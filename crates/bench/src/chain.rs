@@ -1,7 +1,7 @@
 //! A chain of dependent additions: one cycle each on every x86-64, so their time is the core clock.
 //!
-//! The additions are register to register; forms with an immediate are resolved at rename on recent cores
-//! and would overstate the clock.
+//! The additions are register to register; forms with an immediate are resolved at rename on recent
+//! cores and would overstate the clock.
 #![allow(unsafe_code, reason = "the chain must reach the CPU as written")]
 
 use std::arch::asm;

@@ -110,8 +110,8 @@ pub enum CompareError {
     Interrupted,
 }
 
-/// Compares as planned. `results` comes with machine and command filled in and is filled up with the
-/// rest; what could not be done is returned beside it.
+/// Compares as planned. `results` comes with machine and command filled in and is filled up with
+/// the rest; what could not be done is returned beside it.
 ///
 /// Call it on a thread that lives as long as the process: servers are tied to it.
 pub fn run(
@@ -192,8 +192,8 @@ impl Run<'_> {
         failures
     }
 
-    /// One server with one key: starts all subjects, then goes through its scenarios. It needs the first
-    /// subject, their rival; without another one it goes on.
+    /// One server with one key: starts all subjects, then goes through its scenarios. It needs the
+    /// first subject, their rival; without another one it goes on.
     fn target(
         &mut self,
         kind: ServerKind,

@@ -1,8 +1,8 @@
 //! The embedded server: the smallest epoll server on libssl that behaves like nginx.
 //!
 //! Edge-triggered readiness, non-blocking handshakes on the socket itself, one thread. It links the
-//! system's libssl dynamically, so `widelane run` accelerates it the way it accelerates nginx. It is what
-//! `widelane compare` measures where no server is installed.
+//! system's libssl dynamically, so `widelane run` accelerates it the way it accelerates nginx. It
+//! is what `widelane compare` measures where no server is installed.
 #![allow(unsafe_code, reason = "the handshake is driven by libssl's own calls")]
 
 use std::ffi::c_int;
@@ -147,8 +147,8 @@ impl Connection {
         stream.set_nodelay(true)?;
         let mut ssl = Ssl::new(context)?;
         ssl.set_accept_state();
-        // SAFETY: makes a BIO on a descriptor that outlives it (see the order of the fields); the BIO
-        // does not close it.
+        // SAFETY: makes a BIO on a descriptor that outlives it (see the order of the fields); the
+        // BIO does not close it.
         let bio = unsafe { ffi::BIO_new_socket(stream.as_raw_fd(), 0) };
         if bio.is_null() {
             return Err(ErrorStack::get().into());
@@ -189,7 +189,8 @@ impl Connection {
             }
         }
         let _ = self.call(|ssl| {
-            // SAFETY: `ssl` is live. libssl refuses by itself to shut down a session that has failed.
+            // SAFETY: `ssl` is live. libssl refuses by itself to shut down a session that has
+            // failed.
             unsafe { ffi::SSL_shutdown(ssl) }
         });
         Progress::Over

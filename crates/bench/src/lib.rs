@@ -1,7 +1,7 @@
 //! The stopwatch: compare and speed; pairing, gating, statistics.
 //!
-//! [`compare`] starts real servers, native and accelerated side by side, and drives both in interleaved
-//! rounds; [`speed`] times the algorithms alone against OpenSSL's. Both fill a
+//! [`compare`] starts real servers, native and accelerated side by side, and drives both in
+//! interleaved rounds; [`speed`] times the algorithms alone against OpenSSL's. Both fill a
 //! [`widelane_results::Results`] and print nothing.
 //!
 //! **Invariant**: a figure without its rival from the same run is not a result.

@@ -16,14 +16,15 @@ const IDLING_SHARE: f64 = 0.90;
 /// Smallest number of accepted rounds on which a result can stand, as a share of those taken.
 const ACCEPTED_SHARE_MIN: f64 = 0.5;
 
-/// The order in which round `round` takes `subjects`: forward, then backward, so that drift cancels.
+/// The order in which round `round` takes `subjects`: forward, then backward, so that drift
+/// cancels.
 pub fn order(subjects: usize, round: u32) -> Vec<usize> {
     let forward = 0..subjects;
     if round.is_multiple_of(2) { forward.collect() } else { forward.rev().collect() }
 }
 
-/// Whether another round is due: until `planned` rounds were accepted, with half as many again at most
-/// to make up for rejected ones.
+/// Whether another round is due: until `planned` rounds were accepted, with half as many again at
+/// most to make up for rejected ones.
 pub fn goes_on(taken: &[Pair], planned: u32) -> bool {
     let planned = planned as usize;
     let accepted = taken.iter().filter(|pair| pair.status == Status::Ok).count();

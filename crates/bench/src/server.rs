@@ -1,4 +1,5 @@
-//! Real servers under test: nginx, HAProxy and the embedded one, native and accelerated side by side.
+//! Real servers under test: nginx, HAProxy and the embedded one, native and accelerated side by
+//! side.
 
 mod certificate;
 mod config;
@@ -29,7 +30,8 @@ use crate::programs::Programs;
 /// How long a server may take until it accepts connections.
 const READY_PATIENCE: Duration = Duration::from_secs(15);
 
-/// Hides AVX-512 IFMA from OpenSSL: bit 21 of EBX of CPUID leaf 7, in the notation of OPENSSL_ia32cap(3).
+/// Hides AVX-512 IFMA from OpenSSL: bit 21 of EBX of CPUID leaf 7, in the notation of
+/// OPENSSL_ia32cap(3).
 const IFMA_MASK: (&str, &str) = ("OPENSSL_ia32cap", ":~0x200000");
 
 /// A kind of server.
@@ -199,7 +201,8 @@ pub struct Workshop {
 }
 
 impl Workshop {
-    /// Opens a workshop for servers pinned to `cpu`, on consecutive ports from `port_first` or free ones.
+    /// Opens a workshop for servers pinned to `cpu`, on consecutive ports from `port_first` or free
+    /// ones.
     ///
     /// # Errors
     ///
@@ -418,7 +421,8 @@ impl Server {
         Ok(Usage { processes, cpu })
     }
 
-    /// What the provider has counted so far in all processes of the server; `None` if it is not ours.
+    /// What the provider has counted so far in all processes of the server; `None` if it is not
+    /// ours.
     pub fn counts(&self) -> Option<Counts> {
         self.counters.as_deref().map(Counts::read)
     }

@@ -38,8 +38,8 @@ pub fn median_absolute_deviation(values: &[f64]) -> Option<f64> {
 
 /// The ratio of medians over `rounds` of (subject, rival), with a bootstrap 95 % interval.
 ///
-/// Whole rounds are resampled, so what both members of a round shared stays shared. `None` without rounds
-/// or where a median of the rival is not positive.
+/// Whole rounds are resampled, so what both members of a round shared stays shared. `None` without
+/// rounds or where a median of the rival is not positive.
 pub fn ratio_of_medians(rounds: &[(f64, f64)]) -> Option<Ratio> {
     let value = ratio_once(rounds)?;
     let mut random = SplitMix64(SEED);

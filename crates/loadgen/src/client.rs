@@ -35,8 +35,8 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(5);
 /// Makes `load` and measures one window of it, on a thread of its own.
 ///
 /// `observe` is called on that thread at both edges of the window, after the warm-up and before the
-/// connections are wound down. Connections in flight at an edge are counted in the window in which they
-/// end. Returns early with [`LoadError::Interrupted`] once `stop` is set.
+/// connections are wound down. Connections in flight at an edge are counted in the window in which
+/// they end. Returns early with [`LoadError::Interrupted`] once `stop` is set.
 ///
 /// # Errors
 ///
@@ -243,7 +243,8 @@ async fn close(tcp: TcpStream, mut connection: ClientConnection) -> io::Result<(
     connection.send_close_notify();
     let mut goodbye = Vec::with_capacity(64);
     connection.write_tls(&mut goodbye)?;
-    // Thirty-odd bytes into an empty socket buffer go in one piece; if not, the reset below says it all.
+    // Thirty-odd bytes into an empty socket buffer go in one piece; if not, the reset below says it
+    // all.
     let _ = tcp.try_write(&goodbye);
 
     let mut ignored = [0; 2048];

@@ -240,7 +240,8 @@ impl Record {
         }
         if counts.fallbacks > 0 {
             remarks.push(format!(
-                "{place}: {} operations fell back to the default provider after an internal failure.",
+                "{place}: {} operations fell back to the default provider \
+                 after an internal failure.",
                 counts.fallbacks
             ));
         }
@@ -294,8 +295,8 @@ fn unaccelerated(
     if expected != Room::Portable && connections >= BATCHES_EXPECTED_FROM && counts.room().is_none()
     {
         return Some(format!(
-            "{subject}: no batch was executed at {connections} connections ({} operations ran alone, \
-             {} at once, {} in the default provider)",
+            "{subject}: no batch was executed at {connections} connections \
+             ({} operations ran alone, {} at once, {} in the default provider)",
             counts.jobs_single, counts.jobs_synchronous, counts.jobs_delegated
         ));
     }

@@ -36,7 +36,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Sums the counter files in `directory`. A file that is not there yet, or not whole, counts nothing.
+    /// Sums the counter files in `directory`. A file that is not there yet, or not whole, counts
+    /// nothing.
     pub fn read(directory: &Path) -> Self {
         let mut sum = Counts::default();
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -112,7 +113,8 @@ impl Counts {
             .max_by_key(|room| self.runs_by_room[*room as usize])
     }
 
-    /// Batches by number of jobs, those too small to pay off, whose jobs ran alone, as batches of one.
+    /// Batches by number of jobs, those too small to pay off, whose jobs ran alone, as batches of
+    /// one.
     pub fn fills(&self) -> [u64; LANES_MAX + 1] {
         let mut fills = self.batches_by_fill;
         fills[1] += self.jobs_single;

@@ -1,8 +1,8 @@
 //! A server's processes: started pinned and tied to ours, ended as a whole.
 //!
-//! No server outlives the process that started it: each has a process group of its own that is ended on
-//! drop, and the kernel ends it if we are killed. (The kernel acts when the *thread* that started the
-//! server ends, so servers are started from a thread that stays.)
+//! No server outlives the process that started it: each has a process group of its own that is
+//! ended on drop, and the kernel ends it if we are killed. (The kernel acts when the *thread* that
+//! started the server ends, so servers are started from a thread that stays.)
 #![allow(unsafe_code, reason = "pre_exec runs code between fork and exec")]
 
 use std::fs::File;
