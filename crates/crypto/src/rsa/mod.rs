@@ -4,6 +4,34 @@
 //! its lanes with independent jobs. Time and memory accesses depend on no secret, so there is no
 //! blinding, and every result goes through the public operation before it leaves: a result that fails
 //! that check would give the key away (Boneh, DeMillo and Lipton, 1997).
+//!
+//! # Examples
+//!
+//! Signing digests with PKCS #1 v1.5, as many at a time as the room has lanes:
+//!
+//! ```
+//! use widelane_crypto::rsa::encoding::{DigestAlgorithm, EncodingError, pkcs1_sign_encode};
+//! use widelane_crypto::rsa::{Outcome, PrivateJob, PrivateKey, Rsa};
+//!
+//! fn sign(
+//!     rsa: &Rsa,
+//!     key: &PrivateKey,
+//!     digests: &[[u8; 32]],
+//! ) -> Result<Vec<Option<Vec<u8>>>, EncodingError> {
+//!     let mut encoded = vec![vec![0; key.size().bytes()]; digests.len()];
+//!     for (digest, encoded) in digests.iter().zip(&mut encoded) {
+//!         pkcs1_sign_encode(Some(DigestAlgorithm::Sha256), digest, encoded)?;
+//!     }
+//!     let mut signatures = encoded.clone();
+//!     let mut jobs: Vec<_> = encoded
+//!         .iter()
+//!         .zip(&mut signatures)
+//!         .map(|(input, output)| PrivateJob::new(key, input, output))
+//!         .collect();
+//!     rsa.private_batch(&mut jobs);
+//!     Ok(jobs.iter().map(|job| (job.outcome == Outcome::Done).then(|| job.output.to_vec())).collect())
+//! }
+//! ```
 
 pub mod encoding;
 mod key;
