@@ -33,13 +33,14 @@ pub(super) fn run(request: Request, job: NonNull<AsyncJob>) -> Answer {
     let request = Arc::new(request);
     let waiting = Waiting { request: Arc::clone(&request), signal: signal.clone() };
     match queues.shared.submit(waiting, now()) {
-        Submitted::Ready(batch) => finish(process, queues, batch, Some(&request)),
+        Submitted::Ready(batch) => {
+            finish(process, queues, batch, Some(&request));
+            return request.answer().take().unwrap_or(Answer::Failed);
+        }
         Submitted::Open(_) => queues.ensure_helper(),
     }
-    if let Some(answer) = request.answer().take() {
-        return answer;
-    }
-    for _ in 0..PAUSES_MAX {
+    let pauses = if signal.prepare(request.libcrypto(), job, &request) { PAUSES_MAX } else { 0 };
+    for _ in 0..pauses {
         let paused = pause(request.libcrypto());
         if let Some(answer) = request.answer().take() {
             signal.acknowledge();

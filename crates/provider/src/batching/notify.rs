@@ -6,7 +6,8 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::{self, NonNull};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use widelane_ossl_sys::core::{AsyncJob, AsyncWaitCtx};
 use widelane_ossl_sys::{AsyncCallback, Libcrypto};
@@ -36,24 +37,49 @@ unsafe impl Sync for Callback {}
 
 /// Our entry in a wait context. It is made once for each, and ends with it.
 struct Line {
-    /// An eventfd, unless the program had set a callback when the line was made.
-    event: Option<File>,
+    /// An eventfd, from when an owner without a callback has to wait.
+    event: OnceLock<File>,
     /// The wait context still exists. Held while its callback is called, so that it exists for that
     /// long.
     open: Mutex<bool>,
+    /// The wait context knows this entry.
+    entered: AtomicBool,
 }
 
 impl Signal {
     /// How the owner of `job` wants to learn that it can go on; nothing if there is no way.
     pub(super) fn of(libcrypto: &Libcrypto, job: NonNull<AsyncJob>) -> Option<Self> {
-        // SAFETY: the job is running.
-        let context = NonNull::new(unsafe { (libcrypto.ASYNC_get_wait_ctx)(job.as_ptr()) })?;
-        let callback = Callback::of(libcrypto, context);
-        let line = match Line::find(libcrypto, context) {
-            Some(line) => line,
-            None => Line::open(libcrypto, context, callback.is_none())?,
-        };
-        (callback.is_some() || line.event.is_some()).then_some(Signal { line, callback })
+        let context = wait_context(libcrypto, job)?;
+        let line = Line::find(libcrypto, context).unwrap_or_else(|| {
+            let (open, entered) = (Mutex::new(true), AtomicBool::new(false));
+            Arc::new(Line { event: OnceLock::new(), open, entered })
+        });
+        Some(Signal { line, callback: Callback::of(libcrypto, context) })
+    }
+
+    /// Gets ready for a pause of the job that waits for `request`; false if its owner could not
+    /// learn of its end.
+    ///
+    /// Before the first pause the wait context gets a descriptor, and not any earlier: HAProxy
+    /// takes it that it has been told of every descriptor there, and is told of new ones when a job
+    /// pauses.
+    pub(super) fn prepare(
+        &self,
+        libcrypto: &Libcrypto,
+        job: NonNull<AsyncJob>,
+        request: &Request,
+    ) -> bool {
+        if self.callback.is_none() && self.line.event.get().is_none() {
+            let Some(event) = new_event() else { return false };
+            // What was finished without an event to raise is told now.
+            let answer = request.answer();
+            if answer.is_some() {
+                raise(&event);
+            }
+            // Error: cannot be, since only the job's own thread prepares.
+            let _ = self.line.event.set(event);
+        }
+        self.line.entered.load(Ordering::Relaxed) || self.line.enter(libcrypto, job)
     }
 
     /// Whether the job's owner still exists.
@@ -67,9 +93,8 @@ impl Signal {
             // Under one lock: who sees the answer can take the event back.
             let mut place = request.answer();
             *place = Some(answer);
-            if let Some(mut event) = self.line.event.as_ref() {
-                // Error: the counter is at its limit, so the descriptor is readable.
-                let _ = event.write(&1_u64.to_ne_bytes());
+            if let Some(event) = self.line.event.get() {
+                raise(event);
             }
             return;
         };
@@ -83,7 +108,7 @@ impl Signal {
 
     /// The owner has learnt it: takes the event back.
     pub(super) fn acknowledge(&self) {
-        if let (None, Some(mut event)) = (self.callback, self.line.event.as_ref()) {
+        if let (None, Some(mut event)) = (self.callback, self.line.event.get()) {
             // Error: the event was taken back already.
             let _ = event.read(&mut [0; 8]);
         }
@@ -109,39 +134,44 @@ impl Line {
         if !found {
             return None;
         }
-        // SAFETY: what stands under our name was lent by `open`.
+        // SAFETY: what stands under our name was lent by `enter`.
         unsafe { share(line) }
     }
 
-    fn open(
-        libcrypto: &Libcrypto,
-        context: NonNull<AsyncWaitCtx>,
-        with_event: bool,
-    ) -> Option<Arc<Self>> {
-        let event = if with_event { Some(new_event()?) } else { None };
-        let fd = event.as_ref().map_or(NO_DESCRIPTOR, AsRawFd::as_raw_fd);
-        let line = Arc::new(Line { event, open: Mutex::new(true) });
-        let lent = lend(Arc::clone(&line));
+    fn enter(self: &Arc<Self>, libcrypto: &Libcrypto, job: NonNull<AsyncJob>) -> bool {
+        let Some(context) = wait_context(libcrypto, job) else { return false };
+        let fd = self.event.get().map_or(NO_DESCRIPTOR, AsRawFd::as_raw_fd);
+        let lent = lend(Arc::clone(self));
         let set = libcrypto.ASYNC_WAIT_CTX_set_wait_fd;
         // SAFETY: the context is the running job's; `close` takes back what is lent.
         let done = unsafe { set(context.as_ptr(), address(&NAME), fd, lent, Some(close)) > 0 };
         if !done {
             // SAFETY: lent above, and not taken.
             drop(unsafe { take_back::<Line>(lent) });
-            return None;
         }
-        Some(line)
+        self.entered.store(done, Ordering::Relaxed);
+        done
     }
 }
 
 entry! {
     /// The wait context is being freed.
     fn close(_context: *mut AsyncWaitCtx, _name: *const c_void, _fd: c_int, line: *mut c_void) {
-        // SAFETY: lent by `open`, ended once.
+        // SAFETY: lent by `enter`, ended once.
         let line = unsafe { take_back::<Line>(line) }?;
         *line.open.lock().unwrap_or_else(PoisonError::into_inner) = false;
         Some(())
     }
+}
+
+fn wait_context(libcrypto: &Libcrypto, job: NonNull<AsyncJob>) -> Option<NonNull<AsyncWaitCtx>> {
+    // SAFETY: the job is running.
+    NonNull::new(unsafe { (libcrypto.ASYNC_get_wait_ctx)(job.as_ptr()) })
+}
+
+fn raise(mut event: &File) {
+    // Error: the counter is at its limit, so the descriptor is readable.
+    let _ = event.write(&1_u64.to_ne_bytes());
 }
 
 fn new_event() -> Option<File> {
