@@ -188,7 +188,7 @@ fn without_answer<'a, 'b: 'a>(comparisons: impl Iterator<Item = &'a Comparison<'
         (Some(reason), _) => (
             Tone::Unknown,
             "This run cannot tell: its comparisons were rejected.",
-            format!("First reason: {reason}. Repeat it on a quieter machine."),
+            format!("First reason: {reason}. Remove the cause and repeat the run."),
         ),
         (None, Some(reason)) => (
             Tone::Same,

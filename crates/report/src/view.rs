@@ -83,6 +83,7 @@ impl Comparison<'_> {
     /// Why the comparison cannot be relied on; nothing where it can.
     pub fn objection(&self) -> Option<String> {
         let reason = self.row.reason.as_deref().unwrap_or("no reason given");
+        let reason = reason.trim_end_matches(['.', ':', ' ']);
         (self.row.status != Status::Ok).then(|| format!("{}: {reason}", self.status()))
     }
 }
