@@ -125,6 +125,7 @@ fn comparisons(section: &Section<'_>) -> Table {
     for comparison in &section.comparisons {
         let (ratio, interval) = match comparison.reliable() {
             Some(_) => (comparison.ratio(), comparison.interval()),
+            None if comparison.objection().is_none() => ("–".to_owned(), "unknown".to_owned()),
             None => ("–".to_owned(), comparison.status().to_owned()),
         };
         table.rows.push(vec![
