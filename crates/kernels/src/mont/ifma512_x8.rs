@@ -8,7 +8,7 @@ use widelane_cpu::Ifma512;
 use widelane_secret::wipe_vector_registers;
 
 use super::key::CrtJob;
-use super::lanes::{self, Arithmetic, LaneModulus, Lanes, Lookup, Product};
+use super::lanes::{self, Arithmetic, LaneModulus, Lanes, Lookup, Product, is_size};
 
 /// Jobs that one batch holds.
 pub const LANES: usize = 8;

@@ -17,6 +17,11 @@ const WINDOW_BITS: usize = 5;
 /// Powers of the base in the table.
 pub(super) const ENTRIES: usize = 1 << WINDOW_BITS;
 
+/// Whether the tiles can be put together for numbers of `digits` digits.
+pub(super) const fn is_size(digits: usize) -> bool {
+    digits >= 20 && digits.is_multiple_of(10)
+}
+
 /// `D` digits of `LANES` numbers: digit i of lane j is `[i][j]`.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
@@ -275,7 +280,7 @@ impl<const D: usize, const LANES: usize> Workspace<D, LANES> {
 
 /// Runs 1 to `LANES` private-key operations of one size.
 ///
-/// Needs some 40 kB (RSA-2048) to 130 kB (RSA-4096) of stack.
+/// Needs some 60 kB (RSA-2048) to 120 kB (RSA-4096) of stack.
 ///
 /// # Panics
 ///

@@ -7,7 +7,10 @@
 //!   0 ..  9   the ten row digits (multiplier, or the quotients of a reduction)
 //!        10   the column digit, just loaded
 //!   11 .. 20  ten columns of the product, a window that slides by one per step and wraps around
-//!        21   the column digit of row 9, where it has another one (reductions); scratch
+//!        21   the column digit of row 9, where it has another one (reductions)
+//!        22   scratch of the head of a reduction
+//!   23 .. 27  the selection of a power, under a reduction
+//!        28   the carry of the last strip of a reduction
 //! ```
 //!
 //! Per column digit: one load, ten low halves, the lowest column of the window is complete and leaves,
@@ -31,6 +34,13 @@ macro_rules! hi {
 macro_rules! load {
     ($v:literal, $s:literal, $register:literal, $pointer:literal, $index:literal) => {
         concat!("vmovdqa64 ", $v, $register, ", [{", $pointer, "} + ", $index, "*", $s, "]\n")
+    };
+}
+
+/// `pointer += count`.
+macro_rules! advance {
+    ($s:literal, $pointer:literal, $count:literal) => {
+        concat!("add {", $pointer, "}, ", $count, "*", $s, "\n")
     };
 }
 
@@ -244,7 +254,8 @@ macro_rules! head_row {
     };
 }
 
-/// The last row of the head, where the modulus itself brings the bound back below 2^52 times it.
+/// The last row of the head, with the modulus itself instead of its multiple: this is what keeps the
+/// result of a reduction below 3·m.
 macro_rules! head_last_row {
     ($v:literal, $s:literal, $(($index:literal $low:literal $high:literal))*) => {
         concat!(
@@ -422,29 +433,22 @@ macro_rules! choose {
     };
 }
 
+/// `register = entry[index]` in the lanes whose index has bit 0.
+macro_rules! load_odd {
+    ($v:literal, $s:literal, $register:literal, $index:literal) => {
+        concat!("vmovdqa64 ", $v, $register, "{{k1}}, [{entry} + ", $index, "*", $s, "]\n")
+    };
+}
+
 /// Four entries of the table, one of which is taken by the two lowest bits of the index.
 macro_rules! four {
     ($v:literal, $s:literal, $target:literal, $other:literal,
      $e0:literal $e1:literal $e2:literal $e3:literal) => {
         concat!(
             load!($v, $s, $target, "entry", $e0),
-            "vmovdqa64 ",
-            $v,
-            $target,
-            "{{k1}}, [{entry} + ",
-            $e1,
-            "*",
-            $s,
-            "]\n",
+            load_odd!($v, $s, $target, $e1),
             load!($v, $s, $other, "entry", $e2),
-            "vmovdqa64 ",
-            $v,
-            $other,
-            "{{k1}}, [{entry} + ",
-            $e3,
-            "*",
-            $s,
-            "]\n",
+            load_odd!($v, $s, $other, $e3),
             choose!($v, 2, $target, $other),
         )
     };
@@ -493,7 +497,7 @@ macro_rules! lookup {
         store!($v, $s, 23, "entry_out", 0)
     };
     (one, $v:literal, $s:literal, 9) => {
-        concat!("add {entry}, 32*", $s, "\nadd {entry_out}, ", $s, "\n")
+        concat!(advance!($s, "entry", 32), advance!($s, "entry_out", 1))
     };
 }
 
@@ -501,9 +505,7 @@ macro_rules! lookup {
 macro_rules! index_masks {
     ($v:literal) => {
         concat!(
-            "vmovdqu64 ",
-            $v,
-            "0, [{index}]\n",
+            concat!("vmovdqu64 ", $v, "0, [{index}]\n"),
             index_bit!($v, 63, 1),
             index_bit!($v, 62, 2),
             index_bit!($v, 61, 3),
@@ -520,13 +522,13 @@ macro_rules! index_bit {
     };
 }
 
-/// Where the columns that a strip of reduction finishes go: back, or carried into digits.
-macro_rules! finished {
-    (store, $count:literal, $s:literal) => {
-        concat!("add {t}, ", $count, "*", $s, "\n")
+/// Moves on past columns that left: in the product, and in the digits if they were carried.
+macro_rules! advance_left {
+    (store, $s:literal, $count:literal) => {
+        advance!($s, "t", $count)
     };
-    (carry, $count:literal, $s:literal) => {
-        concat!("add {t}, ", $count, "*", $s, "\nadd {z}, ", $count, "*", $s, "\n")
+    (carry, $s:literal, $count:literal) => {
+        concat!(advance!($s, "t", $count), advance!($s, "z", $count))
     };
 }
 
@@ -536,20 +538,14 @@ macro_rules! reduction_strip {
         concat!(
             zero!($v, 28),
             head!($v, $s, $lookup),
-            "add {t}, 10*",
-            $s,
-            "\n",
+            advance!($s, "t", 10),
             leave!($leave, $v, $s, 10, 0),
-            finished!($leave, 1, $s),
+            advance_left!($leave, $s, 1),
             "2:\n",
-            "add {b}, 10*",
-            $s,
-            "\n",
-            "add {b9}, 10*",
-            $s,
-            "\n",
+            advance!($s, "b", 10),
+            advance!($s, "b9", 10),
             tile!($v, $s, load, 21, $leave, $lookup),
-            finished!($leave, 10, $s),
+            advance_left!($leave, $s, 10),
             "dec {tiles}\n",
             "jnz 2b\n",
             leave_nine!($leave, $v, $s),
@@ -609,6 +605,7 @@ macro_rules! arithmetic {
                 x: &Lanes<D, $lanes>,
                 y: &Lanes<D, $lanes>,
             ) {
+                const { assert!(is_size(D)) };
                 let (t, x, y) = (columns(product), x.0.as_ptr(), y.0.as_ptr());
                 // SAFETY: the token proves the instructions; `first_strip_body` reads ten digits of x
                 // and D of y, and writes columns 0 to D + 10 of 2·D.
@@ -625,6 +622,7 @@ macro_rules! arithmetic {
                 product: &mut Product<D, $lanes>,
                 x: &Lanes<D, $lanes>,
             ) {
+                const { assert!(is_size(D)) };
                 let (t, x) = (columns(product), x.0.as_ptr());
                 // Every ten digits by all that are above them …
                 // SAFETY: the token proves the instructions; reads D digits of x, and writes columns
@@ -658,6 +656,7 @@ macro_rules! arithmetic {
                 modulus: &LaneModulus<D, $lanes>,
                 mut lookup: Option<&mut Lookup<'_, D, $lanes>>,
             ) {
+                const { assert!(is_size(D)) };
                 let mut strip = Strip {
                     t: columns(product),
                     m1: modulus.m1.0.as_ptr(),
@@ -672,9 +671,9 @@ macro_rules! arithmetic {
                 for first_column in (0..D).step_by(10) {
                     let last = first_column + 10 == D;
                     let selecting = match lookup.as_deref_mut() {
-                        Some(lookup) if lookup.digits_done < D => {
+                        Some(lookup) if lookup.digits_done + D / 10 <= D => {
                             strip.index = &lookup.index;
-                            strip.entry = lookup.table.0[lookup.digits_done].as_ptr();
+                            strip.entry = lookup.table.0[lookup.digits_done..].as_ptr().cast();
                             strip.entry_out = lookup.target.0[lookup.digits_done..].as_mut_ptr();
                             lookup.digits_done += D / 10;
                             true
@@ -684,7 +683,7 @@ macro_rules! arithmetic {
                     // SAFETY: the token proves the instructions. From `first_column` on, D + 11
                     // columns of 2·D + 2 are touched, D digits of both forms of the modulus, m0 and
                     // k0; the last strip writes D digits of z. A selecting strip touches D/10 digits
-                    // of table and target: D is ten times that, so as many are left if any are.
+                    // of table and target, and as many are left: checked above.
                     unsafe {
                         match (last, selecting) {
                             (false, false) => reduction_strip_body(&strip),
@@ -700,7 +699,7 @@ macro_rules! arithmetic {
             fn finish<const D: usize>(self, lookup: &mut Lookup<'_, D, $lanes>) {
                 let digits = D - lookup.digits_done;
                 if digits > 0 {
-                    let entry = lookup.table.0[lookup.digits_done].as_ptr();
+                    let entry = lookup.table.0[lookup.digits_done..].as_ptr().cast();
                     let entry_out = lookup.target.0[lookup.digits_done..].as_mut_ptr();
                     // SAFETY: the token proves the instructions; table and target have D digits.
                     unsafe { select_body(&lookup.index, entry, entry_out, digits) };
@@ -742,8 +741,8 @@ macro_rules! arithmetic {
                         window!($v, $s, zero),
                         "2:",
                         tile!($v, $s, zero, 10, store, none),
-                        concat!("add {b}, 10*", $s),
-                        concat!("add {t}, 10*", $s),
+                        advance!($s, "b", 10),
+                        advance!($s, "t", 10),
                         "dec {tiles}",
                         "jnz 2b",
                         leave_nine!(store, $v, $s),
@@ -778,13 +777,13 @@ macro_rules! arithmetic {
                         "jz 3f",
                         "2:",
                         tile!($v, $s, load, 10, store, none),
-                        concat!("add {b}, 10*", $s),
-                        concat!("add {t}, 10*", $s),
+                        advance!($s, "b", 10),
+                        advance!($s, "t", 10),
                         "dec {tiles}",
                         "jnz 2b",
                         "3:",
                         tile!($v, $s, zero, 10, store, none),
-                        concat!("add {t}, 10*", $s),
+                        advance!($s, "t", 10),
                         leave_nine!(store, $v, $s),
                         store!($v, $s, 20, "t", 9),
                     ],
@@ -824,7 +823,8 @@ macro_rules! arithmetic {
             }
         }
 
-        /// Makes the ten lowest columns of t multiples of 2^520 by adding multiples of the modulus.
+        /// A strip of reduction: it makes the ten lowest columns of t multiples of 2^520 by adding
+        /// multiples of the modulus.
         ///
         /// Lanes:    column i of job j is `t[i][j]`; radix 2^52; D = 10·tiles.
         /// Requires: m0_k0 = m mod 2^52 and −1/m mod 2^52; m1 = (m·k0 + 1)/2^52; m_above = ⌊m/2^52⌋;
