@@ -2,10 +2,10 @@
 //!
 //! | Function | For |
 //! |---|---|
-//! | [`terminal`] | the screen, as wide as it is |
-//! | [`markdown`] | an issue, a wiki |
-//! | [`csv`] | a spreadsheet: every row, every field |
-//! | [`html`] | one file to open, print or mail; needs nothing from outside |
+//! | [`terminal()`] | the screen, as wide as it is |
+//! | [`markdown()`] | an issue, a wiki |
+//! | [`csv()`] | a spreadsheet: every row, every field |
+//! | [`html()`] | one file to open, print or mail; needs nothing from outside |
 //!
 //! All but `csv` begin with the same sentence: whether it is worth it on this machine.
 //!

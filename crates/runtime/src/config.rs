@@ -2,7 +2,7 @@
 //!
 //! The constructor takes the run-only variables out again before `main` starts, so that children
 //! (log rotation, CGI programs, hooks) run as if nobody were here. The exec functions put them back
-//! where the process starts its own program anew (see [`crate::interpose::exec`]).
+//! where the process starts its own program anew (see `interpose/exec.rs`).
 #![allow(unsafe_code, reason = "the constructor and the environment before main")]
 
 use core::ffi::{CStr, c_int};
