@@ -1,9 +1,10 @@
-//! Trace equality: two sets of keys take the same way through the code, instruction by instruction; so do
-//! good and bad paddings of a premaster secret.
+//! Trace equality: two sets of keys take the same way through the code, instruction by instruction;
+//! so do good and bad paddings of a premaster secret.
 //!
 //! One step costs up to 20 µs in a virtual machine, and a batch of RSA-2048 has millions of them:
-//! `cargo test -p widelane-crypto --test constant_time -- --full` takes it in every room, and the import
-//! of keys besides. Control flow only: a table lookup at a secret address would not show here.
+//! `cargo test -p widelane-crypto --test constant_time -- --full` takes it in every room, and the
+//! import of keys besides. Control flow only: a table lookup at a secret address would not show
+//! here.
 
 use std::hint::black_box;
 
@@ -53,8 +54,8 @@ fn imports_take_one_way() {
     report("import", import_traced(&keys[0]), import_traced(&keys[1]));
 }
 
-/// The window lookups and the Montgomery arithmetic of the portable room, at a length that is quick to
-/// step through; all lengths are one generic function.
+/// The window lookups and the Montgomery arithmetic of the portable room, at a length that is quick
+/// to step through; all lengths are one generic function.
 fn short_exponentiations_take_one_way() {
     let exponentiation_traced = |key: &TestKey| {
         let prepare = || {

@@ -1,5 +1,5 @@
-//! Ten thousand random messages with mixed keys, signed in every room in mixed batches, and verified by
-//! OpenSSL and by AWS-LC.
+//! Ten thousand random messages with mixed keys, signed in every room in mixed batches, and
+//! verified by OpenSSL and by AWS-LC.
 
 mod common;
 
@@ -48,7 +48,7 @@ fn ten_thousand_signatures_verify_elsewhere() {
     let mut random = Random::new(20261121);
     let messages: Vec<_> = (0..MESSAGES).map(|_| message(&keys, &mut random)).collect();
 
-    // The same input in every room: the signatures must be the same, so verifying them once will do.
+    // The same input in every room must give the same signatures, so verifying them once will do.
     let mut signatures: Option<Vec<Vec<u8>>> = None;
     let visited = for_each_room(|room, policy| {
         let rsa = Rsa::choose(policy);

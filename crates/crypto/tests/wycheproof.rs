@@ -152,8 +152,8 @@ fn algorithm(hash: Hash) -> Option<DigestAlgorithm> {
     })
 }
 
-/// RSAVP1 for our key sizes: `None` for another size; for a signature out of range zeros, which are no
-/// encoding of anything.
+/// RSAVP1 for our key sizes: `None` for another size; for a signature out of range zeros, which are
+/// no encoding of anything.
 fn public(n: &[u8], e: &[u8], signature: &[u8]) -> Option<Vec<u8>> {
     match n.len() - n.iter().take_while(|byte| **byte == 0).count() {
         256 => Some(public_of_size::<32>(n, e, signature)),
@@ -214,8 +214,8 @@ fn decode(encoded: &[u8]) -> Option<&[u8]> {
     (padding >= 8).then(|| &rest[padding + 1..])
 }
 
-/// What the TLS server would take for the premaster secret, from a client that tells the truth about its
-/// version; `None` if it is the random one.
+/// What the TLS server would take for the premaster secret, from a client that tells the truth
+/// about its version; `None` if it is the random one.
 fn premaster(encoded: &[u8]) -> Option<&[u8]> {
     let random = [0xee; PREMASTER_BYTES];
     let mut premaster = [0; PREMASTER_BYTES];

@@ -10,8 +10,8 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// Adds a big-endian number, in the forms that our arithmetic gives it: limbs of 64 bits and digits
-    /// of 52.
+    /// Adds a big-endian number, in the forms that our arithmetic gives it: limbs of 64 bits and
+    /// digits of 52.
     pub fn add(&mut self, bytes: &[u8]) {
         for digit_bits in [64, 52] {
             let mut word = 0u64;
@@ -27,8 +27,8 @@ impl Secret {
         self.inverted.sort_unstable();
     }
 
-    /// How often a word of the secret stands in the writable memory of this process: stacks, heap and
-    /// statics of all threads.
+    /// How often a word of the secret stands in the writable memory of this process: stacks, heap
+    /// and statics of all threads.
     ///
     /// # Panics
     /// When `/proc/self` cannot be read.

@@ -2,8 +2,8 @@
 
 use widelane_cpu::{Policy, Room, Width};
 
-/// Calls `test` once for each room this machine supports, with a policy under which it is the widest
-/// one open, and returns the rooms visited, printing them.
+/// Calls `test` once for each room this machine supports, with a policy under which it is the
+/// widest one open, and returns the rooms visited, printing them.
 ///
 /// The caller asserts what it expects; [`supported`] says what a complete tour is.
 pub fn for_each_room(mut test: impl FnMut(Room, &Policy)) -> Vec<Room> {
@@ -16,8 +16,8 @@ pub fn for_each_room(mut test: impl FnMut(Room, &Policy)) -> Vec<Room> {
     rooms
 }
 
-/// The rooms this machine supports, narrowest first. `ROOMS_MIN` in the environment is a floor below
-/// which a test run fails, for machines that are known to have more.
+/// The rooms this machine supports, narrowest first. `ROOMS_MIN` in the environment is a floor
+/// below which a test run fails, for machines that are known to have more.
 ///
 /// # Panics
 /// When there are fewer than `ROOMS_MIN`.

@@ -17,8 +17,8 @@ pub struct Trace {
 
 /// Traces `work` on what `prepare` makes, instruction by instruction, in a child process.
 ///
-/// Children of one parent have the same addresses, so that two calls that differ in their secrets alone
-/// must give equal traces if no branch depends on a secret. Costs some microseconds for each
+/// Children of one parent have the same addresses, so that two calls that differ in their secrets
+/// alone must give equal traces if no branch depends on a secret. Costs some microseconds for each
 /// instruction. Call it from a process with one thread.
 ///
 /// # Panics

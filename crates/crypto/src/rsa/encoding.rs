@@ -99,8 +99,8 @@ impl DigestAlgorithm {
         }
     }
 
-    /// The DER encoding of the DigestInfo up to the digest itself (RFC 8017 section 9.2, note 1, and
-    /// RFC 8702 for SHA-3's object identifiers); empty for MD5 with SHA-1.
+    /// The DER encoding of the DigestInfo up to the digest itself (RFC 8017 section 9.2, note 1,
+    /// and RFC 8702 for SHA-3's object identifiers); empty for MD5 with SHA-1.
     pub const fn digest_info_prefix(self) -> &'static [u8] {
         // SEQUENCE { SEQUENCE { OID 2.16.840.1.101.3.4.2.$arc, NULL }, OCTET STRING of $bytes }
         macro_rules! nist {
@@ -202,8 +202,8 @@ pub fn pss_encode(
     if expected != digest.len() {
         return Err(EncodingError::DigestLength { expected, actual: digest.len() });
     }
-    // The encoding has one bit less than the modulus, so that it is certainly the smaller number; where
-    // that bit begins a byte, the byte is zero and the encoding begins behind it.
+    // The encoding has one bit less than the modulus, so that it is certainly the smaller number;
+    // where that bit begins a byte, the byte is zero and the encoding begins behind it.
     let encoded_bits = modulus_bits - 1;
     let available = encoded_bits.div_ceil(8);
     let needed = digest.len() + salt.len() + 2;
@@ -254,12 +254,12 @@ pub fn mgf1_apply(
 ///
 /// `decrypted` is the outcome of the private operation, as long as the modulus. If it is
 /// `00 02 nonzero padding 00 version premaster…` with a 48-byte secret that begins with
-/// `client_version` (or `alternative_version`, which clients with the rollback bug send), that secret
-/// is written to `premaster`; otherwise `random` is, and no caller, and no stopwatch, can tell: the
-/// handshake fails later, at Finished. `random` must be fresh and unpredictable for each call.
+/// `client_version` (or `alternative_version`, which clients with the rollback bug send), that
+/// secret is written to `premaster`; otherwise `random` is, and neither caller nor stopwatch can
+/// tell: the handshake fails later, at Finished. `random` must be new and unpredictable each time.
 ///
-/// Secrets: `decrypted`, `random`. Branches and addresses depend on their lengths alone. A modulus too
-/// short to hold the encoding (under 59 bytes, which no key here has) selects `random`.
+/// Secrets: `decrypted`, `random`. Branches and addresses depend on their lengths alone. A modulus
+/// too short to hold the encoding (under 59 bytes, which no key here has) selects `random`.
 pub fn tls_premaster_select(
     decrypted: &[u8],
     client_version: u16,

@@ -40,7 +40,7 @@ impl KeySize {
     }
 }
 
-/// The numbers of an RSA private key (RFC 8017 section 3.2), big-endian; leading zeros do not matter.
+/// The numbers of an RSA private key (RFC 8017 section 3.2), big-endian, leading zeros allowed.
 #[derive(Clone, Copy)]
 pub struct Components<'a> {
     /// The modulus.
@@ -74,7 +74,7 @@ pub enum KeyError {
     /// A prime is even, or has not exactly half as many bits as the modulus.
     #[error("p and q are not odd numbers of half as many bits as the modulus")]
     Prime,
-    /// The modulus is not the product of the primes: the key is damaged or has more than two primes.
+    /// The modulus is not the product of the primes: the key is damaged or has more than two.
     #[error("the modulus is not p times q; keys of more than two primes are not accelerated")]
     ModulusMismatch,
     /// A private exponent does not invert the public one.
@@ -87,9 +87,9 @@ pub enum KeyError {
 
 /// A validated RSA private key with all that is computed once per key; wiped when dropped.
 ///
-/// Validation costs no exponentiation: it proves the components consistent with one another, not the
-/// primes prime. It need not, because a private operation with a wrong key fails its check with the
-/// public exponent, and its outcome never leaves.
+/// Validation costs no exponentiation: it proves the components consistent with one another, not
+/// the primes prime. It need not, because a private operation with a wrong key fails its check with
+/// the public exponent, and its outcome never leaves.
 pub struct PrivateKey {
     pub(super) material: Material,
 }
@@ -127,8 +127,8 @@ pub(super) struct Numbers<const HALF: usize, const FULL: usize> {
 impl PrivateKey {
     /// Takes over a key.
     ///
-    /// Secrets: all but `n` and `e`. The time tells the lengths of the components and whether the key
-    /// is refused, nothing else.
+    /// Secrets: all but `n` and `e`. The time tells the lengths of the components and whether the
+    /// key is refused, nothing else.
     ///
     /// # Errors
     /// A [`KeyError`] when the key is damaged or of a kind that is not accelerated.
@@ -159,7 +159,7 @@ impl PrivateKey {
 
 #[cfg(test)]
 impl PrivateKey {
-    /// Takes over a key and then damages it, so that every operation computes a wrong half modulo p.
+    /// Takes over a key and then damages it, so that every operation has a wrong half modulo p.
     pub(super) fn with_corrupted_half(components: &Components<'_>) -> Result<Self, KeyError> {
         let mut key = Self::from_components(components)?;
         match &mut key.material {

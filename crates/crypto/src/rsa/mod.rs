@@ -1,9 +1,9 @@
 //! RSA private operations (RFC 8017) by CRT: one by one, and many at once with mixed keys.
 //!
-//! [`Rsa::choose`] picks the widest room that machine and policy leave open, once; a batch then fills
-//! its lanes with independent jobs. Time and memory accesses depend on no secret, so there is no
-//! blinding, and every result goes through the public operation before it leaves: a result that fails
-//! that check would give the key away (Boneh, DeMillo and Lipton, 1997).
+//! [`Rsa::choose`] picks the widest room that machine and policy leave open, once; a batch then
+//! fills its lanes with independent jobs. Time and memory accesses depend on no secret, so there is
+//! no blinding, and every result goes through the public operation before it leaves: a result that
+//! fails that check would give the key away (Boneh, DeMillo and Lipton, 1997).
 //!
 //! # Examples
 //!
@@ -29,7 +29,8 @@
 //!         .map(|(input, output)| PrivateJob::new(key, input, output))
 //!         .collect();
 //!     rsa.private_batch(&mut jobs);
-//!     Ok(jobs.iter().map(|job| (job.outcome == Outcome::Done).then(|| job.output.to_vec())).collect())
+//!     let done = |job: &PrivateJob| (job.outcome == Outcome::Done).then(|| job.output.to_vec());
+//!     Ok(jobs.iter().map(done).collect())
 //! }
 //! ```
 
@@ -54,8 +55,8 @@ pub enum Outcome {
     Done,
     /// The input is not below the modulus, or input or output is not as long as the modulus.
     InputOutOfRange,
-    /// The public operation did not take the result back to the input: a hardware fault, or a damaged
-    /// key. Nothing has left; try another path.
+    /// The public operation did not take the result back to the input: a hardware fault, or a
+    /// damaged key. Nothing has left; try another path.
     FaultDetected,
 }
 
@@ -124,8 +125,8 @@ impl Rsa {
     /// Executes the jobs and stores what became of each.
     ///
     /// The result and the time of a job do not depend on the others. A batch costs the same for one
-    /// job as for [`lanes`](Self::lanes) of them; more jobs, or jobs of several key sizes, make several
-    /// batches. Uses up to 200 KiB of stack.
+    /// job as for [`lanes`](Self::lanes) of them; more jobs, or jobs of several key sizes, make
+    /// several batches. Uses up to 200 KiB of stack.
     pub fn private_batch(&self, jobs: &mut [PrivateJob<'_>]) {
         match self.choice {
             Choice::Ifma512(room) => lanes::private(room, jobs),

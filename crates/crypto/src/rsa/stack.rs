@@ -9,8 +9,8 @@ pub(super) const BATCH_BYTES: usize = 192 << 10;
 
 /// Runs `work` in frames of its own and then wipes `BYTES` of stack there.
 ///
-/// Values that matter are wiped where they are declared; this catches the copies that nobody declared:
-/// what the compiler moved and spilled.
+/// Values that matter are wiped where they are declared; this catches the copies that nobody
+/// declared: what the compiler moved and spilled.
 pub(super) fn scrubbed<const BYTES: usize, T>(work: impl FnOnce() -> T) -> T {
     let result = in_own_frame(work);
     scrub::<BYTES>();

@@ -1,7 +1,8 @@
-//! Room portable of mont: Montgomery arithmetic on 64-bit limbs, one job at a time. Secret-independent.
+//! Room portable of mont: arithmetic on 64-bit limbs, one job at a time. Secret-independent.
 //!
-//! Numbers are little-endian arrays of `LIMBS` limbs, radix 2^64; R is 2^(64·LIMBS). This room is the
-//! path without AVX-512 IFMA and the oracle of the other rooms, so it prefers few lines to few cycles.
+//! Numbers are little-endian arrays of `LIMBS` limbs, radix 2^64; R is 2^(64·LIMBS). This room is
+//! the path without AVX-512 IFMA and the oracle of the other rooms, so it prefers few lines to few
+//! cycles.
 
 use widelane_secret::{Mask, wipe};
 
@@ -40,8 +41,9 @@ impl<const LIMBS: usize> Modulus<LIMBS> {
         let inverse = (0..5)
             .fold(limbs[0], |x, _| x.wrapping_mul(2u64.wrapping_sub(limbs[0].wrapping_mul(x))));
         let mut modulus = Modulus { limbs: *limbs, k0: inverse.wrapping_neg(), rr: [0; LIMBS] };
-        // With its top bit set, R mod m is 2^(64·LIMBS) - m: the Montgomery form of 1. Doublings make it
-        // that of 2^d, and each squaring doubles d until it is 64·LIMBS, the Montgomery form of R.
+        // With its top bit set, R mod m is 2^(64·LIMBS) - m: the Montgomery form of 1. Doublings
+        // make it that of 2^d, and each squaring doubles d until it is 64·LIMBS, the Montgomery
+        // form of R.
         let mut power = [0; LIMBS];
         subtract(&mut power, limbs);
         let squarings = (64 * LIMBS).trailing_zeros();
@@ -142,8 +144,8 @@ impl<const LIMBS: usize> Modulus<LIMBS> {
     /// Computes z = base^exponent mod m.
     ///
     /// Ensures:  z < m.
-    /// Secrets:  base, exponent, m. Branches and addresses depend on none: the exponent always counts
-    ///           as 64·LIMBS bits, and each lookup reads the whole table.
+    /// Secrets:  base, exponent, m. Branches and addresses depend on none: the exponent always
+    ///           counts as 64·LIMBS bits, and each lookup reads the whole table.
     /// Cost:     1.2·64·LIMBS multiplications modulo m.
     pub fn exponentiate(
         &self,
