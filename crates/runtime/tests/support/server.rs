@@ -12,6 +12,7 @@ use super::{wait_until, widelane};
 
 /// A running server; ends with the test.
 pub struct Server {
+    /// What `widelane run` became: the server, or the process that left a daemon behind.
     child: Child,
     directory: tempfile::TempDir,
     pub port: u16,
@@ -30,6 +31,7 @@ impl Server {
         let http = format!(
             "http {{ access_log off; client_body_temp_path b; proxy_temp_path p;
                fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;
+               ssl_protocols TLSv1.2 TLSv1.3;
                server {{ listen 127.0.0.1:{port} ssl http2; {http} }} }}"
         );
         Self::nginx_with(port, workers, "", &http)
@@ -37,8 +39,9 @@ impl Server {
 
     /// Starts nginx with `main` and `blocks` as its configuration.
     pub fn nginx_with(port: u16, workers: usize, main: &str, blocks: &str) -> Self {
+        // A daemon, as nginx usually runs: only as such it upgrades its binary.
         let configuration = format!(
-            "daemon off; worker_processes {workers}; pid nginx.pid; error_log error.log notice;
+            "worker_processes {workers}; pid nginx.pid; error_log error.log notice;
              {main}
              events {{ worker_connections 1024; }}
              {blocks}\n"
@@ -85,7 +88,8 @@ impl Server {
         let mut server = Self { child, directory, port };
         wait_until("the server to listen", || {
             let ended = server.child.try_wait().expect("our child");
-            assert!(ended.is_none(), "the server ended: {}", server.output());
+            let is_running = ended.is_none_or(|status| status.success());
+            assert!(is_running, "the server ended: {}", server.output());
             TcpStream::connect(("127.0.0.1", port)).is_ok()
         });
         server
@@ -102,9 +106,15 @@ impl Server {
             .concat()
     }
 
-    /// The first process, which `widelane run` became.
+    /// The server's first process.
     pub fn pid(&self) -> i32 {
-        i32::try_from(self.child.id()).expect("process numbers are small")
+        let child = i32::try_from(self.child.id()).expect("process numbers are small");
+        self.pid_in(PID_FILE).unwrap_or(child)
+    }
+
+    /// The process that `file` names, if there is one.
+    pub fn pid_in(&self, file: &str) -> Option<i32> {
+        std::fs::read_to_string(self.path(file)).ok()?.trim().parse().ok()
     }
 
     pub fn counters(&self) -> Sums {
@@ -115,30 +125,29 @@ impl Server {
     pub fn signal(&self, signal: i32) {
         send_signal(self.pid(), signal);
     }
-
-    pub fn has_ended(&mut self) -> bool {
-        self.child.try_wait().expect("our child").is_some()
-    }
 }
 
-/// Sends `signal` to a process of a server under test.
+/// Where nginx writes its process number, and where it moves that file for an upgrade.
+pub const PID_FILE: &str = "nginx.pid";
+pub const OLD_PID_FILE: &str = "nginx.pid.oldbin";
+
+/// Sends `signal` to a process of a server under test, if it still lives.
 #[allow(unsafe_code, reason = "kill")]
 pub fn send_signal(pid: i32, signal: i32) {
     // SAFETY: sends a signal to a process that this test started.
-    let sent = unsafe { libc::kill(pid, signal) };
-    assert_eq!(sent, 0, "signal {signal} to process {pid}");
+    unsafe { libc::kill(pid, signal) };
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if self.has_ended() {
-            return;
+        for pid in [OLD_PID_FILE, PID_FILE].into_iter().filter_map(|file| self.pid_in(file)) {
+            send_signal(pid, libc::SIGTERM);
         }
-        self.signal(libc::SIGTERM);
         for _ in 0..100 {
-            if self.has_ended() {
+            if self.child.try_wait().expect("our child").is_some() {
                 return;
             }
+            self.signal(libc::SIGTERM);
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
         let _ = self.child.kill();
