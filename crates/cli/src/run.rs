@@ -19,9 +19,10 @@ use self::libraries::Libraries;
 
 /// Runs an unmodified TLS server accelerated
 ///
-/// The server must be dynamically linked with OpenSSL 3 (libssl.so.3), as the nginx and HAProxy of the distributions
-/// are. It keeps its process, arguments, signals and exit status; programs that it starts are not affected. A program
-/// that cannot be accelerated runs unchanged, and one line says why.
+/// The server must be dynamically linked with OpenSSL 3 (libssl.so.3), as the nginx and HAProxy of
+/// the distributions are. It keeps its process, arguments, signals and exit status; programs that
+/// it starts are not affected. A program that cannot be accelerated runs unchanged, and one line
+/// says why.
 #[derive(clap::Args)]
 pub struct Args {
     /// Policy file to obey instead of /etc/widelane/policy.toml

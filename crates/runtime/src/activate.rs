@@ -1,7 +1,7 @@
 //! Loading the provider: at the first `SSL_CTX_new` of the process, before any key is used.
 //!
-//! The program's own OpenSSL configuration is read first and stands: the provider joins what it sets
-//! up, and is preferred (`?provider=widelane`), never required.
+//! The program's own OpenSSL configuration is read first and stands: the provider joins what it
+//! sets up, and is preferred (`?provider=widelane`), never required.
 #![allow(unsafe_code, reason = "dlopen of the provider, C strings of properties")]
 
 use core::ffi::{CStr, c_char, c_void};
@@ -85,8 +85,8 @@ fn last_loader_error() -> String {
     format!("the provider cannot be loaded: {}", error.to_string_lossy())
 }
 
-/// What to set as default properties when the program sets `properties` itself: both its own and our
-/// preference, unless they already speak of providers.
+/// What to set as default properties when the program sets `properties` itself: both its own and
+/// our preference, unless they already speak of providers.
 pub(crate) fn with_preference(properties: *const c_char) -> Option<CString> {
     config()?;
     if properties.is_null() {

@@ -1,17 +1,20 @@
-//! When a batch closes: the rule by which waiting for company ends, free of clocks and system calls.
+//! When a batch closes: the rule by which waiting for company ends; no clock, no system call.
 //!
-//! A batch closes when its lanes are full (the provider sees to that), or when the server has nothing
-//! else to do. A server that calls `epoll_wait` with a timeout has nothing else to do if no event is
-//! ready. A zero timeout means that it has work queued of its own, so the batch stays open, but
-//! HAProxy queues a handshake that wants to write right away: the parked handshakes themselves are its
-//! work. So the rule counts who asks: once every parked handshake has asked again since any other one
-//! made progress, and no event is ready, the server is only turning around those that wait for us.
+//! A batch closes when its lanes are full (the provider sees to that), or when the server has
+//! nothing else to do. A server that calls `epoll_wait` with a timeout has nothing else to do if no
+//! event is ready. A zero timeout means that it has work queued of its own, so the batch stays
+//! open, but HAProxy queues a handshake that wants to write right away: the parked handshakes
+//! themselves are its work. So the rule counts who asks: once every parked handshake has asked
+//! again since any other one made progress, and no event is ready, the server is only turning
+//! around those that wait for us.
 
 /// Calls of `epoll_wait` with a timeout, each returning events, in which nothing new parks, that a
-/// partial batch survives: other traffic keeps the server busy, and handshakes must not wait for it.
+/// partial batch survives: other traffic keeps the server busy, and handshakes must not wait for
+/// it.
 const BARREN_CALLS_TIMED: u32 = 4;
 
-/// The same for a zero timeout; HAProxy runs one handshake step per call, so a call is much shorter.
+/// The same for a zero timeout; HAProxy runs one handshake step per call, so a call is much
+/// shorter.
 const BARREN_CALLS_ZERO: u32 = 64;
 
 /// Consecutive calls with everything parked asking and nothing progressing, though events are ready

@@ -135,8 +135,8 @@ impl EventLoop {
         }
     }
 
-    /// Reports the ready handshakes in `events`, of which `count` are filled and `room` exist; returns
-    /// how many are filled then.
+    /// Reports the ready handshakes in `events`, of which `count` are filled and `room` exist;
+    /// returns how many are filled then.
     fn report(&self, epoll: c_int, events: *mut epoll_event, count: usize, room: usize) -> usize {
         let mut filled = count;
         let mut ready = self.ready.borrow_mut();
@@ -158,7 +158,8 @@ impl EventLoop {
                     false
                 }
                 Wake::Report { events: reported, data } => {
-                    // SAFETY: the kernel or an earlier round filled `filled` of the program's array.
+                    // SAFETY: the kernel or an earlier round filled `filled` of the program's
+                    // array.
                     let known = unsafe { core::slice::from_raw_parts_mut(events, filled) };
                     // A program may expect each registration at most once, as the kernel has it.
                     if let Some(event) = known.iter_mut().find(|event| event.u64 == data) {

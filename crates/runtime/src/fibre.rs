@@ -1,8 +1,9 @@
 //! Fibres: a function that can be left in the middle and taken up again, on a stack of its own.
 //!
-//! OpenSSL has fibres too (its ASYNC jobs), but on 32 KiB of heap without a guard: enough for libssl,
-//! not for a server's callbacks, which run in the middle of a handshake, and an overflow corrupts the
-//! heap in silence. These have 256 KiB, of which only the touched pages exist, and a guard page below.
+//! OpenSSL has fibres too (its ASYNC jobs), but on 32 KiB of heap without a guard: enough for
+//! libssl, not for a server's callbacks, which run in the middle of a handshake, and an overflow
+//! corrupts the heap in silence. These have 256 KiB, of which only the touched pages exist, and a
+//! guard page below.
 //!
 //! A fibre is resumed only by the thread that started it: compiled code may keep addresses of
 //! thread-local variables across a pause.
@@ -67,7 +68,8 @@ impl Place {
     /// No place at all; must be filled by a switch before it is switched to.
     pub(crate) const NONE: Self = Self(ptr::null_mut());
 
-    /// The beginning of a fibre on `stack` that will call `body(argument)`; `body` must never return.
+    /// The beginning of a fibre on `stack` that will call `body(argument)`; `body` must never
+    /// return.
     pub(crate) fn begin(
         stack: &Stack,
         body: extern "C" fn(*mut c_void) -> !,
@@ -78,7 +80,8 @@ impl Place {
         let frame: [usize; 9] =
             [0, 0, body as usize, argument as usize, 0, 0, enter as *const () as usize, 0, 0];
         let place = stack.top().wrapping_sub(size_of_val(&frame));
-        // SAFETY: nine words just below the stack's top, which is page-aligned; nobody else uses it.
+        // SAFETY: nine words just below the stack's top, which is page-aligned; nobody else uses
+        // it.
         unsafe { place.cast::<[usize; 9]>().write(frame) };
         Self(place)
     }
@@ -119,7 +122,8 @@ unsafe extern "C" fn switch_raw(from: *mut *mut u8, to: *mut u8) {
     )
 }
 
-/// First instructions of every fibre: `switch_raw` has popped the body into r13, its argument into r12.
+/// First instructions of every fibre: `switch_raw` has popped the body into r13, its argument into
+/// r12.
 #[unsafe(naked)]
 unsafe extern "C" fn enter() {
     naked_asm!("mov rdi, r12", "call r13", "ud2")

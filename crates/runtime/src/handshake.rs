@@ -206,7 +206,8 @@ fn advance(
     }
 }
 
-/// Notes that the fibre of `handshake` waits for a private-key operation; executes if that fills the lanes.
+/// Notes that the fibre of `handshake` waits for a private-key operation; executes if that fills
+/// the lanes.
 fn park(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
     handshake.set_state(State::Parked);
     handshake.asked_at.set(AskedAt::default());
@@ -238,8 +239,8 @@ fn drive_foreign(handshake: &Handshake, call: Call) -> c_int {
 /// Finishes what a call other than a handshake call finds suspended: `None` if the call may go on,
 /// otherwise the call must fail for now.
 ///
-/// A program that handshakes by `SSL_do_handshake` does not read or write before it is done; one that
-/// does must not enter libssl a second time while a fibre is in the middle of it.
+/// A program that handshakes by `SSL_do_handshake` does not read or write before it is done; one
+/// that does must not enter libssl a second time while a fibre is in the middle of it.
 pub(crate) fn settle(ssl: *mut c_void) -> Option<()> {
     let Some(hooks) = provider() else { return Some(()) };
     let Some(handshake) = find(ssl) else { return Some(()) };
@@ -278,7 +279,8 @@ fn suspended(ssl: *const c_void) -> Option<&'static Handshake> {
     find(ssl.cast_mut()).filter(|handshake| handshake.state() != State::Idle)
 }
 
-/// Prepares `ssl` to be freed: `true` if the caller may do so now, `false` if its fibre's thread will.
+/// Prepares `ssl` to be freed: `true` if the caller may do so now, `false` if its fibre's thread
+/// will.
 pub(crate) fn abandon_before_free(ssl: *mut c_void) -> bool {
     let Some(handshake) = suspended(ssl) else { return true };
     EventLoop::with(|event_loop| {
@@ -414,9 +416,9 @@ fn take_in(
 
 /// Whether the program takes "call again later" for an answer, and we can make it call again.
 ///
-/// A non-blocking socket: yes, through epoll. A BIO of the program's own: only where we know that the
-/// program waits for the socket behind it. An in-memory BIO has nothing to wait for: its owner would
-/// sleep until the peer sends more, and the peer is waiting for us.
+/// A non-blocking socket: yes, through epoll. A BIO of the program's own: only where we know that
+/// the program waits for the socket behind it. An in-memory BIO has nothing to wait for: its owner
+/// would sleep until the peer sends more, and the peer is waiting for us.
 fn can_be_told_to_wait(openssl: &OpenSsl, ssl: *mut c_void, descriptor: c_int) -> bool {
     if descriptor >= 0 {
         // SAFETY: reading the flags of a descriptor has no effect on memory.
@@ -443,7 +445,8 @@ const HAPROXY_BIO: &CStr = c"ha methods";
 fn find(ssl: *mut c_void) -> Option<&'static Handshake> {
     let openssl = real::openssl()?;
     let handshake = (openssl.SSL_get_ex_data)(ssl, extra_data_index(openssl)?);
-    // SAFETY: null, or what `take_in` put there, which lives until `release` or until its SSL is freed.
+    // SAFETY: null, or what `take_in` put there, which lives until `release` or until its SSL is
+    // freed.
     unsafe { handshake.cast::<Handshake>().as_ref() }
 }
 

@@ -1,22 +1,22 @@
 //! `libwidelane_runtime.so`: event-loop batching for servers without asynchronous TLS.
 //!
-//! `widelane run` preloads this library into a server that knows nothing of it. It stands between the
-//! server, libssl and epoll:
+//! `widelane run` preloads this library into a server that knows nothing of it. It stands between
+//! the server, libssl and epoll:
 //!
 //! * [`activate`]: the first `SSL_CTX_new` of the process loads the provider and prefers it;
 //! * [`handshake`]: server handshakes run on [`fibre`]s, so that one which reaches a private-key
 //!   operation can be left there (*parked*) while the server goes on with its other connections;
-//! * [`event_loop`]: what is parked on one thread, and [`closing`], the rule by which a batch closes:
-//!   full lanes, or a server that is about to sleep;
+//! * [`event_loop`]: what is parked on one thread, and [`closing`], the rule by which a batch
+//!   closes: full lanes, or a server that is about to sleep;
 //! * [`registry`]: what the server asked epoll for, so that a finished handshake can be reported to
 //!   it as an event of its own making;
 //! * [`interpose`]: the exported symbols; nothing else in the workspace defines symbols of others.
 //!
-//! `docs/event-loop.md` tells the whole story. In a process that never creates an `SSL_CTX`, all of this
-//! is a handful of pass-through functions.
+//! `docs/event-loop.md` tells the whole story. In a process that never creates an `SSL_CTX`, all of
+//! this is a handful of pass-through functions.
 //!
-//! **Invariants**: a parked handshake belongs to the thread that parked it and is resumed by no other;
-//! no private-key batch ever runs on a fibre; a failure of ours never fails a handshake.
+//! **Invariants**: a parked handshake belongs to the thread that parked it and is resumed by no
+//! other; no private-key batch ever runs on a fibre; a failure of ours never fails a handshake.
 
 mod activate;
 mod closing;

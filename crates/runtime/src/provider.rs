@@ -56,8 +56,9 @@ const _: Attach = widelane_runtime_attach;
 /// Whether libssl itself, not a callback of the program, is asking for a private-key operation.
 ///
 /// The short state names are part of libssl's interface and the same in every version, unlike the
-/// numbers of `OSSL_HANDSHAKE_STATE`: server key exchange, server certificate verify, and client key
-/// exchange (RSA key transport). A callback may hold locks of the program, so it must not be left.
+/// numbers of `OSSL_HANDSHAKE_STATE`: server key exchange, server certificate verify, and client
+/// key exchange (RSA key transport). A callback may hold locks of the program, so it must not be
+/// left.
 pub(crate) fn is_private_key_state(short_name: &CStr) -> bool {
     [c"TWSKE", c"TWSCV", c"TRCKE"].contains(&short_name)
 }

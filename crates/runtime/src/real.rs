@@ -1,8 +1,8 @@
 //! The functions behind ours: libc's, libssl's and libcrypto's, found by `dlsym` when first needed.
 //!
-//! Nothing here links against OpenSSL: a program may bring any version of it, load it late, or not at
-//! all. `RTLD_NEXT` finds what the program would have called without us; a library that the program
-//! loaded locally (as Python does) is found by its name.
+//! Nothing here links against OpenSSL: a program may bring any version of it, load it late, or not
+//! at all. `RTLD_NEXT` finds what the program would have called without us; a library that the
+//! program loaded locally (as Python does) is found by its name.
 #![allow(unsafe_code, reason = "dlsym and the conversion of its addresses to functions")]
 
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
@@ -38,7 +38,8 @@ impl Next {
     }
 }
 
-/// The next definition of `name` after ours, in the global scope or in a TLS library loaded locally.
+/// The next definition of `name` after ours, in the global scope or in a TLS library loaded
+/// locally.
 fn next_symbol(name: &CStr) -> *mut c_void {
     // SAFETY: a C string; looking up a symbol has no precondition.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
@@ -156,8 +157,8 @@ macro_rules! openssl_functions {
     ($(fn $name:ident($($type:ty),*) $(-> $result:ty)?;)*) => {
         /// The functions of libssl and libcrypto that we call, by their own names and signatures.
         ///
-        /// They are declared safe to call: the objects we hand them are those that the program handed
-        /// us in a call of the same library, at a moment when it allows that call.
+        /// They are declared safe to call: the objects we hand them are those that the program
+        /// handed us in a call of the same library, at a moment when it allows that call.
         #[allow(non_snake_case, reason = "the names of OpenSSL")]
         pub(crate) struct OpenSsl {
             $(pub(crate) $name: extern "C" fn($($type),*) $(-> $result)?,)*
@@ -218,13 +219,13 @@ openssl_functions! {
     fn SSL_state_string(*const c_void) -> *const c_char;
 }
 
-/// What OpenSSL calls when it frees an object with extra data: the object, our pointer, the table, the
-/// index, and the two arguments given at registration.
+/// What OpenSSL calls when it frees an object with extra data: the object, our pointer, the table,
+/// the index, and the two arguments given at registration.
 pub(crate) type FreeExtraData =
     extern "C" fn(*mut c_void, *mut c_void, *mut c_void, c_int, c_long, *mut c_void);
 
-/// The process's OpenSSL, or nothing if the TLS library behind the called symbols is not OpenSSL 3 or
-/// later (the provider functions tell).
+/// The process's OpenSSL, or nothing if the TLS library behind the called symbols is not OpenSSL 3
+/// or later (the provider functions tell).
 pub(crate) fn openssl() -> Option<&'static OpenSsl> {
     static OPENSSL: OnceLock<Option<OpenSsl>> = OnceLock::new();
     OPENSSL

@@ -1,9 +1,9 @@
 //! What the program asked epoll for, by descriptor.
 //!
-//! A finished handshake is reported to the program as an event with the program's own data word, which
-//! only the program's `epoll_ctl` call knows; so those calls are remembered here. One slot per
-//! descriptor number, made of atomics only: it is written by `close` too, which must work in signal
-//! handlers, and no thread ever waits for another.
+//! A finished handshake is reported to the program as an event with the program's own data word,
+//! which only the program's `epoll_ctl` call knows; so those calls are remembered here. One slot
+//! per descriptor number, made of atomics only: it is written by `close` too, which must work in
+//! signal handlers, and no thread ever waits for another.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,8 @@ pub(crate) struct Registration {
     pub(crate) data: u64,
 }
 
-/// Who (the epoll descriptor plus one, and the event mask; 0 means nobody) and what (the data word).
+/// Who (the epoll descriptor plus one, and the event mask; 0 means nobody) and what (the data
+/// word).
 struct Slot {
     who: AtomicU64,
     data: AtomicU64,

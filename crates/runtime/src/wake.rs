@@ -1,9 +1,10 @@
 //! How the program learns that a parked handshake can go on.
 //!
-//! The usual way costs nothing: the event is handed to the program in the array that its `epoll_wait`
-//! returns, with the data word of its own registration, as if the kernel had found the descriptor
-//! ready. The program then calls `SSL_do_handshake`, which is what it would do for a real event; that
-//! the descriptor may not be ready is nothing new to a program with non-blocking sockets.
+//! The usual way costs nothing: the event is handed to the program in the array that its
+//! `epoll_wait` returns, with the data word of its own registration, as if the kernel had found the
+//! descriptor ready. The program then calls `SSL_do_handshake`, which is what it would do for a
+//! real event; that the descriptor may not be ready is nothing new to a program with non-blocking
+//! sockets.
 
 use core::ffi::c_int;
 
@@ -17,8 +18,8 @@ const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE.cast_unsigned();
 /// What the program is told to wait for while its handshake is parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// `SSL_ERROR_WANT_READ`: this thread's epoll set watches the descriptor for reading already, so
-    /// the program has nothing to change, and hears nothing until we report it readable.
+    /// `SSL_ERROR_WANT_READ`: this thread's epoll set watches the descriptor for reading already,
+    /// so the program has nothing to change, and hears nothing until we report it readable.
     Read,
     /// `SSL_ERROR_WANT_WRITE`: the program asks for writability, which comes at once and again.
     Write,
@@ -47,13 +48,14 @@ pub(crate) enum Wake {
     Nothing,
     /// Report this event from the `epoll_wait` at hand.
     Report { events: u32, data: u64 },
-    /// Register the same interest again: that raises the edge in an epoll set which another call, or
-    /// another thread, waits for.
+    /// Register the same interest again: that raises the edge in an epoll set which another call,
+    /// or another thread, waits for.
     Rearm(Registration),
 }
 
 impl Wake {
-    /// How to wake a connection that was told to wait for `wanted`, from within a wait for `waiting`.
+    /// How to wake a connection that was told to wait for `wanted`, from within a wait for
+    /// `waiting`.
     pub(crate) fn choose(
         registration: Option<Registration>,
         wanted: Wanted,

@@ -1,4 +1,4 @@
-//! Stock HAProxy under `widelane run`: its own BIO, its run queue, its threads, its own asynchronous mode.
+//! Stock HAProxy under `widelane run`: its own BIO, run queue, threads and asynchronous mode.
 
 mod support;
 
@@ -63,15 +63,10 @@ fn its_own_asynchronous_mode_is_left_to_it() {
 fn early_data_is_accepted() {
     let authority = Authority::new();
     let identity = authority.issue("localhost");
-    let global = "  nbthread 1\n  ssl-default-bind-options no-tls-tickets\n  \
-                  tune.ssl.default-dh-param 2048\n";
     let pem = pem(&authority, &identity);
-    let pem_with_option = format!("{} allow-0rtt", pem.display());
-    let server = Server::haproxy(
-        &global.replace("  ssl-default-bind-options no-tls-tickets\n", ""),
-        PathBuf::from(pem_with_option).as_path(),
-        &["-db"],
-    );
+    // The option stands behind the file on the same line of the configuration.
+    let pem = PathBuf::from(format!("{} allow-0rtt", pem.display()));
+    let server = Server::haproxy("  nbthread 1\n", &pem, &["-db"]);
     let session = authority.path("session");
     let session = session.to_str().expect("text");
     s_client(server.port, &["-tls1_3", "-sess_out", session], REQUEST);
@@ -93,7 +88,8 @@ fn the_master_reloads_into_accelerated_workers_and_its_programs_see_none_of_it()
     let authority = Authority::new();
     let identity = authority.issue("localhost");
     let pem = pem(&authority, &identity);
-    let global = "  nbthread 1\nprogram environment\n  command /usr/bin/env\n  no option start-on-reload\n\
+    let global = "  nbthread 1\n\
+                  program environment\n  command /usr/bin/env\n  no option start-on-reload\n\
                   global\n  maxconn 2000\n";
     let server = Server::haproxy(global, &pem, &["-W"]);
     wait_until("the program's output", || server.output().contains("PATH="));

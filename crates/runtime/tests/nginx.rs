@@ -145,7 +145,8 @@ fn three_hundred_names_with_keys_of_their_own() {
     }
     let http = format!(
         "http {{ access_log off; server_names_hash_max_size 2048; client_body_temp_path b;
-           proxy_temp_path p; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s; {servers} }}"
+           proxy_temp_path p; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;
+           {servers} }}"
     );
     let server = Server::nginx_with(port, 1, "", &http);
     for index in [0, 7, 150, 299] {
@@ -180,7 +181,8 @@ fn stream_and_mail_modules_are_batched_too() {
                 load_module /usr/lib/nginx/modules/ngx_mail_module.so;";
     let blocks = format!(
         "stream {{ server {{ listen 127.0.0.1:{stream} ssl; {lines} return \"streamed\\n\"; }} }}
-         mail {{ auth_http 127.0.0.1:1/; server {{ listen 127.0.0.1:{mail} ssl; protocol imap; {lines} }} }}"
+         mail {{ auth_http 127.0.0.1:1/;
+           server {{ listen 127.0.0.1:{mail} ssl; protocol imap; {lines} }} }}"
     );
     let server = Server::nginx_with(stream, 1, main, &blocks);
     assert!(s_client(stream, &[], "").contains("streamed"));

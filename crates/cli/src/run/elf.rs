@@ -1,4 +1,4 @@
-//! Just enough of ELF to tell what a program is linked with: 64-bit little-endian x86, dynamic section.
+//! Just enough of ELF to tell what a program is linked with.
 
 /// What concerns us of an executable.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Doors in front of the exec functions: a server that starts itself anew stays accelerated.
 //!
-//! nginx upgrades its binary, and HAProxy reloads its configuration, by executing their own program,
-//! nginx with an environment of its own making. Only then is ours put back; any other program runs
-//! in the environment it was given.
+//! nginx upgrades its binary, and HAProxy reloads its configuration, by executing their own
+//! program, nginx with an environment of its own making. Only then is ours put back; any other
+//! program runs in the environment it was given.
 #![allow(unsafe_code, reason = "exported symbols, C strings and lists of them")]
 
 use core::ffi::{CStr, c_char, c_int};
@@ -65,7 +65,8 @@ fn environment_for(path: &Path, variables: Strings) -> Option<Environment> {
     Some(accelerated(config, list_of(variables)))
 }
 
-/// Whether `path` leads to `own`, as `/proc/self/exe` shows it; a replaced file is shown as deleted.
+/// Whether `path` leads to `own`, as `/proc/self/exe` shows it; a replaced file is shown as
+/// deleted.
 fn is_same_program(own: &Path, path: &Path) -> bool {
     let own = own.as_os_str().as_bytes();
     let own = own.strip_suffix(b" (deleted)").unwrap_or(own);

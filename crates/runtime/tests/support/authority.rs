@@ -22,7 +22,8 @@ impl Authority {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let authority = Self { directory };
         authority.openssl(
-            "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 30 -subj /CN=Authority",
+            "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 30 \
+             -subj /CN=Authority",
         );
         authority
     }

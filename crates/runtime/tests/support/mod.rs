@@ -1,4 +1,4 @@
-//! What the tests share: a certificate authority, real servers under `widelane run`, their counters.
+//! What the tests share: an authority, servers under `widelane run`, clients, counters.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub mod authority;
