@@ -8,7 +8,7 @@ use crate::{Batch, Closed, Entry, Tick};
 ///
 /// Whoever submits the job that fills the lanes gets the batch and executes it. A partial batch is
 /// closed by a helper thread, which spends its life in [`wait_due`](Self::wait_due), after a
-/// deadline of tens of microseconds that follows the rate of arrivals. Where jobs come too far
+/// deadline that follows the rate of arrivals. Where jobs come too far
 /// apart for a batch to form, the submitter gets its job straight back.
 #[derive(Debug)]
 pub struct Shared<J> {
@@ -78,6 +78,7 @@ impl<J> Shared<J> {
         let silence_ns = state.pace.arrived(now, opens);
         state.waiting.push(Entry { job, submitted: now });
         if state.waiting.len() == self.lanes {
+            state.pace.closed(self.lanes);
             return Submitted::Ready(state.close(Closed::Full));
         }
         if state.shut {
@@ -146,6 +147,7 @@ impl<J> State<J> {
             Some(deadline) if now < deadline => Due::At(deadline),
             Some(_) => {
                 self.pace.missed(now);
+                self.pace.closed(self.waiting.len());
                 Due::Ready(self.close(Closed::Deadline))
             }
             None if self.shut => Due::Shut,

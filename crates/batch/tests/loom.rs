@@ -92,7 +92,7 @@ fn shared_completes(lanes: usize, shut_early: bool) {
                 (Arc::clone(&shared), Arc::clone(&executed), Arc::clone(&time));
             thread::spawn(move || {
                 // Every look at the clock is later by more than any deadline.
-                let clock = || Tick(time.fetch_add(1_000_000, Ordering::Relaxed));
+                let clock = || Tick(time.fetch_add(10_000_000, Ordering::Relaxed));
                 while let Some(batch) = shared.wait_due(clock) {
                     assert!(matches!(batch.closed(), Closed::Deadline | Closed::Shutdown));
                     execute(&executed, batch);

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use widelane_batch::{Batch, Closed, Due, Entry, Lane, Progress, Shared, Submitted, Tick};
 
 const LANES: usize = 8;
-const WAIT_MAX_NS: u64 = 200_000;
+const WAIT_MAX_NS: u64 = 2_000_000;
 
 /// SplitMix64: the same arrivals for the same seed.
 struct Random(u64);
@@ -98,7 +98,7 @@ fn sparse_arrivals_hardly_wait() {
     let outcome = independent_arrivals(2, jobs, 2_000_000);
     assert!(outcome.sparse * 10 > jobs as u64 * 9, "{} of {jobs}", outcome.sparse);
     let waited_ns: u64 = outcome.waits_ns.iter().sum();
-    assert!(waited_ns / (jobs as u64) < 2_000, "{} ns on average", waited_ns / jobs as u64);
+    assert!(waited_ns / (jobs as u64) < 20_000, "{} ns on average", waited_ns / jobs as u64);
 }
 
 #[test]
@@ -140,6 +140,26 @@ fn one_client_in_a_closed_loop_stops_waiting() {
         now = now.after(300_000);
     }
     assert!(waited < 40, "{waited} of 320 jobs waited");
+}
+
+#[test]
+fn one_busy_thread_fills_the_lanes_again_after_a_pause() {
+    // HAProxy's own asynchronous mode: each job follows 150 µs of other work, and whoever does not wait
+    // is executed at once, in between.
+    let shared = Shared::new(LANES);
+    let mut now = Tick(0);
+    let mut last = None;
+    for job in 0..2_000 {
+        now = now.after(if job < 200 { 5_000_000 } else { 150_000 });
+        if let Due::Ready(batch) = shared.poll(now) {
+            last = Some(batch.closed());
+        }
+        if let Submitted::Ready(batch) = shared.submit(job, now) {
+            now = now.after(if batch.fill() == LANES { 600_000 } else { 300_000 });
+            last = Some(batch.closed());
+        }
+    }
+    assert_eq!(last, Some(Closed::Full));
 }
 
 #[test]
@@ -227,7 +247,7 @@ fn a_helper_thread_closes_what_nobody_fills() {
     let shared = Shared::new(LANES);
     // Every look at the clock is later by more than any deadline.
     let time = std::sync::atomic::AtomicU64::new(0);
-    let clock = || Tick(time.fetch_add(1_000_000, std::sync::atomic::Ordering::Relaxed));
+    let clock = || Tick(time.fetch_add(10_000_000, std::sync::atomic::Ordering::Relaxed));
     std::thread::scope(|scope| {
         let helper = scope.spawn(|| {
             let mut jobs = Vec::new();
