@@ -12,6 +12,7 @@ use openssl::hash::hash;
 use openssl::pkey::{PKey, Public};
 use openssl::rsa::{Padding, Rsa as OpenSslRsa};
 use openssl::sign::{RsaPssSaltlen, Verifier};
+use widelane_cpu::{Policy, Room};
 use widelane_crypto::rsa::encoding::{DigestAlgorithm, pkcs1_sign_encode, pss_encode};
 use widelane_crypto::rsa::{Components, KeySize, Outcome, PrivateJob, PrivateKey, Rsa};
 use widelane_testkit::random::Random;
@@ -49,19 +50,22 @@ fn ten_thousand_signatures_verify_elsewhere() {
     let messages: Vec<_> = (0..MESSAGES).map(|_| message(&keys, &mut random)).collect();
 
     // The same input in every room must give the same signatures, so verifying them once will do.
-    let mut signatures: Option<Vec<Vec<u8>>> = None;
+    // The portable room, ten times slower, signs a fifth of them, where another signs all.
+    let mut signatures = Vec::new();
     let visited = for_each_room(|room, policy| {
         let rsa = Rsa::choose(policy);
         assert_eq!(rsa.room(), room);
-        let signed = sign(&rsa, &keys, &messages, &mut Random::new(room as u64));
-        match &signatures {
-            None => signatures = Some(signed),
-            Some(signatures) => assert!(*signatures == signed, "{room:?} differs"),
+        let alone = supported().len() == 1;
+        let count = if room == Room::Portable && !alone { MESSAGES / 5 } else { MESSAGES };
+        let signed = sign(&rsa, &keys, &messages[..count], &mut Random::new(room as u64));
+        assert!(zip(&signed, &signatures).all(|(one, other)| one == other), "{room:?} differs");
+        if signed.len() > signatures.len() {
+            signatures = signed;
         }
     });
     assert_eq!(visited, supported());
+    assert_eq!(signatures.len(), MESSAGES);
 
-    let signatures = signatures.expect("there is at least one room");
     for (index, (message, signature)) in zip(&messages, &signatures).enumerate() {
         let key = &keys[message.key];
         assert!(openssl_verifies(key, message, signature), "OpenSSL refuses {index}");
@@ -91,7 +95,7 @@ fn every_digest_algorithm_verifies_elsewhere() {
             }
             encode(&mut message, &mut Random::new(1));
             let mut signature = vec![0; key.size.bytes()];
-            let rsa = Rsa::choose(&widelane_cpu::Policy::open());
+            let rsa = Rsa::choose(&Policy::open());
             let outcome = rsa.private_one(&key.private, &message.encoded, &mut signature);
             assert_eq!(outcome, Outcome::Done);
             assert!(openssl_verifies(&key, &message, &signature), "{scheme:?} {algorithm:?}");
