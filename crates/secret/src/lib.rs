@@ -9,5 +9,5 @@
 mod mask;
 mod wipe;
 
-pub use mask::{Mask, equal_bytes};
+pub use mask::Mask;
 pub use wipe::{wipe, wipe_vector_registers};

@@ -9,11 +9,6 @@ use core::ops::{BitAnd, BitOr, Not};
 pub struct Mask(u64);
 
 impl Mask {
-    /// The mask that says yes.
-    pub const YES: Mask = Mask(u64::MAX);
-    /// The mask that says no.
-    pub const NO: Mask = Mask(0);
-
     /// Whether `value` is zero.
     pub fn is_zero(value: u64) -> Mask {
         let value = hidden(value);
@@ -23,13 +18,6 @@ impl Mask {
     /// Whether `left` equals `right`.
     pub fn equal(left: u64, right: u64) -> Mask {
         Mask::is_zero(left ^ right)
-    }
-
-    /// Whether `left` is less than `right`.
-    pub fn less(left: u64, right: u64) -> Mask {
-        let difference = left.wrapping_sub(right);
-        let borrow = (!left & right) | (!(left ^ right) & difference);
-        Mask(hidden(borrow >> 63).wrapping_neg())
     }
 
     /// Answers `yes` where the mask is set and `no` where it is not.
@@ -84,14 +72,6 @@ impl Not for Mask {
     }
 }
 
-/// Whether two byte strings are equal. Lengths are public: different lengths are unequal at once.
-pub fn equal_bytes(left: &[u8], right: &[u8]) -> Mask {
-    if left.len() != right.len() {
-        return Mask::NO;
-    }
-    Mask::is_zero(left.iter().zip(right).fold(0, |seen, (l, r)| seen | u64::from(l ^ r)))
-}
-
 /// Returns `value`, of which the optimiser no longer knows anything.
 fn hidden(mut value: u64) -> u64 {
     // SAFETY: an empty block changes no state.
@@ -111,30 +91,27 @@ mod tests {
             assert_eq!(Mask::is_zero(left).declassify(), left == 0);
             for right in EDGES {
                 assert_eq!(Mask::equal(left, right).declassify(), left == right);
-                assert_eq!(Mask::less(left, right).declassify(), left < right);
-                assert_eq!(Mask::YES.select(left, right), left);
-                assert_eq!(Mask::NO.select(left, right), right);
+                assert_eq!(Mask::is_zero(0).select(left, right), left);
+                assert_eq!(Mask::is_zero(1).select(left, right), right);
             }
         }
     }
 
     #[test]
-    fn byte_strings_compare_and_copy_whole() {
+    fn bytes_are_copied_all_or_none() {
         let mut bytes = [1, 2, 3];
-        assert!(equal_bytes(&bytes, &[1, 2, 3]).declassify());
-        assert!(!equal_bytes(&bytes, &[1, 2, 131]).declassify());
-        assert!(!equal_bytes(&bytes, &[1, 2]).declassify());
-        Mask::NO.copy_bytes(&mut bytes, &[7, 8, 9]);
+        Mask::is_zero(1).copy_bytes(&mut bytes, &[7, 8, 9]);
         assert_eq!(bytes, [1, 2, 3]);
-        Mask::YES.copy_bytes(&mut bytes, &[7, 8, 9]);
+        Mask::is_zero(0).copy_bytes(&mut bytes, &[7, 8, 9]);
         assert_eq!(bytes, [7, 8, 9]);
     }
 
     #[test]
     fn masks_combine_like_truth_values() {
-        assert!((Mask::YES & !Mask::NO).declassify());
-        assert!((Mask::NO | Mask::YES).declassify());
-        assert!(!(Mask::YES & Mask::NO).declassify());
-        assert_eq!(Mask::YES.word(), u64::MAX);
+        let (yes, no) = (Mask::is_zero(0), Mask::is_zero(1));
+        assert!((yes & !no).declassify());
+        assert!((no | yes).declassify());
+        assert!(!(yes & no).declassify());
+        assert_eq!((yes.word(), no.word()), (u64::MAX, 0));
     }
 }
