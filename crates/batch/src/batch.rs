@@ -13,7 +13,7 @@ pub enum Closed {
     Deadline,
     /// A leading thread began its turn.
     Leader,
-    /// Jobs arrive too far apart for waiting to gain anything.
+    /// Waiting has brought nobody of late.
     Sparse,
     /// The queue was shut down.
     Shutdown,

@@ -8,8 +8,8 @@ use crate::{Batch, Closed, Entry, Tick};
 ///
 /// Whoever submits the job that fills the lanes gets the batch and executes it. A partial batch is
 /// closed by a helper thread, which spends its life in [`wait_due`](Self::wait_due), after a
-/// deadline that follows the rate of arrivals. Where jobs come too far
-/// apart for a batch to form, the submitter gets its job straight back.
+/// deadline that follows the rate of arrivals. Where waiting brings nobody, the submitter gets its
+/// job straight back.
 #[derive(Debug)]
 pub struct Shared<J> {
     lanes: usize,

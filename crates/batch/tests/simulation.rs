@@ -144,8 +144,8 @@ fn one_client_in_a_closed_loop_stops_waiting() {
 
 #[test]
 fn one_busy_thread_fills_the_lanes_again_after_a_pause() {
-    // HAProxy's own asynchronous mode: each job follows 150 µs of other work, and whoever does not wait
-    // is executed at once, in between.
+    // HAProxy's own asynchronous mode: each job follows 150 µs of other work, and whoever does not
+    // wait is executed at once, in between.
     let shared = Shared::new(LANES);
     let mut now = Tick(0);
     let mut last = None;
