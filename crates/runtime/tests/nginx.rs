@@ -294,7 +294,7 @@ fn reset_on_close(connection: &std::net::TcpStream) {
 }
 
 #[test]
-fn log_rotation_and_other_children_see_none_of_it() {
+fn workers_without_privileges_are_accelerated_and_counted() {
     let authority = Authority::new();
     let identity = authority.issue("localhost");
     let server = server(1, &identity, "");
@@ -302,7 +302,6 @@ fn log_rotation_and_other_children_see_none_of_it() {
         let libraries = std::fs::read_to_string(format!("/proc/{process}/maps")).expect("alive");
         assert!(libraries.contains("libwidelane_runtime.so"), "process {process}");
     }
-    // What children inherit is libc's environment; nginx shows it by passing it on.
     let mode =
         std::fs::metadata(server.path("counters")).expect("made by run").permissions().mode();
     assert_eq!(mode & 0o7777, 0o1777, "workers without privileges write there");
