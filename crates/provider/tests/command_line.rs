@@ -113,11 +113,10 @@ fn requests_certificates_and_raw_operations_work() {
     );
     done(&mut place.plain("openssl verify -CAfile root.pem leaf.pem"));
 
-    for (options, decrypt) in [("", ""), ("-pkeyopt rsa_padding_mode:oaep", "")] {
+    for options in ["", "-pkeyopt rsa_padding_mode:oaep"] {
         let encrypt =
             format!("openssl pkeyutl -encrypt {options} -inkey key.pem -in message -out box");
-        let decrypt =
-            format!("openssl pkeyutl -decrypt {options} {decrypt} -inkey key.pem -in box");
+        let decrypt = format!("openssl pkeyutl -decrypt {options} -inkey key.pem -in box");
         done(&mut place.plain(&encrypt));
         assert_eq!(done(&mut place.ours(&decrypt)), "the message");
         done(&mut place.ours(&encrypt));
