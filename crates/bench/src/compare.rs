@@ -37,6 +37,8 @@ pub struct Plan {
     pub cipher: Cipher,
     /// Rounds per scenario.
     pub rounds: u32,
+    /// Rounds that may be taken beyond, to make up for rejected ones.
+    pub rounds_spare: u32,
     /// Time under load before each window.
     pub warm_up: Duration,
     /// First port to use; free ports are chosen if absent.
@@ -70,6 +72,7 @@ impl Plan {
         let fullest = self.scenarios.iter().copied().max_by_key(|scenario| scenario.connections);
         self.scenarios = fullest.into_iter().collect();
         self.rounds = 1;
+        self.rounds_spare = 1;
         self
     }
 }
@@ -239,7 +242,7 @@ impl Run<'_> {
         self.observer.began(&scenario);
         let mut record = Record::new(scenario, servers.iter().map(|(subject, _)| *subject));
         let mut outcome = Ok(());
-        while pairs::goes_on(record.pairs(), self.plan.rounds) {
+        while pairs::goes_on(record.pairs(), self.plan.rounds, self.plan.rounds_spare) {
             outcome = self.round(record.pairs().len() as u32, shape, servers, &mut record);
             if outcome.is_err() {
                 break;

@@ -23,12 +23,11 @@ pub fn order(subjects: usize, round: u32) -> Vec<usize> {
     if round.is_multiple_of(2) { forward.collect() } else { forward.rev().collect() }
 }
 
-/// Whether another round is due: until `planned` rounds were accepted, with half as many again at
-/// most to make up for rejected ones.
-pub fn goes_on(taken: &[Pair], planned: u32) -> bool {
-    let planned = planned as usize;
+/// Whether another round is due: until `planned` rounds were accepted, with `spare` more at most to
+/// make up for rejected ones.
+pub fn goes_on(taken: &[Pair], planned: u32, spare: u32) -> bool {
     let accepted = taken.iter().filter(|pair| pair.status == Status::Ok).count();
-    accepted < planned && taken.len() < planned + planned / 2
+    accepted < planned as usize && taken.len() < (planned + spare) as usize
 }
 
 /// Makes a round of its measurements and says whether it counts.
@@ -145,10 +144,10 @@ mod tests {
         let mut bad = sound("native");
         bad.resumed = 1;
         let bad = judge("s", 1, vec![bad]);
-        assert!(goes_on(&[], 2));
-        assert!(goes_on(&[bad.clone(), ok.clone()], 2));
-        assert!(!goes_on(&[ok.clone(), ok], 2));
-        assert!(!goes_on(&[bad.clone(), bad.clone(), bad], 2));
+        assert!(goes_on(&[], 2, 1));
+        assert!(goes_on(&[bad.clone(), ok.clone()], 2, 1));
+        assert!(!goes_on(&[ok.clone(), ok], 2, 1));
+        assert!(!goes_on(&[bad.clone(), bad.clone(), bad], 2, 1));
     }
 
     #[test]

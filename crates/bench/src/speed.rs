@@ -191,7 +191,7 @@ impl Bench {
             self.check(scenario, subject)?;
         }
         let mut taken = Vec::new();
-        while pairs::goes_on(&taken, plan.rounds) {
+        while pairs::goes_on(&taken, plan.rounds, plan.rounds / 2) {
             let round = taken.len() as u32;
             let mut measurements = Vec::new();
             for index in pairs::order(subjects.len(), round) {

@@ -116,7 +116,7 @@ enum Suite {
 
 /// Window lengths of `--quick`: where latency is the question, and where CPU time is.
 const QUICK_LATENCY: Duration = Duration::from_millis(150);
-const QUICK_COST: Duration = Duration::from_millis(400);
+const QUICK_COST: Duration = Duration::from_millis(300);
 
 /// Connections at which CPU time is the question.
 const COST_CONNECTIONS: u16 = 200;
@@ -131,6 +131,7 @@ impl Args {
             group: self.group.group(),
             cipher: self.cipher.cipher(),
             rounds: self.pairs,
+            rounds_spare: if self.quick { 0 } else { self.pairs / 2 },
             warm_up: Duration::from_millis(if self.quick { 50 } else { 200 }),
             port_first: self.port,
             room,

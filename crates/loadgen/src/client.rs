@@ -84,6 +84,7 @@ async fn conduct<T>(
         .map(|_| tokio::task::spawn_local(Rc::clone(crowd).keep_connecting()))
         .collect();
     crowd.pass(load.warm_up, u64::MAX, stop).await?;
+    crowd.wait_until_mixed(load, stop).await?;
 
     crowd.state.borrow_mut().tally = Tally::new();
     let begin = observe();
@@ -176,6 +177,13 @@ impl Crowd {
             }
             sleep(left.min(TICK)).await;
         }
+    }
+
+    /// Waits until every connection, on average, has been through one handshake. Before, the whole
+    /// crowd is in the same phase, and a window would hold the cost of one phase and the count of
+    /// another.
+    async fn wait_until_mixed(&self, load: &Load, stop: &AtomicBool) -> Result<(), LoadError> {
+        self.pass(load.patience, load.connections as u64, stop).await
     }
 
     fn check_failing(&self) -> Result<(), LoadError> {

@@ -29,7 +29,8 @@ pub struct Load {
     pub connections: usize,
     /// CPU to which the client's thread is pinned.
     pub cpu: Option<usize>,
-    /// Time under load before the measured window.
+    /// Time under load before the measured window; more is taken until the connections have done
+    /// one handshake each, on average.
     pub warm_up: Duration,
     /// Length of the measured window.
     pub window: Duration,
