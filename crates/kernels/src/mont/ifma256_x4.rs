@@ -15,8 +15,8 @@ pub const LANES: usize = 4;
 
 /// Runs 1 to [`LANES`] private-key operations of one size, each with a key of its own.
 ///
-/// Every job gets a verdict; outputs are zeros unless it is [`Done`](super::Verdict::Done). Needs up to
-/// 200 kB of stack.
+/// Every job gets a verdict; outputs are zeros unless it is [`Done`](super::Verdict::Done). Needs
+/// up to 200 kB of stack.
 ///
 /// # Panics
 ///

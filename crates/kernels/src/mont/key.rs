@@ -1,4 +1,4 @@
-//! What a batch of mont is made of: keys prepared once, jobs from bytes to bytes, and their verdicts.
+//! What a batch of mont is made of: prepared keys, jobs from bytes to bytes, and their verdicts.
 
 use widelane_secret::wipe;
 
@@ -47,8 +47,8 @@ impl<const HALF: usize, const FULL: usize> CrtKey<HALF, FULL> {
     ///
     /// # Panics
     ///
-    /// Panics if n, p or q is even, has a clear top bit or does not fit its digits; if p and q are not
-    /// of one length; or if e is even or below 3.
+    /// Panics if n, p or q is even, has a clear top bit or does not fit its digits; if p and q are
+    /// not of one length; or if e is even or below 3.
     pub fn new(parts: &CrtParts<'_>) -> Self {
         const { assert!(FULL == 2 * HALF && HALF >= 20 && HALF.is_multiple_of(10)) };
         assert_eq!(parts.p.len(), parts.q.len(), "both primes have the same length");
@@ -81,7 +81,8 @@ pub struct CrtJob<'a, const HALF: usize, const FULL: usize> {
     pub key: &'a CrtKey<HALF, FULL>,
     /// The number to raise to d, big-endian, as long as the modulus.
     pub input: &'a [u8],
-    /// Where the result goes, as long as the modulus; zeros unless the verdict is [`Verdict::Done`].
+    /// Where the result goes, as long as the modulus; zeros unless the verdict is
+    /// [`Verdict::Done`].
     pub output: &'a mut [u8],
     /// How it went.
     pub verdict: Verdict,

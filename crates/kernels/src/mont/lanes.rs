@@ -1,8 +1,8 @@
 //! The batch algorithm of mont, written once for all rooms: one RSA private operation per lane.
 //!
-//! A room brings five operations on lanes ([`Arithmetic`]); everything here is built from them and from
-//! scalar glue that runs once per batch. Branches and addresses depend on no secret; the public exponent
-//! and whether an input is in range are public.
+//! A room brings five operations on lanes ([`Arithmetic`]); everything here is built from them and
+//! from scalar glue that runs once per batch. Branches and addresses depend on no secret; the
+//! public exponent and whether an input is in range are public.
 
 use core::array;
 
@@ -65,8 +65,9 @@ pub(super) struct Lookup<'a, const D: usize, const LANES: usize> {
 
 /// What a room does for the batch: digits in, digits out, all lanes at once.
 ///
-/// Numbers are carried and below 3·m unless said otherwise. Only the low 52 bits of a digit count (that
-/// is all that VPMADD52 reads); a column of a product is a sum of halves that is still to be carried.
+/// Numbers are carried and below 3·m unless said otherwise. Only the low 52 bits of a digit count
+/// (that is all that VPMADD52 reads); a column of a product is a sum of halves that is still to be
+/// carried.
 pub(super) trait Arithmetic<const LANES: usize>: Copy {
     /// Computes the columns of x·y.
     fn multiply<const D: usize>(
@@ -79,8 +80,8 @@ pub(super) trait Arithmetic<const LANES: usize>: Copy {
     /// Computes the columns of x².
     fn square<const D: usize>(self, product: &mut Product<D, LANES>, x: &Lanes<D, LANES>);
 
-    /// Computes z = product·2^(−52·D) mod m, carried, below product/2^(52·D) + 2·m, and goes on with the
-    /// lookup meanwhile: D/10 digits in each of the D/10 strips of a reduction.
+    /// Computes z = product·2^(−52·D) mod m, carried, below product/2^(52·D) + 2·m, and goes on
+    /// with the lookup meanwhile: D/10 digits in each of the D/10 strips of a reduction.
     ///
     /// Destroys the product.
     fn reduce<const D: usize>(
@@ -284,8 +285,8 @@ impl<const D: usize, const LANES: usize> Workspace<D, LANES> {
 ///
 /// # Panics
 ///
-/// Panics if there is no job, if there are more than `LANES`, or if an input or output is not as long
-/// as the modulus (`51.2·FULL` bits).
+/// Panics if there is no job, if there are more than `LANES`, or if an input or output is not as
+/// long as the modulus (`51.2·FULL` bits).
 pub(super) fn private_crt<const LANES: usize, const HALF: usize, const FULL: usize>(
     room: impl Arithmetic<LANES>,
     jobs: &mut [CrtJob<'_, HALF, FULL>],

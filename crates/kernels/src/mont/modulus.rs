@@ -1,4 +1,4 @@
-//! Per-modulus precomputation of mont: what every Montgomery operation needs to know about its modulus.
+//! Per-modulus precomputation of mont: what Montgomery operations need to know of a modulus.
 
 use widelane_secret::{Mask, wipe};
 
@@ -28,8 +28,8 @@ impl<const D: usize> Modulus<D> {
     ///
     /// # Panics
     ///
-    /// Panics if the number is even, its top bit is clear, or fewer than three spare bits are left in
-    /// `D` digits: the caller validates keys before it brings them here.
+    /// Panics if the number is even, its top bit is clear, or fewer than three spare bits are left
+    /// in `D` digits: the caller validates keys before it brings them here.
     pub fn new(bytes: &[u8]) -> Self {
         let bits = bytes.len() * 8;
         assert!(bits + 3 <= D * DIGIT_BITS as usize, "the modulus is too long for {D} digits");
@@ -47,7 +47,8 @@ impl<const D: usize> Modulus<D> {
         for _ in bits..D * DIGIT_BITS as usize {
             modulus.one = modulus.double(&modulus.one);
         }
-        // 2^t·R by doubling, where 52·D is t times a power of two; then R² = 2^(52·D)·R by squaring.
+        // 2^t·R by doubling, where 52·D is t times a power of two; then
+        // R² = 2^(52·D)·R by squaring.
         let squarings = (D * DIGIT_BITS as usize).trailing_zeros();
         let mut power = modulus.one;
         for _ in 0..(D * DIGIT_BITS as usize) >> squarings {

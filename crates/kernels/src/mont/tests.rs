@@ -1,4 +1,4 @@
-//! Tests of mont: every operation of every room against the model and num-bigint, and whole batches.
+//! Tests of mont: every operation of every room against the model, and whole batches.
 
 use std::boxed::Box;
 use std::vec::Vec;
@@ -40,7 +40,7 @@ fn assert_visited(test: &str, visited: usize) {
     assert_eq!(visited, rooms_here());
 }
 
-/// The modulus of 51.2·D bits that is hardest in some way: shortest, longest, or none in particular.
+/// A modulus of 51.2·D bits: the shortest, the longest, or a random one.
 fn modulus_bytes<const D: usize>(kind: usize, random: &mut Random) -> Vec<u8> {
     let mut bytes = vec![0; D / 5 * 32];
     match kind {

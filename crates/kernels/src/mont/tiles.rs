@@ -1,7 +1,7 @@
 //! The tiles of mont: the madd52 work of both rooms, as assembly text for either register width.
 //!
-//! LLVM spills these kernels when it may allocate registers itself, so every tile names its own. A tile
-//! multiplies ten rows by ten columns of digits, 200 multiply-adds. Registers, all tiles:
+//! LLVM spills these kernels when it may allocate registers itself, so every tile names its own. A
+//! tile multiplies ten rows by ten columns of digits, 200 multiply-adds. Registers, all tiles:
 //!
 //! ```text
 //!   0 ..  9   the ten row digits (multiplier, or the quotients of a reduction)
@@ -13,8 +13,9 @@
 //!        28   the carry of the last strip of a reduction
 //! ```
 //!
-//! Per column digit: one load, ten low halves, the lowest column of the window is complete and leaves,
-//! the next one enters, ten high halves. Ten independent chains of latency 4 keep two ports busy.
+//! Per column digit: one load, ten low halves, the lowest column of the window is complete and
+//! leaves, the next one enters, ten high halves. Ten independent chains of latency 4 keep two ports
+//! busy.
 
 /// Low half of a product, added: `accumulator += lo(a·b)`.
 macro_rules! lo {
@@ -97,7 +98,8 @@ macro_rules! leave {
 
 /// One column digit against ten rows. The window is listed from its lowest column.
 macro_rules! step {
-    ($v:literal, $s:literal, $refill:ident, $b9:literal, $leave:ident, $leaves:literal, $enters:literal,
+    ($v:literal, $s:literal, $refill:ident, $b9:literal, $leave:ident,
+     $leaves:literal, $enters:literal,
      [$c0:literal $c1:literal $c2:literal $c3:literal $c4:literal
       $c5:literal $c6:literal $c7:literal $c8:literal $c9:literal]) => {
         concat!(
@@ -235,8 +237,9 @@ macro_rules! row {
     };
 }
 
-/// One row of the head of a reduction. Its quotient is column `q` as it stands, because the multiple
-/// of the modulus in `b` is −1 modulo 2^52; what the column carries goes on to the next one.
+/// One row of the head of a reduction. Its quotient is column `q` as it stands, because the
+/// multiple of the modulus in `b` is −1 modulo 2^52; what the column carries goes on to the next
+/// one.
 ///
 /// Columns 0 to 20 live in the registers of the same number.
 macro_rules! head_row {
@@ -254,8 +257,8 @@ macro_rules! head_row {
     };
 }
 
-/// The last row of the head, with the modulus itself instead of its multiple: this is what keeps the
-/// result of a reduction below 3·m.
+/// The last row of the head, with the modulus itself instead of its multiple: this is what keeps
+/// the result of a reduction below 3·m.
 macro_rules! head_last_row {
     ($v:literal, $s:literal, $(($index:literal $low:literal $high:literal))*) => {
         concat!(
@@ -454,8 +457,9 @@ macro_rules! four {
     };
 }
 
-/// The selection of one digit of the table in nine parts, to be spread under the multiplications. All
-/// 32 entries are read, and the five bits of the index in k1 to k5 take one. Registers 23 to 27.
+/// The selection of one digit of the table in nine parts, to be spread under the multiplications.
+/// All 32 entries are read, and the five bits of the index in k1 to k5 take one. Registers
+/// 23 to 27.
 macro_rules! lookup {
     (none, $v:literal, $s:literal, $part:tt) => {
         ""
@@ -553,7 +557,7 @@ macro_rules! reduction_strip {
     };
 }
 
-/// Implements one of the four strips of reduction: columns stored or carried, with a lookup or without.
+/// Implements one of the four strips of reduction: storing or carrying, selecting or not.
 macro_rules! reduction_strip_body {
     ($name:ident, $strip:ident, [$($text:expr),*], $($operand:tt)*) => {
         #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
@@ -607,8 +611,8 @@ macro_rules! arithmetic {
             ) {
                 const { assert!(is_size(D)) };
                 let (t, x, y) = (columns(product), x.0.as_ptr(), y.0.as_ptr());
-                // SAFETY: the token proves the instructions; `first_strip_body` reads ten digits of x
-                // and D of y, and writes columns 0 to D + 10 of 2·D.
+                // SAFETY: the token proves the instructions; `first_strip_body` reads ten digits of
+                // x and D of y, and writes columns 0 to D + 10 of 2·D.
                 unsafe { first_strip_body(t, x, y, D / 10) };
                 for strip in (10..D).step_by(10) {
                     // SAFETY: as above; columns strip to strip + D + 10, of which the strip before
@@ -625,8 +629,8 @@ macro_rules! arithmetic {
                 const { assert!(is_size(D)) };
                 let (t, x) = (columns(product), x.0.as_ptr());
                 // Every ten digits by all that are above them …
-                // SAFETY: the token proves the instructions; reads D digits of x, and writes columns
-                // 10 to D + 10 of 2·D.
+                // SAFETY: the token proves the instructions; reads D digits of x, and writes
+                // columns 10 to D + 10 of 2·D.
                 unsafe {
                     first_strip_body(t.wrapping_add(10), x, x.wrapping_add(10), D / 10 - 1);
                 }
@@ -639,7 +643,7 @@ macro_rules! arithmetic {
                         strip_body(t, x.wrapping_add(strip), above, (D - strip) / 10 - 1);
                     }
                 }
-                // … twice, and by themselves. Nothing has come to the ten columns at either end yet.
+                // … twice, and by themselves. The ten columns at either end are still empty.
                 for strip in (0..D).step_by(10) {
                     let t = t.wrapping_add(2 * strip);
                     let low = if strip == 0 { ZEROS.0.as_ptr() } else { t };
@@ -682,8 +686,8 @@ macro_rules! arithmetic {
                     };
                     // SAFETY: the token proves the instructions. From `first_column` on, D + 11
                     // columns of 2·D + 2 are touched, D digits of both forms of the modulus, m0 and
-                    // k0; the last strip writes D digits of z. A selecting strip touches D/10 digits
-                    // of table and target, and as many are left: checked above.
+                    // k0; the last strip writes D digits of z. A selecting strip touches D/10
+                    // digits of table and target, and as many are left: checked above.
                     unsafe {
                         match (last, selecting) {
                             (false, false) => reduction_strip_body(&strip),
@@ -827,14 +831,14 @@ macro_rules! arithmetic {
         /// multiples of the modulus.
         ///
         /// Lanes:    column i of job j is `t[i][j]`; radix 2^52; D = 10·tiles.
-        /// Requires: m0_k0 = m mod 2^52 and −1/m mod 2^52; m1 = (m·k0 + 1)/2^52; m_above = ⌊m/2^52⌋;
-        ///           D + 10 columns of t, none above 2^62.
+        /// Requires: m0_k0 = m mod 2^52 and −1/m mod 2^52; m1 = (m·k0 + 1)/2^52; m_above =
+        ///           ⌊m/2^52⌋; D + 10 columns of t, none above 2^62.
         /// Ensures:  columns 10 to D + 10 of t hold (t + x·m)/2^520 for an x that makes it whole;
         ///           the ten below are spent.
         /// Secrets:  t, m. Branches and addresses depend on none.
         /// Cost:     20·D + 3 madd52.
-        /// Source:   Montgomery 1985, with quotients free of multiplications (Orup 1995) in nine rows
-        ///           of ten; bounds derived in docs/radix52.md.
+        /// Source:   Montgomery 1985, with quotients free of multiplications (Orup 1995) in nine
+        ///           rows of ten; bounds derived in docs/radix52.md.
         struct Strip {
             t: *mut Row,
             m1: *const Row,
