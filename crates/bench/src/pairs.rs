@@ -167,7 +167,8 @@ mod tests {
 
     #[test]
     fn rejects_each_flaw_and_names_it() {
-        let cases: [(fn(&mut Measurement), &str); 6] = [
+        type Flaw = fn(&mut Measurement);
+        let cases: [(Flaw, &str); 6] = [
             (|m| _ = m.errors.insert("reset".to_owned(), 2), "2 handshakes failed (2 reset)"),
             (|m| m.resumed = 5, "5 handshakes resumed"),
             (|m| m.operations = 0, "nothing finished"),
