@@ -108,7 +108,17 @@ impl Server {
                 let said = String::from_utf8_lossy(&output.stderr).into_owned();
                 ensure!(output.status.success(), "nginx -s reload failed: {said}");
             }
-            Kind::Haproxy => kill(self.process.pid(), Signal::SIGUSR2)?,
+            Kind::Haproxy => {
+                let before = children(self.master());
+                kill(self.process.pid(), Signal::SIGUSR2)?;
+                // The next worker gets the listening sockets from this one. Asked again before this
+                // one is there, HAProxy opens new sockets and drops what waits in the old ones.
+                let deadline = Instant::now() + PATIENCE;
+                while children(self.master()).iter().all(|child| before.contains(child)) {
+                    ensure!(Instant::now() < deadline, "no new worker came: {}", self.log());
+                    sleep(Duration::from_millis(20));
+                }
+            }
         }
         Ok(())
     }
