@@ -26,6 +26,15 @@ pub enum Kind {
     Haproxy,
 }
 
+/// How a reload went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reload {
+    /// No connection can have noticed.
+    Seamless,
+    /// The server itself dropped its listening sockets, and the connections that waited in them.
+    SocketsDropped,
+}
+
 /// A running server; dropping it ends all its processes.
 pub struct Server {
     kind: Kind,
@@ -94,7 +103,7 @@ impl Server {
     /// # Errors
     ///
     /// If the server does not take the request.
-    pub fn reload(&self) -> Result<()> {
+    pub fn reload(&self) -> Result<Reload> {
         match self.kind {
             Kind::Nginx => {
                 let output = Command::new(&self.program)
@@ -107,20 +116,30 @@ impl Server {
                     .output()?;
                 let said = String::from_utf8_lossy(&output.stderr).into_owned();
                 ensure!(output.status.success(), "nginx -s reload failed: {said}");
+                Ok(Reload::Seamless)
             }
             Kind::Haproxy => {
+                let drops = self.socket_drops();
                 let before = children(self.master());
                 kill(self.process.pid(), Signal::SIGUSR2)?;
-                // The next worker gets the listening sockets from this one. Asked again before this
-                // one is there, HAProxy opens new sockets and drops what waits in the old ones.
                 let deadline = Instant::now() + PATIENCE;
                 while children(self.master()).iter().all(|child| before.contains(child)) {
                     ensure!(Instant::now() < deadline, "no new worker came: {}", self.log());
                     sleep(Duration::from_millis(20));
                 }
+                let seamless = self.socket_drops() == drops;
+                Ok(if seamless { Reload::Seamless } else { Reload::SocketsDropped })
             }
         }
-        Ok(())
+    }
+
+    /// How often HAProxy did not get its listening sockets from the last worker. It gives that one
+    /// a second; if the machine is too busy, it opens new ones and resets what waits in the old
+    /// ones.
+    fn socket_drops(&self) -> usize {
+        let output = fs::read(self.directory.path().join("output.log")).unwrap_or_default();
+        let output = String::from_utf8_lossy(&output);
+        output.matches("Failed to get the sockets from the old process").count()
     }
 
     /// Kills one of the workers at once; false if there is none.

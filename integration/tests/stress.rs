@@ -14,7 +14,7 @@ use anyhow::Result;
 use widelane_integration::crowd::{Crowd, Failure, Tally};
 use widelane_integration::processes::Holdings;
 use widelane_integration::random::Random;
-use widelane_integration::server::{Kind, Server};
+use widelane_integration::server::{Kind, Reload, Server};
 
 /// Two servers at once would share two CPUs and stretch every deadline.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -126,17 +126,19 @@ fn loses_nothing(server: &Server, plan: &Plan, kills: bool) -> Result<()> {
     server.settle()?;
     let master_after = Holdings::of(server.master())?;
     eprintln!(
-        "{} handshakes, hung up {:?}, {} failed; {} reloads, {} kills; master {:?}, then {:?}",
+        "{} handshakes, hung up {:?}, {} failed; {} reloads, {} of them dropped sockets, {} kills; \
+         master {:?}, then {:?}",
         tally.handshakes,
         tally.hung_up,
         tally.failures.len(),
         upkeep.reloads,
-        upkeep.kills.len(),
+        upkeep.drops,
+        upkeep.kills,
         master_before,
         master_after,
     );
     assert!(upkeep.reloads > 0);
-    assert_eq!(kills, !upkeep.kills.is_empty());
+    assert_eq!(kills, upkeep.kills > 0);
     assert!(tally.hung_up.iter().all(|&count| count > 0), "{:?}", tally.hung_up);
     let unexplained: Vec<Failure> =
         tally.failures.into_iter().filter(|failure| !upkeep.explains(failure)).collect();
@@ -164,20 +166,22 @@ fn send_all_sizes(server: &Server, plan: &Plan) -> Result<Tally> {
 #[derive(Default)]
 struct Upkeep {
     reloads: u64,
-    /// Just before and just after each kill.
-    kills: Vec<(Instant, Instant)>,
+    kills: u64,
+    /// Reloads in which the server itself dropped its listening sockets.
+    drops: u64,
+    /// From when to when a connection may have met a kill or a drop.
+    excuses: Vec<(Instant, Instant)>,
 }
 
 impl Upkeep {
-    /// Whether a failure is one of a killed worker's: the connection was there before the kill and
-    /// broke at the kill.
+    /// Whether a connection was there at a kill or a drop, and broke at it.
     fn explains(&self, failure: &Failure) -> bool {
-        let is_of = |&(before, after): &(Instant, Instant)| {
-            failure.began <= after
-                && failure.ended >= before
-                && failure.ended <= after + Duration::from_secs(1)
+        let is_at = |&(begin, end): &(Instant, Instant)| {
+            failure.began <= end
+                && failure.ended >= begin
+                && failure.ended <= end + Duration::from_secs(1)
         };
-        failure.broken && self.kills.iter().any(is_of)
+        failure.broken && self.excuses.iter().any(is_at)
     }
 }
 
@@ -190,13 +194,17 @@ fn keep_up(server: &Server, plan: &Plan, kills: bool, done: &AtomicBool) -> Resu
         sleep(Duration::from_millis(10));
         if reloaded.elapsed() >= plan.reload_every {
             reloaded = Instant::now();
-            server.reload()?;
             upkeep.reloads += 1;
+            if server.reload()? == Reload::SocketsDropped {
+                upkeep.drops += 1;
+                upkeep.excuses.push((reloaded, Instant::now() + Duration::from_secs(3)));
+            }
         }
         if kills && killed.elapsed() >= plan.kill_every {
             killed = Instant::now();
             if server.kill_worker(random.below(64)) {
-                upkeep.kills.push((killed, Instant::now()));
+                upkeep.kills += 1;
+                upkeep.excuses.push((killed, Instant::now()));
             }
         }
     }
