@@ -6,8 +6,9 @@ use crate::Tick;
 ///
 /// A batch waits for as long as jobs keep coming: it closes after a silence of four mean gaps (the
 /// chance of one by accident is e⁻⁴ where arrivals are independent), or when its oldest job has
-/// waited for [`WAIT_MAX_NS`]. The gaps are those between jobs that wait together; the others may
-/// hold the execution of a batch, and may be its effect.
+/// waited for [`WAIT_MAX_NS`]; later only while the helper is told that more may come. The gaps are
+/// those between jobs that wait together; the others may hold the execution of a batch, and may be
+/// its effect.
 ///
 /// One busy thread needs some hundred microseconds from one job to the next, and then waiting pays
 /// off; so it does not follow from the gaps alone whether it will. Where [`STRIKES_MAX`] batches in
@@ -66,8 +67,15 @@ impl Pace {
     }
 }
 
-/// The longest that any job waits: eight jobs of one busy thread come within this time.
+/// The longest that a job waits for company that nothing announces.
 pub(crate) const WAIT_MAX_NS: u64 = 2_000_000;
+
+/// The longest that a job waits while its thread is at work: time for eight handshakes of a slow
+/// CPU.
+pub(crate) const HOLD_MAX_NS: u64 = 6_000_000;
+
+/// How soon to look again whether it still is.
+pub(crate) const HOLD_STEP_NS: u64 = 250_000;
 
 /// The shortest silence that closes a batch: less is lost in the wake-up of the helper.
 const SILENCE_MIN_NS: u64 = 10_000;

@@ -1,6 +1,6 @@
 //! The waiting room of threads that do other work until their jobs are done.
 
-use crate::pace::{Pace, WAIT_MAX_NS};
+use crate::pace::{HOLD_MAX_NS, HOLD_STEP_NS, Pace, WAIT_MAX_NS};
 use crate::sync::{Condvar, Mutex, lock, wait, wait_at_most};
 use crate::{Batch, Closed, Entry, Tick};
 
@@ -88,7 +88,10 @@ impl<J> Shared<J> {
             return Submitted::Ready(state.close(Closed::Sparse));
         };
         let latest = state.waiting[0].submitted.after(WAIT_MAX_NS);
-        let deadline = latest.min(now.after(silence_ns));
+        let deadline = match state.deadline {
+            Some(held) if latest <= now => held,
+            _ => latest.min(now.after(silence_ns)),
+        };
         state.deadline = Some(deadline);
         if state.helper_wakes.is_none_or(|wakes| deadline < wakes) {
             self.changed.notify_one();
@@ -98,17 +101,24 @@ impl<J> Shared<J> {
 
     /// Closes the batch if its deadline has passed, without waiting.
     pub fn poll(&self, now: Tick) -> Due<J> {
-        lock(&self.state).poll(now)
+        lock(&self.state).poll(now, |_| false)
     }
 
     /// Waits for the next batch whose deadline passes; none after [`shut`](Self::shut).
     ///
-    /// `clock` reads the clock that the submitters pass the time of.
-    pub fn wait_due(&self, clock: impl Fn() -> Tick) -> Option<Batch<J>> {
+    /// `clock` reads the clock that the submitters pass the time of. `may_bring_more` says of the
+    /// youngest job, when the deadline has passed, whether whoever submitted it is still at work
+    /// and likely to submit another one: then the batch is held open a little longer, but no job
+    /// waits for more than 6 ms in all.
+    pub fn wait_due(
+        &self,
+        clock: impl Fn() -> Tick,
+        may_bring_more: impl Fn(&J) -> bool,
+    ) -> Option<Batch<J>> {
         let mut state = lock(&self.state);
         loop {
             let now = clock();
-            match state.poll(now) {
+            match state.poll(now, &may_bring_more) {
                 Due::Ready(batch) => {
                     state.helper_wakes = None;
                     return Some(batch);
@@ -141,10 +151,15 @@ impl<J> Shared<J> {
 }
 
 impl<J> State<J> {
-    fn poll(&mut self, now: Tick) -> Due<J> {
+    fn poll(&mut self, now: Tick, may_bring_more: impl Fn(&J) -> bool) -> Due<J> {
         match self.deadline {
             Some(_) if self.shut => Due::Ready(self.close(Closed::Shutdown)),
             Some(deadline) if now < deadline => Due::At(deadline),
+            Some(_) if self.is_held(now, may_bring_more) => {
+                let deadline = now.after(HOLD_STEP_NS);
+                self.deadline = Some(deadline);
+                Due::At(deadline)
+            }
             Some(_) => {
                 self.pace.missed(now);
                 self.pace.closed(self.waiting.len());
@@ -155,10 +170,40 @@ impl<J> State<J> {
         }
     }
 
+    fn is_held(&self, now: Tick, may_bring_more: impl Fn(&J) -> bool) -> bool {
+        let (Some(oldest), Some(youngest)) = (self.waiting.first(), self.waiting.last()) else {
+            return false;
+        };
+        now.after(HOLD_STEP_NS) <= oldest.submitted.after(HOLD_MAX_NS)
+            && may_bring_more(&youngest.job)
+    }
+
     fn close(&mut self, closed: Closed) -> Batch<J> {
         self.deadline = None;
         let capacity = self.waiting.capacity();
         let entries = std::mem::replace(&mut self.waiting, Vec::with_capacity(capacity));
         Batch { entries, closed }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_held_open_for_a_thread_at_work_but_not_for_ever() {
+        let shared = Shared::new(8);
+        let Submitted::Open(mut deadline) = shared.submit((), Tick(0)) else { panic!("not full") };
+        while let Due::At(next) = lock(&shared.state).poll(deadline, |()| true) {
+            deadline = next;
+        }
+        assert!(deadline > Tick(HOLD_MAX_NS - HOLD_STEP_NS) && deadline <= Tick(HOLD_MAX_NS));
+    }
+
+    #[test]
+    fn a_batch_is_not_held_open_for_a_thread_that_sleeps() {
+        let shared = Shared::new(8);
+        let Submitted::Open(deadline) = shared.submit((), Tick(0)) else { panic!("not full") };
+        assert!(matches!(lock(&shared.state).poll(deadline, |()| false), Due::Ready(_)));
     }
 }

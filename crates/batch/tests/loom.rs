@@ -93,7 +93,7 @@ fn shared_completes(lanes: usize, shut_early: bool) {
             thread::spawn(move || {
                 // Every look at the clock is later by more than any deadline.
                 let clock = || Tick(time.fetch_add(10_000_000, Ordering::Relaxed));
-                while let Some(batch) = shared.wait_due(clock) {
+                while let Some(batch) = shared.wait_due(clock, |_| false) {
                     assert!(matches!(batch.closed(), Closed::Deadline | Closed::Shutdown));
                     execute(&executed, batch);
                 }

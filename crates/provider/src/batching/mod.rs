@@ -17,6 +17,7 @@ pub(crate) mod event_loop;
 mod execute;
 mod native;
 mod notify;
+mod owner;
 pub(crate) mod queues;
 mod request;
 

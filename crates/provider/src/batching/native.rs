@@ -11,6 +11,7 @@ use widelane_ossl_sys::core::AsyncJob;
 
 use crate::batching::execute::{count_closed, count_waits, execute, now};
 use crate::batching::notify::Signal;
+use crate::batching::owner::Owner;
 use crate::batching::queues::Queues;
 use crate::batching::request::{Answer, Request};
 use crate::batching::{PAUSES_MAX, blocking, pause};
@@ -21,6 +22,7 @@ use crate::process::{self, Process};
 pub(crate) struct Waiting {
     request: Arc<Request>,
     signal: Signal,
+    owner: Option<Owner>,
 }
 
 /// Parks the ASYNC job until its request is done, or does it, with all that wait, if it fills the
@@ -31,7 +33,11 @@ pub(super) fn run(request: Request, job: NonNull<AsyncJob>) -> Answer {
     let process = process::current();
     let queues = process.queues(size);
     let request = Arc::new(request);
-    let waiting = Waiting { request: Arc::clone(&request), signal: signal.clone() };
+    let waiting = Waiting {
+        request: Arc::clone(&request),
+        signal: signal.clone(),
+        owner: Owner::calling_thread(),
+    };
     match queues.shared.submit(waiting, now()) {
         Submitted::Ready(batch) => {
             finish(process, queues, batch, Some(&request));
@@ -62,12 +68,24 @@ pub(super) fn spawn_helper(queues: &'static Queues) -> Option<JoinHandle<()>> {
     // The program's signals are for the program's threads.
     let mask = Mask::block_all();
     let helper = thread::Builder::new().name("widelane".into()).spawn(move || {
-        while let Some(batch) = queues.shared.wait_due(now) {
+        yield_to_others();
+        while let Some(batch) = queues.shared.wait_due(now, Waiting::may_bring_more) {
             finish(process, queues, batch, None);
         }
     });
     mask.restore();
     helper.ok()
+}
+
+/// Has the calling thread wake up without interrupting another one (`SCHED_BATCH`, sched(7)).
+///
+/// A thread that still works brings more jobs; where it shares its CPU with the helper, the helper
+/// closes the batch when it sleeps or its time slice ends. Without the system's leave all is as it
+/// was.
+fn yield_to_others() {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: concerns the calling thread only, and the parameters are read.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &parameters) };
 }
 
 /// Executes a batch and tells the owners of all its requests but `own`.
@@ -92,6 +110,11 @@ fn finish(process: &Process, queues: &Queues, batch: Batch<Waiting>, own: Option
 impl Waiting {
     fn is_wanted(&self) -> bool {
         self.request.is_wanted() && self.signal.is_wanted()
+    }
+
+    /// Whether the thread that brought it is still at work.
+    fn may_bring_more(&self) -> bool {
+        self.owner.as_ref().is_some_and(Owner::is_at_work)
     }
 }
 

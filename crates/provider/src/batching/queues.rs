@@ -62,6 +62,7 @@ pub(super) struct Costs {
     batch_ns: AtomicU64,
     single_ns: AtomicU64,
     batches_measured: AtomicU32,
+    singles_measured: AtomicU32,
     batches_refused: AtomicU32,
 }
 
@@ -72,6 +73,7 @@ impl Costs {
             batch_ns: AtomicU64::new(u64::MAX),
             single_ns: AtomicU64::new(u64::MAX),
             batches_measured: AtomicU32::new(0),
+            singles_measured: AtomicU32::new(0),
             batches_refused: AtomicU32::new(0),
         }
     }
@@ -85,20 +87,23 @@ impl Costs {
     /// A single job took so long.
     pub(super) fn single(&self, ns: u64) {
         self.single_ns.fetch_min(ns, Ordering::Relaxed);
+        self.singles_measured.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether so many jobs, at most as there are lanes, are worth a batch.
     ///
-    /// Now and then the answer is yes against the measurement: if all batches were interrupted when
-    /// they were measured, that is how it is noticed.
+    /// One job never is: that keeps single ones measured, whatever the first of them, which sets up
+    /// a key in the default provider, took. And now and then the answer is yes against the
+    /// measurement: if all batches were interrupted when they were measured, that is how it is
+    /// noticed.
     pub(super) fn is_worth_a_batch(&self, jobs: usize) -> bool {
-        let worth = |break_even: BreakEven| break_even.split(jobs).batched > 0;
+        let worth = |break_even: BreakEven| jobs > 1 && break_even.split(jobs).batched > 0;
         let assumed = BreakEven::assumed(self.lanes, JOBS_MIN_ASSUMED);
-        let single_ns = self.single_ns.load(Ordering::Relaxed);
-        if self.batches_measured.load(Ordering::Relaxed) < BATCHES_TO_TRUST || single_ns == u64::MAX
-        {
+        let samples = [&self.batches_measured, &self.singles_measured];
+        if samples.iter().any(|count| count.load(Ordering::Relaxed) < SAMPLES_TO_TRUST) {
             return worth(assumed);
         }
+        let single_ns = self.single_ns.load(Ordering::Relaxed);
         let batch_ns = self.batch_ns.load(Ordering::Relaxed);
         worth(BreakEven::measured(self.lanes, batch_ns, single_ns))
             || worth(assumed)
@@ -109,8 +114,8 @@ impl Costs {
 /// Jobs that are worth a batch on the machines we know, until this one is measured.
 const JOBS_MIN_ASSUMED: usize = 3;
 
-/// Measured batches until the shortest is trusted to be one that was not interrupted.
-const BATCHES_TO_TRUST: u32 = 4;
+/// Measured times until the shortest is trusted to be one that was not interrupted.
+const SAMPLES_TO_TRUST: u32 = 4;
 
 /// One in so many batches that do not seem worth while runs all the same.
 const PROBE_EVERY: u32 = 16;
@@ -121,8 +126,8 @@ mod tests {
 
     fn measured(batch_ns: u64, single_ns: u64) -> Costs {
         let costs = Costs::new(8);
-        (0..BATCHES_TO_TRUST).for_each(|_| costs.batch(batch_ns));
-        costs.single(single_ns);
+        (0..SAMPLES_TO_TRUST).for_each(|_| costs.batch(batch_ns));
+        (0..SAMPLES_TO_TRUST).for_each(|_| costs.single(single_ns));
         costs
     }
 
@@ -132,6 +137,17 @@ mod tests {
         costs.single(1);
         assert!(!costs.is_worth_a_batch(2));
         assert!(costs.is_worth_a_batch(3));
+    }
+
+    #[test]
+    fn a_slow_first_single_job_does_not_send_lone_jobs_to_the_kernel() {
+        let costs = Costs::new(8);
+        (0..SAMPLES_TO_TRUST).for_each(|_| costs.batch(600_000));
+        costs.single(3_000_000);
+        assert!(!costs.is_worth_a_batch(2), "one sample proves nothing");
+        (1..SAMPLES_TO_TRUST).for_each(|_| costs.single(3_000_000));
+        assert!(!costs.is_worth_a_batch(1));
+        assert!(costs.is_worth_a_batch(2));
     }
 
     #[test]
