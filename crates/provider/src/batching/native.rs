@@ -79,9 +79,8 @@ pub(super) fn spawn_helper(queues: &'static Queues) -> Option<JoinHandle<()>> {
 
 /// Has the calling thread wake up without interrupting another one (`SCHED_BATCH`, sched(7)).
 ///
-/// A thread that still works brings more jobs; where it shares its CPU with the helper, the helper
-/// closes the batch when it sleeps or its time slice ends. Without the system's leave all is as it
-/// was.
+/// A thread that still works may bring more jobs, and the helper would only let it. Where the
+/// system does not allow it, the helper is scheduled like any other thread.
 fn yield_to_others() {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: concerns the calling thread only, and the parameters are read.

@@ -34,7 +34,9 @@ impl Owner {
     /// not.
     pub(super) fn is_at_work(&self) -> bool {
         let elapsed_ns = now().since(self.since);
-        read_ns(self.clock).is_some_and(|ns| ns - self.cpu_ns >= elapsed_ns / 8 * 7)
+        // The system may have given the number of an ended thread, and so its clock, to a new one.
+        let is_at_work = |ns: u64| ns.saturating_sub(self.cpu_ns) >= elapsed_ns / 8 * 7;
+        read_ns(self.clock).is_some_and(is_at_work)
     }
 }
 
