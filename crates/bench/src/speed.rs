@@ -91,7 +91,8 @@ pub fn run(
             subjects.push(Subject::Openssl);
         }
         for status in rooms::status(policy) {
-            if !plan.rooms.contains(&status.room) {
+            let for_rsa = matches!(status.room, Room::Portable | Room::Ifma256 | Room::Ifma512);
+            if !for_rsa || !plan.rooms.contains(&status.room) {
                 continue;
             }
             match status.reason {

@@ -29,6 +29,7 @@ features![
     "sha",
     "adx",
     "bmi2",
+    "avx",
     "avx2",
     "avxifma",
     "vaes",

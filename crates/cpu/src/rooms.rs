@@ -132,11 +132,30 @@ pub enum Room {
     Ifma256 = 1,
     /// AVX-512 IFMA on 512-bit registers.
     Ifma512 = 2,
+    /// AES-NI and PCLMULQDQ, one block per instruction.
+    Aesni = 3,
+    /// AVX2 without vector multiplies; scalar multiplies may run beside it.
+    Avx2 = 4,
+    /// VAES and VPCLMULQDQ on 256-bit registers.
+    Vaes256 = 5,
+    /// AVX-512 without vector multiplies; scalar multiplies may run beside it.
+    Avx512 = 6,
+    /// VAES and VPCLMULQDQ on 512-bit registers.
+    Vaes512 = 7,
 }
 
 impl Room {
-    /// All rooms, narrowest first.
-    pub const ALL: [Room; 3] = [Room::Portable, Room::Ifma256, Room::Ifma512];
+    /// All rooms, in the order of their numbers.
+    pub const ALL: [Room; 8] = [
+        Room::Portable,
+        Room::Ifma256,
+        Room::Ifma512,
+        Room::Aesni,
+        Room::Avx2,
+        Room::Vaes256,
+        Room::Avx512,
+        Room::Vaes512,
+    ];
 
     /// The room's name as it appears in paths, policies and results.
     pub const fn name(self) -> &'static str {
@@ -144,6 +163,11 @@ impl Room {
             Room::Portable => "portable",
             Room::Ifma256 => "ifma256",
             Room::Ifma512 => "ifma512",
+            Room::Aesni => "aesni",
+            Room::Avx2 => "avx2",
+            Room::Vaes256 => "vaes256",
+            Room::Avx512 => "avx512",
+            Room::Vaes512 => "vaes512",
         }
     }
 
@@ -154,13 +178,30 @@ impl Room {
             Room::Ifma256 | Room::Ifma512 => {
                 &["avx512f", "avx512dq", "avx512vl", "avx512bw", "avx512ifma"]
             }
+            Room::Aesni => &["aes", "pclmulqdq", "avx"],
+            Room::Avx2 => &["avx2", "bmi2"],
+            Room::Vaes256 => &["aes", "pclmulqdq", "vaes", "vpclmulqdq", "avx2"],
+            Room::Avx512 => &["avx512f", "avx512dq", "avx512vl", "avx512bw", "bmi2"],
+            Room::Vaes512 => &[
+                "aes",
+                "pclmulqdq",
+                "vaes",
+                "vpclmulqdq",
+                "avx512f",
+                "avx512dq",
+                "avx512vl",
+                "avx512bw",
+                "bmi2",
+            ],
         }
     }
 
     /// The room's power-licence class.
     pub const fn licence_class(self) -> LicenceClass {
         match self {
-            Room::Portable => LicenceClass { width: Width::W128, heavy: false },
+            Room::Portable | Room::Aesni => LicenceClass { width: Width::W128, heavy: false },
+            Room::Avx2 | Room::Vaes256 => LicenceClass { width: Width::W256, heavy: false },
+            Room::Avx512 | Room::Vaes512 => LicenceClass { width: Width::W512, heavy: false },
             Room::Ifma256 => LicenceClass { width: Width::W256, heavy: true },
             Room::Ifma512 => LicenceClass { width: Width::W512, heavy: true },
         }
@@ -215,7 +256,7 @@ pub struct RoomStatus {
     pub reason: Option<String>,
 }
 
-/// All rooms, narrowest first, as `policy` and this machine leave them.
+/// All rooms, as `policy` and this machine leave them.
 pub fn status(policy: &Policy) -> Vec<RoomStatus> {
     let status = |room: Room| {
         let missing: Vec<_> = features::missing(room.features()).collect();
@@ -261,6 +302,26 @@ token! {
     /// Proof that AVX-512 IFMA on 512-bit registers may be used.
     Ifma512
 }
+token! {
+    /// Proof that AES-NI and PCLMULQDQ may be used.
+    Aesni
+}
+token! {
+    /// Proof that AVX2 may be used.
+    Avx2
+}
+token! {
+    /// Proof that VAES and VPCLMULQDQ on 256-bit registers may be used.
+    Vaes256
+}
+token! {
+    /// Proof that AVX-512 may be used, vector multiplies excepted.
+    Avx512
+}
+token! {
+    /// Proof that VAES and VPCLMULQDQ on 512-bit registers may be used.
+    Vaes512
+}
 
 #[cfg(test)]
 mod tests {
@@ -293,7 +354,8 @@ mod tests {
         let error = "ifma1024".parse::<Room>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "there is no room \"ifma1024\"; the rooms are portable, ifma256, ifma512"
+            "there is no room \"ifma1024\"; the rooms are portable, ifma256, ifma512, aesni, avx2, \
+             vaes256, avx512, vaes512"
         );
     }
 
@@ -305,6 +367,11 @@ mod tests {
             assert!(status[Room::Portable as usize].open);
             assert_eq!(status[Room::Ifma256 as usize].open, Ifma256::enter(&policy).is_some());
             assert_eq!(status[Room::Ifma512 as usize].open, Ifma512::enter(&policy).is_some());
+            assert_eq!(status[Room::Aesni as usize].open, Aesni::enter(&policy).is_some());
+            assert_eq!(status[Room::Avx2 as usize].open, Avx2::enter(&policy).is_some());
+            assert_eq!(status[Room::Vaes256 as usize].open, Vaes256::enter(&policy).is_some());
+            assert_eq!(status[Room::Avx512 as usize].open, Avx512::enter(&policy).is_some());
+            assert_eq!(status[Room::Vaes512 as usize].open, Vaes512::enter(&policy).is_some());
             for RoomStatus { room, open, reason } in status {
                 assert_eq!(open, room.is_supported() && room.licence_class().width <= width);
                 assert_eq!(open, reason.is_none());

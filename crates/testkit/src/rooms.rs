@@ -1,28 +1,36 @@
 //! The tour of all rooms: the same test in every room of this machine, and how many there were.
 
-use widelane_cpu::{Policy, Room, Width};
+use widelane_cpu::{Policy, Room};
 
-/// Calls `test` once for each room this machine supports, with a policy under which it is the
-/// widest one open, and returns the rooms visited, printing them.
+/// The rooms of multi-precision arithmetic: RSA and elliptic curves.
+pub const ARITHMETIC: [Room; 3] = [Room::Portable, Room::Ifma256, Room::Ifma512];
+
+/// Calls `test` once for each arithmetic room this machine supports, with a policy that leaves
+/// open no other, and returns the rooms visited, printing them.
 ///
 /// The caller asserts what it expects; [`supported`] says what a complete tour is.
-pub fn for_each_room(mut test: impl FnMut(Room, &Policy)) -> Vec<Room> {
-    let rooms = supported();
-    for &room in &rooms {
-        test(room, &up_to(room));
-    }
-    let names: Vec<_> = rooms.iter().map(|room| room.name()).collect();
-    eprintln!("rooms visited: {} of {} ({})", rooms.len(), Room::ALL.len(), names.join(", "));
-    rooms
+pub fn for_each_room(test: impl FnMut(Room, &Policy)) -> Vec<Room> {
+    for_each_room_of(&ARITHMETIC, test)
 }
 
-/// The rooms this machine supports, narrowest first. `ROOMS_MIN` in the environment is a floor
-/// below which a test run fails, for machines that are known to have more.
+/// Calls `test` once for each of `rooms` that this machine supports, as [`for_each_room`] does.
+pub fn for_each_room_of(rooms: &[Room], mut test: impl FnMut(Room, &Policy)) -> Vec<Room> {
+    let visited = supported_of(rooms);
+    for &room in &visited {
+        test(room, &only(room));
+    }
+    let names: Vec<_> = visited.iter().map(|room| room.name()).collect();
+    eprintln!("rooms visited: {} of {} ({})", visited.len(), rooms.len(), names.join(", "));
+    visited
+}
+
+/// The arithmetic rooms this machine supports, narrowest first. `ROOMS_MIN` in the environment is
+/// a floor below which a test run fails, for machines that are known to have more.
 ///
 /// # Panics
 /// When there are fewer than `ROOMS_MIN`.
 pub fn supported() -> Vec<Room> {
-    let rooms: Vec<_> = Room::ALL.into_iter().filter(|room| room.is_supported()).collect();
+    let rooms = supported_of(&ARITHMETIC);
     if let Ok(floor) = std::env::var("ROOMS_MIN") {
         let floor: usize = floor.parse().expect("ROOMS_MIN is a number");
         assert!(rooms.len() >= floor, "{} rooms, ROOMS_MIN asks for {floor}", rooms.len());
@@ -30,11 +38,13 @@ pub fn supported() -> Vec<Room> {
     rooms
 }
 
-/// The policy under which `room` is the widest one open.
-pub fn up_to(room: Room) -> Policy {
-    Policy::up_to(match room {
-        Room::Portable => Width::W128,
-        Room::Ifma256 => Width::W256,
-        Room::Ifma512 => Width::W512,
-    })
+/// Those of `rooms` that this machine supports.
+pub fn supported_of(rooms: &[Room]) -> Vec<Room> {
+    rooms.iter().copied().filter(|room| room.is_supported()).collect()
+}
+
+/// The policy that leaves `room` open and no other, but for `portable`, which cannot be closed.
+pub fn only(room: Room) -> Policy {
+    let others = Room::ALL.into_iter().filter(|other| *other != room);
+    Policy { rooms_closed: others.collect(), ..Policy::open() }
 }
