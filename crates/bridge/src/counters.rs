@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub const COUNTERS_MAGIC: u64 = u64::from_le_bytes(*b"WIDELANE");
 
 /// Version of the layout below.
-pub const COUNTERS_VERSION: u32 = 1;
+pub const COUNTERS_VERSION: u32 = 2;
 
 /// Widest batch that the histograms can hold.
 pub const LANES_MAX: usize = 16;
@@ -19,7 +19,115 @@ pub const LANES_MAX: usize = 16;
 /// the rest.
 pub const WAIT_BUCKETS: usize = 24;
 
+/// Room for kinds of operations: more than there are in [`OperationKind`].
+pub const KINDS_MAX: usize = 16;
+
+/// Kinds of operations that are counted apart. What has a number keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u32)]
+pub enum OperationKind {
+    /// RSA signature or decryption with a key of 2048 bits.
+    Rsa2048 = 0,
+    /// RSA signature or decryption with a key of 3072 bits.
+    Rsa3072 = 1,
+    /// RSA signature or decryption with a key of 4096 bits.
+    Rsa4096 = 2,
+    /// X25519 key pair.
+    X25519Generate = 3,
+    /// X25519 shared secret.
+    X25519Derive = 4,
+    /// Key pair on P-256.
+    P256Generate = 5,
+    /// ECDH on P-256.
+    P256Derive = 6,
+    /// ECDSA signature on P-256.
+    P256Sign = 7,
+    /// Key pair on P-384.
+    P384Generate = 8,
+    /// ECDH on P-384.
+    P384Derive = 9,
+    /// ECDSA signature on P-384.
+    P384Sign = 10,
+    /// Ed25519 signature.
+    Ed25519Sign = 11,
+    /// Whatever is none of these and goes to the default provider.
+    Other = 12,
+}
+
+impl OperationKind {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [OperationKind; 13] = [
+        OperationKind::Rsa2048,
+        OperationKind::Rsa3072,
+        OperationKind::Rsa4096,
+        OperationKind::X25519Generate,
+        OperationKind::X25519Derive,
+        OperationKind::P256Generate,
+        OperationKind::P256Derive,
+        OperationKind::P256Sign,
+        OperationKind::P384Generate,
+        OperationKind::P384Derive,
+        OperationKind::P384Sign,
+        OperationKind::Ed25519Sign,
+        OperationKind::Other,
+    ];
+
+    /// Its name, for people and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            OperationKind::Rsa2048 => "rsa-2048",
+            OperationKind::Rsa3072 => "rsa-3072",
+            OperationKind::Rsa4096 => "rsa-4096",
+            OperationKind::X25519Generate => "x25519-generate",
+            OperationKind::X25519Derive => "x25519-derive",
+            OperationKind::P256Generate => "p256-generate",
+            OperationKind::P256Derive => "p256-derive",
+            OperationKind::P256Sign => "p256-sign",
+            OperationKind::P384Generate => "p384-generate",
+            OperationKind::P384Derive => "p384-derive",
+            OperationKind::P384Sign => "p384-sign",
+            OperationKind::Ed25519Sign => "ed25519-sign",
+            OperationKind::Other => "other",
+        }
+    }
+
+    /// Whether it makes an ephemeral key pair, which the totals leave out: nobody waits for it in
+    /// a batch.
+    pub const fn is_generation(self) -> bool {
+        matches!(
+            self,
+            OperationKind::X25519Generate
+                | OperationKind::P256Generate
+                | OperationKind::P384Generate
+        )
+    }
+}
+
+/// Counters of one kind of operation.
+#[repr(C)]
+pub struct KindCounters {
+    /// Operations finished in a batch.
+    pub batched: AtomicU64,
+    /// Operations that took the single-job path because too few waited to break even.
+    pub single: AtomicU64,
+    /// Operations run at once because their caller could not park.
+    pub synchronous: AtomicU64,
+    /// Operations handed to the default provider.
+    pub delegated: AtomicU64,
+    /// Key pairs taken out of a pool.
+    pub pooled: AtomicU64,
+    /// Key pairs made for pools.
+    pub pool_made: AtomicU64,
+    /// Key pairs of pools that were wiped unused, because they were too old.
+    pub pool_expired: AtomicU64,
+    /// Runs of the multi-buffer kernel.
+    pub runs: AtomicU64,
+}
+
 /// Counters of one process; see the module for where they live.
+///
+/// The totals (`jobs_batched` to `jobs_delegated`) are the sums over all kinds that are no key
+/// generation; the histograms count their batches only.
 #[repr(C)]
 pub struct Counters {
     /// [`COUNTERS_MAGIC`].
@@ -36,17 +144,17 @@ pub struct Counters {
     pub batches_by_fill: [AtomicU64; LANES_MAX + 1],
     /// Kernel executions by room, indexed by `widelane_cpu::Room as u32`.
     pub runs_by_room: [AtomicU64; 8],
-    /// Private-key operations finished in a batch.
+    /// Operations finished in a batch.
     pub jobs_batched: AtomicU64,
     /// Operations that took the single-job path because too few waited to break even.
     pub jobs_single: AtomicU64,
     /// Operations run at once because their caller could not park.
     pub jobs_synchronous: AtomicU64,
-    /// Operations handed to the default provider: size, padding or key not accelerated.
+    /// Operations handed to the default provider: key, curve or padding not accelerated.
     pub jobs_delegated: AtomicU64,
     /// Operations of freed connections, withdrawn before they ran.
     pub jobs_cancelled: AtomicU64,
-    /// CRT results that failed the check with the public key and were made again.
+    /// Results that failed their check and were made again.
     pub faults_detected: AtomicU64,
     /// Internal failures that were answered by the default provider instead.
     pub fallbacks: AtomicU64,
@@ -66,4 +174,9 @@ pub struct Counters {
     pub handshakes: AtomicU64,
     /// Calls by the server for a handshake whose job was still parked.
     pub resumes_early: AtomicU64,
+    /// What each kind has its part in, indexed by `OperationKind as u32`.
+    pub kinds: [KindCounters; KINDS_MAX],
 }
+
+const _: () = assert!(OperationKind::ALL.len() <= KINDS_MAX);
+const _: () = assert!(size_of::<Counters>() <= 4096);
