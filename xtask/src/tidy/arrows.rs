@@ -29,14 +29,15 @@ const FORBIDDEN_EVEN_IN_TESTS: &[(&str, &str)] = &[("loadgen", "crypto"), ("load
 /// What each crate may depend on.
 const ARROWS: &[(&str, &[&str])] = &[
     ("batch", &[]),
-    ("bench", &["bridge", "cpu", "crypto", "loadgen", "results"]),
+    ("bench", &["bridge", "cpu", "crypto", "loadgen", "meter", "results"]),
     ("bridge", &[]),
-    ("cli", &["bench", "bridge", "cpu", "crypto", "loadgen", "report", "results"]),
+    ("cli", &["bench", "bridge", "cpu", "crypto", "loadgen", "meter", "report", "results"]),
     ("cpu", &[]),
     ("crypto", &["cpu", "kernels", "secret"]),
     ("integration", &["bench", "bridge", "loadgen"]),
     ("kernels", &["cpu", "secret"]),
     ("loadgen", &["results"]),
+    ("meter", &["cpu", "crypto"]),
     ("ossl-sys", &[]),
     ("provider", &["batch", "bridge", "cpu", "crypto", "ossl-sys", "secret"]),
     ("report", &["results"]),

@@ -65,6 +65,8 @@ const INSTRUCTIONS: &[Placement] = &[
             "crates/bench/src/chain.rs", // the add chain that meters the clock
             "crates/cpu/src",
             "crates/kernels/src",
+            "crates/meter/src/chain.rs",    // the add chain that meters the clock
+            "crates/meter/src/stimulus",    // loops that provoke a licence
             "crates/provider/src/stack.rs", // the switch to a stack of its own
             "crates/runtime/src/fibre.rs",  // the switch between fibres
             "crates/secret/src",
@@ -89,6 +91,8 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/mont/ifma512_x8.rs",
         "crates/kernels/src/mont/lanes.rs", // the doors that both rooms share
         "crates/kernels/src/mont/tiles.rs", // their assembly
+        "crates/meter/src/chain.rs",        // the add chain that meters the clock
+        "crates/meter/src/stimulus",        // loops that provoke a licence
         "crates/ossl-sys/src",              // speaks C
         "crates/provider/src",              // speaks C
         "crates/runtime/src",               // speaks C

@@ -1,0 +1,218 @@
+//! Traces: what was recorded, so that every figure can be recomputed from it.
+
+use std::io::{Read, Write};
+
+use serde::{Deserialize, Serialize};
+
+/// Time between two readings of the time-stamp counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// Ticks at its begin.
+    pub begin: u64,
+    /// Ticks at its end.
+    pub end: u64,
+}
+
+impl Window {
+    /// How long it took.
+    pub fn ticks(self) -> u64 {
+        self.end.saturating_sub(self.begin)
+    }
+}
+
+/// When a window of a recording was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Scalar code only, long after anything else.
+    Ambient,
+    /// The stimulus itself; `work` counts its instructions or operations.
+    Burst,
+    /// Between two bursts, a few microseconds after one.
+    During,
+    /// After the last burst.
+    After,
+    /// After one single turn of the stimulus.
+    Single,
+}
+
+/// One window of a recording: who, when, how long, how much.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// What was under test.
+    pub subject: String,
+    /// Which round of the experiment.
+    pub round: u32,
+    /// When in the round.
+    pub phase: Phase,
+    /// The CPU.
+    pub cpu: usize,
+    /// Ticks at the window's begin.
+    pub begin: u64,
+    /// Ticks at its end.
+    pub end: u64,
+    /// Chain cycles, or instructions of a burst.
+    pub work: f64,
+}
+
+impl Sample {
+    /// Its times.
+    pub fn window(&self) -> Window {
+        Window { begin: self.begin, end: self.end }
+    }
+}
+
+/// Everything that an experiment recorded, with what is needed to read it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recording {
+    /// The experiment: `map`, `transitions`, `duty`, …
+    pub experiment: String,
+    /// What the reader must know: `tsc_hz`, `cpu`, `vendor`, and whatever the experiment adds.
+    pub facts: Vec<(String, String)>,
+    /// The windows, in the order they were taken.
+    pub samples: Vec<Sample>,
+}
+
+/// Why a recording cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// Not the format that `--csv` writes.
+    #[error("this is no recording of `widelane power`: {0}; give a file that `--csv` wrote")]
+    Malformed(String),
+    /// Reading or writing failed.
+    #[error("cannot read or write the recording")]
+    Io(#[from] std::io::Error),
+    /// A line is no sample.
+    #[error("a line of the recording is no sample")]
+    Csv(#[from] csv::Error),
+}
+
+const MAGIC: &str = "# widelane power recording, version 1";
+
+impl Recording {
+    /// A recording without samples.
+    pub fn new(experiment: &str, facts: Vec<(String, String)>) -> Self {
+        Recording { experiment: experiment.to_owned(), facts, samples: Vec::new() }
+    }
+
+    /// A fact as text.
+    pub fn fact(&self, name: &str) -> Option<&str> {
+        self.facts.iter().find(|(fact, _)| fact == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A fact that is a number.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.fact(name)?.parse().ok()
+    }
+
+    /// Rate of the time-stamp counter while it was recorded.
+    ///
+    /// # Errors
+    ///
+    /// Where the fact is missing or no rate.
+    pub fn tsc_hz(&self) -> Result<f64, TraceError> {
+        let hz = self.number("tsc_hz").filter(|hz| *hz > 0.0);
+        hz.ok_or_else(|| TraceError::Malformed("the rate of the time stamps is missing".to_owned()))
+    }
+
+    /// Writes CSV: the facts as comments, then one line per sample.
+    ///
+    /// # Errors
+    ///
+    /// Where the writer fails.
+    pub fn write(&self, mut writer: impl Write) -> Result<(), TraceError> {
+        writeln!(writer, "{MAGIC}\n# experiment={}", self.experiment)?;
+        for (name, value) in &self.facts {
+            writeln!(writer, "# {name}={}", value.replace('\n', " "))?;
+        }
+        let mut csv = csv::Writer::from_writer(writer);
+        for sample in &self.samples {
+            csv.serialize(sample)?;
+        }
+        csv.flush()?;
+        Ok(())
+    }
+
+    /// Reads what [`write`](Self::write) wrote.
+    ///
+    /// # Errors
+    ///
+    /// Where it is something else.
+    pub fn read(mut reader: impl Read) -> Result<Self, TraceError> {
+        let mut text = String::new();
+        reader.read_to_string(&mut text)?;
+        let malformed = |what: &str| TraceError::Malformed(what.to_owned());
+        let mut comments = text.lines().take_while(|line| line.starts_with('#'));
+        if comments.next() != Some(MAGIC) {
+            return Err(malformed("its first line is another"));
+        }
+        let mut facts = Vec::new();
+        for line in comments {
+            let (name, value) = line
+                .trim_start_matches(['#', ' '])
+                .split_once('=')
+                .ok_or_else(|| malformed("a fact has no value"))?;
+            facts.push((name.to_owned(), value.to_owned()));
+        }
+        let experiment = facts.iter().position(|(name, _)| name == "experiment");
+        let experiment = experiment.ok_or_else(|| malformed("it does not name its experiment"))?;
+        let (_, experiment) = facts.remove(experiment);
+        let mut csv = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
+        let samples = csv.deserialize().collect::<Result<_, _>>()?;
+        Ok(Recording { experiment, facts, samples })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recording() -> Recording {
+        let sample = |round, begin| Sample {
+            subject: "vaesenc-512".to_owned(),
+            round,
+            phase: Phase::During,
+            cpu: 1,
+            begin,
+            end: begin + 2080,
+            work: 3050.5,
+        };
+        let facts = vec![
+            ("tsc_hz".to_owned(), "2600000000".to_owned()),
+            ("cpu".to_owned(), "AMD EPYC, 9R45".to_owned()),
+        ];
+        let mut recording = Recording::new("map", facts);
+        recording.samples = vec![sample(0, 17), sample(1, u64::MAX - 5000)];
+        recording
+    }
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        let mut bytes = Vec::new();
+        recording().write(&mut bytes).unwrap();
+        let read = Recording::read(bytes.as_slice()).unwrap();
+        assert_eq!(read, recording());
+        assert_eq!(read.tsc_hz().unwrap(), 2.6e9);
+        assert_eq!(read.fact("cpu"), Some("AMD EPYC, 9R45"));
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        for (text, expected) in [
+            ("", "first line"),
+            ("subject,round\n", "first line"),
+            ("# widelane power recording, version 1\n# tsc_hz\n", "no value"),
+            ("# widelane power recording, version 1\n# tsc_hz=1\n", "experiment"),
+            ("# widelane power recording, version 1\n# experiment=map\na,b\n1,2\n", "no sample"),
+        ] {
+            let error = Recording::read(text.as_bytes()).unwrap_err();
+            assert!(error.to_string().contains(expected), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_recording_without_a_rate_says_so() {
+        let error = Recording::new("map", Vec::new()).tsc_hz().unwrap_err();
+        assert!(error.to_string().contains("rate of the time stamps"));
+    }
+}
