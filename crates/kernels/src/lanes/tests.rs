@@ -1,0 +1,99 @@
+//! Tests of lanes: every operation of the wide rooms against the portable one.
+
+use std::vec::Vec;
+
+use widelane_cpu::{Ifma256, Ifma512, Room};
+use widelane_testkit::random::Random;
+use widelane_testkit::rooms::{for_each_room, supported};
+
+use super::*;
+
+const EDGES: [u64; 9] =
+    [0, 1, 2, 19, (1 << 51) - 19, (1 << 51) - 1, (1 << 52) - 1, 1 << 63, u64::MAX];
+
+/// All that can be done with three words, in one row.
+struct Everything<'a> {
+    x: &'a [u64],
+    y: &'a [u64],
+    z: &'a [u64],
+}
+
+impl<L: Lanes> Task<L> for Everything<'_> {
+    type Output = Vec<(&'static str, Vec<u64>)>;
+
+    #[inline(always)]
+    fn run(self, room: L::Room) -> Self::Output {
+        let [x, y, z] = [self.x, self.y, self.z].map(|words| L::from_fn(room, |lane| words[lane]));
+        let (equal, less) = (x.equals(y), x.less_than(y));
+        let registers = [
+            ("splat", L::splat(room, self.x[0])),
+            ("load", L::load(x.room(), &y.words())),
+            ("add", x.add(y)),
+            ("sub", x.sub(y)),
+            ("mul", x.mul(y)),
+            ("and", x.and(y)),
+            ("or", x.or(y)),
+            ("xor", x.xor(y)),
+            ("shl", x.shl::<13>()),
+            ("shr", x.shr::<51>()),
+            ("shr_signed", x.shr_signed::<52>()),
+            ("madd52lo", z.madd52lo(x, y)),
+            ("madd52hi", z.madd52hi(x, y)),
+            ("equals", x.select(equal, z)),
+            ("less_than", x.select(less, z)),
+            ("masks", x.select((equal | !less) ^ (less & LaneMask::ALL) ^ LaneMask::NONE, z)),
+        ];
+        registers.map(|(name, register)| (name, register.words().as_ref().to_vec())).into()
+    }
+}
+
+#[test]
+fn all_rooms_agree() {
+    let visited = for_each_room(|room, policy| match room {
+        Room::Portable => compare::<Portable>(()),
+        Room::Ifma256 => compare::<Ifma256x4>(Ifma256::enter(policy).unwrap()),
+        Room::Ifma512 => compare::<Ifma512x8>(Ifma512::enter(policy).unwrap()),
+        other => unreachable!("{other} is no room of arithmetic"),
+    });
+    assert_eq!(visited, supported());
+}
+
+fn compare<L: Lanes>(room: L::Room) {
+    let mut random = Random::new(52);
+    let mut word = || match random.below(3) {
+        0 => EDGES[random.below(EDGES.len())],
+        1 => random.next_u64() & ((1 << 52) - 1),
+        _ => random.next_u64(),
+    };
+    for _ in 0..1000 {
+        let [x, y, z]: [Vec<u64>; 3] =
+            std::array::from_fn(|_| (0..L::LANES).map(|_| word()).collect());
+        let results = L::call(room, Everything { x: &x, y: &y, z: &z });
+        for lane in 0..L::LANES {
+            let [x, y, z] = [&x, &y, &z].map(|words| &words[lane..=lane]);
+            let expected = Portable::call((), Everything { x, y, z });
+            for ((name, words), (_, expected)) in results.iter().zip(&expected) {
+                if *name != "splat" || lane == 0 {
+                    assert_eq!(words[lane], expected[0], "{name} of {x:x?} {y:x?} {z:x?}");
+                }
+            }
+        }
+    }
+}
+
+/// The portable room against the language itself.
+#[test]
+fn the_portable_room_computes() {
+    let mut random = Random::new(1);
+    for _ in 0..1000 {
+        let [x, y, z] = [random.next_u64(), random.next_u64() >> 12, random.next_u64() >> 20];
+        let [rx, ry, rz] = [x, y, z].map(|word| Portable::splat((), word));
+        let product = u128::from(x % (1 << 52)) * u128::from(y);
+        assert_eq!(rz.madd52lo(rx, ry).words()[0], z + product as u64 % (1 << 52));
+        assert_eq!(rz.madd52hi(rx, ry).words()[0], z + (product >> 52) as u64);
+        assert_eq!(rx.less_than(ry).declassify(0), x < y);
+        assert!(rx.equals(rx).declassify(0));
+        assert_eq!(rx.equals(rx.add(ry)).declassify(0), y == 0);
+        assert_eq!(rx.shr_signed::<60>().words()[0] as i64, x as i64 >> 60);
+    }
+}

@@ -1,0 +1,145 @@
+//! What the two wide rooms of lanes have in common: the text of their implementation.
+
+/// Calls an intrinsic of a room whose token is at hand.
+macro_rules! intrinsic {
+    ($name:ident $(::<$bits:ident>)? ($($argument:expr),*)) => {
+        // SAFETY: a register holds the token of its room, which exists only where the machine has
+        // every feature of the room.
+        unsafe { arch::$name$(::<$bits>)?($($argument),*) }
+    };
+}
+
+/// Implements [`Lanes`](super::Lanes) for a register of `$lanes` words.
+macro_rules! wide_lanes {
+    (
+        $register:ident($vector:ident, $token:ident), $lanes:literal, features = $features:literal,
+        splat = $splat:ident, blend = $blend:ident, equals = $equals:ident,
+        less_than = $less_than:ident, add = $add:ident, sub = $sub:ident, mul = $mul:ident,
+        and = $and:ident, or = $or:ident, xor = $xor:ident, shl = $shl:ident, shr = $shr:ident,
+        shr_signed = $shr_signed:ident, madd52lo = $madd52lo:ident, madd52hi = $madd52hi:ident,
+    ) => {
+        #[doc = concat!("A register of ", $lanes, " words, one job in each.")]
+        #[derive(Clone, Copy)]
+        pub struct $register(arch::$vector, $token);
+
+        impl Lanes for $register {
+            type Room = $token;
+            type Words = [u64; $lanes];
+            const LANES: usize = $lanes;
+
+            #[inline(always)]
+            fn splat(room: $token, word: u64) -> Self {
+                $register(intrinsic!($splat(word.cast_signed())), room)
+            }
+
+            #[inline(always)]
+            fn load(room: $token, words: &[u64; $lanes]) -> Self {
+                // SAFETY: both types are the same number of bytes, and all their values are valid.
+                let vector = unsafe { transmute::<[u64; $lanes], arch::$vector>(*words) };
+                $register(vector, room)
+            }
+
+            #[inline(always)]
+            fn from_fn(room: $token, word: impl FnMut(usize) -> u64) -> Self {
+                Self::load(room, &array::from_fn(word))
+            }
+
+            #[inline(always)]
+            fn room(self) -> $token {
+                self.1
+            }
+
+            #[inline(always)]
+            fn words(self) -> [u64; $lanes] {
+                // SAFETY: both types are the same number of bytes, and all their values are valid.
+                unsafe { transmute::<arch::$vector, [u64; $lanes]>(self.0) }
+            }
+
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                $register(intrinsic!($add(self.0, other.0)), self.1)
+            }
+
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self {
+                $register(intrinsic!($sub(self.0, other.0)), self.1)
+            }
+
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self {
+                $register(intrinsic!($mul(self.0, other.0)), self.1)
+            }
+
+            #[inline(always)]
+            fn and(self, other: Self) -> Self {
+                $register(intrinsic!($and(self.0, other.0)), self.1)
+            }
+
+            #[inline(always)]
+            fn or(self, other: Self) -> Self {
+                $register(intrinsic!($or(self.0, other.0)), self.1)
+            }
+
+            #[inline(always)]
+            fn xor(self, other: Self) -> Self {
+                $register(intrinsic!($xor(self.0, other.0)), self.1)
+            }
+
+            #[inline(always)]
+            fn shl<const BITS: u32>(self) -> Self {
+                $register(intrinsic!($shl::<BITS>(u8::MAX, self.0)), self.1)
+            }
+
+            #[inline(always)]
+            fn shr<const BITS: u32>(self) -> Self {
+                $register(intrinsic!($shr::<BITS>(u8::MAX, self.0)), self.1)
+            }
+
+            #[inline(always)]
+            fn shr_signed<const BITS: u32>(self) -> Self {
+                $register(intrinsic!($shr_signed::<BITS>(u8::MAX, self.0)), self.1)
+            }
+
+            #[inline(always)]
+            fn madd52lo(self, a: Self, b: Self) -> Self {
+                $register(intrinsic!($madd52lo(self.0, a.0, b.0)), self.1)
+            }
+
+            #[inline(always)]
+            fn madd52hi(self, a: Self, b: Self) -> Self {
+                $register(intrinsic!($madd52hi(self.0, a.0, b.0)), self.1)
+            }
+
+            #[inline(always)]
+            fn equals(self, other: Self) -> LaneMask {
+                LaneMask::from_bits(intrinsic!($equals(self.0, other.0)))
+            }
+
+            #[inline(always)]
+            fn less_than(self, other: Self) -> LaneMask {
+                LaneMask::from_bits(intrinsic!($less_than(self.0, other.0)))
+            }
+
+            #[inline(always)]
+            fn select(self, mask: LaneMask, other: Self) -> Self {
+                $register(intrinsic!($blend(mask.bits(), other.0, self.0)), self.1)
+            }
+
+            #[inline(always)]
+            fn call<T: Task<Self>>(room: $token, task: T) -> T::Output {
+                #[target_feature(enable = $features)]
+                #[inline(never)]
+                fn body<T: Task<$register>>(room: $token, task: T) -> T::Output {
+                    task.run(room)
+                }
+                // SAFETY: the token exists only where the machine has every feature of the room.
+                unsafe { body(room, task) }
+            }
+
+            fn wipe_registers(_room: $token) {
+                // SAFETY: the token exists only where the machine has AVX-512.
+                unsafe { wipe_vector_registers() }
+            }
+        }
+    };
+}
