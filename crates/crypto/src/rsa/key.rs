@@ -5,7 +5,7 @@ use widelane_kernels::mont::portable::{self, Modulus};
 use widelane_kernels::mont::{CrtKey, CrtParts};
 use widelane_secret::wipe;
 
-use super::stack::{SINGLE_BYTES, scrubbed};
+use crate::stack::{SINGLE_BYTES, scrubbed};
 
 /// Exclusive upper bound of the public exponents we take.
 const PUBLIC_EXPONENT_LIMIT: u64 = 1 << 33;

@@ -4,8 +4,8 @@ use widelane_cpu::{Ifma256, Ifma512};
 use widelane_kernels::mont::{CrtJob, CrtKey, Verdict, ifma256_x4, ifma512_x8};
 
 use super::key::Material;
-use super::stack::{BATCH_BYTES, scrubbed};
 use super::{Outcome, PrivateJob};
+use crate::stack::{BATCH_BYTES, scrubbed};
 
 /// A room that runs batches.
 pub(super) trait BatchRoom: Copy {

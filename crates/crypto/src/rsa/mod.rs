@@ -38,7 +38,6 @@ pub mod encoding;
 mod key;
 mod lanes;
 mod single;
-mod stack;
 
 use widelane_cpu::{Ifma256, Ifma512, Policy, Room};
 use widelane_kernels::mont::{ifma256_x4, ifma512_x8};

@@ -5,7 +5,7 @@ use widelane_secret::wipe;
 
 use super::Outcome;
 use super::key::{Material, Numbers, PrivateKey, equal, limbs};
-use super::stack::{SINGLE_BYTES, scrubbed};
+use crate::stack::{SINGLE_BYTES, scrubbed};
 
 /// Computes `output` = `input`^d mod n.
 pub(super) fn private(key: &PrivateKey, input: &[u8], output: &mut [u8]) -> Outcome {

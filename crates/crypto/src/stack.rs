@@ -3,15 +3,15 @@
 use widelane_secret::wipe;
 
 /// More stack than the import of a key or a single private operation uses, for any size.
-pub(super) const SINGLE_BYTES: usize = 64 << 10;
+pub(crate) const SINGLE_BYTES: usize = 64 << 10;
 /// More stack than a batch uses, in any room and for any size.
-pub(super) const BATCH_BYTES: usize = 192 << 10;
+pub(crate) const BATCH_BYTES: usize = 192 << 10;
 
 /// Runs `work` in frames of its own and then wipes `BYTES` of stack there.
 ///
 /// Values that matter are wiped where they are declared; this catches the copies that nobody
 /// declared: what the compiler moved and spilled.
-pub(super) fn scrubbed<const BYTES: usize, T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn scrubbed<const BYTES: usize, T>(work: impl FnOnce() -> T) -> T {
     let result = in_own_frame(work);
     scrub::<BYTES>();
     result
