@@ -4,6 +4,7 @@ pub mod leftovers;
 pub mod random;
 pub mod rooms;
 pub mod rsa;
+pub mod rules;
 pub mod trace;
 
 #[cfg(feature = "wycheproof")]

@@ -1,0 +1,252 @@
+//! Families of rule sets, with the prefix-length and port distributions of the kind they imitate.
+
+use std::collections::HashSet;
+
+use super::{Prefix, TupleRule, TupleSet, Version};
+use crate::random::Random;
+
+/// A kind of rule set.
+///
+/// The first three follow what Taylor and Turner published about the filter sets behind ClassBench
+/// (2007): how specific addresses are, how they nest, and which kinds of port ranges meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// Access control lists: both addresses specific, source port free.
+    Acl,
+    /// Firewalls: one address or both free in most rules, many port ranges.
+    Fw,
+    /// IP chains: a mix of both.
+    Ipc,
+    /// Addresses of /24 to /32 anywhere, ports exact or a range.
+    Random,
+    /// One address of /32 counts, all other fields are free.
+    OneField,
+    /// IPv6 addresses of /48 to /128 anywhere, ports exact or a range.
+    RandomV6,
+}
+
+impl Family {
+    /// All families.
+    pub const ALL: [Family; 6] =
+        [Family::Acl, Family::Fw, Family::Ipc, Family::Random, Family::OneField, Family::RandomV6];
+
+    /// The family's name on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Family::Acl => "acl",
+            Family::Fw => "fw",
+            Family::Ipc => "ipc",
+            Family::Random => "random",
+            Family::OneField => "one-field",
+            Family::RandomV6 => "random-v6",
+        }
+    }
+
+    /// Whose addresses the family names.
+    pub const fn version(self) -> Version {
+        match self {
+            Family::RandomV6 => Version::V6,
+            _ => Version::V4,
+        }
+    }
+}
+
+/// A set of `count` different rules; equal arguments give equal sets.
+pub fn generate(family: Family, count: usize, seed: u64) -> TupleSet {
+    let mut random = Random::new(seed);
+    let shape = Shape::of(family, random.next_u64());
+    let mut seen = HashSet::with_capacity(count);
+    let mut rules = Vec::with_capacity(count);
+    while rules.len() < count {
+        let rule = match family {
+            Family::OneField => one_field(rules.len()),
+            Family::Random | Family::RandomV6 => anywhere(family.version(), &mut random),
+            Family::Acl | Family::Fw | Family::Ipc => shape.rule(&mut random),
+        };
+        if seen.insert(rule.clone()) {
+            rules.push(rule);
+        }
+    }
+    // Specific rules stand before the general ones that they are exceptions to, as administrators
+    // write them; a little disorder leaves some that overlap the other way.
+    if matches!(family, Family::Acl | Family::Fw | Family::Ipc) {
+        rules.sort_by_cached_key(|rule| {
+            let length = rule.source.length + rule.destination.length;
+            std::cmp::Reverse(length as usize + random.below(12))
+        });
+    }
+    TupleSet { version: family.version(), rules }
+}
+
+/// What of a hundred: weights of the choices that make a rule of a family.
+struct Shape {
+    /// Weights of (source length, destination length), each drawn from its list.
+    sources: &'static [(u32, u32)],
+    destinations: &'static [(u32, u32)],
+    source_ports: [u32; 5],
+    destination_ports: [u32; 5],
+    /// Weights of TCP, UDP, ICMP and any.
+    protocols: [u32; 4],
+    salt: u64,
+}
+
+/// The classes of port ranges, in the order of the weights.
+#[derive(Clone, Copy)]
+enum Ports {
+    Any,
+    High,
+    Low,
+    Range,
+    Exact,
+}
+
+impl Shape {
+    fn of(family: Family, salt: u64) -> Self {
+        match family {
+            Family::Fw => Shape {
+                sources: &[(0, 48), (8, 2), (16, 6), (22, 4), (24, 16), (28, 6), (32, 18)],
+                destinations: &[(0, 34), (8, 1), (16, 5), (23, 4), (24, 14), (27, 8), (32, 34)],
+                source_ports: [72, 14, 1, 3, 10],
+                destination_ports: [22, 8, 3, 17, 50],
+                protocols: [58, 28, 6, 8],
+                salt,
+            },
+            Family::Ipc => Shape {
+                sources: &[(0, 18), (13, 2), (16, 8), (20, 4), (24, 20), (28, 10), (32, 38)],
+                destinations: &[(0, 12), (14, 3), (16, 8), (21, 4), (24, 20), (27, 8), (32, 45)],
+                source_ports: [66, 4, 1, 5, 24],
+                destination_ports: [40, 3, 2, 11, 44],
+                protocols: [50, 26, 10, 14],
+                salt,
+            },
+            _ => Shape {
+                sources: &[(0, 3), (16, 6), (21, 5), (23, 6), (24, 26), (28, 14), (32, 40)],
+                destinations: &[(0, 1), (16, 3), (22, 4), (24, 17), (27, 10), (30, 5), (32, 60)],
+                source_ports: [98, 1, 0, 0, 1],
+                destination_ports: [28, 2, 1, 12, 57],
+                protocols: [74, 18, 5, 3],
+                salt,
+            },
+        }
+    }
+
+    fn rule(&self, random: &mut Random) -> TupleRule {
+        let source = self.sources[weighted(self.sources.iter().map(|of| of.1), random)].0;
+        let index = weighted(self.destinations.iter().map(|of| of.1), random);
+        let destination = self.destinations[index].0;
+        let protocol = [Some(6), Some(17), Some(1), None][weighted(self.protocols, random)];
+        let with_ports = matches!(protocol, Some(6 | 17));
+        let mut ports = |weights: [u32; 5]| match with_ports {
+            true => ports(weights, random),
+            false => (0, u16::MAX),
+        };
+        let source_ports = ports(self.source_ports);
+        let destination_ports = ports(self.destination_ports);
+        TupleRule {
+            source: nested(self.salt, jitter(source, random), random),
+            destination: nested(!self.salt, jitter(destination, random), random),
+            source_ports,
+            destination_ports,
+            protocol,
+        }
+    }
+}
+
+/// One length in eight is a neighbour of the popular one.
+fn jitter(length: u32, random: &mut Random) -> u32 {
+    match random.below(16) {
+        0 if length > 1 && length < 32 => length - 1,
+        1 if length > 1 && length < 32 => length + 1,
+        _ => length,
+    }
+}
+
+fn weighted(weights: impl IntoIterator<Item = u32, IntoIter: Clone>, random: &mut Random) -> usize {
+    let weights = weights.into_iter();
+    let mut left = random.below(weights.clone().sum::<u32>() as usize) as u32;
+    for (index, weight) in weights.enumerate() {
+        if left < weight {
+            return index;
+        }
+        left -= weight;
+    }
+    unreachable!("`left` is below the sum of the weights")
+}
+
+/// An address prefix from a tree whose branches are skewed: networks cluster as real ones do, and
+/// prefixes nest.
+fn nested(salt: u64, length: u32, random: &mut Random) -> Prefix {
+    let mut address = 0u32;
+    for depth in 0..length {
+        // The node decides how it branches, so that all rules of a set share one tree.
+        let node = Random::new(salt ^ (u64::from(address) << 8) ^ u64::from(depth)).next_u64();
+        let single = match depth {
+            0..8 => 55,
+            8..16 => 45,
+            16..24 => 35,
+            _ => 20,
+        };
+        let bit = match node % 100 < single {
+            true => node >> 32 & 1,
+            // The heavier branch takes five to nine of ten.
+            false => {
+                let heavy = random.below(100) < 50 + (node >> 40) as usize % 40;
+                u64::from(heavy) ^ (node >> 32 & 1)
+            }
+        };
+        address |= (bit as u32) << (31 - depth);
+    }
+    Prefix { address: u128::from(address), length }
+}
+
+fn ports(weights: [u32; 5], random: &mut Random) -> (u16, u16) {
+    const KINDS: [Ports; 5] = [Ports::Any, Ports::High, Ports::Low, Ports::Range, Ports::Exact];
+    const SERVICES: [u16; 16] =
+        [80, 443, 22, 25, 53, 21, 23, 110, 143, 161, 389, 445, 993, 1433, 3306, 8080];
+    match KINDS[weighted(weights, random)] {
+        Ports::Any => (0, u16::MAX),
+        Ports::High => (1024, u16::MAX),
+        Ports::Low => (0, 1023),
+        Ports::Range => {
+            let first = 1 + random.below(40_000) as u16;
+            let span_max = 1 << (2 + random.below(12));
+            (first, first + 1 + random.below(span_max) as u16)
+        }
+        Ports::Exact if random.below(3) == 0 => {
+            let port = 1024 + random.below(3000) as u16;
+            (port, port)
+        }
+        Ports::Exact => {
+            let port = SERVICES[random.below(SERVICES.len())];
+            (port, port)
+        }
+    }
+}
+
+fn one_field(index: usize) -> TupleRule {
+    let address = 0x0a00_0000 + index as u128;
+    TupleRule { source: Prefix { address, length: 32 }, ..TupleRule::any() }
+}
+
+fn anywhere(version: Version, random: &mut Random) -> TupleRule {
+    let mut prefix = || {
+        let length = match version {
+            Version::V4 => 24 + random.below(9) as u32,
+            Version::V6 => 48 + random.below(81) as u32,
+        };
+        let any = u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());
+        let within = Prefix { address: 0, length };
+        Prefix { address: any & within.mask(version), length }
+    };
+    let (source, destination) = (prefix(), prefix());
+    let mut ports = || {
+        let first = random.below(65_536) as u16;
+        match random.below(2) {
+            0 => (first, first),
+            _ => (first, first.saturating_add(random.below(4096) as u16)),
+        }
+    };
+    let (source_ports, destination_ports) = (ports(), ports());
+    let protocol = Some([6, 17][random.below(2)]);
+    TupleRule { source, destination, source_ports, destination_ports, protocol }
+}
