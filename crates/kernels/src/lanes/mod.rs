@@ -91,6 +91,13 @@ pub trait Lanes: Copy {
     /// In which lanes the unsigned word is below the other one.
     fn less_than(self, other: Self) -> LaneMask;
 
+    /// In which lanes the top bit is set.
+    fn top_bit(self) -> LaneMask;
+
+    /// Entry `index` of `row` in each lane, all of which is read; only the low 4 bits of an index
+    /// count.
+    fn pick(row: &[u64; 16], index: Self) -> Self;
+
     /// The words of `self` where the mask is set, those of `other` elsewhere.
     fn select(self, mask: LaneMask, other: Self) -> Self;
 

@@ -107,6 +107,20 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    fn top_bit(self) -> LaneMask {
+        LaneMask::from_bits((self.0 >> 63) as u8)
+    }
+
+    #[inline(always)]
+    fn pick(row: &[u64; 16], index: Self) -> Self {
+        let mut picked = 0;
+        for (entry_index, entry) in (0..).zip(row) {
+            picked |= entry & Mask::equal(index.0 & 15, entry_index).word();
+        }
+        Portable(picked)
+    }
+
+    #[inline(always)]
     fn select(self, mask: LaneMask, other: Self) -> Self {
         Portable(Mask::equal(u64::from(mask.bits() & 1), 1).select(self.0, other.0))
     }

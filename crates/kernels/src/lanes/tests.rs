@@ -16,6 +16,7 @@ struct Everything<'a> {
     x: &'a [u64],
     y: &'a [u64],
     z: &'a [u64],
+    row: [u64; 16],
 }
 
 impl<L: Lanes> Task<L> for Everything<'_> {
@@ -40,6 +41,8 @@ impl<L: Lanes> Task<L> for Everything<'_> {
             ("madd52lo", z.madd52lo(x, y)),
             ("madd52hi", z.madd52hi(x, y)),
             ("equals", x.select(equal, z)),
+            ("top_bit", x.select(y.top_bit(), z)),
+            ("pick", L::pick(&self.row, x)),
             ("less_than", x.select(less, z)),
             ("masks", x.select((equal | !less) ^ (less & LaneMask::ALL) ^ LaneMask::NONE, z)),
         ];
@@ -68,10 +71,11 @@ fn compare<L: Lanes>(room: L::Room) {
     for _ in 0..1000 {
         let [x, y, z]: [Vec<u64>; 3] =
             std::array::from_fn(|_| (0..L::LANES).map(|_| word()).collect());
-        let results = L::call(room, Everything { x: &x, y: &y, z: &z });
+        let row = std::array::from_fn(|_| word());
+        let results = L::call(room, Everything { x: &x, y: &y, z: &z, row });
         for lane in 0..L::LANES {
             let [x, y, z] = [&x, &y, &z].map(|words| &words[lane..=lane]);
-            let expected = Portable::call((), Everything { x, y, z });
+            let expected = Portable::call((), Everything { x, y, z, row });
             for ((name, words), (_, expected)) in results.iter().zip(&expected) {
                 if *name != "splat" || lane == 0 {
                     assert_eq!(words[lane], expected[0], "{name} of {x:x?} {y:x?} {z:x?}");
@@ -94,6 +98,11 @@ fn the_portable_room_computes() {
         assert_eq!(rx.less_than(ry).declassify(0), x < y);
         assert!(rx.equals(rx).declassify(0));
         assert_eq!(rx.equals(rx.add(ry)).declassify(0), y == 0);
+        assert_eq!(rx.top_bit().declassify(0), x >> 63 == 1);
+        assert_eq!(
+            Portable::pick(&std::array::from_fn(|i| 3 * i as u64), rx).words()[0],
+            3 * (x % 16)
+        );
         assert_eq!(rx.shr_signed::<60>().words()[0] as i64, x as i64 >> 60);
     }
 }
