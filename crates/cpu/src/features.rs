@@ -31,6 +31,7 @@ features![
     "bmi2",
     "avx",
     "avx2",
+    "fma",
     "avxifma",
     "vaes",
     "vpclmulqdq",
@@ -42,6 +43,7 @@ features![
     "avx512ifma",
     "avx512vbmi",
     "avx512vbmi2",
+    "avx512fp16",
 ];
 
 /// Those of `wanted` that this machine lacks.

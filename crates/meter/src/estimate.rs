@@ -111,10 +111,8 @@ pub fn undisturbed(windows: &[Window]) -> Vec<Window> {
 
 /// How often the thread was away between two windows.
 fn gaps(windows: &[Window]) -> usize {
-    let pauses: Vec<f64> = windows
-        .windows(2)
-        .map(|pair| pair[1].begin.saturating_sub(pair[0].end) as f64)
-        .collect();
+    let pauses: Vec<f64> =
+        windows.windows(2).map(|pair| pair[1].begin.saturating_sub(pair[0].end) as f64).collect();
     let Some(usual) = median(&pauses) else { return 0 };
     let shortest = windows.iter().map(|window| window.ticks() as f64).fold(f64::INFINITY, f64::min);
     pauses.iter().filter(|pause| **pause > GAP * usual && **pause > shortest).count()

@@ -2,4 +2,10 @@
 
 pub mod chain;
 pub mod estimate;
+pub mod interference;
+pub mod meter;
+pub mod place;
+pub mod source;
+pub mod stimulus;
+pub mod time_stamps;
 pub mod trace;

@@ -1,0 +1,253 @@
+//! Stimuli: code that provokes a power licence, each instruction by itself, and our own kernels.
+
+mod kernel;
+mod loops;
+
+use std::fmt;
+
+use serde::Serialize;
+use widelane_cpu::{LicenceClass, Width, features};
+
+pub use self::kernel::Kernel;
+use self::loops::Loop;
+
+/// Something that a core may be made to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
+pub enum Subject {
+    /// Multiplications and additions in general-purpose registers: the control.
+    Scalar,
+    /// One vector instruction, as often as the ports take it.
+    Instruction(Instruction, Width),
+    /// Heavy multiplications among additions, `quarters`/4 of them per cycle.
+    Density {
+        /// Multiplications in four cycles, 1 to 8.
+        quarters: u8,
+    },
+    /// One of our own kernels.
+    Kernel(Kernel),
+}
+
+/// A vector instruction that matters for our kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instruction {
+    /// Integer addition.
+    Vpaddd,
+    /// Bitwise logic of three operands.
+    Vpternlogd,
+    /// One AES round.
+    Vaesenc,
+    /// Carry-less multiplication.
+    Vpclmulqdq,
+    /// Multiplication of 32-bit integers.
+    Vpmuludq,
+    /// Multiplication of 52-bit integers, added.
+    Vpmadd52luq,
+    /// Multiplication of doubles, added.
+    Vfmadd213pd,
+    /// Multiplication of half-precision numbers, added.
+    Vfmadd213ph,
+    /// Two rounds of SHA-256.
+    Sha256rnds2,
+}
+
+impl Instruction {
+    /// All of them.
+    pub const ALL: [Instruction; 9] = [
+        Instruction::Vpaddd,
+        Instruction::Vpternlogd,
+        Instruction::Vaesenc,
+        Instruction::Vpclmulqdq,
+        Instruction::Vpmuludq,
+        Instruction::Vpmadd52luq,
+        Instruction::Vfmadd213pd,
+        Instruction::Vfmadd213ph,
+        Instruction::Sha256rnds2,
+    ];
+
+    /// Its mnemonic.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Instruction::Vpaddd => "vpaddd",
+            Instruction::Vpternlogd => "vpternlogd",
+            Instruction::Vaesenc => "vaesenc",
+            Instruction::Vpclmulqdq => "vpclmulqdq",
+            Instruction::Vpmuludq => "vpmuludq",
+            Instruction::Vpmadd52luq => "vpmadd52luq",
+            Instruction::Vfmadd213pd => "vfmadd213pd",
+            Instruction::Vfmadd213ph => "vfmadd213ph",
+            Instruction::Sha256rnds2 => "sha256rnds2",
+        }
+    }
+
+    /// Whether Intel's licences count it as heavy.
+    pub const fn is_heavy(self) -> bool {
+        matches!(
+            self,
+            Instruction::Vpmuludq
+                | Instruction::Vpmadd52luq
+                | Instruction::Vfmadd213pd
+                | Instruction::Vfmadd213ph
+        )
+    }
+}
+
+impl Subject {
+    /// The whole catalogue, control first, then by class.
+    pub fn catalogue() -> Vec<Subject> {
+        let mut subjects = vec![Subject::Scalar];
+        for width in [Width::W128, Width::W256, Width::W512] {
+            let instructions = Instruction::ALL.into_iter().filter(|instruction| {
+                *instruction != Instruction::Sha256rnds2 || width == Width::W128
+            });
+            subjects.extend(instructions.map(|i| Subject::Instruction(i, width)));
+        }
+        subjects.extend(Kernel::ALL.map(Subject::Kernel));
+        subjects
+    }
+
+    /// Multiplications from one in four cycles to two per cycle.
+    pub fn densities() -> Vec<Subject> {
+        (1..=8).map(|quarters| Subject::Density { quarters }).collect()
+    }
+
+    /// The subject with this name.
+    pub fn named(name: &str) -> Option<Subject> {
+        let mut all = Subject::catalogue();
+        all.extend(Subject::densities());
+        all.into_iter().find(|subject| subject.to_string() == name)
+    }
+
+    /// The licence class that Intel's rules give it.
+    pub fn class(self) -> LicenceClass {
+        match self {
+            Subject::Scalar => LicenceClass { width: Width::W128, heavy: false },
+            Subject::Instruction(instruction, width) => {
+                LicenceClass { width, heavy: instruction.is_heavy() }
+            }
+            Subject::Density { .. } => LicenceClass { width: Width::W512, heavy: true },
+            Subject::Kernel(kernel) => kernel.class(),
+        }
+    }
+
+    /// Why it cannot be run here; nothing where it can.
+    pub fn missing(self) -> Option<String> {
+        let lacks = |wanted: &'static [&'static str]| {
+            let missing: Vec<_> = features::missing(wanted).collect();
+            (!missing.is_empty()).then(|| format!("not applicable: no {}", missing.join(", ")))
+        };
+        match self {
+            Subject::Scalar => None,
+            Subject::Instruction(instruction, width) => lacks(loops::features(instruction, width)),
+            Subject::Density { .. } => {
+                lacks(loops::features(Instruction::Vfmadd213pd, Width::W512))
+            }
+            Subject::Kernel(kernel) => kernel.missing(),
+        }
+    }
+
+    /// Makes it ready to run.
+    ///
+    /// # Errors
+    ///
+    /// Where the CPU lacks it; the text is that of [`missing`](Self::missing).
+    pub fn stimulus(self) -> Result<Stimulus, String> {
+        if let Some(reason) = self.missing() {
+            return Err(reason);
+        }
+        let body = match self {
+            Subject::Kernel(kernel) => Body::Kernel(kernel.ready()?),
+            loop_subject => Body::Loop(loops::find(loop_subject)),
+        };
+        Ok(Stimulus { body })
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Subject::Scalar => formatter.write_str("scalar"),
+            Subject::Instruction(instruction, width) => {
+                write!(formatter, "{}-{width}", instruction.name())
+            }
+            Subject::Density { quarters } => {
+                write!(formatter, "density-{:.2}", f64::from(*quarters) / 4.0)
+            }
+            Subject::Kernel(kernel) => formatter.write_str(kernel.name()),
+        }
+    }
+}
+
+impl From<Subject> for String {
+    fn from(subject: Subject) -> String {
+        subject.to_string()
+    }
+}
+
+/// A subject made ready: every instruction in it was found on this CPU.
+pub struct Stimulus {
+    body: Body,
+}
+
+enum Body {
+    Loop(Loop),
+    Kernel(Box<dyn FnMut()>),
+}
+
+impl Stimulus {
+    /// Runs `turns` turns: a few dozen instructions each, or one batch of a kernel.
+    pub fn run(&mut self, turns: u64) {
+        match &mut self.body {
+            Body::Loop(code) => code.run(turns.max(1)),
+            Body::Kernel(batch) => (0..turns.max(1)).for_each(|_| batch()),
+        }
+    }
+
+    /// Instructions, or operations of a kernel, in a turn.
+    pub fn work_per_turn(&self) -> f64 {
+        match &self.body {
+            Body::Loop(code) => code.instructions_per_turn as f64,
+            Body::Kernel(_) => 1.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_their_subjects() {
+        for subject in Subject::catalogue().into_iter().chain(Subject::densities()) {
+            assert_eq!(Subject::named(&subject.to_string()), Some(subject));
+        }
+        assert_eq!(Subject::named("vaesenc-1024"), None);
+    }
+
+    #[test]
+    fn every_subject_runs_or_says_what_is_missing() {
+        let mut ran = 0;
+        for subject in Subject::catalogue().into_iter().chain(Subject::densities()) {
+            match subject.stimulus() {
+                Ok(mut stimulus) => {
+                    stimulus.run(3);
+                    assert!(stimulus.work_per_turn() >= 1.0);
+                    ran += 1;
+                }
+                Err(reason) => assert!(reason.starts_with("not applicable: no "), "{reason}"),
+            }
+        }
+        println!("{ran} subjects ran");
+        assert!(ran >= 2, "the scalar loop and the portable kernel run everywhere");
+    }
+
+    #[test]
+    fn classes_follow_width_and_multiplication() {
+        let class = |name: &str| Subject::named(name).unwrap().class().to_string();
+        assert_eq!(class("vaesenc-512"), "512-light");
+        assert_eq!(class("vpclmulqdq-256"), "256-light");
+        assert_eq!(class("vpmadd52luq-512"), "512-heavy");
+        assert_eq!(class("sha256rnds2-128"), "128-light");
+        assert_eq!(class("scalar"), "128-light");
+    }
+}
