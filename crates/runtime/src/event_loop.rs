@@ -5,6 +5,7 @@ use core::cell::{Cell, RefCell};
 use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libc::epoll_event;
@@ -36,6 +37,8 @@ pub(crate) struct EventLoop {
     closing: RefCell<Closing>,
     /// Executed handshakes whose program must be woken.
     ready: RefCell<Vec<*const Handshake>>,
+    /// Executed handshakes that may go on at once, until the thread leaves the call at hand.
+    warm: RefCell<VecDeque<*const Handshake>>,
     stacks: RefCell<Vec<Stack>>,
 }
 
@@ -51,6 +54,7 @@ impl EventLoop {
             own_place: Cell::new(Place::NONE),
             closing: RefCell::new(Closing::new()),
             ready: RefCell::new(Vec::new()),
+            warm: RefCell::new(VecDeque::new()),
             stacks: RefCell::new(Vec::new()),
         }
     }
@@ -96,13 +100,24 @@ impl EventLoop {
     }
 
     pub(crate) fn add_to_ready(&self, handshake: &Handshake) {
-        if handshake.descriptor() >= 0 {
-            self.ready.borrow_mut().push(handshake);
-        }
+        self.ready.borrow_mut().push(handshake);
     }
 
+    pub(crate) fn add_to_warm(&self, handshake: &Handshake) {
+        self.warm.borrow_mut().push_back(handshake);
+    }
+
+    /// The handshake that was executed first among those that may go on at once.
+    pub(crate) fn next_warm(&self) -> Option<&Handshake> {
+        let handshake = self.warm.borrow_mut().pop_front()?;
+        // SAFETY: handshakes leave `warm` before they are freed.
+        Some(unsafe { &*handshake })
+    }
+
+    /// Forgets an executed handshake that somebody else takes up, or that is being freed.
     pub(crate) fn take_from_ready(&self, handshake: &Handshake) {
         self.ready.borrow_mut().retain(|&other| !ptr::eq(other, handshake));
+        self.warm.borrow_mut().retain(|&other| !ptr::eq(other, handshake));
     }
 
     /// A stack for one fibre, if memory allows.
@@ -217,6 +232,7 @@ pub(crate) fn wait(
         let verdict = event_loop.closing(|closing| closing.poll(timeout_is_zero, ready));
         if verdict == Verdict::Close {
             (hooks.execute)(true);
+            event_loop.warm.borrow_mut().clear();
         }
         let filled = event_loop.report(epoll, events, filled, room);
         if filled == 0 && !timeout_is_zero {

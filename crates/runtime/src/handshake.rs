@@ -10,7 +10,13 @@
 //!                     Idle               <----------------+                     |
 //!                      ^--------------------- Running <-------------------------+
 //! ```
+//!
+//! [`ahead`] may take up what is Ready before the program calls; what ends for good then is
+//! Held until it does.
 #![allow(unsafe_code, reason = "objects handed through C: SSL extra data, fibre arguments")]
+
+mod abandon;
+mod ahead;
 
 use core::cell::Cell;
 use core::ffi::{CStr, c_int, c_long, c_void};
@@ -27,6 +33,8 @@ use crate::provider::{Handle, count, is_private_key_state, provider};
 use crate::real::{self, OpenSsl};
 use crate::registry;
 use crate::wake::Wanted;
+pub(crate) use abandon::{abandon_before_clear, abandon_before_free};
+use ahead::Held;
 
 const SSL_CTRL_MODE: c_int = 33;
 const SSL_MODE_ASYNC: c_long = 0x100;
@@ -91,6 +99,8 @@ enum State {
     Parked,
     /// The operation is done; the next call of the program takes the fibre up again.
     Ready,
+    /// The fibre has ended without the program; its next call is told how.
+    Held,
 }
 
 /// The state of one handshake; its address is the handle that the provider knows.
@@ -109,6 +119,8 @@ pub(crate) struct Handshake {
     begun: Cell<Call>,
     call: Cell<Call>,
     result: Cell<Option<c_int>>,
+    /// What [`State::Held`] holds.
+    held: Cell<Option<Held>>,
     /// Cleared when the connection is being freed: nothing may park any more.
     may_park: Cell<bool>,
 }
@@ -118,12 +130,18 @@ impl Handshake {
         match self.state.load(Ordering::Acquire) {
             0 => State::Idle,
             1 => State::Parked,
-            _ => State::Ready,
+            2 => State::Ready,
+            _ => State::Held,
         }
     }
 
     fn set_state(&self, state: State) {
         self.state.store(state as u8, Ordering::Release);
+    }
+
+    /// Whether the program is HAProxy: only its BIO is taken in without a descriptor.
+    fn has_bio_of_haproxy(&self) -> bool {
+        self.descriptor < 0
     }
 
     pub(crate) fn place(&self) -> &Cell<Place> {
@@ -178,14 +196,23 @@ fn advance(
             return call.later();
         }
         (hooks.execute)(true);
+        ahead::go_on(hooks, event_loop, handshake);
         if handshake.state() == State::Parked {
             return call.later();
         }
     }
     loop {
-        event_loop.closing(|closing| closing.progress());
-        let Some(result) = event_loop.run_fibre(handshake, call) else {
+        let result = match handshake.state() {
+            State::Held => handshake.tell(),
+            State::Ready => {
+                event_loop.take_from_ready(handshake);
+                event_loop.run_fibre(handshake, call)
+            }
+            State::Idle | State::Parked => event_loop.run_fibre(handshake, call),
+        };
+        let Some(result) = result else {
             park(hooks, event_loop, handshake);
+            ahead::go_on(hooks, event_loop, handshake);
             if handshake.state() == State::Parked {
                 return call.later();
             }
@@ -216,9 +243,6 @@ fn park(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
     event_loop.closing(|closing| closing.park());
     if (hooks.full)() {
         (hooks.execute)(false);
-        if handshake.state() == State::Ready {
-            event_loop.take_from_ready(handshake);
-        }
     }
 }
 
@@ -279,89 +303,6 @@ fn suspended(ssl: *const c_void) -> Option<&'static Handshake> {
     find(ssl.cast_mut()).filter(|handshake| handshake.state() != State::Idle)
 }
 
-/// Prepares `ssl` to be freed: `true` if the caller may do so now, `false` if its fibre's thread
-/// will.
-pub(crate) fn abandon_before_free(ssl: *mut c_void) -> bool {
-    let Some(handshake) = suspended(ssl) else { return true };
-    EventLoop::with(|event_loop| {
-        if Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
-            abandon(event_loop, handshake);
-            true
-        } else {
-            // Should that thread be gone, its fibre is lost, but the rest can be freed here.
-            !handshake.owner.post(ssl)
-        }
-    })
-    .unwrap_or(true)
-}
-
-/// Prepares `ssl` to be used anew for another handshake.
-pub(crate) fn abandon_before_clear(ssl: *mut c_void) {
-    let Some(handshake) = suspended(ssl) else { return };
-    EventLoop::with(|event_loop| {
-        if Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
-            abandon(event_loop, handshake);
-        }
-    });
-}
-
-/// Runs the fibre of `handshake` to its end, off the wire, out of the program's sight.
-///
-/// Every frame on the fibre holds memory of libssl and libcrypto, which only running it gives back.
-fn abandon(event_loop: &EventLoop, handshake: &Handshake) {
-    let (Some(hooks), Some(openssl)) = (provider(), real::openssl()) else { return };
-    let errno = real::errno();
-    if handshake.state() == State::Parked {
-        (hooks.cancel)(handle(handshake));
-        event_loop.closing(|closing| closing.unpark(handshake.asked_at.get()));
-    } else {
-        event_loop.take_from_ready(handshake);
-    }
-    handshake.may_park.set(false);
-    let ssl = handshake.ssl;
-    (openssl.SSL_set_info_callback)(ssl, ignore_info);
-    (openssl.SSL_set_msg_callback)(ssl, ptr::null());
-    (openssl.ERR_set_mark)();
-    let wire = Wire::cut(openssl, ssl);
-    if event_loop.run_fibre(handshake, handshake.begun.get()).is_none() {
-        // Its request got lost (the process forked while it was parked): let go of the stack.
-        event_loop.recycle(handshake);
-    }
-    wire.restore(openssl, ssl);
-    (openssl.ERR_pop_to_mark)();
-    handshake.set_state(State::Idle);
-    handshake.may_park.set(true);
-    real::set_errno(errno);
-}
-
-extern "C" fn ignore_info(_ssl: *const c_void, _place: c_int, _value: c_int) {}
-
-/// The BIOs of a connection while others, connected to nothing, stand in for them.
-struct Wire {
-    read: *mut c_void,
-    write: *mut c_void,
-}
-
-impl Wire {
-    fn cut(openssl: &OpenSsl, ssl: *mut c_void) -> Self {
-        let read = (openssl.SSL_get_rbio)(ssl);
-        let write = (openssl.SSL_get_wbio)(ssl);
-        for bio in [read, write] {
-            if !bio.is_null() {
-                (openssl.BIO_up_ref)(bio);
-            }
-        }
-        (openssl.SSL_set0_rbio)(ssl, (openssl.BIO_new)((openssl.BIO_s_null)()));
-        (openssl.SSL_set0_wbio)(ssl, (openssl.BIO_new)((openssl.BIO_s_null)()));
-        Self { read, write }
-    }
-
-    fn restore(self, openssl: &OpenSsl, ssl: *mut c_void) {
-        (openssl.SSL_set0_rbio)(ssl, self.read);
-        (openssl.SSL_set0_wbio)(ssl, self.write);
-    }
-}
-
 /// Takes a handshake under our care, or leaves it alone: `None`.
 fn take_in(
     hooks: &ProviderHooks,
@@ -402,6 +343,7 @@ fn take_in(
         begun: Cell::new(Call::DoHandshake),
         call: Cell::new(Call::DoHandshake),
         result: Cell::new(None),
+        held: Cell::new(None),
         may_park: Cell::new(true),
     }));
     if (openssl.SSL_set_ex_data)(ssl, index, handshake.cast()) == 0 {
@@ -513,7 +455,11 @@ pub(crate) extern "C" fn completed(handle: Handle) {
         if handshake.state() == State::Parked {
             handshake.set_state(State::Ready);
             event_loop.closing(|closing| closing.unpark(handshake.asked_at.get()));
-            event_loop.add_to_ready(handshake);
+            if handshake.may_go_ahead() {
+                event_loop.add_to_warm(handshake);
+            } else if handshake.descriptor >= 0 {
+                event_loop.add_to_ready(handshake);
+            }
         }
     });
 }
@@ -530,6 +476,7 @@ impl EventLoop {
             handshake.stack.set(Some(stack));
         }
         handshake.set_state(State::Idle);
+        self.closing(|closing| closing.progress());
         self.switch_to(handshake);
         let result = handshake.result.take();
         if result.is_some() {

@@ -5,7 +5,7 @@
 //! program loaded locally (as Python does) is found by its name.
 #![allow(unsafe_code, reason = "dlsym and the conversion of its addresses to functions")]
 
-use core::ffi::{CStr, c_char, c_int, c_long, c_void};
+use core::ffi::{CStr, c_char, c_int, c_long, c_ulong, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::OnceLock;
@@ -154,7 +154,10 @@ pub(crate) fn set_errno(value: c_int) {
 }
 
 macro_rules! openssl_functions {
-    ($(fn $name:ident($($type:ty),*) $(-> $result:ty)?;)*) => {
+    (
+        $(fn $name:ident($($type:ty),*) $(-> $result:ty)?;)*
+        variadic $(fn $variadic:ident($($fixed:ty),*);)*
+    ) => {
         /// The functions of libssl and libcrypto that we call, by their own names and signatures.
         ///
         /// They are declared safe to call: the objects we hand them are those that the program
@@ -162,18 +165,14 @@ macro_rules! openssl_functions {
         #[allow(non_snake_case, reason = "the names of OpenSSL")]
         pub(crate) struct OpenSsl {
             $(pub(crate) $name: extern "C" fn($($type),*) $(-> $result)?,)*
+            $(pub(crate) $variadic: unsafe extern "C" fn($($fixed),*, ...),)*
         }
 
         impl OpenSsl {
             fn resolve(library: *mut c_void) -> Option<Self> {
                 Some(Self {
                     $($name: {
-                        let name = concat!(stringify!($name), "\0");
-                        // SAFETY: a C string; looking up a symbol has no precondition.
-                        let address = unsafe { libc::dlsym(library, name.as_ptr().cast()) };
-                        if address.is_null() {
-                            return None;
-                        }
+                        let address = symbol(library, concat!(stringify!($name), "\0"))?;
                         // SAFETY: OpenSSL's function of this name has this signature since 3.0.
                         unsafe {
                             core::mem::transmute::<
@@ -182,10 +181,27 @@ macro_rules! openssl_functions {
                             >(address)
                         }
                     },)*
+                    $($variadic: {
+                        let address = symbol(library, concat!(stringify!($variadic), "\0"))?;
+                        // SAFETY: as above.
+                        unsafe {
+                            core::mem::transmute::<
+                                *mut c_void,
+                                unsafe extern "C" fn($($fixed),*, ...),
+                            >(address)
+                        }
+                    },)*
                 })
             }
         }
     };
+}
+
+/// The address of `name`, which ends with a nul, in `library`.
+fn symbol(library: *mut c_void, name: &'static str) -> Option<*mut c_void> {
+    // SAFETY: a C string; looking up a symbol has no precondition.
+    let address = unsafe { libc::dlsym(library, name.as_ptr().cast()) };
+    (!address.is_null()).then_some(address)
 }
 
 openssl_functions! {
@@ -196,6 +212,11 @@ openssl_functions! {
     fn CRYPTO_get_ex_new_index(
         c_int, c_long, *mut c_void, *const c_void, *const c_void, FreeExtraData
     ) -> c_int;
+    fn ERR_get_error_all(
+        *mut *const c_char, *mut c_int, *mut *const c_char, *mut *const c_char, *mut c_int
+    ) -> c_ulong;
+    fn ERR_new();
+    fn ERR_peek_error() -> c_ulong;
     fn ERR_pop_to_mark() -> c_int;
     fn ERR_set_mark() -> c_int;
     fn EVP_default_properties_is_fips_enabled(*mut c_void) -> c_int;
@@ -217,6 +238,8 @@ openssl_functions! {
     fn SSL_set_info_callback(*mut c_void, extern "C" fn(*const c_void, c_int, c_int));
     fn SSL_set_msg_callback(*mut c_void, *const c_void);
     fn SSL_state_string(*const c_void) -> *const c_char;
+    variadic
+    fn ERR_set_error(c_int, c_int, *const c_char);
 }
 
 /// What OpenSSL calls when it frees an object with extra data: the object, our pointer, the table,

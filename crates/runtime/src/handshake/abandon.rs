@@ -1,0 +1,98 @@
+//! Connections freed or cleared while their handshake is suspended.
+
+use core::ffi::{c_int, c_void};
+use core::ptr;
+use std::sync::Arc;
+
+use super::{Handshake, State, handle, suspended};
+use crate::event_loop::EventLoop;
+use crate::provider::provider;
+use crate::real::{self, OpenSsl};
+
+/// Prepares `ssl` to be freed: `true` if the caller may do so now, `false` if its fibre's thread
+/// will.
+pub(crate) fn abandon_before_free(ssl: *mut c_void) -> bool {
+    let Some(handshake) = suspended(ssl) else { return true };
+    EventLoop::with(|event_loop| {
+        if Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
+            abandon(event_loop, handshake);
+            true
+        } else {
+            // Should that thread be gone, its fibre is lost, but the rest can be freed here.
+            !handshake.owner.post(ssl)
+        }
+    })
+    .unwrap_or(true)
+}
+
+/// Prepares `ssl` to be used anew for another handshake.
+pub(crate) fn abandon_before_clear(ssl: *mut c_void) {
+    let Some(handshake) = suspended(ssl) else { return };
+    EventLoop::with(|event_loop| {
+        if Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
+            abandon(event_loop, handshake);
+        }
+    });
+}
+
+/// Runs the fibre of `handshake` to its end, off the wire, out of the program's sight.
+///
+/// Every frame on the fibre holds memory of libssl and libcrypto, which only running it gives back.
+fn abandon(event_loop: &EventLoop, handshake: &Handshake) {
+    let (Some(hooks), Some(openssl)) = (provider(), real::openssl()) else { return };
+    let errno = real::errno();
+    if handshake.state() == State::Held {
+        handshake.held.set(None);
+        handshake.set_state(State::Idle);
+        return;
+    }
+    if handshake.state() == State::Parked {
+        (hooks.cancel)(handle(handshake));
+        event_loop.closing(|closing| closing.unpark(handshake.asked_at.get()));
+    } else {
+        event_loop.take_from_ready(handshake);
+    }
+    handshake.may_park.set(false);
+    let ssl = handshake.ssl;
+    (openssl.SSL_set_info_callback)(ssl, ignore_info);
+    (openssl.SSL_set_msg_callback)(ssl, ptr::null());
+    (openssl.ERR_set_mark)();
+    let wire = Wire::cut(openssl, ssl);
+    if event_loop.run_fibre(handshake, handshake.begun.get()).is_none() {
+        // Its request got lost (the process forked while it was parked): let go of the stack.
+        event_loop.recycle(handshake);
+    }
+    wire.restore(openssl, ssl);
+    (openssl.ERR_pop_to_mark)();
+    handshake.set_state(State::Idle);
+    handshake.may_park.set(true);
+    real::set_errno(errno);
+}
+
+extern "C" fn ignore_info(_ssl: *const c_void, _place: c_int, _value: c_int) {}
+
+/// The BIOs of a connection while others, connected to nothing, stand in for them.
+struct Wire {
+    read: *mut c_void,
+    write: *mut c_void,
+}
+
+impl Wire {
+    fn cut(openssl: &OpenSsl, ssl: *mut c_void) -> Self {
+        let read = (openssl.SSL_get_rbio)(ssl);
+        let write = (openssl.SSL_get_wbio)(ssl);
+        for bio in [read, write] {
+            if !bio.is_null() {
+                (openssl.BIO_up_ref)(bio);
+            }
+        }
+        (openssl.SSL_set0_rbio)(ssl, (openssl.BIO_new)((openssl.BIO_s_null)()));
+        (openssl.SSL_set0_wbio)(ssl, (openssl.BIO_new)((openssl.BIO_s_null)()));
+        Self { read, write }
+    }
+
+    fn restore(self, openssl: &OpenSsl, ssl: *mut c_void) {
+        (openssl.SSL_set0_rbio)(ssl, self.read);
+        (openssl.SSL_set0_wbio)(ssl, self.write);
+    }
+}

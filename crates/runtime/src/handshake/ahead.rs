@@ -1,0 +1,160 @@
+//! Handshakes taken up right behind their batch, ahead of the program's next call for them.
+//!
+//! A program that turns all its connections around before it calls for one again finds each
+//! handshake out of the cache: HAProxy runs one handshake step per turn, first come first served,
+//! and at 200 connections 70 others came in between. So its handshakes go on at once, on their
+//! fibres, in the call that executed them. They write their flight, find that the client has not
+//! answered yet, and end as they would have ended in HAProxy's own call. That call still comes, and
+//! finds the client's answer more often than not.
+//!
+//! This runs a connection's BIO and callbacks inside the call for another one. HAProxy's find all
+//! they need by the connection, hold no lock, and serve no two threads; what other programs do is
+//! not known, so theirs are left alone. It does not happen in `epoll_wait`, where a thread of
+//! HAProxy has declared that it touches nothing.
+#![allow(unsafe_code, reason = "texts of OpenSSL's error queue, and a variadic function")]
+
+use core::ffi::{CStr, c_int, c_ulong};
+use core::ptr;
+use std::ffi::CString;
+
+use widelane_bridge::hooks::ProviderHooks;
+
+use super::{Call, Handshake, State, park};
+use crate::event_loop::EventLoop;
+use crate::real::{self, OpenSsl};
+
+const SSL_ERROR_NONE: c_int = 0;
+const SSL_ERROR_SSL: c_int = 1;
+const SSL_ERROR_SYSCALL: c_int = 5;
+const SSL_ERROR_ZERO_RETURN: c_int = 6;
+const ERR_LIB_SYS: c_int = 2;
+const ERR_TXT_STRING: c_int = 2;
+
+/// Takes up all handshakes that may go on ahead of their program, but `own`, which its call takes
+/// up.
+pub(super) fn go_on(hooks: &ProviderHooks, event_loop: &EventLoop, own: &Handshake) {
+    event_loop.take_from_ready(own);
+    let Some(openssl) = real::openssl() else { return };
+    while let Some(handshake) = event_loop.next_warm() {
+        // What the fibre of `own` may have left in the queue is not to be mistaken for another's.
+        if (openssl.ERR_peek_error)() != 0 {
+            continue;
+        }
+        let Some(result) = event_loop.run_fibre(handshake, handshake.begun.get()) else {
+            park(hooks, event_loop, handshake);
+            event_loop.take_from_ready(own);
+            continue;
+        };
+        if is_final(real::SSL_get_error(handshake.ssl, result)) {
+            handshake.held.set(Some(Held::take(openssl, result)));
+            handshake.set_state(State::Held);
+        }
+    }
+}
+
+impl Handshake {
+    /// Whether this handshake may go on ahead of its program's call.
+    pub(super) fn may_go_ahead(&self) -> bool {
+        self.has_bio_of_haproxy() && !matches!(self.begun.get(), Call::ReadEarlyData { .. })
+    }
+
+    /// Ends [`State::Held`]: the result of the call that ended ahead of the program, which is told
+    /// now.
+    pub(super) fn tell(&self) -> Option<c_int> {
+        self.set_state(State::Idle);
+        let held = self.held.take()?;
+        Some(held.restore(real::openssl()?))
+    }
+}
+
+/// Whether a call that ended like this is not to be made again.
+fn is_final(error: c_int) -> bool {
+    [SSL_ERROR_NONE, SSL_ERROR_SSL, SSL_ERROR_SYSCALL, SSL_ERROR_ZERO_RETURN].contains(&error)
+}
+
+/// How a handshake ended: its result, and what it left in `errno` and in the error queue.
+pub(super) struct Held {
+    result: c_int,
+    errno: c_int,
+    errors: Vec<Error>,
+}
+
+/// One entry of OpenSSL's error queue.
+struct Error {
+    code: c_ulong,
+    text: Option<CString>,
+}
+
+impl Held {
+    /// Moves everything in the thread's error queue here.
+    fn take(openssl: &OpenSsl, result: c_int) -> Self {
+        let errno = real::errno();
+        let errors = core::iter::from_fn(|| Error::take(openssl)).collect();
+        Self { result, errno, errors }
+    }
+
+    /// Puts back `errno` and what was in the queue.
+    fn restore(self, openssl: &OpenSsl) -> c_int {
+        for error in self.errors {
+            error.put_back(openssl);
+        }
+        real::set_errno(self.errno);
+        self.result
+    }
+}
+
+impl Error {
+    fn take(openssl: &OpenSsl) -> Option<Self> {
+        let (mut text, mut flags) = (ptr::null(), 0);
+        let (file, line, function) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        let code = (openssl.ERR_get_error_all)(file, line, function, &raw mut text, &raw mut flags);
+        if code == 0 {
+            return None;
+        }
+        let has_text = flags & ERR_TXT_STRING != 0 && !text.is_null();
+        // SAFETY: libcrypto says that it is a C string; it lives until the queue is next changed.
+        let text = has_text.then(|| unsafe { CStr::from_ptr(text) }.to_owned());
+        Some(Self { code, text })
+    }
+
+    fn put_back(&self, openssl: &OpenSsl) {
+        let (library, reason) = split(self.code);
+        (openssl.ERR_new)();
+        match &self.text {
+            // SAFETY: the format takes one C string.
+            Some(text) => unsafe {
+                (openssl.ERR_set_error)(library, reason, c"%s".as_ptr(), text.as_ptr());
+            },
+            // SAFETY: without a format there are no further arguments.
+            None => unsafe { (openssl.ERR_set_error)(library, reason, ptr::null()) },
+        }
+    }
+}
+
+/// Library and reason of an error code, as `ERR_GET_LIB` and `ERR_GET_REASON` have it.
+fn split(code: c_ulong) -> (c_int, c_int) {
+    const SYSTEM: c_ulong = 1 << 31;
+    if code & SYSTEM != 0 {
+        return (ERR_LIB_SYS, (code & (SYSTEM - 1)) as c_int);
+    }
+    ((code >> 23 & 0xff) as c_int, (code & 0x7f_ffff) as c_int)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splits_codes_as_openssl_does() {
+        // SSL_R_SSL_HANDSHAKE_FAILURE of ERR_LIB_SSL, as `openssl errstr` prints it.
+        assert_eq!(split(0x0a00_00e5), (20, 229));
+        assert_eq!(split(0x8000_0020), (ERR_LIB_SYS, libc::EPIPE));
+    }
+
+    #[test]
+    fn only_calls_to_be_made_again_are_not_final() {
+        let again = [2, 3, 4, 7, 8, 9, 10, 11, 12];
+        assert!(again.into_iter().all(|error| !is_final(error)));
+        assert!([0, 1, 5, 6].into_iter().all(is_final));
+    }
+}
