@@ -2,6 +2,7 @@
 
 pub mod chain;
 pub mod estimate;
+pub mod experiment;
 pub mod interference;
 pub mod meter;
 pub mod place;
@@ -9,3 +10,4 @@ pub mod source;
 pub mod stimulus;
 pub mod time_stamps;
 pub mod trace;
+pub mod verdict;

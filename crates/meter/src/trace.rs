@@ -32,7 +32,7 @@ pub enum Phase {
     During,
     /// After the last burst.
     After,
-    /// After one single turn of the stimulus.
+    /// One single turn of the stimulus, then windows as close as they get.
     Single,
 }
 
@@ -47,6 +47,8 @@ pub struct Sample {
     pub phase: Phase,
     /// The CPU.
     pub cpu: usize,
+    /// How many cores did the same at that time.
+    pub cores: usize,
     /// Ticks at the window's begin.
     pub begin: u64,
     /// Ticks at its end.
@@ -173,6 +175,7 @@ mod tests {
             round,
             phase: Phase::During,
             cpu: 1,
+            cores: 2,
             begin,
             end: begin + 2080,
             work: 3050.5,

@@ -1,0 +1,203 @@
+//! The map experiment: every subject against the clock before and after it, in random order, on one
+//! core and on all.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use widelane_cpu::Machine;
+
+use super::{Bench, Budget, ExperimentError, Label, Shuffler, Watcher, facts, recording};
+use crate::place;
+use crate::stimulus::{Stimulus, Subject};
+use crate::trace::{Phase, Recording, Sample};
+
+/// What to try.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The subjects; those that the CPU lacks are named in the recording.
+    pub subjects: Vec<Subject>,
+    /// Rounds, each of which visits every subject once.
+    pub rounds: u32,
+    /// Whether the CPUs that this process may use are loaded all at once, too.
+    pub on_all_cores: bool,
+    /// Time after which no further round begins, in seconds.
+    pub seconds: f64,
+}
+
+impl Plan {
+    /// Everything there is.
+    pub fn full() -> Self {
+        let mut subjects = Subject::catalogue();
+        subjects.extend(Subject::densities());
+        Plan { subjects, rounds: 12, on_all_cores: true, seconds: 45.0 }
+    }
+}
+
+/// Runs the experiment; the thread's CPU is the one that is metered alone.
+///
+/// # Errors
+///
+/// Where nothing can be metered.
+pub fn run(
+    plan: &Plan,
+    machine: &Machine,
+    watcher: &dyn Watcher,
+) -> Result<Recording, ExperimentError> {
+    let allowed = place::allowed();
+    let cpu = place::here();
+    let (subjects, missing): (Vec<Subject>, Vec<Subject>) =
+        plan.subjects.iter().partition(|subject| subject.missing().is_none());
+    let on_all_cores = plan.on_all_cores && allowed.len() > 1;
+    let visits = (subjects.len() * plan.rounds as usize) as u64;
+    let steps = if on_all_cores { 2 * visits } else { visits };
+    let budget = Budget::new(watcher, plan.seconds * if on_all_cores { 0.6 } else { 1.0 });
+
+    let mut bench = Bench::on(machine, cpu, 1)?;
+    let mut facts = facts(machine, &bench.meter);
+    facts.push(("cpus".to_owned(), allowed.len().to_string()));
+    for subject in missing {
+        facts.push((format!("missing:{subject}"), subject.missing().unwrap_or_default()));
+    }
+    bench.visit_all(&subjects, plan.rounds, |done| budget.goes_on(done, steps));
+    let mut samples = bench.samples;
+    if on_all_cores && watcher.goes_on(visits, steps) {
+        let budget = Budget::new(watcher, plan.seconds * 0.4);
+        samples.extend(on_all(&subjects, plan.rounds, machine, &allowed, |done| {
+            budget.goes_on(visits + done, steps)
+        })?);
+    }
+    place::roam(&allowed);
+    recording("map", facts, samples)
+}
+
+/// Every subject on all CPUs at the same time.
+fn on_all(
+    subjects: &[Subject],
+    rounds: u32,
+    machine: &Machine,
+    cpus: &[usize],
+    goes_on: impl Fn(u64) -> bool + Sync,
+) -> Result<Vec<Sample>, ExperimentError> {
+    // Densities locate a threshold, and one core is enough for that.
+    let subjects: Vec<Subject> =
+        subjects.iter().copied().filter(|s| !matches!(s, Subject::Density { .. })).collect();
+    let crew = Crew::new(cpus.len());
+    let (subjects, crew, goes_on) = (&subjects, &crew, &goes_on);
+    thread::scope(|scope| {
+        let work = |&cpu: &usize| {
+            scope.spawn(move || {
+                let bench = Bench::on(machine, cpu, cpus.len());
+                // A thread without a meter must not leave the others waiting for it.
+                if !crew.all(bench.is_ok()) {
+                    return bench.map(|_| Vec::new());
+                }
+                let mut bench = bench?;
+                bench.visit_all(subjects, rounds, |done| crew.agree(|| goes_on(done)));
+                Ok(bench.samples)
+            })
+        };
+        let threads: Vec<_> = cpus.iter().map(work).collect();
+        let mut samples = Vec::new();
+        for thread in threads {
+            samples.extend(thread.join().map_err(|_| ExperimentError::Ended)??);
+        }
+        Ok(samples)
+    })
+}
+
+/// Threads that go from subject to subject together.
+struct Crew {
+    barrier: Barrier,
+    sound: AtomicBool,
+    going_on: AtomicBool,
+}
+
+impl Crew {
+    fn new(threads: usize) -> Self {
+        let (sound, going_on) = (AtomicBool::new(true), AtomicBool::new(true));
+        Crew { barrier: Barrier::new(threads), sound, going_on }
+    }
+
+    /// Waits for all, and says whether all of them were `sound`.
+    fn all(&self, sound: bool) -> bool {
+        self.sound.fetch_and(sound, Ordering::Relaxed);
+        self.barrier.wait();
+        self.sound.load(Ordering::Relaxed)
+    }
+
+    /// Waits for all, and gives all of them the answer that one of them finds.
+    fn agree(&self, question: impl FnOnce() -> bool) -> bool {
+        if self.barrier.wait().is_leader() {
+            self.going_on.store(question(), Ordering::Relaxed);
+        }
+        self.barrier.wait();
+        self.going_on.load(Ordering::Relaxed)
+    }
+}
+
+impl Bench {
+    /// Visits every subject once per round, each round in another order.
+    fn visit_all(
+        &mut self,
+        subjects: &[Subject],
+        rounds: u32,
+        mut goes_on: impl FnMut(u64) -> bool,
+    ) {
+        let mut ready: Vec<Visitor> = subjects.iter().filter_map(|s| self.ready(*s)).collect();
+        let mut shuffler = Shuffler(0x5eed);
+        let mut done = 0;
+        for round in 0..rounds {
+            shuffler.shuffle(&mut ready);
+            for visitor in &mut ready {
+                if !goes_on(done) {
+                    return;
+                }
+                self.visit(visitor, round);
+                done += 1;
+            }
+        }
+    }
+
+    fn ready(&self, subject: Subject) -> Option<Visitor> {
+        let mut stimulus = subject.stimulus().ok()?;
+        let (turns, turn_us) = self.turns_for(&mut stimulus, BURST_US);
+        let bursts = (BURSTS_US / (turns as f64 * turn_us)).clamp(8.0, 40.0) as usize;
+        // A kernel's batch is no single use; densities are there for their threshold.
+        let has_single_use = matches!(subject, Subject::Scalar | Subject::Instruction(..));
+        Some(Visitor { name: subject.to_string(), stimulus, turns, bursts, has_single_use })
+    }
+
+    /// One round of one subject: the clock before, one single turn, bursts, the clock after.
+    fn visit(&mut self, visitor: &mut Visitor, round: u32) {
+        let Visitor { name, stimulus, turns, bursts, has_single_use } = visitor;
+        let label = |phase| Label { subject: name.as_str(), round, phase };
+        self.meter.rest(2000.0);
+        self.windows(label(Phase::Ambient), 40, 2.0, 25.0);
+        if *has_single_use && self.cores == 1 {
+            self.single(label(Phase::Single), stimulus, 20, 1.0);
+            self.meter.rest(3000.0);
+        }
+        let windows_each = 32_usize.div_ceil(*bursts);
+        for _ in 0..*bursts {
+            self.burst(label(Phase::Burst), stimulus, *turns);
+            self.windows(label(Phase::During), windows_each, 2.0, 0.0);
+        }
+        self.windows(label(Phase::After), 80, 2.0, 100.0);
+    }
+}
+
+/// A subject that is ready to be visited.
+struct Visitor {
+    name: String,
+    stimulus: Stimulus,
+    turns: u64,
+    bursts: usize,
+    has_single_use: bool,
+}
+
+/// How long a burst is, where a turn is not longer.
+const BURST_US: f64 = 50.0;
+
+/// How long the bursts of one round are together.
+const BURSTS_US: f64 = 2500.0;

@@ -1,0 +1,211 @@
+//! Experiments: they make cores do things, take windows, and judge nothing.
+
+pub mod map;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use thiserror::Error;
+use widelane_cpu::Machine;
+use widelane_cpu::clock::now_ns;
+
+use crate::chain::time_stamp;
+use crate::meter::{Meter, MeterError};
+use crate::place::{self, NoSuchPlace};
+use crate::stimulus::Stimulus;
+use crate::trace::{Phase, Recording, Sample, Window};
+
+/// Follows an experiment and may end it.
+pub trait Watcher: Sync {
+    /// So many of so many steps are done; `false` ends the experiment early, with what it has.
+    fn goes_on(&self, done: u64, steps: u64) -> bool;
+}
+
+/// Why an experiment could not be made.
+#[derive(Debug, Error)]
+pub enum ExperimentError {
+    /// There is no meter here.
+    #[error(transparent)]
+    Meter(#[from] MeterError),
+    /// The CPU cannot be used.
+    #[error(transparent)]
+    Place(#[from] NoSuchPlace),
+    /// Nothing that it wants to try exists on this machine.
+    #[error("{0}")]
+    NotApplicable(String),
+    /// It was ended before it had anything to show.
+    #[error("the experiment was ended before it had anything to show")]
+    Ended,
+}
+
+/// A thread that stays on its CPU and records.
+struct Bench {
+    meter: Meter,
+    cpu: usize,
+    cores: usize,
+    samples: Vec<Sample>,
+}
+
+/// Who and when the windows taken next belong to.
+#[derive(Clone, Copy)]
+struct Label<'a> {
+    subject: &'a str,
+    round: u32,
+    phase: Phase,
+}
+
+impl Bench {
+    /// Moves this thread to `cpu` and sets up the meter there.
+    fn on(machine: &Machine, cpu: usize, cores: usize) -> Result<Self, ExperimentError> {
+        place::stay_on(cpu)?;
+        let meter = Meter::new(machine)?;
+        Ok(Bench { meter, cpu, cores, samples: Vec::new() })
+    }
+
+    /// Takes `count` windows of `window_us`, one every `every_us`, with chain in between.
+    fn windows(&mut self, label: Label<'_>, count: usize, window_us: f64, every_us: f64) {
+        let turns = Meter::turns(window_us);
+        let every = self.meter.stamps().ticks(every_us);
+        // Nothing is kept before all windows are taken: memory may have to be asked for.
+        let mut windows = Vec::with_capacity(count);
+        for _ in 0..count {
+            let window = self.meter.window(turns);
+            windows.push(window);
+            while time_stamp() < window.begin + every {
+                self.meter.window(4);
+            }
+        }
+        self.keep_all(label, &windows, self.meter.cycles(turns));
+    }
+
+    /// Runs one turn of the stimulus, then takes `count` windows of `window_us` as close as they
+    /// get.
+    fn single(&mut self, label: Label<'_>, stimulus: &mut Stimulus, count: usize, window_us: f64) {
+        let turns = Meter::turns(window_us);
+        let mut windows = Vec::with_capacity(count);
+        let begin = time_stamp();
+        stimulus.run(1);
+        let end = time_stamp();
+        windows.extend((0..count).map(|_| self.meter.window(turns)));
+        self.keep(label, Window { begin, end }, stimulus.work_per_turn());
+        self.keep_all(label, &windows, self.meter.cycles(turns));
+    }
+
+    /// Runs the stimulus once and records how long it took.
+    fn burst(&mut self, label: Label<'_>, stimulus: &mut Stimulus, turns: u64) {
+        let begin = time_stamp();
+        stimulus.run(turns);
+        let end = time_stamp();
+        self.keep(label, Window { begin, end }, turns as f64 * stimulus.work_per_turn());
+    }
+
+    fn keep_all(&mut self, label: Label<'_>, windows: &[Window], cycles: f64) {
+        for window in windows {
+            self.keep(label, *window, cycles);
+        }
+    }
+
+    fn keep(&mut self, label: Label<'_>, window: Window, work: f64) {
+        let Label { subject, round, phase } = label;
+        let (cpu, cores) = (self.cpu, self.cores);
+        let (subject, Window { begin, end }) = (subject.to_owned(), window);
+        self.samples.push(Sample { subject, round, phase, cpu, cores, begin, end, work });
+    }
+
+    /// Turns of a stimulus that take about `us` microseconds, and how long one turn takes.
+    fn turns_for(&self, stimulus: &mut Stimulus, us: f64) -> (u64, f64) {
+        let mut turns = 1;
+        loop {
+            let begin = time_stamp();
+            stimulus.run(turns);
+            let took_us = self.meter.stamps().us(time_stamp() - begin);
+            let turn_us = took_us / turns as f64;
+            // A kernel's batch may take longer than that alone.
+            if took_us >= 20.0 {
+                return (((us / turn_us).round() as u64).max(1), turn_us);
+            }
+            turns *= 4;
+        }
+    }
+}
+
+/// What every recording says of the machine.
+fn facts(machine: &Machine, meter: &Meter) -> Vec<(String, String)> {
+    let fact = |name: &str, value: String| (name.to_owned(), value);
+    let unknown = || "unknown".to_owned();
+    vec![
+        fact("tsc_hz", format!("{:.0}", meter.stamps().hz)),
+        fact("tsc_step", meter.stamps().step.to_string()),
+        fact("self_check", format!("{:.3}", meter.self_check().ratio)),
+        fact("model", machine.model.clone()),
+        fact("vendor", machine.signature.vendor.clone()),
+        fact("hypervisor", machine.hypervisor.clone().unwrap_or_else(unknown)),
+    ]
+}
+
+/// Gives experiments an end: by the watcher, or by a budget of time.
+struct Budget<'a> {
+    watcher: &'a dyn Watcher,
+    until_ns: u64,
+    over: AtomicBool,
+}
+
+impl<'a> Budget<'a> {
+    fn new(watcher: &'a dyn Watcher, seconds: f64) -> Self {
+        let until_ns = now_ns() + (seconds * 1e9) as u64;
+        Budget { watcher, until_ns, over: AtomicBool::new(false) }
+    }
+
+    fn goes_on(&self, done: u64, steps: u64) -> bool {
+        if now_ns() > self.until_ns || !self.watcher.goes_on(done, steps) {
+            self.over.store(true, Ordering::Relaxed);
+        }
+        !self.over.load(Ordering::Relaxed)
+    }
+}
+
+/// Orders that look random and are the same every time.
+struct Shuffler(u64);
+
+impl Shuffler {
+    fn shuffle<T>(&mut self, values: &mut [T]) {
+        for end in (1..values.len()).rev() {
+            // Knuth's MMIX generator; its upper bits are the random ones.
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            values.swap(end, (self.0 >> 33) as usize % (end + 1));
+        }
+    }
+}
+
+/// A recording of one experiment, if it has anything to show.
+fn recording(
+    experiment: &str,
+    facts: Vec<(String, String)>,
+    samples: Vec<Sample>,
+) -> Result<Recording, ExperimentError> {
+    if samples.is_empty() {
+        return Err(ExperimentError::Ended);
+    }
+    Ok(Recording { experiment: experiment.to_owned(), facts, samples })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_holds_everything_once_and_is_repeated() {
+        let order = || {
+            let mut order: Vec<u32> = (0..40).collect();
+            Shuffler(7).shuffle(&mut order);
+            order
+        };
+        let mut sorted = order();
+        assert_eq!(order(), order());
+        assert_ne!(sorted, (0..40).collect::<Vec<_>>());
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..40).collect::<Vec<_>>());
+    }
+}

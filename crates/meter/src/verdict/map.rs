@@ -1,0 +1,406 @@
+//! The licence map: what each class and each kernel costs the clock, and how sure that is.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use super::{Ratio, Visit, every};
+use crate::estimate::{median, quantile};
+use crate::stimulus::Subject;
+use crate::trace::{Phase, Recording, Sample, TraceError};
+
+/// What a recording of `map` proves.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Map {
+    /// The clock of scalar code: its median and the range of nine in ten visits, in MHz.
+    pub ambient_mhz: [f64; 3],
+    /// What the self-check found on the first CPU: 3.00 where a core is ours alone.
+    pub self_check: Option<f64>,
+    /// One line for each subject, on one core and on all.
+    pub findings: Vec<Finding>,
+    /// Heavy 512-bit multiplications per cycle from which on the clock falls.
+    pub density_threshold: Option<f64>,
+    /// What to do.
+    pub advice: Advice,
+}
+
+/// What is known of one subject.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// The subject.
+    pub subject: String,
+    /// The licence class that Intel's rules give it.
+    pub class: Option<String>,
+    /// How many cores did it at a time.
+    pub cores: usize,
+    /// Visits that count.
+    pub visits: usize,
+    /// Visits that do not, because the ambient clock drifted or the machine was busy.
+    pub rejected: usize,
+    /// The clock after bursts, in MHz.
+    pub clock_mhz: Option<f64>,
+    /// That clock over the ambient clock of the same visit.
+    pub ratio: Option<Ratio>,
+    /// Instructions per cycle of the loop, where it is a loop.
+    pub per_cycle: Option<f64>,
+    /// Time that one single use costs, in microseconds.
+    pub single_us: Option<f64>,
+    /// Longest halt after a single use, in microseconds.
+    pub halt_us: Option<f64>,
+    /// Time until the clock is back, in microseconds, where it fell.
+    pub hold_us: Option<f64>,
+    /// The verdict.
+    pub verdict: Verdict,
+}
+
+/// What a subject costs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "verdict")]
+pub enum Verdict {
+    /// Nothing that can be measured.
+    Free,
+    /// The clock falls to this.
+    CappedAt {
+        /// In MHz.
+        mhz: f64,
+    },
+    /// The clock stays, but each single use halts the core.
+    Costs {
+        /// In microseconds.
+        us_per_use: f64,
+    },
+    /// The recording does not tell.
+    CannotTell {
+        /// Why not.
+        reason: String,
+    },
+    /// This CPU lacks it.
+    NotApplicable {
+        /// What it lacks.
+        reason: String,
+    },
+}
+
+/// What to do about it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "advice")]
+pub enum Advice {
+    /// Width is free here.
+    NothingToDo,
+    /// Some subjects cost something.
+    Choose {
+        /// Those subjects.
+        costly: Vec<String>,
+    },
+    /// Nothing can be said.
+    CannotTell,
+}
+
+/// Two looks at the ambient clock of one visit may differ by so much.
+const DRIFT_MAX: f64 = 0.03;
+
+/// A clock this much lower is a cap, at least.
+const FALL_MIN: f64 = 0.015;
+
+/// A single use that costs more than this is told.
+const SINGLE_US_MIN: f64 = 0.3;
+
+/// The clock is back when it is within this of ambient.
+const BACK: f64 = 0.01;
+
+/// On CPUs with licences, an ambient clock this close to the nominal one hides a cap.
+const HEADROOM: f64 = 1.03;
+
+/// Judges a recording of the map experiment.
+///
+/// # Errors
+///
+/// Where the recording lacks the rate of the time stamps.
+pub fn judge(recording: &Recording) -> Result<Map, TraceError> {
+    let tsc_hz = recording.tsc_hz()?;
+    let visits = Visit::all(&recording.samples);
+    let ambient: Vec<f64> = visits
+        .iter()
+        .filter_map(|visit| visit.clock_hz(Phase::Ambient, tsc_hz, every))
+        .map(|hz| hz / 1e6)
+        .collect();
+    let share = |share| quantile(&ambient, share).unwrap_or_default();
+    let mut by_subject: BTreeMap<(usize, &str), Vec<&Visit<'_>>> = BTreeMap::new();
+    for visit in &visits {
+        by_subject.entry((visit.cores, visit.subject)).or_default().push(visit);
+    }
+    let evidence: Vec<Evidence> = by_subject
+        .iter()
+        .map(|((cores, subject), visits)| Evidence::gather(subject, *cores, visits, tsc_hz))
+        .collect();
+    let has_licences = recording.fact("vendor") == Some("GenuineIntel");
+    let mut findings: Vec<Finding> = evidence
+        .iter()
+        .map(|found| {
+            let control = evidence.iter().find(|e| e.subject == CONTROL && e.cores == found.cores);
+            found.judge(control, has_licences, tsc_hz)
+        })
+        .collect();
+    findings.extend(missing(recording));
+    findings.sort_by_key(|finding| (finding.cores, place_of(&finding.subject)));
+    Ok(Map {
+        ambient_mhz: [share(0.5), share(0.05), share(0.95)],
+        self_check: recording.number("self_check"),
+        density_threshold: density_threshold(&findings),
+        advice: advice(&findings),
+        findings,
+    })
+}
+
+/// The subject against which everything is held.
+const CONTROL: &str = "scalar";
+
+/// Where a subject stands in the catalogue.
+fn place_of(name: &str) -> usize {
+    let mut all = Subject::catalogue();
+    all.extend(Subject::densities());
+    all.iter().position(|subject| subject.to_string() == name).unwrap_or(all.len())
+}
+
+/// What the visits to one subject show, before any verdict.
+struct Evidence {
+    subject: String,
+    cores: usize,
+    rejected: usize,
+    ratios: Vec<f64>,
+    clocks_mhz: Vec<f64>,
+    ambient_mhz: Vec<f64>,
+    per_cycle: Option<f64>,
+    single_us: Option<f64>,
+    halt_us: Option<f64>,
+    hold_us: Option<f64>,
+}
+
+impl Evidence {
+    fn gather(subject: &str, cores: usize, visits: &[&Visit<'_>], tsc_hz: f64) -> Self {
+        let mut evidence = Evidence {
+            subject: subject.to_owned(),
+            cores,
+            rejected: 0,
+            ratios: Vec::new(),
+            clocks_mhz: Vec::new(),
+            ambient_mhz: Vec::new(),
+            per_cycle: None,
+            single_us: None,
+            halt_us: None,
+            hold_us: None,
+        };
+        let mut paces = Vec::new();
+        let mut singles = Vec::new();
+        let mut halts = Vec::new();
+        for visit in visits {
+            let before = visit.clock_hz(Phase::Ambient, tsc_hz, every);
+            let during = visit.clock_hz(Phase::During, tsc_hz, every);
+            let recovered = visit.clock_hz(Phase::After, tsc_hz, |i, count| i * 4 >= count * 3);
+            let (Some(before), Some(during), Some(recovered)) = (before, during, recovered) else {
+                evidence.rejected += 1;
+                continue;
+            };
+            if (recovered / before - 1.0).abs() > DRIFT_MAX {
+                evidence.rejected += 1;
+                continue;
+            }
+            let ambient = (before + recovered) / 2.0;
+            evidence.ratios.push(during / ambient);
+            evidence.clocks_mhz.push(during / 1e6);
+            evidence.ambient_mhz.push(ambient / 1e6);
+            let per_tick = visit.phase(Phase::Burst).iter().map(|burst| per_tick(burst));
+            let pace = quantile(&per_tick.collect::<Vec<_>>(), 0.5);
+            paces.extend(pace.map(|pace| pace * tsc_hz / during));
+            if let Some((single, halt)) = single_use(visit.phase(Phase::Single), ambient, tsc_hz) {
+                singles.push(single);
+                halts.push(halt);
+            }
+        }
+        let is_kernel = subject.contains("rsa");
+        evidence.per_cycle = median(&paces).filter(|_| !is_kernel);
+        evidence.single_us = median(&singles);
+        evidence.halt_us = median(&halts);
+        evidence.hold_us = hold_us(visits, tsc_hz);
+        evidence
+    }
+
+    fn judge(&self, control: Option<&Evidence>, has_licences: bool, tsc_hz: f64) -> Finding {
+        let ratio = Ratio::of(&self.ratios);
+        let less = |ours: Option<f64>, theirs: fn(&Evidence) -> Option<f64>| {
+            Some((ours? - control.and_then(theirs)?).max(0.0))
+        };
+        let single_us = less(self.single_us, |control| control.single_us);
+        let halt_us = less(self.halt_us, |control| control.halt_us);
+        let class = Subject::named(&self.subject).map(Subject::class);
+        let clock_mhz = median(&self.clocks_mhz);
+        let fall = control
+            .and_then(|control| Ratio::of(&control.ratios))
+            .map_or(FALL_MIN, |control| FALL_MIN.max(2.0 * (1.0 - control.low)));
+        let bound = 1.0 - fall;
+        let hidden = has_licences
+            && class.is_some_and(|class| class.width > widelane_cpu::Width::W128)
+            && median(&self.ambient_mhz).is_some_and(|mhz| mhz * 1e6 <= tsc_hz * HEADROOM);
+        let cannot_tell = |reason: String| Verdict::CannotTell { reason };
+        let verdict = match (ratio, clock_mhz) {
+            (None, _) | (_, None) => cannot_tell(format!(
+                "only {} of {} visits were quiet enough",
+                self.ratios.len(),
+                self.ratios.len() + self.rejected,
+            )),
+            (Some(ratio), Some(mhz)) if ratio.is_below(bound) => Verdict::CappedAt { mhz },
+            (Some(_), _) if hidden => cannot_tell(
+                "the ambient clock is as low as a cap would be; try at another hour".to_owned(),
+            ),
+            (Some(ratio), _) if !ratio.is_above(bound) => cannot_tell(format!(
+                "the ratio lies between {:.3} and {:.3}: the clock was unsteady",
+                ratio.low, ratio.high,
+            )),
+            _ => match single_us {
+                Some(us) if us >= SINGLE_US_MIN => Verdict::Costs { us_per_use: us },
+                _ => Verdict::Free,
+            },
+        };
+        let capped = matches!(verdict, Verdict::CappedAt { .. });
+        Finding {
+            subject: self.subject.clone(),
+            class: class.map(|class| class.to_string()),
+            cores: self.cores,
+            visits: self.ratios.len(),
+            rejected: self.rejected,
+            clock_mhz,
+            ratio,
+            per_cycle: self.per_cycle,
+            single_us,
+            halt_us,
+            hold_us: self.hold_us.filter(|_| capped),
+            verdict,
+        }
+    }
+}
+
+/// Work of a burst per tick.
+fn per_tick(burst: &Sample) -> f64 {
+    burst.work / (burst.window().ticks() as f64).max(1.0)
+}
+
+/// Time lost to one single use and the longest halt in it, against the same windows at the ambient
+/// clock, in microseconds. The first sample is the use itself.
+fn single_use(samples: &[&Sample], ambient_hz: f64, tsc_hz: f64) -> Option<(f64, f64)> {
+    let (first, windows) = samples.split_first()?;
+    let last = windows.last()?;
+    let us = |ticks: f64| ticks / tsc_hz * 1e6;
+    let excess =
+        |sample: &&Sample| us(sample.window().ticks() as f64 - sample.work * tsc_hz / ambient_hz);
+    let lost = us(last.end.saturating_sub(first.begin) as f64)
+        - windows.iter().map(|window| window.work / ambient_hz * 1e6).sum::<f64>();
+    let halt = windows.iter().map(excess).fold(0.0, f64::max);
+    Some((lost, halt))
+}
+
+/// Time after the last burst until the clock stays within [`BACK`] of where it ends, by the median
+/// over visits at each position.
+fn hold_us(visits: &[&Visit<'_>], tsc_hz: f64) -> Option<f64> {
+    let traces: Vec<Vec<(f64, f64)>> =
+        visits.iter().filter_map(|visit| recovery(visit.phase(Phase::After), tsc_hz)).collect();
+    let length = traces.iter().map(Vec::len).min()?;
+    let middle = |index: usize, part: fn(&(f64, f64)) -> f64| {
+        median(&traces.iter().map(|trace| part(&trace[index])).collect::<Vec<_>>())
+    };
+    let clocks: Option<Vec<f64>> = (0..length).map(|index| middle(index, |p| p.1)).collect();
+    let clocks = clocks?;
+    // One low point alone is an interruption that most visits happened to share.
+    let is_low = |index: usize| {
+        let around = &clocks[index.saturating_sub(1)..(index + 2).min(length)];
+        median(around).is_some_and(|clock| clock < 1.0 - BACK)
+    };
+    match (0..length).rfind(|&index| is_low(index)) {
+        None => Some(0.0),
+        Some(index) if index + 1 < length => middle(index + 1, |p| p.0),
+        Some(_) => None,
+    }
+}
+
+/// The clock after the last burst over that at the end of the visit, by microseconds.
+fn recovery(after: &[&Sample], tsc_hz: f64) -> Option<Vec<(f64, f64)>> {
+    let start = after.first()?.begin;
+    let clock = |sample: &&Sample| sample.work / (sample.window().ticks() as f64).max(1.0);
+    let tail: Vec<f64> = after[after.len() * 3 / 4..].iter().map(clock).collect();
+    let settled = median(&tail)?;
+    let point = |sample: &&Sample| {
+        (sample.begin.saturating_sub(start) as f64 / tsc_hz * 1e6, clock(sample) / settled)
+    };
+    (after.len() >= 16).then(|| after.iter().map(point).collect())
+}
+
+/// Findings for the subjects that the CPU lacks.
+fn missing(recording: &Recording) -> Vec<Finding> {
+    let facts = recording.facts.iter();
+    facts
+        .filter_map(|(name, reason)| Some((name.strip_prefix("missing:")?, reason)))
+        .map(|(subject, reason)| Finding {
+            subject: subject.to_owned(),
+            class: Subject::named(subject).map(|subject| subject.class().to_string()),
+            cores: 1,
+            visits: 0,
+            rejected: 0,
+            clock_mhz: None,
+            ratio: None,
+            per_cycle: None,
+            single_us: None,
+            halt_us: None,
+            hold_us: None,
+            verdict: Verdict::NotApplicable { reason: reason.clone() },
+        })
+        .collect()
+}
+
+/// The lowest density whose clock falls, if all higher ones that tell anything fall too.
+fn density_threshold(findings: &[Finding]) -> Option<f64> {
+    let mut threshold = None;
+    for finding in findings.iter().rev() {
+        let Some(density) = finding.subject.strip_prefix("density-") else { continue };
+        match finding.verdict {
+            Verdict::CappedAt { .. } => threshold = density.parse().ok(),
+            Verdict::CannotTell { .. } => {}
+            _ => break,
+        }
+    }
+    threshold
+}
+
+fn advice(findings: &[Finding]) -> Advice {
+    let costly: Vec<String> = findings
+        .iter()
+        .filter(|f| matches!(f.verdict, Verdict::CappedAt { .. } | Verdict::Costs { .. }))
+        .map(|finding| finding.subject.clone())
+        .collect();
+    let told = findings.iter().filter(|f| matches!(f.verdict, Verdict::Free)).count();
+    let silent =
+        findings.iter().filter(|f| matches!(f.verdict, Verdict::CannotTell { .. })).count();
+    match costly.as_slice() {
+        [] if told > 4 * silent => Advice::NothingToDo,
+        [] => Advice::CannotTell,
+        _ => {
+            let mut costly = costly;
+            costly.dedup();
+            Advice::Choose { costly }
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Free => formatter.write_str("free"),
+            Verdict::CappedAt { mhz } => write!(formatter, "capped at {mhz:.0} MHz"),
+            Verdict::Costs { us_per_use } => write!(formatter, "costs {us_per_use:.1} µs per use"),
+            Verdict::CannotTell { reason } => write!(formatter, "cannot tell: {reason}"),
+            Verdict::NotApplicable { reason } => formatter.write_str(reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

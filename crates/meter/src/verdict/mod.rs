@@ -1,0 +1,99 @@
+//! Verdicts: pure functions from recordings to what they prove, and to what they do not.
+
+pub mod map;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::estimate::{mean, median_with_interval, undisturbed};
+use crate::trace::{Phase, Sample, Window};
+
+/// A ratio to the ambient clock, with its 95 % interval over the rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Ratio {
+    /// Median over the rounds.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Ratio {
+    /// The median of `values` and its interval; nothing where there are too few.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        median_with_interval(values).map(|(value, low, high)| Ratio { value, low, high })
+    }
+
+    /// Whether the whole interval lies below `bound`.
+    pub fn is_below(self, bound: f64) -> bool {
+        self.high < bound
+    }
+
+    /// Whether the whole interval lies at or above `bound`.
+    pub fn is_above(self, bound: f64) -> bool {
+        self.low >= bound
+    }
+}
+
+/// The samples of one visit to one subject, by phase.
+pub(crate) struct Visit<'a> {
+    pub(crate) subject: &'a str,
+    pub(crate) cores: usize,
+    phases: BTreeMap<Phase, Vec<&'a Sample>>,
+}
+
+impl<'a> Visit<'a> {
+    /// The visits of a recording, by subject, cores, round and CPU.
+    pub(crate) fn all(samples: &'a [Sample]) -> Vec<Self> {
+        let mut visits: BTreeMap<_, Visit<'a>> = BTreeMap::new();
+        for sample in samples {
+            let key = (sample.subject.as_str(), sample.cores, sample.round, sample.cpu);
+            let visit = visits.entry(key).or_insert_with(|| Visit {
+                subject: &sample.subject,
+                cores: sample.cores,
+                phases: BTreeMap::new(),
+            });
+            visit.phases.entry(sample.phase).or_default().push(sample);
+        }
+        visits.into_values().collect()
+    }
+
+    pub(crate) fn phase(&self, phase: Phase) -> &[&'a Sample] {
+        self.phases.get(&phase).map_or(&[], Vec::as_slice)
+    }
+
+    /// The clock in a phase, or in the part of it that `chosen` names; nothing where too few windows
+    /// were left alone.
+    pub(crate) fn clock_hz(
+        &self,
+        phase: Phase,
+        tsc_hz: f64,
+        chosen: impl Fn(usize, usize) -> bool,
+    ) -> Option<f64> {
+        let samples = self.phase(phase);
+        let chosen: Vec<&Sample> = samples
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| chosen(*index, samples.len()))
+            .map(|(_, sample)| *sample)
+            .collect();
+        let windows: Vec<Window> = chosen.iter().map(|sample| sample.window()).collect();
+        let kept = undisturbed(&windows);
+        if kept.len() < WINDOWS_MIN || kept.len() * 2 < windows.len() {
+            return None;
+        }
+        let ticks: Vec<f64> = kept.iter().map(|window| window.ticks() as f64).collect();
+        let cycles = chosen.first()?.work;
+        Some(cycles * tsc_hz / mean(&ticks)).filter(|hz| hz.is_finite())
+    }
+}
+
+/// Every window of a phase.
+pub(crate) fn every(_index: usize, _count: usize) -> bool {
+    true
+}
+
+/// Fewest windows of a phase that tell its clock.
+const WINDOWS_MIN: usize = 6;
