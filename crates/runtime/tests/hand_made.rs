@@ -6,42 +6,11 @@
 mod support;
 
 use std::ffi::{c_int, c_void};
-use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::net::UnixStream;
-use std::process::Command;
+use std::io::Write;
+use std::os::fd::AsRawFd;
 
-use foreign_types::ForeignTypeRef;
-use openssl::ssl::{SslContext, SslFiletype, SslMethod};
 use openssl_sys as sys;
-use support::authority::Authority;
-use support::clients::client_hello;
-use support::counters::Sums;
-use support::widelane;
-
-const DIRECTORY: &str = "HAND_MADE_DIRECTORY";
-const DATA: u64 = 0x1122_3344_5566_7788;
-
-/// Runs `scenario` of this program under `widelane run`; its counters.
-fn accelerated(scenario: &str) -> Sums {
-    let authority = Authority::new();
-    let identity = authority.issue("localhost");
-    std::fs::copy(identity.key, authority.path("key.pem")).expect("a copy");
-    std::fs::copy(identity.certificate, authority.path("certificate.pem")).expect("a copy");
-    let hello = client_hello(&authority.path(""));
-    std::fs::write(authority.path("hello"), hello).expect("a short write");
-    let counters = authority.path("counters");
-    support::run(
-        Command::new(widelane())
-            .args(["run", "--counters-dir"])
-            .arg(&counters)
-            .arg("--")
-            .arg(std::env::current_exe().expect("a running test has a file"))
-            .args(["--ignored", "--exact", scenario, "--test-threads=1"])
-            .env(DIRECTORY, authority.path("")),
-    );
-    Sums::read(&counters)
-}
+use support::by_hand::{Connection, DATA, Epoll, accelerated, context, file, new_ssl};
 
 #[test]
 fn freeing_a_parked_connection_withdraws_its_operation() {
@@ -88,121 +57,6 @@ fn blocking_sockets_and_memory_are_not_parked() {
 
 unsafe extern "C" {
     fn SSL_clear(ssl: *mut sys::SSL) -> c_int;
-}
-
-/// A server's side of a connection whose client has said hello.
-struct Connection {
-    ssl: *mut sys::SSL,
-    socket: UnixStream,
-    client: UnixStream,
-}
-
-/// A thread's epoll set.
-struct Epoll(RawFd);
-
-impl Epoll {
-    fn new() -> Self {
-        // SAFETY: makes a descriptor.
-        let epoll = Self(unsafe { libc::epoll_create1(0) });
-        assert_eq!(epoll.wait(0), None);
-        epoll
-    }
-
-    fn add(&self, descriptor: RawFd, events: c_int) {
-        let mut event = libc::epoll_event { events: events.cast_unsigned(), u64: DATA };
-        // SAFETY: the kernel reads the event during the call.
-        let done = unsafe { libc::epoll_ctl(self.0, libc::EPOLL_CTL_ADD, descriptor, &mut event) };
-        assert_eq!(done, 0);
-    }
-
-    /// The events of the only registration, if it is ready within `timeout`.
-    fn wait(&self, timeout: c_int) -> Option<u32> {
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 4];
-        // SAFETY: room for four events.
-        let count = unsafe { libc::epoll_wait(self.0, events.as_mut_ptr(), 4, timeout) };
-        assert!(matches!(count, 0 | 1), "{count}");
-        (count == 1).then(|| {
-            let (events, data) = (events[0].events, events[0].u64);
-            assert_eq!(data, DATA);
-            events
-        })
-    }
-}
-
-fn file(name: &str) -> std::path::PathBuf {
-    let directory = std::env::var_os(DIRECTORY).expect("a scenario runs under `accelerated`");
-    std::path::Path::new(&directory).join(name)
-}
-
-fn context() -> SslContext {
-    let mut context = SslContext::builder(SslMethod::tls()).expect("OpenSSL");
-    context.set_private_key_file(file("key.pem"), SslFiletype::PEM).expect("a key");
-    context.set_certificate_file(file("certificate.pem"), SslFiletype::PEM).expect("a file");
-    context.build()
-}
-
-impl Connection {
-    fn new(context: &SslContext, is_blocking: bool) -> Self {
-        let (socket, mut client) = UnixStream::pair().expect("two sockets");
-        socket.set_nonblocking(!is_blocking).expect("our own socket");
-        client.write_all(&std::fs::read(file("hello")).expect("captured")).expect("room");
-        let ssl = new_ssl(context);
-        // SAFETY: wraps a descriptor that outlives the BIO.
-        let bio = unsafe { sys::BIO_new_socket(socket.as_raw_fd(), 0) };
-        // SAFETY: the SSL takes the BIO for both directions.
-        unsafe { sys::SSL_set_bio(ssl, bio, bio) };
-        Self { ssl, socket, client }
-    }
-
-    /// Parked: the handshake is told to wait, and nothing was sent.
-    fn parked(context: &SslContext, epoll: &Epoll, events: c_int) -> Self {
-        let connection = Self::new(context, false);
-        epoll.add(connection.socket.as_raw_fd(), events);
-        assert_eq!(connection.handshake(), -1);
-        assert!(matches!(
-            connection.error(-1),
-            sys::SSL_ERROR_WANT_READ | sys::SSL_ERROR_WANT_WRITE
-        ));
-        assert_eq!(connection.sent(), 0);
-        connection
-    }
-
-    fn handshake(&self) -> c_int {
-        // SAFETY: a live SSL.
-        unsafe { sys::SSL_do_handshake(self.ssl) }
-    }
-
-    fn error(&self, result: c_int) -> c_int {
-        // SAFETY: a live SSL.
-        unsafe { sys::SSL_get_error(self.ssl, result) }
-    }
-
-    fn free(&self) {
-        // SAFETY: called once, at the end.
-        unsafe { sys::SSL_free(self.ssl) };
-    }
-
-    /// How many bytes the server has sent since the last call.
-    fn sent(&self) -> usize {
-        let mut client = &self.client;
-        self.client.set_nonblocking(true).expect("our own socket");
-        client.read(&mut [0; 16384]).unwrap_or(0)
-    }
-
-    /// The signature was made: the server's whole flight is on the wire, and it waits for ours.
-    fn assert_went_on(&self) {
-        assert_eq!(self.handshake(), -1);
-        assert_eq!(self.error(-1), sys::SSL_ERROR_WANT_READ);
-        assert!(self.sent() > 1000, "certificate and key exchange");
-    }
-}
-
-fn new_ssl(context: &SslContext) -> *mut sys::SSL {
-    // SAFETY: a live context.
-    let ssl = unsafe { sys::SSL_new(context.as_ptr()) };
-    // SAFETY: the SSL just made.
-    unsafe { sys::SSL_set_accept_state(ssl) };
-    ssl
 }
 
 #[test]

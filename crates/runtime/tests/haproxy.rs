@@ -4,25 +4,15 @@ mod support;
 
 use std::path::PathBuf;
 
-use support::authority::{Authority, Identity};
 use support::clients::{REQUEST, load, s_client};
 use support::server::Server;
 use support::wait_until;
 use widelane_loadgen::TlsVersion;
 
-fn pem(authority: &Authority, identity: &Identity) -> PathBuf {
-    let path = authority.path("both.pem");
-    let both =
-        [&identity.certificate, &identity.key].map(|file| std::fs::read(file).expect("made"));
-    std::fs::write(&path, both.concat()).expect("a short write");
-    path
-}
-
 #[test]
 fn full_handshakes_are_batched_on_every_thread() {
-    let authority = Authority::new();
-    let identity = authority.issue("localhost");
-    let server = Server::haproxy("  nbthread 2\n", &pem(&authority, &identity), &["-db"]);
+    let (authority, identity) = support::localhost();
+    let server = Server::haproxy("  nbthread 2\n", &authority.bundle(&identity), &["-db"]);
     for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
         let tally = load(server.port, &identity, version, 64, 600);
         assert!(tally.errors.is_empty(), "{version:?}: {:?}", tally.errors);
@@ -35,9 +25,8 @@ fn full_handshakes_are_batched_on_every_thread() {
 
 #[test]
 fn a_lone_handshake_is_not_kept_waiting() {
-    let authority = Authority::new();
-    let identity = authority.issue("localhost");
-    let server = Server::haproxy("  nbthread 1\n", &pem(&authority, &identity), &["-db"]);
+    let (authority, identity) = support::localhost();
+    let server = Server::haproxy("  nbthread 1\n", &authority.bundle(&identity), &["-db"]);
     let tally = load(server.port, &identity, TlsVersion::Tls12, 1, 20);
     assert!(tally.errors.is_empty(), "{:?}", tally.errors);
     let counters = server.counters();
@@ -46,10 +35,9 @@ fn a_lone_handshake_is_not_kept_waiting() {
 
 #[test]
 fn its_own_asynchronous_mode_is_left_to_it() {
-    let authority = Authority::new();
-    let identity = authority.issue("localhost");
+    let (authority, identity) = support::localhost();
     let global = "  nbthread 2\n  ssl-mode-async\n";
-    let server = Server::haproxy(global, &pem(&authority, &identity), &["-db"]);
+    let server = Server::haproxy(global, &authority.bundle(&identity), &["-db"]);
     for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
         let tally = load(server.port, &identity, version, 64, 400);
         assert!(tally.errors.is_empty(), "{version:?}: {:?}", tally.errors);
@@ -61,9 +49,8 @@ fn its_own_asynchronous_mode_is_left_to_it() {
 
 #[test]
 fn early_data_is_accepted() {
-    let authority = Authority::new();
-    let identity = authority.issue("localhost");
-    let pem = pem(&authority, &identity);
+    let (authority, identity) = support::localhost();
+    let pem = authority.bundle(&identity);
     // The option stands behind the file on the same line of the configuration.
     let pem = PathBuf::from(format!("{} allow-0rtt", pem.display()));
     let server = Server::haproxy("  nbthread 1\n", &pem, &["-db"]);
@@ -85,9 +72,8 @@ fn early_data_is_accepted() {
 
 #[test]
 fn the_master_reloads_into_accelerated_workers_and_its_programs_see_none_of_it() {
-    let authority = Authority::new();
-    let identity = authority.issue("localhost");
-    let pem = pem(&authority, &identity);
+    let (authority, identity) = support::localhost();
+    let pem = authority.bundle(&identity);
     let global = "  nbthread 1\n\
                   program environment\n  command /usr/bin/env\n  no option start-on-reload\n\
                   global\n  maxconn 2000\n";

@@ -29,8 +29,7 @@ fn server(workers: usize, identity: &Identity, more: &str) -> Server {
 
 #[test]
 fn full_handshakes_are_batched() {
-    let authority = Authority::new();
-    let identity = authority.issue("localhost");
+    let (_authority, identity) = support::localhost();
     for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
         let server = server(1, &identity, "");
         let tally = load(server.port, &identity, version, 64, 600);
@@ -44,8 +43,7 @@ fn full_handshakes_are_batched() {
 
 #[test]
 fn a_lone_handshake_is_not_kept_waiting() {
-    let authority = Authority::new();
-    let identity = authority.issue("localhost");
+    let (_authority, identity) = support::localhost();
     let server = server(1, &identity, "");
     let tally = load(server.port, &identity, TlsVersion::Tls13, 1, 20);
     assert!(tally.errors.is_empty(), "{:?}", tally.errors);
@@ -56,8 +54,7 @@ fn a_lone_handshake_is_not_kept_waiting() {
 
 #[test]
 fn sessions_resume() {
-    let authority = Authority::new();
-    let identity = authority.issue("localhost");
+    let (authority, identity) = support::localhost();
     let server = server(1, &identity, "ssl_session_cache shared:s:1m;");
     for version in ["-tls1_2", "-tls1_3"] {
         let session = authority.path("session");
@@ -73,8 +70,7 @@ fn sessions_resume() {
 
 #[test]
 fn early_data_is_accepted_and_full_handshakes_with_it_enabled_are_parked() {
-    let authority = Authority::new();
-    let identity = authority.issue("localhost");
+    let (authority, identity) = support::localhost();
     let server = server(1, &identity, "ssl_early_data on;");
     let session = authority.path("session");
     let session = session.to_str().expect("text");
@@ -94,8 +90,7 @@ fn early_data_is_accepted_and_full_handshakes_with_it_enabled_are_parked() {
 
 #[test]
 fn clients_show_certificates() {
-    let authority = Authority::new();
-    let identity = authority.issue("localhost");
+    let (authority, identity) = support::localhost();
     let client = authority.issue("client");
     let verify = format!(
         "ssl_verify_client on; ssl_client_certificate {};",
@@ -115,8 +110,7 @@ fn clients_show_certificates() {
 
 #[test]
 fn ocsp_responses_are_stapled() {
-    let authority = Authority::new();
-    let identity = authority.issue("localhost");
+    let (authority, identity) = support::localhost();
     let response = authority.ocsp_response(&identity);
     let stapling = format!("ssl_stapling on; ssl_stapling_file {};", response.display());
     let server = server(1, &identity, &stapling);
@@ -160,8 +154,7 @@ fn three_hundred_names_with_keys_of_their_own() {
 
 #[test]
 fn speaks_http2() {
-    let authority = Authority::new();
-    let identity = authority.issue("localhost");
+    let (_authority, identity) = support::localhost();
     let server = server(1, &identity, "");
     let said = run(Command::new("curl")
         .args(["-sk", "--http2", "-w", "%{http_version}"])
@@ -173,8 +166,7 @@ fn speaks_http2() {
 
 #[test]
 fn stream_and_mail_modules_are_batched_too() {
-    let authority = Authority::new();
-    let identity = authority.issue("localhost");
+    let (_authority, identity) = support::localhost();
     let lines = identity_lines(&identity);
     let (stream, mail) = (free_port(), free_port());
     let main = "load_module /usr/lib/nginx/modules/ngx_stream_module.so;
@@ -197,8 +189,7 @@ fn stream_and_mail_modules_are_batched_too() {
 
 #[test]
 fn reloading_loses_no_handshake() {
-    let authority = Authority::new();
-    let identity = authority.issue("localhost");
+    let (_authority, identity) = support::localhost();
     let server = server(2, &identity, "");
     std::thread::scope(|scope| {
         let tally = scope.spawn(|| load(server.port, &identity, TlsVersion::Tls12, 32, 1500));
@@ -216,8 +207,7 @@ fn reloading_loses_no_handshake() {
 
 #[test]
 fn upgrading_the_binary_stays_accelerated() {
-    let authority = Authority::new();
-    let identity = authority.issue("localhost");
+    let (_authority, identity) = support::localhost();
     let server = server(1, &identity, "");
     let first = server.pid();
     // nginx forgets the signal while it is still starting.
@@ -238,8 +228,7 @@ fn upgrading_the_binary_stays_accelerated() {
 
 #[test]
 fn clients_that_hang_up_at_any_stage_leave_nothing_behind() {
-    let authority = Authority::new();
-    let identity = authority.issue("localhost");
+    let (authority, identity) = support::localhost();
     let server = server(1, &identity, "");
     let hello = client_hello(&authority.path(""));
     let worker = worker_of(&server);
@@ -295,8 +284,7 @@ fn reset_on_close(connection: &std::net::TcpStream) {
 
 #[test]
 fn workers_without_privileges_are_accelerated_and_counted() {
-    let authority = Authority::new();
-    let identity = authority.issue("localhost");
+    let (_authority, identity) = support::localhost();
     let server = server(1, &identity, "");
     for process in [server.pid(), worker_of(&server)] {
         let libraries = std::fs::read_to_string(format!("/proc/{process}/maps")).expect("alive");

@@ -53,6 +53,15 @@ impl Authority {
         Identity { certificate: self.path(&format!("{name}.pem")), key: key.to_owned() }
     }
 
+    /// Certificate and key of `identity` in one file, as HAProxy wants them.
+    pub fn bundle(&self, identity: &Identity) -> PathBuf {
+        let path = self.path("bundle.pem");
+        let both =
+            [&identity.certificate, &identity.key].map(|file| std::fs::read(file).expect("made"));
+        std::fs::write(&path, both.concat()).expect("a short write");
+        path
+    }
+
     /// A good OCSP response for `identity`, in DER.
     pub fn ocsp_response(&self, identity: &Identity) -> PathBuf {
         let certificate = identity.certificate.display();

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub mod authority;
+pub mod by_hand;
 pub mod clients;
 pub mod counters;
 pub mod server;
@@ -9,6 +10,15 @@ pub mod server;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+
+use authority::{Authority, Identity};
+
+/// An authority, and what it issued for `localhost`.
+pub fn localhost() -> (Authority, Identity) {
+    let authority = Authority::new();
+    let identity = authority.issue("localhost");
+    (authority, identity)
+}
 
 /// Runs a tool to its end; panics with what it said if it fails.
 pub fn run(command: &mut Command) -> Output {

@@ -1,0 +1,197 @@
+//! What HAProxy's connections do right behind their batch, before HAProxy calls for them.
+//!
+//! Each test runs this program again under `widelane run`, with the ignored test of the scenario.
+#![allow(unsafe_code, reason = "libssl and a BIO by their C interfaces")]
+
+mod support;
+
+use std::ffi::{CStr, c_int, c_void};
+use std::io::Write;
+
+use openssl::ssl::SslContext;
+use openssl_sys as sys;
+use support::by_hand::{BIO_s_socket, Connection, Epoll, accelerated, context};
+
+/// More connections than any room has lanes.
+const LANES_MAX: usize = 16;
+
+#[test]
+fn handshakes_go_on_with_their_batch() {
+    let counters = accelerated("scenario_go_on");
+    assert_eq!(counters.parked(), counters.lanes as u64, "{counters:?}");
+    assert_eq!(counters.jobs_cancelled, 0, "{counters:?}");
+}
+
+#[test]
+fn programs_that_are_not_haproxy_are_waited_for() {
+    let counters = accelerated("scenario_wait");
+    assert_eq!(counters.parked(), counters.lanes as u64, "{counters:?}");
+}
+
+#[test]
+fn what_ends_ahead_of_its_call_is_told_by_it() {
+    let counters = accelerated("scenario_held");
+    assert_eq!(counters.parked(), counters.lanes as u64, "{counters:?}");
+}
+
+#[test]
+fn what_ends_ahead_of_its_call_may_be_freed() {
+    let counters = accelerated("scenario_free_held");
+    assert_eq!(counters.jobs_cancelled, 0, "its operation was done: {counters:?}");
+}
+
+/// A function of a BIO's, whatever its signature: they are only copied.
+type Function = *const c_void;
+
+unsafe extern "C" {
+    fn BIO_get_new_index() -> c_int;
+    fn BIO_meth_get_create(method: *const sys::BIO_METHOD) -> Function;
+    fn BIO_meth_get_ctrl(method: *const sys::BIO_METHOD) -> Function;
+    fn BIO_meth_get_destroy(method: *const sys::BIO_METHOD) -> Function;
+    fn BIO_meth_get_read(method: *const sys::BIO_METHOD) -> Function;
+    fn BIO_meth_get_write(method: *const sys::BIO_METHOD) -> Function;
+    fn BIO_meth_set_create(method: *mut sys::BIO_METHOD, function: Function) -> c_int;
+    fn BIO_meth_set_ctrl(method: *mut sys::BIO_METHOD, function: Function) -> c_int;
+    fn BIO_meth_set_destroy(method: *mut sys::BIO_METHOD, function: Function) -> c_int;
+    fn BIO_meth_set_read(method: *mut sys::BIO_METHOD, function: Function) -> c_int;
+    fn BIO_meth_set_write(method: *mut sys::BIO_METHOD, function: Function) -> c_int;
+}
+
+/// A BIO like HAProxy's: of a kind and name of its own, with the socket where libssl does not see
+/// it.
+fn kind_of_haproxy() -> *const sys::BIO_METHOD {
+    // SAFETY: no precondition.
+    let index = unsafe { BIO_get_new_index() };
+    // SAFETY: a C string that lives as long as the program; the table is never freed.
+    let kind = unsafe { sys::BIO_meth_new(index, c"ha methods".as_ptr()) };
+    // SAFETY: libcrypto's constant table.
+    let socket = unsafe { BIO_s_socket() };
+    macro_rules! copy {
+        ($($get:ident, $set:ident;)*) => {
+            $(
+                // SAFETY: reads one entry of a live table.
+                let function = unsafe { $get(socket) };
+                // SAFETY: writes the same entry of the table just made.
+                assert_eq!(unsafe { $set(kind, function) }, 1);
+            )*
+        };
+    }
+    copy! {
+        BIO_meth_get_create, BIO_meth_set_create;
+        BIO_meth_get_ctrl, BIO_meth_set_ctrl;
+        BIO_meth_get_destroy, BIO_meth_set_destroy;
+        BIO_meth_get_read, BIO_meth_set_read;
+        BIO_meth_get_write, BIO_meth_set_write;
+    }
+    kind
+}
+
+/// Connections of one kind, each called once: as many as there are lanes, so that the call for the
+/// last one executes the operations of all.
+fn executed(
+    kind: *const sys::BIO_METHOD,
+    context: &SslContext,
+    epoll: &Epoll,
+    prepare: impl Fn(usize, &Connection),
+) -> Vec<Connection> {
+    let mut connections = Vec::new();
+    for index in 0..LANES_MAX {
+        let connection = Connection::over(kind, context, false);
+        prepare(index, &connection);
+        assert_eq!(connection.handshake(), -1);
+        let is_last = connection.sent() > 1000;
+        assert!(is_last || connection.error(-1) == sys::SSL_ERROR_WANT_WRITE);
+        connections.push(connection);
+        if is_last {
+            assert_eq!(epoll.wait(0), None, "nothing is registered");
+            return connections;
+        }
+    }
+    panic!("{LANES_MAX} operations filled no batch");
+}
+
+/// The oldest entry of this thread's error queue, taken out of it.
+fn next_error() -> u64 {
+    // SAFETY: no precondition.
+    unsafe { sys::ERR_get_error() }
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_go_on() {
+    let (context, epoll) = (context(), Epoll::new());
+    let connections = executed(kind_of_haproxy(), &context, &epoll, |_, _| ());
+    let (last, others) = connections.split_last().expect("at least one");
+    assert_eq!(last.error(-1), sys::SSL_ERROR_WANT_READ);
+    for other in others {
+        assert!(other.sent() > 1000, "its flight is on the wire before it is called for");
+        assert_eq!(other.error(-1), sys::SSL_ERROR_WANT_READ, "as libssl itself has it now");
+        assert_eq!(other.handshake(), -1);
+        assert_eq!(other.error(-1), sys::SSL_ERROR_WANT_READ);
+        assert_eq!(other.sent(), 0);
+    }
+    connections.iter().for_each(Connection::free);
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_wait() {
+    let (context, epoll) = (context(), Epoll::new());
+    // SAFETY: libcrypto's constant table.
+    let kind = unsafe { BIO_s_socket() };
+    let connections = executed(kind, &context, &epoll, |_, _| ());
+    let (_, others) = connections.split_last().expect("at least one");
+    for other in others {
+        assert_eq!(other.sent(), 0, "nobody has called for it");
+        other.assert_went_on();
+    }
+    connections.iter().for_each(Connection::free);
+}
+
+/// Connections, the first of which has a client that talks nonsense after its hello.
+fn with_nonsense(context: &SslContext, epoll: &Epoll) -> Vec<Connection> {
+    let connections = executed(kind_of_haproxy(), context, epoll, |index, connection| {
+        if index == 0 {
+            (&connection.client).write_all(&[b'?'; 64]).expect("room");
+        }
+    });
+    // Where a batch is one operation, it fails in its own call.
+    if connections.len() > 1 {
+        assert_eq!(next_error(), 0, "the error is not that of the call at hand");
+    }
+    connections
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_held() {
+    let (context, epoll) = (context(), Epoll::new());
+    let connections = with_nonsense(&context, &epoll);
+    let first = &connections[0];
+    if connections.len() > 1 {
+        assert!(first.sent() > 1000, "its flight, and an alert");
+        assert_eq!(first.error(-1), sys::SSL_ERROR_WANT_WRITE, "it has not been told yet");
+        assert_eq!(first.handshake(), -1);
+    }
+    assert_eq!(first.error(-1), sys::SSL_ERROR_SSL);
+    let told = next_error();
+    // SAFETY: libcrypto's constant string, or null.
+    let reason = unsafe { sys::ERR_reason_error_string(told) };
+    assert!(!reason.is_null(), "{told:x}");
+    // SAFETY: not null, a C string.
+    let reason = unsafe { CStr::from_ptr(reason) };
+    assert_eq!(reason, c"wrong version number");
+    assert_eq!(next_error(), 0);
+    assert_eq!(first.handshake(), -1, "it has failed for good");
+    connections.iter().for_each(Connection::free);
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_free_held() {
+    let (context, epoll) = (context(), Epoll::new());
+    let connections = with_nonsense(&context, &epoll);
+    while next_error() != 0 {}
+    connections.iter().for_each(Connection::free);
+    assert_eq!(next_error(), 0, "what nobody was told is gone");
+}

@@ -1,0 +1,172 @@
+//! A server made by hand: connections over libssl's and epoll's C interfaces, parked at will.
+//!
+//! A test runs its own program again under `widelane run`, with the ignored test of its scenario.
+#![allow(unsafe_code, reason = "libssl and epoll by their C interfaces")]
+
+use std::ffi::{c_int, c_long};
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use foreign_types::ForeignTypeRef;
+use openssl::ssl::{SslContext, SslFiletype, SslMethod};
+use openssl_sys as sys;
+
+use super::clients::client_hello;
+use super::counters::Sums;
+use super::widelane;
+
+const DIRECTORY: &str = "HAND_MADE_DIRECTORY";
+pub const DATA: u64 = 0x1122_3344_5566_7788;
+
+/// Runs `scenario` of this program under `widelane run`; its counters.
+pub fn accelerated(scenario: &str) -> Sums {
+    let (authority, identity) = super::localhost();
+    std::fs::copy(identity.key, authority.path("key.pem")).expect("a copy");
+    std::fs::copy(identity.certificate, authority.path("certificate.pem")).expect("a copy");
+    let hello = client_hello(&authority.path(""));
+    std::fs::write(authority.path("hello"), hello).expect("a short write");
+    let counters = authority.path("counters");
+    super::run(
+        Command::new(widelane())
+            .args(["run", "--counters-dir"])
+            .arg(&counters)
+            .arg("--")
+            .arg(std::env::current_exe().expect("a running test has a file"))
+            .args(["--ignored", "--exact", scenario, "--test-threads=1"])
+            .env(DIRECTORY, authority.path("")),
+    );
+    Sums::read(&counters)
+}
+
+unsafe extern "C" {
+    pub fn BIO_s_socket() -> *const sys::BIO_METHOD;
+    fn BIO_int_ctrl(bio: *mut sys::BIO, command: c_int, flag: c_long, value: c_int) -> c_long;
+}
+
+const BIO_C_SET_FD: c_int = 104;
+
+/// A server's side of a connection whose client has said hello.
+pub struct Connection {
+    pub ssl: *mut sys::SSL,
+    pub socket: UnixStream,
+    pub client: UnixStream,
+}
+
+/// A thread's epoll set.
+pub struct Epoll(pub RawFd);
+
+impl Epoll {
+    pub fn new() -> Self {
+        // SAFETY: makes a descriptor.
+        let epoll = Self(unsafe { libc::epoll_create1(0) });
+        assert_eq!(epoll.wait(0), None);
+        epoll
+    }
+
+    pub fn add(&self, descriptor: RawFd, events: c_int) {
+        let mut event = libc::epoll_event { events: events.cast_unsigned(), u64: DATA };
+        // SAFETY: the kernel reads the event during the call.
+        let done = unsafe { libc::epoll_ctl(self.0, libc::EPOLL_CTL_ADD, descriptor, &mut event) };
+        assert_eq!(done, 0);
+    }
+
+    /// The events of the only registration, if it is ready within `timeout`.
+    pub fn wait(&self, timeout: c_int) -> Option<u32> {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 4];
+        // SAFETY: room for four events.
+        let count = unsafe { libc::epoll_wait(self.0, events.as_mut_ptr(), 4, timeout) };
+        assert!(matches!(count, 0 | 1), "{count}");
+        (count == 1).then(|| {
+            let (events, data) = (events[0].events, events[0].u64);
+            assert_eq!(data, DATA);
+            events
+        })
+    }
+}
+
+pub fn file(name: &str) -> PathBuf {
+    let directory = std::env::var_os(DIRECTORY).expect("a scenario runs under `accelerated`");
+    Path::new(&directory).join(name)
+}
+
+pub fn context() -> SslContext {
+    let mut context = SslContext::builder(SslMethod::tls()).expect("OpenSSL");
+    context.set_private_key_file(file("key.pem"), SslFiletype::PEM).expect("a key");
+    context.set_certificate_file(file("certificate.pem"), SslFiletype::PEM).expect("a file");
+    context.build()
+}
+
+impl Connection {
+    pub fn new(context: &SslContext, is_blocking: bool) -> Self {
+        // SAFETY: libcrypto's constant table.
+        Self::over(unsafe { BIO_s_socket() }, context, is_blocking)
+    }
+
+    /// A connection over a BIO of this kind, which treats its socket as libcrypto's own does.
+    pub fn over(kind: *const sys::BIO_METHOD, context: &SslContext, is_blocking: bool) -> Self {
+        let (socket, mut client) = UnixStream::pair().expect("two sockets");
+        socket.set_nonblocking(!is_blocking).expect("our own socket");
+        client.write_all(&std::fs::read(file("hello")).expect("captured")).expect("room");
+        let ssl = new_ssl(context);
+        // SAFETY: a table of libcrypto's, or one made of it.
+        let bio = unsafe { sys::BIO_new(kind) };
+        // SAFETY: gives the BIO a descriptor that outlives it.
+        unsafe { BIO_int_ctrl(bio, BIO_C_SET_FD, 0, socket.as_raw_fd()) };
+        // SAFETY: the SSL takes the BIO for both directions.
+        unsafe { sys::SSL_set_bio(ssl, bio, bio) };
+        Self { ssl, socket, client }
+    }
+
+    /// Parked: the handshake is told to wait, and nothing was sent.
+    pub fn parked(context: &SslContext, epoll: &Epoll, events: c_int) -> Self {
+        let connection = Self::new(context, false);
+        epoll.add(connection.socket.as_raw_fd(), events);
+        assert_eq!(connection.handshake(), -1);
+        assert!(matches!(
+            connection.error(-1),
+            sys::SSL_ERROR_WANT_READ | sys::SSL_ERROR_WANT_WRITE
+        ));
+        assert_eq!(connection.sent(), 0);
+        connection
+    }
+
+    pub fn handshake(&self) -> c_int {
+        // SAFETY: a live SSL.
+        unsafe { sys::SSL_do_handshake(self.ssl) }
+    }
+
+    pub fn error(&self, result: c_int) -> c_int {
+        // SAFETY: a live SSL.
+        unsafe { sys::SSL_get_error(self.ssl, result) }
+    }
+
+    pub fn free(&self) {
+        // SAFETY: called once, at the end.
+        unsafe { sys::SSL_free(self.ssl) };
+    }
+
+    /// How many bytes the server has sent since the last call.
+    pub fn sent(&self) -> usize {
+        let mut client = &self.client;
+        self.client.set_nonblocking(true).expect("our own socket");
+        client.read(&mut [0; 16384]).unwrap_or(0)
+    }
+
+    /// The signature was made: the server's whole flight is on the wire, and it waits for ours.
+    pub fn assert_went_on(&self) {
+        assert_eq!(self.handshake(), -1);
+        assert_eq!(self.error(-1), sys::SSL_ERROR_WANT_READ);
+        assert!(self.sent() > 1000, "certificate and key exchange");
+    }
+}
+
+pub fn new_ssl(context: &SslContext) -> *mut sys::SSL {
+    // SAFETY: a live context.
+    let ssl = unsafe { sys::SSL_new(context.as_ptr()) };
+    // SAFETY: the SSL just made.
+    unsafe { sys::SSL_set_accept_state(ssl) };
+    ssl
+}
