@@ -1,5 +1,8 @@
 //! Safe algorithms on top of the kernels, one-shot and batch.
 #![forbid(unsafe_code)]
 
+mod choice;
+pub mod ed25519;
 pub mod rsa;
 mod stack;
+pub mod x25519;

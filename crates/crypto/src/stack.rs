@@ -6,6 +6,8 @@ use widelane_secret::wipe;
 pub(crate) const SINGLE_BYTES: usize = 64 << 10;
 /// More stack than a batch uses, in any room and for any size.
 pub(crate) const BATCH_BYTES: usize = 192 << 10;
+/// More stack than a batch on curve25519 uses, in any room.
+pub(crate) const CURVE25519_BYTES: usize = 24 << 10;
 
 /// Runs `work` in frames of its own and then wipes `BYTES` of stack there.
 ///

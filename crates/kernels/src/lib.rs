@@ -4,5 +4,6 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod curve25519;
 pub mod lanes;
 pub mod mont;

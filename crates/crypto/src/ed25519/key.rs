@@ -1,0 +1,81 @@
+//! Signing keys of Ed25519: what is computed of a seed, once per key.
+
+use std::fmt;
+use std::slice;
+
+use sha2::{Digest, Sha512};
+use widelane_kernels::curve25519::{Scalar, ed25519_base};
+use widelane_kernels::lanes::Portable;
+use widelane_secret::wipe;
+
+use crate::stack::{CURVE25519_BYTES, scrubbed};
+
+/// A private key and its public key; wiped when dropped.
+#[derive(Clone)]
+pub struct SigningKey {
+    /// On the heap, so that moving a key leaves no copies behind.
+    material: Box<Material>,
+}
+
+#[derive(Clone, Default)]
+struct Material {
+    /// The factor of the base point.
+    scalar: Scalar,
+    /// What nonces are hashed from.
+    prefix: [u8; 32],
+    public: [u8; 32],
+}
+
+impl SigningKey {
+    /// Expands a seed, the private key of RFC 8032 section 5.1.5.
+    pub fn from_seed(seed: &[u8; 32]) -> Self {
+        let mut material = Box::<Material>::default();
+        scrubbed::<CURVE25519_BYTES, _>(|| material.expand(seed));
+        SigningKey { material }
+    }
+
+    /// The public key.
+    pub fn public(&self) -> [u8; 32] {
+        self.material.public
+    }
+
+    pub(super) fn public_bytes(&self) -> &[u8; 32] {
+        &self.material.public
+    }
+
+    pub(super) fn prefix(&self) -> &[u8; 32] {
+        &self.material.prefix
+    }
+
+    pub(super) fn scalar(&self) -> &Scalar {
+        &self.material.scalar
+    }
+}
+
+impl Material {
+    fn expand(&mut self, seed: &[u8; 32]) {
+        let mut digest: [u8; 64] = Sha512::digest(seed).into();
+        let (halves, _) = digest.as_chunks_mut();
+        halves[0][0] &= !7;
+        halves[0][31] = halves[0][31] & 0x3f | 0x40;
+        self.scalar = Scalar::from_bytes(&halves[0]);
+        self.prefix = halves[1];
+        let mut reduced = self.scalar.to_bytes();
+        ed25519_base::<Portable>((), &[&reduced], slice::from_mut(&mut self.public));
+        wipe(&mut reduced);
+        wipe(&mut digest);
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SigningKey").finish_non_exhaustive()
+    }
+}
+
+impl Drop for SigningKey {
+    fn drop(&mut self) {
+        self.material.scalar.wipe();
+        wipe(&mut self.material.prefix);
+    }
+}

@@ -1,0 +1,209 @@
+//! Signatures of Ed25519 (RFC 8032, the pure variant): many jobs at once, each with its own key.
+//!
+//! [`Ed25519::choose`] picks the widest room that machine and policy leave open, once; a batch then
+//! fills its lanes. Signing takes time that depends on the lengths of the messages alone. A
+//! signature is verified as RFC 8032 section 5.1.7 says, without the cofactor, and encodings that
+//! are not canonical are rejected.
+//!
+//! # Examples
+//!
+//! ```
+//! use widelane_cpu::Policy;
+//! use widelane_crypto::ed25519::{Ed25519, Outcome, SignJob, SigningKey, VerifyJob};
+//!
+//! let ed25519 = Ed25519::choose(&Policy::open());
+//! let key = SigningKey::from_seed(&[7; 32]);
+//! let mut signature = [0; 64];
+//! let mut job = SignJob::new(&key, b"message", &mut signature);
+//! ed25519.sign_batch(std::slice::from_mut(&mut job));
+//! assert_eq!(job.outcome, Outcome::Done);
+//!
+//! let public = key.public();
+//! let mut job = VerifyJob::new(&public, b"message", &signature);
+//! ed25519.verify_batch(std::slice::from_mut(&mut job));
+//! assert_eq!(job.outcome, Outcome::Done);
+//! ```
+
+mod key;
+#[cfg(test)]
+mod tests;
+
+use sha2::{Digest, Sha512};
+use widelane_cpu::{Policy, Room};
+use widelane_kernels::curve25519::{self, Scalar};
+use widelane_secret::wipe;
+
+use crate::choice::{Choice, LANES_MAX, call_in};
+use crate::stack::{CURVE25519_BYTES, scrubbed};
+
+pub use key::SigningKey;
+
+/// What became of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Outcome {
+    /// Not executed yet.
+    #[default]
+    Pending,
+    /// The signature is there, or good.
+    Done,
+    /// The signature is not that of this message and this key.
+    Rejected,
+}
+
+/// One signature to be made.
+pub struct SignJob<'a> {
+    /// The key.
+    pub key: &'a SigningKey,
+    /// What is signed.
+    pub message: &'a [u8],
+    /// Where the signature goes.
+    pub signature: &'a mut [u8; 64],
+    /// What became of the job.
+    pub outcome: Outcome,
+}
+
+/// One signature to be verified.
+pub struct VerifyJob<'a> {
+    /// The public key.
+    pub public: &'a [u8; 32],
+    /// What was signed.
+    pub message: &'a [u8],
+    /// The signature.
+    pub signature: &'a [u8; 64],
+    /// What became of the job.
+    pub outcome: Outcome,
+}
+
+/// Ed25519 in the room chosen for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ed25519 {
+    choice: Choice,
+}
+
+impl<'a> SignJob<'a> {
+    /// A job not yet executed.
+    pub fn new(key: &'a SigningKey, message: &'a [u8], signature: &'a mut [u8; 64]) -> Self {
+        SignJob { key, message, signature, outcome: Outcome::Pending }
+    }
+}
+
+impl<'a> VerifyJob<'a> {
+    /// A job not yet executed.
+    pub fn new(public: &'a [u8; 32], message: &'a [u8], signature: &'a [u8; 64]) -> Self {
+        VerifyJob { public, message, signature, outcome: Outcome::Pending }
+    }
+}
+
+impl Ed25519 {
+    /// Chooses the widest room that the machine has and `policy` leaves open.
+    pub fn choose(policy: &Policy) -> Self {
+        Ed25519 { choice: Choice::new(policy) }
+    }
+
+    /// The room chosen.
+    pub fn room(&self) -> Room {
+        self.choice.room()
+    }
+
+    /// How many jobs a full batch has.
+    pub fn lanes(&self) -> usize {
+        self.choice.lanes()
+    }
+
+    /// Signs messages.
+    ///
+    /// A batch costs the same for one job as for [`lanes`](Self::lanes) of them, but for the
+    /// hashing; more jobs make several batches.
+    pub fn sign_batch(&self, jobs: &mut [SignJob<'_>]) {
+        for jobs in jobs.chunks_mut(self.lanes()) {
+            scrubbed::<CURVE25519_BYTES, _>(|| self.sign(jobs));
+        }
+    }
+
+    /// Verifies signatures and stores for each whether it is good.
+    ///
+    /// Nothing here is a secret. A batch costs the same for one job as for [`lanes`](Self::lanes)
+    /// of them, but for the hashing; more jobs make several batches.
+    pub fn verify_batch(&self, jobs: &mut [VerifyJob<'_>]) {
+        for jobs in jobs.chunks_mut(self.lanes()) {
+            self.verify(jobs);
+        }
+    }
+
+    fn sign(&self, jobs: &mut [SignJob<'_>]) {
+        let mut nonces = [Scalar::default(); LANES_MAX];
+        let mut nonce_bytes = [[0; 32]; LANES_MAX];
+        let mut points = [[0; 32]; LANES_MAX];
+        for ((job, nonce), bytes) in jobs.iter().zip(&mut nonces).zip(&mut nonce_bytes) {
+            *nonce = hash(&[job.key.prefix(), job.message]);
+            *bytes = nonce.to_bytes();
+        }
+        self.multiply_base(&nonce_bytes[..jobs.len()], &mut points[..jobs.len()]);
+        for ((job, nonce), point) in jobs.iter_mut().zip(&nonces).zip(&points) {
+            let challenge = hash(&[point, job.key.public_bytes(), job.message]);
+            let (first, second) = job.signature.split_at_mut(32);
+            first.copy_from_slice(point);
+            second.copy_from_slice(&challenge.multiply_add(job.key.scalar(), nonce).to_bytes());
+            job.outcome = Outcome::Done;
+        }
+        nonces.iter_mut().for_each(Scalar::wipe);
+        wipe(nonce_bytes.as_flattened_mut());
+    }
+
+    fn verify(&self, jobs: &mut [VerifyJob<'_>]) {
+        let count = jobs.len();
+        let mut scalars = [[0; 32]; LANES_MAX];
+        let mut challenges = [[0; 32]; LANES_MAX];
+        let mut in_range = [false; LANES_MAX];
+        for (lane, job) in jobs.iter().enumerate() {
+            let (point, scalar) = split(job.signature);
+            if let Some(scalar) = Scalar::from_canonical(scalar) {
+                scalars[lane] = scalar.to_bytes();
+                in_range[lane] = true;
+            }
+            challenges[lane] = hash(&[point, job.public, job.message]).to_bytes();
+        }
+        let publics: [&[u8; 32]; LANES_MAX] =
+            std::array::from_fn(|lane| jobs.get(lane).unwrap_or(&jobs[0]).public);
+        let mut points = [[0; 32]; LANES_MAX];
+        let is_point = call_in!(
+            self.choice,
+            curve25519::ed25519_difference(
+                &publics[..count],
+                &scalars.each_ref()[..count],
+                &challenges.each_ref()[..count],
+                &mut points[..count]
+            )
+        );
+        for (lane, job) in jobs.iter_mut().enumerate() {
+            let (point, _) = split(job.signature);
+            let good = in_range[lane] && is_point.declassify(lane) && points[lane] == *point;
+            job.outcome = if good { Outcome::Done } else { Outcome::Rejected };
+        }
+    }
+
+    /// Encodes the multiples of the base point.
+    fn multiply_base(&self, scalars: &[[u8; 32]], points: &mut [[u8; 32]]) {
+        let scalars: [&[u8; 32]; LANES_MAX] =
+            std::array::from_fn(|lane| scalars.get(lane).unwrap_or(&scalars[0]));
+        call_in!(self.choice, curve25519::ed25519_base(&scalars[..points.len()], points));
+    }
+}
+
+/// SHA-512 of all parts, as a scalar.
+fn hash(parts: &[&[u8]]) -> Scalar {
+    let mut hasher = Sha512::new();
+    for part in parts {
+        hasher.update(part);
+    }
+    let mut digest: [u8; 64] = hasher.finalize().into();
+    let scalar = Scalar::from_wide(&digest);
+    wipe(&mut digest);
+    scalar
+}
+
+/// The halves of a signature.
+fn split(signature: &[u8; 64]) -> (&[u8; 32], &[u8; 32]) {
+    let (halves, _) = signature.as_chunks();
+    (&halves[0], &halves[1])
+}

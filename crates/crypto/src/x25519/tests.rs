@@ -1,0 +1,97 @@
+//! The choice of a room, and batches of every size.
+
+use widelane_cpu::Width;
+use widelane_testkit::rooms::{for_each_room, supported};
+
+use super::*;
+
+#[test]
+fn each_policy_chooses_its_room() {
+    let supported = supported();
+    let expect = |width, wanted, lanes| {
+        let x25519 = X25519::choose(&Policy::up_to(width));
+        assert_eq!(x25519.room(), wanted, "{width:?}");
+        assert_eq!(x25519.lanes(), lanes);
+    };
+    expect(Width::W128, Room::Portable, 1);
+    if supported.contains(&Room::Ifma256) {
+        expect(Width::W256, Room::Ifma256, 4);
+        expect(Width::W512, Room::Ifma512, 8);
+    }
+}
+
+#[test]
+fn keys_and_rooms_may_be_shared_by_threads() {
+    fn shared<T: Send + Sync + Clone>() {}
+    shared::<PrivateKey>();
+    shared::<X25519>();
+}
+
+#[test]
+fn a_batch_of_any_size_is_all_done() {
+    let keys: Vec<_> = (0..20).map(|byte| PrivateKey::from_bytes(&[byte; 32])).collect();
+    let mut peer = [0; 32];
+    peer[0] = 9;
+    let visited = for_each_room(|room, policy| {
+        let x25519 = X25519::choose(policy);
+        assert_eq!(x25519.room(), room);
+        for count in 0..=keys.len() {
+            let mut publics = vec![[0; 32]; count];
+            let mut jobs: Vec<_> = keys
+                .iter()
+                .zip(&mut publics)
+                .map(|(key, public)| GenerateJob::new(key, public))
+                .collect();
+            x25519.generate_batch(&mut jobs);
+            let mut shared = vec![[0; 32]; count];
+            let mut jobs: Vec<_> = keys
+                .iter()
+                .zip(&mut shared)
+                .map(|(key, shared)| DeriveJob::new(key, &peer, shared))
+                .collect();
+            x25519.derive_batch(&mut jobs);
+            assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
+            assert_eq!(shared, publics, "{room} {count}");
+        }
+    });
+    assert_eq!(visited, supported());
+}
+
+/// The points of small order, in all encodings, each among good ones.
+#[test]
+fn points_of_small_order_are_told() {
+    let low = [
+        "0000000000000000000000000000000000000000000000000000000000000000",
+        "0100000000000000000000000000000000000000000000000000000000000000",
+        "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+        "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+        "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+    ]
+    .map(|text| -> [u8; 32] {
+        std::array::from_fn(|i| u8::from_str_radix(&text[2 * i..][..2], 16).unwrap())
+    });
+    let good = [9; 32];
+    let key = PrivateKey::from_bytes(&[0x77; 32]);
+    let visited = for_each_room(|room, policy| {
+        let x25519 = X25519::choose(policy);
+        assert_eq!(x25519.room(), room);
+        let peers: Vec<_> = low.iter().flat_map(|low| [low, &good]).collect();
+        let mut shared = vec![[1; 32]; peers.len()];
+        let mut jobs: Vec<_> = peers
+            .iter()
+            .zip(&mut shared)
+            .map(|(peer, shared)| DeriveJob::new(&key, peer, shared))
+            .collect();
+        x25519.derive_batch(&mut jobs);
+        for pair in jobs.chunks(2) {
+            assert_eq!(pair[0].outcome, Outcome::ZeroSharedSecret, "{:?}", pair[0].peer);
+            assert_eq!(*pair[0].shared, [0; 32]);
+            assert_eq!(pair[1].outcome, Outcome::Done);
+            assert_ne!(*pair[1].shared, [0; 32]);
+        }
+    });
+    assert_eq!(visited, supported());
+}

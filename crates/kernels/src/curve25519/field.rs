@@ -1,0 +1,380 @@
+//! The field of curve25519 in lanes: integers modulo p = 2^255 − 19, five limbs of 51 bits.
+//!
+//! What a number may be used for is its type. Multiplications take an [`Element`], whose limbs are
+//! carried, and make [`Columns`], which are not; two of them can be added or subtracted before the
+//! carry, so that there is one carry for each operand of a multiplication and none besides.
+//! `docs/curve25519.md` derives the bounds.
+
+use crate::lanes::{LaneMask, Lanes, Task};
+
+/// Bits of a limb.
+pub(super) const LIMB_BITS: u32 = 51;
+/// The largest limb of a number below 2^255.
+pub(super) const LIMB_MASK: u64 = (1 << LIMB_BITS) - 1;
+/// The limbs of p.
+pub(super) const P: [u64; 5] = [LIMB_MASK - 18, LIMB_MASK, LIMB_MASK, LIMB_MASK, LIMB_MASK];
+
+/// A number whose limbs are carried: below 2^51 + 2^15.
+#[derive(Clone, Copy)]
+pub struct Element<L>(pub(super) [L; 5]);
+
+/// A product whose limbs are still to be carried: below 2^59 − 2^14.
+#[derive(Clone, Copy)]
+pub(super) struct Columns<L>([L; 5]);
+
+/// A sum or difference of products, below 2^61.
+#[derive(Clone, Copy)]
+pub(super) struct Sum<L>([L; 5]);
+
+impl<L: Lanes> Element<L> {
+    #[inline(always)]
+    pub(super) fn room(self) -> L::Room {
+        self.0[0].room()
+    }
+
+    /// The same number in all lanes; its limbs are below 2^51.
+    #[inline(always)]
+    pub(super) fn splat(room: L::Room, limbs: [u64; 5]) -> Self {
+        Element(limbs.map(|limb| L::splat(room, limb)))
+    }
+
+    /// A small number in all lanes.
+    #[inline(always)]
+    pub(super) fn small(room: L::Room, number: u64) -> Self {
+        Self::splat(room, [number, 0, 0, 0, 0])
+    }
+
+    /// The number of 256 bits in four words, without its top bit.
+    #[inline(always)]
+    pub(super) fn from_words(words: [L; 4]) -> Self {
+        let [w0, w1, w2, w3] = words;
+        let mask = L::splat(w0.room(), LIMB_MASK);
+        Element([
+            w0.and(mask),
+            w0.shr::<51>().or(w1.shl::<13>()).and(mask),
+            w1.shr::<38>().or(w2.shl::<26>()).and(mask),
+            w2.shr::<25>().or(w3.shl::<39>()).and(mask),
+            w3.shr::<12>().and(mask),
+        ])
+    }
+
+    /// The number modulo p in four words.
+    #[inline(always)]
+    pub(super) fn to_words(self) -> [L; 4] {
+        let [l0, l1, l2, l3, l4] = self.reduced();
+        [
+            l0.or(l1.shl::<51>()),
+            l1.shr::<13>().or(l2.shl::<38>()),
+            l2.shr::<26>().or(l3.shl::<25>()),
+            l3.shr::<39>().or(l4.shl::<12>()),
+        ]
+    }
+
+    /// The limbs of the number modulo p, each below 2^51.
+    #[inline(always)]
+    fn reduced(self) -> [L; 5] {
+        let room = self.0[0].room();
+        let mask = L::splat(room, LIMB_MASK);
+        // The quotient by p is 0 or 1 (the number is below 2^255 + 2^219), and it is 1 exactly if
+        // adding 19 reaches 2^255.
+        let [l0, l1, l2, l3, l4] = self.0;
+        let carry = l0.add(L::splat(room, 19)).shr::<LIMB_BITS>();
+        let carry = l1.add(carry).shr::<LIMB_BITS>();
+        let carry = l2.add(carry).shr::<LIMB_BITS>();
+        let carry = l3.add(carry).shr::<LIMB_BITS>();
+        let quotient = l4.add(carry).shr::<LIMB_BITS>();
+        let l0 = l0.madd52lo(quotient, L::splat(room, 19));
+        let l1 = l1.add(l0.shr::<LIMB_BITS>());
+        let l2 = l2.add(l1.shr::<LIMB_BITS>());
+        let l3 = l3.add(l2.shr::<LIMB_BITS>());
+        let l4 = l4.add(l3.shr::<LIMB_BITS>());
+        [l0, l1, l2, l3, l4].map(|limb| limb.and(mask))
+    }
+
+    /// In which lanes the number is zero modulo p.
+    #[inline(always)]
+    pub(super) fn is_zero(self) -> LaneMask {
+        let [l0, l1, l2, l3, l4] = self.reduced();
+        let zero = L::splat(l0.room(), 0);
+        l0.or(l1).or(l2.or(l3)).or(l4).equals(zero)
+    }
+
+    /// In which lanes the number modulo p is odd.
+    #[inline(always)]
+    pub(super) fn is_odd(self) -> LaneMask {
+        self.reduced()[0].shl::<63>().top_bit()
+    }
+
+    /// The product.
+    #[inline(always)]
+    pub(super) fn mul(self, other: Self) -> Columns<L> {
+        let [a0, a1, a2, a3, a4] = self.0;
+        let [b0, b1, b2, b3, b4] = other.0;
+        let zero = L::splat(a0.room(), 0);
+        // High halves count twice where they arrive, because a limb is one bit short of a half.
+        let c1 = zero.madd52hi(a0, b0);
+        let c2 = zero.madd52hi(a0, b1);
+        let c3 = zero.madd52hi(a0, b2);
+        let c4 = zero.madd52hi(a0, b3);
+        let c5 = zero.madd52hi(a0, b4);
+        let c2 = c2.madd52hi(a1, b0);
+        let c3 = c3.madd52hi(a1, b1);
+        let c4 = c4.madd52hi(a1, b2);
+        let c5 = c5.madd52hi(a1, b3);
+        let c6 = zero.madd52hi(a1, b4);
+        let c3 = c3.madd52hi(a2, b0);
+        let c4 = c4.madd52hi(a2, b1);
+        let c5 = c5.madd52hi(a2, b2);
+        let c6 = c6.madd52hi(a2, b3);
+        let c7 = zero.madd52hi(a2, b4);
+        let c4 = c4.madd52hi(a3, b0);
+        let c5 = c5.madd52hi(a3, b1);
+        let c6 = c6.madd52hi(a3, b2);
+        let c7 = c7.madd52hi(a3, b3);
+        let c8 = zero.madd52hi(a3, b4);
+        let c5 = c5.madd52hi(a4, b0);
+        let c6 = c6.madd52hi(a4, b1);
+        let c7 = c7.madd52hi(a4, b2);
+        let c8 = c8.madd52hi(a4, b3);
+        let c9 = zero.madd52hi(a4, b4);
+        let [c1, c2, c3, c4, c5, c6, c7, c8, c9] =
+            [c1, c2, c3, c4, c5, c6, c7, c8, c9].map(|column| column.add(column));
+        let c4 = c4.madd52lo(a4, b0);
+        let c5 = c5.madd52lo(a4, b1);
+        let c6 = c6.madd52lo(a4, b2);
+        let c7 = c7.madd52lo(a4, b3);
+        let c8 = c8.madd52lo(a4, b4);
+        let c3 = c3.madd52lo(a3, b0);
+        let c4 = c4.madd52lo(a3, b1);
+        let c5 = c5.madd52lo(a3, b2);
+        let c6 = c6.madd52lo(a3, b3);
+        let c7 = c7.madd52lo(a3, b4);
+        let c2 = c2.madd52lo(a2, b0);
+        let c3 = c3.madd52lo(a2, b1);
+        let c4 = c4.madd52lo(a2, b2);
+        let c5 = c5.madd52lo(a2, b3);
+        let c6 = c6.madd52lo(a2, b4);
+        let c1 = c1.madd52lo(a1, b0);
+        let c2 = c2.madd52lo(a1, b1);
+        let c3 = c3.madd52lo(a1, b2);
+        let c4 = c4.madd52lo(a1, b3);
+        let c5 = c5.madd52lo(a1, b4);
+        let c0 = zero.madd52lo(a0, b0);
+        let c1 = c1.madd52lo(a0, b1);
+        let c2 = c2.madd52lo(a0, b2);
+        let c3 = c3.madd52lo(a0, b3);
+        let c4 = c4.madd52lo(a0, b4);
+        fold([c0, c1, c2, c3, c4], [c5, c6, c7, c8, c9])
+    }
+
+    /// The square.
+    #[inline(always)]
+    pub(super) fn square(self) -> Columns<L> {
+        let [a0, a1, a2, a3, a4] = self.0;
+        let zero = L::splat(a0.room(), 0);
+        let twice = |columns: [L; 7]| columns.map(|column| column.add(column));
+        // High halves of unequal limbs count four times, of equal ones twice.
+        let c2 = zero.madd52hi(a0, a1);
+        let c3 = zero.madd52hi(a0, a2);
+        let c4 = zero.madd52hi(a0, a3);
+        let c5 = zero.madd52hi(a0, a4);
+        let c4 = c4.madd52hi(a1, a2);
+        let c5 = c5.madd52hi(a1, a3);
+        let c6 = zero.madd52hi(a1, a4);
+        let c6 = c6.madd52hi(a2, a3);
+        let c7 = zero.madd52hi(a2, a4);
+        let c8 = zero.madd52hi(a3, a4);
+        let [c2, c3, c4, c5, c6, c7, c8] = twice([c2, c3, c4, c5, c6, c7, c8]);
+        let c1 = zero.madd52hi(a0, a0);
+        let c3 = c3.madd52hi(a1, a1);
+        let c5 = c5.madd52hi(a2, a2);
+        let c7 = c7.madd52hi(a3, a3);
+        let c9 = zero.madd52hi(a4, a4);
+        let c1 = c1.madd52lo(a0, a1);
+        let c2 = c2.madd52lo(a0, a2);
+        let c3 = c3.madd52lo(a0, a3);
+        let c4 = c4.madd52lo(a0, a4);
+        let c3 = c3.madd52lo(a1, a2);
+        let c4 = c4.madd52lo(a1, a3);
+        let c5 = c5.madd52lo(a1, a4);
+        let c5 = c5.madd52lo(a2, a3);
+        let c6 = c6.madd52lo(a2, a4);
+        let c7 = c7.madd52lo(a3, a4);
+        let [c1, c2, c3, c4, c5, c6, c7] = twice([c1, c2, c3, c4, c5, c6, c7]);
+        let (c8, c9) = (c8.add(c8), c9.add(c9));
+        let c0 = zero.madd52lo(a0, a0);
+        let c2 = c2.madd52lo(a1, a1);
+        let c4 = c4.madd52lo(a2, a2);
+        let c6 = c6.madd52lo(a3, a3);
+        let c8 = c8.madd52lo(a4, a4);
+        fold([c0, c1, c2, c3, c4], [c5, c6, c7, c8, c9])
+    }
+
+    /// The sum.
+    #[inline(always)]
+    pub(super) fn plus(self, other: Self) -> Sum<L> {
+        Sum(each(self.0, other.0, L::add))
+    }
+
+    /// The difference.
+    #[inline(always)]
+    pub(super) fn minus(self, other: Self) -> Sum<L> {
+        Columns(self.0).minus(Columns(other.0))
+    }
+
+    /// The number where the mask is set, `other` elsewhere.
+    #[inline(always)]
+    pub(super) fn select(self, mask: LaneMask, other: Self) -> Self {
+        Element(each(self.0, other.0, |yes, no| yes.select(mask, no)))
+    }
+}
+
+impl<L: Lanes> From<Element<L>> for Columns<L> {
+    #[inline(always)]
+    fn from(element: Element<L>) -> Self {
+        Columns(element.0)
+    }
+}
+
+impl<L: Lanes> Columns<L> {
+    /// Carries every limb into the next one.
+    #[inline(always)]
+    pub(super) fn carry(self) -> Element<L> {
+        carry(self.0)
+    }
+
+    /// The sum.
+    #[inline(always)]
+    pub(super) fn plus(self, other: Self) -> Sum<L> {
+        Sum(each(self.0, other.0, L::add))
+    }
+
+    /// The difference.
+    #[inline(always)]
+    pub(super) fn minus(self, other: Self) -> Sum<L> {
+        Sum(each(plus_multiple_of_p::<8, L>(self.0), other.0, L::sub))
+    }
+
+    /// The difference to twice the other product.
+    #[inline(always)]
+    pub(super) fn minus_twice(self, other: Self) -> Sum<L> {
+        let twice = other.0.map(|column| column.add(column));
+        Sum(each(plus_multiple_of_p::<9, L>(self.0), twice, L::sub))
+    }
+
+    /// The sum with `factor`·element, factor < 2^18.
+    #[inline(always)]
+    pub(super) fn plus_small(self, factor: u64, element: Element<L>) -> Sum<L> {
+        let room = self.0[0].room();
+        let [zero, factor, folded] = [0, factor, 38].map(|word| L::splat(room, word));
+        let [c0, c1, c2, c3, c4] = each(self.0, element.0, |c, limb| c.madd52lo(limb, factor));
+        let [h0, h1, h2, h3, h4] = element.0.map(|limb| zero.madd52hi(limb, factor));
+        Sum([
+            c0.madd52lo(h4, folded),
+            c1.add(h0).add(h0),
+            c2.add(h1).add(h1),
+            c3.add(h2).add(h2),
+            c4.add(h3).add(h3),
+        ])
+    }
+}
+
+impl<L: Lanes> Sum<L> {
+    /// Carries every limb into the next one.
+    #[inline(always)]
+    pub(super) fn carry(self) -> Element<L> {
+        carry(self.0)
+    }
+}
+
+/// Squares a number `count` times.
+struct SquareTimes<L> {
+    element: Element<L>,
+    count: usize,
+}
+
+impl<L: Lanes> Task<L> for SquareTimes<L> {
+    type Output = Element<L>;
+
+    #[inline(always)]
+    fn run(self, _room: L::Room) -> Element<L> {
+        let mut element = self.element;
+        for _ in 0..self.count {
+            element = element.square().carry();
+        }
+        element
+    }
+}
+
+impl<L: Lanes> Element<L> {
+    /// The number to the power 2^count.
+    fn square_times(self, count: usize) -> Self {
+        L::call(self.0[0].room(), SquareTimes { element: self, count })
+    }
+
+    /// The number to the powers 11 and 2^250 − 1.
+    #[inline(always)]
+    fn power_11_and_250(self) -> (Self, Self) {
+        let times = |left: Self, right: Self| left.mul(right).carry();
+        let x2 = self.square().carry();
+        let x9 = times(x2.square_times(2), self);
+        let x11 = times(x9, x2);
+        let e5 = times(x11.square().carry(), x9);
+        let e10 = times(e5.square_times(5), e5);
+        let e20 = times(e10.square_times(10), e10);
+        let e40 = times(e20.square_times(20), e20);
+        let e50 = times(e40.square_times(10), e10);
+        let e100 = times(e50.square_times(50), e50);
+        let e200 = times(e100.square_times(100), e100);
+        (x11, times(e200.square_times(50), e50))
+    }
+
+    /// 1/self, or zero for zero: the power p − 2 = 2^255 − 21.
+    #[inline(always)]
+    pub(super) fn invert(self) -> Self {
+        let (x11, e250) = self.power_11_and_250();
+        e250.square_times(5).mul(x11).carry()
+    }
+
+    /// The power (p − 5) / 8 = 2^252 − 3.
+    #[inline(always)]
+    pub(super) fn power_p_minus_5_over_8(self) -> Self {
+        let (_, e250) = self.power_11_and_250();
+        e250.square_times(2).mul(self).carry()
+    }
+}
+
+/// Takes in the columns from 2^255 up, times 19.
+#[inline(always)]
+fn fold<L: Lanes>(low: [L; 5], high: [L; 5]) -> Columns<L> {
+    let nineteen = L::splat(low[0].room(), 19);
+    Columns(each(low, high, |low, high| low.add(high.mul(nineteen))))
+}
+
+#[inline(always)]
+fn carry<L: Lanes>(columns: [L; 5]) -> Element<L> {
+    let room = columns[0].room();
+    let mask = L::splat(room, LIMB_MASK);
+    let [l0, l1, l2, l3, l4] = columns.map(|column| column.and(mask));
+    let [h0, h1, h2, h3, h4] = columns.map(L::shr::<LIMB_BITS>);
+    Element([l0.madd52lo(h4, L::splat(room, 19)), l1.add(h0), l2.add(h1), l3.add(h2), l4.add(h3)])
+}
+
+/// Adds p·2^BITS, so that something as large can be subtracted.
+#[inline(always)]
+fn plus_multiple_of_p<const BITS: u32, L: Lanes>(columns: [L; 5]) -> [L; 5] {
+    let room = columns[0].room();
+    each(columns, P, |column, limb| column.add(L::splat(room, limb << BITS)))
+}
+
+/// Applies `operation` to limb after limb.
+#[inline(always)]
+fn each<A: Copy, B: Copy, C>(a: [A; 5], b: [B; 5], operation: impl Fn(A, B) -> C) -> [C; 5] {
+    [
+        operation(a[0], b[0]),
+        operation(a[1], b[1]),
+        operation(a[2], b[2]),
+        operation(a[3], b[3]),
+        operation(a[4], b[4]),
+    ]
+}

@@ -1,0 +1,75 @@
+//! Curve25519 in lanes: the ladder of X25519 (RFC 7748) and the group of Ed25519 (RFC 8032).
+//!
+//! Written once over the registers of [`lanes`](crate::lanes); the room is chosen with the type of
+//! the register. The mathematics and its bounds are in `docs/curve25519.md`.
+
+mod base;
+mod bytes;
+mod edwards;
+mod field;
+mod ladder;
+mod number;
+mod scalar;
+mod table;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+pub use scalar::Scalar;
+
+use crate::lanes::{LaneMask, Lanes};
+
+/// Computes X25519(scalar, point) for 1 to `L::LANES` scalars, each with a point of its own, and
+/// answers in which lanes the result is zero: those whose point has a small order.
+///
+/// Secrets: scalars, points, results. Branches and addresses depend on none.
+///
+/// # Panics
+///
+/// Panics if there is no scalar or no point.
+pub fn x25519<L: Lanes>(
+    room: L::Room,
+    scalars: &[&[u8; 32]],
+    points: &[&[u8; 32]],
+    results: &mut [[u8; 32]],
+) -> LaneMask {
+    L::call(room, ladder::Ladder { scalars, points, results })
+}
+
+/// Computes X25519(scalar, 9), the public keys of 1 to `L::LANES` private keys.
+///
+/// Secrets: scalars. Branches and addresses depend on none.
+///
+/// # Panics
+///
+/// Panics if there is no scalar.
+pub fn x25519_base<L: Lanes>(room: L::Room, scalars: &[&[u8; 32]], results: &mut [[u8; 32]]) {
+    L::call(room, base::GenerateU { scalars, results });
+}
+
+/// Computes and encodes scalar·B of Ed25519 for 1 to `L::LANES` scalars below 2^254.
+///
+/// Secrets: scalars. Branches and addresses depend on none.
+///
+/// # Panics
+///
+/// Panics if there is no scalar.
+pub fn ed25519_base<L: Lanes>(room: L::Room, scalars: &[&[u8; 32]], results: &mut [[u8; 32]]) {
+    L::call(room, base::EncodeMultiples { scalars, results });
+}
+
+/// Computes and encodes S·B − k·A of Ed25519 for 1 to `L::LANES` scalars S and k below 2^254 and
+/// encoded points A, and answers in which lanes A is a point.
+///
+/// # Panics
+///
+/// Panics if one of the lists is empty.
+pub fn ed25519_difference<L: Lanes>(
+    room: L::Room,
+    publics: &[&[u8; 32]],
+    scalars: &[&[u8; 32]],
+    challenges: &[&[u8; 32]],
+    results: &mut [[u8; 32]],
+) -> LaneMask {
+    L::call(room, verify::EncodeDifferences { publics, scalars, challenges, results })
+}
