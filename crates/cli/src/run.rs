@@ -91,7 +91,8 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
         system_path: PathBuf::from(policy::SYSTEM_PATH),
     };
     policy::resolve(&inputs).context("the policy cannot be used")?;
-    if let Some(path) = &args.policy {
+    // The server, or one that it starts anew, may be in another directory when it reads the file.
+    if let Some(path) = inputs.policy_path.filter(|path| !path.as_os_str().is_empty()) {
         command.env(policy::PATH_VARIABLE, std::path::absolute(path)?);
     }
     if let Some(bits) = &args.max_simd_bitwidth {

@@ -70,6 +70,28 @@ fn missing_libraries_and_malformed_policies_are_named() {
 }
 
 #[test]
+fn a_policy_is_found_from_every_directory() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let policy = directory.path().join("policy.toml");
+    std::fs::write(&policy, "width_max = 512\n").expect("a short write");
+    let prints_environment = ["--", "openssl", "enc", "-none", "-in", "/proc/self/environ"];
+    let run = |flags: &[&str], variable: &str| {
+        Command::new(widelane())
+            .arg("run")
+            .args(flags)
+            .args(prints_environment)
+            .env("WIDELANE_POLICY", variable)
+            .current_dir(&directory)
+            .output()
+            .expect("widelane was built")
+    };
+    let expected = format!("WIDELANE_POLICY={}\0", policy.display());
+    for output in [run(&["--policy", "policy.toml"], ""), run(&[], "policy.toml")] {
+        assert!(text(&output.stdout).contains(&expected), "{output:?}");
+    }
+}
+
+#[test]
 fn a_provider_that_cannot_be_loaded_leaves_the_server_running() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let runtime = widelane().with_file_name("libwidelane_runtime.so");
