@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libc::epoll_event;
+use widelane_bridge::hooks::ProviderHooks;
 
 use crate::closing::{Closing, Verdict};
 use crate::fibre::{self, Place, Stack};
@@ -30,6 +31,8 @@ pub(crate) struct EventLoop {
     mailbox: Arc<Mailbox>,
     /// The epoll descriptor that this thread waited for last, −1 if it never did.
     waiting: Cell<c_int>,
+    /// Whether the last wait had been allowed to sleep and brought one event.
+    is_woken_for_one: Cell<bool>,
     /// The handshake whose fibre is running, null on the thread's own stack.
     running: Cell<*const Handshake>,
     /// Where the thread's own stack goes on when the fibre pauses or ends.
@@ -50,6 +53,7 @@ impl EventLoop {
                 letters: Mutex::new(Some(Vec::new())),
             }),
             waiting: Cell::new(-1),
+            is_woken_for_one: Cell::new(false),
             running: Cell::new(ptr::null()),
             own_place: Cell::new(Place::NONE),
             closing: RefCell::new(Closing::new()),
@@ -133,6 +137,17 @@ impl EventLoop {
         }
     }
 
+    /// Whether the handshake that has just parked is all that the thread has to do: it was woken
+    /// for one event, and nothing has come in since.
+    ///
+    /// Its server would find that out by going to sleep; this spares it the way there and back.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.is_woken_for_one.get()
+            && self.closing.borrow().parked() == 1
+            && self.ready.borrow().is_empty()
+            && !has_events(self.waiting.get())
+    }
+
     fn has_nothing_to_do(&self) -> bool {
         self.closing.borrow().parked() == 0
             && self.ready.borrow().is_empty()
@@ -148,6 +163,36 @@ impl EventLoop {
                 }
             }
         }
+    }
+
+    fn wait(
+        &self,
+        hooks: &ProviderHooks,
+        epoll: c_int,
+        events: *mut epoll_event,
+        room: c_int,
+        timeout_is_zero: bool,
+        wait: impl Fn(Patience) -> c_int,
+    ) -> c_int {
+        if self.has_nothing_to_do() {
+            return wait(Patience::Asked);
+        }
+        self.empty_mailbox();
+        let count = wait(Patience::Zero);
+        let (Ok(filled), Ok(room)) = (usize::try_from(count), usize::try_from(room)) else {
+            return count;
+        };
+        let ready = filled + self.ready.borrow().len();
+        let verdict = self.closing(|closing| closing.poll(timeout_is_zero, ready));
+        if verdict == Verdict::Close {
+            (hooks.execute)(true);
+            self.warm.borrow_mut().clear();
+        }
+        let filled = self.report(epoll, events, filled, room);
+        if filled == 0 && !timeout_is_zero {
+            return wait(Patience::Asked);
+        }
+        c_int::try_from(filled).unwrap_or(c_int::MAX)
     }
 
     /// Reports the ready handshakes in `events`, of which `count` are filled and `room` exist;
@@ -197,6 +242,13 @@ impl EventLoop {
     }
 }
 
+/// Whether a wait for `epoll` would return at once.
+fn has_events(epoll: c_int) -> bool {
+    let mut question = libc::pollfd { fd: epoll, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry, which the kernel reads and writes during the call.
+    unsafe { libc::poll(&mut question, 1, 0) != 0 }
+}
+
 /// How long one of the waiting functions is to wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
@@ -220,25 +272,9 @@ pub(crate) fn wait(
             return wait(Patience::Asked);
         }
         event_loop.waiting.set(epoll);
-        if event_loop.has_nothing_to_do() {
-            return wait(Patience::Asked);
-        }
-        event_loop.empty_mailbox();
-        let count = wait(Patience::Zero);
-        let (Ok(filled), Ok(room)) = (usize::try_from(count), usize::try_from(room)) else {
-            return count;
-        };
-        let ready = filled + event_loop.ready.borrow().len();
-        let verdict = event_loop.closing(|closing| closing.poll(timeout_is_zero, ready));
-        if verdict == Verdict::Close {
-            (hooks.execute)(true);
-            event_loop.warm.borrow_mut().clear();
-        }
-        let filled = event_loop.report(epoll, events, filled, room);
-        if filled == 0 && !timeout_is_zero {
-            return wait(Patience::Asked);
-        }
-        c_int::try_from(filled).unwrap_or(c_int::MAX)
+        let count = event_loop.wait(hooks, epoll, events, room, timeout_is_zero, &wait);
+        event_loop.is_woken_for_one.set(!timeout_is_zero && count == 1);
+        count
     });
     result.unwrap_or_else(|| wait(Patience::Asked))
 }

@@ -234,7 +234,7 @@ fn advance(
 }
 
 /// Notes that the fibre of `handshake` waits for a private-key operation; executes if that fills
-/// the lanes.
+/// the lanes, or if there is nobody else.
 fn park(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
     handshake.set_state(State::Parked);
     handshake.asked_at.set(AskedAt::default());
@@ -243,6 +243,8 @@ fn park(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
     event_loop.closing(|closing| closing.park());
     if (hooks.full)() {
         (hooks.execute)(false);
+    } else if event_loop.is_alone() {
+        (hooks.execute)(true);
     }
 }
 

@@ -56,11 +56,11 @@ const _: Attach = widelane_runtime_attach;
 /// Whether libssl itself, not a callback of the program, is asking for a private-key operation.
 ///
 /// The short state names are part of libssl's interface and the same in every version, unlike the
-/// numbers of `OSSL_HANDSHAKE_STATE`: server key exchange, server certificate verify, and client
-/// key exchange (RSA key transport). A callback may hold locks of the program, so it must not be
-/// left.
+/// numbers of `OSSL_HANDSHAKE_STATE`: server hello (the key exchange of TLS 1.3), server key
+/// exchange, server certificate verify, and client key exchange (that of TLS 1.2, RSA key transport
+/// included). A callback may hold locks of the program, so it must not be left.
 pub(crate) fn is_private_key_state(short_name: &CStr) -> bool {
-    [c"TWSKE", c"TWSCV", c"TRCKE"].contains(&short_name)
+    [c"TWSH", c"TWSKE", c"TWSCV", c"TRCKE"].contains(&short_name)
 }
 
 /// The handle under which provider and runtime speak of a handshake.
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn parks_in_the_states_of_private_key_operations_only() {
-        for state in [c"TWSKE", c"TWSCV", c"TRCKE"] {
+        for state in [c"TWSH", c"TWSKE", c"TWSCV", c"TRCKE"] {
             assert!(is_private_key_state(state));
         }
         for state in [c"TRCH", c"TWSC", c"PINIT", c"SSLOK", c"UNKWN"] {

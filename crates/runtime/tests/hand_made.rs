@@ -49,6 +49,13 @@ fn one_shot_and_level_triggered_programs_are_served() {
 }
 
 #[test]
+fn a_handshake_that_is_alone_goes_on_at_once() {
+    let counters = accelerated("scenario_alone");
+    assert_eq!((counters.handshakes, counters.parked()), (2, 2), "{counters:?}");
+    assert_eq!(counters.jobs_synchronous, 0, "{counters:?}");
+}
+
+#[test]
 fn blocking_sockets_and_memory_are_not_parked() {
     let counters = accelerated("scenario_not_parked");
     assert_eq!((counters.handshakes, counters.parked()), (0, 0), "{counters:?}");
@@ -171,6 +178,32 @@ fn scenario_other_epoll_modes() {
         }
         connection.free();
     }
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_alone() {
+    let (context, epoll) = (context(), Epoll::new());
+    let alone = Connection::new(&context, false);
+    epoll.add(alone.socket.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET);
+    epoll.wait(-1).expect("its hello");
+    alone.assert_went_on();
+    alone.free();
+    drop(alone);
+
+    let first = Connection::new(&context, false);
+    epoll.add(first.socket.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET);
+    epoll.wait(-1).expect("its hello");
+    let second = Connection::new(&context, false);
+    epoll.add(second.socket.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET);
+    assert_eq!(first.handshake(), -1);
+    assert_eq!(first.sent(), 0, "it waits for the other, whose hello is there");
+    while first.sent() == 0 {
+        epoll.wait(-1).expect("the other's hello, then its own turn");
+        assert_eq!(first.handshake(), -1);
+    }
+    first.free();
+    second.free();
 }
 
 #[test]
