@@ -1,7 +1,9 @@
 //! Safe algorithms on top of the kernels, one-shot and batch.
 #![forbid(unsafe_code)]
 
+pub mod aead;
 mod choice;
+pub mod ec;
 pub mod ed25519;
 pub mod rsa;
 mod stack;

@@ -7,3 +7,4 @@ extern crate std;
 pub mod curve25519;
 pub mod lanes;
 pub mod mont;
+pub mod weierstrass;

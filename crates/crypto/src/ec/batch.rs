@@ -1,0 +1,201 @@
+//! Jobs sorted by curve, in as few batches as they need.
+
+use sha2::{Digest, Sha512};
+use widelane_kernels::weierstrass::{self as kernels, Door, P256, P384, Point, Scalar, Verdict};
+use widelane_secret::wipe;
+
+use super::key::{CurvePoint, CurveScalar, PrivateKey, PublicKey, UNCOMPRESSED};
+use super::{DeriveJob, GenerateJob, Outcome, SignJob, VerifyJob};
+use crate::stack::scrubbed;
+
+/// More stack than a batch uses, in any room and on either curve.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// A room for jobs on either curve.
+pub(super) trait BothCurves: Door<P256, 5> + Door<P384, 8> {}
+
+impl<R: Door<P256, 5> + Door<P384, 8>> BothCurves for R {}
+
+/// A curve of the kernels with its keys among ours.
+trait Keys<const D: usize>: kernels::Curve<D> {
+    fn scalar(key: &PrivateKey) -> Option<&Scalar<D>>;
+    fn point(key: &PublicKey) -> Option<&Point<D>>;
+}
+
+impl Keys<5> for P256 {
+    fn scalar(key: &PrivateKey) -> Option<&Scalar<5>> {
+        match &key.scalar {
+            CurveScalar::P256(scalar) => Some(scalar),
+            CurveScalar::P384(_) => None,
+        }
+    }
+
+    fn point(key: &PublicKey) -> Option<&Point<5>> {
+        match &key.point {
+            CurvePoint::P256(point) => Some(point),
+            CurvePoint::P384(_) => None,
+        }
+    }
+}
+
+impl Keys<8> for P384 {
+    fn scalar(key: &PrivateKey) -> Option<&Scalar<8>> {
+        match &key.scalar {
+            CurveScalar::P384(scalar) => Some(scalar),
+            CurveScalar::P256(_) => None,
+        }
+    }
+
+    fn point(key: &PublicKey) -> Option<&Point<8>> {
+        match &key.point {
+            CurvePoint::P384(point) => Some(point),
+            CurvePoint::P256(_) => None,
+        }
+    }
+}
+
+/// Makes public keys in `room`.
+pub(super) fn generate(room: impl BothCurves, jobs: &mut [GenerateJob<'_>]) {
+    generate_on::<_, P256, 5>(room, jobs);
+    generate_on::<_, P384, 8>(room, jobs);
+}
+
+fn generate_on<R: Door<C, D>, C: Keys<D>, const D: usize>(room: R, jobs: &mut [GenerateJob<'_>]) {
+    let (mut batch, mut outcomes, mut formats) = (Vec::new(), Vec::new(), Vec::new());
+    for job in jobs {
+        let Some(private) = C::scalar(job.private) else { continue };
+        job.public.fill(0);
+        if job.public.len() != 1 + 2 * C::BYTES {
+            job.outcome = Outcome::Rejected;
+            continue;
+        }
+        let ([format], public) = job.public.split_first_chunk_mut().expect("it is long enough");
+        batch.push(kernels::GenerateJob { private, public, verdict: Verdict::Pending });
+        outcomes.push(&mut job.outcome);
+        formats.push(format);
+    }
+    for jobs in batch.chunks_mut(R::LANES) {
+        scrubbed::<BATCH_BYTES, _>(|| room.generate(jobs));
+    }
+    for ((outcome, format), job) in outcomes.into_iter().zip(formats).zip(&batch) {
+        *outcome = outcome_of(job.verdict);
+        if *outcome == Outcome::Done {
+            *format = UNCOMPRESSED;
+        }
+    }
+}
+
+/// Derives shared secrets in `room`.
+pub(super) fn derive(room: impl BothCurves, jobs: &mut [DeriveJob<'_>]) {
+    derive_on::<_, P256, 5>(room, jobs);
+    derive_on::<_, P384, 8>(room, jobs);
+}
+
+fn derive_on<R: Door<C, D>, C: Keys<D>, const D: usize>(room: R, jobs: &mut [DeriveJob<'_>]) {
+    let (mut batch, mut outcomes) = (Vec::new(), Vec::new());
+    for job in jobs {
+        let Some(private) = C::scalar(job.private) else { continue };
+        job.shared.fill(0);
+        let peer = C::point(job.peer).filter(|_| job.shared.len() == C::BYTES);
+        let Some(peer) = peer else {
+            job.outcome = Outcome::Rejected;
+            continue;
+        };
+        let shared = &mut *job.shared;
+        batch.push(kernels::DeriveJob { private, peer, shared, verdict: Verdict::Pending });
+        outcomes.push(&mut job.outcome);
+    }
+    for jobs in batch.chunks_mut(R::LANES) {
+        scrubbed::<BATCH_BYTES, _>(|| room.derive(jobs));
+    }
+    for (outcome, job) in outcomes.into_iter().zip(&batch) {
+        *outcome = outcome_of(job.verdict);
+    }
+}
+
+/// Signs digests in `room`.
+pub(super) fn sign(room: impl BothCurves, jobs: &mut [SignJob<'_>]) {
+    sign_on::<_, P256, 5>(room, jobs);
+    sign_on::<_, P384, 8>(room, jobs);
+}
+
+fn sign_on<R: Door<C, D>, C: Keys<D>, const D: usize>(room: R, jobs: &mut [SignJob<'_>]) {
+    let mut ours = Vec::new();
+    for job in jobs {
+        if C::scalar(job.key).is_none() {
+            continue;
+        }
+        job.signature.fill(0);
+        if job.signature.len() == 2 * C::BYTES {
+            ours.push(job);
+        } else {
+            job.outcome = Outcome::Rejected;
+        }
+    }
+    for jobs in ours.chunks_mut(R::LANES) {
+        scrubbed::<BATCH_BYTES, _>(|| {
+            let mut nonces: Vec<_> = jobs.iter().map(|job| nonce(job)).collect();
+            let (mut batch, mut outcomes) = (Vec::new(), Vec::new());
+            for (job, nonce) in jobs.iter_mut().zip(&nonces) {
+                let private = C::scalar(job.key).expect("the curve is checked");
+                let digest = leftmost(job.digest, C::BYTES);
+                let signature = &mut *job.signature;
+                let verdict = Verdict::Pending;
+                batch.push(kernels::SignJob { private, nonce, digest, signature, verdict });
+                outcomes.push(&mut job.outcome);
+            }
+            room.sign(&mut batch);
+            for (outcome, job) in outcomes.into_iter().zip(&batch) {
+                *outcome = outcome_of(job.verdict);
+            }
+            wipe(nonces.as_flattened_mut());
+        });
+    }
+}
+
+/// 512 bits to make the nonce of: uniform if the entropy is, and of no use to anyone who does not
+/// know the private key if it is not.
+fn nonce(job: &SignJob<'_>) -> [u8; 64] {
+    let hash = Sha512::new();
+    let hash = hash.chain_update(job.key.as_bytes()).chain_update(job.entropy);
+    hash.chain_update(job.digest).finalize().into()
+}
+
+/// Verifies signatures in `room`.
+pub(super) fn verify(room: impl BothCurves, jobs: &mut [VerifyJob<'_>]) {
+    verify_on::<_, P256, 5>(room, jobs);
+    verify_on::<_, P384, 8>(room, jobs);
+}
+
+fn verify_on<R: Door<C, D>, C: Keys<D>, const D: usize>(room: R, jobs: &mut [VerifyJob<'_>]) {
+    let (mut batch, mut outcomes) = (Vec::new(), Vec::new());
+    for job in jobs {
+        let Some(public) = C::point(job.key) else { continue };
+        if job.signature.len() != 2 * C::BYTES {
+            job.outcome = Outcome::Rejected;
+            continue;
+        }
+        let (digest, signature) = (leftmost(job.digest, C::BYTES), job.signature);
+        batch.push(kernels::VerifyJob { public, digest, signature, verdict: Verdict::Pending });
+        outcomes.push(&mut job.outcome);
+    }
+    for jobs in batch.chunks_mut(R::LANES) {
+        room.verify(jobs);
+    }
+    for (outcome, job) in outcomes.into_iter().zip(&batch) {
+        *outcome = outcome_of(job.verdict);
+    }
+}
+
+/// What of a digest counts (FIPS 186-5, section 6.4.1): the orders have as many bits as bytes·8.
+fn leftmost(digest: &[u8], bytes: usize) -> &[u8] {
+    &digest[..digest.len().min(bytes)]
+}
+
+fn outcome_of(verdict: Verdict) -> Outcome {
+    match verdict {
+        Verdict::Pending => Outcome::Pending,
+        Verdict::Done => Outcome::Done,
+        Verdict::Rejected => Outcome::Rejected,
+    }
+}

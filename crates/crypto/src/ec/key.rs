@@ -1,0 +1,154 @@
+//! Keys on a curve: import and validation.
+
+use std::fmt;
+
+use thiserror::Error;
+use widelane_kernels::weierstrass::{P256, P384, Point, Scalar};
+use widelane_secret::wipe;
+
+use super::Curve;
+use crate::stack::{SINGLE_BYTES, scrubbed};
+
+/// The first byte of an uncompressed point (SEC 1, section 2.3.3).
+pub(super) const UNCOMPRESSED: u8 = 4;
+
+/// Why a key cannot be used.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum KeyError {
+    /// The bytes are not as many as the curve wants.
+    #[error("the key has {bytes} bytes where the curve takes {expected}")]
+    Length {
+        /// Bytes there are.
+        bytes: usize,
+        /// Bytes there should be.
+        expected: usize,
+    },
+    /// The private key is zero, or not below the order of the curve.
+    #[error("the private key is not between 1 and the order of the curve less 1")]
+    OutOfRange,
+    /// The public key does not begin with the byte 04.
+    #[error("the public key is not an uncompressed point; convert it to 04 || x || y")]
+    Format,
+    /// The public key is no point of the curve.
+    #[error("the public key is not a point of the curve")]
+    NotOnCurve,
+}
+
+/// A private key: a number from 1 to the order of the curve less 1; wiped when dropped.
+#[derive(Clone)]
+pub struct PrivateKey {
+    /// On the heap, so that moving a key leaves no copies behind.
+    bytes: Box<[u8]>,
+    pub(super) scalar: CurveScalar,
+}
+
+/// The number in the form of the kernels, by curve.
+#[derive(Clone)]
+pub(super) enum CurveScalar {
+    P256(Box<Scalar<5>>),
+    P384(Box<Scalar<8>>),
+}
+
+/// A public key: a point of the curve other than infinity.
+#[derive(Clone)]
+pub struct PublicKey {
+    pub(super) point: CurvePoint,
+}
+
+/// The point in the form of the kernels, by curve.
+#[derive(Clone)]
+pub(super) enum CurvePoint {
+    P256(Point<5>),
+    P384(Point<8>),
+}
+
+impl PrivateKey {
+    /// Takes over a private key, big-endian and as long as a coordinate.
+    ///
+    /// Secrets: the bytes. The time tells whether the key is refused, nothing else.
+    ///
+    /// # Errors
+    /// A [`KeyError`] when the length is wrong or the number out of range.
+    pub fn from_bytes(curve: Curve, bytes: &[u8]) -> Result<Self, KeyError> {
+        check_length(bytes, curve.bytes())?;
+        let scalar = scrubbed::<SINGLE_BYTES, _>(|| match curve {
+            Curve::P256 => Scalar::from_bytes::<P256>(bytes).map(Box::new).map(CurveScalar::P256),
+            Curve::P384 => Scalar::from_bytes::<P384>(bytes).map(Box::new).map(CurveScalar::P384),
+        });
+        Ok(PrivateKey { bytes: bytes.into(), scalar: scalar.ok_or(KeyError::OutOfRange)? })
+    }
+
+    /// The private key, big-endian and as long as a coordinate.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The curve of the key.
+    pub fn curve(&self) -> Curve {
+        match self.scalar {
+            CurveScalar::P256(_) => Curve::P256,
+            CurveScalar::P384(_) => Curve::P384,
+        }
+    }
+}
+
+impl Drop for PrivateKey {
+    fn drop(&mut self) {
+        wipe(&mut self.bytes);
+    }
+}
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("PrivateKey").field("curve", &self.curve()).finish_non_exhaustive()
+    }
+}
+
+impl PublicKey {
+    /// Takes over a public key, as 04 || x || y.
+    ///
+    /// # Errors
+    /// A [`KeyError`] when that is not what the bytes are, or not a point of the curve.
+    pub fn from_uncompressed(curve: Curve, bytes: &[u8]) -> Result<Self, KeyError> {
+        check_length(bytes, 1 + 2 * curve.bytes())?;
+        let (&[first], coordinates) = bytes.split_first_chunk().expect("the length is checked");
+        if first != UNCOMPRESSED {
+            return Err(KeyError::Format);
+        }
+        let point = match curve {
+            Curve::P256 => Point::from_bytes::<P256>(coordinates).map(CurvePoint::P256),
+            Curve::P384 => Point::from_bytes::<P384>(coordinates).map(CurvePoint::P384),
+        };
+        Ok(PublicKey { point: point.ok_or(KeyError::NotOnCurve)? })
+    }
+
+    /// The public key, as 04 || x || y.
+    pub fn to_uncompressed(&self) -> Vec<u8> {
+        let mut bytes = vec![0; 1 + 2 * self.curve().bytes()];
+        bytes[0] = UNCOMPRESSED;
+        match &self.point {
+            CurvePoint::P256(point) => point.to_bytes::<P256>(&mut bytes[1..]),
+            CurvePoint::P384(point) => point.to_bytes::<P384>(&mut bytes[1..]),
+        }
+        bytes
+    }
+
+    /// The curve of the key.
+    pub fn curve(&self) -> Curve {
+        match self.point {
+            CurvePoint::P256(_) => Curve::P256,
+            CurvePoint::P384(_) => Curve::P384,
+        }
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("PublicKey").field("curve", &self.curve()).finish_non_exhaustive()
+    }
+}
+
+fn check_length(bytes: &[u8], expected: usize) -> Result<(), KeyError> {
+    let length = bytes.len();
+    if length == expected { Ok(()) } else { Err(KeyError::Length { bytes: length, expected }) }
+}

@@ -1,0 +1,216 @@
+//! Key generation, ECDH and ECDSA on P-256 and P-384 (FIPS 186-5, SP 800-56A): many jobs at once.
+//!
+//! [`Ec::choose`] picks the widest room that machine and policy leave open, once; a batch then
+//! fills its lanes with independent jobs, each with a key of its own. Time and memory accesses
+//! depend on no secret. Nothing is random in here: whoever signs brings entropy, and should that
+//! ever repeat, the nonces of two messages still differ, because private key and digest are hashed
+//! with it. Every point that a private operation computes is confirmed to lie on the curve before
+//! anything of it leaves.
+//!
+//! # Examples
+//!
+//! ```
+//! use widelane_crypto::ec::{Curve, Ec, Outcome, PrivateKey, SignJob, encoding};
+//!
+//! fn sign(ec: &Ec, key: &PrivateKey, digest: &[u8], entropy: &[u8; 32]) -> Option<Vec<u8>> {
+//!     let mut signature = vec![0; 2 * key.curve().bytes()];
+//!     let mut job = SignJob::new(key, digest, entropy, &mut signature);
+//!     ec.sign_batch(std::slice::from_mut(&mut job));
+//!     let done = job.outcome == Outcome::Done;
+//!     done.then(|| encoding::signature_to_der(&signature))
+//! }
+//! ```
+
+mod batch;
+pub mod encoding;
+mod key;
+
+use widelane_cpu::{Policy, Room};
+use widelane_kernels::weierstrass::Single;
+
+use crate::choice::Choice;
+pub use key::{KeyError, PrivateKey, PublicKey};
+
+/// A curve that the kernels know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Curve {
+    /// NIST P-256, also called secp256r1 and prime256v1.
+    P256,
+    /// NIST P-384, also called secp384r1.
+    P384,
+}
+
+impl Curve {
+    /// Every curve, smallest first.
+    pub const ALL: [Curve; 2] = [Curve::P256, Curve::P384];
+
+    /// Bits of a coordinate, and of a private key.
+    pub const fn bits(self) -> usize {
+        match self {
+            Curve::P256 => 256,
+            Curve::P384 => 384,
+        }
+    }
+
+    /// Bytes of a coordinate, of a private key, and of each half of a signature.
+    pub const fn bytes(self) -> usize {
+        self.bits() / 8
+    }
+}
+
+/// What became of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Outcome {
+    /// Not executed yet.
+    #[default]
+    Pending,
+    /// The output is the result, or the signature is good.
+    Done,
+    /// A slice has the wrong length, the keys are on different curves, the signature is bad, or a
+    /// private operation failed its check: a fault in the machine.
+    Rejected,
+}
+
+/// One public key to be made of a private one.
+pub struct GenerateJob<'a> {
+    /// The private key.
+    pub private: &'a PrivateKey,
+    /// Where the public key goes, as 04 || x || y; zeros unless the outcome is [`Outcome::Done`].
+    pub public: &'a mut [u8],
+    /// What became of the job.
+    pub outcome: Outcome,
+}
+
+/// One shared secret to be derived.
+pub struct DeriveJob<'a> {
+    /// Our private key.
+    pub private: &'a PrivateKey,
+    /// The peer's public key, on the same curve.
+    pub peer: &'a PublicKey,
+    /// Where the shared secret goes, an x coordinate; zeros unless the outcome is
+    /// [`Outcome::Done`].
+    pub shared: &'a mut [u8],
+    /// What became of the job.
+    pub outcome: Outcome,
+}
+
+/// One digest to be signed.
+pub struct SignJob<'a> {
+    /// The private key.
+    pub key: &'a PrivateKey,
+    /// The digest. What is longer than the order of the curve is cut off.
+    pub digest: &'a [u8],
+    /// Fresh random bytes.
+    pub entropy: &'a [u8; 32],
+    /// Where the signature goes, as r || s; zeros unless the outcome is [`Outcome::Done`].
+    pub signature: &'a mut [u8],
+    /// What became of the job.
+    pub outcome: Outcome,
+}
+
+/// One signature to be verified.
+pub struct VerifyJob<'a> {
+    /// The public key.
+    pub key: &'a PublicKey,
+    /// The digest. What is longer than the order of the curve is cut off.
+    pub digest: &'a [u8],
+    /// The signature, as r || s.
+    pub signature: &'a [u8],
+    /// [`Outcome::Done`] if the signature is good.
+    pub outcome: Outcome,
+}
+
+impl<'a> GenerateJob<'a> {
+    /// A job not yet executed.
+    pub fn new(private: &'a PrivateKey, public: &'a mut [u8]) -> Self {
+        GenerateJob { private, public, outcome: Outcome::Pending }
+    }
+}
+
+impl<'a> DeriveJob<'a> {
+    /// A job not yet executed.
+    pub fn new(private: &'a PrivateKey, peer: &'a PublicKey, shared: &'a mut [u8]) -> Self {
+        DeriveJob { private, peer, shared, outcome: Outcome::Pending }
+    }
+}
+
+impl<'a> SignJob<'a> {
+    /// A job not yet executed.
+    pub fn new(
+        key: &'a PrivateKey,
+        digest: &'a [u8],
+        entropy: &'a [u8; 32],
+        signature: &'a mut [u8],
+    ) -> Self {
+        SignJob { key, digest, entropy, signature, outcome: Outcome::Pending }
+    }
+}
+
+impl<'a> VerifyJob<'a> {
+    /// A job not yet executed.
+    pub fn new(key: &'a PublicKey, digest: &'a [u8], signature: &'a [u8]) -> Self {
+        VerifyJob { key, digest, signature, outcome: Outcome::Pending }
+    }
+}
+
+/// Elliptic curves in the room chosen for them.
+#[derive(Clone, Copy, Debug)]
+pub struct Ec {
+    choice: Choice,
+}
+
+/// Runs a function of `batch` in the room chosen.
+macro_rules! in_room {
+    ($choice:expr, $function:ident, $jobs:ident) => {
+        match $choice {
+            Choice::Ifma512(room) => batch::$function(room, $jobs),
+            Choice::Ifma256(room) => batch::$function(room, $jobs),
+            Choice::Portable => batch::$function(Single, $jobs),
+        }
+    };
+}
+
+/// The result and the time of a job do not depend on the others. A batch costs the same for one job
+/// as for [`lanes`](Self::lanes) of them; more jobs, or jobs on both curves, make several batches.
+/// Every batch uses up to 200 KiB of stack.
+impl Ec {
+    /// Chooses the widest room that the machine has and `policy` leaves open.
+    pub fn choose(policy: &Policy) -> Self {
+        Ec { choice: Choice::new(policy) }
+    }
+
+    /// The room chosen.
+    pub fn room(&self) -> Room {
+        self.choice.room()
+    }
+
+    /// How many jobs a full batch has.
+    pub fn lanes(&self) -> usize {
+        self.choice.lanes()
+    }
+
+    /// Makes public keys.
+    pub fn generate_batch(&self, jobs: &mut [GenerateJob<'_>]) {
+        in_room!(self.choice, generate, jobs);
+    }
+
+    /// Derives shared secrets.
+    pub fn derive_batch(&self, jobs: &mut [DeriveJob<'_>]) {
+        in_room!(self.choice, derive, jobs);
+    }
+
+    /// Signs digests by ECDSA.
+    ///
+    /// The nonce is SHA-512(private key || entropy || digest) modulo the order of the curve.
+    pub fn sign_batch(&self, jobs: &mut [SignJob<'_>]) {
+        in_room!(self.choice, sign, jobs);
+    }
+
+    /// Verifies signatures of ECDSA. Time depends on nothing but how many there are of each curve.
+    pub fn verify_batch(&self, jobs: &mut [VerifyJob<'_>]) {
+        in_room!(self.choice, verify, jobs);
+    }
+}
+
+#[cfg(test)]
+mod tests;

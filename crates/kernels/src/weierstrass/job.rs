@@ -1,0 +1,125 @@
+//! What a batch works on: keys, jobs, and what became of them.
+
+use widelane_secret::wipe;
+
+use super::curve::Curve;
+use super::digits::{from_bytes, is_zero, less, to_bytes};
+use super::element::{Element, Prime};
+use super::point::Affine;
+use crate::lanes::Portable;
+
+/// What became of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Not executed yet.
+    Pending,
+    /// The result is in the output, or the signature is good.
+    Done,
+    /// The result failed its check or cannot be used, or the signature is bad.
+    Rejected,
+}
+
+/// A secret number from 1 to n − 1, in digits; wiped when dropped.
+#[derive(Clone)]
+pub struct Scalar<const D: usize>(pub(super) [u64; D]);
+
+/// A point of a curve that is not infinity.
+#[derive(Clone, Copy)]
+pub struct Point<const D: usize> {
+    /// In Montgomery form, below p.
+    pub(super) x: [u64; D],
+    pub(super) y: [u64; D],
+}
+
+/// Makes the public key of a private one.
+pub struct GenerateJob<'a, const D: usize> {
+    /// The private key.
+    pub private: &'a Scalar<D>,
+    /// x and y of the public key; zeros unless done.
+    pub public: &'a mut [u8],
+    /// What became of the job.
+    pub verdict: Verdict,
+}
+
+/// Multiplies the point of a peer.
+pub struct DeriveJob<'a, const D: usize> {
+    /// Our private key.
+    pub private: &'a Scalar<D>,
+    /// The peer's public key.
+    pub peer: &'a Point<D>,
+    /// x of the product; zeros unless done.
+    pub shared: &'a mut [u8],
+    /// What became of the job.
+    pub verdict: Verdict,
+}
+
+/// Signs a digest by ECDSA.
+pub struct SignJob<'a, const D: usize> {
+    /// The private key.
+    pub private: &'a Scalar<D>,
+    /// A uniform number of 512 bits that is used once; the nonce is its remainder modulo n.
+    pub nonce: &'a [u8; 64],
+    /// The leftmost bits of the digest, as many as n has.
+    pub digest: &'a [u8],
+    /// r and s; zeros unless done.
+    pub signature: &'a mut [u8],
+    /// What became of the job.
+    pub verdict: Verdict,
+}
+
+/// Verifies a signature of ECDSA.
+pub struct VerifyJob<'a, const D: usize> {
+    /// The public key.
+    pub public: &'a Point<D>,
+    /// The leftmost bits of the digest, as many as n has.
+    pub digest: &'a [u8],
+    /// r and s.
+    pub signature: &'a [u8],
+    /// What became of the job.
+    pub verdict: Verdict,
+}
+
+impl<const D: usize> Scalar<D> {
+    /// Reads a big-endian number of as many bytes as n; `None` unless it is from 1 to n − 1.
+    pub fn from_bytes<C: Curve<D>>(bytes: &[u8]) -> Option<Self> {
+        let digits = from_bytes(bytes);
+        let is_in_range = !is_zero(&digits) & less(&digits, &<C::Order as Prime<D>>::MODULUS.m);
+        (bytes.len() == C::BYTES && is_in_range).then_some(Scalar(digits))
+    }
+}
+
+impl<const D: usize> Drop for Scalar<D> {
+    fn drop(&mut self) {
+        wipe(&mut self.0);
+    }
+}
+
+impl<const D: usize> Point<D> {
+    /// Reads x and y, big-endian; `None` unless they are below p and on the curve.
+    pub fn from_bytes<C: Curve<D>>(bytes: &[u8]) -> Option<Self> {
+        let p = &const { <C::Field as Prime<D>>::MODULUS }.m;
+        if bytes.len() != 2 * C::BYTES {
+            return None;
+        }
+        let (x, y) = bytes.split_at(C::BYTES);
+        let [x, y] = [x, y].map(from_bytes::<D>);
+        if !less(&x, p) || !less(&y, p) {
+            return None;
+        }
+        let montgomery = |digits: [u64; D]| {
+            Element::<C::Field, Portable, D>::splat((), &digits).enter_montgomery().canonical()
+        };
+        let point = Affine::<C, Portable, D> { x: montgomery(x), y: montgomery(y) };
+        let is_on_curve = point.is_on_curve().declassify(0);
+        is_on_curve.then(|| Point { x: point.x.lane(0), y: point.y.lane(0) })
+    }
+
+    /// Writes x and y, big-endian.
+    pub fn to_bytes<C: Curve<D>>(&self, bytes: &mut [u8]) {
+        let (x, y) = bytes.split_at_mut(C::BYTES);
+        for (digits, bytes) in [(&self.x, x), (&self.y, y)] {
+            let number = Element::<C::Field, Portable, D>::splat((), digits);
+            to_bytes(&number.leave_montgomery().lane(0), bytes);
+        }
+    }
+}
