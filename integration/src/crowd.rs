@@ -138,10 +138,8 @@ impl Square {
     fn new(crowd: &Crowd) -> Result<Self> {
         let config = |version| {
             let provider = aws_lc_rs::default_provider();
-            let verifier = Pinned {
-                certificate: CertificateDer::from(crowd.certificate.clone()),
-                algorithms: provider.signature_verification_algorithms,
-            };
+            let certificate = CertificateDer::from(crowd.certificate.clone());
+            let verifier = Pinned::new(certificate, provider.signature_verification_algorithms)?;
             let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
                 .with_protocol_versions(&[version])?
                 .dangerous()

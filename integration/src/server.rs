@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 use widelane_bench::server::process::Process;
-use widelane_bench::server::{Counts, Identity};
+use widelane_bench::server::{Counts, Identity, Key};
 
 use crate::processes::{children, workers};
 
@@ -54,7 +54,7 @@ impl Server {
     pub fn start(kind: Kind, natively: bool) -> Result<Option<Self>> {
         let Some(program) = find_program(kind.program()) else { return Ok(None) };
         let directory = tempfile::tempdir()?;
-        let identity = Identity::make(2048, directory.path())?;
+        let identity = Identity::make(Key::Rsa(2048), directory.path())?;
         let address = free_address()?;
         // Workers that gave up root must be able to pass through to their counters.
         let counters = directory.path().join("counters");

@@ -130,6 +130,11 @@ pub fn busy(cpus: &[usize]) -> Result<Duration, AccountingError> {
     }
 }
 
+/// The resolution of what the kernel counts in ticks.
+pub fn tick() -> Duration {
+    ticks(1)
+}
+
 fn ticks(count: u64) -> Duration {
     let per_second = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100);
     Duration::from_secs_f64(count as f64 / per_second as f64)

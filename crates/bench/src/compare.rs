@@ -13,34 +13,29 @@ use widelane_loadgen::{Cipher, Group, LoadError, TlsVersion};
 use widelane_results::{Results, Row, Status};
 
 use self::rows::Record;
-use self::window::{Cpus, measure};
+use self::window::{Cpus, Shape, measure};
 use crate::Observer;
 use crate::accounting::AccountingError;
-use crate::pairs;
+use crate::pairs::{self, Rounds};
 use crate::programs::Programs;
-use crate::server::{Identity, IdentityError, Server, ServerError, ServerKind, Subject, Workshop};
+use crate::server::{
+    Identity, IdentityError, Key, Server, ServerError, ServerKind, Subject, Workshop,
+};
 
 /// What to compare.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The servers, each with the subjects to run; the first subject is the rival of all others.
     pub targets: Vec<(ServerKind, Vec<Subject>)>,
-    /// RSA key sizes to make certificates for; ignored if `identity` is given.
-    pub key_bits: Vec<u32>,
+    /// Keys to make certificates for, those of one server together, which then shows each to its
+    /// share of the clients; ignored if `identity` is given.
+    pub keys: Vec<Vec<Key>>,
     /// The user's own certificate and key, PEM.
     pub identity: Option<(PathBuf, PathBuf)>,
     /// What each server goes through.
     pub scenarios: Vec<Scenario>,
-    /// Key-exchange group.
-    pub group: Group,
     /// Cipher.
     pub cipher: Cipher,
-    /// Rounds per scenario.
-    pub rounds: u32,
-    /// Rounds that may be taken beyond, to make up for rejected ones.
-    pub rounds_spare: u32,
-    /// Time under load before each window.
-    pub warm_up: Duration,
     /// First port to use; free ports are chosen if absent.
     pub port_first: Option<u16>,
     /// The widest room that is open, which is expected to run.
@@ -52,28 +47,55 @@ pub struct Plan {
 pub struct Scenario {
     /// Protocol version.
     pub version: TlsVersion,
+    /// Key-exchange group.
+    pub group: Group,
     /// Outstanding connections.
     pub connections: usize,
+    /// Time under load before each window.
+    pub warm_up: Duration,
     /// Length of a window.
     pub window: Duration,
+    /// How many rounds to take.
+    pub rounds: Rounds,
 }
 
 impl Plan {
-    /// Number of rounds in all.
-    pub fn rounds_total(&self) -> u64 {
-        let keys = if self.identity.is_some() { 1 } else { self.key_bits.len() };
-        let scenarios = self.targets.len() * keys * self.scenarios.len();
-        scenarios as u64 * u64::from(self.rounds)
+    /// The least number of rounds in all.
+    fn rounds_total(&self) -> u64 {
+        let keys = if self.identity.is_some() { 1 } else { self.keys.len() };
+        let of_scenarios = |kind: ServerKind| -> u64 {
+            let scenarios = self.scenarios.iter().filter(|scenario| scenario.fits(kind).is_ok());
+            scenarios.map(|scenario| u64::from(scenario.rounds.least)).sum()
+        };
+        keys as u64 * self.targets.iter().map(|(kind, _)| of_scenarios(*kind)).sum::<u64>()
     }
 
     /// Cut down to one short check that everything works, for machines where nothing can be gained.
     fn into_check(mut self) -> Self {
-        self.key_bits.truncate(1);
+        self.keys.truncate(1);
         let fullest = self.scenarios.iter().copied().max_by_key(|scenario| scenario.connections);
         self.scenarios = fullest.into_iter().collect();
-        self.rounds = 1;
-        self.rounds_spare = 1;
+        for scenario in &mut self.scenarios {
+            scenario.rounds = Rounds { least: 1, most: 2 };
+        }
         self
+    }
+}
+
+impl Scenario {
+    /// Whether a server of `kind` can go through it, and if not, why.
+    fn fits(&self, kind: ServerKind) -> Result<(), &'static str> {
+        match kind.connections_max() {
+            Some((most, reason)) if self.connections > most => Err(reason),
+            _ => Ok(()),
+        }
+    }
+
+    /// The path of its results: `nginx/tls1.3/ecdsa-p256/x25519/c200`.
+    fn path(&self, kind: ServerKind, key: &str) -> String {
+        let Scenario { version, group, connections, .. } = self;
+        let (server, version, group) = (kind.name(), version.name(), group.name());
+        format!("{server}/tls{version}/{key}/{group}/c{connections}")
     }
 }
 
@@ -128,7 +150,7 @@ pub fn run(
     let plan = if nothing_to_gain.is_some() { plan.into_check() } else { plan };
     if let Some(reason) = &nothing_to_gain {
         results.notes.push(format!(
-            "There is nothing to gain from RSA batching on this machine: {reason}. \
+            "There is nothing to gain from batching on this machine: {reason}. \
              One short run per scenario checked that everything works all the same."
         ));
     }
@@ -156,7 +178,8 @@ fn nothing_to_gain(plan: &Plan, results: &Results) -> Option<String> {
     if plan.room != Room::Portable {
         return None;
     }
-    let closed = results.machine.rooms.iter().rev().find_map(|room| room.reason.clone());
+    let widest = results.machine.rooms.iter().find(|room| room.room == Room::Ifma512.name());
+    let closed = widest.and_then(|room| room.reason.clone());
     Some(closed.unwrap_or_else(|| "no batch kernel is open".to_owned()))
 }
 
@@ -175,17 +198,18 @@ impl Run<'_> {
     /// Goes through servers and keys; what fails is noted and the next one is tried.
     fn targets(&mut self) -> Vec<CompareError> {
         let mut failures = Vec::new();
-        let keys = if self.plan.identity.is_some() { &[0][..] } else { &self.plan.key_bits };
+        let own = [Vec::new()];
+        let keys = if self.plan.identity.is_some() { &own[..] } else { &self.plan.keys };
         for (kind, subjects) in &self.plan.targets {
-            for bits in keys {
-                match self.target(*kind, subjects, *bits, &mut failures) {
+            for keys in keys {
+                match self.target(*kind, subjects, keys, &mut failures) {
                     Ok(()) => {}
                     Err(CompareError::Interrupted) => {
                         failures.push(CompareError::Interrupted);
                         return failures;
                     }
                     Err(error) => {
-                        self.results.rows.push(failed_row(*kind, None, *bits, &error));
+                        self.results.rows.push(failed_row(*kind, None, keys, &error));
                         self.flush(false);
                         failures.push(error);
                     }
@@ -195,36 +219,47 @@ impl Run<'_> {
         failures
     }
 
-    /// One server with one key: starts all subjects, then goes through its scenarios. It needs the
-    /// first subject, their rival; without another one it goes on.
+    /// One server with its certificates: starts all subjects, then goes through its scenarios. It
+    /// needs the first subject, their rival; without another one it goes on.
     fn target(
         &mut self,
         kind: ServerKind,
         subjects: &[Subject],
-        bits: u32,
+        keys: &[Key],
         failures: &mut Vec<CompareError>,
     ) -> Result<(), CompareError> {
         let mut workshop =
             Workshop::open(self.programs.clone(), self.cpus.server, self.plan.port_first)?;
-        let identity = match &self.plan.identity {
-            Some((certificate, key)) => Identity::load(certificate, key, workshop.directory())?,
-            None => Identity::make(bits, workshop.directory())?,
+        let identities = match &self.plan.identity {
+            Some((certificate, key)) => {
+                vec![Identity::load(certificate, key, workshop.directory())?]
+            }
+            None => keys
+                .iter()
+                .map(|key| Identity::make(*key, workshop.directory()))
+                .collect::<Result<_, _>>()?,
         };
         let mut servers = Vec::new();
         for subject in subjects {
-            match workshop.start(kind, *subject, &identity) {
+            match workshop.start(kind, *subject, &identities) {
                 Ok(server) => servers.push((*subject, server)),
                 Err(error) if servers.is_empty() => return Err(error.into()),
                 Err(error) => {
                     let error = CompareError::from(error);
-                    self.results.rows.push(failed_row(kind, Some(*subject), bits, &error));
+                    self.results.rows.push(failed_row(kind, Some(*subject), keys, &error));
                     failures.push(error);
                 }
             }
         }
         for scenario in &self.plan.scenarios {
-            let shape = window::Shape { plan: self.plan, identity: &identity, scenario: *scenario };
-            self.scenario(kind, &shape, &mut servers)?;
+            let shape = Shape { plan: self.plan, identities: &identities, scenario: *scenario };
+            match scenario.fits(kind) {
+                Ok(()) => self.scenario(kind, &shape, &mut servers)?,
+                Err(reason) => {
+                    let path = scenario.path(kind, &shape.key_name());
+                    self.results.rows.push(unfit_row(path, subjects, reason));
+                }
+            }
         }
         Ok(())
     }
@@ -233,19 +268,21 @@ impl Run<'_> {
     fn scenario(
         &mut self,
         kind: ServerKind,
-        shape: &window::Shape<'_>,
+        shape: &Shape<'_>,
         servers: &mut [(Subject, Server)],
     ) -> Result<(), CompareError> {
-        let Scenario { version, connections, .. } = shape.scenario;
-        let key = &shape.identity.key_name;
-        let scenario = format!("{}/tls{}/{key}/c{connections}", kind.name(), version.name());
-        self.observer.began(&scenario);
-        let mut record = Record::new(scenario, servers.iter().map(|(subject, _)| *subject));
+        let Scenario { connections, rounds, .. } = shape.scenario;
+        let path = shape.scenario.path(kind, &shape.key_name());
+        self.observer.began(&path);
+        let mut record = Record::new(path, servers.iter().map(|(subject, _)| *subject));
         let mut outcome = Ok(());
-        while pairs::goes_on(record.pairs(), self.plan.rounds, self.plan.rounds_spare) {
+        while rounds.go_on(record.pairs(), || record.is_precise(connections)) {
             outcome = self.round(record.pairs().len() as u32, shape, servers, &mut record);
             if outcome.is_err() {
                 break;
+            }
+            if record.pairs().len() > rounds.least as usize {
+                self.observer.planned(1);
             }
             self.observer.round_taken();
         }
@@ -264,7 +301,7 @@ impl Run<'_> {
     fn round(
         &mut self,
         round: u32,
-        shape: &window::Shape<'_>,
+        shape: &Shape<'_>,
         servers: &mut [(Subject, Server)],
         record: &mut Record,
     ) -> Result<(), CompareError> {
@@ -288,12 +325,17 @@ impl Run<'_> {
 }
 
 /// The row that stands for a server, or one subject of it, that could not be measured.
-fn failed_row(kind: ServerKind, subject: Option<Subject>, bits: u32, error: &CompareError) -> Row {
+fn failed_row(
+    kind: ServerKind,
+    subject: Option<Subject>,
+    keys: &[Key],
+    error: &CompareError,
+) -> Row {
     let missing = matches!(
         error,
         CompareError::Server(ServerError::NotInstalled(_) | ServerError::Incomplete { .. })
     );
-    let key = if bits == 0 { "own-key".to_owned() } else { format!("rsa{bits}") };
+    let key = if keys.is_empty() { "own-key".to_owned() } else { key_name(keys) };
     let reason = error.to_string();
     Row {
         scenario: format!("{}/{key}", kind.name()),
@@ -304,4 +346,23 @@ fn failed_row(kind: ServerKind, subject: Option<Subject>, bits: u32, error: &Com
         reason: Some(reason.lines().next().unwrap_or_default().to_owned()),
         ..Row::default()
     }
+}
+
+/// The row of a scenario that a server cannot go through.
+fn unfit_row(scenario: String, subjects: &[Subject], reason: &str) -> Row {
+    let ours = subjects.iter().find(|subject| subject.is_ours()).unwrap_or(&Subject::Accelerated);
+    Row {
+        scenario,
+        subject: ours.name().to_owned(),
+        metric: rows::SERVER_CPU.0.to_owned(),
+        unit: rows::SERVER_CPU.1.to_owned(),
+        status: Status::NotApplicable,
+        reason: Some(reason.to_owned()),
+        ..Row::default()
+    }
+}
+
+/// What the certificates of a server are called together: `rsa2048+ecdsa-p256`.
+fn key_name(keys: &[Key]) -> String {
+    keys.iter().map(Key::to_string).collect::<Vec<_>>().join("+")
 }

@@ -45,17 +45,14 @@ pub enum EmbeddedError {
     Loop(#[from] io::Error),
 }
 
-/// Serves TLS on `address` until the process is ended.
+/// Serves TLS on `address` until the process is ended. `identities` are certificate chains with
+/// their private keys; the client's signature algorithms decide which one it is shown.
 ///
 /// # Errors
 ///
 /// See [`EmbeddedError`].
-pub fn serve(
-    address: SocketAddr,
-    certificate: &Path,
-    private_key: &Path,
-) -> Result<(), EmbeddedError> {
-    let context = context(certificate, private_key)?;
+pub fn serve(address: SocketAddr, identities: &[(&Path, &Path)]) -> Result<(), EmbeddedError> {
+    let context = context(identities)?;
     let listen = |source| EmbeddedError::Listen { address, source };
     let mut listener = TcpListener::bind(address).map_err(listen)?;
     let mut poll = Poll::new()?;
@@ -76,15 +73,18 @@ pub fn serve(
     }
 }
 
-fn context(certificate: &Path, private_key: &Path) -> Result<SslContext, ErrorStack> {
+fn context(identities: &[(&Path, &Path)]) -> Result<SslContext, ErrorStack> {
     let mut builder = SslContext::builder(SslMethod::tls_server())?;
     builder.set_min_proto_version(Some(SslVersion::TLS1_2))?;
     builder.set_options(SslOptions::NO_TICKET);
     builder.set_num_tickets(0)?;
     builder.set_session_cache_mode(SslSessionCacheMode::OFF);
-    builder.set_certificate_chain_file(certificate)?;
-    builder.set_private_key_file(private_key, SslFiletype::PEM)?;
-    builder.check_private_key()?;
+    builder.set_groups_list("X25519:P-256:P-384")?;
+    for (certificate, private_key) in identities {
+        builder.set_certificate_chain_file(certificate)?;
+        builder.set_private_key_file(private_key, SslFiletype::PEM)?;
+        builder.check_private_key()?;
+    }
     Ok(builder.build())
 }
 

@@ -19,7 +19,7 @@ pub mod stats;
 
 /// Follows a run: draws progress, keeps partial results.
 pub trait Observer {
-    /// So many rounds will be taken.
+    /// So many rounds will be taken, beside those told before.
     fn planned(&mut self, rounds: u64);
     /// A scenario begins.
     fn began(&mut self, scenario: &str);

@@ -2,6 +2,7 @@
 
 use widelane_cpu::policy::Resolved;
 use widelane_cpu::{Room, Topology, rooms};
+use widelane_crypto::rsa::Rsa;
 use widelane_results::{Machine, RoomStatus};
 
 use crate::programs::Programs;
@@ -30,8 +31,7 @@ pub fn describe(programs: &Programs, resolved: &Resolved) -> Machine {
     }
 }
 
-/// The widest room that is open.
+/// The widest room for batches of public-key operations that is open.
 pub fn widest_open(resolved: &Resolved) -> Room {
-    let open = rooms::status(&resolved.policy).into_iter().filter(|status| status.open);
-    open.map(|status| status.room).next_back().unwrap_or(Room::Portable)
+    Rsa::choose(&resolved.policy).room()
 }

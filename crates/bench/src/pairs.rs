@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use widelane_results::{Measurement, Pair, Status};
 
+use crate::stats;
+
 /// Share of one CPU that strangers may use before a round is rejected.
 const FOREIGN_SHARE_MAX: f64 = 0.10;
 
@@ -12,6 +14,10 @@ const SATURATED_SHARE: f64 = 0.95;
 
 /// Share of its CPU below which the server counts as idling.
 const IDLING_SHARE: f64 = 0.90;
+
+/// Width of an interval, as a share of its ratio, from which on more rounds are not worth their
+/// time.
+const WIDTH_WANTED: f64 = 0.03;
 
 /// Smallest number of accepted rounds on which a result can stand, as a share of those taken.
 const ACCEPTED_SHARE_MIN: f64 = 0.5;
@@ -23,11 +29,27 @@ pub fn order(subjects: usize, round: u32) -> Vec<usize> {
     if round.is_multiple_of(2) { forward.collect() } else { forward.rev().collect() }
 }
 
-/// Whether another round is due: until `planned` rounds were accepted, with `spare` more at most to
-/// make up for rejected ones.
-pub fn goes_on(taken: &[Pair], planned: u32, spare: u32) -> bool {
-    let accepted = taken.iter().filter(|pair| pair.status == Status::Ok).count();
-    accepted < planned as usize && taken.len() < (planned + spare) as usize
+/// How many rounds to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rounds {
+    /// Accepted rounds that it takes at least.
+    pub least: u32,
+    /// Rounds to take at most, to make up for rejected ones and to tell more precisely.
+    pub most: u32,
+}
+
+impl Rounds {
+    /// Whether another round is due after those `taken`, which may be precise enough.
+    pub fn go_on(self, taken: &[Pair], is_precise: impl FnOnce() -> bool) -> bool {
+        let accepted = taken.iter().filter(|pair| pair.status == Status::Ok).count();
+        taken.len() < self.most as usize && (accepted < self.least as usize || !is_precise())
+    }
+}
+
+/// Whether the ratio over `rounds` of (subject, rival) is known well enough to stop; one that does
+/// not exist will not get better.
+pub fn is_precise(rounds: &[(f64, f64)]) -> bool {
+    stats::ratio(rounds).is_none_or(|ratio| ratio.width() <= WIDTH_WANTED)
 }
 
 /// Makes a round of its measurements and says whether it counts.
@@ -101,13 +123,16 @@ pub fn basis(pairs: &[Pair]) -> Basis<'_> {
     Basis { rounds: pairs.iter().collect(), objection: Some(objection) }
 }
 
-/// CPU time that was spent on the CPUs of a window by none of ours.
-pub fn foreign(busy: Duration, ours: Duration) -> Duration {
-    busy.saturating_sub(ours)
+/// CPU time that was spent on the CPUs of a window by none of ours. `busy` is known but to
+/// `resolution`, which counts for short windows.
+pub fn foreign(busy: Duration, ours: Duration, resolution: Duration) -> Duration {
+    busy.saturating_sub(ours).saturating_sub(resolution)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
 
     fn sound(subject: &str) -> Measurement {
@@ -144,10 +169,27 @@ mod tests {
         let mut bad = sound("native");
         bad.resumed = 1;
         let bad = judge("s", 1, vec![bad]);
-        assert!(goes_on(&[], 2, 1));
-        assert!(goes_on(&[bad.clone(), ok.clone()], 2, 1));
-        assert!(!goes_on(&[ok.clone(), ok], 2, 1));
-        assert!(!goes_on(&[bad.clone(), bad.clone(), bad], 2, 1));
+        let rounds = Rounds { least: 2, most: 3 };
+        assert!(rounds.go_on(&[], || true));
+        assert!(rounds.go_on(&[bad.clone(), ok.clone()], || true));
+        assert!(!rounds.go_on(&[ok.clone(), ok], || true));
+        assert!(!rounds.go_on(&[bad.clone(), bad.clone(), bad], || true));
+    }
+
+    #[test]
+    fn goes_on_until_precise_within_bounds() {
+        let ok = judge("s", 0, vec![sound("native")]);
+        let rounds = Rounds { least: 1, most: 3 };
+        assert!(rounds.go_on(from_ref(&ok), || false));
+        assert!(!rounds.go_on(from_ref(&ok), || true));
+        assert!(!rounds.go_on(&[ok.clone(), ok.clone(), ok], || false));
+    }
+
+    #[test]
+    fn precise_is_what_needs_no_more_rounds() {
+        assert!(is_precise(&[(1.00, 1.0), (1.01, 1.0), (1.02, 1.0)]));
+        assert!(!is_precise(&[(1.00, 1.0), (1.01, 1.0), (1.04, 1.0)]));
+        assert!(is_precise(&[(1.0, 0.0)]));
     }
 
     #[test]
@@ -205,6 +247,7 @@ mod tests {
     #[test]
     fn foreign_time_is_never_negative() {
         let second = Duration::from_secs(1);
-        assert_eq!(foreign(second, 2 * second), Duration::ZERO);
+        assert_eq!(foreign(second, 2 * second, Duration::ZERO), Duration::ZERO);
+        assert_eq!(foreign(3 * second, 2 * second, second / 4), second * 3 / 4);
     }
 }

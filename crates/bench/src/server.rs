@@ -1,38 +1,32 @@
-//! Real servers under test: nginx, HAProxy and the embedded one, native and accelerated side by
-//! side.
+//! Real servers under test: nginx, HAProxy, `openssl s_server` and the embedded one, native and
+//! accelerated side by side.
 
 mod certificate;
 mod config;
 mod counters;
 pub mod process;
+mod workshop;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::{self, Permissions};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
-use tempfile::TempDir;
 use thiserror::Error;
 
-pub use self::certificate::{Identity, IdentityError, SERVER_NAME};
+pub use self::certificate::{Identity, IdentityError, Key, SERVER_NAME};
 pub use self::counters::Counts;
 use self::process::Process;
+pub use self::workshop::Workshop;
 use crate::accounting::{self, AccountingError};
-use crate::programs::Programs;
 
 /// How long a server may take until it accepts connections.
 const READY_PATIENCE: Duration = Duration::from_secs(15);
-
-/// Hides AVX-512 IFMA from OpenSSL: bit 21 of EBX of CPUID leaf 7, in the notation of
-/// OPENSSL_ia32cap(3).
-const IFMA_MASK: (&str, &str) = ("OPENSSL_ia32cap", ":~0x200000");
 
 /// A kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +37,8 @@ pub enum ServerKind {
     Haproxy,
     /// nginx as installed.
     Nginx,
+    /// `openssl s_server` as installed: one thread, one connection at a time, all of it blocking.
+    SServer,
 }
 
 impl ServerKind {
@@ -52,6 +48,17 @@ impl ServerKind {
             ServerKind::Embedded => "embedded",
             ServerKind::Haproxy => "haproxy",
             ServerKind::Nginx => "nginx",
+            ServerKind::SServer => "s-server",
+        }
+    }
+
+    /// The most connections that it can be sent at a time, and why no more.
+    pub const fn connections_max(self) -> Option<(usize, &'static str)> {
+        match self {
+            ServerKind::SServer => {
+                Some((16, "openssl s_server serves one connection at a time and lets few wait"))
+            }
+            ServerKind::Embedded | ServerKind::Haproxy | ServerKind::Nginx => None,
         }
     }
 }
@@ -67,6 +74,8 @@ pub enum Subject {
     Accelerated,
     /// With the provider and the server's own asynchronous mode, without the runtime.
     Async,
+    /// With the provider, by OpenSSL's configuration alone.
+    Configured,
 }
 
 impl Subject {
@@ -77,12 +86,13 @@ impl Subject {
             Subject::NativeMasked => "native-masked",
             Subject::Accelerated => "accelerated",
             Subject::Async => "async",
+            Subject::Configured => "configured",
         }
     }
 
     /// Whether our provider runs in it.
     pub const fn is_ours(self) -> bool {
-        matches!(self, Subject::Accelerated | Subject::Async)
+        matches!(self, Subject::Accelerated | Subject::Async | Subject::Configured)
     }
 }
 
@@ -191,167 +201,6 @@ pub enum ServerError {
     },
 }
 
-/// Where servers are made: a temporary directory, the programs, a CPU and a supply of ports.
-pub struct Workshop {
-    directory: TempDir,
-    programs: Programs,
-    cpu: Option<usize>,
-    port_next: Option<u16>,
-    server_count: usize,
-}
-
-impl Workshop {
-    /// Opens a workshop for servers pinned to `cpu`, on consecutive ports from `port_first` or free
-    /// ones.
-    ///
-    /// # Errors
-    ///
-    /// [`ServerError::Directory`].
-    pub fn open(
-        programs: Programs,
-        cpu: Option<usize>,
-        port_first: Option<u16>,
-    ) -> Result<Self, ServerError> {
-        let failed = |source| ServerError::Directory { path: "TMPDIR".into(), source };
-        let directory = tempfile::Builder::new().prefix("widelane-").tempdir().map_err(failed)?;
-        // Workers that gave up root must be able to pass through to their counters.
-        set_mode(directory.path(), 0o711)?;
-        Ok(Workshop { directory, programs, cpu, port_next: port_first, server_count: 0 })
-    }
-
-    /// The directory that is removed with the workshop.
-    pub fn directory(&self) -> &Path {
-        self.directory.path()
-    }
-
-    /// Starts a server and waits until it accepts connections.
-    ///
-    /// # Errors
-    ///
-    /// See [`ServerError`].
-    pub fn start(
-        &mut self,
-        kind: ServerKind,
-        subject: Subject,
-        identity: &Identity,
-    ) -> Result<Server, ServerError> {
-        let name = format!("{}/{subject}", kind.name());
-        let directory =
-            self.directory.path().join(format!("{}-{}-{subject}", self.server_count, kind.name()));
-        self.server_count += 1;
-        make_directory(&directory, 0o711)?;
-        let counters = directory.join("counters");
-        make_directory(&counters, 0o1777)?;
-
-        let address = self.address()?;
-        let command = self.command(kind, subject, identity, address, &directory)?;
-        let program = command.get_program().to_string_lossy().into_owned();
-        let process = Process::start(command, self.cpu, directory.join("log"))
-            .map_err(|source| ServerError::Start { program, source })?;
-        let counters = subject.is_ours().then_some(counters);
-        let mut server = Server { name, process, address, counters };
-        server.wait_until_ready()?;
-        Ok(server)
-    }
-
-    fn address(&mut self) -> Result<SocketAddr, ServerError> {
-        let port = self.port_next.unwrap_or(0);
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-            .map_err(|source| ServerError::PortInUse { port, source })?;
-        if let Some(next) = &mut self.port_next {
-            *next = next.saturating_add(1);
-        }
-        listener.local_addr().map_err(|source| ServerError::PortInUse { port, source })
-    }
-
-    /// The whole command of a server, its configuration written to `directory` and checked.
-    fn command(
-        &self,
-        kind: ServerKind,
-        subject: Subject,
-        identity: &Identity,
-        address: SocketAddr,
-        directory: &Path,
-    ) -> Result<Command, ServerError> {
-        let server = match kind {
-            ServerKind::Embedded => self.embedded(identity, address),
-            ServerKind::Haproxy => self.haproxy(identity, address, subject, directory)?,
-            ServerKind::Nginx => self.nginx(identity, address, directory)?,
-        };
-        let counters = directory.join("counters");
-        Ok(match subject {
-            Subject::Native => command(&server),
-            Subject::NativeMasked => {
-                let mut masked = command(&server);
-                masked.env(IFMA_MASK.0, IFMA_MASK.1);
-                masked
-            }
-            Subject::Accelerated => {
-                let mut run = Command::new(&self.programs.widelane);
-                run.arg("run").arg("--counters-dir").arg(counters).arg("--").args(server);
-                run
-            }
-            Subject::Async => {
-                let mut asynchronous = command(&server);
-                asynchronous
-                    .env("OPENSSL_CONF", directory.join("openssl.cnf"))
-                    .env("WIDELANE_COUNTERS_DIR", counters);
-                asynchronous
-            }
-        })
-    }
-
-    fn embedded(&self, identity: &Identity, address: SocketAddr) -> Vec<PathBuf> {
-        vec![
-            self.programs.widelane.clone(),
-            "serve-embedded".into(),
-            "--listen".into(),
-            address.to_string().into(),
-            "--certificate".into(),
-            identity.certificate.clone(),
-            "--private-key".into(),
-            identity.private_key.clone(),
-        ]
-    }
-
-    fn nginx(
-        &self,
-        identity: &Identity,
-        address: SocketAddr,
-        directory: &Path,
-    ) -> Result<Vec<PathBuf>, ServerError> {
-        let nginx = self.programs.nginx.clone().ok_or(ServerError::NotInstalled("nginx"))?;
-        let file = directory.join("nginx.conf");
-        write(&file, &config::nginx(address, identity, directory))?;
-        let mut server: Vec<PathBuf> = vec![nginx, "-e".into(), "stderr".into()];
-        server.extend(["-p".into(), directory.to_owned(), "-c".into(), file]);
-        check(command(&server).arg("-t"))?;
-        Ok(server)
-    }
-
-    fn haproxy(
-        &self,
-        identity: &Identity,
-        address: SocketAddr,
-        subject: Subject,
-        directory: &Path,
-    ) -> Result<Vec<PathBuf>, ServerError> {
-        let haproxy = self.programs.haproxy.clone().ok_or(ServerError::NotInstalled("haproxy"))?;
-        if subject == Subject::Async {
-            let provider = self.programs.provider.as_ref().ok_or(ServerError::Incomplete {
-                missing: "widelane.so",
-                executable: self.programs.widelane.clone(),
-            })?;
-            write(&directory.join("openssl.cnf"), &config::openssl(provider))?;
-        }
-        let file = directory.join("haproxy.cfg");
-        write(&file, &config::haproxy(address, identity, subject == Subject::Async))?;
-        let server = vec![haproxy, "-db".into(), "-f".into(), file];
-        check(command(&server).arg("-c"))?;
-        Ok(server)
-    }
-}
-
 /// A running server.
 pub struct Server {
     name: String,
@@ -442,39 +291,4 @@ impl Server {
         let (server, address, log) = (self.name.clone(), self.address, self.process.log());
         Err(ServerError::NotReady { server, address, log })
     }
-}
-
-fn command(words: &[PathBuf]) -> Command {
-    let (program, arguments) = words.split_first().expect("a command has a program");
-    let mut command = Command::new(program);
-    command.args(arguments);
-    command
-}
-
-/// Runs a server's own check of its configuration.
-fn check(command: &mut Command) -> Result<(), ServerError> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .output()
-        .map_err(|source| ServerError::Start { program: program.clone(), source })?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = [output.stdout, output.stderr].concat();
-    Err(ServerError::Rejected { program, output: String::from_utf8_lossy(&said).into_owned() })
-}
-
-fn make_directory(path: &Path, mode: u32) -> Result<(), ServerError> {
-    fs::create_dir(path)
-        .map_err(|source| ServerError::Directory { path: path.to_owned(), source })?;
-    set_mode(path, mode)
-}
-
-fn set_mode(path: &Path, mode: u32) -> Result<(), ServerError> {
-    fs::set_permissions(path, Permissions::from_mode(mode))
-        .map_err(|source| ServerError::Directory { path: path.to_owned(), source })
-}
-
-fn write(path: &Path, text: &str) -> Result<(), ServerError> {
-    fs::write(path, text).map_err(|source| ServerError::Directory { path: path.to_owned(), source })
 }

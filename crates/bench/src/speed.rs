@@ -17,8 +17,8 @@ use widelane_results::{Measurement, Pair, Results, Row, Status};
 
 use crate::Observer;
 use crate::chain::clock_hz;
-use crate::pairs;
-use crate::stats::{median, ratio_of_medians};
+use crate::pairs::{self, Rounds};
+use crate::stats::{self, median};
 
 /// Work between two looks at the clock.
 const SLICE: Duration = Duration::from_millis(5);
@@ -191,8 +191,9 @@ impl Bench {
         for subject in subjects.iter() {
             self.check(scenario, subject)?;
         }
+        let rounds = Rounds { least: plan.rounds, most: plan.rounds * 3 / 2 };
         let mut taken = Vec::new();
-        while pairs::goes_on(&taken, plan.rounds, plan.rounds / 2) {
+        while rounds.go_on(&taken, || true) {
             let round = taken.len() as u32;
             let mut measurements = Vec::new();
             for index in pairs::order(subjects.len(), round) {
@@ -325,7 +326,7 @@ fn write_rows(scenario: &str, subjects: &[Subject], pairs: &[Pair], rows: &mut V
                 .filter_map(|pair| Some((value(pair, label)?, value(pair, OPENSSL)?)))
                 .collect();
             let ours = matches!(subject, Subject::Room(..));
-            let ratio = ratio_of_medians(&rounds).filter(|_| ours);
+            let ratio = stats::ratio(&rounds).filter(|_| ours);
             rows.push(Row {
                 scenario: scenario.to_owned(),
                 subject: if ours { "widelane" } else { OPENSSL }.to_owned(),

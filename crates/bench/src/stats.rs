@@ -1,15 +1,12 @@
-//! Robust statistics of interleaved rounds: medians, their ratio and its interval.
+//! Robust statistics of interleaved rounds: medians, the ratio of two subjects and its interval.
 
-/// Resamples behind an interval.
-const RESAMPLES: usize = 2000;
-
-/// Seed of the resampling, fixed so that a results file can be recomputed to the digit.
-const SEED: u64 = 0x57_49_44_45_4c_41_4e_45;
+/// Share of the intervals that may miss the true ratio.
+const MISSES: f64 = 0.05;
 
 /// A ratio with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// Median of the subject divided by the median of the rival.
+    /// The median of the rounds' ratios.
     pub value: f64,
     /// Lower end of the interval.
     pub low: f64,
@@ -17,10 +14,16 @@ pub struct Ratio {
     pub high: f64,
 }
 
+impl Ratio {
+    /// Width of the interval as a share of the ratio.
+    pub fn width(&self) -> f64 {
+        (self.high - self.low) / self.value
+    }
+}
+
 /// The median, or `None` of nothing.
 pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    let sorted = sorted(values.to_vec());
     let middle = sorted.len() / 2;
     match sorted.len() {
         0 => None,
@@ -29,54 +32,43 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The median absolute deviation from the median, or `None` of nothing.
-pub fn median_absolute_deviation(values: &[f64]) -> Option<f64> {
-    let center = median(values)?;
-    let deviations: Vec<f64> = values.iter().map(|value| (value - center).abs()).collect();
-    median(&deviations)
-}
-
-/// The ratio of medians over `rounds` of (subject, rival), with a bootstrap 95 % interval.
+/// The ratio of a subject to its rival over `rounds` of (subject, rival).
 ///
-/// Whole rounds are resampled, so what both members of a round shared stays shared. `None` without
-/// rounds or where a median of the rival is not positive.
-pub fn ratio_of_medians(rounds: &[(f64, f64)]) -> Option<Ratio> {
-    let value = ratio_once(rounds)?;
-    let mut random = SplitMix64(SEED);
-    let mut resample = vec![(0.0, 0.0); rounds.len()];
-    let mut ratios = Vec::with_capacity(RESAMPLES);
-    for _ in 0..RESAMPLES {
-        for slot in &mut resample {
-            *slot = rounds[random.below(rounds.len())];
-        }
-        ratios.push(ratio_once(&resample)?);
+/// Each round gives one ratio, in which what both members shared (the clock of that second, above
+/// all) cancels; the median of those is the result. Its interval lies between two of the sorted
+/// ratios, such that at least 95 % of such intervals hold the true median, whatever the
+/// distribution. There is no such interval of fewer than six rounds: the ends are then the least
+/// and the greatest ratio. `None` without rounds or where a rival is not positive.
+pub fn ratio(rounds: &[(f64, f64)]) -> Option<Ratio> {
+    if rounds.iter().any(|(_, rival)| *rival <= 0.0) {
+        return None;
     }
-    ratios.sort_by(f64::total_cmp);
-    let quantile = |share: f64| ratios[((RESAMPLES - 1) as f64 * share).round() as usize];
-    Some(Ratio { value, low: quantile(0.025), high: quantile(0.975) })
+    let ratios = sorted(rounds.iter().map(|(subject, rival)| subject / rival).collect());
+    let value = median(&ratios)?;
+    let outside = outside(ratios.len());
+    Some(Ratio { value, low: ratios[outside], high: ratios[ratios.len() - 1 - outside] })
 }
 
-fn ratio_once(rounds: &[(f64, f64)]) -> Option<f64> {
-    let (subject, rival): (Vec<f64>, Vec<f64>) = rounds.iter().copied().unzip();
-    let rival = median(&rival)?;
-    (rival > 0.0).then_some(median(&subject)? / rival)
+fn sorted(mut values: Vec<f64>) -> Vec<f64> {
+    values.sort_by(f64::total_cmp);
+    values
 }
 
-/// Sebastiano Vigna's SplitMix64.
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+/// How many of `count` sorted values lie outside of the interval of their median on each side.
+///
+/// The true median lies below the value of rank `k` only if fewer than `k` of `count` fair coins
+/// show heads; each side may miss half of what may be missed.
+fn outside(count: usize) -> usize {
+    // In logarithms, since half to the power of a thousand is nothing in a float.
+    let mut share_ln = -(count as f64) * std::f64::consts::LN_2;
+    let mut missed = share_ln.exp();
+    let mut outside = 0;
+    while missed <= MISSES / 2.0 {
+        outside += 1;
+        share_ln += ((count + 1 - outside) as f64 / outside as f64).ln();
+        missed += share_ln.exp();
     }
-
-    fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
-    }
+    outside.saturating_sub(1)
 }
 
 #[cfg(test)]
@@ -91,47 +83,49 @@ mod tests {
     }
 
     #[test]
-    fn deviation_ignores_an_outlier() {
-        assert_eq!(median_absolute_deviation(&[1.0, 2.0, 3.0, 4.0, 1000.0]), Some(1.0));
-    }
-
-    #[test]
-    fn splitmix_matches_the_reference() {
-        let mut random = SplitMix64(1_234_567);
-        assert_eq!(random.next(), 6_457_827_717_110_365_317);
-        assert_eq!(random.next(), 3_203_168_211_198_807_973);
+    fn interval_leaves_out_as_many_as_the_tables_of_the_sign_test_say() {
+        let table = [(1, 0), (5, 0), (6, 0), (8, 0), (9, 1), (10, 1), (12, 2), (15, 3), (20, 5)];
+        for (count, expected) in table {
+            assert_eq!(outside(count), expected, "{count}");
+        }
+        assert_eq!(outside(100), 39);
+        assert_eq!(outside(1000), 468);
+        assert_eq!(outside(5000), 2430);
     }
 
     #[test]
     fn ratio_of_constant_rounds_has_no_width() {
-        let ratio = ratio_of_medians(&[(3.0, 6.0); 10]).unwrap();
+        let ratio = ratio(&[(3.0, 6.0); 10]).unwrap();
         assert_eq!(ratio, Ratio { value: 0.5, low: 0.5, high: 0.5 });
+        assert_eq!(ratio.width(), 0.0);
     }
 
     #[test]
-    fn interval_holds_the_ratio_and_ignores_common_drift() {
+    fn drift_common_to_both_cancels_and_outliers_do_not_count() {
         let drift = [1.0, 1.1, 0.9, 1.3, 1.0, 0.8, 1.2, 1.0, 1.1, 0.9];
-        let rounds: Vec<_> = drift.iter().map(|d| (0.6 * d, *d)).collect();
-        let ratio = ratio_of_medians(&rounds).unwrap();
-        assert!((ratio.low..=ratio.high).contains(&0.6), "{ratio:?}");
-        assert!(ratio.high - ratio.low < 1e-9, "{ratio:?}");
+        let mut rounds: Vec<_> = drift.iter().map(|drift| (0.6 * drift, *drift)).collect();
+        rounds[4].0 = 50.0;
+        let ratio = ratio(&rounds).unwrap();
+        assert!((ratio.value - 0.6).abs() < 1e-9, "{ratio:?}");
+        assert!(ratio.width() < 1e-9, "{ratio:?}");
     }
 
     #[test]
-    fn interval_widens_with_the_scatter() {
-        let width = |spread: f64| {
-            let rounds: Vec<_> =
-                (0..10).map(|i| (0.6 + spread * (f64::from(i) - 4.5), 1.0)).collect();
-            let ratio = ratio_of_medians(&rounds).unwrap();
-            assert!(ratio.low <= ratio.value && ratio.value <= ratio.high);
-            ratio.high - ratio.low
-        };
-        assert!(width(0.02) > 2.0 * width(0.005));
+    fn interval_lies_between_ratios_that_were_measured() {
+        let rounds: Vec<_> = (1..=20).map(|round| (f64::from(round), 10.0)).collect();
+        let ratio = ratio(&rounds).unwrap();
+        assert_eq!(ratio, Ratio { value: 1.05, low: 0.6, high: 1.5 });
+    }
+
+    #[test]
+    fn few_rounds_give_their_range() {
+        let ratio = ratio(&[(1.0, 1.0), (3.0, 1.0), (2.0, 1.0)]).unwrap();
+        assert_eq!(ratio, Ratio { value: 2.0, low: 1.0, high: 3.0 });
     }
 
     #[test]
     fn no_ratio_to_nothing() {
-        assert_eq!(ratio_of_medians(&[]), None);
-        assert_eq!(ratio_of_medians(&[(1.0, 0.0); 3]), None);
+        assert_eq!(ratio(&[]), None);
+        assert_eq!(ratio(&[(1.0, 2.0), (1.0, 0.0)]), None);
     }
 }

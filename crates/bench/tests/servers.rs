@@ -13,7 +13,7 @@ use widelane_bench::accounting;
 use widelane_bench::embedded;
 use widelane_bench::programs::Programs;
 use widelane_bench::server::{
-    Identity, SERVER_NAME, Server, ServerError, ServerKind, Subject, Usage, Workshop,
+    Identity, Key, SERVER_NAME, Server, ServerError, ServerKind, Subject, Usage, Workshop,
 };
 use widelane_loadgen::{Cipher, Group, Load, TlsVersion, run};
 
@@ -22,52 +22,69 @@ fn programs() -> Programs {
     let programs = Programs::find(PathBuf::from("/nonexistent/widelane"), None, &search);
     assert!(programs.nginx.is_some(), "install nginx");
     assert!(programs.haproxy.is_some(), "install haproxy");
+    assert!(programs.openssl.is_some(), "install openssl");
     programs
 }
 
 fn workshop() -> (Workshop, Identity) {
     let workshop = Workshop::open(programs(), None, None).unwrap();
-    let identity = Identity::make(2048, workshop.directory()).unwrap();
+    let identity = Identity::make(Key::EcdsaP256, workshop.directory()).unwrap();
     (workshop, identity)
 }
 
-fn load(target: SocketAddr, identity: &Identity, version: TlsVersion) -> Load {
+fn load(target: SocketAddr, identities: &[Identity], version: TlsVersion, group: Group) -> Load {
     Load {
         target,
         server_name: SERVER_NAME.to_owned(),
-        certificate: identity.leaf.clone(),
+        certificates: identities.iter().map(|identity| identity.leaf.clone()).collect(),
         version,
-        group: Group::X25519,
+        group,
         cipher: Cipher::Aes256Gcm,
         connections: 8,
         cpu: None,
         warm_up: Duration::from_millis(20),
         window: Duration::from_secs(20),
-        handshakes_max: 60,
+        handshakes_max: 40,
         patience: Duration::from_secs(10),
     }
 }
 
-/// Drives a server with both versions; all handshakes must be full and free of errors.
-fn drive(target: SocketAddr, identity: &Identity) {
+/// Drives a server with both versions and all groups; all handshakes must be full and free of
+/// errors.
+fn drive(target: SocketAddr, identities: &[Identity]) {
     for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
-        let load = load(target, identity, version);
-        let window = run(&load, &AtomicBool::new(false), || ()).unwrap();
-        assert!(window.tally.full >= 60, "{version:?}: {}", window.tally.full);
-        assert_eq!(window.tally.resumed, 0);
-        assert!(window.tally.errors.is_empty(), "{version:?}: {:?}", window.tally.errors);
+        for group in [Group::X25519, Group::Secp256r1, Group::Secp384r1] {
+            let load = load(target, identities, version, group);
+            let window = run(&load, &AtomicBool::new(false), || ()).unwrap();
+            let context = format!("{version:?}, {group:?}, {:?}", identities[0].key);
+            assert!(window.tally.full >= 40, "{context}: {}", window.tally.full);
+            assert_eq!(window.tally.resumed, 0, "{context}");
+            assert!(window.tally.errors.is_empty(), "{context}: {:?}", window.tally.errors);
+        }
     }
 }
 
+/// Drives a server with each kind of certificate, and with two on one server.
 fn drive_and_account(kind: ServerKind, processes: usize) {
-    let (mut workshop, identity) = workshop();
-    let server = workshop.start(kind, Subject::Native, &identity).unwrap();
-    let before = usage_of(&server, processes);
-    drive(server.address(), &identity);
-    let after = server.usage().unwrap();
-    assert_eq!(before.processes, after.processes);
-    assert!(after.cpu > before.cpu);
-    assert_eq!(server.counts(), None);
+    let mut workshop = Workshop::open(programs(), None, None).unwrap();
+    let certificates: [&[Key]; 5] = [
+        &[Key::Rsa(2048)],
+        &[Key::EcdsaP256],
+        &[Key::EcdsaP384],
+        &[Key::Ed25519],
+        &[Key::Rsa(2048), Key::EcdsaP256],
+    ];
+    for keys in certificates {
+        let identities: Vec<_> =
+            keys.iter().map(|key| Identity::make(*key, workshop.directory()).unwrap()).collect();
+        let server = workshop.start(kind, Subject::Native, &identities).unwrap();
+        let before = usage_of(&server, processes);
+        drive(server.address(), &identities);
+        let after = server.usage().unwrap();
+        assert_eq!(before.processes, after.processes);
+        assert!(after.cpu > before.cpu);
+        assert_eq!(server.counts(), None);
+    }
 }
 
 /// The usage of a server once it has so many processes; nginx listens before its worker is there.
@@ -94,29 +111,41 @@ fn haproxy_is_driven_and_accounted_for() {
 }
 
 #[test]
+fn s_server_is_driven_and_accounted_for() {
+    drive_and_account(ServerKind::SServer, 1);
+}
+
+#[test]
 fn embedded_server_does_full_handshakes() {
     let directory = tempfile::tempdir().unwrap();
-    let identity = Identity::make(2048, directory.path()).unwrap();
+    let identities =
+        [Key::Rsa(2048), Key::EcdsaP256].map(|key| Identity::make(key, directory.path()).unwrap());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let (certificate, key) = (identity.certificate.clone(), identity.private_key.clone());
-    thread::spawn(move || embedded::serve(address, &certificate, &key));
+    let served = identities.clone();
+    thread::spawn(move || {
+        let files = served
+            .each_ref()
+            .map(|identity| (identity.certificate.as_path(), identity.private_key.as_path()));
+        embedded::serve(address, &files)
+    });
     let end = Instant::now() + Duration::from_secs(10);
     while std::net::TcpStream::connect(address).is_err() {
         assert!(Instant::now() < end, "the embedded server does not listen");
         thread::sleep(Duration::from_millis(5));
     }
-    drive(address, &identity);
+    drive(address, &identities);
+    drive(address, &identities[1..]);
 }
 
 #[test]
 fn rejected_key_shows_what_the_server_says() {
     let (mut workshop, identity) = workshop();
     let other_directory = tempfile::tempdir().unwrap();
-    let other = Identity::make(2048, other_directory.path()).unwrap();
+    let other = Identity::make(Key::EcdsaP256, other_directory.path()).unwrap();
     let mixed =
-        Identity::load(&identity.certificate, &other.private_key, workshop.directory()).unwrap();
+        [Identity::load(&identity.certificate, &other.private_key, workshop.directory()).unwrap()];
     for kind in [ServerKind::Nginx, ServerKind::Haproxy] {
         let Err(error) = workshop.start(kind, Subject::Native, &mixed) else {
             panic!("{} took a key that is not the certificate's", kind.name());
@@ -132,8 +161,10 @@ fn busy_port_is_named_with_the_remedy() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = taken.local_addr().unwrap().port();
     let mut workshop = Workshop::open(programs(), None, Some(port)).unwrap();
-    let identity = Identity::make(2048, workshop.directory()).unwrap();
-    let Err(error) = workshop.start(ServerKind::Nginx, Subject::Native, &identity) else {
+    let identity = Identity::make(Key::Rsa(2048), workshop.directory()).unwrap();
+    let Err(error) =
+        workshop.start(ServerKind::Nginx, Subject::Native, std::slice::from_ref(&identity))
+    else {
         panic!("port {port} is in use");
     };
     assert!(matches!(error, ServerError::PortInUse { port: named, .. } if named == port));
@@ -144,8 +175,10 @@ fn busy_port_is_named_with_the_remedy() {
 fn missing_program_is_named() {
     let nothing = Programs::find(PathBuf::from("/nonexistent/widelane"), None, &[]);
     let mut workshop = Workshop::open(nothing, None, None).unwrap();
-    let identity = Identity::make(2048, workshop.directory()).unwrap();
-    let Err(error) = workshop.start(ServerKind::Haproxy, Subject::Native, &identity) else {
+    let identity = Identity::make(Key::Rsa(2048), workshop.directory()).unwrap();
+    let Err(error) =
+        workshop.start(ServerKind::Haproxy, Subject::Native, std::slice::from_ref(&identity))
+    else {
         panic!("there is no HAProxy");
     };
     assert!(matches!(error, ServerError::NotInstalled("haproxy")), "{error}");
@@ -154,7 +187,9 @@ fn missing_program_is_named() {
 #[test]
 fn death_of_a_server_is_noticed() {
     let (mut workshop, identity) = workshop();
-    let mut server = workshop.start(ServerKind::Haproxy, Subject::Native, &identity).unwrap();
+    let mut server = workshop
+        .start(ServerKind::Haproxy, Subject::Native, std::slice::from_ref(&identity))
+        .unwrap();
     server.check_alive().unwrap();
     kill(server.pid(), Signal::SIGKILL).unwrap();
     let error = died(&mut server);
@@ -175,7 +210,9 @@ fn died(server: &mut Server) -> ServerError {
 #[test]
 fn dropping_a_server_ends_master_and_worker() {
     let (mut workshop, identity) = workshop();
-    let server = workshop.start(ServerKind::Nginx, Subject::Native, &identity).unwrap();
+    let server = workshop
+        .start(ServerKind::Nginx, Subject::Native, std::slice::from_ref(&identity))
+        .unwrap();
     let processes = usage_of(&server, 2).processes;
     drop(server);
     let end = Instant::now() + Duration::from_secs(10);

@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::ValueEnum;
 use widelane_bench::compare::{CompareError, Plan, Scenario};
+use widelane_bench::pairs::Rounds;
 use widelane_bench::programs::Programs;
-use widelane_bench::server::{ServerKind, Subject};
+use widelane_bench::server::{Key, ServerKind, Subject};
 use widelane_bench::{compare, machine};
 use widelane_loadgen::{Cipher, Group, TlsVersion};
 
@@ -21,9 +22,10 @@ pub struct Args {
     /// Servers; by default those installed, or else the embedded one
     #[arg(long, value_enum, value_delimiter = ',')]
     server: Vec<Server>,
-    /// Keys to make certificates for
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "rsa2048")]
-    key: Vec<Key>,
+    /// Keys to make certificates for: rsa2048, rsa3072, rsa4096, ecdsa-p256, ecdsa-p384, ed25519;
+    /// two joined by + for a server that shows either, each to half of the clients
+    #[arg(long, value_delimiter = ',', value_parser = keys, default_value = "rsa2048")]
+    key: Vec<Keys>,
     /// TLS versions
     #[arg(long, value_delimiter = ',', value_parser = tls_version, default_value = "1.2,1.3")]
     tls: Vec<TlsVersion>,
@@ -35,21 +37,23 @@ pub struct Args {
         default_value = "1,8,64,200,256"
     )]
     connections: Vec<u16>,
-    /// Rounds per scenario; each measures every subject once
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 10)]
-    pairs: u32,
-    /// Length of one measurement, seconds
-    #[arg(long, value_parser = seconds, default_value = "1")]
+    /// Rounds per scenario, each of which measures every subject once; up to half as many more
+    /// follow where an interval is still wide [default: 20, or 12 with --quick]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pairs: Option<u32>,
+    /// Length of one measurement, seconds; at one connection, a fifth of it and twice the rounds
+    #[arg(long, value_parser = seconds, default_value = "0.5")]
     seconds: Duration,
-    /// Short windows, and TLS 1.3 at the most connections but one only: under two minutes
+    /// Short windows, and all but the first TLS version and group at 200 connections only: under
+    /// two minutes
     #[arg(long)]
     quick: bool,
     /// Also measures the server with IFMA hidden from OpenSSL
     #[arg(long)]
     masked: bool,
-    /// Key-exchange group
-    #[arg(long, value_enum, default_value_t = KeyExchange::X25519)]
-    group: KeyExchange,
+    /// Key-exchange groups
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "x25519")]
+    group: Vec<KeyExchange>,
     /// Cipher
     #[arg(long, value_enum, default_value_t = Suite::Aes256Gcm)]
     cipher: Suite,
@@ -82,17 +86,14 @@ enum Server {
     HaproxyAsync,
     /// nginx as installed
     Nginx,
+    /// `openssl s_server`, accelerated by OpenSSL's configuration alone; 16 connections at most
+    #[value(name = "s-server")]
+    Openssl,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Key {
-    /// RSA with 2048 bits
-    Rsa2048,
-    /// RSA with 3072 bits
-    Rsa3072,
-    /// RSA with 4096 bits
-    Rsa4096,
-}
+/// The keys of one server.
+#[derive(Clone, Debug)]
+struct Keys(Vec<Key>);
 
 #[derive(Clone, Copy, ValueEnum)]
 enum KeyExchange {
@@ -114,9 +115,25 @@ enum Suite {
     Chacha20Poly1305,
 }
 
+/// Rounds by default, and with `--quick`.
+const ROUNDS: u32 = 20;
+const ROUNDS_QUICK: u32 = 12;
+
+/// Time under load before a window: for many connections, for one, and with `--quick`.
+const WARM_UP: Duration = Duration::from_millis(200);
+const WARM_UP_ALONE: Duration = Duration::from_millis(20);
+const WARM_UP_QUICK: Duration = Duration::from_millis(50);
+
 /// Window lengths of `--quick`: where latency is the question, and where CPU time is.
-const QUICK_LATENCY: Duration = Duration::from_millis(150);
+const QUICK_LATENCY: Duration = Duration::from_millis(100);
 const QUICK_COST: Duration = Duration::from_millis(300);
+
+/// At one connection the question is a small difference of latency, which the drift of the clock
+/// would hide: short windows, close together, and many of them.
+const ALONE_WINDOW_DIVISOR: u32 = 5;
+const ALONE_WINDOW_MIN: Duration = Duration::from_millis(100);
+const ALONE_ROUNDS_LEAST: u32 = 2;
+const ALONE_ROUNDS_MOST: u32 = 5;
 
 /// Connections at which CPU time is the question.
 const COST_CONNECTIONS: u16 = 200;
@@ -125,14 +142,10 @@ impl Args {
     fn plan(&self, programs: &Programs, room: widelane_cpu::Room) -> Plan {
         Plan {
             targets: self.targets(programs),
-            key_bits: self.key.iter().map(|key| key.bits()).collect(),
+            keys: self.key.iter().map(|Keys(keys)| keys.clone()).collect(),
             identity: self.certificate.clone().zip(self.private_key.clone()),
             scenarios: self.scenarios(),
-            group: self.group.group(),
             cipher: self.cipher.cipher(),
-            rounds: self.pairs,
-            rounds_spare: if self.quick { 0 } else { self.pairs / 2 },
-            warm_up: Duration::from_millis(if self.quick { 50 } else { 200 }),
             port_first: self.port,
             room,
         }
@@ -155,6 +168,7 @@ impl Args {
                     asynchronous = true;
                 }
                 Server::Nginx => kinds.push(ServerKind::Nginx),
+                Server::Openssl => kinds.push(ServerKind::SServer),
             }
         }
         if kinds.is_empty() {
@@ -166,7 +180,10 @@ impl Args {
             if targets.iter().all(|(known, _)| *known != kind) {
                 let mut subjects = vec![Subject::Native];
                 subjects.extend(self.masked.then_some(Subject::NativeMasked));
-                subjects.push(Subject::Accelerated);
+                subjects.push(match kind {
+                    ServerKind::SServer => Subject::Configured,
+                    _ => Subject::Accelerated,
+                });
                 if asynchronous && kind == ServerKind::Haproxy {
                     subjects.push(Subject::Async);
                 }
@@ -177,31 +194,63 @@ impl Args {
     }
 
     fn scenarios(&self) -> Vec<Scenario> {
+        let mut kinds = Vec::new();
+        for version in self.tls.iter().copied() {
+            kinds.extend(self.group.iter().map(|group| (version, group.group())));
+        }
         let mut scenarios = Vec::new();
-        for (index, version) in self.tls.iter().copied().enumerate() {
+        for (index, (version, group)) in kinds.into_iter().enumerate() {
             for connections in self.connections.iter().copied() {
                 let cost = connections == COST_CONNECTIONS || self.connections.len() == 1;
                 if self.quick && index > 0 && !cost {
                     continue;
                 }
-                let window = match (self.quick, cost) {
-                    (false, _) => self.seconds,
-                    (true, true) => QUICK_COST,
-                    (true, false) => QUICK_LATENCY,
-                };
-                scenarios.push(Scenario { version, connections: connections.into(), window });
+                scenarios.push(Scenario {
+                    version,
+                    group,
+                    connections: connections.into(),
+                    warm_up: self.warm_up(connections),
+                    window: self.window(connections, cost),
+                    rounds: self.rounds(connections),
+                });
             }
         }
         scenarios
     }
-}
 
-impl Key {
-    fn bits(self) -> u32 {
-        match self {
-            Key::Rsa2048 => 2048,
-            Key::Rsa3072 => 3072,
-            Key::Rsa4096 => 4096,
+    fn warm_up(&self, connections: u16) -> Duration {
+        match (connections, self.quick) {
+            (1, _) => WARM_UP_ALONE,
+            (_, true) => WARM_UP_QUICK,
+            (_, false) => WARM_UP,
+        }
+    }
+
+    fn window(&self, connections: u16, cost: bool) -> Duration {
+        match (self.quick, cost) {
+            (false, _) if connections == 1 => {
+                (self.seconds / ALONE_WINDOW_DIVISOR).max(ALONE_WINDOW_MIN)
+            }
+            (false, _) => self.seconds,
+            (true, true) => QUICK_COST,
+            (true, false) => QUICK_LATENCY,
+        }
+    }
+
+    fn rounds(&self, connections: u16) -> Rounds {
+        match (self.quick, connections) {
+            (true, _) => {
+                let rounds = self.pairs.unwrap_or(ROUNDS_QUICK);
+                Rounds { least: rounds, most: rounds }
+            }
+            (false, 1) => {
+                let rounds = self.pairs.unwrap_or(ROUNDS);
+                Rounds { least: ALONE_ROUNDS_LEAST * rounds, most: ALONE_ROUNDS_MOST * rounds }
+            }
+            (false, _) => {
+                let rounds = self.pairs.unwrap_or(ROUNDS);
+                Rounds { least: rounds, most: rounds + rounds / 2 }
+            }
         }
     }
 }
@@ -224,6 +273,39 @@ impl Suite {
             Suite::Chacha20Poly1305 => Cipher::Chacha20Poly1305,
         }
     }
+}
+
+/// The keys of one server: a name, or two of different kinds joined by `+`.
+fn keys(text: &str) -> Result<Keys, String> {
+    let keys = text.split('+').map(key).collect::<Result<Vec<Key>, String>>()?;
+    match keys[..] {
+        [_] => Ok(Keys(keys)),
+        [first, second] if certificate_slot(first) != certificate_slot(second) => Ok(Keys(keys)),
+        _ => Err("two keys of different kinds at most, such as rsa2048+ecdsa-p256".to_owned()),
+    }
+}
+
+/// The place that OpenSSL has for the certificate of such a key.
+fn certificate_slot(key: Key) -> u32 {
+    match key {
+        Key::Rsa(_) => 0,
+        Key::EcdsaP256 | Key::EcdsaP384 => 1,
+        Key::Ed25519 => 2,
+    }
+}
+
+fn key(name: &str) -> Result<Key, String> {
+    const KEYS: [Key; 6] = [
+        Key::Rsa(2048),
+        Key::Rsa(3072),
+        Key::Rsa(4096),
+        Key::EcdsaP256,
+        Key::EcdsaP384,
+        Key::Ed25519,
+    ];
+    KEYS.into_iter()
+        .find(|key| key.to_string() == name)
+        .ok_or_else(|| format!("the keys are {}", KEYS.map(|key| key.to_string()).join(", ")))
 }
 
 fn tls_version(text: &str) -> Result<TlsVersion, String> {

@@ -106,6 +106,10 @@ impl<'a> Progress<'a> {
 
 impl Observer for Progress<'_> {
     fn planned(&mut self, rounds: u64) {
+        if let Some(bar) = &self.bar {
+            bar.inc_length(rounds);
+            return;
+        }
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len} rounds, {eta} left  {msg}");
         let bar = ProgressBar::new(rounds);
         self.bar = Some(style.map_or_else(|_| bar.clone(), |style| bar.clone().with_style(style)));

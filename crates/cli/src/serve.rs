@@ -1,7 +1,7 @@
 //! `widelane serve-embedded`: the server that compare starts where none is installed.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use widelane_bench::embedded;
@@ -12,16 +12,19 @@ pub struct Args {
     /// Address to listen on
     #[arg(long)]
     listen: SocketAddr,
-    /// Certificate chain, PEM
-    #[arg(long)]
-    certificate: PathBuf,
-    /// Private key, PEM
-    #[arg(long)]
-    private_key: PathBuf,
+    /// Certificate chains, PEM
+    #[arg(long, required = true)]
+    certificate: Vec<PathBuf>,
+    /// Their private keys, PEM, in the same order
+    #[arg(long, required = true)]
+    private_key: Vec<PathBuf>,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    embedded::serve(args.listen, &args.certificate, &args.private_key)?;
+    let identities: Vec<(&Path, &Path)> = (args.certificate.iter().zip(&args.private_key))
+        .map(|(certificate, private_key)| (certificate.as_path(), private_key.as_path()))
+        .collect();
+    embedded::serve(args.listen, &identities)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -49,7 +49,7 @@ fn compares_the_embedded_server_or_names_what_is_missing() {
     };
     assert!(row("native").value.unwrap() > 0.0);
     let accelerated = row("accelerated");
-    assert_eq!(accelerated.scenario, "embedded/tls1.3/rsa2048/c64");
+    assert_eq!(accelerated.scenario, "embedded/tls1.3/rsa2048/x25519/c64");
     assert!(accelerated.value.unwrap() > 0.0);
     // A quiet machine is not to be had in a test; that our code ran is.
     let reason = accelerated.reason.as_deref().unwrap_or_default();
@@ -58,7 +58,7 @@ fn compares_the_embedded_server_or_names_what_is_missing() {
     let expected = (widest.room != "portable").then(|| widest.room.clone());
     assert_eq!(accelerated.room, expected);
     let html = std::fs::read_to_string(directory.path().join("report.html")).unwrap();
-    assert!(html.contains("embedded/tls1.3/rsa2048/c64"));
+    assert!(html.contains("embedded/tls1.3/rsa2048/x25519/c64"));
 }
 
 #[test]

@@ -13,8 +13,9 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::time::ClockId;
 use nix::unistd::Pid;
 use rustls::client::Resumption;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, HandshakeKind};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, NamedGroup};
 use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::runtime;
@@ -23,7 +24,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 
 use crate::load::{Load, LoadError};
-use crate::tally::{ErrorKind, Tally, Window};
+use crate::tally::{ErrorKind, OtherGroup, Tally, Window};
 use crate::verifier::Pinned;
 
 /// How often the loop looks at the clock and at `stop`.
@@ -81,7 +82,7 @@ async fn conduct<T>(
     mut observe: impl FnMut() -> T,
 ) -> Result<Window<T>, LoadError> {
     let slots: Vec<_> = (0..load.connections)
-        .map(|_| tokio::task::spawn_local(Rc::clone(crowd).keep_connecting()))
+        .map(|slot| tokio::task::spawn_local(Rc::clone(crowd).keep_connecting(slot)))
         .collect();
     crowd.pass(load.warm_up, u64::MAX, stop).await?;
     crowd.wait_until_mixed(load, stop).await?;
@@ -115,7 +116,9 @@ fn thread_cpu() -> Duration {
 struct Crowd {
     target: SocketAddr,
     name: ServerName<'static>,
-    connector: TlsConnector,
+    group: NamedGroup,
+    /// One for each certificate of the server.
+    connectors: Vec<TlsConnector>,
     patience: Duration,
     failures_max: u32,
     state: RefCell<State>,
@@ -132,21 +135,17 @@ impl Crowd {
     fn new(load: &Load) -> Result<Self, LoadError> {
         let name = ServerName::try_from(load.server_name.clone())
             .map_err(|_| LoadError::ServerName(load.server_name.clone()))?;
-        let provider = load.provider();
-        let verifier = Pinned {
-            certificate: CertificateDer::from(load.certificate.clone()),
-            algorithms: provider.signature_verification_algorithms,
-        };
-        let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
-            .with_protocol_versions(&[load.version.protocol()])?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier))
-            .with_no_client_auth();
-        config.resumption = Resumption::disabled();
+        let connectors: Vec<TlsConnector> = (load.certificates.iter())
+            .map(|certificate| connector(load, certificate))
+            .collect::<Result<_, _>>()?;
+        if connectors.is_empty() {
+            return Err(LoadError::NoCertificate);
+        }
         Ok(Crowd {
             target: load.target,
             name,
-            connector: TlsConnector::from(Arc::new(config)),
+            group: load.group.group().name(),
+            connectors,
             patience: load.patience,
             failures_max: (2 * load.connections as u32).max(100),
             state: RefCell::new(State {
@@ -202,9 +201,10 @@ impl Crowd {
     }
 
     /// One connection slot: connects again and again until the crowd winds down.
-    async fn keep_connecting(self: Rc<Self>) {
+    async fn keep_connecting(self: Rc<Self>, slot: usize) {
+        let connector = &self.connectors[slot % self.connectors.len()];
         while !self.state.borrow().winding_down {
-            let outcome = timeout(self.patience, self.connect())
+            let outcome = timeout(self.patience, self.connect(connector))
                 .await
                 .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
             if let Err(error) = outcome {
@@ -215,14 +215,18 @@ impl Crowd {
     }
 
     /// One connection from TCP connect to the server's close.
-    async fn connect(&self) -> io::Result<()> {
+    async fn connect(&self, connector: &TlsConnector) -> io::Result<()> {
         let began = Instant::now();
         let tcp = TcpStream::connect(self.target).await?;
         tcp.set_nodelay(true)?;
         let hello = Instant::now();
-        let tls = self.connector.connect(self.name.clone(), tcp).await?;
+        let tls = connector.connect(self.name.clone(), tcp).await?;
         let finished = Instant::now();
         let (tcp, connection) = tls.into_inner();
+        if connection.negotiated_key_exchange_group().map(|group| group.name()) != Some(self.group)
+        {
+            return Err(io::Error::other(OtherGroup));
+        }
         self.count_success(&connection, finished - began, finished - hello);
         close(tcp, connection).await
     }
@@ -244,6 +248,19 @@ impl Crowd {
         *state.tally.errors.entry(ErrorKind::of(&error)).or_default() += 1;
         state.last_failure = Some(error);
     }
+}
+
+/// A client that accepts `certificate` and asks for it.
+fn connector(load: &Load, certificate: &[u8]) -> Result<TlsConnector, rustls::Error> {
+    let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
+    let verifier = Pinned::new(CertificateDer::from(certificate.to_vec()), algorithms)?;
+    let mut config = ClientConfig::builder_with_provider(Arc::new(load.provider(verifier.kind())))
+        .with_protocol_versions(&[load.version.protocol()])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    config.resumption = Resumption::disabled();
+    Ok(TlsConnector::from(Arc::new(config)))
 }
 
 /// Sends `close_notify`, waits for the server to close, and leaves no TIME_WAIT behind.

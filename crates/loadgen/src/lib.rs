@@ -14,11 +14,13 @@
 //! crypto does.
 
 mod client;
+mod key;
 mod load;
 mod tally;
 mod verifier;
 
 pub use client::run;
+pub use key::KeyKind;
 pub use load::{Cipher, Group, Load, LoadError, TlsVersion};
 pub use tally::{ErrorKind, Tally, Window};
 pub use verifier::Pinned;

@@ -8,6 +8,7 @@ use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
 use thiserror::Error;
 
+use crate::key::KeyKind;
 use crate::tally::ErrorKind;
 
 /// A closed-loop load of full handshakes on one server.
@@ -17,11 +18,12 @@ pub struct Load {
     pub target: SocketAddr,
     /// Name sent as SNI.
     pub server_name: String,
-    /// The server's certificate, DER; any other is refused.
-    pub certificate: Vec<u8>,
+    /// The server's certificates, DER; connections ask for one or the other by its kind of key, in
+    /// turn, and refuse any other.
+    pub certificates: Vec<Vec<u8>>,
     /// Protocol version; no other is offered.
     pub version: TlsVersion,
-    /// Key-exchange group; no other is offered.
+    /// Key-exchange group; a handshake with any other is an error.
     pub group: Group,
     /// Cipher, which names one suite in each protocol version; no other is offered.
     pub cipher: Cipher,
@@ -41,12 +43,26 @@ pub struct Load {
 }
 
 impl Load {
-    pub(crate) fn provider(&self) -> CryptoProvider {
+    /// What a client uses that wants to see a certificate with a key of `kind`.
+    pub(crate) fn provider(&self, kind: KeyKind) -> CryptoProvider {
         CryptoProvider {
-            cipher_suites: vec![self.cipher.suite(self.version)],
-            kx_groups: vec![self.group.group()],
+            cipher_suites: vec![self.cipher.suite(self.version, kind)],
+            kx_groups: self.groups(kind).into_iter().map(Group::group).collect(),
             ..aws_lc_rs::default_provider()
         }
+    }
+
+    /// The groups to offer. In TLS 1.2 a server may show an ECDSA certificate only to a client that
+    /// offers its curve (RFC 8422, 5.1.1); a server that heeds the client's order does not use it
+    /// for the key exchange.
+    fn groups(&self, kind: KeyKind) -> Vec<Group> {
+        let curve = match (self.version, kind) {
+            (TlsVersion::Tls12, KeyKind::EcdsaP256) => Some(Group::Secp256r1),
+            (TlsVersion::Tls12, KeyKind::EcdsaP384) => Some(Group::Secp384r1),
+            _ => None,
+        };
+        let curve = curve.filter(|curve| *curve != self.group);
+        [self.group].into_iter().chain(curve).collect()
     }
 }
 
@@ -89,7 +105,16 @@ pub enum Group {
 }
 
 impl Group {
-    fn group(self) -> &'static dyn SupportedKxGroup {
+    /// The group's name in scenarios and flags: `x25519`, `p256`, `p384`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Group::X25519 => "x25519",
+            Group::Secp256r1 => "p256",
+            Group::Secp384r1 => "p384",
+        }
+    }
+
+    pub(crate) fn group(self) -> &'static dyn SupportedKxGroup {
         match self {
             Group::X25519 => groups::X25519,
             Group::Secp256r1 => groups::SECP256R1,
@@ -98,7 +123,8 @@ impl Group {
     }
 }
 
-/// A cipher: its `TLS_ECDHE_RSA_…` suite in TLS 1.2, its own suite in TLS 1.3.
+/// A cipher: its `TLS_ECDHE_RSA_…` or `TLS_ECDHE_ECDSA_…` suite in TLS 1.2, its own suite in
+/// TLS 1.3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cipher {
     /// AES-256-GCM with SHA-384.
@@ -111,16 +137,32 @@ pub enum Cipher {
 }
 
 impl Cipher {
-    fn suite(self, version: TlsVersion) -> SupportedCipherSuite {
-        match (self, version) {
-            (Cipher::Aes256Gcm, TlsVersion::Tls12) => suites::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-            (Cipher::Aes256Gcm, TlsVersion::Tls13) => suites::TLS13_AES_256_GCM_SHA384,
-            (Cipher::Aes128Gcm, TlsVersion::Tls12) => suites::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-            (Cipher::Aes128Gcm, TlsVersion::Tls13) => suites::TLS13_AES_128_GCM_SHA256,
-            (Cipher::Chacha20Poly1305, TlsVersion::Tls12) => {
+    fn suite(self, version: TlsVersion, kind: KeyKind) -> SupportedCipherSuite {
+        match (version, kind, self) {
+            (TlsVersion::Tls13, _, Cipher::Aes256Gcm) => suites::TLS13_AES_256_GCM_SHA384,
+            (TlsVersion::Tls13, _, Cipher::Aes128Gcm) => suites::TLS13_AES_128_GCM_SHA256,
+            (TlsVersion::Tls13, _, Cipher::Chacha20Poly1305) => {
+                suites::TLS13_CHACHA20_POLY1305_SHA256
+            }
+            (TlsVersion::Tls12, KeyKind::Rsa, Cipher::Aes256Gcm) => {
+                suites::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384
+            }
+            (TlsVersion::Tls12, KeyKind::Rsa, Cipher::Aes128Gcm) => {
+                suites::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
+            }
+            (TlsVersion::Tls12, KeyKind::Rsa, Cipher::Chacha20Poly1305) => {
                 suites::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256
             }
-            (Cipher::Chacha20Poly1305, TlsVersion::Tls13) => suites::TLS13_CHACHA20_POLY1305_SHA256,
+            // Ed25519 has no suites of its own (RFC 8422).
+            (TlsVersion::Tls12, _, Cipher::Aes256Gcm) => {
+                suites::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
+            }
+            (TlsVersion::Tls12, _, Cipher::Aes128Gcm) => {
+                suites::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+            }
+            (TlsVersion::Tls12, _, Cipher::Chacha20Poly1305) => {
+                suites::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256
+            }
         }
     }
 }
@@ -134,7 +176,10 @@ pub enum LoadError {
     /// The name is not one that can be sent as SNI.
     #[error("{0:?} is not a valid server name")]
     ServerName(String),
-    /// rustls does not accept the combination of version, suite and group.
+    /// There is no certificate to ask for.
+    #[error("no certificate was given; give the ones that the server shows")]
+    NoCertificate,
+    /// rustls does not accept a certificate, or the combination of version, suite and group.
     #[error("the TLS client cannot be configured")]
     Tls(#[from] rustls::Error),
     /// Nothing succeeded any more.

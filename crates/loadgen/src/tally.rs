@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use thiserror::Error;
 
 /// One measured window of a load, with what the caller observed at both of its edges.
 #[derive(Debug)]
@@ -74,6 +75,8 @@ pub enum ErrorKind {
     Certificate,
     /// The server's signature does not verify.
     Signature,
+    /// The server took another key-exchange group than the one to be measured.
+    Group,
     /// Any other violation of the protocol.
     Protocol,
     /// Any other error of the operating system.
@@ -91,6 +94,7 @@ impl ErrorKind {
             ErrorKind::Alert => "alert",
             ErrorKind::Certificate => "certificate",
             ErrorKind::Signature => "signature",
+            ErrorKind::Group => "group",
             ErrorKind::Protocol => "protocol",
             ErrorKind::System => "system",
         }
@@ -98,6 +102,9 @@ impl ErrorKind {
 
     pub(crate) fn of(error: &std::io::Error) -> Self {
         use std::io::ErrorKind as Io;
+        if error.get_ref().is_some_and(|inner| inner.is::<OtherGroup>()) {
+            return ErrorKind::Group;
+        }
         if let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
             return match tls {
                 rustls::Error::InvalidCertificate(rustls::CertificateError::BadSignature) => {
@@ -117,6 +124,11 @@ impl ErrorKind {
         }
     }
 }
+
+/// The handshake used another key-exchange group than the one to be measured.
+#[derive(Debug, Error)]
+#[error("the server took another key-exchange group; let it heed the order of the client")]
+pub(crate) struct OtherGroup;
 
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

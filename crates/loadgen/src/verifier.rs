@@ -5,13 +5,38 @@ use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_t
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
+use crate::key::KeyKind;
+
 /// Accepts one certificate and every correct signature made with its key.
+///
+/// It offers the signature schemes of that key's kind and no others, so that a server with several
+/// certificates shows this one.
 #[derive(Debug)]
 pub struct Pinned {
-    /// The certificate.
-    pub certificate: CertificateDer<'static>,
-    /// Signature algorithms that may be used.
-    pub algorithms: WebPkiSupportedAlgorithms,
+    certificate: CertificateDer<'static>,
+    algorithms: WebPkiSupportedAlgorithms,
+    kind: KeyKind,
+}
+
+impl Pinned {
+    /// Pins `certificate`, whose signatures `algorithms` verify.
+    ///
+    /// # Errors
+    ///
+    /// If the certificate cannot be read or holds a key of a kind that is not in [`KeyKind`].
+    pub fn new(
+        certificate: CertificateDer<'static>,
+        algorithms: WebPkiSupportedAlgorithms,
+    ) -> Result<Self, Error> {
+        let kind = KeyKind::of(&certificate)
+            .ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
+        Ok(Pinned { certificate, algorithms, kind })
+    }
+
+    /// The kind of the certificate's key.
+    pub fn kind(&self) -> KeyKind {
+        self.kind
+    }
 }
 
 impl ServerCertVerifier for Pinned {
@@ -49,6 +74,6 @@ impl ServerCertVerifier for Pinned {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
+        self.kind.schemes().to_vec()
     }
 }

@@ -1,8 +1,9 @@
 //! The ledger: the types of a results file, the contract between what measures and what shows.
 //!
 //! A results file is one JSON object, [`Results`]. Its JSON Schema is published as
-//! `docs/results-schema.json` and `docs/results.md` explains it in prose. A reader accepts exactly
-//! one [`SCHEMA`]; unknown fields are ignored, so fields may be added without a new version.
+//! `docs/results-schema.json` and `docs/results.md` explains it in prose. A reader accepts the
+//! schemas of [`READABLE`]; unknown fields are ignored, so fields may be added without a new
+//! version.
 //!
 //! **Invariant**: types only. Nothing here measures, prints or touches a file.
 
@@ -15,17 +16,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use machine::{Machine, RoomStatus};
-pub use measurement::{Bucket, Histogram, HistogramKind, Measurement, Pair};
+pub use measurement::{Bucket, Histogram, HistogramKind, Measurement, Operations, Pair};
 pub use read::ReadError;
 pub use row::{Row, Status};
 
-/// The schema that this version writes and reads.
-pub const SCHEMA: &str = "widelane-results/1";
+/// The schema that this version writes.
+pub const SCHEMA: &str = "widelane-results/2";
+
+/// The schemas that this version reads. In the first, a ratio was that of medians over all rounds,
+/// and scenarios of servers did not name the key-exchange group.
+pub const READABLE: [&str; 2] = ["widelane-results/1", SCHEMA];
 
 /// Everything that one run of a measuring command found out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Results {
-    /// Always [`SCHEMA`].
+    /// [`SCHEMA`], or what an older version of the program wrote.
     pub schema: String,
     /// When the run began, RFC 3339 in UTC.
     pub created: String,
@@ -43,6 +48,9 @@ pub struct Results {
     pub pairs: Vec<Pair>,
     /// Batch fill, waits and latencies.
     pub histograms: Vec<Histogram>,
+    /// By which path the public-key operations of accelerated servers went.
+    #[serde(default)]
+    pub operations: Vec<Operations>,
     /// Remarks for the reader, each one sentence or two.
     pub notes: Vec<String>,
 }

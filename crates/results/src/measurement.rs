@@ -31,7 +31,7 @@ pub struct Measurement {
     pub subject: String,
     /// Length of the window, seconds.
     pub wall_s: f64,
-    /// Operations finished in the window: full handshakes, or private-key operations.
+    /// Operations finished in the window: full handshakes, or operations of an algorithm.
     pub operations: u64,
     /// Handshakes that resumed a session, which a sound run has none of.
     pub resumed: u64,
@@ -66,6 +66,36 @@ pub struct Histogram {
     pub buckets: Vec<Bucket>,
 }
 
+/// One kind of public-key operation in one accelerated server: how many went by which path, over
+/// the rounds that count.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Operations {
+    /// Scenario, as in [`crate::Row::scenario`].
+    pub scenario: String,
+    /// Whose operations they are.
+    pub subject: String,
+    /// Kind of operation: `rsa-2048`, `x25519-derive`, `p256-sign`.
+    pub kind: String,
+    /// Lanes of the batch kernel.
+    pub lanes: u32,
+    /// Runs of the batch kernel, those that filled pools included.
+    pub batches: u64,
+    /// Operations finished in a batch.
+    pub batched: u64,
+    /// Key pairs taken out of a pool.
+    pub pooled: u64,
+    /// Key pairs made for pools, a batch at a time.
+    pub pool_made: u64,
+    /// Key pairs of pools that were wiped because nobody took them in time.
+    pub pool_expired: u64,
+    /// Operations that ran alone because too few waited.
+    pub single: u64,
+    /// Operations that ran at once because their caller could not wait.
+    pub synchronous: u64,
+    /// Operations left to OpenSSL's default provider.
+    pub delegated: u64,
+}
+
 /// What a [`Histogram`] distributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -74,7 +104,7 @@ pub enum HistogramKind {
     BatchFill,
     /// Time from TCP connect to finished handshake.
     Latency,
-    /// Time that a private-key operation waited for its batch.
+    /// Time that an operation waited for its batch.
     Wait,
 }
 

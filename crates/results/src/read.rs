@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::error::Category;
 use thiserror::Error;
 
-use crate::{Results, SCHEMA};
+use crate::{READABLE, Results, SCHEMA};
 
 /// Why a text is not a results file that this version can read.
 #[derive(Debug, Error)]
@@ -23,8 +23,9 @@ pub enum ReadError {
     NotResults(serde_json::Error),
     /// A results file of another version.
     #[error(
-        "results of schema {found:?}, but this widelane reads {SCHEMA:?} only; \
-         use the widelane version that wrote them, or repeat the run"
+        "results of schema {found:?}, but this widelane reads {} only; \
+         use the widelane version that wrote them, or repeat the run",
+        READABLE.join(" and ")
     )]
     OtherSchema {
         /// The schema that the file names.
@@ -44,7 +45,7 @@ impl Results {
             schema: String,
         }
         let Header { schema } = serde_json::from_str(text).map_err(classify)?;
-        if schema != SCHEMA {
+        if !READABLE.contains(&schema.as_str()) {
             return Err(ReadError::OtherSchema { found: schema });
         }
         serde_json::from_str(text).map_err(classify)

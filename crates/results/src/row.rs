@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 /// row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
-    /// What was done, as a slash path: `nginx/tls1.2/rsa2048/c200`, `rsa2048/private`.
+    /// What was done, as a slash path: `nginx/tls1.2/rsa2048/x25519/c200`, `ecdsa-p256/sign`.
     pub scenario: String,
-    /// Who did it: `native`, `native-masked`, `accelerated`, `async`, `widelane`, `openssl`.
+    /// Who did it: `native`, `native-masked`, `accelerated`, `async`, `configured`, `widelane`,
+    /// `openssl`.
     pub subject: String,
     /// Room whose kernel ran; absent for subjects that are not ours.
     pub room: Option<String>,
@@ -23,9 +24,9 @@ pub struct Row {
     pub value: Option<f64>,
     /// Subject that `value` is compared with.
     pub rival: Option<String>,
-    /// `value` of this subject divided by that of the rival.
+    /// `value` of this subject divided by that of the rival: the median of the rounds' ratios.
     pub ratio: Option<f64>,
-    /// Lower end of the 95 % interval of `ratio`.
+    /// Lower end of the 95 % interval of `ratio`, itself the ratio of a round.
     pub ratio_low: Option<f64>,
     /// Upper end of the 95 % interval of `ratio`.
     pub ratio_high: Option<f64>,

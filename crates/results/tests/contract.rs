@@ -2,7 +2,8 @@
 //! step.
 
 use widelane_results::{
-    Bucket, Histogram, HistogramKind, Measurement, Pair, ReadError, Results, Row, SCHEMA, Status,
+    Bucket, Histogram, HistogramKind, Measurement, Operations, Pair, ReadError, Results, Row,
+    SCHEMA, Status,
 };
 
 fn sample() -> Results {
@@ -28,6 +29,11 @@ fn sample() -> Results {
             unit: "jobs".to_owned(),
             buckets: vec![Bucket { upto: 8.0, count: 3 }],
         }],
+        operations: vec![Operations {
+            kind: "x25519-derive".to_owned(),
+            batched: 9,
+            ..Operations::default()
+        }],
         ..Results::default()
     }
 }
@@ -45,9 +51,20 @@ fn tolerates_unknown_fields() {
 
 #[test]
 fn refuses_another_schema() {
-    let text = sample().to_json().replace(SCHEMA, "widelane-results/2");
+    let text = sample().to_json().replace(SCHEMA, "widelane-results/3");
     let error = Results::from_json(&text).unwrap_err();
-    assert!(matches!(&error, ReadError::OtherSchema { found } if found == "widelane-results/2"));
+    assert!(matches!(&error, ReadError::OtherSchema { found } if found == "widelane-results/3"));
+    assert!(error.to_string().contains("widelane-results/1 and widelane-results/2"), "{error}");
+}
+
+#[test]
+fn reads_what_the_first_version_wrote() {
+    let records = concat!(env!("CARGO_MANIFEST_DIR"), "/../../records/epyc-zen5-2vcpu");
+    let text = std::fs::read_to_string(format!("{records}/2026-11-21-speed.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    assert_eq!(results.schema, "widelane-results/1");
+    assert!(!results.rows.is_empty() && !results.pairs.is_empty());
+    assert_eq!(results.operations, []);
 }
 
 #[test]

@@ -3,13 +3,14 @@
 use hdrhistogram::Histogram;
 use widelane_cpu::Room;
 use widelane_results::{
-    Bucket, Histogram as ResultHistogram, HistogramKind, Measurement, Pair, Results, Row, Status,
+    Bucket, Histogram as ResultHistogram, HistogramKind, Measurement, Operations, Pair, Results,
+    Row, Status,
 };
 
 use super::window::Sample;
 use crate::pairs::{self, Basis};
 use crate::server::{Counts, Subject};
-use crate::stats::{median, ratio_of_medians};
+use crate::stats::{self, median};
 
 /// Name and unit of the server's CPU time per full handshake.
 pub const SERVER_CPU: (&str, &str) = ("server_cpu_per_handshake", "us");
@@ -21,14 +22,23 @@ const FULL_BATCHES: (&str, &str) = ("full_batches", "1");
 /// Connections from which on batches must have formed, or the server was not accelerated.
 const BATCHES_EXPECTED_FROM: usize = 64;
 
-type Metric = ((&'static str, &'static str), fn(&Measurement) -> Option<f64>);
+/// How a metric is read off a measurement.
+type Of = fn(&Measurement) -> Option<f64>;
 
-const METRICS: [Metric; 4] = [
-    (SERVER_CPU, |m| (m.operations > 0).then(|| m.cpu_s * 1e6 / m.operations as f64)),
+const METRICS: [((&str, &str), Of); 4] = [
+    (SERVER_CPU, server_cpu),
     (RATE, |m| (m.wall_s > 0.0).then(|| m.operations as f64 / m.wall_s)),
-    (LATENCY_P50, |m| m.latency_us_p50),
+    (LATENCY_P50, latency_p50),
     (LATENCY_P99, |m| m.latency_us_p99),
 ];
+
+fn server_cpu(m: &Measurement) -> Option<f64> {
+    (m.operations > 0).then(|| m.cpu_s * 1e6 / m.operations as f64)
+}
+
+fn latency_p50(m: &Measurement) -> Option<f64> {
+    m.latency_us_p50
+}
 
 /// The rounds of one scenario as they come in.
 pub struct Record {
@@ -69,6 +79,19 @@ impl Record {
         self.extras.push(extras);
     }
 
+    /// Whether what is asked at so many `connections` is known well enough: how long one client
+    /// waits, or what many cost.
+    pub fn is_precise(&self, connections: usize) -> bool {
+        let of = if connections == 1 { latency_p50 } else { server_cpu };
+        let basis = pairs::basis(&self.pairs);
+        let compared = self.subjects.iter().filter(|subject| subject.is_ours());
+        compared
+            .flat_map(|subject| {
+                self.rivals(*subject).into_iter().map(move |rival| (subject, rival))
+            })
+            .all(|(subject, rival)| pairs::is_precise(&both(&basis, *subject, rival, of)))
+    }
+
     /// Writes rows, pairs, histograms and notes to `results`.
     pub fn write(
         self,
@@ -93,6 +116,7 @@ impl Record {
             if let Some(counts) = &counts {
                 results.rows.extend(self.fill_row(&context, counts));
                 results.histograms.extend(self.count_histograms(*subject, counts));
+                results.operations.extend(self.operations(*subject, counts));
                 results.notes.extend(self.remarks(*subject, counts, expected));
             }
             let buckets = latency_ns.as_ref().map(latency_buckets).unwrap_or_default();
@@ -146,12 +170,8 @@ impl Record {
                 rows.push(row.clone());
             }
             for rival in rivals {
-                let rounds: Vec<(f64, f64)> = (basis.rounds.iter())
-                    .filter_map(|pair| {
-                        Some((value(pair, context.subject, of)?, value(pair, rival, of)?))
-                    })
-                    .collect();
-                let ratio = ratio_of_medians(&rounds).filter(|_| context.nothing_to_gain.is_none());
+                let rounds = both(basis, context.subject, rival, of);
+                let ratio = stats::ratio(&rounds).filter(|_| context.nothing_to_gain.is_none());
                 rows.push(Row {
                     rival: Some(rival.name().to_owned()),
                     ratio: ratio.map(|ratio| ratio.value),
@@ -185,6 +205,27 @@ impl Record {
             reason: context.reason(),
             ..Row::default()
         })
+    }
+
+    /// How each kind of operation that occurred was carried out.
+    fn operations(&self, subject: Subject, counts: &Counts) -> Vec<Operations> {
+        let occurred = counts.kinds().filter(|(_, kind)| kind.operations() > 0);
+        occurred
+            .map(|(kind, counted)| Operations {
+                scenario: self.scenario.clone(),
+                subject: subject.name().to_owned(),
+                kind: kind.name().to_owned(),
+                lanes: counts.lanes as u32,
+                batches: counted.runs,
+                batched: counted.batched,
+                pooled: counted.pooled,
+                pool_made: counted.pool_made,
+                pool_expired: counted.pool_expired,
+                single: counted.single,
+                synchronous: counted.synchronous,
+                delegated: counted.delegated,
+            })
+            .collect()
     }
 
     fn count_histograms(&self, subject: Subject, counts: &Counts) -> Vec<ResultHistogram> {
@@ -271,7 +312,13 @@ impl Context<'_> {
     }
 }
 
-fn value(pair: &Pair, subject: Subject, of: fn(&Measurement) -> Option<f64>) -> Option<f64> {
+/// What `subject` and `rival` measured in the rounds that count.
+fn both(basis: &Basis<'_>, subject: Subject, rival: Subject, of: Of) -> Vec<(f64, f64)> {
+    let both = |pair: &&Pair| Some((value(pair, subject, of)?, value(pair, rival, of)?));
+    basis.rounds.iter().filter_map(both).collect()
+}
+
+fn value(pair: &Pair, subject: Subject, of: Of) -> Option<f64> {
     of(pair.measurements.iter().find(|measurement| measurement.subject == subject.name())?)
 }
 
@@ -288,7 +335,7 @@ fn unaccelerated(
     let counts = counts?;
     if counts.jobs() == 0 {
         return Some(format!(
-            "{subject}: the counters show no private-key operation of widelane; \
+            "{subject}: the counters show no public-key operation of widelane; \
              the server ran unaccelerated (see what `widelane run` says about it)"
         ));
     }
@@ -325,7 +372,7 @@ pub fn conclude(results: &mut Results) {
         .peekable();
     if costs.peek().is_some() && costs.all(|high| high >= 1.0) {
         results.notes.push(
-            "RSA batching ran but won nothing on this machine: no scenario cost less than native."
+            "Batching ran but won nothing on this machine: no scenario cost less than native."
                 .to_owned(),
         );
     }

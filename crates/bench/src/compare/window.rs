@@ -13,7 +13,7 @@ use widelane_results::Measurement;
 use super::{CompareError, Plan, Scenario};
 use crate::accounting::{self, AccountingError};
 use crate::pairs;
-use crate::server::{Counts, Identity, SERVER_NAME, Server, ServerError, Subject, Usage};
+use crate::server::{Counts, Identity, Key, SERVER_NAME, Server, ServerError, Subject, Usage};
 
 /// Longest time that the client waits for one handshake.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -59,10 +59,18 @@ impl Cpus {
 pub struct Shape<'a> {
     /// The plan.
     pub plan: &'a Plan,
-    /// Key and certificate of the server.
-    pub identity: &'a Identity,
+    /// Keys and certificates of the server.
+    pub identities: &'a [Identity],
     /// The load.
     pub scenario: Scenario,
+}
+
+impl Shape<'_> {
+    /// What the certificates of the server are called together.
+    pub fn key_name(&self) -> String {
+        let keys: Vec<Key> = self.identities.iter().map(|identity| identity.key).collect();
+        super::key_name(&keys)
+    }
 }
 
 /// What one window gave.
@@ -108,13 +116,13 @@ pub fn measure(
     let load = Load {
         target: server.address(),
         server_name: SERVER_NAME.to_owned(),
-        certificate: shape.identity.leaf.clone(),
+        certificates: shape.identities.iter().map(|identity| identity.leaf.clone()).collect(),
         version: shape.scenario.version,
-        group: shape.plan.group,
+        group: shape.scenario.group,
         cipher: shape.plan.cipher,
         connections: shape.scenario.connections,
         cpu: cpus.client,
-        warm_up: shape.plan.warm_up,
+        warm_up: shape.scenario.warm_up,
         window: shape.scenario.window,
         handshakes_max: u64::MAX,
         patience: PATIENCE,
@@ -139,7 +147,8 @@ pub fn measure(
 
     let cpu = end.usage.cpu.saturating_sub(begin.usage.cpu);
     let ours = cpu + end.ours.saturating_sub(begin.ours);
-    let foreign = pairs::foreign(end.busy.saturating_sub(begin.busy), ours);
+    let busy = end.busy.saturating_sub(begin.busy);
+    let foreign = pairs::foreign(busy, ours, accounting::tick() * cpus.involved.len() as u32);
     let percentile = |percent| {
         let value = tally.latency_ns.value_at_percentile(percent);
         (!tally.latency_ns.is_empty()).then_some(value as f64 / 1e3)

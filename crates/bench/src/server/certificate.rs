@@ -1,5 +1,6 @@
 //! The key and certificate that a server shows: made for the run, or the user's own.
 
+use std::fmt;
 use std::fs::{self, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -7,10 +8,11 @@ use std::path::{Path, PathBuf};
 
 use openssl::asn1::Asn1Time;
 use openssl::bn::{BigNum, MsbOption};
+use openssl::ec::{EcGroup, EcKey};
 use openssl::error::ErrorStack;
 use openssl::hash::MessageDigest;
 use openssl::nid::Nid;
-use openssl::pkey::{PKey, Private};
+use openssl::pkey::{HasPublic, Id, PKey, PKeyRef, Private};
 use openssl::rsa::Rsa;
 use openssl::x509::extension::{BasicConstraints, SubjectAlternativeName};
 use openssl::x509::{X509, X509NameBuilder};
@@ -18,6 +20,59 @@ use thiserror::Error;
 
 /// Name in certificates made here, and the SNI sent to every server.
 pub const SERVER_NAME: &str = "localhost";
+
+/// A kind of key to make a certificate for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// RSA with so many bits.
+    Rsa(u32),
+    /// ECDSA on NIST P-256.
+    EcdsaP256,
+    /// ECDSA on NIST P-384.
+    EcdsaP384,
+    /// Ed25519.
+    Ed25519,
+}
+
+impl Key {
+    /// Makes a key of this kind.
+    fn generate(self) -> Result<PKey<Private>, ErrorStack> {
+        let elliptic =
+            |curve| PKey::from_ec_key(EcKey::generate(&*EcGroup::from_curve_name(curve)?)?);
+        match self {
+            Key::Rsa(bits) => PKey::from_rsa(Rsa::generate(bits)?),
+            Key::EcdsaP256 => elliptic(Nid::X9_62_PRIME256V1),
+            Key::EcdsaP384 => elliptic(Nid::SECP384R1),
+            Key::Ed25519 => PKey::generate_ed25519(),
+        }
+    }
+
+    /// The kind of an existing key.
+    fn of<T: HasPublic>(key: &PKeyRef<T>) -> Option<Self> {
+        match key.id() {
+            Id::RSA => Some(Key::Rsa(key.bits())),
+            Id::ED25519 => Some(Key::Ed25519),
+            Id::EC => match key.ec_key().ok()?.group().curve_name()? {
+                Nid::X9_62_PRIME256V1 => Some(Key::EcdsaP256),
+                Nid::SECP384R1 => Some(Key::EcdsaP384),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    /// The name in scenarios and flags: `rsa2048`, `ecdsa-p256`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Rsa(bits) => write!(f, "rsa{bits}"),
+            Key::EcdsaP256 => f.write_str("ecdsa-p256"),
+            Key::EcdsaP384 => f.write_str("ecdsa-p384"),
+            Key::Ed25519 => f.write_str("ed25519"),
+        }
+    }
+}
 
 /// A certificate with its key, on disk as servers want it and in DER as the client pins it.
 #[derive(Clone, Debug)]
@@ -30,18 +85,18 @@ pub struct Identity {
     pub bundle: PathBuf,
     /// The leaf, DER.
     pub leaf: Vec<u8>,
-    /// Kind and size of the key: `rsa2048`.
-    pub key_name: String,
+    /// The kind of the key.
+    pub key: Key,
 }
 
 /// Why there is no identity.
 #[derive(Debug, Error)]
 pub enum IdentityError {
     /// OpenSSL could not make the key or the certificate.
-    #[error("cannot make an RSA key of {bits} bits and its certificate")]
+    #[error("cannot make a key of kind {key} and its certificate")]
     Make {
-        /// Size asked for.
-        bits: u32,
+        /// The kind asked for.
+        key: Key,
         /// What OpenSSL said.
         source: ErrorStack,
     },
@@ -65,36 +120,34 @@ pub enum IdentityError {
     },
     /// The key is of a kind that compare does not drive.
     #[error(
-        "{path} holds no RSA certificate, and compare drives RSA only; give one with an RSA key"
+        "{path} holds a certificate whose key is none that compare drives; \
+         give one with an RSA, P-256, P-384 or Ed25519 key"
     )]
-    NotRsa {
+    OtherKey {
         /// The certificate file.
         path: PathBuf,
     },
 }
 
 impl Identity {
-    /// Makes a key of `bits` bits and a self-signed certificate in `directory`.
+    /// Makes a key of kind `key` and a self-signed certificate in `directory`.
     ///
     /// # Errors
     ///
     /// See [`IdentityError`].
-    pub fn make(bits: u32, directory: &Path) -> Result<Self, IdentityError> {
-        let (key, certificate) =
-            self_signed(bits).map_err(|source| IdentityError::Make { bits, source })?;
-        let pem = |bytes: Result<Vec<u8>, ErrorStack>| {
-            bytes.map_err(|source| IdentityError::Make { bits, source })
-        };
-        let certificate_pem = pem(certificate.to_pem())?;
-        let key_pem = pem(key.private_key_to_pem_pkcs8())?;
-        let name = format!("rsa{bits}");
-        let path = |kind: &str| directory.join(format!("{name}-{kind}.pem"));
+    pub fn make(key: Key, directory: &Path) -> Result<Self, IdentityError> {
+        let failed = |source| IdentityError::Make { key, source };
+        let private = key.generate().map_err(failed)?;
+        let certificate = self_signed(&private).map_err(failed)?;
+        let certificate_pem = certificate.to_pem().map_err(failed)?;
+        let key_pem = private.private_key_to_pem_pkcs8().map_err(failed)?;
+        let path = |kind: &str| directory.join(format!("{key}-{kind}.pem"));
         let identity = Identity {
             certificate: path("certificate"),
             private_key: path("key"),
             bundle: path("bundle"),
-            leaf: pem(certificate.to_der())?,
-            key_name: name.clone(),
+            leaf: certificate.to_der().map_err(failed)?,
+            key,
         };
         write_private(&identity.certificate, &certificate_pem)?;
         write_private(&identity.private_key, &key_pem)?;
@@ -122,23 +175,22 @@ impl Identity {
         };
         let leaf = X509::from_pem(&certificate_pem).map_err(not_pem(certificate, "certificate"))?;
         PKey::private_key_from_pem(&key_pem).map_err(not_pem(private_key, "private key"))?;
-        let not_rsa = || IdentityError::NotRsa { path: certificate.to_owned() };
         let public = leaf.public_key().map_err(not_pem(certificate, "public key"))?;
-        let rsa = public.rsa().map_err(|_| not_rsa())?;
+        let other_key = || IdentityError::OtherKey { path: certificate.to_owned() };
+        let key = Key::of(&public).ok_or_else(other_key)?;
         let identity = Identity {
             certificate: certificate.to_owned(),
             private_key: private_key.to_owned(),
             bundle: directory.join("bundle.pem"),
             leaf: leaf.to_der().map_err(not_pem(certificate, "certificate"))?,
-            key_name: format!("rsa{}", rsa.size() * 8),
+            key,
         };
         write_private(&identity.bundle, &[certificate_pem, b"\n".to_vec(), key_pem].concat())?;
         Ok(identity)
     }
 }
 
-fn self_signed(bits: u32) -> Result<(PKey<Private>, X509), ErrorStack> {
-    let key = PKey::from_rsa(Rsa::generate(bits)?)?;
+fn self_signed(key: &PKeyRef<Private>) -> Result<X509, ErrorStack> {
     let mut name = X509NameBuilder::new()?;
     name.append_entry_by_nid(Nid::COMMONNAME, SERVER_NAME)?;
     let name = name.build();
@@ -154,14 +206,19 @@ fn self_signed(bits: u32) -> Result<(PKey<Private>, X509), ErrorStack> {
     let (from, until) = (Asn1Time::days_from_now(0)?, Asn1Time::days_from_now(30)?);
     builder.set_not_before(&from)?;
     builder.set_not_after(&until)?;
-    builder.set_pubkey(&key)?;
+    builder.set_pubkey(key)?;
     builder.append_extension(BasicConstraints::new().critical().build()?)?;
     let names = SubjectAlternativeName::new()
         .dns(SERVER_NAME)
         .build(&builder.x509v3_context(None, None))?;
     builder.append_extension(names)?;
-    builder.sign(&key, MessageDigest::sha256())?;
-    Ok((key, builder.build()))
+    let digest = match key.id() {
+        // Ed25519 hashes by itself.
+        Id::ED25519 => MessageDigest::null(),
+        _ => MessageDigest::sha256(),
+    };
+    builder.sign(key, digest)?;
+    Ok(builder.build())
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, IdentityError> {
@@ -184,22 +241,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn makes_and_loads_an_identity() {
+    fn makes_and_loads_an_identity_of_every_kind() {
         let directory = tempfile::tempdir().unwrap();
-        let made = Identity::make(2048, directory.path()).unwrap();
-        assert_eq!(made.key_name, "rsa2048");
-        let loaded =
-            Identity::load(&made.certificate, &made.private_key, directory.path()).unwrap();
-        assert_eq!(loaded.leaf, made.leaf);
-        assert_eq!(loaded.key_name, "rsa2048");
-        let mode = fs::metadata(&made.private_key).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
+        for key in [Key::Rsa(2048), Key::EcdsaP256, Key::EcdsaP384, Key::Ed25519] {
+            let made = Identity::make(key, directory.path()).unwrap();
+            let loaded =
+                Identity::load(&made.certificate, &made.private_key, directory.path()).unwrap();
+            assert_eq!(loaded.leaf, made.leaf);
+            assert_eq!((made.key, loaded.key), (key, key));
+            let mode = fs::metadata(&made.private_key).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn refuses_a_key_that_is_not_driven() {
+        let directory = tempfile::tempdir().unwrap();
+        let group = EcGroup::from_curve_name(Nid::SECP521R1).unwrap();
+        let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
+        let (certificate_path, key_path) =
+            (directory.path().join("certificate.pem"), directory.path().join("key.pem"));
+        fs::write(&certificate_path, self_signed(&key).unwrap().to_pem().unwrap()).unwrap();
+        fs::write(&key_path, key.private_key_to_pem_pkcs8().unwrap()).unwrap();
+        let error = Identity::load(&certificate_path, &key_path, directory.path()).unwrap_err();
+        assert!(error.to_string().contains("P-256"), "{error}");
     }
 
     #[test]
     fn names_the_file_that_is_missing_or_wrong() {
         let directory = tempfile::tempdir().unwrap();
-        let made = Identity::make(2048, directory.path()).unwrap();
+        let made = Identity::make(Key::Rsa(2048), directory.path()).unwrap();
         let missing = directory.path().join("missing.pem");
         let error = Identity::load(&missing, &made.private_key, directory.path()).unwrap_err();
         assert!(error.to_string().contains("missing.pem"), "{error}");

@@ -6,15 +6,28 @@ use std::path::Path;
 use super::certificate::Identity;
 
 /// TLS 1.2 suites that every server offers; the client picks one of them.
-const SUITES: &str =
-    "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-CHACHA20-POLY1305";
+const SUITES: &str = "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:\
+                      ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:\
+                      ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305";
+
+/// Key-exchange groups that every server offers; the client's first is taken.
+const GROUPS: &str = "X25519:P-256:P-384";
 
 /// Connections that may wait to be accepted, and that a server may hold.
 const CONNECTIONS_MAX: u32 = 4096;
 
 /// nginx: one worker, nothing but TLS, no session kept.
-pub fn nginx(address: SocketAddr, identity: &Identity, directory: &Path) -> String {
-    let Identity { certificate, private_key, .. } = identity;
+pub fn nginx(address: SocketAddr, identities: &[Identity], directory: &Path) -> String {
+    let certificates: String = identities
+        .iter()
+        .map(|Identity { certificate, private_key, .. }| {
+            format!(
+                "        ssl_certificate \"{}\";\n        ssl_certificate_key \"{}\";\n",
+                certificate.display(),
+                private_key.display()
+            )
+        })
+        .collect();
     format!(
         "daemon off;
 worker_processes 1;
@@ -30,10 +43,9 @@ http {{
     scgi_temp_path \"{directory}/scgi\";
     server {{
         listen {address} ssl backlog={CONNECTIONS_MAX};
-        ssl_certificate \"{certificate}\";
-        ssl_certificate_key \"{private_key}\";
-        ssl_protocols TLSv1.2 TLSv1.3;
+{certificates}        ssl_protocols TLSv1.2 TLSv1.3;
         ssl_ciphers {SUITES};
+        ssl_ecdh_curve {GROUPS};
         ssl_session_cache off;
         ssl_session_tickets off;
         location / {{ return 200; }}
@@ -41,32 +53,50 @@ http {{
 }}
 ",
         directory = directory.display(),
-        certificate = certificate.display(),
-        private_key = private_key.display(),
     )
 }
 
 /// HAProxy: one thread, nothing but TLS, no session kept; its own asynchronous mode on request.
-pub fn haproxy(address: SocketAddr, identity: &Identity, asynchronous: bool) -> String {
+pub fn haproxy(address: SocketAddr, identities: &[Identity], asynchronous: bool) -> String {
+    let certificates: String =
+        identities.iter().map(|identity| format!(" crt {}", identity.bundle.display())).collect();
     let mode = if asynchronous { "    ssl-mode-async\n" } else { "" };
     format!(
         "global
     nbthread 1
     maxconn {CONNECTIONS_MAX}
     tune.ssl.cachesize 0
-    ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets
+    ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets prefer-client-ciphers
     ssl-default-bind-ciphers {SUITES}
+    ssl-default-bind-curves {GROUPS}
 {mode}defaults
     mode http
     timeout connect 5s
     timeout client 30s
     timeout server 30s
 frontend tls
-    bind {address} ssl crt {bundle} backlog {CONNECTIONS_MAX}
+    bind {address} ssl{certificates} backlog {CONNECTIONS_MAX}
     http-request return status 200
-",
-        bundle = identity.bundle.display(),
+"
     )
+}
+
+/// `openssl s_server`, which takes what a client says for the request of a page; no session is
+/// kept. It takes two certificates at most.
+pub fn s_server(address: SocketAddr, identities: &[Identity]) -> Vec<String> {
+    let mut words: Vec<String> =
+        ["s_server", "-www", "-quiet", "-no_cache", "-no_ticket", "-num_tickets", "0", "-no_dhe"]
+            .map(str::to_owned)
+            .into();
+    words.extend(["-accept".to_owned(), address.to_string()]);
+    words.extend(["-cipher", SUITES, "-groups", GROUPS].map(str::to_owned));
+    for (identity, flags) in identities.iter().zip([["-cert", "-key"], ["-dcert", "-dkey"]]) {
+        let files = [&identity.certificate, &identity.private_key];
+        for (flag, file) in flags.into_iter().zip(files) {
+            words.extend([flag.to_owned(), file.display().to_string()]);
+        }
+    }
+    words
 }
 
 /// An OpenSSL configuration that loads the provider beside the default one, without the runtime.

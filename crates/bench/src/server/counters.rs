@@ -6,7 +6,8 @@ use std::ops::Sub;
 use std::path::Path;
 
 use widelane_bridge::counters::{
-    COUNTERS_MAGIC, COUNTERS_VERSION, Counters, LANES_MAX, WAIT_BUCKETS,
+    COUNTERS_MAGIC, COUNTERS_VERSION, Counters, KindCounters, LANES_MAX, OperationKind,
+    WAIT_BUCKETS,
 };
 use widelane_cpu::Room;
 
@@ -33,6 +34,63 @@ pub struct Counts {
     pub faults_detected: u64,
     /// Internal failures answered by the default provider.
     pub fallbacks: u64,
+    /// Each kind of operation apart, by its number.
+    by_kind: [KindCounts; OperationKind::ALL.len()],
+}
+
+/// The counters of one kind of operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KindCounts {
+    /// Operations finished in a batch.
+    pub batched: u64,
+    /// Operations that ran alone because too few waited.
+    pub single: u64,
+    /// Operations that ran at once because their caller could not wait.
+    pub synchronous: u64,
+    /// Operations left to the default provider.
+    pub delegated: u64,
+    /// Key pairs taken out of a pool.
+    pub pooled: u64,
+    /// Key pairs made for pools.
+    pub pool_made: u64,
+    /// Key pairs of pools that nobody took in time.
+    pub pool_expired: u64,
+    /// Runs of the batch kernel.
+    pub runs: u64,
+}
+
+impl KindCounts {
+    fn parse(page: &Page<'_>, kind: OperationKind) -> Self {
+        let begin = offset_of!(Counters, kinds) + size_of::<KindCounters>() * kind as usize;
+        KindCounts {
+            batched: page.u64(begin + offset_of!(KindCounters, batched)),
+            single: page.u64(begin + offset_of!(KindCounters, single)),
+            synchronous: page.u64(begin + offset_of!(KindCounters, synchronous)),
+            delegated: page.u64(begin + offset_of!(KindCounters, delegated)),
+            pooled: page.u64(begin + offset_of!(KindCounters, pooled)),
+            pool_made: page.u64(begin + offset_of!(KindCounters, pool_made)),
+            pool_expired: page.u64(begin + offset_of!(KindCounters, pool_expired)),
+            runs: page.u64(begin + offset_of!(KindCounters, runs)),
+        }
+    }
+
+    /// Operations that callers asked for, on whatever path.
+    pub fn operations(&self) -> u64 {
+        self.batched + self.single + self.synchronous + self.delegated + self.pooled
+    }
+
+    fn fields_mut(&mut self) -> [&mut u64; 8] {
+        [
+            &mut self.batched,
+            &mut self.single,
+            &mut self.synchronous,
+            &mut self.delegated,
+            &mut self.pooled,
+            &mut self.pool_made,
+            &mut self.pool_expired,
+            &mut self.runs,
+        ]
+    }
 }
 
 impl Counts {
@@ -70,6 +128,7 @@ impl Counts {
             jobs_delegated: page.u64(offset_of!(Counters, jobs_delegated)),
             faults_detected: page.u64(offset_of!(Counters, faults_detected)),
             fallbacks: page.u64(offset_of!(Counters, fallbacks)),
+            by_kind: OperationKind::ALL.map(|kind| KindCounts::parse(&page, kind)),
         })
     }
 
@@ -97,12 +156,18 @@ impl Counts {
         (self.batches_by_fill.iter_mut())
             .chain(&mut self.runs_by_room)
             .chain(&mut self.waits_by_bucket)
+            .chain(self.by_kind.iter_mut().flat_map(KindCounts::fields_mut))
             .chain(scalars)
     }
 
-    /// Private-key operations that came to the provider.
+    /// Public-key operations that came to the provider.
     pub fn jobs(&self) -> u64 {
-        self.jobs_batched + self.jobs_single + self.jobs_synchronous + self.jobs_delegated
+        self.by_kind.iter().map(KindCounts::operations).sum()
+    }
+
+    /// What was counted of each kind of operation.
+    pub fn kinds(&self) -> impl Iterator<Item = (OperationKind, &KindCounts)> {
+        OperationKind::ALL.into_iter().zip(&self.by_kind)
     }
 
     /// The room whose kernel ran most, if any ran.
@@ -175,6 +240,10 @@ mod tests {
         );
         put(offset_of!(Counters, jobs_batched), &(batches * fill as u64).to_ne_bytes());
         put(offset_of!(Counters, jobs_single), &10u64.to_ne_bytes());
+        let derive = offset_of!(Counters, kinds)
+            + OperationKind::X25519Derive as usize * size_of::<KindCounters>();
+        put(derive + offset_of!(KindCounters, runs), &batches.to_ne_bytes());
+        put(derive + offset_of!(KindCounters, single), &10u64.to_ne_bytes());
         bytes
     }
 
@@ -193,6 +262,10 @@ mod tests {
         let between = now - earlier;
         assert_eq!((between.jobs_batched, between.jobs_single), (20, 10));
         assert_eq!(between.full_share(), Some(0.0));
+        let occurred: Vec<_> = between.kinds().filter(|(_, kind)| kind.operations() > 0).collect();
+        let expected = KindCounts { single: 10, runs: 5, ..KindCounts::default() };
+        assert_eq!(occurred, [(OperationKind::X25519Derive, &expected)]);
+        assert_eq!(between.jobs(), 10);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub fn load(
     let load = Load {
         target: SocketAddr::from(([127, 0, 0, 1], port)),
         server_name: "localhost".to_owned(),
-        certificate: certificate.stdout,
+        certificates: vec![certificate.stdout],
         version,
         group: Group::X25519,
         cipher: Cipher::Aes256Gcm,

@@ -1,0 +1,229 @@
+//! Where servers are made: from kind, subject and certificates to a process that accepts
+//! connections.
+
+use std::fs::{self, Permissions};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::process::Process;
+use super::{Identity, Server, ServerError, ServerKind, Subject, config};
+use crate::programs::Programs;
+
+/// Hides AVX-512 IFMA from OpenSSL: bit 21 of EBX of CPUID leaf 7, in the notation of
+/// OPENSSL_ia32cap(3).
+const IFMA_MASK: (&str, &str) = ("OPENSSL_ia32cap", ":~0x200000");
+
+/// Name of the configuration, in a server's directory, that loads the provider.
+const OPENSSL_CONFIGURATION: &str = "openssl.cnf";
+
+/// Where servers are made: a temporary directory, the programs, a CPU and a supply of ports.
+pub struct Workshop {
+    directory: TempDir,
+    programs: Programs,
+    cpu: Option<usize>,
+    port_next: Option<u16>,
+    server_count: usize,
+}
+
+impl Workshop {
+    /// Opens a workshop for servers pinned to `cpu`, on consecutive ports from `port_first` or free
+    /// ones.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Directory`].
+    pub fn open(
+        programs: Programs,
+        cpu: Option<usize>,
+        port_first: Option<u16>,
+    ) -> Result<Self, ServerError> {
+        let failed = |source| ServerError::Directory { path: "TMPDIR".into(), source };
+        let directory = tempfile::Builder::new().prefix("widelane-").tempdir().map_err(failed)?;
+        // Workers that gave up root must be able to pass through to their counters.
+        set_mode(directory.path(), 0o711)?;
+        Ok(Workshop { directory, programs, cpu, port_next: port_first, server_count: 0 })
+    }
+
+    /// The directory that is removed with the workshop.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Starts a server that shows `identities`, the first by default, and waits until it accepts
+    /// connections.
+    ///
+    /// # Errors
+    ///
+    /// See [`ServerError`].
+    pub fn start(
+        &mut self,
+        kind: ServerKind,
+        subject: Subject,
+        identities: &[Identity],
+    ) -> Result<Server, ServerError> {
+        let name = format!("{}/{subject}", kind.name());
+        let directory =
+            self.directory.path().join(format!("{}-{}-{subject}", self.server_count, kind.name()));
+        self.server_count += 1;
+        make_directory(&directory, 0o711)?;
+        let counters = directory.join("counters");
+        make_directory(&counters, 0o1777)?;
+
+        let address = self.address()?;
+        let command = self.command(kind, subject, identities, address, &directory)?;
+        let program = command.get_program().to_string_lossy().into_owned();
+        let process = Process::start(command, self.cpu, directory.join("log"))
+            .map_err(|source| ServerError::Start { program, source })?;
+        let counters = subject.is_ours().then_some(counters);
+        let mut server = Server { name, process, address, counters };
+        server.wait_until_ready()?;
+        Ok(server)
+    }
+
+    fn address(&mut self) -> Result<SocketAddr, ServerError> {
+        let port = self.port_next.unwrap_or(0);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+            .map_err(|source| ServerError::PortInUse { port, source })?;
+        if let Some(next) = &mut self.port_next {
+            *next = next.saturating_add(1);
+        }
+        listener.local_addr().map_err(|source| ServerError::PortInUse { port, source })
+    }
+
+    /// The whole command of a server, its configuration written to `directory` and checked.
+    fn command(
+        &self,
+        kind: ServerKind,
+        subject: Subject,
+        identities: &[Identity],
+        address: SocketAddr,
+        directory: &Path,
+    ) -> Result<Command, ServerError> {
+        let server = match kind {
+            ServerKind::Embedded => self.embedded(identities, address),
+            ServerKind::Haproxy => self.haproxy(identities, address, subject, directory)?,
+            ServerKind::Nginx => self.nginx(identities, address, directory)?,
+            ServerKind::SServer => self.s_server(identities, address)?,
+        };
+        let counters = directory.join("counters");
+        Ok(match subject {
+            Subject::Native => command(&server),
+            Subject::NativeMasked => {
+                let mut masked = command(&server);
+                masked.env(IFMA_MASK.0, IFMA_MASK.1);
+                masked
+            }
+            Subject::Accelerated => {
+                let mut run = Command::new(&self.programs.widelane);
+                run.arg("run").arg("--counters-dir").arg(counters).arg("--").args(server);
+                run
+            }
+            Subject::Async | Subject::Configured => {
+                let configuration = directory.join(OPENSSL_CONFIGURATION);
+                write(&configuration, &config::openssl(self.provider()?))?;
+                let mut configured = command(&server);
+                configured
+                    .env("OPENSSL_CONF", configuration)
+                    .env("WIDELANE_COUNTERS_DIR", counters);
+                configured
+            }
+        })
+    }
+
+    fn provider(&self) -> Result<&Path, ServerError> {
+        self.programs.provider.as_deref().ok_or_else(|| ServerError::Incomplete {
+            missing: "widelane.so",
+            executable: self.programs.widelane.clone(),
+        })
+    }
+
+    fn embedded(&self, identities: &[Identity], address: SocketAddr) -> Vec<PathBuf> {
+        let mut server = vec![self.programs.widelane.clone(), "serve-embedded".into()];
+        server.extend(["--listen".into(), address.to_string().into()]);
+        for identity in identities {
+            server.extend(["--certificate".into(), identity.certificate.clone()]);
+            server.extend(["--private-key".into(), identity.private_key.clone()]);
+        }
+        server
+    }
+
+    fn s_server(
+        &self,
+        identities: &[Identity],
+        address: SocketAddr,
+    ) -> Result<Vec<PathBuf>, ServerError> {
+        let openssl = self.programs.openssl.clone().ok_or(ServerError::NotInstalled("openssl"))?;
+        let mut server = vec![openssl];
+        server.extend(config::s_server(address, identities).into_iter().map(PathBuf::from));
+        Ok(server)
+    }
+
+    fn nginx(
+        &self,
+        identities: &[Identity],
+        address: SocketAddr,
+        directory: &Path,
+    ) -> Result<Vec<PathBuf>, ServerError> {
+        let nginx = self.programs.nginx.clone().ok_or(ServerError::NotInstalled("nginx"))?;
+        let file = directory.join("nginx.conf");
+        write(&file, &config::nginx(address, identities, directory))?;
+        let mut server: Vec<PathBuf> = vec![nginx, "-e".into(), "stderr".into()];
+        server.extend(["-p".into(), directory.to_owned(), "-c".into(), file]);
+        check(command(&server).arg("-t"))?;
+        Ok(server)
+    }
+
+    fn haproxy(
+        &self,
+        identities: &[Identity],
+        address: SocketAddr,
+        subject: Subject,
+        directory: &Path,
+    ) -> Result<Vec<PathBuf>, ServerError> {
+        let haproxy = self.programs.haproxy.clone().ok_or(ServerError::NotInstalled("haproxy"))?;
+        let file = directory.join("haproxy.cfg");
+        write(&file, &config::haproxy(address, identities, subject == Subject::Async))?;
+        let server = vec![haproxy, "-db".into(), "-f".into(), file];
+        check(command(&server).arg("-c"))?;
+        Ok(server)
+    }
+}
+
+fn command(words: &[PathBuf]) -> Command {
+    let (program, arguments) = words.split_first().expect("a command has a program");
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command
+}
+
+/// Runs a server's own check of its configuration.
+fn check(command: &mut Command) -> Result<(), ServerError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .output()
+        .map_err(|source| ServerError::Start { program: program.clone(), source })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    Err(ServerError::Rejected { program, output: String::from_utf8_lossy(&said).into_owned() })
+}
+
+fn make_directory(path: &Path, mode: u32) -> Result<(), ServerError> {
+    fs::create_dir(path)
+        .map_err(|source| ServerError::Directory { path: path.to_owned(), source })?;
+    set_mode(path, mode)
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<(), ServerError> {
+    fs::set_permissions(path, Permissions::from_mode(mode))
+        .map_err(|source| ServerError::Directory { path: path.to_owned(), source })
+}
+
+fn write(path: &Path, text: &str) -> Result<(), ServerError> {
+    fs::write(path, text).map_err(|source| ServerError::Directory { path: path.to_owned(), source })
+}
