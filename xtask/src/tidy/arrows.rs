@@ -31,7 +31,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("batch", &[]),
     ("bench", &["bridge", "cpu", "crypto", "loadgen", "meter", "results"]),
     ("bridge", &[]),
-    ("cli", &["bench", "bridge", "cpu", "crypto", "loadgen", "meter", "report", "results"]),
+    ("classify", &["cpu"]),
+    (
+        "cli",
+        &["bench", "bridge", "classify", "cpu", "crypto", "loadgen", "meter", "report", "results"],
+    ),
     ("cpu", &[]),
     ("crypto", &["cpu", "kernels", "secret"]),
     ("integration", &["bench", "bridge", "loadgen"]),

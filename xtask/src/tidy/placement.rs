@@ -63,12 +63,13 @@ const INSTRUCTIONS: &[Placement] = &[
         words: &["core::arch", "std::arch"],
         places: &[
             "crates/bench/src/chain.rs", // the add chain that meters the clock
+            "crates/classify/src/run",
             "crates/cpu/src",
             "crates/kernels/src",
-            "crates/meter/src/chain.rs",    // the add chain that meters the clock
-            "crates/meter/src/stimulus",    // loops that provoke a licence
+            "crates/meter/src/chain.rs", // the add chain that meters the clock
+            "crates/meter/src/stimulus", // loops that provoke a licence
             "crates/provider/src/stack.rs", // the switch to a stack of its own
-            "crates/runtime/src/fibre.rs",  // the switch between fibres
+            "crates/runtime/src/fibre.rs", // the switch between fibres
             "crates/secret/src",
         ],
         in_tests: true,
@@ -87,16 +88,22 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/bench/src/embedded.rs", // a server that speaks C to libssl
         "crates/bench/src/server/process.rs", // between fork and exec
         "crates/bridge/src/hooks.rs",   // types of C functions
+        "crates/classify/src/run",      // rooms, and a table mapped from a file
+        "crates/kernels/src/lanes",     // intrinsics behind safe methods, and doors
+        "crates/kernels/src/aes_gcm", // rooms: doors, loads, stores, rounds of a chunk
+        "crates/kernels/src/chacha20_poly1305", // rooms: doors, loads, stores
         "crates/kernels/src/mont/ifma256_x4.rs",
         "crates/kernels/src/mont/ifma512_x8.rs",
         "crates/kernels/src/mont/lanes.rs", // the doors that both rooms share
         "crates/kernels/src/mont/tiles.rs", // their assembly
         "crates/meter/src/chain.rs",        // the add chain that meters the clock
         "crates/meter/src/stimulus",        // loops that provoke a licence
+        "crates/kernels/src/text.rs", // messages that are read and written at one place
         "crates/ossl-sys/src",              // speaks C
         "crates/provider/src",              // speaks C
         "crates/runtime/src",               // speaks C
         "crates/secret/src",                // assembly that hides from the optimiser
+        "crates/testkit/src/guard.rs", // pages that cannot be touched
         "crates/testkit/src/trace.rs",      // steps through a child with ptrace
     ],
     in_tests: true,

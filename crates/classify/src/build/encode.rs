@@ -1,0 +1,263 @@
+//! Rules as words: what a lookup compares, and which bits it knows of them.
+
+use super::BuildError;
+use super::plan::{Kind, Plan};
+use crate::rule::{Field, Match, Rule, RuleSet};
+use crate::table::{Piece, RANK_MAX};
+
+/// Rules as words, strongest first. A rule may need several entries, all of its rank.
+#[derive(Debug)]
+pub(super) struct Encoded {
+    /// Words of an entry.
+    pub words: usize,
+    /// What the bits must be, or the lowest value of each lane; `words` for each entry.
+    values: Vec<u64>,
+    /// The bits that count, or how far each lane may lie above the lowest value.
+    others: Vec<u64>,
+    /// The bits that are the same in all keys that the entry matches.
+    known: Vec<u64>,
+    /// For each entry, the position of its rule among all, the strongest being 0.
+    pub ranks: Vec<u32>,
+}
+
+/// How many entries one rule may need.
+const ENTRIES_MAX: usize = 4096;
+
+impl Encoded {
+    /// Encodes the rules in the given order.
+    pub fn new(set: &RuleSet, order: &[u32], plan: &Plan) -> Result<Self, BuildError> {
+        if order.len() > RANK_MAX as usize {
+            return Err(BuildError::TooManyRules { rules: order.len() });
+        }
+        let words = plan.shape.words();
+        let mut encoded = Encoded {
+            words,
+            values: Vec::with_capacity(order.len() * words),
+            others: Vec::with_capacity(order.len() * words),
+            known: Vec::with_capacity(order.len() * words),
+            ranks: Vec::with_capacity(order.len()),
+        };
+        for (rank, &index) in order.iter().enumerate() {
+            encoded.push(&set.rules[index as usize], rank as u32, set, plan)?;
+        }
+        Ok(encoded)
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.ranks.len()
+    }
+
+    pub fn values(&self, entry: u32) -> &[u64] {
+        &self.values[entry as usize * self.words..][..self.words]
+    }
+
+    pub fn others(&self, entry: u32) -> &[u64] {
+        &self.others[entry as usize * self.words..][..self.words]
+    }
+
+    pub fn known(&self, entry: u32) -> &[u64] {
+        &self.known[entry as usize * self.words..][..self.words]
+    }
+
+    fn push(
+        &mut self,
+        rule: &Rule,
+        rank: u32,
+        set: &RuleSet,
+        plan: &Plan,
+    ) -> Result<(), BuildError> {
+        let fields = set.layout.fields();
+        let mut options = Vec::with_capacity(fields.len());
+        let mut count = 1usize;
+        for (index, field) in fields.iter().enumerate() {
+            let lanes = match plan.kinds[index] {
+                Kind::Unused => continue,
+                Kind::Mask => masks(&rule.matches[index], field),
+                Kind::Range => ranges(&rule.matches[index], field),
+            };
+            count = count.saturating_mul(lanes.len());
+            options.push((index, lanes));
+        }
+        if count > ENTRIES_MAX {
+            return Err(BuildError::TooIntricate { line: rule.line, entries: count });
+        }
+        for choice in 0..count {
+            self.push_entry(rank, plan, &options, choice);
+        }
+        Ok(())
+    }
+
+    fn push_entry(
+        &mut self,
+        rank: u32,
+        plan: &Plan,
+        options: &[(usize, Vec<Lanes>)],
+        choice: usize,
+    ) {
+        let base = self.values.len();
+        self.ranks.push(rank);
+        self.values.resize(base + self.words, 0);
+        self.known.resize(base + self.words, 0);
+        // What no field fills matches everything: no bit counts, and every value is in range.
+        self.others.extend((0..self.words).map(|word| match word < plan.shape.masks {
+            true => 0,
+            false => u64::MAX,
+        }));
+        let mut left = choice;
+        for (field, lanes) in options {
+            let lanes_chosen = &lanes[left % lanes.len()];
+            left /= lanes.len();
+            for (piece, &(value, other)) in plan.pieces[*field].iter().zip(lanes_chosen) {
+                self.set(base + usize::from(piece.word), plan, piece, value, other);
+            }
+        }
+    }
+
+    fn set(&mut self, at: usize, plan: &Plan, piece: &Piece, value: u32, other: u32) {
+        let lane = plan.shape.lane_bits(piece.word.into());
+        let all = (1u64 << lane) - 1;
+        let (value, other) = (u64::from(value), u64::from(other));
+        let known = match usize::from(piece.word) < plan.shape.masks {
+            true => other,
+            // The bits before the first in which the lowest and the highest value differ.
+            false => {
+                let differing = value ^ (value + other);
+                all & !(u64::MAX.checked_shr(differing.leading_zeros()).unwrap_or(0))
+            }
+        };
+        self.values[at] |= value << piece.shift;
+        self.others[at] = self.others[at] & !(all << piece.shift) | other << piece.shift;
+        self.known[at] |= known << piece.shift;
+    }
+}
+
+/// Value and mask, or lowest value and extent, of each part of a field.
+type Lanes = Vec<(u32, u32)>;
+
+fn parts(value: u128, field: &Field) -> impl Iterator<Item = u32> {
+    let count = field.bytes.div_ceil(4);
+    (0..count).rev().map(move |part| (value >> (32 * part)) as u32)
+}
+
+fn masks(of: &Match, field: &Field) -> Vec<Lanes> {
+    let lanes = |value, mask| parts(value, field).zip(parts(mask, field)).collect();
+    match (of.as_mask(field.bytes), of) {
+        (Some((value, mask)), _) => vec![lanes(value, mask)],
+        (None, &Match::Range { first, last }) => {
+            let all = crate::rule::ones(8 * field.bytes as u32);
+            prefixes(first, last.min(all), all)
+                .into_iter()
+                .map(|(value, mask)| lanes(value, mask))
+                .collect()
+        }
+        (None, Match::Mask { .. }) => unreachable!("a mask is a mask"),
+    }
+}
+
+/// The prefixes, as value and mask, that make up the values from `first` to `last`.
+fn prefixes(mut first: u128, last: u128, all: u128) -> Vec<(u128, u128)> {
+    let mut found = Vec::new();
+    loop {
+        // The largest block that begins at `first` and does not pass `last`.
+        let mut free = 0;
+        while free < 128 {
+            let block = crate::rule::ones(free + 1);
+            if first & block != 0 || block > all || last - first < block {
+                break;
+            }
+            free += 1;
+        }
+        let block = crate::rule::ones(free);
+        found.push((first, all & !block));
+        match (first | block).checked_add(1) {
+            Some(next) if next <= last => first = next,
+            _ => return found,
+        }
+    }
+}
+
+fn ranges(of: &Match, field: &Field) -> Vec<Lanes> {
+    let Some((first, last)) = of.as_range(field.bytes) else {
+        unreachable!("the plan compares a field by range if all its matches are ranges");
+    };
+    let (first, last): (Vec<u32>, Vec<u32>) =
+        (parts(first, field).collect(), parts(last, field).collect());
+    let mut boxes = Vec::new();
+    split(&first, &last, &mut Vec::new(), &mut boxes);
+    boxes
+}
+
+/// Splits the numbers from `first` to `last`, of several digits, into boxes that are a range in
+/// every digit.
+fn split(first: &[u32], last: &[u32], before: &mut Lanes, boxes: &mut Vec<Lanes>) {
+    let mut emit = |before: &mut Lanes, digit: (u32, u32), first: &[u32], last: &[u32]| {
+        before.push((digit.0, digit.1 - digit.0));
+        match first.is_empty() {
+            true => boxes.push(before.clone()),
+            false => split(first, last, before, boxes),
+        }
+        before.pop();
+    };
+    let (&[low, ref first_rest @ ..], &[high, ref last_rest @ ..]) = (first, last) else { return };
+    let (zeros, ones) = (vec![0; first_rest.len()], vec![u32::MAX; first_rest.len()]);
+    if low == high {
+        return emit(before, (low, low), first_rest, last_rest);
+    }
+    let starts_whole = first_rest.iter().all(|digit| *digit == 0);
+    let ends_whole = last_rest.iter().all(|digit| *digit == u32::MAX);
+    let whole = (low + u32::from(!starts_whole), high - u32::from(!ends_whole));
+    if !starts_whole {
+        emit(before, (low, low), first_rest, &ones);
+    }
+    if whole.0 <= whole.1 {
+        emit(before, whole, &zeros, &ones);
+    }
+    if !ends_whole {
+        emit(before, (high, high), &zeros, last_rest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_make_up_the_range_and_nothing_else() {
+        for (first, last) in [(0, 255), (1, 254), (7, 7), (3, 200), (128, 255)] {
+            let found = prefixes(first, last, 0xff);
+            for value in 0..256u128 {
+                let inside =
+                    found.iter().filter(|(wanted, mask)| (value ^ wanted) & mask == 0).count();
+                assert_eq!(
+                    inside,
+                    usize::from((first..=last).contains(&value)),
+                    "{first}-{last}: {value}"
+                );
+            }
+        }
+        assert_eq!(prefixes(0, u128::MAX, u128::MAX), [(0, 0)]);
+        assert_eq!(prefixes(1, u128::MAX, u128::MAX).len(), 128);
+    }
+
+    #[test]
+    fn boxes_make_up_the_range_and_nothing_else() {
+        let field = Field { name: "f".into(), offset: 0, bytes: 8 };
+        let (first, last) = (0x1_8000_0000u128, 0x3_0000_0010u128);
+        let boxes = ranges(&Match::range(first, last), &field);
+        assert_eq!(boxes.len(), 3);
+        for value in
+            [0, first - 1, first, first + 1, 0x2_0000_0000, last - 1, last, last + 1, 0x3_8000_0000]
+        {
+            let digits: Vec<u32> = parts(value, &field).collect();
+            let accepts = |lanes: &Lanes| {
+                lanes
+                    .iter()
+                    .zip(&digits)
+                    .all(|((low, extent), digit)| digit.wrapping_sub(*low) <= *extent)
+            };
+            let inside = boxes.iter().filter(|lanes| accepts(lanes)).count();
+            assert_eq!(inside, usize::from((first..=last).contains(&value)), "{value:x}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Parts of a rule set that get a tree each: rules that leave an address free would have to be
+//! copied into every cell of a tree that looks at that address.
+
+use super::encode::Encoded;
+use super::plan::{Kind, Plan};
+
+/// Entries that share a tree, by increasing strength of their best rule, and what they have in
+/// common.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// One bit for each wide field of the layout that all entries fix.
+    pub fixed: u32,
+    /// The entries, strongest first.
+    pub ids: Vec<u32>,
+}
+
+/// At most this many fields are told apart.
+const FIELDS_MAX: usize = 4;
+/// A field is fixed by a rule that knows more than this share of its bits.
+const FIXED: (u32, u32) = (3, 8);
+/// A group of less than one in this many entries joins another that can take it without copies.
+const SMALL: usize = 16;
+/// So few rules can be copied without harm.
+const FEW: usize = 256;
+
+/// Divides all entries into groups by which of the wide fields they fix.
+pub(super) fn divide(encoded: &Encoded, plan: &Plan) -> Vec<Group> {
+    let wide: Vec<usize> = (0..plan.kinds.len())
+        .filter(|&field| plan.kinds[field] != Kind::Unused && plan.pieces[field][0].bytes == 4)
+        .take(FIELDS_MAX)
+        .collect();
+    let mut groups: Vec<Group> =
+        (0..1 << wide.len()).map(|fixed| Group { fixed, ids: Vec::new() }).collect();
+    for id in 0..encoded.len() as u32 {
+        let mut fixed = 0;
+        for (bit, &field) in wide.iter().enumerate() {
+            let pieces = &plan.pieces[field];
+            let known: u32 =
+                pieces.iter().map(|piece| piece.part(encoded.known(id)).count_ones()).sum();
+            let enough = known * FIXED.1 > 32 * pieces.len() as u32 * FIXED.0;
+            fixed |= u32::from(enough) << bit;
+        }
+        groups[fixed as usize].ids.push(id);
+    }
+    merge_small(&mut groups, encoded.len());
+    groups.retain(|group| !group.ids.is_empty());
+    // Whose rules are strongest on average goes first: what it finds spares the others the search.
+    groups.sort_by_key(|group| {
+        group.ids.iter().map(|&id| u64::from(id)).sum::<u64>() / group.ids.len() as u64
+    });
+    groups
+}
+
+fn merge_small(groups: &mut [Group], total: usize) {
+    let mut order: Vec<usize> = (0..groups.len()).collect();
+    order.sort_by_key(|&index| groups[index].ids.len());
+    for index in order {
+        let (fixed, count) = (groups[index].fixed, groups[index].ids.len());
+        if count == 0 || count >= total.div_ceil(SMALL) {
+            continue;
+        }
+        let hosts = (0..groups.len()).filter(|&host| {
+            host != index && groups[host].fixed & !fixed == 0 && groups[host].ids.len() > count
+        });
+        // Without one, few rules share a tree of their own, the one that fixes nothing.
+        let host = match hosts.max_by_key(|&host| groups[host].ids.len()) {
+            Some(host) => host,
+            None if index != 0 && groups[0].ids.len() + count < FEW => 0,
+            None => continue,
+        };
+        let ids = std::mem::take(&mut groups[index].ids);
+        groups[host].ids.extend(ids);
+        groups[host].ids.sort_unstable();
+    }
+}

@@ -1,0 +1,124 @@
+//! What is odd about a rule set: rules that never decide anything, and rules that disagree.
+
+use std::sync::Arc;
+
+use widelane_cpu::Policy;
+
+use crate::build::BuildError;
+use crate::rule::{Match, Rule, RuleSet};
+use crate::{Classifier, Limits, Table};
+
+/// A rule that a stronger one hides entirely. Rules are named by their index in the set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hidden {
+    /// The rule that never decides.
+    pub rule: usize,
+    /// A stronger rule that matches all that it matches.
+    pub by: usize,
+    /// Whether both have one result, so that the hidden rule is merely superfluous.
+    pub same_result: bool,
+}
+
+/// Finds the rules that one stronger rule hides. Rules that several hide together are not found.
+///
+/// # Errors
+///
+/// If no table can be built from the rules: a table narrows the search.
+pub fn hidden(set: &RuleSet) -> Result<Vec<Hidden>, BuildError> {
+    let order = set.by_strength();
+    let mut indexed = RuleSet { categories: 1, ..set.clone() };
+    for (index, rule) in indexed.rules.iter_mut().enumerate() {
+        (rule.result, rule.categories) = (index as u32, 1);
+    }
+    indexed.default = u32::MAX;
+    let table = Table::build(&indexed, &Limits { table_bytes: usize::MAX })?;
+    let classifier = Classifier::choose(Arc::new(table), &Policy::open());
+    let mut found = Vec::new();
+    for (position, &index) in order.iter().enumerate() {
+        let rule = &set.rules[index as usize];
+        // Whoever hides a rule takes its first packet. If the rule keeps that, nobody hides it.
+        let first = first_packet(set, rule);
+        let mut winner = [0];
+        let packet: &[u8] = &first;
+        if classifier.classify(&[packet], &mut winner).is_err() || winner[0] == index {
+            continue;
+        }
+        let hides = |by: u32| {
+            let by = &set.rules[by as usize];
+            rule.categories & !by.categories == 0 && by.covers(rule, &set.layout)
+        };
+        let stronger = order[..position].iter().copied();
+        let by = match winner[0] {
+            likely if (likely as usize) < set.rules.len() && hides(likely) => Some(likely),
+            _ => stronger.into_iter().find(|&by| hides(by)),
+        };
+        if let Some(by) = by {
+            let same_result = set.rules[by as usize].result == rule.result;
+            found.push(Hidden { rule: index as usize, by: by as usize, same_result });
+        }
+    }
+    found.sort_by_key(|hidden| hidden.rule);
+    Ok(found)
+}
+
+/// Finds pairs of rules of which each matches something that the other does not, that both match
+/// something, and that have different results: there the order of the rules decides. Compares all
+/// pairs, and stops when it has found `most`.
+pub fn conflicts(set: &RuleSet, most: usize) -> Vec<(usize, usize)> {
+    let rules = &set.rules;
+    let pairs = (0..rules.len()).flat_map(|later| (0..later).map(move |earlier| (earlier, later)));
+    let disagree = |&(earlier, later): &(usize, usize)| {
+        let (earlier, later) = (&rules[earlier], &rules[later]);
+        earlier.result != later.result
+            && earlier.categories & later.categories != 0
+            && earlier.overlaps(later, &set.layout)
+            && !earlier.covers(later, &set.layout)
+            && !later.covers(earlier, &set.layout)
+    };
+    pairs.filter(disagree).take(most).collect()
+}
+
+/// The packet with the lowest values that a rule matches.
+fn first_packet(set: &RuleSet, rule: &Rule) -> Vec<u8> {
+    let mut packet = vec![0; set.layout.span()];
+    for (of, field) in rule.matches.iter().zip(set.layout.fields()) {
+        let value = match *of {
+            Match::Mask { value, mask } => value & mask,
+            Match::Range { first, .. } => first,
+        };
+        let bytes = value.to_be_bytes();
+        packet[field.offset..][..field.bytes].copy_from_slice(&bytes[16 - field.bytes..]);
+    }
+    packet
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::dpdk;
+
+    const RULES: &str = "\
+        R10.0.0.0/8 0.0.0.0/0 0 : 65535 0 : 65535 0/0 1\n\
+        R10.1.0.0/16 0.0.0.0/0 0 : 65535 80 : 80 0/0 2\n\
+        R10.2.0.0/16 0.0.0.0/0 0 : 65535 80 : 90 0/0 1\n\
+        R0.0.0.0/0 9.9.9.9/32 0 : 65535 0 : 65535 0/0 3\n";
+
+    #[test]
+    fn hidden_rules_are_told_from_superfluous_ones() {
+        let set = dpdk::parse("r", RULES).unwrap();
+        assert_eq!(
+            hidden(&set).unwrap(),
+            [
+                Hidden { rule: 1, by: 0, same_result: false },
+                Hidden { rule: 2, by: 0, same_result: true }
+            ]
+        );
+    }
+
+    #[test]
+    fn rules_conflict_where_the_order_decides() {
+        let set = dpdk::parse("r", RULES).unwrap();
+        assert_eq!(conflicts(&set, 10), [(0, 3), (1, 3), (2, 3)]);
+        assert_eq!(conflicts(&set, 1), [(0, 3)]);
+    }
+}

@@ -1,0 +1,309 @@
+//! Reading text: a cursor over one line, and errors that say where, what was expected, what stood.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::Match;
+
+/// What is wrong with a rule file, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}:{column}: expected {expected}, found {found}")]
+pub struct ParseError {
+    /// The file as the caller named it.
+    pub file: String,
+    /// The line, counted from 1.
+    pub line: u32,
+    /// The column in characters, counted from 1.
+    pub column: usize,
+    /// What would have been right.
+    pub expected: String,
+    /// What stands there.
+    pub found: String,
+}
+
+/// A place in a line of a file.
+pub(super) struct Cursor<'a> {
+    file: &'a str,
+    number: u32,
+    line: &'a str,
+    at: usize,
+}
+
+/// An address of either version, and its length.
+pub(super) enum Address {
+    V4(u32),
+    V6(u128),
+}
+
+impl Address {
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Address::V4(_) => 4,
+            Address::V6(_) => 16,
+        }
+    }
+
+    pub(super) fn value(&self) -> u128 {
+        match *self {
+            Address::V4(value) => value.into(),
+            Address::V6(value) => value,
+        }
+    }
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(file: &'a str, number: u32, line: &'a str) -> Self {
+        Cursor { file, number, line, at: 0 }
+    }
+
+    /// The lines of a file that say something: not empty and no comment.
+    pub(super) fn lines(file: &'a str, text: &'a str) -> impl Iterator<Item = Cursor<'a>> {
+        let lines =
+            text.lines().zip(1..).map(move |(line, number)| Cursor::new(file, number, line));
+        lines.filter(|cursor| {
+            let line = cursor.line.trim();
+            !line.is_empty() && !line.starts_with('#')
+        })
+    }
+
+    /// The next cell of a line that commas divide, as a line that ends where the cell does.
+    pub(super) fn cell(&mut self) -> Option<Cursor<'a>> {
+        if self.at > self.line.len() || (self.at == self.line.len() && !self.line.ends_with(',')) {
+            return None;
+        }
+        let end = self.rest().find(',').map_or(self.line.len(), |length| self.at + length);
+        let cell = Cursor { line: &self.line[..end], ..*self };
+        self.at = end + 1;
+        Some(cell)
+    }
+
+    /// What is left of the line, without space around it.
+    pub(super) fn rest_trimmed(&self) -> &'a str {
+        self.rest().trim()
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Goes on to `at`, a byte of the line.
+    pub(super) fn seek(&mut self, at: usize) {
+        self.at = at;
+    }
+
+    fn rest(&self) -> &'a str {
+        self.line.get(self.at..).unwrap_or("")
+    }
+
+    fn skip_space(&mut self) {
+        self.at += self.rest().len() - self.rest().trim_start().len();
+    }
+
+    /// The error that something else was expected here.
+    pub(super) fn expected(&mut self, expected: impl Into<String>) -> ParseError {
+        self.skip_space();
+        let word: String =
+            self.rest().chars().take_while(|c| !c.is_whitespace()).take(40).collect();
+        ParseError {
+            file: self.file.to_owned(),
+            line: self.number,
+            column: self.line[..self.at.min(self.line.len())].chars().count() + 1,
+            expected: expected.into(),
+            found: if word.is_empty() { "the end of the line".into() } else { format!("{word:?}") },
+        }
+    }
+
+    /// Takes `wanted` if it comes next.
+    pub(super) fn take(&mut self, wanted: char) -> bool {
+        self.skip_space();
+        let taken = self.rest().starts_with(wanted);
+        self.at += if taken { wanted.len_utf8() } else { 0 };
+        taken
+    }
+
+    /// Takes `wanted`, which must come next.
+    pub(super) fn must_take(&mut self, wanted: char) -> Result<(), ParseError> {
+        if self.take(wanted) { Ok(()) } else { Err(self.expected(format!("\"{wanted}\""))) }
+    }
+
+    /// Nothing but space may follow.
+    pub(super) fn end(&mut self) -> Result<(), ParseError> {
+        self.skip_space();
+        if self.rest().is_empty() { Ok(()) } else { Err(self.expected("the end of the line")) }
+    }
+
+    pub(super) fn is_at_end(&mut self) -> bool {
+        self.skip_space();
+        self.rest().is_empty()
+    }
+
+    fn word(&mut self, of: impl Fn(char) -> bool) -> &'a str {
+        self.skip_space();
+        let rest = self.rest();
+        &rest[..rest.find(|c| !of(c)).unwrap_or(rest.len())]
+    }
+
+    /// Takes a number, decimal or with `0x`, that is at most `max`.
+    pub(super) fn integer(&mut self, what: &str, max: u128) -> Result<u128, ParseError> {
+        let word = self.word(|c| c.is_ascii_alphanumeric());
+        let value = match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
+            Some(digits) => u128::from_str_radix(digits, 16),
+            None => word.parse(),
+        };
+        match value {
+            Ok(value) if value <= max => {
+                self.at += word.len();
+                Ok(value)
+            }
+            _ => Err(self.expected(format!("{what}, 0 to {max}"))),
+        }
+    }
+
+    /// Takes an address of either version.
+    pub(super) fn address(&mut self) -> Result<Address, ParseError> {
+        let word = self.word(|c| c.is_ascii_hexdigit() || c == '.' || c == ':');
+        let address = match (word.parse::<Ipv4Addr>(), word.parse::<Ipv6Addr>()) {
+            (Ok(v4), _) => Address::V4(v4.into()),
+            (_, Ok(v6)) => Address::V6(v6.into()),
+            _ => return Err(self.expected("an IPv4 or IPv6 address")),
+        };
+        self.at += word.len();
+        Ok(address)
+    }
+
+    /// Takes an address, where IPv4 may be one decimal number.
+    pub(super) fn flow_address(&mut self) -> Result<Address, ParseError> {
+        let word = self.word(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | ':'));
+        if word.contains(['.', ':']) {
+            return self.address();
+        }
+        Ok(Address::V4(self.integer("an address", u32::MAX.into())? as u32))
+    }
+
+    /// Takes `ADDRESS/LENGTH`, with an address of `bytes` bytes if that is settled.
+    pub(super) fn prefix(&mut self, bytes: Option<usize>) -> Result<(Match, usize), ParseError> {
+        self.skip_space();
+        let began = self.at;
+        let address = self.address()?;
+        if let Some(settled) = bytes.filter(|&settled| settled != address.bytes()) {
+            self.at = began;
+            let version = if settled == 4 { 4 } else { 6 };
+            return Err(self.expected(format!("an IPv{version} address as in the rules before")));
+        }
+        let bits = 8 * address.bytes() as u32;
+        self.must_take('/')?;
+        let length = self.integer("a prefix length", bits.into())? as u32;
+        Ok((Match::prefix(address.value(), length, address.bytes()), address.bytes()))
+    }
+
+    /// Takes `FIRST : LAST`, two ports in order.
+    pub(super) fn ports(&mut self) -> Result<Match, ParseError> {
+        let first = self.integer("a port", 0xffff)?;
+        self.must_take(':')?;
+        self.skip_space();
+        let began = self.at;
+        let last = self.integer("a port", 0xffff)?;
+        if last < first {
+            self.at = began;
+            return Err(self.expected(format!("a port that is not below {first}")));
+        }
+        Ok(Match::range(first, last))
+    }
+
+    /// Takes `VALUE/MASK`, two numbers of one byte.
+    pub(super) fn protocol(&mut self) -> Result<Match, ParseError> {
+        let value = self.integer("a protocol", 0xff)?;
+        self.must_take('/')?;
+        let mask = self.integer("a mask", 0xff)?;
+        Ok(Match::Mask { value, mask })
+    }
+
+    /// Takes what a field of `bytes` bytes is compared with, up to the end of the line: `*`,
+    /// `VALUE`, `FIRST-LAST`, `VALUE/LENGTH` or `VALUE/0xMASK`; values are numbers or addresses.
+    pub(super) fn comparison(&mut self, bytes: usize) -> Result<Match, ParseError> {
+        if self.take('*') {
+            self.end()?;
+            return Ok(Match::ANY);
+        }
+        let value = self.value(bytes)?;
+        let found = if self.take('-') {
+            self.skip_space();
+            let began = self.at;
+            let last = self.value(bytes)?;
+            if last < value {
+                self.at = began;
+                return Err(self.expected("a last value that is not below the first"));
+            }
+            Match::range(value, last)
+        } else if self.take('/') {
+            match self.word(char::is_alphanumeric).starts_with("0x") {
+                true => Match::Mask {
+                    value,
+                    mask: self.integer("a mask", super::ones(8 * bytes as u32))?,
+                },
+                false => {
+                    let length = self.integer("a prefix length", 8 * bytes as u128)? as u32;
+                    Match::prefix(value, length, bytes)
+                }
+            }
+        } else {
+            Match::exact(value, bytes)
+        };
+        self.end()?;
+        Ok(found)
+    }
+
+    fn value(&mut self, bytes: usize) -> Result<u128, ParseError> {
+        let word = self.word(|c| c.is_ascii_hexdigit() || matches!(c, '.' | ':' | 'x' | 'X'));
+        if word.contains(['.', ':']) {
+            self.skip_space();
+            let began = self.at;
+            let address = self.address()?;
+            if address.bytes() != bytes {
+                self.at = began;
+                return Err(self.expected(format!("a value of {bytes} bytes")));
+            }
+            return Ok(address.value());
+        }
+        self.integer("a number", super::ones(8 * bytes as u32))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn comparison(text: &str, bytes: usize) -> Result<Match, String> {
+        Cursor::new("f", 3, text).comparison(bytes).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn comparisons_have_five_forms() {
+        assert_eq!(comparison("*", 4), Ok(Match::ANY));
+        assert_eq!(comparison("80", 2), Ok(Match::exact(80, 2)));
+        assert_eq!(comparison("0x50 - 0x60", 2), Ok(Match::range(0x50, 0x60)));
+        assert_eq!(comparison("10.0.0.0/8", 4), Ok(Match::prefix(0x0a00_0000, 8, 4)));
+        assert_eq!(comparison("2001:db8::/32", 16), Ok(Match::prefix(0x2001_0db8 << 96, 32, 16)));
+        assert_eq!(comparison("3/0x83", 1), Ok(Match::Mask { value: 3, mask: 0x83 }));
+    }
+
+    #[test]
+    fn errors_say_where_and_what() {
+        let error = |text, bytes| comparison(text, bytes).unwrap_err();
+        assert_eq!(error("300", 1), "f:3:1: expected a number, 0 to 255, found \"300\"");
+        assert_eq!(
+            error("9-8", 1),
+            "f:3:3: expected a last value that is not below the first, found \"8\""
+        );
+        assert_eq!(
+            error("10.0.0.0/33", 4),
+            "f:3:10: expected a prefix length, 0 to 32, found \"33\""
+        );
+        assert_eq!(error("::1", 4), "f:3:1: expected a value of 4 bytes, found \"::1\"");
+        assert_eq!(error("1 2", 4), "f:3:3: expected the end of the line, found \"2\"");
+        assert_eq!(
+            error("", 4),
+            "f:3:1: expected a number, 0 to 4294967295, found the end of the line"
+        );
+        assert_eq!(error("äö", 4), "f:3:1: expected a number, 0 to 4294967295, found \"äö\"");
+    }
+}

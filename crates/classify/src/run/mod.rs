@@ -1,0 +1,142 @@
+//! Lookups: a table, and the room that searches it.
+
+mod avx2;
+mod avx512;
+mod burst;
+mod keys;
+pub(crate) mod map;
+mod portable;
+
+use std::sync::Arc;
+
+use widelane_cpu::rooms::{Avx2, Avx512};
+use widelane_cpu::{Policy, Room};
+
+use self::burst::{Fixed, View, Words};
+use self::keys::Recipe;
+use crate::rule::CATEGORIES_MAX;
+use crate::table::{Shape, Table, WORDS_MAX};
+
+/// Looks packets up in a table.
+///
+/// A clone shares the table; all methods take `&self`, from any number of threads.
+#[derive(Clone, Debug)]
+pub struct Classifier {
+    table: Arc<Table>,
+    recipe: Recipe,
+    choice: Choice,
+}
+
+/// The room chosen, with the token that opens it.
+#[derive(Clone, Copy, Debug)]
+enum Choice {
+    Avx512(Avx512),
+    Avx2(Avx2),
+    Portable,
+}
+
+/// Why packets were not looked up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LookupError {
+    /// A packet ends before the last field.
+    #[error("packet {index} has {bytes} bytes, and the fields reach to byte {span}")]
+    Short {
+        /// Which packet of the burst.
+        index: usize,
+        /// How long it is.
+        bytes: usize,
+        /// How long it must be.
+        span: usize,
+    },
+    /// There is not one place for each result.
+    #[error("{packets} packets in {categories} categories need as many results, not {results}")]
+    Results {
+        /// Packets given.
+        packets: usize,
+        /// Categories of the table.
+        categories: usize,
+        /// Places for results given.
+        results: usize,
+    },
+}
+
+impl Classifier {
+    /// Chooses the widest room that the machine has and `policy` leaves open.
+    pub fn choose(table: Arc<Table>, policy: &Policy) -> Self {
+        let choice = match (Avx512::enter(policy), Avx2::enter(policy)) {
+            (Some(room), _) => Choice::Avx512(room),
+            (None, Some(room)) => Choice::Avx2(room),
+            (None, None) => Choice::Portable,
+        };
+        Classifier { recipe: Recipe::of(&table), table, choice }
+    }
+
+    /// The room chosen.
+    pub fn room(&self) -> Room {
+        match self.choice {
+            Choice::Avx512(_) => Room::Avx512,
+            Choice::Avx2(_) => Room::Avx2,
+            Choice::Portable => Room::Portable,
+        }
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Looks up packets, each of which begins where the layout counts from. The results of a packet
+    /// stand side by side, one for each category; `results` has room for those of all packets.
+    ///
+    /// Any number of packets is welcome; 32 and more at a time cost least for each.
+    ///
+    /// # Errors
+    ///
+    /// If a packet is shorter than the layout's span, or `results` has another length; nothing has
+    /// been looked up then.
+    pub fn classify(&self, packets: &[&[u8]], results: &mut [u32]) -> Result<(), LookupError> {
+        let (categories, span) = (self.table.categories(), self.table.layout().span());
+        if results.len() != packets.len() * categories {
+            let (packets, results) = (packets.len(), results.len());
+            return Err(LookupError::Results { packets, categories, results });
+        }
+        if let Some(index) = packets.iter().position(|packet| packet.len() < span) {
+            return Err(LookupError::Short { index, bytes: packets[index].len(), span });
+        }
+        if categories > 1 {
+            self.enter::<_, WORDS_MAX, CATEGORIES_MAX>(self.table.shape(), packets, results);
+            return Ok(());
+        }
+        // The usual shapes have code of their own: IPv4 and IPv6 tuples, and addresses alone.
+        match self.table.shape() {
+            Shape { masks: 1, halves: 0, wholes: 0 } => {
+                self.enter::<_, 2, 1>(Fixed::<1, 0>, packets, results);
+            }
+            Shape { masks: 1, halves: 1, wholes: 0 } => {
+                self.enter::<_, 2, 1>(Fixed::<1, 1>, packets, results);
+            }
+            Shape { masks: 4, halves: 1, wholes: 0 } => {
+                self.enter::<_, 6, 1>(Fixed::<4, 1>, packets, results);
+            }
+            shape => self.enter::<_, WORDS_MAX, 1>(shape, packets, results),
+        }
+        Ok(())
+    }
+
+    /// Looks up with keys of `K` words, an even number, and at most `C` categories.
+    fn enter<W: Words, const K: usize, const C: usize>(
+        &self,
+        words: W,
+        packets: &[&[u8]],
+        results: &mut [u32],
+    ) {
+        let view = View::new(&self.table, &self.recipe);
+        match self.choice {
+            Choice::Avx512(room) => {
+                avx512::classify::<W, K, C>(room, words, view, packets, results);
+            }
+            Choice::Avx2(room) => avx2::classify::<W, K, C>(room, words, view, packets, results),
+            Choice::Portable => portable::classify::<W, K, C>(words, view, packets, results),
+        }
+    }
+}

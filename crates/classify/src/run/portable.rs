@@ -1,0 +1,82 @@
+//! Room portable of run: one rule after another, in plain Rust. The oracle of the other rooms.
+
+use super::burst::{self, Engine, View, Words};
+use super::keys::Recipe;
+
+/// Looks up packets that are as long as the layout's span.
+pub(super) fn classify<W: Words, const K: usize, const C: usize>(
+    words: W,
+    view: View<'_>,
+    packets: &[&[u8]],
+    results: &mut [u32],
+) {
+    burst::classify::<_, W, K, C>(Portable, words, view, packets, results);
+}
+
+#[derive(Clone, Copy)]
+struct Portable;
+
+impl Engine for Portable {
+    const COMPARES_AT_ONCE: bool = false;
+
+    #[inline(always)]
+    fn keys<const K: usize>(self, recipe: &Recipe, packets: &[&[u8]], keys: &mut [[u64; K]]) {
+        for (key, packet) in keys.iter_mut().zip(packets) {
+            *key = [0; K];
+            for piece in &recipe.pieces {
+                let bytes = &packet[usize::from(piece.offset)..][..usize::from(piece.bytes)];
+                let value = bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+                key[usize::from(piece.word) % K] |= value << piece.shift;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn extract(self, word: u64, mask: u64) -> u64 {
+        let (mut found, mut left, mut place) = (0, mask, 0);
+        while left != 0 {
+            found |= (word >> left.trailing_zeros() & 1) << place;
+            left &= left - 1;
+            place += 1;
+        }
+        found
+    }
+
+    #[inline(always)]
+    fn matches<W: Words, const ALL: bool>(self, words: W, chunk: &[u64], key: &[u64]) -> u32 {
+        let shape = words.shape();
+        let mut found = 0;
+        for rule in 0..8 {
+            let matches = (0..shape.words()).all(|word| {
+                let (value, other) = (chunk[16 * word + rule], chunk[16 * word + 8 + rule]);
+                if word < shape.masks {
+                    (key[word] ^ value) & other == 0
+                } else if word < shape.masks + shape.halves {
+                    within::<16>(key[word], value, other)
+                } else {
+                    within::<32>(key[word], value, other)
+                }
+            });
+            if matches {
+                found |= 1 << rule;
+                if !ALL {
+                    break;
+                }
+            }
+        }
+        found
+    }
+
+    #[inline(always)]
+    fn prefetch(self, _words: &[u64]) {}
+}
+
+/// Whether every lane of `key` lies at most the lane of `extent` above the one of `lowest`.
+#[inline(always)]
+fn within<const BITS: u32>(key: u64, lowest: u64, extent: u64) -> bool {
+    let all = u64::MAX >> (64 - BITS);
+    (0..64 / BITS).all(|lane| {
+        let part = |of: u64| of >> (lane * BITS) & all;
+        part(key).wrapping_sub(part(lowest)) & all <= part(extent)
+    })
+}

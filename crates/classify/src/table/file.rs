@@ -1,0 +1,245 @@
+//! Tables as files: a header of words, then the parts, each at a multiple of 64 bytes.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::ops::Range;
+use std::path::Path;
+
+use super::{Content, Entry, LINE_WORDS, Memory, Piece, Shape, Table};
+use crate::rule::{Field, Layout};
+use crate::run::map::Mapping;
+
+/// Why a file is no table.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// The file cannot be read.
+    #[error("cannot read the table")]
+    Read(#[from] io::Error),
+    /// The file is something else.
+    #[error("this is no table: it does not begin as one; `widelane acl build` makes tables")]
+    NotATable,
+    /// The file was written by another version.
+    #[error("the table has version {found}, and this program reads {VERSION}: build it again")]
+    Version {
+        /// The file's version.
+        found: u64,
+    },
+    /// The file ends early or goes on too long.
+    #[error("the table should have {expected} bytes and has {found}: build it again")]
+    Length {
+        /// What the header says.
+        expected: u64,
+        /// What there is.
+        found: u64,
+    },
+    /// The contents changed since they were written.
+    #[error("the table's checksum is wrong: it is damaged; build it again")]
+    Checksum,
+    /// The checksum is right, and yet the parts do not fit together.
+    #[error("the table contradicts itself ({0}): build it again")]
+    Unsound(&'static str),
+}
+
+const MAGIC: u64 = u64::from_le_bytes(*b"WIDEACL\0");
+/// Changes when the meaning of any word does.
+const VERSION: u64 = 1;
+/// Words of the header that all tables have.
+const FIXED: usize = 20;
+/// The first word that the checksum covers.
+const CHECKED_FROM: usize = 4;
+
+impl Table {
+    /// Puts the parts of a table together.
+    pub(crate) fn assemble(content: Content<'_>) -> Self {
+        let names = content.layout.fields().iter();
+        let text: String = names
+            .map(|field| format!("{} {} {}\n", field.offset, field.bytes, field.name))
+            .collect();
+        let mut words = vec![0u64; FIXED];
+        words.extend(content.pieces.iter().map(|piece| piece.to_word()));
+        words.extend(content.roots.iter().map(|root| root.0));
+        let mut append = |part: &mut dyn Iterator<Item = u64>| {
+            words.resize(words.len().next_multiple_of(LINE_WORDS), 0);
+            let start = words.len();
+            words.extend(part);
+            start..words.len()
+        };
+        let bytes = text.as_bytes().chunks(8);
+        let layout = append(&mut bytes.map(|bytes| packed(bytes.iter().map(|&b| u64::from(b)), 8)));
+        let index = append(&mut content.index.iter().copied());
+        let chunks = append(&mut content.chunks.iter().copied());
+        let masks = content.category_masks.chunks(4);
+        let masks = append(&mut masks.map(|of| packed(of.iter().map(|&m| u64::from(m)), 16)));
+        let Shape { masks: of_masks, halves, wholes } = content.shape;
+        let header = [
+            MAGIC,
+            VERSION,
+            words.len() as u64,
+            0,
+            packed([content.categories, of_masks, halves, wholes].map(|n| n as u64).into_iter(), 8),
+            u64::from(content.default),
+            content.rules as u64,
+            content.pieces.len() as u64,
+            content.roots.len() as u64,
+            text.len() as u64,
+            layout.start as u64,
+            layout.len() as u64,
+            index.start as u64,
+            index.len() as u64,
+            chunks.start as u64,
+            chunks.len() as u64,
+            masks.start as u64,
+            masks.len() as u64,
+        ];
+        words[..header.len()].copy_from_slice(&header);
+        words[3] = checksum(&words[CHECKED_FROM..]);
+        let layout = content.layout.clone();
+        let memory = Memory::aligned(&words);
+        drop(words);
+        Table {
+            memory,
+            layout,
+            shape: content.shape,
+            pieces: content.pieces,
+            categories: content.categories,
+            default: content.default,
+            rules: content.rules,
+            roots: content.roots.to_vec(),
+            index,
+            chunks,
+            category_masks: masks,
+        }
+    }
+
+    /// Writes the table; [`open`](Self::open) maps what was written.
+    ///
+    /// # Errors
+    ///
+    /// Those of the writer.
+    pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
+        for words in self.memory.words().chunks(1024) {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            to.write_all(&bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Maps a table from a file, after checking all of it. The file must stay as it is while the
+    /// table lives: replace it by renaming a new one over it.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or is not a whole and sound table of this version.
+    pub fn open(path: &Path) -> Result<Self, TableError> {
+        let file = File::open(path)?;
+        Self::from_memory(Memory::Mapped(Mapping::of(&file)?), file.metadata()?.len())
+    }
+
+    /// Reads a table into memory of its own.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or is not a whole and sound table of this version.
+    pub fn read(from: &mut impl Read) -> Result<Self, TableError> {
+        let mut bytes = Vec::new();
+        from.read_to_end(&mut bytes)?;
+        let words: Vec<u64> =
+            bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        Self::from_memory(Memory::aligned(&words), bytes.len() as u64)
+    }
+
+    fn from_memory(memory: Memory, bytes: u64) -> Result<Self, TableError> {
+        let words = memory.words();
+        if words.first() != Some(&MAGIC) {
+            return Err(TableError::NotATable);
+        }
+        match words.get(1) {
+            Some(&VERSION) => {}
+            found => return Err(TableError::Version { found: found.copied().unwrap_or(0) }),
+        }
+        let expected = words.get(2).copied().unwrap_or(FIXED as u64).saturating_mul(8);
+        if expected != bytes || words.len() < FIXED {
+            return Err(TableError::Length { expected, found: bytes });
+        }
+        if words[3] != checksum(&words[CHECKED_FROM..]) {
+            return Err(TableError::Checksum);
+        }
+        let outside = || TableError::Unsound("a part lies outside");
+        let part = |at: usize| part(words, at).ok_or_else(outside);
+        let behind_header = |skip: usize, count: u64| {
+            let count = usize::try_from(count).ok()?;
+            words.get(FIXED + skip..)?.get(..count)
+        };
+        let pieces = behind_header(0, words[7]).ok_or_else(outside)?;
+        let roots = behind_header(pieces.len(), words[8]).ok_or_else(outside)?;
+        let pieces: Vec<Piece> = pieces.iter().map(|word| Piece::from_word(*word)).collect();
+        let roots = roots.iter().map(|root| Entry(*root)).collect();
+        let byte = |place: u32| (words[4] >> (8 * place) & 0xff) as usize;
+        let table = Table {
+            layout: layout(&words[part(10)?], words[9])?,
+            shape: Shape { masks: byte(1), halves: byte(2), wholes: byte(3) },
+            categories: byte(0),
+            default: words[5] as u32,
+            rules: words[6] as usize,
+            pieces,
+            roots,
+            index: part(12)?,
+            chunks: part(14)?,
+            category_masks: part(16)?,
+            memory,
+        };
+        table.verify()?;
+        Ok(table)
+    }
+}
+
+/// The part whose start and length stand at `at` and behind it.
+fn part(words: &[u64], at: usize) -> Option<Range<usize>> {
+    let start = usize::try_from(words[at]).ok()?;
+    let end = start.checked_add(usize::try_from(words[at + 1]).ok()?)?;
+    (end <= words.len() && start.is_multiple_of(LINE_WORDS)).then_some(start..end)
+}
+
+fn layout(words: &[u64], bytes: u64) -> Result<Layout, TableError> {
+    let unsound = || TableError::Unsound("its layout");
+    let text: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let text = text.get(..bytes as usize).ok_or_else(unsound)?;
+    let text = std::str::from_utf8(text).map_err(|_| unsound())?;
+    let field = |line: &str| {
+        let mut parts = line.splitn(3, ' ');
+        let offset = parts.next()?.parse().ok()?;
+        let bytes = parts.next()?.parse().ok()?;
+        Some(Field { name: parts.next()?.to_owned(), offset, bytes })
+    };
+    let fields: Option<Vec<Field>> = text.lines().map(field).collect();
+    Layout::new(fields.ok_or_else(unsound)?).map_err(|_| unsound())
+}
+
+impl Piece {
+    fn to_word(self) -> u64 {
+        let place = u64::from(self.word) << 24 | u64::from(self.shift) << 32;
+        u64::from(self.offset) | u64::from(self.bytes) << 16 | place
+    }
+
+    fn from_word(word: u64) -> Self {
+        Piece {
+            offset: word as u16,
+            bytes: (word >> 16) as u8,
+            word: (word >> 24) as u8,
+            shift: (word >> 32) as u8,
+        }
+    }
+}
+
+/// Numbers of `bits` bits in one word, the first lowest.
+fn packed(numbers: impl Iterator<Item = u64>, bits: u32) -> u64 {
+    numbers.zip(0..).fold(0, |word, (number, place)| word | number << (bits * place))
+}
+
+/// FNV-1a over 64-bit words, folded so that high bits of a word reach low bits of the sum.
+fn checksum(words: &[u64]) -> u64 {
+    words.iter().fold(0xcbf2_9ce4_8422_2325, |sum, word| {
+        let product = (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+        product ^ product >> 32
+    })
+}

@@ -1,0 +1,195 @@
+//! Tables: flat, free of pointers, in memory or mapped from a file.
+//!
+//! A table is a sequence of 64-bit words. A *root* is where the search in one group of rules
+//! begins: an [`Entry`] that leads to a node or to a leaf. A *node* is a header that names bits of
+//! the key, and one entry for each value they can have. A *leaf* is a run of chunks; a *chunk*
+//! holds eight rules side by side, word by word, so that one instruction compares all eight:
+//!
+//! ```text
+//! values of word 0 × 8 │ others of word 0 × 8 │ values of word 1 × 8 │ … │ rank and result × 8
+//! ```
+//!
+//! *Others* are masks, or the extents of ranges. Chunks begin at multiples of 64 bytes.
+
+mod entry;
+mod file;
+mod verify;
+
+use std::ops::Range;
+
+pub(crate) use entry::{Entry, NODE_HEADER, Node, RANK_MAX, node_entries, node_header};
+pub use file::TableError;
+
+use crate::rule::Layout;
+use crate::run::map::Mapping;
+
+/// Rules that one instruction compares.
+pub(crate) const RULES_PER_CHUNK: usize = 8;
+/// Words of the longest key.
+pub(crate) const WORDS_MAX: usize = 32;
+
+/// How many words of each kind a key has, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Words compared under a mask.
+    pub masks: usize,
+    /// Words of four ranges of 16 bits.
+    pub halves: usize,
+    /// Words of two ranges of 32 bits.
+    pub wholes: usize,
+}
+
+/// Up to four bytes of a packet, in network order, and their place in the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// The first byte in the packet.
+    pub offset: u16,
+    /// How many bytes: 1, 2 or 4.
+    pub bytes: u8,
+    /// The word of the key.
+    pub word: u8,
+    /// The lowest bit in the word.
+    pub shift: u8,
+}
+
+impl Shape {
+    /// Words of a key.
+    pub const fn words(self) -> usize {
+        self.masks + self.halves + self.wholes
+    }
+
+    /// Words of a chunk.
+    pub const fn chunk_words(self) -> usize {
+        (2 * self.words() + 1) * RULES_PER_CHUNK
+    }
+
+    /// Bits that the ranges of a word have; all of them where it is compared under a mask.
+    pub const fn lane_bits(self, word: usize) -> u32 {
+        if word < self.masks {
+            32
+        } else if word < self.masks + self.halves {
+            16
+        } else {
+            32
+        }
+    }
+}
+
+impl Piece {
+    /// The piece's bits of a key.
+    pub fn part(&self, key: &[u64]) -> u32 {
+        let bits = 8 * u32::from(self.bytes);
+        (key[usize::from(self.word)] >> self.shift) as u32 & (u32::MAX >> (32 - bits))
+    }
+}
+
+/// What a table is made of.
+pub(crate) struct Content<'a> {
+    pub layout: &'a Layout,
+    pub shape: Shape,
+    pub pieces: Vec<Piece>,
+    pub categories: usize,
+    pub default: u32,
+    pub rules: usize,
+    pub roots: &'a [Entry],
+    pub index: &'a [u64],
+    pub chunks: &'a [u64],
+    pub category_masks: &'a [u16],
+}
+
+/// Rules, ready for lookups.
+#[derive(Debug)]
+pub struct Table {
+    memory: Memory,
+    layout: Layout,
+    shape: Shape,
+    pieces: Vec<Piece>,
+    categories: usize,
+    default: u32,
+    rules: usize,
+    roots: Vec<Entry>,
+    index: Range<usize>,
+    chunks: Range<usize>,
+    category_masks: Range<usize>,
+}
+
+/// Where the words lie.
+#[derive(Debug)]
+enum Memory {
+    /// In a vector, from the first word on that begins a cache line.
+    Owned(Vec<u64>, usize),
+    Mapped(Mapping),
+}
+
+impl Memory {
+    fn words(&self) -> &[u64] {
+        match self {
+            Memory::Owned(words, start) => &words[*start..],
+            Memory::Mapped(mapping) => mapping.words(),
+        }
+    }
+
+    /// Copies `words` to where a cache line begins.
+    fn aligned(words: &[u64]) -> Self {
+        let mut owned: Vec<u64> = Vec::with_capacity(words.len() + LINE_WORDS - 1);
+        let start = (owned.as_ptr().addr() / 8).wrapping_neg() % LINE_WORDS;
+        owned.resize(start, 0);
+        owned.extend_from_slice(words);
+        Memory::Owned(owned, start)
+    }
+}
+
+/// Words of a cache line.
+const LINE_WORDS: usize = 8;
+
+impl Table {
+    /// Where the fields lie that a lookup reads.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// How many results a lookup gives.
+    pub fn categories(&self) -> usize {
+        self.categories
+    }
+
+    /// How many rules were built in.
+    pub fn rules(&self) -> usize {
+        self.rules
+    }
+
+    /// The size in memory and in a file.
+    pub fn bytes(&self) -> usize {
+        8 * self.memory.words().len()
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    pub(crate) fn default(&self) -> u32 {
+        self.default
+    }
+
+    pub(crate) fn roots(&self) -> &[Entry] {
+        &self.roots
+    }
+
+    pub(crate) fn index(&self) -> &[u64] {
+        &self.memory.words()[self.index.clone()]
+    }
+
+    pub(crate) fn chunks(&self) -> &[u64] {
+        &self.memory.words()[self.chunks.clone()]
+    }
+
+    /// The categories of the rule of a rank, where there are several.
+    pub(crate) fn categories_of(&self, rank: u32) -> u16 {
+        let words = &self.memory.words()[self.category_masks.clone()];
+        (words[rank as usize / 4] >> (16 * (rank % 4))) as u16
+    }
+}
