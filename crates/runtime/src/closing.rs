@@ -7,6 +7,10 @@
 //! themselves are its work. So the rule counts who asks: once every parked handshake has asked
 //! again since any other one made progress, and no event is ready, the server is only turning
 //! around those that wait for us.
+//!
+//! Operations of different kinds fill lanes of their own, and a server that never rests would leave
+//! a rare one waiting for seven others of its kind. So who has been passed over by
+//! [`PASSED_OVER_MAX`] whole batches ends the waiting of all.
 
 /// Calls of `epoll_wait` with a timeout, each returning events, in which nothing new parks, that a
 /// partial batch survives: other traffic keeps the server busy, and handshakes must not wait for
@@ -25,6 +29,10 @@ const IDLE_ROUNDS: u32 = 2;
 /// waits for its descriptors by other means.
 const ASKS_WITHOUT_POLL: u32 = 64;
 
+/// Whole batches after which those that waited before the first of them wait no longer; a kind that
+/// makes up a tenth of all operations still fills its lanes.
+const PASSED_OVER_MAX: u32 = 8;
+
 /// What to do with the jobs parked so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -34,9 +42,14 @@ pub(crate) enum Verdict {
     Close,
 }
 
-/// When a parked handshake asked last, in terms of [`Closing`]'s epochs.
+/// What [`Closing`] has to know of one parked handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct AskedAt(u64);
+pub(crate) struct Wait {
+    /// The epoch in which it asked last.
+    asked: u64,
+    /// The round of whole batches in which it parked.
+    round: u64,
+}
 
 /// What one thread's event loop has done since jobs began to wait.
 #[derive(Debug)]
@@ -49,11 +62,27 @@ pub(crate) struct Closing {
     asks_since_poll: u32,
     barren_calls: u32,
     idle_rounds: u32,
+    /// Counts rounds of [`PASSED_OVER_MAX`] whole batches.
+    round: u64,
+    /// Whole batches in this round.
+    batches: u32,
+    /// Parked handshakes that parked in earlier rounds.
+    passed_over: usize,
 }
 
 impl Closing {
     pub(crate) const fn new() -> Self {
-        Self { parked: 0, epoch: 1, asked: 0, asks_since_poll: 0, barren_calls: 0, idle_rounds: 0 }
+        Self {
+            parked: 0,
+            epoch: 1,
+            asked: 0,
+            asks_since_poll: 0,
+            barren_calls: 0,
+            idle_rounds: 0,
+            round: 0,
+            batches: 0,
+            passed_over: 0,
+        }
     }
 
     /// Number of handshakes parked and not yet executed.
@@ -70,23 +99,40 @@ impl Closing {
     }
 
     /// A handshake parks.
-    pub(crate) fn park(&mut self) {
+    pub(crate) fn park(&mut self) -> Wait {
         self.parked += 1;
         self.barren_calls = 0;
+        Wait { asked: 0, round: self.round }
     }
 
-    /// A parked handshake was executed, or withdrawn; it had last asked at `asked_at`.
-    pub(crate) fn unpark(&mut self, asked_at: AskedAt) {
+    /// A parked handshake was executed, or withdrawn.
+    pub(crate) fn unpark(&mut self, wait: Wait) {
         self.parked -= 1;
-        if asked_at.0 == self.epoch {
+        if wait.asked == self.epoch {
             self.asked -= 1;
+        }
+        if wait.round != self.round {
+            self.passed_over -= 1;
         }
     }
 
+    /// A whole batch was executed; whoever is still parked waits for others of another kind.
+    pub(crate) fn batch(&mut self) -> Verdict {
+        self.batches += 1;
+        if self.batches < PASSED_OVER_MAX {
+            return Verdict::KeepOpen;
+        }
+        let verdict = if self.passed_over > 0 { Verdict::Close } else { Verdict::KeepOpen };
+        self.batches = 0;
+        self.round += 1;
+        self.passed_over = self.parked;
+        verdict
+    }
+
     /// The program calls for a handshake that is still parked.
-    pub(crate) fn ask(&mut self, asked_at: &mut AskedAt) -> Verdict {
-        if asked_at.0 != self.epoch {
-            asked_at.0 = self.epoch;
+    pub(crate) fn ask(&mut self, wait: &mut Wait) -> Verdict {
+        if wait.asked != self.epoch {
+            wait.asked = self.epoch;
             self.asked += 1;
         }
         self.asks_since_poll += 1;
@@ -121,13 +167,13 @@ impl Closing {
 mod tests {
     use super::*;
 
-    fn with_parked(count: usize) -> Closing {
+    fn with_parked<const COUNT: usize>() -> (Closing, [Wait; COUNT]) {
         let mut closing = Closing::new();
-        for _ in 0..count {
+        let waits = [(); COUNT].map(|()| {
             closing.progress();
-            closing.park();
-        }
-        closing
+            closing.park()
+        });
+        (closing, waits)
     }
 
     #[test]
@@ -140,46 +186,43 @@ mod tests {
 
     #[test]
     fn closes_before_sleeping_but_not_while_events_are_ready() {
-        let mut closing = with_parked(3);
+        let (mut closing, _) = with_parked::<3>();
         assert_eq!(closing.poll(false, 5), Verdict::KeepOpen);
         assert_eq!(closing.poll(false, 0), Verdict::Close);
     }
 
     #[test]
     fn zero_timeout_waits_until_everything_parked_has_asked() {
-        let mut closing = with_parked(2);
-        let mut asked_at = [AskedAt::default(); 2];
+        let (mut closing, mut waits) = with_parked::<2>();
         assert_eq!(closing.poll(true, 0), Verdict::KeepOpen);
-        assert_eq!(closing.ask(&mut asked_at[0]), Verdict::KeepOpen);
-        assert_eq!(closing.ask(&mut asked_at[0]), Verdict::KeepOpen);
+        assert_eq!(closing.ask(&mut waits[0]), Verdict::KeepOpen);
+        assert_eq!(closing.ask(&mut waits[0]), Verdict::KeepOpen);
         assert_eq!(closing.poll(true, 0), Verdict::KeepOpen, "one asked twice, the other never");
-        assert_eq!(closing.ask(&mut asked_at[1]), Verdict::KeepOpen);
+        assert_eq!(closing.ask(&mut waits[1]), Verdict::KeepOpen);
         assert_eq!(closing.poll(true, 0), Verdict::Close);
     }
 
     #[test]
     fn progress_of_another_handshake_starts_the_count_anew() {
-        let mut closing = with_parked(1);
-        let mut asked_at = AskedAt::default();
-        closing.ask(&mut asked_at);
+        let (mut closing, [mut wait]) = with_parked();
+        closing.ask(&mut wait);
         closing.progress();
         assert_eq!(closing.poll(true, 0), Verdict::KeepOpen);
-        closing.ask(&mut asked_at);
+        closing.ask(&mut wait);
         assert_eq!(closing.poll(true, 0), Verdict::Close);
     }
 
     #[test]
     fn ready_descriptors_of_the_parked_alone_do_not_hold_it_open() {
-        let mut closing = with_parked(2);
-        let mut asked_at = [AskedAt::default(); 2];
+        let (mut closing, mut waits) = with_parked::<2>();
         let mut calls = 0;
         loop {
             calls += 1;
             if closing.poll(false, 2) == Verdict::Close {
                 break;
             }
-            for asked_at in &mut asked_at {
-                closing.ask(asked_at);
+            for wait in &mut waits {
+                closing.ask(wait);
             }
         }
         assert_eq!(calls, 3);
@@ -188,7 +231,7 @@ mod tests {
     #[test]
     fn other_traffic_holds_it_open_for_a_bounded_number_of_calls() {
         for (timeout_is_zero, bound) in [(false, BARREN_CALLS_TIMED), (true, BARREN_CALLS_ZERO)] {
-            let mut closing = with_parked(1);
+            let (mut closing, _) = with_parked::<1>();
             for _ in 0..bound {
                 assert_eq!(closing.poll(timeout_is_zero, 7), Verdict::KeepOpen);
             }
@@ -204,21 +247,42 @@ mod tests {
 
     #[test]
     fn a_program_that_does_not_poll_is_not_held_up_for_ever() {
-        let mut closing = with_parked(1);
-        let mut asked_at = AskedAt::default();
-        let asks = (1..).find(|_| closing.ask(&mut asked_at) == Verdict::Close);
+        let (mut closing, [mut wait]) = with_parked();
+        let asks = (1..).find(|_| closing.ask(&mut wait) == Verdict::Close);
         assert_eq!(asks, Some(ASKS_WITHOUT_POLL));
     }
 
     #[test]
     fn withdrawing_keeps_the_counts_together() {
-        let mut closing = with_parked(2);
-        let mut first = AskedAt::default();
+        let (mut closing, [mut first, second]) = with_parked();
         closing.ask(&mut first);
         closing.unpark(first);
         assert_eq!(closing.parked(), 1);
         assert_eq!(closing.poll(true, 0), Verdict::KeepOpen, "the one left has not asked");
-        closing.unpark(AskedAt::default());
+        closing.unpark(second);
         assert_eq!(closing.parked(), 0);
+    }
+
+    #[test]
+    fn whole_batches_of_another_kind_pass_over_a_rare_one_for_a_bounded_time() {
+        let (mut closing, [rare]) = with_parked();
+        let passed = (1..).find(|_| closing.batch() == Verdict::Close);
+        assert_eq!(passed, Some(2 * PASSED_OVER_MAX));
+        closing.unpark(rare);
+        assert_eq!((closing.parked(), closing.passed_over), (0, 0));
+    }
+
+    #[test]
+    fn a_kind_that_fills_its_lanes_is_not_closed_early() {
+        let mut closing = Closing::new();
+        for _ in 0..100 {
+            let waits: Vec<Wait> = (1..PASSED_OVER_MAX)
+                .map(|_| {
+                    assert_eq!(closing.batch(), Verdict::KeepOpen);
+                    closing.park()
+                })
+                .collect();
+            waits.into_iter().for_each(|wait| closing.unpark(wait));
+        }
     }
 }

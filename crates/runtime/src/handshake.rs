@@ -26,7 +26,7 @@ use std::sync::{Arc, Once, OnceLock};
 
 use widelane_bridge::hooks::ProviderHooks;
 
-use crate::closing::{AskedAt, Verdict};
+use crate::closing::{Verdict, Wait};
 use crate::event_loop::{EventLoop, Mailbox};
 use crate::fibre::{Place, Stack};
 use crate::provider::{Handle, count, is_private_key_state, provider};
@@ -112,7 +112,7 @@ pub(crate) struct Handshake {
     /// The descriptor, or −1 where the program's own BIO hides it.
     descriptor: c_int,
     wanted: Cell<Wanted>,
-    asked_at: Cell<AskedAt>,
+    wait: Cell<Wait>,
     stack: Cell<Option<Stack>>,
     place: Cell<Place>,
     /// The call that began on the fibre, and the one now waiting for it.
@@ -189,9 +189,9 @@ fn advance(
 ) -> c_int {
     if handshake.state() == State::Parked {
         count(hooks, |counters| &counters.resumes_early);
-        let mut asked_at = handshake.asked_at.get();
-        let verdict = event_loop.closing(|closing| closing.ask(&mut asked_at));
-        handshake.asked_at.set(asked_at);
+        let mut wait = handshake.wait.get();
+        let verdict = event_loop.closing(|closing| closing.ask(&mut wait));
+        handshake.wait.set(wait);
         if verdict == Verdict::KeepOpen {
             return call.later();
         }
@@ -237,12 +237,14 @@ fn advance(
 /// the lanes, or if there is nobody else.
 fn park(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
     handshake.set_state(State::Parked);
-    handshake.asked_at.set(AskedAt::default());
     let registration = registry::look_up(handshake.descriptor);
     handshake.wanted.set(Wanted::choose(registration, event_loop.waiting()));
-    event_loop.closing(|closing| closing.park());
+    handshake.wait.set(event_loop.closing(|closing| closing.park()));
     if (hooks.full)() {
         (hooks.execute)(false);
+        if event_loop.closing(|closing| closing.batch()) == Verdict::Close {
+            (hooks.execute)(true);
+        }
     } else if event_loop.is_alone() {
         (hooks.execute)(true);
     }
@@ -339,7 +341,7 @@ fn take_in(
         state: AtomicU8::new(State::Idle as u8),
         descriptor,
         wanted: Cell::new(Wanted::Write),
-        asked_at: Cell::new(AskedAt::default()),
+        wait: Cell::new(Wait::default()),
         stack: Cell::new(None),
         place: Cell::new(Place::NONE),
         begun: Cell::new(Call::DoHandshake),
@@ -456,7 +458,7 @@ pub(crate) extern "C" fn completed(handle: Handle) {
     EventLoop::with(|event_loop| {
         if handshake.state() == State::Parked {
             handshake.set_state(State::Ready);
-            event_loop.closing(|closing| closing.unpark(handshake.asked_at.get()));
+            event_loop.closing(|closing| closing.unpark(handshake.wait.get()));
             if handshake.may_go_ahead() {
                 event_loop.add_to_warm(handshake);
             } else if handshake.descriptor >= 0 {

@@ -10,10 +10,7 @@ use std::io::Write;
 
 use openssl::ssl::SslContext;
 use openssl_sys as sys;
-use support::by_hand::{BIO_s_socket, Connection, Epoll, accelerated, context};
-
-/// More connections than any room has lanes.
-const LANES_MAX: usize = 16;
+use support::by_hand::{BIO_s_socket, Connection, Epoll, accelerated, context, executed};
 
 #[test]
 fn handshakes_go_on_with_their_batch() {
@@ -86,30 +83,6 @@ fn kind_of_haproxy() -> *const sys::BIO_METHOD {
     kind
 }
 
-/// Connections of one kind, each called once: as many as there are lanes, so that the call for the
-/// last one executes the operations of all.
-fn executed(
-    kind: *const sys::BIO_METHOD,
-    context: &SslContext,
-    epoll: &Epoll,
-    prepare: impl Fn(usize, &Connection),
-) -> Vec<Connection> {
-    let mut connections = Vec::new();
-    for index in 0..LANES_MAX {
-        let connection = Connection::over(kind, context, false);
-        prepare(index, &connection);
-        assert_eq!(connection.handshake(), -1);
-        let is_last = connection.sent() > 1000;
-        assert!(is_last || connection.error(-1) == sys::SSL_ERROR_WANT_WRITE);
-        connections.push(connection);
-        if is_last {
-            assert_eq!(epoll.wait(0), None, "nothing is registered");
-            return connections;
-        }
-    }
-    panic!("{LANES_MAX} operations filled no batch");
-}
-
 /// The oldest entry of this thread's error queue, taken out of it.
 fn next_error() -> u64 {
     // SAFETY: no precondition.
@@ -119,8 +92,8 @@ fn next_error() -> u64 {
 #[test]
 #[ignore = "runs under `accelerated`"]
 fn scenario_go_on() {
-    let (context, epoll) = (context(), Epoll::new());
-    let connections = executed(kind_of_haproxy(), &context, &epoll, |_, _| ());
+    let (context, _epoll) = (context(), Epoll::new());
+    let connections = executed(kind_of_haproxy(), &context, |_, _| ());
     let (last, others) = connections.split_last().expect("at least one");
     assert_eq!(last.error(-1), sys::SSL_ERROR_WANT_READ);
     for other in others {
@@ -136,10 +109,10 @@ fn scenario_go_on() {
 #[test]
 #[ignore = "runs under `accelerated`"]
 fn scenario_wait() {
-    let (context, epoll) = (context(), Epoll::new());
+    let (context, _epoll) = (context(), Epoll::new());
     // SAFETY: libcrypto's constant table.
     let kind = unsafe { BIO_s_socket() };
-    let connections = executed(kind, &context, &epoll, |_, _| ());
+    let connections = executed(kind, &context, |_, _| ());
     let (_, others) = connections.split_last().expect("at least one");
     for other in others {
         assert_eq!(other.sent(), 0, "nobody has called for it");
@@ -149,8 +122,8 @@ fn scenario_wait() {
 }
 
 /// Connections, the first of which has a client that talks nonsense after its hello.
-fn with_nonsense(context: &SslContext, epoll: &Epoll) -> Vec<Connection> {
-    let connections = executed(kind_of_haproxy(), context, epoll, |index, connection| {
+fn with_nonsense(context: &SslContext) -> Vec<Connection> {
+    let connections = executed(kind_of_haproxy(), context, |index, connection| {
         if index == 0 {
             (&connection.client).write_all(&[b'?'; 64]).expect("room");
         }
@@ -165,8 +138,8 @@ fn with_nonsense(context: &SslContext, epoll: &Epoll) -> Vec<Connection> {
 #[test]
 #[ignore = "runs under `accelerated`"]
 fn scenario_held() {
-    let (context, epoll) = (context(), Epoll::new());
-    let connections = with_nonsense(&context, &epoll);
+    let (context, _epoll) = (context(), Epoll::new());
+    let connections = with_nonsense(&context);
     let first = &connections[0];
     if connections.len() > 1 {
         assert!(first.sent() > 1000, "its flight, and an alert");
@@ -189,8 +162,8 @@ fn scenario_held() {
 #[test]
 #[ignore = "runs under `accelerated`"]
 fn scenario_free_held() {
-    let (context, epoll) = (context(), Epoll::new());
-    let connections = with_nonsense(&context, &epoll);
+    let (context, _epoll) = (context(), Epoll::new());
+    let connections = with_nonsense(&context);
     while next_error() != 0 {}
     connections.iter().for_each(Connection::free);
     assert_eq!(next_error(), 0, "what nobody was told is gone");

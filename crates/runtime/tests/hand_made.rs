@@ -10,7 +10,10 @@ use std::io::Write;
 use std::os::fd::AsRawFd;
 
 use openssl_sys as sys;
-use support::by_hand::{Connection, DATA, Epoll, accelerated, context, file, new_ssl};
+use support::by_hand::{
+    BIO_s_socket, Connection, DATA, Epoll, accelerated, context, executed, file, new_ssl,
+    rare_context,
+};
 
 #[test]
 fn freeing_a_parked_connection_withdraws_its_operation() {
@@ -46,6 +49,12 @@ fn a_forked_child_may_free_its_copy() {
 fn one_shot_and_level_triggered_programs_are_served() {
     let counters = accelerated("scenario_other_epoll_modes");
     assert_eq!(counters.parked(), 3, "{counters:?}");
+}
+
+#[test]
+fn a_rare_operation_does_not_wait_for_its_like() {
+    let counters = accelerated("scenario_rare");
+    assert_eq!((counters.jobs_cancelled, counters.jobs_synchronous), (0, 0), "{counters:?}");
 }
 
 #[test]
@@ -178,6 +187,29 @@ fn scenario_other_epoll_modes() {
         }
         connection.free();
     }
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_rare() {
+    let (context, _epoll) = (context(), Epoll::new());
+    let rare = Connection::new(&rare_context(), false);
+    assert_eq!(rare.handshake(), -1);
+    let is_batched = rare.sent() == 0;
+    // SAFETY: libcrypto's constant table.
+    let kind = unsafe { BIO_s_socket() };
+    for batch in 0..16 {
+        if batch == 1 && is_batched {
+            assert_eq!(rare.handshake(), -1);
+            assert_eq!(rare.sent(), 0, "one batch of others is no reason to stop waiting");
+        }
+        let others = executed(kind, &context, |_, _| ());
+        others.iter().for_each(Connection::free);
+    }
+    if is_batched {
+        rare.assert_went_on();
+    }
+    rare.free();
 }
 
 #[test]

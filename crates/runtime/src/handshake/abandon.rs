@@ -48,7 +48,7 @@ fn abandon(event_loop: &EventLoop, handshake: &Handshake) {
     }
     if handshake.state() == State::Parked {
         (hooks.cancel)(handle(handshake));
-        event_loop.closing(|closing| closing.unpark(handshake.asked_at.get()));
+        event_loop.closing(|closing| closing.unpark(handshake.wait.get()));
     } else {
         event_loop.take_from_ready(handshake);
     }

@@ -16,6 +16,22 @@ pub struct Identity {
     pub key: PathBuf,
 }
 
+/// What a key is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Rsa2048,
+    Rsa3072,
+}
+
+impl Kind {
+    fn options(self) -> &'static str {
+        match self {
+            Kind::Rsa2048 => "-algorithm RSA -pkeyopt rsa_keygen_bits:2048",
+            Kind::Rsa3072 => "-algorithm RSA -pkeyopt rsa_keygen_bits:3072",
+        }
+    }
+}
+
 impl Authority {
     /// Makes the authority's own key and certificate.
     pub fn new() -> Self {
@@ -36,21 +52,29 @@ impl Authority {
         self.directory.path().join(name)
     }
 
-    /// Issues a certificate for `name` with a new RSA key.
+    /// Issues a certificate for `name` with a new key of RSA-2048.
     pub fn issue(&self, name: &str) -> Identity {
-        let key = format!("{name}.key");
-        self.openssl(&format!("genrsa -out {key} 2048"));
+        self.issue_with(name, Kind::Rsa2048)
+    }
+
+    /// Issues a certificate for `name` with a new key of a kind.
+    pub fn issue_with(&self, name: &str, kind: Kind) -> Identity {
+        let key = format!("{name}.{kind:?}.key");
+        let options = kind.options();
+        self.openssl(&format!("genpkey {options} -out {key}"));
         self.issue_for_key(name, &self.path(&key))
     }
 
     /// Issues a certificate for `name` with a key made before.
     pub fn issue_for_key(&self, name: &str, key: &Path) -> Identity {
         let key_file = key.display();
+        let stem = key.file_stem().expect("a file").to_string_lossy();
+        let certificate = format!("{name}.{stem}.pem");
         self.openssl(&format!(
-            "req -x509 -key {key_file} -CA ca.pem -CAkey ca.key -out {name}.pem -days 30 \
+            "req -x509 -key {key_file} -CA ca.pem -CAkey ca.key -out {certificate} -days 30 \
              -subj /CN={name} -addext subjectAltName=DNS:{name}"
         ));
-        Identity { certificate: self.path(&format!("{name}.pem")), key: key.to_owned() }
+        Identity { certificate: self.path(&certificate), key: key.to_owned() }
     }
 
     /// Certificate and key of `identity` in one file, as HAProxy wants them.

@@ -14,9 +14,14 @@ use foreign_types::ForeignTypeRef;
 use openssl::ssl::{SslContext, SslFiletype, SslMethod};
 use openssl_sys as sys;
 
+use super::authority::Kind;
 use super::clients::client_hello;
 use super::counters::Sums;
 use super::widelane;
+
+/// Stems of the files of the two identities.
+const USUAL: &str = "usual";
+const RARE: &str = "rare";
 
 const DIRECTORY: &str = "HAND_MADE_DIRECTORY";
 pub const DATA: u64 = 0x1122_3344_5566_7788;
@@ -24,8 +29,12 @@ pub const DATA: u64 = 0x1122_3344_5566_7788;
 /// Runs `scenario` of this program under `widelane run`; its counters.
 pub fn accelerated(scenario: &str) -> Sums {
     let (authority, identity) = super::localhost();
-    std::fs::copy(identity.key, authority.path("key.pem")).expect("a copy");
-    std::fs::copy(identity.certificate, authority.path("certificate.pem")).expect("a copy");
+    let rare = authority.issue_with("localhost", Kind::Rsa3072);
+    for (name, identity) in [(USUAL, identity), (RARE, rare)] {
+        let file = |what| authority.path(&format!("{name}.{what}"));
+        std::fs::copy(identity.key, file("key")).expect("a copy");
+        std::fs::copy(identity.certificate, file("pem")).expect("a copy");
+    }
     let hello = client_hello(&authority.path(""));
     std::fs::write(authority.path("hello"), hello).expect("a short write");
     let counters = authority.path("counters");
@@ -92,10 +101,21 @@ pub fn file(name: &str) -> PathBuf {
     Path::new(&directory).join(name)
 }
 
+/// A server's context with a key of RSA-2048.
 pub fn context() -> SslContext {
+    context_of(USUAL)
+}
+
+/// A server's context with a key of RSA-3072, whose signatures share no batch with the others.
+pub fn rare_context() -> SslContext {
+    context_of(RARE)
+}
+
+fn context_of(name: &str) -> SslContext {
     let mut context = SslContext::builder(SslMethod::tls()).expect("OpenSSL");
-    context.set_private_key_file(file("key.pem"), SslFiletype::PEM).expect("a key");
-    context.set_certificate_file(file("certificate.pem"), SslFiletype::PEM).expect("a file");
+    let (key, certificate) = (file(&format!("{name}.key")), file(&format!("{name}.pem")));
+    context.set_private_key_file(key, SslFiletype::PEM).expect("a key");
+    context.set_certificate_file(certificate, SslFiletype::PEM).expect("a file");
     context.build()
 }
 
@@ -169,4 +189,29 @@ pub fn new_ssl(context: &SslContext) -> *mut sys::SSL {
     // SAFETY: the SSL just made.
     unsafe { sys::SSL_set_accept_state(ssl) };
     ssl
+}
+
+/// More connections than any room has lanes.
+const LANES_MAX: usize = 16;
+
+/// Connections of one kind, each called once: as many as there are lanes, so that the call for the
+/// last one executes the operations of all.
+pub fn executed(
+    kind: *const sys::BIO_METHOD,
+    context: &SslContext,
+    prepare: impl Fn(usize, &Connection),
+) -> Vec<Connection> {
+    let mut connections = Vec::new();
+    for index in 0..LANES_MAX {
+        let connection = Connection::over(kind, context, false);
+        prepare(index, &connection);
+        assert_eq!(connection.handshake(), -1);
+        let is_last = connection.sent() > 1000;
+        assert!(is_last || connection.error(-1) == sys::SSL_ERROR_WANT_WRITE);
+        connections.push(connection);
+        if is_last {
+            return connections;
+        }
+    }
+    panic!("{LANES_MAX} operations filled no batch");
 }
