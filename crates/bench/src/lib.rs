@@ -7,7 +7,7 @@
 //! **Invariant**: a figure without its rival from the same run is not a result.
 
 pub mod accounting;
-mod chain;
+pub mod chain;
 pub mod compare;
 pub mod embedded;
 pub mod machine;
