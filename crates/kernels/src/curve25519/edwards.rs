@@ -1,6 +1,6 @@
 //! The group of Ed25519 in lanes: −x² + y² = 1 + d·x²·y² (Hisil, Wong, Carter and Dawson, 2008).
 
-use super::field::{Columns, Element};
+use super::field::Element;
 use super::table::{BASE, D, ROOT_OF_MINUS_ONE, WINDOW_BITS, WINDOWS, Window};
 use crate::lanes::{LaneMask, Lanes};
 
@@ -123,8 +123,9 @@ impl<L: Lanes> Point<L> {
     /// 0 : 1 : 1.
     #[inline(always)]
     pub(super) fn neutral(room: L::Room) -> Self {
-        let [zero, one, two] = [0, 1, 2].map(|number| Element::small(room, number));
-        Point { projective: Projective { plus: one, minus: one, twice_z: two }, t: zero }
+        let (zero, one) = (Element::small(room, 0), Element::small(room, 1));
+        let projective = Projective { plus: one, minus: one, twice_z: Element::small(room, 2) };
+        Point { projective, t: zero }
     }
 
     /// The sum, or the difference where the mask is set, of any two points.
@@ -136,7 +137,10 @@ impl<L: Lanes> Point<L> {
         let a = minus.mul(addend_minus);
         let b = plus.mul(addend_plus);
         let c = self.t.mul(addend.product);
-        let d = addend.z.map_or(Columns::from(twice_z), |z| twice_z.mul(z));
+        let d = match addend.z {
+            Some(z) => twice_z.mul(z),
+            None => twice_z.into(),
+        };
         let (f, g) = (d.minus(c).carry(), d.plus(c).carry());
         Factors {
             e: b.minus(a).carry(),
@@ -220,42 +224,31 @@ impl<L: Lanes> Addend<L> {
     #[inline(always)]
     pub(super) fn from_window(window: &Window, magnitude: L) -> Self {
         let room = magnitude.room();
-        let (zero, one) = (L::splat(room, 0), L::splat(room, 1));
-        let neutral = magnitude.equals(zero);
-        let index = magnitude.sub(one);
-        let pick = |row: &[u64; 16], otherwise: L| otherwise.select(neutral, L::pick(row, index));
-        let coordinate = |rows: &[[u64; 16]; 5], lowest| {
-            let [row0, row1, row2, row3, row4] = rows;
-            Element([
-                pick(row0, lowest),
-                pick(row1, zero),
-                pick(row2, zero),
-                pick(row3, zero),
-                pick(row4, zero),
-            ])
-        };
+        let neutral = magnitude.equals(L::splat(room, 0));
+        let index = magnitude.sub(L::splat(room, 1));
+        let (zero, one) = (Element::small(room, 0), Element::small(room, 1));
         Addend {
-            plus: coordinate(&window.plus, one),
-            minus: coordinate(&window.minus, one),
-            product: coordinate(&window.product, zero),
+            plus: one.select(neutral, pick(&window.plus, index)),
+            minus: one.select(neutral, pick(&window.minus, index)),
+            product: zero.select(neutral, pick(&window.product, index)),
             z: None,
         }
     }
-}
 
-impl<L: Lanes> Addend<L> {
     /// Point 1 to 16 of a list, all of which is read, or the neutral point for 0.
     #[inline(always)]
     pub(super) fn from_multiples(multiples: &[Self; 16], magnitude: L) -> Self {
         let room = magnitude.room();
-        let [zero, one] = [0, 1].map(|number| Element::small(room, number));
+        let (zero, one) = (Element::small(room, 0), Element::small(room, 1));
         let mut chosen = Addend { plus: one, minus: one, product: zero, z: Some(one) };
         for (number, multiple) in (1..).zip(multiples) {
             let mask = magnitude.equals(L::splat(room, number));
             chosen.plus = multiple.plus.select(mask, chosen.plus);
             chosen.minus = multiple.minus.select(mask, chosen.minus);
             chosen.product = multiple.product.select(mask, chosen.product);
-            chosen.z = chosen.z.zip(multiple.z).map(|(no, yes)| yes.select(mask, no));
+            if let (Some(yes), Some(no)) = (multiple.z, chosen.z) {
+                chosen.z = Some(yes.select(mask, no));
+            }
         }
         chosen
     }
@@ -265,8 +258,9 @@ impl<L: Lanes> Digits<L> {
     #[inline(always)]
     pub(super) fn new(scalar: [L; 4]) -> Self {
         let room = scalar[0].room();
-        let [zero, one, radix, mask] =
-            [0, 1, 1 << WINDOW_BITS, (1 << WINDOW_BITS) - 1].map(|word| L::splat(room, word));
+        let (zero, one) = (L::splat(room, 0), L::splat(room, 1));
+        let radix = L::splat(room, 1 << WINDOW_BITS);
+        let mask = L::splat(room, (1 << WINDOW_BITS) - 1);
         let half = L::splat(room, 1 << (WINDOW_BITS - 1));
         let [mut w0, mut w1, mut w2, mut w3] = scalar;
         let mut carry = zero;
@@ -294,6 +288,18 @@ impl<L: Lanes> Digits<L> {
             (L::splat(digit.room(), 0).sub(*digit).select(negative, *digit), negative)
         })
     }
+}
+
+/// Entry `index` of every row.
+#[inline(always)]
+fn pick<L: Lanes>(rows: &[[u64; 16]; 5], index: L) -> Element<L> {
+    Element([
+        L::pick(&rows[0], index),
+        L::pick(&rows[1], index),
+        L::pick(&rows[2], index),
+        L::pick(&rows[3], index),
+        L::pick(&rows[4], index),
+    ])
 }
 
 /// 4·d.

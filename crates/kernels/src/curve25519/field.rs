@@ -26,6 +26,13 @@ pub(super) struct Columns<L>([L; 5]);
 #[derive(Clone, Copy)]
 pub(super) struct Sum<L>([L; 5]);
 
+/// Doubles columns in place.
+macro_rules! double {
+    ($($column:ident),*) => {
+        $(let $column = $column.add($column);)*
+    };
+}
+
 impl<L: Lanes> Element<L> {
     #[inline(always)]
     pub(super) fn room(self) -> L::Room {
@@ -35,7 +42,14 @@ impl<L: Lanes> Element<L> {
     /// The same number in all lanes; its limbs are below 2^51.
     #[inline(always)]
     pub(super) fn splat(room: L::Room, limbs: [u64; 5]) -> Self {
-        Element(limbs.map(|limb| L::splat(room, limb)))
+        let [l0, l1, l2, l3, l4] = limbs;
+        Element([
+            L::splat(room, l0),
+            L::splat(room, l1),
+            L::splat(room, l2),
+            L::splat(room, l3),
+            L::splat(room, l4),
+        ])
     }
 
     /// A small number in all lanes.
@@ -88,7 +102,7 @@ impl<L: Lanes> Element<L> {
         let l2 = l2.add(l1.shr::<LIMB_BITS>());
         let l3 = l3.add(l2.shr::<LIMB_BITS>());
         let l4 = l4.add(l3.shr::<LIMB_BITS>());
-        [l0, l1, l2, l3, l4].map(|limb| limb.and(mask))
+        [l0.and(mask), l1.and(mask), l2.and(mask), l3.and(mask), l4.and(mask)]
     }
 
     /// In which lanes the number is zero modulo p.
@@ -137,8 +151,7 @@ impl<L: Lanes> Element<L> {
         let c7 = c7.madd52hi(a4, b2);
         let c8 = c8.madd52hi(a4, b3);
         let c9 = zero.madd52hi(a4, b4);
-        let [c1, c2, c3, c4, c5, c6, c7, c8, c9] =
-            [c1, c2, c3, c4, c5, c6, c7, c8, c9].map(|column| column.add(column));
+        double!(c1, c2, c3, c4, c5, c6, c7, c8, c9);
         let c4 = c4.madd52lo(a4, b0);
         let c5 = c5.madd52lo(a4, b1);
         let c6 = c6.madd52lo(a4, b2);
@@ -172,7 +185,6 @@ impl<L: Lanes> Element<L> {
     pub(super) fn square(self) -> Columns<L> {
         let [a0, a1, a2, a3, a4] = self.0;
         let zero = L::splat(a0.room(), 0);
-        let twice = |columns: [L; 7]| columns.map(|column| column.add(column));
         // High halves of unequal limbs count four times, of equal ones twice.
         let c2 = zero.madd52hi(a0, a1);
         let c3 = zero.madd52hi(a0, a2);
@@ -184,7 +196,7 @@ impl<L: Lanes> Element<L> {
         let c6 = c6.madd52hi(a2, a3);
         let c7 = zero.madd52hi(a2, a4);
         let c8 = zero.madd52hi(a3, a4);
-        let [c2, c3, c4, c5, c6, c7, c8] = twice([c2, c3, c4, c5, c6, c7, c8]);
+        double!(c2, c3, c4, c5, c6, c7, c8);
         let c1 = zero.madd52hi(a0, a0);
         let c3 = c3.madd52hi(a1, a1);
         let c5 = c5.madd52hi(a2, a2);
@@ -200,8 +212,7 @@ impl<L: Lanes> Element<L> {
         let c5 = c5.madd52lo(a2, a3);
         let c6 = c6.madd52lo(a2, a4);
         let c7 = c7.madd52lo(a3, a4);
-        let [c1, c2, c3, c4, c5, c6, c7] = twice([c1, c2, c3, c4, c5, c6, c7]);
-        let (c8, c9) = (c8.add(c8), c9.add(c9));
+        double!(c1, c2, c3, c4, c5, c6, c7, c8, c9);
         let c0 = zero.madd52lo(a0, a0);
         let c2 = c2.madd52lo(a1, a1);
         let c4 = c4.madd52lo(a2, a2);
@@ -258,7 +269,7 @@ impl<L: Lanes> Columns<L> {
     /// The difference to twice the other product.
     #[inline(always)]
     pub(super) fn minus_twice(self, other: Self) -> Sum<L> {
-        let twice = other.0.map(|column| column.add(column));
+        let twice = each(other.0, other.0, L::add);
         Sum(each(plus_multiple_of_p::<9, L>(self.0), twice, L::sub))
     }
 
@@ -266,15 +277,20 @@ impl<L: Lanes> Columns<L> {
     #[inline(always)]
     pub(super) fn plus_small(self, factor: u64, element: Element<L>) -> Sum<L> {
         let room = self.0[0].room();
-        let [zero, factor, folded] = [0, factor, 38].map(|word| L::splat(room, word));
-        let [c0, c1, c2, c3, c4] = each(self.0, element.0, |c, limb| c.madd52lo(limb, factor));
-        let [h0, h1, h2, h3, h4] = element.0.map(|limb| zero.madd52hi(limb, factor));
+        let (zero, factor) = (L::splat(room, 0), L::splat(room, factor));
+        let ([c0, c1, c2, c3, c4], [a0, a1, a2, a3, a4]) = (self.0, element.0);
+        let h0 = zero.madd52hi(a0, factor);
+        let h1 = zero.madd52hi(a1, factor);
+        let h2 = zero.madd52hi(a2, factor);
+        let h3 = zero.madd52hi(a3, factor);
+        let h4 = zero.madd52hi(a4, factor);
+        double!(h0, h1, h2, h3, h4);
         Sum([
-            c0.madd52lo(h4, folded),
-            c1.add(h0).add(h0),
-            c2.add(h1).add(h1),
-            c3.add(h2).add(h2),
-            c4.add(h3).add(h3),
+            c0.madd52lo(a0, factor).madd52lo(h4, L::splat(room, 19)),
+            c1.madd52lo(a1, factor).add(h0),
+            c2.madd52lo(a2, factor).add(h1),
+            c3.madd52lo(a3, factor).add(h2),
+            c4.madd52lo(a4, factor).add(h3),
         ])
     }
 }
@@ -306,41 +322,49 @@ impl<L: Lanes> Task<L> for SquareTimes<L> {
     }
 }
 
+/// Computes the powers 11 and 2^250 − 1, of which the exponents that matter are made.
+struct LongPower<L>(Element<L>);
+
+impl<L: Lanes> Task<L> for LongPower<L> {
+    type Output = (Element<L>, Element<L>);
+
+    #[inline(always)]
+    fn run(self, _room: L::Room) -> Self::Output {
+        let LongPower(x) = self;
+        let x2 = x.square().carry();
+        let x9 = x2.square_times(2).mul(x).carry();
+        let x11 = x9.mul(x2).carry();
+        // Of 2^n − 1 each, as n grows.
+        let x5 = x11.square().carry().mul(x9).carry();
+        let x10 = x5.square_times(5).mul(x5).carry();
+        let x20 = x10.square_times(10).mul(x10).carry();
+        let x40 = x20.square_times(20).mul(x20).carry();
+        let x50 = x40.square_times(10).mul(x10).carry();
+        let x100 = x50.square_times(50).mul(x50).carry();
+        let x200 = x100.square_times(100).mul(x100).carry();
+        (x11, x200.square_times(50).mul(x50).carry())
+    }
+}
+
 impl<L: Lanes> Element<L> {
     /// The number to the power 2^count.
-    fn square_times(self, count: usize) -> Self {
-        L::call(self.0[0].room(), SquareTimes { element: self, count })
-    }
-
-    /// The number to the powers 11 and 2^250 − 1.
     #[inline(always)]
-    fn power_11_and_250(self) -> (Self, Self) {
-        let times = |left: Self, right: Self| left.mul(right).carry();
-        let x2 = self.square().carry();
-        let x9 = times(x2.square_times(2), self);
-        let x11 = times(x9, x2);
-        let e5 = times(x11.square().carry(), x9);
-        let e10 = times(e5.square_times(5), e5);
-        let e20 = times(e10.square_times(10), e10);
-        let e40 = times(e20.square_times(20), e20);
-        let e50 = times(e40.square_times(10), e10);
-        let e100 = times(e50.square_times(50), e50);
-        let e200 = times(e100.square_times(100), e100);
-        (x11, times(e200.square_times(50), e50))
+    fn square_times(self, count: usize) -> Self {
+        L::call(self.room(), SquareTimes { element: self, count })
     }
 
     /// 1/self, or zero for zero: the power p − 2 = 2^255 − 21.
     #[inline(always)]
     pub(super) fn invert(self) -> Self {
-        let (x11, e250) = self.power_11_and_250();
-        e250.square_times(5).mul(x11).carry()
+        let (x11, x250) = L::call(self.room(), LongPower(self));
+        x250.square_times(5).mul(x11).carry()
     }
 
     /// The power (p − 5) / 8 = 2^252 − 3.
     #[inline(always)]
     pub(super) fn power_p_minus_5_over_8(self) -> Self {
-        let (_, e250) = self.power_11_and_250();
-        e250.square_times(2).mul(self).carry()
+        let (_, x250) = L::call(self.room(), LongPower(self));
+        x250.square_times(2).mul(self).carry()
     }
 }
 

@@ -37,9 +37,7 @@ impl<L: Lanes> Task<L> for Ladder<'_> {
         for (word, bits) in words.into_iter().zip([61, 64, 64, 63]).rev() {
             let mut word = word;
             for _ in 0..bits {
-                let chosen = summed.select(word.top_bit(), doubled);
-                summed = doubled.add(summed, u);
-                doubled = chosen.double().into();
+                (doubled, summed) = step(doubled, summed, u, word.top_bit());
                 word = word.shl::<1>();
             }
         }
@@ -77,15 +75,6 @@ impl<L: Lanes> Point<L> {
         let z = difference.mul(plus.plus_small(A24, difference).carry());
         (x, z)
     }
-
-    /// The sum of two points whose difference is u : 1.
-    #[inline(always)]
-    fn add(self, other: Self, u: Element<L>) -> Self {
-        let (left, right) = (other.minus.mul(self.plus), other.plus.mul(self.minus));
-        let x = left.plus(right).carry().square();
-        let z = left.minus(right).carry().square().carry().mul(u);
-        (x, z).into()
-    }
 }
 
 impl<L: Lanes> From<(Columns<L>, Columns<L>)> for Point<L> {
@@ -93,6 +82,30 @@ impl<L: Lanes> From<(Columns<L>, Columns<L>)> for Point<L> {
     fn from((x, z): (Columns<L>, Columns<L>)) -> Self {
         Point { plus: x.plus(z).carry(), minus: x.minus(z).carry() }
     }
+}
+
+/// Twice one of two points whose difference is u : 1 (the right one where `second` is set), and the
+/// sum of both.
+///
+/// The products stand in an order in which none waits for the one before it: a core sees some two
+/// of them at a time, and one takes longer than its instructions take to start.
+#[inline(always)]
+fn step<L: Lanes>(
+    left: Point<L>,
+    right: Point<L>,
+    u: Element<L>,
+    second: LaneMask,
+) -> (Point<L>, Point<L>) {
+    let chosen = right.select(second, left);
+    let (cross, other) = (right.minus.mul(left.plus), right.plus.mul(left.minus));
+    let (plus, minus) = (chosen.plus.square(), chosen.minus.square());
+    let difference = cross.minus(other).carry().square();
+    let sum = cross.plus(other).carry().square();
+    let e = plus.minus(minus).carry();
+    let doubled_x = plus.carry().mul(minus.carry());
+    let summed_z = difference.carry().mul(u);
+    let doubled_z = e.mul(plus.plus_small(A24, e).carry());
+    ((doubled_x, doubled_z).into(), (sum, summed_z).into())
 }
 
 /// Makes a private key a scalar: a multiple of 8 with bit 254 as its highest.

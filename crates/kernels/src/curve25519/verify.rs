@@ -1,7 +1,5 @@
 //! Signatures of Ed25519 verified in lanes: decoding of public keys, and S·B − k·A.
 
-use core::array;
-
 use super::bytes::{load, store};
 use super::edwards::{Addend, Digits, Point};
 use super::table::{BASE, WINDOW_BITS};
@@ -46,10 +44,10 @@ impl<L: Lanes> Task<L> for EncodeDifferences<'_> {
 fn multiples<L: Lanes>(point: Point<L>) -> [Addend<L>; 16] {
     let step = point.addend();
     let mut multiple = point;
-    array::from_fn(|index| {
-        if index > 0 {
-            multiple = multiple.add(step, LaneMask::NONE);
-        }
-        multiple.addend()
-    })
+    let mut multiples = [step; 16];
+    for entry in &mut multiples[1..] {
+        multiple = multiple.add(step, LaneMask::NONE);
+        *entry = multiple.addend();
+    }
+    multiples
 }
