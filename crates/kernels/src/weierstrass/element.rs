@@ -218,7 +218,11 @@ impl<P: Prime<D>, L: Lanes, const D: usize> Element<P, L, D> {
     /// self where the mask is set, other elsewhere.
     #[inline(always)]
     pub fn select(self, mask: LaneMask, other: Self) -> Self {
-        Self::from_digits(array::from_fn(|index| self.0[index].select(mask, other.0[index])))
+        let mut digits = self.0;
+        for (digit, other) in digits.iter_mut().zip(other.0) {
+            *digit = digit.select(mask, other);
+        }
+        Self::from_digits(digits)
     }
 
     /// The digits of one lane.
@@ -244,25 +248,41 @@ impl<P: Prime<D>, L: Lanes, const D: usize> Columns<P, L, D> {
     /// self + other.
     #[inline(always)]
     pub fn plus(self, other: Element<P, L, D>) -> Self {
-        Self::from_digits(array::from_fn(|index| self.0[index].add(other.0[index])))
+        let mut columns = self.0;
+        for (column, other) in columns.iter_mut().zip(other.0) {
+            *column = column.add(other);
+        }
+        Self::from_digits(columns)
     }
 
     /// self − other.
     #[inline(always)]
     pub fn minus(self, other: Element<P, L, D>) -> Self {
-        Self::from_digits(array::from_fn(|index| self.0[index].sub(other.0[index])))
+        let mut columns = self.0;
+        for (column, other) in columns.iter_mut().zip(other.0) {
+            *column = column.sub(other);
+        }
+        Self::from_digits(columns)
     }
 
     /// self + other.
     #[inline(always)]
     pub fn plus_columns(self, other: Self) -> Self {
-        Self::from_digits(array::from_fn(|index| self.0[index].add(other.0[index])))
+        let mut columns = self.0;
+        for (column, other) in columns.iter_mut().zip(other.0) {
+            *column = column.add(other);
+        }
+        Self::from_digits(columns)
     }
 
     /// self − other.
     #[inline(always)]
     pub fn minus_columns(self, other: Self) -> Self {
-        Self::from_digits(array::from_fn(|index| self.0[index].sub(other.0[index])))
+        let mut columns = self.0;
+        for (column, other) in columns.iter_mut().zip(other.0) {
+            *column = column.sub(other);
+        }
+        Self::from_digits(columns)
     }
 
     /// self·2^BITS.

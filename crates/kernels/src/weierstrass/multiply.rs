@@ -1,10 +1,8 @@
 //! Scalar multiplication: of the generator by a comb of tables, of any point by signed windows.
 
-use core::array;
-
 use super::curve::Curve;
 use super::element::Element;
-use super::point::{Add, Affine, Coordinate, Double, Jacobian};
+use super::point::{Add, Affine, Double, Jacobian};
 use super::scalar::{Windows, window_count};
 use crate::lanes::{LaneMask, Lanes, Task};
 
@@ -44,26 +42,25 @@ fn base_entry<C: Curve<D>, L: Lanes, const D: usize>(
     magnitude: L,
 ) -> Affine<C, L, D> {
     let index = magnitude.sub(L::splat(room, 1));
-    let coordinate = |coordinate| -> Coordinate<C, L, D> {
-        Element::from_digits(array::from_fn(|digit| {
-            pick(C::base_row(window, coordinate, digit), index)
-        }))
-    };
-    Affine { x: coordinate(0), y: coordinate(1) }
+    let zero = L::splat(room, 0);
+    let (mut x, mut y) = ([zero; D], [zero; D]);
+    for digit in 0..D {
+        x[digit] = pick(C::base_row(window, 0, digit), index);
+        y[digit] = pick(C::base_row(window, 1, digit), index);
+    }
+    Affine { x: Element::from_digits(x), y: Element::from_digits(y) }
 }
 
 /// The entries that `index` says, modulo their number: 32 or 64, in rows of 16.
 #[inline(always)]
 fn pick<L: Lanes>(rows: &[[u64; 16]], index: L) -> L {
     let by_bit_4 = index.shl::<59>().top_bit();
-    let pick = |first: usize| {
-        L::pick(&rows[first + 1], index).select(by_bit_4, L::pick(&rows[first], index))
-    };
+    let low = L::pick(&rows[1], index).select(by_bit_4, L::pick(&rows[0], index));
     if rows.len() == 2 {
-        return pick(0);
+        return low;
     }
-    let by_bit_5 = index.shl::<58>().top_bit();
-    pick(2).select(by_bit_5, pick(0))
+    let high = L::pick(&rows[3], index).select(by_bit_4, L::pick(&rows[2], index));
+    high.select(index.shl::<58>().top_bit(), low)
 }
 
 /// Bits of a scalar that one entry of a point's table stands for.
