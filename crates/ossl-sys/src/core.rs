@@ -120,6 +120,8 @@ pub const PARAM_INTEGER: c_uint = 1;
 pub const PARAM_UNSIGNED_INTEGER: c_uint = 2;
 /// Text.
 pub const PARAM_UTF8_STRING: c_uint = 4;
+/// Bytes.
+pub const PARAM_OCTET_STRING: c_uint = 5;
 /// Pointer to text.
 pub const PARAM_UTF8_PTR: c_uint = 6;
 /// `return_size` of a parameter that nobody answered.
@@ -127,6 +129,8 @@ pub const PARAM_UNMODIFIED: usize = usize::MAX;
 
 /// Operation: key management.
 pub const OP_KEYMGMT: c_int = 10;
+/// Operation: key exchange.
+pub const OP_KEYEXCH: c_int = 11;
 /// Operation: signature.
 pub const OP_SIGNATURE: c_int = 12;
 /// Operation: asymmetric cipher.
@@ -142,7 +146,24 @@ pub const FUNC_PROVIDER_GETTABLE_PARAMS: c_int = 1025;
 pub const FUNC_PROVIDER_GET_PARAMS: c_int = 1026;
 /// Function of a provider: its algorithms.
 pub const FUNC_PROVIDER_QUERY_OPERATION: c_int = 1027;
+/// Function of a provider: its capabilities.
+pub const FUNC_PROVIDER_GET_CAPABILITIES: c_int = 1030;
 
+/// Capability: groups of TLS.
+pub const CAPABILITY_TLS_GROUP: &CStr = c"TLS-GROUP";
+/// Parameter of a group of TLS: the algorithm of its keys.
+pub const TLS_GROUP_ALG: &CStr = c"tls-group-alg";
+
+/// Of a key: its private half.
+pub const SELECT_PRIVATE_KEY: c_int = 0x01;
+/// Of a key: its public half.
+pub const SELECT_PUBLIC_KEY: c_int = 0x02;
+/// Of a key: both halves.
+pub const SELECT_KEYPAIR: c_int = 0x03;
+/// Of a key: its curve.
+pub const SELECT_DOMAIN_PARAMETERS: c_int = 0x04;
+/// Of a key: curve and whatever else is no half of it.
+pub const SELECT_ALL_PARAMETERS: c_int = 0x84;
 /// Everything a key has.
 pub const SELECT_ALL: c_int = 0x87;
 
@@ -173,8 +194,20 @@ pub const PKEY_PARAM_RSA_EXPONENT1: &CStr = c"rsa-exponent1";
 pub const PKEY_PARAM_RSA_EXPONENT2: &CStr = c"rsa-exponent2";
 /// Key parameter: inverse of the second prime modulo the first.
 pub const PKEY_PARAM_RSA_COEFFICIENT1: &CStr = c"rsa-coefficient1";
-/// Key parameter: size of the modulus in bits.
+/// Key parameter: size in bits.
 pub const PKEY_PARAM_BITS: &CStr = c"bits";
+/// Key parameter: bits of a symmetric key of the same strength.
+pub const PKEY_PARAM_SECURITY_BITS: &CStr = c"security-bits";
+/// Key parameter: bytes of the longest output.
+pub const PKEY_PARAM_MAX_SIZE: &CStr = c"max-size";
+/// Key parameter: name of the curve.
+pub const PKEY_PARAM_GROUP_NAME: &CStr = c"group";
+/// Key parameter: public half as protocols send it.
+pub const PKEY_PARAM_ENCODED_PUBLIC_KEY: &CStr = c"encoded-pub-key";
+/// Key parameter: public half.
+pub const PKEY_PARAM_PUB_KEY: &CStr = c"pub";
+/// Key parameter: private half.
+pub const PKEY_PARAM_PRIV_KEY: &CStr = c"priv";
 
 /// Parameter of a signature and of an asymmetric cipher: padding.
 pub const PARAM_PAD_MODE: &CStr = c"pad-mode";

@@ -94,6 +94,22 @@ table! {
 }
 
 table! {
+    /// `OSSL_OP_KEYEXCH`.
+    KeyexchFunctions {
+        newctx: 1 => fn(*mut c_void) -> *mut c_void,
+        init: 2 => fn(*mut c_void, *mut c_void, *const OsslParam) -> c_int,
+        derive: 3 => fn(*mut c_void, *mut c_uchar, *mut usize, usize) -> c_int,
+        set_peer: 4 => fn(*mut c_void, *mut c_void) -> c_int,
+        freectx: 5 => fn(*mut c_void),
+        dupctx: 6 => fn(*mut c_void) -> *mut c_void,
+        set_ctx_params: 7 => fn(*mut c_void, *const OsslParam) -> c_int,
+        settable_ctx_params: 8 => fn(*mut c_void, *mut c_void) -> *const OsslParam,
+        get_ctx_params: 9 => fn(*mut c_void, *mut OsslParam) -> c_int,
+        gettable_ctx_params: 10 => fn(*mut c_void, *mut c_void) -> *const OsslParam,
+    }
+}
+
+table! {
     /// `OSSL_OP_SIGNATURE`.
     SignatureFunctions {
         newctx: 1 => fn(*mut c_void, *const c_char) -> *mut c_void,
@@ -120,6 +136,9 @@ table! {
         ) -> c_int,
         digest_verify_update: 13 => fn(*mut c_void, *const c_uchar, usize) -> c_int,
         digest_verify_final: 14 => fn(*mut c_void, *const c_uchar, usize) -> c_int,
+        digest_verify: 15 => fn(
+            *mut c_void, *const c_uchar, usize, *const c_uchar, usize
+        ) -> c_int,
         freectx: 16 => fn(*mut c_void),
         dupctx: 17 => fn(*mut c_void) -> *mut c_void,
         get_ctx_params: 18 => fn(*mut c_void, *mut OsslParam) -> c_int,

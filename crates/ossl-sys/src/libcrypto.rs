@@ -6,7 +6,8 @@ use std::mem::{MaybeUninit, transmute_copy};
 use std::ptr;
 
 use crate::core::{
-    AsyncJob, AsyncWaitCtx, EvpMd, EvpMdCtx, OsslAlgorithm, OsslLibCtx, OsslParam, OsslProvider,
+    AsyncJob, AsyncWaitCtx, EvpMd, EvpMdCtx, OsslAlgorithm, OsslCallback, OsslLibCtx, OsslParam,
+    OsslProvider,
 };
 
 /// `ASYNC_callback_fn`.
@@ -97,6 +98,10 @@ functions! {
     OSSL_PROVIDER_get0_provider_ctx(*const OsslProvider) -> *mut c_void;
     /// The provider's algorithms for an operation.
     OSSL_PROVIDER_query_operation(*const OsslProvider, c_int, *mut c_int) -> *const OsslAlgorithm;
+    /// The provider's answers about a capability, one call each.
+    OSSL_PROVIDER_get_capabilities(
+        *const OsslProvider, *const c_char, Option<OsslCallback>, *mut c_void
+    ) -> c_int;
     /// Gives the answer of a query back.
     OSSL_PROVIDER_unquery_operation(*const OsslProvider, c_int, *const OsslAlgorithm);
 

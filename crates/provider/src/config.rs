@@ -7,9 +7,13 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::thread;
 
+use widelane_bridge::counters::OperationKind;
 use widelane_cpu::policy::{self, Inputs};
-use widelane_cpu::{Policy, Width};
+use widelane_cpu::{Policy, Room, Width};
+use widelane_crypto::ec::Ec;
+use widelane_crypto::ed25519::Ed25519;
 use widelane_crypto::rsa::Rsa;
+use widelane_crypto::x25519::X25519;
 
 /// What the environment said when the provider was first loaded.
 ///
@@ -18,6 +22,12 @@ use widelane_crypto::rsa::Rsa;
 pub(crate) struct Config {
     /// RSA in the widest room that the policy leaves open.
     pub(crate) rsa: Rsa,
+    /// P-256 and P-384, likewise.
+    pub(crate) ec: Ec,
+    /// X25519, likewise.
+    pub(crate) x25519: X25519,
+    /// Ed25519, likewise.
+    pub(crate) ed25519: Ed25519,
     /// Directory for counter files.
     pub(crate) counters_dir: Option<PathBuf>,
     /// CPUs that this process may use.
@@ -31,6 +41,29 @@ pub(crate) fn config() -> &'static Config {
 }
 
 impl Config {
+    /// Operations of a kind that one batch holds; 1 where there is nothing to batch.
+    pub(crate) fn lanes(&self, kind: OperationKind) -> usize {
+        self.lanes_and_room(kind).0
+    }
+
+    /// The room in which batches of a kind run.
+    pub(crate) fn room(&self, kind: OperationKind) -> Room {
+        self.lanes_and_room(kind).1
+    }
+
+    fn lanes_and_room(&self, kind: OperationKind) -> (usize, Room) {
+        use OperationKind::*;
+        match kind {
+            Rsa2048 | Rsa3072 | Rsa4096 => (self.rsa.lanes(), self.rsa.room()),
+            P256Generate | P256Derive | P256Sign | P384Generate | P384Derive | P384Sign => {
+                (self.ec.lanes(), self.ec.room())
+            }
+            X25519Generate | X25519Derive => (self.x25519.lanes(), self.x25519.room()),
+            Ed25519Sign => (self.ed25519.lanes(), self.ed25519.room()),
+            Other => (1, Room::Portable),
+        }
+    }
+
     fn read() -> Self {
         let trusted = !raised_privileges();
         let variable = |name: &str| env::var_os(name).filter(|value| trusted && !value.is_empty());
@@ -52,6 +85,9 @@ impl Config {
         };
         Config {
             rsa: Rsa::choose(&policy),
+            ec: Ec::choose(&policy),
+            x25519: X25519::choose(&policy),
+            ed25519: Ed25519::choose(&policy),
             counters_dir: variable(COUNTERS_VARIABLE).map(PathBuf::from),
             cpus: thread::available_parallelism().map_or(1, NonZero::get),
         }

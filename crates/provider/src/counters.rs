@@ -9,7 +9,9 @@ use std::process;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use widelane_bridge::counters::{COUNTERS_MAGIC, COUNTERS_VERSION, Counters, WAIT_BUCKETS};
+use widelane_bridge::counters::{
+    COUNTERS_MAGIC, COUNTERS_VERSION, Counters, KindCounters, OperationKind, WAIT_BUCKETS,
+};
 use widelane_crypto::rsa::Rsa;
 
 /// Makes the counters of this process: in a file of `dir` if it is given and can be written, which
@@ -68,6 +70,39 @@ pub(crate) fn add(counter: &AtomicU64, number: usize) {
     counter.fetch_add(number as u64, Ordering::Relaxed);
 }
 
+/// How an operation was done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// In a batch.
+    Batched,
+    /// One by one, because too few waited.
+    Single,
+    /// At once, because its caller could not wait.
+    Synchronous,
+    /// By the default provider, because we do not accelerate it.
+    Delegated,
+}
+
+/// Counts operations, each under its kind and, but for key generation, in the totals.
+pub(crate) fn count_jobs(counters: &Counters, kind: OperationKind, how: How, jobs: usize) {
+    let of_kind = of_kind(counters, kind);
+    let (part, total) = match how {
+        How::Batched => (&of_kind.batched, &counters.jobs_batched),
+        How::Single => (&of_kind.single, &counters.jobs_single),
+        How::Synchronous => (&of_kind.synchronous, &counters.jobs_synchronous),
+        How::Delegated => (&of_kind.delegated, &counters.jobs_delegated),
+    };
+    add(part, jobs);
+    if !kind.is_generation() {
+        add(total, jobs);
+    }
+}
+
+/// The counters of one kind.
+pub(crate) fn of_kind(counters: &Counters, kind: OperationKind) -> &KindCounters {
+    &counters.kinds[kind as usize]
+}
+
 /// Counts how long a job waited.
 pub(crate) fn count_wait(counters: &Counters, wait_ns: u64) {
     let bucket = (u64::BITS - (wait_ns / 1000).leading_zeros()) as usize;
@@ -83,6 +118,18 @@ const _: () = assert!(size_of::<Counters>().is_multiple_of(8) && align_of::<Coun
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn totals_leave_key_generation_out() {
+        let rsa = Rsa::choose(&widelane_cpu::Policy::open());
+        let counters = open(&rsa, None);
+        count_jobs(counters, OperationKind::P256Sign, How::Single, 3);
+        count_jobs(counters, OperationKind::P256Generate, How::Single, 5);
+        assert_eq!(counters.jobs_single.load(Ordering::Relaxed), 3);
+        for (kind, jobs) in [(OperationKind::P256Sign, 3), (OperationKind::P256Generate, 5)] {
+            assert_eq!(of_kind(counters, kind).single.load(Ordering::Relaxed), jobs);
+        }
+    }
 
     #[test]
     fn waits_fall_below_the_powers_of_two() {

@@ -5,27 +5,24 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 
 use widelane_ossl_sys::Libcrypto;
-use widelane_ossl_sys::core::{self, OsslAlgorithm, OsslLibCtx, OsslParam, OsslProvider};
-use widelane_ossl_sys::dispatch::{AsymCipherFunctions, KeymgmtFunctions, SignatureFunctions};
+use widelane_ossl_sys::core::{
+    self, OsslAlgorithm, OsslCallback, OsslLibCtx, OsslParam, OsslProvider,
+};
+use widelane_ossl_sys::dispatch::{
+    AsymCipherFunctions, KeyexchFunctions, KeymgmtFunctions, SignatureFunctions,
+};
 
 use crate::digest::Digests;
-use crate::params;
 
 /// The default provider, in a library context of our own.
 ///
 /// We call its functions as the core would. So whatever a program does with one of our keys, it
-/// meets the default provider's own behaviour, but for the private-key operations that we batch.
+/// meets the default provider's own behaviour, but for the operations that we take over.
 pub(crate) struct Delegate {
     /// The libcrypto that loaded us.
     pub(crate) libcrypto: Libcrypto,
-    /// RSA keys.
-    pub(crate) rsa: Algorithm<KeymgmtFunctions>,
-    /// RSA keys that sign with PSS only.
-    pub(crate) rsa_pss: Algorithm<KeymgmtFunctions>,
-    /// RSA signatures.
-    pub(crate) signature: Algorithm<SignatureFunctions>,
-    /// RSA encryption.
-    pub(crate) asym_cipher: Algorithm<AsymCipherFunctions>,
+    /// What it offers of what we offer.
+    pub(crate) algorithms: Algorithms,
     /// The digests of our encodings.
     pub(crate) digests: Digests,
     /// What the default provider's functions take for its own context.
@@ -34,7 +31,35 @@ pub(crate) struct Delegate {
     context: *mut OsslLibCtx,
 }
 
+/// The algorithms of the default provider that we offer as well.
+#[derive(Default)]
+pub(crate) struct Algorithms {
+    /// RSA keys.
+    pub(crate) rsa: Algorithm<KeymgmtFunctions>,
+    /// RSA keys that sign with PSS only.
+    pub(crate) rsa_pss: Algorithm<KeymgmtFunctions>,
+    /// RSA signatures.
+    pub(crate) rsa_signature: Algorithm<SignatureFunctions>,
+    /// RSA encryption.
+    pub(crate) rsa_cipher: Algorithm<AsymCipherFunctions>,
+    /// Keys on NIST's curves, and on many others.
+    pub(crate) ec: Algorithm<KeymgmtFunctions>,
+    /// ECDH.
+    pub(crate) ecdh: Algorithm<KeyexchFunctions>,
+    /// ECDSA.
+    pub(crate) ecdsa: Algorithm<SignatureFunctions>,
+    /// X25519 keys.
+    pub(crate) x25519: Algorithm<KeymgmtFunctions>,
+    /// X25519.
+    pub(crate) x25519_exchange: Algorithm<KeyexchFunctions>,
+    /// Ed25519 keys.
+    pub(crate) ed25519: Algorithm<KeymgmtFunctions>,
+    /// Ed25519 signatures.
+    pub(crate) ed25519_signature: Algorithm<SignatureFunctions>,
+}
+
 /// An algorithm of the default provider.
+#[derive(Default)]
 pub(crate) struct Algorithm<F> {
     /// Its names, by which ours is known as well.
     pub(crate) names: CString,
@@ -52,27 +77,15 @@ impl Delegate {
     ///
     /// # Errors
     /// A text that says what is missing.
-    pub(crate) fn load(libcrypto: Libcrypto) -> Result<Self, &'static str> {
+    pub(crate) fn load(libcrypto: Libcrypto) -> Result<Self, String> {
         // SAFETY: no arguments.
         let context = unsafe { (libcrypto.OSSL_LIB_CTX_new)() };
         if context.is_null() {
-            return Err("cannot make a library context");
+            return Err("cannot make a library context".into());
         }
         let mut delegate = Delegate {
             libcrypto,
-            rsa: Algorithm { names: CString::default(), functions: KeymgmtFunctions::default() },
-            rsa_pss: Algorithm {
-                names: CString::default(),
-                functions: KeymgmtFunctions::default(),
-            },
-            signature: Algorithm {
-                names: CString::default(),
-                functions: SignatureFunctions::default(),
-            },
-            asym_cipher: Algorithm {
-                names: CString::default(),
-                functions: AsymCipherFunctions::default(),
-            },
+            algorithms: Algorithms::default(),
             digests: Digests::default(),
             provctx: ptr::null_mut(),
             provider: ptr::null_mut(),
@@ -81,25 +94,27 @@ impl Delegate {
         // SAFETY: the context was made above.
         delegate.provider = unsafe { (libcrypto.OSSL_PROVIDER_load)(context, c"default".as_ptr()) };
         if delegate.provider.is_null() {
-            return Err("cannot load the default provider beside this one");
+            return Err("cannot load the default provider beside this one".into());
         }
         // SAFETY: the provider was loaded above.
         delegate.provctx =
             unsafe { (libcrypto.OSSL_PROVIDER_get0_provider_ctx)(delegate.provider) };
-        delegate.rsa = delegate.keymgmt(c"RSA")?;
-        delegate.rsa_pss = delegate.keymgmt(c"RSA-PSS")?;
-        delegate.signature = delegate
-            .algorithm(core::OP_SIGNATURE, c"RSA", |table| {
-                // SAFETY: the table of a signature.
-                unsafe { SignatureFunctions::read(table) }
-            })
-            .ok_or("the default provider has no RSA signatures")?;
-        delegate.asym_cipher = delegate
-            .algorithm(core::OP_ASYM_CIPHER, c"RSA", |table| {
-                // SAFETY: the table of an asymmetric cipher.
-                unsafe { AsymCipherFunctions::read(table) }
-            })
-            .ok_or("the default provider has no RSA encryption")?;
+        delegate.algorithms = Algorithms {
+            rsa: delegate.keymgmt(c"RSA")?,
+            rsa_pss: delegate.keymgmt(c"RSA-PSS")?,
+            rsa_signature: delegate.signature(c"RSA")?,
+            // SAFETY: the table of an asymmetric cipher.
+            rsa_cipher: delegate.algorithm(core::OP_ASYM_CIPHER, c"RSA", |table| unsafe {
+                AsymCipherFunctions::read(table)
+            })?,
+            ec: delegate.keymgmt(c"EC")?,
+            ecdh: delegate.exchange(c"ECDH")?,
+            ecdsa: delegate.signature(c"ECDSA")?,
+            x25519: delegate.keymgmt(c"X25519")?,
+            x25519_exchange: delegate.exchange(c"X25519")?,
+            ed25519: delegate.keymgmt(c"ED25519")?,
+            ed25519_signature: delegate.signature(c"ED25519")?,
+        };
         Ok(delegate)
     }
 
@@ -108,18 +123,16 @@ impl Delegate {
         self.context
     }
 
-    /// Does one private-key operation on an encoded message, with the default provider's key `key`,
-    /// which must not be limited to PSS. This is the fastest way to do a single one.
-    pub(crate) fn private_operation(
+    /// Has the default provider tell `callback` of each of its answers about a capability.
+    pub(crate) fn capabilities(
         &self,
-        key: NonNull<c_void>,
-        input: &[u8],
-        output: &mut [u8],
-    ) -> bool {
-        let mut padding = core::PADDING_NONE;
-        let params = [params::int(core::PARAM_PAD_MODE, &mut padding), OsslParam::END];
-        let Some(context) = SignContext::begin(self, key, &params) else { return false };
-        context.sign(input, output) == Some(output.len())
+        capability: &CStr,
+        callback: OsslCallback,
+        argument: *mut c_void,
+    ) -> c_int {
+        let ask = self.libcrypto.OSSL_PROVIDER_get_capabilities;
+        // SAFETY: the provider is loaded, the name a C string; the rest belongs to the caller.
+        unsafe { ask(self.provider, capability.as_ptr(), Some(callback), argument) }
     }
 
     /// Fills `bytes` from the default provider's generator.
@@ -130,12 +143,19 @@ impl Delegate {
         done.then_some(())
     }
 
-    fn keymgmt(&self, name: &CStr) -> Result<Algorithm<KeymgmtFunctions>, &'static str> {
-        self.algorithm(core::OP_KEYMGMT, name, |table| {
-            // SAFETY: the table of a key management.
-            unsafe { KeymgmtFunctions::read(table) }
-        })
-        .ok_or("the default provider has no RSA keys")
+    fn keymgmt(&self, name: &CStr) -> Result<Algorithm<KeymgmtFunctions>, String> {
+        // SAFETY: the table of a key management.
+        self.algorithm(core::OP_KEYMGMT, name, |table| unsafe { KeymgmtFunctions::read(table) })
+    }
+
+    fn exchange(&self, name: &CStr) -> Result<Algorithm<KeyexchFunctions>, String> {
+        // SAFETY: the table of a key exchange.
+        self.algorithm(core::OP_KEYEXCH, name, |table| unsafe { KeyexchFunctions::read(table) })
+    }
+
+    fn signature(&self, name: &CStr) -> Result<Algorithm<SignatureFunctions>, String> {
+        // SAFETY: the table of a signature.
+        self.algorithm(core::OP_SIGNATURE, name, |table| unsafe { SignatureFunctions::read(table) })
     }
 
     fn algorithm<F>(
@@ -143,7 +163,7 @@ impl Delegate {
         operation: c_int,
         name: &CStr,
         read: impl FnOnce(*const core::OsslDispatch) -> F,
-    ) -> Option<Algorithm<F>> {
+    ) -> Result<Algorithm<F>, String> {
         let mut no_cache = 0;
         // SAFETY: the provider is loaded.
         let list = unsafe {
@@ -157,7 +177,12 @@ impl Delegate {
                 (self.libcrypto.OSSL_PROVIDER_unquery_operation)(self.provider, operation, list);
             }
         }
-        found
+        found.ok_or_else(|| {
+            format!(
+                "the default provider has no {} (operation {operation})",
+                name.to_string_lossy()
+            )
+        })
     }
 }
 
@@ -186,8 +211,7 @@ fn find(
         }
         // SAFETY: checked for null; the names are a C string.
         let names = unsafe { CStr::from_ptr(algorithm.algorithm_names) };
-        let mut words = names.to_bytes().split(|byte| *byte == b':');
-        if words.any(|word| word.eq_ignore_ascii_case(name.to_bytes())) {
+        if has_name(names, name) {
             return Some((names.to_owned(), algorithm.implementation));
         }
         // SAFETY: this entry was not the end, so there is another.
@@ -195,28 +219,71 @@ fn find(
     }
 }
 
+/// Whether a list of names of one algorithm has a name.
+pub(crate) fn has_name(names: &CStr, name: &CStr) -> bool {
+    let mut words = names.to_bytes().split(|byte| *byte == b':');
+    words.any(|word| word.eq_ignore_ascii_case(name.to_bytes()))
+}
+
+/// A key or context of the default provider, owned.
+pub(crate) struct Owned {
+    object: NonNull<c_void>,
+    free: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+// SAFETY: the default provider's keys are made for use by many threads, and its contexts may move
+// between threads; nobody shares one of ours.
+unsafe impl Send for Owned {}
+// SAFETY: as above.
+unsafe impl Sync for Owned {}
+
+impl Owned {
+    /// Owns a new object from now on; nothing if there is none.
+    pub(crate) fn adopt(
+        object: *mut c_void,
+        free: Option<unsafe extern "C" fn(*mut c_void)>,
+    ) -> Option<Self> {
+        NonNull::new(object).map(|object| Owned { object, free })
+    }
+
+    /// The object, for the default provider's functions.
+    pub(crate) fn as_ptr(&self) -> *mut c_void {
+        self.object.as_ptr()
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        if let Some(free) = self.free {
+            // SAFETY: owned by this object alone, freed once.
+            unsafe { free(self.object.as_ptr()) };
+        }
+    }
+}
+
 /// A signature of the default provider's that is about to be made, on an encoded message or a
 /// digest.
 pub(crate) struct SignContext<'a> {
     functions: &'a SignatureFunctions,
-    context: NonNull<c_void>,
+    context: Owned,
 }
 
 impl<'a> SignContext<'a> {
     /// Begins a signature with the default provider's key `key`.
     pub(crate) fn begin(
-        delegate: &'a Delegate,
-        key: NonNull<c_void>,
+        delegate: &Delegate,
+        functions: &'a SignatureFunctions,
+        key: *mut c_void,
         params: &[OsslParam],
     ) -> Option<Self> {
-        let functions = &delegate.signature.functions;
         let (newctx, sign_init) = (functions.newctx?, functions.sign_init?);
         let no_query = ptr::null::<c_char>();
         // SAFETY: the default provider's own context.
-        let context = NonNull::new(unsafe { newctx(delegate.provctx, no_query) })?;
+        let context =
+            Owned::adopt(unsafe { newctx(delegate.provctx, no_query) }, functions.freectx)?;
         let context = SignContext { functions, context };
         // SAFETY: context and key are the default provider's; `params` has an end.
-        let begun = unsafe { sign_init(context.context.as_ptr(), key.as_ptr(), params.as_ptr()) };
+        let begun = unsafe { sign_init(context.context.as_ptr(), key, params.as_ptr()) };
         (begun > 0).then_some(context)
     }
 
@@ -236,14 +303,5 @@ impl<'a> SignContext<'a> {
             )
         };
         (done > 0).then_some(length)
-    }
-}
-
-impl Drop for SignContext<'_> {
-    fn drop(&mut self) {
-        if let Some(freectx) = self.functions.freectx {
-            // SAFETY: made by `begin`, freed once.
-            unsafe { freectx(self.context.as_ptr()) };
-        }
     }
 }

@@ -23,7 +23,7 @@ impl Digests {
         if let Some(found) = NonNull::new(place.load(Ordering::Acquire)) {
             return Some(found);
         }
-        let (_, name) = NAMES.iter().find(|(named, _)| *named == algorithm)?;
+        let name = name(algorithm);
         // SAFETY: the context is the delegate's, the name a C string.
         let found = NonNull::new(unsafe {
             (delegate.libcrypto.EVP_MD_fetch)(delegate.context(), name.as_ptr(), ptr::null())
@@ -59,6 +59,12 @@ pub(crate) fn by_name(name: &CStr) -> Option<DigestAlgorithm> {
         known.to_str().is_ok_and(|known| known.eq_ignore_ascii_case(name))
     };
     NAMES.iter().find(same).map(|(algorithm, _)| *algorithm)
+}
+
+/// The name by which libcrypto knows an algorithm.
+pub(crate) fn name(algorithm: DigestAlgorithm) -> &'static CStr {
+    let found = NAMES.iter().find(|(named, _)| *named == algorithm);
+    found.map_or(c"", |(_, name)| name)
 }
 
 /// A digest being computed.

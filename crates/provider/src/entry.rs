@@ -12,11 +12,15 @@ use widelane_ossl_sys::core::{OsslAlgorithm, OsslParam};
 macro_rules! entry {
     ($(
         $(#[$doc:meta])*
-        $visibility:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?
+        $visibility:vis fn $name:ident $(<$generic:ident: $bound:path>)?(
+            $($argument:ident: $type:ty),* $(,)?
+        ) $(-> $result:ty)?
             $body:block
     )*) => {$(
         $(#[$doc])*
-        $visibility unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
+        $visibility unsafe extern "C" fn $name $(<$generic: $bound>)?(
+            $($argument: $type),*
+        ) $(-> $result)? {
             $crate::entry::guard(move || $body)
         }
     )*};
@@ -37,12 +41,60 @@ macro_rules! forward {
                 // SAFETY: the core hands back what our constructor of this kind gave it.
                 let ours = unsafe { $crate::entry::borrow::<$target>($handle) }?;
                 let function = ours.functions().$name?;
+                let inner = ours.inner()?;
                 // SAFETY: the inner pointer is the default provider's of the same kind; the other
                 // arguments are the core's.
-                Some(unsafe { function(ours.inner() $(, $argument)*) })
+                Some(unsafe { function(inner $(, $argument)*) })
             })
         }
     )*};
+}
+
+/// Defines functions that begin an operation with a key, and that the default provider does alone:
+/// its context inside ours gets its key inside ours.
+macro_rules! begin {
+    ($context:ty; $($name:ident($($digest:ident)?);)*) => {
+        $crate::entry::entry! {$(
+            fn $name(
+                context: *mut c_void,
+                $($digest: *const c_char,)?
+                key: *mut c_void,
+                params: *const OsslParam,
+            ) -> c_int {
+                // SAFETY: the core passes a context of ours.
+                let context = unsafe { $crate::entry::borrow_mut::<$context>(context) }?;
+                let function = context.functions().$name?;
+                // SAFETY: the core passes a key of ours, or none.
+                let key = unsafe { context.hand_over(key) }?;
+                let inner = context.inner()?;
+                // SAFETY: context and key are the default provider's, the rest the core's.
+                Some(unsafe { function(inner, $($digest,)? key, params) })
+            }
+        )*}
+    };
+}
+
+/// Defines functions that name the parameters of a context, which may be null: those of the default
+/// provider.
+macro_rules! describe {
+    ($context:ty, $table:expr; $($name:ident;)*) => {
+        $crate::entry::entry! {$(
+            fn $name(context: *mut c_void, provctx: *mut c_void) -> *const OsslParam {
+                // SAFETY: the core passes our instance.
+                let instance = unsafe { $crate::entry::borrow::<$crate::instance::Instance>(provctx) }?;
+                let delegate = instance.delegate();
+                // SAFETY: the core passes a context of ours, or none.
+                let inner = match unsafe { $crate::entry::borrow::<$context>(context) } {
+                    Some(context) => context.inner()?,
+                    None => std::ptr::null_mut(),
+                };
+                let table: fn(&$crate::delegate::Delegate) -> &_ = $table;
+                let function = table(delegate).$name?;
+                // SAFETY: both are the default provider's.
+                Some(unsafe { function(inner, delegate.provctx) })
+            }
+        )*}
+    };
 }
 
 /// Defines functions that the runtime calls. A panic gives what stands after `otherwise`.
@@ -59,7 +111,7 @@ macro_rules! hook {
     )*};
 }
 
-pub(crate) use {entry, forward, hook};
+pub(crate) use {begin, describe, entry, forward, hook};
 
 /// What a function answers when it fails.
 pub(crate) trait Failure {

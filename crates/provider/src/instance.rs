@@ -1,28 +1,34 @@
 //! One loaded provider: what the core knows as our context, from init to teardown.
 #![allow(unsafe_code, reason = "the provider's own entries")]
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr;
 use std::sync::Arc;
 
 use widelane_ossl_sys::core::{
-    self, OsslAlgorithm, OsslDispatch, OsslParam, PARAM_INTEGER, PARAM_UTF8_PTR,
+    self, OsslAlgorithm, OsslCallback, OsslDispatch, OsslParam, PARAM_INTEGER, PARAM_UTF8_PTR,
 };
 
-use crate::delegate::Delegate;
-use crate::entry::{borrow, entry, take_back};
-use crate::key::Kind;
+use crate::delegate::{Algorithms, Delegate, has_name};
+use crate::entry::{borrow, borrow_mut, entry, take_back};
 use crate::params::{self, Constant};
-use crate::{asym_cipher, keymgmt, process, signature};
+use crate::{curve, process, rsa};
 
 /// One loaded provider. OpenSSL may load us several times, once for each library context.
 pub(crate) struct Instance {
     delegate: Arc<Delegate>,
-    functions: [OsslDispatch; 5],
-    keymgmt: [OsslAlgorithm; 3],
-    signature: [OsslAlgorithm; 2],
-    asym_cipher: [OsslAlgorithm; 2],
-    /// What the lists above point to.
-    _tables: [Box<[OsslDispatch]>; 4],
+    functions: [OsslDispatch; 6],
+    keymgmt: Offers,
+    exchange: Offers,
+    signature: Offers,
+    asym_cipher: Offers,
+}
+
+/// The algorithms of one operation.
+struct Offers {
+    list: Vec<OsslAlgorithm>,
+    /// What the list points to.
+    _tables: Vec<Box<[OsslDispatch]>>,
 }
 
 // SAFETY: the pointers lead to constants and to what the instance owns and never changes.
@@ -34,34 +40,71 @@ impl Instance {
     /// Offers what we have over a loaded default provider.
     pub(crate) fn new(delegate: Delegate) -> Arc<Self> {
         let delegate = Arc::new(delegate);
-        let tables = [
-            keymgmt::functions(&delegate, Kind::Rsa),
-            keymgmt::functions(&delegate, Kind::RsaPss),
-            signature::functions(&delegate),
-            asym_cipher::functions(&delegate),
-        ];
-        let [rsa, rsa_pss, sign, cipher] = &tables;
+        let known = &delegate.algorithms;
         process::instance_begins();
         Arc::new(Instance {
             functions: provider_functions(),
-            keymgmt: [
-                algorithm(&delegate.rsa.names, rsa, c"RSA keys, batched by Widelane"),
-                algorithm(&delegate.rsa_pss.names, rsa_pss, c"RSA-PSS keys, batched by Widelane"),
-                OsslAlgorithm::END,
-            ],
-            signature: [
-                algorithm(&delegate.signature.names, sign, c"RSA signatures, batched by Widelane"),
-                OsslAlgorithm::END,
-            ],
-            asym_cipher: [
-                algorithm(
-                    &delegate.asym_cipher.names,
-                    cipher,
-                    c"RSA decryption, batched by Widelane",
+            keymgmt: Offers::new([
+                (
+                    &known.rsa.names,
+                    rsa::keymgmt::functions::<rsa::keymgmt::Rsa>(&delegate),
+                    c"RSA keys, batched by Widelane",
                 ),
-                OsslAlgorithm::END,
-            ],
-            _tables: tables,
+                (
+                    &known.rsa_pss.names,
+                    rsa::keymgmt::functions::<rsa::keymgmt::RsaPss>(&delegate),
+                    c"RSA-PSS keys, batched by Widelane",
+                ),
+                (
+                    &known.ec.names,
+                    curve::keymgmt::functions::<curve::keymgmt::Ec>(&delegate),
+                    c"EC keys, batched by Widelane",
+                ),
+                (
+                    &known.x25519.names,
+                    curve::keymgmt::functions::<curve::keymgmt::X25519>(&delegate),
+                    c"X25519 keys, batched by Widelane",
+                ),
+                (
+                    &known.ed25519.names,
+                    curve::keymgmt::functions::<curve::keymgmt::Ed25519>(&delegate),
+                    c"Ed25519 keys, batched by Widelane",
+                ),
+            ]),
+            exchange: Offers::new([
+                (
+                    &known.ecdh.names,
+                    curve::exchange::ecdh_functions(&delegate),
+                    c"ECDH, batched by Widelane",
+                ),
+                (
+                    &known.x25519_exchange.names,
+                    curve::exchange::x25519_functions(&delegate),
+                    c"X25519, batched by Widelane",
+                ),
+            ]),
+            signature: Offers::new([
+                (
+                    &known.rsa_signature.names,
+                    rsa::signature::functions(&delegate),
+                    c"RSA signatures, batched by Widelane",
+                ),
+                (
+                    &known.ecdsa.names,
+                    curve::ecdsa::functions(&delegate),
+                    c"ECDSA, batched by Widelane",
+                ),
+                (
+                    &known.ed25519_signature.names,
+                    curve::eddsa::functions(&delegate),
+                    c"Ed25519, batched by Widelane",
+                ),
+            ]),
+            asym_cipher: Offers::new([(
+                &known.rsa_cipher.names,
+                rsa::asym_cipher::functions(&delegate),
+                c"RSA decryption, batched by Widelane",
+            )]),
             delegate,
         })
     }
@@ -83,16 +126,24 @@ impl Drop for Instance {
     }
 }
 
-fn algorithm(names: &CStr, table: &[OsslDispatch], description: &'static CStr) -> OsslAlgorithm {
-    OsslAlgorithm {
-        algorithm_names: names.as_ptr(),
-        property_definition: c"provider=widelane".as_ptr(),
-        implementation: table.as_ptr(),
-        algorithm_description: description.as_ptr(),
+impl Offers {
+    /// Names, functions and description of each algorithm.
+    fn new<const N: usize>(offers: [(&CString, Box<[OsslDispatch]>, &'static CStr); N]) -> Self {
+        let mut list: Vec<OsslAlgorithm> = offers
+            .iter()
+            .map(|(names, table, description)| OsslAlgorithm {
+                algorithm_names: names.as_ptr(),
+                property_definition: c"provider=widelane".as_ptr(),
+                implementation: table.as_ptr(),
+                algorithm_description: description.as_ptr(),
+            })
+            .collect();
+        list.push(OsslAlgorithm::END);
+        Offers { list, _tables: offers.into_iter().map(|(_, table, _)| table).collect() }
     }
 }
 
-fn provider_functions() -> [OsslDispatch; 5] {
+fn provider_functions() -> [OsslDispatch; 6] {
     type Function = unsafe extern "C" fn();
     let entry = |function_id, function: *const c_void| OsslDispatch {
         function_id,
@@ -104,6 +155,7 @@ fn provider_functions() -> [OsslDispatch; 5] {
         entry(core::FUNC_PROVIDER_GETTABLE_PARAMS, gettable_params as *const c_void),
         entry(core::FUNC_PROVIDER_GET_PARAMS, get_params as *const c_void),
         entry(core::FUNC_PROVIDER_QUERY_OPERATION, query_operation as *const c_void),
+        entry(core::FUNC_PROVIDER_GET_CAPABILITIES, get_capabilities as *const c_void),
         OsslDispatch::END,
     ]
 }
@@ -125,6 +177,43 @@ entry! {
         Some(1)
     }
 
+    /// libssl uses a group of TLS only if the provider that its keys come from offers it.
+    fn get_capabilities(
+        provctx: *mut c_void,
+        capability: *const c_char,
+        callback: Option<OsslCallback>,
+        argument: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the core passes our instance.
+        let instance = unsafe { borrow::<Instance>(provctx) }?;
+        if capability.is_null() {
+            return None;
+        }
+        // SAFETY: the core passes a C string.
+        let capability = unsafe { CStr::from_ptr(capability) };
+        if capability != core::CAPABILITY_TLS_GROUP {
+            return Some(1);
+        }
+        let mut offer = Offer { names: &instance.delegate.algorithms, callback: callback?, argument };
+        Some(instance.delegate.capabilities(capability, pass_on, ptr::from_mut(&mut offer).cast()))
+    }
+
+    /// Takes one group of the default provider's, and passes it on if its keys are ours.
+    fn pass_on(params: *const OsslParam, offer: *mut c_void) -> c_int {
+        // SAFETY: the default provider passes on what `get_capabilities` gave it.
+        let offer = unsafe { borrow_mut::<Offer<'_>>(offer) }?;
+        // SAFETY: the default provider's array has an end.
+        let mut given = unsafe { params::iter(params) };
+        let algorithm = given.find(|param| params::key(param) == core::TLS_GROUP_ALG)?;
+        let algorithm = params::text_of(algorithm)?;
+        let keys = [&offer.names.ec.names, &offer.names.x25519.names];
+        if !keys.into_iter().any(|names| has_name(names, algorithm.as_c_str())) {
+            return Some(1);
+        }
+        // SAFETY: the core's callback and its argument.
+        Some(unsafe { (offer.callback)(params, offer.argument) })
+    }
+
     fn query_operation(
         provctx: *mut c_void,
         operation: c_int,
@@ -137,15 +226,23 @@ entry! {
             *no_cache = 0;
         }
         match operation {
-            core::OP_KEYMGMT => Some(instance.keymgmt.as_ptr()),
-            core::OP_SIGNATURE => Some(instance.signature.as_ptr()),
-            core::OP_ASYM_CIPHER => Some(instance.asym_cipher.as_ptr()),
+            core::OP_KEYMGMT => Some(instance.keymgmt.list.as_ptr()),
+            core::OP_KEYEXCH => Some(instance.exchange.list.as_ptr()),
+            core::OP_SIGNATURE => Some(instance.signature.list.as_ptr()),
+            core::OP_ASYM_CIPHER => Some(instance.asym_cipher.list.as_ptr()),
             _ => None,
         }
     }
 }
 
-const NAME: &CStr = c"Widelane RSA batching provider";
+/// Where the groups of TLS go that are offered.
+struct Offer<'a> {
+    names: &'a Algorithms,
+    callback: OsslCallback,
+    argument: *mut c_void,
+}
+
+const NAME: &CStr = c"Widelane batching provider";
 const VERSION: &CStr =
     match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
         Ok(version) => version,

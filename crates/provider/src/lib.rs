@@ -8,19 +8,19 @@
 //!
 //! **Invariant**: a failure of ours is answered by the default provider, and counted.
 
-mod asym_cipher;
 mod batching;
 mod config;
 mod counters;
+mod curve;
 mod delegate;
 mod digest;
 mod entry;
 mod init;
 mod instance;
-mod key;
-mod keymgmt;
+mod one_shot;
 mod params;
+mod pool;
 mod process;
+mod rsa;
 mod runtime;
-mod signature;
 mod stack;

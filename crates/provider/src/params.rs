@@ -5,8 +5,8 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
 
 use widelane_ossl_sys::core::{
-    OsslParam, PARAM_INTEGER, PARAM_UNMODIFIED, PARAM_UNSIGNED_INTEGER, PARAM_UTF8_PTR,
-    PARAM_UTF8_STRING,
+    OsslParam, PARAM_INTEGER, PARAM_OCTET_STRING, PARAM_UNMODIFIED, PARAM_UNSIGNED_INTEGER,
+    PARAM_UTF8_PTR, PARAM_UTF8_STRING,
 };
 
 /// A number, passed in or asked for.
@@ -28,6 +28,16 @@ pub(crate) fn text(key: &'static CStr, value: &mut Text) -> OsslParam {
 pub(crate) fn text_in(key: &'static CStr, value: &CStr) -> OsslParam {
     let data = value.as_ptr().cast_mut().cast();
     OsslParam::new(key, PARAM_UTF8_STRING, data, value.count_bytes())
+}
+
+/// Bytes passed in; the core does not write to them.
+pub(crate) fn octets_in(key: &'static CStr, value: &mut [u8]) -> OsslParam {
+    OsslParam::new(key, PARAM_OCTET_STRING, value.as_mut_ptr().cast(), value.len())
+}
+
+/// A number passed in, in the machine's byte order; the core does not write to it.
+pub(crate) fn number_in(key: &'static CStr, value: &mut [u8]) -> OsslParam {
+    OsslParam::new(key, PARAM_UNSIGNED_INTEGER, value.as_mut_ptr().cast(), value.len())
 }
 
 /// The name of a parameter that can be asked for.
@@ -82,6 +92,95 @@ pub(crate) fn big_endian(param: &OsslParam) -> Option<Vec<u8>> {
     // SAFETY: the core says that so many bytes are there, and we have looked for null.
     let native = unsafe { std::slice::from_raw_parts(param.data.cast::<u8>(), param.data_size) };
     Some(native.iter().rev().copied().collect())
+}
+
+/// The bytes of a parameter of [`iter`].
+pub(crate) fn octets(param: &OsslParam) -> Option<&[u8]> {
+    if param.data_type != PARAM_OCTET_STRING || param.data.is_null() {
+        return None;
+    }
+    // SAFETY: the core says that so many bytes are there, and we have looked for null.
+    Some(unsafe { std::slice::from_raw_parts(param.data.cast::<u8>(), param.data_size) })
+}
+
+/// The text of a parameter of [`iter`], if it is short.
+pub(crate) fn text_of(param: &OsslParam) -> Option<Text> {
+    if param.data_type != PARAM_UTF8_STRING || param.data.is_null() {
+        return None;
+    }
+    // SAFETY: the core says that so many bytes are there, and we have looked for null.
+    let bytes = unsafe { std::slice::from_raw_parts(param.data.cast::<u8>(), param.data_size) };
+    let mut text = Text::empty();
+    // The text may or may not end with a NUL.
+    let room = text.0.len() - 1;
+    text.0[..room].get_mut(..bytes.len())?.copy_from_slice(bytes);
+    Some(text)
+}
+
+/// Answers every parameter of an array by `value`; false, with some answered, if one asks for what
+/// has no value or leaves no room for it.
+///
+/// # Safety
+/// `array` must be null or an array that ends with a null name, with room for what it asks for.
+pub(crate) unsafe fn answer_all<'a>(
+    array: *mut OsslParam,
+    value: impl Fn(&CStr) -> Option<Value<'a>>,
+) -> bool {
+    let mut next = array;
+    // SAFETY: null, or a parameter: the end has not been seen yet.
+    while let Some(param) = unsafe { next.as_mut() }
+        && !param.key.is_null()
+    {
+        let Some(value) = value(key(param)) else { return false };
+        // SAFETY: the caller vouches for the room.
+        if !unsafe { value.write_to(param) } {
+            return false;
+        }
+        // SAFETY: this one was not the end, so there is another.
+        next = unsafe { next.add(1) };
+    }
+    true
+}
+
+/// What a parameter that asks for a copy can be answered with.
+pub(crate) enum Value<'a> {
+    /// A number.
+    Int(c_int),
+    /// Text.
+    Text(&'static CStr),
+    /// Bytes.
+    Octets(&'a [u8]),
+}
+
+impl Value<'_> {
+    /// As `OSSL_PARAM_set_int`, `_utf8_string` and `_octet_string` do.
+    unsafe fn write_to(&self, param: &mut OsslParam) -> bool {
+        let (bytes, data_type): (&[u8], _) = match self {
+            Value::Int(number) => (&number.to_ne_bytes(), PARAM_INTEGER),
+            Value::Text(text) => (text.to_bytes(), PARAM_UTF8_STRING),
+            Value::Octets(bytes) => (bytes, PARAM_OCTET_STRING),
+        };
+        if param.data_type != data_type {
+            return false;
+        }
+        param.return_size = bytes.len();
+        if param.data.is_null() {
+            return true;
+        }
+        let data = param.data.cast::<u8>();
+        if param.data_size < bytes.len() || data_type == PARAM_INTEGER && param.data_size != 4 {
+            return false;
+        }
+        // SAFETY: there is room for so many bytes; what we hold is not the program's buffer.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), data, bytes.len()) };
+        if data_type == PARAM_UTF8_STRING && param.data_size > bytes.len() {
+            // SAFETY: there is room for one more.
+            let end = unsafe { data.add(bytes.len()) };
+            // SAFETY: as above.
+            unsafe { end.write(0) };
+        }
+        true
+    }
 }
 
 /// Answers a parameter that asks for a constant text or a number; others are left as they are.

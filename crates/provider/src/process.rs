@@ -6,8 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
 
-use widelane_bridge::counters::Counters;
-use widelane_crypto::rsa::KeySize;
+use widelane_bridge::counters::{Counters, OperationKind};
 
 use crate::batching::queues::Queues;
 use crate::config::config;
@@ -20,7 +19,7 @@ use crate::entry::entry;
 /// does not have, and hold jobs that its parent executes. The old one is left alone, not freed.
 pub(crate) struct Process {
     counters: OnceLock<&'static Counters>,
-    queues: [Queues; KeySize::ALL.len()],
+    queues: [Queues; OperationKind::ALL.len()],
 }
 
 /// That of the calling process.
@@ -69,7 +68,7 @@ pub(crate) fn instance_ends() {
 
 impl Process {
     fn new() -> Self {
-        let queues = KeySize::ALL.map(|_| Queues::new(config().rsa.lanes()));
+        let queues = OperationKind::ALL.map(Queues::new);
         Process { counters: OnceLock::new(), queues }
     }
 
@@ -79,9 +78,9 @@ impl Process {
             .get_or_init(|| counters::open(&config().rsa, config().counters_dir.as_deref()))
     }
 
-    /// Where jobs of keys of this size meet.
-    pub(crate) fn queues(&self, size: KeySize) -> &Queues {
-        &self.queues[size as usize]
+    /// Where operations of a kind meet.
+    pub(crate) fn queues(&self, kind: OperationKind) -> &Queues {
+        &self.queues[kind as usize]
     }
 }
 

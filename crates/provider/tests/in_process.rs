@@ -3,20 +3,19 @@
 
 mod common;
 
-use std::env;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Barrier, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Place, room};
+use common::process::{grown, in_child, setting};
+use common::room;
 use openssl::hash::MessageDigest;
 use openssl::pkey::{PKey, Private};
 use openssl::rsa::{Padding, Rsa};
 use openssl::sign::{Signer, Verifier};
-use widelane_bridge::counters::Counters;
 use widelane_cpu::{Room, Width};
 
 #[repr(C)]
@@ -43,42 +42,14 @@ unsafe extern "C" {
         callback: unsafe extern "C" fn(*mut c_void) -> c_int,
         argument: *mut c_void,
     ) -> c_int;
-    fn EVP_set_default_properties(context: *mut c_void, query: *const c_char) -> c_int;
-    fn OSSL_PROVIDER_load(context: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
 const ASYNC_PAUSE: c_int = 2;
 const ASYNC_FINISH: c_int = 3;
 const MESSAGE: &[u8] = b"the message";
 
-/// The process's provider and counters, and a lock: tests count, so they go one after the other.
-static SETTING: LazyLock<(Place, Mutex<()>)> = LazyLock::new(|| {
-    let place = Place::new();
-    // SAFETY: no other thread of this test reads the environment yet: all wait for this value.
-    unsafe { env::set_var("WIDELANE_COUNTERS_DIR", place.path("counters")) };
-    for name in [c"default".to_owned(), CString::new(place.arg("widelane.so")).unwrap()] {
-        // SAFETY: the default library context, and a C string.
-        let provider = unsafe { OSSL_PROVIDER_load(ptr::null_mut(), name.as_ptr()) };
-        assert!(!provider.is_null(), "{name:?} loads");
-    }
-    let query: &CStr = c"?provider=widelane";
-    // SAFETY: the default library context, and a C string.
-    assert_eq!(unsafe { EVP_set_default_properties(ptr::null_mut(), query.as_ptr()) }, 1);
-    (place, Mutex::new(()))
-});
-
-fn setting() -> (&'static Place, MutexGuard<'static, ()>) {
-    let (place, lock) = &*SETTING;
-    (place, lock.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
 fn batches() -> bool {
     room(Width::W512) != Room::Portable
-}
-
-/// How much a counter of this process has grown since `before`.
-fn grown(place: &Place, before: u64, counter: fn(&Counters) -> &AtomicU64) -> u64 {
-    place.sum(counter) - before
 }
 
 /// A signature to be made in an ASYNC job, and the job.
@@ -367,20 +338,4 @@ fn a_child_starts_afresh_at_any_depth() {
     assert_eq!(status, 0, "the child, and its child");
     parked.into_iter().for_each(|task| task.finish());
     assert_eq!(place.counters().len(), processes.max(1) + 2, "each process counts for itself");
-}
-
-/// Runs `body` in a forked child; answers the child's status.
-fn in_child(body: impl FnOnce()) -> c_int {
-    // SAFETY: the child does what libcrypto and the allocator of glibc allow after a fork.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-        // SAFETY: ends the child without the handlers of its parent.
-        unsafe { libc::_exit(c_int::from(result.is_err())) };
-    }
-    assert!(child > 0, "the system has room for a process");
-    let mut status = -1;
-    // SAFETY: our own child.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    status
 }

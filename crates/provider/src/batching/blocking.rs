@@ -1,21 +1,20 @@
-//! Threads that can only wait: those that arrive while every CPU signs join the next batch.
+//! Threads that can only wait: those that arrive while every CPU is at such work join the next
+//! batch.
 
 use widelane_batch::Batch;
 
-use crate::batching::execute::{count_closed, count_waits, execute, now};
+use crate::batching::execute::{count_closed, count_waits, execute, execute_alone, now};
 use crate::batching::request::{Answer, Request};
-use crate::counters::count;
 use crate::process;
 
-/// Does the request; alone and at once, unless more threads sign than there are CPUs.
+/// Does the request; alone and at once, unless more threads do so than there are CPUs.
 pub(super) fn run(request: Request) -> Answer {
-    let Some(size) = request.size() else { return Answer::Failed };
     let process = process::current();
-    let queues = process.queues(size);
+    let queues = process.queues(request.kind());
     let lead = |batch: &mut Batch<Request>| {
         let counters = process.counters();
         if let [alone] = batch.entries() {
-            let answer = run_alone(&alone.job);
+            let answer = execute_alone(queues, counters, &alone.job);
             *alone.job.answer() = Some(answer);
             return;
         }
@@ -30,14 +29,8 @@ pub(super) fn run(request: Request) -> Answer {
     queues.crew.run(request, now(), lead).answer().take().unwrap_or(Answer::Failed)
 }
 
-/// Does the request at once, by the default provider.
+/// Does the request at once.
 pub(super) fn run_alone(request: &Request) -> Answer {
     let process = process::current();
-    count(&process.counters().jobs_synchronous);
-    let begin = now();
-    let answer = request.run_single();
-    if let Some(size) = request.size() {
-        process.queues(size).costs.single(now().since(begin));
-    }
-    answer
+    execute_alone(process.queues(request.kind()), process.counters(), request)
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use widelane_batch::{Batch, Lane};
-use widelane_crypto::rsa::KeySize;
+use widelane_bridge::counters::OperationKind;
 
 use crate::batching::execute::{count_closed, count_waits, execute as execute_batch, now};
 use crate::batching::request::{Answer, Request};
@@ -21,19 +21,20 @@ struct Parked {
     handshake: Handshake,
 }
 
-type Lanes = [Lane<Parked>; KeySize::ALL.len()];
+/// One for each kind: an operation waits for those that share its batch, and not for others.
+type Lanes = [Lane<Parked>; OperationKind::ALL.len()];
 
 thread_local! {
     static LANES: RefCell<Lanes> =
-        RefCell::new(KeySize::ALL.map(|_| Lane::new(config().rsa.lanes())));
+        RefCell::new(OperationKind::ALL.map(|kind| Lane::new(config().lanes(kind))));
 }
 
 /// Parks the runtime's fibre until its request is done by [`execute`] or withdrawn by [`cancel`].
 pub(super) fn run(request: Request, handshake: Handshake) -> Answer {
-    let Some(size) = request.size() else { return Answer::Failed };
+    let kind = request.kind();
     let request = Arc::new(request);
     let parked = Parked { request: Arc::clone(&request), handshake };
-    if with(|lanes| lanes[size as usize].submit(parked, now())).is_none() {
+    if with(|lanes| lanes[kind as usize].submit(parked, now())).is_none() {
         return blocking::run_alone(&request);
     }
     for _ in 0..PAUSES_MAX {
@@ -43,7 +44,7 @@ pub(super) fn run(request: Request, handshake: Handshake) -> Answer {
         }
     }
     // Whoever runs this fibre resumes it for nothing.
-    with(|lanes| lanes[size as usize].remove(|parked| Arc::ptr_eq(&parked.request, &request)));
+    with(|lanes| lanes[kind as usize].remove(|parked| Arc::ptr_eq(&parked.request, &request)));
     blocking::run_alone(&request)
 }
 
@@ -61,11 +62,11 @@ pub(crate) fn full() -> bool {
 /// finished.
 pub(crate) fn execute(everything: bool) -> usize {
     let mut finished = 0;
-    for size in KeySize::ALL {
+    for kind in OperationKind::ALL {
         // The lanes are free while a batch runs: its end may bring the next request.
-        while let Some(batch) = take(size, everything) {
+        while let Some(batch) = take(kind, everything) {
             finished += batch.fill();
-            finish(size, batch);
+            finish(kind, batch);
         }
     }
     finished
@@ -81,19 +82,19 @@ pub(crate) fn cancel(handshake: Handshake) {
     }
 }
 
-fn take(size: KeySize, everything: bool) -> Option<Batch<Parked>> {
+fn take(kind: OperationKind, everything: bool) -> Option<Batch<Parked>> {
     with(|lanes| {
-        let lane = &mut lanes[size as usize];
+        let lane = &mut lanes[kind as usize];
         if everything { lane.flush() } else { lane.flush_full() }
     })?
 }
 
-fn finish(size: KeySize, batch: Batch<Parked>) {
+fn finish(kind: OperationKind, batch: Batch<Parked>) {
     let process = process::current();
     let counters = process.counters();
     count_closed(counters, batch.closed());
     let requests: Vec<&Request> = batch.entries().iter().map(|entry| &*entry.job.request).collect();
-    let answers = execute_batch(process.queues(size), counters, &requests);
+    let answers = execute_batch(process.queues(kind), counters, &requests);
     count_waits(counters, &batch);
     for (parked, answer) in batch.into_jobs().zip(answers) {
         *parked.request.answer() = Some(answer);

@@ -5,39 +5,40 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use widelane_batch::{Batch, Closed, Tick};
 use widelane_bridge::counters::Counters;
 use widelane_cpu::clock;
-use widelane_crypto::rsa::{Outcome, PrivateJob};
 
+use crate::batching::kernel::{self, Kernel, Outcome};
 use crate::batching::queues::Queues;
-use crate::batching::request::{Answer, Request, Secret};
+use crate::batching::request::{Answer, Request};
 use crate::config::config;
-use crate::counters::{add, count, count_wait};
+use crate::counters::{How, add, count, count_jobs, count_wait, of_kind};
 use crate::stack;
 
 /// The time, as queues count it.
-pub(super) fn now() -> Tick {
+pub(crate) fn now() -> Tick {
     Tick(clock::now_ns())
 }
 
-/// Does the operations of a batch, all of one key size, and answers each.
+/// Does the operations of a batch, all of one kind, and answers each.
 pub(super) fn execute(queues: &Queues, counters: &Counters, requests: &[&Request]) -> Vec<Answer> {
-    let begin = now();
-    if !queues.costs.is_worth_a_batch(requests.len()) {
-        let answers = requests.iter().map(|request| request.run_single()).collect();
-        queues.costs.single(now().since(begin) / requests.len().max(1) as u64);
-        add(&counters.jobs_single, requests.len());
-        return answers;
+    if requests.is_empty() {
+        return Vec::new();
     }
-    // The kernel needs more stack than an ASYNC job or some threads have. What waits is not lost
-    // to a panic or for want of memory.
-    let run = || stack::on_large(|| run_kernel(requests));
-    let Some(outcomes) = catch_unwind(AssertUnwindSafe(run)).ok().flatten().flatten() else {
-        add(&counters.fallbacks, requests.len());
-        return requests.iter().map(|request| request.run_single()).collect();
+    if queues.costs.is_worth_a_batch(requests.len()) {
+        return run_batch(queues, counters, requests, How::Batched, kernel::run);
+    }
+    count_jobs(counters, queues.kind, How::Single, requests.len());
+    run_singles(queues, requests)
+}
+
+/// Does an operation whose caller cannot wait, and answers it.
+pub(super) fn execute_alone(queues: &Queues, counters: &Counters, request: &Request) -> Answer {
+    let answers = if queues.costs.is_worth_a_batch(1) {
+        run_batch(queues, counters, &[request], How::Synchronous, kernel::run)
+    } else {
+        count_jobs(counters, queues.kind, How::Synchronous, 1);
+        run_singles(queues, &[request])
     };
-    queues.costs.batch(now().since(begin));
-    count(&counters.batches_by_fill[requests.len()]);
-    count(&counters.runs_by_room[config().rsa.room() as usize]);
-    requests.iter().zip(outcomes).map(|(request, done)| settle(counters, request, done)).collect()
+    answers.into_iter().next().unwrap_or(Answer::Failed)
 }
 
 /// Counts why a batch was closed.
@@ -56,32 +57,42 @@ pub(super) fn count_waits<J>(counters: &Counters, batch: &Batch<J>) {
     batch.waits_ns(now()).for_each(|wait_ns| count_wait(counters, wait_ns));
 }
 
-fn run_kernel(requests: &[&Request]) -> Option<Vec<(Outcome, Secret)>> {
-    let mut outputs: Vec<Secret> =
-        requests.iter().map(|request| Secret(vec![0; request.input().len()])).collect();
-    let mut jobs = requests
-        .iter()
-        .zip(&mut outputs)
-        .map(|(request, output)| {
-            Some(PrivateJob::new(request.private_key()?, request.input(), &mut output.0))
-        })
-        .collect::<Option<Vec<_>>>()?;
-    config().rsa.private_batch(&mut jobs);
-    let outcomes: Vec<Outcome> = jobs.iter().map(|job| job.outcome).collect();
-    Some(outcomes.into_iter().zip(outputs).collect())
+fn run_singles(queues: &Queues, requests: &[&Request]) -> Vec<Answer> {
+    let begin = now();
+    let answers = requests.iter().map(|request| request.run_single()).collect();
+    queues.costs.single(now().since(begin) / requests.len() as u64);
+    answers
 }
 
-fn settle(counters: &Counters, request: &Request, (outcome, output): (Outcome, Secret)) -> Answer {
-    match outcome {
-        Outcome::Done => {
-            count(&counters.jobs_batched);
+fn run_batch(
+    queues: &Queues,
+    counters: &Counters,
+    requests: &[&Request],
+    how: How,
+    kernel: Kernel,
+) -> Vec<Answer> {
+    let begin = now();
+    // The kernel needs more stack than an ASYNC job or some threads have. What waits is not lost
+    // to a panic or for want of memory.
+    let run = || stack::on_large(|| kernel(requests));
+    let Some(outcomes) = catch_unwind(AssertUnwindSafe(run)).ok().flatten().flatten() else {
+        add(&counters.fallbacks, requests.len());
+        return requests.iter().map(|request| request.run_single()).collect();
+    };
+    queues.costs.batch(now().since(begin));
+    count(&counters.batches_by_fill[requests.len()]);
+    count(&counters.runs_by_room[config().room(queues.kind) as usize]);
+    count(&of_kind(counters, queues.kind).runs);
+    let settle = |(request, outcome): (&&Request, Outcome)| match outcome {
+        Outcome::Done(output) => {
+            count_jobs(counters, queues.kind, how, 1);
             Answer::Done(output)
         }
-        Outcome::FaultDetected => {
+        Outcome::Fault => {
             count(&counters.faults_detected);
             request.run_single()
         }
-        // The default provider says what is wrong.
-        Outcome::InputOutOfRange | Outcome::Pending => Answer::Failed,
-    }
+        Outcome::Rejected => Answer::Rejected,
+    };
+    requests.iter().zip(outcomes).map(settle).collect()
 }

@@ -1,4 +1,4 @@
-//! Private-key operations: how several that are under way at once meet in one batch.
+//! Operations with private keys: how several that are under way at once meet in one batch.
 //!
 //! How an operation meets others depends on who asks for it, and is decided call by call
 //! (`docs/provider-async.md`):
@@ -7,44 +7,45 @@
 //! |---|---|---|
 //! | handshake on a fibre of the runtime's | others of its event loop | [`event_loop`] |
 //! | other ASYNC job | others of the process | [`native`] |
-//! | thread that can only wait | those that arrive while every CPU signs | [`blocking`] |
+//! | thread that can only wait | those that arrive while every CPU is busy | [`blocking`] |
 //!
 //! A thread that is alone finds nobody there and does its operation at once.
 #![allow(unsafe_code, reason = "calls libcrypto")]
 
 mod blocking;
 pub(crate) mod event_loop;
-mod execute;
+pub(crate) mod execute;
+mod kernel;
 mod native;
 mod notify;
+mod operation;
 mod owner;
 pub(crate) mod queues;
 mod request;
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use widelane_ossl_sys::Libcrypto;
 
-use crate::key::Key;
 use crate::runtime;
+pub(crate) use operation::Operation;
 use request::Request;
 pub(crate) use request::{Answer, Secret};
 
-/// Does a private-key operation on `input`, which is as long as the modulus, with a key that is
-/// [accelerated](Key::accelerated).
+/// Does an operation with a private key.
 ///
 /// May pause the fibre or ASYNC job that the caller runs in.
-pub(crate) fn private_operation(key: Arc<Key>, input: &[u8]) -> Answer {
+pub(crate) fn run(operation: Operation) -> Answer {
+    let request = Request::new(operation);
     // The runtime drives handshakes on fibres of its own: there is no ASYNC job then.
     if let Some(handshake) = runtime::current() {
-        return event_loop::run(Request::new(key, input), handshake);
+        return event_loop::run(request, handshake);
     }
     // SAFETY: no arguments.
-    let job = NonNull::new(unsafe { (key.delegate().libcrypto.ASYNC_get_current_job)() });
+    let job = NonNull::new(unsafe { (request.libcrypto().ASYNC_get_current_job)() });
     match job {
-        Some(job) => native::run(Request::new(key, input), job),
-        None => blocking::run(Request::new(key, input)),
+        Some(job) => native::run(request, job),
+        None => blocking::run(request),
     }
 }
 

@@ -28,10 +28,9 @@ pub(crate) struct Waiting {
 /// Parks the ASYNC job until its request is done, or does it, with all that wait, if it fills the
 /// lanes.
 pub(super) fn run(request: Request, job: NonNull<AsyncJob>) -> Answer {
-    let Some(size) = request.size() else { return Answer::Failed };
     let Some(signal) = Signal::of(request.libcrypto(), job) else { return blocking::run(request) };
     let process = process::current();
-    let queues = process.queues(size);
+    let queues = process.queues(request.kind());
     let request = Arc::new(request);
     let waiting = Waiting {
         request: Arc::clone(&request),

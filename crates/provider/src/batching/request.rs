@@ -1,21 +1,21 @@
-//! One private-key operation under way, and its answer.
+//! One operation under way, and its answer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use widelane_crypto::rsa::{KeySize, PrivateKey};
+use widelane_bridge::counters::OperationKind;
 use widelane_ossl_sys::Libcrypto;
 use widelane_secret::wipe;
 
-use crate::key::Key;
+use crate::batching::operation::Operation;
 
-/// One private-key operation under way.
+/// One operation under way.
 ///
 /// It lives on the heap and is shared between who asked for it and the queue: an ASYNC job that
 /// asked may be abandoned at any time, stack and all.
 pub(crate) struct Request {
-    key: Arc<Key>,
-    input: Box<[u8]>,
+    kind: OperationKind,
+    operation: Operation,
     answer: Mutex<Option<Answer>>,
     withdrawn: AtomicBool,
 }
@@ -26,11 +26,13 @@ pub(crate) enum Answer {
     Done(Secret),
     /// It failed in our hands; the default provider may still do it.
     Failed,
+    /// Its input is at fault, as the default provider will say.
+    Rejected,
     /// Nobody wants it any more.
     Cancelled,
 }
 
-/// The result of a private-key operation; for all we know a secret.
+/// The result of an operation with a private key; for all we know a secret.
 pub(crate) struct Secret(pub(crate) Vec<u8>);
 
 impl Drop for Secret {
@@ -40,44 +42,33 @@ impl Drop for Secret {
 }
 
 impl Request {
-    pub(crate) fn new(key: Arc<Key>, input: &[u8]) -> Self {
+    pub(crate) fn new(operation: Operation) -> Self {
         Request {
-            key,
-            input: input.into(),
+            kind: operation.kind(),
+            operation,
             answer: Mutex::new(None),
             withdrawn: AtomicBool::new(false),
         }
     }
 
-    /// The key in the form that the kernels use; nothing if it has none, which its maker has ruled
-    /// out.
-    pub(super) fn private_key(&self) -> Option<&PrivateKey> {
-        Some(&self.key.accelerated()?.private)
+    /// The kind of the operation.
+    pub(super) fn kind(&self) -> OperationKind {
+        self.kind
+    }
+
+    /// The operation.
+    pub(super) fn operation(&self) -> &Operation {
+        &self.operation
     }
 
     /// The libcrypto that asked for it.
     pub(super) fn libcrypto(&self) -> &Libcrypto {
-        &self.key.delegate().libcrypto
-    }
-
-    /// The size of the key.
-    pub(super) fn size(&self) -> Option<KeySize> {
-        self.private_key().map(PrivateKey::size)
-    }
-
-    /// What the operation is done on.
-    pub(super) fn input(&self) -> &[u8] {
-        &self.input
+        self.operation.libcrypto()
     }
 
     /// Does the operation alone, by the default provider.
     pub(super) fn run_single(&self) -> Answer {
-        let mut output = Secret(vec![0; self.input.len()]);
-        if self.key.private_operation(&self.input, &mut output.0) {
-            Answer::Done(output)
-        } else {
-            Answer::Failed
-        }
+        self.operation.run_single()
     }
 
     /// Nobody waits for the answer any more.

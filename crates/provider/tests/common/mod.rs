@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(unsafe_code, reason = "a counters file holds one C structure")]
 
+pub mod process;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

@@ -11,8 +11,8 @@ use widelane_ossl_sys::dispatch::SignatureFunctions;
 
 use crate::delegate::{Delegate, SignContext};
 use crate::digest::{Digest, by_name};
-use crate::key::Key;
 use crate::params::{self, Text};
+use crate::rsa::key::Key;
 
 /// How a signature is to be made.
 pub(super) struct Scheme {
@@ -99,7 +99,8 @@ impl Scheme {
             ]);
         }
         params.push(OsslParam::END);
-        SignContext::begin(delegate, key.inner_non_null(), &params)?.sign(digest, signature)
+        let functions = &delegate.algorithms.rsa_signature.functions;
+        SignContext::begin(delegate, functions, key.as_ptr(), &params)?.sign(digest, signature)
     }
 
     /// Bytes of salt of a PSS signature (RFC 8017 section 9.1), by OpenSSL's rules.

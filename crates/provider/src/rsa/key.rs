@@ -1,26 +1,27 @@
-//! Our key object: the default provider's key, and what the batch kernels make of it.
+//! Our RSA key: the default provider's key, and what the batch kernels make of it.
 #![allow(unsafe_code, reason = "calls the default provider's functions")]
 
 use std::ffi::{CStr, c_int, c_void};
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::{Arc, OnceLock};
 
+use widelane_bridge::counters::OperationKind;
 use widelane_crypto::rsa::{Components, KeySize, PrivateKey};
 use widelane_ossl_sys::core::{self, OsslParam};
 use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 use widelane_secret::wipe;
 
 use crate::config::config;
-use crate::delegate::Delegate;
+use crate::delegate::{Delegate, Owned, SignContext};
 use crate::entry::{borrow_mut, entry};
 use crate::params;
 use crate::stack;
 
-/// Our key object: the default provider's key, and what the batch kernels make of it.
+/// Our RSA key: the default provider's key, and what the batch kernels make of it.
 pub(crate) struct Key {
     delegate: Arc<Delegate>,
     kind: Kind,
-    inner: Inner,
+    inner: Owned,
     accelerated: OnceLock<Option<Accelerated>>,
 }
 
@@ -38,26 +39,15 @@ pub(crate) struct Accelerated {
     /// The key in the form that the batch kernels use.
     pub(crate) private: PrivateKey,
     /// The same key in the default provider, where it limits PSS keys to PSS.
-    twin: Option<Inner>,
+    twin: Option<Owned>,
 }
-
-/// A key of the default provider, owned.
-struct Inner {
-    key: NonNull<c_void>,
-    free: Option<unsafe extern "C" fn(*mut c_void)>,
-}
-
-// SAFETY: the default provider's keys are made for use by many threads.
-unsafe impl Send for Inner {}
-// SAFETY: as above.
-unsafe impl Sync for Inner {}
 
 impl Kind {
     /// The default provider's functions for such keys.
     pub(crate) fn functions(self, delegate: &Delegate) -> &KeymgmtFunctions {
         match self {
-            Kind::Rsa => &delegate.rsa.functions,
-            Kind::RsaPss => &delegate.rsa_pss.functions,
+            Kind::Rsa => &delegate.algorithms.rsa.functions,
+            Kind::RsaPss => &delegate.algorithms.rsa_pss.functions,
         }
     }
 }
@@ -69,8 +59,7 @@ impl Key {
         kind: Kind,
         inner: *mut c_void,
     ) -> Option<Arc<Self>> {
-        let key = NonNull::new(inner)?;
-        let inner = Inner { key, free: kind.functions(delegate).free };
+        let inner = Owned::adopt(inner, kind.functions(delegate).free)?;
         let delegate = Arc::clone(delegate);
         Some(Arc::new(Key { delegate, kind, inner, accelerated: OnceLock::new() }))
     }
@@ -91,13 +80,23 @@ impl Key {
     }
 
     /// The default provider's key.
-    pub(crate) fn inner(&self) -> *mut c_void {
-        self.inner.key.as_ptr()
+    pub(super) fn inner(&self) -> Option<*mut c_void> {
+        Some(self.as_ptr())
     }
 
     /// The default provider's key.
-    pub(crate) fn inner_non_null(&self) -> NonNull<c_void> {
-        self.inner.key
+    pub(super) fn as_ptr(&self) -> *mut c_void {
+        self.inner.as_ptr()
+    }
+
+    /// What its private-key operation is counted as.
+    pub(crate) fn operation_kind(&self) -> OperationKind {
+        match self.accelerated().map(|accelerated| accelerated.private.size()) {
+            Some(KeySize::Rsa2048) => OperationKind::Rsa2048,
+            Some(KeySize::Rsa3072) => OperationKind::Rsa3072,
+            Some(KeySize::Rsa4096) => OperationKind::Rsa4096,
+            None => OperationKind::Other,
+        }
     }
 
     /// Whether it has been used, so that it must not change any more.
@@ -115,11 +114,16 @@ impl Key {
         self.accelerated.get_or_init(|| stack::on_large(|| self.accelerate()).flatten()).as_ref()
     }
 
-    /// Does one private-key operation by the default provider.
+    /// Does one private-key operation on an encoded message by the default provider. This is the
+    /// fastest way to do a single one.
     pub(crate) fn private_operation(&self, input: &[u8], output: &mut [u8]) -> bool {
         let twin = self.accelerated().and_then(|accelerated| accelerated.twin.as_ref());
-        let inner = twin.map_or(self.inner.key, |twin| twin.key);
-        self.delegate.private_operation(inner, input, output)
+        let inner = twin.unwrap_or(&self.inner).as_ptr();
+        let mut padding = core::PADDING_NONE;
+        let params = [params::int(core::PARAM_PAD_MODE, &mut padding), OsslParam::END];
+        let functions = &self.delegate.algorithms.rsa_signature.functions;
+        SignContext::begin(&self.delegate, functions, inner, &params)
+            .is_some_and(|context| context.sign(input, output) == Some(output.len()))
     }
 
     fn accelerate(&self) -> Option<Accelerated> {
@@ -139,7 +143,7 @@ impl Key {
         let mut params = [params::int(core::PKEY_PARAM_BITS, &mut bits), OsslParam::END];
         let Some(get_params) = self.functions().get_params else { return 0 };
         // SAFETY: the key is the default provider's; `params` has an end.
-        let known = unsafe { get_params(self.inner(), params.as_mut_ptr()) > 0 };
+        let known = unsafe { get_params(self.as_ptr(), params.as_mut_ptr()) > 0 };
         if known { usize::try_from(bits).unwrap_or(0) } else { 0 }
     }
 
@@ -148,13 +152,13 @@ impl Key {
         let into = ptr::from_mut(&mut numbers).cast();
         let export = self.functions().export?;
         // SAFETY: the key is the default provider's; `collect` gets the numbers that it expects.
-        let exported = unsafe { export(self.inner(), core::SELECT_ALL, Some(collect), into) > 0 };
+        let exported = unsafe { export(self.as_ptr(), core::SELECT_ALL, Some(collect), into) > 0 };
         (exported && !numbers.unusual).then_some(numbers)
     }
 
     /// Makes a plain RSA key of the same numbers.
-    fn unlimited_twin(&self, numbers: &Numbers) -> Option<Inner> {
-        let functions = &self.delegate.rsa.functions;
+    fn unlimited_twin(&self, numbers: &Numbers) -> Option<Owned> {
+        let functions = &self.delegate.algorithms.rsa.functions;
         let (new, import) = (functions.new?, functions.import?);
         let mut native: Vec<(&'static CStr, Vec<u8>)> = numbers
             .found
@@ -170,23 +174,13 @@ impl Key {
             .collect();
         params.push(OsslParam::END);
         // SAFETY: the default provider's own context.
-        let key = NonNull::new(unsafe { new(self.delegate.provctx) })?;
-        let twin = Inner { key, free: functions.free };
+        let twin = Owned::adopt(unsafe { new(self.delegate.provctx) }, functions.free)?;
         // SAFETY: the key was made above; `params` has an end.
-        let imported = unsafe { import(key.as_ptr(), core::SELECT_ALL, params.as_ptr()) > 0 };
+        let imported = unsafe { import(twin.as_ptr(), core::SELECT_ALL, params.as_ptr()) > 0 };
         for (_, bytes) in &mut native {
             wipe(bytes);
         }
         imported.then_some(twin)
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        if let Some(free) = self.free {
-            // SAFETY: owned by this object alone, freed once.
-            unsafe { free(self.key.as_ptr()) };
-        }
     }
 }
 

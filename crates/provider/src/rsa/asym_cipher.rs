@@ -5,16 +5,19 @@ use std::ffi::{c_int, c_uchar, c_uint, c_void};
 use std::ptr;
 use std::sync::Arc;
 
+use widelane_bridge::counters::OperationKind;
 use widelane_crypto::rsa::encoding::{PREMASTER_BYTES, tls_premaster_select};
 use widelane_ossl_sys::core::{self, OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::AsymCipherFunctions;
 
-use crate::batching::{self, Answer, Secret};
-use crate::counters::count;
-use crate::delegate::Delegate;
-use crate::entry::{borrow, borrow_mut, entry, forward, give, input, output, share, take};
+use crate::batching::{self, Answer, Operation, Secret};
+use crate::counters::{How, count, count_jobs};
+use crate::delegate::{Delegate, Owned};
+use crate::entry::{
+    begin, borrow, borrow_mut, describe, entry, forward, give, input, output, share, take,
+};
 use crate::instance::Instance;
-use crate::key::Key;
+use crate::rsa::key::Key;
 use crate::{params, process};
 
 /// Our functions for encryption: those that the default provider has as well.
@@ -32,36 +35,41 @@ pub(crate) fn functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
         set_ctx_params: Some(set_ctx_params),
         settable_ctx_params: Some(settable_ctx_params),
     }
-    .write_like(&delegate.asym_cipher.functions)
+    .write_like(&delegate.algorithms.rsa_cipher.functions)
 }
 
 /// An encryption or decryption.
 struct Context {
     delegate: Arc<Delegate>,
-    /// The default provider's context, which knows all parameters; owned.
-    inner: *mut c_void,
+    /// The default provider's context, which knows all parameters.
+    inner: Owned,
     key: Option<Arc<Key>>,
 }
 
 impl Context {
     fn functions(&self) -> &AsymCipherFunctions {
-        &self.delegate.asym_cipher.functions
+        &self.delegate.algorithms.rsa_cipher.functions
     }
 
-    fn inner(&self) -> *mut c_void {
-        self.inner
+    fn inner(&self) -> Option<*mut c_void> {
+        Some(self.inner.as_ptr())
     }
 
     /// Takes a new key, if there is one, and answers the default provider's.
     ///
     /// # Safety
     /// `key` must be null or a key of ours.
-    unsafe fn set_key(&mut self, key: *mut c_void) -> *mut c_void {
+    unsafe fn hand_over(&mut self, key: *mut c_void) -> Option<*mut c_void> {
         // SAFETY: passed on to the caller.
         let new = unsafe { share::<Key>(key) };
-        let inner = new.as_ref().map_or(ptr::null_mut(), |key| key.inner());
+        let inner = new.as_ref().map_or(ptr::null_mut(), |key| key.as_ptr());
         self.key = new.or(self.key.take());
-        inner
+        Some(inner)
+    }
+
+    /// What its operation is counted as.
+    fn kind(&self) -> OperationKind {
+        self.key.as_ref().map_or(OperationKind::Other, |key| key.operation_kind())
     }
 
     /// Decrypts the premaster secret of a TLS handshake; nothing if that is the default provider's
@@ -71,13 +79,14 @@ impl Context {
     fn decrypt_premaster(&self, ciphertext: &[u8]) -> Option<Answer> {
         let key = self.key.as_ref()?;
         let size = key.accelerated()?.private.size();
-        let versions = TlsVersions::of(self.functions(), self.inner)?;
+        let versions = TlsVersions::of(self.functions(), self.inner.as_ptr())?;
         if ciphertext.len() != size.bytes() {
             return None;
         }
         let mut random = Secret(vec![0; PREMASTER_BYTES]);
         self.delegate.random(&mut random.0)?;
-        let decrypted = match batching::private_operation(Arc::clone(key), ciphertext) {
+        let operation = Operation::Rsa { key: Arc::clone(key), input: ciphertext.into() };
+        let decrypted = match batching::run(operation) {
             Answer::Done(decrypted) => decrypted,
             other => return Some(other),
         };
@@ -90,15 +99,6 @@ impl Context {
             premaster.0.first_chunk_mut()?,
         );
         Some(Answer::Done(premaster))
-    }
-}
-
-impl Drop for Context {
-    fn drop(&mut self) {
-        if let Some(freectx) = self.functions().freectx {
-            // SAFETY: owned by this context, freed once.
-            unsafe { freectx(self.inner) };
-        }
     }
 }
 
@@ -137,11 +137,11 @@ entry! {
     fn newctx(provctx: *mut c_void) -> *mut c_void {
         // SAFETY: the core passes our instance.
         let delegate = unsafe { borrow::<Instance>(provctx) }?.delegate();
-        let newctx = delegate.asym_cipher.functions.newctx?;
+        let newctx = delegate.algorithms.rsa_cipher.functions.newctx?;
         // SAFETY: the default provider's own context.
         let inner = unsafe { newctx(delegate.provctx) };
-        let delegate = Arc::clone(delegate);
-        (!inner.is_null()).then(|| give(Context { delegate, inner, key: None }))
+        let inner = Owned::adopt(inner, delegate.algorithms.rsa_cipher.functions.freectx)?;
+        Some(give(Context { delegate: Arc::clone(delegate), inner, key: None }))
     }
 
     fn freectx(context: *mut c_void) {
@@ -155,29 +155,10 @@ entry! {
         let context = unsafe { borrow::<Context>(context) }?;
         let dupctx = context.functions().dupctx?;
         // SAFETY: a context of the default provider.
-        let inner = unsafe { dupctx(context.inner) };
+        let inner = unsafe { dupctx(context.inner.as_ptr()) };
+        let inner = Owned::adopt(inner, context.functions().freectx)?;
         let (delegate, key) = (Arc::clone(&context.delegate), context.key.clone());
-        (!inner.is_null()).then(|| give(Context { delegate, inner, key }))
-    }
-
-    fn encrypt_init(context: *mut c_void, key: *mut c_void, params: *const OsslParam) -> c_int {
-        // SAFETY: the core passes a context of ours.
-        let context = unsafe { borrow_mut::<Context>(context) }?;
-        let encrypt_init = context.functions().encrypt_init?;
-        // SAFETY: the core passes a key of ours, or none.
-        let key = unsafe { context.set_key(key) };
-        // SAFETY: context and key are the default provider's, the parameters the core's.
-        Some(unsafe { encrypt_init(context.inner, key, params) })
-    }
-
-    fn decrypt_init(context: *mut c_void, key: *mut c_void, params: *const OsslParam) -> c_int {
-        // SAFETY: the core passes a context of ours.
-        let context = unsafe { borrow_mut::<Context>(context) }?;
-        let decrypt_init = context.functions().decrypt_init?;
-        // SAFETY: the core passes a key of ours, or none.
-        let key = unsafe { context.set_key(key) };
-        // SAFETY: context and key are the default provider's, the parameters the core's.
-        Some(unsafe { decrypt_init(context.inner, key, params) })
+        Some(give(Context { delegate, inner, key }))
     }
 
     fn decrypt(
@@ -201,33 +182,26 @@ entry! {
                 }
                 Some(Answer::Cancelled) => return None,
                 Some(Answer::Failed) => count(&counters.fallbacks),
-                None => count(&counters.jobs_delegated),
+                Some(Answer::Rejected) => {}
+                None => count_jobs(counters, context.kind(), How::Delegated, 1),
             }
         }
         let decrypt = context.functions().decrypt?;
         // SAFETY: a context of the default provider, and the core's buffers.
-        Some(unsafe { decrypt(context.inner, plaintext, length, size, data, bytes) })
+        Some(unsafe { decrypt(context.inner.as_ptr(), plaintext, length, size, data, bytes) })
     }
+}
 
-    fn gettable_ctx_params(context: *mut c_void, provctx: *mut c_void) -> *const OsslParam {
-        // SAFETY: the core passes our instance.
-        let delegate = unsafe { borrow::<Instance>(provctx) }?.delegate();
-        // SAFETY: the core passes a context of ours, or none.
-        let inner = unsafe { borrow::<Context>(context) }.map_or(ptr::null_mut(), Context::inner);
-        let gettable_ctx_params = delegate.asym_cipher.functions.gettable_ctx_params?;
-        // SAFETY: both are the default provider's.
-        Some(unsafe { gettable_ctx_params(inner, delegate.provctx) })
-    }
+begin! {
+    Context;
+    encrypt_init();
+    decrypt_init();
+}
 
-    fn settable_ctx_params(context: *mut c_void, provctx: *mut c_void) -> *const OsslParam {
-        // SAFETY: the core passes our instance.
-        let delegate = unsafe { borrow::<Instance>(provctx) }?.delegate();
-        // SAFETY: the core passes a context of ours, or none.
-        let inner = unsafe { borrow::<Context>(context) }.map_or(ptr::null_mut(), Context::inner);
-        let settable_ctx_params = delegate.asym_cipher.functions.settable_ctx_params?;
-        // SAFETY: both are the default provider's.
-        Some(unsafe { settable_ctx_params(inner, delegate.provctx) })
-    }
+describe! {
+    Context, |delegate| &delegate.algorithms.rsa_cipher.functions;
+    gettable_ctx_params;
+    settable_ctx_params;
 }
 
 forward! {

@@ -1,24 +1,24 @@
 //! RSA signatures: the default provider's, with the private-key operation batched.
 #![allow(unsafe_code, reason = "calls the default provider's functions")]
 
-mod scheme;
-
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 use std::ptr;
 use std::sync::Arc;
 
+use widelane_bridge::counters::OperationKind;
 use widelane_ossl_sys::core::{OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
-use crate::batching::{self, Answer};
-use crate::counters::count;
-use crate::delegate::Delegate;
+use crate::batching::{self, Answer, Operation};
+use crate::counters::{How, count, count_jobs};
+use crate::delegate::{Delegate, Owned};
 use crate::digest::Digest;
-use crate::entry::{borrow, borrow_mut, entry, forward, give, input, share, take};
+use crate::entry::{begin, borrow, borrow_mut, describe, entry, forward, give, input, share, take};
 use crate::instance::Instance;
-use crate::key::Key;
+use crate::one_shot;
 use crate::process;
-use scheme::Scheme;
+use crate::rsa::key::Key;
+use crate::rsa::scheme::Scheme;
 
 /// Our functions for signatures: those that the default provider has as well.
 pub(crate) fn functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
@@ -37,6 +37,8 @@ pub(crate) fn functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
         digest_verify_init: Some(digest_verify_init),
         digest_verify_update: Some(digest_verify_update),
         digest_verify_final: Some(digest_verify_final),
+        // The default provider has none.
+        digest_verify: None,
         freectx: Some(freectx),
         dupctx: Some(dupctx),
         get_ctx_params: Some(get_ctx_params),
@@ -50,15 +52,20 @@ pub(crate) fn functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
     };
     // The default provider has no `digest_sign`; with it the core need not copy the context for
     // each signature.
-    let like = SignatureFunctions { digest_sign: ours.digest_sign, ..delegate.signature.functions };
+    let like = SignatureFunctions { digest_sign: ours.digest_sign, ..*table(delegate) };
     ours.write_like(&like)
+}
+
+/// The default provider's functions.
+fn table(delegate: &Delegate) -> &SignatureFunctions {
+    &delegate.algorithms.rsa_signature.functions
 }
 
 /// A signature being made or verified.
 struct Context {
     delegate: Arc<Delegate>,
-    /// The default provider's context, which knows all parameters; owned.
-    inner: *mut c_void,
+    /// The default provider's context, which knows all parameters.
+    inner: Owned,
     key: Option<Arc<Key>>,
     /// The digest of the message, where we make it: while signing with a key that is accelerated.
     digest: Option<Digest>,
@@ -66,24 +73,33 @@ struct Context {
 
 impl Context {
     fn functions(&self) -> &SignatureFunctions {
-        &self.delegate.signature.functions
+        table(&self.delegate)
     }
 
-    fn inner(&self) -> *mut c_void {
-        self.inner
+    fn inner(&self) -> Option<*mut c_void> {
+        Some(self.as_ptr())
+    }
+
+    fn as_ptr(&self) -> *mut c_void {
+        self.inner.as_ptr()
+    }
+
+    /// What its operation is counted as.
+    fn kind(&self) -> OperationKind {
+        self.key.as_ref().map_or(OperationKind::Other, |key| key.operation_kind())
     }
 
     /// Takes a new key, if there is one, and answers the default provider's.
     ///
     /// # Safety
     /// `key` must be null or a key of ours.
-    unsafe fn set_key(&mut self, key: *mut c_void) -> *mut c_void {
+    unsafe fn hand_over(&mut self, key: *mut c_void) -> Option<*mut c_void> {
         self.digest = None;
         // SAFETY: passed on to the caller.
         let new = unsafe { share::<Key>(key) };
-        let inner = new.as_ref().map_or(ptr::null_mut(), |key| key.inner());
+        let inner = new.as_ref().map_or(ptr::null_mut(), |key| key.as_ptr());
         self.key = new.or(self.key.take());
-        inner
+        Some(inner)
     }
 
     /// The key, if its operations can be batched.
@@ -94,30 +110,27 @@ impl Context {
     /// Signs a digest, or whatever is signed where no digest is set.
     fn sign_digest(&self, digest: &[u8], signature: &mut [u8]) -> Option<usize> {
         let key = self.accelerated_key()?;
-        let scheme = Scheme::of(self.functions(), self.inner)?;
+        let scheme = Scheme::of(self.functions(), self.as_ptr())?;
         match scheme.encode(&self.delegate, key.accelerated()?.private.size(), digest) {
             Some(encoded) if encoded.len() <= signature.len() => {
-                match batching::private_operation(Arc::clone(key), &encoded) {
+                let operation = Operation::Rsa { key: Arc::clone(key), input: encoded.into() };
+                match batching::run(operation) {
                     Answer::Done(result) => {
                         signature[..result.0.len()].copy_from_slice(&result.0);
                         return Some(result.0.len());
                     }
                     Answer::Cancelled => return None,
                     Answer::Failed => count(&process::current().counters().fallbacks),
+                    Answer::Rejected => {}
                 }
             }
-            _ => count_delegated(),
+            _ => self.count_delegated(),
         }
         scheme.sign_delegated(&self.delegate, key, digest, signature)
     }
-}
 
-impl Drop for Context {
-    fn drop(&mut self) {
-        if let Some(freectx) = self.functions().freectx {
-            // SAFETY: owned by this context, freed once.
-            unsafe { freectx(self.inner) };
-        }
+    fn count_delegated(&self) {
+        count_jobs(process::current().counters(), self.kind(), How::Delegated, 1);
     }
 }
 
@@ -125,13 +138,14 @@ entry! {
     fn newctx(provctx: *mut c_void, _query: *const c_char) -> *mut c_void {
         // SAFETY: the core passes our instance.
         let delegate = unsafe { borrow::<Instance>(provctx) }?.delegate();
-        let newctx = delegate.signature.functions.newctx?;
+        let newctx = table(delegate).newctx?;
         // The query is meant for the program's library context, not for the delegate's, where
         // all digests are the default provider's.
         // SAFETY: the default provider's own context.
         let inner = unsafe { newctx(delegate.provctx, ptr::null()) };
+        let inner = Owned::adopt(inner, table(delegate).freectx)?;
         let delegate = Arc::clone(delegate);
-        (!inner.is_null()).then(|| give(Context { delegate, inner, key: None, digest: None }))
+        Some(give(Context { delegate, inner, key: None, digest: None }))
     }
 
     fn freectx(context: *mut c_void) {
@@ -149,58 +163,10 @@ entry! {
         };
         let dupctx = context.functions().dupctx?;
         // SAFETY: a context of the default provider.
-        let inner = unsafe { dupctx(context.inner) };
+        let inner = unsafe { dupctx(context.as_ptr()) };
+        let inner = Owned::adopt(inner, context.functions().freectx)?;
         let (delegate, key) = (Arc::clone(&context.delegate), context.key.clone());
-        (!inner.is_null()).then(|| give(Context { delegate, inner, key, digest }))
-    }
-
-    fn sign_init(context: *mut c_void, key: *mut c_void, params: *const OsslParam) -> c_int {
-        // SAFETY: the core passes a context of ours.
-        let context = unsafe { borrow_mut::<Context>(context) }?;
-        let sign_init = context.functions().sign_init?;
-        // SAFETY: the core passes a key of ours, or none.
-        let key = unsafe { context.set_key(key) };
-        // SAFETY: context and key are the default provider's, the parameters the core's.
-        Some(unsafe { sign_init(context.inner, key, params) })
-    }
-
-    fn verify_init(context: *mut c_void, key: *mut c_void, params: *const OsslParam) -> c_int {
-        // SAFETY: the core passes a context of ours.
-        let context = unsafe { borrow_mut::<Context>(context) }?;
-        let verify_init = context.functions().verify_init?;
-        // SAFETY: the core passes a key of ours, or none.
-        let key = unsafe { context.set_key(key) };
-        // SAFETY: context and key are the default provider's, the parameters the core's.
-        Some(unsafe { verify_init(context.inner, key, params) })
-    }
-
-    fn verify_recover_init(
-        context: *mut c_void,
-        key: *mut c_void,
-        params: *const OsslParam,
-    ) -> c_int {
-        // SAFETY: the core passes a context of ours.
-        let context = unsafe { borrow_mut::<Context>(context) }?;
-        let verify_recover_init = context.functions().verify_recover_init?;
-        // SAFETY: the core passes a key of ours, or none.
-        let key = unsafe { context.set_key(key) };
-        // SAFETY: context and key are the default provider's, the parameters the core's.
-        Some(unsafe { verify_recover_init(context.inner, key, params) })
-    }
-
-    fn digest_verify_init(
-        context: *mut c_void,
-        digest: *const c_char,
-        key: *mut c_void,
-        params: *const OsslParam,
-    ) -> c_int {
-        // SAFETY: the core passes a context of ours.
-        let context = unsafe { borrow_mut::<Context>(context) }?;
-        let digest_verify_init = context.functions().digest_verify_init?;
-        // SAFETY: the core passes a key of ours, or none.
-        let key = unsafe { context.set_key(key) };
-        // SAFETY: context and key are the default provider's, the rest the core's.
-        Some(unsafe { digest_verify_init(context.inner, digest, key, params) })
+        Some(give(Context { delegate, inner, key, digest }))
     }
 
     fn digest_sign_init(
@@ -213,11 +179,11 @@ entry! {
         let context = unsafe { borrow_mut::<Context>(context) }?;
         let digest_sign_init = context.functions().digest_sign_init?;
         // SAFETY: the core passes a key of ours, or none.
-        let key = unsafe { context.set_key(key) };
+        let key = unsafe { context.hand_over(key) }?;
         // SAFETY: context and key are the default provider's, the rest the core's.
-        let begun = unsafe { digest_sign_init(context.inner, digest, key, params) };
+        let begun = unsafe { digest_sign_init(context.as_ptr(), digest, key, params) };
         if begun > 0 && context.accelerated_key().is_some() {
-            context.digest = Scheme::of(context.functions(), context.inner)
+            context.digest = Scheme::of(context.functions(), context.as_ptr())
                 .and_then(|scheme| Digest::begin(&context.delegate, scheme.digest_algorithm()?));
         }
         Some(begun)
@@ -232,7 +198,7 @@ entry! {
         }
         let digest_sign_update = context.functions().digest_sign_update?;
         // SAFETY: a context of the default provider, and the core's data.
-        Some(unsafe { digest_sign_update(context.inner, data, bytes) })
+        Some(unsafe { digest_sign_update(context.as_ptr(), data, bytes) })
     }
 
     fn digest_sign_final(
@@ -246,14 +212,14 @@ entry! {
         let digest_sign_final = context.functions().digest_sign_final?;
         if signature.is_null() || context.digest.is_none() {
             if !signature.is_null() {
-                count_delegated();
+                context.count_delegated();
             }
             // SAFETY: a context of the default provider, and the core's buffers.
-            return Some(unsafe { digest_sign_final(context.inner, signature, length, size) });
+            return Some(unsafe { digest_sign_final(context.as_ptr(), signature, length, size) });
         }
         // Asking for the size tells the default provider that this message is at its end.
         // SAFETY: a context of the default provider, and where it writes the size.
-        unsafe { digest_sign_final(context.inner, ptr::null_mut(), &mut 0, 0) };
+        unsafe { digest_sign_final(context.as_ptr(), ptr::null_mut(), &mut 0, 0) };
         let digest = context.digest.take()?;
         let message = digest.finish()?;
         // SAFETY: the core passes a buffer of this size.
@@ -273,12 +239,14 @@ entry! {
         let digest_sign_final = ours.functions().digest_sign_final?;
         if signature.is_null() {
             // SAFETY: a context of the default provider, and the core's buffers.
-            return Some(unsafe { digest_sign_final(ours.inner, signature, length, size) });
+            return Some(unsafe { digest_sign_final(ours.as_ptr(), signature, length, size) });
         }
         let Some(digest) = &ours.digest else {
-            count_delegated();
+            ours.count_delegated();
             // SAFETY: all arguments are the core's.
-            return unsafe { digest_sign_copy(ours, signature, length, size, data, bytes) };
+            return unsafe {
+                one_shot::sign(ours.functions(), ours.as_ptr(), signature, length, size, data, bytes)
+            };
         };
         // The context stays as it is: the program may sign another message with it.
         let digest = digest.duplicate()?;
@@ -312,11 +280,11 @@ entry! {
             return Some(1);
         }
         if !signature.is_null() {
-            count_delegated();
+            context.count_delegated();
         }
         let sign = context.functions().sign?;
         // SAFETY: a context of the default provider, and the core's buffers.
-        Some(unsafe { sign(context.inner, signature, length, size, data, bytes) })
+        Some(unsafe { sign(context.as_ptr(), signature, length, size, data, bytes) })
     }
 
     fn set_ctx_md_params(context: *mut c_void, params: *const OsslParam) -> c_int {
@@ -326,28 +294,22 @@ entry! {
         context.digest = None;
         let set_ctx_md_params = context.functions().set_ctx_md_params?;
         // SAFETY: a context of the default provider, and the core's parameters.
-        Some(unsafe { set_ctx_md_params(context.inner, params) })
+        Some(unsafe { set_ctx_md_params(context.as_ptr(), params) })
     }
+}
 
-    fn gettable_ctx_params(context: *mut c_void, provctx: *mut c_void) -> *const OsslParam {
-        // SAFETY: the core passes our instance.
-        let delegate = unsafe { borrow::<Instance>(provctx) }?.delegate();
-        // SAFETY: the core passes a context of ours, or none.
-        let inner = unsafe { borrow::<Context>(context) }.map_or(ptr::null_mut(), Context::inner);
-        let gettable_ctx_params = delegate.signature.functions.gettable_ctx_params?;
-        // SAFETY: both are the default provider's.
-        Some(unsafe { gettable_ctx_params(inner, delegate.provctx) })
-    }
+begin! {
+    Context;
+    sign_init();
+    verify_init();
+    verify_recover_init();
+    digest_verify_init(digest);
+}
 
-    fn settable_ctx_params(context: *mut c_void, provctx: *mut c_void) -> *const OsslParam {
-        // SAFETY: the core passes our instance.
-        let delegate = unsafe { borrow::<Instance>(provctx) }?.delegate();
-        // SAFETY: the core passes a context of ours, or none.
-        let inner = unsafe { borrow::<Context>(context) }.map_or(ptr::null_mut(), Context::inner);
-        let settable_ctx_params = delegate.signature.functions.settable_ctx_params?;
-        // SAFETY: both are the default provider's.
-        Some(unsafe { settable_ctx_params(inner, delegate.provctx) })
-    }
+describe! {
+    Context, table;
+    gettable_ctx_params;
+    settable_ctx_params;
 }
 
 forward! {
@@ -383,10 +345,6 @@ forward! {
     fn settable_ctx_md_params(context: *mut c_void => Context) -> *const OsslParam;
 }
 
-fn count_delegated() {
-    count(&process::current().counters().jobs_delegated);
-}
-
 /// Signs the finished digest of a message.
 ///
 /// # Safety
@@ -406,35 +364,4 @@ unsafe fn finish(
     // SAFETY: passed on to the caller.
     unsafe { length.write(written) };
     Some(1)
-}
-
-/// Signs a message by the default provider, on a copy, so that the context stays as it is.
-///
-/// # Safety
-/// The arguments must be those of the core.
-unsafe fn digest_sign_copy(
-    context: &Context,
-    signature: *mut c_uchar,
-    length: *mut usize,
-    size: usize,
-    data: *const c_uchar,
-    bytes: usize,
-) -> Option<c_int> {
-    let functions = context.functions();
-    let (dupctx, freectx) = (functions.dupctx?, functions.freectx?);
-    let (update, finish) = (functions.digest_sign_update?, functions.digest_sign_final?);
-    // SAFETY: a context of the default provider.
-    let copy = unsafe { dupctx(context.inner) };
-    if copy.is_null() {
-        return None;
-    }
-    // SAFETY: the copy, and the core's data.
-    let mut done = unsafe { update(copy, data, bytes) };
-    if done > 0 {
-        // SAFETY: the copy, and the core's buffers.
-        done = unsafe { finish(copy, signature, length, size) };
-    }
-    // SAFETY: the copy, freed once.
-    unsafe { freectx(copy) };
-    Some(done)
 }

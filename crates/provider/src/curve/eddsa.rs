@@ -1,0 +1,226 @@
+//! Ed25519: signatures of whole messages; verification is the default provider's.
+#![allow(unsafe_code, reason = "calls the default provider's functions")]
+
+use std::cell::OnceCell;
+use std::ffi::{c_char, c_int, c_uchar, c_void};
+use std::ptr;
+use std::sync::Arc;
+
+use widelane_bridge::counters::OperationKind;
+use widelane_ossl_sys::core::{OsslDispatch, OsslParam};
+use widelane_ossl_sys::dispatch::SignatureFunctions;
+
+use crate::batching::{self, Answer, Operation};
+use crate::counters::{How, count, count_jobs};
+use crate::curve::Curve;
+use crate::curve::key::Key;
+use crate::delegate::{Delegate, Owned};
+use crate::entry::{
+    begin, borrow, borrow_mut, describe, entry, forward, give, input, output, share, take,
+};
+use crate::instance::Instance;
+use crate::{params, process};
+
+/// Our functions: those that the default provider has as well.
+pub(crate) fn functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
+    SignatureFunctions {
+        newctx: Some(newctx),
+        digest_sign_init: Some(digest_sign_init),
+        digest_sign: Some(digest_sign),
+        digest_verify_init: Some(digest_verify_init),
+        digest_verify: Some(digest_verify),
+        freectx: Some(freectx),
+        dupctx: Some(dupctx),
+        get_ctx_params: Some(get_ctx_params),
+        gettable_ctx_params: Some(gettable_ctx_params),
+        set_ctx_params: Some(set_ctx_params),
+        settable_ctx_params: Some(settable_ctx_params),
+        ..SignatureFunctions::default()
+    }
+    .write_like(table(delegate))
+}
+
+/// The default provider's functions.
+fn table(delegate: &Delegate) -> &SignatureFunctions {
+    &delegate.algorithms.ed25519_signature.functions
+}
+
+/// A signature being made or verified.
+///
+/// As long as it is ours there is no context of the default provider; it is made when something is
+/// asked or set that we do not answer, and does the rest from the latter on.
+struct Context {
+    delegate: Arc<Delegate>,
+    key: Option<Arc<Key>>,
+    /// We are to sign with `key`.
+    ours: bool,
+    inner: OnceCell<Owned>,
+}
+
+impl Context {
+    fn functions(&self) -> &SignatureFunctions {
+        table(&self.delegate)
+    }
+
+    /// The default provider's context, made now if there is none, and begun as ours was.
+    fn inner(&self) -> Option<*mut c_void> {
+        if self.inner.get().is_none() {
+            let _ = self.inner.set(self.make_inner()?);
+        }
+        self.inner.get().map(Owned::as_ptr)
+    }
+
+    fn make_inner(&self) -> Option<Owned> {
+        let functions = self.functions();
+        // SAFETY: the default provider's own context.
+        let inner = unsafe { functions.newctx?(self.delegate.provctx, ptr::null()) };
+        let inner = Owned::adopt(inner, functions.freectx)?;
+        let Some(key) = self.key.as_ref().filter(|_| self.ours) else { return Some(inner) };
+        let (begin, key) = (functions.digest_sign_init?, key.inner()?);
+        // SAFETY: context and key are the default provider's.
+        let begun = unsafe { begin(inner.as_ptr(), ptr::null(), key, ptr::null()) };
+        (begun > 0).then_some(inner)
+    }
+
+    /// Leaves everything to the default provider: it gets the new key, or the one that it has.
+    ///
+    /// # Safety
+    /// `key` must be null or a key of ours.
+    unsafe fn hand_over(&mut self, key: *mut c_void) -> Option<*mut c_void> {
+        (self.ours, self.inner) = (false, OnceCell::new());
+        // SAFETY: passed on to the caller.
+        let new = unsafe { share::<Key>(key) };
+        self.key = new.or(self.key.take());
+        match &self.key {
+            Some(key) => key.inner(),
+            None => Some(ptr::null_mut()),
+        }
+    }
+}
+
+entry! {
+    fn newctx(provctx: *mut c_void, _query: *const c_char) -> *mut c_void {
+        // SAFETY: the core passes our instance.
+        let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
+        Some(give(Context { delegate, key: None, ours: false, inner: OnceCell::new() }))
+    }
+
+    fn freectx(context: *mut c_void) {
+        // SAFETY: the core ends a context of ours.
+        drop(unsafe { take::<Context>(context) });
+        Some(())
+    }
+
+    fn dupctx(context: *mut c_void) -> *mut c_void {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow::<Context>(context) }?;
+        let inner = OnceCell::new();
+        if let Some(original) = context.inner.get() {
+            let functions = context.functions();
+            // SAFETY: a context of the default provider.
+            let copy = unsafe { functions.dupctx?(original.as_ptr()) };
+            let _ = inner.set(Owned::adopt(copy, functions.freectx)?);
+        }
+        let (delegate, key) = (Arc::clone(&context.delegate), context.key.clone());
+        Some(give(Context { delegate, key, ours: context.ours, inner }))
+    }
+
+    fn digest_sign_init(
+        context: *mut c_void,
+        digest: *const c_char,
+        key: *mut c_void,
+        params: *const OsslParam,
+    ) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow_mut::<Context>(context) }?;
+        // SAFETY: as above.
+        let inner_key = unsafe { context.hand_over(key) }?;
+        // SAFETY: the core's parameters.
+        let plain = unsafe { params::iter(params) }.next().is_none();
+        // SAFETY: the core passes a name, or none.
+        let without_digest = digest.is_null() || unsafe { digest.read() } == 0;
+        let known = |key: &Arc<Key>| key.private_curve() == Some(Curve::Ed25519);
+        if plain && without_digest && context.key.as_ref().is_some_and(known) {
+            context.ours = true;
+            return Some(1);
+        }
+        let (inner, begin) = (context.inner()?, context.functions().digest_sign_init?);
+        // SAFETY: context and key are the default provider's, the rest the core's.
+        Some(unsafe { begin(inner, digest, inner_key, params) })
+    }
+
+    fn digest_sign(
+        context: *mut c_void,
+        signature: *mut c_uchar,
+        length: *mut usize,
+        size: usize,
+        data: *const c_uchar,
+        bytes: usize,
+    ) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow::<Context>(context) }?;
+        let key = context.key.as_ref().filter(|_| context.ours && bytes <= MESSAGE_BYTES_MAX);
+        if let Some(key) = key.filter(|_| !signature.is_null() && size >= SIGNATURE_BYTES) {
+            // SAFETY: the core passes data of this length.
+            let message = unsafe { input(data, bytes) }.into();
+            match batching::run(Operation::SignMessage { key: Arc::clone(key), message }) {
+                Answer::Done(made) => {
+                    // SAFETY: there is room for it, and the core waits for the length.
+                    unsafe { output(&made.0, signature, length) };
+                    return Some(1);
+                }
+                Answer::Cancelled => return None,
+                Answer::Failed => count(&process::current().counters().fallbacks),
+                Answer::Rejected => {}
+            }
+        }
+        if !signature.is_null() {
+            let kind = context.key.as_ref().map_or(OperationKind::Other, |key| key.sign_kind());
+            count_jobs(process::current().counters(), kind, How::Delegated, 1);
+        }
+        let (inner, digest_sign) = (context.inner()?, context.functions().digest_sign?);
+        // SAFETY: a context of the default provider, and the core's buffers.
+        Some(unsafe { digest_sign(inner, signature, length, size, data, bytes) })
+    }
+
+    fn set_ctx_params(context: *mut c_void, params: *const OsslParam) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow_mut::<Context>(context) }?;
+        // SAFETY: the core's parameters.
+        if unsafe { params::iter(params) }.next().is_none() {
+            return Some(1);
+        }
+        let (inner, set_ctx_params) = (context.inner()?, context.functions().set_ctx_params?);
+        context.ours = false;
+        // SAFETY: a context of the default provider, and the core's parameters.
+        Some(unsafe { set_ctx_params(inner, params) })
+    }
+}
+
+begin! {
+    Context;
+    digest_verify_init(digest);
+}
+
+describe! {
+    Context, table;
+    gettable_ctx_params;
+    settable_ctx_params;
+}
+
+forward! {
+    fn digest_verify(
+        context: *mut c_void => Context,
+        signature: *const c_uchar,
+        length: usize,
+        data: *const c_uchar,
+        bytes: usize
+    ) -> c_int;
+    fn get_ctx_params(context: *mut c_void => Context, params: *mut OsslParam) -> c_int;
+}
+
+/// Bytes of a signature.
+const SIGNATURE_BYTES: usize = 64;
+
+/// The longest message that is worth a copy; a handshake signs some 130 bytes.
+const MESSAGE_BYTES_MAX: usize = 4096;

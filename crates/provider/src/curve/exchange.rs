@@ -1,0 +1,257 @@
+//! Shared secrets: X25519, and ECDH on the curves that we know; key derivation on top of it and
+//! other curves are the default provider's.
+#![allow(unsafe_code, reason = "calls the default provider's functions")]
+
+use std::cell::OnceCell;
+use std::ffi::{c_int, c_uchar, c_void};
+use std::ptr;
+use std::sync::Arc;
+
+use widelane_bridge::counters::OperationKind;
+use widelane_ossl_sys::core::{OsslDispatch, OsslParam};
+use widelane_ossl_sys::dispatch::KeyexchFunctions;
+
+use crate::batching::{self, Answer, Operation};
+use crate::counters::{How, count, count_jobs};
+use crate::curve::key::Key;
+use crate::curve::keymgmt::{Ec, Family, X25519};
+use crate::curve::{Algorithm, Curve};
+use crate::delegate::{Delegate, Owned};
+use crate::entry::{borrow, borrow_mut, describe, entry, forward, give, output, share, take};
+use crate::instance::Instance;
+use crate::{params, process};
+
+/// Our functions for X25519.
+pub(crate) fn x25519_functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
+    KeyexchFunctions { newctx: Some(newctx::<X25519>), ..FUNCTIONS }
+        .write_like(&delegate.algorithms.x25519_exchange.functions)
+}
+
+/// Our functions for ECDH.
+pub(crate) fn ecdh_functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
+    KeyexchFunctions { newctx: Some(newctx::<Ec>), ..FUNCTIONS }.write_like(ecdh(delegate))
+}
+
+const FUNCTIONS: KeyexchFunctions = KeyexchFunctions {
+    newctx: None,
+    init: Some(init),
+    derive: Some(derive),
+    set_peer: Some(set_peer),
+    freectx: Some(freectx),
+    dupctx: Some(dupctx),
+    set_ctx_params: Some(set_ctx_params),
+    settable_ctx_params: Some(settable_ctx_params),
+    get_ctx_params: Some(get_ctx_params),
+    gettable_ctx_params: Some(gettable_ctx_params),
+};
+
+/// A shared secret to be made.
+///
+/// As long as it is ours there is no context of the default provider; it is made when something is
+/// asked or set that we do not answer, and does the rest from the latter on.
+struct Context {
+    delegate: Arc<Delegate>,
+    algorithm: Algorithm,
+    ours: bool,
+    key: Option<Arc<Key>>,
+    peer: Option<Arc<Key>>,
+    inner: OnceCell<Owned>,
+}
+
+impl Context {
+    fn functions(&self) -> &KeyexchFunctions {
+        functions(&self.delegate, self.algorithm)
+    }
+
+    /// The default provider's context, made now if there is none, with our keys.
+    fn inner(&self) -> Option<*mut c_void> {
+        if self.inner.get().is_none() {
+            let _ = self.inner.set(self.make_inner()?);
+        }
+        self.inner.get().map(Owned::as_ptr)
+    }
+
+    fn make_inner(&self) -> Option<Owned> {
+        let functions = self.functions();
+        // SAFETY: the default provider's own context.
+        let inner =
+            Owned::adopt(unsafe { functions.newctx?(self.delegate.provctx) }, functions.freectx)?;
+        if let Some(key) = &self.key {
+            // SAFETY: context and key are the default provider's.
+            let begun = unsafe { functions.init?(inner.as_ptr(), key.inner()?, ptr::null()) };
+            if begun <= 0 {
+                return None;
+            }
+        }
+        if let Some(peer) = &self.peer {
+            // SAFETY: as above.
+            if unsafe { functions.set_peer?(inner.as_ptr(), peer.inner()?) } <= 0 {
+                return None;
+            }
+        }
+        Some(inner)
+    }
+
+    /// The keys and their curve, if the secret is ours to make.
+    fn operands(&self) -> Option<(Curve, &Arc<Key>, &Arc<Key>)> {
+        let key = self.key.as_ref().filter(|_| self.ours)?;
+        Some((key.curve()?, key, self.peer.as_ref()?))
+    }
+
+    /// Makes the secret; nothing if the default provider is to make it or to say why not.
+    fn derive(&self) -> Option<Answer> {
+        let (_, key, peer) = self.operands()?;
+        let (key, peer) = (Arc::clone(key), Arc::clone(peer));
+        Some(batching::run(Operation::Derive { key, peer }))
+    }
+}
+
+/// The default provider's functions for ECDH.
+fn ecdh(delegate: &Delegate) -> &KeyexchFunctions {
+    functions(delegate, Algorithm::Ec)
+}
+
+/// The default provider's functions for an algorithm that makes shared secrets.
+fn functions(delegate: &Delegate, algorithm: Algorithm) -> &KeyexchFunctions {
+    match algorithm {
+        Algorithm::X25519 => &delegate.algorithms.x25519_exchange.functions,
+        Algorithm::Ec | Algorithm::Ed25519 => &delegate.algorithms.ecdh.functions,
+    }
+}
+
+entry! {
+    fn newctx<F: Family>(provctx: *mut c_void) -> *mut c_void {
+        // SAFETY: the core passes our instance.
+        let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
+        let (ours, key, peer, inner) = (true, None, None, OnceCell::new());
+        Some(give(Context { delegate, algorithm: F::ALGORITHM, ours, key, peer, inner }))
+    }
+
+    fn freectx(context: *mut c_void) {
+        // SAFETY: the core ends a context of ours.
+        drop(unsafe { take::<Context>(context) });
+        Some(())
+    }
+
+    fn dupctx(context: *mut c_void) -> *mut c_void {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow::<Context>(context) }?;
+        let inner = OnceCell::new();
+        if let Some(original) = context.inner.get() {
+            let functions = context.functions();
+            // SAFETY: a context of the default provider.
+            let copy = unsafe { functions.dupctx?(original.as_ptr()) };
+            let _ = inner.set(Owned::adopt(copy, functions.freectx)?);
+        }
+        Some(give(Context {
+            delegate: Arc::clone(&context.delegate),
+            algorithm: context.algorithm,
+            ours: context.ours,
+            key: context.key.clone(),
+            peer: context.peer.clone(),
+            inner,
+        }))
+    }
+
+    fn init(context: *mut c_void, key: *mut c_void, params: *const OsslParam) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow_mut::<Context>(context) }?;
+        // SAFETY: the core passes a key of ours, or none.
+        let key = unsafe { share::<Key>(key) };
+        (context.key, context.peer, context.inner) = (None, None, OnceCell::new());
+        // SAFETY: the core's parameters.
+        let plain = unsafe { params::iter(params) }.next().is_none();
+        context.ours = plain && key.as_ref().is_some_and(|key| key.private_curve().is_some());
+        if context.ours {
+            context.key = key;
+            return Some(1);
+        }
+        let (inner, init) = (context.inner()?, context.functions().init?);
+        let inner_key = match &key {
+            Some(key) => key.inner()?,
+            None => ptr::null_mut(),
+        };
+        context.key = key;
+        // SAFETY: context and key are the default provider's, the parameters the core's.
+        Some(unsafe { init(inner, inner_key, params) })
+    }
+
+    fn set_peer(context: *mut c_void, peer: *mut c_void) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow_mut::<Context>(context) }?;
+        // SAFETY: the core passes a key of ours.
+        let peer = unsafe { share::<Key>(peer) }?;
+        let curve = context.key.as_ref().filter(|_| context.ours).and_then(|key| key.curve());
+        if curve.is_some_and(|curve| peer.is_peer_on(curve)) {
+            // A context that was only asked something does not know the new peer.
+            context.inner = OnceCell::new();
+            context.peer = Some(peer);
+            return Some(1);
+        }
+        context.ours = false;
+        let (inner, set_peer) = (context.inner()?, context.functions().set_peer?);
+        // SAFETY: context and key are the default provider's.
+        Some(unsafe { set_peer(inner, peer.inner()?) })
+    }
+
+    fn derive(
+        context: *mut c_void,
+        secret: *mut c_uchar,
+        length: *mut usize,
+        size: usize,
+    ) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow::<Context>(context) }?;
+        let operands = context.operands();
+        if let Some((curve, ..)) = operands {
+            let bytes = curve.private_bytes();
+            if secret.is_null() {
+                // SAFETY: the core waits for the length here.
+                unsafe { length.write(bytes) };
+                return Some(1);
+            }
+            if size >= bytes {
+                match context.derive() {
+                    Some(Answer::Done(made)) => {
+                        // SAFETY: there is room for it, and the core waits for the length.
+                        unsafe { output(&made.0, secret, length) };
+                        return Some(1);
+                    }
+                    Some(Answer::Cancelled) => return None,
+                    Some(Answer::Failed) => count(&process::current().counters().fallbacks),
+                    Some(Answer::Rejected) | None => {}
+                }
+            }
+        }
+        if !secret.is_null() {
+            let kind = operands.map_or(OperationKind::Other, |(curve, ..)| curve.derive_kind());
+            count_jobs(process::current().counters(), kind, How::Delegated, 1);
+        }
+        let (inner, derive) = (context.inner()?, context.functions().derive?);
+        // SAFETY: a context of the default provider, and the core's buffers.
+        Some(unsafe { derive(inner, secret, length, size) })
+    }
+
+    fn set_ctx_params(context: *mut c_void, params: *const OsslParam) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow_mut::<Context>(context) }?;
+        // SAFETY: the core's parameters.
+        if unsafe { params::iter(params) }.next().is_none() {
+            return Some(1);
+        }
+        context.ours = false;
+        let (inner, set_ctx_params) = (context.inner()?, context.functions().set_ctx_params?);
+        // SAFETY: a context of the default provider, and the core's parameters.
+        Some(unsafe { set_ctx_params(inner, params) })
+    }
+}
+
+describe! {
+    Context, ecdh;
+    gettable_ctx_params;
+    settable_ctx_params;
+}
+
+forward! {
+    fn get_ctx_params(context: *mut c_void => Context, params: *mut OsslParam) -> c_int;
+}

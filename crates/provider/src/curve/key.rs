@@ -1,0 +1,427 @@
+//! Our keys on elliptic curves.
+#![allow(unsafe_code, reason = "calls the default provider's functions")]
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use widelane_bridge::counters::OperationKind;
+use widelane_crypto::{ec, ed25519, x25519};
+use widelane_ossl_sys::core::{self, OsslParam};
+use widelane_ossl_sys::dispatch::KeymgmtFunctions;
+
+use crate::curve::params::{Exported, KeyParams};
+use crate::curve::{Algorithm, Curve};
+use crate::delegate::{Delegate, Owned};
+use crate::params::{self, Text};
+use crate::pool::Pair;
+
+/// A key on an elliptic curve.
+///
+/// Keys that we generate, and public keys that a peer has sent, are *ours*: curve and halves are
+/// held here, and the default provider's key is an image of them that is made when it is first
+/// needed. All others, imported and generated ones, are *theirs*: the default provider's key is
+/// what counts, and what we need of it is exported when it is first used.
+pub(crate) struct Key {
+    delegate: Arc<Delegate>,
+    algorithm: Algorithm,
+    mode: AtomicU8,
+    /// Nothing is known of it but a curve by its name, and halves.
+    plain: bool,
+    curve: OnceLock<Option<Curve>>,
+    public: OnceLock<Option<Public>>,
+    private: OnceLock<Option<Private>>,
+    inner: OnceLock<Option<Owned>>,
+}
+
+/// Which of the two keys counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// The one that we hold.
+    Ours = 0,
+    /// The default provider's.
+    Theirs = 1,
+    /// The default provider's, and what we hold is out of date.
+    Changed = 2,
+}
+
+/// A public key, on its curve.
+struct Public {
+    encoded: Encoded,
+    /// The point, from when it is first used.
+    point: OnceLock<Option<ec::PublicKey>>,
+}
+
+/// A public key as protocols send it.
+#[derive(Clone, Copy)]
+pub(crate) struct Encoded {
+    bytes: [u8; PUBLIC_BYTES_MAX],
+    length: usize,
+}
+
+/// A private key.
+enum Private {
+    Ec(ec::PrivateKey),
+    Ed25519(ed25519::SigningKey),
+    X25519(x25519::PrivateKey),
+}
+
+/// Bytes of the longest encoded public key.
+pub(crate) const PUBLIC_BYTES_MAX: usize = 97;
+
+impl Key {
+    /// Wraps a key of the default provider and owns it from now on; nothing if there is none.
+    pub(crate) fn adopt(
+        delegate: &Arc<Delegate>,
+        algorithm: Algorithm,
+        inner: *mut c_void,
+    ) -> Option<Arc<Self>> {
+        let inner = Owned::adopt(inner, algorithm.keymgmt(delegate).free)?;
+        let key = Key::empty(delegate, algorithm, Mode::Theirs);
+        let _ = key.inner.set(Some(inner));
+        Some(Arc::new(key))
+    }
+
+    /// Wraps a key that the default provider has just generated on a curve, given by its name.
+    pub(crate) fn adopt_generated(
+        delegate: &Arc<Delegate>,
+        curve: Curve,
+        inner: *mut c_void,
+    ) -> Option<Arc<Self>> {
+        let inner = Owned::adopt(inner, curve.algorithm().keymgmt(delegate).free)?;
+        let mut key = Key::empty(delegate, curve.algorithm(), Mode::Theirs);
+        key.plain = true;
+        let _ = key.inner.set(Some(inner));
+        let _ = key.curve.set(Some(curve));
+        Some(Arc::new(key))
+    }
+
+    /// A key of ours on a curve, with neither half.
+    pub(crate) fn parameters(delegate: &Arc<Delegate>, curve: Curve) -> Self {
+        let key = Key::empty(delegate, curve.algorithm(), Mode::Ours);
+        let _ = key.curve.set(Some(curve));
+        key
+    }
+
+    /// A key of ours with both halves; nothing if they are none.
+    pub(crate) fn generated(delegate: &Arc<Delegate>, curve: Curve, pair: &Pair) -> Option<Self> {
+        let private = Private::read(curve, pair.private())?;
+        let key = Key::parameters(delegate, curve);
+        let _ = key.private.set(Some(private));
+        let _ = key.public.set(Some(Public::new(Encoded::new(pair.public())?)));
+        Some(key)
+    }
+
+    fn empty(delegate: &Arc<Delegate>, algorithm: Algorithm, mode: Mode) -> Self {
+        Key {
+            delegate: Arc::clone(delegate),
+            algorithm,
+            mode: AtomicU8::new(mode as u8),
+            plain: mode == Mode::Ours,
+            curve: OnceLock::new(),
+            public: OnceLock::new(),
+            private: OnceLock::new(),
+            inner: OnceLock::new(),
+        }
+    }
+
+    /// The default provider that owns the inner key.
+    pub(crate) fn delegate(&self) -> &Arc<Delegate> {
+        &self.delegate
+    }
+
+    /// Its kind.
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// The default provider's functions for it.
+    pub(crate) fn functions(&self) -> &KeymgmtFunctions {
+        self.algorithm.keymgmt(&self.delegate)
+    }
+
+    /// Whether what we hold is what counts.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.mode() == Mode::Ours
+    }
+
+    /// Whether it has been used, so that it must not change any more.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.is_ours() || self.curve.get().is_some()
+    }
+
+    /// The default provider's key; made now where it is only an image of ours.
+    pub(crate) fn inner(&self) -> Option<*mut c_void> {
+        self.inner.get_or_init(|| self.make_image()).as_ref().map(Owned::as_ptr)
+    }
+
+    /// From now on the default provider's key counts; `changed` says that it will be another one.
+    pub(crate) fn hand_over(&self, changed: bool) {
+        let mode = if changed { Mode::Changed } else { Mode::Theirs };
+        self.mode.fetch_max(mode as u8, Ordering::AcqRel);
+    }
+
+    /// Its curve, if we know it.
+    pub(crate) fn curve(&self) -> Option<Curve> {
+        match self.mode() {
+            Mode::Ours => *self.curve.get()?,
+            Mode::Theirs => *self.curve.get_or_init(|| self.find_curve()),
+            Mode::Changed => None,
+        }
+    }
+
+    /// Its curve, if we know it already: asking does not count as a use.
+    pub(crate) fn known_curve(&self) -> Option<Curve> {
+        if self.mode() == Mode::Changed { None } else { *self.curve.get()? }
+    }
+
+    /// Its curve, if this is a private key whose operations can be batched there.
+    pub(crate) fn private_curve(&self) -> Option<Curve> {
+        self.curve().filter(|_| self.has(core::SELECT_PRIVATE_KEY))
+    }
+
+    /// Whether it has these parts.
+    pub(crate) fn has(&self, selection: c_int) -> bool {
+        if self.is_ours() {
+            let has = |part, is_there: bool| selection & part == 0 || is_there;
+            return has(core::SELECT_PRIVATE_KEY, self.private.get().is_some())
+                && has(core::SELECT_PUBLIC_KEY, self.public.get().is_some());
+        }
+        let (Some(has), Some(inner)) = (self.functions().has, self.inner()) else { return false };
+        // SAFETY: a key of the default provider.
+        unsafe { has(inner, selection) > 0 }
+    }
+
+    /// What its private-key operation with a peer is counted as.
+    pub(crate) fn derive_kind(&self) -> OperationKind {
+        self.known_curve().map_or(OperationKind::Other, Curve::derive_kind)
+    }
+
+    /// What its signature is counted as.
+    pub(crate) fn sign_kind(&self) -> OperationKind {
+        self.known_curve().map_or(OperationKind::Other, Curve::sign_kind)
+    }
+
+    /// Its public half, encoded, if we hold it.
+    pub(crate) fn known_public(&self) -> Option<&[u8]> {
+        if self.mode() == Mode::Changed {
+            return None;
+        }
+        Some(self.public.get()?.as_ref()?.encoded.as_slice())
+    }
+
+    /// Takes a peer's public key; false if there is one already, or if it is none of its curve.
+    pub(crate) fn set_public(&self, encoded: &[u8]) -> bool {
+        let Some(curve) = self.known_curve().filter(|_| self.is_ours()) else { return false };
+        if self.private.get().is_some() || self.public.get().is_some() {
+            return false;
+        }
+        Public::read(curve, encoded).is_some_and(|public| self.public.set(Some(public)).is_ok())
+    }
+
+    /// A second key with the selected parts; nothing if the default provider is to make it.
+    pub(crate) fn duplicate(&self, selection: c_int) -> Option<Self> {
+        let without_curve = selection & core::SELECT_DOMAIN_PARAMETERS == 0;
+        if !self.plain || without_curve && self.algorithm == Algorithm::Ec {
+            return None;
+        }
+        let copy = Key::parameters(&self.delegate, self.known_curve()?);
+        if selection & core::SELECT_KEYPAIR == 0 {
+            return Some(copy);
+        }
+        if !self.is_ours() {
+            return None;
+        }
+        if selection & core::SELECT_PRIVATE_KEY != 0
+            && let Some(private) = self.private.get()
+        {
+            let _ = copy.private.set(private.as_ref().and_then(Private::duplicate));
+        }
+        if selection & core::SELECT_PUBLIC_KEY != 0
+            && let Some(Some(public)) = self.public.get()
+        {
+            let _ = copy.public.set(Some(Public::new(public.encoded)));
+        }
+        Some(copy)
+    }
+
+    /// Its private half, on P-256 or P-384.
+    pub(crate) fn ec(&self) -> Option<&ec::PrivateKey> {
+        match self.private()? {
+            Private::Ec(key) => Some(key),
+            _ => None,
+        }
+    }
+
+    /// Its public half, on P-256 or P-384.
+    pub(crate) fn ec_public(&self) -> Option<&ec::PublicKey> {
+        let Some(Curve::Ec(curve)) = self.curve() else { return None };
+        let public = self.public()?;
+        let read = || ec::PublicKey::from_uncompressed(curve, public.encoded.as_slice()).ok();
+        public.point.get_or_init(read).as_ref()
+    }
+
+    /// Its private half, on the curve of X25519.
+    pub(crate) fn x25519(&self) -> Option<&x25519::PrivateKey> {
+        match self.private()? {
+            Private::X25519(key) => Some(key),
+            _ => None,
+        }
+    }
+
+    /// Its public half, on the curve of X25519.
+    pub(crate) fn x25519_public(&self) -> Option<&[u8; 32]> {
+        let Curve::X25519 = self.curve()? else { return None };
+        self.public()?.encoded.as_slice().try_into().ok()
+    }
+
+    /// Its private half, on the curve of Ed25519.
+    pub(crate) fn ed25519(&self) -> Option<&ed25519::SigningKey> {
+        match self.private()? {
+            Private::Ed25519(key) => Some(key),
+            _ => None,
+        }
+    }
+
+    /// Whether it can be the peer of a key on `curve`.
+    pub(crate) fn is_peer_on(&self, curve: Curve) -> bool {
+        self.curve() == Some(curve) && self.public().is_some()
+    }
+
+    fn mode(&self) -> Mode {
+        match self.mode.load(Ordering::Acquire) {
+            0 => Mode::Ours,
+            1 => Mode::Theirs,
+            _ => Mode::Changed,
+        }
+    }
+
+    fn public(&self) -> Option<&Public> {
+        match self.mode() {
+            Mode::Ours => self.public.get()?.as_ref(),
+            Mode::Theirs => self.public.get_or_init(|| self.export_public()).as_ref(),
+            Mode::Changed => None,
+        }
+    }
+
+    fn private(&self) -> Option<&Private> {
+        match self.mode() {
+            Mode::Ours => self.private.get()?.as_ref(),
+            Mode::Theirs => self.private.get_or_init(|| self.export_private()).as_ref(),
+            Mode::Changed => None,
+        }
+    }
+
+    /// Asks the default provider for the curve of its key; nothing where there are no lanes to
+    /// fill.
+    fn find_curve(&self) -> Option<Curve> {
+        let curve = match self.algorithm {
+            Algorithm::Ed25519 => Curve::Ed25519,
+            Algorithm::X25519 => Curve::X25519,
+            Algorithm::Ec => {
+                let mut name = Text::empty();
+                let mut asked =
+                    [params::text(core::PKEY_PARAM_GROUP_NAME, &mut name), OsslParam::END];
+                let get_params = self.functions().get_params?;
+                // SAFETY: the key is the default provider's; `asked` has an end.
+                let told = unsafe { get_params(self.inner()?, asked.as_mut_ptr()) > 0 };
+                told.then(|| Curve::by_name(self.algorithm, name.as_c_str())).flatten()?
+            }
+        };
+        (curve.lanes() > 1).then_some(curve)
+    }
+
+    fn export_public(&self) -> Option<Public> {
+        let curve = self.curve()?;
+        let exported = Exported::of(self, core::SELECT_PUBLIC_KEY | core::SELECT_ALL_PARAMETERS)?;
+        Public::read(curve, exported.public.as_deref()?)
+    }
+
+    fn export_private(&self) -> Option<Private> {
+        let curve = self.curve()?;
+        let exported = Exported::of(self, core::SELECT_ALL)?;
+        Private::read(curve, &exported.private(curve.private_bytes())?)
+    }
+
+    /// Makes a key of the default provider with all that we hold.
+    fn make_image(&self) -> Option<Owned> {
+        let curve = (*self.curve.get()?)?;
+        let functions = self.functions();
+        let new = functions.new?;
+        // SAFETY: the default provider's own context.
+        let image = Owned::adopt(unsafe { new(self.delegate.provctx) }, functions.free)?;
+        let private = self.private.get().and_then(Option::as_ref).map(Private::as_bytes);
+        let mut params = KeyParams::new(curve, self.known_public(), private);
+        let selection = params.selection();
+        if selection & core::SELECT_KEYPAIR == 0 && curve.group_name().is_none() {
+            // A key of X25519 without halves is one that was just made.
+            return Some(image);
+        }
+        let import = functions.import?;
+        // SAFETY: the key was made above; the parameters have an end.
+        let imported = unsafe { import(image.as_ptr(), selection, params.as_ptr()) > 0 };
+        imported.then_some(image)
+    }
+}
+
+impl Public {
+    fn new(encoded: Encoded) -> Self {
+        Public { encoded, point: OnceLock::new() }
+    }
+
+    /// Reads a public key that may be none.
+    fn read(curve: Curve, bytes: &[u8]) -> Option<Self> {
+        if bytes.len() != curve.public_bytes() {
+            return None;
+        }
+        let public = Public::new(Encoded::new(bytes)?);
+        if let Curve::Ec(curve) = curve {
+            let point = ec::PublicKey::from_uncompressed(curve, bytes).ok()?;
+            let _ = public.point.set(Some(point));
+        }
+        Some(public)
+    }
+}
+
+impl Encoded {
+    fn new(from: &[u8]) -> Option<Self> {
+        let mut bytes = [0; PUBLIC_BYTES_MAX];
+        bytes.get_mut(..from.len())?.copy_from_slice(from);
+        Some(Encoded { bytes, length: from.len() })
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl Private {
+    fn read(curve: Curve, bytes: &[u8]) -> Option<Self> {
+        Some(match curve {
+            Curve::Ec(curve) => Private::Ec(ec::PrivateKey::from_bytes(curve, bytes).ok()?),
+            Curve::Ed25519 => {
+                Private::Ed25519(ed25519::SigningKey::from_seed(bytes.try_into().ok()?))
+            }
+            Curve::X25519 => {
+                Private::X25519(x25519::PrivateKey::from_bytes(bytes.try_into().ok()?))
+            }
+        })
+    }
+
+    /// The bytes that it was read from; nothing for a key that is never an image.
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            Private::Ec(key) => key.as_bytes(),
+            Private::Ed25519(_) => &[],
+            Private::X25519(key) => key.as_bytes(),
+        }
+    }
+
+    fn duplicate(&self) -> Option<Self> {
+        match self {
+            Private::Ec(key) => Private::read(Curve::Ec(key.curve()), key.as_bytes()),
+            Private::Ed25519(_) => None,
+            Private::X25519(key) => Private::read(Curve::X25519, key.as_bytes()),
+        }
+    }
+}

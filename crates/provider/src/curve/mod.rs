@@ -1,0 +1,168 @@
+//! Elliptic curves: X25519, Ed25519, and P-256 and P-384 among the many curves of EC keys.
+//!
+//! Keys that a handshake makes and forgets are a large part of what it costs, and much of that are
+//! OpenSSL's own key objects. So ours hold such a key by themselves, and make the default
+//! provider's object only when something is asked that we do not answer ([`key::Key`]).
+
+pub(crate) mod ecdsa;
+pub(crate) mod eddsa;
+pub(crate) mod exchange;
+pub(crate) mod generation;
+pub(crate) mod key;
+pub(crate) mod keymgmt;
+pub(crate) mod params;
+pub(crate) mod single;
+
+use std::ffi::CStr;
+
+use widelane_bridge::counters::OperationKind;
+use widelane_crypto::ec;
+use widelane_ossl_sys::dispatch::{KeyexchFunctions, KeymgmtFunctions};
+
+use crate::config::config;
+use crate::delegate::Delegate;
+
+/// A kind of keys, as OpenSSL tells them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Algorithm {
+    /// Keys of ECDH and ECDSA, on any curve.
+    Ec,
+    /// Keys of Ed25519.
+    Ed25519,
+    /// Keys of X25519.
+    X25519,
+}
+
+/// A curve that we know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Curve {
+    /// P-256 or P-384.
+    Ec(ec::Curve),
+    /// The curve of Ed25519.
+    Ed25519,
+    /// The curve of X25519.
+    X25519,
+}
+
+impl Algorithm {
+    /// The default provider's functions for such keys.
+    pub(crate) fn keymgmt(self, delegate: &Delegate) -> &KeymgmtFunctions {
+        match self {
+            Algorithm::Ec => &delegate.algorithms.ec.functions,
+            Algorithm::Ed25519 => &delegate.algorithms.ed25519.functions,
+            Algorithm::X25519 => &delegate.algorithms.x25519.functions,
+        }
+    }
+
+    /// The default provider's functions for a shared secret of such keys.
+    pub(crate) fn exchange(self, delegate: &Delegate) -> Option<&KeyexchFunctions> {
+        match self {
+            Algorithm::Ec => Some(&delegate.algorithms.ecdh.functions),
+            Algorithm::Ed25519 => None,
+            Algorithm::X25519 => Some(&delegate.algorithms.x25519_exchange.functions),
+        }
+    }
+}
+
+impl Curve {
+    /// The curve of a name that OpenSSL knows it by, among keys of an algorithm.
+    pub(crate) fn by_name(algorithm: Algorithm, name: &CStr) -> Option<Self> {
+        let named =
+            |(_, known): &&(Curve, &CStr)| known.to_bytes().eq_ignore_ascii_case(name.to_bytes());
+        let (curve, _) = NAMES.iter().find(named)?;
+        (curve.algorithm() == algorithm).then_some(*curve)
+    }
+
+    /// The name of its curve that OpenSSL gives an EC key.
+    pub(crate) fn group_name(self) -> Option<&'static CStr> {
+        match self {
+            Curve::Ec(ec::Curve::P256) => Some(c"prime256v1"),
+            Curve::Ec(ec::Curve::P384) => Some(c"secp384r1"),
+            Curve::Ed25519 | Curve::X25519 => None,
+        }
+    }
+
+    /// The kind of keys that lie on it.
+    pub(crate) fn algorithm(self) -> Algorithm {
+        match self {
+            Curve::Ec(_) => Algorithm::Ec,
+            Curve::Ed25519 => Algorithm::Ed25519,
+            Curve::X25519 => Algorithm::X25519,
+        }
+    }
+
+    /// Operations on it that one batch holds; 1 where there is nothing to batch.
+    pub(crate) fn lanes(self) -> usize {
+        match self {
+            Curve::Ec(_) => config().ec.lanes(),
+            Curve::Ed25519 => config().ed25519.lanes(),
+            Curve::X25519 => config().x25519.lanes(),
+        }
+    }
+
+    /// Bytes of a private key, and of a shared secret.
+    pub(crate) fn private_bytes(self) -> usize {
+        match self {
+            Curve::Ec(curve) => curve.bytes(),
+            Curve::Ed25519 | Curve::X25519 => 32,
+        }
+    }
+
+    /// Bytes of an encoded public key.
+    pub(crate) fn public_bytes(self) -> usize {
+        match self {
+            Curve::Ec(curve) => 1 + 2 * curve.bytes(),
+            Curve::Ed25519 | Curve::X25519 => 32,
+        }
+    }
+
+    /// What OpenSSL says of its keys: their bits, their strength in bits, and the bytes of their
+    /// longest output.
+    pub(crate) fn sizes(self) -> [i32; 3] {
+        match self {
+            Curve::Ec(ec::Curve::P256) => [256, 128, 72],
+            Curve::Ec(ec::Curve::P384) => [384, 192, 104],
+            Curve::Ed25519 => [256, 128, 64],
+            Curve::X25519 => [253, 128, 32],
+        }
+    }
+
+    /// What a new key is counted as.
+    pub(crate) fn generate_kind(self) -> OperationKind {
+        match self {
+            Curve::Ec(ec::Curve::P256) => OperationKind::P256Generate,
+            Curve::Ec(ec::Curve::P384) => OperationKind::P384Generate,
+            Curve::Ed25519 => OperationKind::Other,
+            Curve::X25519 => OperationKind::X25519Generate,
+        }
+    }
+
+    /// What a shared secret is counted as.
+    pub(crate) fn derive_kind(self) -> OperationKind {
+        match self {
+            Curve::Ec(ec::Curve::P256) => OperationKind::P256Derive,
+            Curve::Ec(ec::Curve::P384) => OperationKind::P384Derive,
+            Curve::Ed25519 => OperationKind::Other,
+            Curve::X25519 => OperationKind::X25519Derive,
+        }
+    }
+
+    /// What a signature is counted as.
+    pub(crate) fn sign_kind(self) -> OperationKind {
+        match self {
+            Curve::Ec(ec::Curve::P256) => OperationKind::P256Sign,
+            Curve::Ec(ec::Curve::P384) => OperationKind::P384Sign,
+            Curve::Ed25519 => OperationKind::Ed25519Sign,
+            Curve::X25519 => OperationKind::Other,
+        }
+    }
+}
+
+/// The names by which the default provider knows our curves.
+const NAMES: &[(Curve, &CStr)] = &[
+    (Curve::Ec(ec::Curve::P256), c"prime256v1"),
+    (Curve::Ec(ec::Curve::P256), c"P-256"),
+    (Curve::Ec(ec::Curve::P384), c"secp384r1"),
+    (Curve::Ec(ec::Curve::P384), c"P-384"),
+    (Curve::X25519, c"x25519"),
+];

@@ -1,0 +1,144 @@
+//! The halves of a key as parameters: those that the default provider exports and imports.
+#![allow(unsafe_code, reason = "calls the default provider's functions")]
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use widelane_ossl_sys::core::{self, OsslParam};
+use widelane_secret::wipe;
+
+use crate::curve::Curve;
+use crate::curve::key::Key;
+use crate::entry::{borrow_mut, entry};
+use crate::params;
+
+/// The halves of a key that the default provider has exported.
+#[derive(Default)]
+pub(super) struct Exported {
+    /// The public half as protocols send it.
+    pub(super) public: Option<Vec<u8>>,
+    private: Option<Vec<u8>>,
+}
+
+impl Exported {
+    /// Has the default provider export the selected parts of its key.
+    pub(super) fn of(key: &Key, selection: c_int) -> Option<Self> {
+        let mut exported = Exported::default();
+        let into = ptr::from_mut(&mut exported).cast();
+        let export = key.functions().export?;
+        // SAFETY: the key is the default provider's; `collect` gets the halves that it expects.
+        let done = unsafe { export(key.inner()?, selection, Some(collect), into) > 0 };
+        done.then_some(exported)
+    }
+
+    /// The private half, in so many bytes; nothing if it is longer.
+    pub(super) fn private(mut self, bytes: usize) -> Option<PrivateBytes> {
+        let found = PrivateBytes(self.private.take()?);
+        let mut whole = PrivateBytes(vec![0; bytes]);
+        let begin = bytes.checked_sub(found.0.len())?;
+        whole.0[begin..].copy_from_slice(&found.0);
+        Some(whole)
+    }
+}
+
+impl Drop for Exported {
+    fn drop(&mut self) {
+        if let Some(private) = &mut self.private {
+            wipe(private);
+        }
+    }
+}
+
+/// The bytes of a private key.
+pub(super) struct PrivateBytes(Vec<u8>);
+
+impl std::ops::Deref for PrivateBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for PrivateBytes {
+    fn drop(&mut self) {
+        wipe(&mut self.0);
+    }
+}
+
+entry! {
+    /// Takes the halves of an exported key.
+    fn collect(params: *const OsslParam, into: *mut c_void) -> c_int {
+        // SAFETY: `export` passes its halves on.
+        let exported = unsafe { borrow_mut::<Exported>(into) }?;
+        // SAFETY: the default provider's array has an end.
+        for param in unsafe { params::iter(params) } {
+            let name = params::key(param);
+            let bytes = || params::octets(param).map(<[u8]>::to_vec);
+            if name == core::PKEY_PARAM_PUB_KEY {
+                exported.public = bytes();
+            } else if name == core::PKEY_PARAM_PRIV_KEY {
+                // A number on NIST's curves, bytes elsewhere.
+                exported.private = params::big_endian(param).or_else(bytes);
+            }
+        }
+        Some(1)
+    }
+}
+
+/// What we hold of a key, as parameters that the default provider imports.
+pub(super) struct KeyParams {
+    params: [OsslParam; 4],
+    selection: c_int,
+    /// What the parameters point to.
+    _public: Vec<u8>,
+    private: Vec<u8>,
+}
+
+impl KeyParams {
+    /// The parameters of a key with these halves.
+    pub(super) fn new(curve: Curve, public: Option<&[u8]>, private: Option<&[u8]>) -> Self {
+        let mut selection = core::SELECT_ALL_PARAMETERS;
+        let mut public_bytes = public.map(<[u8]>::to_vec).unwrap_or_default();
+        let mut private_bytes = private.map(<[u8]>::to_vec).unwrap_or_default();
+        let mut params = Vec::with_capacity(4);
+        if let Some(name) = curve.group_name() {
+            params.push(params::text_in(core::PKEY_PARAM_GROUP_NAME, name));
+        }
+        if public.is_some() {
+            selection |= core::SELECT_PUBLIC_KEY;
+            params.push(params::octets_in(core::PKEY_PARAM_PUB_KEY, &mut public_bytes));
+        }
+        if private.is_some() {
+            selection |= core::SELECT_PRIVATE_KEY;
+            params.push(match curve {
+                Curve::Ec(_) => {
+                    private_bytes.reverse();
+                    params::number_in(core::PKEY_PARAM_PRIV_KEY, &mut private_bytes)
+                }
+                Curve::Ed25519 | Curve::X25519 => {
+                    params::octets_in(core::PKEY_PARAM_PRIV_KEY, &mut private_bytes)
+                }
+            });
+        }
+        params.resize(4, OsslParam::END);
+        let params = params.try_into().expect("resized above");
+        KeyParams { params, selection, _public: public_bytes, private: private_bytes }
+    }
+
+    /// What they describe.
+    pub(super) fn selection(&self) -> c_int {
+        self.selection
+    }
+
+    /// The array, with its end.
+    pub(super) fn as_ptr(&mut self) -> *const OsslParam {
+        self.params.as_ptr()
+    }
+}
+
+impl Drop for KeyParams {
+    fn drop(&mut self) {
+        wipe(&mut self.private);
+    }
+}

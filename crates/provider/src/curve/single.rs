@@ -1,0 +1,75 @@
+//! Operations on elliptic curves one at a time, by the default provider.
+#![allow(unsafe_code, reason = "calls the default provider's functions")]
+
+use std::ptr;
+
+use widelane_ossl_sys::core::OsslParam;
+
+use crate::batching::Secret;
+use crate::curve::key::Key;
+use crate::delegate::{Owned, SignContext};
+
+/// The shared secret of two keys.
+pub(crate) fn derive(key: &Key, peer: &Key) -> Option<Secret> {
+    let delegate = key.delegate();
+    let functions = key.algorithm().exchange(delegate)?;
+    let (newctx, init) = (functions.newctx?, functions.init?);
+    let (set_peer, derive) = (functions.set_peer?, functions.derive?);
+    // SAFETY: the default provider's own context.
+    let context = Owned::adopt(unsafe { newctx(delegate.provctx) }, functions.freectx)?;
+    // SAFETY: context and key are the default provider's.
+    if unsafe { init(context.as_ptr(), key.inner()?, ptr::null()) } <= 0 {
+        return None;
+    }
+    // SAFETY: as above.
+    if unsafe { set_peer(context.as_ptr(), peer.inner()?) } <= 0 {
+        return None;
+    }
+    let mut secret = Secret(vec![0; key.curve()?.private_bytes()]);
+    let (size, mut length) = (secret.0.len(), 0);
+    // SAFETY: pointer and length belong to the secret.
+    let done = unsafe { derive(context.as_ptr(), secret.0.as_mut_ptr(), &mut length, size) > 0 };
+    (done && length == size).then_some(secret)
+}
+
+/// The ECDSA signature of a digest.
+pub(crate) fn sign_digest(key: &Key, digest: &[u8]) -> Option<Secret> {
+    let functions = &key.delegate().algorithms.ecdsa.functions;
+    let context = SignContext::begin(key.delegate(), functions, key.inner()?, &[OsslParam::END])?;
+    let mut signature = Secret(vec![0; SIGNATURE_BYTES_MAX]);
+    let length = context.sign(digest, &mut signature.0)?;
+    signature.0.truncate(length);
+    Some(signature)
+}
+
+/// The Ed25519 signature of a message.
+pub(crate) fn sign_message(key: &Key, message: &[u8]) -> Option<Secret> {
+    let delegate = key.delegate();
+    let functions = &delegate.algorithms.ed25519_signature.functions;
+    let (newctx, init) = (functions.newctx?, functions.digest_sign_init?);
+    let digest_sign = functions.digest_sign?;
+    // SAFETY: the default provider's own context.
+    let context =
+        Owned::adopt(unsafe { newctx(delegate.provctx, ptr::null()) }, functions.freectx)?;
+    // SAFETY: context and key are the default provider's.
+    if unsafe { init(context.as_ptr(), ptr::null(), key.inner()?, ptr::null()) } <= 0 {
+        return None;
+    }
+    let mut signature = Secret(vec![0; 64]);
+    let (size, mut length) = (signature.0.len(), 0);
+    // SAFETY: pointers and lengths belong to the slices.
+    let done = unsafe {
+        digest_sign(
+            context.as_ptr(),
+            signature.0.as_mut_ptr(),
+            &mut length,
+            size,
+            message.as_ptr(),
+            message.len(),
+        )
+    };
+    (done > 0 && length == size).then_some(signature)
+}
+
+/// Bytes of the longest ECDSA signature on our curves, in DER.
+const SIGNATURE_BYTES_MAX: usize = 104;

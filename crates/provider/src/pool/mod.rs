@@ -1,0 +1,181 @@
+//! Key pairs made in advance: ephemeral keys at the price of a batch, also where nothing waits.
+//!
+//! A handshake needs a fresh key pair, and nothing about it depends on the handshake. So each
+//! thread makes as many at once as a batch has lanes, hands each out once, and wipes it as it does.
+//! A pool is filled only where as many were asked for within the last second as make a batch worth
+//! while: at low load nothing is made that nobody wants.
+//!
+//! **Invariant**: no key pair is handed out twice, not by two threads, not after a fork, and not
+//! when it is more than a second old. `docs/pools.md` tells how.
+
+mod demand;
+mod shelf;
+
+use std::cell::RefCell;
+
+use widelane_batch::Tick;
+use widelane_crypto::{ec, x25519};
+
+use crate::batching::Secret;
+use crate::batching::execute::now;
+use crate::config::config;
+use crate::counters::{add, count, of_kind};
+use crate::curve::Curve;
+use crate::delegate::Delegate;
+use crate::process::{self, Process};
+use crate::stack;
+use demand::Demand;
+pub(crate) use shelf::Pair;
+use shelf::Shelves;
+
+/// Takes a new key pair on a curve; nothing where the default provider makes one at less cost.
+pub(crate) fn take(delegate: &Delegate, curve: Curve) -> Option<Pair> {
+    thread_local! {
+        static POOLS: RefCell<Option<Pools>> = const { RefCell::new(None) };
+    }
+    let index = index(curve)?;
+    POOLS
+        .try_with(|pools| {
+            let mut pools = pools.try_borrow_mut().ok()?;
+            let process = process::current();
+            if pools.as_ref().is_none_or(|pools| !std::ptr::eq(pools.process, process)) {
+                // A child drops what its parent has made, wiped as it is.
+                *pools = Some(Pools::new(process)?);
+            }
+            pools.as_mut()?.take(delegate, curve, index, now())
+        })
+        .ok()
+        .flatten()
+}
+
+/// The pools of one thread.
+struct Pools {
+    process: &'static Process,
+    shelves: Shelves,
+    demand: [Demand; CURVES],
+}
+
+impl Pools {
+    fn new(process: &'static Process) -> Option<Self> {
+        Some(Pools { process, shelves: Shelves::map()?, demand: Default::default() })
+    }
+
+    fn take(&mut self, delegate: &Delegate, curve: Curve, index: usize, at: Tick) -> Option<Pair> {
+        let kind = curve.generate_kind();
+        let counters = of_kind(self.process.counters(), kind);
+        let recent = self.demand[index].asked(at);
+        let shelf = self.shelves.shelf(index);
+        add(&counters.pool_expired, shelf.expire(at));
+        if let Some(pair) = shelf.take() {
+            count(&counters.pooled);
+            return Some(pair);
+        }
+        let costs = &self.process.queues(kind).costs;
+        let lanes = curve.lanes();
+        if !costs.is_worth_a_batch(recent.min(lanes)) {
+            return None;
+        }
+        let begin = now();
+        // A caller on a small stack is not paused in there: nothing waits.
+        let pairs = stack::on_large(|| generate(delegate, curve, lanes)).flatten()?;
+        costs.batch(now().since(begin));
+        count(&counters.runs);
+        count(&self.process.counters().runs_by_room[config().room(kind) as usize]);
+        add(&counters.pool_made, pairs.len());
+        shelf.fill(&pairs, at);
+        count(&counters.pooled);
+        shelf.take()
+    }
+}
+
+/// Makes a batch of key pairs.
+fn generate(delegate: &Delegate, curve: Curve, lanes: usize) -> Option<Vec<Pair>> {
+    let bytes = curve.private_bytes();
+    let mut random = Secret(vec![0; lanes * bytes]);
+    delegate.random(&mut random.0)?;
+    let mut pairs: Vec<Pair> = random
+        .0
+        .chunks_exact_mut(bytes)
+        .map(|private| {
+            if curve == Curve::X25519 {
+                clamp(private);
+            }
+            Pair::new(private, curve.public_bytes())
+        })
+        .collect();
+    match curve {
+        Curve::X25519 => generate_x25519(&mut pairs)?,
+        Curve::Ec(curve) => generate_ec(delegate, curve, &mut pairs)?,
+        Curve::Ed25519 => return None,
+    }
+    Some(pairs)
+}
+
+fn generate_x25519(pairs: &mut [Pair]) -> Option<()> {
+    let keys = pairs
+        .iter()
+        .map(|pair| Some(x25519::PrivateKey::from_bytes(pair.private().try_into().ok()?)))
+        .collect::<Option<Vec<_>>>()?;
+    let mut jobs = keys
+        .iter()
+        .zip(pairs)
+        .map(|(private, pair)| {
+            Some(x25519::GenerateJob { private, public: pair.public_mut().try_into().ok()? })
+        })
+        .collect::<Option<Vec<_>>>()?;
+    config().x25519.generate_batch(&mut jobs);
+    Some(())
+}
+
+fn generate_ec(delegate: &Delegate, curve: ec::Curve, pairs: &mut [Pair]) -> Option<()> {
+    let keys = pairs
+        .iter_mut()
+        .map(|pair| valid_key(delegate, curve, pair))
+        .collect::<Option<Vec<_>>>()?;
+    let mut jobs: Vec<_> = keys
+        .iter()
+        .zip(pairs)
+        .map(|(private, pair)| ec::GenerateJob {
+            private,
+            public: pair.public_mut(),
+            outcome: ec::Outcome::Pending,
+        })
+        .collect();
+    config().ec.generate_batch(&mut jobs);
+    jobs.iter().all(|job| job.outcome == ec::Outcome::Done).then_some(())
+}
+
+/// The private key of a pair. Where the random bytes are none (one time in 2^32 on P-256), others
+/// are drawn: each number below the order is as likely as any other (FIPS 186-5, A.2.2).
+fn valid_key(delegate: &Delegate, curve: ec::Curve, pair: &mut Pair) -> Option<ec::PrivateKey> {
+    for _ in 0..DRAWS_MAX {
+        if let Ok(key) = ec::PrivateKey::from_bytes(curve, pair.private()) {
+            return Some(key);
+        }
+        delegate.random(pair.private_mut())?;
+    }
+    None
+}
+
+/// RFC 7748, section 5. OpenSSL's keys are stored like this, and so are ours when they are written.
+fn clamp(private: &mut [u8]) {
+    if let [first, .., last] = private {
+        *first &= 0xf8;
+        *last = *last & 0x7f | 0x40;
+    }
+}
+
+/// The curves that have pools.
+const CURVES: usize = 3;
+
+fn index(curve: Curve) -> Option<usize> {
+    match curve {
+        Curve::X25519 => Some(0),
+        Curve::Ec(ec::Curve::P256) => Some(1),
+        Curve::Ec(ec::Curve::P384) => Some(2),
+        Curve::Ed25519 => None,
+    }
+}
+
+/// Draws after which a generator that gives no valid key is taken for broken.
+const DRAWS_MAX: usize = 16;

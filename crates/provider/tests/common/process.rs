@@ -1,0 +1,62 @@
+//! One process that has loaded the provider: what its tests share.
+
+use std::env;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::AtomicU64;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use widelane_bridge::counters::Counters;
+
+use super::Place;
+
+unsafe extern "C" {
+    fn EVP_set_default_properties(context: *mut c_void, query: *const c_char) -> c_int;
+    fn OSSL_PROVIDER_load(context: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+/// The process's provider and counters, and a lock: tests count, so they go one after the other.
+static SETTING: LazyLock<(Place, Mutex<()>)> = LazyLock::new(|| {
+    let place = Place::new();
+    // SAFETY: no other thread of this test reads the environment yet: all wait for this value.
+    unsafe { env::set_var("WIDELANE_COUNTERS_DIR", place.path("counters")) };
+    for name in [c"default".to_owned(), CString::new(place.arg("widelane.so")).unwrap()] {
+        // SAFETY: the default library context, and a C string.
+        let provider = unsafe { OSSL_PROVIDER_load(ptr::null_mut(), name.as_ptr()) };
+        assert!(!provider.is_null(), "{name:?} loads");
+    }
+    prefer(c"?provider=widelane");
+    (place, Mutex::new(()))
+});
+
+pub fn setting() -> (&'static Place, MutexGuard<'static, ()>) {
+    let (place, lock) = &*SETTING;
+    (place, lock.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Says which provider this process prefers from now on.
+pub fn prefer(query: &CStr) {
+    // SAFETY: the default library context, and a C string.
+    assert_eq!(unsafe { EVP_set_default_properties(ptr::null_mut(), query.as_ptr()) }, 1);
+}
+
+/// How much a counter of this process has grown since `before`.
+pub fn grown(place: &Place, before: u64, counter: fn(&Counters) -> &AtomicU64) -> u64 {
+    place.sum(counter) - before
+}
+
+/// Runs `body` in a forked child; answers the child's status.
+pub fn in_child(body: impl FnOnce()) -> c_int {
+    // SAFETY: the child does what libcrypto and the allocator of glibc allow after a fork.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+        // SAFETY: ends the child without the handlers of its parent.
+        unsafe { libc::_exit(c_int::from(result.is_err())) };
+    }
+    assert!(child > 0, "the system has room for a process");
+    let mut status = -1;
+    // SAFETY: our own child.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    status
+}
