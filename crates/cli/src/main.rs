@@ -4,6 +4,7 @@ mod compare;
 mod cpu;
 mod measure;
 mod output;
+mod power;
 mod report;
 mod run;
 mod serve;
@@ -32,6 +33,7 @@ Colour is used on terminals only; NO_COLOR=1 turns it off.";
 enum Command {
     Compare(Box<compare::Args>),
     Cpu(cpu::Args),
+    Power(power::Args),
     Report(report::Args),
     Run(run::Args),
     #[command(hide = true)]
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
     let outcome = match CommandLine::parse().command {
         Command::Compare(args) => compare::run(*args),
         Command::Cpu(args) => cpu::run(args),
+        Command::Power(args) => power::run(args),
         Command::Report(args) => report::run(args),
         Command::Run(args) => run::run(args),
         Command::ServeEmbedded(args) => serve::run(args),

@@ -5,6 +5,7 @@ pub mod estimate;
 pub mod experiment;
 pub mod interference;
 pub mod meter;
+pub mod model;
 pub mod place;
 pub mod source;
 pub mod stimulus;

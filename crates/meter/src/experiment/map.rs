@@ -107,27 +107,27 @@ fn on_all(
 }
 
 /// Threads that go from subject to subject together.
-struct Crew {
+pub(super) struct Crew {
     barrier: Barrier,
     sound: AtomicBool,
     going_on: AtomicBool,
 }
 
 impl Crew {
-    fn new(threads: usize) -> Self {
+    pub(super) fn new(threads: usize) -> Self {
         let (sound, going_on) = (AtomicBool::new(true), AtomicBool::new(true));
         Crew { barrier: Barrier::new(threads), sound, going_on }
     }
 
     /// Waits for all, and says whether all of them were `sound`.
-    fn all(&self, sound: bool) -> bool {
+    pub(super) fn all(&self, sound: bool) -> bool {
         self.sound.fetch_and(sound, Ordering::Relaxed);
         self.barrier.wait();
         self.sound.load(Ordering::Relaxed)
     }
 
     /// Waits for all, and gives all of them the answer that one of them finds.
-    fn agree(&self, question: impl FnOnce() -> bool) -> bool {
+    pub(super) fn agree(&self, question: impl FnOnce() -> bool) -> bool {
         if self.barrier.wait().is_leader() {
             self.going_on.store(question(), Ordering::Relaxed);
         }

@@ -1,6 +1,10 @@
 //! Experiments: they make cores do things, take windows, and judge nothing.
 
+pub mod duty;
 pub mod map;
+pub mod sibling;
+pub mod speculation;
+pub mod transitions;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -96,6 +100,17 @@ impl Bench {
         stimulus.run(turns);
         let end = time_stamp();
         self.keep(label, Window { begin, end }, turns as f64 * stimulus.work_per_turn());
+    }
+
+    /// Runs the stimulus `count` times without a pause and records each.
+    fn bursts(&mut self, label: Label<'_>, stimulus: &mut Stimulus, turns: u64, count: usize) {
+        let mut windows = Vec::with_capacity(count);
+        for _ in 0..count {
+            let begin = time_stamp();
+            stimulus.run(turns);
+            windows.push(Window { begin, end: time_stamp() });
+        }
+        self.keep_all(label, &windows, turns as f64 * stimulus.work_per_turn());
     }
 
     fn keep_all(&mut self, label: Label<'_>, windows: &[Window], cycles: f64) {

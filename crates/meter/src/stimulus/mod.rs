@@ -1,5 +1,6 @@
 //! Stimuli: code that provokes a power licence, each instruction by itself, and our own kernels.
 
+mod dispatch;
 mod kernel;
 mod loops;
 
@@ -8,6 +9,7 @@ use std::fmt;
 use serde::Serialize;
 use widelane_cpu::{LicenceClass, Width, features};
 
+pub use self::dispatch::Dispatch;
 pub use self::kernel::Kernel;
 use self::loops::Loop;
 
@@ -192,22 +194,39 @@ pub struct Stimulus {
 enum Body {
     Loop(Loop),
     Kernel(Box<dyn FnMut()>),
+    Dispatch(Dispatch),
 }
 
 impl Stimulus {
-    /// Runs `turns` turns: a few dozen instructions each, or one batch of a kernel.
+    /// Passes over sites that dispatch in this form.
+    ///
+    /// # Errors
+    ///
+    /// Where the CPU has no 512-bit registers to speculate into.
+    pub fn dispatch(form: Dispatch) -> Result<Self, String> {
+        let wide = Subject::Instruction(Instruction::Vfmadd213pd, Width::W512);
+        match wide.missing() {
+            Some(reason) => Err(reason),
+            None => Ok(Stimulus { body: Body::Dispatch(form) }),
+        }
+    }
+
+    /// Runs `turns` turns: a few dozen instructions each, one batch of a kernel, or one pass over
+    /// all sites of a dispatch.
     pub fn run(&mut self, turns: u64) {
         match &mut self.body {
             Body::Loop(code) => code.run(turns.max(1)),
             Body::Kernel(batch) => (0..turns.max(1)).for_each(|_| batch()),
+            Body::Dispatch(form) => (0..turns.max(1)).for_each(|_| form.pass()),
         }
     }
 
-    /// Instructions, or operations of a kernel, in a turn.
+    /// Instructions, batches or sites in a turn.
     pub fn work_per_turn(&self) -> f64 {
         match &self.body {
             Body::Loop(code) => code.instructions_per_turn as f64,
             Body::Kernel(_) => 1.0,
+            Body::Dispatch(_) => dispatch::SITES as f64,
         }
     }
 }
@@ -239,6 +258,15 @@ mod tests {
         }
         println!("{ran} subjects ran");
         assert!(ran >= 2, "the scalar loop and the portable kernel run everywhere");
+    }
+
+    #[test]
+    fn every_form_of_dispatch_comes_back() {
+        for form in Dispatch::ALL {
+            if let Ok(mut stimulus) = Stimulus::dispatch(form) {
+                stimulus.run(2);
+            }
+        }
     }
 
     #[test]

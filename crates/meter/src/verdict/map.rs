@@ -103,8 +103,9 @@ const DRIFT_MAX: f64 = 0.03;
 /// A clock this much lower is a cap, at least.
 const FALL_MIN: f64 = 0.015;
 
-/// A single use that costs more than this is told.
-const SINGLE_US_MIN: f64 = 0.3;
+/// A single use that costs less than this is as good as free: so much takes code that was not in the
+/// nearest cache.
+const SINGLE_US_MIN: f64 = 0.6;
 
 /// The clock is back when it is within this of ambient.
 const BACK: f64 = 0.01;
@@ -172,7 +173,7 @@ struct Evidence {
     clocks_mhz: Vec<f64>,
     ambient_mhz: Vec<f64>,
     per_cycle: Option<f64>,
-    single_us: Option<f64>,
+    single_us: Option<Ratio>,
     halt_us: Option<f64>,
     hold_us: Option<f64>,
 }
@@ -220,7 +221,7 @@ impl Evidence {
         }
         let is_kernel = subject.contains("rsa");
         evidence.per_cycle = median(&paces).filter(|_| !is_kernel);
-        evidence.single_us = median(&singles);
+        evidence.single_us = Ratio::of(&singles);
         evidence.halt_us = median(&halts);
         evidence.hold_us = hold_us(visits, tsc_hz);
         evidence
@@ -228,11 +229,13 @@ impl Evidence {
 
     fn judge(&self, control: Option<&Evidence>, has_licences: bool, tsc_hz: f64) -> Finding {
         let ratio = Ratio::of(&self.ratios);
-        let less = |ours: Option<f64>, theirs: fn(&Evidence) -> Option<f64>| {
-            Some((ours? - control.and_then(theirs)?).max(0.0))
-        };
-        let single_us = less(self.single_us, |control| control.single_us);
-        let halt_us = less(self.halt_us, |control| control.halt_us);
+        let control_single = control.and_then(|control| control.single_us);
+        let single = self.single_us.zip(control_single);
+        let single_us = single.map(|(ours, control)| (ours.value - control.value).max(0.0));
+        // A cost is told where the two intervals do not meet.
+        let single_costs = single.is_some_and(|(ours, control)| ours.low > control.high);
+        let halt_us = self.halt_us.zip(control.and_then(|control| control.halt_us));
+        let halt_us = halt_us.map(|(ours, control)| (ours - control).max(0.0));
         let class = Subject::named(&self.subject).map(Subject::class);
         let clock_mhz = median(&self.clocks_mhz);
         let fall = control
@@ -258,7 +261,9 @@ impl Evidence {
                 ratio.low, ratio.high,
             )),
             _ => match single_us {
-                Some(us) if us >= SINGLE_US_MIN => Verdict::Costs { us_per_use: us },
+                Some(us) if us >= SINGLE_US_MIN && single_costs => {
+                    Verdict::Costs { us_per_use: us }
+                }
                 _ => Verdict::Free,
             },
         };

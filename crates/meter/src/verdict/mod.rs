@@ -1,6 +1,8 @@
 //! Verdicts: pure functions from recordings to what they prove, and to what they do not.
 
 pub mod map;
+pub mod pairs;
+pub mod transitions;
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,190 @@
+//! `widelane power watch`: the clock of a CPU or of a process, live.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use widelane_cpu::Machine;
+use widelane_meter::meter::{Meter, Reading};
+use widelane_meter::place;
+use widelane_meter::source::LicenceCounters;
+
+use super::cannot;
+use crate::{measure, output};
+
+/// Shows the clock of a CPU, or of the CPUs that a process runs on, twice a second
+///
+/// One look takes less than a millisecond of the CPU's time.
+#[derive(clap::Args)]
+pub struct Args {
+    /// CPU to watch; the one this runs on by default
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<usize>,
+    /// Process to watch: its CPU, wherever it goes
+    #[arg(long, value_name = "PID", conflicts_with = "cpu")]
+    pid: Option<u32>,
+    /// Ends after so long; by default on Ctrl-C
+    #[arg(long, value_parser = crate::compare::seconds, value_name = "SECONDS")]
+    seconds: Option<Duration>,
+    /// Writes every look as a line
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+}
+
+/// From one look to the next.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let stop = measure::stop_on_signals()?;
+    let machine = Machine::detect();
+    let mut csv = args.csv.as_deref().map(Table::create).transpose()?;
+    if let Some(cpu) = args.cpu {
+        place::stay_on(cpu)?;
+    }
+    let mut counters = LicenceCounters::open(&machine.signature);
+    let licences = counters.as_ref().err().map(ToString::to_string);
+    output::print(&format!(
+        "licence residency: {}",
+        licences.unwrap_or_else(|| "counted on this thread".to_owned()),
+    ))?;
+    let began = Instant::now();
+    let mut meter = Meter::new(&machine)?;
+    while !stop.load(Ordering::Relaxed)
+        && args.seconds.is_none_or(|seconds| began.elapsed() < seconds)
+    {
+        if let Some(pid) = args.pid {
+            let cpu = cpu_of(pid)?;
+            if cpu != place::here() {
+                place::stay_on(cpu)?;
+                meter = Meter::new(&machine)?;
+            }
+        }
+        let cpu = place::here();
+        let reading = meter.read(200, 2.0);
+        let seconds = began.elapsed().as_secs_f64();
+        let residency = counters.as_mut().ok().and_then(|counters| counters.residency().ok());
+        let residency = residency.map_or(String::new(), |shares| {
+            format!(
+                "  L0 {:.0} %  L1 {:.0} %  L2 {:.0} %",
+                100.0 * shares.level0,
+                100.0 * shares.level1,
+                100.0 * shares.level2,
+            )
+        });
+        output::print(&format!("{seconds:7.1} s  CPU {cpu}  {}{residency}", words(&reading)))?;
+        if let Some(csv) = &mut csv {
+            csv.add(seconds, cpu, &reading)?;
+        }
+        thread::sleep(EVERY);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A look in words: the clock, or why there is none, and what disturbed it.
+fn words(reading: &Reading) -> String {
+    let clock = match &reading.estimate {
+        Ok(estimate) => format!(
+            "{:.0} MHz ± {:.0}  (grid {:.1} GHz)  {} of {} windows",
+            estimate.hz / 1e6,
+            (estimate.high_hz - estimate.low_hz) / 2e6,
+            (estimate.hz / 1e8).round() / 10.0,
+            estimate.accepted,
+            estimate.accepted + estimate.rejected,
+        ),
+        Err(refusal) => format!("no clock: {refusal}"),
+    };
+    let interference = &reading.interference;
+    let mut disturbances = String::new();
+    for (count, what) in [
+        (interference.preemptions, "preemptions"),
+        (interference.waited_ns.map(|ns| ns / 1000), "µs waited"),
+        (interference.stolen_ms, "ms stolen"),
+    ] {
+        if let Some(count) = count.filter(|count| *count > 0) {
+            disturbances.push_str(&format!("  {count} {what}"));
+        }
+    }
+    clock + &disturbances
+}
+
+/// The CPU that the busiest thread of a process was last seen on.
+fn cpu_of(pid: u32) -> anyhow::Result<usize> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+        .with_context(|| format!("there is no process {pid}"))?;
+    let stat = |task: std::io::Result<fs::DirEntry>| {
+        fs::read_to_string(task.ok()?.path().join("stat")).ok().as_deref().and_then(place_and_time)
+    };
+    match tasks.filter_map(stat).max_by_key(|(_, time)| *time) {
+        Some((cpu, _)) => Ok(cpu),
+        None => bail!("process {pid} has ended"),
+    }
+}
+
+/// The CPU and the ticks used, from a line of `/proc/PID/task/TID/stat`. The name in it may hold
+/// anything, so that fields count from behind its last parenthesis.
+fn place_and_time(stat: &str) -> Option<(usize, u64)> {
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let time = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    Some((fields.get(36)?.parse().ok()?, time(11)? + time(12)?))
+}
+
+/// Looks as CSV.
+struct Table {
+    file: File,
+    path: PathBuf,
+}
+
+impl Table {
+    fn create(path: &std::path::Path) -> anyhow::Result<Self> {
+        let file = File::create(path).with_context(|| cannot("write", path))?;
+        let mut table = Table { file, path: path.to_owned() };
+        table.line("seconds,cpu,mhz,low_mhz,high_mhz,accepted,rejected,gaps,reason")?;
+        Ok(table)
+    }
+
+    fn add(&mut self, seconds: f64, cpu: usize, reading: &Reading) -> anyhow::Result<()> {
+        let rest = match &reading.estimate {
+            Ok(found) => format!(
+                "{:.1},{:.1},{:.1},{},{},{},",
+                found.hz / 1e6,
+                found.low_hz / 1e6,
+                found.high_hz / 1e6,
+                found.accepted,
+                found.rejected,
+                found.gaps,
+            ),
+            Err(refusal) => format!(",,,,,,\"{refusal}\""),
+        };
+        self.line(&format!("{seconds:.3},{cpu},{rest}"))
+    }
+
+    fn line(&mut self, line: &str) -> anyhow::Result<()> {
+        writeln!(self.file, "{line}").with_context(|| cannot("write", &self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_found_whatever_its_name() {
+        let mut fields: Vec<String> = (0..50).map(|field| field.to_string()).collect();
+        fields[0] = "S".to_owned();
+        let stat = format!("77 (a) b (c) {}", fields.join(" "));
+        assert_eq!(place_and_time(&stat), Some((36, 23)));
+        assert_eq!(place_and_time("77 (a) S 1 2"), None);
+    }
+
+    #[test]
+    fn this_process_is_somewhere_and_no_process_is_nowhere() {
+        assert!(place::allowed().contains(&cpu_of(std::process::id()).unwrap()));
+        assert!(cpu_of(u32::MAX).unwrap_err().to_string().contains("no process"));
+    }
+}

@@ -1,0 +1,148 @@
+//! The sibling experiment: heavy 256-bit code on one hyper-thread against light 512-bit code on the
+//! other.
+
+use std::thread;
+
+use widelane_cpu::{Machine, Topology, Width};
+
+use super::map::Crew;
+use super::{Bench, Budget, ExperimentError, Label, Watcher, facts, recording};
+use crate::place;
+use crate::stimulus::{Instruction, Subject};
+use crate::trace::{Phase, Recording};
+
+/// What to try.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Rounds, each with the two alone and together.
+    pub rounds: u32,
+    /// Time after which no further round begins, in seconds.
+    pub seconds: f64,
+}
+
+/// What one hyper-thread runs: heavy 256-bit code.
+pub const FIRST: Subject = Subject::Instruction(Instruction::Vfmadd213pd, Width::W256);
+/// What the other one runs: light 512-bit code.
+pub const SECOND: Subject = Subject::Instruction(Instruction::Vaesenc, Width::W512);
+/// The pair, as recordings name it.
+pub const TOGETHER: &str = "vfmadd213pd-256 beside vaesenc-512";
+
+/// Two CPUs of one core, among those that this process may use.
+///
+/// # Errors
+///
+/// Where the system shows none.
+pub fn siblings(topology: &Topology, allowed: &[usize]) -> Result<(usize, usize), ExperimentError> {
+    let pair = topology.cpus.iter().find_map(|cpu| {
+        let mut usable = cpu.siblings.iter().copied().filter(|cpu| allowed.contains(cpu));
+        Some((usable.next()?, usable.next()?))
+    });
+    pair.ok_or_else(|| {
+        ExperimentError::NotApplicable("not applicable: no SMT siblings visible".to_owned())
+    })
+}
+
+/// Runs the experiment on the first pair of siblings.
+///
+/// # Errors
+///
+/// Where there are none, or nothing can be metered.
+pub fn run(
+    plan: Plan,
+    machine: &Machine,
+    watcher: &dyn Watcher,
+) -> Result<Recording, ExperimentError> {
+    let (first, second) = siblings(&Topology::detect(), &place::allowed())?;
+    for subject in [FIRST, SECOND] {
+        subject.missing().map_or(Ok(()), |why| Err(ExperimentError::NotApplicable(why)))?;
+    }
+    let budget = Budget::new(watcher, plan.seconds);
+    let crew = Crew::new(2);
+    let (crew, budget) = (&crew, &budget);
+    let work = |cpu: usize, own: Subject| {
+        move || -> Result<Recording, ExperimentError> {
+            let bench = Bench::on(machine, cpu, 2);
+            if !crew.all(bench.is_ok()) {
+                return Err(bench.err().unwrap_or(ExperimentError::Ended));
+            }
+            let mut bench = bench?;
+            for round in 0..plan.rounds {
+                if !crew.agree(|| budget.goes_on(u64::from(round), u64::from(plan.rounds))) {
+                    break;
+                }
+                bench.alone_and_together(own, round, crew)?;
+            }
+            recording("sibling", facts(machine, &bench.meter), bench.samples)
+        }
+    };
+    let (one, other) = thread::scope(|scope| {
+        let other = scope.spawn(work(second, SECOND));
+        let one = scope.spawn(work(first, FIRST));
+        (one.join(), other.join())
+    });
+    let ended = |_| ExperimentError::Ended;
+    let mut recorded = one.map_err(ended)??;
+    recorded.samples.extend(other.map_err(ended)??.samples);
+    Ok(recorded)
+}
+
+impl Bench {
+    /// This thread's code while the sibling rests, while it works, and rest while it works alone.
+    fn alone_and_together(
+        &mut self,
+        own: Subject,
+        round: u32,
+        crew: &Crew,
+    ) -> Result<(), ExperimentError> {
+        let mut stimulus = own.stimulus().map_err(ExperimentError::NotApplicable)?;
+        let (turns, _) = self.turns_for(&mut stimulus, 20.0);
+        for (name, works) in [
+            (FIRST.to_string(), own == FIRST),
+            (SECOND.to_string(), own == SECOND),
+            (TOGETHER.to_owned(), true),
+        ] {
+            crew.all(true);
+            let label = |phase| Label { subject: &name, round, phase };
+            self.meter.rest(4000.0);
+            self.windows(label(Phase::Ambient), 40, 2.0, 10.0);
+            crew.all(true);
+            for _ in 0..100 {
+                if works {
+                    self.burst(label(Phase::Burst), &mut stimulus, turns);
+                } else {
+                    self.meter.rest(20.0);
+                }
+                self.windows(label(Phase::During), 1, 2.0, 0.0);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use widelane_cpu::topology::Cpu;
+
+    use super::*;
+
+    fn topology(siblings: &[&[usize]]) -> Topology {
+        let cpu = |(index, siblings): (usize, &&[usize])| Cpu {
+            index,
+            siblings: siblings.to_vec(),
+            package: 0,
+            node: 0,
+        };
+        Topology { cpus: siblings.iter().enumerate().map(cpu).collect(), caches: Vec::new() }
+    }
+
+    #[test]
+    fn siblings_are_found_among_the_cpus_allowed() {
+        let smt = topology(&[&[0, 2], &[1, 3], &[0, 2], &[1, 3]]);
+        assert_eq!(siblings(&smt, &[0, 1, 2, 3]).unwrap(), (0, 2));
+        assert_eq!(siblings(&smt, &[0, 1, 3]).unwrap(), (1, 3));
+        for (topology, allowed) in [(smt, vec![0, 1]), (topology(&[&[0], &[1]]), vec![0, 1])] {
+            let error = siblings(&topology, &allowed).unwrap_err();
+            assert_eq!(error.to_string(), "not applicable: no SMT siblings visible");
+        }
+    }
+}

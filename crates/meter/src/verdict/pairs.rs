@@ -1,0 +1,270 @@
+//! Verdicts on experiments that hold one thing beside another: duty, sibling, speculation.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Ratio, Visit, every};
+use crate::estimate::median;
+use crate::experiment::duty::{BURSTS_US, PERIODS_US, cell};
+use crate::experiment::sibling::{FIRST, SECOND, TOGETHER};
+use crate::stimulus::Dispatch;
+use crate::trace::{Phase, Recording, Sample, TraceError};
+
+/// The clock beside something, over the ambient clock of the same visits.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Beside {
+    /// Beside what.
+    pub subject: String,
+    /// Visits that count.
+    pub visits: usize,
+    /// The ratio; nothing where too few visits were quiet.
+    pub ratio: Option<Ratio>,
+    /// The clock, in MHz.
+    pub clock_mhz: Option<f64>,
+    /// Work of the bursts per second, the median of the visits' medians.
+    pub pace: Option<f64>,
+}
+
+/// A clock this much lower is lower.
+const LOWER: f64 = 0.985;
+
+/// What scalar code keeps of its speed beside heavy bursts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Duty {
+    /// What the bursts were made of.
+    pub subject: String,
+    /// Lengths of a burst, in microseconds: the rows.
+    pub bursts_us: Vec<f64>,
+    /// From one burst to the next, in microseconds: the columns.
+    pub periods_us: Vec<f64>,
+    /// The share kept; nothing where a burst does not fit, or nothing could be told.
+    pub kept: Vec<Vec<Option<f64>>>,
+    /// The verdict.
+    pub verdict: String,
+}
+
+/// Judges a recording of the duty experiment.
+///
+/// # Errors
+///
+/// Where the recording lacks the rate of the time stamps.
+pub fn duty(recording: &Recording) -> Result<Duty, TraceError> {
+    let found = beside(recording)?;
+    let ratio = |burst: f64, period: f64| {
+        found.iter().find(|beside| beside.subject == cell(burst, period))?.ratio
+    };
+    let kept: Vec<Vec<Option<f64>>> = BURSTS_US
+        .iter()
+        .map(|burst| PERIODS_US.map(|period| Some(ratio(*burst, period)?.value)).into())
+        .collect();
+    let cells = BURSTS_US.iter().flat_map(|burst| PERIODS_US.map(|period| (*burst, period)));
+    let told: Vec<((f64, f64), Ratio)> = cells
+        .filter_map(|(burst, period)| Some(((burst, period), ratio(burst, period)?)))
+        .collect();
+    let slow = told.iter().filter(|(_, ratio)| ratio.is_below(LOWER));
+    let worst = slow.clone().min_by(|a, b| a.1.value.total_cmp(&b.1.value));
+    let shortest = slow.map(|((burst, _), _)| *burst).fold(f64::INFINITY, f64::min);
+    let verdict = match (told.len(), worst) {
+        (0, _) => "cannot tell: no cell had enough quiet visits".to_owned(),
+        (_, None) => "free: scalar code keeps its speed beside every burst".to_owned(),
+        (_, Some(((burst, period), ratio))) => format!(
+            "scalar code keeps {:.0} % beside {}; bursts from {shortest} µs on cost it something",
+            100.0 * ratio.value,
+            cell(*burst, *period),
+        ),
+    };
+    Ok(Duty {
+        subject: recording.fact("subject").unwrap_or("unknown").to_owned(),
+        bursts_us: BURSTS_US.into(),
+        periods_us: PERIODS_US.into(),
+        kept,
+        verdict,
+    })
+}
+
+/// Parts of an experiment, and what they prove together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The parts.
+    pub parts: Vec<Beside>,
+    /// The verdict.
+    pub verdict: String,
+}
+
+impl Comparison {
+    fn part(&self, subject: &str) -> Option<&Beside> {
+        self.parts.iter().find(|part| part.subject == subject)
+    }
+}
+
+/// Judges a recording of the sibling experiment.
+///
+/// # Errors
+///
+/// Where the recording lacks the rate of the time stamps.
+pub fn sibling(recording: &Recording) -> Result<Comparison, TraceError> {
+    let mut comparison = Comparison { parts: beside(recording)?, verdict: String::new() };
+    let clock = |subject: &str| comparison.part(subject)?.ratio;
+    let [first, second, together] =
+        [clock(&FIRST.to_string()), clock(&SECOND.to_string()), clock(TOGETHER)];
+    comparison.verdict = match (first, second, together) {
+        (Some(first), Some(second), Some(together)) => {
+            let alone = first.low.min(second.low);
+            if together.high < alone - (1.0 - LOWER) {
+                format!(
+                    "together they lower the core to {:.0} % of ambient, alone to no less than \
+                     {:.0} %",
+                    100.0 * together.value,
+                    100.0 * first.value.min(second.value),
+                )
+            } else {
+                "free: together they lower the core no further than alone".to_owned()
+            }
+        }
+        _ => "cannot tell: too few visits were quiet enough".to_owned(),
+    };
+    Ok(comparison)
+}
+
+/// Judges a recording of the speculation experiment.
+///
+/// # Errors
+///
+/// Where the recording lacks the rate of the time stamps.
+pub fn speculation(recording: &Recording) -> Result<Comparison, TraceError> {
+    let mut comparison = Comparison { parts: beside(recording)?, verdict: String::new() };
+    let part = |form: Dispatch| comparison.part(form.name());
+    let ratio = |form: Dispatch| part(form)?.ratio;
+    let told = (ratio(Dispatch::Branch), ratio(Dispatch::Pointer), ratio(Dispatch::Narrow));
+    comparison.verdict = match told {
+        (Some(branch), Some(pointer), Some(narrow)) => {
+            let bound = narrow.low.min(pointer.low) - (1.0 - LOWER);
+            if branch.high < bound {
+                format!(
+                    "branches speculate into the wide side: the clock falls to {:.0} % of ambient; \
+                     dispatch through pointers",
+                    100.0 * branch.value,
+                )
+            } else {
+                "free: branches to a wide side that is never taken cost the clock nothing"
+                    .to_owned()
+            }
+        }
+        _ => "cannot tell: too few visits were quiet enough".to_owned(),
+    };
+    Ok(comparison)
+}
+
+/// Each subject's clock over the ambient clock of the same visit.
+fn beside(recording: &Recording) -> Result<Vec<Beside>, TraceError> {
+    let tsc_hz = recording.tsc_hz()?;
+    let visits = Visit::all(&recording.samples);
+    let mut by_subject: BTreeMap<&str, Vec<&Visit<'_>>> = BTreeMap::new();
+    for visit in &visits {
+        by_subject.entry(visit.subject).or_default().push(visit);
+    }
+    let of = |(subject, visits): (&&str, &Vec<&Visit<'_>>)| {
+        let clock = |visit: &Visit<'_>| {
+            let ambient = visit.clock_hz(Phase::Ambient, tsc_hz, every)?;
+            Some((visit.clock_hz(Phase::During, tsc_hz, every)?, ambient))
+        };
+        let clocks: Vec<(f64, f64)> = visits.iter().filter_map(|visit| clock(visit)).collect();
+        let ratios: Vec<f64> = clocks.iter().map(|(during, ambient)| during / ambient).collect();
+        let during: Vec<f64> = clocks.iter().map(|(during, _)| during / 1e6).collect();
+        let paces: Vec<f64> =
+            visits.iter().filter_map(|visit| pace(visit.phase(Phase::Burst), tsc_hz)).collect();
+        Beside {
+            subject: (*subject).to_owned(),
+            visits: ratios.len(),
+            ratio: Ratio::of(&ratios),
+            clock_mhz: median(&during),
+            pace: median(&paces),
+        }
+    };
+    Ok(by_subject.iter().map(of).collect())
+}
+
+/// The median work per second of bursts.
+fn pace(bursts: &[&Sample], tsc_hz: f64) -> Option<f64> {
+    let pace = |burst: &&Sample| burst.work * tsc_hz / burst.window().ticks().max(1) as f64;
+    median(&bursts.iter().map(pace).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten rounds in which every subject runs at its share of 3 GHz.
+    fn recording(experiment: &str, shares: &[(String, f64)]) -> Recording {
+        let facts = vec![("tsc_hz".to_owned(), "2e9".to_owned())];
+        let mut recording = Recording::new(experiment, facts);
+        let mut ticks = 0;
+        for round in 0..10 {
+            for (subject, share) in shares {
+                for index in 0..60 {
+                    let phase = if index < 30 { Phase::Ambient } else { Phase::During };
+                    let share = if index < 30 { 1.0 } else { *share };
+                    let end = ticks + (6000.0 / (3e9 * share) * 2e9) as u64;
+                    let (subject, begin) = (subject.clone(), ticks);
+                    let (cpu, cores, work) = (0, 1, 6000.0);
+                    recording.samples.push(Sample {
+                        subject,
+                        round,
+                        phase,
+                        cpu,
+                        cores,
+                        begin,
+                        end,
+                        work,
+                    });
+                    ticks = end + 100;
+                }
+            }
+        }
+        recording
+    }
+
+    #[test]
+    fn the_worst_cell_is_named() {
+        let shares = [(cell(10.0, 20.0), 0.81), (cell(10.0, 50.0), 0.84), (cell(1.0, 20.0), 1.0)];
+        let duty = duty(&recording("duty", &shares)).unwrap();
+        assert!(duty.verdict.contains("81 % beside 10 µs every 20 µs"), "{}", duty.verdict);
+        assert!(duty.verdict.contains("bursts from 10 µs"), "{}", duty.verdict);
+        assert_eq!(duty.kept[5][5], None);
+        assert!((duty.kept[0][0].unwrap() - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn bursts_that_cost_nothing_are_free() {
+        let duty = duty(&recording("duty", &[(cell(10.0, 20.0), 1.0)])).unwrap();
+        assert!(duty.verdict.starts_with("free"), "{}", duty.verdict);
+        let nothing = recording("duty", &[]);
+        assert!(super::duty(&nothing).unwrap().verdict.starts_with("cannot tell"));
+    }
+
+    #[test]
+    fn siblings_that_push_each_other_down_are_told() {
+        let shares = |together| {
+            [(FIRST.to_string(), 0.97), (SECOND.to_string(), 0.98), (TOGETHER.to_owned(), together)]
+        };
+        let low = sibling(&recording("sibling", &shares(0.80))).unwrap();
+        assert!(low.verdict.starts_with("together they lower the core to 80 %"), "{low:?}");
+        let free = sibling(&recording("sibling", &shares(0.97))).unwrap();
+        assert!(free.verdict.starts_with("free"), "{free:?}");
+    }
+
+    #[test]
+    fn speculation_shows_in_the_clock() {
+        let shares = |branch| {
+            [("branch", branch), ("pointer", 1.0), ("narrow", 0.99)]
+                .map(|(name, share)| (name.to_owned(), share))
+        };
+        let wide = speculation(&recording("speculation", &shares(0.85))).unwrap();
+        assert!(wide.verdict.contains("dispatch through pointers"), "{wide:?}");
+        let free = speculation(&recording("speculation", &shares(0.99))).unwrap();
+        assert!(free.verdict.starts_with("free"), "{free:?}");
+        let few = speculation(&recording("speculation", &shares(0.99)[..2])).unwrap();
+        assert!(few.verdict.starts_with("cannot tell"), "{few:?}");
+    }
+}
