@@ -4,7 +4,9 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod aes_gcm;
 pub mod curve25519;
 pub mod lanes;
 pub mod mont;
+pub mod text;
 pub mod weierstrass;

@@ -3,11 +3,11 @@
 //! A comparison of secrets answers with a [`Mask`], never with a `bool`; turning a mask into a
 //! `bool` is one word that can be searched for, [`Mask::declassify`]. [`wipe()`] clears memory in a
 //! way the compiler may not remove; [`wipe_vector_registers`] clears what kernels leave behind in
-//! the vector unit.
+//! the vector unit, and [`wipe_ymm_registers`] does where there is no AVX-512.
 #![no_std]
 
 mod mask;
 mod wipe;
 
 pub use mask::Mask;
-pub use wipe::{wipe, wipe_vector_registers};
+pub use wipe::{wipe, wipe_vector_registers, wipe_ymm_registers};

@@ -1,5 +1,6 @@
 //! For tests only: vectors, naive models, reproducible randomness, and the tour of all rooms.
 
+pub mod guard;
 pub mod leftovers;
 pub mod random;
 pub mod rooms;

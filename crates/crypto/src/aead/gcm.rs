@@ -1,0 +1,188 @@
+//! AES-GCM in the room chosen: which kernel does what.
+
+use widelane_cpu::{Aesni, Policy, Room, Vaes256, Vaes512};
+use widelane_kernels::aes_gcm::{
+    BLOCK_BYTES, Block, KeyBytes, Message, aesni, first_counter, later_counter, lengths_block,
+    portable, vaes256, vaes512,
+};
+use widelane_kernels::text::Text;
+
+use super::{Outcome, SealJob};
+
+/// The room chosen, with the token that opens it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Choice {
+    Vaes512(Vaes512),
+    Vaes256(Vaes256),
+    Aesni(Aesni),
+    Portable,
+}
+
+/// A key in its room. Boxed, so that moving it leaves no copies behind.
+#[derive(Clone)]
+pub(super) enum Kernel {
+    Vaes512(Vaes512, Box<vaes512::Key>),
+    Vaes256(Vaes256, Box<vaes256::Key>),
+    Aesni(Aesni, Box<aesni::Key>),
+    Portable((), Box<portable::Key>),
+}
+
+/// A message on its way: what its stream remembers.
+#[derive(Clone)]
+pub(super) struct Session {
+    /// The counter block whose encryption masks the tag.
+    first: Block,
+    /// The next counter block.
+    counter: Block,
+    sum: Block,
+}
+
+/// Calls a function of the room that a key lives in.
+macro_rules! in_room {
+    ($kernel:expr, $function:ident $(::<$flag:ident>)?, |$key:ident| $($argument:expr),+) => {
+        match $kernel {
+            Kernel::Vaes512(room, $key) => vaes512::$function $(::<$flag>)?(*room, $($argument),+),
+            Kernel::Vaes256(room, $key) => vaes256::$function $(::<$flag>)?(*room, $($argument),+),
+            Kernel::Aesni(room, $key) => aesni::$function $(::<$flag>)?(*room, $($argument),+),
+            Kernel::Portable(room, $key) => {
+                portable::$function $(::<$flag>)?(*room, $($argument),+)
+            }
+        }
+    };
+}
+
+impl Choice {
+    pub(super) fn new(policy: &Policy) -> Self {
+        if let Some(room) = Vaes512::enter(policy) {
+            Choice::Vaes512(room)
+        } else if let Some(room) = Vaes256::enter(policy) {
+            Choice::Vaes256(room)
+        } else if let Some(room) = Aesni::enter(policy) {
+            Choice::Aesni(room)
+        } else {
+            Choice::Portable
+        }
+    }
+
+    pub(super) fn room(self) -> Room {
+        match self {
+            Choice::Vaes512(_) => Room::Vaes512,
+            Choice::Vaes256(_) => Room::Vaes256,
+            Choice::Aesni(_) => Room::Aesni,
+            Choice::Portable => Room::Portable,
+        }
+    }
+}
+
+impl Kernel {
+    /// Expands a key of 16, 24 or 32 bytes.
+    pub(super) fn new(choice: Choice, bytes: &[u8]) -> Self {
+        let bytes = KeyBytes::new(bytes).expect("the caller has looked at the length");
+        let mut kernel = match choice {
+            Choice::Vaes512(room) => Kernel::Vaes512(room, Box::default()),
+            Choice::Vaes256(room) => Kernel::Vaes256(room, Box::default()),
+            Choice::Aesni(room) => Kernel::Aesni(room, Box::default()),
+            Choice::Portable => Kernel::Portable((), Box::default()),
+        };
+        in_room!(&mut kernel, expand, |key| bytes, key);
+        kernel
+    }
+
+    pub(super) fn room(&self) -> Room {
+        match self {
+            Kernel::Vaes512(..) => Room::Vaes512,
+            Kernel::Vaes256(..) => Room::Vaes256,
+            Kernel::Aesni(..) => Room::Aesni,
+            Kernel::Portable(..) => Room::Portable,
+        }
+    }
+
+    pub(super) fn seal(&self, nonce: &[u8], aad: &[u8], text: Text<'_>, tag: &mut Block) {
+        let first = self.first(nonce);
+        in_room!(self, seal, |key| Message { key, first, aad, text, tag });
+    }
+
+    /// Decrypts and answers the tag that the message should have come with.
+    pub(super) fn open(&self, nonce: &[u8], aad: &[u8], text: Text<'_>) -> Block {
+        let (first, mut tag) = (self.first(nonce), [0; BLOCK_BYTES]);
+        in_room!(self, open, |key| Message { key, first, aad, text, tag: &mut tag });
+        tag
+    }
+
+    /// The first counter block: the nonce itself, or its hash (SP 800-38D, 7.1).
+    fn first(&self, nonce: &[u8]) -> Block {
+        if let Ok(nonce) = nonce.try_into() {
+            return first_counter(nonce);
+        }
+        let mut sum = [0; BLOCK_BYTES];
+        self.absorb(&mut sum, nonce);
+        self.absorb(&mut sum, &lengths_block(0, nonce.len() as u64));
+        in_room!(self, close, |key| key, &mut sum);
+        sum
+    }
+
+    fn absorb(&self, sum: &mut Block, bytes: &[u8]) {
+        in_room!(self, absorb, |key| key, sum, bytes);
+    }
+
+    pub(super) fn begin(&self, nonce: &[u8]) -> Session {
+        let first = self.first(nonce);
+        Session { first, counter: later_counter(&first, 1), sum: [0; BLOCK_BYTES] }
+    }
+
+    /// Hashes whole blocks, or the last one.
+    pub(super) fn authenticate(&self, session: &mut Session, bytes: &[u8]) {
+        self.absorb(&mut session.sum, bytes);
+    }
+
+    /// Encrypts or decrypts whole blocks and hashes the ciphertext.
+    pub(super) fn crypt<const SEAL: bool>(&self, session: &mut Session, text: Text<'_>) {
+        let Session { counter, sum, .. } = session;
+        let blocks = text.len() / BLOCK_BYTES;
+        in_room!(self, crypt::<SEAL>, |key| key, counter, sum, text);
+        // The counter comes around after 2^32 blocks, which no message has.
+        *counter = later_counter(counter, blocks as u32);
+    }
+
+    /// What the next block is encrypted with.
+    pub(super) fn stream_block(&self, session: &mut Session) -> Block {
+        let block = in_room!(self, encrypt_block, |key| key, &session.counter);
+        session.counter = later_counter(&session.counter, 1);
+        block
+    }
+
+    pub(super) fn finish(&self, session: &mut Session, aad: u64, text: u64) -> Block {
+        let Session { first, sum, .. } = session;
+        self.absorb(sum, &lengths_block(aad, text));
+        in_room!(self, close, |key| key, sum);
+        let mask = in_room!(self, encrypt_block, |key| key, first);
+        core::array::from_fn(|index| sum[index] ^ mask[index])
+    }
+}
+
+/// Seals those of the jobs that are not refused; all keys live in the room of the first.
+pub(super) fn seal_many(jobs: &mut [SealJob<'_>]) {
+    let Some(first) = jobs.first() else { return };
+    macro_rules! seal_in {
+        ($room:ident, $module:ident, $token:expr) => {{
+            let accepted = jobs.iter_mut().filter(|job| job.outcome == Outcome::Done);
+            let messages = accepted.filter_map(|job| match &job.key.kernel {
+                Kernel::$room(_, key) => Some(Message {
+                    key: &**key,
+                    first: first_counter(job.nonce),
+                    aad: job.aad,
+                    text: Text::in_place(job.text),
+                    tag: job.tag,
+                }),
+                _ => None,
+            });
+            $module::seal_many($token, messages);
+        }};
+    }
+    match first.key.kernel {
+        Kernel::Vaes512(room, _) => seal_in!(Vaes512, vaes512, room),
+        Kernel::Vaes256(room, _) => seal_in!(Vaes256, vaes256, room),
+        Kernel::Aesni(room, _) => seal_in!(Aesni, aesni, room),
+        Kernel::Portable((), _) => seal_in!(Portable, portable, ()),
+    }
+}

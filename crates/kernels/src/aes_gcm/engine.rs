@@ -1,0 +1,509 @@
+//! The algorithm of AES-GCM, written once for all rooms with AES instructions.
+//!
+//! A room brings a *row* (`BLOCKS` blocks in a register) with its operations, and this macro makes
+//! of them what the room offers. A chunk of `ROWS` rows is encrypted while another one is hashed:
+//! the AES rounds and the carry-less multiplications keep different units busy.
+//!
+//! Each position in a row is a strand of its own while chunks are hashed: the strands advance by
+//! H^`BLOCKS` from row to row and come together at the end only.
+
+/// Defines the room: see the module.
+macro_rules! engine {
+    ($token:ty, #[$features:meta]) => {
+        /// Blocks of a chunk.
+        const CHUNK_BLOCKS: usize = ROWS * BLOCKS;
+        const ROW_BYTES: usize = BLOCKS * BLOCK_BYTES;
+        const CHUNK_BYTES: usize = ROWS * ROW_BYTES;
+        /// The highest power of the hash key: of the sum before a tail of a whole chunk.
+        const POWER_MAX: usize = CHUNK_BLOCKS + 1 + BLOCKS;
+        const ENTRIES: usize = POWER_MAX + BLOCKS;
+        /// Rows that the tail of a message takes at a time.
+        const TAIL_ROWS: usize = 4;
+
+        /// A key of this room.
+        pub type Key = super::Key<ENTRIES>;
+
+        /// Expands a key into `made`, with the powers of its hash key.
+        pub fn expand(_room: $token, key: KeyBytes<'_>, made: &mut Key) {
+            // SAFETY: the token exists only if every feature of its room was detected.
+            unsafe { expand_body(key, made) }
+        }
+
+        /// Seals: encrypts the text and stores the tag.
+        pub fn seal(_room: $token, message: Message<'_, Key>) {
+            // SAFETY: as above.
+            unsafe { message_body::<true>(message) }
+        }
+
+        /// Opens: decrypts the text and stores the tag that it should have come with.
+        pub fn open(_room: $token, message: Message<'_, Key>) {
+            // SAFETY: as above.
+            unsafe { message_body::<false>(message) }
+        }
+
+        /// Seals one message after the other. Short messages overlap in the pipeline.
+        pub fn seal_many<'a>(_room: $token, messages: impl Iterator<Item = Message<'a, Key>>) {
+            // SAFETY: as above.
+            unsafe { seal_many_body(messages) }
+        }
+
+        /// Encrypts one block.
+        pub fn encrypt_block(_room: $token, key: &Key, block: &Block) -> Block {
+            // SAFETY: as above.
+            unsafe { encrypt_block_body(key, block) }
+        }
+
+        /// Adds blocks to a hash; the last one is filled up with zeros.
+        pub fn absorb(_room: $token, key: &Key, sum: &mut Block, bytes: &[u8]) {
+            // SAFETY: as above.
+            unsafe { absorb_body(key, sum, bytes) }
+        }
+
+        /// Encrypts (`SEAL`) or decrypts blocks from `counter` on and adds the ciphertext to the
+        /// hash. A last block that is not whole is filled up with zeros for the hash.
+        pub fn crypt<const SEAL: bool>(
+            _room: $token,
+            key: &Key,
+            counter: &Block,
+            sum: &mut Block,
+            text: Text<'_>,
+        ) {
+            // SAFETY: as above.
+            unsafe { crypt_body::<SEAL>(key, counter, sum, text) }
+        }
+
+        /// Multiplies a hash by the hash key.
+        pub fn close(_room: $token, key: &Key, sum: &mut Block) {
+            // SAFETY: as above.
+            unsafe { close_body(key, sum) }
+        }
+
+        #[$features]
+        fn expand_body(key: KeyBytes<'_>, made: &mut Key) {
+            made.rounds = key.rounds();
+            expand_rounds(key, &mut made.round_keys);
+            let h = field::hash_key(field::block(&encrypt_block_rounds(made, &[0; BLOCK_BYTES])));
+            // The powers of one row by h, then those of each row from the row below.
+            let mut step = field::one();
+            for power in 0..=POWER_MAX {
+                let value = if power == 0 {
+                    field::one()
+                } else if power <= BLOCKS {
+                    step = field::product(step, h);
+                    step
+                } else {
+                    let below = made.powers[POWER_MAX + BLOCKS - power];
+                    field::product(field::element(below), step)
+                };
+                made.powers[POWER_MAX - power] = field::words(value);
+                made.sums[POWER_MAX - power] = field::words(field::halves(value));
+            }
+            wipe_registers();
+        }
+
+        #[$features]
+        fn message_body<const SEAL: bool>(message: Message<'_, Key>) {
+            whole::<SEAL>(message);
+            wipe_registers();
+        }
+
+        #[$features]
+        fn seal_many_body<'a>(messages: impl Iterator<Item = Message<'a, Key>>) {
+            for message in messages {
+                whole::<true>(message);
+            }
+            wipe_registers();
+        }
+
+        #[$features]
+        fn encrypt_block_body(key: &Key, block: &Block) -> Block {
+            let encrypted = encrypt_block_rounds(key, block);
+            wipe_registers();
+            encrypted
+        }
+
+        #[$features]
+        fn absorb_body(key: &Key, sum: &mut Block, bytes: &[u8]) {
+            *sum = field::bytes(hash(key, field::block(sum), bytes));
+            wipe_registers();
+        }
+
+        #[$features]
+        fn crypt_body<const SEAL: bool>(
+            key: &Key,
+            counter: &Block,
+            sum: &mut Block,
+            text: Text<'_>,
+        ) {
+            let counters = counters_from(counter);
+            let before = field::block(sum);
+            *sum = field::bytes(match key.rounds {
+                10 => run::<10, SEAL>(key, counters, before, text, None),
+                12 => run::<12, SEAL>(key, counters, before, text, None),
+                _ => run::<14, SEAL>(key, counters, before, text, None),
+            });
+            wipe_registers();
+        }
+
+        #[$features]
+        fn close_body(key: &Key, sum: &mut Block) {
+            let h = field::element(key.powers[POWER_MAX - 1]);
+            *sum = field::bytes(field::product(field::block(sum), h));
+            wipe_registers();
+        }
+
+        /// A whole message.
+        #[inline]
+        #[$features]
+        fn whole<const SEAL: bool>(message: Message<'_, Key>) {
+            match message.key.rounds {
+                10 => whole_rounds::<10, SEAL>(message),
+                12 => whole_rounds::<12, SEAL>(message),
+                _ => whole_rounds::<14, SEAL>(message),
+            }
+        }
+
+        #[inline]
+        #[$features]
+        fn whole_rounds<const ROUNDS: usize, const SEAL: bool>(message: Message<'_, Key>) {
+            let Message { key, first, aad, text, tag } = message;
+            let lengths = field::element([8 * text.len() as u64, 8 * aad.len() as u64]);
+            let counters = counters_from(&super::later_counter(&first, 1));
+            let mask = encrypt_one::<ROUNDS>(key, field::load(&first));
+            let sum = if aad.len() < BLOCK_BYTES {
+                field::partial_block(aad)
+            } else {
+                hash(key, field::zero(), aad)
+            };
+            let sum = run::<ROUNDS, SEAL>(key, counters, sum, text, Some(lengths));
+            *tag = field::store(field::add(field::reverse(sum), mask));
+        }
+
+        #[inline]
+        #[$features]
+        fn encrypt_block_rounds(key: &Key, block: &Block) -> Block {
+            field::store(match key.rounds {
+                10 => encrypt_one::<10>(key, field::load(block)),
+                12 => encrypt_one::<12>(key, field::load(block)),
+                _ => encrypt_one::<14>(key, field::load(block)),
+            })
+        }
+
+        #[inline]
+        #[$features]
+        fn encrypt_one<const ROUNDS: usize>(key: &Key, block: Element) -> Element {
+            let mut state = field::add(block, field::element(key.round_keys[0]));
+            for round_key in &key.round_keys[1..ROUNDS] {
+                state = field::encrypt(state, field::element(*round_key));
+            }
+            field::encrypt_last(state, field::element(key.round_keys[ROUNDS]))
+        }
+
+        /// Adds blocks to a hash.
+        #[inline]
+        #[$features]
+        fn hash(key: &Key, sum: Element, bytes: &[u8]) -> Element {
+            let (mut sum, mut bytes) = (sum, bytes);
+            let h = field::element(key.powers[POWER_MAX - 1]);
+            if bytes.len() > 2 * ROW_BYTES {
+                let mut strands = last_of_row(sum);
+                let (step, halves) = power(key, BLOCKS);
+                let (rows, rest) = bytes.as_chunks::<ROW_BYTES>();
+                for row in rows {
+                    let product = multiply(strands, step, halves);
+                    strands = add(reduce(product), reverse(row_from(row)));
+                }
+                sum = join(key, strands);
+                bytes = rest;
+            }
+            let (blocks, rest) = bytes.as_chunks::<BLOCK_BYTES>();
+            for block in blocks {
+                sum = field::add(field::product(sum, h), field::block(block));
+            }
+            if !rest.is_empty() {
+                sum = field::add(field::product(sum, h), field::partial_block(rest));
+            }
+            sum
+        }
+
+        /// Brings the strands together: what one strand alone would have come to.
+        #[inline]
+        #[$features]
+        fn join(key: &Key, strands: Row) -> Element {
+            reduce_sum(product_from(key, BLOCKS - 1, strands))
+        }
+
+        /// Encrypts or decrypts a text and adds its ciphertext to a hash; with `lengths` the hash
+        /// is finished, without it is still to be multiplied.
+        #[inline]
+        #[$features]
+        fn run<const ROUNDS: usize, const SEAL: bool>(
+            key: &Key,
+            counters: Row,
+            sum: Element,
+            text: Text<'_>,
+            lengths: Option<Element>,
+        ) -> Element {
+            let mut counters = counters;
+            let mut strands = last_of_row(sum);
+            let mut text = text;
+            if text.len() > CHUNK_BYTES {
+                (strands, text) = chunks::<ROUNDS, SEAL>(key, &mut counters, strands, text);
+            }
+            tail::<ROUNDS, SEAL>(key, counters, strands, text, lengths)
+        }
+
+        /// Takes whole chunks as long as something is left for the tail.
+        ///
+        /// Sealed chunks are hashed one chunk later, when they are there to be read.
+        #[inline]
+        #[$features]
+        fn chunks<'a, const ROUNDS: usize, const SEAL: bool>(
+            key: &Key,
+            counters: &mut Row,
+            strands: Row,
+            text: Text<'a>,
+        ) -> (Row, Text<'a>) {
+            let (mut strands, mut text) = (strands, text);
+            let (mut hashed, rest) = text.split_at(CHUNK_BYTES);
+            if SEAL {
+                crypt_rows::<ROUNDS, ROWS, SEAL>(key, counters, hashed, ROW_BYTES);
+                text = rest;
+            }
+            while text.len() > CHUNK_BYTES {
+                let (chunk, rest) = text.split_at(CHUNK_BYTES);
+                let source = if SEAL { hashed } else { chunk };
+                strands = crypt_and_hash::<ROUNDS, SEAL>(key, counters, strands, chunk, source);
+                (hashed, text) = (chunk, rest);
+            }
+            if SEAL {
+                strands = hash_chunk(key, strands, hashed);
+            }
+            (strands, text)
+        }
+
+        /// Encrypts or decrypts one chunk while another one is hashed.
+        #[inline]
+        #[$features]
+        fn crypt_and_hash<const ROUNDS: usize, const SEAL: bool>(
+            key: &Key,
+            counters: &mut Row,
+            strands: Row,
+            chunk: Text<'_>,
+            hashed: Text<'_>,
+        ) -> Row {
+            const { assert!(ROWS <= ROUNDS, "the rounds have room for the rows") };
+            let mut states = begin::<ROWS>(key, counters);
+            let mut sum = product_at(key, 0, strands);
+            for round in 1..ROUNDS {
+                encrypt_chunk(&mut states, broadcast(&key.round_keys[round]));
+                if round < ROWS {
+                    let row = cipher_row::<SEAL>(hashed, round - 1);
+                    sum = add_products(sum, product_at(key, round, row));
+                }
+            }
+            let strands = add(reduce(sum), cipher_row::<SEAL>(hashed, ROWS - 1));
+            let last_key = broadcast(&key.round_keys[ROUNDS]);
+            for (row, state) in states.into_iter().enumerate() {
+                let offset = row * ROW_BYTES;
+                store(chunk, offset, encrypt_last(state, add(last_key, load(chunk, offset))));
+            }
+            strands
+        }
+
+        /// Hashes a chunk that was sealed.
+        #[inline]
+        #[$features]
+        fn hash_chunk(key: &Key, strands: Row, hashed: Text<'_>) -> Row {
+            let mut sum = product_at(key, 0, strands);
+            for row in 0..ROWS - 1 {
+                sum = add_products(sum, product_at(key, row + 1, cipher_row::<true>(hashed, row)));
+            }
+            add(reduce(sum), cipher_row::<true>(hashed, ROWS - 1))
+        }
+
+        /// A row of ciphertext, ready for the hash: written if sealed, read if opened.
+        #[inline]
+        #[$features]
+        fn cipher_row<const SEAL: bool>(chunk: Text<'_>, row: usize) -> Row {
+            let offset = row * ROW_BYTES;
+            reverse(if SEAL { load_sealed(chunk, offset) } else { load(chunk, offset) })
+        }
+
+        /// What a row contributes that stands `ROWS` − `place` rows before the end of a chunk.
+        #[inline]
+        #[$features]
+        fn product_at(key: &Key, place: usize, row: Row) -> Product {
+            let (power, sum) = power(key, BLOCKS * (ROWS - place));
+            multiply(row, power, sum)
+        }
+
+        /// Up to a chunk, and the end of the hash.
+        #[inline]
+        #[$features]
+        fn tail<const ROUNDS: usize, const SEAL: bool>(
+            key: &Key,
+            counters: Row,
+            strands: Row,
+            text: Text<'_>,
+            lengths: Option<Element>,
+        ) -> Element {
+            let (mut counters, mut text) = (counters, text);
+            // Blocks to come after the strands; what finishes the hash counts for one, and so does
+            // the multiplication that follows it.
+            let after = text.len().div_ceil(BLOCK_BYTES) + if lengths.is_some() { 2 } else { 0 };
+            let mut power = after + BLOCKS - 1;
+            let mut sum = product_from(key, power, strands);
+            while text.len() > TAIL_ROWS * ROW_BYTES {
+                let (rows, rest) = text.split_at(TAIL_ROWS * ROW_BYTES);
+                power -= BLOCKS;
+                let hashed = tail_rows::<ROUNDS, TAIL_ROWS, SEAL>(key, &mut counters, rows, power);
+                sum = add_products(sum, hashed);
+                power -= BLOCKS * (TAIL_ROWS - 1);
+                text = rest;
+            }
+            if !text.is_empty() {
+                power -= BLOCKS;
+                let counters = &mut counters;
+                let hashed = match text.len().div_ceil(ROW_BYTES) {
+                    1 => tail_rows::<ROUNDS, 1, SEAL>(key, counters, text, power),
+                    2 => tail_rows::<ROUNDS, 2, SEAL>(key, counters, text, power),
+                    3 => tail_rows::<ROUNDS, 3, SEAL>(key, counters, text, power),
+                    _ => tail_rows::<ROUNDS, TAIL_ROWS, SEAL>(key, counters, text, power),
+                };
+                sum = add_products(sum, hashed);
+            }
+            if let Some(lengths) = lengths {
+                sum = add_products(sum, product_from(key, 1, first_of_row(lengths)));
+            }
+            reduce_sum(sum)
+        }
+
+        /// Rows of a tail, of which the last may be shorter; answers what they contribute when the
+        /// first block stands at `power`.
+        #[inline]
+        #[$features]
+        fn tail_rows<const ROUNDS: usize, const COUNT: usize, const SEAL: bool>(
+            key: &Key,
+            counters: &mut Row,
+            text: Text<'_>,
+            power: usize,
+        ) -> Product {
+            let last_bytes = text.len() - (COUNT - 1) * ROW_BYTES;
+            let rows = crypt_rows::<ROUNDS, COUNT, SEAL>(key, counters, text, last_bytes);
+            let mut sum = product_from(key, power, reverse(rows[0]));
+            for (index, row) in rows.into_iter().enumerate().skip(1) {
+                let product = product_from(key, power - index * BLOCKS, reverse(row));
+                sum = add_products(sum, product);
+            }
+            sum
+        }
+
+        /// What a row contributes whose first block stands at `power`. Blocks that would stand
+        /// below H^0 are zero, and so are those powers.
+        #[inline]
+        #[$features]
+        fn product_from(key: &Key, power: usize, row: Row) -> Product {
+            let entry = POWER_MAX - power;
+            multiply(row, row_of(&key.powers[entry..]), row_of(&key.sums[entry..]))
+        }
+
+        /// Encrypts or decrypts rows, of which the last has `last_bytes` bytes, and answers their
+        /// ciphertext, filled up with zeros.
+        #[inline]
+        #[$features]
+        fn crypt_rows<const ROUNDS: usize, const COUNT: usize, const SEAL: bool>(
+            key: &Key,
+            counters: &mut Row,
+            text: Text<'_>,
+            last_bytes: usize,
+        ) -> [Row; COUNT] {
+            let mut states = begin::<COUNT>(key, counters);
+            for round_key in &key.round_keys[1..ROUNDS] {
+                let round_key = broadcast(round_key);
+                for state in &mut states {
+                    *state = encrypt(*state, round_key);
+                }
+            }
+            let last_key = broadcast(&key.round_keys[ROUNDS]);
+            for (row, state) in states.iter_mut().enumerate() {
+                let offset = row * ROW_BYTES;
+                if row < COUNT - 1 {
+                    let source = load(text, offset);
+                    let target = encrypt_last(*state, add(last_key, source));
+                    store(text, offset, target);
+                    *state = if SEAL { target } else { source };
+                } else {
+                    let source = load_part(text, offset, last_bytes);
+                    let target = encrypt_last(*state, add(last_key, source));
+                    store_part(text, offset, last_bytes, target);
+                    *state = if SEAL { keep(target, last_bytes) } else { source };
+                }
+            }
+            states
+        }
+
+        /// Counter blocks, with the first round key added.
+        #[inline]
+        #[$features]
+        fn begin<const COUNT: usize>(key: &Key, counters: &mut Row) -> [Row; COUNT] {
+            let first_key = broadcast(&key.round_keys[0]);
+            let mut states = [first_key; COUNT];
+            for state in &mut states {
+                *state = add(*state, reverse(*counters));
+                *counters = count(*counters);
+            }
+            states
+        }
+
+        /// A power of the hash key and the sum of its halves, at every position.
+        #[inline]
+        #[$features]
+        fn power(key: &Key, power: usize) -> (Row, Row) {
+            let entry = POWER_MAX - power;
+            (broadcast(&key.powers[entry]), broadcast(&key.sums[entry]))
+        }
+
+        /// A product that is still to be reduced: low, middle and high part of Karatsuba's method.
+        type Product = (Row, Row, Row);
+
+        /// Multiplies each block by a power, given with the sum of its halves.
+        #[inline]
+        #[$features]
+        fn multiply(row: Row, power: Row, sum: Row) -> Product {
+            let low = carryless::<0x00>(row, power);
+            let middle = carryless::<0x00>(add(row, swap_halves(row)), sum);
+            let high = carryless::<0x11>(row, power);
+            (low, middle, high)
+        }
+
+        #[inline]
+        #[$features]
+        fn add_products(left: Product, right: Product) -> Product {
+            (add(left.0, right.0), add(left.1, right.1), add(left.2, right.2))
+        }
+
+        /// Reduces the product at each position.
+        #[inline]
+        #[$features]
+        fn reduce(product: Product) -> Row {
+            let (low, middle, high) = product;
+            let middle = add(middle, add(low, high));
+            add(fold(add(fold(low), middle)), high)
+        }
+
+        /// Multiplies by u^(−64).
+        #[inline]
+        #[$features]
+        fn fold(row: Row) -> Row {
+            add(swap_halves(row), carryless::<0x00>(row, broadcast(&[field::FOLDING, 0])))
+        }
+
+        /// Adds up a row of products and reduces the sum.
+        #[inline]
+        #[$features]
+        fn reduce_sum(product: Product) -> Element {
+            field::reduce(sum_of_row(product.0), sum_of_row(product.1), sum_of_row(product.2))
+        }
+    };
+}

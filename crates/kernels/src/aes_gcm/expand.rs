@@ -1,0 +1,42 @@
+//! Key expansion (FIPS 197, 5.2) with the S-box of the AES instructions. Secret-independent.
+
+use core::arch::x86_64::{
+    _mm_aesenclast_si128, _mm_cvtsi128_si32, _mm_set1_epi32, _mm_setzero_si128,
+};
+
+use widelane_secret::wipe;
+
+use super::key::{KeyBytes, ROUND_KEYS_MAX};
+
+/// Writes the round keys of `key`; those beyond its rounds are zero.
+#[target_feature(enable = "aes,avx")]
+pub(super) fn expand_rounds(key: KeyBytes<'_>, round_keys: &mut [[u64; 2]; ROUND_KEYS_MAX]) {
+    let mut words = [0; 4 * ROUND_KEYS_MAX];
+    let (count, key_words) = (4 * (key.rounds() + 1), key.bytes().len() / 4);
+    for (word, bytes) in words.iter_mut().zip(key.bytes().as_chunks::<4>().0) {
+        *word = u32::from_le_bytes(*bytes);
+    }
+    let mut constant = 1u32;
+    for index in key_words..count {
+        let mut word = words[index - 1];
+        if index % key_words == 0 {
+            word = substitute(word).rotate_right(8) ^ constant;
+            constant = (constant << 1) ^ ((constant >> 7) * 0x11b);
+        } else if key_words == 8 && index % 4 == 0 {
+            word = substitute(word);
+        }
+        words[index] = words[index - key_words] ^ word;
+    }
+    for (half, pair) in round_keys.as_flattened_mut().iter_mut().zip(words.as_chunks::<2>().0) {
+        *half = u64::from(pair[0]) | u64::from(pair[1]) << 32;
+    }
+    wipe(&mut words);
+}
+
+/// The S-box on each byte: with four equal columns, shifting the rows changes nothing.
+#[inline]
+#[target_feature(enable = "aes,avx")]
+fn substitute(word: u32) -> u32 {
+    let columns = _mm_set1_epi32(word.cast_signed());
+    _mm_cvtsi128_si32(_mm_aesenclast_si128(columns, _mm_setzero_si128())).cast_unsigned()
+}

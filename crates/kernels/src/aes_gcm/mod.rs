@@ -1,0 +1,73 @@
+//! AES-GCM (NIST SP 800-38D): the keys and sums of all rooms, and one file per room.
+//!
+//! A room seals and opens whole messages, and the pieces that a stream is made of. GHASH runs in
+//! the bit-reflected field of POLYVAL (RFC 8452), several blocks per reduction with powers of the
+//! hash key that are kept in the key; `docs/aes-gcm.md` has the mathematics.
+//!
+//! Between calls, the hash is kept as what is still to be multiplied by the hash key: a sum X, to
+//! which the next block adds as X·H + block.
+
+// Its macros are in scope from here on.
+#[macro_use]
+mod engine;
+
+pub mod aesni;
+mod bitslice;
+mod expand;
+mod field;
+mod key;
+pub mod portable;
+#[cfg(test)]
+mod tests;
+pub mod vaes256;
+pub mod vaes512;
+
+pub use key::{Key, KeyBytes};
+
+use crate::text::Text;
+
+/// Bytes of a block, of a tag, and of all sums.
+pub const BLOCK_BYTES: usize = 16;
+
+/// Bytes of the nonce that needs no hashing.
+pub const NONCE_BYTES: usize = 12;
+
+/// A block of the cipher or of the hash, as bytes of the message.
+pub type Block = [u8; BLOCK_BYTES];
+
+/// What is sealed or opened in one go.
+pub struct Message<'a, K> {
+    /// The key, made in the room that is called.
+    pub key: &'a K,
+    /// The first counter block, whose encryption masks the tag: nonce ‖ 1 for a nonce of 96 bits.
+    pub first: Block,
+    /// What is authenticated but not encrypted.
+    pub aad: &'a [u8],
+    /// What is encrypted or decrypted.
+    pub text: Text<'a>,
+    /// Where the tag goes. Whoever opens a message compares it, and gives nothing away if it differs
+    /// from the one that came with the message.
+    pub tag: &'a mut Block,
+}
+
+/// The first counter block of a nonce of 96 bits.
+pub fn first_counter(nonce: &[u8; NONCE_BYTES]) -> Block {
+    let mut block = [0; BLOCK_BYTES];
+    block[..NONCE_BYTES].copy_from_slice(nonce);
+    block[BLOCK_BYTES - 1] = 1;
+    block
+}
+
+/// The counter block `count` blocks later: its last 32 bits count, modulo 2^32.
+pub fn later_counter(block: &Block, count: u32) -> Block {
+    let mut later = *block;
+    let [.., a, b, c, d] = *block;
+    later[NONCE_BYTES..]
+        .copy_from_slice(&u32::from_be_bytes([a, b, c, d]).wrapping_add(count).to_be_bytes());
+    later
+}
+
+/// The last block that is hashed: both lengths in bits.
+pub fn lengths_block(aad_bytes: u64, text_bytes: u64) -> Block {
+    (u128::from(8 * aad_bytes) << 64 | u128::from(8 * text_bytes)).to_be_bytes()
+}

@@ -1,0 +1,103 @@
+//! Tests of aes_gcm: every room against OpenSSL, and its pieces against the whole.
+
+use std::eprintln;
+use std::vec;
+use std::vec::Vec;
+
+use openssl::symm::{Cipher, encrypt_aead};
+use widelane_cpu::{Aesni, Policy, Room, Vaes256, Vaes512};
+use widelane_testkit::random::Random;
+
+use super::*;
+use crate::text::Text;
+
+/// What the tests call in each room.
+struct Tour {
+    room: Room,
+    seal: fn(&[u8], Block, &[u8], Text<'_>) -> Block,
+    open: fn(&[u8], Block, &[u8], Text<'_>) -> Block,
+}
+
+macro_rules! tour {
+    ($token:ident, $room:ident) => {
+        $token::enter(&Policy::open()).map(|_| Tour {
+            room: $token::ROOM,
+            seal: |bytes, first, aad, text| {
+                let room = $token::enter(&Policy::open()).unwrap();
+                let (mut key, mut tag) = ($room::Key::default(), [0; 16]);
+                $room::expand(room, KeyBytes::new(bytes).unwrap(), &mut key);
+                $room::seal(room, Message { key: &key, first, aad, text, tag: &mut tag });
+                tag
+            },
+            open: |bytes, first, aad, text| {
+                let room = $token::enter(&Policy::open()).unwrap();
+                let (mut key, mut tag) = ($room::Key::default(), [0; 16]);
+                $room::expand(room, KeyBytes::new(bytes).unwrap(), &mut key);
+                $room::open(room, Message { key: &key, first, aad, text, tag: &mut tag });
+                tag
+            },
+        })
+    };
+}
+
+fn tours() -> Vec<Tour> {
+    let portable = Tour {
+        room: Room::Portable,
+        seal: |bytes, first, aad, text| {
+            let (mut key, mut tag) = (portable::Key::default(), [0; 16]);
+            portable::expand((), KeyBytes::new(bytes).unwrap(), &mut key);
+            portable::seal((), Message { key: &key, first, aad, text, tag: &mut tag });
+            tag
+        },
+        open: |bytes, first, aad, text| {
+            let (mut key, mut tag) = (portable::Key::default(), [0; 16]);
+            portable::expand((), KeyBytes::new(bytes).unwrap(), &mut key);
+            portable::open((), Message { key: &key, first, aad, text, tag: &mut tag });
+            tag
+        },
+    };
+    let tours =
+        [Some(portable), tour!(Aesni, aesni), tour!(Vaes256, vaes256), tour!(Vaes512, vaes512)];
+    let tours: Vec<_> = tours.into_iter().flatten().collect();
+    eprintln!("rooms: {:?}", tours.iter().map(|tour| tour.room).collect::<Vec<_>>());
+    tours
+}
+
+fn random_bytes(random: &mut Random, bytes: usize) -> Vec<u8> {
+    let mut made = vec![0; bytes];
+    random.fill(&mut made);
+    made
+}
+
+fn cipher(key: &[u8]) -> Cipher {
+    match key.len() {
+        16 => Cipher::aes_128_gcm(),
+        24 => Cipher::aes_192_gcm(),
+        _ => Cipher::aes_256_gcm(),
+    }
+}
+
+#[test]
+fn every_length_is_sealed_as_openssl_does() {
+    let mut random = Random::new(1);
+    for tour in tours() {
+        for length in (0..1200).chain((1200..5000).step_by(61)) {
+            let key = random_bytes(&mut random, [16, 24, 32][length % 3]);
+            let nonce: [u8; 12] = random_bytes(&mut random, 12).try_into().unwrap();
+            let plain = random_bytes(&mut random, length);
+            let aad = random_bytes(&mut random, [0, 13, 5, 16, 20, 300][length % 6]);
+            let mut tag = [0; 16];
+            let expected =
+                encrypt_aead(cipher(&key), &key, Some(&nonce), &aad, &plain, &mut tag).unwrap();
+            let mut sealed = vec![0; length];
+            let first = first_counter(&nonce);
+            let got = (tour.seal)(&key, first, &aad, Text::between(&plain, &mut sealed));
+            assert_eq!(sealed, expected, "{:?} {length}", tour.room);
+            assert_eq!(got, tag, "{:?} {length}", tour.room);
+            let mut text = sealed;
+            let got = (tour.open)(&key, first, &aad, Text::in_place(&mut text));
+            assert_eq!(text, plain, "{:?} {length}", tour.room);
+            assert_eq!(got, tag, "{:?} {length}", tour.room);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Texts: where a message is read from and where the result goes, in place or not.
+#![allow(unsafe_code, reason = "pointers that may name the same bytes twice")]
+
+use core::marker::PhantomData;
+
+/// A message to be transformed: `len` bytes to read and as many to write, which are the same bytes
+/// or do not overlap.
+#[derive(Clone, Copy)]
+pub struct Text<'a> {
+    source: *const u8,
+    target: *mut u8,
+    bytes: usize,
+    life: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> Text<'a> {
+    /// A message that is overwritten by the result.
+    pub fn in_place(bytes: &'a mut [u8]) -> Self {
+        let target = bytes.as_mut_ptr();
+        Text { source: target, target, bytes: bytes.len(), life: PhantomData }
+    }
+
+    /// A message in one buffer, with the result in another.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the lengths differ.
+    pub fn between(source: &'a [u8], target: &'a mut [u8]) -> Self {
+        assert_eq!(source.len(), target.len(), "a text is written where there is room for it");
+        Text {
+            source: source.as_ptr(),
+            target: target.as_mut_ptr(),
+            bytes: source.len(),
+            life: PhantomData,
+        }
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The first `bytes` bytes, and the others.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the text is shorter.
+    #[inline(always)]
+    pub fn split_at(self, bytes: usize) -> (Self, Self) {
+        assert!(bytes <= self.bytes, "a text is split inside");
+        let rest = Text {
+            source: self.source.wrapping_add(bytes),
+            target: self.target.wrapping_add(bytes),
+            bytes: self.bytes - bytes,
+            life: PhantomData,
+        };
+        (Text { bytes, ..self }, rest)
+    }
+
+    /// Replaces up to one block of the message: `transform` gets what is read and answers what is
+    /// written.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the text is longer than `N`.
+    pub fn map<const N: usize>(self, transform: impl FnOnce(&mut [u8; N])) {
+        assert!(self.bytes <= N, "a text is mapped block by block");
+        let mut block = [0; N];
+        // SAFETY: `source` names `bytes` readable bytes, and the block is as long at least.
+        unsafe { self.source.copy_to_nonoverlapping(block.as_mut_ptr(), self.bytes) };
+        transform(&mut block);
+        // SAFETY: `target` names `bytes` writable bytes, and the block is as long at least.
+        unsafe { self.target.copy_from_nonoverlapping(block.as_ptr(), self.bytes) };
+    }
+
+    /// Where `bytes` bytes from `offset` on can be read.
+    ///
+    /// # Panics
+    ///
+    /// Panics if they are not all in the text. Costs nothing where both lengths are constants.
+    #[inline(always)]
+    pub(crate) fn source(&self, offset: usize, bytes: usize) -> *const u8 {
+        assert!(offset + bytes <= self.bytes, "a text is read inside");
+        self.source.wrapping_add(offset)
+    }
+
+    /// Where `bytes` bytes from `offset` on can be written, and read once they are.
+    ///
+    /// # Panics
+    ///
+    /// As [`source`](Self::source).
+    #[inline(always)]
+    pub(crate) fn target(&self, offset: usize, bytes: usize) -> *mut u8 {
+        assert!(offset + bytes <= self.bytes, "a text is written inside");
+        self.target.wrapping_add(offset)
+    }
+}
