@@ -1,0 +1,91 @@
+//! Trace equality on curve25519: two sets of keys take the same way through the code, instruction
+//! by instruction, in every room. With `--full` the ladder too, whose steps are ten times as many.
+
+use widelane_crypto::ed25519::{Ed25519, SignJob, SigningKey};
+use widelane_crypto::x25519::{DeriveJob, GenerateJob, Outcome, PrivateKey, X25519};
+use widelane_testkit::random::Random;
+use widelane_testkit::rooms::{for_each_room, supported};
+use widelane_testkit::trace::{Trace, trace};
+
+fn main() {
+    let full = std::env::args().any(|argument| argument == "--full");
+    let visited = for_each_room(|room, policy| {
+        let x25519 = X25519::choose(policy);
+        assert_eq!(x25519.room(), room);
+        compare(&format!("key generation in {room}"), |seed| generation(x25519, seed));
+        if full {
+            compare(&format!("key agreement in {room}"), |seed| agreement(x25519, seed));
+        }
+        let ed25519 = Ed25519::choose(policy);
+        assert_eq!(ed25519.room(), room);
+        compare(&format!("signing in {room}"), |seed| signing(ed25519, seed));
+    });
+    assert_eq!(visited, supported());
+}
+
+fn compare(what: &str, traced: impl Fn(u64) -> Trace) {
+    let (one, other) = (traced(1), traced(2));
+    eprintln!("{what}: {} and {} instructions", one.instructions, other.instructions);
+    assert_eq!(one, other, "{what} takes two ways");
+    assert!(one.instructions > 1000, "{what} did something");
+}
+
+fn generation(x25519: X25519, seed: u64) -> Trace {
+    let keys = keys(x25519.lanes(), seed, PrivateKey::from_bytes);
+    trace(
+        || vec![[0; 32]; keys.len()],
+        |publics| {
+            let mut jobs: Vec<_> = keys
+                .iter()
+                .zip(publics)
+                .map(|(key, public)| GenerateJob::new(key, public))
+                .collect();
+            x25519.generate_batch(&mut jobs);
+        },
+    )
+}
+
+fn agreement(x25519: X25519, seed: u64) -> Trace {
+    let keys = keys(x25519.lanes(), seed, PrivateKey::from_bytes);
+    let mut peer = [0; 32];
+    Random::new(seed + 100).fill(&mut peer);
+    trace(
+        || vec![[0; 32]; keys.len()],
+        |shared| {
+            let mut jobs: Vec<_> = keys
+                .iter()
+                .zip(shared)
+                .map(|(key, shared)| DeriveJob::new(key, &peer, shared))
+                .collect();
+            x25519.derive_batch(&mut jobs);
+            assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
+        },
+    )
+}
+
+fn signing(ed25519: Ed25519, seed: u64) -> Trace {
+    let keys = keys(ed25519.lanes(), seed, SigningKey::from_seed);
+    trace(
+        || vec![[0; 64]; keys.len()],
+        |signatures| {
+            let mut jobs: Vec<_> = keys
+                .iter()
+                .zip(signatures)
+                .map(|(key, signature)| SignJob::new(key, b"message", signature))
+                .collect();
+            ed25519.sign_batch(&mut jobs);
+        },
+    )
+}
+
+/// As many keys as there are lanes, of bytes that nothing is known of.
+fn keys<K>(count: usize, seed: u64, key: impl Fn(&[u8; 32]) -> K) -> Vec<K> {
+    let mut random = Random::new(seed);
+    let mut bytes = [0; 32];
+    (0..count)
+        .map(|_| {
+            random.fill(&mut bytes);
+            key(&bytes)
+        })
+        .collect()
+}
