@@ -212,6 +212,9 @@ fn advance(
         };
         let Some(result) = result else {
             park(hooks, event_loop, handshake);
+            if event_loop.is_alone() {
+                (hooks.execute)(true);
+            }
             ahead::go_on(hooks, event_loop, handshake);
             if handshake.state() == State::Parked {
                 return call.later();
@@ -234,7 +237,7 @@ fn advance(
 }
 
 /// Notes that the fibre of `handshake` waits for a private-key operation; executes if that fills
-/// the lanes, or if there is nobody else.
+/// the lanes.
 fn park(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
     handshake.set_state(State::Parked);
     let registration = registry::look_up(handshake.descriptor);
@@ -245,8 +248,6 @@ fn park(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
         if event_loop.closing(|closing| closing.batch()) == Verdict::Close {
             (hooks.execute)(true);
         }
-    } else if event_loop.is_alone() {
-        (hooks.execute)(true);
     }
 }
 
