@@ -247,6 +247,13 @@ impl<L: Lanes> From<Element<L>> for Columns<L> {
     }
 }
 
+#[cfg(test)]
+impl<L: Copy> Columns<L> {
+    pub(super) fn columns(&self) -> [L; 5] {
+        self.0
+    }
+}
+
 impl<L: Lanes> Columns<L> {
     /// Carries every limb into the next one.
     #[inline(always)]
