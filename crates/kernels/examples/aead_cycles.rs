@@ -9,8 +9,9 @@ use core::arch::asm;
 use openssl::cipher::Cipher;
 use openssl::cipher_ctx::CipherCtx;
 use widelane_cpu::clock::now_ns;
-use widelane_cpu::{Aesni, Policy, Vaes256, Vaes512};
+use widelane_cpu::{Aesni, Avx2, Avx512, Policy, Vaes256, Vaes512};
 use widelane_kernels::aes_gcm::{KeyBytes, Message, aesni, first_counter, vaes256, vaes512};
+use widelane_kernels::chacha20_poly1305 as chacha;
 use widelane_kernels::text::Text;
 
 const SIZES: [usize; 6] = [64, 256, 1024, 1350, 4096, 16384];
@@ -37,7 +38,8 @@ fn main() {
     let subjects = match wanted.as_str() {
         "aes128" => aes_gcm(16),
         "aes256" => aes_gcm(32),
-        other => panic!("aes128 or aes256, not {other}"),
+        "chacha20" => chacha20_poly1305(),
+        other => panic!("aes128, aes256 or chacha20, not {other}"),
     };
     measure(subjects);
 }
@@ -91,6 +93,33 @@ fn aes_gcm(key_bytes: usize) -> Vec<Subject<'static>> {
     };
     subjects.push(openssl("OpenSSL", cipher, &key));
     subjects.extend(rivals(&key, aws, ring));
+    subjects
+}
+
+fn chacha20_poly1305() -> Vec<Subject<'static>> {
+    let raw = [0x42; 32];
+    let mut key = chacha::Key::default();
+    key.fill(&raw);
+    let nonce = &[7; 12];
+    let mut subjects = Vec::new();
+    if let Some(room) = Avx512::enter(&Policy::open()) {
+        let key = key.clone();
+        subjects.push(Subject::new("avx512", 1, move |text| {
+            let (text, mut tag) = (Text::in_place(text), [0; 16]);
+            let message = chacha::Message { key: &key, nonce, aad: &AAD, text, tag: &mut tag };
+            chacha::avx512::seal(room, message);
+        }));
+    }
+    if let Some(room) = Avx2::enter(&Policy::open()) {
+        subjects.push(Subject::new("avx2", 1, move |text| {
+            let (text, mut tag) = (Text::in_place(text), [0; 16]);
+            let message = chacha::Message { key: &key, nonce, aad: &AAD, text, tag: &mut tag };
+            chacha::avx2::seal(room, message);
+        }));
+    }
+    subjects.push(openssl("OpenSSL", Cipher::chacha20_poly1305(), &raw));
+    let (aws, ring) = (&aws_lc_rs::aead::CHACHA20_POLY1305, &ring::aead::CHACHA20_POLY1305);
+    subjects.extend(rivals(&raw, aws, ring));
     subjects
 }
 

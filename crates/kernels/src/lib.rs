@@ -5,6 +5,7 @@
 extern crate std;
 
 pub mod aes_gcm;
+pub mod chacha20_poly1305;
 pub mod curve25519;
 pub mod lanes;
 pub mod mont;

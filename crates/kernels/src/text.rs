@@ -78,6 +78,18 @@ impl<'a> Text<'a> {
         unsafe { self.target.copy_from_nonoverlapping(block.as_ptr(), self.bytes) };
     }
 
+    /// Shows what is read: the message.
+    pub fn with_source<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+        // SAFETY: `source` names `bytes` readable bytes, which nobody writes while `look` runs.
+        look(unsafe { core::slice::from_raw_parts(self.source, self.bytes) })
+    }
+
+    /// Shows what is written: the result, where it is there already.
+    pub fn with_target<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+        // SAFETY: `target` names `bytes` readable bytes, which nobody writes while `look` runs.
+        look(unsafe { core::slice::from_raw_parts(self.target, self.bytes) })
+    }
+
     /// Where `bytes` bytes from `offset` on can be read.
     ///
     /// # Panics

@@ -7,7 +7,7 @@ use widelane_kernels::aes_gcm::{
 };
 use widelane_kernels::text::Text;
 
-use super::{Outcome, SealJob};
+use super::{Outcome, SealJob, kernel};
 
 /// The room chosen, with the token that opens it.
 #[derive(Clone, Copy, Debug)]
@@ -89,11 +89,15 @@ impl Kernel {
     }
 
     pub(super) fn room(&self) -> Room {
+        self.choice().room()
+    }
+
+    fn choice(&self) -> Choice {
         match self {
-            Kernel::Vaes512(..) => Room::Vaes512,
-            Kernel::Vaes256(..) => Room::Vaes256,
-            Kernel::Aesni(..) => Room::Aesni,
-            Kernel::Portable(..) => Room::Portable,
+            Kernel::Vaes512(room, _) => Choice::Vaes512(*room),
+            Kernel::Vaes256(room, _) => Choice::Vaes256(*room),
+            Kernel::Aesni(room, _) => Choice::Aesni(*room),
+            Kernel::Portable((), _) => Choice::Portable,
         }
     }
 
@@ -162,12 +166,15 @@ impl Kernel {
 
 /// Seals those of the jobs that are not refused; all keys live in the room of the first.
 pub(super) fn seal_many(jobs: &mut [SealJob<'_>]) {
-    let Some(first) = jobs.first() else { return };
+    let room = jobs.iter().find_map(|job| match &job.key.kernel {
+        kernel::Kernel::Gcm(kernel) => Some(kernel.choice()),
+        kernel::Kernel::ChaCha(_) => None,
+    });
     macro_rules! seal_in {
         ($room:ident, $module:ident, $token:expr) => {{
             let accepted = jobs.iter_mut().filter(|job| job.outcome == Outcome::Done);
             let messages = accepted.filter_map(|job| match &job.key.kernel {
-                Kernel::$room(_, key) => Some(Message {
+                kernel::Kernel::Gcm(Kernel::$room(_, key)) => Some(Message {
                     key: &**key,
                     first: first_counter(job.nonce),
                     aad: job.aad,
@@ -179,10 +186,11 @@ pub(super) fn seal_many(jobs: &mut [SealJob<'_>]) {
             $module::seal_many($token, messages);
         }};
     }
-    match first.key.kernel {
-        Kernel::Vaes512(room, _) => seal_in!(Vaes512, vaes512, room),
-        Kernel::Vaes256(room, _) => seal_in!(Vaes256, vaes256, room),
-        Kernel::Aesni(room, _) => seal_in!(Aesni, aesni, room),
-        Kernel::Portable((), _) => seal_in!(Portable, portable, ()),
+    match room {
+        Some(Choice::Vaes512(room)) => seal_in!(Vaes512, vaes512, room),
+        Some(Choice::Vaes256(room)) => seal_in!(Vaes256, vaes256, room),
+        Some(Choice::Aesni(room)) => seal_in!(Aesni, aesni, room),
+        Some(Choice::Portable) => seal_in!(Portable, portable, ()),
+        None => {}
     }
 }

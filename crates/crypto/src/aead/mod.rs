@@ -1,4 +1,5 @@
-//! Authenticated encryption: AES-GCM (NIST SP 800-38D), one-shot, many at once, and streaming.
+//! Authenticated encryption: AES-GCM (NIST SP 800-38D) and ChaCha20-Poly1305 (RFC 8439), one-shot,
+//! many at once, and streaming.
 //!
 //! [`Aead::choose`] picks the widest room that machine and policy leave open, once; keys made from it
 //! stay in that room. Nothing here draws nonces: whoever seals must never use one nonce twice with
@@ -23,7 +24,9 @@
 //! }
 //! ```
 
+mod chacha;
 mod gcm;
+mod kernel;
 mod stream;
 
 use thiserror::Error;
@@ -51,19 +54,25 @@ pub enum Algorithm {
     Aes192Gcm,
     /// AES-GCM with a key of 32 bytes.
     Aes256Gcm,
+    /// ChaCha20-Poly1305.
+    ChaCha20Poly1305,
 }
 
 impl Algorithm {
     /// Every algorithm.
-    pub const ALL: [Algorithm; 3] =
-        [Algorithm::Aes128Gcm, Algorithm::Aes192Gcm, Algorithm::Aes256Gcm];
+    pub const ALL: [Algorithm; 4] = [
+        Algorithm::Aes128Gcm,
+        Algorithm::Aes192Gcm,
+        Algorithm::Aes256Gcm,
+        Algorithm::ChaCha20Poly1305,
+    ];
 
     /// Bytes of the key.
     pub const fn key_bytes(self) -> usize {
         match self {
             Algorithm::Aes128Gcm => 16,
             Algorithm::Aes192Gcm => 24,
-            Algorithm::Aes256Gcm => 32,
+            Algorithm::Aes256Gcm | Algorithm::ChaCha20Poly1305 => 32,
         }
     }
 
@@ -71,6 +80,7 @@ impl Algorithm {
     pub const fn text_bytes_max(self) -> u64 {
         match self {
             Algorithm::Aes128Gcm | Algorithm::Aes192Gcm | Algorithm::Aes256Gcm => (1 << 36) - 32,
+            Algorithm::ChaCha20Poly1305 => (1 << 38) - 64,
         }
     }
 
@@ -80,6 +90,7 @@ impl Algorithm {
             Algorithm::Aes128Gcm | Algorithm::Aes192Gcm | Algorithm::Aes256Gcm => {
                 &[Room::Vaes512, Room::Vaes256, Room::Aesni, Room::Portable]
             }
+            Algorithm::ChaCha20Poly1305 => &[Room::Avx512, Room::Avx2, Room::Portable],
         }
     }
 }
@@ -95,7 +106,7 @@ pub enum AeadError {
         /// Bytes of the key.
         got: usize,
     },
-    /// The nonce is empty.
+    /// The nonce is empty, or ChaCha20-Poly1305 gets one that has not 12 bytes.
     #[error("the nonce has {got} bytes; pass 12, or for AES-GCM any number but none")]
     NonceLength {
         /// Bytes of the nonce.
@@ -133,13 +144,13 @@ pub enum AeadError {
 #[derive(Clone, Copy, Debug)]
 pub struct Aead {
     algorithm: Algorithm,
-    choice: gcm::Choice,
+    choice: kernel::Choice,
 }
 
 impl Aead {
     /// Chooses the widest room that the machine has and `policy` leaves open.
     pub fn choose(algorithm: Algorithm, policy: &Policy) -> Self {
-        Aead { algorithm, choice: gcm::Choice::new(policy) }
+        Aead { algorithm, choice: kernel::Choice::new(algorithm, policy) }
     }
 
     /// The algorithm.
@@ -162,7 +173,7 @@ impl Aead {
         if bytes.len() != algorithm.key_bytes() {
             return Err(AeadError::KeyLength { algorithm, got: bytes.len() });
         }
-        let kernel = gcm::Kernel::new(choice, bytes);
+        let kernel = kernel::Kernel::new(choice, bytes);
         Ok(Key { algorithm, kernel })
     }
 }
@@ -171,7 +182,7 @@ impl Aead {
 #[derive(Clone)]
 pub struct Key {
     algorithm: Algorithm,
-    kernel: gcm::Kernel,
+    kernel: kernel::Kernel,
 }
 
 /// One message of many: sealed in place.
@@ -298,10 +309,11 @@ impl Key {
     }
 
     fn check_nonce(&self, nonce: &[u8]) -> Result<(), AeadError> {
-        if nonce.is_empty() {
-            return Err(AeadError::NonceLength { got: nonce.len() });
-        }
-        Ok(())
+        let fits = match self.algorithm {
+            Algorithm::Aes128Gcm | Algorithm::Aes192Gcm | Algorithm::Aes256Gcm => !nonce.is_empty(),
+            Algorithm::ChaCha20Poly1305 => nonce.len() == NONCE_BYTES,
+        };
+        if fits { Ok(()) } else { Err(AeadError::NonceLength { got: nonce.len() }) }
     }
 }
 
@@ -313,8 +325,15 @@ pub fn seal_many(jobs: &mut [SealJob<'_>]) {
         let fits = job.text.len() as u64 <= job.key.algorithm.text_bytes_max();
         job.outcome = if fits { Outcome::Done } else { Outcome::TextTooLong };
     }
-    for run in jobs.chunk_by_mut(|left, right| left.key.room() == right.key.room()) {
-        gcm::seal_many(run);
+    let family = |job: &SealJob<'_>| match job.key.kernel {
+        kernel::Kernel::Gcm(_) => (0, job.key.room()),
+        kernel::Kernel::ChaCha(_) => (1, job.key.room()),
+    };
+    for run in jobs.chunk_by_mut(|left, right| family(left) == family(right)) {
+        match run[0].key.kernel {
+            kernel::Kernel::Gcm(_) => gcm::seal_many(run),
+            kernel::Kernel::ChaCha(_) => chacha::seal_many(run),
+        }
     }
 }
 

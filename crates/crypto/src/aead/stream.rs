@@ -5,13 +5,11 @@ use std::borrow::Borrow;
 use widelane_kernels::text::Text;
 use widelane_secret::wipe;
 
-use super::gcm::Session;
+use super::kernel::{BLOCK_BYTES_MAX, Session};
 use super::{AeadError, Key, TAG_BYTES, check_tag, compare, same_length};
 
 /// Bytes of a block of AAD.
 const AAD_BLOCK_BYTES: usize = 16;
-/// Bytes of the longest block of text.
-const BLOCK_BYTES_MAX: usize = 16;
 
 /// Which way a stream goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +166,7 @@ impl<K: Borrow<Key>> Stream<K> {
 
     /// Bytes of a block of text.
     fn block_bytes(&self) -> usize {
-        BLOCK_BYTES_MAX
+        self.key.borrow().kernel.block_bytes()
     }
 
     /// Ends the AAD, if that has not happened.
@@ -211,7 +209,7 @@ impl<K: Borrow<Key>> Stream<K> {
         let Some(session) = self.session.as_mut() else { return };
         kernel.crypt::<SEAL>(session, blocks);
         if !rest.is_empty() {
-            self.stream = kernel.stream_block(session);
+            kernel.stream_block(session, &mut self.stream);
             self.crypt_part::<SEAL>(0, rest);
         }
     }

@@ -1,0 +1,154 @@
+//! ChaCha20-Poly1305 in the room chosen: which kernel does what.
+
+use widelane_cpu::{Avx2, Avx512, Policy, Room};
+use widelane_kernels::chacha20_poly1305::{
+    BLOCK_BYTES, Key, Message, NONCE_BYTES, Poly1305, TAG_BYTES, avx2, avx512, lengths_block,
+    portable,
+};
+use widelane_kernels::text::Text;
+
+use super::{Outcome, SealJob, kernel};
+
+/// The room chosen, with the token that opens it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Choice {
+    Avx512(Avx512),
+    Avx2(Avx2),
+    Portable,
+}
+
+/// A key and its room. Boxed, so that moving it leaves no copies behind.
+#[derive(Clone)]
+pub(super) struct Kernel {
+    choice: Choice,
+    key: Box<Key>,
+}
+
+/// A message on its way: what its stream remembers.
+#[derive(Clone)]
+pub(super) struct Session {
+    nonce: [u8; NONCE_BYTES],
+    /// The number of the next block.
+    counter: u32,
+    poly: Poly1305,
+}
+
+/// Calls a function of a room.
+macro_rules! in_room {
+    ($choice:expr, $function:ident $(::<$flag:ident>)?, $($argument:expr),+) => {
+        match $choice {
+            Choice::Avx512(room) => avx512::$function $(::<$flag>)?(room, $($argument),+),
+            Choice::Avx2(room) => avx2::$function $(::<$flag>)?(room, $($argument),+),
+            Choice::Portable => portable::$function $(::<$flag>)?((), $($argument),+),
+        }
+    };
+}
+
+impl Choice {
+    pub(super) fn new(policy: &Policy) -> Self {
+        if let Some(room) = Avx512::enter(policy) {
+            Choice::Avx512(room)
+        } else if let Some(room) = Avx2::enter(policy) {
+            Choice::Avx2(room)
+        } else {
+            Choice::Portable
+        }
+    }
+
+    pub(super) fn room(self) -> Room {
+        match self {
+            Choice::Avx512(_) => Room::Avx512,
+            Choice::Avx2(_) => Room::Avx2,
+            Choice::Portable => Room::Portable,
+        }
+    }
+}
+
+impl Kernel {
+    /// Takes a key of 32 bytes.
+    pub(super) fn new(choice: Choice, bytes: &[u8]) -> Self {
+        let mut key = Box::<Key>::default();
+        key.fill(bytes.try_into().expect("the caller has looked at the length"));
+        Kernel { choice, key }
+    }
+
+    pub(super) fn room(&self) -> Room {
+        self.choice.room()
+    }
+
+    pub(super) fn seal(
+        &self,
+        nonce: &[u8; NONCE_BYTES],
+        aad: &[u8],
+        text: Text<'_>,
+        tag: &mut [u8; TAG_BYTES],
+    ) {
+        in_room!(self.choice, seal, Message { key: &self.key, nonce, aad, text, tag });
+    }
+
+    /// Decrypts and answers the tag that the message should have come with.
+    pub(super) fn open(
+        &self,
+        nonce: &[u8; NONCE_BYTES],
+        aad: &[u8],
+        text: Text<'_>,
+    ) -> [u8; TAG_BYTES] {
+        let mut tag = [0; TAG_BYTES];
+        let message = Message { key: &self.key, nonce, aad, text, tag: &mut tag };
+        in_room!(self.choice, open, message);
+        tag
+    }
+
+    pub(super) fn begin(&self, nonce: &[u8; NONCE_BYTES]) -> Session {
+        let poly = in_room!(self.choice, begin, &self.key, nonce);
+        Session { nonce: *nonce, counter: 1, poly }
+    }
+
+    /// Authenticates whole blocks, or the last one.
+    pub(super) fn authenticate(&self, session: &mut Session, bytes: &[u8]) {
+        in_room!(self.choice, absorb, &mut session.poly, bytes);
+    }
+
+    /// Encrypts or decrypts whole blocks and authenticates the ciphertext.
+    pub(super) fn crypt<const SEAL: bool>(&self, session: &mut Session, text: Text<'_>) {
+        let Session { nonce, counter, poly } = session;
+        let blocks = text.len() / BLOCK_BYTES;
+        in_room!(self.choice, crypt::<SEAL>, &self.key, nonce, *counter, poly, text);
+        // The counter comes around after 2^32 blocks, which no message has.
+        *counter = counter.wrapping_add(blocks as u32);
+    }
+
+    /// What the next block is encrypted with.
+    pub(super) fn stream_block(&self, session: &mut Session) -> [u8; BLOCK_BYTES] {
+        let Session { nonce, counter, .. } = session;
+        let block = in_room!(self.choice, stream_block, &self.key, nonce, *counter);
+        *counter = counter.wrapping_add(1);
+        block
+    }
+
+    pub(super) fn finish(&self, session: &mut Session, aad: u64, text: u64) -> [u8; TAG_BYTES] {
+        self.authenticate(session, &lengths_block(aad, text));
+        in_room!(self.choice, finish, &session.poly)
+    }
+}
+
+/// Seals those of the jobs that are not refused; all keys live in the room of the first.
+pub(super) fn seal_many(jobs: &mut [SealJob<'_>]) {
+    let choice = jobs.iter().find_map(|job| match &job.key.kernel {
+        kernel::Kernel::ChaCha(kernel) => Some(kernel.choice),
+        kernel::Kernel::Gcm(_) => None,
+    });
+    let Some(choice) = choice else { return };
+    let accepted = jobs.iter_mut().filter(|job| job.outcome == Outcome::Done);
+    let messages = accepted.filter_map(|job| match &job.key.kernel {
+        kernel::Kernel::ChaCha(kernel) => Some(Message {
+            key: &kernel.key,
+            nonce: job.nonce,
+            aad: job.aad,
+            text: Text::in_place(job.text),
+            tag: job.tag,
+        }),
+        kernel::Kernel::Gcm(_) => None,
+    });
+    in_room!(choice, seal_many, messages);
+}

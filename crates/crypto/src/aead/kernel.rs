@@ -1,0 +1,132 @@
+//! Keys of either algorithm, and their messages on the way.
+
+use widelane_cpu::{Policy, Room};
+use widelane_kernels::text::Text;
+
+use super::{Algorithm, NONCE_BYTES, TAG_BYTES, chacha, gcm};
+
+/// Bytes of the longest block of a key stream.
+pub(super) const BLOCK_BYTES_MAX: usize = 64;
+
+/// The room chosen for an algorithm.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Choice {
+    Gcm(gcm::Choice),
+    ChaCha(chacha::Choice),
+}
+
+/// A key in its room.
+#[derive(Clone)]
+pub(super) enum Kernel {
+    Gcm(gcm::Kernel),
+    ChaCha(chacha::Kernel),
+}
+
+/// A message on its way: what its stream remembers.
+#[derive(Clone)]
+pub(super) enum Session {
+    Gcm(gcm::Session),
+    ChaCha(chacha::Session),
+}
+
+/// Calls a method of a key with its session.
+macro_rules! with_session {
+    ($kernel:expr, $session:expr, |$key:ident, $own:ident| $call:expr) => {
+        match ($kernel, $session) {
+            (Kernel::Gcm($key), Session::Gcm($own)) => $call,
+            (Kernel::ChaCha($key), Session::ChaCha($own)) => $call,
+            _ => unreachable!("a stream keeps the key that began its session"),
+        }
+    };
+}
+
+impl Choice {
+    pub(super) fn new(algorithm: Algorithm, policy: &Policy) -> Self {
+        match algorithm {
+            Algorithm::Aes128Gcm | Algorithm::Aes192Gcm | Algorithm::Aes256Gcm => {
+                Choice::Gcm(gcm::Choice::new(policy))
+            }
+            Algorithm::ChaCha20Poly1305 => Choice::ChaCha(chacha::Choice::new(policy)),
+        }
+    }
+
+    pub(super) fn room(self) -> Room {
+        match self {
+            Choice::Gcm(choice) => choice.room(),
+            Choice::ChaCha(choice) => choice.room(),
+        }
+    }
+}
+
+impl Kernel {
+    /// Expands a key as long as the algorithm wants it.
+    pub(super) fn new(choice: Choice, bytes: &[u8]) -> Self {
+        match choice {
+            Choice::Gcm(choice) => Kernel::Gcm(gcm::Kernel::new(choice, bytes)),
+            Choice::ChaCha(choice) => Kernel::ChaCha(chacha::Kernel::new(choice, bytes)),
+        }
+    }
+
+    pub(super) fn room(&self) -> Room {
+        match self {
+            Kernel::Gcm(kernel) => kernel.room(),
+            Kernel::ChaCha(kernel) => kernel.room(),
+        }
+    }
+
+    /// Bytes of a block of text: what the key stream comes in.
+    pub(super) fn block_bytes(&self) -> usize {
+        match self {
+            Kernel::Gcm(_) => 16,
+            Kernel::ChaCha(_) => 64,
+        }
+    }
+
+    pub(super) fn seal(&self, nonce: &[u8], aad: &[u8], text: Text<'_>, tag: &mut [u8; TAG_BYTES]) {
+        match self {
+            Kernel::Gcm(kernel) => kernel.seal(nonce, aad, text, tag),
+            Kernel::ChaCha(kernel) => kernel.seal(twelve(nonce), aad, text, tag),
+        }
+    }
+
+    /// Decrypts and answers the tag that the message should have come with.
+    pub(super) fn open(&self, nonce: &[u8], aad: &[u8], text: Text<'_>) -> [u8; TAG_BYTES] {
+        match self {
+            Kernel::Gcm(kernel) => kernel.open(nonce, aad, text),
+            Kernel::ChaCha(kernel) => kernel.open(twelve(nonce), aad, text),
+        }
+    }
+
+    pub(super) fn begin(&self, nonce: &[u8]) -> Session {
+        match self {
+            Kernel::Gcm(kernel) => Session::Gcm(kernel.begin(nonce)),
+            Kernel::ChaCha(kernel) => Session::ChaCha(kernel.begin(twelve(nonce))),
+        }
+    }
+
+    /// Authenticates whole blocks, or the last one.
+    pub(super) fn authenticate(&self, session: &mut Session, bytes: &[u8]) {
+        with_session!(self, session, |kernel, session| kernel.authenticate(session, bytes));
+    }
+
+    /// Encrypts or decrypts whole blocks and authenticates the ciphertext.
+    pub(super) fn crypt<const SEAL: bool>(&self, session: &mut Session, text: Text<'_>) {
+        with_session!(self, session, |kernel, session| kernel.crypt::<SEAL>(session, text));
+    }
+
+    /// Stores what the next block is encrypted with.
+    pub(super) fn stream_block(&self, session: &mut Session, block: &mut [u8; BLOCK_BYTES_MAX]) {
+        with_session!(self, session, |kernel, session| {
+            let stream = kernel.stream_block(session);
+            block[..stream.len()].copy_from_slice(&stream);
+        });
+    }
+
+    pub(super) fn finish(&self, session: &mut Session, aad: u64, text: u64) -> [u8; TAG_BYTES] {
+        with_session!(self, session, |kernel, session| kernel.finish(session, aad, text))
+    }
+}
+
+fn twelve(nonce: &[u8]) -> &[u8; NONCE_BYTES] {
+    nonce.try_into().expect("the caller has looked at the length")
+}

@@ -1,0 +1,280 @@
+//! The algorithm of ChaCha20-Poly1305, written once for all rooms with vector registers.
+//!
+//! A room brings a *row*: four words of the state of each of `BLOCKS` blocks. A quarter round works on
+//! four rows, so that it does all columns, or all diagonals, of all these blocks; `SETS` of four rows
+//! are on the way at a time. Blocks stay together, which is what makes short messages quick.
+
+/// Defines the room: see the module.
+macro_rules! engine {
+    ($token:ty, #[$features:meta]) => {
+        const ROW_BYTES: usize = 16 * BLOCKS;
+        /// Bytes of a set: whole blocks.
+        const SET_BYTES: usize = 4 * ROW_BYTES;
+        const CHUNK_BYTES: usize = SETS * SET_BYTES;
+
+        /// Four rows: the state of `BLOCKS` blocks.
+        type Set = [Row; 4];
+
+        /// Seals: encrypts the text and stores the tag.
+        pub fn seal(_room: $token, message: Message<'_>) {
+            // SAFETY: the token exists only if every feature of its room was detected.
+            unsafe { message_body::<true>(message) }
+        }
+
+        /// Opens: decrypts the text and stores the tag that it should have come with.
+        pub fn open(_room: $token, message: Message<'_>) {
+            // SAFETY: as above.
+            unsafe { message_body::<false>(message) }
+        }
+
+        /// Seals one message after the other.
+        pub fn seal_many<'a>(_room: $token, messages: impl Iterator<Item = Message<'a>>) {
+            // SAFETY: as above.
+            unsafe { seal_many_body(messages) }
+        }
+
+        /// The authenticator of a message.
+        pub fn begin(room: $token, key: &Key, nonce: &[u8; NONCE_BYTES]) -> Poly1305 {
+            let mut block = stream_block(room, key, nonce, 0);
+            let (one_time_key, _) = block.split_first_chunk().expect("half a block");
+            let poly = Poly1305::new(one_time_key);
+            wipe(&mut block);
+            poly
+        }
+
+        /// Authenticates blocks; the last one is filled up with zeros.
+        pub fn absorb(_room: $token, poly: &mut Poly1305, bytes: &[u8]) {
+            // SAFETY: as above.
+            unsafe { absorb_body(poly, bytes) }
+        }
+
+        /// The tag of what was authenticated.
+        pub fn finish(_room: $token, poly: &Poly1305) -> [u8; TAG_BYTES] {
+            poly.tag()
+        }
+
+        /// Encrypts (`SEAL`) or decrypts blocks from `counter` on and authenticates the ciphertext.
+        /// A last block that is not whole is filled up with zeros for that.
+        pub fn crypt<const SEAL: bool>(
+            _room: $token,
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            counter: u32,
+            poly: &mut Poly1305,
+            text: Text<'_>,
+        ) {
+            // SAFETY: as above.
+            unsafe { crypt_body::<SEAL>(key, nonce, counter, poly, text) }
+        }
+
+        /// A block of the key stream.
+        pub fn stream_block(
+            _room: $token,
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            counter: u32,
+        ) -> [u8; BLOCK_BYTES] {
+            // SAFETY: as above.
+            unsafe { stream_block_body(key, nonce, counter) }
+        }
+
+        #[$features]
+        fn message_body<const SEAL: bool>(message: Message<'_>) {
+            whole::<SEAL>(message);
+            wipe_registers();
+        }
+
+        #[$features]
+        fn seal_many_body<'a>(messages: impl Iterator<Item = Message<'a>>) {
+            for message in messages {
+                whole::<true>(message);
+            }
+            wipe_registers();
+        }
+
+        #[$features]
+        fn absorb_body(poly: &mut Poly1305, bytes: &[u8]) {
+            authenticate(poly, bytes);
+            wipe_registers();
+        }
+
+        #[$features]
+        fn crypt_body<const SEAL: bool>(
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            counter: u32,
+            poly: &mut Poly1305,
+            text: Text<'_>,
+        ) {
+            chunks::<SEAL>(key, nonce, counter, poly, text);
+            wipe_registers();
+        }
+
+        #[$features]
+        fn stream_block_body(
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            counter: u32,
+        ) -> [u8; BLOCK_BYTES] {
+            let [set] = key_stream::<1>(key, nonce, counter);
+            let block = first_block(set);
+            wipe_registers();
+            block
+        }
+
+        /// A whole message. The first block of the key stream makes the one-time key; a message that
+        /// is shorter than a chunk by that block needs no other turn.
+        #[inline]
+        #[$features]
+        fn whole<const SEAL: bool>(message: Message<'_>) {
+            let Message { key, nonce, aad, text, tag } = message;
+            let lengths = super::lengths_block(aad.len() as u64, text.len() as u64);
+            let blocks = 1 + text.len().div_ceil(BLOCK_BYTES);
+            let (mut poly, rest) = if blocks <= BLOCKS {
+                first_turn::<1, SEAL>(key, nonce, aad, text)
+            } else if blocks <= 2 * BLOCKS {
+                first_turn::<2, SEAL>(key, nonce, aad, text)
+            } else {
+                first_turn::<SETS, SEAL>(key, nonce, aad, text)
+            };
+            chunks::<SEAL>(key, nonce, (SETS * BLOCKS) as u32, &mut poly, rest);
+            poly.absorb(&lengths);
+            *tag = poly.tag();
+        }
+
+        /// Begins a message, and takes as much of it as the turn has blocks.
+        #[inline]
+        #[$features]
+        fn first_turn<'a, const COUNT: usize, const SEAL: bool>(
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            aad: &[u8],
+            text: Text<'a>,
+        ) -> (Poly1305, Text<'a>) {
+            let sets = key_stream::<COUNT>(key, nonce, 0);
+            let mut block = first_block(sets[0]);
+            let (one_time_key, _) = block.split_first_chunk().expect("half a block");
+            let mut poly = Poly1305::new(one_time_key);
+            wipe(&mut block);
+            authenticate(&mut poly, aad);
+            let bytes = text.len().min(COUNT * SET_BYTES - BLOCK_BYTES);
+            let (text, rest) = text.split_at(bytes);
+            apply::<COUNT, SEAL>(sets, BLOCK_BYTES, &mut poly, text);
+            (poly, rest)
+        }
+
+        /// Takes a text chunk by chunk.
+        #[inline]
+        #[$features]
+        fn chunks<const SEAL: bool>(
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            counter: u32,
+            poly: &mut Poly1305,
+            text: Text<'_>,
+        ) {
+            let (mut counter, mut text) = (counter, text);
+            while text.len() > 2 * SET_BYTES {
+                let (chunk, rest) = text.split_at(text.len().min(CHUNK_BYTES));
+                let sets = key_stream::<SETS>(key, nonce, counter);
+                apply::<SETS, SEAL>(sets, 0, poly, chunk);
+                counter = counter.wrapping_add((SETS * BLOCKS) as u32);
+                text = rest;
+            }
+            if text.len() > SET_BYTES {
+                let sets = key_stream::<2>(key, nonce, counter);
+                apply::<2, SEAL>(sets, 0, poly, text);
+            } else if !text.is_empty() {
+                let sets = key_stream::<1>(key, nonce, counter);
+                apply::<1, SEAL>(sets, 0, poly, text);
+            }
+        }
+
+        /// Adds a key stream, from byte `skip` on, to a text that is no longer, and authenticates
+        /// the ciphertext.
+        #[inline]
+        #[$features]
+        fn apply<const COUNT: usize, const SEAL: bool>(
+            sets: [Set; COUNT],
+            skip: usize,
+            poly: &mut Poly1305,
+            text: Text<'_>,
+        ) {
+            if !SEAL {
+                text.with_source(|bytes| authenticate(poly, bytes));
+            }
+            let mut offset = 0;
+            for set in sets {
+                for row in set.iter().skip(if offset == 0 { skip / ROW_BYTES } else { 0 }) {
+                    let bytes = (text.len() - offset).min(ROW_BYTES);
+                    if bytes == ROW_BYTES {
+                        store(text, offset, add_bits(load(text, offset), *row));
+                    } else if bytes > 0 {
+                        add_part(text, offset, bytes, *row);
+                    }
+                    offset += bytes;
+                }
+            }
+            if SEAL {
+                text.with_target(|bytes| authenticate(poly, bytes));
+            }
+        }
+
+        /// Blocks of the key stream from `counter` on, each set as bytes in their order.
+        #[inline]
+        #[$features]
+        fn key_stream<const COUNT: usize>(
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            counter: u32,
+        ) -> [Set; COUNT] {
+            let upper = [&CONSTANTS, &key.words[0], &key.words[1]];
+            let upper = [broadcast(upper[0]), broadcast(upper[1]), broadcast(upper[2])];
+            let last = count_blocks(broadcast(&last_words(counter, nonce)));
+            let mut states = [[upper[0], upper[1], upper[2], last]; COUNT];
+            for (index, state) in states.iter_mut().enumerate() {
+                state[3] = count(state[3], (index * BLOCKS) as u32);
+            }
+            let before = states;
+            for _ in 0..10 {
+                quarter_rounds(&mut states);
+                for [_, b, c, d] in &mut states {
+                    (*b, *c, *d) = (turn::<0x39>(*b), turn::<0x4e>(*c), turn::<0x93>(*d));
+                }
+                quarter_rounds(&mut states);
+                for [_, b, c, d] in &mut states {
+                    (*b, *c, *d) = (turn::<0x93>(*b), turn::<0x4e>(*c), turn::<0x39>(*d));
+                }
+            }
+            for (state, before) in states.iter_mut().zip(&before) {
+                for (row, before) in state.iter_mut().zip(before) {
+                    *row = add(*row, *before);
+                }
+                *state = in_order(*state);
+            }
+            states
+        }
+
+        /// A quarter round on the columns of all blocks.
+        #[inline]
+        #[$features]
+        fn quarter_rounds<const COUNT: usize>(states: &mut [Set; COUNT]) {
+            for [a, b, _, d] in &mut *states {
+                *a = add(*a, *b);
+                *d = rotate16(add_bits(*d, *a));
+            }
+            for [_, b, c, d] in &mut *states {
+                *c = add(*c, *d);
+                *b = rotate12(add_bits(*b, *c));
+            }
+            for [a, b, _, d] in &mut *states {
+                *a = add(*a, *b);
+                *d = rotate8(add_bits(*d, *a));
+            }
+            for [_, b, c, d] in &mut *states {
+                *c = add(*c, *d);
+                *b = rotate7(add_bits(*b, *c));
+            }
+        }
+    };
+}

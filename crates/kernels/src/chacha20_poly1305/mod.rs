@@ -1,0 +1,83 @@
+//! ChaCha20-Poly1305 (RFC 8439): what all rooms share, and one file per room.
+//!
+//! A room seals and opens whole messages, and the pieces that a stream is made of. Cipher and
+//! authenticator are separate: the first room that multiplies vectors is `ifma256`. The mathematics
+//! is in `docs/chacha20-poly1305.md`.
+
+// Its macros are in scope from here on.
+#[macro_use]
+mod engine;
+
+pub mod avx2;
+pub mod avx512;
+mod poly1305;
+pub mod portable;
+#[cfg(test)]
+mod tests;
+
+pub use poly1305::{Poly1305, TAG_BYTES};
+
+use widelane_secret::wipe;
+
+use crate::text::Text;
+
+/// Bytes of a key.
+pub const KEY_BYTES: usize = 32;
+
+/// Bytes of a nonce.
+pub const NONCE_BYTES: usize = 12;
+
+/// Bytes of a block of the key stream.
+pub const BLOCK_BYTES: usize = 64;
+
+/// "expand 32-byte k", the first four words of every state.
+const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
+
+/// A key, wiped when it is dropped.
+#[derive(Clone, Default)]
+pub struct Key {
+    words: [[u32; 4]; 2],
+}
+
+impl Key {
+    /// Takes the key in `bytes`.
+    pub fn fill(&mut self, bytes: &[u8; KEY_BYTES]) {
+        for (word, bytes) in self.words.as_flattened_mut().iter_mut().zip(bytes.as_chunks().0) {
+            *word = u32::from_le_bytes(*bytes);
+        }
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        wipe(self.words.as_flattened_mut());
+    }
+}
+
+/// What is sealed or opened in one go.
+pub struct Message<'a> {
+    /// The key.
+    pub key: &'a Key,
+    /// The nonce.
+    pub nonce: &'a [u8; NONCE_BYTES],
+    /// What is authenticated but not encrypted.
+    pub aad: &'a [u8],
+    /// What is encrypted or decrypted.
+    pub text: Text<'a>,
+    /// Where the tag goes. Whoever opens a message compares it, and gives nothing away if it differs
+    /// from the one that came with the message.
+    pub tag: &'a mut [u8; TAG_BYTES],
+}
+
+/// The last words of a state: block counter and nonce.
+fn last_words(counter: u32, nonce: &[u8; NONCE_BYTES]) -> [u32; 4] {
+    let [n0, n1, n2] = [0, 4, 8].map(|index| {
+        u32::from_le_bytes([nonce[index], nonce[index + 1], nonce[index + 2], nonce[index + 3]])
+    });
+    [counter, n0, n1, n2]
+}
+
+/// The last block that is authenticated: both lengths in bytes.
+pub fn lengths_block(aad_bytes: u64, text_bytes: u64) -> [u8; 16] {
+    (u128::from(text_bytes) << 64 | u128::from(aad_bytes)).to_le_bytes()
+}

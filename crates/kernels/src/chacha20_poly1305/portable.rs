@@ -1,0 +1,120 @@
+//! Room portable of chacha20_poly1305: word by word. Secret-independent.
+//!
+//! No token opens it, so that `()` stands where the other rooms take theirs.
+
+use widelane_secret::wipe;
+
+use super::{
+    BLOCK_BYTES, CONSTANTS, Key, Message, NONCE_BYTES, Poly1305, last_words, lengths_block,
+};
+use crate::text::Text;
+
+/// Seals: encrypts the text and stores the tag.
+pub fn seal(_room: (), message: Message<'_>) {
+    whole::<true>(message);
+}
+
+/// Opens: decrypts the text and stores the tag that it should have come with.
+pub fn open(_room: (), message: Message<'_>) {
+    whole::<false>(message);
+}
+
+/// Seals one message after the other.
+pub fn seal_many<'a>(_room: (), messages: impl Iterator<Item = Message<'a>>) {
+    messages.for_each(whole::<true>);
+}
+
+/// The authenticator of a message.
+pub fn begin(_room: (), key: &Key, nonce: &[u8; NONCE_BYTES]) -> Poly1305 {
+    let mut block = stream_block((), key, nonce, 0);
+    let (one_time_key, _) = block.split_first_chunk().expect("half a block");
+    let poly = Poly1305::new(one_time_key);
+    wipe(&mut block);
+    poly
+}
+
+/// Authenticates blocks; the last one is filled up with zeros.
+pub fn absorb(_room: (), poly: &mut Poly1305, bytes: &[u8]) {
+    poly.absorb(bytes);
+}
+
+/// The tag of what was authenticated.
+pub fn finish(_room: (), poly: &Poly1305) -> [u8; 16] {
+    poly.tag()
+}
+
+/// Encrypts (`SEAL`) or decrypts blocks from `counter` on and authenticates the ciphertext. A last
+/// block that is not whole is filled up with zeros for that.
+pub fn crypt<const SEAL: bool>(
+    room: (),
+    key: &Key,
+    nonce: &[u8; NONCE_BYTES],
+    counter: u32,
+    poly: &mut Poly1305,
+    text: Text<'_>,
+) {
+    let (mut counter, mut text) = (counter, text);
+    while !text.is_empty() {
+        let bytes = text.len().min(BLOCK_BYTES);
+        let (chunk, rest) = text.split_at(bytes);
+        let stream = stream_block(room, key, nonce, counter);
+        chunk.map(|block: &mut [u8; BLOCK_BYTES]| {
+            if !SEAL {
+                poly.absorb(&block[..bytes]);
+            }
+            for (byte, stream) in block.iter_mut().zip(stream) {
+                *byte ^= stream;
+            }
+            if SEAL {
+                poly.absorb(&block[..bytes]);
+            }
+        });
+        counter = counter.wrapping_add(1);
+        text = rest;
+    }
+}
+
+/// A block of the key stream (RFC 8439, 2.3).
+pub fn stream_block(
+    _room: (),
+    key: &Key,
+    nonce: &[u8; NONCE_BYTES],
+    counter: u32,
+) -> [u8; BLOCK_BYTES] {
+    let rows = [CONSTANTS, key.words[0], key.words[1], last_words(counter, nonce)];
+    let mut state = [0; 16];
+    state.copy_from_slice(rows.as_flattened());
+    for _ in 0..10 {
+        for column in 0..4 {
+            quarter_round(&mut state, [0, 4, 8, 12].map(|row| row + column));
+        }
+        for column in 0..4 {
+            let diagonal = |row: usize| 4 * row + (column + row) % 4;
+            quarter_round(&mut state, [0, 1, 2, 3].map(diagonal));
+        }
+    }
+    let mut block = [0; BLOCK_BYTES];
+    let words = state.iter().zip(rows.as_flattened());
+    for (bytes, (after, before)) in block.as_chunks_mut().0.iter_mut().zip(words) {
+        *bytes = after.wrapping_add(*before).to_le_bytes();
+    }
+    wipe(&mut state);
+    block
+}
+
+fn quarter_round(state: &mut [u32; 16], [a, b, c, d]: [usize; 4]) {
+    for (left, right, target, bits) in [(a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)] {
+        state[left] = state[left].wrapping_add(state[right]);
+        state[target] = (state[target] ^ state[left]).rotate_left(bits);
+    }
+}
+
+fn whole<const SEAL: bool>(message: Message<'_>) {
+    let Message { key, nonce, aad, text, tag } = message;
+    let lengths = lengths_block(aad.len() as u64, text.len() as u64);
+    let mut poly = begin((), key, nonce);
+    poly.absorb(aad);
+    crypt::<SEAL>((), key, nonce, 1, &mut poly, text);
+    poly.absorb(&lengths);
+    *tag = poly.tag();
+}

@@ -1,0 +1,91 @@
+//! Tests of chacha20_poly1305: every room against OpenSSL, at every length.
+
+use std::eprintln;
+use std::vec;
+use std::vec::Vec;
+
+use openssl::symm::{Cipher, encrypt_aead};
+use widelane_cpu::{Avx2, Avx512, Policy, Room};
+use widelane_testkit::random::Random;
+
+use super::*;
+use crate::text::Text;
+
+/// A room, and how it seals and opens.
+type Tour = (Room, fn(Message<'_>), fn(Message<'_>));
+
+macro_rules! tour {
+    ($token:ident, $room:ident) => {
+        $token::enter(&Policy::open()).map(|_| -> Tour {
+            (
+                $token::ROOM,
+                |message| $room::seal($token::enter(&Policy::open()).unwrap(), message),
+                |message| $room::open($token::enter(&Policy::open()).unwrap(), message),
+            )
+        })
+    };
+}
+
+fn tours() -> Vec<Tour> {
+    let portable: Tour = (
+        Room::Portable,
+        |message| portable::seal((), message),
+        |message| portable::open((), message),
+    );
+    let tours = [Some(portable), tour!(Avx2, avx2), tour!(Avx512, avx512)];
+    let tours: Vec<_> = tours.into_iter().flatten().collect();
+    eprintln!("rooms: {:?}", tours.iter().map(|tour| tour.0).collect::<Vec<_>>());
+    tours
+}
+
+#[test]
+fn every_length_is_sealed_as_openssl_does() {
+    let mut random = Random::new(2);
+    for (room, seal, open) in tours() {
+        for length in (0..1200).chain((1200..5000).step_by(61)) {
+            let (mut bytes, mut nonce) = ([0; KEY_BYTES], [0; NONCE_BYTES]);
+            random.fill(&mut bytes);
+            random.fill(&mut nonce);
+            let mut key = Key::default();
+            key.fill(&bytes);
+            let mut plain = vec![0; length];
+            random.fill(&mut plain);
+            let mut aad = vec![0; [0, 13, 5, 16, 20, 300][length % 6]];
+            random.fill(&mut aad);
+            let mut tag = [0; TAG_BYTES];
+            let cipher = Cipher::chacha20_poly1305();
+            let expected =
+                encrypt_aead(cipher, &bytes, Some(&nonce), &aad, &plain, &mut tag).unwrap();
+
+            let (mut sealed, mut got) = (vec![0; length], [0; TAG_BYTES]);
+            let text = Text::between(&plain, &mut sealed);
+            seal(Message { key: &key, nonce: &nonce, aad: &aad, text, tag: &mut got });
+            assert_eq!(sealed, expected, "{room} {length}");
+            assert_eq!(got, tag, "{room} {length}");
+
+            let (mut opened, mut got) = (sealed, [0; TAG_BYTES]);
+            let text = Text::in_place(&mut opened);
+            open(Message { key: &key, nonce: &nonce, aad: &aad, text, tag: &mut got });
+            assert_eq!(opened, plain, "{room} {length}");
+            assert_eq!(got, tag, "{room} {length}");
+        }
+    }
+}
+
+#[test]
+fn sums_next_to_the_modulus_are_reduced() {
+    // r = 1, so that the sum is that of the blocks; RFC 8439, A.3 goes the same way.
+    let tag_of = |blocks: &[u128], s: u128| {
+        let mut key = [0; 32];
+        key[0] = 1;
+        key[16..].copy_from_slice(&s.to_le_bytes());
+        let mut poly = Poly1305::new(&key);
+        blocks.iter().for_each(|block| poly.absorb(&block.to_le_bytes()));
+        u128::from_le_bytes(poly.tag())
+    };
+    // 2^128 is added to each block: three of them and 2^128 − 6, − 5, − 4 surround 2^130 − 5.
+    for (last, expected) in [(6u128, u128::MAX - 5), (5, 0), (4, 1)] {
+        assert_eq!(tag_of(&[0, 0, last.wrapping_neg()], 0), expected);
+    }
+    assert_eq!(tag_of(&[7], u128::MAX), 6);
+}
