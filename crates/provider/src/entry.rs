@@ -81,7 +81,7 @@ macro_rules! describe {
         $crate::entry::entry! {$(
             fn $name(context: *mut c_void, provctx: *mut c_void) -> *const OsslParam {
                 // SAFETY: the core passes our instance.
-                let instance = unsafe { $crate::entry::borrow::<$crate::instance::Instance>(provctx) }?;
+                let instance = unsafe { $crate::entry::borrow::<Instance>(provctx) }?;
                 let delegate = instance.delegate();
                 // SAFETY: the core passes a context of ours, or none.
                 let inner = match unsafe { $crate::entry::borrow::<$context>(context) } {

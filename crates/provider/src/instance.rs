@@ -194,7 +194,8 @@ entry! {
         if capability != core::CAPABILITY_TLS_GROUP {
             return Some(1);
         }
-        let mut offer = Offer { names: &instance.delegate.algorithms, callback: callback?, argument };
+        let names = &instance.delegate.algorithms;
+        let mut offer = Offer { names, callback: callback?, argument };
         Some(instance.delegate.capabilities(capability, pass_on, ptr::from_mut(&mut offer).cast()))
     }
 

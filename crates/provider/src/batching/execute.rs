@@ -96,3 +96,86 @@ fn run_batch(
     };
     requests.iter().zip(outcomes).map(settle).collect()
 }
+
+#[cfg(test)]
+#[allow(unsafe_code, reason = "makes a key by libcrypto")]
+mod tests {
+    use std::ffi::{c_int, c_void};
+    use std::ptr;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    use widelane_crypto::rsa::Rsa;
+    use widelane_ossl_sys::Libcrypto;
+    use widelane_ossl_sys::core::{OsslParam, SELECT_KEYPAIR};
+
+    use super::*;
+    use crate::batching::operation::Operation;
+    use crate::delegate::Delegate;
+    use crate::rsa::key::{Key, Kind};
+    use crate::{counters, process};
+
+    fn key() -> Arc<Key> {
+        // SAFETY: a function of libcrypto; only its type is forgotten.
+        let function = unsafe {
+            std::mem::transmute::<*const (), unsafe extern "C" fn()>(
+                openssl_sys::ERR_get_error as *const (),
+            )
+        };
+        let libcrypto = Libcrypto::of_caller(function).expect("tests link libcrypto");
+        let delegate = Arc::new(Delegate::load(libcrypto).expect("the default provider"));
+        let rsa = &delegate.algorithms.rsa.functions;
+        let (gen_init, generate) = (rsa.gen_init.unwrap(), rsa.generate.unwrap());
+        // SAFETY: the default provider's own context.
+        let generation = unsafe { gen_init(delegate.provctx, SELECT_KEYPAIR, ptr::null()) };
+        unsafe extern "C" fn go_on(_: *const OsslParam, _: *mut c_void) -> c_int {
+            1
+        }
+        // SAFETY: begun above.
+        let inner = unsafe { generate(generation, Some(go_on), ptr::null_mut()) };
+        // SAFETY: begun above, ended once.
+        unsafe { rsa.gen_cleanup.unwrap()(generation) };
+        Key::adopt(&delegate, Kind::Rsa, inner).expect("a key")
+    }
+
+    /// Runs three operations by a kernel that fails, and demands three results all the same.
+    /// Answers the counters.
+    fn run_by(kernel: Kernel) -> &'static Counters {
+        let key = key();
+        let requests = [1, 2, 3].map(|number| {
+            let mut input = vec![0; 256];
+            input[255] = number;
+            Request::new(Operation::Rsa { key: Arc::clone(&key), input: input.into() })
+        });
+        let requests: Vec<&Request> = requests.iter().collect();
+        let counters = counters::open(&Rsa::choose(&widelane_cpu::Policy::open()), None);
+        let queues = process::current().queues(requests[0].kind());
+        let answers = run_batch(queues, counters, &requests, How::Batched, kernel);
+        assert_eq!(answers.len(), 3);
+        for (request, answer) in requests.iter().zip(answers) {
+            let (Answer::Done(made), Answer::Done(expected)) = (answer, request.run_single())
+            else {
+                panic!("an operation was lost");
+            };
+            assert_eq!(made.0, expected.0);
+        }
+        assert_eq!(counters.jobs_batched.load(Ordering::Relaxed), 0);
+        counters
+    }
+
+    #[test]
+    fn a_fault_is_made_good_by_the_default_provider() {
+        let counters = run_by(|requests| Some(requests.iter().map(|_| Outcome::Fault).collect()));
+        assert_eq!(counters.faults_detected.load(Ordering::Relaxed), 3);
+        assert_eq!(counters.fallbacks.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_kernel_that_fails_or_panics_is_made_good_by_the_default_provider() {
+        for kernel in [(|_| None) as Kernel, |_| panic!("on purpose")] {
+            let counters = run_by(kernel);
+            assert_eq!(counters.fallbacks.load(Ordering::Relaxed), 3);
+            assert_eq!(counters.faults_detected.load(Ordering::Relaxed), 0);
+        }
+    }
+}

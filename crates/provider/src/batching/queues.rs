@@ -60,8 +60,8 @@ impl Queues {
     }
 }
 
-/// What a batch costs here, however full, and what a single operation costs by the default provider:
-/// the shortest times seen, since a thread that was interrupted only takes longer.
+/// What a batch costs here, however full, and what a single operation costs by the default
+/// provider: the shortest times seen, since a thread that was interrupted only takes longer.
 pub(crate) struct Costs {
     lanes: usize,
     lone: Lone,

@@ -1,4 +1,5 @@
 //! One operation under way, and its answer.
+#![allow(unsafe_code, reason = "calls libcrypto")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -67,8 +68,17 @@ impl Request {
     }
 
     /// Does the operation alone, by the default provider.
+    ///
+    /// What that says of a failure is forgotten, since it may be another thread than the caller's
+    /// that hears it: the caller asks again.
     pub(super) fn run_single(&self) -> Answer {
-        self.operation.run_single()
+        let libcrypto = self.libcrypto();
+        // SAFETY: no arguments.
+        unsafe { (libcrypto.ERR_set_mark)() };
+        let answer = self.operation.run_single();
+        // SAFETY: no arguments.
+        unsafe { (libcrypto.ERR_pop_to_mark)() };
+        answer
     }
 
     /// Nobody waits for the answer any more.

@@ -269,7 +269,8 @@ entry! {
                 context.digest = Some(Digest::begin(&context.delegate, algorithm)?);
             }
             // SAFETY: the core passes data of this length.
-            return Some(c_int::from(context.digest.as_ref()?.update(unsafe { input(data, bytes) })));
+            let data = unsafe { input(data, bytes) };
+            return Some(c_int::from(context.digest.as_ref()?.update(data)));
         }
         let (inner, update) = (context.inner()?, context.functions().digest_sign_update?);
         // SAFETY: a context of the default provider, and the core's data.

@@ -243,10 +243,9 @@ entry! {
         }
         let Some(digest) = &ours.digest else {
             ours.count_delegated();
-            // SAFETY: all arguments are the core's.
-            return unsafe {
-                one_shot::sign(ours.functions(), ours.as_ptr(), signature, length, size, data, bytes)
-            };
+            let (table, inner) = (ours.functions(), ours.as_ptr());
+            // SAFETY: a context of the default provider, and the core's arguments.
+            return unsafe { one_shot::sign(table, inner, signature, length, size, data, bytes) };
         };
         // The context stays as it is: the program may sign another message with it.
         let digest = digest.duplicate()?;
