@@ -1,5 +1,6 @@
 //! The `widelane` binary: parses the command line, runs one command, prints what went wrong.
 
+mod acl;
 mod compare;
 mod cpu;
 mod measure;
@@ -31,6 +32,7 @@ Colour is used on terminals only; NO_COLOR=1 turns it off.";
 
 #[derive(Subcommand)]
 enum Command {
+    Acl(acl::Args),
     Compare(Box<compare::Args>),
     Cpu(cpu::Args),
     Power(power::Args),
@@ -43,6 +45,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match CommandLine::parse().command {
+        Command::Acl(args) => acl::run(args),
         Command::Compare(args) => compare::run(*args),
         Command::Cpu(args) => cpu::run(args),
         Command::Power(args) => power::run(args),

@@ -20,6 +20,8 @@ const FIELDS_MAX: usize = 4;
 const FIXED: (u32, u32) = (3, 8);
 /// A group of less than one in this many entries joins another that can take it without copies.
 const SMALL: usize = 16;
+/// So few rules are one list, whatever they fix.
+const LIST: usize = 16;
 /// So few rules can be copied without harm.
 const FEW: usize = 256;
 
@@ -41,6 +43,9 @@ pub(super) fn divide(encoded: &Encoded, plan: &Plan) -> Vec<Group> {
             fixed |= u32::from(enough) << bit;
         }
         groups[fixed as usize].ids.push(id);
+    }
+    if encoded.len() < LIST {
+        groups = vec![Group { fixed: 0, ids: (0..encoded.len() as u32).collect() }];
     }
     merge_small(&mut groups, encoded.len());
     groups.retain(|group| !group.ids.is_empty());

@@ -99,7 +99,7 @@ impl Match {
     }
 
     /// The first and last value, if the values that match are all those in between.
-    pub(crate) const fn as_range(&self, bytes: usize) -> Option<(u128, u128)> {
+    pub const fn as_range(&self, bytes: usize) -> Option<(u128, u128)> {
         let all = ones(8 * bytes as u32);
         match *self {
             Match::Range { first, last } => Some((first, if last < all { last } else { all })),
@@ -115,7 +115,7 @@ impl Match {
     }
 
     /// Value and mask, if the values that match are those of a mask.
-    pub(crate) const fn as_mask(&self, bytes: usize) -> Option<(u128, u128)> {
+    pub const fn as_mask(&self, bytes: usize) -> Option<(u128, u128)> {
         let all = ones(8 * bytes as u32);
         match *self {
             Match::Mask { value, mask } => Some((value & mask & all, mask & all)),
@@ -169,6 +169,11 @@ impl RuleSet {
     /// No rules yet, one category, and the default zero.
     pub const fn new(layout: Layout) -> Self {
         RuleSet { layout, categories: 1, default: 0, rules: Vec::new() }
+    }
+
+    /// The rules, strongest first.
+    pub fn in_order(&self) -> impl Iterator<Item = &Rule> {
+        self.by_strength().into_iter().map(|index| &self.rules[index as usize])
     }
 
     /// The indices of the rules, strongest first.

@@ -124,6 +124,11 @@ impl Table {
         Ok(())
     }
 
+    /// Whether bytes begin as a table does.
+    pub fn is_table(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC.to_le_bytes())
+    }
+
     /// Maps a table from a file, after checking all of it. The file must stay as it is while the
     /// table lives: replace it by renaming a new one over it.
     ///

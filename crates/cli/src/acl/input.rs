@@ -1,0 +1,70 @@
+//! Rule files of all formats, traces, and tables.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::ValueEnum;
+use widelane_classify::rule::{RuleSet, classbench, csv, dpdk};
+use widelane_classify::{Flow, Limits, Table};
+
+/// How a rule file is written.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// By its name and its first lines
+    Auto,
+    /// ClassBench filters
+    Classbench,
+    /// Comma-separated values with a line of column names
+    Csv,
+    /// Rules of DPDK's l3fwd-acl
+    Dpdk,
+}
+
+/// Reads a rule file.
+pub fn rules(path: &Path, format: Format) -> anyhow::Result<RuleSet> {
+    let text = text(path)?;
+    let name = path.display().to_string();
+    Ok(match format {
+        Format::Auto => return rules_of_text(path, &name, &text),
+        Format::Classbench => classbench::parse(&name, &text)?,
+        Format::Csv => csv::parse(&name, &text)?,
+        Format::Dpdk => dpdk::parse(&name, &text)?,
+    })
+}
+
+fn rules_of_text(path: &Path, name: &str, text: &str) -> anyhow::Result<RuleSet> {
+    let mut lines = text.lines().map(str::trim_start).filter(|line| !line.starts_with('#'));
+    if path.extension().is_some_and(|extension| extension == "csv") {
+        Ok(csv::parse(name, text)?)
+    } else if lines.any(|line| line.starts_with('@') && line.matches('/').count() == 4) {
+        // ClassBench alone has flags: two addresses, a protocol and them make four slashes.
+        Ok(classbench::parse(name, text)?)
+    } else {
+        Ok(dpdk::parse(name, text)?)
+    }
+}
+
+/// Reads a table, or builds one of a rule file.
+pub fn table(path: &Path, format: Format, limits: &Limits) -> anyhow::Result<Arc<Table>> {
+    let mut start = [0; 8];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    if read.is_ok() && Table::is_table(&start) {
+        let table = Table::open(path).with_context(|| format!("cannot use {}", path.display()))?;
+        return Ok(Arc::new(table));
+    }
+    let set = rules(path, format)?;
+    let table = Table::build(&set, limits);
+    Ok(Arc::new(table.with_context(|| format!("cannot build a table of {}", path.display()))?))
+}
+
+/// Reads a trace.
+pub fn trace(path: &Path) -> anyhow::Result<Vec<Flow>> {
+    Ok(classbench::parse_trace(&path.display().to_string(), &text(path)?)?)
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}

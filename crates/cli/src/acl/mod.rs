@@ -1,0 +1,38 @@
+//! `widelane acl`: packet classification by rules.
+
+mod bench;
+mod build;
+mod check;
+mod classify;
+mod input;
+mod rival;
+
+use std::process::ExitCode;
+
+/// Classifies packets by rules: checks rule files, builds tables, looks packets up, measures
+///
+/// Rule files are those of DPDK's l3fwd-acl (`@` denies, `R` routes), ClassBench filters, or CSV
+/// with a line of column names; docs/classify.md describes them.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Check(check::Args),
+    Build(build::Args),
+    Classify(classify::Args),
+    Bench(bench::Args),
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.command {
+        Command::Check(args) => check::run(&args),
+        Command::Build(args) => build::run(&args),
+        Command::Classify(args) => classify::run(&args),
+        Command::Bench(args) => bench::run(&args),
+    }
+}

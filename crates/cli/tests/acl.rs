@@ -1,0 +1,105 @@
+//! `widelane acl`: what it prints, and what it refuses.
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+const RULES: &str = "\
+# two that route, one that denies, one that nobody reaches
+R10.0.0.0/8 0.0.0.0/0 0 : 65535 0 : 65535 0x0/0x0 1
+R10.1.0.0/16 0.0.0.0/0 0 : 65535 80 : 80 0x6/0xff 2
+@0.0.0.0/0 192.168.0.0/16 0 : 65535 0 : 1023 0x11/0xff
+";
+
+const TRACE: &str = "\
+10.1.2.3 1.2.3.4 1000 80 6
+9.9.9.9 192.168.1.1 1000 53 17
+9.9.9.9 192.168.1.1 1000 2000 17
+";
+
+fn directory() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("a.rules"), RULES).unwrap();
+    fs::write(directory.path().join("a.trace"), TRACE).unwrap();
+    directory
+}
+
+fn acl(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("widelane").unwrap();
+    command.current_dir(directory).arg("acl").args(arguments);
+    command
+}
+
+#[test]
+fn check_lists_rules_that_others_hide() {
+    let directory = directory();
+    acl(directory.path(), &["check", "a.rules", "--conflicts", "9"]).assert().success().stdout(
+        "a.rules: 3 rules, 1 shadowed, 0 redundant\n\
+         a.rules:3: is never reached: it says something else than line 2\n\
+         a.rules:4: counts only where it does not meet line 2\n",
+    );
+}
+
+#[test]
+fn a_table_and_its_rules_classify_alike() {
+    let directory = directory();
+    let built = acl(directory.path(), &["build", "a.rules", "-o", "a.table"]).assert().success();
+    let text = String::from_utf8(built.get_output().stdout.clone()).unwrap();
+    assert!(text.starts_with("3 rules in "), "{text}");
+    for rules in ["a.rules", "a.table"] {
+        acl(directory.path(), &["classify", rules, "--trace", "a.trace"])
+            .assert()
+            .success()
+            .stdout("1\n4026531840\n4294967295\n");
+    }
+    acl(directory.path(), &["classify", "a.table", "--trace", "a.trace", "--counts"])
+        .assert()
+        .success()
+        .stdout("1\t1\n1\t4026531840\n1\t4294967295\n");
+}
+
+#[test]
+fn a_damaged_table_and_a_wrong_line_are_named() {
+    let directory = directory();
+    acl(directory.path(), &["build", "a.rules", "-o", "a.table"]).assert().success();
+    let path = directory.path().join("a.table");
+    let mut bytes = fs::read(&path).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    acl(directory.path(), &["classify", "a.table", "--trace", "a.trace"])
+        .assert()
+        .failure()
+        .stderr(
+            "widelane: cannot use a.table\n  \
+         because: the table's checksum is wrong: it is damaged; build it again\n",
+        );
+    fs::write(directory.path().join("b.rules"), "R10.0.0.0/8 0.0.0.0/99\n").unwrap();
+    acl(directory.path(), &["check", "b.rules"])
+        .assert()
+        .failure()
+        .stderr("widelane: b.rules:1:21: expected a prefix length, 0 to 32, found \"99\"\n");
+}
+
+#[test]
+fn a_trace_of_the_other_version_is_refused() {
+    let directory = directory();
+    fs::write(directory.path().join("b.trace"), "::1 ::2 1 2 6\n").unwrap();
+    acl(directory.path(), &["classify", "a.rules", "--trace", "b.trace"])
+        .assert()
+        .failure()
+        .stderr("widelane: b.trace: flow 1 is IPv6, the rules are IPv4\n");
+}
+
+#[test]
+fn bench_measures_every_room_without_a_rival() {
+    let directory = directory();
+    let arguments =
+        ["bench", "a.rules", "--alone", "--rounds", "1", "--flows", "64", "--json", "r.json"];
+    let measured = acl(directory.path(), &arguments).assert().success();
+    let text = String::from_utf8(measured.get_output().stdout.clone()).unwrap();
+    assert!(["portable", "avx2", "avx512"].iter().all(|room| text.contains(room)), "{text}");
+    let json = fs::read_to_string(directory.path().join("r.json")).unwrap();
+    assert!(json.contains("\"acl/a/burst32\"") && json.contains("cycles_per_lookup"), "{json}");
+}
