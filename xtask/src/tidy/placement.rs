@@ -122,7 +122,13 @@ const PLACES: &[Placement] = &[
     },
     Placement {
         words: &["println!", "print!", "io::stdout"],
-        places: &["crates/cli/build.rs", "crates/cli/src", "crates/provider/build.rs", "xtask/src"],
+        places: &[
+            "crates/cli/build.rs",
+            "crates/cli/src",
+            "crates/kernels/build.rs",
+            "crates/provider/build.rs",
+            "xtask/src",
+        ],
         in_tests: true,
     },
     Placement {
@@ -139,6 +145,7 @@ const PLACES: &[Placement] = &[
         words: &["std::env", "env::var", "env::var_os", "env::args"],
         places: &[
             "crates/cli",
+            "crates/kernels/build.rs",
             "crates/provider/src/config.rs",
             "crates/runtime/src/config.rs",
             "crates/runtime/src/interpose/exec.rs", // what a program passes on to itself

@@ -24,7 +24,7 @@ pub enum Verdict {
 pub struct Scalar<const D: usize>(pub(super) [u64; D]);
 
 /// A point of a curve that is not infinity.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Point<const D: usize> {
     /// In Montgomery form, below p.
     pub(super) x: [u64; D],

@@ -1,0 +1,260 @@
+//! Elements against arbitrary-precision numbers, in every room; the generators' tables.
+
+use std::vec::Vec;
+
+use num_bigint::BigUint;
+use widelane_cpu::{Ifma256, Ifma512, Room};
+use widelane_testkit::random::Random;
+use widelane_testkit::rooms::{for_each_room, supported};
+
+use super::curve::Curve;
+use super::digits::{DIGIT_BITS, Modulus};
+use super::element::{Element, Field, Prime};
+use super::p256::{P256, P256Field, P256Order};
+use super::p384::{P384, P384Field, P384Order};
+use super::scalar::{Invert, InvertBoth, Windows, window_count};
+use crate::lanes::{Ifma256x4, Ifma512x8, Lanes, Portable, Task};
+
+fn big(digits: &[u64]) -> BigUint {
+    digits.iter().rev().fold(BigUint::ZERO, |number, digit| (number << DIGIT_BITS) + *digit)
+}
+
+fn digits<const D: usize>(number: &BigUint) -> [u64; D] {
+    let mask = (1u64 << DIGIT_BITS) - 1;
+    std::array::from_fn(|index| {
+        let digit = (number >> (DIGIT_BITS * index)) & BigUint::from(mask);
+        digit.try_into().expect("a digit")
+    })
+}
+
+/// Numbers below 4·m: edges, and random ones.
+fn operands<const D: usize>(modulus: &Modulus<D>, random: &mut Random) -> Vec<BigUint> {
+    let m = big(&modulus.m);
+    let mut operands = Vec::new();
+    for multiple in 0..4u32 {
+        for offset in 0..3u32 {
+            operands.push(&m * multiple + offset);
+            operands.push(&m * (multiple + 1) - 1u32 - offset);
+        }
+    }
+    operands.push(BigUint::from(1u32) << (DIGIT_BITS * D - 2));
+    for _ in 0..40 {
+        let random_digits: Vec<u64> =
+            (0..D).map(|_| random.next_u64() >> (64 - DIGIT_BITS)).collect();
+        operands.push(big(&random_digits));
+    }
+    let limit = &m * 4u32;
+    operands.into_iter().map(|number| number % &limit).collect()
+}
+
+/// What the test wants of two elements, lane by lane.
+struct Results<P, L: Lanes, const D: usize> {
+    product: Element<P, L, D>,
+    square: Element<P, L, D>,
+    plain: Element<P, L, D>,
+    montgomery: Element<P, L, D>,
+    inverse: Element<P, L, D>,
+    canonical: Element<P, L, D>,
+}
+
+struct Everything<'a, P, L: Lanes, const D: usize>(&'a Element<P, L, D>, &'a Element<P, L, D>);
+
+impl<P: Prime<D>, L: Lanes, const D: usize> Task<L> for Everything<'_, P, L, D> {
+    type Output = Results<P, L, D>;
+
+    fn run(self, room: L::Room) -> Self::Output {
+        let (x, y) = (*self.0, *self.1);
+        let mut inverse = x;
+        L::call(room, Invert(&mut inverse));
+        let (mut first, mut second) = (x, y);
+        L::call(room, InvertBoth { first: &mut first, second: &mut second });
+        for lane in 0..L::LANES {
+            assert_eq!(first.canonical().lane(lane), inverse.canonical().lane(lane));
+        }
+        Results {
+            product: x.times(y),
+            square: x.squared(),
+            plain: x.leave_montgomery(),
+            montgomery: x.enter_montgomery(),
+            inverse,
+            canonical: x.canonical(),
+        }
+    }
+}
+
+fn elements_agree<P: Prime<D>, L: Lanes, const D: usize>(room: L::Room) {
+    let modulus = P::MODULUS;
+    let m = big(&modulus.m);
+    let r = BigUint::from(1u32) << (DIGIT_BITS * D);
+    let r_inverse = r.modinv(&m).expect("an odd modulus");
+    let operands = operands(&modulus, &mut Random::new(52));
+    for (index, y) in operands.iter().enumerate() {
+        let x_of = |lane: usize| &operands[(index * 3 + lane) % operands.len()];
+        let element = |number: &dyn Fn(usize) -> BigUint| {
+            Element::<P, L, D>::from_lanes(room, |lane| digits(&number(lane)))
+        };
+        let (x, y_lanes) = (element(&|lane| x_of(lane).clone()), element(&|_| y.clone()));
+        let results = L::call(room, Everything(&x, &y_lanes));
+        for lane in 0..L::LANES {
+            let x = x_of(lane);
+            let check = |name, element: Element<P, L, D>, bound: u32, expected: BigUint| {
+                let found = big(&element.lane(lane));
+                assert!(found < &m * bound, "{name} of {x} and {y} is out of bounds");
+                assert_eq!(found % &m, expected % &m, "{name} of {x} and {y}");
+            };
+            check("product", results.product, 2, x * y * &r_inverse);
+            check("square", results.square, 2, x * x * &r_inverse);
+            check("plain form", results.plain, 1, x * &r_inverse);
+            check("Montgomery form", results.montgomery, 2, x * &r);
+            check("canonical form", results.canonical, 1, x.clone());
+            let inverse = x.modinv(&m).unwrap_or_default() * &r * &r;
+            check("inverse", results.inverse, 2, inverse);
+        }
+    }
+}
+
+/// Sums that are negative or large, as the formulas make them.
+struct Sums<'a, P, L: Lanes, const D: usize>(&'a Element<P, L, D>, &'a Element<P, L, D>);
+
+impl<P: Field<D>, L: Lanes, const D: usize> Task<L> for Sums<'_, P, L, D> {
+    type Output = [Element<P, L, D>; 4];
+
+    fn run(self, _room: L::Room) -> Self::Output {
+        let (x, y) = (*self.0, *self.1);
+        [
+            x.minus(y).settle(),
+            x.columns().shl::<8>().plus(y).settle(),
+            x.columns().minus_columns(y.columns().shl::<8>()).settle(),
+            x.product(y).minus::<3>(y.square()).reduce().settle(),
+        ]
+    }
+}
+
+fn sums_agree<P: Field<D>, L: Lanes, const D: usize>(room: L::Room) {
+    let modulus = P::MODULUS;
+    let m = big(&modulus.m);
+    let r = BigUint::from(1u32) << (DIGIT_BITS * D);
+    let r_inverse = r.modinv(&m).expect("an odd modulus");
+    let operands = operands(&modulus, &mut Random::new(25));
+    let zero = &m << 12;
+    for (index, y) in operands.iter().enumerate() {
+        let x_of = |lane: usize| &operands[(index * 5 + lane) % operands.len()];
+        let x = Element::<P, L, D>::from_lanes(room, |lane| digits(x_of(lane)));
+        let y_lanes = Element::<P, L, D>::from_lanes(room, |_| digits(y));
+        let sums = L::call(room, Sums(&x, &y_lanes));
+        for lane in 0..L::LANES {
+            let x = x_of(lane);
+            let expected = [
+                x + &zero - y,
+                (x << 8) + y,
+                x + &zero - (y << 8),
+                (x * y + &zero * &m - ((y * y) << 3)) * &r_inverse,
+            ];
+            for (which, (sum, expected)) in sums.iter().zip(expected).enumerate() {
+                let found = big(&sum.lane(lane));
+                assert!(found < &m * 3u32, "sum {which} of {x} and {y} is out of bounds");
+                assert_eq!(found % &m, expected % &m, "sum {which} of {x} and {y}");
+            }
+        }
+    }
+}
+
+fn in_room<L: Lanes>(room: L::Room) {
+    elements_agree::<P256Field, L, 5>(room);
+    elements_agree::<P256Order, L, 5>(room);
+    elements_agree::<P384Field, L, 8>(room);
+    elements_agree::<P384Order, L, 8>(room);
+    sums_agree::<P256Field, L, 5>(room);
+    sums_agree::<P384Field, L, 8>(room);
+}
+
+#[test]
+fn elements_agree_with_the_model_in_every_room() {
+    let visited = for_each_room(|room, policy| match room {
+        Room::Portable => in_room::<Portable>(()),
+        Room::Ifma256 => in_room::<Ifma256x4>(Ifma256::enter(policy).expect("an open room")),
+        Room::Ifma512 => in_room::<Ifma512x8>(Ifma512::enter(policy).expect("an open room")),
+        room => panic!("{room} is no room of these kernels"),
+    });
+    assert_eq!(visited, supported());
+}
+
+fn windows_add_up<C: Curve<D>, const D: usize>(bits: usize) {
+    let n = big(&<C::Order as Prime<D>>::MODULUS.m);
+    let mut random = Random::new(bits as u64);
+    let mut numbers = operands(&<C::Order as Prime<D>>::MODULUS, &mut random);
+    numbers.extend((0..8 * C::BYTES).map(|bit| BigUint::from(1u32) << bit));
+    for number in numbers.into_iter().map(|number| number % &n) {
+        let scalar = Element::<C::Order, Portable, D>::splat((), &digits(&number));
+        let windows = Windows::new(scalar, bits);
+        let (mut sum, mut borrowed) = (BigUint::ZERO, BigUint::ZERO);
+        for window in 0..window_count(8 * C::BYTES, bits) {
+            let (magnitude, negative) = windows.digit((), window);
+            let magnitude = magnitude.words()[0];
+            assert!(magnitude <= 1 << (bits - 1));
+            let part = BigUint::from(magnitude) << (bits * window);
+            *(if negative.declassify(0) { &mut borrowed } else { &mut sum }) += part;
+        }
+        assert_eq!(sum, number + borrowed);
+    }
+}
+
+#[test]
+fn windows_add_up_to_their_scalar() {
+    for bits in 4..=7 {
+        windows_add_up::<P256, 5>(bits);
+        windows_add_up::<P384, 8>(bits);
+    }
+}
+
+/// Every entry of a generator's table, by the geometry of chords and tangents.
+fn table_is_right<C: Curve<D>, const D: usize>(generator: [&str; 2]) {
+    let p = big(&<C::Field as Prime<D>>::MODULUS.m);
+    let r_inverse = (BigUint::from(1u32) << (DIGIT_BITS * D)).modinv(&p).expect("a prime");
+    let windows = window_count(8 * C::BYTES, C::BASE_WINDOW);
+    let number = |digits: [u64; D]| big(&digits) * &r_inverse % &p;
+    let entry = |window: usize, index: usize| {
+        [0, 1].map(|coordinate| {
+            number(std::array::from_fn(|digit| {
+                C::base_row(window, coordinate, digit)[index / 16][index % 16]
+            }))
+        })
+    };
+    let first = generator.map(|hex| BigUint::parse_bytes(hex.as_bytes(), 16).expect("a number"));
+    assert_eq!(entry(0, 0), first);
+    for window in 0..windows {
+        let base = entry(window, 0);
+        let last = (1 << (C::BASE_WINDOW - 1)) - 1;
+        for index in 0..last {
+            let sum = entry(window, index + 1);
+            assert!(is_sum(&p, &entry(window, index), &base, &sum), "entry {index} of {window}");
+        }
+        if window + 1 < windows {
+            let half = entry(window, last);
+            assert!(is_sum(&p, &half, &half, &entry(window + 1, 0)), "base of {window}");
+        }
+    }
+}
+
+/// Whether the line through two points of the curve, or the tangent where they are one, meets the
+/// curve again opposite to `sum`.
+fn is_sum(p: &BigUint, left: &[BigUint; 2], right: &[BigUint; 2], sum: &[BigUint; 2]) -> bool {
+    let ([x1, y1], [x2, y2], [x3, y3]) = (left, right, sum);
+    let difference = |left: &BigUint, right: &BigUint| (left + p - right) % p;
+    let (rise, run) = if left == right {
+        ((x1 * x1 - 1u32) * 3u32, y1 * 2u32)
+    } else {
+        (difference(y2, y1), difference(x2, x1))
+    };
+    let on_line = (&run * (p - y3) + &rise * difference(x1, x3)) % p == &run * y1 % p;
+    // The roots of x³ − slope²·x² + … on the line add up to slope².
+    let roots = (&run * &run * (x1 + x2 + x3)) % p == &rise * &rise % p;
+    on_line && roots
+}
+
+#[test]
+fn the_tables_are_those_of_the_generators() {
+    use super::numbers;
+    table_is_right::<P256, 5>([numbers::P256.x, numbers::P256.y]);
+    table_is_right::<P384, 8>([numbers::P384.x, numbers::P384.y]);
+}
