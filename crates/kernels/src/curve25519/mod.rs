@@ -33,7 +33,9 @@ pub fn x25519<L: Lanes>(
     points: &[&[u8; 32]],
     results: &mut [[u8; 32]],
 ) -> LaneMask {
-    L::call(room, ladder::Ladder { scalars, points, results })
+    let zero = L::call(room, ladder::Ladder { scalars, points, results });
+    L::wipe_registers(room);
+    zero
 }
 
 /// Computes X25519(scalar, 9), the public keys of 1 to `L::LANES` private keys.
@@ -45,6 +47,7 @@ pub fn x25519<L: Lanes>(
 /// Panics if there is no scalar.
 pub fn x25519_base<L: Lanes>(room: L::Room, scalars: &[&[u8; 32]], results: &mut [[u8; 32]]) {
     L::call(room, base::GenerateU { scalars, results });
+    L::wipe_registers(room);
 }
 
 /// Computes and encodes scalar·B of Ed25519 for 1 to `L::LANES` scalars below 2^254.
@@ -56,6 +59,7 @@ pub fn x25519_base<L: Lanes>(room: L::Room, scalars: &[&[u8; 32]], results: &mut
 /// Panics if there is no scalar.
 pub fn ed25519_base<L: Lanes>(room: L::Room, scalars: &[&[u8; 32]], results: &mut [[u8; 32]]) {
     L::call(room, base::EncodeMultiples { scalars, results });
+    L::wipe_registers(room);
 }
 
 /// Computes and encodes S·B − k·A of Ed25519 for 1 to `L::LANES` scalars S and k below 2^254 and

@@ -6,7 +6,7 @@ use super::field::{LIMB_BITS, LIMB_MASK};
 #[derive(Clone, Copy)]
 pub(super) struct Number(pub(super) [u64; 5]);
 
-/// −1/2: the exponent that inverts, p − 2.
+/// p − 2: the power that inverts.
 const INVERSE: [u64; 4] = [u64::MAX - 20, u64::MAX, u64::MAX, u64::MAX >> 1];
 /// (p − 5) / 8.
 const ROOT: [u64; 4] = [u64::MAX - 2, u64::MAX, u64::MAX, u64::MAX >> 4];

@@ -49,7 +49,7 @@ impl Scalar {
     }
 
     /// The number in 32 bytes, little-endian.
-    pub fn to_bytes(&self) -> [u8; 32] {
+    pub fn to_bytes(self) -> [u8; 32] {
         let mut bytes = [0; 32];
         for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(self.0) {
             *bytes = word.to_le_bytes();

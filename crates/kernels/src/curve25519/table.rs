@@ -83,8 +83,7 @@ const fn base() -> [Window; WINDOWS] {
     }
 
     // One inversion for all of them, taken apart from the end.
-    let mut table = [const { Window { plus: [[0; 16]; 5], minus: [[0; 16]; 5], product: [[0; 16]; 5] } };
-        WINDOWS];
+    let mut table = [const { Window::ZERO }; WINDOWS];
     let mut inverse = product.invert();
     while window > 0 {
         window -= 1;
@@ -102,6 +101,11 @@ const fn base() -> [Window; WINDOWS] {
 }
 
 impl Window {
+    const ZERO: Self = {
+        let rows = [[0; ENTRIES]; 5];
+        Window { plus: rows, minus: rows, product: rows }
+    };
+
     const fn set(&mut self, entry: usize, x: Number, y: Number) {
         let plus = y.add(x).canonical();
         let minus = y.sub(x).canonical();

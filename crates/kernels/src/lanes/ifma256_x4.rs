@@ -13,7 +13,8 @@ use super::{LaneMask, Lanes, Task};
 wide_lanes! {
     Ifma256x4(__m256i, Ifma256), 4, features = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma",
     splat = _mm256_set1_epi64x, blend = _mm256_mask_blend_epi64, equals = _mm256_cmpeq_epu64_mask,
-    less_than = _mm256_cmplt_epu64_mask, top_bit = _mm256_movepi64_mask, add = _mm256_add_epi64, sub = _mm256_sub_epi64,
+    less_than = _mm256_cmplt_epu64_mask, top_bit = _mm256_movepi64_mask,
+    add = _mm256_add_epi64, sub = _mm256_sub_epi64,
     mul = _mm256_mullo_epi64, and = _mm256_and_si256, or = _mm256_or_si256,
     xor = _mm256_xor_si256, shl = _mm256_maskz_slli_epi64, shr = _mm256_maskz_srli_epi64,
     shr_signed = _mm256_maskz_srai_epi64, madd52lo = _mm256_madd52lo_epu64,
@@ -24,9 +25,11 @@ wide_lanes! {
 #[inline(always)]
 fn pick(row: &[u64; 16], index: Ifma256x4) -> Ifma256x4 {
     let room = index.1;
-    let [a, b, c, d] = [0, 4, 8, 12].map(|first| {
-        Ifma256x4::load(room, row[first..].first_chunk().expect("four of sixteen entries")).0
-    });
+    let (quarters, _) = row.as_chunks();
+    let a = Ifma256x4::load(room, &quarters[0]).0;
+    let b = Ifma256x4::load(room, &quarters[1]).0;
+    let c = Ifma256x4::load(room, &quarters[2]).0;
+    let d = Ifma256x4::load(room, &quarters[3]).0;
     let low = Ifma256x4(intrinsic!(_mm256_permutex2var_epi64(a, index.0, b)), room);
     let high = Ifma256x4(intrinsic!(_mm256_permutex2var_epi64(c, index.0, d)), room);
     high.select(index.shl::<60>().top_bit(), low)

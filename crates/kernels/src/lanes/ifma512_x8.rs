@@ -13,7 +13,8 @@ use super::{LaneMask, Lanes, Task};
 wide_lanes! {
     Ifma512x8(__m512i, Ifma512), 8, features = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma",
     splat = _mm512_set1_epi64, blend = _mm512_mask_blend_epi64, equals = _mm512_cmpeq_epu64_mask,
-    less_than = _mm512_cmplt_epu64_mask, top_bit = _mm512_movepi64_mask, add = _mm512_add_epi64, sub = _mm512_sub_epi64,
+    less_than = _mm512_cmplt_epu64_mask, top_bit = _mm512_movepi64_mask,
+    add = _mm512_add_epi64, sub = _mm512_sub_epi64,
     mul = _mm512_mullo_epi64, and = _mm512_and_si512, or = _mm512_or_si512,
     xor = _mm512_xor_si512, shl = _mm512_maskz_slli_epi64, shr = _mm512_maskz_srli_epi64,
     shr_signed = _mm512_maskz_srai_epi64, madd52lo = _mm512_madd52lo_epu64,
@@ -24,8 +25,8 @@ wide_lanes! {
 #[inline(always)]
 fn pick(row: &[u64; 16], index: Ifma512x8) -> Ifma512x8 {
     let Ifma512x8(index, room) = index;
-    let [low, high] = [0, 8].map(|first| {
-        Ifma512x8::load(room, row[first..].first_chunk().expect("eight of sixteen entries")).0
-    });
+    let (halves, _) = row.as_chunks();
+    let low = Ifma512x8::load(room, &halves[0]).0;
+    let high = Ifma512x8::load(room, &halves[1]).0;
     Ifma512x8(intrinsic!(_mm512_permutex2var_epi64(low, index, high)), room)
 }

@@ -6,9 +6,10 @@
 //!
 //! Everything that works on registers is `#[inline(always)]` and ends up in the body of
 //! [`Lanes::call`], the one function of a room that has the room's features. A function without
-//! them that is *not* inlined there would call every single instruction as a function. Code that
-//! shall exist only once (a multiplication, a loop of squarings) is a [`Task`] of its own and is
-//! reached by another `call`.
+//! them that is *not* inlined there would call every single instruction as a function; a closure
+//! given to a function of the standard library (`array::map`, `Option::map`) easily is one. Code
+//! that shall exist only once (a multiplication, a loop of squarings) is a [`Task`] of its own and
+//! is reached by another `call`.
 
 // Its macros are in scope from here on.
 #[macro_use]

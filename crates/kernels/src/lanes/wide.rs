@@ -14,7 +14,8 @@ macro_rules! wide_lanes {
     (
         $register:ident($vector:ident, $token:ident), $lanes:literal, features = $features:literal,
         splat = $splat:ident, blend = $blend:ident, equals = $equals:ident,
-        less_than = $less_than:ident, top_bit = $top_bit:ident, add = $add:ident, sub = $sub:ident, mul = $mul:ident,
+        less_than = $less_than:ident, top_bit = $top_bit:ident,
+        add = $add:ident, sub = $sub:ident, mul = $mul:ident,
         and = $and:ident, or = $or:ident, xor = $xor:ident, shl = $shl:ident, shr = $shr:ident,
         shr_signed = $shr_signed:ident, madd52lo = $madd52lo:ident, madd52hi = $madd52hi:ident,
     ) => {
