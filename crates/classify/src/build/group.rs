@@ -45,7 +45,7 @@ pub(super) fn divide(encoded: &Encoded, plan: &Plan) -> Vec<Group> {
         groups[fixed as usize].ids.push(id);
     }
     if encoded.len() < LIST {
-        groups = vec![Group { fixed: 0, ids: (0..encoded.len() as u32).collect() }];
+        groups = vec![whole(encoded)];
     }
     merge_small(&mut groups, encoded.len());
     groups.retain(|group| !group.ids.is_empty());
@@ -54,6 +54,11 @@ pub(super) fn divide(encoded: &Encoded, plan: &Plan) -> Vec<Group> {
         group.ids.iter().map(|&id| u64::from(id)).sum::<u64>() / group.ids.len() as u64
     });
     groups
+}
+
+/// All entries in one group.
+pub(super) fn whole(encoded: &Encoded) -> Group {
+    Group { fixed: 0, ids: (0..encoded.len() as u32).collect() }
 }
 
 fn merge_small(groups: &mut [Group], total: usize) {

@@ -9,10 +9,11 @@ mod tree;
 use std::fmt;
 
 use self::encode::Encoded;
-use self::plan::Plan;
+use self::group::Group;
+use self::plan::{Kind, Plan};
 use self::tree::Forest;
 use crate::rule::{CATEGORIES_MAX, RuleSet};
-use crate::table::{Content, RANK_MAX, RULES_PER_CHUNK, Table};
+use crate::table::{Content, Entry, RANK_MAX, RULES_PER_CHUNK, Table, node_entries};
 
 /// What a table may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +114,7 @@ impl fmt::Display for Account {
         writeln!(formatter, "keys of {} words, table of {} bytes", self.words, self.table_bytes)?;
         for group in &self.groups {
             let fixed = match group.fixed.as_slice() {
-                [] => "that fix no address".to_owned(),
+                [] => "of no common address".to_owned(),
                 fixed => format!("that fix {}", fixed.join(" and ")),
             };
             let how = match group.nodes {
@@ -157,26 +158,21 @@ pub fn build(set: &RuleSet, limits: &Limits) -> Result<(Table, Account), BuildEr
     let categories: Vec<u16> =
         order.iter().map(|index| of_rule(index).categories & wanted).collect();
     let results: Vec<u32> = order.iter().map(|index| of_rule(index).result).collect();
-    let mut forest = Forest::new(&encoded, plan.shape, &categories, &results, limits);
-    let (mut roots, mut groups) = (Vec::new(), Vec::new());
-    for group in group::divide(&encoded, &plan) {
-        let (nodes, chunks) = (forest.nodes, forest.chunks.len());
-        let root = forest.plant(&group.ids)?;
-        roots.push(root);
-        let wide = (0..plan.kinds.len()).filter(|&field| {
-            plan.kinds[field] != plan::Kind::Unused && set.layout.fields()[field].bytes >= 4
-        });
-        let names = wide.enumerate().filter(|(bit, _)| group.fixed >> bit & 1 == 1);
-        groups.push(GroupAccount {
-            fixed: names.map(|(_, field)| set.layout.fields()[field].name.clone()).collect(),
-            rules: group.ids.len(),
-            nodes: forest.nodes - nodes,
-            root_entries: root
-                .as_node()
-                .map_or(0, |at| crate::table::node_entries(&forest.index, at)),
-            listed: (forest.chunks.len() - chunks) / plan.shape.chunk_words() * RULES_PER_CHUNK,
-        });
+    let sources = Sources { set, plan: &plan, encoded: &encoded, categories: &categories };
+    let divided = group::divide(&encoded, &plan);
+    let mut grown = sources.grow(&divided, &results, *limits)?;
+    if divided.len() > 1 && encoded.len() <= ONE_TREE_RULES {
+        // A lookup visits every tree: one for all is faster where its copies stay affordable.
+        let bytes = grown.forest.bytes();
+        let attempt = Limits { table_bytes: limits.table_bytes.min(4 * bytes) };
+        let whole = [group::whole(&encoded)];
+        if let Ok(one) = sources.grow(&whole, &results, attempt)
+            && one.forest.bytes() <= ONE_TREE_GROWTH * bytes
+        {
+            grown = one;
+        }
     }
+    let Grown { forest, roots, groups } = grown;
     let table = Table::assemble(Content {
         layout: &set.layout,
         shape: plan.shape,
@@ -191,6 +187,56 @@ pub fn build(set: &RuleSet, limits: &Limits) -> Result<(Table, Account), BuildEr
     });
     let account = Account { groups, words: plan.shape.words(), table_bytes: table.bytes() };
     Ok((table, account))
+}
+
+/// Sets up to this size are tried as one tree.
+const ONE_TREE_RULES: usize = 8192;
+/// How much larger than several trees one may be.
+const ONE_TREE_GROWTH: usize = 2;
+
+/// What trees are grown from.
+struct Sources<'a> {
+    set: &'a RuleSet,
+    plan: &'a Plan,
+    encoded: &'a Encoded,
+    categories: &'a [u16],
+}
+
+/// Trees, and what is to be said of them.
+struct Grown<'a> {
+    forest: Forest<'a>,
+    roots: Vec<Entry>,
+    groups: Vec<GroupAccount>,
+}
+
+impl<'a> Sources<'a> {
+    /// Grows a tree of each group.
+    fn grow(
+        &self,
+        divided: &[Group],
+        results: &'a [u32],
+        limits: Limits,
+    ) -> Result<Grown<'a>, BuildError> {
+        let (plan, fields) = (self.plan, self.set.layout.fields());
+        let mut forest = Forest::new(self.encoded, plan.shape, self.categories, results, limits);
+        let (mut roots, mut groups) = (Vec::new(), Vec::new());
+        for group in divided {
+            let (nodes, chunks) = (forest.nodes, forest.chunks.len());
+            let root = forest.plant(&group.ids)?;
+            roots.push(root);
+            let wide = (0..fields.len())
+                .filter(|&field| plan.kinds[field] != Kind::Unused && fields[field].bytes >= 4);
+            let fixed = wide.enumerate().filter(|(bit, _)| group.fixed >> bit & 1 == 1);
+            groups.push(GroupAccount {
+                fixed: fixed.map(|(_, field)| fields[field].name.clone()).collect(),
+                rules: group.ids.len(),
+                nodes: forest.nodes - nodes,
+                root_entries: root.as_node().map_or(0, |at| node_entries(&forest.index, at)),
+                listed: (forest.chunks.len() - chunks) / plan.shape.chunk_words() * RULES_PER_CHUNK,
+            });
+        }
+        Ok(Grown { forest, roots, groups })
+    }
 }
 
 fn check(set: &RuleSet) -> Result<(), BuildError> {

@@ -24,7 +24,7 @@ pub(super) struct Forest<'a> {
     categories: &'a [u16],
     /// For each rank, the result of its rule.
     results: &'a [u32],
-    limits: &'a Limits,
+    limits: Limits,
     /// Nodes.
     pub index: Vec<u64>,
     /// Chunks of rules.
@@ -49,7 +49,7 @@ impl<'a> Forest<'a> {
         shape: Shape,
         categories: &'a [u16],
         results: &'a [u32],
-        limits: &'a Limits,
+        limits: Limits,
     ) -> Self {
         Forest {
             encoded,
