@@ -9,7 +9,7 @@ use core::arch::asm;
 use openssl::cipher::Cipher;
 use openssl::cipher_ctx::CipherCtx;
 use widelane_cpu::clock::now_ns;
-use widelane_cpu::{Aesni, Avx2, Avx512, Policy, Vaes256, Vaes512};
+use widelane_cpu::{Aesni, Avx2, Avx512, Ifma512, Policy, Vaes256, Vaes512};
 use widelane_kernels::aes_gcm::{KeyBytes, Message, aesni, first_counter, vaes256, vaes512};
 use widelane_kernels::chacha20_poly1305 as chacha;
 use widelane_kernels::text::Text;
@@ -102,6 +102,14 @@ fn chacha20_poly1305() -> Vec<Subject<'static>> {
     key.fill(&raw);
     let nonce = &[7; 12];
     let mut subjects = Vec::new();
+    if let Some(room) = Ifma512::enter(&Policy::open()) {
+        let key = key.clone();
+        subjects.push(Subject::new("ifma512", 1, move |text| {
+            let (text, mut tag) = (Text::in_place(text), [0; 16]);
+            let message = chacha::Message { key: &key, nonce, aad: &AAD, text, tag: &mut tag };
+            chacha::ifma512::seal(room, message);
+        }));
+    }
     if let Some(room) = Avx512::enter(&Policy::open()) {
         let key = key.clone();
         subjects.push(Subject::new("avx512", 1, move |text| {

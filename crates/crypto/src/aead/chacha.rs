@@ -1,9 +1,9 @@
 //! ChaCha20-Poly1305 in the room chosen: which kernel does what.
 
-use widelane_cpu::{Avx2, Avx512, Policy, Room};
+use widelane_cpu::{Avx2, Avx512, Ifma512, Policy, Room};
 use widelane_kernels::chacha20_poly1305::{
-    BLOCK_BYTES, Key, Message, NONCE_BYTES, Poly1305, TAG_BYTES, avx2, avx512, lengths_block,
-    portable,
+    BLOCK_BYTES, Key, Message, NONCE_BYTES, Poly1305, TAG_BYTES, avx2, avx512, ifma512,
+    lengths_block, portable,
 };
 use widelane_kernels::text::Text;
 
@@ -12,6 +12,7 @@ use super::{Outcome, SealJob, kernel};
 /// The room chosen, with the token that opens it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Choice {
+    Ifma512(Ifma512),
     Avx512(Avx512),
     Avx2(Avx2),
     Portable,
@@ -37,6 +38,7 @@ pub(super) struct Session {
 macro_rules! in_room {
     ($choice:expr, $function:ident $(::<$flag:ident>)?, $($argument:expr),+) => {
         match $choice {
+            Choice::Ifma512(room) => ifma512::$function $(::<$flag>)?(room, $($argument),+),
             Choice::Avx512(room) => avx512::$function $(::<$flag>)?(room, $($argument),+),
             Choice::Avx2(room) => avx2::$function $(::<$flag>)?(room, $($argument),+),
             Choice::Portable => portable::$function $(::<$flag>)?((), $($argument),+),
@@ -46,7 +48,9 @@ macro_rules! in_room {
 
 impl Choice {
     pub(super) fn new(policy: &Policy) -> Self {
-        if let Some(room) = Avx512::enter(policy) {
+        if let Some(room) = Ifma512::enter(policy) {
+            Choice::Ifma512(room)
+        } else if let Some(room) = Avx512::enter(policy) {
             Choice::Avx512(room)
         } else if let Some(room) = Avx2::enter(policy) {
             Choice::Avx2(room)
@@ -57,6 +61,7 @@ impl Choice {
 
     pub(super) fn room(self) -> Room {
         match self {
+            Choice::Ifma512(_) => Room::Ifma512,
             Choice::Avx512(_) => Room::Avx512,
             Choice::Avx2(_) => Room::Avx2,
             Choice::Portable => Room::Portable,

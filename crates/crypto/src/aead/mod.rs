@@ -90,7 +90,9 @@ impl Algorithm {
             Algorithm::Aes128Gcm | Algorithm::Aes192Gcm | Algorithm::Aes256Gcm => {
                 &[Room::Vaes512, Room::Vaes256, Room::Aesni, Room::Portable]
             }
-            Algorithm::ChaCha20Poly1305 => &[Room::Avx512, Room::Avx2, Room::Portable],
+            Algorithm::ChaCha20Poly1305 => {
+                &[Room::Ifma512, Room::Avx512, Room::Avx2, Room::Portable]
+            }
         }
     }
 }

@@ -11,6 +11,8 @@ macro_rules! engine {
         /// Bytes of a set: whole blocks.
         const SET_BYTES: usize = 4 * ROW_BYTES;
         const CHUNK_BYTES: usize = SETS * SET_BYTES;
+        /// What is encrypted before it is authenticated: about a TLS record.
+        const PORTION_BYTES: usize = 16 << 10;
 
         /// Four rows: the state of `BLOCKS` blocks.
         type Set = [Row; 4];
@@ -159,11 +161,18 @@ macro_rules! engine {
             authenticate(&mut poly, aad);
             let bytes = text.len().min(COUNT * SET_BYTES - BLOCK_BYTES);
             let (text, rest) = text.split_at(bytes);
-            apply::<COUNT, SEAL>(sets, BLOCK_BYTES, &mut poly, text);
+            if !SEAL {
+                text.with_source(|bytes| authenticate(&mut poly, bytes));
+            }
+            apply(sets, BLOCK_BYTES, text);
+            if SEAL {
+                text.with_target(|bytes| authenticate(&mut poly, bytes));
+            }
             (poly, rest)
         }
 
-        /// Takes a text chunk by chunk.
+        /// Takes a text in portions that stay in the nearest cache, first by one algorithm, then by
+        /// the other.
         #[inline]
         #[$features]
         fn chunks<const SEAL: bool>(
@@ -174,38 +183,45 @@ macro_rules! engine {
             text: Text<'_>,
         ) {
             let (mut counter, mut text) = (counter, text);
+            while !text.is_empty() {
+                let (portion, rest) = text.split_at(text.len().min(PORTION_BYTES));
+                if !SEAL {
+                    portion.with_source(|bytes| authenticate(poly, bytes));
+                }
+                encrypt(key, nonce, counter, portion);
+                if SEAL {
+                    portion.with_target(|bytes| authenticate(poly, bytes));
+                }
+                counter = counter.wrapping_add((PORTION_BYTES / BLOCK_BYTES) as u32);
+                text = rest;
+            }
+        }
+
+        /// Adds the key stream from block `counter` on to a text.
+        #[inline]
+        #[$features]
+        fn encrypt(key: &Key, nonce: &[u8; NONCE_BYTES], counter: u32, text: Text<'_>) {
+            let (mut counter, mut text) = (counter, text);
             while text.len() > 2 * SET_BYTES {
                 let (chunk, rest) = text.split_at(text.len().min(CHUNK_BYTES));
-                let sets = key_stream::<SETS>(key, nonce, counter);
-                apply::<SETS, SEAL>(sets, 0, poly, chunk);
+                apply(key_stream::<SETS>(key, nonce, counter), 0, chunk);
                 counter = counter.wrapping_add((SETS * BLOCKS) as u32);
                 text = rest;
             }
             if text.len() > SET_BYTES {
-                let sets = key_stream::<2>(key, nonce, counter);
-                apply::<2, SEAL>(sets, 0, poly, text);
+                apply(key_stream::<2>(key, nonce, counter), 0, text);
             } else if !text.is_empty() {
-                let sets = key_stream::<1>(key, nonce, counter);
-                apply::<1, SEAL>(sets, 0, poly, text);
+                apply(key_stream::<1>(key, nonce, counter), 0, text);
             }
         }
 
-        /// Adds a key stream, from byte `skip` on, to a text that is no longer, and authenticates
-        /// the ciphertext.
+        /// Adds a key stream, from byte `skip` on, to a text that is no longer.
         #[inline]
         #[$features]
-        fn apply<const COUNT: usize, const SEAL: bool>(
-            sets: [Set; COUNT],
-            skip: usize,
-            poly: &mut Poly1305,
-            text: Text<'_>,
-        ) {
-            if !SEAL {
-                text.with_source(|bytes| authenticate(poly, bytes));
-            }
+        fn apply<const COUNT: usize>(sets: [Set; COUNT], skip: usize, text: Text<'_>) {
             let mut offset = 0;
-            for set in sets {
-                for row in set.iter().skip(if offset == 0 { skip / ROW_BYTES } else { 0 }) {
+            for (index, set) in sets.iter().enumerate() {
+                for row in set.iter().skip(if index == 0 { skip / ROW_BYTES } else { 0 }) {
                     let bytes = (text.len() - offset).min(ROW_BYTES);
                     if bytes == ROW_BYTES {
                         store(text, offset, add_bits(load(text, offset), *row));
@@ -214,9 +230,6 @@ macro_rules! engine {
                     }
                     offset += bytes;
                 }
-            }
-            if SEAL {
-                text.with_target(|bytes| authenticate(poly, bytes));
             }
         }
 

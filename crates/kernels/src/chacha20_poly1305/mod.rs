@@ -1,8 +1,8 @@
 //! ChaCha20-Poly1305 (RFC 8439): what all rooms share, and one file per room.
 //!
 //! A room seals and opens whole messages, and the pieces that a stream is made of. Cipher and
-//! authenticator are separate: the first room that multiplies vectors is `ifma256`. The mathematics
-//! is in `docs/chacha20-poly1305.md`.
+//! authenticator are separate: `ifma512` is the only room that multiplies vectors. The mathematics is
+//! in `docs/chacha20-poly1305.md`.
 
 // Its macros are in scope from here on.
 #[macro_use]
@@ -10,8 +10,11 @@ mod engine;
 
 pub mod avx2;
 pub mod avx512;
+pub mod ifma512;
 mod poly1305;
+mod poly1305_ifma;
 pub mod portable;
+mod rows512;
 #[cfg(test)]
 mod tests;
 

@@ -5,7 +5,7 @@ use std::vec;
 use std::vec::Vec;
 
 use openssl::symm::{Cipher, encrypt_aead};
-use widelane_cpu::{Avx2, Avx512, Policy, Room};
+use widelane_cpu::{Avx2, Avx512, Ifma512, Policy, Room};
 use widelane_testkit::random::Random;
 
 use super::*;
@@ -32,7 +32,7 @@ fn tours() -> Vec<Tour> {
         |message| portable::seal((), message),
         |message| portable::open((), message),
     );
-    let tours = [Some(portable), tour!(Avx2, avx2), tour!(Avx512, avx512)];
+    let tours = [Some(portable), tour!(Avx2, avx2), tour!(Avx512, avx512), tour!(Ifma512, ifma512)];
     let tours: Vec<_> = tours.into_iter().flatten().collect();
     eprintln!("rooms: {:?}", tours.iter().map(|tour| tour.0).collect::<Vec<_>>());
     tours
@@ -42,7 +42,7 @@ fn tours() -> Vec<Tour> {
 fn every_length_is_sealed_as_openssl_does() {
     let mut random = Random::new(2);
     for (room, seal, open) in tours() {
-        for length in (0..1200).chain((1200..5000).step_by(61)) {
+        for length in (0..1200).chain((1200..5000).step_by(61)).chain([16384, 17500, 40000]) {
             let (mut bytes, mut nonce) = ([0; KEY_BYTES], [0; NONCE_BYTES]);
             random.fill(&mut bytes);
             random.fill(&mut nonce);
