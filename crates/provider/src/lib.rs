@@ -1,10 +1,12 @@
-//! `widelane.so`: an OpenSSL provider that makes RSA private-key operations several at a time.
+//! `widelane.so`: an OpenSSL provider that does operations with private keys several at a time.
 //!
 //! It speaks the public provider interface only, so that one file serves OpenSSL 3.0 to 4.x. Keys,
 //! parameters, verification and whatever is unusual stay with the default provider, whose functions
-//! we call in a library context of our own ([`delegate`]); our objects wrap its objects. What we
-//! take over is the private-key operation itself ([`batching`]): where several are under way at
-//! once, they share one run of a multi-buffer kernel. `docs/provider-async.md` tells how they meet.
+//! we call in a library context of our own ([`delegate`]); our objects wrap its objects. Only the
+//! keys that a handshake makes and forgets are held by ourselves ([`curve`]), and made in advance
+//! ([`pool`]). What we take over are the operations themselves ([`batching`]): where several are
+//! under way at once, they share one run of a multi-buffer kernel. `docs/provider-async.md` tells
+//! how they meet.
 //!
 //! **Invariant**: a failure of ours is answered by the default provider, and counted.
 

@@ -29,7 +29,7 @@ pub(crate) use shelf::Pair;
 use shelf::Shelves;
 
 /// Takes a new key pair on a curve; nothing where the default provider makes one at less cost.
-pub(crate) fn take(delegate: &Delegate, curve: Curve) -> Option<Pair> {
+pub(crate) fn take(delegate: &Delegate, curve: Curve) -> Option<Box<Pair>> {
     thread_local! {
         static POOLS: RefCell<Option<Pools>> = const { RefCell::new(None) };
     }
@@ -60,7 +60,13 @@ impl Pools {
         Some(Pools { process, shelves: Shelves::map()?, demand: Default::default() })
     }
 
-    fn take(&mut self, delegate: &Delegate, curve: Curve, index: usize, at: Tick) -> Option<Pair> {
+    fn take(
+        &mut self,
+        delegate: &Delegate,
+        curve: Curve,
+        index: usize,
+        at: Tick,
+    ) -> Option<Box<Pair>> {
         let kind = curve.generate_kind();
         let counters = of_kind(self.process.counters(), kind);
         let recent = self.demand[index].asked(at);
@@ -93,16 +99,14 @@ fn generate(delegate: &Delegate, curve: Curve, lanes: usize) -> Option<Vec<Pair>
     let bytes = curve.private_bytes();
     let mut random = Secret(vec![0; lanes * bytes]);
     delegate.random(&mut random.0)?;
-    let mut pairs: Vec<Pair> = random
-        .0
-        .chunks_exact_mut(bytes)
-        .map(|private| {
-            if curve == Curve::X25519 {
-                clamp(private);
-            }
-            Pair::new(private, curve.public_bytes())
-        })
-        .collect();
+    let mut pairs: Vec<Pair> =
+        (0..lanes).map(|_| Pair::empty(bytes, curve.public_bytes())).collect();
+    for (pair, random) in pairs.iter_mut().zip(random.0.chunks_exact(bytes)) {
+        pair.private_mut().copy_from_slice(random);
+        if curve == Curve::X25519 {
+            clamp(pair.private_mut());
+        }
+    }
     match curve {
         Curve::X25519 => generate_x25519(&mut pairs)?,
         Curve::Ec(curve) => generate_ec(delegate, curve, &mut pairs)?,

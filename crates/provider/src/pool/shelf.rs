@@ -11,7 +11,6 @@ use crate::pool::CURVES;
 
 /// A key pair.
 #[repr(C)]
-#[derive(Clone)]
 pub(crate) struct Pair {
     private: [u8; PRIVATE_BYTES_MAX],
     public: [u8; PUBLIC_BYTES_MAX],
@@ -20,16 +19,22 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// A private key, and room for the public one.
-    pub(super) fn new(private: &[u8], public_bytes: usize) -> Self {
-        let mut pair = Pair {
+    /// Room for both halves. What is secret goes in where the pair is to stay: a pair that moves
+    /// leaves copies behind.
+    pub(super) const fn empty(private_bytes: usize, public_bytes: usize) -> Self {
+        Pair {
             private: [0; PRIVATE_BYTES_MAX],
             public: [0; PUBLIC_BYTES_MAX],
-            private_bytes: private.len() as u8,
+            private_bytes: private_bytes as u8,
             public_bytes: public_bytes as u8,
-        };
-        pair.private_mut().copy_from_slice(private);
-        pair
+        }
+    }
+
+    fn copy_from(&mut self, other: &Pair) {
+        self.private.copy_from_slice(&other.private);
+        self.public.copy_from_slice(&other.public);
+        self.private_bytes = other.private_bytes;
+        self.public_bytes = other.public_bytes;
     }
 
     /// The private key.
@@ -70,14 +75,18 @@ impl Shelf {
     pub(super) fn fill(&mut self, pairs: &[Pair], made: Tick) {
         self.made = made.0;
         self.count = pairs.len().min(PAIRS_MAX);
-        self.pairs[..self.count].clone_from_slice(&pairs[..self.count]);
+        for (place, pair) in self.pairs.iter_mut().zip(pairs) {
+            place.copy_from(pair);
+        }
     }
 
     /// Takes one off, for good.
-    pub(super) fn take(&mut self) -> Option<Pair> {
+    pub(super) fn take(&mut self) -> Option<Box<Pair>> {
         self.count = self.count.checked_sub(1)?;
-        let pair = self.pairs[self.count].clone();
-        wipe(&mut self.pairs[self.count].private);
+        let place = &mut self.pairs[self.count];
+        let mut pair = Box::new(Pair::empty(0, 0));
+        pair.copy_from(place);
+        wipe(&mut place.private);
         Some(pair)
     }
 
@@ -161,7 +170,12 @@ mod tests {
 
     fn filled() -> Shelves {
         let mut shelves = Shelves::map().expect("Linux 4.14 or later");
-        let pairs: Vec<Pair> = (1..=8).map(|number| Pair::new(&[number; 32], 32)).collect();
+        let pair = |number| {
+            let mut pair = Pair::empty(32, 32);
+            pair.private_mut().fill(number);
+            pair
+        };
+        let pairs: Vec<Pair> = (1..=8).map(pair).collect();
         shelves.shelf(0).fill(&pairs, Tick(7));
         shelves
     }

@@ -6,6 +6,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use widelane_bridge::counters::OperationKind;
+use widelane_crypto::rsa::encoding::DigestAlgorithm;
 use widelane_ossl_sys::core::{OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
@@ -67,7 +68,9 @@ struct Context {
     /// The default provider's context, which knows all parameters.
     inner: Owned,
     key: Option<Arc<Key>>,
-    /// The digest of the message, where we make it: while signing with a key that is accelerated.
+    /// What digests the message, where we do: while signing with a key that is accelerated.
+    hashes: Option<DigestAlgorithm>,
+    /// The digest of the message so far.
     digest: Option<Digest>,
 }
 
@@ -94,7 +97,7 @@ impl Context {
     /// # Safety
     /// `key` must be null or a key of ours.
     unsafe fn hand_over(&mut self, key: *mut c_void) -> Option<*mut c_void> {
-        self.digest = None;
+        (self.hashes, self.digest) = (None, None);
         // SAFETY: passed on to the caller.
         let new = unsafe { share::<Key>(key) };
         let inner = new.as_ref().map_or(ptr::null_mut(), |key| key.as_ptr());
@@ -145,7 +148,7 @@ entry! {
         let inner = unsafe { newctx(delegate.provctx, ptr::null()) };
         let inner = Owned::adopt(inner, table(delegate).freectx)?;
         let delegate = Arc::clone(delegate);
-        Some(give(Context { delegate, inner, key: None, digest: None }))
+        Some(give(Context { delegate, inner, key: None, hashes: None, digest: None }))
     }
 
     fn freectx(context: *mut c_void) {
@@ -166,7 +169,7 @@ entry! {
         let inner = unsafe { dupctx(context.as_ptr()) };
         let inner = Owned::adopt(inner, context.functions().freectx)?;
         let (delegate, key) = (Arc::clone(&context.delegate), context.key.clone());
-        Some(give(Context { delegate, inner, key, digest }))
+        Some(give(Context { delegate, inner, key, hashes: context.hashes, digest }))
     }
 
     fn digest_sign_init(
@@ -183,8 +186,8 @@ entry! {
         // SAFETY: context and key are the default provider's, the rest the core's.
         let begun = unsafe { digest_sign_init(context.as_ptr(), digest, key, params) };
         if begun > 0 && context.accelerated_key().is_some() {
-            context.digest = Scheme::of(context.functions(), context.as_ptr())
-                .and_then(|scheme| Digest::begin(&context.delegate, scheme.digest_algorithm()?));
+            context.hashes = Scheme::of(context.functions(), context.as_ptr())
+                .and_then(|scheme| scheme.digest_algorithm());
         }
         Some(begun)
     }
@@ -192,9 +195,13 @@ entry! {
     fn digest_sign_update(context: *mut c_void, data: *const c_uchar, bytes: usize) -> c_int {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow_mut::<Context>(context) }?;
-        if let Some(digest) = &context.digest {
+        if let Some(algorithm) = context.hashes {
+            if context.digest.is_none() {
+                context.digest = Some(Digest::begin(&context.delegate, algorithm)?);
+            }
             // SAFETY: the core passes data of this length.
-            return Some(c_int::from(digest.update(unsafe { input(data, bytes) })));
+            let data = unsafe { input(data, bytes) };
+            return Some(c_int::from(context.digest.as_ref()?.update(data)));
         }
         let digest_sign_update = context.functions().digest_sign_update?;
         // SAFETY: a context of the default provider, and the core's data.
@@ -210,17 +217,20 @@ entry! {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow_mut::<Context>(context) }?;
         let digest_sign_final = context.functions().digest_sign_final?;
-        if signature.is_null() || context.digest.is_none() {
+        let Some(algorithm) = context.hashes.filter(|_| !signature.is_null()) else {
             if !signature.is_null() {
                 context.count_delegated();
             }
             // SAFETY: a context of the default provider, and the core's buffers.
             return Some(unsafe { digest_sign_final(context.as_ptr(), signature, length, size) });
-        }
+        };
         // Asking for the size tells the default provider that this message is at its end.
         // SAFETY: a context of the default provider, and where it writes the size.
         unsafe { digest_sign_final(context.as_ptr(), ptr::null_mut(), &mut 0, 0) };
-        let digest = context.digest.take()?;
+        let digest = match context.digest.take() {
+            Some(digest) => digest,
+            None => Digest::begin(&context.delegate, algorithm)?,
+        };
         let message = digest.finish()?;
         // SAFETY: the core passes a buffer of this size.
         unsafe { finish(context, &digest, &message, signature, length, size) }
@@ -241,14 +251,17 @@ entry! {
             // SAFETY: a context of the default provider, and the core's buffers.
             return Some(unsafe { digest_sign_final(ours.as_ptr(), signature, length, size) });
         }
-        let Some(digest) = &ours.digest else {
+        let Some(algorithm) = ours.hashes else {
             ours.count_delegated();
             let (table, inner) = (ours.functions(), ours.as_ptr());
             // SAFETY: a context of the default provider, and the core's arguments.
             return unsafe { one_shot::sign(table, inner, signature, length, size, data, bytes) };
         };
         // The context stays as it is: the program may sign another message with it.
-        let digest = digest.duplicate()?;
+        let digest = match &ours.digest {
+            Some(digest) => digest.duplicate()?,
+            None => Digest::begin(&ours.delegate, algorithm)?,
+        };
         // SAFETY: the core passes data of this length.
         if !digest.update(unsafe { input(data, bytes) }) {
             return None;
@@ -290,7 +303,7 @@ entry! {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow_mut::<Context>(context) }?;
         // From here on the digest is the default provider's business.
-        context.digest = None;
+        (context.hashes, context.digest) = (None, None);
         let set_ctx_md_params = context.functions().set_ctx_md_params?;
         // SAFETY: a context of the default provider, and the core's parameters.
         Some(unsafe { set_ctx_md_params(context.as_ptr(), params) })
