@@ -43,8 +43,8 @@ impl Flow {
         Flow { bytes, is_v6: true }
     }
 
-    /// Flows for a set of five-field rules, for measurements without a trace: nine in ten lie within
-    /// some rule, the others anywhere. Equal seeds give equal flows.
+    /// Flows for a set of five-field rules, for measurements without a trace: nine in ten lie
+    /// within some rule, the others anywhere. Equal seeds give equal flows.
     ///
     /// Returns nothing if the layout is another than [`Layout::ipv4`] or [`Layout::ipv6`].
     pub fn drawn(set: &RuleSet, count: usize, seed: u64) -> Option<Vec<Flow>> {

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-use assert_cmd::Command;
+use assert_cmd::prelude::*;
 use tempfile::TempDir;
 
 const RULES: &str = "\
@@ -27,7 +28,8 @@ fn directory() -> TempDir {
 }
 
 fn acl(directory: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("widelane").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_widelane"));
+    command.env_remove("WIDELANE_POLICY").env_remove("WIDELANE_MAX_SIMD_BITWIDTH");
     command.current_dir(directory).arg("acl").args(arguments);
     command
 }
