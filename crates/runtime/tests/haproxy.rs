@@ -2,12 +2,13 @@
 
 mod support;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use support::clients::{REQUEST, load, s_client};
+use support::authority::Kind;
+use support::clients::{REQUEST, load, load_mixed, s_client};
 use support::server::Server;
-use support::wait_until;
-use widelane_loadgen::TlsVersion;
+use support::{KINDS_MIXED, wait_until};
+use widelane_loadgen::{Group, TlsVersion};
 
 #[test]
 fn full_handshakes_are_batched_on_every_thread() {
@@ -21,6 +22,29 @@ fn full_handshakes_are_batched_on_every_thread() {
     let counters = server.counters();
     counters.assert_batched();
     assert_eq!(counters.jobs_synchronous, 0, "{counters:?}");
+}
+
+#[test]
+fn both_certificates_and_every_group_are_batched() {
+    let (authority, rsa) = support::localhost();
+    let rsa_bundle = authority.bundle(&rsa);
+    let ecdsa = authority.issue_with("localhost", Kind::P256);
+    // Further settings stand behind the file on the same line of the configuration.
+    let settings = format!(
+        "{} crt {} curves X25519:P-256:P-384 prefer-client-ciphers",
+        rsa_bundle.display(),
+        authority.bundle(&ecdsa).display()
+    );
+    let server = Server::haproxy("  nbthread 2\n", Path::new(&settings), &["-db"]);
+    for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+        for group in [Group::X25519, Group::Secp256r1, Group::Secp384r1] {
+            let tally = load_mixed(server.port, &[&rsa, &ecdsa], version, group, 64, 300);
+            assert!(tally.errors.is_empty(), "{version:?}, {group:?}: {:?}", tally.errors);
+        }
+    }
+    let counters = server.counters();
+    counters.assert_batched();
+    KINDS_MIXED.into_iter().for_each(|kind| counters.assert_parked(kind));
 }
 
 #[test]
@@ -64,7 +88,7 @@ fn early_data_is_accepted() {
     let said = s_client(server.port, &arguments, "");
     assert!(said.contains("Early data was accepted"), "{said}");
     assert!(said.contains("200 OK"), "{said}");
-    assert_eq!(server.counters().parked(), 1, "{:?}", server.counters());
+    assert_eq!(server.counters().signed(), 1, "{:?}", server.counters());
     let tally = load(server.port, &identity, TlsVersion::Tls13, 32, 200);
     assert!(tally.errors.is_empty(), "{:?}", tally.errors);
     server.counters().assert_batched();

@@ -6,11 +6,11 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use support::authority::{Authority, Identity};
-use support::clients::{REQUEST, client_hello, load, s_client, send};
+use support::authority::{Authority, Identity, Kind};
+use support::clients::{REQUEST, client_hello, load, load_mixed, s_client, send};
 use support::server::{OLD_PID_FILE, PID_FILE, Server, free_port, send_signal};
-use support::{run, wait_until};
-use widelane_loadgen::TlsVersion;
+use support::{KINDS_MIXED, run, wait_until};
+use widelane_loadgen::{Group, TlsVersion};
 
 const ANSWER: &str =
     "location / { return 200 \"$ssl_session_reused $ssl_client_verify $http2.\\n\"; }";
@@ -53,6 +53,23 @@ fn a_lone_handshake_is_not_kept_waiting() {
 }
 
 #[test]
+fn both_certificates_and_every_group_are_batched() {
+    let (authority, rsa) = support::localhost();
+    let ecdsa = authority.issue_with("localhost", Kind::P256);
+    let more = format!("{} ssl_ecdh_curve X25519:P-256:P-384;", identity_lines(&ecdsa));
+    let server = server(1, &rsa, &more);
+    for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+        for group in [Group::X25519, Group::Secp256r1, Group::Secp384r1] {
+            let tally = load_mixed(server.port, &[&rsa, &ecdsa], version, group, 64, 300);
+            assert!(tally.errors.is_empty(), "{version:?}, {group:?}: {:?}", tally.errors);
+        }
+    }
+    let counters = server.counters();
+    counters.assert_batched();
+    KINDS_MIXED.into_iter().for_each(|kind| counters.assert_parked(kind));
+}
+
+#[test]
 fn sessions_resume() {
     let (authority, identity) = support::localhost();
     let server = server(1, &identity, "ssl_session_cache shared:s:1m;");
@@ -64,7 +81,7 @@ fn sessions_resume() {
         let said = s_client(server.port, &[version, "-sess_in", session], REQUEST);
         assert!(said.contains("Reused, "), "{version}: {said}");
         let after = server.counters();
-        assert_eq!(after.parked(), before.parked(), "{version}: resuming needs no signature");
+        assert_eq!(after.signed(), before.signed(), "{version}: resuming needs no signature");
     }
 }
 
@@ -75,7 +92,7 @@ fn early_data_is_accepted_and_full_handshakes_with_it_enabled_are_parked() {
     let session = authority.path("session");
     let session = session.to_str().expect("text");
     s_client(server.port, &["-tls1_3", "-sess_out", session], REQUEST);
-    assert_eq!(server.counters().parked(), 1, "{:?}", server.counters());
+    assert_eq!(server.counters().signed(), 1, "{:?}", server.counters());
     let request = authority.path("request");
     std::fs::write(&request, REQUEST).expect("a short write");
     let request = request.to_str().expect("text");
@@ -105,7 +122,7 @@ fn clients_show_certificates() {
         let said = s_client(server.port, &[version], REQUEST);
         assert!(said.contains("400 No required SSL certificate"), "{version}: {said}");
     }
-    assert_eq!(server.counters().parked(), 4, "{:?}", server.counters());
+    assert_eq!(server.counters().signed(), 4, "{:?}", server.counters());
 }
 
 #[test]
@@ -118,7 +135,7 @@ fn ocsp_responses_are_stapled() {
         let said = s_client(server.port, &[version, "-status"], REQUEST);
         assert!(said.contains("OCSP Response Status: successful"), "{version}: {said}");
     }
-    assert_eq!(server.counters().parked(), 2, "{:?}", server.counters());
+    assert_eq!(server.counters().signed(), 2, "{:?}", server.counters());
 }
 
 #[test]
@@ -149,7 +166,7 @@ fn three_hundred_names_with_keys_of_their_own() {
         assert!(said.contains(&format!("subject=CN = {name}")), "{said}");
         assert!(said.contains(&format!("\r\n\r\n{name}")), "{said}");
     }
-    assert_eq!(server.counters().parked(), 4, "{:?}", server.counters());
+    assert_eq!(server.counters().signed(), 4, "{:?}", server.counters());
 }
 
 #[test]
@@ -161,7 +178,7 @@ fn speaks_http2() {
         .arg(format!("https://127.0.0.1:{}/", server.port)));
     let said = String::from_utf8_lossy(&said.stdout);
     assert!(said.ends_with("h2.\n2"), "{said}");
-    assert_eq!(server.counters().parked(), 1, "{:?}", server.counters());
+    assert_eq!(server.counters().signed(), 1, "{:?}", server.counters());
 }
 
 #[test]

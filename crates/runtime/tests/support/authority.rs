@@ -21,6 +21,8 @@ pub struct Identity {
 pub enum Kind {
     Rsa2048,
     Rsa3072,
+    P256,
+    P384,
 }
 
 impl Kind {
@@ -28,6 +30,8 @@ impl Kind {
         match self {
             Kind::Rsa2048 => "-algorithm RSA -pkeyopt rsa_keygen_bits:2048",
             Kind::Rsa3072 => "-algorithm RSA -pkeyopt rsa_keygen_bits:3072",
+            Kind::P256 => "-algorithm EC -pkeyopt ec_paramgen_curve:P-256",
+            Kind::P384 => "-algorithm EC -pkeyopt ec_paramgen_curve:P-384",
         }
     }
 }
@@ -79,7 +83,7 @@ impl Authority {
 
     /// Certificate and key of `identity` in one file, as HAProxy wants them.
     pub fn bundle(&self, identity: &Identity) -> PathBuf {
-        let path = self.path("bundle.pem");
+        let path = identity.certificate.with_extension("bundle");
         let both =
             [&identity.certificate, &identity.key].map(|file| std::fs::read(file).expect("made"));
         std::fs::write(&path, both.concat()).expect("a short write");

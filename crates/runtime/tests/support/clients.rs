@@ -19,15 +19,29 @@ pub fn load(
     connections: usize,
     handshakes: u64,
 ) -> Tally {
-    let certificate = super::run(
-        Command::new("openssl").args(["x509", "-outform", "der", "-in"]).arg(&identity.certificate),
-    );
+    load_mixed(port, &[identity], version, Group::X25519, connections, handshakes)
+}
+
+/// Like [`load`], for all certificates of a server in turn, and any key-exchange group.
+pub fn load_mixed(
+    port: u16,
+    identities: &[&Identity],
+    version: TlsVersion,
+    group: Group,
+    connections: usize,
+    handshakes: u64,
+) -> Tally {
+    let certificate = |identity: &&Identity| {
+        let mut convert = Command::new("openssl");
+        convert.args(["x509", "-outform", "der", "-in"]).arg(&identity.certificate);
+        super::run(&mut convert).stdout
+    };
     let load = Load {
         target: SocketAddr::from(([127, 0, 0, 1], port)),
         server_name: "localhost".to_owned(),
-        certificates: vec![certificate.stdout],
+        certificates: identities.iter().map(certificate).collect(),
         version,
-        group: Group::X25519,
+        group,
         cipher: Cipher::Aes256Gcm,
         connections,
         cpu: None,

@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 use std::path::Path;
 
-use widelane_bridge::counters::{Counters, LANES_MAX};
+use widelane_bridge::counters::{Counters, KindCounters, LANES_MAX, OperationKind};
 
 /// Sums over all processes of a server, dead ones included.
 #[derive(Debug, Default)]
@@ -20,7 +20,19 @@ pub struct Sums {
     pub fallbacks: u64,
     pub closed_full: u64,
     pub closed_idle: u64,
+    /// By kind of operation: those that waited for others, and those that could not.
+    kinds: [(u64, u64); OperationKind::ALL.len()],
 }
+
+/// The kinds of operations that are signatures, or decryptions in place of one.
+const SIGNATURES: [OperationKind; 6] = [
+    OperationKind::Rsa2048,
+    OperationKind::Rsa3072,
+    OperationKind::Rsa4096,
+    OperationKind::P256Sign,
+    OperationKind::P384Sign,
+    OperationKind::Ed25519Sign,
+];
 
 impl Sums {
     /// Reads every file of counters in `directory`.
@@ -48,6 +60,12 @@ impl Sums {
             sums.fallbacks += word(offset_of!(Counters, fallbacks));
             sums.closed_full += word(offset_of!(Counters, closed_full));
             sums.closed_idle += word(offset_of!(Counters, closed_idle));
+            for (index, (parked, synchronous)) in sums.kinds.iter_mut().enumerate() {
+                let kind = offset_of!(Counters, kinds) + index * size_of::<KindCounters>();
+                *parked += word(kind + offset_of!(KindCounters, batched));
+                *parked += word(kind + offset_of!(KindCounters, single));
+                *synchronous += word(kind + offset_of!(KindCounters, synchronous));
+            }
         }
         sums
     }
@@ -55,6 +73,18 @@ impl Sums {
     /// Private-key operations that waited for others on an event loop.
     pub fn parked(&self) -> u64 {
         self.jobs_batched + self.jobs_single
+    }
+
+    /// Those of them that were signatures: one for each full handshake.
+    pub fn signed(&self) -> u64 {
+        SIGNATURES.iter().map(|kind| self.kinds[*kind as usize].0).sum()
+    }
+
+    /// Asserts that operations of this kind waited for others, and that none could not.
+    pub fn assert_parked(&self, kind: OperationKind) {
+        let (parked, synchronous) = self.kinds[kind as usize];
+        assert!(parked > 0, "no {} was parked: {self:?}", kind.name());
+        assert_eq!(synchronous, 0, "{}: {self:?}", kind.name());
     }
 
     /// Asserts that handshakes were driven and executed together, and nothing failed over.

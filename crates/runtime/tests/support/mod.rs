@@ -12,6 +12,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use authority::{Authority, Identity};
+use widelane_bridge::counters::OperationKind;
 
 /// An authority, and what it issued for `localhost`.
 pub fn localhost() -> (Authority, Identity) {
@@ -19,6 +20,16 @@ pub fn localhost() -> (Authority, Identity) {
     let identity = authority.issue("localhost");
     (authority, identity)
 }
+
+/// The kinds of operations that handshakes with certificates of RSA-2048 and P-256 need, in all
+/// groups.
+pub const KINDS_MIXED: [OperationKind; 5] = [
+    OperationKind::Rsa2048,
+    OperationKind::P256Sign,
+    OperationKind::X25519Derive,
+    OperationKind::P256Derive,
+    OperationKind::P384Derive,
+];
 
 /// Runs a tool to its end; panics with what it said if it fails.
 pub fn run(command: &mut Command) -> Output {
