@@ -99,6 +99,7 @@ pub fn document(results: &Results) -> Vec<Block> {
     }
     blocks.extend(latencies(results));
     blocks.extend(fills(results));
+    blocks.extend(paths(results));
     blocks.extend(rejected(results));
     if !results.notes.is_empty() {
         blocks.push(Block::Heading("Notes".to_owned()));
@@ -198,6 +199,31 @@ fn fills(results: &Results) -> Vec<Block> {
         ]);
     }
     titled("Batches", table)
+}
+
+fn paths(results: &Results) -> Vec<Block> {
+    let mut columns = vec![
+        ("Scenario", Kind::Words),
+        ("Operation", Kind::Words),
+        ("Count", Kind::Number),
+        ("jobs per batch", Kind::Number),
+    ];
+    columns.extend(view::PATHS.map(|path| (path, Kind::Number)));
+    let mut table = Table::new(&columns);
+    let mut told = None;
+    for paths in view::paths(results) {
+        let title = if told.as_ref() == Some(&paths.title) { "" } else { &paths.title };
+        let mut row = vec![
+            title.to_owned(),
+            paths.operation.clone(),
+            words::count(paths.count),
+            paths.jobs(),
+        ];
+        row.extend(paths.shares());
+        table.rows.push(row);
+        told = Some(paths.title);
+    }
+    titled("Paths of the public-key operations", table.without_empty_columns())
 }
 
 fn rejected(results: &Results) -> Vec<Block> {

@@ -7,11 +7,11 @@ mod svg;
 use askama::Template;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use widelane_results::{Results, Row};
+use widelane_results::{HistogramKind, Results, Row};
 
 use self::chart::Scale;
 use crate::verdict::{Tone, Verdict, verdict};
-use crate::view::{self, Comparison, Cost, Fill, Latency, Rejected, Section};
+use crate::view::{self, Comparison, Cost, Distribution, Fill, Latency, Paths, Rejected, Section};
 use crate::words;
 
 /// Shows `results` as a self-contained HTML page, the raw JSON inside.
@@ -24,6 +24,18 @@ pub fn html(results: &Results) -> String {
         lead: sections.next(),
         latencies: view::latencies(results).into_iter().map(LatencyFigure::of).collect(),
         fills: FillFigure::of_families(view::fills(results)),
+        paths: view::paths(results),
+        distributions: [
+            ("Handshake latency", HistogramKind::Latency),
+            ("Wait for a batch", HistogramKind::Wait),
+        ]
+        .into_iter()
+        .flat_map(|(what, kind)| {
+            view::distributions(results, kind)
+                .into_iter()
+                .map(move |distribution| DistributionFigure { what, distribution })
+        })
+        .collect(),
         costs: costs(results),
         sections: sections.collect(),
         machine: view::machine(results),
@@ -43,6 +55,8 @@ struct Page<'a> {
     lead: Option<Forest<'a>>,
     latencies: Vec<LatencyFigure>,
     fills: Vec<FillFigure>,
+    paths: Vec<Paths>,
+    distributions: Vec<DistributionFigure>,
     costs: Vec<CostFigure>,
     sections: Vec<Forest<'a>>,
     machine: Vec<(&'static str, String)>,
@@ -147,6 +161,18 @@ impl LatencyFigure {
 
     fn cell(&self, value: &f64) -> String {
         words::quantity(*value, "us")
+    }
+}
+
+/// How latencies or waits spread.
+struct DistributionFigure {
+    what: &'static str,
+    distribution: Distribution,
+}
+
+impl DistributionFigure {
+    fn chart(&self) -> String {
+        chart::distribution(&self.distribution)
     }
 }
 

@@ -139,36 +139,55 @@ fn answerer(comparison: &Comparison<'_>) -> String {
     }
 }
 
+/// Algorithms beside the first that are told one by one.
+const OTHERS_TOLD: usize = 4;
+
 fn of_algorithm(
     comparison: &Comparison<'_>,
     ratio: Ratio,
     others: &[(&Comparison<'_>, Ratio)],
 ) -> Verdict {
-    let algorithm = comparison.scenario.parts.first().map_or("this", String::as_str);
+    let algorithm = comparison.scenario.family();
+    let operations = match comparison.row.scenario.ends_with("/private") {
+        true => format!("{algorithm} private-key operations"),
+        false => format!("{algorithm} operations"),
+    };
     let rival = comparison.rival();
     let times = words::ratio(ratio.centre);
     let (tone, sentence) = if ratio.low > 1.0 {
-        let sentence = format!(
-            "Widelane does {times} as many {algorithm} private-key operations \
-             per second as {rival}."
-        );
+        let sentence = format!("Widelane does {times} as many {operations} per second as {rival}.");
         (Tone::Better, sentence)
     } else if ratio.high < 1.0 {
         let sentence = format!(
-            "Not worth it here: Widelane does {times} as many {algorithm} \
-             private-key operations per second as {rival}."
+            "Not worth it here: Widelane does {times} as many {operations} per second as {rival}."
         );
         (Tone::Worse, sentence)
     } else {
         let sentence = format!(
-            "Nothing to gain here: Widelane and {rival} do about as many {algorithm} \
-             private-key operations per second."
+            "Nothing to gain here: Widelane and {rival} do about as many {operations} per second."
         );
         (Tone::Same, sentence)
     };
     let mut detail = format!("{}: {}.", comparison.title(), ratio_with_interval(ratio));
-    for (other, ratio) in others {
-        detail.push_str(&format!(" {}: {}.", other.title(), ratio_with_interval(*ratio)));
+    if others.len() <= OTHERS_TOLD {
+        for (other, ratio) in others {
+            detail.push_str(&format!(" {}: {}.", other.title(), ratio_with_interval(*ratio)));
+        }
+    } else {
+        let by_ratio = |a: &&(&Comparison<'_>, Ratio), b: &&(&Comparison<'_>, Ratio)| {
+            a.1.centre.total_cmp(&b.1.centre)
+        };
+        let ends = others.iter().min_by(by_ratio).zip(others.iter().max_by(by_ratio));
+        if let Some(((least, low), (most, high))) = ends {
+            detail.push_str(&format!(
+                " {} others: from {} ({}) to {} ({}).",
+                others.len(),
+                words::ratio(low.centre),
+                least.scenario.family(),
+                words::ratio(high.centre),
+                most.scenario.family()
+            ));
+        }
     }
     Verdict { tone, sentence, detail }
 }

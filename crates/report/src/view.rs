@@ -1,8 +1,11 @@
 //! What there is to show, taken from results once for all formats.
 
+mod inside;
+
 use widelane_results::{Bucket, HistogramKind, Results, Row, Status};
 
-use crate::words::{self, METRICS, Metric, Scenario};
+pub use self::inside::{Distribution, PATHS, Paths, distributions, paths};
+use crate::words::{self, LATENCY_ALONE, METRICS, Metric, Scenario};
 
 /// Said where the run did not come to its end.
 pub const PARTIAL: &str = "The run was cut short; what follows is partial.";
@@ -91,9 +94,16 @@ impl Comparison<'_> {
 /// The subject that uses a server's own asynchronous mode instead of our runtime.
 const ASYNC: &str = "async";
 
+/// The subject that uses our provider and nothing else.
+const CONFIGURED: &str = "configured";
+
 /// The mode of a subject, where there is something to say about it.
 pub fn mode(subject: &str) -> Option<String> {
-    (subject == ASYNC).then(|| "async".to_owned())
+    match subject {
+        ASYNC => Some("async".to_owned()),
+        CONFIGURED => Some("by configuration".to_owned()),
+        _ => None,
+    }
 }
 
 /// The parts that are there, with commas.
@@ -146,7 +156,13 @@ impl Section<'_> {
 pub fn sections(results: &Results) -> Vec<Section<'_>> {
     METRICS
         .into_iter()
-        .map(|metric| Section { metric, comparisons: comparisons(results, metric.name) })
+        .map(|metric| {
+            let mut comparisons = comparisons(results, metric.name);
+            if metric == LATENCY_ALONE {
+                comparisons.retain(|comparison| comparison.scenario.connections == Some(1));
+            }
+            Section { metric, comparisons }
+        })
         .filter(|section| !section.comparisons.is_empty())
         .collect()
 }
@@ -208,7 +224,12 @@ pub struct Quantiles {
     pub p99: f64,
 }
 
-/// The latencies that were measured both as installed and accelerated.
+/// Whether a subject is the first of ours in its scenario.
+fn is_accelerated(subject: &str) -> bool {
+    matches!(subject, "accelerated" | CONFIGURED)
+}
+
+/// The latencies, over more than one number of connections, that were measured both as installed and accelerated.
 pub fn latencies(results: &Results) -> Vec<Latency> {
     let quantiles = |scenario: &str, is_subject: fn(&str) -> bool| {
         let value = |metric: &str| {
@@ -229,7 +250,7 @@ pub fn latencies(results: &Results) -> Vec<Latency> {
             Some(LatencyPoint {
                 connections: scenario.connections?,
                 native: quantiles(path, |subject| subject == "native")?,
-                accelerated: quantiles(path, |subject| subject == "accelerated")?,
+                accelerated: quantiles(path, is_accelerated)?,
             })
         };
         let Some(point) = point() else { continue };
@@ -239,6 +260,7 @@ pub fn latencies(results: &Results) -> Vec<Latency> {
             None => latencies.push(Latency { title, points: vec![point] }),
         }
     }
+    latencies.retain(|latency| latency.points.len() > 1);
     for latency in &mut latencies {
         latency.points.sort_by_key(|point| point.connections);
     }

@@ -1,11 +1,11 @@
 //! Words and numbers for readers: what scenarios, subjects, metrics and values are called.
 
-/// A scenario taken apart: `nginx/tls1.2/rsa2048/c200`, `rsa2048/private`.
+/// A scenario taken apart: `nginx/tls1.2/rsa2048/x25519/c200`, `x25519/derive`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
     /// The server; nothing where the scenario drives none.
     pub server: Option<String>,
-    /// What is between server and connections, in words: `TLS 1.2`, `RSA-2048`.
+    /// What is between server and connections, in words: `TLS 1.2`, `RSA-2048`, `X25519`.
     pub parts: Vec<String>,
     /// How many connections are open at a time.
     pub connections: Option<u32>,
@@ -24,11 +24,15 @@ impl Scenario {
         }
         let names_server = parts.first().is_some_and(|first| SERVERS.contains(first));
         let server = names_server.then(|| server(parts.remove(0)));
-        Scenario {
-            server,
-            parts: parts.into_iter().filter(|part| *part != "private").map(part).collect(),
-            connections,
-        }
+        let parts = match parts[..] {
+            // The only operation of RSA's that is timed.
+            [algorithm, "private"] => vec![part(algorithm)],
+            [algorithm, operation] if OPERATIONS_TIMED.contains(&operation) => {
+                vec![format!("{} {operation}", part(algorithm))]
+            }
+            _ => parts.into_iter().map(part).collect(),
+        };
+        Scenario { server, parts, connections }
     }
 
     /// All but the connections: `nginx, TLS 1.2, RSA-2048`.
@@ -55,23 +59,44 @@ impl Scenario {
 }
 
 /// The servers we know, the most used first.
-pub const SERVERS: [&str; 3] = ["nginx", "haproxy", "embedded"];
+pub const SERVERS: [&str; 4] = ["nginx", "haproxy", "s-server", "embedded"];
+
+/// What algorithms do in results of `speed`.
+const OPERATIONS_TIMED: [&str; 4] = ["derive", "generate", "sign", "verify"];
 
 fn server(name: &str) -> String {
     match name {
         "embedded" => "embedded server".to_owned(),
         "haproxy" => "HAProxy".to_owned(),
+        "s-server" => "openssl s_server".to_owned(),
         other => other.to_owned(),
     }
 }
 
 fn part(part: &str) -> String {
-    if let Some(version) = part.strip_prefix("tls") {
+    if let Some((one, other)) = part.split_once('+') {
+        format!("{} + {}", self::part(one), self::part(other))
+    } else if let Some(version) = part.strip_prefix("tls") {
         format!("TLS {version}")
     } else if let Some(bits) = part.strip_prefix("rsa") {
         format!("RSA-{bits}")
+    } else if let Some((algorithm @ ("ecdsa" | "ecdh"), curve)) = part.split_once('-') {
+        format!("{} {}", algorithm.to_uppercase(), self::part(curve))
+    } else if let Some(bits) = part.strip_prefix('p').filter(|bits| bits.parse::<u32>().is_ok()) {
+        format!("P-{bits}")
+    } else if let "x25519" | "ed25519" = part {
+        capitalised(part)
     } else {
         part.to_owned()
+    }
+}
+
+/// A kind of operation as the counters name it: `rsa-2048`, `x25519-derive`.
+pub fn operation(kind: &str) -> String {
+    match kind.split_once('-') {
+        Some(("rsa", bits)) => format!("RSA-{bits}"),
+        Some((algorithm, operation)) => format!("{} {operation}", part(algorithm)),
+        None => kind.to_owned(),
     }
 }
 
@@ -79,7 +104,7 @@ fn part(part: &str) -> String {
 pub fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     match letters.next() {
-        Some(_) if text.starts_with("nginx") => text.to_owned(),
+        Some(_) if text.starts_with("nginx") || text.starts_with("openssl") => text.to_owned(),
         Some(first) => first.to_uppercase().chain(letters).collect(),
         None => String::new(),
     }
@@ -94,6 +119,7 @@ pub fn connections(count: u32) -> String {
 pub fn subject(name: &str) -> &str {
     match name {
         "async" => "accelerated, async",
+        "configured" => "accelerated, by configuration",
         "native" => "as installed",
         "native-masked" => "IFMA masked",
         "openssl" => "OpenSSL",
@@ -127,19 +153,16 @@ impl Metric {
 }
 
 /// The metrics that get a table of comparisons, most telling first.
-pub const METRICS: [Metric; 4] = [
+pub const METRICS: [Metric; 5] = [
     SERVER_CPU,
+    LATENCY_ALONE,
     Metric {
         name: "handshakes_per_second",
         title: "Full handshakes per second",
         less_is_better: false,
     },
     OPERATIONS,
-    Metric {
-        name: "cycles_per_operation",
-        title: "Cycles per private-key operation",
-        less_is_better: true,
-    },
+    Metric { name: "cycles_per_operation", title: "Cycles per operation", less_is_better: true },
 ];
 
 /// The metric that answers whether acceleration pays on a server.
@@ -149,10 +172,17 @@ pub const SERVER_CPU: Metric = Metric {
     less_is_better: true,
 };
 
+/// The metric that answers whether a lone client has to wait longer.
+pub const LATENCY_ALONE: Metric = Metric {
+    name: "latency_p50",
+    title: "Median handshake latency of one connection",
+    less_is_better: true,
+};
+
 /// The metric that answers it for an algorithm alone.
 pub const OPERATIONS: Metric = Metric {
     name: "operations_per_second",
-    title: "Private-key operations per second, one core",
+    title: "Operations per second, one core",
     less_is_better: false,
 };
 
@@ -186,6 +216,15 @@ pub fn count(count: u64) -> String {
 /// A share of one: `93 %`.
 pub fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
+}
+
+/// A share of one in a table; nothing where there is none.
+pub fn share(share: f64) -> String {
+    match share {
+        0.0 => String::new(),
+        little if little < 0.005 => "< 1 %".to_owned(),
+        share => percent(share),
+    }
 }
 
 /// A ratio: `0.58×`, `12.6×`.
@@ -245,7 +284,18 @@ mod tests {
         assert_eq!(compare.title(), "HAProxy, TLS 1.2, RSA-2048, 200 connections");
         assert_eq!(compare.family(), "HAProxy, TLS 1.2, RSA-2048");
         assert_eq!(compare.conditions(), "TLS 1.2, RSA-2048, 200 connections");
+        assert_eq!(
+            Scenario::parse("s-server/tls1.3/rsa2048+ecdsa-p384/p256/c8").title(),
+            "openssl s_server, TLS 1.3, RSA-2048 + ECDSA P-384, P-256, 8 connections"
+        );
+        assert_eq!(
+            Scenario::parse("embedded/tls1.3/ed25519/x25519/c1").conditions(),
+            "TLS 1.3, Ed25519, X25519, 1 connection"
+        );
         assert_eq!(Scenario::parse("rsa3072/private").title(), "RSA-3072");
+        assert_eq!(Scenario::parse("ecdh-p384/generate").title(), "ECDH P-384 generate");
+        assert_eq!(operation("p256-sign"), "P-256 sign");
+        assert_eq!(operation("rsa-2048"), "RSA-2048");
         assert_eq!(Scenario::parse("nginx/h2/c1").title(), "nginx, h2, 1 connection");
         assert_eq!(Scenario::parse("haproxy/rsa2048").title(), "HAProxy, RSA-2048");
         assert_eq!(Scenario::parse("odd").title(), "odd");

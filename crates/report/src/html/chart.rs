@@ -1,7 +1,7 @@
 //! The figures of the page. Colours come from the style sheet by class.
 
 use super::svg::{self, percent, units};
-use crate::view::{Fill, Ratio};
+use crate::view::{Distribution, Fill, Ratio};
 use crate::words;
 
 /// A logarithmic scale from 0 to 100 per cent of a figure's width.
@@ -211,6 +211,37 @@ pub fn fill_columns(fill: &Fill) -> String {
     let described = described.collect::<Vec<_>>().join("; ");
     let title = format!("Jobs in a batch: {}", fill.family);
     svg::figure("columns", r#"viewBox="0 0 320 168""#, &title, &described, &content)
+}
+
+/// How values spread over time, on a logarithmic scale; each line is as high as its greatest share.
+pub fn distribution(distribution: &Distribution) -> String {
+    const WIDTH: f64 = 320.0;
+    const TOP: f64 = 6.0;
+    const BASE: f64 = 86.0;
+    let both = [("native", &distribution.native), ("accelerated", &distribution.accelerated)];
+    let edges = both.iter().flat_map(|(_, buckets)| buckets.iter().map(|bucket| bucket.upto));
+    let (low, high) = edges
+        .filter(|edge| *edge > 0.0)
+        .fold((f64::INFINITY, 0.0_f64), |(low, high), edge| (low.min(edge), high.max(edge)));
+    if low > high {
+        return String::new();
+    }
+    let (low, high) = (low / 1.5, high * 1.5);
+    let x = |value: f64| WIDTH * (value.max(low) / low).ln() / (high / low).ln();
+    let mut content = String::new();
+    for tick in round_values(low, high) {
+        let at = units(x(tick));
+        content += &svg::line("grid", [at.clone(), at.clone()], [units(TOP), units(BASE)]);
+        content += &svg::label("middle", at, BASE + 16.0, "", &words::tick_us(tick));
+    }
+    content += &svg::line("base", [0.0, WIDTH], [BASE, BASE]);
+    for (class, buckets) in both {
+        let most = buckets.iter().map(|bucket| bucket.count).max().unwrap_or(0).max(1) as f64;
+        let height = |count: u64| BASE - (BASE - TOP) * count as f64 / most;
+        let corners = buckets.iter().map(|bucket| (x(bucket.upto), height(bucket.count)));
+        content += &svg::polyline(class, corners);
+    }
+    svg::figure("columns", r#"viewBox="0 0 320 108""#, &distribution.title, "", &content)
 }
 
 /// A horizontal bar, `share` of its cell long.
