@@ -1,5 +1,5 @@
-//! Authenticated encryption in every room: against OpenSSL and AWS-LC, in pieces, at guard pages, and
-//! what is refused.
+//! Authenticated encryption in every room: against OpenSSL and AWS-LC, in pieces, at guard pages,
+//! and what is refused.
 
 use aws_lc_rs::aead as aws;
 use openssl::symm::{Cipher, encrypt_aead};

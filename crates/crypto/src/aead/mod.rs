@@ -1,10 +1,10 @@
 //! Authenticated encryption: AES-GCM (NIST SP 800-38D) and ChaCha20-Poly1305 (RFC 8439), one-shot,
 //! many at once, and streaming.
 //!
-//! [`Aead::choose`] picks the widest room that machine and policy leave open, once; keys made from it
-//! stay in that room. Nothing here draws nonces: whoever seals must never use one nonce twice with
-//! one key, since that gives the authentication key away. A [`Stream`] refuses the nonce that it
-//! has sealed with last; other repetitions nobody can see from here.
+//! [`Aead::choose`] picks the widest room that machine and policy leave open, once; keys made from
+//! it stay in that room. Nothing here draws nonces: whoever seals must never use one nonce twice
+//! with one key, since that gives the authentication key away. A [`Stream`] refuses the nonce that
+//! it has sealed with last; other repetitions nobody can see from here.
 //!
 //! # Examples
 //!

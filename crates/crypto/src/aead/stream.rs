@@ -20,12 +20,12 @@ pub enum Direction {
     Open,
 }
 
-/// Messages in pieces: `start`, then any number of `aad`, then any number of `update`, then `finish`
-/// for the tag or `verify` with it.
+/// Messages in pieces: `start`, then any number of `aad`, then any number of `update`, then
+/// `finish` for the tag or `verify` with it.
 ///
-/// A message that is opened in pieces gives its plaintext away before the tag is seen: whoever reads
-/// it must not act on it until [`verify`](Self::verify) has agreed. Use [`Key::open`] where the
-/// message is at hand.
+/// A message that is opened in pieces gives its plaintext away before the tag is seen: whoever
+/// reads it must not act on it until [`verify`](Self::verify) has agreed. Use [`Key::open`] where
+/// the message is at hand.
 #[derive(Clone)]
 pub struct Stream<K: Borrow<Key>> {
     key: K,

@@ -45,8 +45,8 @@ pub struct Message<'a, K> {
     pub aad: &'a [u8],
     /// What is encrypted or decrypted.
     pub text: Text<'a>,
-    /// Where the tag goes. Whoever opens a message compares it, and gives nothing away if it differs
-    /// from the one that came with the message.
+    /// Where the tag goes. Whoever opens a message compares it, and gives nothing away if it
+    /// differs from the one that came with the message.
     pub tag: &'a mut Block,
 }
 

@@ -22,7 +22,7 @@ type Row = __m512i;
 
 engine! {
     Vaes512,
-    #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
+#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
 }
 
 #[inline]

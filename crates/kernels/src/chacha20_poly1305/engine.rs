@@ -1,8 +1,8 @@
 //! The algorithm of ChaCha20-Poly1305, written once for all rooms with vector registers.
 //!
-//! A room brings a *row*: four words of the state of each of `BLOCKS` blocks. A quarter round works on
-//! four rows, so that it does all columns, or all diagonals, of all these blocks; `SETS` of four rows
-//! are on the way at a time. Blocks stay together, which is what makes short messages quick.
+//! A room brings a *row*: four words of the state of each of `BLOCKS` blocks. A quarter round works
+//! on four rows, so that it does all columns, or all diagonals, of all these blocks; `SETS` of four
+//! rows are on the way at a time. Blocks stay together, which is what makes short messages quick.
 
 /// Defines the room: see the module.
 macro_rules! engine {
@@ -124,8 +124,8 @@ macro_rules! engine {
             block
         }
 
-        /// A whole message. The first block of the key stream makes the one-time key; a message that
-        /// is shorter than a chunk by that block needs no other turn.
+        /// A whole message. The first block of the key stream makes the one-time key; a message
+        /// that is shorter than a chunk by that block needs no other turn.
         #[inline]
         #[$features]
         fn whole<const SEAL: bool>(message: Message<'_>) {

@@ -1,4 +1,4 @@
-//! Room ifma512 of chacha20_poly1305: four blocks to a row, and Poly1305 in eight lanes. Secret-independent.
+//! Room ifma512 of chacha20_poly1305: room avx512 with Poly1305 in eight lanes. Secret-independent.
 #![allow(unsafe_code, reason = "room: doors")]
 
 use widelane_cpu::Ifma512;

@@ -1,8 +1,8 @@
 //! ChaCha20-Poly1305 (RFC 8439): what all rooms share, and one file per room.
 //!
 //! A room seals and opens whole messages, and the pieces that a stream is made of. Cipher and
-//! authenticator are separate: `ifma512` is the only room that multiplies vectors. The mathematics is
-//! in `docs/chacha20-poly1305.md`.
+//! authenticator are separate: `ifma512` is the only room that multiplies vectors. The mathematics
+//! is in `docs/chacha20-poly1305.md`.
 
 // Its macros are in scope from here on.
 #[macro_use]
@@ -67,8 +67,8 @@ pub struct Message<'a> {
     pub aad: &'a [u8],
     /// What is encrypted or decrypted.
     pub text: Text<'a>,
-    /// Where the tag goes. Whoever opens a message compares it, and gives nothing away if it differs
-    /// from the one that came with the message.
+    /// Where the tag goes. Whoever opens a message compares it, and gives nothing away if it
+    /// differs from the one that came with the message.
     pub tag: &'a mut [u8; TAG_BYTES],
 }
 

@@ -1,8 +1,8 @@
 //! Poly1305 with VPMADD52: one block in each of eight lanes. Secret-independent.
 //!
-//! Numbers have limbs of 44, 44 and 42 bits, carried with one bit to spare. A product is nine pairs of
-//! multiply-adds; the upper half of each has weight 2^52 = 2^8·2^44 and goes one limb up. What lies
-//! above 2^130 comes back five times.
+//! Numbers have limbs of 44, 44 and 42 bits, carried with one bit to spare. A product is nine pairs
+//! of multiply-adds; the upper half of each has weight 2^52 = 2^8·2^44 and goes one limb up. What
+//! lies above 2^130 comes back five times.
 #![allow(unsafe_code, reason = "loads")]
 
 use core::arch::x86_64::*;
