@@ -2,13 +2,13 @@
 //! clock.
 //!
 //! The chain that meters multiplies register by register: three cycles a link on every x86-64 since
-//! Nehalem and Zen, and never resolved at rename. Its witness adds register to register, one cycle a
-//! link; forms with an immediate (`add $1`, `inc`, `lea`) are resolved at rename on recent cores and
-//! would overstate the clock threefold. The two must differ by 3.00, or nothing is metered.
+//! Nehalem and Zen, and never resolved at rename. Its witness adds register to register, one cycle
+//! a link; forms with an immediate (`add $1`, `inc`, `lea`) are resolved at rename on recent cores
+//! and would overstate the clock threefold. The two must differ by 3.00, or nothing is metered.
 //!
 //! The additions are the witness and not the meter because a hyper-thread on the same core, which a
-//! virtual machine cannot see, takes an adder away now and then: that costs a chain of additions one
-//! cycle in thirty where it costs multiplications nothing that can be measured.
+//! virtual machine cannot see, takes an adder away now and then: that costs a chain of additions
+//! one cycle in thirty where it costs multiplications nothing that can be measured.
 #![allow(unsafe_code, reason = "the chain must reach the CPU as written")]
 
 use std::arch::asm;

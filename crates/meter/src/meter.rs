@@ -24,8 +24,8 @@ pub struct Meter {
 /// What the self-check found.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SelfCheck {
-    /// Cycles of a multiplication over those of an addition: 3.00 where the core is ours alone, less
-    /// where another thread takes an adder away from us.
+    /// Cycles of a multiplication over those of an addition: 3.00 where the core is ours alone,
+    /// less where another thread takes an adder away from us.
     pub ratio: f64,
 }
 

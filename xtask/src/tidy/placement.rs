@@ -62,11 +62,10 @@ const INSTRUCTIONS: &[Placement] = &[
     Placement {
         words: &["core::arch", "std::arch"],
         places: &[
-            "crates/bench/src/chain.rs", // the add chain that meters the clock
             "crates/classify/src/run",
             "crates/cpu/src",
             "crates/kernels/src",
-            "crates/meter/src/chain.rs", // the add chain that meters the clock
+            "crates/meter/src/chain.rs", // the chain that meters the clock
             "crates/meter/src/stimulus", // loops that provoke a licence
             "crates/provider/src/stack.rs", // the switch to a stack of its own
             "crates/runtime/src/fibre.rs", // the switch between fibres
@@ -84,7 +83,6 @@ const INSTRUCTIONS: &[Placement] = &[
 const UNSAFE: &[Placement] = &[Placement {
     words: &["unsafe"],
     places: &[
-        "crates/bench/src/chain.rs",    // the add chain that meters the clock
         "crates/bench/src/embedded.rs", // a server that speaks C to libssl
         "crates/bench/src/server/process.rs", // between fork and exec
         "crates/bridge/src/hooks.rs",   // types of C functions
@@ -96,7 +94,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/mont/ifma512_x8.rs",
         "crates/kernels/src/mont/lanes.rs", // the doors that both rooms share
         "crates/kernels/src/mont/tiles.rs", // their assembly
-        "crates/meter/src/chain.rs",        // the add chain that meters the clock
+        "crates/meter/src/chain.rs",        // the chain that meters the clock
         "crates/meter/src/stimulus",        // loops that provoke a licence
         "crates/kernels/src/text.rs", // messages that are read and written at one place
         "crates/ossl-sys/src",              // speaks C

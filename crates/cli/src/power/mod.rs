@@ -3,6 +3,7 @@
 mod beside;
 mod duty;
 mod map;
+mod model;
 mod plot;
 mod transitions;
 mod watch;
@@ -41,6 +42,7 @@ enum Question {
     Sibling(beside::SiblingArgs),
     Speculation(beside::SpeculationArgs),
     Watch(watch::Args),
+    Model(model::Args),
 }
 
 /// Runs the command.
@@ -52,6 +54,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Question::Sibling(args) => beside::sibling(&args),
         Question::Speculation(args) => beside::speculation(&args),
         Question::Watch(args) => watch::run(&args),
+        Question::Model(args) => model::run(&args),
     }
 }
 
@@ -108,19 +111,23 @@ impl Common {
 
     /// Prints an answer: as JSON, or in parts for the reader.
     fn answer(&self, answer: &impl Serialize, parts: Vec<Part>) -> anyhow::Result<ExitCode> {
-        let text = if self.json {
-            serde_json::to_string_pretty(answer).context("cannot write JSON")?
-        } else {
-            let style = output::style();
-            let part = |part| match part {
-                Part::Blocks(blocks) => widelane_report::show(blocks, &style),
-                Part::Plot(plot) => plot + "\n",
-            };
-            parts.into_iter().map(part).collect::<Vec<_>>().join("\n")
-        };
-        output::print(&text)?;
-        Ok(ExitCode::SUCCESS)
+        print(self.json, answer, parts)
     }
+}
+
+fn print(json: bool, answer: &impl Serialize, parts: Vec<Part>) -> anyhow::Result<ExitCode> {
+    let text = if json {
+        serde_json::to_string_pretty(answer).context("cannot write JSON")?
+    } else {
+        let style = output::style();
+        let part = |part| match part {
+            Part::Blocks(blocks) => widelane_report::show(blocks, &style),
+            Part::Plot(plot) => plot + "\n",
+        };
+        parts.into_iter().map(part).collect::<Vec<_>>().join("\n")
+    };
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A part of an answer.

@@ -7,7 +7,8 @@ const COLUMNS: usize = 72;
 /// Lines of a plot.
 const LINES: usize = 10;
 
-/// Points `(µs, value)` as a plot with labelled axes; time runs evenly by point, not by microsecond.
+/// Points `(µs, value)` as a plot with labelled axes; time runs evenly by point, not by
+/// microsecond.
 pub fn line(points: &[(f64, f64)]) -> String {
     let Some(((_, first), (last_us, _))) = points.first().zip(points.last()) else {
         return String::new();

@@ -1,5 +1,5 @@
-//! The duty experiment: what scalar code loses to heavy bursts beside it, over a grid of lengths and
-//! periods.
+//! The duty experiment: what scalar code loses to heavy bursts beside it, over a grid of lengths
+//! and periods.
 
 use widelane_cpu::Machine;
 

@@ -1,9 +1,9 @@
 //! The model: what licences would cost on a CPU that is not at hand, from published limits.
 //!
-//! A discrete-event simulation of one core among many that do the same. A request is scalar work and,
-//! with some probability, a kernel. A kernel of a class above the present licence level halts or
-//! slows the core until the level is granted; the level stays for the hold time after its last use.
-//! The clock follows from level and active cores.
+//! A discrete-event simulation of one core among many that do the same. A request is scalar work
+//! and, with some probability, a kernel. A kernel of a class above the present licence level halts
+//! or slows the core until the level is granted; the level stays for the hold time after its last
+//! use. The clock follows from level and active cores.
 
 mod table;
 
@@ -116,7 +116,7 @@ pub struct Core {
 /// Pace of the core while a level is being granted.
 const PACE_UNGRANTED: f64 = 0.25;
 
-/// Simulated time, in microseconds.
+/// Simulated time of one core, in microseconds.
 const SPAN_US: f64 = 4e6;
 
 /// The level that a class asks for, by Intel's rules.
@@ -129,36 +129,61 @@ pub fn level_of(class: LicenceClass, dense: bool) -> usize {
     if dense || !class.heavy { level } else { level.saturating_sub(1) }
 }
 
-/// Predicts every choice of a workload.
+impl Workload {
+    /// Reads a workload.
+    ///
+    /// # Errors
+    ///
+    /// Where it is malformed, or makes no sense.
+    pub fn parse(text: &str) -> Result<Self, ModelError> {
+        let workload: Workload =
+            toml::from_str(text).map_err(|error| ModelError::Workload(error.to_string()))?;
+        let sound = workload.cores > 0
+            && workload.scalar_cycles >= 1.0
+            && (0.0..=1.0).contains(&workload.kernel_share)
+            && workload.choices.iter().all(|choice| choice.cycles >= 0.0);
+        if sound {
+            workload.choices.iter().try_for_each(|choice| choice.level().map(drop))?;
+            return Ok(workload);
+        }
+        let what = "a workload has cores, scalar cycles, a share from 0 to 1, and no negative cost";
+        Err(ModelError::Workload(what.to_owned()))
+    }
+
+    /// TLS handshakes with RSA-2048, in OpenSSL's code and in ours.
+    ///
+    /// # Errors
+    ///
+    /// Never: a test reads it.
+    pub fn handshakes() -> Result<Self, ModelError> {
+        Workload::parse(include_str!("../../data/handshakes.toml"))
+    }
+}
+
+impl Choice {
+    /// The licence level that it asks for.
+    ///
+    /// # Errors
+    ///
+    /// Where its class is none.
+    pub fn level(&self) -> Result<usize, ModelError> {
+        let class = self.class.parse();
+        let class = class.map_err(|e| ModelError::Workload(format!("{}: {e}", self.name)))?;
+        Ok(level_of(class, self.dense))
+    }
+}
+
+/// Predicts one choice of a workload.
 ///
 /// # Errors
 ///
-/// Where a class or a number makes no sense.
-pub fn predict(workload: &Workload, core: &Core) -> Result<Vec<Prediction>, ModelError> {
-    let sound = workload.scalar_cycles >= 0.0
-        && (0.0..=1.0).contains(&workload.kernel_share)
-        && workload.choices.iter().all(|c| c.cycles >= 0.0)
-        && workload.scalar_cycles + workload.kernel_share > 0.0;
-    if !sound {
-        let what = "cycles cannot be negative, shares lie between 0 and 1, and there must be work";
-        return Err(ModelError::Workload(what.to_owned()));
-    }
-    workload
-        .choices
-        .iter()
-        .map(|choice| {
-            let class: LicenceClass = choice
-                .class
-                .parse()
-                .map_err(|error| ModelError::Workload(format!("{}: {error}", choice.name)))?;
-            let level = level_of(class, choice.dense);
-            Ok(simulate(workload, choice, level, core))
-        })
-        .collect()
-}
-
-/// One core, for [`SPAN_US`].
-fn simulate(workload: &Workload, choice: &Choice, level: usize, core: &Core) -> Prediction {
+/// Where its class is none.
+pub fn predict(
+    workload: &Workload,
+    choice: &Choice,
+    core: &Core,
+) -> Result<Prediction, ModelError> {
+    let level = choice.level()?;
     let mut state = State::new(core);
     let mut random = Random(0x11ce);
     let mut requests = 0_u64;
@@ -170,13 +195,13 @@ fn simulate(workload: &Workload, choice: &Choice, level: usize, core: &Core) -> 
         requests += 1;
     }
     let running_us: f64 = state.spent_us.iter().sum();
-    Prediction {
+    Ok(Prediction {
         choice: choice.name.clone(),
         clock_mhz: state.cycles / running_us,
         residency: state.spent_us.map(|us| us / running_us),
         changing: state.changing_us / state.now_us,
         requests_per_second: requests as f64 / state.now_us * 1e6 * f64::from(workload.cores),
-    }
+    })
 }
 
 /// A core in time.
@@ -218,19 +243,24 @@ impl<'a> State<'a> {
             } else {
                 f64::INFINITY
             };
-            let us = wanted_us.min(until_fall_us);
-            self.now_us += us;
-            self.spent_us[self.level] += us;
-            self.cycles += us * mhz;
-            left -= us * mhz;
-            if until_fall_us <= wanted_us {
-                self.level = level;
-                self.used_us = self.now_us;
+            self.spend(wanted_us.min(until_fall_us));
+            if wanted_us <= until_fall_us {
+                break;
             }
+            left -= until_fall_us * mhz;
+            self.level = level;
+            self.used_us = self.now_us;
         }
         if level == self.level {
             self.used_us = self.now_us;
         }
+    }
+
+    /// Works at the present level for so long.
+    fn spend(&mut self, us: f64) {
+        self.now_us += us;
+        self.spent_us[self.level] += us;
+        self.cycles += us * self.core.mhz[self.level];
     }
 
     /// Asks for a higher level and waits for it; returns the cycles done meanwhile.

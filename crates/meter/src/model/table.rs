@@ -97,8 +97,8 @@ impl Table {
         }
     }
 
-    /// The core of a CPU with so many cores active at levels up to `level`; `ambient_mhz` stands in
-    /// for a limit at level 0.
+    /// The core of a CPU with so many cores active, for code that asks for level 0 and for `level`;
+    /// `ambient_mhz` stands in for a limit at level 0.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl Table {
         let generation = self.generations.iter().find(|g| g.name == cpu.generation);
         let generation = generation.ok_or_else(no_transitions)?;
         let mut mhz = [0.0; LEVELS];
-        for (licence, mhz) in mhz.iter_mut().enumerate().take(level + 1) {
+        for (licence, mhz) in mhz.iter_mut().enumerate().filter(|(n, _)| [0, level].contains(n)) {
             let ambient = ambient_mhz.or_else(|| cpu.limit(0, cores));
             let by_fall = || Some(ambient? - generation.falls?[licence]);
             let own = if licence == 0 { ambient } else { cpu.limit(licence, cores) };

@@ -1,4 +1,5 @@
-//! Loops of one instruction on twelve independent registers, so that ports and not latency limit it.
+//! Loops of one instruction on twelve independent registers, so that ports and not latency limit
+//! it.
 #![allow(unsafe_code, reason = "the instructions must reach the CPU as written")]
 
 use std::arch::asm;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use widelane_cpu::{LicenceClass, Width, features};
 
 pub use self::dispatch::Dispatch;
-pub use self::kernel::Kernel;
+pub use self::kernel::{Algorithm, Kernel};
 use self::loops::Loop;
 
 /// Something that a core may be made to do.
@@ -104,7 +104,7 @@ impl Subject {
             });
             subjects.extend(instructions.map(|i| Subject::Instruction(i, width)));
         }
-        subjects.extend(Kernel::ALL.map(Subject::Kernel));
+        subjects.extend(Kernel::all().map(Subject::Kernel));
         subjects
     }
 
@@ -175,7 +175,7 @@ impl fmt::Display for Subject {
             Subject::Density { quarters } => {
                 write!(formatter, "density-{:.2}", f64::from(*quarters) / 4.0)
             }
-            Subject::Kernel(kernel) => formatter.write_str(kernel.name()),
+            Subject::Kernel(kernel) => formatter.write_str(&kernel.name()),
         }
     }
 }
@@ -256,7 +256,7 @@ mod tests {
                 Err(reason) => assert!(reason.starts_with("not applicable: no "), "{reason}"),
             }
         }
-        println!("{ran} subjects ran");
+        eprintln!("{ran} subjects ran");
         assert!(ran >= 2, "the scalar loop and the portable kernel run everywhere");
     }
 

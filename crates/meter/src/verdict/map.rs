@@ -103,8 +103,8 @@ const DRIFT_MAX: f64 = 0.03;
 /// A clock this much lower is a cap, at least.
 const FALL_MIN: f64 = 0.015;
 
-/// A single use that costs less than this is as good as free: so much takes code that was not in the
-/// nearest cache.
+/// A single use that costs less than this is as good as free: so much takes code that was not in
+/// the nearest cache.
 const SINGLE_US_MIN: f64 = 0.6;
 
 /// The clock is back when it is within this of ambient.
@@ -219,8 +219,8 @@ impl Evidence {
                 halts.push(halt);
             }
         }
-        let is_kernel = subject.contains("rsa");
-        evidence.per_cycle = median(&paces).filter(|_| !is_kernel);
+        let is_loop = !matches!(Subject::named(subject), Some(Subject::Kernel(_)));
+        evidence.per_cycle = median(&paces).filter(|_| is_loop);
         evidence.single_us = Ratio::of(&singles);
         evidence.halt_us = median(&halts);
         evidence.hold_us = hold_us(visits, tsc_hz);

@@ -66,8 +66,8 @@ impl<'a> Visit<'a> {
         self.phases.get(&phase).map_or(&[], Vec::as_slice)
     }
 
-    /// The clock in a phase, or in the part of it that `chosen` names; nothing where too few windows
-    /// were left alone.
+    /// The clock in a phase, or in the part of it that `chosen` names; nothing where too few
+    /// windows were left alone.
     pub(crate) fn clock_hz(
         &self,
         phase: Phase,

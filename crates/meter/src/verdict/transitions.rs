@@ -169,8 +169,8 @@ mod tests {
 
     const TSC_HZ: f64 = 2e9;
 
-    /// Twenty trials on a core that is throttled to a quarter for 15 µs, halts, then runs heavy code
-    /// at 2.2 GHz and stays there for a millisecond.
+    /// Twenty trials on a core that is throttled to a quarter for 15 µs, halts, then runs heavy
+    /// code at 2.2 GHz and stays there for a millisecond.
     fn recording(licensed: bool) -> Recording {
         let mut recording =
             Recording::new("transitions", vec![("tsc_hz".to_owned(), TSC_HZ.to_string())]);
