@@ -314,7 +314,11 @@ impl Bench {
                 ratio,
             ]);
         }
-        vec![Block::Heading(self.name.clone()), Block::Text(facts), Block::Table(table)]
+        vec![
+            Block::Heading(self.name.clone()),
+            Block::Text(facts),
+            Block::Table(table.without_empty_columns()),
+        ]
     }
 }
 
