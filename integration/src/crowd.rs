@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rustls::client::Resumption;
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::SupportedKxGroup;
+use rustls::crypto::aws_lc_rs::{self, kx_group};
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, HandshakeKind, version};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, SupportedProtocolVersion, version};
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -27,8 +28,8 @@ use crate::random::Random;
 pub struct Crowd {
     /// Where the server listens.
     pub target: SocketAddr,
-    /// The server's certificate, DER.
-    pub certificate: Vec<u8>,
+    /// The server's certificates, DER; each client asks for one of them by its kind of key.
+    pub certificates: Vec<Vec<u8>>,
     /// Connections at any time.
     pub connections: usize,
     /// Whole handshakes to make; those who hang up come on top.
@@ -128,7 +129,8 @@ impl Crowd {
 /// Where the crowd meets: what all clients share.
 struct Square {
     target: SocketAddr,
-    configs: [Arc<ClientConfig>; 2],
+    /// One for each certificate, protocol version and key-exchange group.
+    configs: Vec<Arc<ClientConfig>>,
     /// Handshakes that nobody has begun yet.
     left: Cell<u64>,
     tally: RefCell<Tally>,
@@ -136,21 +138,17 @@ struct Square {
 
 impl Square {
     fn new(crowd: &Crowd) -> Result<Self> {
-        let config = |version| {
-            let provider = aws_lc_rs::default_provider();
-            let certificate = CertificateDer::from(crowd.certificate.clone());
-            let verifier = Pinned::new(certificate, provider.signature_verification_algorithms)?;
-            let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
-                .with_protocol_versions(&[version])?
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(verifier))
-                .with_no_client_auth();
-            config.resumption = Resumption::disabled();
-            anyhow::Ok(Arc::new(config))
-        };
+        let mut configs = Vec::new();
+        for certificate in &crowd.certificates {
+            for version in [&version::TLS12, &version::TLS13] {
+                for group in [kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1] {
+                    configs.push(Arc::new(config(certificate, version, group)?));
+                }
+            }
+        }
         Ok(Square {
             target: crowd.target,
-            configs: [config(&version::TLS12)?, config(&version::TLS13)?],
+            configs,
             left: Cell::new(crowd.handshakes),
             tally: RefCell::default(),
         })
@@ -203,7 +201,7 @@ impl Square {
             return Ok(());
         }
         let name = ServerName::try_from(SERVER_NAME).map_err(io::Error::other)?;
-        let config = &self.configs[random.below(2) as usize];
+        let config = &self.configs[random.below(self.configs.len() as u64) as usize];
         let mut tls = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
         let mut incoming = [0; 4096];
         for flight in 0.. {
@@ -249,6 +247,28 @@ impl Square {
         while receive(&mut tcp, &mut tls, &mut incoming).await? {}
         Ok(())
     }
+}
+
+/// A client that wants to see `certificate`, and would rather use `group`.
+fn config(
+    certificate: &[u8],
+    version: &'static SupportedProtocolVersion,
+    group: &'static dyn SupportedKxGroup,
+) -> Result<ClientConfig> {
+    let mut provider = aws_lc_rs::default_provider();
+    // An ECDSA certificate is shown in TLS 1.2 only to clients that offer its curve.
+    provider.kx_groups = vec![group, kx_group::SECP256R1, kx_group::SECP384R1];
+    let verifier = Pinned::new(
+        CertificateDer::from(certificate.to_owned()),
+        provider.signature_verification_algorithms,
+    )?;
+    let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(&[version])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    config.resumption = Resumption::disabled();
+    Ok(config)
 }
 
 /// Receives something; false if the server has closed the connection.

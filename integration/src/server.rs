@@ -41,20 +41,24 @@ pub struct Server {
     program: PathBuf,
     process: Process,
     address: SocketAddr,
-    identity: Identity,
+    identities: Vec<Identity>,
     directory: TempDir,
 }
 
 impl Server {
-    /// Starts an installed server, accelerated unless `natively`; none if it is not installed.
+    /// Starts an installed server with a certificate for each of `keys`, accelerated unless
+    /// `natively`; none if it is not installed.
     ///
     /// # Errors
     ///
     /// If Widelane was not built, or the server does not come up.
-    pub fn start(kind: Kind, natively: bool) -> Result<Option<Self>> {
+    pub fn start(kind: Kind, keys: &[Key], natively: bool) -> Result<Option<Self>> {
         let Some(program) = find_program(kind.program()) else { return Ok(None) };
         let directory = tempfile::tempdir()?;
-        let identity = Identity::make(Key::Rsa(2048), directory.path())?;
+        let identities = keys
+            .iter()
+            .map(|key| Identity::make(*key, directory.path()))
+            .collect::<Result<Vec<_>, _>>()?;
         let address = free_address()?;
         // Workers that gave up root must be able to pass through to their counters.
         let counters = directory.path().join("counters");
@@ -62,7 +66,7 @@ impl Server {
         fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
         fs::set_permissions(&counters, Permissions::from_mode(0o1777))?;
         let configuration = directory.path().join("server.conf");
-        fs::write(&configuration, kind.configuration(address, &identity, directory.path()))?;
+        fs::write(&configuration, kind.configuration(address, &identities, directory.path()))?;
 
         let mut command = if natively {
             Command::new(&program)
@@ -78,7 +82,7 @@ impl Server {
         };
         let log = directory.path().join("output.log");
         let process = Process::start(command, None, log).context("cannot start the server")?;
-        let mut server = Server { kind, program, process, address, identity, directory };
+        let mut server = Server { kind, program, process, address, identities, directory };
         server.wait_until_ready()?;
         Ok(Some(server))
     }
@@ -88,9 +92,9 @@ impl Server {
         self.address
     }
 
-    /// Its certificate, DER.
-    pub fn certificate(&self) -> Vec<u8> {
-        self.identity.leaf.clone()
+    /// Its certificates, DER.
+    pub fn certificates(&self) -> Vec<Vec<u8>> {
+        self.identities.iter().map(|identity| identity.leaf.clone()).collect()
     }
 
     /// Its first process.
@@ -121,10 +125,16 @@ impl Server {
             Kind::Haproxy => {
                 let drops = self.socket_drops();
                 let before = children(self.master());
-                kill(self.process.pid(), Signal::SIGUSR2)?;
                 let deadline = Instant::now() + PATIENCE;
+                let mut ask_again = Instant::now();
                 while children(self.master()).iter().all(|child| before.contains(child)) {
                     ensure!(Instant::now() < deadline, "no new worker came: {}", self.log());
+                    // On a busy machine HAProxy, with and without us, loses a signal that comes
+                    // while it executes itself anew.
+                    if Instant::now() >= ask_again {
+                        kill(self.process.pid(), Signal::SIGUSR2)?;
+                        ask_again += Duration::from_secs(3);
+                    }
                     sleep(Duration::from_millis(20));
                 }
                 let seamless = self.socket_drops() == drops;
@@ -225,8 +235,24 @@ impl Kind {
         }
     }
 
-    fn configuration(self, address: SocketAddr, identity: &Identity, directory: &Path) -> String {
+    fn configuration(
+        self,
+        address: SocketAddr,
+        identities: &[Identity],
+        directory: &Path,
+    ) -> String {
         let directory = directory.display();
+        let certificates: String = identities
+            .iter()
+            .map(|Identity { certificate, private_key, bundle, .. }| match self {
+                Kind::Nginx => format!(
+                    "ssl_certificate {}; ssl_certificate_key {};",
+                    certificate.display(),
+                    private_key.display()
+                ),
+                Kind::Haproxy => format!(" crt {}", bundle.display()),
+            })
+            .collect();
         match self {
             Kind::Nginx => format!(
                 "daemon off;
@@ -247,10 +273,10 @@ http {{
     ssl_protocols TLSv1.2 TLSv1.3;
     ssl_session_cache off;
     ssl_session_tickets off;
+    ssl_ecdh_curve X25519:P-256:P-384;
     server {{
         listen {address} ssl backlog=4096;
-        ssl_certificate {certificate};
-        ssl_certificate_key {private_key};
+        {certificates}
         location / {{
             return 200;
         }}
@@ -258,8 +284,6 @@ http {{
 }}
 ",
                 workers = self.workers(),
-                certificate = identity.certificate.display(),
-                private_key = identity.private_key.display(),
             ),
             // `expose-fd listeners` hands the sockets to the next worker, so that a reload loses
             // nothing.
@@ -270,16 +294,16 @@ http {{
     tune.ssl.cachesize 0
     stats socket {directory}/haproxy.sock mode 600 expose-fd listeners
     ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets
+    ssl-default-bind-curves X25519:P-256:P-384
 defaults
     mode http
     timeout connect 5s
     timeout client 30s
     timeout server 30s
 frontend tls
-    bind {address} ssl crt {bundle} backlog 4096
+    bind {address} ssl{certificates} backlog 4096
     http-request return status 200
 ",
-                bundle = identity.bundle.display(),
             ),
         }
     }
