@@ -69,17 +69,26 @@ fn a_cap_shows_through_the_noise_of_a_busy_hour() {
     let truth = map::judge(&busy_map()).unwrap();
     let ambient = finding(&truth, "vpmadd52luq-512").clock_mhz.unwrap();
     for share in [0.80, 0.90, 0.96] {
-        let map = map::judge(&capped(busy_map(), share, 2000.0)).unwrap();
+        let map = map::judge(&capped(busy_map(), share, 1000.0)).unwrap();
         let heavy = finding(&map, "vpmadd52luq-512");
         let Verdict::CappedAt { mhz } = heavy.verdict else { panic!("{share}: {heavy:?}") };
         assert!((mhz - share * ambient).abs() < 50.0, "{mhz} of {}", share * ambient);
-        assert!((1700.0..2400.0).contains(&heavy.hold_us.unwrap()), "{share}: {heavy:?}");
+        assert!((900.0..1400.0).contains(&heavy.hold_us.unwrap()), "{share}: {heavy:?}");
         for light in ["scalar", "vaesenc-512"] {
             assert_eq!(finding(&map, light).verdict, Verdict::Free, "{share}");
         }
         let costly = vec!["vpmadd52luq-512".to_owned()];
         assert_eq!(map.advice, Advice::Choose { costly });
     }
+}
+
+#[test]
+fn a_hold_time_that_no_visit_saw_the_end_of_is_not_told() {
+    // The scheduler took the CPU away in every visit, from 1.8 to 5.9 ms after the last burst.
+    let map = map::judge(&capped(busy_map(), 0.80, 2500.0)).unwrap();
+    let heavy = finding(&map, "vpmadd52luq-512");
+    assert!(matches!(heavy.verdict, Verdict::CappedAt { .. }), "{heavy:?}");
+    assert_eq!(heavy.hold_us, None);
 }
 
 #[test]

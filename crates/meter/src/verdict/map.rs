@@ -107,8 +107,8 @@ const FALL_MIN: f64 = 0.015;
 /// the nearest cache.
 const SINGLE_US_MIN: f64 = 0.6;
 
-/// The clock is back when it is within this of ambient.
-const BACK: f64 = 0.01;
+/// Resolution of the hold time.
+const HOLD_BIN_US: f64 = 100.0;
 
 /// On CPUs with licences, an ambient clock this close to the nominal one hides a cap.
 const HEADROOM: f64 = 1.03;
@@ -223,7 +223,7 @@ impl Evidence {
         evidence.per_cycle = median(&paces).filter(|_| is_loop);
         evidence.single_us = Ratio::of(&singles);
         evidence.halt_us = median(&halts);
-        evidence.hold_us = hold_us(visits, tsc_hz);
+        evidence.hold_us = median(&evidence.ratios).and_then(|r| hold_us(visits, r, tsc_hz));
         evidence
     }
 
@@ -304,26 +304,32 @@ fn single_use(samples: &[&Sample], ambient_hz: f64, tsc_hz: f64) -> Option<(f64,
     Some((lost, halt))
 }
 
-/// Time after the last burst until the clock stays within [`BACK`] of where it ends, by the median
-/// over visits at each position.
-fn hold_us(visits: &[&Visit<'_>], tsc_hz: f64) -> Option<f64> {
-    let traces: Vec<Vec<(f64, f64)>> =
-        visits.iter().filter_map(|visit| recovery(visit.phase(Phase::After), tsc_hz)).collect();
-    let length = traces.iter().map(Vec::len).min()?;
-    let middle = |index: usize, part: fn(&(f64, f64)) -> f64| {
-        median(&traces.iter().map(|trace| part(&trace[index])).collect::<Vec<_>>())
-    };
-    let clocks: Option<Vec<f64>> = (0..length).map(|index| middle(index, |p| p.1)).collect();
-    let clocks = clocks?;
-    // One low point alone is an interruption that most visits happened to share.
+/// Time after the last burst until the clock is half way back from `ratio` for good.
+///
+/// Points of all visits are put together by their time, since an interruption shifts all that
+/// follow it in its own visit.
+fn hold_us(visits: &[&Visit<'_>], ratio: f64, tsc_hz: f64) -> Option<f64> {
+    let mut bins: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for visit in visits {
+        for (us, clock) in recovery(visit.phase(Phase::After), tsc_hz)? {
+            bins.entry((us / HOLD_BIN_US) as u64).or_default().push(clock);
+        }
+    }
+    let clocks: Vec<(u64, f64)> =
+        bins.iter().filter_map(|(bin, clocks)| Some((*bin, median(clocks)?))).collect();
+    // One or two low bins alone are interruptions.
     let is_low = |index: usize| {
-        let around = &clocks[index.saturating_sub(1)..(index + 2).min(length)];
-        median(around).is_some_and(|clock| clock < 1.0 - BACK)
+        let around = &clocks[index.saturating_sub(2)..(index + 3).min(clocks.len())];
+        let around: Vec<f64> = around.iter().map(|(_, clock)| *clock).collect();
+        median(&around).is_some_and(|clock| clock < (1.0 + ratio) / 2.0)
     };
-    match (0..length).rfind(|&index| is_low(index)) {
+    match (0..clocks.len()).rfind(|&index| is_low(index)) {
         None => Some(0.0),
-        Some(index) if index + 1 < length => middle(index + 1, |p| p.0),
-        Some(_) => None,
+        // Where every visit was interrupted at that time, it is not known.
+        Some(last) => {
+            let next = clocks.get(last + 1).filter(|(bin, _)| bin - clocks[last].0 <= 3)?;
+            Some(next.0 as f64 * HOLD_BIN_US)
+        }
     }
 }
 
