@@ -1,6 +1,13 @@
 //! Speed: the algorithms alone, room by room, beside OpenSSL's own in the same interleaved run.
 
+mod contest;
+mod ec;
+mod ed25519;
+mod rsa;
+mod x25519;
+
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -8,39 +15,47 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::time::ClockId;
 use nix::unistd::Pid;
 use openssl::error::ErrorStack;
-use openssl::pkey::Private;
-use openssl::rsa::{Padding, Rsa as OpensslRsa};
 use thiserror::Error;
 use widelane_cpu::{Policy, Room, rooms};
-use widelane_crypto::rsa::{Components, KeyError, KeySize, Outcome, PrivateJob, PrivateKey, Rsa};
 use widelane_results::{Measurement, Pair, Results, Row, Status};
 
+use self::contest::{Contest, LANES_MAX, Ours, Runner};
+pub use self::contest::{EVENTS, Event, UnknownAlgorithm, select};
 use crate::Observer;
 use crate::chain::clock_hz;
 use crate::pairs::{self, Rounds};
 use crate::stats::{self, median};
 
-/// Work between two looks at the clock.
+/// Work between two measurements of the clock.
 const SLICE: Duration = Duration::from_millis(5);
 
-/// Widest batch of any room.
-const LANES_MAX: usize = 8;
+/// Work between two looks at the CPU time, so long that they cost next to nothing.
+const BURST: Duration = Duration::from_micros(200);
+
+/// The rooms that batches of public-key operations have.
+const ROOMS: [Room; 3] = [Room::Portable, Room::Ifma256, Room::Ifma512];
+
+/// What a verification puts out.
+const ACCEPTED: u8 = 1;
+const REFUSED: u8 = 0;
+
+/// The lane whose signature is spoiled where signatures are verified; that of a lone job is good.
+const SPOILED_LANE: usize = 1;
 
 const OPENSSL: &str = "openssl";
 const OPERATIONS: (&str, &str) = ("operations_per_second", "1/s");
 const CYCLES: (&str, &str) = ("cycles_per_operation", "cycles");
 
 /// What to time.
-#[derive(Clone, Debug)]
 pub struct Plan {
-    /// Key sizes.
-    pub sizes: Vec<KeySize>,
+    /// The operations.
+    pub events: Vec<&'static Event>,
     /// Rooms; those that are closed get a row that says why.
     pub rooms: Vec<Room>,
     /// Whether OpenSSL's own operation is timed beside ours.
     pub against_openssl: bool,
-    /// Rounds per key size; each times every subject once.
-    pub rounds: u32,
+    /// Rounds per operation; each times every subject once.
+    pub rounds: Rounds,
     /// CPU time of one measurement.
     pub window: Duration,
 }
@@ -49,11 +64,11 @@ pub struct Plan {
 #[derive(Debug, Error)]
 pub enum SpeedError {
     /// OpenSSL failed.
-    #[error("OpenSSL cannot make or use an RSA key")]
+    #[error("OpenSSL cannot make or use a key")]
     Openssl(#[from] ErrorStack),
     /// Our own import refused a key.
-    #[error("a key made by OpenSSL was refused")]
-    Key(#[from] KeyError),
+    #[error("a key made by OpenSSL was refused; this is a defect, please report it")]
+    Key(#[source] Box<dyn Error + Send + Sync>),
     /// A room computed something else than OpenSSL.
     #[error("room {room} gives a wrong result for {scenario}; this is a defect, please report it")]
     Wrong {
@@ -65,6 +80,12 @@ pub enum SpeedError {
     /// The caller asked to stop.
     #[error("interrupted; results up to here are kept")]
     Interrupted,
+}
+
+impl SpeedError {
+    fn key(error: impl Error + Send + Sync + 'static) -> Self {
+        SpeedError::Key(Box::new(error))
+    }
 }
 
 /// Times as planned and fills up `results`.
@@ -80,30 +101,35 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<(), SpeedError> {
     let began = Instant::now();
-    observer.planned(plan.sizes.len() as u64 * u64::from(plan.rounds));
+    observer.planned(plan.events.len() as u64 * u64::from(plan.rounds.least));
     stay_on_this_cpu();
-    for size in &plan.sizes {
-        let scenario = format!("rsa{}/private", size.bits());
+    for event in &plan.events {
+        let scenario = event.path();
         observer.began(&scenario);
-        let bench = Bench::new(*size)?;
+        let contest = (event.make)()?;
         let mut subjects = Vec::new();
         if plan.against_openssl {
-            subjects.push(Subject::Openssl);
+            subjects.push(Subject { room: None, run: contest.openssl()? });
         }
         for status in rooms::status(policy) {
-            let for_rsa = matches!(status.room, Room::Portable | Room::Ifma256 | Room::Ifma512);
-            if !for_rsa || !plan.rooms.contains(&status.room) {
+            let room = status.room;
+            if !ROOMS.contains(&room) || !plan.rooms.contains(&room) {
                 continue;
             }
-            match status.reason {
-                None => subjects.push(Subject::Room(status.room, Rsa::choose(&only(status.room)))),
-                Some(reason) => {
-                    results.rows.push(closed_row(&scenario, status.room, reason));
-                }
+            if let Some(reason) = status.reason {
+                results.rows.push(closed_row(&scenario, room, reason));
+                continue;
             }
+            let mut ours = contest.widelane(&only(room));
+            if !is_right(&*contest, &mut ours)? {
+                return Err(SpeedError::Wrong { room: room.name(), scenario });
+            }
+            subjects.push(Subject { room: Some(room), run: ours.run });
         }
-        let pairs = bench.rounds(&scenario, plan, &mut subjects, stop, observer)?;
-        write_rows(&scenario, &subjects, &pairs, &mut results.rows);
+        let outputs = vec![vec![0; contest.output_len()]; LANES_MAX];
+        let mut heat = Heat { scenario: &scenario, subjects, outputs, plan };
+        let pairs = heat.rounds(stop, observer)?;
+        write_rows(&scenario, &heat.subjects, &pairs, &mut results.rows);
         results.pairs.extend(pairs);
         results.duration_s = began.elapsed().as_secs_f64();
         observer.ended(results);
@@ -120,6 +146,30 @@ fn only(room: Room) -> Policy {
     policy
 }
 
+/// Whether OpenSSL agrees with every result of a batch of ours.
+fn is_right(contest: &dyn Contest, ours: &mut Ours<'_>) -> Result<bool, ErrorStack> {
+    let mut outputs = vec![vec![0; contest.output_len()]; LANES_MAX];
+    if (ours.run)(&mut outputs)? != ours.lanes as u64 {
+        return Ok(false);
+    }
+    for (lane, output) in outputs.iter().enumerate().take(ours.lanes) {
+        if !contest.is_right(lane, output)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The bytes of a key or signature whose length its algorithm fixes.
+fn array<const N: usize>(bytes: &[u8]) -> &[u8; N] {
+    bytes.try_into().expect("the length is fixed")
+}
+
+/// The place for a result whose length its algorithm fixes.
+fn array_mut<const N: usize>(bytes: &mut [u8]) -> &mut [u8; N] {
+    bytes.try_into().expect("the length is fixed")
+}
+
 /// Keeps the scheduler from moving this thread; where that is refused, the run is only noisier.
 fn stay_on_this_cpu() {
     let Ok(allowed) = sched_getaffinity(Pid::from_raw(0)) else { return };
@@ -130,135 +180,83 @@ fn stay_on_this_cpu() {
     }
 }
 
-/// Who is timed.
-enum Subject {
-    Openssl,
-    Room(Room, Rsa),
+/// Who is timed: one of our rooms, or OpenSSL.
+struct Subject<'a> {
+    room: Option<Room>,
+    run: Runner<'a>,
 }
 
-impl Subject {
+impl Subject<'_> {
     /// The name under which its measurements are kept; rooms are told apart by theirs.
     fn label(&self) -> &'static str {
-        match self {
-            Subject::Openssl => OPENSSL,
-            Subject::Room(room, _) => room.name(),
-        }
+        self.room.map_or(OPENSSL, Room::name)
     }
 }
 
-/// One key in both forms, and inputs.
-struct Bench {
-    openssl: OpensslRsa<Private>,
-    key: PrivateKey,
-    inputs: Vec<Vec<u8>>,
-    bytes: usize,
+/// One operation and all who are timed at it.
+struct Heat<'a> {
+    scenario: &'a str,
+    subjects: Vec<Subject<'a>>,
+    outputs: Vec<Vec<u8>>,
+    plan: &'a Plan,
 }
 
-impl Bench {
-    fn new(size: KeySize) -> Result<Self, SpeedError> {
-        let openssl = OpensslRsa::generate(size.bits() as u32)?;
-        let part = |number: Option<&openssl::bn::BigNumRef>| {
-            number.map(|number| number.to_vec()).unwrap_or_default()
-        };
-        let (p, q) = (part(openssl.p()), part(openssl.q()));
-        let (dp, dq, qinv) = (part(openssl.dmp1()), part(openssl.dmq1()), part(openssl.iqmp()));
-        let key = PrivateKey::from_components(&Components {
-            n: &openssl.n().to_vec(),
-            e: &openssl.e().to_vec(),
-            p: &p,
-            q: &q,
-            dp: &dp,
-            dq: &dq,
-            qinv: &qinv,
-        })?;
-        let bytes = size.bytes();
-        let mut inputs = vec![vec![0; bytes]; LANES_MAX];
-        for input in &mut inputs {
-            // A leading zero keeps every input below the modulus.
-            openssl::rand::rand_bytes(&mut input[1..])?;
-        }
-        Ok(Bench { openssl, key, inputs, bytes })
-    }
-
+impl Heat<'_> {
     fn rounds(
-        &self,
-        scenario: &str,
-        plan: &Plan,
-        subjects: &mut [Subject],
+        &mut self,
         stop: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<Vec<Pair>, SpeedError> {
-        for subject in subjects.iter() {
-            self.check(scenario, subject)?;
-        }
-        let rounds = Rounds { least: plan.rounds, most: plan.rounds * 3 / 2 };
         let mut taken = Vec::new();
-        while rounds.go_on(&taken, || true) {
+        while self.plan.rounds.go_on(&taken, || self.is_precise(&taken)) {
             let round = taken.len() as u32;
             let mut measurements = Vec::new();
-            for index in pairs::order(subjects.len(), round) {
+            for index in pairs::order(self.subjects.len(), round) {
                 if stop.load(Ordering::Relaxed) {
                     return Err(SpeedError::Interrupted);
                 }
-                measurements.push(self.measure(&subjects[index], plan.window)?);
+                measurements.push(self.measure(index)?);
             }
-            taken.push(pairs::judge(scenario, round, measurements));
+            taken.push(pairs::judge(self.scenario, round, measurements));
+            if taken.len() > self.plan.rounds.least as usize {
+                observer.planned(1);
+            }
             observer.round_taken();
         }
         Ok(taken)
     }
 
-    /// Makes sure that a room computes what OpenSSL computes.
-    fn check(&self, scenario: &str, subject: &Subject) -> Result<(), SpeedError> {
-        let Subject::Room(room, rsa) = subject else { return Ok(()) };
-        let mut outputs = vec![vec![0; self.bytes]; LANES_MAX];
-        self.run_ours(rsa, &mut outputs);
-        let mut expected = vec![0; self.bytes];
-        for (input, output) in self.inputs.iter().zip(&outputs).take(rsa.lanes()) {
-            self.openssl.private_encrypt(input, &mut expected, Padding::NONE)?;
-            if expected != *output {
-                let scenario = scenario.to_owned();
-                return Err(SpeedError::Wrong { room: room.name(), scenario });
-            }
-        }
-        Ok(())
-    }
-
-    /// One full batch; returns the number of operations that came out well.
-    fn run_ours(&self, rsa: &Rsa, outputs: &mut [Vec<u8>]) -> u64 {
-        let mut jobs: Vec<PrivateJob<'_>> = self
-            .inputs
+    /// Whether every room's ratio is known well enough.
+    fn is_precise(&self, taken: &[Pair]) -> bool {
+        let basis = pairs::basis(taken);
+        self.subjects
             .iter()
-            .zip(outputs)
-            .take(rsa.lanes())
-            .map(|(input, output)| PrivateJob::new(&self.key, input, output))
-            .collect();
-        rsa.private_batch(&mut jobs);
-        jobs.iter().filter(|job| job.outcome == Outcome::Done).count() as u64
-    }
-
-    fn run_openssl(&self, output: &mut [u8]) -> Result<u64, ErrorStack> {
-        self.openssl.private_encrypt(&self.inputs[0], output, Padding::NONE)?;
-        Ok(1)
+            .filter(|subject| subject.room.is_some())
+            .all(|subject| pairs::is_precise(&both(&basis, subject.label(), per_second)))
     }
 
     /// Times one subject in slices, with the clock metered after each.
-    fn measure(&self, subject: &Subject, window: Duration) -> Result<Measurement, SpeedError> {
-        let mut outputs = vec![vec![0; self.bytes]; LANES_MAX];
+    fn measure(&mut self, index: usize) -> Result<Measurement, SpeedError> {
+        let subject = &mut self.subjects[index];
         let (mut operations, mut used, mut clocks) = (0, Duration::ZERO, Vec::new());
+        let mut calls = 1;
         let began = Instant::now();
-        while used < window {
+        while used < self.plan.window {
             let slice_began = thread_cpu();
             let slice_end = slice_began + SLICE;
+            let mut burst_began = slice_began;
             let slice_used = loop {
-                operations += match subject {
-                    Subject::Openssl => self.run_openssl(&mut outputs[0])?,
-                    Subject::Room(_, rsa) => self.run_ours(rsa, &mut outputs),
-                };
+                for _ in 0..calls {
+                    operations += (subject.run)(&mut self.outputs)?;
+                }
                 let now = thread_cpu();
                 if now >= slice_end {
                     break now - slice_began;
                 }
+                if now - burst_began < BURST {
+                    calls *= 2;
+                }
+                burst_began = now;
             };
             used += slice_used;
             clocks.push(clock_hz());
@@ -303,34 +301,41 @@ fn closed_row(scenario: &str, room: Room, reason: String) -> Row {
     }
 }
 
+/// How a metric is read off a measurement.
 type Of = fn(&Measurement) -> Option<f64>;
 
-/// Writes the rows of one key size.
-fn write_rows(scenario: &str, subjects: &[Subject], pairs: &[Pair], rows: &mut Vec<Row>) {
+fn per_second(m: &Measurement) -> Option<f64> {
+    (m.cpu_s > 0.0).then(|| m.operations as f64 / m.cpu_s)
+}
+
+fn value(pair: &Pair, label: &str, of: Of) -> Option<f64> {
+    of(pair.measurements.iter().find(|measurement| measurement.subject == label)?)
+}
+
+/// What `label` and OpenSSL measured in the rounds that count.
+fn both(basis: &pairs::Basis<'_>, label: &str, of: Of) -> Vec<(f64, f64)> {
+    let both = |pair: &&Pair| Some((value(pair, label, of)?, value(pair, OPENSSL, of)?));
+    basis.rounds.iter().filter_map(both).collect()
+}
+
+/// Writes the rows of one operation.
+fn write_rows(scenario: &str, subjects: &[Subject<'_>], pairs: &[Pair], rows: &mut Vec<Row>) {
     let basis = pairs::basis(pairs);
     let status = if basis.objection.is_some() { Status::Rejected } else { Status::Ok };
-    let has_rival = subjects.iter().any(|subject| matches!(subject, Subject::Openssl));
-    let metrics: [((&str, &str), Of); 2] = [
-        (OPERATIONS, |m| (m.cpu_s > 0.0).then(|| m.operations as f64 / m.cpu_s)),
-        (CYCLES, |m| m.cycles_per_operation),
-    ];
+    let has_rival = subjects.iter().any(|subject| subject.room.is_none());
+    let metrics: [((&str, &str), Of); 2] =
+        [(OPERATIONS, per_second), (CYCLES, |m| m.cycles_per_operation)];
     for subject in subjects {
         for ((metric, unit), of) in metrics {
-            let value = |pair: &Pair, label: &str| {
-                of(pair.measurements.iter().find(|measurement| measurement.subject == label)?)
-            };
             let label = subject.label();
             let values: Vec<f64> =
-                basis.rounds.iter().filter_map(|pair| value(pair, label)).collect();
-            let rounds: Vec<(f64, f64)> = (basis.rounds.iter())
-                .filter_map(|pair| Some((value(pair, label)?, value(pair, OPENSSL)?)))
-                .collect();
-            let ours = matches!(subject, Subject::Room(..));
-            let ratio = stats::ratio(&rounds).filter(|_| ours);
+                basis.rounds.iter().filter_map(|pair| value(pair, label, of)).collect();
+            let ours = subject.room.is_some();
+            let ratio = stats::ratio(&both(&basis, label, of)).filter(|_| ours);
             rows.push(Row {
                 scenario: scenario.to_owned(),
                 subject: if ours { "widelane" } else { OPENSSL }.to_owned(),
-                room: ours.then(|| label.to_owned()),
+                room: subject.room.map(|room| room.name().to_owned()),
                 metric: metric.to_owned(),
                 unit: unit.to_owned(),
                 value: median(&values),

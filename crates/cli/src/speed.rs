@@ -7,43 +7,44 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::ValueEnum;
 use widelane_bench::machine;
-use widelane_bench::speed::{self, Plan};
+use widelane_bench::pairs::Rounds;
+use widelane_bench::speed::{self, Event, Plan, UnknownAlgorithm};
 use widelane_cpu::Room;
-use widelane_crypto::rsa::KeySize;
 
 use crate::{measure, output};
 
 /// Times the algorithms alone, room by room, beside OpenSSL's own
 #[derive(clap::Args)]
 pub struct Args {
-    /// Algorithms; all by default
-    #[arg(value_enum, value_name = "ALGORITHM")]
-    algorithms: Vec<Algorithm>,
+    /// What to time, all by default: rsa2048, rsa3072, rsa4096, x25519, ed25519, ecdsa-p256,
+    /// ecdsa-p384, ecdh-p256, ecdh-p384; one operation of them (x25519/derive), or what several
+    /// begin with (ecdsa)
+    #[arg(value_name = "ALGORITHM", value_parser = selection)]
+    algorithms: Vec<Selection>,
     /// Rooms: all, or names separated by commas
     #[arg(long, value_delimiter = ',', default_value = "all")]
     room: Vec<String>,
     /// Whom to compare with
     #[arg(long, value_enum, default_value_t = Rival::Openssl)]
     against: Rival,
-    /// Rounds; each times every room and the rival once
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 10)]
+    /// Rounds, each of which times every room and the rival once; up to half as many more follow
+    /// where an interval is still wide
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 20)]
     pairs: u32,
     /// CPU time of one measurement, seconds
-    #[arg(long, value_parser = crate::compare::seconds, default_value = "0.3")]
+    #[arg(long, value_parser = crate::compare::seconds, default_value = "0.06")]
     seconds: Duration,
     /// Writes the results as JSON (docs/results.md)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Algorithm {
-    /// RSA-2048 private-key operation, result checked
-    Rsa2048,
-    /// RSA-3072 private-key operation, result checked
-    Rsa3072,
-    /// RSA-4096 private-key operation, result checked
-    Rsa4096,
+/// What one argument stands for.
+#[derive(Clone)]
+struct Selection(Vec<&'static Event>);
+
+fn selection(name: &str) -> Result<Selection, UnknownAlgorithm> {
+    speed::select(name).map(Selection)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -54,25 +55,15 @@ enum Rival {
     Openssl,
 }
 
-impl Algorithm {
-    fn size(self) -> KeySize {
-        match self {
-            Algorithm::Rsa2048 => KeySize::Rsa2048,
-            Algorithm::Rsa3072 => KeySize::Rsa3072,
-            Algorithm::Rsa4096 => KeySize::Rsa4096,
-        }
-    }
-}
-
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let programs = measure::programs()?;
     let resolved = measure::policy()?;
     let plan = Plan {
-        sizes: sizes(&args.algorithms),
+        events: events(args.algorithms),
         rooms: rooms(&args.room)?,
         against_openssl: args.against == Rival::Openssl,
-        rounds: args.pairs,
+        rounds: Rounds { least: args.pairs, most: args.pairs + args.pairs / 2 },
         window: args.seconds,
     };
     let mut results = measure::blank(machine::describe(&programs, &resolved));
@@ -88,17 +79,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn sizes(algorithms: &[Algorithm]) -> Vec<KeySize> {
-    if algorithms.is_empty() {
-        return KeySize::ALL.to_vec();
-    }
-    let mut sizes = Vec::new();
-    for algorithm in algorithms {
-        if !sizes.contains(&algorithm.size()) {
-            sizes.push(algorithm.size());
-        }
-    }
-    sizes
+/// What was selected, each once, in the order of the list.
+fn events(selections: Vec<Selection>) -> Vec<&'static Event> {
+    let selected: Vec<String> =
+        selections.iter().flat_map(|Selection(events)| events).map(|event| event.path()).collect();
+    let is_wanted = |event: &&Event| selected.is_empty() || selected.contains(&event.path());
+    speed::EVENTS.iter().filter(is_wanted).collect()
 }
 
 fn rooms(names: &[String]) -> anyhow::Result<Vec<Room>> {

@@ -229,7 +229,7 @@ fn is_accelerated(subject: &str) -> bool {
     matches!(subject, "accelerated" | CONFIGURED)
 }
 
-/// The latencies, over more than one number of connections, that were measured both as installed and accelerated.
+/// The latencies over several numbers of connections, measured both as installed and accelerated.
 pub fn latencies(results: &Results) -> Vec<Latency> {
     let quantiles = |scenario: &str, is_subject: fn(&str) -> bool| {
         let value = |metric: &str| {
