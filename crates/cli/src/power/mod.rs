@@ -143,7 +143,7 @@ fn replay(path: &Path, experiment: &str) -> anyhow::Result<Recording> {
     let recording = Recording::read(BufReader::new(file)).with_context(|| cannot("read", path))?;
     if recording.experiment != experiment {
         bail!(
-            "{} records `{}`; judge it with `widelane power {0} --replay`",
+            "{} records `{}`; judge it with `widelane power {1} --replay`",
             path.display(),
             recording.experiment,
         );
