@@ -1,6 +1,7 @@
 //! Trace equality on P-256 and P-384: two sets of keys take the same way through the code,
-//! instruction by instruction. Signing on P-256 in the wide rooms, in which all the arithmetic takes
-//! part but for the doublings; with `--full` everything in every room, thirty times as many steps.
+//! instruction by instruction. Signing on P-256 in the wide rooms, in which all the arithmetic
+//! takes part but for the doublings; with `--full` everything in every room, thirty times as many
+//! steps.
 
 use widelane_cpu::Room;
 use widelane_crypto::ec::{

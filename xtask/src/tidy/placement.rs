@@ -88,7 +88,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/bridge/src/hooks.rs",   // types of C functions
         "crates/classify/src/run",      // rooms, and a table mapped from a file
         "crates/kernels/src/lanes",     // intrinsics behind safe methods, and doors
-        "crates/kernels/src/aes_gcm", // rooms: doors, loads, stores, rounds of a chunk
+        "crates/kernels/src/aes_gcm",   // rooms: doors, loads, stores, rounds of a chunk
         "crates/kernels/src/chacha20_poly1305", // rooms: doors, loads, stores
         "crates/kernels/src/mont/ifma256_x4.rs",
         "crates/kernels/src/mont/ifma512_x8.rs",
@@ -96,12 +96,12 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/mont/tiles.rs", // their assembly
         "crates/meter/src/chain.rs",        // the chain that meters the clock
         "crates/meter/src/stimulus",        // loops that provoke a licence
-        "crates/kernels/src/text.rs", // messages that are read and written at one place
+        "crates/kernels/src/text.rs",       // messages that are read and written at one place
         "crates/ossl-sys/src",              // speaks C
         "crates/provider/src",              // speaks C
         "crates/runtime/src",               // speaks C
         "crates/secret/src",                // assembly that hides from the optimiser
-        "crates/testkit/src/guard.rs", // pages that cannot be touched
+        "crates/testkit/src/guard.rs",      // pages that cannot be touched
         "crates/testkit/src/trace.rs",      // steps through a child with ptrace
     ],
     in_tests: true,

@@ -3,7 +3,8 @@
 //! Every operation is written once, over the registers of [`lanes`](crate::lanes), for any curve
 //! y² = x³ − 3·x + b and any room; a curve adds its numbers and its reduction, a room its door. A
 //! [`Door`] takes 1 to [`LANES`](Door::LANES) jobs of one curve, each with a key of its own, from
-//! bytes to bytes, and gives every job a [`Verdict`]. Mathematics and bounds: `docs/nist-curves.md`.
+//! bytes to bytes, and gives every job a [`Verdict`]. Mathematics and bounds are in
+//! `docs/nist-curves.md`.
 
 // Its macros are in scope from here on.
 #[macro_use]

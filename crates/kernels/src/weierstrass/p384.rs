@@ -33,8 +33,8 @@ impl Prime<8> for P384Field {
     const MODULUS: Modulus<8> = Modulus::new(numbers::P384.p);
 
     /// p·(2^32 + 1) is −1 modulo 2^52, so that each quotient but the last is the column itself and
-    /// adds (p·(2^32 + 1) + 1)/2^52 = 2^12 − 2^44 − 2^(52+25) − 2^(104+4) + 2^(312+20) + 2^364 above
-    /// it. The last quotient is Montgomery's own, for the bound.
+    /// adds (p·(2^32 + 1) + 1)/2^52 = 2^12 − 2^44 − 2^(52+25) − 2^(104+4) + 2^(312+20) + 2^364
+    /// above it. The last quotient is Montgomery's own, for the bound.
     #[inline(always)]
     fn reduce<L: Lanes>(mut product: Product<Self, L, 8>) -> Columns<Self, L, 8> {
         let room = product.low[0].room();
