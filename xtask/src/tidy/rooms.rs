@@ -17,9 +17,10 @@ fn features_of(source: &Source) -> Vec<Finding> {
     let room = room_of(&source.path);
     let mut findings = Vec::new();
     for (index, (text, code)) in source.text.lines().zip(source.code.lines()).enumerate() {
-        // A macro of a helper takes the list from the room's file, which states it as below.
-        let states = code.trim_start().starts_with("#[target_feature(") && !code.contains("= $");
-        if !states && !(room.is_some() && has_word(code, "features") && code.contains(" = \"")) {
+        // A macro of a helper takes the list from the room's file, which hands it on.
+        let enables = code.trim_start().starts_with("#[target_feature(") && !code.contains("= $");
+        let hands_on = room.is_some() && has_word(code, "features") && code.contains(" = \"");
+        if !(enables || hands_on) {
             continue;
         }
         let enabled: BTreeSet<&str> =

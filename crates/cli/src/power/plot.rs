@@ -19,19 +19,19 @@ pub fn line(points: &[(f64, f64)]) -> String {
     // What differs by less than a per cent is a straight line.
     let (low, high) = (low.min(0.99), high.max(1.01));
     let columns = COLUMNS.min(points.len());
-    let mut grid = vec![vec![' '; columns]; LINES];
-    for column in 0..columns {
+    let mut grid = vec![[' '; LINES]; columns];
+    for (column, cells) in grid.iter_mut().enumerate() {
         let from = column * points.len() / columns;
         let to = ((column + 1) * points.len() / columns).max(from + 1);
         for (_, value) in &points[from..to] {
             let height = ((value - low) / (high - low) * (LINES - 1) as f64).round() as usize;
-            grid[LINES - 1 - height.min(LINES - 1)][column] = '•';
+            cells[LINES - 1 - height.min(LINES - 1)] = '•';
         }
     }
     let mut text = String::new();
-    for (index, row) in grid.iter().enumerate() {
+    for index in 0..LINES {
         let value = high - (high - low) * index as f64 / (LINES - 1) as f64;
-        let row: String = row.iter().collect();
+        let row: String = grid.iter().map(|cells| cells[index]).collect();
         // Writing to a string does not fail.
         let _ = writeln!(text, "{value:5.3} │{}", row.trim_end());
     }
