@@ -127,20 +127,22 @@ impl Description {
         ]
     }
 
-    /// Whether RSA batching can pay here, as far as that can be said without measuring.
+    /// Whether batching can pay here, as far as that can be said without measuring.
     fn answer(&self) -> (Tone, String) {
-        let batching = |room: &&DescribedRoom| room.status.room != Room::Portable;
+        let batching =
+            |room: &&DescribedRoom| matches!(room.status.room, Room::Ifma256 | Room::Ifma512);
         let widest = self.rooms.iter().filter(batching).rfind(|room| room.status.open);
         if let Some(room) = widest {
             let name = room.status.room;
             let answer = format!(
-                "RSA can be batched here, in room {name}; `widelane compare` measures the gain."
+                "Public-key operations can be batched here, in room {name}; \
+                 `widelane compare` measures the gain."
             );
             return (Tone::Better, answer);
         }
         let closed = self.rooms.iter().rfind(batching);
         let reason = closed.and_then(|room| room.status.reason.as_deref()).unwrap_or("no room");
-        (Tone::Same, format!("RSA cannot be batched here: {reason}."))
+        (Tone::Same, format!("Public-key operations cannot be batched here: {reason}."))
     }
 
     fn room_table(&self) -> Table {

@@ -202,28 +202,25 @@ fn fills(results: &Results) -> Vec<Block> {
 }
 
 fn paths(results: &Results) -> Vec<Block> {
-    let mut columns = vec![
-        ("Scenario", Kind::Words),
-        ("Operation", Kind::Words),
-        ("Count", Kind::Number),
-        ("jobs per batch", Kind::Number),
-    ];
+    let mut columns =
+        vec![("Operation", Kind::Words), ("Count", Kind::Number), ("Jobs per batch", Kind::Number)];
     columns.extend(view::PATHS.map(|path| (path, Kind::Number)));
-    let mut table = Table::new(&columns);
-    let mut told = None;
-    for paths in view::paths(results) {
-        let title = if told.as_ref() == Some(&paths.title) { "" } else { &paths.title };
-        let mut row = vec![
-            title.to_owned(),
-            paths.operation.clone(),
-            words::count(paths.count),
-            paths.jobs(),
-        ];
-        row.extend(paths.shares());
-        table.rows.push(row);
-        told = Some(paths.title);
+    let paths = view::paths(results);
+    let mut blocks = Vec::new();
+    for server in paths.chunk_by(|a, b| a.title == b.title) {
+        let mut table = Table::new(&columns);
+        for paths in server {
+            let mut row = vec![paths.operation.clone(), words::count(paths.count), paths.jobs()];
+            row.extend(paths.shares());
+            table.rows.push(row);
+        }
+        let title = format!("{}:", server[0].title);
+        blocks.extend([Block::Text(title), Block::Table(table.without_empty_columns())]);
     }
-    titled("Paths of the public-key operations", table.without_empty_columns())
+    if !blocks.is_empty() {
+        blocks.insert(0, Block::Heading("Which way the public-key operations went".to_owned()));
+    }
+    blocks
 }
 
 fn rejected(results: &Results) -> Vec<Block> {

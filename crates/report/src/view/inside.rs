@@ -28,7 +28,7 @@ impl Paths {
         self.shares.map(words::share)
     }
 
-    /// Jobs per batch beside the lanes: `7.8 of 8`; nothing where no batch ran.
+    /// Jobs per batch beside the lanes: `7.8 of 8`; nothing where none ran in batches.
     pub fn jobs(&self) -> String {
         let lanes = self.lanes;
         self.jobs_per_batch.map_or(String::new(), |jobs| format!("{jobs:.1} of {lanes}"))
@@ -61,7 +61,7 @@ pub fn paths(results: &Results) -> Vec<Paths> {
             operation: words::operation(&operations.kind),
             count,
             shares: by_path.map(|part| part as f64 / count.max(1) as f64),
-            jobs_per_batch: (operations.batches > 0)
+            jobs_per_batch: (operations.batches > 0 && made > 0)
                 .then(|| made as f64 / operations.batches as f64),
             lanes: operations.lanes,
         }
