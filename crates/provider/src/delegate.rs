@@ -1,6 +1,7 @@
 //! The default provider, in a library context of our own: it does everything that we do not batch.
 #![allow(unsafe_code, reason = "calls libcrypto")]
 
+use std::cell::OnceCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 
@@ -258,6 +259,37 @@ impl Drop for Owned {
             // SAFETY: owned by this object alone, freed once.
             unsafe { free(self.object.as_ptr()) };
         }
+    }
+}
+
+/// A context of the default provider's that is made when it is first needed.
+#[derive(Default)]
+pub(crate) struct OnDemand(OnceCell<Owned>);
+
+impl OnDemand {
+    /// The context, made now if there is none.
+    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Option<Owned>) -> Option<*mut c_void> {
+        if self.0.get().is_none() {
+            let _ = self.0.set(make()?);
+        }
+        self.0.get().map(Owned::as_ptr)
+    }
+
+    /// A copy of what there is; nothing if a context cannot be copied.
+    ///
+    /// # Safety
+    /// `dupctx` must be the default provider's function for such contexts.
+    pub(crate) unsafe fn duplicate(
+        &self,
+        dupctx: Option<unsafe extern "C" fn(*mut c_void) -> *mut c_void>,
+    ) -> Option<Self> {
+        let copy = OnDemand::default();
+        if let Some(original) = self.0.get() {
+            // SAFETY: a context of the default provider, and its own function.
+            let context = unsafe { dupctx?(original.as_ptr()) };
+            let _ = copy.0.set(Owned::adopt(context, original.free)?);
+        }
+        Some(copy)
     }
 }
 

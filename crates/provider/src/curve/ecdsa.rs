@@ -1,7 +1,6 @@
 //! ECDSA: signatures on the curves that we know; verification is the default provider's.
 #![allow(unsafe_code, reason = "calls the default provider's functions")]
 
-use std::cell::OnceCell;
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
 use std::ptr;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use crate::batching::{self, Answer, Operation};
 use crate::counters::{How, count, count_jobs};
 use crate::curve::Curve;
 use crate::curve::key::Key;
-use crate::delegate::{Delegate, Owned};
+use crate::delegate::{Delegate, OnDemand, Owned};
 use crate::digest::{self, Digest};
 use crate::entry::{
     begin, borrow, borrow_mut, describe, entry, forward, give, input, output, share, take,
@@ -74,7 +73,7 @@ struct Context {
     ours: Option<Signs>,
     /// The digest of the message so far.
     digest: Option<Digest>,
-    inner: OnceCell<Owned>,
+    inner: OnDemand,
 }
 
 /// What is signed.
@@ -93,10 +92,7 @@ impl Context {
 
     /// The default provider's context, made now if there is none, and begun as ours was.
     fn inner(&self) -> Option<*mut c_void> {
-        if self.inner.get().is_none() {
-            let _ = self.inner.set(self.make_inner()?);
-        }
-        self.inner.get().map(Owned::as_ptr)
+        self.inner.get_or_make(|| self.make_inner())
     }
 
     fn make_inner(&self) -> Option<Owned> {
@@ -125,7 +121,7 @@ impl Context {
     /// # Safety
     /// `key` must be null or a key of ours.
     unsafe fn begin(&mut self, key: *mut c_void, signs: Option<Signs>) -> bool {
-        (self.ours, self.digest, self.inner) = (None, None, OnceCell::new());
+        (self.ours, self.digest, self.inner) = (None, None, OnDemand::default());
         // SAFETY: passed on to the caller.
         let new = unsafe { share::<Key>(key) };
         self.key = new.or(self.key.take());
@@ -193,7 +189,7 @@ entry! {
     fn newctx(provctx: *mut c_void, _query: *const c_char) -> *mut c_void {
         // SAFETY: the core passes our instance.
         let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
-        let (key, ours, digest, inner) = (None, None, None, OnceCell::new());
+        let (key, ours, digest, inner) = (None, None, None, OnDemand::default());
         Some(give(Context { delegate, key, ours, digest, inner }))
     }
 
@@ -210,13 +206,8 @@ entry! {
             Some(digest) => Some(digest.duplicate()?),
             None => None,
         };
-        let inner = OnceCell::new();
-        if let Some(original) = context.inner.get() {
-            let functions = context.functions();
-            // SAFETY: a context of the default provider.
-            let copy = unsafe { functions.dupctx?(original.as_ptr()) };
-            let _ = inner.set(Owned::adopt(copy, functions.freectx)?);
-        }
+        // SAFETY: a context of the default provider, and its function for such.
+        let inner = unsafe { context.inner.duplicate(context.functions().dupctx) }?;
         let (delegate, key) = (Arc::clone(&context.delegate), context.key.clone());
         Some(give(Context { delegate, key, ours: context.ours, digest, inner }))
     }

@@ -1,7 +1,6 @@
 //! Ed25519: signatures of whole messages; verification is the default provider's.
 #![allow(unsafe_code, reason = "calls the default provider's functions")]
 
-use std::cell::OnceCell;
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 use std::ptr;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use crate::batching::{self, Answer, Operation};
 use crate::counters::{How, count, count_jobs};
 use crate::curve::Curve;
 use crate::curve::key::Key;
-use crate::delegate::{Delegate, Owned};
+use crate::delegate::{Delegate, OnDemand, Owned};
 use crate::entry::{
     begin, borrow, borrow_mut, describe, entry, forward, give, input, output, share, take,
 };
@@ -54,7 +53,7 @@ struct Context {
     key: Option<Arc<Key>>,
     /// We are to sign with `key`.
     ours: bool,
-    inner: OnceCell<Owned>,
+    inner: OnDemand,
 }
 
 impl Context {
@@ -64,10 +63,7 @@ impl Context {
 
     /// The default provider's context, made now if there is none, and begun as ours was.
     fn inner(&self) -> Option<*mut c_void> {
-        if self.inner.get().is_none() {
-            let _ = self.inner.set(self.make_inner()?);
-        }
-        self.inner.get().map(Owned::as_ptr)
+        self.inner.get_or_make(|| self.make_inner())
     }
 
     fn make_inner(&self) -> Option<Owned> {
@@ -87,7 +83,7 @@ impl Context {
     /// # Safety
     /// `key` must be null or a key of ours.
     unsafe fn hand_over(&mut self, key: *mut c_void) -> Option<*mut c_void> {
-        (self.ours, self.inner) = (false, OnceCell::new());
+        (self.ours, self.inner) = (false, OnDemand::default());
         // SAFETY: passed on to the caller.
         let new = unsafe { share::<Key>(key) };
         self.key = new.or(self.key.take());
@@ -102,7 +98,7 @@ entry! {
     fn newctx(provctx: *mut c_void, _query: *const c_char) -> *mut c_void {
         // SAFETY: the core passes our instance.
         let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
-        Some(give(Context { delegate, key: None, ours: false, inner: OnceCell::new() }))
+        Some(give(Context { delegate, key: None, ours: false, inner: OnDemand::default() }))
     }
 
     fn freectx(context: *mut c_void) {
@@ -114,13 +110,8 @@ entry! {
     fn dupctx(context: *mut c_void) -> *mut c_void {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow::<Context>(context) }?;
-        let inner = OnceCell::new();
-        if let Some(original) = context.inner.get() {
-            let functions = context.functions();
-            // SAFETY: a context of the default provider.
-            let copy = unsafe { functions.dupctx?(original.as_ptr()) };
-            let _ = inner.set(Owned::adopt(copy, functions.freectx)?);
-        }
+        // SAFETY: a context of the default provider, and its function for such.
+        let inner = unsafe { context.inner.duplicate(context.functions().dupctx) }?;
         let (delegate, key) = (Arc::clone(&context.delegate), context.key.clone());
         Some(give(Context { delegate, key, ours: context.ours, inner }))
     }

@@ -2,7 +2,6 @@
 //! other curves are the default provider's.
 #![allow(unsafe_code, reason = "calls the default provider's functions")]
 
-use std::cell::OnceCell;
 use std::ffi::{c_int, c_uchar, c_void};
 use std::ptr;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::counters::{How, count, count_jobs};
 use crate::curve::key::Key;
 use crate::curve::keymgmt::{Ec, Family, X25519};
 use crate::curve::{Algorithm, Curve};
-use crate::delegate::{Delegate, Owned};
+use crate::delegate::{Delegate, OnDemand, Owned};
 use crate::entry::{borrow, borrow_mut, describe, entry, forward, give, output, share, take};
 use crate::instance::Instance;
 use crate::{params, process};
@@ -55,7 +54,7 @@ struct Context {
     ours: bool,
     key: Option<Arc<Key>>,
     peer: Option<Arc<Key>>,
-    inner: OnceCell<Owned>,
+    inner: OnDemand,
 }
 
 impl Context {
@@ -65,10 +64,7 @@ impl Context {
 
     /// The default provider's context, made now if there is none, with our keys.
     fn inner(&self) -> Option<*mut c_void> {
-        if self.inner.get().is_none() {
-            let _ = self.inner.set(self.make_inner()?);
-        }
-        self.inner.get().map(Owned::as_ptr)
+        self.inner.get_or_make(|| self.make_inner())
     }
 
     fn make_inner(&self) -> Option<Owned> {
@@ -123,7 +119,7 @@ entry! {
     fn newctx<F: Family>(provctx: *mut c_void) -> *mut c_void {
         // SAFETY: the core passes our instance.
         let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
-        let (ours, key, peer, inner) = (true, None, None, OnceCell::new());
+        let (ours, key, peer, inner) = (true, None, None, OnDemand::default());
         Some(give(Context { delegate, algorithm: F::ALGORITHM, ours, key, peer, inner }))
     }
 
@@ -136,13 +132,8 @@ entry! {
     fn dupctx(context: *mut c_void) -> *mut c_void {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow::<Context>(context) }?;
-        let inner = OnceCell::new();
-        if let Some(original) = context.inner.get() {
-            let functions = context.functions();
-            // SAFETY: a context of the default provider.
-            let copy = unsafe { functions.dupctx?(original.as_ptr()) };
-            let _ = inner.set(Owned::adopt(copy, functions.freectx)?);
-        }
+        // SAFETY: a context of the default provider, and its function for such.
+        let inner = unsafe { context.inner.duplicate(context.functions().dupctx) }?;
         Some(give(Context {
             delegate: Arc::clone(&context.delegate),
             algorithm: context.algorithm,
@@ -158,7 +149,7 @@ entry! {
         let context = unsafe { borrow_mut::<Context>(context) }?;
         // SAFETY: the core passes a key of ours, or none.
         let key = unsafe { share::<Key>(key) };
-        (context.key, context.peer, context.inner) = (None, None, OnceCell::new());
+        (context.key, context.peer, context.inner) = (None, None, OnDemand::default());
         // SAFETY: the core's parameters.
         let plain = unsafe { params::iter(params) }.next().is_none();
         context.ours = plain && key.as_ref().is_some_and(|key| key.private_curve().is_some());
@@ -184,7 +175,7 @@ entry! {
         let curve = context.key.as_ref().filter(|_| context.ours).and_then(|key| key.curve());
         if curve.is_some_and(|curve| peer.is_peer_on(curve)) {
             // A context that was only asked something does not know the new peer.
-            context.inner = OnceCell::new();
+            context.inner = OnDemand::default();
             context.peer = Some(peer);
             return Some(1);
         }
