@@ -1,4 +1,4 @@
-//! The choice of a room, for algorithms whose kernels are written over lanes.
+//! The choice of a room, for algorithms that run one job per lane.
 
 use widelane_cpu::{Ifma256, Ifma512, Policy, Room};
 use widelane_kernels::lanes::{Ifma256x4, Ifma512x8, Lanes, Portable};

@@ -1,11 +1,11 @@
 //! Cycles per sealed message, every room beside OpenSSL, AWS-LC and ring in the same run.
 //!
 //! `cargo run --release -p widelane-kernels --example aead_cycles [aes128|aes256|chacha20]`
-#![allow(unsafe_code, reason = "one asm block: the add chain that measures the clock")]
 #![allow(clippy::print_stdout, reason = "an example answers on the terminal")]
 
-use core::arch::asm;
+mod add_chain;
 
+use add_chain::cycles_per_ns;
 use openssl::cipher::Cipher;
 use openssl::cipher_ctx::CipherCtx;
 use widelane_cpu::clock::now_ns;
@@ -190,13 +190,13 @@ fn measure(mut subjects: Vec<Subject<'_>>) {
         let mut turns: Vec<usize> = vec![1; subjects.len()];
         for round in 0..ROUNDS {
             for (row, subject) in subjects.iter_mut().enumerate() {
-                let before = cycles_per_ns();
+                let before = cycles_per_ns(50);
                 let start = now_ns();
                 for _ in 0..turns[row] {
                     (subject.seal)(&mut text);
                 }
                 let elapsed = (now_ns() - start) as f64;
-                clock = before.max(cycles_per_ns());
+                clock = before.max(cycles_per_ns(50));
                 let cycles = elapsed * clock / (turns[row] * subject.messages) as f64;
                 if round > 1 {
                     best[row][column] = best[row][column].min(cycles);
@@ -211,26 +211,4 @@ fn measure(mut subjects: Vec<Subject<'_>>) {
         println!("{:>10.3}", best[SIZES.len() - 1] / SIZES[SIZES.len() - 1] as f64);
     }
     println!("clock at the end {clock:.2} GHz");
-}
-
-/// The clock, from a chain of dependent register additions: one cycle each.
-fn cycles_per_ns() -> f64 {
-    const CHAIN: u64 = 64 * 50;
-    let start = now_ns();
-    // SAFETY: register arithmetic only.
-    unsafe {
-        asm!(
-            "2:",
-            ".rept 64",
-            "add {sum}, {one}",
-            ".endr",
-            "dec {count}",
-            "jnz 2b",
-            sum = inout(reg) 0u64 => _,
-            one = in(reg) 1u64,
-            count = inout(reg) CHAIN / 64 => _,
-            options(nomem, nostack),
-        );
-    }
-    CHAIN as f64 / (now_ns() - start) as f64
 }

@@ -1,11 +1,11 @@
 //! What the operations on curve25519 cost, in cycles of the clock they run at.
 //!
 //! `cargo run --release -p widelane-kernels --example curve25519_cycles`
-#![allow(unsafe_code, reason = "one asm block: the add chain that measures the clock")]
 #![allow(clippy::print_stdout, reason = "an example answers on the terminal")]
 
-use core::arch::asm;
+mod add_chain;
 
+use add_chain::cycles_per_ns;
 use widelane_cpu::clock::now_ns;
 use widelane_cpu::{Ifma256, Ifma512, Policy};
 use widelane_kernels::curve25519::{ed25519_base, ed25519_difference, x25519, x25519_base};
@@ -49,12 +49,12 @@ fn measure<L: Lanes>(name: &str, room: L::Room) {
 fn report<L: Lanes>(room: &str, operation: &str, run: &mut dyn FnMut()) {
     let mut rounds: Vec<(f64, f64)> = (0..ROUNDS)
         .map(|_| {
-            let before = cycles_per_ns();
+            let before = cycles_per_ns(200);
             let start = now_ns();
             run();
             let elapsed = (now_ns() - start) as f64;
             // An interrupted add chain looks like a slow clock.
-            (elapsed * before.max(cycles_per_ns()), elapsed)
+            (elapsed * before.max(cycles_per_ns(200)), elapsed)
         })
         .collect();
     rounds.sort_by(|left, right| left.0.total_cmp(&right.0));
@@ -66,26 +66,4 @@ fn report<L: Lanes>(room: &str, operation: &str, run: &mut dyn FnMut()) {
         cycles / nanoseconds,
         lanes * 1e9 / nanoseconds,
     );
-}
-
-/// The clock, from a chain of dependent register additions: one cycle each.
-fn cycles_per_ns() -> f64 {
-    const CHAIN: u64 = 64 * 200;
-    let start = now_ns();
-    // SAFETY: register arithmetic only.
-    unsafe {
-        asm!(
-            "2:",
-            ".rept 64",
-            "add {sum}, {one}",
-            ".endr",
-            "dec {count}",
-            "jnz 2b",
-            sum = inout(reg) 0u64 => _,
-            one = in(reg) 1u64,
-            count = inout(reg) CHAIN / 64 => _,
-            options(nomem, nostack),
-        );
-    }
-    CHAIN as f64 / (now_ns() - start) as f64
 }

@@ -1,11 +1,11 @@
 //! How far the RSA batches are from the madd52 port limit, in cycles of the clock they run at.
 //!
 //! `cargo run --release -p widelane-kernels --example mont_cycles`
-#![allow(unsafe_code, reason = "one asm block: the add chain that measures the clock")]
 #![allow(clippy::print_stdout, reason = "an example answers on the terminal")]
 
-use core::arch::asm;
+mod add_chain;
 
+use add_chain::cycles_per_ns;
 use widelane_cpu::clock::now_ns;
 use widelane_cpu::{Ifma256, Ifma512, Policy};
 use widelane_kernels::mont::{CrtJob, CrtKey, CrtParts, Verdict, ifma256_x4, ifma512_x8};
@@ -53,12 +53,12 @@ fn report<const HALF: usize, const FULL: usize>(
         .collect();
     let mut rounds: Vec<(f64, f64)> = (0..ROUNDS)
         .map(|_| {
-            let before = cycles_per_ns();
+            let before = cycles_per_ns(400);
             let start = now_ns();
             run(&mut jobs);
             let elapsed = (now_ns() - start) as f64;
             // An interrupted add chain looks like a slow clock.
-            (elapsed * before.max(cycles_per_ns()), elapsed)
+            (elapsed * before.max(cycles_per_ns(400)), elapsed)
         })
         .collect();
     rounds.sort_by(|left, right| left.0.total_cmp(&right.0));
@@ -87,28 +87,6 @@ fn madd52_per_batch(half: usize) -> usize {
     let garner = multiply(half) + 2 * half * half;
     let check = 2 * multiply(2 * half) + 16 * square(2 * half);
     2 * (exponentiate + half_in_and_out) + garner + check
-}
-
-/// The clock, from a chain of dependent register additions: one cycle each.
-fn cycles_per_ns() -> f64 {
-    const CHAIN: u64 = 64 * 400;
-    let start = now_ns();
-    // SAFETY: register arithmetic only.
-    unsafe {
-        asm!(
-            "2:",
-            ".rept 64",
-            "add {sum}, {one}",
-            ".endr",
-            "dec {count}",
-            "jnz 2b",
-            sum = inout(reg) 0u64 => _,
-            one = in(reg) 1u64,
-            count = inout(reg) CHAIN / 64 => _,
-            options(nomem, nostack),
-        );
-    }
-    CHAIN as f64 / (now_ns() - start) as f64
 }
 
 fn key<const HALF: usize, const FULL: usize>() -> CrtKey<HALF, FULL> {

@@ -1,11 +1,11 @@
 //! Cycles per operation on P-256 and P-384 in the wide rooms, beside OpenSSL in the same run.
 //!
 //! `cargo run --release -p widelane-kernels --example weierstrass_cycles`
-#![allow(unsafe_code, reason = "one asm block: the add chain that measures the clock")]
 #![allow(clippy::print_stdout, reason = "an example answers on the terminal")]
 
-use core::arch::asm;
+mod add_chain;
 
+use add_chain::cycles_per_ns;
 use openssl::derive::Deriver;
 use openssl::ec::{EcGroup, EcKey};
 use openssl::ecdsa::EcdsaSig;
@@ -113,7 +113,7 @@ fn report(
 ) {
     let (mut cycles, mut nanoseconds, mut ratios) = (f64::INFINITY, 1.0, Vec::new());
     for _ in 0..ROUNDS {
-        let before = cycles_per_ns();
+        let before = cycles_per_ns(400);
         let start = now_ns();
         ours();
         let between = now_ns();
@@ -121,7 +121,7 @@ fn report(
         let end = now_ns();
         let elapsed = (between - start) as f64;
         // An interrupted add chain looks like a slow clock.
-        let spent = elapsed * before.max(cycles_per_ns());
+        let spent = elapsed * before.max(cycles_per_ns(400));
         if spent < cycles {
             (cycles, nanoseconds) = (spent, elapsed);
         }
@@ -134,26 +134,4 @@ fn report(
         cycles / nanoseconds,
         ratios[ROUNDS / 2],
     );
-}
-
-/// The clock, from a chain of dependent register additions: one cycle each.
-fn cycles_per_ns() -> f64 {
-    const CHAIN: u64 = 64 * 400;
-    let start = now_ns();
-    // SAFETY: register arithmetic only.
-    unsafe {
-        asm!(
-            "2:",
-            ".rept 64",
-            "add {sum}, {one}",
-            ".endr",
-            "dec {count}",
-            "jnz 2b",
-            sum = inout(reg) 0u64 => _,
-            one = in(reg) 1u64,
-            count = inout(reg) CHAIN / 64 => _,
-            options(nomem, nostack),
-        );
-    }
-    CHAIN as f64 / (now_ns() - start) as f64
 }

@@ -39,8 +39,9 @@ mod key;
 mod lanes;
 mod single;
 
-use widelane_cpu::{Ifma256, Ifma512, Policy, Room};
-use widelane_kernels::mont::{ifma256_x4, ifma512_x8};
+use widelane_cpu::{Policy, Room};
+
+use crate::choice::Choice;
 
 pub use key::{Components, KeyError, KeySize, PrivateKey};
 
@@ -77,14 +78,6 @@ pub struct Rsa {
     choice: Choice,
 }
 
-/// The room chosen, with the token that opens it.
-#[derive(Clone, Copy, Debug)]
-enum Choice {
-    Ifma512(Ifma512),
-    Ifma256(Ifma256),
-    Portable,
-}
-
 impl<'a> PrivateJob<'a> {
     /// A job not yet executed.
     pub fn new(key: &'a PrivateKey, input: &'a [u8], output: &'a mut [u8]) -> Self {
@@ -95,30 +88,17 @@ impl<'a> PrivateJob<'a> {
 impl Rsa {
     /// Chooses the widest room that the machine has and `policy` leaves open.
     pub fn choose(policy: &Policy) -> Self {
-        let choice = match (Ifma512::enter(policy), Ifma256::enter(policy)) {
-            (Some(room), _) => Choice::Ifma512(room),
-            (None, Some(room)) => Choice::Ifma256(room),
-            (None, None) => Choice::Portable,
-        };
-        Rsa { choice }
+        Rsa { choice: Choice::new(policy) }
     }
 
     /// The room chosen.
     pub fn room(&self) -> Room {
-        match self.choice {
-            Choice::Ifma512(_) => Room::Ifma512,
-            Choice::Ifma256(_) => Room::Ifma256,
-            Choice::Portable => Room::Portable,
-        }
+        self.choice.room()
     }
 
     /// How many jobs a full batch has.
     pub fn lanes(&self) -> usize {
-        match self.choice {
-            Choice::Ifma512(_) => ifma512_x8::LANES,
-            Choice::Ifma256(_) => ifma256_x4::LANES,
-            Choice::Portable => 1,
-        }
+        self.choice.lanes()
     }
 
     /// Executes the jobs and stores what became of each.
