@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub const COUNTERS_MAGIC: u64 = u64::from_le_bytes(*b"WIDELANE");
 
 /// Version of the layout below.
-pub const COUNTERS_VERSION: u32 = 2;
+pub const COUNTERS_VERSION: u32 = 3;
 
 /// Widest batch that the histograms can hold.
 pub const LANES_MAX: usize = 16;
@@ -18,6 +18,9 @@ pub const LANES_MAX: usize = 16;
 /// Buckets of the wait histogram: bucket `i` counts waits below `2^i` microseconds, the last one
 /// the rest.
 pub const WAIT_BUCKETS: usize = 24;
+
+/// Places for rooms: more than there are in `widelane_cpu::Room`.
+pub const ROOMS_MAX: usize = 16;
 
 /// Room for kinds of operations: more than there are in [`OperationKind`].
 pub const KINDS_MAX: usize = 16;
@@ -143,7 +146,7 @@ pub struct Counters {
     /// Batches executed by the multi-buffer kernel, by number of jobs in them (index 0 unused).
     pub batches_by_fill: [AtomicU64; LANES_MAX + 1],
     /// Kernel executions by room, indexed by `widelane_cpu::Room as u32`.
-    pub runs_by_room: [AtomicU64; 8],
+    pub runs_by_room: [AtomicU64; ROOMS_MAX],
     /// Operations finished in a batch.
     pub jobs_batched: AtomicU64,
     /// Operations that took the single-job path because too few waited to break even.

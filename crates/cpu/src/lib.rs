@@ -14,6 +14,6 @@ pub mod topology;
 pub use machine::Machine;
 pub use policy::Policy;
 pub use rooms::{
-    Aesni, Avx2, Avx512, Ifma256, Ifma512, LicenceClass, Room, Vaes256, Vaes512, Width,
+    Aesni, Avx2, Avx512, Ifma256, Ifma512, LicenceClass, Room, Shani, Vaes256, Vaes512, Width,
 };
 pub use topology::Topology;

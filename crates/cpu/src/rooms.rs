@@ -142,11 +142,13 @@ pub enum Room {
     Avx512 = 6,
     /// VAES and VPCLMULQDQ on 512-bit registers.
     Vaes512 = 7,
+    /// SHA extensions and AES-NI, one message at a time.
+    Shani = 8,
 }
 
 impl Room {
     /// All rooms, in the order of their numbers.
-    pub const ALL: [Room; 8] = [
+    pub const ALL: [Room; 9] = [
         Room::Portable,
         Room::Ifma256,
         Room::Ifma512,
@@ -155,6 +157,7 @@ impl Room {
         Room::Vaes256,
         Room::Avx512,
         Room::Vaes512,
+        Room::Shani,
     ];
 
     /// The room's name as it appears in paths, policies and results.
@@ -168,6 +171,7 @@ impl Room {
             Room::Vaes256 => "vaes256",
             Room::Avx512 => "avx512",
             Room::Vaes512 => "vaes512",
+            Room::Shani => "shani",
         }
     }
 
@@ -182,6 +186,7 @@ impl Room {
             Room::Avx2 => &["avx2", "bmi2"],
             Room::Vaes256 => &["aes", "pclmulqdq", "vaes", "vpclmulqdq", "avx2"],
             Room::Avx512 => &["avx512f", "avx512dq", "avx512vl", "avx512bw", "bmi2"],
+            Room::Shani => &["sha", "aes", "avx"],
             Room::Vaes512 => &[
                 "aes",
                 "pclmulqdq",
@@ -199,7 +204,9 @@ impl Room {
     /// The room's power-licence class.
     pub const fn licence_class(self) -> LicenceClass {
         match self {
-            Room::Portable | Room::Aesni => LicenceClass { width: Width::W128, heavy: false },
+            Room::Portable | Room::Aesni | Room::Shani => {
+                LicenceClass { width: Width::W128, heavy: false }
+            }
             Room::Avx2 | Room::Vaes256 => LicenceClass { width: Width::W256, heavy: false },
             Room::Avx512 | Room::Vaes512 => LicenceClass { width: Width::W512, heavy: false },
             Room::Ifma256 => LicenceClass { width: Width::W256, heavy: true },
@@ -323,6 +330,11 @@ token! {
     Vaes512
 }
 
+token! {
+    /// Proof that the SHA extensions and AES-NI may be used.
+    Shani
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -355,7 +367,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "there is no room \"ifma1024\"; the rooms are portable, ifma256, ifma512, aesni, avx2, \
-             vaes256, avx512, vaes512"
+             vaes256, avx512, vaes512, shani"
         );
     }
 
@@ -372,6 +384,7 @@ mod tests {
             assert_eq!(status[Room::Vaes256 as usize].open, Vaes256::enter(&policy).is_some());
             assert_eq!(status[Room::Avx512 as usize].open, Avx512::enter(&policy).is_some());
             assert_eq!(status[Room::Vaes512 as usize].open, Vaes512::enter(&policy).is_some());
+            assert_eq!(status[Room::Shani as usize].open, Shani::enter(&policy).is_some());
             for RoomStatus { room, open, reason } in status {
                 assert_eq!(open, room.is_supported() && room.licence_class().width <= width);
                 assert_eq!(open, reason.is_none());

@@ -6,7 +6,7 @@ use std::ops::Sub;
 use std::path::Path;
 
 use widelane_bridge::counters::{
-    COUNTERS_MAGIC, COUNTERS_VERSION, Counters, KindCounters, LANES_MAX, OperationKind,
+    COUNTERS_MAGIC, COUNTERS_VERSION, Counters, KindCounters, LANES_MAX, OperationKind, ROOMS_MAX,
     WAIT_BUCKETS,
 };
 use widelane_cpu::Room;
@@ -19,7 +19,7 @@ pub struct Counts {
     /// Executed batches by number of jobs.
     pub batches_by_fill: [u64; LANES_MAX + 1],
     /// Kernel executions by room.
-    pub runs_by_room: [u64; 8],
+    pub runs_by_room: [u64; ROOMS_MAX],
     /// Waits by power of two of microseconds.
     pub waits_by_bucket: [u64; WAIT_BUCKETS],
     /// Operations finished in a batch.
