@@ -248,6 +248,8 @@ fn a_stream_keeps_its_order_and_its_nonces_apart() {
         assert_eq!(stream.start(Direction::Seal, &NONCE), Err(AeadError::NonceReused));
         stream.start(Direction::Open, &NONCE).unwrap();
         assert_eq!(stream.verify(&[0; 16]), Err(AeadError::Rejected));
+        assert_eq!(stream.start(Direction::Seal, b""), Err(AeadError::NonceLength { got: 0 }));
+        stream.start_trusted(Direction::Seal, &NONCE).unwrap();
         stream.start(Direction::Seal, b"another one!").unwrap();
     });
 }

@@ -77,15 +77,26 @@ impl<K: Borrow<Key>> Stream<K> {
     /// [`AeadError::NonceLength`]; [`AeadError::NonceReused`] if the last message that this stream
     /// sealed had the same nonce.
     pub fn start(&mut self, direction: Direction, nonce: &[u8]) -> Result<(), AeadError> {
-        let key = self.key.borrow();
-        key.check_nonce(nonce)?;
         if direction == Direction::Seal {
             if self.sealed == nonce {
                 return Err(AeadError::NonceReused);
             }
+            self.key.borrow().check_nonce(nonce)?;
             self.sealed.clear();
             self.sealed.extend_from_slice(nonce);
         }
+        self.start_trusted(direction, nonce)
+    }
+
+    /// Starts a message as [`start`](Self::start) does, with a nonce that the caller answers for:
+    /// no nonce is refused for having been used, nor remembered.
+    ///
+    /// # Errors
+    ///
+    /// [`AeadError::NonceLength`].
+    pub fn start_trusted(&mut self, direction: Direction, nonce: &[u8]) -> Result<(), AeadError> {
+        let key = self.key.borrow();
+        key.check_nonce(nonce)?;
         self.session = Some(key.kernel.begin(nonce));
         (self.aad_bytes, self.text_bytes) = (0, 0);
         (self.direction, self.phase) = (direction, Phase::Aad);
