@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub const COUNTERS_MAGIC: u64 = u64::from_le_bytes(*b"WIDELANE");
 
 /// Version of the layout below.
-pub const COUNTERS_VERSION: u32 = 3;
+pub const COUNTERS_VERSION: u32 = 4;
 
 /// Widest batch that the histograms can hold.
 pub const LANES_MAX: usize = 16;
@@ -24,6 +24,9 @@ pub const ROOMS_MAX: usize = 16;
 
 /// Room for kinds of operations: more than there are in [`OperationKind`].
 pub const KINDS_MAX: usize = 16;
+
+/// Places for ciphers: more than there are in [`CipherKind`].
+pub const CIPHERS_MAX: usize = 8;
 
 /// Kinds of operations that are counted apart. What has a number keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,6 +109,50 @@ impl OperationKind {
     }
 }
 
+/// Ciphers that are counted apart. What has a number keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u32)]
+pub enum CipherKind {
+    /// AES-GCM with a key of 128 bits.
+    Aes128Gcm = 0,
+    /// AES-GCM with a key of 192 bits.
+    Aes192Gcm = 1,
+    /// AES-GCM with a key of 256 bits.
+    Aes256Gcm = 2,
+    /// ChaCha20-Poly1305.
+    ChaCha20Poly1305 = 3,
+}
+
+impl CipherKind {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [CipherKind; 4] = [
+        CipherKind::Aes128Gcm,
+        CipherKind::Aes192Gcm,
+        CipherKind::Aes256Gcm,
+        CipherKind::ChaCha20Poly1305,
+    ];
+
+    /// Its name, for people and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CipherKind::Aes128Gcm => "aes-128-gcm",
+            CipherKind::Aes192Gcm => "aes-192-gcm",
+            CipherKind::Aes256Gcm => "aes-256-gcm",
+            CipherKind::ChaCha20Poly1305 => "chacha20-poly1305",
+        }
+    }
+}
+
+/// Counters of one cipher. Connections bring what they have counted every now and then, and when
+/// they end, not with each message.
+#[repr(C)]
+pub struct CipherCounters {
+    /// Messages, such as records of TLS, that were sealed or opened, by room, as `runs_by_room`.
+    pub messages_by_room: [AtomicU64; ROOMS_MAX],
+    /// Bytes of text in them.
+    pub bytes: AtomicU64,
+}
+
 /// Counters of one kind of operation.
 #[repr(C)]
 pub struct KindCounters {
@@ -179,7 +226,10 @@ pub struct Counters {
     pub resumes_early: AtomicU64,
     /// What each kind has its part in, indexed by `OperationKind as u32`.
     pub kinds: [KindCounters; KINDS_MAX],
+    /// Ciphers, indexed by `CipherKind as u32`.
+    pub ciphers: [CipherCounters; CIPHERS_MAX],
 }
 
 const _: () = assert!(OperationKind::ALL.len() <= KINDS_MAX);
+const _: () = assert!(CipherKind::ALL.len() <= CIPHERS_MAX);
 const _: () = assert!(size_of::<Counters>() <= 4096);

@@ -124,9 +124,13 @@ pub const PARAM_UTF8_STRING: c_uint = 4;
 pub const PARAM_OCTET_STRING: c_uint = 5;
 /// Pointer to text.
 pub const PARAM_UTF8_PTR: c_uint = 6;
+/// Pointer to bytes.
+pub const PARAM_OCTET_PTR: c_uint = 7;
 /// `return_size` of a parameter that nobody answered.
 pub const PARAM_UNMODIFIED: usize = usize::MAX;
 
+/// Operation: cipher.
+pub const OP_CIPHER: c_int = 2;
 /// Operation: key management.
 pub const OP_KEYMGMT: c_int = 10;
 /// Operation: key exchange.
@@ -222,6 +226,34 @@ pub const ASYM_CIPHER_PARAM_TLS_CLIENT_VERSION: &CStr = c"tls-client-version";
 /// Parameter of an asymmetric cipher: the version that was agreed on, where it is accepted as well.
 pub const ASYM_CIPHER_PARAM_TLS_NEGOTIATED_VERSION: &CStr = c"tls-negotiated-version";
 
+/// Parameter of a cipher: bytes of the key.
+pub const CIPHER_PARAM_KEYLEN: &CStr = c"keylen";
+/// Parameter of a cipher: bytes of the IV.
+pub const CIPHER_PARAM_IVLEN: &CStr = c"ivlen";
+/// Parameter of a cipher: the IV.
+pub const CIPHER_PARAM_IV: &CStr = c"iv";
+/// Parameter of a cipher: the IV, as far as it has advanced.
+pub const CIPHER_PARAM_UPDATED_IV: &CStr = c"updated-iv";
+/// Parameter of a cipher with tags: the tag.
+pub const CIPHER_PARAM_AEAD_TAG: &CStr = c"tag";
+/// Parameter of a cipher with tags: bytes of the tag.
+pub const CIPHER_PARAM_AEAD_TAGLEN: &CStr = c"taglen";
+/// Parameter of a cipher with tags: header of the record of TLS 1.2 that comes next.
+pub const CIPHER_PARAM_AEAD_TLS1_AAD: &CStr = c"tlsaad";
+/// Parameter of a cipher with tags: bytes that a record of TLS 1.2 grows by.
+pub const CIPHER_PARAM_AEAD_TLS1_AAD_PAD: &CStr = c"tlsaadpad";
+/// Parameter of a cipher with tags: the part of the IV that a connection of TLS 1.2 keeps.
+pub const CIPHER_PARAM_AEAD_TLS1_IV_FIXED: &CStr = c"tlsivfixed";
+/// Parameter of a cipher with tags: takes the next IV.
+pub const CIPHER_PARAM_AEAD_TLS1_GET_IV_GEN: &CStr = c"tlsivgen";
+/// Parameter of a cipher with tags: the end of the IV that a record of TLS 1.2 brought.
+pub const CIPHER_PARAM_AEAD_TLS1_SET_IV_INV: &CStr = c"tlsivinv";
+/// Parameter of a cipher with tags, since OpenSSL 3.4: whether it drew its IV itself.
+pub const CIPHER_PARAM_AEAD_IV_GENERATED: &CStr = c"iv-generated";
+
+/// `EVP_AEAD_TLS1_AAD_LEN`: bytes of the header of a record of TLS 1.2.
+pub const AEAD_TLS1_AAD_BYTES: usize = 13;
+
 /// `RSA_PKCS1_PADDING`.
 pub const PADDING_PKCS1: c_int = 1;
 /// `RSA_NO_PADDING`.
@@ -242,6 +274,30 @@ pub const SALTLEN_AUTO_DIGEST_MAX: c_int = -4;
 
 /// `ERR_LIB_PROV`.
 pub const ERR_LIB_PROV: c_int = 57;
+/// `PROV_R_CIPHER_OPERATION_FAILED`.
+pub const PROV_R_CIPHER_OPERATION_FAILED: c_int = 102;
+/// `PROV_R_FAILED_TO_GET_PARAMETER`.
+pub const PROV_R_FAILED_TO_GET_PARAMETER: c_int = 103;
+/// `PROV_R_FAILED_TO_SET_PARAMETER`.
+pub const PROV_R_FAILED_TO_SET_PARAMETER: c_int = 104;
+/// `PROV_R_INVALID_KEY_LENGTH`.
+pub const PROV_R_INVALID_KEY_LENGTH: c_int = 105;
+/// `PROV_R_OUTPUT_BUFFER_TOO_SMALL`.
+pub const PROV_R_OUTPUT_BUFFER_TOO_SMALL: c_int = 106;
+/// `PROV_R_INVALID_AAD`.
+pub const PROV_R_INVALID_AAD: c_int = 108;
+/// `PROV_R_INVALID_IV_LENGTH`.
+pub const PROV_R_INVALID_IV_LENGTH: c_int = 109;
+/// `PROV_R_INVALID_TAG`.
+pub const PROV_R_INVALID_TAG: c_int = 110;
+/// `PROV_R_INVALID_DATA`.
+pub const PROV_R_INVALID_DATA: c_int = 115;
+/// `PROV_R_INVALID_TAG_LENGTH`.
+pub const PROV_R_INVALID_TAG_LENGTH: c_int = 118;
+/// `PROV_R_TAG_NOT_SET`.
+pub const PROV_R_TAG_NOT_SET: c_int = 119;
+/// `PROV_R_TAG_NOT_NEEDED`.
+pub const PROV_R_TAG_NOT_NEEDED: c_int = 120;
 /// `ERR_R_INTERNAL_ERROR`.
 pub const ERR_R_INTERNAL_ERROR: c_int = 259 | (0x3 << 18);
 

@@ -67,6 +67,34 @@ macro_rules! table {
 }
 
 table! {
+    /// `OSSL_OP_CIPHER`.
+    CipherFunctions {
+        newctx: 1 => fn(*mut c_void) -> *mut c_void,
+        encrypt_init: 2 => fn(
+            *mut c_void, *const c_uchar, usize, *const c_uchar, usize, *const OsslParam
+        ) -> c_int,
+        decrypt_init: 3 => fn(
+            *mut c_void, *const c_uchar, usize, *const c_uchar, usize, *const OsslParam
+        ) -> c_int,
+        update: 4 => fn(
+            *mut c_void, *mut c_uchar, *mut usize, usize, *const c_uchar, usize
+        ) -> c_int,
+        finish: 5 => fn(*mut c_void, *mut c_uchar, *mut usize, usize) -> c_int,
+        cipher: 6 => fn(
+            *mut c_void, *mut c_uchar, *mut usize, usize, *const c_uchar, usize
+        ) -> c_int,
+        freectx: 7 => fn(*mut c_void),
+        dupctx: 8 => fn(*mut c_void) -> *mut c_void,
+        get_params: 9 => fn(*mut OsslParam) -> c_int,
+        get_ctx_params: 10 => fn(*mut c_void, *mut OsslParam) -> c_int,
+        set_ctx_params: 11 => fn(*mut c_void, *const OsslParam) -> c_int,
+        gettable_params: 12 => fn(*mut c_void) -> *const OsslParam,
+        gettable_ctx_params: 13 => fn(*mut c_void, *mut c_void) -> *const OsslParam,
+        settable_ctx_params: 14 => fn(*mut c_void, *mut c_void) -> *const OsslParam,
+    }
+}
+
+table! {
     /// `OSSL_OP_KEYMGMT`.
     KeymgmtFunctions {
         new: 1 => fn(*mut c_void) -> *mut c_void,

@@ -145,6 +145,8 @@ functions! {
     /// Ends a digest.
     EVP_DigestFinal_ex(*mut EvpMdCtx, *mut u8, *mut c_uint) -> c_int;
 
+    /// Random bytes that need not be secret.
+    RAND_bytes_ex(*mut OsslLibCtx, *mut u8, usize, c_uint) -> c_int;
     /// Random bytes for secrets.
     RAND_priv_bytes_ex(*mut OsslLibCtx, *mut u8, usize, c_uint) -> c_int;
     /// Wipes memory.

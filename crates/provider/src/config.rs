@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::thread;
 
-use widelane_bridge::counters::OperationKind;
+use widelane_bridge::counters::{CipherKind, OperationKind};
 use widelane_cpu::policy::{self, Inputs};
 use widelane_cpu::{Policy, Room, Width};
+use widelane_crypto::aead::{Aead, Algorithm};
 use widelane_crypto::ec::Ec;
 use widelane_crypto::ed25519::Ed25519;
 use widelane_crypto::rsa::Rsa;
@@ -28,6 +29,7 @@ pub(crate) struct Config {
     pub(crate) x25519: X25519,
     /// Ed25519, likewise.
     pub(crate) ed25519: Ed25519,
+    aeads: [Aead; CipherKind::ALL.len()],
     /// Directory for counter files.
     pub(crate) counters_dir: Option<PathBuf>,
     /// CPUs that this process may use.
@@ -44,6 +46,11 @@ impl Config {
     /// Operations of a kind that one batch holds; 1 where there is nothing to batch.
     pub(crate) fn lanes(&self, kind: OperationKind) -> usize {
         self.lanes_and_room(kind).0
+    }
+
+    /// A cipher in the widest room that the policy leaves open.
+    pub(crate) fn aead(&self, kind: CipherKind) -> Aead {
+        self.aeads[kind as usize]
     }
 
     /// The room in which batches of a kind run.
@@ -88,9 +95,19 @@ impl Config {
             ec: Ec::choose(&policy),
             x25519: X25519::choose(&policy),
             ed25519: Ed25519::choose(&policy),
+            aeads: CipherKind::ALL.map(|kind| Aead::choose(algorithm(kind), &policy)),
             counters_dir: variable(COUNTERS_VARIABLE).map(PathBuf::from),
             cpus: thread::available_parallelism().map_or(1, NonZero::get),
         }
+    }
+}
+
+fn algorithm(kind: CipherKind) -> Algorithm {
+    match kind {
+        CipherKind::Aes128Gcm => Algorithm::Aes128Gcm,
+        CipherKind::Aes192Gcm => Algorithm::Aes192Gcm,
+        CipherKind::Aes256Gcm => Algorithm::Aes256Gcm,
+        CipherKind::ChaCha20Poly1305 => Algorithm::ChaCha20Poly1305,
     }
 }
 

@@ -2,17 +2,19 @@
 #![allow(unsafe_code, reason = "calls libcrypto")]
 
 use std::cell::OnceCell;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::{self, NonNull};
 
+use widelane_bridge::counters::CipherKind;
 use widelane_ossl_sys::Libcrypto;
 use widelane_ossl_sys::core::{
     self, OsslAlgorithm, OsslCallback, OsslLibCtx, OsslParam, OsslProvider,
 };
 use widelane_ossl_sys::dispatch::{
-    AsymCipherFunctions, KeyexchFunctions, KeymgmtFunctions, SignatureFunctions,
+    AsymCipherFunctions, CipherFunctions, KeyexchFunctions, KeymgmtFunctions, SignatureFunctions,
 };
 
+use crate::cipher;
 use crate::digest::Digests;
 
 /// The default provider, in a library context of our own.
@@ -57,6 +59,8 @@ pub(crate) struct Algorithms {
     pub(crate) ed25519: Algorithm<KeymgmtFunctions>,
     /// Ed25519 signatures.
     pub(crate) ed25519_signature: Algorithm<SignatureFunctions>,
+    /// Ciphers by kind, those that it has.
+    pub(crate) ciphers: [Option<Algorithm<CipherFunctions>>; CipherKind::ALL.len()],
 }
 
 /// An algorithm of the default provider.
@@ -115,6 +119,7 @@ impl Delegate {
             x25519_exchange: delegate.exchange(c"X25519")?,
             ed25519: delegate.keymgmt(c"ED25519")?,
             ed25519_signature: delegate.signature(c"ED25519")?,
+            ciphers: CipherKind::ALL.map(|kind| delegate.cipher(cipher::name(kind)).ok()),
         };
         Ok(delegate)
     }
@@ -136,12 +141,25 @@ impl Delegate {
         unsafe { ask(self.provider, capability.as_ptr(), Some(callback), argument) }
     }
 
-    /// Fills `bytes` from the default provider's generator.
+    /// Fills `bytes` from the default provider's generator for secrets.
     pub(crate) fn random(&self, bytes: &mut [u8]) -> Option<()> {
-        let generate = self.libcrypto.RAND_priv_bytes_ex;
+        self.fill(self.libcrypto.RAND_priv_bytes_ex, bytes)
+    }
+
+    /// Fills `bytes` from the default provider's generator for what everybody may see.
+    pub(crate) fn public_random(&self, bytes: &mut [u8]) -> Option<()> {
+        self.fill(self.libcrypto.RAND_bytes_ex, bytes)
+    }
+
+    fn fill(&self, generate: Generate, bytes: &mut [u8]) -> Option<()> {
         // SAFETY: pointer and length belong to the slice.
         let done = unsafe { generate(self.context, bytes.as_mut_ptr(), bytes.len(), 0) > 0 };
         done.then_some(())
+    }
+
+    fn cipher(&self, name: &CStr) -> Result<Algorithm<CipherFunctions>, String> {
+        // SAFETY: the table of a cipher.
+        self.algorithm(core::OP_CIPHER, name, |table| unsafe { CipherFunctions::read(table) })
     }
 
     fn keymgmt(&self, name: &CStr) -> Result<Algorithm<KeymgmtFunctions>, String> {
@@ -186,6 +204,9 @@ impl Delegate {
         })
     }
 }
+
+/// A generator of random bytes.
+type Generate = unsafe extern "C" fn(*mut OsslLibCtx, *mut u8, usize, c_uint) -> c_int;
 
 impl Drop for Delegate {
     fn drop(&mut self) {

@@ -12,13 +12,13 @@ use widelane_ossl_sys::core::{OsslAlgorithm, OsslParam};
 macro_rules! entry {
     ($(
         $(#[$doc:meta])*
-        $visibility:vis fn $name:ident $(<$generic:ident: $bound:path>)?(
+        $visibility:vis fn $name:ident $(<$($generic:ident: $bound:path),+>)?(
             $($argument:ident: $type:ty),* $(,)?
         ) $(-> $result:ty)?
             $body:block
     )*) => {$(
         $(#[$doc])*
-        $visibility unsafe extern "C" fn $name $(<$generic: $bound>)?(
+        $visibility unsafe extern "C" fn $name $(<$($generic: $bound),+>)?(
             $($argument: $type),*
         ) $(-> $result)? {
             $crate::entry::guard(move || $body)

@@ -1,15 +1,15 @@
 //! `OSSL_provider_init`: the one symbol of `widelane.so`.
 #![allow(unsafe_code, reason = "exports a C symbol and reads the core's tables")]
 
-use std::ffi::{CStr, CString, c_int, c_void};
-use std::ptr;
+use std::ffi::{c_int, c_void};
 
 use widelane_ossl_sys::Libcrypto;
-use widelane_ossl_sys::core::{self, OsslCoreHandle, OsslDispatch};
+use widelane_ossl_sys::core::{OsslCoreHandle, OsslDispatch};
 
 use crate::config::config;
 use crate::delegate::Delegate;
 use crate::entry::{entry, lend};
+use crate::errors::raise_text;
 use crate::instance::Instance;
 use crate::{process, runtime};
 
@@ -32,7 +32,7 @@ entry! {
             }
         };
         let delegate = Delegate::load(libcrypto)
-            .inspect_err(|error| raise(&libcrypto, error))
+            .inspect_err(|error| raise_text(&libcrypto, error))
             .ok()?;
         config();
         process::watch_forks();
@@ -50,23 +50,4 @@ entry! {
 fn first(upcalls: *const OsslDispatch) -> Option<unsafe extern "C" fn()> {
     // SAFETY: null, or the core's table, which has at least an end.
     unsafe { upcalls.as_ref() }?.function
-}
-
-/// Puts an error on libcrypto's queue.
-fn raise(libcrypto: &Libcrypto, text: &str) {
-    const FILE: &CStr = c"widelane";
-    let Ok(text) = CString::new(text.replace('%', "%%")) else { return };
-    // SAFETY: no arguments.
-    unsafe { (libcrypto.ERR_new)() };
-    // SAFETY: constants.
-    unsafe { (libcrypto.ERR_set_debug)(FILE.as_ptr(), 0, FILE.as_ptr()) };
-    // SAFETY: a text without conversions needs no arguments.
-    unsafe {
-        (libcrypto.ERR_vset_error)(
-            core::ERR_LIB_PROV,
-            core::ERR_R_INTERNAL_ERROR,
-            text.as_ptr(),
-            ptr::null_mut(),
-        );
-    }
 }

@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 
+use widelane_bridge::counters::CipherKind;
 use widelane_ossl_sys::core::{
     self, OsslAlgorithm, OsslCallback, OsslDispatch, OsslParam, PARAM_INTEGER, PARAM_UTF8_PTR,
 };
@@ -12,12 +13,13 @@ use widelane_ossl_sys::core::{
 use crate::delegate::{Algorithms, Delegate, has_name};
 use crate::entry::{borrow, borrow_mut, entry, take_back};
 use crate::params::{self, Constant};
-use crate::{curve, process, rsa};
+use crate::{cipher, curve, process, rsa};
 
 /// One loaded provider. OpenSSL may load us several times, once for each library context.
 pub(crate) struct Instance {
     delegate: Arc<Delegate>,
     functions: [OsslDispatch; 6],
+    cipher: Offers,
     keymgmt: Offers,
     exchange: Offers,
     signature: Offers,
@@ -44,6 +46,14 @@ impl Instance {
         process::instance_begins();
         Arc::new(Instance {
             functions: provider_functions(),
+            cipher: Offers::new(CipherKind::ALL.into_iter().filter_map(|kind| {
+                let names = &known.ciphers[kind as usize].as_ref()?.names;
+                Some((
+                    names,
+                    cipher::functions(&delegate, kind)?,
+                    c"authenticated encryption, widened by Widelane",
+                ))
+            })),
             keymgmt: Offers::new([
                 (
                     &known.rsa.names,
@@ -128,18 +138,23 @@ impl Drop for Instance {
 
 impl Offers {
     /// Names, functions and description of each algorithm.
-    fn new<const N: usize>(offers: [(&CString, Box<[OsslDispatch]>, &'static CStr); N]) -> Self {
-        let mut list: Vec<OsslAlgorithm> = offers
-            .iter()
-            .map(|(names, table, description)| OsslAlgorithm {
-                algorithm_names: names.as_ptr(),
-                property_definition: c"provider=widelane".as_ptr(),
-                implementation: table.as_ptr(),
-                algorithm_description: description.as_ptr(),
+    fn new<'a>(
+        offers: impl IntoIterator<Item = (&'a CString, Box<[OsslDispatch]>, &'static CStr)>,
+    ) -> Self {
+        let (mut list, tables): (Vec<_>, _) = offers
+            .into_iter()
+            .map(|(names, table, description)| {
+                let algorithm = OsslAlgorithm {
+                    algorithm_names: names.as_ptr(),
+                    property_definition: c"provider=widelane".as_ptr(),
+                    implementation: table.as_ptr(),
+                    algorithm_description: description.as_ptr(),
+                };
+                (algorithm, table)
             })
-            .collect();
+            .unzip();
         list.push(OsslAlgorithm::END);
-        Offers { list, _tables: offers.into_iter().map(|(_, table, _)| table).collect() }
+        Offers { list, _tables: tables }
     }
 }
 
@@ -227,6 +242,7 @@ entry! {
             *no_cache = 0;
         }
         match operation {
+            core::OP_CIPHER => Some(instance.cipher.list.as_ptr()),
             core::OP_KEYMGMT => Some(instance.keymgmt.list.as_ptr()),
             core::OP_KEYEXCH => Some(instance.exchange.list.as_ptr()),
             core::OP_SIGNATURE => Some(instance.signature.list.as_ptr()),

@@ -11,12 +11,14 @@
 //! **Invariant**: a failure of ours is answered by the default provider, and counted.
 
 mod batching;
+mod cipher;
 mod config;
 mod counters;
 mod curve;
 mod delegate;
 mod digest;
 mod entry;
+mod errors;
 mod init;
 mod instance;
 mod one_shot;

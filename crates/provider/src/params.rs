@@ -5,8 +5,8 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
 
 use widelane_ossl_sys::core::{
-    OsslParam, PARAM_INTEGER, PARAM_OCTET_STRING, PARAM_UNMODIFIED, PARAM_UNSIGNED_INTEGER,
-    PARAM_UTF8_PTR, PARAM_UTF8_STRING,
+    OsslParam, PARAM_INTEGER, PARAM_OCTET_PTR, PARAM_OCTET_STRING, PARAM_UNMODIFIED,
+    PARAM_UNSIGNED_INTEGER, PARAM_UTF8_PTR, PARAM_UTF8_STRING,
 };
 
 /// A number, passed in or asked for.
@@ -78,6 +78,27 @@ pub(crate) unsafe fn iter<'a>(array: *const OsslParam) -> impl Iterator<Item = &
     })
 }
 
+/// Names and parameters of an array that ends with a null name, to be answered.
+///
+/// # Safety
+/// `array` must be null or such an array, used by nobody else while the iterator is.
+pub(crate) unsafe fn iter_mut<'a>(
+    array: *mut OsslParam,
+) -> impl Iterator<Item = (&'a CStr, &'a mut OsslParam)> {
+    let mut next = array;
+    std::iter::from_fn(move || {
+        // SAFETY: null, or a parameter that was not handed out: the end has not been seen yet.
+        let param = unsafe { next.as_mut() }?;
+        if param.key.is_null() {
+            return None;
+        }
+        // SAFETY: this one was not the end, so there is another.
+        next = unsafe { next.add(1) };
+        // SAFETY: checked for null; names are C strings, and not what is answered.
+        Some((unsafe { CStr::from_ptr(param.key) }, param))
+    })
+}
+
 /// The name of a parameter of [`iter`].
 pub(crate) fn key(param: &OsslParam) -> &CStr {
     // SAFETY: parameters of `iter` have names, which are C strings.
@@ -117,6 +138,20 @@ pub(crate) fn text_of(param: &OsslParam) -> Option<Text> {
     Some(text)
 }
 
+/// The number of a parameter of [`iter`], as `OSSL_PARAM_get_size_t` reads it.
+pub(crate) fn size(param: &OsslParam) -> Option<usize> {
+    if param.data_type != PARAM_UNSIGNED_INTEGER || param.data.is_null() {
+        return None;
+    }
+    match param.data_size {
+        // SAFETY: the core says that four bytes are there, and we have looked for null.
+        4 => Some(unsafe { param.data.cast::<u32>().read_unaligned() } as usize),
+        // SAFETY: as above, of eight bytes.
+        8 => Some(unsafe { param.data.cast::<usize>().read_unaligned() }),
+        _ => None,
+    }
+}
+
 /// Answers every parameter of an array by `value`; false, with some answered, if one asks for what
 /// has no value or leaves no room for it.
 ///
@@ -126,54 +161,75 @@ pub(crate) unsafe fn answer_all<'a>(
     array: *mut OsslParam,
     value: impl Fn(&CStr) -> Option<Value<'a>>,
 ) -> bool {
-    let mut next = array;
-    // SAFETY: null, or a parameter: the end has not been seen yet.
-    while let Some(param) = unsafe { next.as_mut() }
-        && !param.key.is_null()
-    {
-        let Some(value) = value(key(param)) else { return false };
+    // SAFETY: passed on to the caller.
+    let mut params = unsafe { iter_mut(array) };
+    params.all(|(name, param)| {
+        let value = value(name);
         // SAFETY: the caller vouches for the room.
-        if !unsafe { value.write_to(param) } {
-            return false;
-        }
-        // SAFETY: this one was not the end, so there is another.
-        next = unsafe { next.add(1) };
-    }
-    true
+        value.is_some_and(|value| unsafe { value.write_to(param) })
+    })
 }
 
 /// What a parameter that asks for a copy can be answered with.
 pub(crate) enum Value<'a> {
     /// A number.
     Int(c_int),
+    /// A number of bytes.
+    Size(usize),
     /// Text.
     Text(&'static CStr),
     /// Bytes.
     Octets(&'a [u8]),
+    /// Bytes that stay where they are, so that a pointer to them is an answer too.
+    Place(&'a [u8]),
 }
 
 impl Value<'_> {
-    /// As `OSSL_PARAM_set_int`, `_utf8_string` and `_octet_string` do.
-    unsafe fn write_to(&self, param: &mut OsslParam) -> bool {
-        let (bytes, data_type): (&[u8], _) = match self {
-            Value::Int(number) => (&number.to_ne_bytes(), PARAM_INTEGER),
-            Value::Text(text) => (text.to_bytes(), PARAM_UTF8_STRING),
-            Value::Octets(bytes) => (bytes, PARAM_OCTET_STRING),
+    /// As `OSSL_PARAM_set_int`, `_size_t`, `_utf8_string`, `_octet_string` and `_octet_ptr` do;
+    /// false if the parameter asks for something else or leaves no room.
+    ///
+    /// # Safety
+    /// The parameter must have room for what it asks for.
+    pub(crate) unsafe fn write_to(&self, param: &mut OsslParam) -> bool {
+        let (int, size);
+        let bytes: &[u8] = match (self, param.data_type) {
+            (Value::Int(number), PARAM_INTEGER) => {
+                int = number.to_ne_bytes();
+                &int
+            }
+            (Value::Size(number), PARAM_UNSIGNED_INTEGER | PARAM_INTEGER) => {
+                size = number.to_le_bytes();
+                // A number that needs no more may be asked for in four bytes.
+                if param.data_size == 4 && *number <= i32::MAX as usize {
+                    &size[..4]
+                } else {
+                    &size
+                }
+            }
+            (Value::Text(text), PARAM_UTF8_STRING) => text.to_bytes(),
+            (Value::Octets(bytes) | Value::Place(bytes), PARAM_OCTET_STRING) => bytes,
+            (Value::Place(bytes), PARAM_OCTET_PTR) => {
+                param.return_size = bytes.len();
+                if !param.data.is_null() {
+                    // SAFETY: a parameter of this type asks for a pointer.
+                    unsafe { param.data.cast::<*const u8>().write(bytes.as_ptr()) };
+                }
+                return true;
+            }
+            _ => return false,
         };
-        if param.data_type != data_type {
-            return false;
-        }
         param.return_size = bytes.len();
         if param.data.is_null() {
             return true;
         }
-        let data = param.data.cast::<u8>();
-        if param.data_size < bytes.len() || data_type == PARAM_INTEGER && param.data_size != 4 {
+        let is_number = matches!(param.data_type, PARAM_INTEGER | PARAM_UNSIGNED_INTEGER);
+        if param.data_size < bytes.len() || is_number && param.data_size != bytes.len() {
             return false;
         }
+        let data = param.data.cast::<u8>();
         // SAFETY: there is room for so many bytes; what we hold is not the program's buffer.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), data, bytes.len()) };
-        if data_type == PARAM_UTF8_STRING && param.data_size > bytes.len() {
+        if param.data_type == PARAM_UTF8_STRING && param.data_size > bytes.len() {
             // SAFETY: there is room for one more.
             let end = unsafe { data.add(bytes.len()) };
             // SAFETY: as above.
@@ -188,17 +244,12 @@ impl Value<'_> {
 /// # Safety
 /// `array` must be null or an array that ends with a null name, with room for what it asks for.
 pub(crate) unsafe fn answer(array: *mut OsslParam, constants: &[(&CStr, Constant)]) {
-    let mut next = array;
-    // SAFETY: null, or a parameter: the end has not been seen yet.
-    while let Some(param) = unsafe { next.as_mut() }
-        && !param.key.is_null()
-    {
-        if let Some((_, constant)) = constants.iter().find(|(name, _)| *name == key(param)) {
+    // SAFETY: passed on to the caller.
+    for (name, param) in unsafe { iter_mut(array) } {
+        if let Some((_, constant)) = constants.iter().find(|(known, _)| *known == name) {
             // SAFETY: the caller vouches for the room.
             unsafe { constant.write_to(param) };
         }
-        // SAFETY: this one was not the end, so there is another.
-        next = unsafe { next.add(1) };
     }
 }
 

@@ -20,6 +20,17 @@ impl Mask {
         Mask::is_zero(left ^ right)
     }
 
+    /// Whether `left` has the same bytes as `right`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the lengths differ.
+    pub fn equal_bytes(left: &[u8], right: &[u8]) -> Mask {
+        assert_eq!(left.len(), right.len(), "both sides of a comparison have one length");
+        let difference = left.iter().zip(right).fold(0, |sum, (left, right)| sum | (left ^ right));
+        Mask::is_zero(u64::from(difference))
+    }
+
     /// Answers `yes` where the mask is set and `no` where it is not.
     pub fn select(self, yes: u64, no: u64) -> u64 {
         no ^ (self.0 & (yes ^ no))
@@ -94,6 +105,17 @@ mod tests {
                 assert_eq!(Mask::is_zero(0).select(left, right), left);
                 assert_eq!(Mask::is_zero(1).select(left, right), right);
             }
+        }
+    }
+
+    #[test]
+    fn bytes_are_equal_if_no_bit_differs() {
+        assert!(Mask::equal_bytes(&[], &[]).declassify());
+        for bit in 0..24 {
+            let mut bytes = [7, 0, 255];
+            assert!(Mask::equal_bytes(&bytes, &[7, 0, 255]).declassify());
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(!Mask::equal_bytes(&bytes, &[7, 0, 255]).declassify());
         }
     }
 

@@ -1,0 +1,62 @@
+//! What a context has done: counted here, and told to the process every now and then.
+
+use widelane_bridge::counters::CipherKind;
+use widelane_cpu::Room;
+
+use crate::counters::add;
+use crate::process;
+
+/// Messages that one context has sealed and opened.
+///
+/// Counters of the process are shared by its threads; a record of TLS should not have to wait for
+/// them.
+pub(super) struct Tally {
+    kind: CipherKind,
+    room: Room,
+    messages: usize,
+    bytes: usize,
+}
+
+impl Tally {
+    /// Nothing yet.
+    pub(super) fn new(kind: CipherKind, room: Room) -> Self {
+        Tally { kind, room, messages: 0, bytes: 0 }
+    }
+
+    /// Counts bytes of a message.
+    pub(super) fn text(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+
+    /// Counts a message.
+    pub(super) fn message(&mut self) {
+        self.messages += 1;
+        if self.messages == MESSAGES_MAX {
+            self.tell();
+        }
+    }
+
+    fn tell(&mut self) {
+        let counters = &process::current().counters().ciphers[self.kind as usize];
+        add(&counters.messages_by_room[self.room as usize], std::mem::take(&mut self.messages));
+        add(&counters.bytes, std::mem::take(&mut self.bytes));
+    }
+}
+
+impl Clone for Tally {
+    /// A context that is copied has done nothing yet.
+    fn clone(&self) -> Self {
+        Tally::new(self.kind, self.room)
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        if self.messages > 0 {
+            self.tell();
+        }
+    }
+}
+
+/// So many messages are told at a time.
+const MESSAGES_MAX: usize = 64;
