@@ -34,12 +34,17 @@ pub fn run(workspace: &Workspace) -> Result<()> {
             .env("RUSTDOCFLAGS", "--deny=warnings --allow=rustdoc::private_intra_doc_links"),
     )?;
     // A target directory of its own: other flags would throw the first one's builds away.
-    announce_and_run(
-        cargo()
-            .args(["test", "--package=widelane-batch", "--release", "--test=loom", "--quiet"])
-            .env("RUSTFLAGS", "--cfg loom")
-            .env("CARGO_TARGET_DIR", workspace.target.join("loom")),
-    )?;
+    for (package, tests) in
+        [("batch", ["--test=loom"].as_slice()), ("classify", &["--lib", "relay"])]
+    {
+        announce_and_run(
+            cargo()
+                .args(["test", &format!("--package=widelane-{package}"), "--release", "--quiet"])
+                .args(tests)
+                .env("RUSTFLAGS", "--cfg loom")
+                .env("CARGO_TARGET_DIR", workspace.target.join("loom")),
+        )?;
+    }
     announce(&format!("{} with every debug assertion on", CHECKED.join(", ")));
     announce_and_run(
         cargo()

@@ -33,6 +33,7 @@
 pub mod build;
 pub mod check;
 mod flow;
+pub mod live;
 pub mod rule;
 mod run;
 mod table;

@@ -1,0 +1,266 @@
+//! Rules that change while packets are looked up, against a search of one rule after another.
+
+use std::cmp::Reverse;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use widelane_classify::live::{Live, RuleId, UpdateError};
+use widelane_classify::rule::{Field, Layout, Match, Rule, RuleSet, classbench, dpdk};
+use widelane_classify::{BuildError, Flow, Limits};
+use widelane_cpu::{Policy, Room};
+use widelane_testkit::random::Random;
+use widelane_testkit::rooms::{for_each_room_of, supported_of};
+use widelane_testkit::rules::{self, Family, Version};
+
+const ROOMS: [Room; 3] = [Room::Portable, Room::Avx2, Room::Avx512];
+
+/// The rules that a live set should have: what it is compared with.
+#[derive(Clone)]
+struct Model {
+    /// No rules, but all else.
+    shape: RuleSet,
+    /// In the order of their numbers.
+    rules: Vec<(RuleId, Rule)>,
+}
+
+impl Model {
+    fn new(set: &RuleSet) -> Self {
+        let ids = (0..).map(RuleId);
+        let shape = RuleSet { rules: Vec::new(), ..set.clone() };
+        Model { shape, rules: ids.zip(set.rules.iter().cloned()).collect() }
+    }
+
+    /// The results of packets, side by side.
+    fn results(&self, packets: &[&[u8]]) -> Vec<u32> {
+        let mut rules: Vec<&Rule> = self.rules.iter().map(|(_, rule)| rule).collect();
+        rules.sort_by_key(|rule| Reverse(rule.priority));
+        let layout = &self.shape.layout;
+        let matches = |rule: &Rule, packet: &[u8]| {
+            let mut pairs = rule.matches.iter().zip(layout.fields());
+            pairs.all(|(of, field)| of.accepts(layout.value(field, packet)))
+        };
+        let result = |packet: &[u8], category: usize| {
+            let of = |rule: &&&Rule| rule.categories >> category & 1 == 1 && matches(rule, packet);
+            rules.iter().find(of).map_or(self.shape.default, |rule| rule.result)
+        };
+        let categories = 0..self.shape.categories;
+        packets
+            .iter()
+            .flat_map(|packet| categories.clone().map(move |category| result(packet, category)))
+            .collect()
+    }
+
+    /// Makes one change, the same here and there. `spare` has rules to insert.
+    fn change(&mut self, live: &Live, spare: &[Rule], random: &mut Random) {
+        let mut rule = spare[random.below(spare.len())].clone();
+        rule.result = random.below(1000) as u32;
+        rule.priority = random.below(3) as i32 - 1;
+        let at = random.below(self.rules.len().max(1));
+        match random.below(4) {
+            1 if !self.rules.is_empty() => {
+                let (id, old) = self.rules.remove(at);
+                assert_eq!(live.remove(id).unwrap(), old);
+            }
+            2 if !self.rules.is_empty() => {
+                live.change(self.rules[at].0, rule.clone()).unwrap();
+                self.rules[at].1 = rule;
+            }
+            3 if !self.rules.is_empty() => {
+                let changed = Rule { result: rule.result, ..self.rules[at].1.clone() };
+                live.change(self.rules[at].0, changed.clone()).unwrap();
+                self.rules[at].1 = changed;
+            }
+            _ => {
+                let id = live.insert(rule.clone()).unwrap();
+                assert!(self.rules.last().is_none_or(|(last, _)| *last < id));
+                self.rules.push((id, rule));
+            }
+        }
+    }
+}
+
+/// A set of a family, rules to insert into it, and flows for both.
+fn family(family: Family, count: usize, seed: u64) -> (RuleSet, Vec<Rule>, Vec<Flow>) {
+    let generated = rules::generate(family, 2 * count, seed);
+    let mut set = match generated.version {
+        Version::V4 => classbench::parse("generated", &rules::classbench(&generated)).unwrap(),
+        Version::V6 => dpdk::parse("generated", &rules::dpdk(&generated)).unwrap(),
+    };
+    let flows = Flow::drawn(&set, 120, seed).unwrap();
+    let spare = set.rules.split_off(count);
+    (set, spare, flows)
+}
+
+#[test]
+fn every_change_is_seen_at_once_and_rightly() {
+    let families =
+        [Family::Acl, Family::Fw, Family::Ipc, Family::Random, Family::OneField, Family::RandomV6];
+    let visited = for_each_room_of(&ROOMS, |room, policy| {
+        for (of, seed) in families.into_iter().zip(1..) {
+            let (set, spare, flows) = family(of, 200, seed);
+            let packets: Vec<&[u8]> = flows.iter().map(Flow::packet).collect();
+            let live = Live::new(&set, &Limits::default(), policy).unwrap();
+            assert_eq!(live.room(), room);
+            let mut reader = live.reader();
+            let (mut model, mut random) = (Model::new(&set), Random::new(seed));
+            let mut results = vec![0; packets.len()];
+            for version in 0..40 {
+                assert_eq!(reader.classify(&packets, &mut results), Ok(version));
+                assert_eq!(results, model.results(&packets), "{of:?} {room} {version}");
+                model.change(&live, &spare, &mut random);
+                if version % 15 == 14 {
+                    live.settle();
+                    assert_eq!(live.pending(), 0);
+                }
+            }
+            assert_eq!((live.trouble(), live.version()), (None, 40));
+        }
+    });
+    assert_eq!(visited, supported_of(&ROOMS));
+}
+
+/// Rules over two short fields, with holes in their masks and ranges that are no prefixes.
+fn odd_rules(count: usize, random: &mut Random) -> RuleSet {
+    let field = |name: &str, offset, bytes| Field { name: name.to_owned(), offset, bytes };
+    let layout = Layout::new(vec![field("a", 3, 1), field("b", 0, 2)]).unwrap();
+    let rule = |_| Rule {
+        matches: [
+            Match::Mask { value: random.below(4) as u128, mask: random.below(256) as u128 },
+            match random.below(3) {
+                0 => Match::ANY,
+                1 => Match::range(random.below(40) as u128, 40 + random.below(700) as u128),
+                _ => Match::exact(random.below(300) as u128, 2),
+            },
+        ]
+        .into(),
+        priority: random.below(3) as i32,
+        categories: 1 + random.below(7) as u16,
+        result: random.below(1000) as u32,
+        line: 0,
+    };
+    let rules = (0..count).map(rule).collect();
+    RuleSet { categories: 3, default: 5000, rules, ..RuleSet::new(layout) }
+}
+
+#[test]
+fn odd_fields_and_several_categories() {
+    let mut random = Random::new(5);
+    let mut set = odd_rules(120, &mut random);
+    let spare = set.rules.split_off(60);
+    let packet = |random: &mut Random| [0, random.below(300) as u8, 9, random.below(6) as u8];
+    let packets: Vec<[u8; 4]> = (0..300).map(|_| packet(&mut random)).collect();
+    let packets: Vec<&[u8]> = packets.iter().map(|packet| &packet[..]).collect();
+    let live = Live::new(&set, &Limits::default(), &Policy::open()).unwrap();
+    let (mut reader, mut model) = (live.reader(), Model::new(&set));
+    let mut results = vec![0; 3 * packets.len()];
+    for _ in 0..300 {
+        model.change(&live, &spare, &mut random);
+        reader.classify(&packets, &mut results).unwrap();
+        assert_eq!(results, model.results(&packets));
+    }
+    let rules: Vec<RuleId> = live.rules().into_iter().map(|(id, _)| id).collect();
+    let mut ordered = model.rules.clone();
+    ordered.sort_by_key(|(_, rule)| Reverse(rule.priority));
+    assert_eq!(rules, ordered.into_iter().map(|(id, _)| id).collect::<Vec<_>>());
+    // A set that has lost all its rules still answers.
+    rules.into_iter().for_each(|id| drop(live.remove(id).unwrap()));
+    reader.classify(&packets, &mut results).unwrap();
+    assert!(results.iter().all(|result| *result == 5000));
+}
+
+/// What a reader saw: between which versions it looked, which it was told, and the results.
+type Seen = (u64, u64, u64, Vec<u32>);
+
+#[test]
+fn readers_see_whole_versions_while_rules_change() {
+    let (set, spare, flows) = family(Family::Acl, 500, 9);
+    let packets: Vec<&[u8]> = flows[..24].iter().map(Flow::packet).collect();
+    let live = Live::new(&set, &Limits::default(), &Policy::open()).unwrap();
+    let done = AtomicBool::new(false);
+    let watch = || {
+        let mut reader = live.reader();
+        let mut seen: Vec<Seen> = Vec::new();
+        while !done.load(Ordering::Relaxed) {
+            let mut results = vec![0; packets.len()];
+            let before = live.version();
+            let version = reader.classify(&packets, &mut results).unwrap();
+            seen.push((before, version, live.version(), results));
+            if seen.len() > 5000 {
+                thread::yield_now();
+            }
+        }
+        seen
+    };
+    // The results of all versions; a change of rules is rare enough to be searched for here.
+    let mut model = Model::new(&set);
+    let mut wanted = vec![model.results(&packets)];
+    let seen = thread::scope(|scope| {
+        let readers = [scope.spawn(watch), scope.spawn(watch)];
+        let mut random = Random::new(10);
+        for _ in 0..600 {
+            model.change(&live, &spare, &mut random);
+            wanted.push(model.results(&packets));
+        }
+        live.settle();
+        done.store(true, Ordering::Relaxed);
+        readers.map(|reader| reader.join().unwrap())
+    });
+    for seen in seen {
+        let mut last = 0;
+        for (before, version, after, results) in &seen {
+            assert!(last <= *version && before <= version && version <= after);
+            assert_eq!(*results, wanted[*version as usize], "version {version}");
+            last = *version;
+        }
+        assert!(last > 0, "the reader saw changes");
+    }
+    assert_eq!((live.pending(), live.trouble()), (0, None));
+}
+
+#[test]
+fn a_set_is_replaced_in_one_step() {
+    let (set, spare, flows) = family(Family::Ipc, 200, 3);
+    let packets: Vec<&[u8]> = flows.iter().map(Flow::packet).collect();
+    let live = Live::new(&set, &Limits::default(), &Policy::open()).unwrap();
+    let mut reader = live.reader();
+    let added = live.insert(spare[0].clone()).unwrap();
+    assert_eq!(added, RuleId(200));
+    let other = RuleSet { rules: spare, default: 77, ..set.clone() };
+    live.replace(&other).unwrap();
+    let mut results = vec![0; packets.len()];
+    assert_eq!(reader.classify(&packets, &mut results), Ok(2));
+    assert_eq!(results, Model::new(&other).results(&packets));
+    assert_eq!(live.remove(added).unwrap_err(), UpdateError::NoSuchRule(added));
+    assert_eq!(live.rules()[0].0, RuleId(201));
+    let two = RuleSet { categories: 2, ..other };
+    assert_eq!(live.replace(&two).unwrap_err(), UpdateError::OtherShape);
+    assert_eq!(live.version(), 2);
+}
+
+#[test]
+fn odd_rules_are_refused_and_full_tables_reported() {
+    let (set, spare, flows) = family(Family::Acl, 400, 4);
+    let mut room = Limits { table_bytes: 64 << 10 };
+    while Live::new(&set, &room, &Policy::open()).is_err() {
+        room.table_bytes += 4 << 10;
+    }
+    let live = Live::new(&set, &room, &Policy::open()).unwrap();
+    let short = Rule { matches: [Match::ANY].into(), ..spare[0].clone() };
+    assert!(matches!(
+        live.insert(short.clone()),
+        Err(UpdateError::Build(BuildError::Matches { found: 1, expected: 5, .. }))
+    ));
+    assert!(live.change(RuleId(0), short).is_err());
+    assert!(live.change(RuleId(999), spare[0].clone()).is_err());
+    let mut model = Model::new(&set);
+    for rule in &spare {
+        model.rules.push((live.insert(rule.clone()).unwrap(), rule.clone()));
+    }
+    live.settle();
+    assert_eq!(live.trouble(), Some(BuildError::TooLarge { limit: room.table_bytes }));
+    // Lookups are right all the same.
+    let packets: Vec<&[u8]> = flows.iter().map(Flow::packet).collect();
+    let mut results = vec![0; packets.len()];
+    live.reader().classify(&packets, &mut results).unwrap();
+    assert_eq!(results, model.results(&packets));
+}
