@@ -258,10 +258,7 @@ fn config(
     let mut provider = aws_lc_rs::default_provider();
     // An ECDSA certificate is shown in TLS 1.2 only to clients that offer its curve.
     provider.kx_groups = vec![group, kx_group::SECP256R1, kx_group::SECP384R1];
-    let verifier = Pinned::new(
-        CertificateDer::from(certificate.to_owned()),
-        provider.signature_verification_algorithms,
-    )?;
+    let verifier = Pinned::new(CertificateDer::from(certificate.to_owned()))?;
     let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[version])?
         .dangerous()

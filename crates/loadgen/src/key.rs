@@ -18,7 +18,7 @@ pub enum KeyKind {
 }
 
 impl KeyKind {
-    const ALL: [KeyKind; 4] =
+    pub(crate) const ALL: [KeyKind; 4] =
         [KeyKind::Rsa, KeyKind::EcdsaP256, KeyKind::EcdsaP384, KeyKind::Ed25519];
 
     /// The kind of the key in `certificate`, if it is one of ours.

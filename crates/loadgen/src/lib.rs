@@ -1,4 +1,4 @@
-//! The crowd: TLS clients that do full handshakes in a closed loop.
+//! The crowd: TLS clients that make load.
 //!
 //! [`run`] keeps a fixed number of connections outstanding from one pinned thread. Each connects,
 //! does a full handshake with rustls and aws-lc-rs, verifies the server's signature against a
@@ -7,20 +7,35 @@
 //!
 //! A connection ends so that the server sees a client that closed properly and nothing piles up:
 //! after Finished the client sends `close_notify` but no FIN, waits for the server to close, and
-//! then resets the socket that only the kernel still knows. No TIME_WAIT is left on either side, so
-//! runs can be as long as they like on one loopback address.
+//! then resets what only the kernel still knows. No TIME_WAIT is left on either side, so runs can
+//! be as long as they like on one loopback address.
+//!
+//! Clients are to cost little beside the server (`docs/load.md`): one epoll per thread, sockets
+//! that connect again and again, a certificate judged once, key shares used again. What is verified
+//! stays: the signature of every handshake.
 //!
 //! **Invariant**: never uses our own kernels. The client's cost must not change when the server's
 //! crypto does.
 
+mod arrivals;
 mod client;
+mod connection;
+mod crowd;
+mod http;
 mod key;
 mod load;
+mod plan;
+mod session;
 mod tally;
+mod thrift;
+mod tls;
 mod verifier;
+mod wardrobe;
 
 pub use client::run;
 pub use key::KeyKind;
-pub use load::{Cipher, Group, Load, LoadError, TlsVersion};
+pub use load::{Load, LoadError};
+pub use plan::{Arrivals, Mix, Pace, Plan, Resume, Shown, Trust, Weighted, Work};
 pub use tally::{ErrorKind, Tally, Window};
+pub use tls::{Cipher, Group, TlsVersion};
 pub use verifier::Pinned;

@@ -1,10 +1,12 @@
 //! What a load counted.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
+use std::{fmt, io};
 
 use hdrhistogram::Histogram;
+use rustix::io::Errno;
+use rustls::CertificateError;
 use thiserror::Error;
 
 /// One measured window of a load, with what the caller observed at both of its edges.
@@ -22,34 +24,126 @@ pub struct Window<T> {
     pub tally: Tally,
 }
 
-/// Counts and latencies.
+/// Counts and latencies. Those from the start of a connection count from the instant at which it
+/// was due, even if the client was late.
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// Full handshakes, as the connection itself reports them.
     pub full: u64,
     /// Handshakes that resumed a session.
     pub resumed: u64,
+    /// Whole answers to requests.
+    pub answers: u64,
+    /// Bytes of their bodies.
+    pub body_bytes: u64,
     /// Failures by kind.
     pub errors: BTreeMap<ErrorKind, u64>,
-    /// Nanoseconds from the start of TCP connect to the finished handshake.
-    pub latency_ns: Histogram<u64>,
+    /// Nanoseconds from the start of a connection until TCP is established.
+    pub connect_ns: Histogram<u64>,
     /// Nanoseconds from the ClientHello to the finished handshake.
     pub handshake_ns: Histogram<u64>,
+    /// Nanoseconds from the start of a connection to the finished handshake.
+    pub latency_ns: Histogram<u64>,
+    /// Nanoseconds from a request to the first byte of its answer.
+    pub first_byte_ns: Histogram<u64>,
+    /// Nanoseconds from the start of a connection to the end of the first answer, and from each
+    /// further request to the end of its answer.
+    pub answer_ns: Histogram<u64>,
+    /// Nanoseconds for which connections were under way that had not done their work when the
+    /// window ended.
+    pub unfinished_ns: Histogram<u64>,
 }
 
 impl Tally {
-    pub(crate) fn new() -> Self {
+    /// Nothing counted.
+    pub fn new() -> Self {
         let histogram = || {
             Histogram::new_with_bounds(LATENCY_NS_MIN, LATENCY_NS_MAX, 3).expect("bounds in order")
         };
         Tally {
             full: 0,
             resumed: 0,
+            answers: 0,
+            body_bytes: 0,
             errors: BTreeMap::new(),
-            latency_ns: histogram(),
+            connect_ns: histogram(),
             handshake_ns: histogram(),
+            latency_ns: histogram(),
+            first_byte_ns: histogram(),
+            answer_ns: histogram(),
+            unfinished_ns: histogram(),
         }
     }
+
+    /// Adds another tally to this one.
+    pub fn add(&mut self, other: &Tally) {
+        self.full += other.full;
+        self.resumed += other.resumed;
+        self.answers += other.answers;
+        self.body_bytes += other.body_bytes;
+        for (kind, count) in &other.errors {
+            *self.errors.entry(*kind).or_default() += count;
+        }
+        let pairs = [
+            (&mut self.connect_ns, &other.connect_ns),
+            (&mut self.handshake_ns, &other.handshake_ns),
+            (&mut self.latency_ns, &other.latency_ns),
+            (&mut self.first_byte_ns, &other.first_byte_ns),
+            (&mut self.answer_ns, &other.answer_ns),
+            (&mut self.unfinished_ns, &other.unfinished_ns),
+        ];
+        for (ours, theirs) in pairs {
+            ours.add(theirs).expect("histograms of equal bounds");
+        }
+    }
+
+    /// Finished handshakes of both kinds.
+    pub fn handshakes(&self) -> u64 {
+        self.full + self.resumed
+    }
+
+    /// Failures of all kinds.
+    pub fn failures(&self) -> u64 {
+        self.errors.values().sum()
+    }
+
+    pub(crate) fn count_connect(&mut self, latency: Duration) {
+        record(&mut self.connect_ns, latency);
+    }
+
+    pub(crate) fn count_handshake(&mut self, resumed: bool, latency: Duration, tls: Duration) {
+        *(if resumed { &mut self.resumed } else { &mut self.full }) += 1;
+        record(&mut self.latency_ns, latency);
+        record(&mut self.handshake_ns, tls);
+    }
+
+    pub(crate) fn count_first_byte(&mut self, latency: Duration) {
+        record(&mut self.first_byte_ns, latency);
+    }
+
+    pub(crate) fn count_answer(&mut self, body_bytes: u64, latency: Duration) {
+        self.answers += 1;
+        self.body_bytes += body_bytes;
+        record(&mut self.answer_ns, latency);
+    }
+
+    pub(crate) fn count_failure(&mut self, failure: &Failure) {
+        *self.errors.entry(ErrorKind::of(failure)).or_default() += 1;
+    }
+
+    pub(crate) fn count_unfinished(&mut self, age: Duration) {
+        record(&mut self.unfinished_ns, age);
+    }
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Tally::new()
+    }
+}
+
+fn record(histogram: &mut Histogram<u64>, latency: Duration) {
+    histogram.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
 }
 
 /// Resolution of the histograms.
@@ -77,8 +171,12 @@ pub enum ErrorKind {
     Signature,
     /// The server took another key-exchange group than the one to be measured.
     Group,
-    /// Any other violation of the protocol.
+    /// Any other violation of TLS.
     Protocol,
+    /// Not the answer expected, or none that HTTP/1.1 knows.
+    Answer,
+    /// An answer with a status from 400 on.
+    Status,
     /// Any other error of the operating system.
     System,
 }
@@ -96,39 +194,68 @@ impl ErrorKind {
             ErrorKind::Signature => "signature",
             ErrorKind::Group => "group",
             ErrorKind::Protocol => "protocol",
+            ErrorKind::Answer => "answer",
+            ErrorKind::Status => "status",
             ErrorKind::System => "system",
         }
     }
 
-    pub(crate) fn of(error: &std::io::Error) -> Self {
-        use std::io::ErrorKind as Io;
-        if error.get_ref().is_some_and(|inner| inner.is::<OtherGroup>()) {
-            return ErrorKind::Group;
-        }
-        if let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-            return match tls {
-                rustls::Error::InvalidCertificate(rustls::CertificateError::BadSignature) => {
-                    ErrorKind::Signature
-                }
-                rustls::Error::InvalidCertificate(_) => ErrorKind::Certificate,
-                rustls::Error::AlertReceived(_) => ErrorKind::Alert,
-                _ => ErrorKind::Protocol,
-            };
-        }
-        match error.kind() {
-            Io::ConnectionRefused => ErrorKind::Refused,
-            Io::ConnectionReset | Io::BrokenPipe => ErrorKind::Reset,
-            Io::UnexpectedEof => ErrorKind::Closed,
-            Io::TimedOut => ErrorKind::Timeout,
-            _ => ErrorKind::System,
+    pub(crate) fn of(failure: &Failure) -> Self {
+        match failure {
+            Failure::System(error) => match error.kind() {
+                io::ErrorKind::ConnectionRefused => ErrorKind::Refused,
+                io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => ErrorKind::Reset,
+                _ => ErrorKind::System,
+            },
+            Failure::Tls(rustls::Error::InvalidCertificate(CertificateError::BadSignature)) => {
+                ErrorKind::Signature
+            }
+            Failure::Tls(rustls::Error::InvalidCertificate(_)) => ErrorKind::Certificate,
+            Failure::Tls(rustls::Error::AlertReceived(_)) => ErrorKind::Alert,
+            Failure::Tls(_) | Failure::Exhausted => ErrorKind::Protocol,
+            Failure::Closed => ErrorKind::Closed,
+            Failure::Group => ErrorKind::Group,
+            Failure::Patience => ErrorKind::Timeout,
+            Failure::Answer(_) => ErrorKind::Answer,
+            Failure::Status(_) => ErrorKind::Status,
         }
     }
 }
 
-/// The handshake used another key-exchange group than the one to be measured.
+/// Why one connection failed.
 #[derive(Debug, Error)]
-#[error("the server took another key-exchange group; let it heed the order of the client")]
-pub(crate) struct OtherGroup;
+pub(crate) enum Failure {
+    /// The operating system says so.
+    #[error(transparent)]
+    System(io::Error),
+    /// TLS says so.
+    #[error(transparent)]
+    Tls(#[from] rustls::Error),
+    /// The server closed the connection.
+    #[error("the server closed the connection too early")]
+    Closed,
+    /// The handshake used another key-exchange group than the one to be measured.
+    #[error("the server took another key-exchange group; let it heed the order of the client")]
+    Group,
+    /// Nothing more can be encrypted.
+    #[error("the session has sent all that it can send")]
+    Exhausted,
+    /// The answer is not what it should be.
+    #[error("the server's answer has {0}")]
+    Answer(&'static str),
+    /// The server refuses the request.
+    #[error("the server answers with status {0}")]
+    Status(u16),
+    /// It took too long.
+    #[error("the server took too long")]
+    Patience,
+}
+
+impl From<Errno> for Failure {
+    fn from(error: Errno) -> Self {
+        Failure::System(error.into())
+    }
+}
 
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,0 +1,255 @@
+//! The crowd: all connections of one thread, on one epoll.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, CreateFlags, Event};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::arrivals::Schedule;
+use crate::connection::{Connection, Shared, Step};
+use crate::load::LoadError;
+use crate::plan::{Pace, Plan};
+use crate::tally::{ErrorKind, Failure, Tally};
+use crate::wardrobe::Wardrobe;
+
+/// Pause of a connection slot after a failure, so that a dead server is not hammered.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(5);
+
+/// How often connections are looked through for those that take too long.
+const PATROL: Duration = Duration::from_millis(20);
+
+/// Waits shorter than this are timed in nanoseconds.
+const COARSE: Duration = Duration::from_millis(5);
+const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+const FOREVER: Timespec = Timespec { tv_sec: i64::MAX, tv_nsec: 0 };
+
+/// Events taken from the kernel at once.
+const EVENTS: usize = 256;
+
+/// All connections of one thread.
+pub struct Crowd {
+    epoll: OwnedFd,
+    connections: Vec<Connection>,
+    shared: Shared,
+    events: Vec<Event>,
+    pace: Pacing,
+    patience: Duration,
+    next_patrol: Instant,
+    failures_max: u32,
+    failures_in_a_row: u32,
+    last_failure: Option<Failure>,
+}
+
+/// When connections begin.
+enum Pacing {
+    /// Each slot again and again; those in here not before their time.
+    Closed { resting: BinaryHeap<Reverse<(Instant, usize)>> },
+    /// At the instants of a schedule, in any slot that is free.
+    Open { schedule: Schedule, free: Vec<usize>, connections_max: usize },
+    /// No more.
+    WindingDown,
+}
+
+impl Crowd {
+    /// Gathers the crowd; nothing begins before [`Crowd::work`].
+    pub fn gather(plan: &Plan) -> Result<Self, LoadError> {
+        let now = Instant::now();
+        let wardrobe = Wardrobe::of(plan)?;
+        let (slots, pace) = match plan.pace {
+            Pace::Closed { connections, ramp } => {
+                let begin = |slot| now + ramp.mul_f64(slot as f64 / connections as f64);
+                let resting = (0..connections).map(|slot| Reverse((begin(slot), slot))).collect();
+                (connections, Pacing::Closed { resting })
+            }
+            Pace::Open { rate, arrivals, ramp, connections_max } => {
+                let schedule = Schedule::new(now, rate, arrivals, ramp, plan.seed);
+                (0, Pacing::Open { schedule, free: Vec::new(), connections_max })
+            }
+        };
+        let mut connections = Vec::new();
+        connections.resize_with(slots, Connection::default);
+        Ok(Crowd {
+            epoll: epoll::create(CreateFlags::CLOEXEC).map_err(std::io::Error::from)?,
+            connections,
+            shared: Shared::new(plan.target, plan.work.clone(), wardrobe, plan.seed),
+            events: Vec::with_capacity(EVENTS),
+            pace,
+            patience: plan.patience,
+            next_patrol: now + PATROL,
+            failures_max: (2 * slots as u32).max(100),
+            failures_in_a_row: 0,
+            last_failure: None,
+        })
+    }
+
+    /// What was counted so far, to be read or replaced.
+    pub fn tally(&mut self) -> &mut Tally {
+        &mut self.shared.tally
+    }
+
+    /// Begins what is due, waits until `until` at most, and handles what has happened.
+    pub fn work(&mut self, until: Instant) -> Result<(), LoadError> {
+        let wake = self.begin_due().map_or(until, |due| due.min(until)).min(self.next_patrol);
+        self.wait(wake)?;
+        for index in 0..self.events.len() {
+            let Event { flags, data } = self.events[index];
+            let slot = data.u64() as usize;
+            let step = self.connections[slot].proceed(flags, &mut self.shared);
+            self.conclude(slot, step);
+        }
+        if Instant::now() >= self.next_patrol {
+            self.patrol();
+        }
+        self.check_failing()
+    }
+
+    /// Begins no more connections.
+    pub fn wind_down(&mut self) {
+        self.pace = Pacing::WindingDown;
+    }
+
+    /// Whether no connection is left.
+    pub fn is_gone(&self) -> bool {
+        self.connections.iter().all(Connection::is_idle)
+    }
+
+    /// Counts those who have not done their work yet, arrivals that are overdue included.
+    pub fn count_unfinished(&mut self) {
+        let now = Instant::now();
+        for since in self.connections.iter().filter_map(Connection::unfinished_since) {
+            self.shared.tally.count_unfinished(now.saturating_duration_since(since));
+        }
+        if let Pacing::Open { schedule, .. } = &mut self.pace {
+            for due in schedule.overdue(now) {
+                self.shared.tally.count_unfinished(now - due);
+            }
+        }
+    }
+
+    /// Begins all that is due, and says when the next is.
+    fn begin_due(&mut self) -> Option<Instant> {
+        loop {
+            let now = Instant::now();
+            let (slot, due) = match &mut self.pace {
+                Pacing::Closed { resting } => {
+                    let Reverse((due, slot)) = *resting.peek()?;
+                    if due > now {
+                        return Some(due);
+                    }
+                    resting.pop();
+                    (slot, now)
+                }
+                Pacing::Open { schedule, free, connections_max } => {
+                    let due = schedule.next();
+                    if due > now {
+                        return Some(due);
+                    }
+                    let slot = match free.pop() {
+                        Some(slot) => slot,
+                        None if self.connections.len() < *connections_max => {
+                            self.connections.push(Connection::default());
+                            self.connections.len() - 1
+                        }
+                        None => return None,
+                    };
+                    schedule.advance();
+                    (slot, due)
+                }
+                Pacing::WindingDown => return None,
+            };
+            self.begin(slot, due);
+        }
+    }
+
+    fn begin(&mut self, slot: usize, due: Instant) {
+        let connection = &mut self.connections[slot];
+        let step = connection.begin(due, &self.epoll, slot, &mut self.shared);
+        if let Err(failure) = step {
+            self.fail(slot, failure);
+        }
+    }
+
+    fn conclude(&mut self, slot: usize, step: Result<Step, Failure>) {
+        match step {
+            Ok(Step::Waits) => {}
+            Ok(Step::Done) => {
+                self.failures_in_a_row = 0;
+                self.connections[slot].end();
+                match &mut self.pace {
+                    Pacing::Closed { .. } => self.begin(slot, Instant::now()),
+                    Pacing::Open { free, .. } => free.push(slot),
+                    Pacing::WindingDown => {}
+                }
+            }
+            Err(failure) => self.fail(slot, failure),
+        }
+    }
+
+    fn fail(&mut self, slot: usize, failure: Failure) {
+        self.connections[slot].end();
+        self.shared.tally.count_failure(&failure);
+        self.failures_in_a_row += 1;
+        self.last_failure = Some(failure);
+        match &mut self.pace {
+            Pacing::Closed { resting } => {
+                resting.push(Reverse((Instant::now() + PAUSE_AFTER_FAILURE, slot)));
+            }
+            Pacing::Open { free, .. } => free.push(slot),
+            Pacing::WindingDown => {}
+        }
+    }
+
+    /// Waits for events until `wake`.
+    fn wait(&mut self, wake: Instant) -> Result<(), LoadError> {
+        let left = wake.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(left).unwrap_or(FOREVER);
+        if !left.is_zero() && left < COARSE {
+            // epoll knows milliseconds only.
+            let mut watched = [PollFd::new(&self.epoll, PollFlags::IN)];
+            match poll(&mut watched, Some(&timeout)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(LoadError::SetUp(error.into())),
+            }
+        }
+        let timeout = if left < COARSE { NOW } else { timeout };
+        self.events.clear();
+        match epoll::wait(
+            &self.epoll,
+            rustix::buffer::spare_capacity(&mut self.events),
+            Some(&timeout),
+        ) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(LoadError::SetUp(error.into())),
+        }
+    }
+
+    /// Gives up connections that take too long.
+    fn patrol(&mut self) {
+        let now = Instant::now();
+        self.next_patrol = now + PATROL;
+        for slot in 0..self.connections.len() {
+            let since = self.connections[slot].begun();
+            if since.is_some_and(|since| now.saturating_duration_since(since) > self.patience) {
+                self.fail(slot, Failure::Patience);
+            }
+        }
+    }
+
+    fn check_failing(&self) -> Result<(), LoadError> {
+        match &self.last_failure {
+            Some(failure) if self.failures_in_a_row >= self.failures_max => {
+                Err(LoadError::Failing {
+                    target: self.shared.target,
+                    count: self.failures_in_a_row,
+                    kind: ErrorKind::of(failure),
+                    message: failure.to_string(),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! HTTP/1.1 as a load needs it: one request, and where its answer ends.
+
+use crate::tally::Failure;
+
+/// A GET request; `last` asks the server to close the connection after its answer.
+pub fn request(path: &str, host: &str, last: bool) -> Vec<u8> {
+    let connection = if last { "close" } else { "keep-alive" };
+    let agent = concat!("widelane/", env!("CARGO_PKG_VERSION"));
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {agent}\r\nAccept: */*\r\n\
+         Connection: {connection}\r\n\r\n"
+    )
+    .into_bytes()
+}
+
+/// An answer on its way.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// Bytes of a head, or of a line between chunks, that is not complete yet.
+    begun: Vec<u8>,
+    part: Part,
+    status: u16,
+    body_bytes: u64,
+    /// Whether the server closes the connection afterwards.
+    last: bool,
+}
+
+/// What comes next in an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Part {
+    #[default]
+    Head,
+    /// So many bytes of a body.
+    Body(u64),
+    /// A body that ends with the connection.
+    Rest,
+    /// The line with the size of a chunk.
+    ChunkSize,
+    /// So many bytes of a chunk and its line end.
+    Chunk(u64),
+    /// Lines after the last chunk.
+    Trailer,
+    Nothing,
+}
+
+/// Longest head that is accepted.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// Most header fields that are accepted.
+const FIELDS_MAX: usize = 128;
+
+impl Answer {
+    /// Takes what came next.
+    pub fn take(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
+        while !bytes.is_empty() {
+            bytes = match self.part {
+                Part::Head => self.take_head(bytes)?,
+                Part::Body(left) => {
+                    let (taken, rest) = split(bytes, left);
+                    self.body_bytes += taken;
+                    self.part =
+                        if taken == left { Part::Nothing } else { Part::Body(left - taken) };
+                    rest
+                }
+                Part::Rest => {
+                    self.body_bytes += bytes.len() as u64;
+                    &[]
+                }
+                Part::Chunk(left) => {
+                    let (taken, rest) = split(bytes, left);
+                    self.part =
+                        if taken == left { Part::ChunkSize } else { Part::Chunk(left - taken) };
+                    rest
+                }
+                Part::ChunkSize | Part::Trailer => self.take_line(bytes)?,
+                Part::Nothing => return Err(Failure::Answer("more than one part")),
+            };
+        }
+        Ok(())
+    }
+
+    fn take_head<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8], Failure> {
+        let before = self.begun.len();
+        self.begun.extend_from_slice(bytes);
+        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+        let mut head = httparse::Response::new(&mut fields);
+        let length = match head.parse(&self.begun) {
+            Ok(httparse::Status::Complete(length)) => length,
+            Ok(httparse::Status::Partial) if self.begun.len() > HEAD_BYTES_MAX => {
+                return Err(Failure::Answer("a head without an end"));
+            }
+            Ok(httparse::Status::Partial) => return Ok(&[]),
+            Err(_) => return Err(Failure::Answer("no head of HTTP/1.1")),
+        };
+        let field = |name: &str| {
+            let named = head.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
+            named.and_then(|field| std::str::from_utf8(field.value).ok()).map(str::trim)
+        };
+        let says = |name: &str, word: &str| {
+            field(name).is_some_and(|value| value.eq_ignore_ascii_case(word))
+        };
+        self.status = head.code.unwrap_or_default();
+        self.last = says("connection", "close");
+        self.part = if (100..200).contains(&self.status) {
+            Part::Head
+        } else if matches!(self.status, 204 | 304) {
+            Part::Nothing
+        } else if says("transfer-encoding", "chunked") {
+            Part::ChunkSize
+        } else {
+            match field("content-length").map(str::parse) {
+                Some(Ok(0)) => Part::Nothing,
+                Some(Ok(length)) => Part::Body(length),
+                Some(Err(_)) => return Err(Failure::Answer("a length that is no number")),
+                None => Part::Rest,
+            }
+        };
+        self.begun.clear();
+        Ok(&bytes[length - before..])
+    }
+
+    /// Takes a line of the framing of chunks.
+    fn take_line<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8], Failure> {
+        let end = bytes.iter().position(|byte| *byte == b'\n').map(|index| index + 1);
+        let (line, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+        self.begun.extend_from_slice(line);
+        if self.begun.len() > HEAD_BYTES_MAX {
+            return Err(Failure::Answer("a line without an end"));
+        }
+        if end.is_none() {
+            return Ok(rest);
+        }
+        let empty = self.begun.trim_ascii().is_empty();
+        self.part = match self.part {
+            Part::Trailer if empty => Part::Nothing,
+            Part::Trailer => Part::Trailer,
+            _ => match httparse::parse_chunk_size(&self.begun) {
+                Ok(httparse::Status::Complete((_, 0))) => Part::Trailer,
+                Ok(httparse::Status::Complete((_, size))) => {
+                    self.body_bytes += size;
+                    Part::Chunk(size.saturating_add(2))
+                }
+                _ => return Err(Failure::Answer("a chunk without a size")),
+            },
+        };
+        self.begun.clear();
+        Ok(rest)
+    }
+
+    /// Whether nothing has come yet.
+    pub fn is_awaited(&self) -> bool {
+        self.part == Part::Head && self.status == 0 && self.begun.is_empty()
+    }
+
+    /// Whether all of it has come.
+    pub fn is_complete(&self) -> bool {
+        self.part == Part::Nothing
+    }
+
+    /// Whether it is complete if the connection ends here.
+    pub fn ends_with_connection(&self) -> bool {
+        matches!(self.part, Part::Rest | Part::Nothing)
+    }
+
+    /// Whether the server closes the connection afterwards.
+    pub fn is_last(&self) -> bool {
+        self.last || self.part == Part::Rest
+    }
+
+    /// Status code.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Length of the body so far.
+    pub fn body_bytes(&self) -> u64 {
+        self.body_bytes
+    }
+}
+
+/// At most `count` bytes, how many that are, and the rest.
+fn split(bytes: &[u8], count: u64) -> (u64, &[u8]) {
+    let taken = usize::try_from(count).unwrap_or(usize::MAX).min(bytes.len());
+    (taken as u64, &bytes[taken..])
+}

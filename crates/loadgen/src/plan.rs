@@ -1,0 +1,171 @@
+//! What a load consists of: whom to trust, what to draw per connection, what to do, how fast.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::RootCertStore;
+use rustls::sign::CertifiedKey;
+
+use crate::tls::{Cipher, Group, TlsVersion};
+
+/// A load on one server.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where the server listens.
+    pub target: SocketAddr,
+    /// Which certificates to accept.
+    pub trust: Trust,
+    /// What connections differ in.
+    pub mix: Mix,
+    /// What a connection does after its handshake.
+    pub work: Work,
+    /// When connections begin.
+    pub pace: Pace,
+    /// Time after which one connection is given up and counted as an error.
+    pub patience: Duration,
+    /// Makes draws and arrivals reproducible.
+    pub seed: u64,
+}
+
+/// Which certificates to accept. The signature of every handshake is verified in any case.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// These and no others, DER; connections ask for one or the other by its kind of key, in turn.
+    Pinned(Vec<Vec<u8>>),
+    /// Those that an authority vouches for, for the name sent.
+    Authorities(Arc<RootCertStore>),
+    /// Any.
+    Anyone,
+}
+
+/// What is drawn for each connection.
+#[derive(Clone, Debug)]
+pub struct Mix {
+    /// Protocol version; no other is offered.
+    pub versions: Weighted<TlsVersion>,
+    /// Cipher, which names one suite in each protocol version and kind of key; no other is offered.
+    pub ciphers: Weighted<Cipher>,
+    /// Key-exchange group; a handshake with any other is an error.
+    pub groups: Weighted<Group>,
+    /// Name sent as SNI and, in requests, as host.
+    pub names: Weighted<String>,
+    /// Protocol offered by ALPN.
+    pub protocols: Weighted<Option<String>>,
+    /// Sessions to offer.
+    pub resumption: Weighted<Resume>,
+    /// Certificates to show to servers that ask.
+    pub identities: Weighted<Option<Shown>>,
+}
+
+/// A client's certificate and key.
+#[derive(Clone, Debug)]
+pub struct Shown(pub Arc<CertifiedKey>);
+
+/// Which earlier session a connection offers to resume, if there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resume {
+    /// None, and none is kept.
+    Never,
+    /// By ticket in TLS 1.2, by pre-shared key in TLS 1.3.
+    Ticket,
+    /// By session identifier in TLS 1.2, by pre-shared key in TLS 1.3.
+    SessionId,
+}
+
+/// Alternatives and how often to take each.
+#[derive(Clone, Debug)]
+pub struct Weighted<T> {
+    alternatives: Vec<(T, u32)>,
+    total: u64,
+}
+
+impl<T> Weighted<T> {
+    /// Alternatives with their weights; none if no weight is above zero.
+    pub fn new(alternatives: Vec<(T, u32)>) -> Option<Self> {
+        let alternatives: Vec<_> =
+            alternatives.into_iter().filter(|(_, weight)| *weight > 0).collect();
+        let total = alternatives.iter().map(|(_, weight)| u64::from(*weight)).sum();
+        (total > 0).then_some(Weighted { alternatives, total })
+    }
+
+    /// One alternative, always.
+    pub fn only(value: T) -> Self {
+        Weighted { alternatives: vec![(value, 1)], total: 1 }
+    }
+
+    /// The alternatives.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
+        self.alternatives.iter().map(|(value, _)| value)
+    }
+
+    /// Draws an alternative, by its index.
+    pub(crate) fn draw(&self, random: &mut fastrand::Rng) -> usize {
+        if self.alternatives.len() == 1 {
+            return 0;
+        }
+        let mut left = random.u64(..self.total);
+        let taken = self.alternatives.iter().position(|(_, weight)| {
+            let weight = u64::from(*weight);
+            let here = left < weight;
+            left = left.saturating_sub(weight);
+            here
+        });
+        taken.expect("less than the sum of the weights is left")
+    }
+
+    pub(crate) fn get(&self, index: usize) -> &T {
+        &self.alternatives[index].0
+    }
+}
+
+/// What a connection does after its handshake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Says goodbye.
+    Handshake,
+    /// Asks for `path` so many times over HTTP/1.1, each time after the whole answer to the last.
+    Requests {
+        /// Path and query.
+        path: String,
+        /// Requests on one connection.
+        count: u32,
+        /// Length that every body must have.
+        body_bytes: Option<u64>,
+    },
+}
+
+/// When connections begin.
+#[derive(Clone, Copy, Debug)]
+pub enum Pace {
+    /// So many at any time, each beginning as soon as another has ended; spread over `ramp` at
+    /// first.
+    Closed {
+        /// Connections at any time.
+        connections: usize,
+        /// Time in which they begin.
+        ramp: Duration,
+    },
+    /// At instants that do not depend on the server.
+    Open {
+        /// Connections begun per second.
+        rate: f64,
+        /// How they are spread.
+        arrivals: Arrivals,
+        /// Time in which the rate grows to its value.
+        ramp: Duration,
+        /// Most connections at any time; those that come beyond begin late, and their lateness
+        /// counts.
+        connections_max: usize,
+    },
+}
+
+/// How arrivals are spread over time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arrivals {
+    /// At equal distances.
+    Constant,
+    /// Independent of each other: a Poisson process.
+    #[default]
+    Poisson,
+}

@@ -1,0 +1,115 @@
+//! What a client may offer: versions, key-exchange groups, ciphers.
+
+use rustls::crypto::SupportedKxGroup;
+use rustls::crypto::aws_lc_rs::cipher_suite as suites;
+use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
+
+use crate::key::KeyKind;
+use crate::thrift;
+
+/// A TLS protocol version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    Tls12,
+    /// TLS 1.3.
+    Tls13,
+}
+
+impl TlsVersion {
+    /// The version's name in scenarios and flags: `1.2` or `1.3`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TlsVersion::Tls12 => "1.2",
+            TlsVersion::Tls13 => "1.3",
+        }
+    }
+
+    pub(crate) fn protocol(self) -> &'static SupportedProtocolVersion {
+        match self {
+            TlsVersion::Tls12 => &version::TLS12,
+            TlsVersion::Tls13 => &version::TLS13,
+        }
+    }
+}
+
+/// A key-exchange group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Group {
+    /// Curve25519.
+    #[default]
+    X25519,
+    /// NIST P-256.
+    Secp256r1,
+    /// NIST P-384.
+    Secp384r1,
+}
+
+impl Group {
+    /// The group's name in scenarios and flags: `x25519`, `p256`, `p384`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Group::X25519 => "x25519",
+            Group::Secp256r1 => "p256",
+            Group::Secp384r1 => "p384",
+        }
+    }
+
+    pub(crate) fn group(self) -> &'static dyn SupportedKxGroup {
+        match self {
+            Group::X25519 => &thrift::X25519_REUSED,
+            Group::Secp256r1 => &thrift::SECP256R1_REUSED,
+            Group::Secp384r1 => &thrift::SECP384R1_REUSED,
+        }
+    }
+}
+
+/// A cipher: its `TLS_ECDHE_RSA_…` or `TLS_ECDHE_ECDSA_…` suite in TLS 1.2, its own suite in
+/// TLS 1.3.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cipher {
+    /// AES-256-GCM with SHA-384.
+    #[default]
+    Aes256Gcm,
+    /// AES-128-GCM with SHA-256.
+    Aes128Gcm,
+    /// ChaCha20-Poly1305 with SHA-256.
+    Chacha20Poly1305,
+}
+
+impl Cipher {
+    /// The suites of this cipher that a server with a key of `kind`, or of any, may choose.
+    pub(crate) fn suites(
+        self,
+        version: TlsVersion,
+        kind: Option<KeyKind>,
+    ) -> Vec<SupportedCipherSuite> {
+        if version == TlsVersion::Tls13 {
+            return vec![match self {
+                Cipher::Aes256Gcm => *thrift::TLS13_AES_256_GCM_SHA384,
+                Cipher::Aes128Gcm => *thrift::TLS13_AES_128_GCM_SHA256,
+                Cipher::Chacha20Poly1305 => *thrift::TLS13_CHACHA20_POLY1305_SHA256,
+            }];
+        }
+        let (rsa, ecdsa) = match self {
+            Cipher::Aes256Gcm => (
+                suites::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+                suites::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+            ),
+            Cipher::Aes128Gcm => (
+                suites::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+                suites::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+            ),
+            Cipher::Chacha20Poly1305 => (
+                suites::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+                suites::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+            ),
+        };
+        match kind {
+            None => vec![ecdsa, rsa],
+            Some(KeyKind::Rsa) => vec![rsa],
+            // Ed25519 has no suites of its own (RFC 8422).
+            Some(_) => vec![ecdsa],
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What connections wear: one TLS configuration for every combination that can be drawn, made
+//! before the load begins.
+
+use std::sync::Arc;
+
+use rustls::client::{Resumption, Tls12Resumption};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ClientConfig, NamedGroup};
+
+use crate::key::KeyKind;
+use crate::load::LoadError;
+use crate::plan::{Mix, Plan, Resume, Shown, Trust};
+use crate::tls::{Cipher, Group, TlsVersion};
+use crate::verifier::{Judge, Pinned};
+
+/// All configurations of a plan.
+pub struct Wardrobe {
+    mix: Mix,
+    names: Vec<ServerName<'static>>,
+    outfits: Vec<Outfit>,
+    /// Certificates that are asked for in turn.
+    turns: usize,
+}
+
+/// One combination.
+pub struct Outfit {
+    /// How to speak TLS.
+    pub config: Arc<ClientConfig>,
+    /// The group of a full handshake.
+    pub group: NamedGroup,
+    /// Whether tickets that arrive after the handshake are wanted.
+    pub keeps_tickets: bool,
+}
+
+/// What was drawn for one connection, by index.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Drawn {
+    outfit: usize,
+    name: usize,
+}
+
+/// Sessions kept for resumption per combination and name.
+const SESSIONS_KEPT: usize = 4096;
+
+impl Wardrobe {
+    /// Makes all configurations that `plan` may need.
+    pub fn of(plan: &Plan) -> Result<Self, LoadError> {
+        let mix = plan.mix.clone();
+        let name = |name: &String| {
+            ServerName::try_from(name.clone()).map_err(|_| LoadError::ServerName(name.clone()))
+        };
+        let names = mix.names.iter().map(name).collect::<Result<_, _>>()?;
+        let trusted = Trusted::all(&plan.trust)?;
+        let turns = trusted.len();
+        let mut outfits = Vec::new();
+        for trusted in &trusted {
+            for version in mix.versions.iter() {
+                for cipher in mix.ciphers.iter() {
+                    for group in mix.groups.iter() {
+                        for protocol in mix.protocols.iter() {
+                            for resume in mix.resumption.iter() {
+                                for identity in mix.identities.iter() {
+                                    outfits.push(trusted.outfit(
+                                        (*version, *cipher, *group),
+                                        protocol.as_deref(),
+                                        *resume,
+                                        identity.as_ref(),
+                                    )?);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Ok(Wardrobe { mix, names, outfits, turns })
+    }
+
+    /// Draws what the connection of `slot` wears.
+    pub fn draw(&self, slot: usize, random: &mut fastrand::Rng) -> Drawn {
+        let mix = &self.mix;
+        let mut outfit = slot % self.turns;
+        let mut digit = |count: usize, index: usize| outfit = outfit * count + index;
+        digit(mix.versions.iter().len(), mix.versions.draw(random));
+        digit(mix.ciphers.iter().len(), mix.ciphers.draw(random));
+        digit(mix.groups.iter().len(), mix.groups.draw(random));
+        digit(mix.protocols.iter().len(), mix.protocols.draw(random));
+        digit(mix.resumption.iter().len(), mix.resumption.draw(random));
+        digit(mix.identities.iter().len(), mix.identities.draw(random));
+        Drawn { outfit, name: mix.names.draw(random) }
+    }
+
+    /// The combination drawn.
+    pub fn outfit(&self, drawn: Drawn) -> &Outfit {
+        &self.outfits[drawn.outfit]
+    }
+
+    /// The name drawn, as TLS sends it.
+    pub fn server_name(&self, drawn: Drawn) -> &ServerName<'static> {
+        &self.names[drawn.name]
+    }
+
+    /// The name drawn, as HTTP sends it.
+    pub fn host(&self, drawn: Drawn) -> &str {
+        self.mix.names.get(drawn.name)
+    }
+}
+
+/// A verifier, and the kind of key that it wants to see, if only one.
+enum Trusted {
+    Pinned(Arc<Pinned>),
+    Judged(Arc<Judge>),
+}
+
+impl Trusted {
+    fn all(trust: &Trust) -> Result<Vec<Self>, LoadError> {
+        match trust {
+            Trust::Pinned(certificates) if certificates.is_empty() => Err(LoadError::NoCertificate),
+            Trust::Pinned(certificates) => {
+                let pinned = |der: &Vec<u8>| Pinned::new(CertificateDer::from(der.clone()));
+                let pinned = |der| pinned(der).map(|pinned| Trusted::Pinned(Arc::new(pinned)));
+                Ok(certificates.iter().map(pinned).collect::<Result<_, _>>()?)
+            }
+            Trust::Authorities(roots) => {
+                Ok(vec![Trusted::Judged(Arc::new(Judge::of(Arc::clone(roots))?))])
+            }
+            Trust::Anyone => Ok(vec![Trusted::Judged(Arc::new(Judge::of_nothing()))]),
+        }
+    }
+
+    fn outfit(
+        &self,
+        (version, cipher, group): (TlsVersion, Cipher, Group),
+        protocol: Option<&str>,
+        resume: Resume,
+        identity: Option<&Shown>,
+    ) -> Result<Outfit, LoadError> {
+        let kind = match self {
+            Trusted::Pinned(pinned) => Some(pinned.kind()),
+            Trusted::Judged(_) => None,
+        };
+        let provider = CryptoProvider {
+            cipher_suites: cipher.suites(version, kind),
+            kx_groups: groups(version, group, kind).into_iter().map(Group::group).collect(),
+            ..aws_lc_rs::default_provider()
+        };
+        let builder = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(&[version.protocol()])?
+            .dangerous();
+        let builder = match self {
+            Trusted::Pinned(pinned) => builder.with_custom_certificate_verifier(pinned.clone()),
+            Trusted::Judged(judge) => builder.with_custom_certificate_verifier(judge.clone()),
+        };
+        let mut config = match identity {
+            None => builder.with_no_client_auth(),
+            Some(Shown(certified)) => builder.with_client_cert_resolver(Arc::new(
+                SingleCertAndKey::from(CertifiedKey::clone(certified)),
+            )),
+        };
+        config.resumption = match resume {
+            Resume::Never => Resumption::disabled(),
+            Resume::Ticket => Resumption::in_memory_sessions(SESSIONS_KEPT),
+            Resume::SessionId => Resumption::in_memory_sessions(SESSIONS_KEPT)
+                .tls12_resumption(Tls12Resumption::SessionIdOnly),
+        };
+        config.alpn_protocols.extend(protocol.map(|name| name.as_bytes().to_vec()));
+        Ok(Outfit {
+            config: Arc::new(config),
+            group: group.group().name(),
+            keeps_tickets: resume != Resume::Never && version == TlsVersion::Tls13,
+        })
+    }
+}
+
+/// The groups to offer. In TLS 1.2 a server may show an ECDSA certificate only to a client that
+/// offers its curve (RFC 8422, 5.1.1); a server that heeds the client's order does not use it for
+/// the key exchange.
+fn groups(version: TlsVersion, group: Group, kind: Option<KeyKind>) -> Vec<Group> {
+    let curves: &[Group] = match (version, kind) {
+        (TlsVersion::Tls12, Some(KeyKind::EcdsaP256)) => &[Group::Secp256r1],
+        (TlsVersion::Tls12, Some(KeyKind::EcdsaP384)) => &[Group::Secp384r1],
+        (TlsVersion::Tls12, None) => &[Group::Secp256r1, Group::Secp384r1],
+        _ => &[],
+    };
+    let curves = curves.iter().copied().filter(|curve| *curve != group);
+    [group].into_iter().chain(curves).collect()
+}
