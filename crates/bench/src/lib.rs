@@ -13,6 +13,7 @@ pub mod embedded;
 pub mod machine;
 pub mod pairs;
 pub mod programs;
+pub mod rival;
 pub mod server;
 pub mod speed;
 pub mod stats;

@@ -1,39 +1,42 @@
-//! Speed: the algorithms alone, room by room, beside OpenSSL's own in the same interleaved run.
+//! Speed: the algorithms alone, room by room, beside OpenSSL's own and other libraries in the same
+//! interleaved run.
 
+mod aead;
 mod contest;
 mod ec;
 mod ed25519;
+mod evp;
+mod heat;
+mod libraries;
+mod rows;
 mod rsa;
 mod x25519;
 
-use std::collections::BTreeMap;
 use std::error::Error;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::time::ClockId;
 use nix::unistd::Pid;
 use openssl::error::ErrorStack;
 use thiserror::Error;
 use widelane_cpu::{Policy, Room, rooms};
-use widelane_results::{Measurement, Pair, Results, Row, Status};
+use widelane_results::{Results, Row};
 
-use self::contest::{Contest, LANES_MAX, Ours, Runner};
+use self::contest::{Contest, Entry, Ours};
 pub use self::contest::{EVENTS, Event, UnknownAlgorithm, select};
+use self::evp::Provider;
+use self::heat::{Heat, Subject, Timed, Who};
+use self::libraries::Libraries;
+pub use self::libraries::Library;
 use crate::Observer;
-use crate::chain::clock_hz;
-use crate::pairs::{self, Rounds};
-use crate::stats::{self, median};
+use crate::pairs::Rounds;
+use crate::rival::RivalError;
 
-/// Work between two measurements of the clock.
-const SLICE: Duration = Duration::from_millis(5);
-
-/// Work between two looks at the CPU time, so long that they cost next to nothing.
-const BURST: Duration = Duration::from_micros(200);
-
-/// The rooms that batches of public-key operations have.
-const ROOMS: [Room; 3] = [Room::Portable, Room::Ifma256, Room::Ifma512];
+/// CPU time of one measurement of a public-key operation, and of a message, whose cost varies less.
+const WINDOW: Duration = Duration::from_millis(60);
+const WINDOW_SIZED: Duration = Duration::from_millis(20);
 
 /// What a verification puts out.
 const ACCEPTED: u8 = 1;
@@ -42,22 +45,30 @@ const REFUSED: u8 = 0;
 /// The lane whose signature is spoiled where signatures are verified; that of a lone job is good.
 const SPOILED_LANE: usize = 1;
 
-const OPENSSL: &str = "openssl";
-const OPERATIONS: (&str, &str) = ("operations_per_second", "1/s");
-const CYCLES: (&str, &str) = ("cycles_per_operation", "cycles");
-
 /// What to time.
 pub struct Plan {
     /// The operations.
     pub events: Vec<&'static Event>,
     /// Rooms; those that are closed get a row that says why.
     pub rooms: Vec<Room>,
+    /// Bytes of the messages, of operations whose cost depends on them.
+    pub sizes: Vec<usize>,
     /// Whether OpenSSL's own operation is timed beside ours.
     pub against_openssl: bool,
+    /// Our provider, to time messages through OpenSSL's calls as well.
+    pub provider: Option<PathBuf>,
+    /// The other libraries that messages are timed with, and the program that has them.
+    pub libraries: Option<(PathBuf, Vec<Library>)>,
     /// Rounds per operation; each times every subject once.
     pub rounds: Rounds,
-    /// CPU time of one measurement.
-    pub window: Duration,
+    /// CPU time of one measurement, if not what suits the operation.
+    pub window: Option<Duration>,
+}
+
+impl Plan {
+    fn window(&self, entry: &Entry) -> Duration {
+        self.window.unwrap_or(if entry.size.is_some() { WINDOW_SIZED } else { WINDOW })
+    }
 }
 
 /// Why a run came to no end.
@@ -77,6 +88,17 @@ pub enum SpeedError {
         /// The scenario.
         scenario: String,
     },
+    /// Another library computed something else than OpenSSL.
+    #[error("{library} gives a wrong result for {scenario}; check the rival program")]
+    WrongRival {
+        /// The library.
+        library: &'static str,
+        /// The scenario.
+        scenario: String,
+    },
+    /// The program with the other libraries failed.
+    #[error("the other libraries cannot be timed; leave them out by --against openssl")]
+    Rival(#[from] RivalError),
     /// The caller asked to stop.
     #[error("interrupted; results up to here are kept")]
     Interrupted,
@@ -101,35 +123,31 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<(), SpeedError> {
     let began = Instant::now();
-    observer.planned(plan.events.len() as u64 * u64::from(plan.rounds.least));
     stay_on_this_cpu();
-    for event in &plan.events {
-        let scenario = event.path();
+    let entries: Vec<Entry> =
+        plan.events.iter().flat_map(|event| event.heats(&plan.sizes)).collect();
+    observer.planned(entries.len() as u64 * u64::from(plan.rounds.least));
+    // Loaded and started only where there is something for them to do.
+    let has_messages = entries.iter().any(|entry| entry.size.is_some());
+    let provider = match &plan.provider {
+        Some(path) if has_messages => Some(Provider::load(path)?),
+        _ => None,
+    };
+    let libraries = match &plan.libraries {
+        Some((program, wanted)) if has_messages => Some(Libraries::start(program, wanted)?),
+        _ => None,
+    };
+    for entry in &entries {
+        let scenario = entry.path();
         observer.began(&scenario);
-        let contest = (event.make)()?;
-        let mut subjects = Vec::new();
-        if plan.against_openssl {
-            subjects.push(Subject { room: None, run: contest.openssl()? });
-        }
-        for status in rooms::status(policy) {
-            let room = status.room;
-            if !ROOMS.contains(&room) || !plan.rooms.contains(&room) {
-                continue;
-            }
-            if let Some(reason) = status.reason {
-                results.rows.push(closed_row(&scenario, room, reason));
-                continue;
-            }
-            let mut ours = contest.widelane(&only(room));
-            if !is_right(&*contest, &mut ours)? {
-                return Err(SpeedError::Wrong { room: room.name(), scenario });
-            }
-            subjects.push(Subject { room: Some(room), run: ours.run });
-        }
-        let outputs = vec![vec![0; contest.output_len()]; LANES_MAX];
-        let mut heat = Heat { scenario: &scenario, subjects, outputs, plan };
+        let contest = entry.contest()?;
+        let field = Field { plan, policy, provider: provider.as_ref(), libraries: &libraries };
+        let subjects = field.subjects(&*contest, entry, &mut results.rows)?;
+        let outputs = vec![vec![0; contest.output_len()]; contest.inputs()];
+        let window = plan.window(entry);
+        let mut heat = Heat { scenario: &scenario, subjects, outputs, rounds: plan.rounds, window };
         let pairs = heat.rounds(stop, observer)?;
-        write_rows(&scenario, &heat.subjects, &pairs, &mut results.rows);
+        rows::write(entry, heat.who(), contest.rooms(), &pairs, &mut results.rows);
         results.pairs.extend(pairs);
         results.duration_s = began.elapsed().as_secs_f64();
         observer.ended(results);
@@ -137,6 +155,76 @@ pub fn run(
     results.complete = true;
     observer.ended(results);
     Ok(())
+}
+
+/// Who can take part.
+struct Field<'a> {
+    plan: &'a Plan,
+    policy: &'a Policy,
+    provider: Option<&'a Provider>,
+    libraries: &'a Option<Libraries>,
+}
+
+impl Field<'_> {
+    /// All who are timed at `entry`; those who cannot be get a row that says why.
+    fn subjects<'a>(
+        &'a self,
+        contest: &'a dyn Contest,
+        entry: &Entry,
+        rows: &mut Vec<Row>,
+    ) -> Result<Vec<Subject<'a>>, SpeedError> {
+        let scenario = entry.path();
+        let mut subjects = Vec::new();
+        if self.plan.against_openssl {
+            subjects.push(Subject { who: Who::Openssl, timed: Timed::Here(contest.openssl()?) });
+        }
+        for status in rooms::status(self.policy) {
+            let room = status.room;
+            if !contest.rooms().contains(&room) || !self.plan.rooms.contains(&room) {
+                continue;
+            }
+            if let Some(reason) = status.reason {
+                rows.push(rows::missing(entry, Who::Room(room), reason));
+                continue;
+            }
+            let mut ours = contest.widelane(&only(room));
+            if !is_right(contest, &mut ours)? {
+                return Err(SpeedError::Wrong { room: room.name(), scenario });
+            }
+            subjects.push(Subject { who: Who::Room(room), timed: Timed::Here(ours.run) });
+        }
+        if let Some(provider) = self.provider.filter(|_| entry.size.is_some()) {
+            match contest.provider(provider) {
+                Some(run) => {
+                    let mut ours = Ours { lanes: 1, run: run? };
+                    if !is_right(contest, &mut ours)? {
+                        let room = Who::Provider.label();
+                        return Err(SpeedError::Wrong { room, scenario });
+                    }
+                    subjects.push(Subject { who: Who::Provider, timed: Timed::Here(ours.run) });
+                }
+                None => {
+                    let reason = "the provider does not offer it".to_owned();
+                    rows.push(rows::missing(entry, Who::Provider, reason));
+                }
+            }
+        }
+        let libraries = self.libraries.as_ref().filter(|_| entry.size.is_some());
+        for (libraries, library) in libraries.into_iter().flat_map(Libraries::each) {
+            let who = Who::Library(library);
+            match libraries.output(library, &scenario)? {
+                Ok(output) if contest.is_right(0, &output)? => {
+                    let timed = Timed::There { libraries, library };
+                    subjects.push(Subject { who, timed });
+                }
+                Ok(_) => {
+                    return Err(SpeedError::WrongRival { library: library.name(), scenario });
+                }
+                Err(reason) => rows.push(rows::missing(entry, who, reason)),
+            }
+        }
+        Ok(subjects)
+    }
 }
 
 /// A policy that leaves `room` open and closes every other batch room.
@@ -148,7 +236,7 @@ fn only(room: Room) -> Policy {
 
 /// Whether OpenSSL agrees with every result of a batch of ours.
 fn is_right(contest: &dyn Contest, ours: &mut Ours<'_>) -> Result<bool, ErrorStack> {
-    let mut outputs = vec![vec![0; contest.output_len()]; LANES_MAX];
+    let mut outputs = vec![vec![0; contest.output_len()]; contest.inputs()];
     if (ours.run)(&mut outputs)? != ours.lanes as u64 {
         return Ok(false);
     }
@@ -177,175 +265,5 @@ fn stay_on_this_cpu() {
     let mut set = CpuSet::new();
     if last.is_some_and(|cpu| set.set(cpu).is_ok()) {
         let _ = sched_setaffinity(Pid::from_raw(0), &set);
-    }
-}
-
-/// Who is timed: one of our rooms, or OpenSSL.
-struct Subject<'a> {
-    room: Option<Room>,
-    run: Runner<'a>,
-}
-
-impl Subject<'_> {
-    /// The name under which its measurements are kept; rooms are told apart by theirs.
-    fn label(&self) -> &'static str {
-        self.room.map_or(OPENSSL, Room::name)
-    }
-}
-
-/// One operation and all who are timed at it.
-struct Heat<'a> {
-    scenario: &'a str,
-    subjects: Vec<Subject<'a>>,
-    outputs: Vec<Vec<u8>>,
-    plan: &'a Plan,
-}
-
-impl Heat<'_> {
-    fn rounds(
-        &mut self,
-        stop: &AtomicBool,
-        observer: &mut dyn Observer,
-    ) -> Result<Vec<Pair>, SpeedError> {
-        let mut taken = Vec::new();
-        while self.plan.rounds.go_on(&taken, || self.is_precise(&taken)) {
-            let round = taken.len() as u32;
-            let mut measurements = Vec::new();
-            for index in pairs::order(self.subjects.len(), round) {
-                if stop.load(Ordering::Relaxed) {
-                    return Err(SpeedError::Interrupted);
-                }
-                measurements.push(self.measure(index)?);
-            }
-            taken.push(pairs::judge(self.scenario, round, measurements));
-            if taken.len() > self.plan.rounds.least as usize {
-                observer.planned(1);
-            }
-            observer.round_taken();
-        }
-        Ok(taken)
-    }
-
-    /// Whether every room's ratio is known well enough.
-    fn is_precise(&self, taken: &[Pair]) -> bool {
-        let basis = pairs::basis(taken);
-        self.subjects
-            .iter()
-            .filter(|subject| subject.room.is_some())
-            .all(|subject| pairs::is_precise(&both(&basis, subject.label(), per_second)))
-    }
-
-    /// Times one subject in slices, with the clock metered after each.
-    fn measure(&mut self, index: usize) -> Result<Measurement, SpeedError> {
-        let subject = &mut self.subjects[index];
-        let (mut operations, mut used, mut clocks) = (0, Duration::ZERO, Vec::new());
-        let mut calls = 1;
-        let began = Instant::now();
-        while used < self.plan.window {
-            let slice_began = thread_cpu();
-            let slice_end = slice_began + SLICE;
-            let mut burst_began = slice_began;
-            let slice_used = loop {
-                for _ in 0..calls {
-                    operations += (subject.run)(&mut self.outputs)?;
-                }
-                let now = thread_cpu();
-                if now >= slice_end {
-                    break now - slice_began;
-                }
-                if now - burst_began < BURST {
-                    calls *= 2;
-                }
-                burst_began = now;
-            };
-            used += slice_used;
-            clocks.push(clock_hz());
-        }
-        let wall_s = began.elapsed().as_secs_f64();
-        let (used_s, metering_s) = (used.as_secs_f64(), metering_time(&clocks));
-        let cycles = median(&clocks).map(|hz| hz * used_s / operations as f64);
-        Ok(Measurement {
-            subject: subject.label().to_owned(),
-            wall_s,
-            operations,
-            errors: BTreeMap::new(),
-            cpu_s: used_s,
-            foreign_cpu_s: (wall_s - used_s - metering_s).max(0.0),
-            cycles_per_operation: cycles,
-            ..Measurement::default()
-        })
-    }
-}
-
-/// Time that the meter itself took.
-fn metering_time(clocks: &[f64]) -> f64 {
-    clocks.iter().map(|hz| crate::chain::CYCLES / hz).sum()
-}
-
-/// CPU time of the calling thread.
-fn thread_cpu() -> Duration {
-    ClockId::CLOCK_THREAD_CPUTIME_ID.now().map_or(Duration::ZERO, Duration::from)
-}
-
-/// The row of a room that cannot be entered.
-fn closed_row(scenario: &str, room: Room, reason: String) -> Row {
-    Row {
-        scenario: scenario.to_owned(),
-        subject: "widelane".to_owned(),
-        room: Some(room.name().to_owned()),
-        metric: OPERATIONS.0.to_owned(),
-        unit: OPERATIONS.1.to_owned(),
-        status: Status::NotApplicable,
-        reason: Some(reason),
-        ..Row::default()
-    }
-}
-
-/// How a metric is read off a measurement.
-type Of = fn(&Measurement) -> Option<f64>;
-
-fn per_second(m: &Measurement) -> Option<f64> {
-    (m.cpu_s > 0.0).then(|| m.operations as f64 / m.cpu_s)
-}
-
-fn value(pair: &Pair, label: &str, of: Of) -> Option<f64> {
-    of(pair.measurements.iter().find(|measurement| measurement.subject == label)?)
-}
-
-/// What `label` and OpenSSL measured in the rounds that count.
-fn both(basis: &pairs::Basis<'_>, label: &str, of: Of) -> Vec<(f64, f64)> {
-    let both = |pair: &&Pair| Some((value(pair, label, of)?, value(pair, OPENSSL, of)?));
-    basis.rounds.iter().filter_map(both).collect()
-}
-
-/// Writes the rows of one operation.
-fn write_rows(scenario: &str, subjects: &[Subject<'_>], pairs: &[Pair], rows: &mut Vec<Row>) {
-    let basis = pairs::basis(pairs);
-    let status = if basis.objection.is_some() { Status::Rejected } else { Status::Ok };
-    let has_rival = subjects.iter().any(|subject| subject.room.is_none());
-    let metrics: [((&str, &str), Of); 2] =
-        [(OPERATIONS, per_second), (CYCLES, |m| m.cycles_per_operation)];
-    for subject in subjects {
-        for ((metric, unit), of) in metrics {
-            let label = subject.label();
-            let values: Vec<f64> =
-                basis.rounds.iter().filter_map(|pair| value(pair, label, of)).collect();
-            let ours = subject.room.is_some();
-            let ratio = stats::ratio(&both(&basis, label, of)).filter(|_| ours);
-            rows.push(Row {
-                scenario: scenario.to_owned(),
-                subject: if ours { "widelane" } else { OPENSSL }.to_owned(),
-                room: subject.room.map(|room| room.name().to_owned()),
-                metric: metric.to_owned(),
-                unit: unit.to_owned(),
-                value: median(&values),
-                rival: (ours && has_rival).then(|| OPENSSL.to_owned()),
-                ratio: ratio.map(|ratio| ratio.value),
-                ratio_low: ratio.map(|ratio| ratio.low),
-                ratio_high: ratio.map(|ratio| ratio.high),
-                status,
-                reason: basis.objection.clone(),
-            });
-        }
     }
 }

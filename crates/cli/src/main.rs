@@ -7,6 +7,7 @@ mod measure;
 mod output;
 mod power;
 mod report;
+mod rival;
 mod run;
 mod serve;
 mod speed;

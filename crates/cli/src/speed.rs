@@ -1,4 +1,4 @@
-//! `widelane speed`: the algorithms alone, room by room, beside OpenSSL's own.
+//! `widelane speed`: the algorithms alone, room by room, beside OpenSSL's own and other libraries.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,35 +8,47 @@ use anyhow::bail;
 use clap::ValueEnum;
 use widelane_bench::machine;
 use widelane_bench::pairs::Rounds;
-use widelane_bench::speed::{self, Event, Plan, UnknownAlgorithm};
+use widelane_bench::speed::{self, Event, Library, Plan, UnknownAlgorithm};
 use widelane_cpu::Room;
 
-use crate::{measure, output};
+use crate::{measure, output, rival};
 
-/// Times the algorithms alone, room by room, beside OpenSSL's own
+/// Times the algorithms alone, room by room, beside OpenSSL's own and other libraries
 #[derive(clap::Args)]
 pub struct Args {
     /// What to time, all by default: rsa2048, rsa3072, rsa4096, x25519, ed25519, ecdsa-p256,
-    /// ecdsa-p384, ecdh-p256, ecdh-p384; one operation of them (x25519/derive), or what several
-    /// begin with (ecdsa)
+    /// ecdsa-p384, ecdh-p256, ecdh-p384, aes-128-gcm, aes-192-gcm, aes-256-gcm,
+    /// chacha20-poly1305; one operation of them (x25519/derive, aes-128-gcm/seal), what several
+    /// begin with (ecdsa), or aead for all authenticated encryption
     #[arg(value_name = "ALGORITHM", value_parser = selection)]
     algorithms: Vec<Selection>,
     /// Rooms: all, or names separated by commas
     #[arg(long, value_delimiter = ',', default_value = "all")]
     room: Vec<String>,
-    /// Whom to compare with
-    #[arg(long, value_enum, default_value_t = Rival::Openssl)]
-    against: Rival,
-    /// Rounds, each of which times every room and the rival once; up to half as many more follow
-    /// where an interval is still wide
+    /// Bytes of the messages, of algorithms whose cost depends on them
+    #[arg(long, value_delimiter = ',', default_value = "64,256,1024,1350,4096,16384",
+          value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    size: Vec<u32>,
+    /// Whom to compare with; the other libraries time messages only, and are asked for in the
+    /// program widelane-rival-bulk, where that is installed [default: all that are there]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    against: Vec<Rival>,
+    /// The program that has the other libraries, if it is neither beside this one nor in the PATH
+    #[arg(long, value_name = "PROGRAM")]
+    rival: Option<PathBuf>,
+    /// Rounds, each of which times everybody once; up to half as many more follow where an
+    /// interval is still wide
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 20)]
     pairs: u32,
-    /// CPU time of one measurement, seconds
-    #[arg(long, value_parser = crate::compare::seconds, default_value = "0.06")]
-    seconds: Duration,
+    /// CPU time of one measurement, seconds [default: 0.06, or 0.02 for messages]
+    #[arg(long, value_parser = crate::compare::seconds)]
+    seconds: Option<Duration>,
     /// Writes the results as JSON (docs/results.md)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Writes a report that needs nothing but a browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// What one argument stands for.
@@ -53,6 +65,52 @@ enum Rival {
     None,
     /// The OpenSSL of this system
     Openssl,
+    /// AWS-LC
+    AwsLc,
+    /// Graviola
+    Graviola,
+    /// Intel's Multi-Buffer Crypto for IPsec
+    IpsecMb,
+    /// ring
+    Ring,
+}
+
+impl Rival {
+    fn library(self) -> Option<Library> {
+        match self {
+            Rival::None | Rival::Openssl => None,
+            Rival::AwsLc => Some(Library::AwsLc),
+            Rival::Graviola => Some(Library::Graviola),
+            Rival::IpsecMb => Some(Library::IpsecMb),
+            Rival::Ring => Some(Library::Ring),
+        }
+    }
+}
+
+/// The program that has the other libraries.
+const RIVAL_PROGRAM: &str = "widelane-rival-bulk";
+
+impl Args {
+    fn is_against(&self, rival: Rival) -> bool {
+        self.against.is_empty() || self.against.contains(&rival)
+    }
+
+    /// The other libraries that are wanted, in a program that is there.
+    fn libraries(&self) -> anyhow::Result<Option<(PathBuf, Vec<Library>)>> {
+        let asked: Vec<Library> = self.against.iter().filter_map(|rival| rival.library()).collect();
+        let wanted = if self.against.is_empty() { Library::ALL.to_vec() } else { asked.clone() };
+        let program = rival::find(RIVAL_PROGRAM, self.rival.as_deref());
+        match program {
+            _ if wanted.is_empty() => Ok(None),
+            Some(program) => Ok(Some((program, wanted))),
+            None if asked.is_empty() => Ok(None),
+            None => bail!(
+                "{} cannot be timed: {RIVAL_PROGRAM} is neither beside this program nor in the \
+                 PATH; build it with `cargo install --path rivals/bulk`, or name it with --rival",
+                asked[0].name()
+            ),
+        }
+    }
 }
 
 /// Runs the command.
@@ -60,9 +118,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let programs = measure::programs()?;
     let resolved = measure::policy()?;
     let plan = Plan {
-        events: events(args.algorithms),
+        events: events(&args.algorithms),
         rooms: rooms(&args.room)?,
-        against_openssl: args.against == Rival::Openssl,
+        sizes: sizes(&args.size),
+        against_openssl: args.is_against(Rival::Openssl),
+        provider: programs.provider.clone(),
+        libraries: args.libraries()?,
         rounds: Rounds { least: args.pairs, most: args.pairs + args.pairs / 2 },
         window: args.seconds,
     };
@@ -74,13 +135,24 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.json {
         measure::write_results(path, &results)?;
     }
+    if let Some(path) = &args.html {
+        measure::write(path, &widelane_report::html(&results))?;
+    }
     output::print(&widelane_report::terminal(&results, &output::style()))?;
     outcome?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// The sizes, each once, the smallest first.
+fn sizes(sizes: &[u32]) -> Vec<usize> {
+    let mut sizes: Vec<usize> = sizes.iter().map(|size| *size as usize).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
 /// What was selected, each once, in the order of the list.
-fn events(selections: Vec<Selection>) -> Vec<&'static Event> {
+fn events(selections: &[Selection]) -> Vec<&'static Event> {
     let selected: Vec<String> =
         selections.iter().flat_map(|Selection(events)| events).map(|event| event.path()).collect();
     let is_wanted = |event: &&Event| selected.is_empty() || selected.contains(&event.path());

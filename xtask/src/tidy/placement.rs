@@ -85,6 +85,7 @@ const UNSAFE: &[Placement] = &[Placement {
     places: &[
         "crates/bench/src/embedded.rs", // a server that speaks C to libssl
         "crates/bench/src/server/process.rs", // between fork and exec
+        "crates/bench/src/speed/evp.rs", // OpenSSL's calls for a record
         "crates/bridge/src/hooks.rs",   // types of C functions
         "crates/classify/src/run",      // rooms, and a table mapped from a file
         "crates/kernels/src/lanes",     // intrinsics behind safe methods, and doors
@@ -94,15 +95,18 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/mont/ifma512_x8.rs",
         "crates/kernels/src/mont/lanes.rs", // the doors that both rooms share
         "crates/kernels/src/mont/tiles.rs", // their assembly
-        "crates/meter/src/chain.rs",        // the chain that meters the clock
-        "crates/meter/src/stimulus",        // loops that provoke a licence
-        "crates/kernels/src/text.rs",       // messages that are read and written at one place
-        "crates/ossl-sys/src",              // speaks C
-        "crates/provider/src",              // speaks C
-        "crates/runtime/src",               // speaks C
-        "crates/secret/src",                // assembly that hides from the optimiser
-        "crates/testkit/src/guard.rs",      // pages that cannot be touched
-        "crates/testkit/src/trace.rs",      // steps through a child with ptrace
+        "crates/kernels/src/sha1/shani.rs",
+        "crates/kernels/src/sha2/shani.rs",
+        "crates/kernels/src/words", // intrinsics behind safe methods, and doors
+        "crates/meter/src/chain.rs", // the chain that meters the clock
+        "crates/meter/src/stimulus", // loops that provoke a licence
+        "crates/kernels/src/text.rs", // messages that are read and written at one place
+        "crates/ossl-sys/src",      // speaks C
+        "crates/provider/src",      // speaks C
+        "crates/runtime/src",       // speaks C
+        "crates/secret/src",        // assembly that hides from the optimiser
+        "crates/testkit/src/guard.rs", // pages that cannot be touched
+        "crates/testkit/src/trace.rs", // steps through a child with ptrace
     ],
     in_tests: true,
 }];

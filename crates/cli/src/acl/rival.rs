@@ -1,16 +1,14 @@
 //! The rival program: DPDK's `rte_acl`, timed by commands over a pipe.
 
-use std::env;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use widelane_bench::rival;
 use widelane_classify::Flow;
 use widelane_classify::rule::{Layout, RuleSet};
 
@@ -18,9 +16,7 @@ const NAME: &str = "widelane-rival-rte-acl";
 
 /// A running rival that has built its table.
 pub struct Rival {
-    child: Child,
-    commands: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
+    program: rival::Rival,
     /// What it said when it was ready.
     pub ready: Ready,
     _files: tempfile::TempDir,
@@ -47,15 +43,9 @@ struct Results {
     results: Vec<u32>,
 }
 
-/// The program, if it is installed: where the user says, beside this binary, or in the PATH.
-pub fn find(named: Option<&Path>) -> Option<PathBuf> {
-    if let Some(path) = named {
-        return Some(path.to_owned());
-    }
-    let beside = env::current_exe().ok().and_then(|own| Some(own.parent()?.join(NAME)));
-    let search = env::var_os("PATH").unwrap_or_default();
-    let mut candidates = env::split_paths(&search).map(|directory| directory.join(NAME));
-    beside.filter(|path| path.is_file()).or_else(|| candidates.find(|path| path.is_file()))
+/// The program, if it is installed.
+pub fn find(said: Option<&Path>) -> Option<PathBuf> {
+    crate::rival::find(NAME, said)
 }
 
 impl Rival {
@@ -71,52 +61,22 @@ impl Rival {
         fs::write(&rules, rules_text(set)?)?;
         let lines: String = flows.iter().map(|flow| format!("{flow}\n")).collect();
         fs::write(&trace, lines)?;
-        let mut child = Command::new(program)
-            .args([&rules, &trace])
-            .arg(cpu.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
-        let commands = child.stdin.take();
-        let answers = child.stdout.take().context("the rival has no standard output")?;
-        let mut answers = BufReader::new(answers);
-        let ready = answer(&mut answers)?;
-        Ok(Rival { child, commands, answers, ready, _files: files })
+        let mut command = Command::new(program);
+        command.args([&rules, &trace]).arg(cpu.to_string());
+        let mut program = rival::Rival::start(command)?;
+        let ready = program.hear()?;
+        Ok(Rival { program, ready, _files: files })
     }
 
     /// Nanoseconds per lookup in the fastest of some passes over all flows.
     pub fn time(&mut self, algorithm: &str, burst: usize, passes: usize) -> anyhow::Result<f64> {
-        Ok(self.ask::<Time>(&format!("time {algorithm} {burst} {passes}"))?.ns)
+        Ok(self.program.ask::<Time>(&format!("time {algorithm} {burst} {passes}"))?.ns)
     }
 
     /// For every flow, the position of its rule counted from 1, or 0.
     pub fn results(&mut self, algorithm: &str) -> anyhow::Result<Vec<u32>> {
-        Ok(self.ask::<Results>(&format!("results {algorithm}"))?.results)
+        Ok(self.program.ask::<Results>(&format!("results {algorithm}"))?.results)
     }
-
-    fn ask<T: DeserializeOwned>(&mut self, command: &str) -> anyhow::Result<T> {
-        let commands = self.commands.as_mut().context("the rival has been dismissed")?;
-        writeln!(commands, "{command}").context("the rival has ended")?;
-        answer(&mut self.answers)
-    }
-}
-
-impl Drop for Rival {
-    fn drop(&mut self) {
-        // At the end of its input the rival ends by itself.
-        self.commands = None;
-        drop(self.child.wait());
-    }
-}
-
-fn answer<T: DeserializeOwned>(answers: &mut BufReader<ChildStdout>) -> anyhow::Result<T> {
-    let mut line = String::new();
-    answers.read_line(&mut line).context("cannot hear the rival")?;
-    if line.is_empty() {
-        bail!("the rival ended without an answer; its own message stands above");
-    }
-    serde_json::from_str(&line).with_context(|| format!("the rival answered {line:?}"))
 }
 
 /// The rules in DPDK's form, the strongest first.

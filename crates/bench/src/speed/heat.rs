@@ -1,0 +1,215 @@
+//! One operation and all who are timed at it, in slices, by turns.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::time::ClockId;
+use widelane_cpu::Room;
+use widelane_results::{Measurement, Pair};
+
+use super::SpeedError;
+use super::contest::Runner;
+use super::libraries::{Libraries, Library};
+use super::rows::{both, per_second};
+use crate::Observer;
+use crate::chain::{self, clock_hz};
+use crate::pairs::{self, Rounds};
+use crate::stats::median;
+
+/// Work between two measurements of the clock.
+const SLICE: Duration = Duration::from_millis(5);
+
+/// Work between two looks at the CPU time, so long that they cost next to nothing.
+const BURST: Duration = Duration::from_micros(200);
+
+/// Who is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// OpenSSL.
+    Openssl,
+    /// One of our rooms.
+    Room(Room),
+    /// Our provider, by OpenSSL's calls.
+    Provider,
+    /// Another library, in a process of its own.
+    Library(Library),
+}
+
+impl Who {
+    /// The name under which measurements are kept; our rooms are told apart by theirs.
+    pub fn label(self) -> &'static str {
+        match self {
+            Who::Room(room) => room.name(),
+            Who::Openssl | Who::Provider | Who::Library(_) => self.subject(),
+        }
+    }
+
+    /// The subject of its rows.
+    pub fn subject(self) -> &'static str {
+        match self {
+            Who::Openssl => "openssl",
+            Who::Room(_) => "widelane",
+            Who::Provider => "widelane-evp",
+            Who::Library(library) => library.name(),
+        }
+    }
+
+    /// The room of its rows.
+    pub fn room(self) -> Option<Room> {
+        match self {
+            Who::Room(room) => Some(room),
+            Who::Openssl | Who::Provider | Who::Library(_) => None,
+        }
+    }
+
+    /// Whether it is ours.
+    pub fn is_ours(self) -> bool {
+        matches!(self, Who::Room(_) | Who::Provider)
+    }
+}
+
+/// Who is timed, and how.
+pub struct Subject<'a> {
+    /// Who.
+    pub who: Who,
+    /// How.
+    pub timed: Timed<'a>,
+}
+
+/// Where the work is done.
+pub enum Timed<'a> {
+    /// On this thread.
+    Here(Runner<'a>),
+    /// In the program that has the other libraries, on the same CPU.
+    There {
+        /// The program.
+        libraries: &'a Libraries,
+        /// The library that does it.
+        library: Library,
+    },
+}
+
+/// One operation and all who are timed at it.
+pub struct Heat<'a> {
+    /// The path of its results.
+    pub scenario: &'a str,
+    /// Who are timed.
+    pub subjects: Vec<Subject<'a>>,
+    /// The places for results.
+    pub outputs: Vec<Vec<u8>>,
+    /// How many rounds to take.
+    pub rounds: Rounds,
+    /// CPU time of one measurement.
+    pub window: Duration,
+}
+
+impl Heat<'_> {
+    /// Who are timed, in order.
+    pub fn who(&self) -> Vec<Who> {
+        self.subjects.iter().map(|subject| subject.who).collect()
+    }
+
+    /// Times everybody, round by round.
+    pub fn rounds(
+        &mut self,
+        stop: &AtomicBool,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<Pair>, SpeedError> {
+        let mut taken = Vec::new();
+        while self.rounds.go_on(&taken, || self.is_precise(&taken)) {
+            let round = taken.len() as u32;
+            let mut measurements = Vec::new();
+            for index in pairs::order(self.subjects.len(), round) {
+                if stop.load(Ordering::Relaxed) {
+                    return Err(SpeedError::Interrupted);
+                }
+                measurements.push(self.measure(index)?);
+            }
+            taken.push(pairs::judge(self.scenario, round, measurements));
+            if taken.len() > self.rounds.least as usize {
+                observer.planned(1);
+            }
+            observer.round_taken();
+        }
+        Ok(taken)
+    }
+
+    /// Whether the ratio of everything of ours to OpenSSL is known well enough.
+    fn is_precise(&self, taken: &[Pair]) -> bool {
+        let basis = pairs::basis(taken);
+        self.who()
+            .into_iter()
+            .filter(|who| who.is_ours())
+            .all(|who| pairs::is_precise(&both(&basis, who, Who::Openssl, per_second)))
+    }
+
+    /// Times one subject in slices, with the clock metered after each.
+    fn measure(&mut self, index: usize) -> Result<Measurement, SpeedError> {
+        let Heat { scenario, subjects, outputs, window, .. } = self;
+        let Subject { who, timed } = &mut subjects[index];
+        let (mut operations, mut used, mut clocks) = (0, Duration::ZERO, Vec::new());
+        let mut calls = 1;
+        let began = Instant::now();
+        while used < *window {
+            let (done, time) = match timed {
+                Timed::Here(run) => slice(run, outputs, &mut calls)?,
+                Timed::There { libraries, library } => {
+                    libraries.slice(*library, scenario, SLICE)?
+                }
+            };
+            operations += done;
+            used += time;
+            clocks.push(clock_hz());
+        }
+        let wall_s = began.elapsed().as_secs_f64();
+        let (used_s, metering_s) = (used.as_secs_f64(), metering_time(&clocks));
+        let cycles = median(&clocks).map(|hz| hz * used_s / operations as f64);
+        Ok(Measurement {
+            subject: who.label().to_owned(),
+            wall_s,
+            operations,
+            errors: BTreeMap::new(),
+            cpu_s: used_s,
+            foreign_cpu_s: (wall_s - used_s - metering_s).max(0.0),
+            cycles_per_operation: cycles,
+            ..Measurement::default()
+        })
+    }
+}
+
+/// Runs for a [`SLICE`]; answers how many operations it did and how long it took. `calls` is how
+/// many calls fill a [`BURST`], as far as that is known.
+fn slice(
+    run: &mut Runner<'_>,
+    outputs: &mut [Vec<u8>],
+    calls: &mut u32,
+) -> Result<(u64, Duration), SpeedError> {
+    let mut operations = 0;
+    let began = thread_cpu();
+    let end = began + SLICE;
+    let mut burst_began = began;
+    loop {
+        for _ in 0..*calls {
+            operations += run(outputs)?;
+        }
+        let now = thread_cpu();
+        if now >= end {
+            return Ok((operations, now - began));
+        }
+        if now - burst_began < BURST {
+            *calls *= 2;
+        }
+        burst_began = now;
+    }
+}
+
+/// Time that the meter itself took.
+fn metering_time(clocks: &[f64]) -> f64 {
+    clocks.iter().map(|hz| chain::CYCLES / hz).sum()
+}
+
+/// CPU time of the calling thread.
+fn thread_cpu() -> Duration {
+    ClockId::CLOCK_THREAD_CPUTIME_ID.now().map_or(Duration::ZERO, Duration::from)
+}

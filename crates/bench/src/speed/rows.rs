@@ -1,0 +1,113 @@
+//! From rounds to rows: what everybody did per second, and in how many cycles.
+
+use widelane_cpu::Room;
+use widelane_results::{Measurement, Pair, Row, Status};
+
+use super::contest::Entry;
+use super::heat::Who;
+use crate::pairs::{self, Basis};
+use crate::stats::{self, median};
+
+const OPERATIONS: (&str, &str) = ("operations_per_second", "1/s");
+const CYCLES: (&str, &str) = ("cycles_per_operation", "cycles");
+const THROUGHPUT: (&str, &str) = ("throughput", "GB/s");
+const CYCLES_PER_BYTE: (&str, &str) = ("cycles_per_byte", "cycles/B");
+
+const BYTES_PER_GB: f64 = 1e9;
+
+/// How a metric is read off a measurement.
+type Of = fn(&Measurement) -> Option<f64>;
+
+/// A metric with its unit, and what its values are divided by.
+type Metric = ((&'static str, &'static str), Of, f64);
+
+/// Operations per second of CPU time.
+pub fn per_second(m: &Measurement) -> Option<f64> {
+    (m.cpu_s > 0.0).then(|| m.operations as f64 / m.cpu_s)
+}
+
+fn cycles(m: &Measurement) -> Option<f64> {
+    m.cycles_per_operation
+}
+
+fn metrics(size: Option<usize>) -> Vec<Metric> {
+    let mut metrics: Vec<Metric> = vec![(OPERATIONS, per_second, 1.0), (CYCLES, cycles, 1.0)];
+    if let Some(size) = size.filter(|size| *size > 0) {
+        let bytes = size as f64;
+        metrics.push((CYCLES_PER_BYTE, cycles, bytes));
+        metrics.push((THROUGHPUT, per_second, BYTES_PER_GB / bytes));
+    }
+    metrics
+}
+
+fn value(pair: &Pair, who: Who, of: Of) -> Option<f64> {
+    of(pair.measurements.iter().find(|measurement| measurement.subject == who.label())?)
+}
+
+/// What `who` and `rival` measured in the rounds that count.
+pub fn both(basis: &Basis<'_>, who: Who, rival: Who, of: Of) -> Vec<(f64, f64)> {
+    let both = |pair: &&Pair| Some((value(pair, who, of)?, value(pair, rival, of)?));
+    basis.rounds.iter().filter_map(both).collect()
+}
+
+/// Writes the rows of one operation, which has `rooms`, best first.
+pub fn write(entry: &Entry, all: Vec<Who>, rooms: &[Room], pairs: &[Pair], rows: &mut Vec<Row>) {
+    let basis = pairs::basis(pairs);
+    let status = if basis.objection.is_some() { Status::Rejected } else { Status::Ok };
+    let best = rooms.iter().map(|room| Who::Room(*room)).find(|who| all.contains(who));
+    for who in &all {
+        for ((metric, unit), of, divisor) in metrics(entry.size) {
+            let values: Vec<f64> =
+                basis.rounds.iter().filter_map(|pair| value(pair, *who, of)).collect();
+            let row = Row {
+                value: median(&values).map(|value| value / divisor),
+                status,
+                reason: basis.objection.clone(),
+                ..blank(entry, *who, metric, unit)
+            };
+            let rivals: Vec<Who> =
+                all.iter().copied().filter(|rival| is_rival(*rival, *who, best)).collect();
+            if rivals.is_empty() {
+                rows.push(row.clone());
+            }
+            for rival in rivals {
+                let ratio = stats::ratio(&both(&basis, *who, rival, of));
+                rows.push(Row {
+                    rival: Some(rival.subject().to_owned()),
+                    ratio: ratio.map(|ratio| ratio.value),
+                    ratio_low: ratio.map(|ratio| ratio.low),
+                    ratio_high: ratio.map(|ratio| ratio.high),
+                    ..row.clone()
+                });
+            }
+        }
+    }
+}
+
+/// Whether `who` is compared with `rival`: all of ours with OpenSSL, and our best room with
+/// everybody else.
+fn is_rival(rival: Who, who: Who, best: Option<Who>) -> bool {
+    match rival {
+        Who::Openssl => who.is_ours(),
+        Who::Library(_) => Some(who) == best,
+        Who::Room(_) | Who::Provider => false,
+    }
+}
+
+/// The row of somebody who cannot be timed.
+pub fn missing(entry: &Entry, who: Who, reason: String) -> Row {
+    let (metric, unit) = OPERATIONS;
+    let status = Status::NotApplicable;
+    Row { status, reason: Some(reason), ..blank(entry, who, metric, unit) }
+}
+
+fn blank(entry: &Entry, who: Who, metric: &str, unit: &str) -> Row {
+    Row {
+        scenario: entry.path(),
+        subject: who.subject().to_owned(),
+        room: who.room().map(|room| room.name().to_owned()),
+        metric: metric.to_owned(),
+        unit: unit.to_owned(),
+        ..Row::default()
+    }
+}
