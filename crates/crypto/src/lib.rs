@@ -3,8 +3,10 @@
 
 pub mod aead;
 mod choice;
+pub mod digest;
 pub mod ec;
 pub mod ed25519;
+pub mod mac;
 pub mod rsa;
 mod stack;
 pub mod x25519;

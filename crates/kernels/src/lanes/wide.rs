@@ -2,7 +2,7 @@
 
 /// Calls an intrinsic of a room whose token is at hand.
 macro_rules! intrinsic {
-    ($name:ident $(::<$bits:ident>)? ($($argument:expr),*)) => {
+    ($name:ident $(::<$bits:tt>)? ($($argument:expr),*)) => {
         // SAFETY: a register holds the token of its room, which exists only where the machine has
         // every feature of the room.
         unsafe { arch::$name$(::<$bits>)?($($argument),*) }

@@ -1,0 +1,193 @@
+//! Hashes in the rooms chosen: which kernel does what.
+
+use widelane_cpu::{Avx2, Avx512, Policy, Room, Shani};
+use widelane_kernels::hash::{self, STATE_WORDS, States};
+use widelane_kernels::sha1::{self, SHA1, Sha1};
+use widelane_kernels::sha2::{self, SHA224, SHA256, SHA384, SHA512, Sha256, Sha512};
+use widelane_kernels::words::{Avx2x1, Avx2x4, Avx2x8, Avx512x8, Avx512x16, Word, Words};
+use widelane_secret::wipe;
+
+use super::Algorithm;
+
+/// The state of a message: words of 32 bits stand in the lower halves.
+pub(crate) type State = [u64; STATE_WORDS];
+
+/// The state before the first block.
+pub(super) fn initial(algorithm: Algorithm) -> State {
+    match algorithm {
+        Algorithm::Sha1 => SHA1.map(u64::from),
+        Algorithm::Sha224 => SHA224.map(u64::from),
+        Algorithm::Sha256 => SHA256.map(u64::from),
+        Algorithm::Sha384 => SHA384,
+        Algorithm::Sha512 => SHA512,
+    }
+}
+
+/// What is done to a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Function {
+    Sha1,
+    Sha256,
+    Sha512,
+}
+
+impl Function {
+    pub(super) const fn block_bytes(self) -> usize {
+        match self {
+            Function::Sha1 | Function::Sha256 => <u32 as Words>::BLOCK_BYTES,
+            Function::Sha512 => <u64 as Words>::BLOCK_BYTES,
+        }
+    }
+
+    /// Writes the words of a state one behind the other.
+    pub(super) fn write(self, state: &State, bytes: &mut [u8; 8 * STATE_WORDS]) {
+        match self {
+            Function::Sha1 | Function::Sha256 => {
+                for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(state) {
+                    *bytes = (*word as u32).to_be_bytes();
+                }
+            }
+            Function::Sha512 => {
+                for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(state) {
+                    *bytes = word.to_be_bytes();
+                }
+            }
+        }
+    }
+}
+
+/// The room for a single message.
+#[derive(Clone, Copy, Debug)]
+enum Single {
+    Shani(Shani),
+    Avx2(Avx2),
+    Portable,
+}
+
+/// The room for many messages.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Lanes {
+    Avx512(Avx512),
+    Avx2(Avx2),
+}
+
+/// A function in the rooms chosen for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rooms {
+    pub(super) function: Function,
+    single: Single,
+    pub(super) lanes: Option<Lanes>,
+}
+
+impl Rooms {
+    pub(super) fn new(function: Function, policy: &Policy) -> Self {
+        let single = match (Shani::enter(policy), Avx2::enter(policy)) {
+            (Some(room), _) if function != Function::Sha512 => Single::Shani(room),
+            (_, Some(room)) => Single::Avx2(room),
+            _ => Single::Portable,
+        };
+        let lanes = match (Avx512::enter(policy), Avx2::enter(policy)) {
+            (Some(room), _) => Some(Lanes::Avx512(room)),
+            // Eight lanes of SHA-256 without rotations are no faster than the SHA extensions.
+            (None, Some(_))
+                if matches!((function, single), (Function::Sha256, Single::Shani(_))) =>
+            {
+                None
+            }
+            (None, Some(room)) => Some(Lanes::Avx2(room)),
+            (None, None) => None,
+        };
+        Rooms { function, single, lanes }
+    }
+
+    pub(super) fn room(self) -> Room {
+        match self.single {
+            Single::Shani(_) => Room::Shani,
+            Single::Avx2(_) => Room::Avx2,
+            Single::Portable => Room::Portable,
+        }
+    }
+
+    pub(super) fn lane_room(self) -> Option<Room> {
+        self.lanes.map(|lanes| match lanes {
+            Lanes::Avx512(_) => Room::Avx512,
+            Lanes::Avx2(_) => Room::Avx2,
+        })
+    }
+
+    pub(super) fn width(self) -> usize {
+        match (self.function, self.lanes) {
+            (_, None) => 1,
+            (Function::Sha512, Some(Lanes::Avx512(_))) => Avx512x8::LANES,
+            (Function::Sha512, Some(Lanes::Avx2(_))) => Avx2x4::LANES,
+            (_, Some(Lanes::Avx512(_))) => Avx512x16::LANES,
+            (_, Some(Lanes::Avx2(_))) => Avx2x8::LANES,
+        }
+    }
+
+    /// From how many messages on lanes are faster than one message after the other, as measured
+    /// (docs/hashes.md).
+    pub(super) fn lanes_min(self) -> usize {
+        match self.single {
+            Single::Shani(_) => self.width() / 8 * 3,
+            Single::Avx2(_) | Single::Portable => self.width() / 8 + 1,
+        }
+    }
+
+    /// Adds whole blocks to the state of one message.
+    pub(super) fn compress(self, state: &mut State, blocks: &[u8]) {
+        match (self.function, self.single) {
+            (Function::Sha1, Single::Shani(room)) => {
+                narrow(state, |words| sha1::shani::compress(room, words, blocks.as_chunks().0));
+            }
+            (Function::Sha256, Single::Shani(room)) => {
+                narrow(state, |words| sha2::shani::compress(room, words, blocks.as_chunks().0));
+            }
+            (Function::Sha1, Single::Avx2(room)) => {
+                alone::<Sha1, Avx2x1<u32>>(room, state, blocks);
+            }
+            (Function::Sha256, Single::Avx2(room)) => {
+                alone::<Sha256, Avx2x1<u32>>(room, state, blocks);
+            }
+            (Function::Sha512, Single::Avx2(room)) => {
+                alone::<Sha512, Avx2x1<u64>>(room, state, blocks);
+            }
+            (Function::Sha1, Single::Portable) => alone::<Sha1, u32>((), state, blocks),
+            (Function::Sha256, Single::Portable) => alone::<Sha256, u32>((), state, blocks),
+            (Function::Sha512, _) => alone::<Sha512, u64>((), state, blocks),
+        }
+    }
+}
+
+/// Adds blocks by a kernel with one lane.
+fn alone<H: hash::Hash<W>, W: Words>(room: W::Room, state: &mut State, blocks: &[u8]) {
+    let mut states = hash::zeros::<W>(room);
+    put_state::<W>(&mut states, 0, state);
+    hash::compress::<H, W>(room, &mut states, &[blocks], blocks.len() / W::BLOCK_BYTES);
+    *state = state_of::<W>(&states, 0);
+    wipe_states::<W>(&mut states);
+}
+
+/// The state of a lane.
+pub(super) fn state_of<W: Words>(states: &States<W>, lane: usize) -> State {
+    std::array::from_fn(|word| states[word].as_ref()[lane].into())
+}
+
+/// Makes `state` the state of a lane.
+pub(super) fn put_state<W: Words>(states: &mut States<W>, lane: usize, state: &State) {
+    for (row, word) in states.iter_mut().zip(state) {
+        row.as_mut()[lane] = W::Word::low(*word);
+    }
+}
+
+pub(super) fn wipe_states<W: Words>(states: &mut States<W>) {
+    states.iter_mut().for_each(|row| wipe(row.as_mut()));
+}
+
+/// Adds blocks by a kernel for words of 32 bits.
+fn narrow(state: &mut State, compress: impl FnOnce(&mut [u32; STATE_WORDS])) {
+    let mut words = state.map(|word| word as u32);
+    compress(&mut words);
+    *state = words.map(u64::from);
+    wipe(&mut words);
+}

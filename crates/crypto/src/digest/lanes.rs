@@ -1,0 +1,246 @@
+//! Many messages at once: lanes that take the next message when theirs is done.
+//!
+//! A message is cut into up to three parts that are whole blocks each: its head, where something
+//! stands in front of it; its body, read where it is; and its tail with the padding. All lanes go
+//! on by as many blocks as the shortest part has left.
+
+use widelane_kernels::hash::{self, compress};
+use widelane_kernels::sha1::Sha1;
+use widelane_kernels::sha2::{Sha256, Sha512};
+use widelane_kernels::words::{Avx2x4, Avx2x8, Avx512x8, Avx512x16, LANES_MAX, Words};
+use widelane_secret::wipe;
+
+use super::BLOCK_BYTES_MAX;
+use super::kernel::{Function, Lanes, Rooms, State, put_state, state_of, wipe_states};
+
+/// A message, and what came before it.
+pub(crate) struct Job<'a> {
+    /// The state that it begins with.
+    pub(crate) state: State,
+    /// Bytes behind which it begins, a whole number of blocks.
+    pub(crate) before: u64,
+    /// The beginning of the message, shorter than a block.
+    pub(crate) head: &'a [u8],
+    /// The rest of the message.
+    pub(crate) message: &'a [u8],
+}
+
+/// Hashes all jobs, and calls `done` with the number and the last state of each.
+pub(super) fn run<'a>(
+    rooms: Rooms,
+    jobs: impl Iterator<Item = Job<'a>>,
+    done: impl FnMut(usize, &State),
+) {
+    match (rooms.function, rooms.lanes) {
+        (_, None) => {
+            let mut done = done;
+            for (index, job) in jobs.enumerate() {
+                let mut state = job.state;
+                Lane::new(index, rooms, &job).finish(rooms, &mut state);
+                done(index, &state);
+            }
+        }
+        (Function::Sha1, Some(Lanes::Avx512(room))) => {
+            fill::<Sha1, Avx512x16>(room, rooms, jobs, done);
+        }
+        (Function::Sha256, Some(Lanes::Avx512(room))) => {
+            fill::<Sha256, Avx512x16>(room, rooms, jobs, done);
+        }
+        (Function::Sha512, Some(Lanes::Avx512(room))) => {
+            fill::<Sha512, Avx512x8>(room, rooms, jobs, done);
+        }
+        (Function::Sha1, Some(Lanes::Avx2(room))) => {
+            fill::<Sha1, Avx2x8>(room, rooms, jobs, done);
+        }
+        (Function::Sha256, Some(Lanes::Avx2(room))) => {
+            fill::<Sha256, Avx2x8>(room, rooms, jobs, done);
+        }
+        (Function::Sha512, Some(Lanes::Avx2(room))) => {
+            fill::<Sha512, Avx2x4>(room, rooms, jobs, done);
+        }
+    }
+}
+
+/// Keeps the lanes of a room full as long as there are messages.
+fn fill<'a, H: hash::Hash<W>, W: Words>(
+    room: W::Room,
+    rooms: Rooms,
+    jobs: impl Iterator<Item = Job<'a>>,
+    mut done: impl FnMut(usize, &State),
+) {
+    let mut states = hash::zeros::<W>(room);
+    let mut lanes: [Option<Lane<'a>>; LANES_MAX] = [const { None }; LANES_MAX];
+    let lanes = &mut lanes[..W::LANES];
+    let mut jobs = jobs.enumerate();
+    loop {
+        for (place, lane) in lanes.iter_mut().enumerate().filter(|(_, lane)| lane.is_none()) {
+            let Some((index, job)) = jobs.next() else { break };
+            put_state::<W>(&mut states, place, &job.state);
+            *lane = Some(Lane::new(index, rooms, &job));
+        }
+        let busy = || lanes.iter().flatten().map(Lane::rest);
+        if busy().count() < rooms.lanes_min() {
+            break;
+        }
+        let shortest = busy().min_by_key(|rest| rest.len()).expect("a lane is busy");
+        // Lanes without a message read along with another one.
+        let mut messages = [shortest; LANES_MAX];
+        for (message, lane) in messages.iter_mut().zip(&*lanes) {
+            *message = lane.as_ref().map_or(shortest, Lane::rest);
+        }
+        let bytes = shortest.len();
+        compress::<H, W>(room, &mut states, &messages, bytes / W::BLOCK_BYTES);
+        for (place, slot) in lanes.iter_mut().enumerate() {
+            if let Some(lane) = slot
+                && lane.advance(bytes)
+            {
+                done(lane.index, &state_of::<W>(&states, place));
+                *slot = None;
+            }
+        }
+    }
+    for (place, lane) in lanes.iter_mut().enumerate() {
+        if let Some(mut lane) = lane.take() {
+            let mut state = state_of::<W>(&states, place);
+            lane.finish(rooms, &mut state);
+            done(lane.index, &state);
+        }
+    }
+    wipe_states::<W>(&mut states);
+}
+
+/// A message on its way.
+struct Lane<'a> {
+    /// The number of the job.
+    index: usize,
+    part: Part,
+    /// Bytes of the part that are done.
+    taken: usize,
+    head: [u8; BLOCK_BYTES_MAX],
+    head_bytes: usize,
+    body: &'a [u8],
+    tail: Tail,
+}
+
+#[derive(Clone, Copy)]
+enum Part {
+    Head,
+    Body,
+    Tail,
+}
+
+impl<'a> Lane<'a> {
+    fn new(index: usize, rooms: Rooms, job: &Job<'a>) -> Self {
+        let block_bytes = rooms.function.block_bytes();
+        let Job { before, head, message, .. } = *job;
+        let bytes = before + (head.len() + message.len()) as u64;
+        let mut first = [0; BLOCK_BYTES_MAX];
+        first[..head.len()].copy_from_slice(head);
+        let mut lane = Lane {
+            index,
+            part: Part::Head,
+            taken: 0,
+            head: first,
+            head_bytes: 0,
+            body: message,
+            tail: Tail::default(),
+        };
+        let mut rest = &head[..];
+        if !head.is_empty() && head.len() + message.len() >= block_bytes {
+            let (filling, body) = message.split_at(block_bytes - head.len());
+            lane.head[head.len()..block_bytes].copy_from_slice(filling);
+            (lane.head_bytes, lane.body, rest) = (block_bytes, body, &[]);
+        }
+        if rest.is_empty() {
+            let (body, behind) = lane.body.split_at(lane.body.len() / block_bytes * block_bytes);
+            lane.body = body;
+            lane.tail = Tail::new(block_bytes, behind, bytes);
+        } else {
+            let together = head.len() + message.len();
+            first[head.len()..together].copy_from_slice(message);
+            lane.body = &[];
+            lane.tail = Tail::new(block_bytes, &first[..together], bytes);
+        }
+        lane.advance(0);
+        lane
+    }
+
+    /// What is left of the part at hand.
+    fn rest(&self) -> &[u8] {
+        let part = match self.part {
+            Part::Head => &self.head[..self.head_bytes],
+            Part::Body => self.body,
+            Part::Tail => self.tail.blocks(),
+        };
+        &part[self.taken..]
+    }
+
+    /// Goes on by some bytes of the part at hand; answers whether the message is done.
+    fn advance(&mut self, bytes: usize) -> bool {
+        self.taken += bytes;
+        while self.rest().is_empty() {
+            self.part = match self.part {
+                Part::Head => Part::Body,
+                Part::Body => Part::Tail,
+                Part::Tail => return true,
+            };
+            self.taken = 0;
+        }
+        false
+    }
+
+    /// Hashes what is left of the message, alone.
+    fn finish(&mut self, rooms: Rooms, state: &mut State) {
+        loop {
+            let rest = self.rest();
+            let bytes = rest.len();
+            rooms.compress(state, rest);
+            if self.advance(bytes) {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Lane<'_> {
+    fn drop(&mut self) {
+        wipe(&mut self.head);
+        self.tail.wipe();
+    }
+}
+
+/// The last bytes of a message with their padding (FIPS 180-4, 5.1): one block or two.
+pub(super) struct Tail {
+    bytes: [u8; 2 * BLOCK_BYTES_MAX],
+    length: usize,
+}
+
+impl Default for Tail {
+    fn default() -> Self {
+        Tail { bytes: [0; 2 * BLOCK_BYTES_MAX], length: 0 }
+    }
+}
+
+impl Tail {
+    /// Pads the `last` bytes, fewer than a block, of a message of `total` bytes.
+    pub(super) fn new(block_bytes: usize, last: &[u8], total: u64) -> Self {
+        let mut tail = Tail::default();
+        tail.bytes[..last.len()].copy_from_slice(last);
+        tail.bytes[last.len()] = 0x80;
+        // The number of bits takes an eighth of a block.
+        let fits = last.len() + 1 + block_bytes / 8 <= block_bytes;
+        tail.length = if fits { block_bytes } else { 2 * block_bytes };
+        let bits = (8 * u128::from(total)).to_be_bytes();
+        tail.bytes[tail.length - block_bytes / 8..tail.length]
+            .copy_from_slice(&bits[bits.len() - block_bytes / 8..]);
+        tail
+    }
+
+    pub(super) fn blocks(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    pub(super) fn wipe(&mut self) {
+        wipe(&mut self.bytes);
+    }
+}

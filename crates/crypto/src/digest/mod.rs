@@ -1,0 +1,277 @@
+//! Hash functions: SHA-1 and SHA-2 (FIPS 180-4), one-shot, in pieces, and many messages at once.
+//!
+//! [`Hash::choose`] picks the rooms that machine and policy leave open, once: one for a single
+//! message, and one whose lanes take a message each. SHA-1 is here for HMAC, which TLS 1.2 still
+//! uses; as the hash of a signature it is broken.
+//!
+//! # Examples
+//!
+//! ```
+//! use widelane_cpu::Policy;
+//! use widelane_crypto::digest::{Algorithm, Digest, Hash};
+//!
+//! let hash = Hash::choose(Algorithm::Sha256, &Policy::open());
+//! let mut stream = hash.begin();
+//! stream.update(b"one ");
+//! stream.update(b"message");
+//! assert_eq!(stream.finish(), hash.digest(b"one message"));
+//!
+//! let mut digests = [Digest::default(); 2];
+//! hash.digest_many(&[b"one message", b"another"], &mut digests);
+//! assert_eq!(digests[1], hash.digest(b"another"));
+//! ```
+
+mod kernel;
+mod lanes;
+
+use std::fmt;
+
+use widelane_cpu::{Policy, Room};
+use widelane_secret::wipe;
+
+pub(crate) use self::kernel::State;
+use self::kernel::{Function, Rooms};
+pub(crate) use self::lanes::Job;
+
+/// Bytes of the longest digest.
+pub const DIGEST_BYTES_MAX: usize = 64;
+
+/// Bytes of the longest block.
+pub(crate) const BLOCK_BYTES_MAX: usize = 128;
+
+/// An algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Algorithm {
+    /// SHA-1.
+    Sha1,
+    /// SHA-224.
+    Sha224,
+    /// SHA-256.
+    Sha256,
+    /// SHA-384.
+    Sha384,
+    /// SHA-512.
+    Sha512,
+}
+
+impl Algorithm {
+    /// Every algorithm.
+    pub const ALL: [Algorithm; 5] = [
+        Algorithm::Sha1,
+        Algorithm::Sha224,
+        Algorithm::Sha256,
+        Algorithm::Sha384,
+        Algorithm::Sha512,
+    ];
+
+    /// Bytes of the digest.
+    pub const fn digest_bytes(self) -> usize {
+        match self {
+            Algorithm::Sha1 => 20,
+            Algorithm::Sha224 => 28,
+            Algorithm::Sha256 => 32,
+            Algorithm::Sha384 => 48,
+            Algorithm::Sha512 => 64,
+        }
+    }
+
+    /// Bytes of a block.
+    pub const fn block_bytes(self) -> usize {
+        self.function().block_bytes()
+    }
+
+    /// The rooms for a single message, best first.
+    pub const fn rooms(self) -> &'static [Room] {
+        match self.function() {
+            Function::Sha1 | Function::Sha256 => &[Room::Shani, Room::Avx2, Room::Portable],
+            Function::Sha512 => &[Room::Avx2, Room::Portable],
+        }
+    }
+
+    /// The rooms for many messages at once, best first.
+    pub const fn lane_rooms(self) -> &'static [Room] {
+        &[Room::Avx512, Room::Avx2]
+    }
+
+    const fn function(self) -> Function {
+        match self {
+            Algorithm::Sha1 => Function::Sha1,
+            Algorithm::Sha224 | Algorithm::Sha256 => Function::Sha256,
+            Algorithm::Sha384 | Algorithm::Sha512 => Function::Sha512,
+        }
+    }
+}
+
+/// An algorithm in the rooms chosen for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Hash {
+    algorithm: Algorithm,
+    rooms: Rooms,
+}
+
+impl Hash {
+    /// Chooses the best rooms that the machine has and `policy` leaves open.
+    pub fn choose(algorithm: Algorithm, policy: &Policy) -> Self {
+        Hash { algorithm, rooms: Rooms::new(algorithm.function(), policy) }
+    }
+
+    /// The algorithm.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// The room for a single message.
+    pub fn room(&self) -> Room {
+        self.rooms.room()
+    }
+
+    /// The room that takes many messages at once, if there is one that gains by it.
+    pub fn lane_room(&self) -> Option<Room> {
+        self.rooms.lane_room()
+    }
+
+    /// How many messages are hashed at a time.
+    pub fn lanes(&self) -> usize {
+        self.rooms.width()
+    }
+
+    /// The digest of a message.
+    pub fn digest(&self, message: &[u8]) -> Digest {
+        let mut stream = self.begin();
+        stream.update(message);
+        stream.finish()
+    }
+
+    /// Begins a message that comes in pieces.
+    pub fn begin(&self) -> Stream {
+        self.resume(self.initial(), 0)
+    }
+
+    /// The digests of many messages, whatever their lengths.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there are not as many digests as messages.
+    pub fn digest_many(&self, messages: &[&[u8]], digests: &mut [Digest]) {
+        assert_eq!(messages.len(), digests.len(), "every message has a place for its digest");
+        let initial = self.initial();
+        let jobs =
+            messages.iter().map(|message| Job { state: initial, before: 0, head: &[], message });
+        self.run(jobs, |index, state| digests[index] = self.result(state));
+    }
+
+    /// The state before the first block.
+    pub(crate) fn initial(&self) -> State {
+        kernel::initial(self.algorithm)
+    }
+
+    /// Goes on behind `before` bytes, a whole number of blocks, that left `state`.
+    pub(crate) fn resume(&self, state: State, before: u64) -> Stream {
+        Stream { hash: *self, state, buffer: [0; BLOCK_BYTES_MAX], bytes: before }
+    }
+
+    /// Hashes many messages, and hands out the last state of each.
+    pub(crate) fn run<'a>(
+        &self,
+        jobs: impl Iterator<Item = Job<'a>>,
+        done: impl FnMut(usize, &State),
+    ) {
+        lanes::run(self.rooms, jobs, done);
+    }
+
+    /// Adds whole blocks to a state.
+    pub(crate) fn compress(&self, state: &mut State, blocks: &[u8]) {
+        self.rooms.compress(state, blocks);
+    }
+
+    /// The digest that a last state stands for.
+    pub(crate) fn result(&self, state: &State) -> Digest {
+        let mut digest = Digest { bytes: [0; DIGEST_BYTES_MAX], length: 0 };
+        self.algorithm.function().write(state, &mut digest.bytes);
+        digest.length = self.algorithm.digest_bytes();
+        digest.bytes[digest.length..].fill(0);
+        digest
+    }
+}
+
+/// A digest: as many bytes as its algorithm has, none by default.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Digest {
+    bytes: [u8; DIGEST_BYTES_MAX],
+    length: usize,
+}
+
+impl Default for Digest {
+    fn default() -> Self {
+        Digest { bytes: [0; DIGEST_BYTES_MAX], length: 0 }
+    }
+}
+
+impl AsRef<[u8]> for Digest {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_ref().iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}
+
+/// A message that comes in pieces; wiped when it is dropped.
+#[derive(Clone)]
+pub struct Stream {
+    hash: Hash,
+    state: State,
+    /// The beginning of a block that is not whole yet.
+    buffer: [u8; BLOCK_BYTES_MAX],
+    /// Bytes of the message so far.
+    bytes: u64,
+}
+
+impl Stream {
+    /// The algorithm and its rooms.
+    pub fn hash(&self) -> &Hash {
+        &self.hash
+    }
+
+    /// Adds a piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        let block_bytes = self.hash.algorithm.block_bytes();
+        let filled = (self.bytes % block_bytes as u64) as usize;
+        self.bytes = self.bytes.wrapping_add(piece.len() as u64);
+        let mut piece = piece;
+        if filled > 0 {
+            let (head, rest) = piece.split_at(piece.len().min(block_bytes - filled));
+            self.buffer[filled..][..head.len()].copy_from_slice(head);
+            if filled + head.len() < block_bytes {
+                return;
+            }
+            self.hash.compress(&mut self.state, &self.buffer[..block_bytes]);
+            piece = rest;
+        }
+        let (blocks, rest) = piece.split_at(piece.len() / block_bytes * block_bytes);
+        if !blocks.is_empty() {
+            self.hash.compress(&mut self.state, blocks);
+        }
+        self.buffer[..rest.len()].copy_from_slice(rest);
+    }
+
+    /// The digest of all pieces.
+    pub fn finish(mut self) -> Digest {
+        let block_bytes = self.hash.algorithm.block_bytes();
+        let filled = (self.bytes % block_bytes as u64) as usize;
+        let mut tail = lanes::Tail::new(block_bytes, &self.buffer[..filled], self.bytes);
+        self.hash.compress(&mut self.state, tail.blocks());
+        tail.wipe();
+        self.hash.result(&self.state)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        wipe(&mut self.state);
+        wipe(&mut self.buffer);
+    }
+}

@@ -1,0 +1,217 @@
+//! Message authentication: HMAC (FIPS 198-1) over each hash function, one-shot, in pieces, and many
+//! messages at once.
+//!
+//! A key is two states of the hash: behind its inner and behind its outer pad.
+//!
+//! # Examples
+//!
+//! ```
+//! use widelane_cpu::Policy;
+//! use widelane_crypto::digest::Algorithm;
+//! use widelane_crypto::mac::{Hmac, MacError};
+//!
+//! fn main() -> Result<(), MacError> {
+//!     let key = Hmac::choose(Algorithm::Sha256, &Policy::open()).key(b"a secret");
+//!     let tag = key.tag(b"a message");
+//!     key.verify(b"a message", tag.as_ref())?;
+//!     assert_eq!(key.verify(b"another", tag.as_ref()), Err(MacError::Rejected));
+//!     Ok(())
+//! }
+//! ```
+
+use thiserror::Error;
+use widelane_cpu::{Policy, Room};
+use widelane_secret::{Mask, wipe};
+
+use crate::digest::{self, Algorithm, BLOCK_BYTES_MAX, Digest, Hash, Job, State};
+
+/// Bytes of the shortest tag that is accepted: RFC 2104 allows to cut a tag down to 80 bits.
+pub const TAG_BYTES_MIN: usize = 10;
+
+/// Why a message was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum MacError {
+    /// The tag is too short or too long to compare.
+    #[error("the tag has {got} bytes; pass {TAG_BYTES_MIN} to {max}")]
+    TagLength {
+        /// Bytes of the tag.
+        got: usize,
+        /// Bytes of a whole tag.
+        max: usize,
+    },
+    /// The message is not what the tag was made for, or the key is another one.
+    #[error("the tag does not match: the message or the key is not the one it was made with")]
+    Rejected,
+}
+
+/// HMAC over a hash function in the rooms chosen for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Hmac {
+    hash: Hash,
+}
+
+impl Hmac {
+    /// Chooses the best rooms that the machine has and `policy` leaves open.
+    pub fn choose(algorithm: Algorithm, policy: &Policy) -> Self {
+        Hmac { hash: Hash::choose(algorithm, policy) }
+    }
+
+    /// The hash function and its rooms.
+    pub fn hash(&self) -> &Hash {
+        &self.hash
+    }
+
+    /// The room for a single message.
+    pub fn room(&self) -> Room {
+        self.hash.room()
+    }
+
+    /// Prepares a key of any length.
+    pub fn key(&self, bytes: &[u8]) -> Key {
+        let block_bytes = self.hash.algorithm().block_bytes();
+        let mut pad = [0; BLOCK_BYTES_MAX];
+        if bytes.len() > block_bytes {
+            let digest = self.hash.digest(bytes);
+            pad[..digest.as_ref().len()].copy_from_slice(digest.as_ref());
+        } else {
+            pad[..bytes.len()].copy_from_slice(bytes);
+        }
+        let mut states = Box::new([self.hash.initial(); 2]);
+        let mut masked = 0;
+        for (state, mask) in states.iter_mut().zip([0x36, 0x5c]) {
+            pad.iter_mut().for_each(|byte| *byte ^= mask ^ masked);
+            masked = mask;
+            self.hash.compress(state, &pad[..block_bytes]);
+        }
+        wipe(&mut pad);
+        Key { hash: self.hash, states }
+    }
+}
+
+/// A key, wiped when it is dropped. Boxed, so that moving it leaves no copies behind.
+#[derive(Clone)]
+pub struct Key {
+    hash: Hash,
+    /// Behind the inner pad, and behind the outer one.
+    states: Box<[State; 2]>,
+}
+
+impl Key {
+    /// The hash function and its rooms.
+    pub fn hash(&self) -> &Hash {
+        &self.hash
+    }
+
+    /// The tag of a message.
+    pub fn tag(&self, message: &[u8]) -> Digest {
+        let mut stream = self.begin();
+        stream.update(message);
+        stream.finish()
+    }
+
+    /// Accepts a message if `tag` is its tag, or the beginning of it.
+    ///
+    /// # Errors
+    ///
+    /// [`MacError::TagLength`] or [`MacError::Rejected`].
+    pub fn verify(&self, message: &[u8], tag: &[u8]) -> Result<(), MacError> {
+        let mut stream = self.begin();
+        stream.update(message);
+        stream.verify(tag)
+    }
+
+    /// Begins a message that comes in pieces.
+    pub fn begin(&self) -> Stream {
+        let [inner, _] = *self.states;
+        Stream { key: self.clone(), inner: self.hash.resume(inner, self.block_bytes()) }
+    }
+
+    fn block_bytes(&self) -> u64 {
+        self.hash.algorithm().block_bytes() as u64
+    }
+
+    /// The job of the inner hash.
+    pub(crate) fn inner<'a>(&self, head: &'a [u8], message: &'a [u8]) -> Job<'a> {
+        Job { state: self.states[0], before: self.block_bytes(), head, message }
+    }
+
+    /// The job of the outer hash.
+    pub(crate) fn outer<'a>(&self, digest: &'a [u8]) -> Job<'a> {
+        Job { state: self.states[1], before: self.block_bytes(), head: &[], message: digest }
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        wipe(self.states.as_flattened_mut());
+    }
+}
+
+/// A message that comes in pieces.
+#[derive(Clone)]
+pub struct Stream {
+    key: Key,
+    inner: digest::Stream,
+}
+
+impl Stream {
+    /// Adds a piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.inner.update(piece);
+    }
+
+    /// The tag of all pieces.
+    pub fn finish(self) -> Digest {
+        let Stream { key, inner } = self;
+        let digest = inner.finish();
+        let mut outer = key.hash.resume(key.states[1], key.block_bytes());
+        outer.update(digest.as_ref());
+        outer.finish()
+    }
+
+    /// Accepts the message if `tag` is its tag, or the beginning of it.
+    ///
+    /// # Errors
+    ///
+    /// [`MacError::TagLength`] or [`MacError::Rejected`].
+    pub fn verify(self, tag: &[u8]) -> Result<(), MacError> {
+        let max = self.inner.hash().algorithm().digest_bytes();
+        if !(TAG_BYTES_MIN..=max).contains(&tag.len()) {
+            return Err(MacError::TagLength { got: tag.len(), max });
+        }
+        let expected = self.finish();
+        let pairs = expected.as_ref().iter().zip(tag);
+        let difference = pairs.fold(0, |sum, (left, right)| sum | (left ^ right));
+        let matches = Mask::is_zero(u64::from(difference)).declassify();
+        if matches { Ok(()) } else { Err(MacError::Rejected) }
+    }
+}
+
+/// One message of many.
+pub struct TagJob<'a> {
+    /// The key, which may differ from job to job.
+    pub key: &'a Key,
+    /// The message.
+    pub message: &'a [u8],
+    /// Where the tag goes.
+    pub tag: Digest,
+}
+
+/// Makes the tags of many messages, whatever their keys and lengths.
+///
+/// Neighbours with one hash function share the lanes of a room.
+pub fn tag_many(jobs: &mut [TagJob<'_>]) {
+    let family = |job: &TagJob<'_>| {
+        (job.key.hash.algorithm(), job.key.hash.lane_room(), job.key.hash.room())
+    };
+    for jobs in jobs.chunk_by_mut(|left, right| family(left) == family(right)) {
+        let hash = jobs[0].key.hash;
+        let mut digests = vec![Digest::default(); jobs.len()];
+        let inner = jobs.iter().map(|job| job.key.inner(&[], job.message));
+        hash.run(inner, |index, state| digests[index] = hash.result(state));
+        let outer = jobs.iter().zip(&digests).map(|(job, digest)| job.key.outer(digest.as_ref()));
+        let mut tags = vec![Digest::default(); digests.len()];
+        hash.run(outer, |index, state| tags[index] = hash.result(state));
+        jobs.iter_mut().zip(tags).for_each(|(job, tag)| job.tag = tag);
+    }
+}

@@ -1,0 +1,54 @@
+//! Trace equality: two HMAC keys and two messages of one length take the same way through every
+//! room, instruction by instruction. Control flow only, as in `constant_time.rs`.
+
+use widelane_cpu::Policy;
+use widelane_crypto::digest::{Algorithm, Digest};
+use widelane_crypto::mac::{Hmac, TagJob, tag_many};
+use widelane_testkit::rooms::for_each_room_of;
+use widelane_testkit::trace::{Trace, trace};
+
+/// Some blocks and one that is not whole.
+const LENGTH: usize = 300;
+
+fn main() {
+    for algorithm in Algorithm::ALL {
+        let mut rooms = [algorithm.rooms(), algorithm.lane_rooms()].concat();
+        rooms.sort();
+        rooms.dedup();
+        let visited = for_each_room_of(&rooms, |room, policy| {
+            let one = alone(algorithm, policy, 0x00);
+            report(room.name(), "alone", one, alone(algorithm, policy, 0xa5));
+            let many = many(algorithm, policy);
+            report(room.name(), "many", many(0x00), many(0xa5));
+        });
+        assert!(!visited.is_empty());
+    }
+}
+
+/// Bytes that differ from one another and from those of another `pattern`.
+fn bytes<const N: usize>(pattern: u8) -> [u8; N] {
+    std::array::from_fn(|index| pattern ^ (index as u8).wrapping_mul(89))
+}
+
+fn alone(algorithm: Algorithm, policy: &Policy, pattern: u8) -> Trace {
+    let hmac = Hmac::choose(algorithm, policy);
+    trace(
+        || Digest::default(),
+        |tag| *tag = hmac.key(&bytes::<32>(pattern)).tag(&bytes::<LENGTH>(!pattern)),
+    )
+}
+
+fn many(algorithm: Algorithm, policy: &Policy) -> impl Fn(u8) -> Trace {
+    let hmac = Hmac::choose(algorithm, policy);
+    move |pattern| {
+        let (key, message) = (hmac.key(&bytes::<32>(pattern)), bytes::<LENGTH>(!pattern));
+        let job = || TagJob { key: &key, message: &message, tag: Digest::default() };
+        trace(|| [(); 6].map(|()| job()), |jobs| tag_many(jobs))
+    }
+}
+
+fn report(room: &str, what: &str, one: Trace, other: Trace) {
+    eprintln!("{room} {what}: {} and {} instructions", one.instructions, other.instructions);
+    assert_eq!(one, other, "{what} in {room} takes two ways");
+    assert!(one.instructions > 1000, "{what} did something");
+}

@@ -1,0 +1,123 @@
+//! Tests of hashes: every register, and the rooms for single messages, against OpenSSL.
+
+use std::eprintln;
+use std::vec;
+use std::vec::Vec;
+
+use openssl::hash::{MessageDigest, hash};
+use widelane_cpu::{Avx2, Avx512, Policy, Room, Shani};
+use widelane_testkit::random::Random;
+
+use super::*;
+use crate::sha1::{self, SHA1, Sha1};
+use crate::sha2::{self, SHA224, SHA256, SHA384, SHA512, Sha256, Sha512};
+use crate::words::{Avx2x1, Avx2x4, Avx2x8, Avx512x8, Avx512x16};
+
+/// Blocks of the longest message, padding included.
+const BLOCKS_MAX: usize = 5;
+
+/// A message of a random length that fills up `blocks` blocks, and itself with padding.
+fn padded(random: &mut Random, blocks: usize, block_bytes: usize) -> (Vec<u8>, Vec<u8>) {
+    let longest = blocks * block_bytes - block_bytes / 8 - 1;
+    let mut message = vec![0; longest - random.below(block_bytes.min(longest))];
+    random.fill(&mut message);
+    let mut padded = message.clone();
+    padded.push(0x80);
+    padded.resize(blocks * block_bytes - 8, 0);
+    padded.extend((8 * message.len() as u64).to_be_bytes());
+    (message, padded)
+}
+
+macro_rules! lanes_agree {
+    ($hash:ty, $register:ty, $room:expr, $(($initial:expr, $digest:expr)),+) => {{
+        let mut random = Random::new(1);
+        for blocks in 1..=BLOCKS_MAX {
+            let messages: Vec<_> = (0..<$register>::LANES)
+                .map(|_| padded(&mut random, blocks, <$register>::BLOCK_BYTES))
+                .collect();
+            let padded: Vec<_> = messages.iter().map(|(_, padded)| &padded[..]).collect();
+            $({
+                let mut states = $initial.map(|word| [word; <$register>::LANES]);
+                compress::<$hash, $register>($room, &mut states, &padded, blocks);
+                for (lane, (message, _)) in messages.iter().enumerate() {
+                    let expected = hash($digest, message).unwrap();
+                    let words = states.iter().flat_map(|row| row[lane].to_be_bytes());
+                    let got: Vec<_> = words.take(expected.len()).collect();
+                    assert_eq!(got, &*expected, "lane {lane}, {blocks} blocks");
+                }
+            })+
+        }
+    }};
+}
+
+macro_rules! words_of_32_bits_agree {
+    ($register:ty, $room:expr) => {
+        lanes_agree!(Sha1, $register, $room, (SHA1, MessageDigest::sha1()));
+        lanes_agree!(
+            Sha256,
+            $register,
+            $room,
+            (SHA224, MessageDigest::sha224()),
+            (SHA256, MessageDigest::sha256())
+        );
+    };
+}
+
+macro_rules! words_of_64_bits_agree {
+    ($register:ty, $room:expr) => {
+        lanes_agree!(
+            Sha512,
+            $register,
+            $room,
+            (SHA384, MessageDigest::sha384()),
+            (SHA512, MessageDigest::sha512())
+        );
+    };
+}
+
+#[test]
+fn every_lane_of_every_register_hashes_as_openssl_does() {
+    let mut visited = vec![Room::Portable];
+    words_of_32_bits_agree!(u32, ());
+    words_of_64_bits_agree!(u64, ());
+    if let Some(room) = Avx2::enter(&Policy::open()) {
+        words_of_32_bits_agree!(Avx2x1<u32>, room);
+        words_of_64_bits_agree!(Avx2x1<u64>, room);
+        words_of_32_bits_agree!(Avx2x8, room);
+        words_of_64_bits_agree!(Avx2x4, room);
+        visited.push(Room::Avx2);
+    }
+    if let Some(room) = Avx512::enter(&Policy::open()) {
+        words_of_32_bits_agree!(Avx512x16, room);
+        words_of_64_bits_agree!(Avx512x8, room);
+        visited.push(Room::Avx512);
+    }
+    eprintln!("rooms: {visited:?}");
+    let supported = [Room::Portable, Room::Avx2, Room::Avx512].map(Room::is_supported);
+    assert_eq!(visited.len(), supported.iter().filter(|supported| **supported).count());
+}
+
+#[test]
+fn the_sha_extensions_hash_as_the_portable_room_does() {
+    let Some(room) = Shani::enter(&Policy::open()) else {
+        eprintln!("rooms: none, this machine has no SHA extensions");
+        return;
+    };
+    let mut random = Random::new(2);
+    for count in 0..=BLOCKS_MAX {
+        let mut blocks = vec![[0; 64]; count];
+        random.fill(blocks.as_flattened_mut());
+        let state: [u32; STATE_WORDS] = core::array::from_fn(|_| random.next_u64() as u32);
+        let message = [blocks.as_flattened()];
+
+        let (mut got, mut expected) = (state, state.map(|word| [word]));
+        sha1::shani::compress(room, &mut got, &blocks);
+        compress::<Sha1, u32>((), &mut expected, &message, count);
+        assert_eq!(got, expected.map(|[word]| word), "SHA-1, {count} blocks");
+
+        let (mut got, mut expected) = (state, state.map(|word| [word]));
+        sha2::shani::compress(room, &mut got, &blocks);
+        compress::<Sha256, u32>((), &mut expected, &message, count);
+        assert_eq!(got, expected.map(|[word]| word), "SHA-256, {count} blocks");
+    }
+}

@@ -1,0 +1,148 @@
+//! What the wide rooms of words have in common: the text of their implementation.
+
+/// Implements [`Words`](super::Words) for a register of `$lanes` words of type `$word`.
+///
+/// A piece is 16 bytes of one message. `$gather` puts pieces of several messages into one vector,
+/// `$shuffle` brings the bytes of each word into the order `$order` of a piece, and `$transpose`
+/// turns vectors of pieces into vectors of words.
+macro_rules! wide_words {
+    (
+        $register:ident($vector:ident, $token:ident), $lanes:literal of $word:ident,
+        features = $features:literal, splat = $splat:ident, add = $add:ident, and = $and:ident,
+        xor = $xor:ident, or = $or:ident, left = $left:ident, right = $right:ident,
+        gather = $gather:ident, shuffle = $shuffle:ident, broadcast = $broadcast:ident,
+        order = ($high:literal, $low:literal), transpose = $transpose:ident, wipe = $wipe:ident,
+        $(majority = $majority:ident::<$table:literal>,)?
+    ) => {
+        #[doc = concat!("A register of ", $lanes, " words, one message in each.")]
+        #[derive(Clone, Copy)]
+        pub struct $register(arch::$vector, $token);
+
+        impl $register {
+            /// How many bits each word is shifted by.
+            #[inline(always)]
+            fn bits(self, bits: u32) -> arch::$vector {
+                Self::splat(self.1, $word::from(bits)).0
+            }
+        }
+
+        impl Words for $register {
+            type Room = $token;
+            type Word = $word;
+            type Row = [$word; $lanes];
+            const LANES: usize = $lanes;
+
+            #[inline(always)]
+            fn splat(room: $token, word: $word) -> Self {
+                $register(intrinsic!($splat(word.cast_signed())), room)
+            }
+
+            #[inline(always)]
+            fn load(room: $token, row: &[$word; $lanes]) -> Self {
+                // SAFETY: both types are the same number of bytes, and all their values are valid.
+                $register(unsafe { transmute::<[$word; $lanes], arch::$vector>(*row) }, room)
+            }
+
+            #[inline(always)]
+            fn row(self) -> [$word; $lanes] {
+                // SAFETY: both types are the same number of bytes, and all their values are valid.
+                unsafe { transmute::<arch::$vector, [$word; $lanes]>(self.0) }
+            }
+
+            #[inline(always)]
+            fn block(room: $token, messages: &[&[u8]], offset: usize) -> [Self; BLOCK_WORDS] {
+                const STEP: usize = PIECE_BYTES / size_of::<$word>();
+                let mut lanes = [&[[0; PIECE_BYTES]; Self::BLOCK_BYTES / PIECE_BYTES]; $lanes];
+                for (lane, message) in lanes.iter_mut().zip(&messages[..$lanes]) {
+                    *lane = chunks_at(message, offset);
+                }
+                let order = intrinsic!(_mm_set_epi64x($high, $low));
+                let order = intrinsic!($broadcast(order));
+                let mut block = [Self::splat(room, 0); BLOCK_WORDS];
+                let (groups, _) = block.as_chunks_mut::<STEP>();
+                for (piece, words) in groups.iter_mut().enumerate() {
+                    let mut rows = [order; STEP];
+                    for (first, row) in rows.iter_mut().enumerate() {
+                        let gathered = $gather(room, |at| &lanes[first + STEP * at][piece]);
+                        *row = intrinsic!($shuffle(gathered, order));
+                    }
+                    for (word, row) in words.iter_mut().zip($transpose(room, rows)) {
+                        *word = $register(row, room);
+                    }
+                }
+                block
+            }
+
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                $register(intrinsic!($add(self.0, other.0)), self.1)
+            }
+
+            #[inline(always)]
+            fn and(self, other: Self) -> Self {
+                $register(intrinsic!($and(self.0, other.0)), self.1)
+            }
+
+            #[inline(always)]
+            fn xor(self, other: Self) -> Self {
+                $register(intrinsic!($xor(self.0, other.0)), self.1)
+            }
+
+            $(
+                #[inline(always)]
+                fn majority(self, second: Self, third: Self) -> Self {
+                    $register(intrinsic!($majority::<$table>(self.0, second.0, third.0)), self.1)
+                }
+            )?
+
+            #[inline(always)]
+            fn rotate<const BITS: u32>(self) -> Self {
+                let (left, right) = (self.bits($word::BITS - BITS), self.bits(BITS));
+                let (left, right) =
+                    (intrinsic!($left(self.0, left)), intrinsic!($right(self.0, right)));
+                $register(intrinsic!($or(left, right)), self.1)
+            }
+
+            #[inline(always)]
+            fn shift<const BITS: u32>(self) -> Self {
+                let bits = self.bits(BITS);
+                $register(intrinsic!($right(self.0, bits)), self.1)
+            }
+
+            #[inline(always)]
+            fn call<T: Task<Self>>(room: $token, task: T) -> T::Output {
+                #[target_feature(enable = $features)]
+                #[inline(never)]
+                fn body<T: Task<$register>>(room: $token, task: T) -> T::Output {
+                    let output = task.run(room);
+                    $wipe();
+                    output
+                }
+                // SAFETY: the token exists only where the machine has every feature of the room.
+                unsafe { body(room, task) }
+            }
+        }
+    };
+}
+
+/// Defines how four rows of words of 32 bits, or two of 64 bits, are transposed in each piece.
+macro_rules! transpositions {
+    (
+        $vector:ident, $token:ident, low32 = $low32:ident, high32 = $high32:ident,
+        low64 = $low64:ident, high64 = $high64:ident,
+    ) => {
+        #[inline(always)]
+        fn transpose4(room: $token, [a, b, c, d]: [arch::$vector; 4]) -> [arch::$vector; 4] {
+            let (ab_low, ab_high) = (intrinsic!($low32(a, b)), intrinsic!($high32(a, b)));
+            let (cd_low, cd_high) = (intrinsic!($low32(c, d)), intrinsic!($high32(c, d)));
+            let [first, second] = transpose2(room, [ab_low, cd_low]);
+            let [third, fourth] = transpose2(room, [ab_high, cd_high]);
+            [first, second, third, fourth]
+        }
+
+        #[inline(always)]
+        fn transpose2(_room: $token, [a, b]: [arch::$vector; 2]) -> [arch::$vector; 2] {
+            [intrinsic!($low64(a, b)), intrinsic!($high64(a, b))]
+        }
+    };
+}
