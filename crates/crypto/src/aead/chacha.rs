@@ -2,11 +2,12 @@
 
 use widelane_cpu::{Avx2, Avx512, Ifma512, Policy, Room};
 use widelane_kernels::chacha20_poly1305::{
-    BLOCK_BYTES, Key, Message, NONCE_BYTES, Poly1305, TAG_BYTES, avx2, avx512, ifma512,
-    lengths_block, portable,
+    BLOCK_BYTES, Key, Message, NONCE_BYTES, Poly1305, TAG_BYTES, avx2, avx512, close, ifma512,
+    portable,
 };
 use widelane_kernels::text::Text;
 
+use super::kernel::keeping_end;
 use super::{Outcome, SealJob, kernel};
 
 /// The room chosen, with the token that opens it.
@@ -31,7 +32,16 @@ pub(super) struct Session {
     nonce: [u8; NONCE_BYTES],
     /// The number of the next block.
     counter: u32,
-    poly: Poly1305,
+    /// Made from the first block when it is first needed.
+    poly: Option<Poly1305>,
+}
+
+impl Session {
+    /// Counts the whole blocks of a text.
+    fn advance(&mut self, text: Text<'_>) {
+        // The counter comes around after 2^32 blocks, which no message has.
+        self.counter = self.counter.wrapping_add((text.len() / BLOCK_BYTES) as u32);
+    }
 }
 
 /// Calls a function of a room.
@@ -105,22 +115,43 @@ impl Kernel {
     }
 
     pub(super) fn begin(&self, nonce: &[u8; NONCE_BYTES]) -> Session {
-        let poly = in_room!(self.choice, begin, &self.key, nonce);
-        Session { nonce: *nonce, counter: 1, poly }
+        Session { nonce: *nonce, counter: 1, poly: None }
+    }
+
+    fn poly<'a>(&self, session: &'a mut Session) -> &'a mut Poly1305 {
+        let Session { nonce, poly, .. } = session;
+        poly.get_or_insert_with(|| in_room!(self.choice, begin, &self.key, nonce))
+    }
+
+    /// Takes AAD and text of a message from the beginning on, and keeps the ciphertext of a last
+    /// block that is not whole; answers the tag that the message has if it ends here.
+    pub(super) fn start<const SEAL: bool>(
+        &self,
+        session: &mut Session,
+        aad: &[u8],
+        text: Text<'_>,
+        last: &mut [u8],
+    ) -> [u8; TAG_BYTES] {
+        let (nonce, mut tag) = (&session.nonce, [0; TAG_BYTES]);
+        session.poly = Some(keeping_end::<SEAL, _>(text, last, || {
+            let message = Message { key: &self.key, nonce, aad, text, tag: &mut tag };
+            in_room!(self.choice, start::<SEAL>, message)
+        }));
+        session.advance(text);
+        tag
     }
 
     /// Authenticates whole blocks, or the last one.
     pub(super) fn authenticate(&self, session: &mut Session, bytes: &[u8]) {
-        in_room!(self.choice, absorb, &mut session.poly, bytes);
+        in_room!(self.choice, absorb, self.poly(session), bytes);
     }
 
     /// Encrypts or decrypts whole blocks and authenticates the ciphertext.
     pub(super) fn crypt<const SEAL: bool>(&self, session: &mut Session, text: Text<'_>) {
-        let Session { nonce, counter, poly } = session;
-        let blocks = text.len() / BLOCK_BYTES;
-        in_room!(self.choice, crypt::<SEAL>, &self.key, nonce, *counter, poly, text);
-        // The counter comes around after 2^32 blocks, which no message has.
-        *counter = counter.wrapping_add(blocks as u32);
+        let (nonce, counter) = (session.nonce, session.counter);
+        let poly = self.poly(session);
+        in_room!(self.choice, crypt::<SEAL>, &self.key, &nonce, counter, poly, text);
+        session.advance(text);
     }
 
     /// What the next block is encrypted with.
@@ -132,8 +163,7 @@ impl Kernel {
     }
 
     pub(super) fn finish(&self, session: &mut Session, aad: u64, text: u64) -> [u8; TAG_BYTES] {
-        self.authenticate(session, &lengths_block(aad, text));
-        in_room!(self.choice, finish, &session.poly)
+        close(self.poly(session), &[], aad, text)
     }
 }
 

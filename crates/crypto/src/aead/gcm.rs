@@ -7,6 +7,7 @@ use widelane_kernels::aes_gcm::{
 };
 use widelane_kernels::text::Text;
 
+use super::kernel::keeping_end;
 use super::{Outcome, SealJob, kernel};
 
 /// The room chosen, with the token that opens it.
@@ -35,6 +36,23 @@ pub(super) struct Session {
     /// The next counter block.
     counter: Block,
     sum: Block,
+    /// Whether the sum is multiplied by the hash key already, for the next block to be added to.
+    multiplied: bool,
+}
+
+impl Session {
+    /// Counts the whole blocks of a text.
+    fn advance(&mut self, text: Text<'_>) {
+        // The counter comes around after 2^32 blocks, which no message has.
+        self.counter = later_counter(&self.counter, (text.len() / BLOCK_BYTES) as u32);
+    }
+
+    /// Adds a block, or the beginning of one, to the sum.
+    fn add(&mut self, block: &[u8]) {
+        for (sum, byte) in self.sum.iter_mut().zip(block) {
+            *sum ^= byte;
+        }
+    }
 }
 
 /// Calls a function of the room that a key lives in.
@@ -131,21 +149,48 @@ impl Kernel {
 
     pub(super) fn begin(&self, nonce: &[u8]) -> Session {
         let first = self.first(nonce);
-        Session { first, counter: later_counter(&first, 1), sum: [0; BLOCK_BYTES] }
+        let counter = later_counter(&first, 1);
+        Session { first, counter, sum: [0; BLOCK_BYTES], multiplied: false }
+    }
+
+    /// Takes AAD and text of a message from the beginning on, and keeps the ciphertext of a last
+    /// block that is not whole; answers the tag that the message has if it ends here.
+    pub(super) fn start<const SEAL: bool>(
+        &self,
+        session: &mut Session,
+        aad: &[u8],
+        text: Text<'_>,
+        last: &mut [u8],
+    ) -> Block {
+        let (first, mut tag) = (session.first, [0; BLOCK_BYTES]);
+        session.sum = keeping_end::<SEAL, _>(text, last, || {
+            in_room!(self, start::<SEAL>, |key| Message { key, first, aad, text, tag: &mut tag })
+        });
+        session.advance(text);
+        if !last.is_empty() {
+            session.add(last);
+            session.multiplied = true;
+        }
+        tag
     }
 
     /// Hashes whole blocks, or the last one.
     pub(super) fn authenticate(&self, session: &mut Session, bytes: &[u8]) {
+        let mut bytes = bytes;
+        if session.multiplied && !bytes.is_empty() {
+            let (block, rest) = bytes.split_at(bytes.len().min(BLOCK_BYTES));
+            session.add(block);
+            session.multiplied = false;
+            bytes = rest;
+        }
         self.absorb(&mut session.sum, bytes);
     }
 
     /// Encrypts or decrypts whole blocks and hashes the ciphertext.
     pub(super) fn crypt<const SEAL: bool>(&self, session: &mut Session, text: Text<'_>) {
         let Session { counter, sum, .. } = session;
-        let blocks = text.len() / BLOCK_BYTES;
         in_room!(self, crypt::<SEAL>, |key| key, counter, sum, text);
-        // The counter comes around after 2^32 blocks, which no message has.
-        *counter = later_counter(counter, blocks as u32);
+        session.advance(text);
     }
 
     /// What the next block is encrypted with.

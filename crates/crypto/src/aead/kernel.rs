@@ -104,6 +104,21 @@ impl Kernel {
         }
     }
 
+    /// Takes AAD and text of a message from the beginning on, and keeps the ciphertext of a last
+    /// block that is not whole; answers the tag that the message has if it ends here.
+    pub(super) fn start<const SEAL: bool>(
+        &self,
+        session: &mut Session,
+        aad: &[u8],
+        text: Text<'_>,
+        last: &mut [u8; BLOCK_BYTES_MAX],
+    ) -> [u8; TAG_BYTES] {
+        let last = &mut last[..text.len() % self.block_bytes()];
+        with_session!(self, session, |kernel, session| {
+            kernel.start::<SEAL>(session, aad, text, last)
+        })
+    }
+
     /// Authenticates whole blocks, or the last one.
     pub(super) fn authenticate(&self, session: &mut Session, bytes: &[u8]) {
         with_session!(self, session, |kernel, session| kernel.authenticate(session, bytes));
@@ -125,6 +140,24 @@ impl Kernel {
     pub(super) fn finish(&self, session: &mut Session, aad: u64, text: u64) -> [u8; TAG_BYTES] {
         with_session!(self, session, |kernel, session| kernel.finish(session, aad, text))
     }
+}
+
+/// Encrypts or decrypts a text by `crypt`, and keeps as many bytes of the end of its ciphertext as
+/// `end` has.
+pub(super) fn keeping_end<const SEAL: bool, T>(
+    text: Text<'_>,
+    end: &mut [u8],
+    crypt: impl FnOnce() -> T,
+) -> T {
+    let (_, last) = text.split_at(text.len() - end.len());
+    if !SEAL {
+        last.with_source(|bytes| end.copy_from_slice(bytes));
+    }
+    let done = crypt();
+    if SEAL {
+        last.with_target(|bytes| end.copy_from_slice(bytes));
+    }
+    done
 }
 
 fn twelve(nonce: &[u8]) -> &[u8; NONCE_BYTES] {

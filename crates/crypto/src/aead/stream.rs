@@ -11,6 +11,9 @@ use super::{AeadError, Key, TAG_BYTES, check_tag, compare, same_length};
 /// Bytes of a block of AAD.
 const AAD_BLOCK_BYTES: usize = 16;
 
+/// Bytes of AAD that are held back: whole blocks, for the header of any protocol.
+const AAD_HELD_MAX: usize = 4 * AAD_BLOCK_BYTES;
+
 /// Which way a stream goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -34,9 +37,14 @@ pub struct Stream<K: Borrow<Key>> {
     session: Option<Session>,
     aad_bytes: u64,
     text_bytes: u64,
-    /// Ciphertext (or AAD) of a block that is not whole yet.
+    /// The end of the AAD, which is authenticated with the first text.
+    aad: [u8; AAD_HELD_MAX],
+    aad_held: usize,
+    /// The tag of a message that ends here. Most have one text, and it is known with that.
+    tag: Option<[u8; TAG_BYTES]>,
+    /// Ciphertext of a block that is not whole yet.
     partial: [u8; BLOCK_BYTES_MAX],
-    /// What that block is encrypted with.
+    /// What that block is encrypted with, unless a tag is known.
     stream: [u8; BLOCK_BYTES_MAX],
     /// The nonce of the last message that was sealed.
     sealed: Vec<u8>,
@@ -59,6 +67,9 @@ impl<K: Borrow<Key>> Stream<K> {
             session: None,
             aad_bytes: 0,
             text_bytes: 0,
+            aad: [0; AAD_HELD_MAX],
+            aad_held: 0,
+            tag: None,
             partial: [0; BLOCK_BYTES_MAX],
             stream: [0; BLOCK_BYTES_MAX],
             sealed: Vec::new(),
@@ -98,8 +109,8 @@ impl<K: Borrow<Key>> Stream<K> {
         let key = self.key.borrow();
         key.check_nonce(nonce)?;
         self.session = Some(key.kernel.begin(nonce));
-        (self.aad_bytes, self.text_bytes) = (0, 0);
-        (self.direction, self.phase) = (direction, Phase::Aad);
+        (self.aad_bytes, self.text_bytes, self.aad_held) = (0, 0, 0);
+        (self.direction, self.phase, self.tag) = (direction, Phase::Aad, None);
         Ok(())
     }
 
@@ -112,20 +123,20 @@ impl<K: Borrow<Key>> Stream<K> {
         if self.phase != Phase::Aad {
             return Err(AeadError::OutOfOrder);
         }
-        let kernel = &self.key.borrow().kernel;
         let session = self.session.as_mut().ok_or(AeadError::OutOfOrder)?;
-        let held = (self.aad_bytes % AAD_BLOCK_BYTES as u64) as usize;
+        let kernel = &self.key.borrow().kernel;
         self.aad_bytes += aad.len() as u64;
-        let (head, rest) = aad.split_at(aad.len().min((AAD_BLOCK_BYTES - held) % AAD_BLOCK_BYTES));
-        self.partial[held..held + head.len()].copy_from_slice(head);
-        if held > 0 && held + head.len() == AAD_BLOCK_BYTES {
-            kernel.authenticate(session, &self.partial[..AAD_BLOCK_BYTES]);
+        let mut rest = aad;
+        if self.aad_held + rest.len() > AAD_HELD_MAX {
+            let (head, behind) = rest.split_at(AAD_HELD_MAX - self.aad_held);
+            self.aad[self.aad_held..].copy_from_slice(head);
+            kernel.authenticate(session, &self.aad);
+            let (blocks, behind) = behind.split_at(behind.len() - behind.len() % AAD_BLOCK_BYTES);
+            kernel.authenticate(session, blocks);
+            (rest, self.aad_held) = (behind, 0);
         }
-        let (blocks, rest) = rest.split_at(rest.len() - rest.len() % AAD_BLOCK_BYTES);
-        kernel.authenticate(session, blocks);
-        if !rest.is_empty() {
-            self.partial[..rest.len()].copy_from_slice(rest);
-        }
+        self.aad[self.aad_held..self.aad_held + rest.len()].copy_from_slice(rest);
+        self.aad_held += rest.len();
         Ok(())
     }
 
@@ -154,14 +165,17 @@ impl<K: Borrow<Key>> Stream<K> {
     ///
     /// [`AeadError::OutOfOrder`] if no message was started.
     pub fn finish(&mut self) -> Result<[u8; TAG_BYTES], AeadError> {
-        self.close_aad()?;
-        let block_bytes = self.block_bytes();
-        let kernel = &self.key.borrow().kernel;
+        if self.phase == Phase::Aad {
+            self.text(Text::in_place(&mut []))?;
+        }
+        let held = self.held();
         let mut session = self.session.take().ok_or(AeadError::OutOfOrder)?;
-        let held = (self.text_bytes % block_bytes as u64) as usize;
-        kernel.authenticate(&mut session, &self.partial[..held]);
         self.phase = Phase::Idle;
-        Ok(kernel.finish(&mut session, self.aad_bytes, self.text_bytes))
+        Ok(self.tag.take().unwrap_or_else(|| {
+            let kernel = &self.key.borrow().kernel;
+            kernel.authenticate(&mut session, &self.partial[..held]);
+            kernel.finish(&mut session, self.aad_bytes, self.text_bytes)
+        }))
     }
 
     /// Ends a message and compares its tag with the one that it came with.
@@ -180,15 +194,9 @@ impl<K: Borrow<Key>> Stream<K> {
         self.key.borrow().kernel.block_bytes()
     }
 
-    /// Ends the AAD, if that has not happened.
-    fn close_aad(&mut self) -> Result<(), AeadError> {
-        let session = self.session.as_mut().ok_or(AeadError::OutOfOrder)?;
-        if self.phase == Phase::Aad {
-            let held = (self.aad_bytes % AAD_BLOCK_BYTES as u64) as usize;
-            self.key.borrow().kernel.authenticate(session, &self.partial[..held]);
-            self.phase = Phase::Text;
-        }
-        Ok(())
+    /// Bytes of a block that is not whole yet.
+    fn held(&self) -> usize {
+        (self.text_bytes % self.block_bytes() as u64) as usize
     }
 
     fn text(&mut self, text: Text<'_>) -> Result<(), AeadError> {
@@ -196,37 +204,69 @@ impl<K: Borrow<Key>> Stream<K> {
         if self.text_bytes.saturating_add(text.len() as u64) > limit {
             return Err(AeadError::TextTooLong);
         }
-        self.close_aad()?;
         match self.direction {
             Direction::Seal => self.crypt::<true>(text),
             Direction::Open => self.crypt::<false>(text),
         }
+    }
+
+    /// The first text, with all AAD if none was authenticated yet, or more of it.
+    fn crypt<const SEAL: bool>(&mut self, text: Text<'_>) -> Result<(), AeadError> {
+        let session = self.session.as_mut().ok_or(AeadError::OutOfOrder)?;
+        let kernel = &self.key.borrow().kernel;
+        let aad = &self.aad[..self.aad_held];
+        match self.phase {
+            Phase::Aad if aad.len() as u64 == self.aad_bytes => {
+                self.tag = Some(kernel.start::<SEAL>(session, aad, text, &mut self.partial));
+                self.text_bytes = text.len() as u64;
+            }
+            Phase::Aad => {
+                kernel.authenticate(session, aad);
+                self.crypt_more::<SEAL>(text)?;
+            }
+            Phase::Text | Phase::Idle => self.crypt_more::<SEAL>(text)?,
+        }
+        self.phase = Phase::Text;
         Ok(())
     }
 
     /// The rest of the block that was begun, whole blocks, and the beginning of another one.
-    fn crypt<const SEAL: bool>(&mut self, text: Text<'_>) {
-        let block_bytes = self.block_bytes();
-        let held = (self.text_bytes % block_bytes as u64) as usize;
+    fn crypt_more<const SEAL: bool>(&mut self, text: Text<'_>) -> Result<(), AeadError> {
+        let (held, block_bytes) = (self.held(), self.block_bytes());
         self.text_bytes += text.len() as u64;
         let mut rest = text;
         if held > 0 {
+            if self.tag.is_some() {
+                self.stream_block()?;
+            }
             let (head, behind) = rest.split_at(rest.len().min(block_bytes - held));
-            self.crypt_part::<SEAL>(held, head);
+            self.crypt_part::<SEAL>(held, head)?;
             rest = behind;
         }
+        self.tag = None;
         let (blocks, rest) = rest.split_at(rest.len() - rest.len() % block_bytes);
-        let kernel = &self.key.borrow().kernel;
-        let Some(session) = self.session.as_mut() else { return };
-        kernel.crypt::<SEAL>(session, blocks);
+        let session = self.session.as_mut().ok_or(AeadError::OutOfOrder)?;
+        self.key.borrow().kernel.crypt::<SEAL>(session, blocks);
         if !rest.is_empty() {
-            kernel.stream_block(session, &mut self.stream);
-            self.crypt_part::<SEAL>(0, rest);
+            self.stream_block()?;
+            self.crypt_part::<SEAL>(0, rest)?;
         }
+        Ok(())
+    }
+
+    /// Makes what the next block is encrypted with.
+    fn stream_block(&mut self) -> Result<(), AeadError> {
+        let session = self.session.as_mut().ok_or(AeadError::OutOfOrder)?;
+        self.key.borrow().kernel.stream_block(session, &mut self.stream);
+        Ok(())
     }
 
     /// Bytes from `held` on of a block whose stream is at hand.
-    fn crypt_part<const SEAL: bool>(&mut self, held: usize, text: Text<'_>) {
+    fn crypt_part<const SEAL: bool>(
+        &mut self,
+        held: usize,
+        text: Text<'_>,
+    ) -> Result<(), AeadError> {
         let end = held + text.len();
         let (partial, stream) = (&mut self.partial[held..end], &self.stream[held..end]);
         text.map(|block: &mut [u8; BLOCK_BYTES_MAX]| {
@@ -236,16 +276,17 @@ impl<K: Borrow<Key>> Stream<K> {
                 *partial = if SEAL { *byte } else { input };
             }
         });
-        if end == self.block_bytes()
-            && let Some(session) = self.session.as_mut()
-        {
+        if end == self.block_bytes() {
+            let session = self.session.as_mut().ok_or(AeadError::OutOfOrder)?;
             self.key.borrow().kernel.authenticate(session, &self.partial[..end]);
         }
+        Ok(())
     }
 }
 
 impl<K: Borrow<Key>> Drop for Stream<K> {
     fn drop(&mut self) {
         wipe(&mut self.stream);
+        wipe(self.tag.as_mut_slice().as_flattened_mut());
     }
 }

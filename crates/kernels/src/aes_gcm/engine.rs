@@ -41,6 +41,13 @@ macro_rules! engine {
             unsafe { message_body::<false>(message) }
         }
 
+        /// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends
+        /// here, and answers the hash of AAD and text, a last block filled up with zeros.
+        pub fn start<const SEAL: bool>(_room: $token, message: Message<'_, Key>) -> Block {
+            // SAFETY: as above.
+            unsafe { start_body::<SEAL>(message) }
+        }
+
         /// Seals one message after the other. Short messages overlap in the pipeline.
         pub fn seal_many<'a>(_room: $token, messages: impl Iterator<Item = Message<'a, Key>>) {
             // SAFETY: as above.
@@ -103,14 +110,21 @@ macro_rules! engine {
 
         #[$features]
         fn message_body<const SEAL: bool>(message: Message<'_, Key>) {
-            whole::<SEAL>(message);
+            whole::<SEAL, false>(message);
             wipe_registers();
+        }
+
+        #[$features]
+        fn start_body<const SEAL: bool>(message: Message<'_, Key>) -> Block {
+            let sum = field::bytes(whole::<SEAL, true>(message));
+            wipe_registers();
+            sum
         }
 
         #[$features]
         fn seal_many_body<'a>(messages: impl Iterator<Item = Message<'a, Key>>) {
             for message in messages {
-                whole::<true>(message);
+                whole::<true, false>(message);
             }
             wipe_registers();
         }
@@ -152,20 +166,23 @@ macro_rules! engine {
             wipe_registers();
         }
 
-        /// A whole message.
+        /// A whole message, or the beginning of one that `GOES_ON`, perhaps: then the hash is
+        /// answered as it is before the lengths come to it, and otherwise as the tag has it.
         #[inline]
         #[$features]
-        fn whole<const SEAL: bool>(message: Message<'_, Key>) {
+        fn whole<const SEAL: bool, const GOES_ON: bool>(message: Message<'_, Key>) -> Element {
             match message.key.rounds {
-                10 => whole_rounds::<10, SEAL>(message),
-                12 => whole_rounds::<12, SEAL>(message),
-                _ => whole_rounds::<14, SEAL>(message),
+                10 => whole_rounds::<10, SEAL, GOES_ON>(message),
+                12 => whole_rounds::<12, SEAL, GOES_ON>(message),
+                _ => whole_rounds::<14, SEAL, GOES_ON>(message),
             }
         }
 
         #[inline]
         #[$features]
-        fn whole_rounds<const ROUNDS: usize, const SEAL: bool>(message: Message<'_, Key>) {
+        fn whole_rounds<const ROUNDS: usize, const SEAL: bool, const GOES_ON: bool>(
+            message: Message<'_, Key>,
+        ) -> Element {
             let Message { key, first, aad, text, tag } = message;
             let lengths = field::element([8 * text.len() as u64, 8 * aad.len() as u64]);
             let counters = counters_from(&super::later_counter(&first, 1));
@@ -175,8 +192,16 @@ macro_rules! engine {
             } else {
                 hash(key, field::zero(), aad)
             };
-            let sum = run::<ROUNDS, SEAL>(key, counters, sum, text, Some(lengths));
-            *tag = field::store(field::add(field::reverse(sum), mask));
+            let end = if GOES_ON { None } else { Some(lengths) };
+            let sum = run::<ROUNDS, SEAL>(key, counters, sum, text, end);
+            let closed = if GOES_ON {
+                let h = field::element(key.powers[POWER_MAX - 1]);
+                field::product(field::add(field::product(sum, h), lengths), h)
+            } else {
+                sum
+            };
+            *tag = field::store(field::add(field::reverse(closed), mask));
+            sum
         }
 
         #[inline]

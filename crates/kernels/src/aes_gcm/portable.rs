@@ -39,29 +39,33 @@ pub fn expand(_room: (), key: KeyBytes<'_>, made: &mut Key) {
 
 /// Seals: encrypts the text and stores the tag.
 pub fn seal(_room: (), message: Message<'_, Key>) {
-    whole::<true>(message);
+    start::<true>((), message);
 }
 
 /// Opens: decrypts the text and stores the tag that it should have come with.
 pub fn open(_room: (), message: Message<'_, Key>) {
-    whole::<false>(message);
+    start::<false>((), message);
 }
 
 /// Seals one message after the other.
 pub fn seal_many<'a>(_room: (), messages: impl Iterator<Item = Message<'a, Key>>) {
-    messages.for_each(|message| whole::<true>(message));
+    messages.for_each(|message| seal((), message));
 }
 
-fn whole<const SEAL: bool>(message: Message<'_, Key>) {
+/// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends here,
+/// and answers the hash of AAD and text, a last block filled up with zeros.
+pub fn start<const SEAL: bool>(_room: (), message: Message<'_, Key>) -> Block {
     let Message { key, first, aad, text, tag } = message;
     let lengths = lengths_block(aad.len() as u64, text.len() as u64);
     let mut sum = [0; BLOCK_BYTES];
     absorb((), key, &mut sum, aad);
     crypt::<SEAL>((), key, &later_counter(&first, 1), &mut sum, text);
-    absorb((), key, &mut sum, &lengths);
-    close((), key, &mut sum);
+    let mut closed = sum;
+    absorb((), key, &mut closed, &lengths);
+    close((), key, &mut closed);
     let mask = encrypt_block((), key, &first);
-    *tag = core::array::from_fn(|index| sum[index] ^ mask[index]);
+    *tag = core::array::from_fn(|index| closed[index] ^ mask[index]);
+    sum
 }
 
 /// Encrypts one block.

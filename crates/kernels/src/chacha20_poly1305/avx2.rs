@@ -6,7 +6,10 @@ use core::arch::x86_64::*;
 use widelane_cpu::Avx2;
 use widelane_secret::{wipe, wipe_ymm_registers as wipe_registers};
 
-use super::{BLOCK_BYTES, CONSTANTS, Key, Message, NONCE_BYTES, Poly1305, TAG_BYTES, last_words};
+use super::{
+    BLOCK_BYTES, CONSTANTS, Key, Message, NONCE_BYTES, Poly1305, close, last_block, last_words,
+    whole_blocks,
+};
 use crate::text::Text;
 
 /// Blocks of a row.

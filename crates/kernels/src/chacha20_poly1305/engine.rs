@@ -29,6 +29,13 @@ macro_rules! engine {
             unsafe { message_body::<false>(message) }
         }
 
+        /// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends
+        /// here, and answers the authenticator of AAD and whole blocks of text.
+        pub fn start<const SEAL: bool>(_room: $token, message: Message<'_>) -> Poly1305 {
+            // SAFETY: as above.
+            unsafe { start_body::<SEAL>(message) }
+        }
+
         /// Seals one message after the other.
         pub fn seal_many<'a>(_room: $token, messages: impl Iterator<Item = Message<'a>>) {
             // SAFETY: as above.
@@ -50,13 +57,8 @@ macro_rules! engine {
             unsafe { absorb_body(poly, bytes) }
         }
 
-        /// The tag of what was authenticated.
-        pub fn finish(_room: $token, poly: &Poly1305) -> [u8; TAG_BYTES] {
-            poly.tag()
-        }
-
-        /// Encrypts (`SEAL`) or decrypts blocks from `counter` on and authenticates the ciphertext.
-        /// A last block that is not whole is filled up with zeros for that.
+        /// Encrypts (`SEAL`) or decrypts whole blocks from `counter` on and authenticates the
+        /// ciphertext.
         pub fn crypt<const SEAL: bool>(
             _room: $token,
             key: &Key,
@@ -84,6 +86,13 @@ macro_rules! engine {
         fn message_body<const SEAL: bool>(message: Message<'_>) {
             whole::<SEAL>(message);
             wipe_registers();
+        }
+
+        #[$features]
+        fn start_body<const SEAL: bool>(message: Message<'_>) -> Poly1305 {
+            let poly = whole::<SEAL>(message);
+            wipe_registers();
+            poly
         }
 
         #[$features]
@@ -124,14 +133,18 @@ macro_rules! engine {
             block
         }
 
-        /// A whole message. The first block of the key stream makes the one-time key; a message
-        /// that is shorter than a chunk by that block needs no other turn.
+        /// A whole message; answers its authenticator without the last block, if that is not whole.
+        /// The first block of the key stream makes the one-time key; a message that is shorter than
+        /// a chunk by that block needs no other turn.
         #[inline]
         #[$features]
-        fn whole<const SEAL: bool>(message: Message<'_>) {
+        fn whole<const SEAL: bool>(message: Message<'_>) -> Poly1305 {
             let Message { key, nonce, aad, text, tag } = message;
-            let lengths = super::lengths_block(aad.len() as u64, text.len() as u64);
             let blocks = 1 + text.len().div_ceil(BLOCK_BYTES);
+            let (mut last, end) = ([0; BLOCK_BYTES], last_block(text));
+            if !SEAL {
+                end.with_source(|bytes| last[..bytes.len()].copy_from_slice(bytes));
+            }
             let (mut poly, rest) = if blocks <= BLOCKS {
                 first_turn::<1, SEAL>(key, nonce, aad, text)
             } else if blocks <= 2 * BLOCKS {
@@ -140,8 +153,11 @@ macro_rules! engine {
                 first_turn::<SETS, SEAL>(key, nonce, aad, text)
             };
             chunks::<SEAL>(key, nonce, (SETS * BLOCKS) as u32, &mut poly, rest);
-            poly.absorb(&lengths);
-            *tag = poly.tag();
+            if SEAL {
+                end.with_target(|bytes| last[..bytes.len()].copy_from_slice(bytes));
+            }
+            *tag = close(&poly, &last[..end.len()], aad.len() as u64, text.len() as u64);
+            poly
         }
 
         /// Begins a message, and takes as much of it as the turn has blocks.
@@ -162,11 +178,11 @@ macro_rules! engine {
             let bytes = text.len().min(COUNT * SET_BYTES - BLOCK_BYTES);
             let (text, rest) = text.split_at(bytes);
             if !SEAL {
-                text.with_source(|bytes| authenticate(&mut poly, bytes));
+                text.with_source(|bytes| authenticate(&mut poly, whole_blocks(bytes)));
             }
             apply(sets, BLOCK_BYTES, text);
             if SEAL {
-                text.with_target(|bytes| authenticate(&mut poly, bytes));
+                text.with_target(|bytes| authenticate(&mut poly, whole_blocks(bytes)));
             }
             (poly, rest)
         }
@@ -186,11 +202,11 @@ macro_rules! engine {
             while !text.is_empty() {
                 let (portion, rest) = text.split_at(text.len().min(PORTION_BYTES));
                 if !SEAL {
-                    portion.with_source(|bytes| authenticate(poly, bytes));
+                    portion.with_source(|bytes| authenticate(poly, whole_blocks(bytes)));
                 }
                 encrypt(key, nonce, counter, portion);
                 if SEAL {
-                    portion.with_target(|bytes| authenticate(poly, bytes));
+                    portion.with_target(|bytes| authenticate(poly, whole_blocks(bytes)));
                 }
                 counter = counter.wrapping_add((PORTION_BYTES / BLOCK_BYTES) as u32);
                 text = rest;

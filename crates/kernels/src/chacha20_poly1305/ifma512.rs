@@ -6,7 +6,10 @@ use widelane_secret::{wipe, wipe_vector_registers as wipe_registers};
 
 use super::poly1305_ifma::{LANES_BYTES_MIN, absorb_groups};
 use super::rows512::*;
-use super::{BLOCK_BYTES, CONSTANTS, Key, Message, NONCE_BYTES, Poly1305, TAG_BYTES, last_words};
+use super::{
+    BLOCK_BYTES, CONSTANTS, Key, Message, NONCE_BYTES, Poly1305, close, last_block, last_words,
+    whole_blocks,
+};
 use crate::text::Text;
 
 engine! {

@@ -80,7 +80,21 @@ fn last_words(counter: u32, nonce: &[u8; NONCE_BYTES]) -> [u32; 4] {
     [counter, n0, n1, n2]
 }
 
-/// The last block that is authenticated: both lengths in bytes.
-pub fn lengths_block(aad_bytes: u64, text_bytes: u64) -> [u8; 16] {
-    (u128::from(text_bytes) << 64 | u128::from(aad_bytes)).to_le_bytes()
+/// The tag of a message: of what was authenticated, of a last block of ciphertext that is not whole,
+/// and of both lengths.
+pub fn close(poly: &Poly1305, last: &[u8], aad_bytes: u64, text_bytes: u64) -> [u8; TAG_BYTES] {
+    let mut closed = poly.clone();
+    closed.absorb(last);
+    closed.absorb(&(u128::from(text_bytes) << 64 | u128::from(aad_bytes)).to_le_bytes());
+    closed.tag()
+}
+
+/// The whole blocks of a text.
+fn whole_blocks(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len() - bytes.len() % BLOCK_BYTES]
+}
+
+/// What whole blocks leave of a text.
+fn last_block(text: Text<'_>) -> Text<'_> {
+    text.split_at(text.len() - text.len() % BLOCK_BYTES).1
 }

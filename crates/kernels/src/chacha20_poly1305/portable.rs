@@ -5,23 +5,39 @@
 use widelane_secret::wipe;
 
 use super::{
-    BLOCK_BYTES, CONSTANTS, Key, Message, NONCE_BYTES, Poly1305, last_words, lengths_block,
+    BLOCK_BYTES, CONSTANTS, Key, Message, NONCE_BYTES, Poly1305, close, last_block, last_words,
 };
 use crate::text::Text;
 
 /// Seals: encrypts the text and stores the tag.
 pub fn seal(_room: (), message: Message<'_>) {
-    whole::<true>(message);
+    start::<true>((), message);
 }
 
 /// Opens: decrypts the text and stores the tag that it should have come with.
 pub fn open(_room: (), message: Message<'_>) {
-    whole::<false>(message);
+    start::<false>((), message);
 }
 
 /// Seals one message after the other.
 pub fn seal_many<'a>(_room: (), messages: impl Iterator<Item = Message<'a>>) {
-    messages.for_each(whole::<true>);
+    messages.for_each(|message| seal((), message));
+}
+
+/// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends here, and
+/// answers the authenticator of AAD and whole blocks of text.
+pub fn start<const SEAL: bool>(_room: (), message: Message<'_>) -> Poly1305 {
+    let Message { key, nonce, aad, text, tag } = message;
+    let mut poly = begin((), key, nonce);
+    poly.absorb(aad);
+    let end = last_block(text);
+    let (blocks, _) = text.split_at(text.len() - end.len());
+    crypt::<SEAL>((), key, nonce, 1, &mut poly, blocks);
+    let mut last = poly.clone();
+    let counter = 1 + (blocks.len() / BLOCK_BYTES) as u32;
+    crypt::<SEAL>((), key, nonce, counter, &mut last, end);
+    *tag = close(&last, &[], aad.len() as u64, text.len() as u64);
+    poly
 }
 
 /// The authenticator of a message.
@@ -36,11 +52,6 @@ pub fn begin(_room: (), key: &Key, nonce: &[u8; NONCE_BYTES]) -> Poly1305 {
 /// Authenticates blocks; the last one is filled up with zeros.
 pub fn absorb(_room: (), poly: &mut Poly1305, bytes: &[u8]) {
     poly.absorb(bytes);
-}
-
-/// The tag of what was authenticated.
-pub fn finish(_room: (), poly: &Poly1305) -> [u8; 16] {
-    poly.tag()
 }
 
 /// Encrypts (`SEAL`) or decrypts blocks from `counter` on and authenticates the ciphertext. A last
@@ -107,14 +118,4 @@ fn quarter_round(state: &mut [u32; 16], [a, b, c, d]: [usize; 4]) {
         state[left] = state[left].wrapping_add(state[right]);
         state[target] = (state[target] ^ state[left]).rotate_left(bits);
     }
-}
-
-fn whole<const SEAL: bool>(message: Message<'_>) {
-    let Message { key, nonce, aad, text, tag } = message;
-    let lengths = lengths_block(aad.len() as u64, text.len() as u64);
-    let mut poly = begin((), key, nonce);
-    poly.absorb(aad);
-    crypt::<SEAL>((), key, nonce, 1, &mut poly, text);
-    poly.absorb(&lengths);
-    *tag = poly.tag();
 }
