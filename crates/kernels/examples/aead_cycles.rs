@@ -9,14 +9,14 @@ use add_chain::cycles_per_ns;
 use openssl::cipher::Cipher;
 use openssl::cipher_ctx::CipherCtx;
 use widelane_cpu::clock::now_ns;
-use widelane_cpu::{Aesni, Avx2, Avx512, Ifma512, Policy, Vaes256, Vaes512};
+use widelane_cpu::{Aesni, Avx2, Avx512, Ifma256, Ifma512, Policy, Vaes256, Vaes512};
 use widelane_kernels::aes_gcm::{KeyBytes, Message, aesni, first_counter, vaes256, vaes512};
 use widelane_kernels::chacha20_poly1305 as chacha;
 use widelane_kernels::text::Text;
 
 const SIZES: [usize; 6] = [64, 256, 1024, 1350, 4096, 16384];
 /// Rounds in which every subject has its turn; the fastest turn of each counts.
-const ROUNDS: usize = 400;
+const ROUNDS: usize = 3000;
 /// How long a turn takes, about.
 const TURN_NS: f64 = 8_000.0;
 /// Messages that are sealed by one call of `seal_many`.
@@ -108,6 +108,14 @@ fn chacha20_poly1305() -> Vec<Subject<'static>> {
             let (text, mut tag) = (Text::in_place(text), [0; 16]);
             let message = chacha::Message { key: &key, nonce, aad: &AAD, text, tag: &mut tag };
             chacha::ifma512::seal(room, message);
+        }));
+    }
+    if let Some(room) = Ifma256::enter(&Policy::open()) {
+        let key = key.clone();
+        subjects.push(Subject::new("ifma256", 1, move |text| {
+            let (text, mut tag) = (Text::in_place(text), [0; 16]);
+            let message = chacha::Message { key: &key, nonce, aad: &AAD, text, tag: &mut tag };
+            chacha::ifma256::seal(room, message);
         }));
     }
     if let Some(room) = Avx512::enter(&Policy::open()) {

@@ -90,6 +90,12 @@ impl<'a> Text<'a> {
         look(unsafe { core::slice::from_raw_parts(self.target, self.bytes) })
     }
 
+    /// Shows the ciphertext: what is written if the text is sealed, what is read if it is opened.
+    #[inline(always)]
+    pub(crate) fn with_ciphertext<const SEAL: bool, T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+        if SEAL { self.with_target(look) } else { self.with_source(look) }
+    }
+
     /// Where `bytes` bytes from `offset` on can be read.
     ///
     /// # Panics

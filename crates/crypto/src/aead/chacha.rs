@@ -1,9 +1,9 @@
 //! ChaCha20-Poly1305 in the room chosen: which kernel does what.
 
-use widelane_cpu::{Avx2, Avx512, Ifma512, Policy, Room};
+use widelane_cpu::{Avx2, Avx512, Ifma256, Ifma512, Policy, Room};
 use widelane_kernels::chacha20_poly1305::{
-    BLOCK_BYTES, Key, Message, NONCE_BYTES, Poly1305, TAG_BYTES, avx2, avx512, close, ifma512,
-    portable,
+    BLOCK_BYTES, Key, Message, NONCE_BYTES, Poly1305, TAG_BYTES, avx2, avx512, close, ifma256,
+    ifma512, portable,
 };
 use widelane_kernels::text::Text;
 
@@ -14,6 +14,7 @@ use super::{Outcome, SealJob, kernel};
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Choice {
     Ifma512(Ifma512),
+    Ifma256(Ifma256),
     Avx512(Avx512),
     Avx2(Avx2),
     Portable,
@@ -49,6 +50,7 @@ macro_rules! in_room {
     ($choice:expr, $function:ident $(::<$flag:ident>)?, $($argument:expr),+) => {
         match $choice {
             Choice::Ifma512(room) => ifma512::$function $(::<$flag>)?(room, $($argument),+),
+            Choice::Ifma256(room) => ifma256::$function $(::<$flag>)?(room, $($argument),+),
             Choice::Avx512(room) => avx512::$function $(::<$flag>)?(room, $($argument),+),
             Choice::Avx2(room) => avx2::$function $(::<$flag>)?(room, $($argument),+),
             Choice::Portable => portable::$function $(::<$flag>)?((), $($argument),+),
@@ -60,6 +62,8 @@ impl Choice {
     pub(super) fn new(policy: &Policy) -> Self {
         if let Some(room) = Ifma512::enter(policy) {
             Choice::Ifma512(room)
+        } else if let Some(room) = Ifma256::enter(policy) {
+            Choice::Ifma256(room)
         } else if let Some(room) = Avx512::enter(policy) {
             Choice::Avx512(room)
         } else if let Some(room) = Avx2::enter(policy) {
@@ -72,6 +76,7 @@ impl Choice {
     pub(super) fn room(self) -> Room {
         match self {
             Choice::Ifma512(_) => Room::Ifma512,
+            Choice::Ifma256(_) => Room::Ifma256,
             Choice::Avx512(_) => Room::Avx512,
             Choice::Avx2(_) => Room::Avx2,
             Choice::Portable => Room::Portable,

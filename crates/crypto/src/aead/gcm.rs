@@ -33,18 +33,24 @@ pub(super) enum Kernel {
 pub(super) struct Session {
     /// The counter block whose encryption masks the tag.
     first: Block,
-    /// The next counter block.
-    counter: Block,
+    /// How many blocks were encrypted.
+    blocks: u32,
     sum: Block,
     /// Whether the sum is multiplied by the hash key already, for the next block to be added to.
     multiplied: bool,
 }
 
 impl Session {
+    /// The next counter block.
+    fn counter(&self) -> Block {
+        later_counter(&self.first, self.blocks.wrapping_add(1))
+    }
+
     /// Counts the whole blocks of a text.
+    #[inline]
     fn advance(&mut self, text: Text<'_>) {
         // The counter comes around after 2^32 blocks, which no message has.
-        self.counter = later_counter(&self.counter, (text.len() / BLOCK_BYTES) as u32);
+        self.blocks = self.blocks.wrapping_add((text.len() / BLOCK_BYTES) as u32);
     }
 
     /// Adds a block, or the beginning of one, to the sum.
@@ -132,6 +138,7 @@ impl Kernel {
     }
 
     /// The first counter block: the nonce itself, or its hash (SP 800-38D, 7.1).
+    #[inline]
     fn first(&self, nonce: &[u8]) -> Block {
         if let Ok(nonce) = nonce.try_into() {
             return first_counter(nonce);
@@ -147,14 +154,15 @@ impl Kernel {
         in_room!(self, absorb, |key| key, sum, bytes);
     }
 
+    #[inline]
     pub(super) fn begin(&self, nonce: &[u8]) -> Session {
         let first = self.first(nonce);
-        let counter = later_counter(&first, 1);
-        Session { first, counter, sum: [0; BLOCK_BYTES], multiplied: false }
+        Session { first, blocks: 0, sum: [0; BLOCK_BYTES], multiplied: false }
     }
 
     /// Takes AAD and text of a message from the beginning on, and keeps the ciphertext of a last
     /// block that is not whole; answers the tag that the message has if it ends here.
+    #[inline]
     pub(super) fn start<const SEAL: bool>(
         &self,
         session: &mut Session,
@@ -188,16 +196,16 @@ impl Kernel {
 
     /// Encrypts or decrypts whole blocks and hashes the ciphertext.
     pub(super) fn crypt<const SEAL: bool>(&self, session: &mut Session, text: Text<'_>) {
-        let Session { counter, sum, .. } = session;
-        in_room!(self, crypt::<SEAL>, |key| key, counter, sum, text);
+        let counter = session.counter();
+        in_room!(self, crypt::<SEAL>, |key| key, &counter, &mut session.sum, text);
         session.advance(text);
     }
 
     /// What the next block is encrypted with.
     pub(super) fn stream_block(&self, session: &mut Session) -> Block {
-        let block = in_room!(self, encrypt_block, |key| key, &session.counter);
-        session.counter = later_counter(&session.counter, 1);
-        block
+        let counter = session.counter();
+        session.blocks = session.blocks.wrapping_add(1);
+        in_room!(self, encrypt_block, |key| key, &counter)
     }
 
     pub(super) fn finish(&self, session: &mut Session, aad: u64, text: u64) -> Block {

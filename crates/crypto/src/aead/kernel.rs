@@ -75,6 +75,7 @@ impl Kernel {
     }
 
     /// Bytes of a block of text: what the key stream comes in.
+    #[inline]
     pub(super) fn block_bytes(&self) -> usize {
         match self {
             Kernel::Gcm(_) => 16,
@@ -97,6 +98,7 @@ impl Kernel {
         }
     }
 
+    #[inline]
     pub(super) fn begin(&self, nonce: &[u8]) -> Session {
         match self {
             Kernel::Gcm(kernel) => Session::Gcm(kernel.begin(nonce)),
@@ -106,6 +108,7 @@ impl Kernel {
 
     /// Takes AAD and text of a message from the beginning on, and keeps the ciphertext of a last
     /// block that is not whole; answers the tag that the message has if it ends here.
+    #[inline]
     pub(super) fn start<const SEAL: bool>(
         &self,
         session: &mut Session,
@@ -144,6 +147,7 @@ impl Kernel {
 
 /// Encrypts or decrypts a text by `crypt`, and keeps as many bytes of the end of its ciphertext as
 /// `end` has.
+#[inline]
 pub(super) fn keeping_end<const SEAL: bool, T>(
     text: Text<'_>,
     end: &mut [u8],

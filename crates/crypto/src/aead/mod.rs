@@ -91,7 +91,7 @@ impl Algorithm {
                 &[Room::Vaes512, Room::Vaes256, Room::Aesni, Room::Portable]
             }
             Algorithm::ChaCha20Poly1305 => {
-                &[Room::Ifma512, Room::Avx512, Room::Avx2, Room::Portable]
+                &[Room::Ifma512, Room::Ifma256, Room::Avx512, Room::Avx2, Room::Portable]
             }
         }
     }

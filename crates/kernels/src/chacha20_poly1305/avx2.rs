@@ -2,13 +2,14 @@
 #![allow(unsafe_code, reason = "room: doors, loads and stores")]
 
 use core::arch::x86_64::*;
+use core::ops::Range;
 
 use widelane_cpu::Avx2;
 use widelane_secret::{wipe, wipe_ymm_registers as wipe_registers};
 
 use super::{
-    BLOCK_BYTES, CONSTANTS, Key, Message, NONCE_BYTES, Poly1305, close, last_block, last_words,
-    whole_blocks,
+    BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, Message, NONCE_BYTES, Pace, Poly1305, TAG_BYTES,
+    close, last_block, last_words, whole_blocks,
 };
 use crate::text::Text;
 
@@ -24,11 +25,13 @@ engine! {
     #[target_feature(enable = "avx2,bmi2")]
 }
 
-/// Scalar products run beside the vectors and cost no licence.
-#[inline]
-#[target_feature(enable = "avx2,bmi2")]
-fn authenticate(poly: &mut Poly1305, bytes: &[u8]) {
-    poly.absorb(bytes);
+by_rows! {
+    #[target_feature(enable = "avx2,bmi2")]
+}
+
+scalar! {
+    Avx2,
+    #[target_feature(enable = "avx2,bmi2")]
 }
 
 #[inline]

@@ -11,35 +11,34 @@ macro_rules! engine {
         /// Bytes of a set: whole blocks.
         const SET_BYTES: usize = 4 * ROW_BYTES;
         const CHUNK_BYTES: usize = SETS * SET_BYTES;
-        /// What is encrypted before it is authenticated: about a TLS record.
-        const PORTION_BYTES: usize = 16 << 10;
+        const GROUP_BYTES: usize = GROUP_BLOCKS * TAG_BYTES;
 
         /// Four rows: the state of `BLOCKS` blocks.
         type Set = [Row; 4];
 
         /// Seals: encrypts the text and stores the tag.
-        pub fn seal(_room: $token, message: Message<'_>) {
+        pub fn seal(room: $token, message: Message<'_>) {
             // SAFETY: the token exists only if every feature of its room was detected.
-            unsafe { message_body::<true>(message) }
+            unsafe { message_body::<true>(room, message) }
         }
 
         /// Opens: decrypts the text and stores the tag that it should have come with.
-        pub fn open(_room: $token, message: Message<'_>) {
+        pub fn open(room: $token, message: Message<'_>) {
             // SAFETY: as above.
-            unsafe { message_body::<false>(message) }
+            unsafe { message_body::<false>(room, message) }
         }
 
         /// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends
         /// here, and answers the authenticator of AAD and whole blocks of text.
-        pub fn start<const SEAL: bool>(_room: $token, message: Message<'_>) -> Poly1305 {
+        pub fn start<const SEAL: bool>(room: $token, message: Message<'_>) -> Poly1305 {
             // SAFETY: as above.
-            unsafe { start_body::<SEAL>(message) }
+            unsafe { start_body::<SEAL>(room, message) }
         }
 
         /// Seals one message after the other.
-        pub fn seal_many<'a>(_room: $token, messages: impl Iterator<Item = Message<'a>>) {
+        pub fn seal_many<'a>(room: $token, messages: impl Iterator<Item = Message<'a>>) {
             // SAFETY: as above.
-            unsafe { seal_many_body(messages) }
+            unsafe { seal_many_body(room, messages) }
         }
 
         /// The authenticator of a message.
@@ -52,15 +51,15 @@ macro_rules! engine {
         }
 
         /// Authenticates blocks; the last one is filled up with zeros.
-        pub fn absorb(_room: $token, poly: &mut Poly1305, bytes: &[u8]) {
+        pub fn absorb(room: $token, poly: &mut Poly1305, bytes: &[u8]) {
             // SAFETY: as above.
-            unsafe { absorb_body(poly, bytes) }
+            unsafe { absorb_body(room, poly, bytes) }
         }
 
         /// Encrypts (`SEAL`) or decrypts whole blocks from `counter` on and authenticates the
         /// ciphertext.
         pub fn crypt<const SEAL: bool>(
-            _room: $token,
+            room: $token,
             key: &Key,
             nonce: &[u8; NONCE_BYTES],
             counter: u32,
@@ -68,7 +67,7 @@ macro_rules! engine {
             text: Text<'_>,
         ) {
             // SAFETY: as above.
-            unsafe { crypt_body::<SEAL>(key, nonce, counter, poly, text) }
+            unsafe { crypt_body::<SEAL>(room, key, nonce, counter, poly, text) }
         }
 
         /// A block of the key stream.
@@ -83,41 +82,42 @@ macro_rules! engine {
         }
 
         #[$features]
-        fn message_body<const SEAL: bool>(message: Message<'_>) {
-            whole::<SEAL>(message);
+        fn message_body<const SEAL: bool>(room: $token, message: Message<'_>) {
+            whole::<SEAL>(room, message);
             wipe_registers();
         }
 
         #[$features]
-        fn start_body<const SEAL: bool>(message: Message<'_>) -> Poly1305 {
-            let poly = whole::<SEAL>(message);
+        fn start_body<const SEAL: bool>(room: $token, message: Message<'_>) -> Poly1305 {
+            let poly = whole::<SEAL>(room, message);
             wipe_registers();
             poly
         }
 
         #[$features]
-        fn seal_many_body<'a>(messages: impl Iterator<Item = Message<'a>>) {
+        fn seal_many_body<'a>(room: $token, messages: impl Iterator<Item = Message<'a>>) {
             for message in messages {
-                whole::<true>(message);
+                whole::<true>(room, message);
             }
             wipe_registers();
         }
 
         #[$features]
-        fn absorb_body(poly: &mut Poly1305, bytes: &[u8]) {
-            authenticate(poly, bytes);
+        fn absorb_body(room: $token, poly: &mut Poly1305, bytes: &[u8]) {
+            authenticate(room, poly, bytes);
             wipe_registers();
         }
 
         #[$features]
         fn crypt_body<const SEAL: bool>(
+            room: $token,
             key: &Key,
             nonce: &[u8; NONCE_BYTES],
             counter: u32,
             poly: &mut Poly1305,
             text: Text<'_>,
         ) {
-            chunks::<SEAL>(key, nonce, counter, poly, text);
+            pieces::<SEAL>(room, key, nonce, counter, poly, text);
             wipe_registers();
         }
 
@@ -138,21 +138,24 @@ macro_rules! engine {
         /// a chunk by that block needs no other turn.
         #[inline]
         #[$features]
-        fn whole<const SEAL: bool>(message: Message<'_>) -> Poly1305 {
+        fn whole<const SEAL: bool>(room: $token, message: Message<'_>) -> Poly1305 {
             let Message { key, nonce, aad, text, tag } = message;
-            let blocks = 1 + text.len().div_ceil(BLOCK_BYTES);
             let (mut last, end) = ([0; BLOCK_BYTES], last_block(text));
             if !SEAL {
                 end.with_source(|bytes| last[..bytes.len()].copy_from_slice(bytes));
             }
-            let (mut poly, rest) = if blocks <= BLOCKS {
-                first_turn::<1, SEAL>(key, nonce, aad, text)
+            let blocks = 1 + text.len().div_ceil(BLOCK_BYTES);
+            let poly = if blocks <= BLOCKS {
+                short::<1, SEAL>(room, key, nonce, aad, text)
             } else if blocks <= 2 * BLOCKS {
-                first_turn::<2, SEAL>(key, nonce, aad, text)
+                short::<2, SEAL>(room, key, nonce, aad, text)
             } else {
-                first_turn::<SETS, SEAL>(key, nonce, aad, text)
+                let sets = chunk(key, nonce, 0);
+                let mut poly = one_time(&sets);
+                authenticate(room, &mut poly, aad);
+                long::<SEAL>(room, key, nonce, 0, &mut poly, text, Some(sets));
+                poly
             };
-            chunks::<SEAL>(key, nonce, (SETS * BLOCKS) as u32, &mut poly, rest);
             if SEAL {
                 end.with_target(|bytes| last[..bytes.len()].copy_from_slice(bytes));
             }
@@ -160,81 +163,195 @@ macro_rules! engine {
             poly
         }
 
-        /// Begins a message, and takes as much of it as the turn has blocks.
+        /// A message of one turn.
         #[inline]
         #[$features]
-        fn first_turn<'a, const COUNT: usize, const SEAL: bool>(
+        fn short<const COUNT: usize, const SEAL: bool>(
+            room: $token,
             key: &Key,
             nonce: &[u8; NONCE_BYTES],
             aad: &[u8],
-            text: Text<'a>,
-        ) -> (Poly1305, Text<'a>) {
+            text: Text<'_>,
+        ) -> Poly1305 {
             let sets = key_stream::<COUNT>(key, nonce, 0);
-            let mut block = first_block(sets[0]);
-            let (one_time_key, _) = block.split_first_chunk().expect("half a block");
-            let mut poly = Poly1305::new(one_time_key);
-            wipe(&mut block);
-            authenticate(&mut poly, aad);
-            let bytes = text.len().min(COUNT * SET_BYTES - BLOCK_BYTES);
-            let (text, rest) = text.split_at(bytes);
+            let mut poly = one_time(&sets);
+            authenticate(room, &mut poly, aad);
             if !SEAL {
-                text.with_source(|bytes| authenticate(&mut poly, whole_blocks(bytes)));
+                text.with_source(|bytes| authenticate(room, &mut poly, whole_blocks(bytes)));
             }
-            apply(sets, BLOCK_BYTES, text);
+            apply(&sets, BLOCK_BYTES, text);
             if SEAL {
-                text.with_target(|bytes| authenticate(&mut poly, whole_blocks(bytes)));
+                text.with_target(|bytes| authenticate(room, &mut poly, whole_blocks(bytes)));
             }
-            (poly, rest)
+            poly
         }
 
-        /// Takes a text in portions that stay in the nearest cache, first by one algorithm, then by
-        /// the other.
+        /// The authenticator whose key is the first block of the key stream.
         #[inline]
         #[$features]
-        fn chunks<const SEAL: bool>(
+        fn one_time<const COUNT: usize>(sets: &[Set; COUNT]) -> Poly1305 {
+            let mut block = first_block(sets[0]);
+            let (one_time_key, _) = block.split_first_chunk().expect("half a block");
+            let poly = Poly1305::new(one_time_key);
+            wipe(&mut block);
+            poly
+        }
+
+        /// A piece of a message, from block `counter` on.
+        #[inline]
+        #[$features]
+        fn pieces<const SEAL: bool>(
+            room: $token,
             key: &Key,
             nonce: &[u8; NONCE_BYTES],
             counter: u32,
             poly: &mut Poly1305,
             text: Text<'_>,
         ) {
-            let (mut counter, mut text) = (counter, text);
-            while !text.is_empty() {
-                let (portion, rest) = text.split_at(text.len().min(PORTION_BYTES));
-                if !SEAL {
-                    portion.with_source(|bytes| authenticate(poly, whole_blocks(bytes)));
-                }
-                encrypt(key, nonce, counter, portion);
-                if SEAL {
-                    portion.with_target(|bytes| authenticate(poly, whole_blocks(bytes)));
-                }
-                counter = counter.wrapping_add((PORTION_BYTES / BLOCK_BYTES) as u32);
-                text = rest;
+            if text.len() > 2 * SET_BYTES {
+                long::<SEAL>(room, key, nonce, counter, poly, text, None);
+                return;
+            }
+            if !SEAL {
+                text.with_source(|bytes| authenticate(room, poly, bytes));
+            }
+            if text.len() > SET_BYTES {
+                apply(&key_stream::<2>(key, nonce, counter), 0, text);
+            } else if !text.is_empty() {
+                apply(&key_stream::<1>(key, nonce, counter), 0, text);
+            }
+            if SEAL {
+                text.with_target(|bytes| authenticate(room, poly, bytes));
             }
         }
 
-        /// Adds the key stream from block `counter` on to a text.
+        /// A text of several groups at least, one chunk of which is encrypted while another one is
+        /// authenticated: when sealing the chunk before, when opening the same one. A last block
+        /// that is not whole is not authenticated.
+        ///
+        /// The key stream from block `counter` on may be there for the first chunk, with the block
+        /// of the one-time key in front.
         #[inline]
         #[$features]
-        fn encrypt(key: &Key, nonce: &[u8; NONCE_BYTES], counter: u32, text: Text<'_>) {
-            let (mut counter, mut text) = (counter, text);
-            while text.len() > 2 * SET_BYTES {
-                let (chunk, rest) = text.split_at(text.len().min(CHUNK_BYTES));
-                apply(key_stream::<SETS>(key, nonce, counter), 0, chunk);
+        fn long<const SEAL: bool>(
+            room: $token,
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            counter: u32,
+            poly: &mut Poly1305,
+            text: Text<'_>,
+            first: Option<[Set; SETS]>,
+        ) {
+            let mut queue = Queue::<SEAL>::new(begin_running(room, poly), text);
+            let (mut counter, mut done) = (counter, 0);
+            if let Some(sets) = &first {
+                done = text.len().min(CHUNK_BYTES - BLOCK_BYTES);
+                queue.absorb(0, done);
+                apply(sets, BLOCK_BYTES, text.split_at(done).0);
                 counter = counter.wrapping_add((SETS * BLOCKS) as u32);
-                text = rest;
             }
-            if text.len() > SET_BYTES {
-                apply(key_stream::<2>(key, nonce, counter), 0, text);
-            } else if !text.is_empty() {
-                apply(key_stream::<1>(key, nonce, counter), 0, text);
+            while done < text.len() {
+                let start = done;
+                done = text.len().min(start + CHUNK_BYTES);
+                match (done - start).div_ceil(SET_BYTES) {
+                    1 => queue.turn(start, done, |running, groups| {
+                        key_stream_beside::<1>(key, nonce, counter, running, groups)
+                    }),
+                    2 => queue.turn(start, done, |running, groups| {
+                        key_stream_beside::<2>(key, nonce, counter, running, groups)
+                    }),
+                    _ => queue.turn(start, done, |running, groups| {
+                        chunk_beside(key, nonce, counter, running, groups)
+                    }),
+                }
+                counter = counter.wrapping_add((SETS * BLOCKS) as u32);
             }
+            queue.absorb(done, done);
+            end_running(queue.running, poly);
+        }
+
+        /// The groups of a text that are still to be authenticated. The first one has as many
+        /// blocks as it takes to make the others whole.
+        struct Queue<'a, const SEAL: bool> {
+            text: Text<'a>,
+            running: Running,
+            first_bytes: usize,
+            /// Where the next group begins.
+            next: usize,
+            /// Where the last one ends.
+            end: usize,
+        }
+
+        impl<'a, const SEAL: bool> Queue<'a, SEAL> {
+            #[inline]
+            #[$features]
+            fn new(running: Running, text: Text<'a>) -> Self {
+                let end = text.len() - text.len() % BLOCK_BYTES;
+                let first_bytes = first_blocks(end / TAG_BYTES) * TAG_BYTES;
+                Queue { text, running, first_bytes, next: 0, end }
+            }
+
+            /// Encrypts or decrypts from `start` to `end` with what `stream` makes, which
+            /// authenticates meanwhile.
+            #[inline]
+            #[$features]
+            fn turn<const COUNT: usize>(
+                &mut self,
+                start: usize,
+                end: usize,
+                stream: impl FnOnce(&mut Running, &[[u8; GROUP_BYTES]]) -> [Set; COUNT],
+            ) {
+                let ready = self.ready(if SEAL { start } else { end });
+                let running = &mut self.running;
+                let beside = |bytes: &[u8]| stream(running, bytes[ready].as_chunks().0);
+                let sets = self.text.with_ciphertext::<SEAL, _>(beside);
+                let (_, rest) = self.text.split_at(start);
+                apply(&sets, 0, rest.split_at(end - start).0);
+            }
+
+            /// Authenticates what has to be before a chunk is encrypted or decrypted.
+            #[inline]
+            #[$features]
+            fn absorb(&mut self, start: usize, end: usize) {
+                let ready = self.ready(if SEAL { start } else { end });
+                let running = &mut self.running;
+                self.text.with_ciphertext::<SEAL, _>(|bytes| {
+                    for group in bytes[ready.clone()].as_chunks().0 {
+                        absorb_group(running, group);
+                    }
+                });
+            }
+
+            /// Takes the groups up to `end` out of the queue: those that have all their bytes when
+            /// sealing, and when opening all that have one.
+            #[inline]
+            #[$features]
+            fn ready(&mut self, end: usize) -> Range<usize> {
+                if self.next == 0 && end >= self.first_bytes {
+                    let (running, first_bytes) = (&mut self.running, self.first_bytes);
+                    self.text.with_ciphertext::<SEAL, _>(|bytes| {
+                        absorb_first(running, &bytes[..first_bytes]);
+                    });
+                    self.next = first_bytes;
+                }
+                let bytes = end.min(self.end).saturating_sub(self.next);
+                let groups = if SEAL { bytes / GROUP_BYTES } else { bytes.div_ceil(GROUP_BYTES) };
+                let start = self.next;
+                self.next += groups * GROUP_BYTES;
+                start..self.next
+            }
+        }
+
+        /// Blocks of the first group of a text, so that the others are whole.
+        #[inline]
+        fn first_blocks(blocks: usize) -> usize {
+            (blocks - 1) % GROUP_BLOCKS + 1
         }
 
         /// Adds a key stream, from byte `skip` on, to a text that is no longer.
         #[inline]
         #[$features]
-        fn apply<const COUNT: usize>(sets: [Set; COUNT], skip: usize, text: Text<'_>) {
+        fn apply<const COUNT: usize>(sets: &[Set; COUNT], skip: usize, text: Text<'_>) {
             let mut offset = 0;
             for (index, set) in sets.iter().enumerate() {
                 for row in set.iter().skip(if index == 0 { skip / ROW_BYTES } else { 0 }) {
@@ -257,6 +374,44 @@ macro_rules! engine {
             nonce: &[u8; NONCE_BYTES],
             counter: u32,
         ) -> [Set; COUNT] {
+            let before = before_rounds::<COUNT>(key, nonce, counter);
+            let mut states = before;
+            for _ in 0..DOUBLE_ROUNDS {
+                double_round(&mut states);
+            }
+            after_rounds(states, &before)
+        }
+
+        /// Blocks of the key stream, while groups are authenticated.
+        #[inline]
+        #[$features]
+        fn key_stream_beside<const COUNT: usize>(
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            counter: u32,
+            running: &mut Running,
+            groups: &[[u8; GROUP_BYTES]],
+        ) -> [Set; COUNT] {
+            let before = before_rounds::<COUNT>(key, nonce, counter);
+            let mut states = before;
+            let mut pace = Pace::new(groups);
+            for _ in 0..DOUBLE_ROUNDS {
+                double_round(&mut states);
+                for group in pace.due() {
+                    absorb_group(running, group);
+                }
+            }
+            after_rounds(states, &before)
+        }
+
+        /// Sets of blocks from `counter` on before their rounds.
+        #[inline]
+        #[$features]
+        fn before_rounds<const COUNT: usize>(
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            counter: u32,
+        ) -> [Set; COUNT] {
             let upper = [&CONSTANTS, &key.words[0], &key.words[1]];
             let upper = [broadcast(upper[0]), broadcast(upper[1]), broadcast(upper[2])];
             let last = count_blocks(broadcast(&last_words(counter, nonce)));
@@ -264,24 +419,38 @@ macro_rules! engine {
             for (index, state) in states.iter_mut().enumerate() {
                 state[3] = count(state[3], (index * BLOCKS) as u32);
             }
-            let before = states;
-            for _ in 0..10 {
-                quarter_rounds(&mut states);
-                for [_, b, c, d] in &mut states {
-                    (*b, *c, *d) = (turn::<0x39>(*b), turn::<0x4e>(*c), turn::<0x93>(*d));
-                }
-                quarter_rounds(&mut states);
-                for [_, b, c, d] in &mut states {
-                    (*b, *c, *d) = (turn::<0x93>(*b), turn::<0x4e>(*c), turn::<0x39>(*d));
-                }
-            }
-            for (state, before) in states.iter_mut().zip(&before) {
+            states
+        }
+
+        /// Adds what was there before the rounds, and brings bytes into their order.
+        #[inline]
+        #[$features]
+        fn after_rounds<const COUNT: usize>(
+            states: [Set; COUNT],
+            before: &[Set; COUNT],
+        ) -> [Set; COUNT] {
+            let mut states = states;
+            for (state, before) in states.iter_mut().zip(before) {
                 for (row, before) in state.iter_mut().zip(before) {
                     *row = add(*row, *before);
                 }
                 *state = in_order(*state);
             }
             states
+        }
+
+        /// A round on the columns of all blocks, and one on their diagonals.
+        #[inline]
+        #[$features]
+        fn double_round<const COUNT: usize>(states: &mut [Set; COUNT]) {
+            quarter_rounds(states);
+            for [_, b, c, d] in &mut *states {
+                (*b, *c, *d) = (turn::<0x39>(*b), turn::<0x4e>(*c), turn::<0x93>(*d));
+            }
+            quarter_rounds(states);
+            for [_, b, c, d] in &mut *states {
+                (*b, *c, *d) = (turn::<0x93>(*b), turn::<0x4e>(*c), turn::<0x39>(*d));
+            }
         }
 
         /// A quarter round on the columns of all blocks.

@@ -1,15 +1,21 @@
-//! Room ifma512 of chacha20_poly1305: room avx512 with Poly1305 in eight lanes. Secret-independent.
-#![allow(unsafe_code, reason = "room: doors")]
+//! Room ifma512 of chacha20_poly1305: four blocks to a row, and Poly1305 in eight lanes.
+//! Secret-independent.
+#![allow(unsafe_code, reason = "room: doors, loads and stores")]
+
+use core::arch::asm;
+use core::arch::x86_64::*;
+use core::mem::transmute;
+use core::ops::Range;
 
 use widelane_cpu::Ifma512;
 use widelane_secret::{wipe, wipe_vector_registers as wipe_registers};
 
-use super::poly1305_ifma::{LANES_BYTES_MIN, absorb_groups};
-use super::rows512::*;
+use super::poly1305_lanes::{self, BlockLanes, Factor};
 use super::{
-    BLOCK_BYTES, CONSTANTS, Key, Message, NONCE_BYTES, Poly1305, close, last_block, last_words,
-    whole_blocks,
+    BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, Message, NONCE_BYTES, Pace, Poly1305, TAG_BYTES,
+    close, last_block, last_words, whole_blocks,
 };
+use crate::lanes::{Ifma512x8, Lanes};
 use crate::text::Text;
 
 engine! {
@@ -17,15 +23,17 @@ engine! {
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
 }
 
-/// Eight lanes pay once their powers are computed; what is shorter, or left over, is scalar.
-#[inline]
-#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
-fn authenticate(poly: &mut Poly1305, bytes: &[u8]) {
-    let mut rest = bytes;
-    if bytes.len() >= LANES_BYTES_MIN {
-        let (groups, behind) = bytes.as_chunks();
-        absorb_groups(poly, groups);
-        rest = behind;
-    }
-    poly.absorb(rest);
+by_words! {
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
+}
+
+rows512! {
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
+}
+
+in_lanes! {
+    Ifma512x8, Ifma512,
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")],
+    __m512i, 8, zmm_reg, blocks = [0, 4, 1, 5, 2, 6, 3, 7],
+    load = _mm512_loadu_si512, unpack = (_mm512_unpacklo_epi64, _mm512_unpackhi_epi64),
 }

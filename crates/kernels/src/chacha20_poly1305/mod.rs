@@ -1,20 +1,26 @@
 //! ChaCha20-Poly1305 (RFC 8439): what all rooms share, and one file per room.
 //!
 //! A room seals and opens whole messages, and the pieces that a stream is made of. Cipher and
-//! authenticator are separate: `ifma512` is the only room that multiplies vectors. The mathematics
+//! authenticator are separate: only `ifma256` and `ifma512` multiply vectors. The mathematics
 //! is in `docs/chacha20-poly1305.md`.
 
-// Its macros are in scope from here on.
+// Their macros are in scope from here on.
+#[macro_use]
+mod chunk;
 #[macro_use]
 mod engine;
+#[macro_use]
+mod poly1305;
+#[macro_use]
+mod poly1305_lanes;
+#[macro_use]
+mod rows;
 
 pub mod avx2;
 pub mod avx512;
+pub mod ifma256;
 pub mod ifma512;
-mod poly1305;
-mod poly1305_ifma;
 pub mod portable;
-mod rows512;
 #[cfg(test)]
 mod tests;
 
@@ -35,6 +41,9 @@ pub const BLOCK_BYTES: usize = 64;
 
 /// "expand 32-byte k", the first four words of every state.
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
+
+/// Pairs of rounds on the way from a state to a block.
+const DOUBLE_ROUNDS: usize = 10;
 
 /// A key, wiped when it is dropped.
 #[derive(Clone, Default)]
@@ -97,4 +106,29 @@ fn whole_blocks(bytes: &[u8]) -> &[u8] {
 /// What whole blocks leave of a text.
 fn last_block(text: Text<'_>) -> Text<'_> {
     text.split_at(text.len() - text.len() % BLOCK_BYTES).1
+}
+
+/// Groups that are authenticated while a key stream is made, spread over its rounds.
+struct Pace<'a, G> {
+    left: &'a [G],
+    total: usize,
+    /// Tenths of groups that are due.
+    tenths: usize,
+}
+
+impl<'a, G> Pace<'a, G> {
+    #[inline]
+    fn new(groups: &'a [G]) -> Self {
+        Pace { left: groups, total: groups.len(), tenths: 0 }
+    }
+
+    /// The groups that are due after another double round.
+    #[inline]
+    fn due(&mut self) -> &'a [G] {
+        self.tenths += self.total;
+        let (due, left) = self.left.split_at(self.tenths / DOUBLE_ROUNDS);
+        self.tenths %= DOUBLE_ROUNDS;
+        self.left = left;
+        due
+    }
 }

@@ -5,7 +5,7 @@ use std::vec;
 use std::vec::Vec;
 
 use openssl::symm::{Cipher, encrypt_aead};
-use widelane_cpu::{Avx2, Avx512, Ifma512, Policy, Room};
+use widelane_cpu::{Avx2, Avx512, Ifma256, Ifma512, Policy, Room};
 use widelane_testkit::random::Random;
 
 use super::*;
@@ -32,7 +32,13 @@ fn tours() -> Vec<Tour> {
         |message| portable::seal((), message),
         |message| portable::open((), message),
     );
-    let tours = [Some(portable), tour!(Avx2, avx2), tour!(Avx512, avx512), tour!(Ifma512, ifma512)];
+    let tours = [
+        Some(portable),
+        tour!(Avx2, avx2),
+        tour!(Avx512, avx512),
+        tour!(Ifma256, ifma256),
+        tour!(Ifma512, ifma512),
+    ];
     let tours: Vec<_> = tours.into_iter().flatten().collect();
     eprintln!("rooms: {:?}", tours.iter().map(|tour| tour.0).collect::<Vec<_>>());
     tours

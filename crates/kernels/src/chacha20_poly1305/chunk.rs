@@ -1,0 +1,120 @@
+//! Chunks of key stream, for the rooms of chacha20_poly1305: in rows, or a word in each register.
+
+/// Defines how a room makes a chunk of key stream: in rows, as it makes less.
+macro_rules! by_rows {
+    (#[$features:meta]) => {
+        #[inline]
+        #[$features]
+        fn chunk(key: &Key, nonce: &[u8; NONCE_BYTES], counter: u32) -> [Set; SETS] {
+            key_stream::<SETS>(key, nonce, counter)
+        }
+
+        #[inline]
+        #[$features]
+        fn chunk_beside(
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            counter: u32,
+            running: &mut Running,
+            groups: &[[u8; GROUP_BYTES]],
+        ) -> [Set; SETS] {
+            key_stream_beside::<SETS>(key, nonce, counter, running, groups)
+        }
+    };
+}
+
+/// Defines how a room makes a chunk of key stream: a word of all blocks in each register, which
+/// spares the turning of rows and wants a transposition in the end.
+macro_rules! by_words {
+    (#[$features:meta]) => {
+        /// One word of each block of a chunk.
+        type Words = [Row; 16];
+
+        #[inline]
+        #[$features]
+        fn chunk(key: &Key, nonce: &[u8; NONCE_BYTES], counter: u32) -> [Set; SETS] {
+            let mut words = words_before(key, nonce, counter);
+            for _ in 0..DOUBLE_ROUNDS {
+                double_round_of_words(&mut words);
+            }
+            words_after(words, words_before(key, nonce, counter))
+        }
+
+        #[inline]
+        #[$features]
+        fn chunk_beside(
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            counter: u32,
+            running: &mut Running,
+            groups: &[[u8; GROUP_BYTES]],
+        ) -> [Set; SETS] {
+            let mut words = words_before(key, nonce, counter);
+            let mut pace = Pace::new(groups);
+            for _ in 0..DOUBLE_ROUNDS {
+                double_round_of_words(&mut words);
+                for group in pace.due() {
+                    absorb_group(running, group);
+                }
+            }
+            words_after(words, words_before(key, nonce, counter))
+        }
+
+        #[inline]
+        #[$features]
+        fn words_before(key: &Key, nonce: &[u8; NONCE_BYTES], counter: u32) -> Words {
+            let [_, n0, n1, n2] = last_words(counter, nonce);
+            let [c0, c1, c2, c3] = CONSTANTS;
+            let [[k0, k1, k2, k3], [k4, k5, k6, k7]] = key.words;
+            let mut words = [splat(0); 16];
+            let values = [c0, c1, c2, c3, k0, k1, k2, k3, k4, k5, k6, k7, counter, n0, n1, n2];
+            for (word, value) in words.iter_mut().zip(values) {
+                *word = splat(value);
+            }
+            words[12] = add(words[12], numbers());
+            words
+        }
+
+        /// A round on the columns of all blocks, and one on their diagonals.
+        #[inline]
+        #[$features]
+        fn double_round_of_words(words: &mut Words) {
+            let [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3] = *words;
+            let mut columns =
+                [[a0, b0, c0, d0], [a1, b1, c1, d1], [a2, b2, c2, d2], [a3, b3, c3, d3]];
+            quarter_rounds(&mut columns);
+            let [[a0, b0, c0, d0], [a1, b1, c1, d1], [a2, b2, c2, d2], [a3, b3, c3, d3]] = columns;
+            let mut diagonals =
+                [[a0, b1, c2, d3], [a1, b2, c3, d0], [a2, b3, c0, d1], [a3, b0, c1, d2]];
+            quarter_rounds(&mut diagonals);
+            let [[a0, b1, c2, d3], [a1, b2, c3, d0], [a2, b3, c0, d1], [a3, b0, c1, d2]] =
+                diagonals;
+            *words = [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3];
+        }
+
+        /// Adds what was there before the rounds, and brings bytes into their order.
+        #[inline]
+        #[$features]
+        fn words_after(words: Words, before: Words) -> [Set; SETS] {
+            let mut blocks = [splat(0); 16];
+            let mut quarters = [[splat(0); 4]; 4];
+            for (index, quarter) in quarters.iter_mut().enumerate() {
+                for (place, row) in quarter.iter_mut().enumerate() {
+                    *row = add(words[4 * index + place], before[4 * index + place]);
+                }
+                *quarter = transpose(*quarter);
+            }
+            for column in 0..4 {
+                let [a, b, c, d] = quarters;
+                let ordered = in_order([a[column], b[column], c[column], d[column]]);
+                for (index, row) in ordered.into_iter().enumerate() {
+                    let (block, part) = (index / ROWS_OF_BLOCK, index % ROWS_OF_BLOCK);
+                    blocks[(4 * block + column) * ROWS_OF_BLOCK + part] = row;
+                }
+            }
+            let mut sets = [[splat(0); 4]; SETS];
+            sets.as_flattened_mut().copy_from_slice(&blocks);
+            sets
+        }
+    };
+}
