@@ -34,10 +34,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("classify", &["cpu"]),
     (
         "cli",
-        &["bench", "bridge", "classify", "cpu", "crypto", "loadgen", "meter", "report", "results"],
+        &[
+            "bench", "bridge", "classify", "cpu", "crypto", "forward", "loadgen", "meter",
+            "report", "results",
+        ],
     ),
     ("cpu", &[]),
     ("crypto", &["cpu", "kernels", "secret"]),
+    ("forward", &["classify", "cpu"]),
     ("integration", &["bench", "bridge", "loadgen"]),
     ("kernels", &["cpu", "secret"]),
     ("loadgen", &["results"]),

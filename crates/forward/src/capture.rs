@@ -1,0 +1,234 @@
+//! Captures: frames from a pcap or pcapng file.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
+
+use crate::headers::Link;
+
+/// Frames in memory.
+#[derive(Clone, Debug)]
+pub struct Capture {
+    bytes: Vec<u8>,
+    frames: Vec<(Link, Range<usize>)>,
+    /// Whether the file ends within a frame; the whole ones before it are here.
+    pub is_cut: bool,
+}
+
+/// Why a capture cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The file cannot be read.
+    #[error("cannot be read")]
+    Read(#[from] io::Error),
+    /// It is no capture.
+    #[error("is neither a pcap nor a pcapng file")]
+    NotACapture,
+    /// Its frames begin with something that is not understood.
+    #[error("has frames of link type {0}; Ethernet (1) and raw IP (101, 228, 229) are understood")]
+    Link(i32),
+    /// Something between the frames is wrong.
+    #[error("is damaged behind frame {0}")]
+    Damaged(usize),
+}
+
+/// Bytes read at a time, to begin with.
+const BUFFER: usize = 1 << 16;
+/// No block of a capture is larger.
+const BUFFER_MAX: usize = 1 << 26;
+
+impl Capture {
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// See [`CaptureError`]. A file that is cut is no error; see [`is_cut`](Self::is_cut).
+    pub fn open(path: &Path) -> Result<Self, CaptureError> {
+        Self::read(File::open(path)?)
+    }
+
+    /// Reads from anywhere.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn read(source: impl io::Read + Send) -> Result<Self, CaptureError> {
+        let mut capture = Capture { bytes: Vec::new(), frames: Vec::new(), is_cut: false };
+        let mut links = Vec::new();
+        let mut reader = create_reader(BUFFER, source).map_err(|error| match error {
+            PcapError::ReadError => io::Error::other("the source failed").into(),
+            _ => CaptureError::NotACapture,
+        })?;
+        let mut room = BUFFER;
+        loop {
+            match reader.next() {
+                Ok((used, block)) => {
+                    capture.take(&block, &mut links)?;
+                    reader.consume(used);
+                    continue;
+                }
+                Err(PcapError::Eof) => return Ok(capture),
+                Err(PcapError::Incomplete(_)) => {}
+                // A block that is larger than the buffer.
+                Err(PcapError::BufferTooSmall) => {
+                    room *= 2;
+                    if room > BUFFER_MAX || !reader.grow(room) {
+                        return Err(CaptureError::Damaged(capture.len()));
+                    }
+                }
+                Err(PcapError::UnexpectedEof) => {
+                    capture.is_cut = true;
+                    return Ok(capture);
+                }
+                Err(_) => return Err(CaptureError::Damaged(capture.len())),
+            }
+            if reader.reader_exhausted() {
+                capture.is_cut = true;
+                return Ok(capture);
+            }
+            if matches!(reader.refill(), Err(PcapError::ReadError)) {
+                return Err(io::Error::other("the source failed").into());
+            }
+        }
+    }
+
+    /// How many frames there are.
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// The frames, in the file's order, and what each begins with.
+    pub fn frames(&self) -> impl ExactSizeIterator<Item = (Link, &[u8])> {
+        self.frames.iter().map(|(link, range)| (*link, &self.bytes[range.clone()]))
+    }
+
+    fn take(
+        &mut self,
+        block: &PcapBlockOwned<'_>,
+        links: &mut Vec<Linktype>,
+    ) -> Result<(), CaptureError> {
+        match block {
+            PcapBlockOwned::LegacyHeader(header) => links.push(header.network),
+            PcapBlockOwned::Legacy(frame) => self.push(links.first(), frame.data, frame.caplen)?,
+            // Interfaces are numbered anew in every section.
+            PcapBlockOwned::NG(Block::SectionHeader(_)) => links.clear(),
+            PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
+                links.push(interface.linktype);
+            }
+            PcapBlockOwned::NG(Block::EnhancedPacket(frame)) => {
+                self.push(links.get(frame.if_id as usize), frame.data, frame.caplen)?;
+            }
+            PcapBlockOwned::NG(Block::SimplePacket(frame)) => {
+                self.push(links.first(), frame.data, frame.origlen)?;
+            }
+            PcapBlockOwned::NG(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Takes a frame; blocks are padded, so that `data` may be longer than it.
+    fn push(
+        &mut self,
+        link: Option<&Linktype>,
+        data: &[u8],
+        length: u32,
+    ) -> Result<(), CaptureError> {
+        let link = match link {
+            Some(&Linktype(1)) => Link::Ethernet,
+            Some(&Linktype(101 | 228 | 229)) => Link::Ip,
+            Some(&Linktype(other)) => return Err(CaptureError::Link(other)),
+            None => return Err(CaptureError::Damaged(self.len())),
+        };
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&data[..data.len().min(length as usize)]);
+        self.frames.push((link, start..self.bytes.len()));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pcap file of Ethernet frames, by the format's description.
+    fn pcap(link: u32, frames: &[&[u8]]) -> Vec<u8> {
+        let header = [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 262_144, link];
+        let mut bytes: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
+        for frame in frames {
+            let length = frame.len() as u32;
+            bytes.extend([7, 0, length, length + 1].iter().flat_map(|word| word.to_le_bytes()));
+            bytes.extend_from_slice(frame);
+        }
+        bytes
+    }
+
+    /// A pcapng file with one interface of raw IP.
+    fn pcapng(frames: &[&[u8]]) -> Vec<u8> {
+        let block = |kind: u32, body: &[u8]| {
+            let mut body = body.to_vec();
+            body.resize(body.len().next_multiple_of(4), 0);
+            let length = (body.len() as u32 + 12).to_le_bytes();
+            [&kind.to_le_bytes()[..], &length, &body, &length].concat()
+        };
+        let words = |words: &[u32]| -> Vec<u8> {
+            words.iter().flat_map(|word| word.to_le_bytes()).collect()
+        };
+        let mut bytes = block(0x0a0d_0d0a, &words(&[0x1a2b_3c4d, 1, u32::MAX, u32::MAX]));
+        bytes.extend(block(1, &words(&[101, 0])));
+        for frame in frames {
+            let length = frame.len() as u32;
+            bytes.extend(block(6, &[&words(&[0, 0, 0, length, length]), *frame].concat()));
+        }
+        bytes
+    }
+
+    fn frames(bytes: &[u8]) -> (Vec<(Link, Vec<u8>)>, bool) {
+        let capture = Capture::read(bytes).unwrap();
+        let frames = capture.frames().map(|(link, frame)| (link, frame.to_vec()));
+        (frames.collect(), capture.is_cut)
+    }
+
+    #[test]
+    fn both_formats_give_their_frames() {
+        let large = vec![5; 200_000];
+        let (found, is_cut) = frames(&pcap(1, &[b"abc", &large, b""]));
+        let own = |frame: &[u8]| (Link::Ethernet, frame.to_vec());
+        assert_eq!(found, [own(b"abc"), own(&large), own(b"")]);
+        assert!(!is_cut);
+        let (found, is_cut) = frames(&pcapng(&[b"abcde", b"f"]));
+        assert_eq!(found, [(Link::Ip, b"abcde".to_vec()), (Link::Ip, b"f".to_vec())]);
+        assert!(!is_cut);
+    }
+
+    #[test]
+    fn a_cut_file_gives_its_whole_frames() {
+        for (bytes, header) in [(pcap(1, &[b"abc", b"defg"]), 24), (pcapng(&[b"abc", b"defg"]), 48)]
+        {
+            let ends: Vec<usize> = (header..=bytes.len())
+                .filter(|&end| !Capture::read(&bytes[..end]).unwrap().is_cut)
+                .collect();
+            assert_eq!(ends.len(), 3, "between frames only: {ends:?}");
+            for end in header..=bytes.len() {
+                let whole = ends[1..].iter().filter(|&&frame| frame <= end).count();
+                assert_eq!(frames(&bytes[..end]).0.len(), whole);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_capture_is_refused() {
+        let error = |bytes: &[u8]| Capture::read(bytes).unwrap_err().to_string();
+        assert_eq!(error(b""), "is neither a pcap nor a pcapng file");
+        assert_eq!(error(b"no capture, but a text"), "is neither a pcap nor a pcapng file");
+        assert!(error(&pcap(105, &[b"abc"])).starts_with("has frames of link type 105;"));
+        assert!(Capture::open(Path::new("/nowhere")).is_err());
+    }
+}

@@ -1,0 +1,130 @@
+//! An interface by its name: what the kernel calls it, and sending on it.
+
+use std::io::{self, IoSlice};
+use std::os::fd::OwnedFd;
+
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
+
+use super::ring;
+
+/// Why an interface cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// There is none of this name.
+    #[error("there is no interface {0}; `ip link` lists those there are")]
+    NoSuchInterface(String),
+    /// The kernel refuses a packet socket.
+    #[error("cannot open a packet socket on {name}; it takes root or CAP_NET_RAW")]
+    Socket {
+        /// The interface.
+        name: String,
+        /// What the kernel says.
+        #[source]
+        error: io::Error,
+    },
+}
+
+/// An interface that frames can be sent on.
+#[derive(Debug)]
+pub struct Interface {
+    name: String,
+    index: u32,
+    address: [u8; 6],
+    socket: OwnedFd,
+}
+
+/// Frames that are handed to the kernel at a time.
+const SEND_MAX: usize = 64;
+
+impl Interface {
+    /// Opens an interface of this network namespace.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or no socket can be opened on it.
+    pub fn open(name: &str) -> Result<Self, PortError> {
+        let refused = |error| PortError::Socket { name: name.to_owned(), error };
+        let socket = ring::packet_socket().map_err(refused)?;
+        let index = name_to_index(&socket, name)
+            .map_err(|_| PortError::NoSuchInterface(name.to_owned()))?;
+        let address = ring::bind_to_send(&socket, index).map_err(refused)?;
+        Ok(Interface { name: name.to_owned(), index, address, socket })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the kernel calls it.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Its Ethernet address.
+    pub fn address(&self) -> [u8; 6] {
+        self.address
+    }
+
+    /// Sends frames, and returns how many the kernel took; those behind one that it refuses are
+    /// tried all the same.
+    pub fn send(&self, frames: &[&[u8]]) -> u64 {
+        frames.chunks(SEND_MAX).map(|frames| self.send_some(frames)).sum()
+    }
+
+    fn send_some(&self, frames: &[&[u8]]) -> u64 {
+        let slices: Vec<[IoSlice<'_>; 1]> =
+            frames.iter().map(|frame| [IoSlice::new(frame)]).collect();
+        let mut controls: Vec<SendAncillaryBuffer<'_, '_, '_>> =
+            frames.iter().map(|_| SendAncillaryBuffer::default()).collect();
+        let pairs = slices.iter().zip(&mut controls);
+        let mut messages: Vec<MMsgHdr<'_>> =
+            pairs.map(|(slice, control)| MMsgHdr::new(slice, control)).collect();
+        let (mut at, mut sent) = (0, 0);
+        while at < messages.len() {
+            match sendmmsg(&self.socket, &mut messages[at..], SendFlags::empty()) {
+                Ok(count) => {
+                    at += count;
+                    sent += count as u64;
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => at += 1,
+            }
+        }
+        sent
+    }
+}
+
+/// Reads an Ethernet address, `02:00:00:00:00:01`.
+pub fn parse_address(text: &str) -> Option<[u8; 6]> {
+    let mut bytes = text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok());
+    let address = [(); 6].map(|()| bytes.next().flatten());
+    let complete = bytes.next().is_none() && address.iter().all(Option::is_some);
+    complete.then(|| address.map(Option::unwrap_or_default))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_whole_or_not_at_all() {
+        assert_eq!(parse_address("02:00:00:00:0a:ff"), Some([2, 0, 0, 0, 10, 255]));
+        for wrong in ["", "02:00:00:00:0a", "02:00:00:00:0a:ff:1", "02:00:00:00:0a:100"] {
+            assert_eq!(parse_address(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_interface_that_is_not_there_is_named() {
+        for name in ["nowhere0", "", "a name that is far too long for an interface"] {
+            match Interface::open(name).unwrap_err() {
+                PortError::NoSuchInterface(found) => assert_eq!(found, name),
+                PortError::Socket { error, .. } => {
+                    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+                }
+            }
+        }
+    }
+}
