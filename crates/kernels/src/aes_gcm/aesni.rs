@@ -137,18 +137,18 @@ fn sum_of_row(row: Row) -> Element {
     row
 }
 
-/// Counter blocks from `counter` on, with their bytes reversed.
+/// Counter blocks from `counter` on; all with their bytes reversed.
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,avx")]
-fn counters_from(counter: &Block) -> Row {
-    field::block(counter)
+fn counters_from(counter: Element) -> Row {
+    counter
 }
 
 /// The counter blocks of the next row.
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,avx")]
 fn count(counters: Row) -> Row {
-    _mm_add_epi32(counters, _mm_set_epi32(0, 0, 0, 1))
+    field::next_counter(counters)
 }
 
 /// Turns the order of the bytes of each block around.

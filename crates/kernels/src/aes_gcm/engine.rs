@@ -149,7 +149,7 @@ macro_rules! engine {
             sum: &mut Block,
             text: Text<'_>,
         ) {
-            let counters = counters_from(counter);
+            let counters = counters_from(field::block(counter));
             let before = field::block(sum);
             *sum = field::bytes(match key.rounds {
                 10 => run::<10, SEAL>(key, counters, before, text, None),
@@ -185,8 +185,9 @@ macro_rules! engine {
         ) -> Element {
             let Message { key, first, aad, text, tag } = message;
             let lengths = field::element([8 * text.len() as u64, 8 * aad.len() as u64]);
-            let counters = counters_from(&super::later_counter(&first, 1));
-            let mask = encrypt_one::<ROUNDS>(key, field::load(&first));
+            let first = field::load(&first);
+            let counters = counters_from(field::next_counter(field::reverse(first)));
+            let mask = encrypt_one::<ROUNDS>(key, first);
             let sum = if aad.len() < BLOCK_BYTES {
                 field::partial_block(aad)
             } else {

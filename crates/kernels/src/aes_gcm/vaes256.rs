@@ -137,12 +137,12 @@ fn sum_of_row(row: Row) -> Element {
     _mm_xor_si128(_mm256_castsi256_si128(row), _mm256_extracti128_si256::<1>(row))
 }
 
-/// Counter blocks from `counter` on, with their bytes reversed.
+/// Counter blocks from `counter` on; all with their bytes reversed.
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn counters_from(counter: &Block) -> Row {
+fn counters_from(counter: Element) -> Row {
     let places = _mm256_set_epi64x(0, 1, 0, 0);
-    _mm256_add_epi32(_mm256_broadcastsi128_si256(field::block(counter)), places)
+    _mm256_add_epi32(_mm256_broadcastsi128_si256(counter), places)
 }
 
 /// The counter blocks of the next row.

@@ -122,12 +122,12 @@ fn sum_of_row(row: Row) -> Element {
     _mm_xor_si128(_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves))
 }
 
-/// Counter blocks from `counter` on, with their bytes reversed.
+/// Counter blocks from `counter` on; all with their bytes reversed.
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
-fn counters_from(counter: &Block) -> Row {
+fn counters_from(counter: Element) -> Row {
     let places = _mm512_set_epi64(0, 3, 0, 2, 0, 1, 0, 0);
-    _mm512_add_epi32(_mm512_broadcast_i32x4(field::block(counter)), places)
+    _mm512_add_epi32(_mm512_broadcast_i32x4(counter), places)
 }
 
 /// The counter blocks of the next row.
