@@ -4,6 +4,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod aes_cbc;
 pub mod aes_gcm;
 pub mod chacha20_poly1305;
 pub mod curve25519;

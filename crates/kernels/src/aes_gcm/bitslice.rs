@@ -10,20 +10,20 @@ use super::key::{KeyBytes, ROUND_KEYS_MAX};
 use super::{BLOCK_BYTES, Block};
 
 /// Blocks that are encrypted at a time.
-pub(super) const BLOCKS: usize = 4;
+pub(crate) const BLOCKS: usize = 4;
 
-type Slices = [u64; 8];
+pub(crate) type Slices = [u64; 8];
 
 /// Round keys in slices, the same in all four blocks; wiped when dropped.
 #[derive(Clone, Default)]
-pub(super) struct Cipher {
+pub(crate) struct Cipher {
     round_keys: [Slices; ROUND_KEYS_MAX],
     rounds: usize,
 }
 
 impl Cipher {
     /// Expands a key (FIPS 197, 5.2).
-    pub(super) fn expand(&mut self, key: KeyBytes<'_>) {
+    pub(crate) fn expand(&mut self, key: KeyBytes<'_>) {
         let mut words = [[0; 4]; 4 * ROUND_KEYS_MAX];
         let (count, key_words) = (4 * (key.rounds() + 1), key.bytes().len() / 4);
         words[..key_words].copy_from_slice(key.bytes().as_chunks().0);
@@ -53,8 +53,13 @@ impl Cipher {
         wipe(words.as_flattened_mut());
     }
 
+    /// The round keys, the first one first.
+    pub(crate) fn round_keys(&self) -> &[Slices] {
+        &self.round_keys[..=self.rounds]
+    }
+
     /// Encrypts four blocks.
-    pub(super) fn encrypt(&self, blocks: &mut [Block; BLOCKS]) {
+    pub(crate) fn encrypt(&self, blocks: &mut [Block; BLOCKS]) {
         let mut slices = pack(blocks);
         add(&mut slices, &self.round_keys[0]);
         for round_key in &self.round_keys[1..self.rounds] {
@@ -76,7 +81,7 @@ impl Drop for Cipher {
     }
 }
 
-fn add(slices: &mut Slices, round_key: &Slices) {
+pub(crate) fn add(slices: &mut Slices, round_key: &Slices) {
     for (slice, key) in slices.iter_mut().zip(round_key) {
         *slice ^= key;
     }
@@ -88,7 +93,7 @@ fn place(block: usize, index: usize) -> (usize, usize) {
     (4 * (row % 2) + column, 2 * block + row / 2)
 }
 
-fn pack(blocks: &[Block; BLOCKS]) -> Slices {
+pub(crate) fn pack(blocks: &[Block; BLOCKS]) -> Slices {
     let mut words = [[0; 8]; 8];
     for (block, bytes) in blocks.iter().enumerate() {
         for (index, byte) in bytes.iter().enumerate() {
@@ -99,7 +104,7 @@ fn pack(blocks: &[Block; BLOCKS]) -> Slices {
     transpose(words.map(u64::from_le_bytes))
 }
 
-fn unpack(slices: Slices) -> [Block; BLOCKS] {
+pub(crate) fn unpack(slices: Slices) -> [Block; BLOCKS] {
     let words = transpose(slices).map(u64::to_le_bytes);
     let mut blocks = [[0; BLOCK_BYTES]; BLOCKS];
     for (block, bytes) in blocks.iter_mut().enumerate() {
@@ -143,7 +148,7 @@ fn shift_rows(slices: &mut Slices) {
 }
 
 /// Takes every byte from `ROWS` rows further down, around the column.
-fn rotate_rows<const ROWS: u32>(slice: u64) -> u64 {
+pub(crate) fn rotate_rows<const ROWS: u32>(slice: u64) -> u64 {
     let kept = (0xffff >> (4 * ROWS)) * 0x0001_0001_0001_0001;
     slice >> (4 * ROWS) & kept | slice << (16 - 4 * ROWS) & !kept
 }
@@ -153,11 +158,15 @@ fn mix_columns(slices: &mut Slices) {
     let below = slices.map(rotate_rows::<1>);
     let mut pairs = *slices;
     add(&mut pairs, &below);
-    let [p0, p1, p2, p3, p4, p5, p6, p7] = pairs;
-    let doubled = [p7, p0 ^ p7, p1, p2 ^ p7, p3 ^ p7, p4, p5, p6];
+    let doubled = double(pairs);
     for (index, slice) in slices.iter_mut().enumerate() {
         *slice = doubled[index] ^ below[index] ^ rotate_rows::<2>(pairs[index]);
     }
+}
+
+/// Twice each byte, modulo x⁸ + x⁴ + x³ + x + 1.
+pub(crate) fn double([p0, p1, p2, p3, p4, p5, p6, p7]: Slices) -> Slices {
+    [p7, p0 ^ p7, p1, p2 ^ p7, p3 ^ p7, p4, p5, p6]
 }
 
 fn substitute_word(word: [u8; 4]) -> [u8; 4] {
@@ -171,7 +180,7 @@ fn substitute_word(word: [u8; 4]) -> [u8; 4] {
 
 /// The S-box on every byte: the circuit of Boyar and Peralta, "A small depth-16 circuit for the AES
 /// S-box" (2012), with their names; x0 and s0 are the highest bits.
-fn substitute(slices: &mut Slices) {
+pub(crate) fn substitute(slices: &mut Slices) {
     let [x7, x6, x5, x4, x3, x2, x1, x0] = *slices;
 
     let y14 = x3 ^ x5;

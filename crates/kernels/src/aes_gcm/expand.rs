@@ -10,7 +10,7 @@ use super::key::{KeyBytes, ROUND_KEYS_MAX};
 
 /// Writes the round keys of `key`; those beyond its rounds are zero.
 #[target_feature(enable = "aes,avx")]
-pub(super) fn expand_rounds(key: KeyBytes<'_>, round_keys: &mut [[u64; 2]; ROUND_KEYS_MAX]) {
+pub(crate) fn expand_rounds(key: KeyBytes<'_>, round_keys: &mut [[u64; 2]; ROUND_KEYS_MAX]) {
     let mut words = [0; 4 * ROUND_KEYS_MAX];
     let (count, key_words) = (4 * (key.rounds() + 1), key.bytes().len() / 4);
     for (word, bytes) in words.iter_mut().zip(key.bytes().as_chunks::<4>().0) {

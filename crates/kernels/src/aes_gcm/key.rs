@@ -26,7 +26,7 @@ impl<'a> KeyBytes<'a> {
     }
 
     /// Rounds of the cipher: 10, 12 or 14.
-    pub(super) fn rounds(self) -> usize {
+    pub(crate) fn rounds(self) -> usize {
         self.bytes().len() / 4 + 6
     }
 
@@ -40,7 +40,7 @@ impl<'a> KeyBytes<'a> {
 }
 
 /// Round keys for the longest key there is.
-pub(super) const ROUND_KEYS_MAX: usize = 15;
+pub(crate) const ROUND_KEYS_MAX: usize = 15;
 
 /// The key of a wide room, wiped when it is dropped.
 ///

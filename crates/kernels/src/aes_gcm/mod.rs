@@ -12,10 +12,10 @@
 mod engine;
 
 pub mod aesni;
-mod bitslice;
-mod expand;
+pub(crate) mod bitslice;
+pub(crate) mod expand;
 mod field;
-mod key;
+pub(crate) mod key;
 pub mod portable;
 #[cfg(test)]
 mod tests;

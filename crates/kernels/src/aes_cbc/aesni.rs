@@ -1,0 +1,88 @@
+//! Room aesni of aes_cbc: one block per instruction. Secret-independent.
+#![allow(unsafe_code, reason = "room: doors, loads and stores")]
+
+use core::arch::x86_64::*;
+
+use widelane_cpu::Aesni;
+use widelane_secret::wipe_ymm_registers as wipe_registers;
+
+use super::{BLOCK_BYTES, Block, Key, KeyBytes, chain};
+use crate::text::Text;
+
+/// Blocks of a row.
+const BLOCKS: usize = 1;
+/// Rows at a time: enough to hide the latency of an AES round.
+const ROWS: usize = 6;
+
+type Row = __m128i;
+
+cbc_doors! {
+    Aesni,
+    #[target_feature(enable = "aes,pclmulqdq,avx")]
+}
+
+/// What is less than a row: nothing.
+#[inline]
+#[target_feature(enable = "aes,pclmulqdq,avx")]
+fn rest(_key: &Key, _last: &mut Block, text: Text<'_>) {
+    debug_assert!(text.is_empty(), "texts are whole blocks");
+}
+
+#[inline]
+#[target_feature(enable = "aes,pclmulqdq,avx")]
+fn first_row(last: &Block) -> Row {
+    chain::from_bytes(last)
+}
+
+#[inline]
+#[target_feature(enable = "aes,pclmulqdq,avx")]
+fn last_block(row: Row) -> Block {
+    chain::to_bytes(row)
+}
+
+/// The blocks in front of those of a row.
+#[inline]
+#[target_feature(enable = "aes,pclmulqdq,avx")]
+fn behind(before: Row, _row: Row) -> Row {
+    before
+}
+
+#[inline]
+#[target_feature(enable = "aes,pclmulqdq,avx")]
+fn load(text: Text<'_>, offset: usize) -> Row {
+    let source = text.source(offset, ROW_BYTES);
+    // SAFETY: `source` names as many readable bytes as a row has.
+    unsafe { _mm_loadu_si128(source.cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "aes,pclmulqdq,avx")]
+fn store(text: Text<'_>, offset: usize, row: Row) {
+    let target = text.target(offset, ROW_BYTES);
+    // SAFETY: `target` names as many writable bytes as a row has.
+    unsafe { _mm_storeu_si128(target.cast(), row) }
+}
+
+#[inline]
+#[target_feature(enable = "aes,pclmulqdq,avx")]
+fn broadcast(round_key: &[u64; 2]) -> Row {
+    chain::register(round_key)
+}
+
+#[inline]
+#[target_feature(enable = "aes,pclmulqdq,avx")]
+fn add(left: Row, right: Row) -> Row {
+    _mm_xor_si128(left, right)
+}
+
+#[inline]
+#[target_feature(enable = "aes,pclmulqdq,avx")]
+fn decrypt_round(state: Row, round_key: Row) -> Row {
+    _mm_aesdec_si128(state, round_key)
+}
+
+#[inline]
+#[target_feature(enable = "aes,pclmulqdq,avx")]
+fn decrypt_last(state: Row, round_key: Row) -> Row {
+    _mm_aesdeclast_si128(state, round_key)
+}

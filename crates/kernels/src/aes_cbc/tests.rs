@@ -1,0 +1,189 @@
+//! Tests of aes_cbc: every room against OpenSSL, in place and apart, alone, in lanes, and stitched.
+
+use std::eprintln;
+use std::vec;
+use std::vec::Vec;
+
+use openssl::symm::{Cipher, Crypter, Mode};
+use widelane_cpu::{Aesni, Policy, Room, Shani, Vaes512};
+use widelane_testkit::random::Random;
+
+use super::*;
+use crate::hash::STATE_WORDS;
+use crate::text::Text;
+use crate::{sha1, sha2};
+
+/// What the tests call in each room.
+struct Tour {
+    room: Room,
+    encrypt: fn(&[u8], &mut Block, Text<'_>),
+    decrypt: fn(&[u8], &mut Block, Text<'_>),
+}
+
+macro_rules! tour {
+    ($name:expr, $room:expr, $module:ident, $key:ty) => {
+        Tour {
+            room: $name,
+            encrypt: |bytes, last, text| {
+                let mut key = <$key>::default();
+                $module::expand($room, KeyBytes::new(bytes).unwrap(), &mut key);
+                $module::encrypt($room, &key, last, text);
+            },
+            decrypt: |bytes, last, text| {
+                let mut key = <$key>::default();
+                $module::expand($room, KeyBytes::new(bytes).unwrap(), &mut key);
+                $module::decrypt($room, &key, last, text);
+            },
+        }
+    };
+}
+
+fn tours() -> Vec<Tour> {
+    let mut tours = vec![tour!(Room::Portable, (), portable, portable::Key)];
+    if Aesni::enter(&Policy::open()).is_some() {
+        let tour = tour!(Room::Aesni, Aesni::enter(&Policy::open()).unwrap(), aesni, Key);
+        tours.push(tour);
+    }
+    if Vaes512::enter(&Policy::open()).is_some() {
+        let tour = tour!(Room::Vaes512, Vaes512::enter(&Policy::open()).unwrap(), vaes512, Key);
+        tours.push(tour);
+    }
+    eprintln!("rooms: {:?}", tours.iter().map(|tour| tour.room).collect::<Vec<_>>());
+    let rooms = [Room::Portable, Room::Aesni, Room::Vaes512];
+    assert_eq!(tours.len(), rooms.iter().filter(|room| room.is_supported()).count());
+    tours
+}
+
+fn random_bytes(random: &mut Random, bytes: usize) -> Vec<u8> {
+    let mut made = vec![0; bytes];
+    random.fill(&mut made);
+    made
+}
+
+fn random_block(random: &mut Random) -> Block {
+    let mut block = [0; BLOCK_BYTES];
+    random.fill(&mut block);
+    block
+}
+
+fn openssl_encrypt(key: &[u8], iv: &Block, plain: &[u8]) -> Vec<u8> {
+    let cipher = match key.len() {
+        16 => Cipher::aes_128_cbc(),
+        24 => Cipher::aes_192_cbc(),
+        _ => Cipher::aes_256_cbc(),
+    };
+    let mut crypter = Crypter::new(cipher, Mode::Encrypt, key, Some(iv)).unwrap();
+    crypter.pad(false);
+    let mut encrypted = vec![0; plain.len() + BLOCK_BYTES];
+    let count = crypter.update(plain, &mut encrypted).unwrap();
+    encrypted.truncate(count);
+    encrypted
+}
+
+fn last_block(bytes: &[u8], before: &Block) -> Block {
+    *bytes.last_chunk().unwrap_or(before)
+}
+
+#[test]
+fn every_number_of_blocks_is_encrypted_as_openssl_does() {
+    let mut random = Random::new(1);
+    for tour in tours() {
+        for blocks in (0..70).chain([127, 128, 129, 200]) {
+            let key = random_bytes(&mut random, [16, 24, 32][blocks % 3]);
+            let iv = random_block(&mut random);
+            let plain = random_bytes(&mut random, blocks * BLOCK_BYTES);
+            let expected = openssl_encrypt(&key, &iv, &plain);
+
+            let (mut last, mut encrypted) = (iv, vec![0; plain.len()]);
+            (tour.encrypt)(&key, &mut last, Text::between(&plain, &mut encrypted));
+            assert_eq!(encrypted, expected, "{:?} {blocks}", tour.room);
+            assert_eq!(last, last_block(&expected, &iv));
+
+            let (mut last, mut decrypted) = (iv, vec![0; plain.len()]);
+            (tour.decrypt)(&key, &mut last, Text::between(&encrypted, &mut decrypted));
+            assert_eq!(decrypted, plain, "{:?} {blocks}", tour.room);
+            assert_eq!(last, last_block(&expected, &iv));
+
+            let mut last = iv;
+            (tour.decrypt)(&key, &mut last, Text::in_place(&mut encrypted));
+            assert_eq!(encrypted, plain, "{:?} {blocks} in place", tour.room);
+            let mut last = iv;
+            (tour.encrypt)(&key, &mut last, Text::in_place(&mut encrypted));
+            assert_eq!(encrypted, expected, "{:?} {blocks} in place", tour.room);
+        }
+    }
+}
+
+#[test]
+fn lanes_encrypt_as_one_text_after_the_other() {
+    let Some(room) = Vaes512::enter(&Policy::open()) else {
+        eprintln!("rooms: none, this machine has no VAES on zmm registers");
+        return;
+    };
+    let mut random = Random::new(2);
+    for (key_bytes, blocks) in [(16, 0), (16, 1), (24, 2), (32, 3), (16, 65)] {
+        let keys: Vec<_> = (0..vaes512::LANES)
+            .map(|_| {
+                let (raw, mut key) = (random_bytes(&mut random, key_bytes), Key::default());
+                vaes512::expand(room, KeyBytes::new(&raw).unwrap(), &mut key);
+                (raw, key)
+            })
+            .collect();
+        let mut lane_keys = vaes512::LaneKeys::default();
+        for (lane, (_, key)) in keys.iter().enumerate() {
+            lane_keys.set(lane, key);
+        }
+        let ivs: [Block; vaes512::LANES] = core::array::from_fn(|_| random_block(&mut random));
+        let plain: Vec<_> =
+            (0..vaes512::LANES).map(|_| random_bytes(&mut random, blocks * BLOCK_BYTES)).collect();
+        let (mut texts, mut last) = (plain.clone(), ivs);
+        let mut lanes = texts.iter_mut().map(|text| Text::in_place(text));
+        let lanes = core::array::from_fn(|_| lanes.next().unwrap());
+        vaes512::encrypt_lanes(room, &lane_keys, keys[0].1.rounds(), &mut last, &lanes, blocks);
+        for (lane, (raw, _)) in keys.iter().enumerate() {
+            let expected = openssl_encrypt(raw, &ivs[lane], &plain[lane]);
+            assert_eq!(texts[lane], expected, "lane {lane}, {blocks} blocks");
+            assert_eq!(last[lane], last_block(&expected, &ivs[lane]));
+        }
+    }
+}
+
+#[test]
+fn stitching_changes_neither_the_text_nor_the_hash() {
+    type Stitched = fn(Shani, &Key, &mut Block, &mut [u32; STATE_WORDS], usize, Text<'_>) -> usize;
+    type Compress = fn(Shani, &mut [u32; STATE_WORDS], &[[u8; HASH_BLOCK_BYTES]]);
+    let (Some(room), Some(aesni)) = (Shani::enter(&Policy::open()), Aesni::enter(&Policy::open()))
+    else {
+        eprintln!("rooms: none, this machine has no SHA extensions");
+        return;
+    };
+    let hashes: [(Stitched, Compress); 2] = [
+        (shani::encrypt_with_sha1, sha1::shani::compress),
+        (shani::encrypt_with_sha256, sha2::shani::compress),
+    ];
+    let mut random = Random::new(3);
+    for (stitched, compress) in hashes {
+        for (bytes, ahead) in [(0, 0), (40, 51), (64, 0), (115, 51), (1000, 51), (1024, 35)] {
+            let raw = random_bytes(&mut random, [16, 32][bytes % 2]);
+            let mut key = Key::default();
+            aesni::expand(aesni, KeyBytes::new(&raw).unwrap(), &mut key);
+            let iv = random_block(&mut random);
+            let plain = random_bytes(&mut random, bytes);
+            let state: [u32; STATE_WORDS] = core::array::from_fn(|_| random.next_u64() as u32);
+            let (mut text, mut last, mut hashed) = (plain.clone(), iv, state);
+            let done =
+                stitched(room, &key, &mut last, &mut hashed, ahead, Text::in_place(&mut text));
+            assert_eq!(done, bytes.saturating_sub(ahead) / 64 * 64);
+            assert_eq!(text[..done], openssl_encrypt(&raw, &iv, &plain[..done]));
+            assert_eq!(text[done..], plain[done..], "the rest is left alone");
+            assert_eq!(last, last_block(&text[..done], &iv));
+            let mut expected = state;
+            compress(
+                room,
+                &mut expected,
+                plain.get(ahead..).map_or(&[], |rest| rest.as_chunks().0),
+            );
+            assert_eq!(hashed, expected, "{bytes} bytes, {ahead} ahead");
+        }
+    }
+}
