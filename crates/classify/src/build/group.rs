@@ -6,7 +6,7 @@ use super::plan::{Kind, Plan};
 
 /// Entries that share a tree, by increasing strength of their best rule, and what they have in
 /// common.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Group {
     /// One bit for each wide field of the layout that all entries fix.
     pub fixed: u32,
@@ -49,11 +49,35 @@ pub(super) fn divide(encoded: &Encoded, plan: &Plan) -> Vec<Group> {
     }
     merge_small(&mut groups, encoded.len());
     groups.retain(|group| !group.ids.is_empty());
-    // Whose rules are strongest on average goes first: what it finds spares the others the search.
+    sort(&mut groups);
+    groups
+}
+
+/// Whose rules are strongest on average goes first: what it finds spares the others the search.
+fn sort(groups: &mut [Group]) {
     groups.sort_by_key(|group| {
         group.ids.iter().map(|&id| u64::from(id)).sum::<u64>() / group.ids.len() as u64
     });
-    groups
+}
+
+/// All divisions in which one group has joined another that fixes some of its addresses, not all:
+/// a tree for the other looks at nothing that the rules of the one leave free.
+pub(super) fn joined(groups: &[Group]) -> Vec<Vec<Group>> {
+    let mut divisions = Vec::new();
+    for (guest_at, guest) in groups.iter().enumerate() {
+        for (host_at, host) in groups.iter().enumerate() {
+            if host.fixed == 0 || host.fixed == guest.fixed || host.fixed & !guest.fixed != 0 {
+                continue;
+            }
+            let mut division = groups.to_vec();
+            division[host_at].ids.extend(&guest.ids);
+            division[host_at].ids.sort_unstable();
+            division.remove(guest_at);
+            sort(&mut division);
+            divisions.push(division);
+        }
+    }
+    divisions
 }
 
 /// All entries in one group.

@@ -161,15 +161,23 @@ pub fn build(set: &RuleSet, limits: &Limits) -> Result<(Table, Account), BuildEr
     let sources = Sources { set, plan: &plan, encoded: &encoded, categories: &categories };
     let divided = group::divide(&encoded, &plan);
     let mut grown = sources.grow(&divided, &results, *limits)?;
-    if divided.len() > 1 && encoded.len() <= ONE_TREE_RULES {
-        // A lookup visits every tree: one for all is faster where its copies stay affordable.
-        let bytes = grown.forest.bytes();
-        let attempt = Limits { table_bytes: limits.table_bytes.min(4 * bytes) };
-        let whole = [group::whole(&encoded)];
-        if let Ok(one) = sources.grow(&whole, &results, attempt)
-            && one.forest.bytes() <= ONE_TREE_GROWTH * bytes
-        {
-            grown = one;
+    if encoded.len() <= FEW_RULES {
+        // A lookup visits every tree: fewer are faster, where their copies of rules stay
+        // affordable.
+        let bytes_max = GROWTH_MAX * grown.forest.bytes();
+        let attempt = Limits { table_bytes: limits.table_bytes.min(2 * bytes_max) };
+        let mut divisions = group::joined(&divided);
+        if divided.len() > 1 {
+            divisions.push(vec![group::whole(&encoded)]);
+        }
+        let cost = |of: &Grown<'_>| (of.roots.len(), of.forest.bytes());
+        for division in divisions {
+            if let Ok(other) = sources.grow(&division, &results, attempt)
+                && other.forest.bytes() <= bytes_max
+                && cost(&other) < cost(&grown)
+            {
+                grown = other;
+            }
         }
     }
     let Grown { forest, roots, groups } = grown;
@@ -189,10 +197,10 @@ pub fn build(set: &RuleSet, limits: &Limits) -> Result<(Table, Account), BuildEr
     Ok((table, account))
 }
 
-/// Sets up to this size are tried as one tree.
-const ONE_TREE_RULES: usize = 8192;
-/// How much larger than several trees one may be.
-const ONE_TREE_GROWTH: usize = 2;
+/// For sets up to this size, fewer trees are tried.
+const FEW_RULES: usize = 8192;
+/// How much larger fewer trees may be.
+const GROWTH_MAX: usize = 2;
 
 /// What trees are grown from.
 struct Sources<'a> {
@@ -218,7 +226,14 @@ impl<'a> Sources<'a> {
         limits: Limits,
     ) -> Result<Grown<'a>, BuildError> {
         let (plan, fields) = (self.plan, self.set.layout.fields());
-        let mut forest = Forest::new(self.encoded, plan.shape, self.categories, results, limits);
+        let mut forest = Forest::new(
+            self.encoded,
+            plan.shape,
+            self.categories,
+            results,
+            self.set.default,
+            limits,
+        );
         let (mut roots, mut groups) = (Vec::new(), Vec::new());
         for group in divided {
             let (nodes, chunks) = (forest.nodes, forest.chunks.len());

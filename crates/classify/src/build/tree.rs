@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use super::encode::Encoded;
 use super::select::{CELL_GOAL, select};
 use super::{BuildError, Limits};
-use crate::table::{Entry, NODE_HEADER, RULES_PER_CHUNK, Shape, node_header};
+use crate::table::{
+    Entry, NODE_HEADER, NOTHING, Node, RULES_PER_CHUNK, Shape, leads_on_bit, node_header, rank_of,
+    verdict,
+};
 
 /// What a node's place in the tree says about the keys that come there.
 #[derive(Clone)]
@@ -49,6 +52,7 @@ impl<'a> Forest<'a> {
         shape: Shape,
         categories: &'a [u16],
         results: &'a [u32],
+        default: u32,
         limits: Limits,
     ) -> Self {
         Forest {
@@ -58,7 +62,7 @@ impl<'a> Forest<'a> {
             results,
             limits,
             index: Vec::new(),
-            chunks: Vec::new(),
+            chunks: nobodys(shape, default),
             leaves: HashMap::new(),
             nodes: 0,
         }
@@ -67,7 +71,18 @@ impl<'a> Forest<'a> {
     /// Grows the tree of a group and returns its root.
     pub fn plant(&mut self, ids: &[u32]) -> Result<Entry, BuildError> {
         let nothing = vec![0; self.encoded.words];
-        self.grow(ids.to_vec(), &Region { known: nothing.clone(), values: nothing }, 0)
+        let root =
+            self.grow(ids.to_vec(), &Region { known: nothing.clone(), values: nothing }, 0)?;
+        if root.is_node() {
+            return Ok(root);
+        }
+        // One list: a node that looks at no bit leads there, so that all searches begin alike.
+        let at = self.index.len();
+        self.index.extend(node_header([(0, 0), (0, 0)]));
+        self.index.push(root.0);
+        self.describe(at);
+        self.check_memory()?;
+        Ok(Entry::node(rank_of(root.0), at))
     }
 
     /// Bytes of nodes and chunks so far.
@@ -104,7 +119,14 @@ impl<'a> Forest<'a> {
             let below = region.below(selection.parts, cell);
             self.index[at + NODE_HEADER + cell] = self.grow(ids, &below, depth + 1)?.0;
         }
+        self.describe(at);
         Ok(Entry::node(rank, at))
+    }
+
+    /// Says in the header of the node at word `at` whether its entries lead on.
+    fn describe(&mut self, at: usize) {
+        let leads_on = leads_on_bit(Node::at(&self.index, at).entries);
+        self.index[at + NODE_HEADER - 1] |= leads_on;
     }
 
     /// The entries of each cell, strongest first.
@@ -243,7 +265,7 @@ impl<'a> Forest<'a> {
                 }
                 let rank = self.encoded.ranks[id as usize];
                 let result = self.results[rank as usize];
-                words[16 * self.encoded.words + lane] = u64::from(rank) << 32 | u64::from(result);
+                words[16 * self.encoded.words + lane] = verdict(rank, result);
             }
         }
         self.check_memory()?;
@@ -257,6 +279,14 @@ impl<'a> Forest<'a> {
             false => Ok(()),
         }
     }
+}
+
+/// The chunk that is nobody's: what matches there has found nothing.
+fn nobodys(shape: Shape, default: u32) -> Vec<u64> {
+    let mut chunk = vec![0; shape.chunk_words()];
+    let verdicts = chunk.len() - RULES_PER_CHUNK;
+    chunk[verdicts..].fill(verdict(NOTHING, default));
+    chunk
 }
 
 impl Region {

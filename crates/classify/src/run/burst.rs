@@ -1,15 +1,27 @@
-//! The search that all rooms share: a burst of packets goes through the trees side by side.
+//! The search that all rooms share.
 //!
-//! In every group, all packets take a step, and then all those that are not in a leaf another one;
-//! then all leaves are searched chunk by chunk. The steps of different packets do not wait for each
-//! other, and which packets go on is written down without a branch, so that a processor predicts
-//! well and has many loads under way.
+//! A few packets are looked up one after the other. More go through the trees side by side, in
+//! loops whose turns do not wait for each other: in every group all packets take the first step,
+//! and all compare the first chunk they come to. Who has to go on is written down without a branch,
+//! and goes on when all groups have been entered. So a processor predicts well and has many loads
+//! under way, and few loops are so short that they cost more than their turns.
+
+use std::hint::select_unpredictable;
+use std::mem;
 
 use super::keys::Recipe;
-use crate::table::{Entry, Node, Shape, Table};
+use super::list::{List, Writer};
+use crate::table::{Entry, NOTHING, Node, Shape, Table, rank_of, verdict};
 
 /// Packets that go side by side.
 pub(super) const BURST: usize = 64;
+/// So few packets are looked up one after the other.
+pub(super) const FEW: usize = 4;
+/// When so many wait to go on, they do so before the next group is entered: what they find may
+/// spare them the search there. Fewer would cost more alone than with others.
+const MANY: usize = 8;
+/// Places for those that wait.
+const WAITING: usize = BURST + MANY;
 /// Tables beyond this size are fetched ahead: they do not fit the nearest caches.
 const NEAR_BYTES: usize = 1 << 20;
 
@@ -19,7 +31,12 @@ pub(super) trait Engine: Copy {
     const COMPARES_AT_ONCE: bool;
 
     /// Reads the keys of packets.
-    fn keys<const K: usize>(self, recipe: &Recipe, packets: &[&[u8]], keys: &mut [[u64; K]]);
+    fn keys<const K: usize>(
+        self,
+        recipe: &Recipe,
+        packets: &[&[u8]],
+        keys: &mut List<[u64; K], BURST>,
+    );
 
     /// Gathers the bits of `word` under `mask` at the low end.
     fn extract(self, word: u64, mask: u64) -> u64;
@@ -62,65 +79,41 @@ pub(super) struct View<'a> {
     pub recipe: &'a Recipe,
     index: &'a [u64],
     chunks: &'a [u64],
+    /// The verdict that nothing has been found.
+    nothing: u64,
     far: bool,
 }
 
 impl<'a> View<'a> {
     pub fn new(table: &'a Table, recipe: &'a Recipe) -> Self {
         let (index, chunks) = (table.index(), table.chunks());
-        View { table, recipe, index, chunks, far: table.bytes() > NEAR_BYTES }
+        let nothing = verdict(NOTHING, table.default());
+        View { table, recipe, index, chunks, nothing, far: table.bytes() > NEAR_BYTES }
     }
 }
 
-/// Packets and where each of them goes on.
-struct List {
-    entries: [Entry; BURST],
-    packets: [u8; BURST],
-    count: usize,
-}
-
-impl List {
-    const fn new() -> Self {
-        List { entries: [Entry::EMPTY; BURST], packets: [0; BURST], count: 0 }
-    }
-
-    /// Writes a packet down, and keeps it if `keep`.
-    #[inline(always)]
-    fn push_if(&mut self, keep: bool, entry: Entry, packet: usize) {
-        self.entries[self.count % BURST] = entry;
-        self.packets[self.count % BURST] = packet as u8;
-        self.count += usize::from(keep);
-    }
-
-    #[inline(always)]
-    fn get(&self, place: usize) -> (Entry, usize) {
-        (self.entries[place % BURST], usize::from(self.packets[place % BURST]) % BURST)
-    }
-}
-
-/// The best verdict of each packet so far, in each of `C` categories: rank and result.
-type Best<const C: usize> = [[u64; C]; BURST];
-
-/// Looks up any number of packets, which are as long as the layout's span.
+/// Looks up packets that are as long as the layout's span.
 #[inline(always)]
-pub(super) fn classify<E: Engine, W: Words, const K: usize, const C: usize>(
+pub(super) fn many<E: Engine, W: Words, const K: usize, const C: usize>(
     engine: E,
     words: W,
     view: View<'_>,
     packets: &[&[u8]],
     results: &mut [u32],
 ) {
+    let search = Search { engine, words, view };
     let categories = if C == 1 { 1 } else { view.table.categories() };
-    let nothing = u64::from(Entry::EMPTY.rank()) << 32 | u64::from(view.table.default());
     // Categories beyond those in use never ask for a search.
     let mut fresh = [0; C];
-    fresh[..categories].fill(nothing);
-    let mut keys = [[0; K]; BURST];
+    fresh[..categories].fill(view.nothing);
+    let mut keys = List::<[u64; K], BURST>::new();
+    let mut best = List::<[u64; C], BURST>::new();
     for (packets, results) in packets.chunks(BURST).zip(results.chunks_mut(BURST * categories)) {
-        engine.keys(view.recipe, packets, &mut keys[..packets.len()]);
-        let mut best: Best<C> = [fresh; BURST];
-        search(engine, words, view, &keys, packets.len(), &mut best);
-        for (results, best) in results.chunks_mut(categories).zip(&best) {
+        keys.clear();
+        engine.keys(view.recipe, packets, &mut keys);
+        best.fill(packets.len(), fresh);
+        search.side_by_side(keys.as_slice(), best.as_mut_slice());
+        for (results, best) in results.chunks_mut(categories).zip(best.as_slice()) {
             for (result, best) in results.iter_mut().zip(best) {
                 *result = *best as u32;
             }
@@ -128,196 +121,278 @@ pub(super) fn classify<E: Engine, W: Words, const K: usize, const C: usize>(
     }
 }
 
+/// Looks up few packets that are as long as the layout's span, one after the other.
 #[inline(always)]
-fn search<E: Engine, W: Words, const K: usize, const C: usize>(
+pub(super) fn few<E: Engine, W: Words, const K: usize, const C: usize>(
     engine: E,
     words: W,
     view: View<'_>,
-    keys: &[[u64; K]; BURST],
-    count: usize,
-    best: &mut Best<C>,
+    packets: &[&[u8]],
+    results: &mut [u32],
 ) {
-    let mut waiting = List::new();
-    for (turn, &root) in view.table.roots().iter().enumerate() {
-        waiting.count = 0;
-        // In the first group nobody has found anything yet, so that most packets reach a leaf.
-        let near = E::COMPARES_AT_ONCE && C == 1 && turn == 0 && !view.far;
-        let any_node = match root.as_node() {
-            Some(at) => {
-                let node = Node::at(view.index, at);
-                if near {
-                    enter_near(engine, words, view, &node, &keys[..count], &mut waiting, best)
-                } else {
-                    enter(engine, &node, &keys[..count], &mut waiting, best)
-                }
-            }
-            None => {
-                for (packet, best) in best[..count].iter().enumerate() {
-                    waiting.push_if(is_promising(root, best), root, packet);
-                }
-                false
-            }
-        };
-        if any_node {
-            descend(engine, view, keys, &mut waiting, best);
+    let search = Search { engine, words, view };
+    let categories = if C == 1 { 1 } else { view.table.categories() };
+    let mut keys = List::<[u64; K], BURST>::new();
+    engine.keys(view.recipe, packets, &mut keys);
+    for (key, results) in keys.as_slice().iter().zip(results.chunks_mut(categories)) {
+        let mut best = [0; C];
+        best[..categories].fill(view.nothing);
+        for &root in view.table.roots() {
+            search.down(root, key, &mut best);
         }
-        search_leaves(engine, words, view, keys, &mut waiting, best);
+        for (result, best) in results.iter_mut().zip(best) {
+            *result = best as u32;
+        }
     }
 }
 
-/// Takes all packets through the first node of a group, and notes where they go on.
-#[inline(always)]
-fn enter<E: Engine, const K: usize, const C: usize>(
-    engine: E,
-    node: &Node<'_>,
-    keys: &[[u64; K]],
-    waiting: &mut List,
-    best: &Best<C>,
-) -> bool {
-    let mut any_node = false;
-    for (packet, (key, best)) in keys.iter().zip(best).enumerate() {
-        let entry = step(engine, node, key);
-        let promising = is_promising(entry, best);
-        any_node |= promising & entry.is_node();
-        waiting.push_if(promising, entry, packet);
-    }
-    any_node
+/// A packet that goes on, and where.
+#[derive(Clone, Copy)]
+struct Waiting {
+    entry: Entry,
+    packet: u32,
 }
 
-/// Takes all packets through the first node of a group and the first chunk behind it, and notes
-/// where they go on: most have ended. For tables so near that nothing is to be fetched ahead.
-#[inline(always)]
-fn enter_near<E: Engine, W: Words, const K: usize, const C: usize>(
+/// Packets that go on: at nodes, and in leaves.
+struct Queues {
+    nodes: List<Waiting, WAITING>,
+    leaves: List<Waiting, WAITING>,
+    /// Takes turns with the others.
+    next: List<Waiting, WAITING>,
+}
+
+impl Queues {
+    /// What adds to the nodes and to the leaves.
+    #[inline(always)]
+    fn writers(&mut self) -> [Writer<'_, Waiting, WAITING>; 2] {
+        [self.nodes.writer(), self.leaves.writer()]
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Search<'a, E, W> {
     engine: E,
     words: W,
-    view: View<'_>,
-    node: &Node<'_>,
-    keys: &[[u64; K]],
-    waiting: &mut List,
-    best: &mut Best<C>,
-) -> bool {
-    let stride = words.shape().chunk_words();
-    let mut any_node = false;
-    for (packet, (key, best)) in keys.iter().zip(best).enumerate() {
-        let entry = step(engine, node, key);
-        let promising = is_promising(entry, best);
-        let is_node = promising & entry.is_node();
-        let is_leaf = promising & !entry.is_node();
-        any_node |= is_node;
-        // Who is in no leaf looks at the first chunk too: a branch would cost more.
-        let start = if is_leaf { entry.chunk() * stride } else { 0 };
-        let chunk = &view.chunks[start..start + stride];
-        let verdicts = &chunk[stride - 8..];
-        engine.prefetch(verdicts);
-        let found = engine.matches::<W, false>(words, chunk, key);
-        let verdict = verdicts[found.trailing_zeros() as usize % 8];
-        let found = is_leaf & (found != 0);
-        best[0] = best[0].min(if found { verdict } else { u64::MAX });
-        let more = is_leaf & !found & (entry.chunk_count() > 1);
-        let next = if is_node { entry } else { entry.next_chunk() };
-        waiting.push_if(is_node | more, next, packet);
-    }
-    any_node
+    view: View<'a>,
 }
 
-/// Takes those that are not in a leaf yet from node to node until they are.
-#[inline(always)]
-fn descend<E: Engine, const K: usize, const C: usize>(
-    engine: E,
-    view: View<'_>,
-    keys: &[[u64; K]; BURST],
-    leaves: &mut List,
-    best: &Best<C>,
-) {
-    let mut nodes = List::new();
-    for place in 0..std::mem::take(&mut leaves.count) {
-        let (entry, packet) = leaves.get(place);
-        nodes.push_if(entry.is_node(), entry, packet);
-        leaves.push_if(!entry.is_node(), entry, packet);
-    }
-    while nodes.count > 0 {
-        let waiting = std::mem::take(&mut nodes.count);
-        if view.far {
-            for place in 0..waiting {
-                let at = nodes.get(place).0.node_at();
-                engine.prefetch(&view.index[at..at + 1]);
+impl<E: Engine, W: Words> Search<'_, E, W> {
+    /// Takes one packet through a group.
+    #[inline(always)]
+    fn down<const K: usize, const C: usize>(
+        self,
+        root: Entry,
+        key: &[u64; K],
+        best: &mut [u64; C],
+    ) {
+        let mut entry = root;
+        while entry.may_better(worst(best)) {
+            if entry.is_node() {
+                entry = self.step(&Node::at(self.view.index, entry.node_at()), key);
+                continue;
             }
-        }
-        for place in 0..waiting {
-            let (entry, packet) = nodes.get(place);
-            let entry = step(engine, &Node::at(view.index, entry.node_at()), &keys[packet]);
-            let promising = is_promising(entry, &best[packet]);
-            nodes.push_if(promising & entry.is_node(), entry, packet);
-            leaves.push_if(promising & !entry.is_node(), entry, packet);
+            let found = self.look(entry, key, best);
+            if found && C == 1 || !entry.is_long() {
+                return;
+            }
+            entry = entry.next_chunk();
         }
     }
-}
 
-#[inline(always)]
-fn search_leaves<E: Engine, W: Words, const K: usize, const C: usize>(
-    engine: E,
-    words: W,
-    view: View<'_>,
-    keys: &[[u64; K]; BURST],
-    leaves: &mut List,
-    best: &mut Best<C>,
-) {
-    let shape = words.shape();
-    let stride = shape.chunk_words();
-    while leaves.count > 0 {
-        let waiting = std::mem::take(&mut leaves.count);
-        if view.far {
-            for place in 0..waiting {
-                let start = leaves.get(place).0.chunk() * stride;
-                engine.prefetch(&view.chunks[start..start + stride]);
-            }
-        }
-        for place in 0..waiting {
-            let (entry, packet) = leaves.get(place);
-            let start = entry.chunk() * stride;
-            let chunk = &view.chunks[start..start + stride];
-            let verdicts = &chunk[stride - 8..];
-            let key = &keys[packet];
-            let more = entry.chunk_count() > 1;
-            if C == 1 {
-                let found = engine.matches::<W, false>(words, chunk, key);
-                let verdict = verdicts[found.trailing_zeros() as usize % 8];
-                let known = best[packet][0];
-                best[packet][0] = if found != 0 && verdict < known { verdict } else { known };
-                leaves.push_if(more & (found == 0), entry.next_chunk(), packet);
+    #[inline(always)]
+    fn side_by_side<const K: usize, const C: usize>(
+        self,
+        keys: &[[u64; K]],
+        best: &mut [[u64; C]],
+    ) {
+        let mut queues = Queues { nodes: List::new(), leaves: List::new(), next: List::new() };
+        for (turn, &root) in self.view.table.roots().iter().enumerate() {
+            let node = Node::at(self.view.index, root.node_at());
+            if turn > 0 || self.view.far {
+                self.enter_promising(&node, keys, best, &mut queues);
+            } else if node.leads_on() {
+                self.enter::<true, K, C>(&node, keys, best, &mut queues);
             } else {
-                let mut found = engine.matches::<W, true>(words, chunk, key);
-                while found != 0 {
-                    let verdict = verdicts[found.trailing_zeros() as usize % 8];
-                    let of = view.table.categories_of((verdict >> 32) as u32);
-                    for (category, known) in best[packet].iter_mut().enumerate() {
-                        if of >> category & 1 == 1 && verdict < *known {
-                            *known = verdict;
-                        }
-                    }
-                    found &= found - 1;
-                }
-                leaves.push_if(more, entry.next_chunk(), packet);
+                self.enter::<false, K, C>(&node, keys, best, &mut queues);
+            }
+            if queues.nodes.len() + queues.leaves.len() >= MANY {
+                self.go_on(keys, best, &mut queues);
+            }
+        }
+        self.go_on(keys, best, &mut queues);
+    }
+
+    /// Takes all packets through the first node of a group and the first chunk behind it. Those
+    /// that have to go on wait; there are none if the node leads to single chunks only (`!ON`).
+    #[inline(always)]
+    fn enter<const ON: bool, const K: usize, const C: usize>(
+        self,
+        node: &Node<'_>,
+        keys: &[[u64; K]],
+        best: &mut [[u64; C]],
+        queues: &mut Queues,
+    ) {
+        let mut waiting = queues.writers();
+        for (packet, (key, best)) in keys.iter().zip(best).enumerate() {
+            let entry = self.step(node, key);
+            if ON {
+                self.arrive(entry, packet as u32, key, best, &mut waiting);
+            } else {
+                self.look(entry, key, best);
             }
         }
     }
-}
 
-/// Looks at the bits of a key that a node names.
-#[inline(always)]
-fn step<E: Engine, const K: usize>(engine: E, node: &Node<'_>, key: &[u64; K]) -> Entry {
-    let first = engine.extract(key[node.first() % K], node.first_mask);
-    if node.second_mask == 0 {
-        return Entry(node.entries[first as usize]);
+    /// The same for a group in which many packets have nothing to find: only those that may better
+    /// what they know look at a chunk.
+    #[inline(always)]
+    fn enter_promising<const K: usize, const C: usize>(
+        self,
+        node: &Node<'_>,
+        keys: &[[u64; K]],
+        best: &mut [[u64; C]],
+        queues: &mut Queues,
+    ) {
+        let mut list = List::<Waiting, BURST>::new();
+        let mut promising = list.writer();
+        for (packet, (key, best)) in keys.iter().zip(&*best).enumerate() {
+            let entry = self.step(node, key);
+            let packet = packet as u32;
+            promising.push_if(entry.may_better(worst(best)), Waiting { entry, packet });
+            if self.view.far {
+                self.engine.prefetch(self.chunk(entry.or_nothing()));
+            }
+        }
+        drop(promising);
+        let mut waiting = queues.writers();
+        for &Waiting { entry, packet } in list.as_slice() {
+            let (key, best) = (&keys[packet as usize], &mut best[packet as usize]);
+            self.arrive(entry, packet, key, best, &mut waiting);
+        }
     }
-    let second = engine.extract(key[node.second() % K], node.second_mask);
-    Entry(node.entries[(first | second << node.first_bits()) as usize])
-}
 
-/// Whether something better than the best verdicts so far can be found.
-#[inline(always)]
-fn is_promising<const C: usize>(entry: Entry, best: &[u64; C]) -> bool {
-    u64::from(entry.rank()) < worst(best) >> 32
+    /// Compares a packet with the first chunk of the leaf it has come to, and notes if it has to go
+    /// on.
+    #[inline(always)]
+    fn arrive<const K: usize, const C: usize>(
+        self,
+        entry: Entry,
+        packet: u32,
+        key: &[u64; K],
+        best: &mut [u64; C],
+        [nodes, leaves]: &mut [Writer<'_, Waiting, WAITING>; 2],
+    ) {
+        let found = self.look(entry.or_nothing(), key, best);
+        // Few go on: a branch costs less than writing all of them down.
+        if entry.is_node() | entry.is_long() & (!found | (C > 1)) {
+            nodes.push_if(entry.is_node(), Waiting { entry, packet });
+            leaves.push_if(!entry.is_node(), Waiting { entry: entry.next_chunk(), packet });
+        }
+    }
+
+    /// Takes all that wait to where they end.
+    #[inline(always)]
+    fn go_on<const K: usize, const C: usize>(
+        self,
+        keys: &[[u64; K]],
+        best: &mut [[u64; C]],
+        queues: &mut Queues,
+    ) {
+        let (mut nodes, mut leaves) = (&mut queues.nodes, &mut queues.leaves);
+        let mut next = &mut queues.next;
+        while nodes.len() > 0 {
+            if self.view.far {
+                for waiting in nodes.as_slice() {
+                    let at = waiting.entry.node_at();
+                    self.engine.prefetch(&self.view.index[at..at + 1]);
+                }
+            }
+            next.clear();
+            let (mut deeper, mut arrived) = (next.writer(), leaves.writer());
+            for &Waiting { entry, packet } in nodes.as_slice() {
+                let node = Node::at(self.view.index, entry.node_at());
+                let entry = self.step(&node, &keys[packet as usize]);
+                let promising = entry.may_better(worst(&best[packet as usize]));
+                deeper.push_if(promising & entry.is_node(), Waiting { entry, packet });
+                arrived.push_if(promising & !entry.is_node(), Waiting { entry, packet });
+            }
+            drop((deeper, arrived));
+            mem::swap(&mut nodes, &mut next);
+        }
+        while leaves.len() > 0 {
+            if self.view.far {
+                for waiting in leaves.as_slice() {
+                    self.engine.prefetch(self.chunk(waiting.entry));
+                }
+            }
+            next.clear();
+            let mut more = next.writer();
+            for &Waiting { entry, packet } in leaves.as_slice() {
+                let (key, best) = (&keys[packet as usize], &mut best[packet as usize]);
+                let entry = self.promising(entry, best);
+                let found = self.look(entry, key, best);
+                let goes_on = (!found | (C > 1)) & entry.is_long();
+                more.push_if(goes_on, Waiting { entry: entry.next_chunk(), packet });
+            }
+            drop(more);
+            mem::swap(&mut leaves, &mut next);
+        }
+        for queue in [nodes, leaves, next] {
+            queue.clear();
+        }
+    }
+
+    /// The leaf, or none if nothing better than what is known can be found there.
+    #[inline(always)]
+    fn promising<const C: usize>(self, entry: Entry, best: &[u64; C]) -> Entry {
+        select_unpredictable(entry.may_better(worst(best)), entry, Entry::EMPTY)
+    }
+
+    /// Compares a key with the chunk that an entry names, and says whether a rule matches.
+    #[inline(always)]
+    fn look<const C: usize>(self, entry: Entry, key: &[u64], best: &mut [u64; C]) -> bool {
+        // Where a comparison is cheap, the chunk that is nobody's is compared as any other.
+        if (!E::COMPARES_AT_ONCE || C > 1) && entry == Entry::EMPTY {
+            return false;
+        }
+        let chunk = self.chunk(entry);
+        let verdicts = &chunk[chunk.len() - 8..];
+        if C == 1 {
+            let found = self.engine.matches::<W, false>(self.words, chunk, key);
+            let verdict = verdicts[found.trailing_zeros() as usize % 8];
+            let better = (found != 0) & (verdict < best[0]);
+            best[0] = select_unpredictable(better, verdict, best[0]);
+            return found != 0;
+        }
+        let found = self.engine.matches::<W, true>(self.words, chunk, key);
+        let mut left = found;
+        while left != 0 {
+            let verdict = verdicts[left.trailing_zeros() as usize % 8];
+            let of = self.view.table.categories_of(rank_of(verdict));
+            for (category, known) in best.iter_mut().enumerate() {
+                if of >> category & 1 == 1 && verdict < *known {
+                    *known = verdict;
+                }
+            }
+            left &= left - 1;
+        }
+        found != 0
+    }
+
+    #[inline(always)]
+    fn chunk(&self, entry: Entry) -> &[u64] {
+        let stride = self.words.shape().chunk_words();
+        let start = entry.chunk() * stride;
+        &self.view.chunks[start..start + stride]
+    }
+
+    /// Looks at the bits of a key that a node names.
+    #[inline(always)]
+    fn step<const K: usize>(self, node: &Node<'_>, key: &[u64; K]) -> Entry {
+        let first = self.engine.extract(key[node.first() % K], node.first_mask);
+        let second = self.engine.extract(key[node.second() % K], node.second_mask);
+        Entry(node.entries[(first | second << node.first_bits()) as usize])
+    }
 }
 
 /// The weakest verdict of all categories: nothing weaker is of use.

@@ -7,6 +7,8 @@ use crate::table::{Piece, Table};
 pub(super) struct Window {
     /// The first byte.
     pub offset: usize,
+    /// Which two words.
+    pub block: usize,
     /// For each byte of the two words, its place in the window; above 127 if it is not there.
     pub shuffle: [u8; 16],
 }
@@ -20,16 +22,17 @@ const ABSENT: u8 = 0x80;
 pub(super) struct Recipe {
     /// The pieces of a key, for reading them one by one.
     pub pieces: Vec<Piece>,
-    /// For every two words of a key, the windows that hold their bytes.
-    pub blocks: Vec<Vec<Window>>,
+    /// The windows that hold the bytes of all words, in the order of the words.
+    pub windows: Vec<Window>,
 }
 
 impl Recipe {
     pub fn of(table: &Table) -> Self {
         let blocks = table.shape().words().div_ceil(2);
         let span = table.layout().span();
-        let block = |block| windows(table.pieces(), block, span);
-        Recipe { pieces: table.pieces().to_vec(), blocks: (0..blocks).map(block).collect() }
+        let of_block = |block| windows(table.pieces(), block, span);
+        let windows = (0..blocks).flat_map(of_block).collect();
+        Recipe { pieces: table.pieces().to_vec(), windows }
     }
 }
 
@@ -53,22 +56,20 @@ fn windows(pieces: &[Piece], block: usize, span: usize) -> Vec<Window> {
             }
             !inside
         });
-        windows.push(Window { offset, shuffle });
+        windows.push(Window { offset, block, shuffle });
     }
     windows
 }
 
-/// The bytes of a window; zeros where the packet has ended.
+/// The bytes of a window, if the packet goes on so long.
 #[inline(always)]
-pub(super) fn window(packet: &[u8], offset: usize) -> [u8; WINDOW] {
-    match packet.get(offset..).and_then(|rest| rest.first_chunk()) {
-        Some(bytes) => *bytes,
-        None => short_window(packet, offset),
-    }
+pub(super) fn window(packet: &[u8], offset: usize) -> Option<&[u8; WINDOW]> {
+    packet.get(offset..)?.first_chunk()
 }
 
+/// The bytes of a window, with zeros where the packet has ended.
 #[cold]
-fn short_window(packet: &[u8], offset: usize) -> [u8; WINDOW] {
+pub(super) fn short_window(packet: &[u8], offset: usize) -> [u8; WINDOW] {
     let mut bytes = [0; WINDOW];
     let rest = packet.get(offset..).unwrap_or(&[]);
     bytes[..rest.len()].copy_from_slice(rest);

@@ -4,8 +4,10 @@ mod avx2;
 mod avx512;
 mod burst;
 mod keys;
+mod list;
 pub(crate) mod map;
 mod portable;
+mod wide;
 
 use std::sync::Arc;
 
@@ -100,7 +102,10 @@ impl Classifier {
             let (packets, results) = (packets.len(), results.len());
             return Err(LookupError::Results { packets, categories, results });
         }
-        if let Some(index) = packets.iter().position(|packet| packet.len() < span) {
+        // One minimum, without a branch for each.
+        if packets.iter().fold(span, |least, packet| least.min(packet.len())) < span
+            && let Some(index) = packets.iter().position(|packet| packet.len() < span)
+        {
             return Err(LookupError::Short { index, bytes: packets[index].len(), span });
         }
         if categories > 1 {

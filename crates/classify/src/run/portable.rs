@@ -1,7 +1,8 @@
 //! Room portable of run: one rule after another, in plain Rust. The oracle of the other rooms.
 
-use super::burst::{self, Engine, View, Words};
+use super::burst::{self, BURST, Engine, FEW, View, Words};
 use super::keys::Recipe;
+use super::list::List;
 
 /// Looks up packets that are as long as the layout's span.
 pub(super) fn classify<W: Words, const K: usize, const C: usize>(
@@ -10,7 +11,31 @@ pub(super) fn classify<W: Words, const K: usize, const C: usize>(
     packets: &[&[u8]],
     results: &mut [u32],
 ) {
-    burst::classify::<_, W, K, C>(Portable, words, view, packets, results);
+    if packets.len() <= FEW {
+        few::<W, K, C>(words, view, packets, results);
+    } else {
+        many::<W, K, C>(words, view, packets, results);
+    }
+}
+
+#[inline(never)]
+fn few<W: Words, const K: usize, const C: usize>(
+    words: W,
+    view: View<'_>,
+    packets: &[&[u8]],
+    results: &mut [u32],
+) {
+    burst::few::<_, W, K, C>(Portable, words, view, packets, results);
+}
+
+#[inline(never)]
+fn many<W: Words, const K: usize, const C: usize>(
+    words: W,
+    view: View<'_>,
+    packets: &[&[u8]],
+    results: &mut [u32],
+) {
+    burst::many::<_, W, K, C>(Portable, words, view, packets, results);
 }
 
 #[derive(Clone, Copy)]
@@ -20,14 +45,21 @@ impl Engine for Portable {
     const COMPARES_AT_ONCE: bool = false;
 
     #[inline(always)]
-    fn keys<const K: usize>(self, recipe: &Recipe, packets: &[&[u8]], keys: &mut [[u64; K]]) {
-        for (key, packet) in keys.iter_mut().zip(packets) {
-            *key = [0; K];
+    fn keys<const K: usize>(
+        self,
+        recipe: &Recipe,
+        packets: &[&[u8]],
+        keys: &mut List<[u64; K], BURST>,
+    ) {
+        let mut keys = keys.writer();
+        for packet in packets {
+            let mut key = [0; K];
             for piece in &recipe.pieces {
                 let bytes = &packet[usize::from(piece.offset)..][..usize::from(piece.bytes)];
                 let value = bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
                 key[usize::from(piece.word) % K] |= value << piece.shift;
             }
+            keys.push(key);
         }
     }
 
@@ -47,16 +79,20 @@ impl Engine for Portable {
         let shape = words.shape();
         let mut found = 0;
         for rule in 0..8 {
-            let matches = (0..shape.words()).all(|word| {
+            let mut matches = true;
+            for (word, &own) in key.iter().enumerate().take(shape.words()) {
                 let (value, other) = (chunk[16 * word + rule], chunk[16 * word + 8 + rule]);
-                if word < shape.masks {
-                    (key[word] ^ value) & other == 0
+                matches = if word < shape.masks {
+                    (own ^ value) & other == 0
                 } else if word < shape.masks + shape.halves {
-                    within::<16>(key[word], value, other)
+                    within::<16>(own, value, other)
                 } else {
-                    within::<32>(key[word], value, other)
+                    within::<32>(own, value, other)
+                };
+                if !matches {
+                    break;
                 }
-            });
+            }
             if matches {
                 found |= 1 << rule;
                 if !ALL {

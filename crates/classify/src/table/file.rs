@@ -42,7 +42,7 @@ pub enum TableError {
 
 const MAGIC: u64 = u64::from_le_bytes(*b"WIDEACL\0");
 /// Changes when the meaning of any word does.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// Words of the header that all tables have.
 const FIXED: usize = 20;
 /// The first word that the checksum covers.

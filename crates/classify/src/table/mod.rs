@@ -1,13 +1,15 @@
 //! Tables: flat, free of pointers, in memory or mapped from a file.
 //!
 //! A table is a sequence of 64-bit words. A *root* is where the search in one group of rules
-//! begins: an [`Entry`] that leads to a node or to a leaf. A *node* is a header that names bits of
+//! begins: an [`Entry`] that leads to a node. A *node* is a header that names bits of
 //! the key, and one entry for each value they can have. A *leaf* is a run of chunks; a *chunk*
 //! holds eight rules side by side, word by word, so that one instruction compares all eight:
 //!
 //! ```text
-//! values of word 0 × 8 │ others of word 0 × 8 │ values of word 1 × 8 │ … │ rank and result × 8
+//! values of word 0 × 8 │ others of word 0 × 8 │ values of word 1 × 8 │ … │ verdicts × 8
 //! ```
+//!
+//! The first chunk is nobody's: whoever looks there finds the verdict that nothing was found.
 //!
 //! *Others* are masks, or the extents of ranges. Chunks begin at multiples of 64 bytes.
 
@@ -17,7 +19,10 @@ mod verify;
 
 use std::ops::Range;
 
-pub(crate) use entry::{Entry, NODE_HEADER, Node, RANK_MAX, node_entries, node_header};
+pub(crate) use entry::{
+    Entry, NODE_HEADER, NOTHING, Node, RANK_MAX, leads_on_bit, node_entries, node_header, rank_of,
+    verdict,
+};
 pub use file::TableError;
 
 use crate::rule::Layout;

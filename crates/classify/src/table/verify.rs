@@ -1,6 +1,6 @@
 //! What has to hold in a table that came from outside before a lookup may trust it.
 
-use super::{Entry, NODE_HEADER, Node, Table, TableError, WORDS_MAX};
+use super::{Entry, NODE_HEADER, Node, Table, TableError, WORDS_MAX, rank_of};
 use crate::rule::CATEGORIES_MAX;
 
 impl Table {
@@ -13,6 +13,8 @@ impl Table {
         let stride = self.shape.chunk_words();
         require(self.chunks.len().is_multiple_of(stride), "its chunks")?;
         let chunks = self.chunks.len() / stride;
+        require(chunks > 0, "its chunks")?;
+        require(self.roots.iter().all(|root| root.is_node()), "its roots")?;
         require(self.verdicts_are_known(), "its ranks")?;
         let mut open = Vec::new();
         let mut visited = vec![false; self.index.len()];
@@ -41,10 +43,10 @@ impl Table {
     fn verdicts_are_known(&self) -> bool {
         let stride = self.shape.chunk_words();
         let masks = 4 * self.category_masks.len();
-        let mut chunks = self.chunks().chunks(stride);
+        let mut chunks = self.chunks().chunks(stride).skip(1);
         self.categories == 1
             || chunks.all(|chunk| {
-                chunk[stride - 8..].iter().all(|verdict| ((verdict >> 32) as usize) < masks)
+                chunk[stride - 8..].iter().all(|&verdict| (rank_of(verdict) as usize) < masks)
             })
     }
 
@@ -60,7 +62,7 @@ impl Table {
             return Ok(());
         }
         let Some(at) = entry.as_node() else {
-            let inside = entry.chunk() + entry.chunk_count() <= chunks && entry.chunk_count() > 0;
+            let inside = entry.chunk() > 0 && entry.chunk() + entry.further_chunks() < chunks;
             return require(inside, "a leaf lies outside");
         };
         // Nodes lead forward only, so that every search ends.

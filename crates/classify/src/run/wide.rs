@@ -1,0 +1,157 @@
+//! What the two wide rooms have in common: doors, keys, index bits and prefetches.
+
+/// Implements a room whose file has `matches_body`, which compares a chunk.
+macro_rules! wide_room {
+    ($token:ident, features = $features:literal) => {
+        /// Looks up packets that are as long as the layout's span.
+        pub(super) fn classify<W: Words, const K: usize, const C: usize>(
+            room: $token,
+            words: W,
+            view: View<'_>,
+            packets: &[&[u8]],
+            results: &mut [u32],
+        ) {
+            if packets.len() <= FEW {
+                // SAFETY: the token exists only if every feature enabled was detected.
+                unsafe { few_body::<W, K, C>(room, words, view, packets, results) }
+            } else {
+                // SAFETY: the token exists only if every feature enabled was detected.
+                unsafe { many_body::<W, K, C>(room, words, view, packets, results) }
+            }
+        }
+
+        #[target_feature(enable = $features)]
+        fn few_body<W: Words, const K: usize, const C: usize>(
+            room: $token,
+            words: W,
+            view: View<'_>,
+            packets: &[&[u8]],
+            results: &mut [u32],
+        ) {
+            burst::few::<_, W, K, C>(Wide(room), words, view, packets, results);
+        }
+
+        #[target_feature(enable = $features)]
+        fn many_body<W: Words, const K: usize, const C: usize>(
+            room: $token,
+            words: W,
+            view: View<'_>,
+            packets: &[&[u8]],
+            results: &mut [u32],
+        ) {
+            burst::many::<_, W, K, C>(Wide(room), words, view, packets, results);
+        }
+
+        #[derive(Clone, Copy)]
+        struct Wide($token);
+
+        impl Engine for Wide {
+            const COMPARES_AT_ONCE: bool = true;
+
+            #[inline(always)]
+            fn keys<const K: usize>(
+                self,
+                recipe: &Recipe,
+                packets: &[&[u8]],
+                keys: &mut List<[u64; K], BURST>,
+            ) {
+                // SAFETY: the token in `self` proves the features.
+                unsafe { keys_body(recipe, packets, keys) }
+            }
+
+            #[inline(always)]
+            fn extract(self, word: u64, mask: u64) -> u64 {
+                // SAFETY: the token in `self` proves the features.
+                unsafe { extract_body(word, mask) }
+            }
+
+            #[inline(always)]
+            fn matches<W: Words, const ALL: bool>(
+                self,
+                words: W,
+                chunk: &[u64],
+                key: &[u64],
+            ) -> u32 {
+                // SAFETY: the token in `self` proves the features.
+                unsafe { matches_body(words, chunk, key) }
+            }
+
+            #[inline(always)]
+            fn prefetch(self, words: &[u64]) {
+                for line in words.chunks(8) {
+                    // SAFETY: fetching ahead reads nothing that the program could see.
+                    unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) }
+                }
+            }
+        }
+
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn keys_body<const K: usize>(
+            recipe: &Recipe,
+            packets: &[&[u8]],
+            keys: &mut List<[u64; K], BURST>,
+        ) {
+            let mut keys = keys.writer();
+            if let ([only], true) = (recipe.windows.as_slice(), K == 2) {
+                let (offset, shuffle) = (only.offset, load_bytes(&only.shuffle));
+                for packet in packets {
+                    let mut key = [0; K];
+                    key[..2].copy_from_slice(&words_of(pick(packet, offset, shuffle)));
+                    keys.push(key);
+                }
+                return;
+            }
+            for packet in packets {
+                let mut key = [0; K];
+                for window in &recipe.windows {
+                    let block = &mut key.as_chunks_mut().0[window.block];
+                    let picked = pick(packet, window.offset, load_bytes(&window.shuffle));
+                    *block = words_of(_mm_or_si128(picked, of_words(*block)));
+                }
+                keys.push(key);
+            }
+        }
+
+        /// Sixteen bytes of a packet, in the order that `shuffle` says.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn pick(packet: &[u8], offset: usize, shuffle: __m128i) -> __m128i {
+            let bytes = match window(packet, offset) {
+                Some(bytes) => load_bytes(bytes),
+                None => load_bytes(&short_window(packet, offset)),
+            };
+            _mm_shuffle_epi8(bytes, shuffle)
+        }
+
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn extract_body(word: u64, mask: u64) -> u64 {
+            _pext_u64(word, mask)
+        }
+
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn load_bytes(bytes: &[u8; WINDOW]) -> __m128i {
+            // SAFETY: an array of 16 bytes.
+            unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
+        }
+
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn of_words(words: [u64; 2]) -> __m128i {
+            _mm_set_epi64x(words[1] as i64, words[0] as i64)
+        }
+
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn words_of(block: __m128i) -> [u64; 2] {
+            let mut words = [0; 2];
+            // SAFETY: an array of 16 bytes.
+            unsafe { _mm_storeu_si128(words.as_mut_ptr().cast(), block) }
+            words
+        }
+    };
+}
+
+pub(super) use wide_room;
