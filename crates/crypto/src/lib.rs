@@ -6,6 +6,7 @@ mod choice;
 pub mod digest;
 pub mod ec;
 pub mod ed25519;
+pub mod kdf;
 pub mod mac;
 pub mod rsa;
 mod stack;

@@ -9,6 +9,9 @@ pub(crate) const BATCH_BYTES: usize = 192 << 10;
 /// More stack than a batch on curve25519 uses, in any room.
 pub(crate) const CURVE25519_BYTES: usize = 24 << 10;
 
+/// More stack than a key derivation uses.
+pub(crate) const KDF_BYTES: usize = 4 << 10;
+
 /// Runs `work` in frames of its own and then wipes `BYTES` of stack there.
 ///
 /// Values that matter are wiped where they are declared; this catches the copies that nobody

@@ -131,6 +131,8 @@ pub const PARAM_UNMODIFIED: usize = usize::MAX;
 
 /// Operation: cipher.
 pub const OP_CIPHER: c_int = 2;
+/// Operation: key derivation.
+pub const OP_KDF: c_int = 4;
 /// Operation: key management.
 pub const OP_KEYMGMT: c_int = 10;
 /// Operation: key exchange.
@@ -250,6 +252,30 @@ pub const CIPHER_PARAM_AEAD_TLS1_GET_IV_GEN: &CStr = c"tlsivgen";
 pub const CIPHER_PARAM_AEAD_TLS1_SET_IV_INV: &CStr = c"tlsivinv";
 /// Parameter of a cipher with tags, since OpenSSL 3.4: whether it drew its IV itself.
 pub const CIPHER_PARAM_AEAD_IV_GENERATED: &CStr = c"iv-generated";
+
+/// Parameter of a key derivation: hash function.
+pub const KDF_PARAM_DIGEST: &CStr = c"digest";
+/// Parameter of a key derivation: the secret that others follow from.
+pub const KDF_PARAM_KEY: &CStr = c"key";
+/// Parameter of a key derivation: which part of HKDF, one of the `HKDF_MODE_*`.
+pub const KDF_PARAM_MODE: &CStr = c"mode";
+/// Parameter of a key derivation: salt.
+pub const KDF_PARAM_SALT: &CStr = c"salt";
+/// Parameter of a key derivation: what all labels begin with.
+pub const KDF_PARAM_PREFIX: &CStr = c"prefix";
+/// Parameter of a key derivation: what the derived is for.
+pub const KDF_PARAM_LABEL: &CStr = c"label";
+/// Parameter of a key derivation: what the derived depends on.
+pub const KDF_PARAM_DATA: &CStr = c"data";
+/// Parameter of a key derivation: the secret of TLS 1.2.
+pub const KDF_PARAM_SECRET: &CStr = c"secret";
+/// Parameter of a key derivation: label and random numbers of TLS 1.2.
+pub const KDF_PARAM_SEED: &CStr = c"seed";
+
+/// `EVP_KDF_HKDF_MODE_EXTRACT_ONLY`.
+pub const HKDF_MODE_EXTRACT_ONLY: c_int = 1;
+/// `EVP_KDF_HKDF_MODE_EXPAND_ONLY`.
+pub const HKDF_MODE_EXPAND_ONLY: c_int = 2;
 
 /// `EVP_AEAD_TLS1_AAD_LEN`: bytes of the header of a record of TLS 1.2.
 pub const AEAD_TLS1_AAD_BYTES: usize = 13;

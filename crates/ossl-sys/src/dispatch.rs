@@ -122,6 +122,21 @@ table! {
 }
 
 table! {
+    /// `OSSL_OP_KDF`.
+    KdfFunctions {
+        newctx: 1 => fn(*mut c_void) -> *mut c_void,
+        dupctx: 2 => fn(*mut c_void) -> *mut c_void,
+        freectx: 3 => fn(*mut c_void),
+        reset: 4 => fn(*mut c_void),
+        derive: 5 => fn(*mut c_void, *mut c_uchar, usize, *const OsslParam) -> c_int,
+        gettable_ctx_params: 7 => fn(*mut c_void, *mut c_void) -> *const OsslParam,
+        settable_ctx_params: 8 => fn(*mut c_void, *mut c_void) -> *const OsslParam,
+        get_ctx_params: 10 => fn(*mut c_void, *mut OsslParam) -> c_int,
+        set_ctx_params: 11 => fn(*mut c_void, *const OsslParam) -> c_int,
+    }
+}
+
+table! {
     /// `OSSL_OP_KEYEXCH`.
     KeyexchFunctions {
         newctx: 1 => fn(*mut c_void) -> *mut c_void,

@@ -11,7 +11,8 @@ use widelane_ossl_sys::core::{
     self, OsslAlgorithm, OsslCallback, OsslLibCtx, OsslParam, OsslProvider,
 };
 use widelane_ossl_sys::dispatch::{
-    AsymCipherFunctions, CipherFunctions, KeyexchFunctions, KeymgmtFunctions, SignatureFunctions,
+    AsymCipherFunctions, CipherFunctions, KdfFunctions, KeyexchFunctions, KeymgmtFunctions,
+    SignatureFunctions,
 };
 
 use crate::cipher;
@@ -59,6 +60,10 @@ pub(crate) struct Algorithms {
     pub(crate) ed25519: Algorithm<KeymgmtFunctions>,
     /// Ed25519 signatures.
     pub(crate) ed25519_signature: Algorithm<SignatureFunctions>,
+    /// Key derivation of TLS 1.3.
+    pub(crate) tls13_kdf: Algorithm<KdfFunctions>,
+    /// Key derivation of earlier versions.
+    pub(crate) tls1_prf: Algorithm<KdfFunctions>,
     /// Ciphers by kind, those that it has.
     pub(crate) ciphers: [Option<Algorithm<CipherFunctions>>; CipherKind::ALL.len()],
 }
@@ -119,6 +124,8 @@ impl Delegate {
             x25519_exchange: delegate.exchange(c"X25519")?,
             ed25519: delegate.keymgmt(c"ED25519")?,
             ed25519_signature: delegate.signature(c"ED25519")?,
+            tls13_kdf: delegate.kdf(c"TLS13-KDF")?,
+            tls1_prf: delegate.kdf(c"TLS1-PRF")?,
             ciphers: CipherKind::ALL.map(|kind| delegate.cipher(cipher::name(kind)).ok()),
         };
         Ok(delegate)
@@ -160,6 +167,11 @@ impl Delegate {
     fn cipher(&self, name: &CStr) -> Result<Algorithm<CipherFunctions>, String> {
         // SAFETY: the table of a cipher.
         self.algorithm(core::OP_CIPHER, name, |table| unsafe { CipherFunctions::read(table) })
+    }
+
+    fn kdf(&self, name: &CStr) -> Result<Algorithm<KdfFunctions>, String> {
+        // SAFETY: the table of a key derivation.
+        self.algorithm(core::OP_KDF, name, |table| unsafe { KdfFunctions::read(table) })
     }
 
     fn keymgmt(&self, name: &CStr) -> Result<Algorithm<KeymgmtFunctions>, String> {

@@ -13,13 +13,14 @@ use widelane_ossl_sys::core::{
 use crate::delegate::{Algorithms, Delegate, has_name};
 use crate::entry::{borrow, borrow_mut, entry, take_back};
 use crate::params::{self, Constant};
-use crate::{cipher, curve, process, rsa};
+use crate::{cipher, curve, kdf, process, rsa};
 
 /// One loaded provider. OpenSSL may load us several times, once for each library context.
 pub(crate) struct Instance {
     delegate: Arc<Delegate>,
     functions: [OsslDispatch; 6],
     cipher: Offers,
+    kdf: Offers,
     keymgmt: Offers,
     exchange: Offers,
     signature: Offers,
@@ -54,6 +55,18 @@ impl Instance {
                     c"authenticated encryption, widened by Widelane",
                 ))
             })),
+            kdf: Offers::new([
+                (
+                    &known.tls13_kdf.names,
+                    kdf::tls13_kdf::functions(&delegate),
+                    c"key schedule of TLS 1.3, shortened by Widelane",
+                ),
+                (
+                    &known.tls1_prf.names,
+                    kdf::tls1_prf::functions(&delegate),
+                    c"key schedule of TLS 1.2, shortened by Widelane",
+                ),
+            ]),
             keymgmt: Offers::new([
                 (
                     &known.rsa.names,
@@ -243,6 +256,7 @@ entry! {
         }
         match operation {
             core::OP_CIPHER => Some(instance.cipher.list.as_ptr()),
+            core::OP_KDF => Some(instance.kdf.list.as_ptr()),
             core::OP_KEYMGMT => Some(instance.keymgmt.list.as_ptr()),
             core::OP_KEYEXCH => Some(instance.exchange.list.as_ptr()),
             core::OP_SIGNATURE => Some(instance.signature.list.as_ptr()),

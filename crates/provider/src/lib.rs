@@ -21,6 +21,7 @@ mod entry;
 mod errors;
 mod init;
 mod instance;
+mod kdf;
 mod one_shot;
 mod params;
 mod pool;

@@ -138,6 +138,16 @@ pub(crate) fn text_of(param: &OsslParam) -> Option<Text> {
     Some(text)
 }
 
+/// The number of a parameter of [`iter`], if it is an `int`.
+pub(crate) fn int_of(param: &OsslParam) -> Option<c_int> {
+    let is_int = param.data_type == PARAM_INTEGER && param.data_size == size_of::<c_int>();
+    if !is_int || param.data.is_null() {
+        return None;
+    }
+    // SAFETY: the core says that so many bytes are there, and we have looked for null.
+    Some(unsafe { param.data.cast::<c_int>().read_unaligned() })
+}
+
 /// The number of a parameter of [`iter`], as `OSSL_PARAM_get_size_t` reads it.
 pub(crate) fn size(param: &OsslParam) -> Option<usize> {
     if param.data_type != PARAM_UNSIGNED_INTEGER || param.data.is_null() {

@@ -1,0 +1,108 @@
+//! The key schedule of TLS 1.3: HKDF (RFC 5869) with labels (RFC 8446, 7.1).
+
+use crate::kdf::hmac::{Keyed, Tag};
+use crate::kdf::{Hash, TooLong};
+use crate::stack::{KDF_BYTES, scrubbed};
+
+/// HKDF-Extract: a secret as long as a digest from `input`, salted with the secret before it.
+///
+/// An `output` of another length than a digest's is [`TooLong`], and stays as it is.
+///
+/// Secrets: `salt`, `input`, `output`.
+pub fn extract(hash: Hash, salt: &[u8], input: &[u8], output: &mut [u8]) -> Result<(), TooLong> {
+    if output.len() != hash.bytes() {
+        return Err(TooLong);
+    }
+    scrubbed::<KDF_BYTES, _>(|| {
+        output.copy_from_slice(Keyed::new(hash, salt).tag(&[input]).as_bytes());
+    });
+    Ok(())
+}
+
+/// HKDF-Expand-Label: `output.len()` bytes from a secret, for the use that `prefix` and `label`
+/// name together in the `context` of so far a handshake.
+///
+/// TLS 1.3 has the prefix `"tls13 "`. Label and context have up to 255 bytes each, the output has
+/// up to 255 digests; otherwise it stays as it is.
+///
+/// Secrets: `secret`, `output`.
+pub fn expand_label(
+    hash: Hash,
+    secret: &[u8],
+    prefix: &[u8],
+    label: &[u8],
+    context: &[u8],
+    output: &mut [u8],
+) -> Result<(), TooLong> {
+    let output_bytes = u16::try_from(output.len()).map_err(|_| TooLong)?.to_be_bytes();
+    let label_bytes = u8::try_from(prefix.len() + label.len()).map_err(|_| TooLong)?;
+    let context_bytes = u8::try_from(context.len()).map_err(|_| TooLong)?;
+    if output.len() > usize::from(u8::MAX) * hash.bytes() {
+        return Err(TooLong);
+    }
+    scrubbed::<KDF_BYTES, _>(|| {
+        let keyed = Keyed::new(hash, secret);
+        let mut before: Option<Tag> = None;
+        for (number, chunk) in (1..=u8::MAX).zip(output.chunks_mut(hash.bytes())) {
+            let tag = keyed.tag(&[
+                before.as_ref().map_or(&[], Tag::as_bytes),
+                &output_bytes,
+                &[label_bytes],
+                prefix,
+                label,
+                &[context_bytes],
+                context,
+                &[number],
+            ]);
+            chunk.copy_from_slice(&tag.as_bytes()[..chunk.len()]);
+            before = Some(tag);
+        }
+    });
+    Ok(())
+}
+
+/// The digest of nothing: the context in which a secret is derived for the next extraction.
+pub fn empty_digest(hash: Hash) -> &'static [u8] {
+    match hash {
+        Hash::Sha256 => &EMPTY_SHA256,
+        Hash::Sha384 => &EMPTY_SHA384,
+    }
+}
+
+const EMPTY_SHA256: [u8; 32] = [
+    0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
+    0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
+];
+
+const EMPTY_SHA384: [u8; 48] = [
+    0x38, 0xb0, 0x60, 0xa7, 0x51, 0xac, 0x96, 0x38, 0x4c, 0xd9, 0x32, 0x7e, 0xb1, 0xb1, 0xe3, 0x6a,
+    0x21, 0xfd, 0xb7, 0x11, 0x14, 0xbe, 0x07, 0x43, 0x4c, 0x0c, 0xc7, 0xbf, 0x63, 0xf6, 0xe1, 0xda,
+    0x27, 0x4e, 0xde, 0xbf, 0xe7, 0x6f, 0x65, 0xfb, 0xd5, 0x1a, 0xd2, 0xf1, 0x48, 0x98, 0xb9, 0x5b,
+];
+
+#[cfg(test)]
+mod tests {
+    use sha2::{Digest, Sha256, Sha384};
+
+    use super::*;
+
+    #[test]
+    fn the_digest_of_nothing() {
+        assert_eq!(empty_digest(Hash::Sha256), Sha256::digest([]).as_slice());
+        assert_eq!(empty_digest(Hash::Sha384), Sha384::digest([]).as_slice());
+    }
+
+    #[test]
+    fn lengths_that_do_not_fit_change_nothing() {
+        let mut output = [7; 48];
+        assert_eq!(extract(Hash::Sha256, &[], &[], &mut output), Err(TooLong));
+        let long = [0; 256];
+        assert_eq!(expand_label(Hash::Sha384, &[], b"", &long, b"", &mut output), Err(TooLong));
+        assert_eq!(expand_label(Hash::Sha384, &[], b"", b"", &long, &mut output), Err(TooLong));
+        assert_eq!(output, [7; 48]);
+        let mut longest = vec![0; 255 * 32];
+        assert_eq!(expand_label(Hash::Sha256, &[], b"", b"", b"", &mut longest), Ok(()));
+        longest.push(0);
+        assert_eq!(expand_label(Hash::Sha256, &[], b"", b"", b"", &mut longest), Err(TooLong));
+    }
+}

@@ -1,0 +1,45 @@
+//! After a key schedule has run, its secrets are nowhere but where the caller keeps them.
+
+use std::hint::black_box;
+
+use widelane_crypto::kdf::{Hash, tls12, tls13};
+use widelane_secret::wipe;
+use widelane_testkit::leftovers::Secret;
+use widelane_testkit::random::Random;
+
+/// The only test of its process: others would have secrets in memory at the same time.
+#[test]
+fn secrets_are_gone() {
+    for hash in Hash::ALL {
+        let (mut key, mut output) = ([0; 48], [0; 48]);
+        let bytes = hash.bytes();
+        Random::new(bytes as u64).fill(&mut key[..bytes]);
+        for round in 0..3 {
+            let (key, output) = (&key[..bytes], &mut output[..bytes]);
+            match round {
+                0 => tls13::extract(hash, key, key, output).expect("a digest's length"),
+                1 => tls13::expand_label(hash, key, b"tls13 ", b"key", b"", output)
+                    .expect("allowed lengths"),
+                _ => tls12::prf(hash, key, b"master secret", output),
+            }
+            black_box(&mut *output);
+            let mut secret = Secret::default();
+            add(&mut secret, output);
+            assert_ne!(secret.count(), 0, "a secret in use is found");
+            wipe(output);
+            assert_eq!(secret.count(), 0, "{hash:?}, round {round} leaves its output behind");
+        }
+        let mut secret = Secret::default();
+        add(&mut secret, &key[..bytes]);
+        assert_ne!(secret.count(), 0, "a secret in use is found");
+        wipe(&mut key);
+        assert_eq!(secret.count(), 0, "{hash:?} leaves its key behind");
+    }
+}
+
+/// Adds bytes as words of the machine hold them.
+fn add(secret: &mut Secret, bytes: &[u8]) {
+    let mut reversed: Vec<u8> = bytes.iter().rev().copied().collect();
+    secret.add(&reversed);
+    wipe(&mut reversed);
+}

@@ -1,0 +1,172 @@
+//! What a program has set of a key derivation, kept in one place that is wiped with its context.
+
+use std::ffi::{CStr, c_int};
+use std::ops::Range;
+
+use widelane_crypto::kdf::Hash;
+use widelane_crypto::rsa::encoding::DigestAlgorithm;
+use widelane_ossl_sys::core::{self, OsslParam};
+use widelane_secret::wipe;
+
+use crate::{digest, params};
+
+/// What can be set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Field {
+    /// The secret that others follow from.
+    Key,
+    /// The secret that was before it.
+    Salt,
+    /// What all labels begin with.
+    Prefix,
+    /// What the derived is for.
+    Label,
+    /// What the derived depends on.
+    Data,
+    /// The secret of TLS 1.2.
+    Secret,
+    /// Label and random numbers of TLS 1.2; what is set later is added.
+    Seed,
+}
+
+impl Field {
+    const ALL: [Field; 7] = [
+        Field::Key,
+        Field::Salt,
+        Field::Prefix,
+        Field::Label,
+        Field::Data,
+        Field::Secret,
+        Field::Seed,
+    ];
+
+    /// The name of its parameter.
+    fn name(self) -> &'static CStr {
+        match self {
+            Field::Key => core::KDF_PARAM_KEY,
+            Field::Salt => core::KDF_PARAM_SALT,
+            Field::Prefix => core::KDF_PARAM_PREFIX,
+            Field::Label => core::KDF_PARAM_LABEL,
+            Field::Data => core::KDF_PARAM_DATA,
+            Field::Secret => core::KDF_PARAM_SECRET,
+            Field::Seed => core::KDF_PARAM_SEED,
+        }
+    }
+}
+
+/// What a program has set of a key derivation.
+#[derive(Clone)]
+pub(super) struct Fields {
+    /// The hash function.
+    pub(super) hash: Option<Hash>,
+    /// `EVP_KDF_HKDF_MODE_*`.
+    pub(super) mode: Option<c_int>,
+    places: [Option<Range<usize>>; Field::ALL.len()],
+    bytes: [u8; BYTES],
+    used: usize,
+}
+
+/// Room for what TLS sets at once: two secrets, or a secret, a label and two random numbers or
+/// digests.
+const BYTES: usize = 512;
+
+impl Fields {
+    /// Nothing is set.
+    pub(super) const fn new() -> Self {
+        Fields {
+            hash: None,
+            mode: None,
+            places: [const { None }; Field::ALL.len()],
+            bytes: [0; BYTES],
+            used: 0,
+        }
+    }
+
+    /// Sets one parameter; false if that is for the default provider.
+    pub(super) fn set(&mut self, param: &OsslParam, known: &[Field]) -> bool {
+        let name = params::key(param);
+        if name == core::KDF_PARAM_DIGEST {
+            self.hash = params::text_of(param).and_then(|name| hash(name.as_c_str()));
+            return self.hash.is_some();
+        }
+        if name == core::KDF_PARAM_MODE && known.contains(&Field::Key) {
+            self.mode = params::int_of(param);
+            return self.mode.is_some();
+        }
+        let (Some(field), Some(value)) =
+            (known.iter().find(|field| field.name() == name), params::octets(param))
+        else {
+            return false;
+        };
+        self.put(*field, value)
+    }
+
+    fn put(&mut self, field: Field, value: &[u8]) -> bool {
+        let place = &mut self.places[field as usize];
+        let begin = match place {
+            // Only what stands last can grow where it is.
+            Some(before) if field == Field::Seed => {
+                if before.end != self.used {
+                    return false;
+                }
+                before.start
+            }
+            _ => self.used,
+        };
+        let Some(room) = self.bytes[self.used..].get_mut(..value.len()) else { return false };
+        room.copy_from_slice(value);
+        self.used += value.len();
+        *place = Some(begin..self.used);
+        true
+    }
+
+    /// Whether nothing was set.
+    pub(super) fn is_empty(&self) -> bool {
+        let unset = self.hash.is_none() && self.mode.is_none();
+        unset && self.places.iter().all(Option::is_none)
+    }
+
+    /// What was set; nothing if that was empty or never.
+    pub(super) fn get(&self, field: Field) -> Option<&[u8]> {
+        let place = self.places[field as usize].clone()?;
+        Some(&self.bytes[place]).filter(|value| !value.is_empty())
+    }
+
+    /// Hands everything that is set to `take`, as parameters.
+    pub(super) fn replay<R>(&self, take: impl FnOnce(&[OsslParam]) -> R) -> R {
+        let mut copy = self.clone();
+        let mut mode = self.mode;
+        let mut given = Vec::with_capacity(Field::ALL.len() + 3);
+        if let Some(hash) = self.hash {
+            given.push(params::text_in(core::KDF_PARAM_DIGEST, digest::name(algorithm(hash))));
+        }
+        if let Some(mode) = &mut mode {
+            given.push(params::int(core::KDF_PARAM_MODE, mode));
+        }
+        for field in Field::ALL {
+            if let Some(place) = copy.places[field as usize].clone() {
+                given.push(params::octets_in(field.name(), &mut copy.bytes[place]));
+            }
+        }
+        given.push(OsslParam::END);
+        take(&given)
+    }
+}
+
+impl Drop for Fields {
+    fn drop(&mut self) {
+        wipe(&mut self.bytes[..self.used]);
+    }
+}
+
+fn hash(name: &CStr) -> Option<Hash> {
+    let named = digest::by_name(name)?;
+    Hash::ALL.into_iter().find(|hash| algorithm(*hash) == named)
+}
+
+fn algorithm(hash: Hash) -> DigestAlgorithm {
+    match hash {
+        Hash::Sha256 => DigestAlgorithm::Sha256,
+        Hash::Sha384 => DigestAlgorithm::Sha384,
+    }
+}

@@ -1,0 +1,85 @@
+//! `TLS13-KDF`: HKDF with the labels of TLS 1.3 (RFC 8446, 7.1).
+#![allow(unsafe_code, reason = "calls the default provider's functions")]
+
+use std::ffi::c_void;
+
+use widelane_crypto::kdf::{Hash, tls13};
+use widelane_ossl_sys::core::{
+    HKDF_MODE_EXPAND_ONLY, HKDF_MODE_EXTRACT_ONLY, OsslDispatch, OsslParam,
+};
+use widelane_ossl_sys::dispatch::KdfFunctions;
+use widelane_secret::wipe;
+
+use crate::delegate::Delegate;
+use crate::entry::{describe, entry};
+use crate::instance::Instance;
+use crate::kdf::context::{Context, FUNCTIONS, Kind};
+use crate::kdf::fields::{Field, Fields};
+
+/// Our functions: those that the default provider has as well.
+pub(crate) fn functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
+    KdfFunctions {
+        newctx: Some(newctx),
+        gettable_ctx_params: Some(gettable_ctx_params),
+        settable_ctx_params: Some(settable_ctx_params),
+        ..FUNCTIONS
+    }
+    .write_like(table(delegate))
+}
+
+static KIND: Kind = Kind {
+    table,
+    known: &[Field::Key, Field::Salt, Field::Prefix, Field::Label, Field::Data],
+    is_accepted: |fields| {
+        matches!(fields.mode, Some(HKDF_MODE_EXTRACT_ONLY | HKDF_MODE_EXPAND_ONLY))
+    },
+    derive,
+};
+
+/// The default provider's functions.
+fn table(delegate: &Delegate) -> &KdfFunctions {
+    &delegate.algorithms.tls13_kdf.functions
+}
+
+fn derive(fields: &Fields, output: &mut [u8]) -> Option<()> {
+    let hash = fields.hash?;
+    match fields.mode? {
+        HKDF_MODE_EXTRACT_ONLY => extract(hash, fields, output),
+        HKDF_MODE_EXPAND_ONLY => {
+            let (prefix, label) = (fields.get(Field::Prefix)?, fields.get(Field::Label)?);
+            let data = fields.get(Field::Data).unwrap_or_default();
+            tls13::expand_label(hash, fields.get(Field::Key)?, prefix, label, data, output).ok()
+        }
+        _ => None,
+    }
+}
+
+/// The next stage's secret: of the one before it, what is derived for this is the salt. A stage
+/// that nothing is put in gets zeroes instead.
+fn extract(hash: Hash, fields: &Fields, output: &mut [u8]) -> Option<()> {
+    let zeroes = [0; Hash::BYTES_MAX];
+    let input = fields.get(Field::Key).unwrap_or(&zeroes[..hash.bytes()]);
+    let Some(before) = fields.get(Field::Salt) else {
+        return tls13::extract(hash, &[], input, output).ok();
+    };
+    let (prefix, label) = (fields.get(Field::Prefix)?, fields.get(Field::Label)?);
+    let mut salt = zeroes;
+    let salt = &mut salt[..hash.bytes()];
+    let done = tls13::expand_label(hash, before, prefix, label, tls13::empty_digest(hash), salt)
+        .and_then(|()| tls13::extract(hash, salt, input, output));
+    wipe(salt);
+    done.ok()
+}
+
+entry! {
+    fn newctx(provctx: *mut c_void) -> *mut c_void {
+        // SAFETY: the core passes our instance.
+        unsafe { Context::begin(provctx, &KIND) }
+    }
+}
+
+describe! {
+    Context, table;
+    gettable_ctx_params;
+    settable_ctx_params;
+}
