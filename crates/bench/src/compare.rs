@@ -1,5 +1,6 @@
 //! Compare: the same server native and accelerated, side by side, under the same load.
 
+mod download;
 mod rows;
 mod window;
 
@@ -9,9 +10,11 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use widelane_cpu::Room;
+use widelane_loadgen::bulk::DownloadError;
 use widelane_loadgen::{Cipher, Group, LoadError, TlsVersion};
 use widelane_results::{Results, Row, Status};
 
+pub use self::download::{Download, Protection};
 use self::rows::Record;
 use self::window::{Cpus, Shape, measure};
 use crate::Observer;
@@ -49,6 +52,8 @@ pub struct Scenario {
     pub version: TlsVersion,
     /// Key-exchange group.
     pub group: Group,
+    /// What the clients want.
+    pub work: Work,
     /// Outstanding connections.
     pub connections: usize,
     /// Time under load before each window.
@@ -59,7 +64,28 @@ pub struct Scenario {
     pub rounds: Rounds,
 }
 
+/// What clients want of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Full handshakes and nothing more.
+    Handshakes,
+    /// A body of some length on each connection.
+    Download(Download),
+}
+
 impl Plan {
+    /// The lengths of the bodies that clients want.
+    fn body_sizes(&self) -> Vec<u64> {
+        let sizes = self.scenarios.iter().filter_map(|scenario| match scenario.work {
+            Work::Handshakes => None,
+            Work::Download(download) => Some(download.bytes),
+        });
+        let mut sizes: Vec<u64> = sizes.collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
     /// The least number of rounds in all.
     fn rounds_total(&self) -> u64 {
         let keys = if self.identity.is_some() { 1 } else { self.keys.len() };
@@ -85,17 +111,33 @@ impl Plan {
 impl Scenario {
     /// Whether a server of `kind` can go through it, and if not, why.
     fn fits(&self, kind: ServerKind) -> Result<(), &'static str> {
-        match kind.connections_max() {
-            Some((most, reason)) if self.connections > most => Err(reason),
+        match (kind.connections_max(), self.work) {
+            (_, Work::Download(_)) if kind == ServerKind::SServer => {
+                Err("openssl s_server serves no bodies of a given length")
+            }
+            (Some((most, reason)), _) if self.connections > most => Err(reason),
             _ => Ok(()),
         }
     }
 
-    /// The path of its results: `nginx/tls1.3/ecdsa-p256/x25519/c200`.
+    /// The path of its results: `nginx/tls1.3/ecdsa-p256/x25519/c200`, or
+    /// `nginx/tls1.3/rsa2048/aes128-gcm/16MiB/c4`.
     fn path(&self, kind: ServerKind, key: &str) -> String {
-        let Scenario { version, group, connections, .. } = self;
-        let (server, version, group) = (kind.name(), version.name(), group.name());
-        format!("{server}/tls{version}/{key}/{group}/c{connections}")
+        let Scenario { version, group, work, connections, .. } = self;
+        let (server, version) = (kind.name(), version.name());
+        let work = match work {
+            Work::Handshakes => group.name().to_owned(),
+            Work::Download(download) => download.to_string(),
+        };
+        format!("{server}/tls{version}/{key}/{work}/c{connections}")
+    }
+
+    /// The metric that answers for it.
+    fn metric(&self) -> (&'static str, &'static str) {
+        match self.work {
+            Work::Handshakes => rows::SERVER_CPU,
+            Work::Download(_) => rows::SERVER_CPU_PER_GB,
+        }
     }
 }
 
@@ -118,6 +160,14 @@ pub enum CompareError {
         server: String,
         /// Why.
         source: LoadError,
+    },
+    /// Nothing could be downloaded.
+    #[error("nothing can be downloaded from {server}")]
+    Download {
+        /// The server and subject.
+        server: String,
+        /// Why.
+        source: DownloadError,
     },
     /// A process of the server ended and another took its place.
     #[error(
@@ -175,7 +225,8 @@ pub fn run(
 
 /// Why no batch kernel can run here, if none can.
 fn nothing_to_gain(plan: &Plan, results: &Results) -> Option<String> {
-    if plan.room != Room::Portable {
+    let has_handshakes = plan.scenarios.iter().any(|scenario| scenario.work == Work::Handshakes);
+    if plan.room != Room::Portable || !has_handshakes {
         return None;
     }
     let widest = results.machine.rooms.iter().find(|room| room.room == Room::Ifma512.name());
@@ -230,6 +281,10 @@ impl Run<'_> {
     ) -> Result<(), CompareError> {
         let mut workshop =
             Workshop::open(self.programs.clone(), self.cpus.server, self.plan.port_first)?;
+        let sizes = self.plan.body_sizes();
+        if !sizes.is_empty() {
+            workshop.serve(&sizes, self.cpus.client)?;
+        }
         let identities = match &self.plan.identity {
             Some((certificate, key)) => {
                 vec![Identity::load(certificate, key, workshop.directory())?]
@@ -257,7 +312,7 @@ impl Run<'_> {
                 Ok(()) => self.scenario(kind, &shape, &mut servers)?,
                 Err(reason) => {
                     let path = scenario.path(kind, &shape.key_name());
-                    self.results.rows.push(unfit_row(path, subjects, reason));
+                    self.results.rows.push(unfit_row(path, scenario.metric(), subjects, reason));
                 }
             }
         }
@@ -274,7 +329,8 @@ impl Run<'_> {
         let Scenario { connections, rounds, .. } = shape.scenario;
         let path = shape.scenario.path(kind, &shape.key_name());
         self.observer.began(&path);
-        let mut record = Record::new(path, servers.iter().map(|(subject, _)| *subject));
+        let subjects = servers.iter().map(|(subject, _)| *subject);
+        let mut record = Record::new(path, shape.scenario.work, subjects);
         let mut outcome = Ok(());
         while rounds.go_on(record.pairs(), || record.is_precise(connections)) {
             outcome = self.round(record.pairs().len() as u32, shape, servers, &mut record);
@@ -349,13 +405,18 @@ fn failed_row(
 }
 
 /// The row of a scenario that a server cannot go through.
-fn unfit_row(scenario: String, subjects: &[Subject], reason: &str) -> Row {
+fn unfit_row(
+    scenario: String,
+    (metric, unit): (&str, &str),
+    subjects: &[Subject],
+    reason: &str,
+) -> Row {
     let ours = subjects.iter().find(|subject| subject.is_ours()).unwrap_or(&Subject::Accelerated);
     Row {
         scenario,
         subject: ours.name().to_owned(),
-        metric: rows::SERVER_CPU.0.to_owned(),
-        unit: rows::SERVER_CPU.1.to_owned(),
+        metric: metric.to_owned(),
+        unit: unit.to_owned(),
         status: Status::NotApplicable,
         reason: Some(reason.to_owned()),
         ..Row::default()

@@ -21,9 +21,11 @@ use openssl::ssl::{
 use openssl_sys as ffi;
 use thiserror::Error;
 
+use crate::server::content;
+
 const LISTENER: Token = Token(usize::MAX - 1);
 
-/// Answer to whatever a client asks.
+/// Answer to whatever a client asks, unless it asks for a body.
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 /// Why the embedded server ended.
@@ -140,6 +142,41 @@ struct Connection {
     ssl: Ssl,
     _stream: TcpStream,
     established: bool,
+    /// The answer, once the client has asked.
+    answer: Option<Answer>,
+}
+
+/// An answer on its way.
+struct Answer {
+    head: Vec<u8>,
+    head_sent: usize,
+    bytes: u64,
+    sent: u64,
+}
+
+impl Answer {
+    fn to(request: &[u8]) -> Self {
+        let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
+        let bytes = content::requested(&String::from_utf8_lossy(line));
+        let head = bytes.map_or(ANSWER.to_vec(), |bytes| content::head(bytes).into_bytes());
+        Answer { head, head_sent: 0, bytes: bytes.unwrap_or_default(), sent: 0 }
+    }
+
+    /// What is to be sent next; nothing at the end.
+    fn rest(&self) -> &[u8] {
+        match &self.head[self.head_sent..] {
+            [] => content::rest(self.sent, self.bytes),
+            head => head,
+        }
+    }
+
+    fn count(&mut self, sent: usize) {
+        if self.head_sent < self.head.len() {
+            self.head_sent += sent;
+        } else {
+            self.sent += sent as u64;
+        }
+    }
 }
 
 impl Connection {
@@ -155,7 +192,7 @@ impl Connection {
         }
         // SAFETY: `ssl` is live; it takes over the one reference to `bio`, for both directions.
         unsafe { ffi::SSL_set_bio(ssl.as_ptr(), bio, bio) };
-        Ok(Connection { ssl, _stream: stream, established: false })
+        Ok(Connection { ssl, _stream: stream, established: false, answer: None })
     }
 
     fn advance(&mut self) -> Progress {
@@ -173,20 +210,23 @@ impl Connection {
 
     /// Answers the first thing that the client says, or its goodbye, and ends.
     fn converse(&mut self) -> Progress {
-        let mut request = [0u8; 4096];
-        let read = self.call(|ssl| {
-            // SAFETY: `request` is as long as is said and lives through the call.
-            unsafe { ffi::SSL_read(ssl, request.as_mut_ptr().cast(), request.len() as c_int) }
-        });
-        match read {
-            Err(Progress::Waiting) => return Progress::Waiting,
-            Err(Progress::Over) => {}
-            Ok(_) => {
-                let _ = self.call(|ssl| {
-                    // SAFETY: `ANSWER` is as long as is said.
-                    unsafe { ffi::SSL_write(ssl, ANSWER.as_ptr().cast(), ANSWER.len() as c_int) }
-                });
+        if self.answer.is_none() {
+            let mut request = [0u8; 4096];
+            let read = self.call(|ssl| {
+                // SAFETY: `request` is as long as is said and lives through the call.
+                unsafe { ffi::SSL_read(ssl, request.as_mut_ptr().cast(), request.len() as c_int) }
+            });
+            match read {
+                Err(Progress::Waiting) => return Progress::Waiting,
+                Err(Progress::Over) => {}
+                Ok(length) => self.answer = Some(Answer::to(&request[..length as usize])),
             }
+        }
+        if let Some(answer) = self.answer.take()
+            && let Some(unfinished) = self.send(answer)
+        {
+            self.answer = Some(unfinished);
+            return Progress::Waiting;
         }
         let _ = self.call(|ssl| {
             // SAFETY: `ssl` is live. libssl refuses by itself to shut down a session that has
@@ -194,6 +234,26 @@ impl Connection {
             unsafe { ffi::SSL_shutdown(ssl) }
         });
         Progress::Over
+    }
+
+    /// Sends as much of `answer` as the socket takes; returns it if it is to be gone on with. A
+    /// call that could not send is repeated with the same bytes, as libssl wants it.
+    fn send(&mut self, mut answer: Answer) -> Option<Answer> {
+        loop {
+            let rest = answer.rest();
+            if rest.is_empty() {
+                return None;
+            }
+            let sent = self.call(|ssl| {
+                // SAFETY: `rest` is as long as is said and lives through the call.
+                unsafe { ffi::SSL_write(ssl, rest.as_ptr().cast(), rest.len() as c_int) }
+            });
+            match sent {
+                Ok(length) => answer.count(length as usize),
+                Err(Progress::Waiting) => return Some(answer),
+                Err(Progress::Over) => return None,
+            }
+        }
     }
 
     /// Makes one call to libssl and translates its outcome.

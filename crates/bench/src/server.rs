@@ -3,6 +3,7 @@
 
 mod certificate;
 mod config;
+pub mod content;
 mod counters;
 pub mod process;
 mod workshop;

@@ -2,10 +2,12 @@
 //! interleaved run.
 
 mod aead;
+pub mod ciphers;
 mod contest;
 mod ec;
 mod ed25519;
 mod evp;
+mod hashes;
 mod heat;
 mod libraries;
 mod rows;

@@ -12,9 +12,11 @@ use nix::sys::signal::{Signal, kill};
 use widelane_bench::accounting;
 use widelane_bench::embedded;
 use widelane_bench::programs::Programs;
+use widelane_bench::server::content::{self, PATTERN};
 use widelane_bench::server::{
     Identity, Key, SERVER_NAME, Server, ServerError, ServerKind, Subject, Usage, Workshop,
 };
+use widelane_loadgen::bulk::{self, DownloadError, Downloads, Suite};
 use widelane_loadgen::{Cipher, Group, Load, TlsVersion, run};
 
 fn programs() -> Programs {
@@ -115,19 +117,16 @@ fn s_server_is_driven_and_accounted_for() {
     drive_and_account(ServerKind::SServer, 1);
 }
 
-#[test]
-fn embedded_server_does_full_handshakes() {
-    let directory = tempfile::tempdir().unwrap();
-    let identities =
-        [Key::Rsa(2048), Key::EcdsaP256].map(|key| Identity::make(key, directory.path()).unwrap());
+/// Starts the embedded server in this process.
+fn embedded_server(identities: &[Identity]) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let served = identities.clone();
+    let served = identities.to_vec();
     thread::spawn(move || {
-        let files = served
-            .each_ref()
-            .map(|identity| (identity.certificate.as_path(), identity.private_key.as_path()));
+        let files: Vec<_> = (served.iter())
+            .map(|identity| (identity.certificate.as_path(), identity.private_key.as_path()))
+            .collect();
         embedded::serve(address, &files)
     });
     let end = Instant::now() + Duration::from_secs(10);
@@ -135,8 +134,94 @@ fn embedded_server_does_full_handshakes() {
         assert!(Instant::now() < end, "the embedded server does not listen");
         thread::sleep(Duration::from_millis(5));
     }
+    address
+}
+
+#[test]
+fn embedded_server_does_full_handshakes() {
+    let directory = tempfile::tempdir().unwrap();
+    let identities =
+        [Key::Rsa(2048), Key::EcdsaP256].map(|key| Identity::make(key, directory.path()).unwrap());
+    let address = embedded_server(&identities);
     drive(address, &identities);
     drive(address, &identities[1..]);
+}
+
+/// A length that is no multiple of a record, a file block or the pattern.
+const BODY_BYTES: u64 = (1 << 20) + 12_345;
+
+/// Downloads a body under every suite; the client compares it byte by byte.
+fn download(target: SocketAddr, identity: &Identity) {
+    let mut suites = vec![
+        (Suite::Aes128Sha { encrypt_then_mac: true }, Some(true)),
+        (Suite::Aes128Sha { encrypt_then_mac: false }, Some(false)),
+    ];
+    for cipher in [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::Chacha20Poly1305] {
+        for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+            suites.push((Suite::Aead(version, cipher), None));
+        }
+    }
+    for (suite, encrypt_then_mac) in suites {
+        let path = content::path(BODY_BYTES);
+        let downloads = downloads(target, identity, suite, &path);
+        let haul = bulk::run(&downloads, &AtomicBool::new(false), || ()).unwrap();
+        assert!(haul.finished >= 1, "{suite:?}");
+        assert!(haul.bytes > 0, "{suite:?}");
+        assert!(haul.errors.is_empty(), "{suite:?}: {:?}", haul.errors);
+        assert_eq!(haul.encrypt_then_mac, encrypt_then_mac, "{suite:?}");
+    }
+}
+
+fn downloads<'a>(
+    target: SocketAddr,
+    identity: &'a Identity,
+    suite: Suite,
+    path: &'a str,
+) -> Downloads<'a> {
+    Downloads {
+        target,
+        server_name: SERVER_NAME,
+        certificate: &identity.leaf,
+        suite,
+        path,
+        bytes: BODY_BYTES,
+        pattern: &PATTERN,
+        connections: 2,
+        cpu: None,
+        warm_up: Duration::ZERO,
+        window: Duration::from_millis(20),
+        patience: Duration::from_secs(10),
+    }
+}
+
+#[test]
+fn bodies_come_whole_from_every_server_under_every_suite() {
+    let mut workshop = Workshop::open(programs(), None, None).unwrap();
+    workshop.serve(&[BODY_BYTES], None).unwrap();
+    let identity = Identity::make(Key::Rsa(2048), workshop.directory()).unwrap();
+    let identities = std::slice::from_ref(&identity);
+    for kind in [ServerKind::Nginx, ServerKind::Haproxy] {
+        let server = workshop.start(kind, Subject::Native, identities).unwrap();
+        download(server.address(), &identity);
+        drive(server.address(), identities);
+    }
+    download(embedded_server(identities), &identity);
+}
+
+#[test]
+fn a_body_that_is_not_there_is_told() {
+    let (mut workshop, identity) = workshop();
+    workshop.serve(&[1000], None).unwrap();
+    let server = workshop
+        .start(ServerKind::Nginx, Subject::Native, std::slice::from_ref(&identity))
+        .unwrap();
+    let suite = Suite::Aead(TlsVersion::Tls13, Cipher::Aes128Gcm);
+    for (path, expected) in [("/bytes/999", "404"), ("/bytes/1000", "the body has 1000 bytes")] {
+        let downloads = downloads(server.address(), &identity, suite, path);
+        let error = bulk::run(&downloads, &AtomicBool::new(false), || ()).unwrap_err();
+        let DownloadError::Failing { message, .. } = &error else { panic!("{error}") };
+        assert!(message.contains(expected), "{error}");
+    }
 }
 
 #[test]

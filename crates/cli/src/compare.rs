@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::ValueEnum;
-use widelane_bench::compare::{CompareError, Plan, Scenario};
+use widelane_bench::compare::{CompareError, Download, Plan, Protection, Scenario, Work};
 use widelane_bench::pairs::Rounds;
 use widelane_bench::programs::Programs;
 use widelane_bench::server::{Key, ServerKind, Subject};
@@ -16,7 +16,8 @@ use widelane_loadgen::{Cipher, Group, TlsVersion};
 use crate::run::libraries::Libraries;
 use crate::{measure, output};
 
-/// Measures how many more TLS handshakes this machine's own servers make when accelerated
+/// Measures how much more this machine's own servers do when accelerated: full TLS handshakes, or
+/// downloads
 #[derive(clap::Args)]
 pub struct Args {
     /// Servers; by default those installed, or else the embedded one
@@ -26,22 +27,33 @@ pub struct Args {
     /// two joined by + for a server that shows either, each to half of the clients
     #[arg(long, value_delimiter = ',', value_parser = keys, default_value = "rsa2048")]
     key: Vec<Keys>,
-    /// TLS versions
-    #[arg(long, value_delimiter = ',', value_parser = tls_version, default_value = "1.2,1.3")]
+    /// What clients want
+    #[arg(long, value_enum, default_value_t = Workload::Handshake)]
+    workload: Workload,
+    /// Lengths of downloads, 1M to 4G [default: 1M to 1G by powers of four, or 16M with --quick]
+    #[arg(long, value_delimiter = ',', value_parser = size)]
+    sizes: Vec<u64>,
+    /// Ciphers of downloads: aes128-sha (encrypt-then-MAC where the server agrees),
+    /// aes128-sha-mac-first (without), aes128-gcm, aes256-gcm, chacha20-poly1305 [default: all]
+    #[arg(long, value_delimiter = ',')]
+    ciphers: Vec<Protection>,
+    /// TLS versions [default: 1.2 and 1.3; for downloads 1.3, and 1.2 of ciphers that are older]
+    #[arg(long, value_delimiter = ',', value_parser = tls_version)]
     tls: Vec<TlsVersion>,
-    /// Numbers of outstanding connections
+    /// Numbers of outstanding connections [default: 1, 8, 64, 200 and 256; for downloads 4]
     #[arg(
         long,
         value_delimiter = ',',
-        value_parser = clap::value_parser!(u16).range(1..=2048),
-        default_value = "1,8,64,200,256"
+        value_parser = clap::value_parser!(u16).range(1..=2048)
     )]
     connections: Vec<u16>,
     /// Rounds per scenario, each of which measures every subject once; up to half as many more
-    /// follow where an interval is still wide [default: 20, or 12 with --quick]
+    /// follow where an interval is still wide [default: 20, or 12 with --quick; of downloads 12
+    /// and 6]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pairs: Option<u32>,
-    /// Length of one measurement, seconds; at one connection, a fifth of it and twice the rounds
+    /// Length of one measurement, seconds; at one connection, a fifth of it and twice the rounds;
+    /// of downloads at least until one is whole
     #[arg(long, value_parser = seconds, default_value = "0.5")]
     seconds: Duration,
     /// Short windows, and all but the first TLS version and group at 200 connections only: under
@@ -105,6 +117,14 @@ enum KeyExchange {
     P384,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Workload {
+    /// Full handshakes and nothing more
+    Handshake,
+    /// Large bodies: gigabits per second and server CPU per gigabyte
+    Bulk,
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum Suite {
     /// AES-256-GCM with SHA-384
@@ -118,6 +138,22 @@ enum Suite {
 /// Rounds by default, and with `--quick`.
 const ROUNDS: u32 = 20;
 const ROUNDS_QUICK: u32 = 12;
+
+/// The same of downloads, whose cost varies less.
+const ROUNDS_BULK: u32 = 12;
+const ROUNDS_BULK_QUICK: u32 = 6;
+
+/// Lengths of downloads: those of the published experiments, and one of them.
+const SIZES: [u64; 6] = [1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28, 1 << 30];
+const SIZES_QUICK: [u64; 1] = [1 << 24];
+
+/// Lengths between which downloads are useful, and a server's disk is not filled.
+const SIZE_MIN: u64 = 1 << 10;
+const SIZE_MAX: u64 = 1 << 32;
+
+/// Connections of downloads: enough to keep a server busy.
+const CONNECTIONS_BULK: [u16; 1] = [4];
+const CONNECTIONS: [u16; 5] = [1, 8, 64, 200, 256];
 
 /// Time under load before a window: for many connections, for one, and with `--quick`.
 const WARM_UP: Duration = Duration::from_millis(200);
@@ -194,20 +230,61 @@ impl Args {
     }
 
     fn scenarios(&self) -> Vec<Scenario> {
+        match self.workload {
+            Workload::Handshake => self.handshakes(),
+            Workload::Bulk => self.downloads(),
+        }
+    }
+
+    /// What was given, or else what is `usual`.
+    fn or_usual<T: Copy>(given: &[T], usual: &[T]) -> Vec<T> {
+        if given.is_empty() { usual.to_vec() } else { given.to_vec() }
+    }
+
+    fn downloads(&self) -> Vec<Scenario> {
+        let sizes: &[u64] = if self.quick { &SIZES_QUICK } else { &SIZES };
+        let usual = if self.quick { ROUNDS_BULK_QUICK } else { ROUNDS_BULK };
+        let least = self.pairs.unwrap_or(usual);
+        let most = if self.quick { least } else { least + least / 2 };
+        let versions = Self::or_usual(&self.tls, &[TlsVersion::Tls13]);
+        let mut scenarios = Vec::new();
+        for protection in Self::or_usual(&self.ciphers, &Protection::ALL) {
+            for version in protection.versions(&versions) {
+                for bytes in Self::or_usual(&self.sizes, sizes) {
+                    for connections in Self::or_usual(&self.connections, &CONNECTIONS_BULK) {
+                        scenarios.push(Scenario {
+                            version,
+                            group: self.group[0].group(),
+                            work: Work::Download(Download { protection, bytes }),
+                            connections: connections.into(),
+                            warm_up: WARM_UP_QUICK,
+                            window: if self.quick { QUICK_COST } else { self.seconds },
+                            rounds: Rounds { least, most },
+                        });
+                    }
+                }
+            }
+        }
+        scenarios
+    }
+
+    fn handshakes(&self) -> Vec<Scenario> {
         let mut kinds = Vec::new();
-        for version in self.tls.iter().copied() {
+        for version in Self::or_usual(&self.tls, &[TlsVersion::Tls12, TlsVersion::Tls13]) {
             kinds.extend(self.group.iter().map(|group| (version, group.group())));
         }
+        let all_connections = Self::or_usual(&self.connections, &CONNECTIONS);
         let mut scenarios = Vec::new();
         for (index, (version, group)) in kinds.into_iter().enumerate() {
-            for connections in self.connections.iter().copied() {
-                let cost = connections == COST_CONNECTIONS || self.connections.len() == 1;
+            for connections in all_connections.iter().copied() {
+                let cost = connections == COST_CONNECTIONS || all_connections.len() == 1;
                 if self.quick && index > 0 && !cost {
                     continue;
                 }
                 scenarios.push(Scenario {
                     version,
                     group,
+                    work: Work::Handshakes,
                     connections: connections.into(),
                     warm_up: self.warm_up(connections),
                     window: self.window(connections, cost),
@@ -314,6 +391,23 @@ fn tls_version(text: &str) -> Result<TlsVersion, String> {
         "1.3" => Ok(TlsVersion::Tls13),
         _ => Err("the versions are 1.2 and 1.3".to_owned()),
     }
+}
+
+/// A length of downloads: a number with K, M or G after it, for powers of 1024, or without.
+fn size(text: &str) -> Result<u64, String> {
+    let wrong = || "expected a length between 1K and 4G, such as 16M".to_owned();
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let count: u64 = digits.parse().map_err(|_| wrong())?;
+    let bytes = count.checked_mul(1 << shift).ok_or_else(wrong)?;
+    if !(SIZE_MIN..=SIZE_MAX).contains(&bytes) {
+        return Err(wrong());
+    }
+    Ok(bytes)
 }
 
 /// A window length: long enough to hold handshakes, short enough to end.

@@ -18,10 +18,15 @@ use crate::{measure, output, rival};
 pub struct Args {
     /// What to time, all by default: rsa2048, rsa3072, rsa4096, x25519, ed25519, ecdsa-p256,
     /// ecdsa-p384, ecdh-p256, ecdh-p384, aes-128-gcm, aes-192-gcm, aes-256-gcm,
-    /// chacha20-poly1305; one operation of them (x25519/derive, aes-128-gcm/seal), what several
-    /// begin with (ecdsa), or aead for all authenticated encryption
+    /// chacha20-poly1305, sha-1, sha-256, sha-384, sha-512; one operation of them
+    /// (x25519/derive, aes-128-gcm/seal), what several begin with (ecdsa, sha), or aead for all
+    /// authenticated encryption
     #[arg(value_name = "ALGORITHM", value_parser = selection)]
     algorithms: Vec<Selection>,
+    /// Compares two ciphers instead, record by record: AES-128-GCM, and AES-128-CBC with
+    /// HMAC-SHA1, both by OpenSSL and with the provider
+    #[arg(long, conflicts_with_all = ["room", "against"])]
+    cipher_compare: bool,
     /// Rooms: all, or names separated by commas
     #[arg(long, value_delimiter = ',', default_value = "all")]
     room: Vec<String>,
@@ -130,7 +135,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut results = measure::blank(machine::describe(&programs, &resolved));
     let stop = measure::stop_on_signals()?;
     let mut progress = measure::Progress::new(args.json.as_deref());
-    let outcome = speed::run(&plan, &resolved.policy, &mut results, &stop, &mut progress);
+    let outcome = if args.cipher_compare {
+        speed::ciphers::run(&plan, &mut results, &stop, &mut progress)
+    } else {
+        speed::run(&plan, &resolved.policy, &mut results, &stop, &mut progress)
+    };
     progress.finish()?;
     if let Some(path) = &args.json {
         measure::write_results(path, &results)?;

@@ -108,6 +108,108 @@ fn speed_times_every_room_or_says_why_not() {
 }
 
 #[test]
+fn speed_times_messages_by_size_directly_and_through_evp() {
+    let directory = tempfile::tempdir().unwrap();
+    let json = directory.path().join("speed.json");
+    let html = directory.path().join("speed.html");
+    let output = widelane()
+        .args(["speed", "aes-128-gcm/seal", "sha-256/digest", "--size", "1350,64"])
+        .args(["--against", "openssl", "--pairs", "1", "--seconds", "0.05", "--json"])
+        .arg(&json)
+        .arg("--html")
+        .arg(&html)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let results = Results::from_json(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    let scenarios = [
+        "aes-128-gcm/seal/64",
+        "aes-128-gcm/seal/1350",
+        "sha-256/digest/64",
+        "sha-256/digest/1350",
+    ];
+    for scenario in scenarios {
+        let row = |subject: &str, metric: &str| {
+            let mut rows = results.rows.iter().filter(|row| {
+                (row.scenario.as_str(), row.subject.as_str()) == (scenario, subject)
+                    && row.metric == metric
+            });
+            rows.next().unwrap_or_else(|| panic!("no {metric} of {subject} at {scenario}"))
+        };
+        assert!(row("openssl", "cycles_per_byte").value.unwrap() > 0.0);
+        assert!(row("openssl", "throughput").value.unwrap() > 0.0);
+        let ours = row("widelane", "operations_per_second");
+        assert_eq!(ours.rival.as_deref(), Some("openssl"));
+        assert!(ours.ratio.unwrap() > 0.0);
+        if is_whole() {
+            let through_evp = row("widelane-evp", "operations_per_second");
+            let is_missing = through_evp.status == Status::NotApplicable;
+            assert_eq!(is_missing, scenario.starts_with("sha"), "{through_evp:?}");
+        }
+    }
+    assert!(std::fs::read_to_string(&html).unwrap().contains("AES-128-GCM seal"));
+}
+
+#[test]
+fn speed_compares_two_ciphers() {
+    let directory = tempfile::tempdir().unwrap();
+    let json = directory.path().join("speed.json");
+    let output = widelane()
+        .args(["speed", "--cipher-compare", "--size", "1024", "--pairs", "1"])
+        .args(["--seconds", "0.05", "--json"])
+        .arg(&json)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let results = Results::from_json(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    let ratio = results.rows.iter().find(|row| row.metric == "cipher_ratio").unwrap();
+    assert_eq!(
+        (ratio.scenario.as_str(), ratio.subject.as_str()),
+        ("cipher-compare/1024", "openssl")
+    );
+    assert!(ratio.value.unwrap() > 1.0, "{ratio:?}");
+}
+
+#[test]
+fn compares_downloads_from_the_embedded_server() {
+    if !is_whole() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = [
+        "--workload",
+        "bulk",
+        "--server",
+        "embedded",
+        "--sizes",
+        "1M",
+        "--ciphers",
+        "aes128-gcm,aes128-sha",
+        "--pairs",
+        "2",
+        "--seconds",
+        "0.05",
+    ];
+    let output = compare(directory.path(), &arguments);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    for scenario in
+        ["embedded/tls1.3/rsa2048/aes128-gcm/1MiB/c4", "embedded/tls1.2/rsa2048/aes128-sha/1MiB/c4"]
+    {
+        for metric in ["server_cpu_per_gb", "goodput"] {
+            let of_both = results.rows.iter().filter(|row| {
+                row.scenario == scenario && row.metric == metric && row.value.unwrap() > 0.0
+            });
+            assert_eq!(of_both.count(), 2, "{scenario}, {metric}: {text}");
+        }
+    }
+    assert!(results.pairs.iter().flat_map(|pair| &pair.measurements).all(|m| m.errors.is_empty()));
+    let told = |note: &&String| note.contains("encrypt-then-MAC was negotiated");
+    assert_eq!(results.notes.iter().filter(told).count(), 1, "{:?}", results.notes);
+}
+
+#[test]
 fn names_what_exists_when_a_name_is_unknown() {
     let output = widelane().args(["speed", "--room", "ifma1024"]).output().unwrap();
     assert!(!output.status.success());

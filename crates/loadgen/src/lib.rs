@@ -18,6 +18,7 @@
 //! crypto does.
 
 mod arrivals;
+pub mod bulk;
 mod client;
 mod connection;
 mod crowd;

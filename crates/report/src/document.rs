@@ -97,6 +97,7 @@ pub fn document(results: &Results) -> Vec<Block> {
         told.extend(news.iter().cloned());
         blocks.extend(news);
     }
+    blocks.extend(view::curves(results).iter().flat_map(curves));
     blocks.extend(latencies(results));
     blocks.extend(fills(results));
     blocks.extend(paths(results));
@@ -115,6 +116,7 @@ fn comparisons(section: &Section<'_>) -> Table {
     let one_rival = section.only_rival().is_some();
     let mut table = Table::new(&[
         ("Scenario", Kind::Words),
+        ("Size", Kind::Number),
         ("Conn.", Kind::Number),
         ("Kernel", Kind::Words),
         (section.our_title(), Kind::Number),
@@ -131,6 +133,7 @@ fn comparisons(section: &Section<'_>) -> Table {
         };
         table.rows.push(vec![
             comparison.scenario.family(),
+            comparison.scenario.size.map_or(String::new(), words::size),
             comparison.scenario.connections.map_or(String::new(), |count| count.to_string()),
             comparison.kernel().unwrap_or_default(),
             comparison.value(),
@@ -157,6 +160,17 @@ fn objections(section: &Section<'_>) -> Vec<Block> {
         Block::Warning(format!("{}: {objection}.", titles.join("; ")))
     };
     objections.into_iter().map(warning).collect()
+}
+
+/// What depends on sizes, as tables.
+fn curves(curves: &view::Curves) -> Vec<Block> {
+    let heading = |what: &str| Block::Heading(format!("{}: {what}", curves.family));
+    let mut blocks = vec![heading(&curves.metric.heading()), Block::Table(curves.table())];
+    if let Some(ratios) = curves.ratios() {
+        blocks.extend([heading("times as fast as OpenSSL"), Block::Table(ratios)]);
+    }
+    blocks.extend(curves.missing.iter().map(|missing| Block::Text(format!("{missing}."))));
+    blocks
 }
 
 fn latencies(results: &Results) -> Vec<Block> {

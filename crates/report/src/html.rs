@@ -2,6 +2,7 @@
 //! paper.
 
 mod chart;
+mod curves;
 mod svg;
 
 use askama::Template;
@@ -10,8 +11,11 @@ use base64::prelude::BASE64_STANDARD;
 use widelane_results::{HistogramKind, Results, Row};
 
 use self::chart::Scale;
+use crate::document::Table;
 use crate::verdict::{Tone, Verdict, verdict};
-use crate::view::{self, Comparison, Cost, Distribution, Fill, Latency, Paths, Rejected, Section};
+use crate::view::{
+    self, Comparison, Cost, Curves, Distribution, Fill, Latency, Paths, Rejected, Section,
+};
 use crate::words;
 
 /// Shows `results` as a self-contained HTML page, the raw JSON inside.
@@ -22,6 +26,7 @@ pub fn html(results: &Results) -> String {
         verdict: verdict(results),
         results,
         lead: sections.next(),
+        curves: view::curves(results).into_iter().map(CurvesFigure::of).collect(),
         latencies: view::latencies(results).into_iter().map(LatencyFigure::of).collect(),
         fills: FillFigure::of_families(view::fills(results)),
         paths: view::paths(results),
@@ -53,6 +58,7 @@ struct Page<'a> {
     verdict: Verdict,
     results: &'a Results,
     lead: Option<Forest<'a>>,
+    curves: Vec<CurvesFigure>,
     latencies: Vec<LatencyFigure>,
     fills: Vec<FillFigure>,
     paths: Vec<Paths>,
@@ -134,6 +140,22 @@ impl<'a> Forest<'a> {
         } else {
             "Right of the line at 1 Widelane does more."
         }
+    }
+}
+
+/// Curves over sizes, and their figures.
+struct CurvesFigure {
+    curves: Curves,
+    chart: String,
+    tables: Vec<(&'static str, Table)>,
+}
+
+impl CurvesFigure {
+    fn of(curves: Curves) -> Self {
+        let chart = curves::chart(&curves);
+        let ratios = curves.ratios().map(|ratios| ("Times as fast as OpenSSL", ratios));
+        let tables = [(curves.metric.title, curves.table())].into_iter().chain(ratios).collect();
+        CurvesFigure { curves, chart, tables }
     }
 }
 

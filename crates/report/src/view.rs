@@ -1,9 +1,11 @@
 //! What there is to show, taken from results once for all formats.
 
+mod curves;
 mod inside;
 
 use widelane_results::{Bucket, HistogramKind, Results, Row, Status};
 
+pub use self::curves::{Curves, Series, Side, curves};
 pub use self::inside::{Distribution, PATHS, Paths, distributions, paths};
 use crate::words::{self, LATENCY_ALONE, METRICS, Metric, Scenario};
 
@@ -62,7 +64,8 @@ impl Comparison<'_> {
     /// The scenario, the kernel and the mode, as far as they are known.
     pub fn title(&self) -> String {
         let connections = self.scenario.connections.map(words::connections);
-        join([Some(self.scenario.family()), connections, self.kernel()]).unwrap_or_default()
+        let size = self.scenario.size.map(words::size);
+        join([Some(self.scenario.family()), size, connections, self.kernel()]).unwrap_or_default()
     }
 
     /// What sets the comparison apart from others of its family: `200 connections, ifma512`.
@@ -70,7 +73,8 @@ impl Comparison<'_> {
         let rival = self.row.rival.as_deref().filter(|rival| *rival == "native-masked");
         let against = rival.map(|rival| format!("against {}", words::subject(rival)));
         let connections = self.scenario.connections.map(words::connections);
-        join([connections, self.kernel(), against]).unwrap_or_default()
+        let size = self.scenario.size.map(words::size);
+        join([size, connections, self.kernel(), against]).unwrap_or_default()
     }
 
     /// The kernel that ran, and the server's own asynchronous mode where that drove it.
@@ -161,6 +165,10 @@ pub fn sections(results: &Results) -> Vec<Section<'_>> {
             if metric == LATENCY_ALONE {
                 comparisons.retain(|comparison| comparison.scenario.connections == Some(1));
             }
+            // Messages have tables and curves over their sizes instead.
+            if metric.is_of_algorithms() {
+                comparisons.retain(|comparison| comparison.scenario.size.is_none());
+            }
             Section { metric, comparisons }
         })
         .filter(|section| !section.comparisons.is_empty())
@@ -190,7 +198,8 @@ pub fn comparisons<'a>(results: &'a Results, metric: &str) -> Vec<Comparison<'a>
     let families: Vec<String> = comparisons.iter().map(|c| c.scenario.family()).collect();
     comparisons.sort_by_key(|comparison| {
         let family = comparison.scenario.family();
-        (families.iter().position(|known| *known == family), comparison.scenario.connections)
+        let Scenario { size, connections, .. } = comparison.scenario;
+        (families.iter().position(|known| *known == family), size, connections)
     });
     comparisons
 }

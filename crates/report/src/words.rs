@@ -7,6 +7,8 @@ pub struct Scenario {
     pub server: Option<String>,
     /// What is between server and connections, in words: `TLS 1.2`, `RSA-2048`, `X25519`.
     pub parts: Vec<String>,
+    /// Bytes of a message or download, where the scenario names them.
+    pub size: Option<u64>,
     /// How many connections are open at a time.
     pub connections: Option<u32>,
 }
@@ -22,20 +24,24 @@ impl Scenario {
         if connections.is_some() {
             parts.pop();
         }
+        let size = parts.last().and_then(|last| bytes(last));
+        if size.is_some() {
+            parts.pop();
+        }
         let names_server = parts.first().is_some_and(|first| SERVERS.contains(first));
         let server = names_server.then(|| server(parts.remove(0)));
         let parts = match parts[..] {
             // The only operation of RSA's that is timed.
             [algorithm, "private"] => vec![part(algorithm)],
             [algorithm, operation] if OPERATIONS_TIMED.contains(&operation) => {
-                vec![format!("{} {operation}", part(algorithm))]
+                vec![format!("{} {}", part(algorithm), operation_timed(operation))]
             }
             _ => parts.into_iter().map(part).collect(),
         };
-        Scenario { server, parts, connections }
+        Scenario { server, parts, size, connections }
     }
 
-    /// All but the connections: `nginx, TLS 1.2, RSA-2048`.
+    /// All but size and connections: `nginx, TLS 1.2, RSA-2048`.
     pub fn family(&self) -> String {
         let server = self.server.iter();
         server.chain(&self.parts).map(String::as_str).collect::<Vec<_>>().join(", ")
@@ -44,7 +50,8 @@ impl Scenario {
     /// All but the server: `TLS 1.2, RSA-2048, 200 connections`.
     pub fn conditions(&self) -> String {
         let connections = self.connections.map(connections);
-        let parts = self.parts.iter().chain(&connections);
+        let size = self.size.map(size);
+        let parts = self.parts.iter().chain(&size).chain(&connections);
         parts.map(String::as_str).collect::<Vec<_>>().join(", ")
     }
 
@@ -62,7 +69,49 @@ impl Scenario {
 pub const SERVERS: [&str; 4] = ["nginx", "haproxy", "s-server", "embedded"];
 
 /// What algorithms do in results of `speed`.
-const OPERATIONS_TIMED: [&str; 4] = ["derive", "generate", "sign", "verify"];
+const OPERATIONS_TIMED: [&str; 10] = [
+    "derive",
+    "digest",
+    "digest-many",
+    "generate",
+    "open",
+    "record",
+    "seal",
+    "seal-many",
+    "sign",
+    "verify",
+];
+
+fn operation_timed(name: &str) -> &str {
+    match name {
+        "digest-many" => "digest, 32 at once",
+        "seal-many" => "seal, 32 at once",
+        other => other,
+    }
+}
+
+/// The bytes that a part of a path names: `1350`, `16MiB`.
+fn bytes(part: &str) -> Option<u64> {
+    let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+    let (count, unit) = part.split_at(digits);
+    let shift = match unit {
+        "" | "B" => 0,
+        "MiB" => 20,
+        "GiB" => 30,
+        _ => return None,
+    };
+    count.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// A number of bytes: `1,350 B`, `16 KiB`.
+pub fn size(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let unit = units.into_iter().find(|(shift, _)| bytes > 0 && bytes.is_multiple_of(1 << shift));
+    match unit {
+        Some((shift, unit)) => format!("{} {unit}", count(bytes >> shift)),
+        None => format!("{} B", count(bytes)),
+    }
+}
 
 fn server(name: &str) -> String {
     match name {
@@ -86,6 +135,16 @@ fn part(part: &str) -> String {
         format!("P-{bits}")
     } else if let "x25519" | "ed25519" = part {
         capitalised(part)
+    } else if let Some(bits) = part.strip_suffix("-gcm").and_then(|key| key.strip_prefix("aes")) {
+        format!("AES-{}-GCM", bits.trim_start_matches('-'))
+    } else if let Some(mode) = part.strip_prefix("aes128-sha") {
+        format!("AES128-SHA{}", mode.replace("-mac-first", ", MAC first"))
+    } else if part == "aes-128-cbc-hmac-sha1" || part.starts_with("sha-") {
+        part.to_uppercase()
+    } else if part == "cipher-compare" {
+        "Two ciphers".to_owned()
+    } else if part == "chacha20-poly1305" {
+        "ChaCha20-Poly1305".to_owned()
     } else {
         part.to_owned()
     }
@@ -119,18 +178,23 @@ pub fn connections(count: u32) -> String {
 pub fn subject(name: &str) -> &str {
     match name {
         "async" => "accelerated, async",
+        "aws-lc" => "AWS-LC",
         "configured" => "accelerated, by configuration",
         "native" => "as installed",
         "native-masked" => "IFMA masked",
         "openssl" => "OpenSSL",
         "widelane" => "Widelane",
+        "widelane-evp" => "by EVP",
         other => other,
     }
 }
 
 /// Whether a subject is what others are compared with, and nothing of ours.
 pub fn is_rival(subject: &str) -> bool {
-    matches!(subject, "native" | "native-masked" | "openssl")
+    matches!(
+        subject,
+        "aws-lc" | "graviola" | "ipsec-mb" | "native" | "native-masked" | "openssl" | "ring"
+    )
 }
 
 /// What is measured, and which way is better.
@@ -150,19 +214,26 @@ impl Metric {
         let better = if self.less_is_better { "less" } else { "more" };
         format!("{} ({better} is better)", self.title)
     }
+
+    /// Whether it is measured on algorithms alone.
+    pub fn is_of_algorithms(&self) -> bool {
+        [OPERATIONS, CYCLES].contains(self)
+    }
 }
 
 /// The metrics that get a table of comparisons, most telling first.
-pub const METRICS: [Metric; 5] = [
+pub const METRICS: [Metric; 7] = [
     SERVER_CPU,
+    SERVER_CPU_PER_GB,
     LATENCY_ALONE,
+    GOODPUT,
     Metric {
         name: "handshakes_per_second",
         title: "Full handshakes per second",
         less_is_better: false,
     },
     OPERATIONS,
-    Metric { name: "cycles_per_operation", title: "Cycles per operation", less_is_better: true },
+    CYCLES,
 ];
 
 /// The metric that answers whether acceleration pays on a server.
@@ -170,6 +241,25 @@ pub const SERVER_CPU: Metric = Metric {
     name: "server_cpu_per_handshake",
     title: "Server CPU per full handshake",
     less_is_better: true,
+};
+
+/// The metric that answers it for downloads.
+pub const SERVER_CPU_PER_GB: Metric =
+    Metric { name: "server_cpu_per_gb", title: "Server CPU per gigabyte", less_is_better: true };
+
+/// Bytes of bodies by time.
+pub const GOODPUT: Metric =
+    Metric { name: "goodput", title: "Gigabits per second of bodies", less_is_better: false };
+
+/// The cost of messages, byte by byte.
+pub const CYCLES_PER_BYTE: Metric =
+    Metric { name: "cycles_per_byte", title: "Cycles per byte", less_is_better: true };
+
+/// How much faster one cipher is than another.
+pub const CIPHER_RATIO: Metric = Metric {
+    name: "cipher_ratio",
+    title: "Speed of AES-128-GCM over AES-128-CBC with HMAC-SHA1",
+    less_is_better: false,
 };
 
 /// The metric that answers whether a lone client has to wait longer.
@@ -186,11 +276,21 @@ pub const OPERATIONS: Metric = Metric {
     less_is_better: false,
 };
 
+/// The same in cycles.
+pub const CYCLES: Metric =
+    Metric { name: "cycles_per_operation", title: "Cycles per operation", less_is_better: true };
+
+/// A value whose unit stands above it: `0.174`, `13.6`.
+pub fn figure(value: f64) -> String {
+    if value < 1.0 { format!("{value:.3}") } else { significant(value) }
+}
+
 /// A value with its unit.
 pub fn quantity(value: f64, unit: &str) -> String {
     match unit {
         "us" if value >= 10_000.0 => format!("{} ms", significant(value / 1000.0)),
         "us" => format!("{} µs", significant(value)),
+        "cycles/B" => figure(value),
         "1/s" => format!("{}/s", significant(value)),
         "1" => percent(value),
         // The metric's title says what is counted.
@@ -299,6 +399,21 @@ mod tests {
         assert_eq!(Scenario::parse("nginx/h2/c1").title(), "nginx, h2, 1 connection");
         assert_eq!(Scenario::parse("haproxy/rsa2048").title(), "HAProxy, RSA-2048");
         assert_eq!(Scenario::parse("odd").title(), "odd");
+        assert_eq!(
+            Scenario::parse("nginx/tls1.3/rsa2048/aes128-gcm/16MiB/c4").title(),
+            "nginx, TLS 1.3, RSA-2048, AES-128-GCM, 16 MiB, 4 connections"
+        );
+        assert_eq!(
+            Scenario::parse("nginx/tls1.2/rsa2048/aes128-sha-mac-first/1GiB/c4").family(),
+            "nginx, TLS 1.2, RSA-2048, AES128-SHA, MAC first"
+        );
+        let message = Scenario::parse("aes-128-gcm/seal-many/1350");
+        assert_eq!(message.title(), "AES-128-GCM seal, 32 at once, 1,350 B");
+        assert_eq!(message.size, Some(1350));
+        assert_eq!(
+            Scenario::parse("chacha20-poly1305/open/16384").title(),
+            "ChaCha20-Poly1305 open, 16 KiB"
+        );
         assert_eq!(Scenario::parse("").title(), "");
     }
 

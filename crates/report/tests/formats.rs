@@ -1,7 +1,7 @@
 //! The sample results in every format, as snapshots.
 
 use widelane_report::Style;
-use widelane_results::Results;
+use widelane_results::{Results, Row};
 
 const RAW_RESULTS: &str = "data:application/json;base64,";
 
@@ -20,6 +20,95 @@ fn terminal_of_speed() {
     let speed = Results::from_json(include_str!("speed.json")).unwrap();
     let style = Style { colour: false, width: 100 };
     insta::assert_snapshot!(widelane_report::terminal(&speed, &style));
+}
+
+/// A row with a ratio to `rival`, whose interval is a tenth of it.
+fn row(scenario: &str, subject: &str, metric: &str, value: f64, rival: Option<(&str, f64)>) -> Row {
+    Row {
+        scenario: scenario.to_owned(),
+        subject: subject.to_owned(),
+        room: (subject == "widelane").then(|| "vaes512".to_owned()),
+        metric: metric.to_owned(),
+        value: Some(value),
+        rival: rival.map(|(rival, _)| rival.to_owned()),
+        ratio: rival.map(|(_, ratio)| ratio),
+        ratio_low: rival.map(|(_, ratio)| ratio * 0.95),
+        ratio_high: rival.map(|(_, ratio)| ratio * 1.05),
+        ..Row::default()
+    }
+}
+
+/// What `speed` finds at two sizes.
+fn messages() -> Results {
+    let mut rows = Vec::new();
+    for (size, openssl, ours, ratio) in [(64, 12.9, 1.53, 8.4), (16384, 0.578, 0.174, 3.32)] {
+        let scenario = format!("aes-128-gcm/seal/{size}");
+        rows.extend([
+            row(&scenario, "openssl", "operations_per_second", 1e6, None),
+            row(&scenario, "openssl", "cycles_per_byte", openssl, None),
+            row(&scenario, "widelane", "operations_per_second", 1e6, Some(("openssl", ratio))),
+            row(&scenario, "widelane", "cycles_per_byte", ours, Some(("openssl", 1.0 / ratio))),
+            row(&scenario, "ring", "cycles_per_byte", 2.0 * ours, None),
+        ]);
+    }
+    Results { rows, complete: true, ..Results::default() }
+}
+
+#[test]
+fn messages_are_told_size_by_size() {
+    let terminal = widelane_report::terminal(&messages(), &Style { colour: false, width: 100 });
+    let lines: Vec<String> = terminal
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    for expected in [
+        "Widelane does 3.32× as many AES-128-GCM seal operations on 16 KiB per second as OpenSSL.",
+        "AES-128-GCM seal: Cycles per byte (less is better)",
+        "Size vaes512 OpenSSL ring",
+        "64 B 1.53 12.9 3.06",
+        "16 KiB 0.174 0.578 0.348",
+        "AES-128-GCM seal: times as fast as OpenSSL",
+        "16 KiB 3.32×",
+    ] {
+        assert!(lines.iter().any(|line| line == expected), "{expected}:\n{terminal}");
+    }
+    let html = widelane_report::html(&messages());
+    assert_eq!(html.matches("<svg class=\"curves\"").count(), 1);
+    assert_eq!(html.matches("<polyline class=\"other0\"").count(), 1);
+    assert!(html.contains("<th scope=\"row\" class=\"number\">16 KiB</th>"));
+}
+
+#[test]
+fn downloads_are_told_by_their_cost() {
+    let mut rows = Vec::new();
+    for (size, cost, rate) in [("1MiB", 820.0, 8.1), ("16MiB", 700.0, 9.9)] {
+        let scenario = format!("nginx/tls1.3/rsa2048/aes128-gcm/{size}/c4");
+        let mut pair = |metric, native: f64, ratio: f64| {
+            let rival = Some(("native", ratio));
+            rows.push(row(&scenario, "native", metric, native, None));
+            rows.push(row(&scenario, "accelerated", metric, native * ratio, rival));
+        };
+        pair("server_cpu_per_gb", cost, 0.66);
+        pair("goodput", rate, 1.5);
+    }
+    let results = Results { rows, complete: true, ..Results::default() };
+    let terminal = widelane_report::terminal(&results, &Style { colour: false, width: 100 });
+    let sentence = "nginx spends 0.66× the CPU per gigabyte: 1.5× as much data per core.";
+    assert!(terminal.starts_with(sentence), "{terminal}");
+    for expected in ["16 MiB", "Server CPU per gigabyte", "Gigabits per second"] {
+        assert!(terminal.contains(expected), "{expected}:\n{terminal}");
+    }
+    assert_eq!(widelane_report::html(&results).matches("<svg class=\"curves\"").count(), 1);
+}
+
+#[test]
+fn two_ciphers_are_told_by_their_ratio() {
+    let of =
+        |subject: &str, ratio| row("cipher-compare/16384", subject, "cipher_ratio", ratio, None);
+    let rows = vec![of("openssl", 4.2), of("widelane-evp", 13.4)];
+    let results = Results { rows, complete: true, ..Results::default() };
+    let terminal = widelane_report::terminal(&results, &Style { colour: false, width: 200 });
+    assert!(terminal.contains("in records of 16 KiB: 13× by EVP, 4.2× OpenSSL."), "{terminal}");
 }
 
 #[test]

@@ -31,8 +31,12 @@ pub struct Measurement {
     pub subject: String,
     /// Length of the window, seconds.
     pub wall_s: f64,
-    /// Operations finished in the window: full handshakes, or operations of an algorithm.
+    /// Operations finished in the window: full handshakes, downloads, or operations of an
+    /// algorithm.
     pub operations: u64,
+    /// Bytes of bodies that came within the window, of downloads not finished in it too.
+    #[serde(default)]
+    pub bytes: u64,
     /// Handshakes that resumed a session, which a sound run has none of.
     pub resumed: u64,
     /// Failed operations by kind.

@@ -7,10 +7,17 @@ use widelane_results::{
     Row, Status,
 };
 
+use super::Work;
 use super::window::Sample;
 use crate::pairs::{self, Basis};
 use crate::server::{Counts, Subject};
 use crate::stats::{self, median};
+
+/// Name and unit of the server's CPU time per 10^9 bytes of bodies.
+pub const SERVER_CPU_PER_GB: (&str, &str) = ("server_cpu_per_gb", "ms");
+const GOODPUT: (&str, &str) = ("goodput", "Gbit/s");
+const BYTES_PER_GB: f64 = 1e9;
+const BITS_PER_GBIT: f64 = 1e9;
 
 /// Name and unit of the server's CPU time per full handshake.
 pub const SERVER_CPU: (&str, &str) = ("server_cpu_per_handshake", "us");
@@ -32,6 +39,15 @@ const METRICS: [((&str, &str), Of); 4] = [
     (LATENCY_P99, |m| m.latency_us_p99),
 ];
 
+const DOWNLOAD_METRICS: [((&str, &str), Of); 2] = [
+    (SERVER_CPU_PER_GB, server_cpu_per_gb),
+    (GOODPUT, |m| (m.wall_s > 0.0).then(|| m.bytes as f64 * 8.0 / BITS_PER_GBIT / m.wall_s)),
+];
+
+fn server_cpu_per_gb(m: &Measurement) -> Option<f64> {
+    (m.bytes > 0).then(|| m.cpu_s * 1e3 / (m.bytes as f64 / BYTES_PER_GB))
+}
+
 fn server_cpu(m: &Measurement) -> Option<f64> {
     (m.operations > 0).then(|| m.cpu_s * 1e6 / m.operations as f64)
 }
@@ -43,6 +59,7 @@ fn latency_p50(m: &Measurement) -> Option<f64> {
 /// The rounds of one scenario as they come in.
 pub struct Record {
     scenario: String,
+    work: Work,
     subjects: Vec<Subject>,
     pairs: Vec<Pair>,
     /// Beside each pair: latencies and counts of its measurements, in the same order.
@@ -52,14 +69,16 @@ pub struct Record {
 /// What belongs to a measurement but not into the list of pairs.
 struct Extra {
     subject: Subject,
-    latency_ns: Histogram<u64>,
+    latency_ns: Option<Histogram<u64>>,
     counts: Option<Counts>,
+    encrypt_then_mac: Option<bool>,
 }
 
 impl Record {
     /// An empty record; the first subject is the rival of the others.
-    pub fn new(scenario: String, subjects: impl Iterator<Item = Subject>) -> Self {
-        Record { scenario, subjects: subjects.collect(), pairs: Vec::new(), extras: Vec::new() }
+    pub fn new(scenario: String, work: Work, subjects: impl Iterator<Item = Subject>) -> Self {
+        let subjects = subjects.collect();
+        Record { scenario, work, subjects, pairs: Vec::new(), extras: Vec::new() }
     }
 
     /// The rounds taken so far.
@@ -72,8 +91,8 @@ impl Record {
         let (mut measurements, mut extras) = (Vec::new(), Vec::new());
         for sample in samples {
             measurements.push(sample.measurement);
-            let Sample { subject, latency_ns, counts, .. } = sample;
-            extras.push(Extra { subject, latency_ns, counts });
+            let Sample { subject, latency_ns, counts, encrypt_then_mac, .. } = sample;
+            extras.push(Extra { subject, latency_ns, counts, encrypt_then_mac });
         }
         self.pairs.push(pairs::judge(&self.scenario, round, measurements));
         self.extras.push(extras);
@@ -82,7 +101,11 @@ impl Record {
     /// Whether what is asked at so many `connections` is known well enough: how long one client
     /// waits, or what many cost.
     pub fn is_precise(&self, connections: usize) -> bool {
-        let of = if connections == 1 { latency_p50 } else { server_cpu };
+        let of = match self.work {
+            Work::Handshakes if connections == 1 => latency_p50,
+            Work::Handshakes => server_cpu,
+            Work::Download(_) => server_cpu_per_gb,
+        };
         let basis = pairs::basis(&self.pairs);
         let compared = self.subjects.iter().filter(|subject| subject.is_ours());
         compared
@@ -101,8 +124,11 @@ impl Record {
         nothing_to_gain: Option<&str>,
     ) {
         let basis = pairs::basis(&self.pairs);
+        results.notes.extend(self.remark_on_mac());
         for subject in &self.subjects {
             let (latency_ns, counts) = self.totals(*subject, &basis);
+            // A download is hardly a handshake: what is counted of those says nothing about it.
+            let counts = counts.filter(|_| self.work == Work::Handshakes);
             let context = Context {
                 subject: *subject,
                 objection: basis
@@ -119,8 +145,9 @@ impl Record {
                 results.operations.extend(self.operations(*subject, counts));
                 results.notes.extend(self.remarks(*subject, counts, expected));
             }
-            let buckets = latency_ns.as_ref().map(latency_buckets).unwrap_or_default();
-            results.histograms.push(self.histogram(*subject, HistogramKind::Latency, buckets));
+            results.histograms.extend(latency_ns.as_ref().map(|latency_ns| {
+                self.histogram(*subject, HistogramKind::Latency, latency_buckets(latency_ns))
+            }));
         }
         results.pairs.extend(self.pairs);
     }
@@ -137,9 +164,10 @@ impl Record {
         let counted = rounds.filter(|(pair, _)| basis.rounds.iter().any(|r| r.round == pair.round));
         for extra in counted.flat_map(|(_, extras)| extras) {
             if extra.subject == subject {
-                match &mut latency_ns {
-                    Some(sum) => *sum += &extra.latency_ns,
-                    None => latency_ns = Some(extra.latency_ns.clone()),
+                match (&mut latency_ns, &extra.latency_ns) {
+                    (Some(sum), Some(more)) => *sum += more,
+                    (None, more) => latency_ns.clone_from(more),
+                    (Some(_), None) => {}
                 }
                 if let Some(more) = &extra.counts {
                     counts.get_or_insert_default().add(more);
@@ -150,7 +178,11 @@ impl Record {
     }
 
     fn rows(&self, context: &Context<'_>, basis: &Basis<'_>, rows: &mut Vec<Row>) {
-        for ((metric, unit), of) in METRICS {
+        let metrics: &[((&str, &str), Of)] = match self.work {
+            Work::Handshakes => &METRICS,
+            Work::Download(_) => &DOWNLOAD_METRICS,
+        };
+        for &((metric, unit), of) in metrics {
             let values = |subject: Subject| -> Vec<f64> {
                 basis.rounds.iter().filter_map(|pair| value(pair, subject, of)).collect()
             };
@@ -257,6 +289,21 @@ impl Record {
             unit: unit.to_owned(),
             buckets,
         }
+    }
+
+    /// What became of encrypt-then-MAC, where that was a question.
+    fn remark_on_mac(&self) -> Option<String> {
+        let extras = || self.extras.iter().flatten();
+        let negotiated = extras().find_map(|extra| extra.encrypt_then_mac)?;
+        if extras().any(|extra| extra.encrypt_then_mac != Some(negotiated)) {
+            return Some(format!("{}: encrypt-then-MAC now and then.", self.scenario));
+        }
+        let (was, code) = match negotiated {
+            true => ("was", "cipher and MAC run one after the other"),
+            false => ("was not", "cipher and MAC run stitched together"),
+        };
+        let scenario = &self.scenario;
+        Some(format!("{scenario}: encrypt-then-MAC {was} negotiated, so that {code} in OpenSSL."))
     }
 
     /// What a reader should know about the counters.

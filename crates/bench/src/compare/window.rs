@@ -7,12 +7,14 @@ use hdrhistogram::Histogram;
 use nix::sched::sched_getaffinity;
 use nix::unistd::Pid;
 use widelane_cpu::Topology;
+use widelane_loadgen::bulk::{self, DownloadError, Downloads, Haul};
 use widelane_loadgen::{Load, LoadError, Window};
 use widelane_results::Measurement;
 
-use super::{CompareError, Plan, Scenario};
+use super::{CompareError, Download, Plan, Scenario, Work};
 use crate::accounting::{self, AccountingError};
 use crate::pairs;
+use crate::server::content::{self, PATTERN};
 use crate::server::{Counts, Identity, Key, SERVER_NAME, Server, ServerError, Subject, Usage};
 
 /// Longest time that the client waits for one handshake.
@@ -79,10 +81,21 @@ pub struct Sample {
     pub subject: Subject,
     /// The figures.
     pub measurement: Measurement,
-    /// Latencies, nanoseconds.
-    pub latency_ns: Histogram<u64>,
+    /// Latencies, nanoseconds, of handshakes.
+    pub latency_ns: Option<Histogram<u64>>,
     /// What the provider counted within the window.
     pub counts: Option<Counts>,
+    /// Whether encrypt-then-MAC was negotiated, where that is a question.
+    pub encrypt_then_mac: Option<bool>,
+}
+
+/// What the clients of one window saw, and what was observed at its edges.
+struct Driven {
+    edges: [Result<Edge, CompareError>; 2],
+    /// All that does not come from the kernel's accounting.
+    measurement: Measurement,
+    latency_ns: Option<Histogram<u64>>,
+    encrypt_then_mac: Option<bool>,
 }
 
 /// What is observed at an edge of a window.
@@ -113,6 +126,40 @@ pub fn measure(
     stop: &AtomicBool,
 ) -> Result<Sample, CompareError> {
     server.check_alive()?;
+    let driven = match shape.scenario.work {
+        Work::Handshakes => handshakes(server, shape, cpus, stop)?,
+        Work::Download(download) => downloads(server, shape, &download, cpus, stop)?,
+    };
+    let (begin, end) = match driven.edges {
+        [Ok(begin), Ok(end)] => (begin, end),
+        [Err(error), _] | [_, Err(error)] => return Err(explain(server, error)),
+    };
+    server.check_alive()?;
+    if begin.usage.processes != end.usage.processes {
+        return Err(CompareError::Replaced { server: server.name().to_owned(), log: server.log() });
+    }
+
+    let cpu = end.usage.cpu.saturating_sub(begin.usage.cpu);
+    let ours = cpu + end.ours.saturating_sub(begin.ours);
+    let busy = end.busy.saturating_sub(begin.busy);
+    let foreign = pairs::foreign(busy, ours, accounting::tick() * cpus.involved.len() as u32);
+    let measurement = Measurement {
+        subject: subject.name().to_owned(),
+        cpu_s: cpu.as_secs_f64(),
+        foreign_cpu_s: foreign.as_secs_f64(),
+        ..driven.measurement
+    };
+    let counts = end.counts.zip(begin.counts).map(|(end, begin)| end - begin);
+    let Driven { latency_ns, encrypt_then_mac, .. } = driven;
+    Ok(Sample { subject, measurement, latency_ns, counts, encrypt_then_mac })
+}
+
+fn handshakes(
+    server: &mut Server,
+    shape: &Shape<'_>,
+    cpus: &Cpus,
+    stop: &AtomicBool,
+) -> Result<Driven, CompareError> {
     let load = Load {
         target: server.address(),
         server_name: SERVER_NAME.to_owned(),
@@ -136,38 +183,64 @@ pub fn measure(
         }
     };
     let Window { begin, end, wall, client_cpu, tally } = window;
-    let (begin, end) = match (begin, end) {
-        (Ok(begin), Ok(end)) => (begin, end),
-        (Err(error), _) | (_, Err(error)) => return Err(explain(server, error)),
-    };
-    server.check_alive()?;
-    if begin.usage.processes != end.usage.processes {
-        return Err(CompareError::Replaced { server: server.name().to_owned(), log: server.log() });
-    }
-
-    let cpu = end.usage.cpu.saturating_sub(begin.usage.cpu);
-    let ours = cpu + end.ours.saturating_sub(begin.ours);
-    let busy = end.busy.saturating_sub(begin.busy);
-    let foreign = pairs::foreign(busy, ours, accounting::tick() * cpus.involved.len() as u32);
     let percentile = |percent| {
         let value = tally.latency_ns.value_at_percentile(percent);
         (!tally.latency_ns.is_empty()).then_some(value as f64 / 1e3)
     };
     let measurement = Measurement {
-        subject: subject.name().to_owned(),
         wall_s: wall.as_secs_f64(),
         operations: tally.full,
         resumed: tally.resumed,
         errors: tally.errors.iter().map(|(kind, count)| (kind.name().to_owned(), *count)).collect(),
-        cpu_s: cpu.as_secs_f64(),
         client_cpu_s: client_cpu.as_secs_f64(),
-        foreign_cpu_s: foreign.as_secs_f64(),
         latency_us_p50: percentile(50.0),
         latency_us_p99: percentile(99.0),
-        cycles_per_operation: None,
+        ..Measurement::default()
     };
-    let counts = end.counts.zip(begin.counts).map(|(end, begin)| end - begin);
-    Ok(Sample { subject, measurement, latency_ns: tally.latency_ns, counts })
+    let latency_ns = Some(tally.latency_ns);
+    Ok(Driven { edges: [begin, end], measurement, latency_ns, encrypt_then_mac: None })
+}
+
+fn downloads(
+    server: &mut Server,
+    shape: &Shape<'_>,
+    download: &Download,
+    cpus: &Cpus,
+    stop: &AtomicBool,
+) -> Result<Driven, CompareError> {
+    let path = content::path(download.bytes);
+    let downloads = Downloads {
+        target: server.address(),
+        server_name: SERVER_NAME,
+        certificate: &shape.identities[0].leaf,
+        suite: download.protection.suite(shape.scenario.version),
+        path: &path,
+        bytes: download.bytes,
+        pattern: &PATTERN,
+        connections: shape.scenario.connections,
+        cpu: cpus.client,
+        warm_up: shape.scenario.warm_up,
+        window: shape.scenario.window,
+        patience: PATIENCE,
+    };
+    let haul = match bulk::run(&downloads, stop, || Edge::observe(server, cpus)) {
+        Ok(haul) => haul,
+        Err(DownloadError::Interrupted) => return Err(CompareError::Interrupted),
+        Err(source) => {
+            server.check_alive()?;
+            return Err(CompareError::Download { server: server.name().to_owned(), source });
+        }
+    };
+    let Haul { begin, end, wall, client_cpu, bytes, finished, errors, encrypt_then_mac } = haul;
+    let measurement = Measurement {
+        wall_s: wall.as_secs_f64(),
+        operations: finished,
+        bytes,
+        errors,
+        client_cpu_s: client_cpu.as_secs_f64(),
+        ..Measurement::default()
+    };
+    Ok(Driven { edges: [begin, end], measurement, latency_ns: None, encrypt_then_mac })
 }
 
 /// A server whose processes are gone has died; that is the better story to tell.

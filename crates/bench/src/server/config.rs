@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use super::certificate::Identity;
+use super::content::{Content, PREFIX};
 
 /// TLS 1.2 suites that every server offers; the client picks one of them.
 const SUITES: &str = "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:\
                       ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:\
-                      ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305";
+                      ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305:AES128-SHA";
 
 /// Key-exchange groups that every server offers; the client's first is taken.
 const GROUPS: &str = "X25519:P-256:P-384";
@@ -16,8 +17,17 @@ const GROUPS: &str = "X25519:P-256:P-384";
 /// Connections that may wait to be accepted, and that a server may hold.
 const CONNECTIONS_MAX: u32 = 4096;
 
-/// nginx: one worker, nothing but TLS, no session kept.
-pub fn nginx(address: SocketAddr, identities: &[Identity], directory: &Path) -> String {
+/// nginx: one worker, nothing but TLS, no session kept; what there is to serve as files.
+pub fn nginx(
+    address: SocketAddr,
+    identities: &[Identity],
+    content: Option<&Content>,
+    directory: &Path,
+) -> String {
+    let files = content.map_or(String::new(), |content| {
+        let root = content.root().display();
+        format!("        location {PREFIX} {{ root \"{root}\"; sendfile on; tcp_nopush on; }}\n")
+    });
     let certificates: String = identities
         .iter()
         .map(|Identity { certificate, private_key, .. }| {
@@ -48,7 +58,7 @@ http {{
         ssl_ecdh_curve {GROUPS};
         ssl_session_cache off;
         ssl_session_tickets off;
-        location / {{ return 200; }}
+{files}        location / {{ return 200; }}
     }}
 }}
 ",
@@ -56,8 +66,18 @@ http {{
     )
 }
 
-/// HAProxy: one thread, nothing but TLS, no session kept; its own asynchronous mode on request.
-pub fn haproxy(address: SocketAddr, identities: &[Identity], asynchronous: bool) -> String {
+/// HAProxy: one thread, nothing but TLS, no session kept; its own asynchronous mode on request,
+/// and what there is to serve from its origin.
+pub fn haproxy(
+    address: SocketAddr,
+    identities: &[Identity],
+    content: Option<&Content>,
+    asynchronous: bool,
+) -> String {
+    let (front, back) = content.map_or_else(Default::default, |content| {
+        let front = format!("    use_backend origin if {{ path_beg {PREFIX} }}\n");
+        (front, format!("backend origin\n    server origin {}\n", content.origin()))
+    });
     let certificates: String =
         identities.iter().map(|identity| format!(" crt {}", identity.bundle.display())).collect();
     let mode = if asynchronous { "    ssl-mode-async\n" } else { "" };
@@ -76,8 +96,8 @@ pub fn haproxy(address: SocketAddr, identities: &[Identity], asynchronous: bool)
     timeout server 30s
 frontend tls
     bind {address} ssl{certificates} backlog {CONNECTIONS_MAX}
-    http-request return status 200
-"
+    http-request return status 200 unless {{ path_beg {PREFIX} }}
+{front}{back}"
     )
 }
 

@@ -9,6 +9,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+use super::content::Content;
 use super::process::Process;
 use super::{Identity, Server, ServerError, ServerKind, Subject, config};
 use crate::programs::Programs;
@@ -26,6 +27,7 @@ pub struct Workshop {
     programs: Programs,
     cpu: Option<usize>,
     port_next: Option<u16>,
+    content: Option<Content>,
     server_count: usize,
 }
 
@@ -45,7 +47,27 @@ impl Workshop {
         let directory = tempfile::Builder::new().prefix("widelane-").tempdir().map_err(failed)?;
         // Workers that gave up root must be able to pass through to their counters.
         set_mode(directory.path(), 0o711)?;
-        Ok(Workshop { directory, programs, cpu, port_next: port_first, server_count: 0 })
+        Ok(Workshop {
+            directory,
+            programs,
+            cpu,
+            port_next: port_first,
+            content: None,
+            server_count: 0,
+        })
+    }
+
+    /// Has servers serve bodies of `sizes`; where they need an origin, it stays on `cpu`.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Directory`].
+    pub fn serve(&mut self, sizes: &[u64], cpu: Option<usize>) -> Result<(), ServerError> {
+        let directory = self.directory.path();
+        let content = Content::make(directory, sizes, cpu)
+            .map_err(|source| ServerError::Directory { path: directory.to_owned(), source })?;
+        self.content = Some(content);
+        Ok(())
     }
 
     /// The directory that is removed with the workshop.
@@ -170,7 +192,7 @@ impl Workshop {
     ) -> Result<Vec<PathBuf>, ServerError> {
         let nginx = self.programs.nginx.clone().ok_or(ServerError::NotInstalled("nginx"))?;
         let file = directory.join("nginx.conf");
-        write(&file, &config::nginx(address, identities, directory))?;
+        write(&file, &config::nginx(address, identities, self.content.as_ref(), directory))?;
         let mut server: Vec<PathBuf> = vec![nginx, "-e".into(), "stderr".into()];
         server.extend(["-p".into(), directory.to_owned(), "-c".into(), file]);
         check(command(&server).arg("-t"))?;
@@ -186,7 +208,8 @@ impl Workshop {
     ) -> Result<Vec<PathBuf>, ServerError> {
         let haproxy = self.programs.haproxy.clone().ok_or(ServerError::NotInstalled("haproxy"))?;
         let file = directory.join("haproxy.cfg");
-        write(&file, &config::haproxy(address, identities, subject == Subject::Async))?;
+        let (content, asynchronous) = (self.content.as_ref(), subject == Subject::Async);
+        write(&file, &config::haproxy(address, identities, content, asynchronous))?;
         let server = vec![haproxy, "-db".into(), "-f".into(), file];
         check(command(&server).arg("-c"))?;
         Ok(server)

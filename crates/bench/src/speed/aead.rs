@@ -10,11 +10,8 @@ use widelane_cpu::{Policy, Room};
 use widelane_crypto::aead::{self, Aead, Algorithm, Key, NONCE_BYTES, Outcome, SealJob, TAG_BYTES};
 
 use super::SpeedError;
-use super::contest::{Contest, Ours, Runner, in_turn};
+use super::contest::{Contest, MANY, Ours, Runner, in_turn};
 use super::evp::{self, Provider, Records, Way};
-
-/// Messages that are sealed at once.
-const MANY: usize = 32;
 
 const NONCE: [u8; NONCE_BYTES] = [7; NONCE_BYTES];
 

@@ -18,21 +18,31 @@ use widelane_crypto::aead::{NONCE_BYTES, TAG_BYTES};
 
 /// Our provider in a library context of its own, so that nothing else in this process meets it.
 pub struct Provider {
-    // Unloaded before its context is freed.
-    _provider: openssl::provider::Provider,
+    // Unloaded before their context is freed.
+    _providers: [openssl::provider::Provider; 2],
     context: LibCtx,
 }
 
 impl Provider {
-    /// Loads the shared object at `path`.
+    /// Loads the shared object at `path`, beside OpenSSL's default provider.
     ///
     /// # Errors
     ///
     /// Those of OpenSSL.
     pub fn load(path: &Path) -> Result<Self, ErrorStack> {
         let context = LibCtx::new()?;
-        let provider = openssl::provider::Provider::load(Some(&context), &path.to_string_lossy())?;
-        Ok(Provider { _provider: provider, context })
+        let load = |name: &str| openssl::provider::Provider::load(Some(&context), name);
+        let providers = [load("default")?, load(&path.to_string_lossy())?];
+        Ok(Provider { _providers: providers, context })
+    }
+
+    /// The cipher `name`: ours, or else OpenSSL's.
+    ///
+    /// # Errors
+    ///
+    /// Those of OpenSSL.
+    pub fn preferred(&self, name: &str) -> Result<Cipher, ErrorStack> {
+        Cipher::fetch(Some(&self.context), name, Some("?provider=widelane"))
     }
 
     /// Its cipher `name`, if it offers one.
@@ -154,6 +164,112 @@ impl Records {
     }
 }
 
+/// AES-CBC stitched together with HMAC-SHA1, ready for one record of TLS 1.2 after the other.
+pub struct Stitched {
+    context: CipherCtx,
+}
+
+/// Commands of `EVP_CIPHER_CTX_ctrl` that `openssl-sys` does not name.
+const CONTROL_TLS1_AAD: c_int = 0x16;
+const CONTROL_SET_MAC_KEY: c_int = 0x17;
+
+const BLOCK_BYTES: usize = 16;
+const MAC_BYTES: usize = 20;
+
+impl Stitched {
+    /// Sets up `cipher` with its keys.
+    ///
+    /// # Errors
+    ///
+    /// Those of OpenSSL, as of all that follows.
+    pub fn new(
+        cipher: &Cipher,
+        key: &[u8],
+        mac_key: &[u8; MAC_BYTES],
+        way: Way,
+    ) -> Result<Self, ErrorStack> {
+        let mut records = Stitched { context: Records::new(cipher, key, way)?.context };
+        let mut mac_key = *mac_key;
+        checked(records.control(CONTROL_SET_MAC_KEY, &mut mac_key))?;
+        Ok(records)
+    }
+
+    /// Bytes of a record with a text of `size` bytes: block of chance, text, MAC and padding.
+    pub fn record_bytes(size: usize) -> usize {
+        BLOCK_BYTES + (size + MAC_BYTES) / BLOCK_BYTES * BLOCK_BYTES + BLOCK_BYTES
+    }
+
+    /// Encrypts the record whose text of `size` bytes stands behind a block of chance.
+    pub fn seal(&mut self, size: usize, record: &mut [u8]) -> Result<(), ErrorStack> {
+        let written = self.crypt(BLOCK_BYTES + size, record)?;
+        assert_eq!(written, Self::record_bytes(size), "the cipher pads as TLS has it");
+        Ok(())
+    }
+
+    /// Tells the cipher of a record of `length` bytes, chance included, has it done, and answers
+    /// how many bytes it was done in.
+    fn crypt(&mut self, length: usize, record: &mut [u8]) -> Result<usize, ErrorStack> {
+        let mut head = [0, 0, 0, 0, 0, 0, 0, 1, 23, 3, 3, (length >> 8) as u8, length as u8];
+        let more = self.control(CONTROL_TLS1_AAD, &mut head);
+        checked(more)?;
+        let bytes = length + more as usize;
+        assert!(bytes <= record.len());
+        let (context, place, mut written) = (self.context.as_ptr(), record.as_mut_ptr(), 0);
+        // SAFETY: the cipher works in place on as many bytes as were told, which the record has; it
+        // puts out as much as it takes in.
+        let outcome =
+            unsafe { ffi::EVP_CipherUpdate(context, place, &mut written, place, bytes as c_int) };
+        checked(outcome)?;
+        Ok(written as usize)
+    }
+
+    fn control(&mut self, command: c_int, bytes: &mut [u8]) -> c_int {
+        let context = self.context.as_ptr();
+        let (length, place) = (bytes.len() as c_int, bytes.as_mut_ptr());
+        // SAFETY: both commands used here read as many bytes at the place as they are told.
+        unsafe { ffi::EVP_CIPHER_CTX_ctrl(context, command, length, place.cast()) }
+    }
+}
+
 fn checked(outcome: c_int) -> Result<(), ErrorStack> {
     if outcome > 0 { Ok(()) } else { Err(ErrorStack::get()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use openssl::hash::MessageDigest;
+    use openssl::pkey::PKey;
+    use openssl::sign::Signer;
+    use openssl::symm::{self, Crypter, Mode};
+
+    use super::*;
+
+    #[test]
+    fn a_stitched_record_is_cipher_and_mac_one_after_the_other() {
+        let (key, mac_key) = ([3; 16], [9; MAC_BYTES]);
+        for size in [1, 64, 75, 76, 1350, 16384] {
+            let text: Vec<u8> = (0..size).map(|index| index as u8).collect();
+            let mut record = vec![0; Stitched::record_bytes(size)];
+            record[BLOCK_BYTES..][..size].copy_from_slice(&text);
+            let cipher = default_cipher("AES-128-CBC-HMAC-SHA1").unwrap();
+            let mut records = Stitched::new(&cipher, &key, &mac_key, Way::Seal).unwrap();
+            records.seal(size, &mut record).unwrap();
+
+            let mut crypter =
+                Crypter::new(symm::Cipher::aes_128_cbc(), Mode::Decrypt, &key, Some(&[0; 16]))
+                    .unwrap();
+            crypter.pad(false);
+            let mut plain = vec![0; record.len() + BLOCK_BYTES];
+            crypter.update(&record, &mut plain).unwrap();
+            let plain = &plain[BLOCK_BYTES..record.len()];
+            assert_eq!(plain[..size], text, "{size}");
+
+            let mac_key = PKey::hmac(&mac_key).unwrap();
+            let mut signer = Signer::new(MessageDigest::sha1(), &mac_key).unwrap();
+            let length = [(size >> 8) as u8, size as u8];
+            let head = [&[0, 0, 0, 0, 0, 0, 0, 1, 23, 3, 3], &length[..]].concat();
+            signer.update(&[head, text].concat()).unwrap();
+            assert_eq!(plain[size..][..MAC_BYTES], signer.sign_to_vec().unwrap(), "{size}");
+        }
+    }
 }

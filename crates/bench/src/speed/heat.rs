@@ -34,6 +34,10 @@ pub enum Who {
     Provider,
     /// Another library, in a process of its own.
     Library(Library),
+    /// OpenSSL, with the other of two ciphers compared.
+    OpensslCbc,
+    /// Our provider, with the other of two ciphers compared.
+    ProviderCbc,
 }
 
 impl Who {
@@ -41,6 +45,8 @@ impl Who {
     pub fn label(self) -> &'static str {
         match self {
             Who::Room(room) => room.name(),
+            Who::OpensslCbc => "openssl-cbc-hmac",
+            Who::ProviderCbc => "widelane-evp-cbc-hmac",
             Who::Openssl | Who::Provider | Who::Library(_) => self.subject(),
         }
     }
@@ -48,9 +54,9 @@ impl Who {
     /// The subject of its rows.
     pub fn subject(self) -> &'static str {
         match self {
-            Who::Openssl => "openssl",
+            Who::Openssl | Who::OpensslCbc => "openssl",
             Who::Room(_) => "widelane",
-            Who::Provider => "widelane-evp",
+            Who::Provider | Who::ProviderCbc => "widelane-evp",
             Who::Library(library) => library.name(),
         }
     }
@@ -59,7 +65,7 @@ impl Who {
     pub fn room(self) -> Option<Room> {
         match self {
             Who::Room(room) => Some(room),
-            Who::Openssl | Who::Provider | Who::Library(_) => None,
+            _ => None,
         }
     }
 

@@ -26,7 +26,8 @@ pub fn per_second(m: &Measurement) -> Option<f64> {
     (m.cpu_s > 0.0).then(|| m.operations as f64 / m.cpu_s)
 }
 
-fn cycles(m: &Measurement) -> Option<f64> {
+/// Core cycles per operation.
+pub fn cycles(m: &Measurement) -> Option<f64> {
     m.cycles_per_operation
 }
 
@@ -90,7 +91,7 @@ fn is_rival(rival: Who, who: Who, best: Option<Who>) -> bool {
     match rival {
         Who::Openssl => who.is_ours(),
         Who::Library(_) => Some(who) == best,
-        Who::Room(_) | Who::Provider => false,
+        Who::Room(_) | Who::Provider | Who::OpensslCbc | Who::ProviderCbc => false,
     }
 }
 

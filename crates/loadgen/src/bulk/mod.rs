@@ -21,10 +21,11 @@ use std::time::{Duration, Instant};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::time::ClockId;
 use nix::unistd::Pid;
+use rustix::net::sockopt::set_socket_linger;
 use thiserror::Error;
 
 use self::body::Body;
-use crate::{Cipher, TlsVersion};
+use crate::{Cipher, TlsVersion, http};
 
 /// How often threads look whether they are to end.
 const TICK: Duration = Duration::from_millis(50);
@@ -266,13 +267,14 @@ impl Crowd {
     ) -> io::Result<()> {
         let socket = Socket::connect(self, downloads)?;
         let mut stream = client.connect(socket, downloads, self)?;
-        let Downloads { path, server_name, .. } = downloads;
-        let request =
-            format!("GET {path} HTTP/1.1\r\nHost: {server_name}\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes())?;
+        let last = true;
+        stream.write_all(&http::request(downloads.path, downloads.server_name, last))?;
         stream.flush()?;
         let mut body = Body::new(downloads.bytes, downloads.pattern);
         while !body.is_whole() {
+            if self.is_over.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
             let length = stream.read(buffer)?;
             if length == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -346,11 +348,7 @@ impl<'a> Socket<'a> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TICK))?;
         stream.set_write_timeout(Some(downloads.patience))?;
-        nix::sys::socket::setsockopt(
-            &stream,
-            nix::sys::socket::sockopt::Linger,
-            &nix::libc::linger { l_onoff: 1, l_linger: 0 },
-        )?;
+        set_socket_linger(&stream, Some(Duration::ZERO))?;
         Ok(Socket { stream, crowd, patience: downloads.patience })
     }
 }

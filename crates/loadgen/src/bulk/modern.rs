@@ -24,9 +24,8 @@ impl Client {
         version: TlsVersion,
         cipher: Cipher,
     ) -> Result<Self, rustls::Error> {
-        let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
         let certificate = CertificateDer::from(downloads.certificate.to_vec());
-        let verifier = Pinned::new(certificate, algorithms)?;
+        let verifier = Pinned::new(certificate)?;
         let mut provider = aws_lc_rs::default_provider();
         provider.cipher_suites.retain(|suite| {
             suite.suite().as_str().is_some_and(|name| name.contains(part_of_name(cipher)))

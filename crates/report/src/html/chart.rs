@@ -167,7 +167,7 @@ fn described(points: &[Point]) -> String {
 }
 
 /// 1, 10, 100 … within the range, with 2 and 5 between them where only one of those is.
-fn round_values(low: f64, high: f64) -> Vec<f64> {
+pub fn round_values(low: f64, high: f64) -> Vec<f64> {
     let within = |steps: &[f64]| -> Vec<f64> {
         let first = low.log10().floor() as i32;
         let last = high.log10().ceil() as i32;

@@ -1,0 +1,127 @@
+//! One cipher against another: AES-128-GCM and AES-128-CBC with HMAC-SHA1, record by record.
+//!
+//! Both are asked for as libssl asks for them, once of OpenSSL alone and once with our provider
+//! preferred, which leaves to OpenSSL what it does not offer.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use openssl::cipher::Cipher;
+use openssl::error::ErrorStack;
+use widelane_crypto::aead::{NONCE_BYTES, TAG_BYTES};
+use widelane_results::{Pair, Results, Row, Status};
+
+use super::contest::{Runner, in_turn};
+use super::evp::{Provider, Records, Stitched, Way, default_cipher};
+use super::heat::{Heat, Subject, Timed, Who};
+use super::rows::{both, cycles, per_second};
+use super::{Plan, SpeedError, stay_on_this_cpu};
+use crate::Observer;
+use crate::pairs;
+use crate::stats::{self, median};
+
+const GCM: &str = "AES-128-GCM";
+const CBC_HMAC: &str = "AES-128-CBC-HMAC-SHA1";
+const KEY: [u8; 16] = [3; 16];
+const NONCE: [u8; NONCE_BYTES] = [7; NONCE_BYTES];
+const AAD: [u8; 13] = [1; 13];
+
+/// The longest text of a record.
+const RECORD_BYTES_MAX: usize = 16 << 10;
+
+const CIPHER_RATIO: (&str, &str) = ("cipher_ratio", "1");
+const CYCLES_PER_BYTE: (&str, &str) = ("cycles_per_byte", "cycles/B");
+
+/// Times both ciphers at the sizes of `plan`, and fills up `results`.
+///
+/// # Errors
+///
+/// See [`SpeedError`]; what was measured before is in `results` all the same.
+pub fn run(
+    plan: &Plan,
+    results: &mut Results,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<(), SpeedError> {
+    let began = Instant::now();
+    stay_on_this_cpu();
+    let (sizes, too_long): (Vec<usize>, Vec<usize>) =
+        plan.sizes.iter().partition(|size| **size <= RECORD_BYTES_MAX);
+    if !too_long.is_empty() {
+        let note = format!("Records hold {RECORD_BYTES_MAX} bytes at most: {too_long:?} left out.");
+        results.notes.push(note);
+    }
+    observer.planned(sizes.len() as u64 * u64::from(plan.rounds.least));
+    let provider = plan.provider.as_deref().map(Provider::load).transpose()?;
+    for size in sizes {
+        let scenario = format!("cipher-compare/{size}");
+        observer.began(&scenario);
+        let mut subjects = vec![
+            (Who::Openssl, gcm(&default_cipher(GCM)?, size)?),
+            (Who::OpensslCbc, cbc_hmac(&default_cipher(CBC_HMAC)?, size)?),
+        ];
+        if let Some(provider) = &provider {
+            subjects.push((Who::Provider, gcm(&provider.preferred(GCM)?, size)?));
+            subjects.push((Who::ProviderCbc, cbc_hmac(&provider.preferred(CBC_HMAC)?, size)?));
+        }
+        let subjects =
+            subjects.into_iter().map(|(who, run)| Subject { who, timed: Timed::Here(run) });
+        let mut heat = Heat {
+            scenario: &scenario,
+            subjects: subjects.collect(),
+            outputs: vec![vec![0; Stitched::record_bytes(size)]],
+            rounds: plan.rounds,
+            window: plan.window.unwrap_or(super::WINDOW_SIZED),
+        };
+        let pairs = heat.rounds(stop, observer)?;
+        write_rows(&scenario, size, &heat.who(), &pairs, &mut results.rows);
+        results.pairs.extend(pairs);
+        results.duration_s = began.elapsed().as_secs_f64();
+        observer.ended(results);
+    }
+    results.complete = true;
+    observer.ended(results);
+    Ok(())
+}
+
+/// Sealing of a text of `size` bytes at the beginning of the output.
+fn gcm(cipher: &Cipher, size: usize) -> Result<Runner<'static>, ErrorStack> {
+    let mut records = Records::new(cipher, &KEY, Way::Seal)?;
+    let mut tag = [0; TAG_BYTES];
+    Ok(in_turn(move |_, output| records.seal(&NONCE, &AAD, &mut output[..size], &mut tag)))
+}
+
+/// A record of TLS 1.2 that takes up the output.
+fn cbc_hmac(cipher: &Cipher, size: usize) -> Result<Runner<'static>, ErrorStack> {
+    let mut records = Stitched::new(cipher, &KEY, &[9; 20], Way::Seal)?;
+    Ok(in_turn(move |_, output| records.seal(size, output)))
+}
+
+fn write_rows(scenario: &str, size: usize, all: &[Who], pairs: &[Pair], rows: &mut Vec<Row>) {
+    let basis = pairs::basis(pairs);
+    let status = if basis.objection.is_some() { Status::Rejected } else { Status::Ok };
+    let row = |scenario: &str, who: Who, (metric, unit): (&str, &str), value| Row {
+        scenario: scenario.to_owned(),
+        subject: who.subject().to_owned(),
+        metric: metric.to_owned(),
+        unit: unit.to_owned(),
+        value,
+        status,
+        reason: basis.objection.clone(),
+        ..Row::default()
+    };
+    for (gcm, cbc) in [(Who::Openssl, Who::OpensslCbc), (Who::Provider, Who::ProviderCbc)] {
+        if !all.contains(&gcm) {
+            continue;
+        }
+        let ratio = stats::ratio(&both(&basis, gcm, cbc, per_second)).map(|ratio| ratio.value);
+        rows.push(row(scenario, gcm, CIPHER_RATIO, ratio));
+        for (who, cipher) in [(gcm, GCM), (cbc, CBC_HMAC)] {
+            let values: Vec<f64> =
+                both(&basis, who, who, cycles).into_iter().map(|(value, _)| value).collect();
+            let per_byte = median(&values).map(|cycles| cycles / size as f64);
+            let path = format!("{}/record/{size}", cipher.to_lowercase());
+            rows.push(row(&path, gcm, CYCLES_PER_BYTE, per_byte));
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Curves over sizes, both axes logarithmic, each curve named at its end.
+
+use super::chart::round_values;
+use super::svg::{self, units};
+use crate::view::{Curves, Series, Side};
+use crate::words;
+
+const LEFT: f64 = 48.0;
+const RIGHT: f64 = 420.0;
+const TOP: f64 = 12.0;
+const BOTTOM: f64 = 292.0;
+const MARGIN: f64 = 10.0;
+/// Between the base lines of two names.
+const NAMES_APART: f64 = 15.0;
+/// From the base line of text to its middle.
+const TEXT_MIDDLE: f64 = 4.0;
+/// How many styles there are for curves of one side.
+const STYLES: usize = 5;
+
+/// Draws the curves; nothing where there is no size to go from and to.
+pub fn chart(curves: &Curves) -> String {
+    let sizes = curves.sizes();
+    let values = curves.series.iter().flat_map(|series| &series.points).map(|(_, value)| *value);
+    let (low, high) = values
+        .filter(|value| *value > 0.0)
+        .fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
+    let (Some(first), Some(last)) = (sizes.first(), sizes.last()) else { return String::new() };
+    if first == last || low > high {
+        return String::new();
+    }
+    let (low, high) = (low / 1.25, high * 1.25);
+    let y = |value: f64| BOTTOM - (BOTTOM - TOP) * (value.max(low) / low).ln() / (high / low).ln();
+    let from = LEFT + MARGIN;
+    let span = (*last as f64 / *first as f64).ln();
+    let x = |size: u64| from + (RIGHT - MARGIN - from) * (size as f64 / *first as f64).ln() / span;
+
+    let mut content = String::new();
+    for tick in round_values(low, high) {
+        let y = y(tick);
+        content += &svg::line("grid", [LEFT, RIGHT], [units(y), units(y)]);
+        content += &svg::label("end", LEFT - 8.0, units(y + TEXT_MIDDLE), "", &tick.to_string());
+    }
+    for size in labelled(&sizes, x) {
+        let at = units(x(size));
+        content += &svg::line("grid", [at.clone(), at.clone()], [units(TOP), units(BOTTOM)]);
+        content += &svg::label("middle", at, BOTTOM + 18.0, "", &words::size(size));
+    }
+    let styles = styles(&curves.series);
+    let mut names = Vec::new();
+    for (series, style) in curves.series.iter().zip(&styles) {
+        let corners: Vec<_> =
+            series.points.iter().map(|(size, value)| (x(*size), y(*value))).collect();
+        content += &svg::polyline(style, corners.iter().copied());
+        for (x, y) in &corners {
+            content += &svg::dot(style, units(*x), units(*y));
+        }
+        if let Some((_, end)) = corners.last() {
+            names.push((*end, style, series.name.as_str()));
+        }
+    }
+    spread(&mut names);
+    for (y, style, name) in names {
+        let class = format!("name {style}");
+        content += &svg::label(&class, RIGHT + 4.0, units(y + TEXT_MIDDLE), "", name);
+    }
+    svg::figure(
+        "curves",
+        r#"viewBox="0 0 560 320""#,
+        &curves.title(),
+        "The figures are in the table beside.",
+        &content,
+    )
+}
+
+/// Those of `sizes` whose labels do not run into each other.
+fn labelled(sizes: &[u64], x: impl Fn(u64) -> f64) -> Vec<u64> {
+    const APART: f64 = 46.0;
+    let mut labelled: Vec<u64> = Vec::new();
+    for size in sizes.iter().rev() {
+        if labelled.last().is_none_or(|last| x(*last) - x(*size) >= APART) {
+            labelled.push(*size);
+        }
+    }
+    labelled
+}
+
+/// A class for each curve: its side, and which of that side it is.
+fn styles(all: &[Series]) -> Vec<String> {
+    let rank = |index: usize| {
+        let side = all[index].side;
+        all[..index].iter().filter(|series| series.side == side).count() % STYLES
+    };
+    let side = |side| match side {
+        Side::Ours => "ours",
+        Side::System => "system",
+        Side::Other => "other",
+    };
+    (0..all.len()).map(|index| format!("{}{}", side(all[index].side), rank(index))).collect()
+}
+
+/// Moves names apart, downwards first, then up from the bottom.
+fn spread(names: &mut [(f64, &String, &str)]) {
+    names.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for index in 1..names.len() {
+        names[index].0 = names[index].0.max(names[index - 1].0 + NAMES_APART);
+    }
+    let mut floor = BOTTOM;
+    for name in names.iter_mut().rev() {
+        name.0 = name.0.min(floor);
+        floor = name.0 - NAMES_APART;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::CYCLES_PER_BYTE;
+
+    fn curves(points: &[&[(u64, f64)]]) -> Curves {
+        let series = |(index, points): (usize, &&[(u64, f64)])| Series {
+            name: format!("room{index}"),
+            side: Side::Ours,
+            points: points.to_vec(),
+            ratios: Vec::new(),
+        };
+        Curves {
+            metric: CYCLES_PER_BYTE,
+            family: "AES-128-GCM seal".to_owned(),
+            series: points.iter().enumerate().map(series).collect(),
+            missing: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn every_curve_is_drawn_and_named() {
+        let curves = curves(&[&[(64, 1.5), (16384, 0.2)], &[(64, 3.0), (16384, 0.21)]]);
+        let chart = chart(&curves);
+        assert_eq!(chart.matches("<polyline").count(), 2);
+        for expected in [">room0<", ">room1<", ">64 B<", ">16 KiB<", "ours0", "ours1"] {
+            assert!(chart.contains(expected), "{expected}: {chart}");
+        }
+    }
+
+    #[test]
+    fn one_size_makes_no_curve() {
+        assert_eq!(chart(&curves(&[&[(64, 1.5)]])), "");
+        assert_eq!(chart(&curves(&[&[(64, 0.0), (128, -1.0)]])), "");
+        assert_eq!(chart(&curves(&[])), "");
+    }
+
+    #[test]
+    fn names_keep_apart_and_inside() {
+        let style = String::new();
+        let mut names: Vec<_> =
+            [290.0, 291.0, 289.0, 20.0].into_iter().map(|y| (y, &style, "")).collect();
+        spread(&mut names);
+        let at: Vec<f64> = names.iter().map(|(y, ..)| *y).collect();
+        assert_eq!(at, [20.0, 262.0, 277.0, 292.0]);
+    }
+}
