@@ -32,6 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bench", &["bridge", "cpu", "crypto", "loadgen", "meter", "results"]),
     ("bridge", &[]),
     ("classify", &["cpu"]),
+    ("classify-c", &["classify", "cpu"]),
     (
         "cli",
         &[

@@ -88,6 +88,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/bench/src/speed/evp.rs", // OpenSSL's calls for a record
         "crates/bridge/src/hooks.rs",   // types of C functions
         "crates/classify/src/run",      // rooms, and a table mapped from a file
+        "crates/classify-c/src",        // speaks C
         "crates/forward/src/port/ring.rs", // packet sockets, and memory shared with the kernel
         "crates/kernels/src/lanes",     // intrinsics behind safe methods, and doors
         "crates/kernels/src/aes_cbc",   // rooms: doors, loads, stores
@@ -118,6 +119,7 @@ const PLACES: &[Placement] = &[
         words: &["extern \" \" fn"],
         places: &[
             "crates/bridge/src",
+            "crates/classify-c/src",
             "crates/ossl-sys/src",
             "crates/provider/src",
             "crates/runtime/src",

@@ -1,0 +1,134 @@
+//! What every function for C does: no panic crosses, and pointers are looked at before use.
+#![allow(unsafe_code, reason = "pointers of C")]
+
+use std::ffi::{CStr, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::slice;
+
+use widelane_cpu::{Policy, Width};
+
+use crate::status::Status;
+
+/// Runs a function's body; a panic ends here.
+pub(crate) fn guarded(body: impl FnOnce() -> Result<(), Status>) -> Status {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => Status::Ok,
+        Ok(Err(status)) => status,
+        Err(_) => Status::Defect.because("a defect of widelane; please report it"),
+    }
+}
+
+/// What a pointer of C points to.
+///
+/// # Safety
+///
+/// It is null, or points to a value that nobody changes while the reference is in use.
+pub(crate) unsafe fn reference<'a, T>(pointer: *const T) -> Result<&'a T, Status> {
+    // SAFETY: the caller vouches for it.
+    let reference = unsafe { pointer.as_ref() };
+    reference.ok_or_else(|| Status::Argument.because("a pointer is null"))
+}
+
+/// As [`reference`], for a value that the caller has for itself.
+///
+/// # Safety
+///
+/// It is null, or points to a value that nobody else uses while the reference is in use.
+pub(crate) unsafe fn exclusive<'a, T>(pointer: *mut T) -> Result<&'a mut T, Status> {
+    // SAFETY: the caller vouches for it.
+    let reference = unsafe { pointer.as_mut() };
+    reference.ok_or_else(|| Status::Argument.because("a pointer is null"))
+}
+
+/// An array of C; null is as good as no element.
+///
+/// # Safety
+///
+/// There are `count` elements, which nobody changes while the slice is in use.
+pub(crate) unsafe fn array<'a, T>(first: *const T, count: usize) -> Result<&'a [T], Status> {
+    match (first.is_null(), count) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(Status::Argument.because("a pointer is null")),
+        // SAFETY: the caller vouches for it.
+        (false, _) => Ok(unsafe { slice::from_raw_parts(first, count) }),
+    }
+}
+
+/// As [`array`], to be written to.
+///
+/// # Safety
+///
+/// There are `count` elements, which nobody else uses while the slice is in use.
+pub(crate) unsafe fn places<'a, T>(first: *mut T, count: usize) -> Result<&'a mut [T], Status> {
+    match (first.is_null(), count) {
+        (_, 0) => Ok(&mut []),
+        (true, _) => Err(Status::Argument.because("a pointer is null")),
+        // SAFETY: the caller vouches for it.
+        (false, _) => Ok(unsafe { slice::from_raw_parts_mut(first, count) }),
+    }
+}
+
+/// A text of C.
+///
+/// # Safety
+///
+/// It is null, or ends with a zero.
+pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, Status> {
+    if text.is_null() {
+        return Err(Status::Argument.because("a text is null"));
+    }
+    // SAFETY: the caller vouches for it.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map_err(|error| Status::Argument.because(error))
+}
+
+/// A path of C.
+///
+/// # Safety
+///
+/// As [`text`].
+pub(crate) unsafe fn path<'a>(path: *const c_char) -> Result<&'a Path, Status> {
+    // SAFETY: the caller vouches for it.
+    unsafe { text(path) }.map(Path::new)
+}
+
+/// Lends a value to C.
+///
+/// # Safety
+///
+/// `place` is null, or can be written to.
+pub(crate) unsafe fn give<T>(place: *mut *mut T, value: T) -> Result<(), Status> {
+    // SAFETY: the caller vouches for it.
+    let place = unsafe { exclusive(place) }?;
+    *place = Box::into_raw(Box::new(value));
+    Ok(())
+}
+
+/// Takes a value back from C.
+///
+/// # Safety
+///
+/// It is null, or comes from [`give`] and was not taken back before.
+pub(crate) unsafe fn take<T>(pointer: *mut T) {
+    if pointer.is_null() {
+        return;
+    }
+    // SAFETY: the caller vouches for it.
+    let value = unsafe { Box::from_raw(pointer) };
+    // A value that cannot be dropped is lost, which is better than a panic in C.
+    drop(catch_unwind(AssertUnwindSafe(|| drop(value))));
+}
+
+/// The policy that a width stands for; 0 is no limit.
+pub(crate) fn policy(width_max: u32) -> Result<Policy, Status> {
+    match width_max {
+        0 | 512 => Ok(Policy::open()),
+        256 => Ok(Policy::up_to(Width::W256)),
+        128 => Ok(Policy::up_to(Width::W128)),
+        other => {
+            let reason = format!("width_max is 0, 128, 256 or 512, not {other}");
+            Err(Status::Argument.because(reason))
+        }
+    }
+}

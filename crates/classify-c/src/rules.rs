@@ -1,0 +1,148 @@
+//! Rules for C: sets from text, and single ones.
+#![allow(unsafe_code, reason = "functions for C")]
+
+use std::ffi::c_char;
+
+use widelane_classify::rule::{self, RuleSet, classbench, csv, dpdk};
+
+use crate::door;
+use crate::status::Status;
+
+/// How rules are written.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Rules of DPDK's l3fwd-acl.
+    Dpdk = 0,
+    /// ClassBench filters.
+    Classbench = 1,
+    /// Comma-separated values with a line of column names.
+    Csv = 2,
+}
+
+/// A set of rules.
+#[derive(Debug)]
+pub struct Rules(pub(crate) RuleSet);
+
+/// How a field is compared.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MatchKind {
+    /// The bits of `second` that are set are those of `first`.
+    Mask = 0,
+    /// It lies between `first` and `second`, both included.
+    Range = 1,
+}
+
+/// What one field must be. Values are in network byte order and end with the last byte.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Match {
+    /// One of `widelane_match_kind`.
+    pub kind: u32,
+    /// The value, or the lowest value.
+    pub first: [u8; 16],
+    /// The mask, or the highest value.
+    pub second: [u8; 16],
+}
+
+/// One rule.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// One match for each field of the set, in its order.
+    pub matches: *const Match,
+    /// How many there are.
+    pub match_count: usize,
+    /// The highest priority wins; of equal ones, the rule that was there first.
+    pub priority: i32,
+    /// One bit for each category that the rule belongs to.
+    pub categories: u16,
+    /// What a packet gets whose best rule this is.
+    pub result: u32,
+}
+
+/// Reads the text of a rule file; `format` is one of `widelane_format`, and `file` is what messages
+/// call it.
+///
+/// # Safety
+///
+/// `file` and `text` end with a zero, and `rules` can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_rules_parse(
+    format: u32,
+    file: *const c_char,
+    text: *const c_char,
+    rules: *mut *mut Rules,
+) -> Status {
+    door::guarded(|| {
+        // SAFETY: the caller vouches for it.
+        let file = unsafe { door::text(file) }?;
+        // SAFETY: the caller vouches for it.
+        let text = unsafe { door::text(text) }?;
+        let parsed = match format {
+            of if of == Format::Dpdk as u32 => dpdk::parse(file, text),
+            of if of == Format::Classbench as u32 => classbench::parse(file, text),
+            of if of == Format::Csv as u32 => csv::parse(file, text),
+            other => return Err(Status::Argument.because(format!("there is no format {other}"))),
+        };
+        let set = parsed.map_err(|error| Status::Parse.because(error))?;
+        // SAFETY: the caller vouches for it.
+        unsafe { door::give(rules, Rules(set)) }
+    })
+}
+
+/// How many rules there are; 0 for null.
+///
+/// # Safety
+///
+/// `rules` is null or a set that is not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_rules_count(rules: *const Rules) -> usize {
+    // SAFETY: the caller vouches for it.
+    unsafe { door::reference(rules) }.map_or(0, |rules| rules.0.rules.len())
+}
+
+/// Frees a set.
+///
+/// # Safety
+///
+/// `rules` is null or a set that is not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_rules_free(rules: *mut Rules) {
+    // SAFETY: the caller vouches for it.
+    unsafe { door::take(rules) }
+}
+
+impl Rule {
+    /// The rule in Rust's form.
+    ///
+    /// # Safety
+    ///
+    /// `matches` points to `match_count` matches.
+    pub(crate) unsafe fn read(&self) -> Result<rule::Rule, Status> {
+        // SAFETY: the caller vouches for it.
+        let matches = unsafe { door::array(self.matches, self.match_count) }?;
+        let matches: Result<Box<[rule::Match]>, Status> = matches.iter().map(Match::read).collect();
+        Ok(rule::Rule {
+            matches: matches?,
+            priority: self.priority,
+            categories: self.categories,
+            result: self.result,
+            line: 0,
+        })
+    }
+}
+
+impl Match {
+    fn read(&self) -> Result<rule::Match, Status> {
+        let (first, second) = (u128::from_be_bytes(self.first), u128::from_be_bytes(self.second));
+        match self.kind {
+            kind if kind == MatchKind::Mask as u32 => {
+                Ok(rule::Match::Mask { value: first, mask: second })
+            }
+            kind if kind == MatchKind::Range as u32 => Ok(rule::Match::range(first, second)),
+            other => Err(Status::Argument.because(format!("there is no kind of match {other}"))),
+        }
+    }
+}

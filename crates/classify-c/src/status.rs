@@ -1,0 +1,48 @@
+//! What a call came to.
+#![allow(unsafe_code, reason = "functions for C")]
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char};
+use std::fmt::Display;
+
+/// What a call came to.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// The job was done.
+    Ok = 0,
+    /// An argument is wrong: null, or no text, or out of range.
+    Argument = 1,
+    /// A rule cannot be read; the message has its line and column.
+    Parse = 2,
+    /// No table can be built of the rules.
+    Build = 3,
+    /// A table cannot be read or written, or is damaged.
+    Table = 4,
+    /// A packet is too short, or there are not enough places for results.
+    Lookup = 5,
+    /// There is no such rule.
+    NoSuchRule = 6,
+    /// A defect of this library; please report it.
+    Defect = 7,
+}
+
+thread_local! {
+    static LAST_ERROR: RefCell<CString> = RefCell::default();
+}
+
+impl Status {
+    /// Notes what went wrong.
+    pub(crate) fn because(self, reason: impl Display) -> Status {
+        let text: Vec<u8> = reason.to_string().into_bytes();
+        let text = text.into_iter().filter(|byte| *byte != 0).collect::<Vec<u8>>();
+        LAST_ERROR.with_borrow_mut(|last| *last = CString::new(text).unwrap_or_default());
+        self
+    }
+}
+
+/// Why the last call of this thread failed that did. Valid until another one fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn widelane_last_error() -> *const c_char {
+    LAST_ERROR.with_borrow(|last| last.as_ptr())
+}

@@ -1,0 +1,198 @@
+//! Tables and lookups for C.
+#![allow(unsafe_code, reason = "functions for C")]
+
+use std::ffi::c_char;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::sync::Arc;
+
+use widelane_classify::{self as classify, Limits, LookupError};
+
+use crate::door;
+use crate::rules::Rules;
+use crate::status::Status;
+
+/// A table of rules.
+#[derive(Debug)]
+pub struct Table(Arc<classify::Table>);
+
+/// Looks packets up in a table; may be used by several threads at once.
+#[derive(Debug)]
+pub struct Classifier(classify::Classifier);
+
+/// The first bytes of a packet, from its IP header on.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// The first byte.
+    pub bytes: *const u8,
+    /// How many there are.
+    pub length: usize,
+}
+
+/// Builds a table of at most `table_bytes` bytes; 0 is 256 MiB.
+///
+/// # Safety
+///
+/// `rules` is a set that is not freed, and `table` can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_table_build(
+    rules: *const Rules,
+    table_bytes: usize,
+    table: *mut *mut Table,
+) -> Status {
+    door::guarded(|| {
+        // SAFETY: the caller vouches for it.
+        let rules = unsafe { door::reference(rules) }?;
+        let built = classify::Table::build(&rules.0, &limits(table_bytes));
+        let built = built.map_err(|error| Status::Build.because(error))?;
+        // SAFETY: the caller vouches for it.
+        unsafe { door::give(table, Table(Arc::new(built))) }
+    })
+}
+
+/// Maps a table that was written to a file.
+///
+/// # Safety
+///
+/// `path` ends with a zero, and `table` can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_table_open(
+    path: *const c_char,
+    table: *mut *mut Table,
+) -> Status {
+    door::guarded(|| {
+        // SAFETY: the caller vouches for it.
+        let path = unsafe { door::path(path) }?;
+        let opened = classify::Table::open(path).map_err(|error| Status::Table.because(error))?;
+        // SAFETY: the caller vouches for it.
+        unsafe { door::give(table, Table(Arc::new(opened))) }
+    })
+}
+
+/// Writes a table to a file.
+///
+/// # Safety
+///
+/// `table` is one that is not freed, and `path` ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_table_write(table: *const Table, path: *const c_char) -> Status {
+    door::guarded(|| {
+        // SAFETY: the caller vouches for it.
+        let table = unsafe { door::reference(table) }?;
+        // SAFETY: the caller vouches for it.
+        let path = unsafe { door::path(path) }?;
+        let failed = |error: std::io::Error| Status::Table.because(error);
+        let mut file = BufWriter::new(File::create(path).map_err(failed)?);
+        table.0.write(&mut file).and_then(|()| file.flush()).map_err(failed)
+    })
+}
+
+/// How many results a lookup gives for each packet; 0 for null.
+///
+/// # Safety
+///
+/// `table` is null or one that is not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_table_categories(table: *const Table) -> usize {
+    // SAFETY: the caller vouches for it.
+    unsafe { door::reference(table) }.map_or(0, |table| table.0.categories())
+}
+
+/// Frees a table; classifiers that use it go on.
+///
+/// # Safety
+///
+/// `table` is null or one that is not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_table_free(table: *mut Table) {
+    // SAFETY: the caller vouches for it.
+    unsafe { door::take(table) }
+}
+
+/// Chooses the widest room that the machine has, with registers of at most `width_max` bits: 128,
+/// 256 or 512, or 0 for no limit.
+///
+/// # Safety
+///
+/// `table` is one that is not freed, and `classifier` can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_classifier_choose(
+    table: *const Table,
+    width_max: u32,
+    classifier: *mut *mut Classifier,
+) -> Status {
+    door::guarded(|| {
+        // SAFETY: the caller vouches for it.
+        let table = unsafe { door::reference(table) }?;
+        let policy = door::policy(width_max)?;
+        let chosen = classify::Classifier::choose(Arc::clone(&table.0), &policy);
+        // SAFETY: the caller vouches for it.
+        unsafe { door::give(classifier, Classifier(chosen)) }
+    })
+}
+
+/// Looks up packets; `results` has a place for each category of each packet, `result_count` in all.
+///
+/// # Safety
+///
+/// `classifier` is one that is not freed; there are as many packets and results as said, and as many
+/// bytes as each packet says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_classifier_classify(
+    classifier: *const Classifier,
+    packets: *const Packet,
+    packet_count: usize,
+    results: *mut u32,
+    result_count: usize,
+) -> Status {
+    door::guarded(|| {
+        // SAFETY: the caller vouches for it.
+        let classifier = unsafe { door::reference(classifier) }?;
+        let lookup =
+            |packets: &[&[u8]], results: &mut [u32]| classifier.0.classify(packets, results);
+        // SAFETY: the caller vouches for it.
+        let packets = unsafe { door::array(packets, packet_count) }?;
+        // SAFETY: the caller vouches for it.
+        let results = unsafe { door::places(results, result_count) }?;
+        // SAFETY: the caller vouches for it.
+        unsafe { look_up(packets, results, lookup) }
+    })
+}
+
+/// Frees a classifier.
+///
+/// # Safety
+///
+/// `classifier` is null or one that is not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_classifier_free(classifier: *mut Classifier) {
+    // SAFETY: the caller vouches for it.
+    unsafe { door::take(classifier) }
+}
+
+/// Looks up packets of C.
+///
+/// # Safety
+///
+/// Every packet has as many bytes as it says.
+pub(crate) unsafe fn look_up(
+    packets: &[Packet],
+    results: &mut [u32],
+    lookup: impl FnOnce(&[&[u8]], &mut [u32]) -> Result<(), LookupError>,
+) -> Result<(), Status> {
+    let mut lent: Vec<&[u8]> = Vec::with_capacity(packets.len());
+    for packet in packets {
+        // SAFETY: the caller vouches for it.
+        lent.push(unsafe { door::array(packet.bytes, packet.length) }?);
+    }
+    lookup(&lent, results).map_err(|error| Status::Lookup.because(error))
+}
+
+/// The limits that a number of bytes stands for.
+pub(crate) fn limits(table_bytes: usize) -> Limits {
+    match table_bytes {
+        0 => Limits::default(),
+        table_bytes => Limits { table_bytes },
+    }
+}
