@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aead;
+pub mod cbc_hmac;
 mod choice;
 pub mod digest;
 pub mod ec;

@@ -21,6 +21,7 @@
 
 use thiserror::Error;
 use widelane_cpu::{Policy, Room};
+use widelane_kernels::aes_cbc;
 use widelane_secret::{Mask, wipe};
 
 use crate::digest::{self, Algorithm, BLOCK_BYTES_MAX, Digest, Hash, Job, State};
@@ -122,22 +123,33 @@ impl Key {
 
     /// Begins a message that comes in pieces.
     pub fn begin(&self) -> Stream {
-        let [inner, _] = *self.states;
-        Stream { key: self.clone(), inner: self.hash.resume(inner, self.block_bytes()) }
+        Stream { inner: self.behind_pad(0), outer: self.behind_pad(1) }
+    }
+
+    /// The inner hash (0) or the outer one (1), behind its pad.
+    fn behind_pad(&self, which: usize) -> digest::Stream {
+        self.hash.resume(self.states[which], self.block_bytes())
     }
 
     fn block_bytes(&self) -> u64 {
         self.hash.algorithm().block_bytes() as u64
     }
 
-    /// The job of the inner hash.
-    pub(crate) fn inner<'a>(&self, head: &'a [u8], message: &'a [u8]) -> Job<'a> {
-        Job { state: self.states[0], before: self.block_bytes(), head, message }
+    /// The state behind the inner pad.
+    pub(crate) fn inner_state(&self) -> State {
+        self.states[0]
     }
 
-    /// The job of the outer hash.
-    pub(crate) fn outer<'a>(&self, digest: &'a [u8]) -> Job<'a> {
-        Job { state: self.states[1], before: self.block_bytes(), head: &[], message: digest }
+    /// The tag, from the inner digest.
+    pub(crate) fn outer_tag(&self, digest: &[u8]) -> Digest {
+        let mut outer = self.behind_pad(1);
+        outer.update(digest);
+        outer.finish()
+    }
+
+    /// The job of the inner hash (0) or of the outer one (1).
+    fn job<'a>(&self, which: usize, head: &'a [u8], message: &'a [u8]) -> Job<'a> {
+        Job { state: self.states[which], before: self.block_bytes(), head, message }
     }
 }
 
@@ -150,8 +162,8 @@ impl Drop for Key {
 /// A message that comes in pieces.
 #[derive(Clone)]
 pub struct Stream {
-    key: Key,
     inner: digest::Stream,
+    outer: digest::Stream,
 }
 
 impl Stream {
@@ -160,12 +172,21 @@ impl Stream {
         self.inner.update(piece);
     }
 
+    /// Adds a text and encrypts what it can on the way: see
+    /// [`digest::Stream::update_and_encrypt`].
+    pub(crate) fn update_and_encrypt(
+        &mut self,
+        key: &aes_cbc::Key,
+        last: &mut aes_cbc::Block,
+        text: &mut [u8],
+    ) -> usize {
+        self.inner.update_and_encrypt(key, last, text)
+    }
+
     /// The tag of all pieces.
     pub fn finish(self) -> Digest {
-        let Stream { key, inner } = self;
-        let digest = inner.finish();
-        let mut outer = key.hash.resume(key.states[1], key.block_bytes());
-        outer.update(digest.as_ref());
+        let Stream { inner, mut outer } = self;
+        outer.update(inner.finish().as_ref());
         outer.finish()
     }
 
@@ -205,13 +226,23 @@ pub fn tag_many(jobs: &mut [TagJob<'_>]) {
         (job.key.hash.algorithm(), job.key.hash.lane_room(), job.key.hash.room())
     };
     for jobs in jobs.chunk_by_mut(|left, right| family(left) == family(right)) {
-        let hash = jobs[0].key.hash;
-        let mut digests = vec![Digest::default(); jobs.len()];
-        let inner = jobs.iter().map(|job| job.key.inner(&[], job.message));
-        hash.run(inner, |index, state| digests[index] = hash.result(state));
-        let outer = jobs.iter().zip(&digests).map(|(job, digest)| job.key.outer(digest.as_ref()));
-        let mut tags = vec![Digest::default(); digests.len()];
-        hash.run(outer, |index, state| tags[index] = hash.result(state));
+        let messages = jobs.iter().map(|job| (job.key, &[][..], job.message));
+        let tags = tags(messages);
         jobs.iter_mut().zip(tags).for_each(|(job, tag)| job.tag = tag);
     }
+}
+
+/// The tags of messages that are a head, shorter than a block, and a rest; all keys have one hash
+/// function in the same rooms.
+pub(crate) fn tags<'a>(
+    messages: impl ExactSizeIterator<Item = (&'a Key, &'a [u8], &'a [u8])> + Clone,
+) -> Vec<Digest> {
+    let mut tags = vec![Digest::default(); messages.len()];
+    let Some((Key { hash, .. }, ..)) = messages.clone().next() else { return tags };
+    let inner = messages.clone().map(|(key, head, message)| key.job(0, head, message));
+    hash.run(inner, |index, state| tags[index] = hash.result(state));
+    let digests = tags.clone();
+    let outer = messages.zip(&digests).map(|((key, ..), digest)| key.job(1, &[], digest.as_ref()));
+    hash.run(outer, |index, state| tags[index] = hash.result(state));
+    tags
 }

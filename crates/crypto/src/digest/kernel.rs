@@ -1,9 +1,11 @@
 //! Hashes in the rooms chosen: which kernel does what.
 
 use widelane_cpu::{Avx2, Avx512, Policy, Room, Shani};
+use widelane_kernels::aes_cbc;
 use widelane_kernels::hash::{self, STATE_WORDS, States};
 use widelane_kernels::sha1::{self, SHA1, Sha1};
 use widelane_kernels::sha2::{self, SHA224, SHA256, SHA384, SHA512, Sha256, Sha512};
+use widelane_kernels::text::Text;
 use widelane_kernels::words::{Avx2x1, Avx2x4, Avx2x8, Avx512x8, Avx512x16, Word, Words};
 use widelane_secret::wipe;
 
@@ -129,8 +131,8 @@ impl Rooms {
     /// (docs/hashes.md).
     pub(super) fn lanes_min(self) -> usize {
         match self.single {
-            Single::Shani(_) => self.width() / 8 * 3,
-            Single::Avx2(_) | Single::Portable => self.width() / 8 + 1,
+            Single::Shani(_) => self.width() / 4 + 2,
+            Single::Avx2(_) | Single::Portable => 3,
         }
     }
 
@@ -150,12 +152,36 @@ impl Rooms {
                 alone::<Sha256, Avx2x1<u32>>(room, state, blocks);
             }
             (Function::Sha512, Single::Avx2(room)) => {
-                alone::<Sha512, Avx2x1<u64>>(room, state, blocks);
+                sha2::avx2::compress(room, state, blocks.as_chunks().0);
             }
             (Function::Sha1, Single::Portable) => alone::<Sha1, u32>((), state, blocks),
             (Function::Sha256, Single::Portable) => alone::<Sha256, u32>((), state, blocks),
             (Function::Sha512, _) => alone::<Sha512, u64>((), state, blocks),
         }
+    }
+}
+
+impl Rooms {
+    /// Adds the whole blocks of `text` from byte `ahead` on to a state, while it encrypts as many
+    /// from its beginning behind the block `last`, if there is a room for both at once. Answers how
+    /// many bytes are encrypted.
+    pub(super) fn compress_and_encrypt(
+        self,
+        state: &mut State,
+        ahead: usize,
+        key: &aes_cbc::Key,
+        last: &mut aes_cbc::Block,
+        text: Text<'_>,
+    ) -> usize {
+        let Single::Shani(room) = self.single else { return 0 };
+        let encrypt = match self.function {
+            Function::Sha1 => aes_cbc::shani::encrypt_with_sha1,
+            Function::Sha256 => aes_cbc::shani::encrypt_with_sha256,
+            Function::Sha512 => return 0,
+        };
+        let mut done = 0;
+        narrow(state, |words| done = encrypt(room, key, last, words, ahead, text));
+        done
     }
 }
 

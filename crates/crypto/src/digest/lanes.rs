@@ -133,34 +133,29 @@ impl<'a> Lane<'a> {
     fn new(index: usize, rooms: Rooms, job: &Job<'a>) -> Self {
         let block_bytes = rooms.function.block_bytes();
         let Job { before, head, message, .. } = *job;
-        let bytes = before + (head.len() + message.len()) as u64;
-        let mut first = [0; BLOCK_BYTES_MAX];
-        first[..head.len()].copy_from_slice(head);
+        let total = before + (head.len() + message.len()) as u64;
+        // The head takes of the message what makes it a whole block, if there is as much.
+        let filling = if head.is_empty() { 0 } else { block_bytes - head.len() };
+        let (filling, rest) = message.split_at(filling.min(message.len()));
+        let (body, last) = rest.split_at(rest.len() / block_bytes * block_bytes);
         let mut lane = Lane {
             index,
             part: Part::Head,
             taken: 0,
-            head: first,
+            head: [0; BLOCK_BYTES_MAX],
             head_bytes: 0,
-            body: message,
+            body,
             tail: Tail::default(),
         };
-        let mut rest = &head[..];
-        if !head.is_empty() && head.len() + message.len() >= block_bytes {
-            let (filling, body) = message.split_at(block_bytes - head.len());
-            lane.head[head.len()..block_bytes].copy_from_slice(filling);
-            (lane.head_bytes, lane.body, rest) = (block_bytes, body, &[]);
-        }
-        if rest.is_empty() {
-            let (body, behind) = lane.body.split_at(lane.body.len() / block_bytes * block_bytes);
-            lane.body = body;
-            lane.tail = Tail::new(block_bytes, behind, bytes);
+        let begun = head.len() + filling.len();
+        lane.head[..head.len()].copy_from_slice(head);
+        lane.head[head.len()..begun].copy_from_slice(filling);
+        lane.tail = if begun.is_multiple_of(block_bytes) {
+            lane.head_bytes = begun;
+            Tail::new(block_bytes, last, total)
         } else {
-            let together = head.len() + message.len();
-            first[head.len()..together].copy_from_slice(message);
-            lane.body = &[];
-            lane.tail = Tail::new(block_bytes, &first[..together], bytes);
-        }
+            Tail::new(block_bytes, &lane.head[..begun], total)
+        };
         lane.advance(0);
         lane
     }

@@ -27,6 +27,8 @@ mod lanes;
 use std::fmt;
 
 use widelane_cpu::{Policy, Room};
+use widelane_kernels::aes_cbc;
+use widelane_kernels::text::Text;
 use widelane_secret::wipe;
 
 pub(crate) use self::kernel::State;
@@ -256,6 +258,29 @@ impl Stream {
             self.hash.compress(&mut self.state, blocks);
         }
         self.buffer[..rest.len()].copy_from_slice(rest);
+    }
+
+    /// Adds a piece, and encrypts the beginning of it behind the block `last` where both can be done
+    /// at once. Answers how many bytes are encrypted; it may be none.
+    pub(crate) fn update_and_encrypt(
+        &mut self,
+        key: &aes_cbc::Key,
+        last: &mut aes_cbc::Block,
+        piece: &mut [u8],
+    ) -> usize {
+        let block_bytes = self.hash.algorithm.block_bytes();
+        let filled = (self.bytes % block_bytes as u64) as usize;
+        let ahead = (block_bytes - filled) % block_bytes;
+        if piece.len() < ahead {
+            self.update(piece);
+            return 0;
+        }
+        self.update(&piece[..ahead]);
+        let text = Text::in_place(piece);
+        let done = self.hash.rooms.compress_and_encrypt(&mut self.state, ahead, key, last, text);
+        self.bytes += done as u64;
+        self.update(&piece[ahead + done..]);
+        done
     }
 
     /// The digest of all pieces.

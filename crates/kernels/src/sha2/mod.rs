@@ -2,6 +2,7 @@
 //!
 //! The other members of the family are these with other initial states and shorter digests.
 
+pub mod avx2;
 pub mod shani;
 
 use crate::hash::{Hash, STATE_WORDS, each_word};
@@ -107,18 +108,24 @@ fn rounds<M: Member<W>, W: Words>(
             });
         }
         each_word!(T => {
-            let [a, b, c, d, e, f, g, h] = variables;
-            let constant = W::splat(room, constants[T]);
-            let choice = g.xor(e.and(f.xor(g)));
-            // The longest way is through Σ1, which is added last.
-            let one = h.add(schedule[T].add(constant)).add(choice).add(M::big1(e));
-            let two = M::big0(a).add(a.majority(b, c));
-            variables = [one.add(two), a, b, c, d.add(one), e, f, g];
+            let word = schedule[T].add(W::splat(room, constants[T]));
+            variables = round::<M, W>(variables, word);
         });
     }
     for (word, variable) in state.iter_mut().zip(variables) {
         *word = word.add(variable);
     }
+}
+
+/// One round, with the sum of its word of the schedule and its constant.
+#[inline(always)]
+fn round<M: Member<W>, W: Words>(variables: [W; STATE_WORDS], word: W) -> [W; STATE_WORDS] {
+    let [a, b, c, d, e, f, g, h] = variables;
+    let choice = g.xor(e.and(f.xor(g)));
+    // The longest way is through Σ1, which is added last.
+    let one = h.add(word).add(choice).add(M::big1(e));
+    let two = M::big0(a).add(a.majority(b, c));
+    [one.add(two), a, b, c, d.add(one), e, f, g]
 }
 
 /// The initial state of SHA-224.

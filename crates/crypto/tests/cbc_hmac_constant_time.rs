@@ -1,0 +1,87 @@
+//! Trace equality: two keys and texts take the same way through every room, and a record is opened
+//! the same way whatever its padding, and refused the same way whatever is wrong with it.
+//! Control flow only, as in `constant_time.rs`.
+
+use widelane_cpu::{Policy, Room};
+use widelane_crypto::cbc_hmac::{Algorithm, BLOCK_BYTES, CbcHmac, Header, Key, Mode};
+use widelane_testkit::rooms::for_each_room_of;
+use widelane_testkit::trace::{Trace, trace};
+
+const IV: [u8; BLOCK_BYTES] = [7; BLOCK_BYTES];
+const HEADER: Header = Header { sequence: 5, kind: 23, version: 0x0303 };
+
+/// Bytes of the records that are opened: more than the longest padding.
+const RECORD: usize = 384;
+
+fn main() {
+    for algorithm in [Algorithm::Aes128Sha1, Algorithm::Aes256Sha256] {
+        for_each_room_of(algorithm.rooms(), |room, policy| judge(room, algorithm, policy));
+        judge(Room::Shani, algorithm, &Policy::open());
+    }
+}
+
+fn judge(room: Room, algorithm: Algorithm, policy: &Policy) {
+    let suite = CbcHmac::choose(algorithm, Mode::MacThenEncrypt, policy);
+    let key = |pattern| {
+        let raw: [u8; 32] = bytes(pattern);
+        suite.key(&raw[..algorithm.key_bytes()], &bytes::<32>(!pattern)).expect("a key")
+    };
+    let seal = |pattern| sealed(&key(pattern), pattern);
+    report(room, "seal", seal(0x00), seal(0xa5));
+
+    let (one, other) = (key(0x00), key(0xa5));
+    let open = |key: &Key, padding, change| opened(key, &record(key, padding, change));
+    let accepted = open(&one, 15, None);
+    for padding in [0, 255] {
+        report(room, "open", accepted, open(&other, padding, None));
+    }
+    // The last byte is the length of the padding; in front of it are padding, tag and text.
+    let refused = open(&one, 15, Some(0));
+    for (padding, place) in [(15, 8), (100, 3), (255, 255), (15, 300)] {
+        report(room, "refuse", refused, open(&other, padding, Some(place)));
+    }
+}
+
+/// Bytes that differ from one another and from those of another `pattern`.
+fn bytes<const N: usize>(pattern: u8) -> [u8; N] {
+    std::array::from_fn(|index| pattern ^ (index as u8).wrapping_mul(89))
+}
+
+fn sealed(key: &Key, pattern: u8) -> Trace {
+    let length = 200;
+    trace(
+        || {
+            let mut record = bytes::<200>(pattern).to_vec();
+            record.resize(key.record_bytes(length), 0);
+            record
+        },
+        |record| key.seal(&IV, HEADER, length, record).expect("sealed"),
+    )
+}
+
+/// A record of always the same length with a padding of that length, one bit of whose plaintext
+/// was changed so many bytes before the end.
+fn record(key: &Key, padding: u8, change: Option<usize>) -> Vec<u8> {
+    let text_bytes = RECORD - key.algorithm().tag_bytes() - 1 - usize::from(padding);
+    let mut record = vec![0x42; text_bytes];
+    record.resize(key.record_bytes(text_bytes), 0);
+    key.seal(&IV, HEADER, text_bytes, &mut record).expect("sealed");
+    key.decrypt(&mut { IV }, &mut record).expect("whole blocks");
+    record.truncate(text_bytes + key.algorithm().tag_bytes());
+    record.resize(RECORD, padding);
+    if let Some(place) = change {
+        record[RECORD - 1 - place] ^= 0x40;
+    }
+    key.encrypt(&mut { IV }, &mut record).expect("whole blocks");
+    record
+}
+
+fn opened(key: &Key, record: &[u8]) -> Trace {
+    trace(|| record.to_vec(), |record| _ = key.open(&IV, HEADER, record))
+}
+
+fn report(room: Room, what: &str, one: Trace, other: Trace) {
+    eprintln!("{room} {what}: {} and {} instructions", one.instructions, other.instructions);
+    assert_eq!(one, other, "{what} in {room} takes two ways");
+    assert!(one.instructions > 300, "{what} did something");
+}
