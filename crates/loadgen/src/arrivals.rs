@@ -18,10 +18,10 @@ pub struct Schedule {
 impl Schedule {
     /// Begins at `began`; `rate` per second is reached at the end of `ramp`.
     pub fn new(began: Instant, rate: f64, arrivals: Arrivals, ramp: Duration, seed: u64) -> Self {
-        let random = fastrand::Rng::with_seed(seed);
-        let mut schedule = Schedule { began, next: began, rate, arrivals, ramp, random };
-        schedule.advance();
-        schedule
+        let mut random = fastrand::Rng::with_seed(seed);
+        // Threads of one load do not begin at the same instants.
+        let next = began + Duration::from_secs_f64(random.f64() / rate);
+        Schedule { began, next, rate, arrivals, ramp, random }
     }
 
     /// When the next connection is due.

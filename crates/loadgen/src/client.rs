@@ -14,7 +14,7 @@ use crate::load::{Load, LoadError};
 use crate::tally::{Tally, Window};
 
 /// Longest time between looks at `stop`.
-const TICK: Duration = Duration::from_millis(20);
+pub const TICK: Duration = Duration::from_millis(20);
 
 /// Makes `load` and measures one window of it, on a thread of its own.
 ///
@@ -68,14 +68,14 @@ fn run_here<T>(
 }
 
 /// Pins the calling thread.
-pub(crate) fn pin(cpu: usize) -> io::Result<()> {
+pub fn pin(cpu: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(cpu)?;
     Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
 /// CPU time of the calling thread.
-pub(crate) fn thread_cpu() -> Duration {
+pub fn thread_cpu() -> Duration {
     ClockId::CLOCK_THREAD_CPUTIME_ID.now().map_or(Duration::ZERO, Duration::from)
 }
 
@@ -100,7 +100,7 @@ fn pass(
 }
 
 /// Lets connections end that are under way, as long as `patience` allows.
-pub(crate) fn wind_down(crowd: &mut Crowd, patience: Duration) -> Result<(), LoadError> {
+pub fn wind_down(crowd: &mut Crowd, patience: Duration) -> Result<(), LoadError> {
     crowd.wind_down();
     let end = Instant::now() + patience;
     while !crowd.is_gone() && Instant::now() < end {

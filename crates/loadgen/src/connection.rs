@@ -97,7 +97,7 @@ enum Phase {
 struct Times {
     /// When the connection should have begun.
     due: Instant,
-    /// When it has begun.
+    /// When it, or its last request, has begun.
     begun: Instant,
     /// When ClientHello left.
     hello: Instant,
@@ -122,7 +122,7 @@ impl Connection {
         }
     }
 
-    /// When the present connection has begun.
+    /// When the present connection, or its last request, has begun.
     pub fn begun(&self) -> Option<Instant> {
         self.times.map(|times| times.begun).filter(|_| !self.is_idle())
     }
@@ -228,22 +228,24 @@ impl Connection {
         let Some(session) = &mut self.session else { return Ok(Step::Waits) };
         shared.outgoing.clear();
         let answer = &mut self.answer;
-        let mut answer_began = false;
+        let (awaited, body_before) = (answer.is_awaited(), answer.body_bytes());
         let taken = session.receive(
             &mut shared.incoming[..count],
             &mut shared.outgoing,
             |plain| match self.phase {
-                Phase::Asking => {
-                    answer_began |= answer.is_awaited();
-                    answer.take(plain)
-                }
+                Phase::Asking => answer.take(plain),
                 _ => Ok(()),
             },
         )?;
         self.unread.extend_from_slice(&shared.incoming[taken..count]);
         match self.phase {
             Phase::Handshaking if !session.is_handshaking() => self.established(shared)?,
-            Phase::Asking => self.answered(answer_began, shared)?,
+            Phase::Asking => {
+                let bytes = answer.body_bytes() - body_before;
+                shared.tally.count_body(bytes, answer.body_bytes_announced());
+                let began = awaited && !answer.is_awaited();
+                self.answered(began, shared)?;
+            }
             _ => {}
         }
         self.transmit(shared)?;
@@ -283,6 +285,7 @@ impl Connection {
         if let Some(times) = &mut self.times {
             times.asked = Instant::now();
             times.asked_due = due;
+            times.begun = times.asked;
         }
         Ok(())
     }
@@ -316,7 +319,7 @@ impl Connection {
         if body_bytes.is_some_and(|expected| expected != self.answer.body_bytes()) {
             return Err(Failure::Answer("a body of another length than expected"));
         }
-        shared.tally.count_answer(self.answer.body_bytes(), now - times.asked_due);
+        shared.tally.count_answer(now - times.asked_due);
         Ok(())
     }
 

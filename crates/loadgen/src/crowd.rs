@@ -57,8 +57,8 @@ enum Pacing {
 impl Crowd {
     /// Gathers the crowd; nothing begins before [`Crowd::work`].
     pub fn gather(plan: &Plan) -> Result<Self, LoadError> {
-        let now = Instant::now();
         let wardrobe = Wardrobe::of(plan)?;
+        let now = Instant::now();
         let (slots, pace) = match plan.pace {
             Pace::Closed { connections, ramp } => {
                 let begin = |slot| now + ramp.mul_f64(slot as f64 / connections as f64);
@@ -125,6 +125,7 @@ impl Crowd {
         }
         if let Pacing::Open { schedule, .. } = &mut self.pace {
             for due in schedule.overdue(now) {
+                self.shared.tally.due += 1;
                 self.shared.tally.count_unfinished(now - due);
             }
         }
@@ -166,6 +167,7 @@ impl Crowd {
     }
 
     fn begin(&mut self, slot: usize, due: Instant) {
+        self.shared.tally.due += 1;
         let connection = &mut self.connections[slot];
         let step = connection.begin(due, &self.epoll, slot, &mut self.shared);
         if let Err(failure) = step {

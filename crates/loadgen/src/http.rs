@@ -21,6 +21,7 @@ pub struct Answer {
     part: Part,
     status: u16,
     body_bytes: u64,
+    body_bytes_announced: u64,
     /// Whether the server closes the connection afterwards.
     last: bool,
 }
@@ -46,6 +47,9 @@ enum Part {
 /// Longest head that is accepted.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
+/// What follows each chunk.
+const LINE_END_BYTES: u64 = 2;
+
 /// Most header fields that are accepted.
 const FIELDS_MAX: usize = 128;
 
@@ -68,8 +72,11 @@ impl Answer {
                 }
                 Part::Chunk(left) => {
                     let (taken, rest) = split(bytes, left);
-                    self.part =
-                        if taken == left { Part::ChunkSize } else { Part::Chunk(left - taken) };
+                    self.body_bytes += taken.min(left.saturating_sub(LINE_END_BYTES));
+                    self.part = match left - taken {
+                        0 => Part::ChunkSize,
+                        left => Part::Chunk(left),
+                    };
                     rest
                 }
                 Part::ChunkSize | Part::Trailer => self.take_line(bytes)?,
@@ -110,7 +117,10 @@ impl Answer {
         } else {
             match field("content-length").map(str::parse) {
                 Some(Ok(0)) => Part::Nothing,
-                Some(Ok(length)) => Part::Body(length),
+                Some(Ok(length)) => {
+                    self.body_bytes_announced = length;
+                    Part::Body(length)
+                }
                 Some(Err(_)) => return Err(Failure::Answer("a length that is no number")),
                 None => Part::Rest,
             }
@@ -137,8 +147,7 @@ impl Answer {
             _ => match httparse::parse_chunk_size(&self.begun) {
                 Ok(httparse::Status::Complete((_, 0))) => Part::Trailer,
                 Ok(httparse::Status::Complete((_, size))) => {
-                    self.body_bytes += size;
-                    Part::Chunk(size.saturating_add(2))
+                    Part::Chunk(size.saturating_add(LINE_END_BYTES))
                 }
                 _ => return Err(Failure::Answer("a chunk without a size")),
             },
@@ -172,6 +181,11 @@ impl Answer {
         self.status
     }
 
+    /// Length of the body as its head announces it; zero if it does not.
+    pub fn body_bytes_announced(&self) -> u64 {
+        self.body_bytes_announced
+    }
+
     /// Length of the body so far.
     pub fn body_bytes(&self) -> u64 {
         self.body_bytes
@@ -182,4 +196,68 @@ impl Answer {
 fn split(bytes: &[u8], count: u64) -> (u64, &[u8]) {
     let taken = usize::try_from(count).unwrap_or(usize::MAX).min(bytes.len());
     (taken as u64, &bytes[taken..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes `text` in pieces of every size; all must come to the same.
+    fn answer(text: &str) -> Result<Answer, Failure> {
+        let mut whole = Answer::default();
+        let result = whole.take(text.as_bytes());
+        for size in 1..text.len() {
+            let mut pieces = Answer::default();
+            let taken = text.as_bytes().chunks(size).try_for_each(|piece| pieces.take(piece));
+            assert_eq!(taken.is_ok(), result.is_ok(), "{size}: {text:?}");
+            if result.is_ok() {
+                let seen =
+                    |answer: &Answer| (answer.part, answer.status, answer.body_bytes, answer.last);
+                assert_eq!(seen(&pieces), seen(&whole), "{size}: {text:?}");
+            }
+        }
+        result.map(|()| whole)
+    }
+
+    #[test]
+    fn knows_where_an_answer_ends() {
+        let fixed = answer("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").unwrap();
+        assert!(fixed.is_complete() && !fixed.is_last());
+        assert_eq!((fixed.status(), fixed.body_bytes(), fixed.body_bytes_announced()), (200, 5, 5));
+
+        let empty = answer("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+        assert!(empty.is_complete());
+        let none = answer("HTTP/1.1 304 Not Modified\r\nConnection: close\r\n\r\n").unwrap();
+        assert!(none.is_complete() && none.is_last());
+
+        let chunks = "4\r\nwide\r\n4;x=y\r\nlane\r\n0\r\nTrailer: 1\r\n\r\n";
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let chunked = answer(&format!("{head}{chunks}")).unwrap();
+        assert!(chunked.is_complete());
+        assert_eq!(chunked.body_bytes(), 8);
+
+        let rest = answer("HTTP/1.1 200 OK\r\n\r\nuntil the end").unwrap();
+        assert!(!rest.is_complete() && rest.ends_with_connection() && rest.is_last());
+        assert_eq!(rest.body_bytes(), 13);
+
+        let twice = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n!";
+        assert!(answer(twice).unwrap().is_complete());
+    }
+
+    #[test]
+    fn refuses_what_is_no_answer() {
+        let long = format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(HEAD_BYTES_MAX));
+        let mut endless = Answer::default();
+        assert!(matches!(endless.take(long.as_bytes()), Err(Failure::Answer(_))));
+        for text in [
+            "SSH-2.0-OpenSSH\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nno size\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
+        ] {
+            assert!(answer(text).is_err(), "{text:?}");
+        }
+    }
 }

@@ -22,7 +22,7 @@ pub struct Plan {
     pub work: Work,
     /// When connections begin.
     pub pace: Pace,
-    /// Time after which one connection is given up and counted as an error.
+    /// Time after which a handshake or an answer is given up and counted as an error.
     pub patience: Duration,
     /// Makes draws and arrivals reproducible.
     pub seed: u64,
@@ -133,6 +133,16 @@ pub enum Work {
         /// Length that every body must have.
         body_bytes: Option<u64>,
     },
+}
+
+impl Work {
+    /// How often the work is done on one connection.
+    pub(crate) fn count(&self) -> u64 {
+        match self {
+            Work::Handshake => 1,
+            Work::Requests { count, .. } => u64::from((*count).max(1)),
+        }
+    }
 }
 
 /// When connections begin.

@@ -28,14 +28,18 @@ pub struct Window<T> {
 /// was due, even if the client was late.
 #[derive(Clone, Debug)]
 pub struct Tally {
+    /// Connections that were due.
+    pub due: u64,
     /// Full handshakes, as the connection itself reports them.
     pub full: u64,
     /// Handshakes that resumed a session.
     pub resumed: u64,
     /// Whole answers to requests.
     pub answers: u64,
-    /// Bytes of their bodies.
+    /// Bytes of bodies, those of unfinished answers included.
     pub body_bytes: u64,
+    /// Length of the longest body that a server announced.
+    pub body_bytes_announced: u64,
     /// Failures by kind.
     pub errors: BTreeMap<ErrorKind, u64>,
     /// Nanoseconds from the start of a connection until TCP is established.
@@ -61,10 +65,12 @@ impl Tally {
             Histogram::new_with_bounds(LATENCY_NS_MIN, LATENCY_NS_MAX, 3).expect("bounds in order")
         };
         Tally {
+            due: 0,
             full: 0,
             resumed: 0,
             answers: 0,
             body_bytes: 0,
+            body_bytes_announced: 0,
             errors: BTreeMap::new(),
             connect_ns: histogram(),
             handshake_ns: histogram(),
@@ -77,10 +83,12 @@ impl Tally {
 
     /// Adds another tally to this one.
     pub fn add(&mut self, other: &Tally) {
+        self.due += other.due;
         self.full += other.full;
         self.resumed += other.resumed;
         self.answers += other.answers;
         self.body_bytes += other.body_bytes;
+        self.body_bytes_announced = self.body_bytes_announced.max(other.body_bytes_announced);
         for (kind, count) in &other.errors {
             *self.errors.entry(*kind).or_default() += count;
         }
@@ -121,9 +129,13 @@ impl Tally {
         record(&mut self.first_byte_ns, latency);
     }
 
-    pub(crate) fn count_answer(&mut self, body_bytes: u64, latency: Duration) {
+    pub(crate) fn count_body(&mut self, bytes: u64, announced: u64) {
+        self.body_bytes += bytes;
+        self.body_bytes_announced = self.body_bytes_announced.max(announced);
+    }
+
+    pub(crate) fn count_answer(&mut self, latency: Duration) {
         self.answers += 1;
-        self.body_bytes += body_bytes;
         record(&mut self.answer_ns, latency);
     }
 

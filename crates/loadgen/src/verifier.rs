@@ -147,7 +147,9 @@ impl ServerCertVerifier for Judge {
         let passed = self.passed(end_entity)?;
         let mut names = passed.names.lock().unwrap_or_else(PoisonError::into_inner);
         if !names.contains(server_name) {
-            judge.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)?;
+            judge
+                .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+                .map_err(not_of_the_handshake)?;
             names.push(server_name.to_owned());
         }
         Ok(ServerCertVerified::assertion())
@@ -173,6 +175,16 @@ impl ServerCertVerifier for Judge {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         KeyKind::ALL.iter().flat_map(|kind| kind.schemes()).copied().collect()
+    }
+}
+
+/// A bad signature on a certificate must not be taken for one of the handshake.
+fn not_of_the_handshake(error: Error) -> Error {
+    match error {
+        Error::InvalidCertificate(CertificateError::BadSignature) => {
+            Error::InvalidCertificate(CertificateError::UnknownIssuer)
+        }
+        error => error,
     }
 }
 

@@ -141,6 +141,8 @@ impl Trusted {
             Trusted::Pinned(pinned) => Some(pinned.kind()),
             Trusted::Judged(_) => None,
         };
+        // The first key takes far longer than others: it is made before the load begins.
+        group.group().start()?;
         let provider = CryptoProvider {
             cipher_suites: cipher.suites(version, kind),
             kx_groups: groups(version, group, kind).into_iter().map(Group::group).collect(),

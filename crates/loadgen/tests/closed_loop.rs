@@ -1,130 +1,17 @@
 //! The closed loop against a rustls server in this process: what is counted, refused and given up.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+mod support;
+
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
 use std::time::Duration;
 
-use openssl::asn1::Asn1Time;
-use openssl::ec::{EcGroup, EcKey};
-use openssl::hash::MessageDigest;
 use openssl::nid::Nid;
-use openssl::pkey::{Id, PKey, Private};
-use openssl::rsa::Rsa;
-use openssl::x509::{X509, X509NameBuilder};
-use rustls::ServerConfig;
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
-use tokio::io::AsyncReadExt;
-use tokio_rustls::TlsAcceptor;
+use openssl::pkey::PKey;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::CertificateDer;
+use support::{Conduct, Server, certificate, elliptic, key, serve, serve_with};
 use widelane_loadgen::{Cipher, ErrorKind, Group, KeyKind, Load, LoadError, TlsVersion, run};
-
-/// A server that counts the connections which ended with the client's `close_notify`.
-struct Server {
-    address: SocketAddr,
-    certificates: Vec<Vec<u8>>,
-    closed_properly: Arc<AtomicU64>,
-    closed_otherwise: Arc<AtomicU64>,
-}
-
-/// Shows the first certificate whose key the client can verify.
-#[derive(Debug)]
-struct Shown(Vec<Arc<CertifiedKey>>);
-
-impl ResolvesServerCert for Shown {
-    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let fits = |certified: &&Arc<CertifiedKey>| {
-            certified.key.choose_scheme(hello.signature_schemes()).is_some()
-        };
-        self.0.iter().find(fits).cloned()
-    }
-}
-
-fn key() -> PKey<Private> {
-    PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap()
-}
-
-fn elliptic(curve: Nid) -> PKey<Private> {
-    let group = EcGroup::from_curve_name(curve).unwrap();
-    PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap()
-}
-
-fn certificate(key: &PKey<Private>) -> Vec<u8> {
-    let mut name = X509NameBuilder::new().unwrap();
-    name.append_entry_by_text("CN", "localhost").unwrap();
-    let name = name.build();
-    let mut builder = X509::builder().unwrap();
-    builder.set_version(2).unwrap();
-    builder.set_subject_name(&name).unwrap();
-    builder.set_issuer_name(&name).unwrap();
-    builder.set_not_before(&Asn1Time::days_from_now(0).unwrap()).unwrap();
-    builder.set_not_after(&Asn1Time::days_from_now(1).unwrap()).unwrap();
-    builder.set_pubkey(key).unwrap();
-    let digest = match key.id() {
-        Id::ED25519 => MessageDigest::null(),
-        _ => MessageDigest::sha256(),
-    };
-    builder.sign(key, digest).unwrap();
-    builder.build().to_der().unwrap()
-}
-
-/// Starts a server that shows the certificate of a pair's first key and signs with the second.
-fn serve(pairs: &[(&PKey<Private>, &PKey<Private>)]) -> Server {
-    serve_with(aws_lc_rs::default_provider(), pairs)
-}
-
-fn serve_with(provider: CryptoProvider, pairs: &[(&PKey<Private>, &PKey<Private>)]) -> Server {
-    let (mut certificates, mut shown) = (Vec::new(), Vec::new());
-    for (named, signing) in pairs {
-        let der = certificate(named);
-        let private = PrivatePkcs8KeyDer::from(signing.private_key_to_pkcs8().unwrap());
-        let signer = provider.key_provider.load_private_key(PrivateKeyDer::from(private)).unwrap();
-        let chain = vec![CertificateDer::from(der.clone())];
-        shown.push(Arc::new(CertifiedKey::new(chain, signer)));
-        certificates.push(der);
-    }
-    let config = ServerConfig::builder_with_provider(Arc::new(provider))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::new(Shown(shown)));
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-
-    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let server = Server {
-        address: listener.local_addr().unwrap(),
-        certificates,
-        closed_properly: Arc::default(),
-        closed_otherwise: Arc::default(),
-    };
-    let (properly, otherwise) =
-        (Arc::clone(&server.closed_properly), Arc::clone(&server.closed_otherwise));
-    thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-            loop {
-                let (tcp, _) = listener.accept().await.unwrap();
-                let acceptor = acceptor.clone();
-                let (properly, otherwise) = (Arc::clone(&properly), Arc::clone(&otherwise));
-                tokio::spawn(async move {
-                    let mut rest = Vec::new();
-                    let proper = match acceptor.accept(tcp).await {
-                        Ok(mut tls) => tls.read_to_end(&mut rest).await.is_ok(),
-                        Err(_) => false,
-                    };
-                    let count = if proper { properly } else { otherwise };
-                    count.fetch_add(1, Ordering::Relaxed);
-                });
-            }
-        });
-    });
-    server
-}
 
 fn load(server: &Server, version: TlsVersion) -> Load {
     Load {
@@ -210,7 +97,7 @@ fn refuses_another_group() {
     let mut provider = aws_lc_rs::default_provider();
     provider.kx_groups = vec![aws_lc_rs::kx_group::SECP256R1];
     let key = elliptic(Nid::X9_62_PRIME256V1);
-    let server = serve_with(provider, &[(&key, &key)]);
+    let server = serve_with(provider, &[(&key, &key)], Conduct::default());
     // The client offers the certificate's curve too, and would get it.
     let load = Load { group: Group::Secp384r1, ..load(&server, TlsVersion::Tls12) };
     let Err(error) = run(&load, &AtomicBool::new(false), || ()) else { panic!("it took P-256") };

@@ -1,0 +1,87 @@
+//! Certificates and keys from PEM files.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use thiserror::Error;
+
+use crate::plan::{Shown, Trust};
+
+/// Where distributions keep the authorities that they trust.
+const SYSTEM: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+
+/// Why a file cannot be used.
+#[derive(Debug, Error)]
+pub enum PemError {
+    /// It cannot be read, or is no PEM.
+    #[error("cannot read {} as PEM", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: rustls::pki_types::pem::Error,
+    },
+    /// It holds none of what it should hold.
+    #[error("{} holds no certificate", .0.display())]
+    NoCertificate(PathBuf),
+    /// The key cannot be used with the certificate.
+    #[error("the key in {} does not serve the certificate", path.display())]
+    Key {
+        /// The file with the key.
+        path: PathBuf,
+        /// Why.
+        source: rustls::Error,
+    },
+    /// No file of authorities is where distributions keep it.
+    #[error("this system has no file of certificate authorities ({}); name one", SYSTEM.join(", "))]
+    NoSystem,
+}
+
+impl Trust {
+    /// The authorities in the file at `path`, or those that the system trusts.
+    ///
+    /// # Errors
+    ///
+    /// If the file is missing or holds no usable certificate.
+    pub fn authorities(path: Option<&Path>) -> Result<Self, PemError> {
+        let system = || SYSTEM.iter().map(Path::new).find(|path| path.exists());
+        let path = path.or_else(system).ok_or(PemError::NoSystem)?;
+        let mut roots = RootCertStore::empty();
+        let (usable, _) = roots.add_parsable_certificates(certificates(path)?);
+        if usable == 0 {
+            return Err(PemError::NoCertificate(path.to_owned()));
+        }
+        Ok(Trust::Authorities(Arc::new(roots)))
+    }
+}
+
+impl Shown {
+    /// A certificate chain and its private key.
+    ///
+    /// # Errors
+    ///
+    /// If a file is missing or the two do not belong together.
+    pub fn read(chain: &Path, key: &Path) -> Result<Self, PemError> {
+        let private = PrivateKeyDer::from_pem_file(key)
+            .map_err(|source| PemError::Read { path: key.to_owned(), source })?;
+        let provider = aws_lc_rs::default_provider();
+        CertifiedKey::from_der(certificates(chain)?, private, &provider)
+            .map(|certified| Shown(Arc::new(certified)))
+            .map_err(|source| PemError::Key { path: key.to_owned(), source })
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemError> {
+    let read = |source| PemError::Read { path: path.to_owned(), source };
+    let all: Vec<_> = CertificateDer::pem_file_iter(path)
+        .map_err(read)?
+        .collect::<Result<_, _>>()
+        .map_err(read)?;
+    if all.is_empty() { Err(PemError::NoCertificate(path.to_owned())) } else { Ok(all) }
+}

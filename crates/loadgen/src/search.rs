@@ -1,0 +1,269 @@
+//! The highest rate at which a server keeps a latency limit: doubling to bracket it, bisection, and
+//! a second run of the best two.
+
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crate::drive::{Course, Outcome, drive};
+use crate::load::LoadError;
+use crate::plan::{Arrivals, Pace, Plan, Work};
+use crate::tally::Tally;
+use crate::verdict::{self, Doubt};
+
+/// What is to be kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Goal {
+    /// Latency from the instant at which a connection is due until its work is done.
+    pub latency_max: Duration,
+    /// Percentile of the latencies that has to keep it; 100 for all.
+    pub percentile: f64,
+}
+
+/// One run at one rate.
+#[derive(Clone, Debug)]
+pub struct Probe {
+    /// Connections per second that were due; none for the first run, of one connection at a time.
+    pub rate: Option<f64>,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Latency at the percentile, those included that were still under way.
+    pub latency: Duration,
+    /// Why the goal was missed; none if it was reached.
+    pub missed: Option<Missed>,
+}
+
+/// Why a goal was missed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Missed {
+    /// It took too long.
+    Latency,
+    /// It would have taken too long in time.
+    Behind,
+    /// So many connections failed.
+    Failures(u64),
+    /// Nothing was done.
+    Nothing,
+}
+
+/// How a search ended.
+#[derive(Clone, Debug)]
+pub enum Ending {
+    /// This rate was reached twice.
+    Rate(f64),
+    /// Nothing keeps the goal, and this is why.
+    Infeasible(String),
+    /// No probe reached its goal twice; the server is not steady enough.
+    Unsteady,
+    /// It was stopped.
+    Interrupted,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// How it ended.
+    pub ending: Ending,
+    /// Every run, in order.
+    pub probes: Vec<Probe>,
+    /// Whether the clients rather than the server set the limit.
+    pub client_bound: bool,
+}
+
+/// A probe has to be longer than the limit by this, so that what exceeds it can be seen.
+const LIMITS_PER_PROBE: u32 = 3;
+
+/// Ratio of rates at which bisection ends.
+const CLOSE: f64 = 1.04;
+
+/// Rates tried at most until one is too high.
+const DOUBLINGS: u32 = 24;
+
+/// Searches the highest rate at which `plan` keeps `goal`. `course` says how long a probe takes at
+/// least; `probed` is told every one.
+///
+/// # Errors
+///
+/// See [`LoadError`].
+pub fn search(
+    plan: &Plan,
+    course: &Course,
+    goal: &Goal,
+    stop: &AtomicBool,
+    mut probed: impl FnMut(&Probe),
+) -> Result<Found, LoadError> {
+    let window = course.window.max(LIMITS_PER_PROBE * goal.latency_max);
+    let mut searched = Searched {
+        plan,
+        course: Course { window, ..course.clone() },
+        goal,
+        stop,
+        probed: &mut probed,
+        probes: Vec::new(),
+    };
+    let ending = searched.run()?;
+    let probes = searched.probes;
+    let too_fast = probes.iter().filter(|probe| probe.missed.is_some()).map(busy);
+    let client_bound = too_fast.fold(0.0, f64::max) >= verdict::BUSY;
+    Ok(Found { ending, probes, client_bound })
+}
+
+fn busy(probe: &Probe) -> f64 {
+    probe.outcome.busy
+}
+
+struct Searched<'a> {
+    plan: &'a Plan,
+    course: Course,
+    goal: &'a Goal,
+    stop: &'a AtomicBool,
+    probed: &'a mut dyn FnMut(&Probe),
+    probes: Vec<Probe>,
+}
+
+impl Searched<'_> {
+    fn run(&mut self) -> Result<Ending, LoadError> {
+        // One connection at a time: what takes too long alone will not be faster in company.
+        let alone = Pace::Closed { connections: 1, ramp: Duration::ZERO };
+        let alone = self.probe(alone)?;
+        if alone.outcome.interrupted {
+            return Ok(Ending::Interrupted);
+        }
+        if alone.missed.is_some() {
+            return Ok(Ending::Infeasible(self.arithmetic(&alone)));
+        }
+        let each = self.plan.work.count();
+        let done = alone.outcome.tally.handshakes().max(alone.outcome.tally.answers / each);
+        let begin = done as f64 / alone.outcome.wall.as_secs_f64();
+
+        let mut kept: Vec<f64> = Vec::new();
+        let mut too_high = None;
+        let mut rate = begin.max(1.0 / self.course.window.as_secs_f64());
+        for _ in 0..DOUBLINGS {
+            match self.probe_rate(rate)? {
+                None => return Ok(Ending::Interrupted),
+                Some(true) => {
+                    kept.push(rate);
+                    rate *= 2.0;
+                }
+                Some(false) => {
+                    too_high = Some(rate);
+                    break;
+                }
+            }
+        }
+        let mut high = too_high.unwrap_or(rate);
+        // One connection at a time was kept, if not that many per second.
+        let mut low = kept.last().copied().unwrap_or(begin / 16.0);
+        while high / low > CLOSE {
+            let middle = (low * high).sqrt();
+            match self.probe_rate(middle)? {
+                None => return Ok(Ending::Interrupted),
+                Some(true) => {
+                    kept.push(middle);
+                    low = middle;
+                }
+                Some(false) => high = middle,
+            }
+        }
+        for best in kept.into_iter().rev().take(2) {
+            match self.probe_rate(best)? {
+                None => return Ok(Ending::Interrupted),
+                Some(true) => return Ok(Ending::Rate(best)),
+                Some(false) => {}
+            }
+        }
+        Ok(Ending::Unsteady)
+    }
+
+    /// Whether the goal is kept at `rate`; none if stopped.
+    fn probe_rate(&mut self, rate: f64) -> Result<Option<bool>, LoadError> {
+        let (arrivals, connections_max) = match self.plan.pace {
+            Pace::Open { arrivals, connections_max, .. } => (arrivals, connections_max),
+            Pace::Closed { connections, .. } => (Arrivals::Poisson, connections),
+        };
+        let ramp = Duration::ZERO;
+        let probe = self.probe(Pace::Open { rate, arrivals, ramp, connections_max })?;
+        Ok((!probe.outcome.interrupted).then_some(probe.missed.is_none()))
+    }
+
+    fn probe(&mut self, pace: Pace) -> Result<Probe, LoadError> {
+        let plan = Plan {
+            pace,
+            // What takes longer than a probe is counted as unfinished.
+            patience: self.plan.patience.max(self.course.window),
+            ..self.plan.clone()
+        };
+        let rate = match pace {
+            Pace::Open { rate, .. } => Some(rate),
+            Pace::Closed { .. } => None,
+        };
+        let outcome = match drive(&plan, &self.course, self.stop, |_, _| ()) {
+            // A server that gives up has more than it can bear.
+            Err(LoadError::Failing { kind, count, .. }) if rate.is_some() => {
+                Outcome::of_failures(kind, count)
+            }
+            outcome => outcome?,
+        };
+        let latency = latency(&plan.work, &outcome.tally, self.goal.percentile);
+        let done = outcome.tally.handshakes() + outcome.tally.answers;
+        let missed = if latency > self.goal.latency_max {
+            Some(Missed::Latency)
+        } else if outcome.tally.failures() > 0 {
+            Some(Missed::Failures(outcome.tally.failures()))
+        } else if done == 0 {
+            Some(Missed::Nothing)
+        } else {
+            verdict::behind(&plan, &outcome).map(|_: Doubt| Missed::Behind)
+        };
+        let probe = Probe { rate, outcome, latency, missed };
+        (self.probed)(&probe);
+        self.probes.push(probe.clone());
+        Ok(probe)
+    }
+
+    /// Why one connection alone does not keep the goal.
+    fn arithmetic(&self, alone: &Probe) -> String {
+        let limit = self.goal.latency_max.as_secs_f64();
+        let tally = &alone.outcome.tally;
+        let gigabits = |bytes: f64, seconds: f64| bytes * 8.0 / seconds / 1e9;
+        match tally.body_bytes_announced {
+            0 => format!(
+                "one connection alone takes {:.3} s where the limit is {limit} s",
+                alone.latency.as_secs_f64()
+            ),
+            bytes => {
+                let seconds = alone.outcome.wall.as_secs_f64();
+                format!(
+                    "{bytes} bytes in {limit} s are {:.2} Gbit/s on one connection; one connection \
+                     alone reached {:.2} Gbit/s, so that they take {:.1} s",
+                    gigabits(bytes as f64, limit),
+                    gigabits(tally.body_bytes as f64, seconds),
+                    bytes as f64 * seconds / tally.body_bytes.max(1) as f64,
+                )
+            }
+        }
+    }
+}
+
+/// Latency at `percentile`, with those counted that were not done when the window ended. They were
+/// under way for that long at least.
+fn latency(work: &Work, tally: &Tally, percentile: f64) -> Duration {
+    let mut all = match work {
+        Work::Handshake => tally.latency_ns.clone(),
+        Work::Requests { .. } => tally.answer_ns.clone(),
+    };
+    all.add(&tally.unfinished_ns).expect("histograms of equal bounds");
+    Duration::from_nanos(all.value_at_percentile(percentile))
+}
+
+impl fmt::Display for Missed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Missed::Latency => formatter.write_str("too slow"),
+            Missed::Behind => formatter.write_str("falls behind"),
+            Missed::Failures(count) => write!(formatter, "{count} failed"),
+            Missed::Nothing => formatter.write_str("nothing done"),
+        }
+    }
+}
