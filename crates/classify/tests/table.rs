@@ -1,16 +1,18 @@
 //! Tables as files, what is refused, and sets that are hard to divide.
 
+mod support;
+
 use std::fs;
 use std::sync::Arc;
 
 use widelane_classify::rule::{Field, Layout, Match, Rule, RuleSet, dpdk};
 use widelane_classify::{BuildError, Classifier, Flow, Limits, LookupError, Table, TableError};
-use widelane_cpu::{Policy, Room};
+use widelane_cpu::Policy;
 use widelane_testkit::random::Random;
-use widelane_testkit::rooms::{for_each_room_of, supported_of};
+use widelane_testkit::rooms::for_each_room_of;
 use widelane_testkit::rules::{self, Family};
 
-const ROOMS: [Room; 3] = [Room::Portable, Room::Avx2, Room::Avx512];
+use self::support::{ROOMS, compare};
 
 fn sample() -> RuleSet {
     let set = rules::generate(Family::Ipc, 300, 5);
@@ -81,33 +83,66 @@ fn every_damaged_table_is_refused() {
     assert!(matches!(Table::open(&path), Err(TableError::Length { .. })));
 }
 
-/// What a rule set says of a packet, looking at one rule after another.
-fn oracle(set: &RuleSet, packet: &[u8]) -> Vec<u32> {
-    let mut order: Vec<&Rule> = set.rules.iter().collect();
-    order.sort_by_key(|rule| std::cmp::Reverse(rule.priority));
-    let matches = |rule: &Rule| {
-        let mut pairs = rule.matches.iter().zip(set.layout.fields());
-        pairs.all(|(of, field)| of.accepts(set.layout.value(field, packet)))
-    };
-    let matching: Vec<&Rule> = order.into_iter().filter(|rule| matches(rule)).collect();
-    let of = |category: usize| matching.iter().find(|rule| rule.categories >> category & 1 == 1);
-    (0..set.categories)
-        .map(|category| of(category).map_or(set.default, |rule| rule.result))
-        .collect()
+/// A table of all that a table can have: several trees, nodes, long leaves, categories.
+fn manifold() -> RuleSet {
+    let layout = Layout::new(vec![field("a", 0, 4), field("b", 4, 4), field("c", 8, 2)]).unwrap();
+    let mut set = any_rules(&layout, 60, 2, &mut Random::new(3));
+    for rule in &mut set.rules[..30] {
+        rule.matches[1] = Match::ANY;
+    }
+    set
 }
 
-fn compare(set: &RuleSet, packets: &[Vec<u8>]) {
-    let table = Arc::new(Table::build(set, &Limits::default()).unwrap());
-    let wanted: Vec<u32> = packets.iter().flat_map(|packet| oracle(set, packet)).collect();
-    let packets: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
-    let visited = for_each_room_of(&ROOMS, |room, policy| {
-        let classifier = Classifier::choose(table.clone(), policy);
-        assert_eq!(classifier.room(), room);
-        let mut results = vec![0; wanted.len()];
-        classifier.classify(&packets, &mut results).unwrap();
-        assert_eq!(results, wanted, "{room}");
-    });
-    assert_eq!(visited, supported_of(&ROOMS));
+#[test]
+fn a_flip_of_any_byte_is_found() {
+    let bytes = written(&Table::build(&manifold(), &Limits::default()).unwrap());
+    let mut random = Random::new(2);
+    for place in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 1 + random.below(255) as u8;
+        Table::read(&mut &damaged[..]).unwrap_err();
+    }
+}
+
+/// The checksum of a table's words behind the header's first four.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.as_chunks().0[4..].iter().fold(0xcbf2_9ce4_8422_2325, |sum, word| {
+        let product = (sum ^ u64::from_le_bytes(*word)).wrapping_mul(0x0000_0100_0000_01b3);
+        product ^ product >> 32
+    })
+}
+
+#[test]
+fn a_table_that_lies_is_refused_or_harmless() {
+    let set = manifold();
+    let bytes = written(&Table::build(&set, &Limits::default()).unwrap());
+    assert_eq!(bytes[24..32], checksum(&bytes).to_le_bytes(), "the checksum is as written here");
+    let mut random = Random::new(4);
+    let packets = any_packets(&set, 40, &mut random);
+    let (mut refused, mut looked_up) = (0, 0);
+    for place in 32..bytes.len() {
+        let mut lying = bytes.clone();
+        lying[place] ^= 1 << random.below(8);
+        let sum = checksum(&lying);
+        lying[24..32].copy_from_slice(&sum.to_le_bytes());
+        let Ok(table) = Table::read(&mut &lying[..]) else {
+            refused += 1;
+            continue;
+        };
+        looked_up += 1;
+        let (table, long) = (Arc::new(table), vec![0; Layout::SPAN_MAX]);
+        let mut packets: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
+        if table.layout().span() > set.layout.span() {
+            packets.fill(&long);
+        }
+        for_each_room_of(&ROOMS, |_, policy| {
+            let mut results = vec![0; packets.len() * table.categories()];
+            let classifier = Classifier::choose(table.clone(), policy);
+            classifier.classify(&packets, &mut results).unwrap();
+            classifier.classify(&packets[..1], &mut results[..table.categories()]).unwrap();
+        });
+    }
+    assert!(refused > 100 && looked_up > 100, "{refused} refused, {looked_up} looked up");
 }
 
 fn field(name: &str, offset: usize, bytes: usize) -> Field {

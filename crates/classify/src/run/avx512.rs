@@ -5,8 +5,8 @@ use core::arch::x86_64::*;
 
 use widelane_cpu::rooms::Avx512;
 
-use super::burst::{self, BURST, Engine, FEW, View, Words};
-use super::keys::{Recipe, WINDOW, short_window, window};
+use super::burst::{self, Engine, FEW, View, Words};
+use super::keys::{Recipe, WINDOW, Window};
 use super::list::List;
 use super::wide::wide_room;
 

@@ -14,7 +14,7 @@ use super::list::{List, Writer};
 use crate::table::{Entry, NOTHING, Node, Shape, Table, rank_of, verdict};
 
 /// Packets that go side by side.
-pub(super) const BURST: usize = 64;
+const BURST: usize = 64;
 /// So few packets are looked up one after the other.
 pub(super) const FEW: usize = 4;
 /// When so many wait to go on, they do so before the next group is entered: what they find may
@@ -31,11 +31,11 @@ pub(super) trait Engine: Copy {
     const COMPARES_AT_ONCE: bool;
 
     /// Reads the keys of packets.
-    fn keys<const K: usize>(
+    fn keys<const K: usize, const N: usize>(
         self,
         recipe: &Recipe,
         packets: &[&[u8]],
-        keys: &mut List<[u64; K], BURST>,
+        keys: &mut List<[u64; K], N>,
     );
 
     /// Gathers the bits of `word` under `mask` at the low end.
@@ -85,8 +85,9 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
+    #[inline]
     pub fn new(table: &'a Table, recipe: &'a Recipe) -> Self {
-        let (index, chunks) = (table.index(), table.chunks());
+        let (index, chunks) = table.index_and_chunks();
         let nothing = verdict(NOTHING, table.default());
         View { table, recipe, index, chunks, nothing, far: table.bytes() > NEAR_BYTES }
     }
@@ -132,7 +133,7 @@ pub(super) fn few<E: Engine, W: Words, const K: usize, const C: usize>(
 ) {
     let search = Search { engine, words, view };
     let categories = if C == 1 { 1 } else { view.table.categories() };
-    let mut keys = List::<[u64; K], BURST>::new();
+    let mut keys = List::<[u64; K], FEW>::new();
     engine.keys(view.recipe, packets, &mut keys);
     for (key, results) in keys.as_slice().iter().zip(results.chunks_mut(categories)) {
         let mut best = [0; C];
@@ -191,7 +192,7 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
                 entry = self.step(&Node::at(self.view.index, entry.node_at()), key);
                 continue;
             }
-            let found = self.look(entry, key, best);
+            let found = self.look::<false, C>(entry, key, best);
             if found && C == 1 || !entry.is_long() {
                 return;
             }
@@ -236,9 +237,9 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         for (packet, (key, best)) in keys.iter().zip(best).enumerate() {
             let entry = self.step(node, key);
             if ON {
-                self.arrive(entry, packet as u32, key, best, &mut waiting);
+                self.arrive::<true, K, C>(entry, packet as u32, key, best, &mut waiting);
             } else {
-                self.look(entry, key, best);
+                self.look::<true, C>(entry, key, best);
             }
         }
     }
@@ -267,14 +268,14 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         let mut waiting = queues.writers();
         for &Waiting { entry, packet } in list.as_slice() {
             let (key, best) = (&keys[packet as usize], &mut best[packet as usize]);
-            self.arrive(entry, packet, key, best, &mut waiting);
+            self.arrive::<false, K, C>(entry, packet, key, best, &mut waiting);
         }
     }
 
     /// Compares a packet with the first chunk of the leaf it has come to, and notes if it has to go
     /// on.
     #[inline(always)]
-    fn arrive<const K: usize, const C: usize>(
+    fn arrive<const FIRST: bool, const K: usize, const C: usize>(
         self,
         entry: Entry,
         packet: u32,
@@ -282,7 +283,7 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         best: &mut [u64; C],
         [nodes, leaves]: &mut [Writer<'_, Waiting, WAITING>; 2],
     ) {
-        let found = self.look(entry.or_nothing(), key, best);
+        let found = self.look::<FIRST, C>(entry.or_nothing(), key, best);
         // Few go on: a branch costs less than writing all of them down.
         if entry.is_node() | entry.is_long() & (!found | (C > 1)) {
             nodes.push_if(entry.is_node(), Waiting { entry, packet });
@@ -330,7 +331,7 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
             for &Waiting { entry, packet } in leaves.as_slice() {
                 let (key, best) = (&keys[packet as usize], &mut best[packet as usize]);
                 let entry = self.promising(entry, best);
-                let found = self.look(entry, key, best);
+                let found = self.look::<false, C>(entry, key, best);
                 let goes_on = (!found | (C > 1)) & entry.is_long();
                 more.push_if(goes_on, Waiting { entry: entry.next_chunk(), packet });
             }
@@ -348,9 +349,15 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         select_unpredictable(entry.may_better(worst(best)), entry, Entry::EMPTY)
     }
 
-    /// Compares a key with the chunk that an entry names, and says whether a rule matches.
+    /// Compares a key with the chunk that an entry names, and says whether a rule matches. `FIRST`
+    /// says that nothing has been found yet.
     #[inline(always)]
-    fn look<const C: usize>(self, entry: Entry, key: &[u64], best: &mut [u64; C]) -> bool {
+    fn look<const FIRST: bool, const C: usize>(
+        self,
+        entry: Entry,
+        key: &[u64],
+        best: &mut [u64; C],
+    ) -> bool {
         // Where a comparison is cheap, the chunk that is nobody's is compared as any other.
         if (!E::COMPARES_AT_ONCE || C > 1) && entry == Entry::EMPTY {
             return false;
@@ -359,9 +366,11 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         let verdicts = &chunk[chunk.len() - 8..];
         if C == 1 {
             let found = self.engine.matches::<W, false>(self.words, chunk, key);
-            let verdict = verdicts[found.trailing_zeros() as usize % 8];
-            let better = (found != 0) & (verdict < best[0]);
-            best[0] = select_unpredictable(better, verdict, best[0]);
+            // Where none matches, all bits: nothing is weaker.
+            let none = u64::from(found == 0).wrapping_neg();
+            let verdict = verdicts[found.trailing_zeros() as usize % 8] | none;
+            let known = if FIRST { self.view.nothing } else { best[0] };
+            best[0] = select_unpredictable(verdict < known, verdict, known);
             return found != 0;
         }
         let found = self.engine.matches::<W, true>(self.words, chunk, key);

@@ -24,6 +24,8 @@ pub(super) struct Recipe {
     pub pieces: Vec<Piece>,
     /// The windows that hold the bytes of all words, in the order of the words.
     pub windows: Vec<Window>,
+    /// How long a packet has to be.
+    pub span: usize,
 }
 
 impl Recipe {
@@ -32,7 +34,7 @@ impl Recipe {
         let span = table.layout().span();
         let of_block = |block| windows(table.pieces(), block, span);
         let windows = (0..blocks).flat_map(of_block).collect();
-        Recipe { pieces: table.pieces().to_vec(), windows }
+        Recipe { pieces: table.pieces().to_vec(), windows, span }
     }
 }
 
@@ -61,17 +63,19 @@ fn windows(pieces: &[Piece], block: usize, span: usize) -> Vec<Window> {
     windows
 }
 
-/// The bytes of a window, if the packet goes on so long.
-#[inline(always)]
-pub(super) fn window(packet: &[u8], offset: usize) -> Option<&[u8; WINDOW]> {
-    packet.get(offset..)?.first_chunk()
-}
+impl Window {
+    /// The window's bytes, if the packet goes on so long.
+    #[inline(always)]
+    pub fn bytes<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8; WINDOW]> {
+        packet.get(self.offset..)?.first_chunk()
+    }
 
-/// The bytes of a window, with zeros where the packet has ended.
-#[cold]
-pub(super) fn short_window(packet: &[u8], offset: usize) -> [u8; WINDOW] {
-    let mut bytes = [0; WINDOW];
-    let rest = packet.get(offset..).unwrap_or(&[]);
-    bytes[..rest.len()].copy_from_slice(rest);
-    bytes
+    /// The window's bytes of a packet that ends in it, with zeros behind.
+    #[cold]
+    pub fn last_bytes(&self, packet: &[u8]) -> [u8; WINDOW] {
+        let mut bytes = [0; WINDOW];
+        let rest = packet.get(self.offset..).unwrap_or(&[]);
+        bytes[..rest.len()].copy_from_slice(rest);
+        bytes
+    }
 }

@@ -33,6 +33,7 @@ impl Mapping {
     }
 
     /// The words; bytes at the end that make no word are left out.
+    #[inline]
     pub fn words(&self) -> &[u64] {
         // SAFETY: the mapping begins at a page and holds `bytes` readable bytes until `drop`. That
         // nobody changes the file meanwhile is what `Table::open` asks of its callers; a lookup

@@ -97,7 +97,7 @@ impl Classifier {
     /// If a packet is shorter than the layout's span, or `results` has another length; nothing has
     /// been looked up then.
     pub fn classify(&self, packets: &[&[u8]], results: &mut [u32]) -> Result<(), LookupError> {
-        let (categories, span) = (self.table.categories(), self.table.layout().span());
+        let (categories, span) = (self.table.categories(), self.recipe.span);
         if results.len() != packets.len() * categories {
             let (packets, results) = (packets.len(), results.len());
             return Err(LookupError::Results { packets, categories, results });

@@ -1,6 +1,6 @@
 //! Room portable of run: one rule after another, in plain Rust. The oracle of the other rooms.
 
-use super::burst::{self, BURST, Engine, FEW, View, Words};
+use super::burst::{self, Engine, FEW, View, Words};
 use super::keys::Recipe;
 use super::list::List;
 
@@ -45,11 +45,11 @@ impl Engine for Portable {
     const COMPARES_AT_ONCE: bool = false;
 
     #[inline(always)]
-    fn keys<const K: usize>(
+    fn keys<const K: usize, const N: usize>(
         self,
         recipe: &Recipe,
         packets: &[&[u8]],
-        keys: &mut List<[u64; K], BURST>,
+        keys: &mut List<[u64; K], N>,
     ) {
         let mut keys = keys.writer();
         for packet in packets {

@@ -49,14 +49,14 @@ macro_rules! wide_room {
             const COMPARES_AT_ONCE: bool = true;
 
             #[inline(always)]
-            fn keys<const K: usize>(
+            fn keys<const K: usize, const N: usize>(
                 self,
                 recipe: &Recipe,
                 packets: &[&[u8]],
-                keys: &mut List<[u64; K], BURST>,
+                keys: &mut List<[u64; K], N>,
             ) {
                 // SAFETY: the token in `self` proves the features.
-                unsafe { keys_body(recipe, packets, keys) }
+                unsafe { keys_body(&recipe.windows, packets, keys) }
             }
 
             #[inline(always)]
@@ -87,41 +87,39 @@ macro_rules! wide_room {
 
         #[inline]
         #[target_feature(enable = $features)]
-        fn keys_body<const K: usize>(
-            recipe: &Recipe,
+        fn keys_body<const K: usize, const N: usize>(
+            windows: &[Window],
             packets: &[&[u8]],
-            keys: &mut List<[u64; K], BURST>,
+            keys: &mut List<[u64; K], N>,
         ) {
             let mut keys = keys.writer();
-            if let ([only], true) = (recipe.windows.as_slice(), K == 2) {
-                let (offset, shuffle) = (only.offset, load_bytes(&only.shuffle));
+            if let ([only], true) = (windows, K == 2) {
                 for packet in packets {
                     let mut key = [0; K];
-                    key[..2].copy_from_slice(&words_of(pick(packet, offset, shuffle)));
+                    key[..2].copy_from_slice(&words_of(pick(packet, only)));
                     keys.push(key);
                 }
                 return;
             }
             for packet in packets {
                 let mut key = [0; K];
-                for window in &recipe.windows {
+                for window in windows {
                     let block = &mut key.as_chunks_mut().0[window.block];
-                    let picked = pick(packet, window.offset, load_bytes(&window.shuffle));
-                    *block = words_of(_mm_or_si128(picked, of_words(*block)));
+                    *block = words_of(_mm_or_si128(pick(packet, window), of_words(*block)));
                 }
                 keys.push(key);
             }
         }
 
-        /// Sixteen bytes of a packet, in the order that `shuffle` says.
+        /// The bytes of a packet that a window holds, where they belong in two words of the key.
         #[inline]
         #[target_feature(enable = $features)]
-        fn pick(packet: &[u8], offset: usize, shuffle: __m128i) -> __m128i {
-            let bytes = match window(packet, offset) {
+        fn pick(packet: &[u8], window: &Window) -> __m128i {
+            let bytes = match window.bytes(packet) {
                 Some(bytes) => load_bytes(bytes),
-                None => load_bytes(&short_window(packet, offset)),
+                None => load_bytes(&window.last_bytes(packet)),
             };
-            _mm_shuffle_epi8(bytes, shuffle)
+            _mm_shuffle_epi8(bytes, load_bytes(&window.shuffle))
         }
 
         #[inline]

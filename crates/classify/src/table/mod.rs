@@ -127,6 +127,7 @@ enum Memory {
 }
 
 impl Memory {
+    #[inline]
     fn words(&self) -> &[u64] {
         match self {
             Memory::Owned(words, start) => &words[*start..],
@@ -185,11 +186,17 @@ impl Table {
     }
 
     pub(crate) fn index(&self) -> &[u64] {
-        &self.memory.words()[self.index.clone()]
+        self.index_and_chunks().0
     }
 
     pub(crate) fn chunks(&self) -> &[u64] {
-        &self.memory.words()[self.chunks.clone()]
+        self.index_and_chunks().1
+    }
+
+    #[inline]
+    pub(crate) fn index_and_chunks(&self) -> (&[u64], &[u64]) {
+        let words = self.memory.words();
+        (&words[self.index.clone()], &words[self.chunks.clone()])
     }
 
     /// The categories of the rule of a rank, where there are several.
