@@ -99,7 +99,7 @@ fn openssl(algorithm: Algorithm, name: &str) -> Subject {
         let mut header = [0, 0, 0, 0, 0, 0, 0, 0, 23, 3, 1, high, low];
         let more = control(&mut context, 0x16, &mut header); // EVP_CTRL_AEAD_TLS1_AAD
         let bytes = length + more;
-        context.cipher_update_inplace(&mut buffer[..bytes], bytes).expect("a record");
+        context.cipher_update_inplace(&mut buffer[..bytes + 16], bytes).expect("a record");
     };
     Subject { name: format!("{name} seal, OpenSSL"), records: 1, work: Box::new(work) }
 }

@@ -1,5 +1,5 @@
-//! AES-CBC with HMAC in every room: against OpenSSL and Project Wycheproof, one record and many, with
-//! every padding, at guard pages, and what is refused.
+//! AES-CBC with HMAC in every room: against OpenSSL and Project Wycheproof, one record and many,
+//! with every padding, at guard pages, and what is refused.
 
 use openssl::hash::MessageDigest;
 use openssl::pkey::PKey;

@@ -260,8 +260,8 @@ impl Stream {
         self.buffer[..rest.len()].copy_from_slice(rest);
     }
 
-    /// Adds a piece, and encrypts the beginning of it behind the block `last` where both can be done
-    /// at once. Answers how many bytes are encrypted; it may be none.
+    /// Adds a piece, and encrypts the beginning of it behind the block `last` where both can be
+    /// done at once. Answers how many bytes are encrypted; it may be none.
     pub(crate) fn update_and_encrypt(
         &mut self,
         key: &aes_cbc::Key,

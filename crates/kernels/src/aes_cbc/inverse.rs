@@ -1,4 +1,4 @@
-//! The inverse cipher in bit slices (FIPS 197, 5.3), of the parts of the cipher. Secret-independent.
+//! The inverse cipher in bit slices (FIPS 197, 5.3), from parts of the cipher. Secret-independent.
 
 use super::Block;
 use crate::aes_gcm::bitslice::{

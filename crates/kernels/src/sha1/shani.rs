@@ -66,7 +66,8 @@ impl State {
                     let before = abcd;
                     abcd = _mm_sha1rnds4_epu32::<$function>(abcd, e);
                     if GROUP < 16 {
-                        let word = _mm_sha1msg1_epu32(schedule[GROUP % 4], schedule[(GROUP + 1) % 4]);
+                        let following = schedule[(GROUP + 1) % 4];
+                        let word = _mm_sha1msg1_epu32(schedule[GROUP % 4], following);
                         let word = _mm_xor_si128(word, schedule[(GROUP + 2) % 4]);
                         schedule[GROUP % 4] = _mm_sha1msg2_epu32(word, schedule[(GROUP + 3) % 4]);
                     }

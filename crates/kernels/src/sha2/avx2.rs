@@ -1,4 +1,5 @@
-//! Room avx2 of sha2: SHA-512 of one message, its schedule four words at a time. Secret-independent.
+//! Room avx2 of sha2: SHA-512 of one message, its schedule four words at a time.
+//! Secret-independent.
 //!
 //! The rounds are a chain in plain registers; the schedule is computed beside it in others.
 #![allow(unsafe_code, reason = "room: door, loads and stores")]
