@@ -3,6 +3,7 @@
 mod acl;
 mod compare;
 mod cpu;
+mod load;
 mod measure;
 mod output;
 mod power;
@@ -36,6 +37,7 @@ enum Command {
     Acl(acl::Args),
     Compare(Box<compare::Args>),
     Cpu(cpu::Args),
+    Load(Box<load::Args>),
     Power(power::Args),
     Report(report::Args),
     Run(run::Args),
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Command::Acl(args) => acl::run(args),
         Command::Compare(args) => compare::run(*args),
         Command::Cpu(args) => cpu::run(args),
+        Command::Load(args) => load::run(&args),
         Command::Power(args) => power::run(args),
         Command::Report(args) => report::run(args),
         Command::Run(args) => run::run(args),

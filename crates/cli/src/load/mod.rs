@@ -1,0 +1,392 @@
+//! `widelane load`: TLS clients at a chosen pace, and what they saw.
+
+mod shown;
+mod target;
+mod threshold;
+mod units;
+mod weights;
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+use widelane_loadgen::{
+    Arrivals, Cipher, Course, Doubt, Ending, Goal, Group, Latency, Mix, Pace, Plan, Probe, Resume,
+    Shown, Tally, TlsVersion, Trust, Weighted, Work, doubts, drive, search,
+};
+
+use self::target::Target;
+use self::threshold::Threshold;
+use self::weights::{named, weighted};
+use crate::{measure, output};
+
+/// Makes TLS load: handshakes, requests or downloads, in a closed or an open loop
+///
+/// What a connection offers is drawn from lists with weights, such as `--tls 1.3=70,1.2=30`; one
+/// without a weight has weight 1.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// https://HOST[:PORT]/PATH asks for the path on each connection; HOST:PORT only does
+    /// handshakes
+    #[arg(value_name = "URL|HOST:PORT")]
+    target: Target,
+    /// Requests on one connection, one after the other; 0 for handshakes only [default: 1 for a
+    /// URL]
+    #[arg(long, value_name = "COUNT")]
+    requests: Option<u32>,
+    /// Length that every body must have, such as 64M
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
+    body_bytes: Option<u64>,
+
+    /// Connections outstanding; with --rate or --search-max, at most [default: 64, or 10000]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    connections: Option<u32>,
+    /// Begins so many connections per second whatever the server does (open loop)
+    #[arg(long, value_name = "PER_SECOND", value_parser = units::positive)]
+    rate: Option<f64>,
+    /// How connections of an open loop are spread over time
+    #[arg(long, value_enum, default_value_t = Spread::Poisson)]
+    arrivals: Spread,
+    /// Time in which connections or rate grow to their value
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "0")]
+    ramp: Duration,
+    /// Time under load that is not measured
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "1s")]
+    warm_up: Duration,
+    /// Measured time; of one probe in a search
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s")]
+    duration: Duration,
+    /// Time after which a handshake or an answer is given up
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s")]
+    patience: Duration,
+    /// Threads of clients
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024),
+          default_value_t = 1)]
+    threads: u16,
+    /// CPUs to pin the threads to, in turn
+    #[arg(long, value_name = "CPU", value_delimiter = ',')]
+    cpus: Vec<usize>,
+    /// Makes draws and arrivals reproducible
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    seed: u64,
+
+    /// TLS versions: 1.2, 1.3
+    #[arg(long, value_name = "LIST", value_parser = versions, default_value = "1.3")]
+    tls: Weighted<TlsVersion>,
+    /// Ciphers: aes256-gcm, aes128-gcm, chacha20-poly1305
+    #[arg(long, value_name = "LIST", value_parser = ciphers, default_value = "aes256-gcm")]
+    cipher: Weighted<Cipher>,
+    /// Key-exchange groups: x25519, p256, p384
+    #[arg(long, value_name = "LIST", value_parser = groups, default_value = "x25519")]
+    group: Weighted<Group>,
+    /// Protocols to offer by ALPN, or none; requests speak HTTP/1.1 in any case
+    #[arg(long, value_name = "LIST", value_parser = protocols, default_value = "none")]
+    alpn: Weighted<Option<String>>,
+    /// Sessions to offer: never, ticket, session-id (TLS 1.2; TLS 1.3 has tickets only)
+    #[arg(long, value_name = "LIST", value_parser = resumption, default_value = "never")]
+    resume: Weighted<Resume>,
+    /// Names to send as SNI and as host [default: the host of the target]
+    #[arg(long, value_name = "LIST", value_parser = names)]
+    sni: Option<Weighted<String>>,
+    /// Certificates to show, CHAIN:KEY (PEM files), or none
+    #[arg(long, value_name = "LIST", value_parser = identities, default_value = "none")]
+    client_certificate: Weighted<Option<Shown>>,
+
+    /// Certificate authorities to trust, PEM [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    authorities: Option<PathBuf>,
+    /// Accepts any certificate; the signature of each handshake is still verified
+    #[arg(long, conflicts_with = "authorities")]
+    insecure: bool,
+
+    /// Searches the highest rate at which --latency-max is kept
+    #[arg(long, requires = "latency_max", conflicts_with_all = ["rate", "ramp"])]
+    search_max: bool,
+    /// Latency to keep, from the instant at which a connection is due to the end of its work
+    #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "search_max")]
+    latency_max: Option<Duration>,
+    /// Percentile of the latencies that has to keep it
+    #[arg(long, value_name = "PERCENT", value_parser = units::percentile, default_value = "100",
+          requires = "search_max")]
+    percentile: f64,
+
+    /// Ends with status 1 under this condition, such as 'p99>50ms'
+    #[arg(long, value_name = "CONDITION")]
+    fail_if: Vec<Threshold>,
+    /// Prints JSON (docs/load.md)
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Conditions of --fail-if compare p50, p99.9, max … (of total; or connect.p99, handshake.p99,
+first-byte.p99) with a time, rate (handshakes per second) and errors with a number, resumed with
+a percentage.
+Ctrl-C ends the measurement and prints what there is.";
+
+/// How arrivals are spread.
+#[derive(Clone, Copy, ValueEnum)]
+enum Spread {
+    /// At equal distances
+    Constant,
+    /// Independent of each other
+    Poisson,
+}
+
+/// Connections outstanding by default, in a closed and in an open loop.
+const CONNECTIONS: u32 = 64;
+const CONNECTIONS_OPEN: u32 = 10_000;
+
+fn versions(text: &str) -> Result<Weighted<TlsVersion>, String> {
+    let known = [TlsVersion::Tls12, TlsVersion::Tls13].map(|version| (version.name(), version));
+    weighted(text, |name| named(name, &known))
+}
+
+fn ciphers(text: &str) -> Result<Weighted<Cipher>, String> {
+    let known = [
+        ("aes256-gcm", Cipher::Aes256Gcm),
+        ("aes128-gcm", Cipher::Aes128Gcm),
+        ("chacha20-poly1305", Cipher::Chacha20Poly1305),
+    ];
+    weighted(text, |name| named(name, &known))
+}
+
+fn groups(text: &str) -> Result<Weighted<Group>, String> {
+    let known = [Group::X25519, Group::Secp256r1, Group::Secp384r1];
+    weighted(text, |name| named(name, &known.map(|group| (group.name(), group))))
+}
+
+fn protocols(text: &str) -> Result<Weighted<Option<String>>, String> {
+    weighted(text, |name| match name {
+        "none" => Ok(None),
+        "" => Err("a protocol has a name".to_owned()),
+        name if name.len() > 255 => Err(format!("{name:?} is longer than 255 bytes")),
+        name => Ok(Some(name.to_owned())),
+    })
+}
+
+fn resumption(text: &str) -> Result<Weighted<Resume>, String> {
+    let known =
+        [("never", Resume::Never), ("ticket", Resume::Ticket), ("session-id", Resume::SessionId)];
+    weighted(text, |name| named(name, &known))
+}
+
+fn names(text: &str) -> Result<Weighted<String>, String> {
+    weighted(text, |name| Ok(name.to_owned()))
+}
+
+fn identities(text: &str) -> Result<Weighted<Option<Shown>>, String> {
+    weighted(text, |part| match part.split_once(':') {
+        _ if part == "none" => Ok(None),
+        Some((chain, key)) => match Shown::read(Path::new(chain), Path::new(key)) {
+            Ok(shown) => Ok(Some(shown)),
+            Err(error) => Err(format!("{:#}", anyhow::Error::from(error))),
+        },
+        None => Err(format!("{part:?} is not CHAIN:KEY")),
+    })
+}
+
+impl Args {
+    fn plan(&self) -> anyhow::Result<Plan> {
+        let trust = match self.insecure {
+            true => Trust::Anyone,
+            false => Trust::authorities(self.authorities.as_deref())?,
+        };
+        let host = || Weighted::only(self.target.host.clone());
+        let plan = Plan {
+            target: self.target.resolve()?,
+            trust,
+            mix: Mix {
+                versions: self.tls.clone(),
+                ciphers: self.cipher.clone(),
+                groups: self.group.clone(),
+                names: self.sni.clone().unwrap_or_else(host),
+                protocols: self.alpn.clone(),
+                resumption: self.resume.clone(),
+                identities: self.client_certificate.clone(),
+            },
+            work: self.work()?,
+            pace: self.pace(),
+            patience: self.patience,
+            seed: self.seed,
+        };
+        Ok(plan)
+    }
+
+    fn work(&self) -> anyhow::Result<Work> {
+        let path = self.target.path.clone();
+        match self.requests.unwrap_or(u32::from(path.is_some())) {
+            0 if self.body_bytes.is_some() => {
+                bail!("--body-bytes is about requests; name a URL, or --requests")
+            }
+            0 => Ok(Work::Handshake),
+            count => Ok(Work::Requests {
+                path: path.unwrap_or_else(|| "/".to_owned()),
+                count,
+                body_bytes: self.body_bytes,
+            }),
+        }
+    }
+
+    fn pace(&self) -> Pace {
+        let connections = |default| self.connections.unwrap_or(default) as usize;
+        let ramp = self.ramp;
+        match self.rate {
+            None if !self.search_max => {
+                Pace::Closed { connections: connections(CONNECTIONS), ramp }
+            }
+            rate => Pace::Open {
+                rate: rate.unwrap_or_default(),
+                arrivals: match self.arrivals {
+                    Spread::Constant => Arrivals::Constant,
+                    Spread::Poisson => Arrivals::Poisson,
+                },
+                ramp,
+                connections_max: connections(CONNECTIONS_OPEN),
+            },
+        }
+    }
+
+    fn course(&self) -> Course {
+        Course {
+            threads: self.threads.into(),
+            cpus: self.cpus.clone(),
+            warm_up: self.warm_up,
+            window: self.duration,
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.duration.is_zero() {
+        bail!("--duration 0 measures nothing");
+    }
+    let plan = args.plan()?;
+    raise_file_limit(&plan)?;
+    let stop = measure::stop_on_signals()?;
+    match args.latency_max {
+        Some(latency_max) if args.search_max => {
+            let goal = Goal { latency_max, percentile: args.percentile };
+            run_search(args, &plan, &goal, &stop)
+        }
+        _ => run_once(args, &plan, &stop),
+    }
+}
+
+/// Each connection is a file; some more are needed besides.
+fn raise_file_limit(plan: &Plan) -> anyhow::Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let (Pace::Closed { connections, .. } | Pace::Open { connections_max: connections, .. }) =
+        plan.pace;
+    let needed = connections as u64 + FILES_BESIDES;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    if limit.maximum.is_some_and(|maximum| maximum < needed) {
+        bail!(
+            "{connections} connections need {needed} open files, and this process may have {}; \
+             raise the limit (ulimit -Hn), or ask for fewer --connections",
+            limit.maximum.unwrap_or_default()
+        );
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), ..limit })
+        .context("cannot raise the limit of open files")
+}
+
+/// Files besides those of connections.
+const FILES_BESIDES: u64 = 64;
+
+fn run_once(args: &Args, plan: &Plan, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let live = Live::new();
+    let outcome = drive(plan, &args.course(), stop, |index, tally| live.show(index, tally));
+    live.finish();
+    let outcome = outcome?;
+    let doubts = doubts(plan, &outcome);
+    let crossed: Vec<_> = args.fail_if.iter().filter(|limit| limit.is_crossed(&outcome)).collect();
+    let load = shown::Load::of(&outcome, &doubts, crossed.iter().map(ToString::to_string));
+    match args.json {
+        true => output::print(&load.json()?)?,
+        false => output::print(&load.text(&output::style()))?,
+    }
+    if !crossed.is_empty() {
+        let crossed: Vec<_> = crossed.iter().map(ToString::to_string).collect();
+        bail!("crossed: {}", crossed.join(", "));
+    }
+    if doubts.contains(&Doubt::NothingDone) {
+        bail!("nothing was done; failed: {}", load.failures());
+    }
+    if outcome.interrupted {
+        bail!("interrupted after {:.1} s", outcome.wall.as_secs_f64());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_search(
+    args: &Args,
+    plan: &Plan,
+    goal: &Goal,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExitCode> {
+    let live = Live::new();
+    let found = search(plan, &args.course(), goal, stop, |probe| live.probed(probe));
+    live.finish();
+    let found = found?;
+    let shown = shown::Search::of(&found, goal);
+    match args.json {
+        true => output::print(&shown.json()?)?,
+        false => output::print(&shown.text(&output::style()))?,
+    }
+    match found.ending {
+        Ending::Rate(_) => Ok(ExitCode::SUCCESS),
+        Ending::Infeasible(_) => Ok(ExitCode::FAILURE),
+        Ending::Unsteady => bail!("no rate was kept twice; probe longer, or on a quieter machine"),
+        Ending::Interrupted => bail!("interrupted"),
+    }
+}
+
+/// What is shown while the load runs, on terminals only.
+struct Live(Option<ProgressBar>);
+
+impl Live {
+    fn new() -> Self {
+        let style = ProgressStyle::with_template("{spinner} {elapsed_precise}  {msg}");
+        let bar = style.ok().map(|style| ProgressBar::new_spinner().with_style(style));
+        Live(bar.filter(|_| io::stderr().is_terminal()))
+    }
+
+    fn show(&self, _second: usize, tally: &Tally) {
+        let Some(bar) = &self.0 else { return };
+        let total = Latency::Total.of(tally);
+        let at = |percent| shown::time(total.value_at_percentile(percent) as f64 / 1e9);
+        bar.set_message(format!(
+            "{}/s full, {}/s resumed, {}/s answers, {}/s failed; p50 {}, p99 {}",
+            tally.full,
+            tally.resumed,
+            tally.answers,
+            tally.failures(),
+            at(50.0),
+            at(99.0)
+        ));
+        bar.tick();
+    }
+
+    fn probed(&self, probe: &Probe) {
+        let Some(bar) = &self.0 else { return };
+        bar.set_message(shown::probe(probe));
+        bar.tick();
+    }
+
+    fn finish(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}

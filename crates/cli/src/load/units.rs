@@ -1,0 +1,70 @@
+//! Times and sizes as people write them: `50ms`, `2s`, `64M`.
+
+use std::time::Duration;
+
+/// Longest time that makes sense on a command line: a day.
+const SECONDS_MAX: f64 = 86_400.0;
+
+/// Reads a time; seconds without a unit.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let units = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("", 1.0)];
+    let seconds = scaled(text, &units).filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| format!("{text:?} is no time such as 500ms, 10s or 2m, of a day at most"))
+}
+
+/// Reads a size in bytes; K, M and G are powers of 1024.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let units = [("K", 1024.0), ("M", 1048576.0), ("G", 1073741824.0), ("", 1.0)];
+    let upper = text.to_ascii_uppercase();
+    let upper = upper.strip_suffix("IB").unwrap_or(&upper);
+    let bytes = scaled(upper, &units).filter(|bytes| (0.0..1e15).contains(bytes));
+    bytes.map(|bytes| bytes as u64).ok_or_else(|| format!("{text:?} is no size such as 100K or 4G"))
+}
+
+/// Reads a number above zero, such as a rate.
+pub fn positive(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number <= 1e7);
+    number.ok_or_else(|| format!("{text:?} is no number above 0 and up to ten million"))
+}
+
+/// A percentile.
+pub fn percentile(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number <= 100.0);
+    number.ok_or_else(|| format!("{text:?} is no percentile above 0 and up to 100"))
+}
+
+/// A number with the first of the units that fits.
+fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+    let (number, scale) =
+        units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, scale)))?;
+    let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    number.parse::<f64>().ok().filter(|_| plain).map(|number| number * scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_times_and_sizes() {
+        assert_eq!(duration("250us"), Ok(Duration::from_micros(250)));
+        assert_eq!(duration("50ms"), Ok(Duration::from_millis(50)));
+        assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(bytes("64M"), Ok(64 << 20));
+        assert_eq!(bytes("4GiB"), Ok(4 << 30));
+        assert_eq!(bytes("17"), Ok(17));
+        for wrong in ["", "s", "-1s", "1h", "1e9", "inf", "nan", "99999999"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["", "M", "-1", "1T", "99999999G"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["0", "-5", "inf", "nan", "1e9", "many"] {
+            assert!(positive(wrong).is_err(), "{wrong}");
+        }
+        assert!(percentile("99.9").is_ok() && percentile("100.1").is_err());
+    }
+}
