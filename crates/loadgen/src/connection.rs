@@ -134,7 +134,7 @@ impl Connection {
         epoll: &OwnedFd,
         slot: usize,
         shared: &mut Shared,
-    ) -> Result<Step, Failure> {
+    ) -> Result<(), Failure> {
         debug_assert!(self.is_idle() && self.unread.is_empty() && self.unsent.is_empty());
         self.phase = Phase::Connecting;
         let now = Instant::now();
@@ -153,8 +153,7 @@ impl Connection {
         shared.outgoing.clear();
         self.session = Some(Session::open(&outfit.config, name, &mut shared.outgoing)?);
         // Over loopback the connection is there already.
-        self.transmit(shared)?;
-        Ok(Step::Waits)
+        self.transmit(shared)
     }
 
     /// Goes on after something happened to the socket.
@@ -210,9 +209,7 @@ impl Connection {
                 return self.closed_by_server(shared);
             }
             self.unread.clear();
-            if self.take(begun + count, shared)? == Step::Done {
-                return Ok(Step::Done);
-            }
+            self.take(begun + count, shared)?;
             if count < room_bytes && !ending {
                 return Ok(Step::Waits);
             }
@@ -220,12 +217,12 @@ impl Connection {
     }
 
     /// Takes the first `count` bytes of what came in.
-    fn take(&mut self, count: usize, shared: &mut Shared) -> Result<Step, Failure> {
+    fn take(&mut self, count: usize, shared: &mut Shared) -> Result<(), Failure> {
         let keeps_tickets = shared.wardrobe.outfit(self.drawn).keeps_tickets;
         if self.phase == Phase::Closing && !keeps_tickets {
-            return Ok(Step::Waits);
+            return Ok(());
         }
-        let Some(session) = &mut self.session else { return Ok(Step::Waits) };
+        let Some(session) = &mut self.session else { return Ok(()) };
         shared.outgoing.clear();
         let answer = &mut self.answer;
         let (awaited, body_before) = (answer.is_awaited(), answer.body_bytes());
@@ -248,8 +245,7 @@ impl Connection {
             }
             _ => {}
         }
-        self.transmit(shared)?;
-        Ok(Step::Waits)
+        self.transmit(shared)
     }
 
     /// Counts the handshake, and asks or says goodbye with the client's last flight.

@@ -169,8 +169,8 @@ impl Crowd {
     fn begin(&mut self, slot: usize, due: Instant) {
         self.shared.tally.due += 1;
         let connection = &mut self.connections[slot];
-        let step = connection.begin(due, &self.epoll, slot, &mut self.shared);
-        if let Err(failure) = step {
+        let begun = connection.begin(due, &self.epoll, slot, &mut self.shared);
+        if let Err(failure) = begun {
             self.fail(slot, failure);
         }
     }
