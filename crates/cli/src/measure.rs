@@ -7,9 +7,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
+use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use widelane_bench::Observer;
 use widelane_bench::programs::Programs;
@@ -62,6 +64,12 @@ pub fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
             .context("cannot watch for signals")?;
     }
     Ok(stop)
+}
+
+/// CPU time of this thread.
+pub fn cpu_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 /// Writes results so that a reader never sees half of them.

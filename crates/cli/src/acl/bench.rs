@@ -1,5 +1,7 @@
 //! `widelane acl bench`: lookups in every room, beside DPDK's `rte_acl` in the same run.
 
+mod updates;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -50,6 +52,10 @@ pub struct Args {
     /// Measures without a rival
     #[arg(long, conflicts_with = "rival")]
     alone: bool,
+    /// Measures lookups while so many rules change per second, instead
+    #[arg(long, value_name = "PER_SECOND", conflicts_with_all = ["rival", "alone"],
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    updates: Option<u32>,
     /// The CPU to measure on; the last one allowed by default
     #[arg(long)]
     cpu: Option<usize>,
@@ -62,13 +68,16 @@ pub struct Args {
 }
 
 /// The rooms that lookups have.
-const ROOMS: [Room; 3] = [Room::Portable, Room::Avx2, Room::Avx512];
+pub const ROOMS: [Room; 3] = [Room::Portable, Room::Avx2, Room::Avx512];
 /// Lookups of one measurement.
 const LOOKUPS: usize = 100_000;
 const RIVAL: &str = "rte_acl";
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(rate) = args.updates {
+        return updates::run(args, rate);
+    }
     let resolved = measure::policy()?;
     let mut results = measure::blank(machine::describe(&measure::programs()?, &resolved));
     let program = if args.alone { None } else { rival::find(args.rival.as_deref()) };
@@ -124,6 +133,11 @@ fn flows(args: &Args, path: &Path, set: &RuleSet) -> anyhow::Result<Vec<Flow>> {
     Ok(flows)
 }
 
+/// What a rule file is called in results.
+fn name(path: &Path) -> String {
+    path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
 /// One rule set with all that are measured on it.
 struct Bench {
     name: String,
@@ -167,8 +181,7 @@ impl Bench {
                 Some(reason) => closed.push((status.room, reason)),
             }
         }
-        let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        Ok(Bench { name, set, flows, contenders, closed, build_s, rival: None })
+        Ok(Bench { name: name(path), set, flows, contenders, closed, build_s, rival: None })
     }
 
     /// Starts the rival, and compares all results with its own.
@@ -323,7 +336,7 @@ impl Bench {
 }
 
 /// The policy that leaves open `room` of what another leaves open, and no other of our rooms.
-fn only(room: Room, policy: &Policy) -> Policy {
+pub fn only(room: Room, policy: &Policy) -> Policy {
     let mut only = policy.clone();
     only.rooms_closed.extend(ROOMS.into_iter().filter(|other| *other != room));
     only

@@ -1,20 +1,27 @@
-//! `widelane acl classify`: looks up the flows of a trace.
+//! `widelane acl classify`: looks up the flows of a trace, or the packets of a capture.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use widelane_classify::rule::Layout;
 use widelane_classify::{Classifier, Flow};
+use widelane_forward::capture::Capture;
+use widelane_forward::headers::{self, Packet, Refusal};
 
 use super::build::limits;
 use super::input::{self, Format};
 use crate::{measure, output};
 
-/// Looks up the flows of a trace, and prints one line of results for each
+/// Looks up the flows of a trace or the packets of a capture, and prints one line of results for
+/// each
+///
+/// Of a packet that cannot be looked up, the line says why: `not-ip`, `cut` before its ports,
+/// `malformed`, or `other-version` of IP than the rules.
 #[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["trace", "pcap"]))]
 pub struct Args {
     /// Rule file, or a table that `widelane acl build` wrote
     rules: PathBuf,
@@ -23,7 +30,10 @@ pub struct Args {
     format: Format,
     /// Flows: source, destination, ports and protocol on each line, as ClassBench writes them
     #[arg(long, value_name = "FILE")]
-    trace: PathBuf,
+    trace: Option<PathBuf>,
+    /// Packets: a pcap or pcapng file of Ethernet frames or IP packets
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
     /// Prints how often each result came out instead
     #[arg(long)]
     counts: bool,
@@ -32,47 +42,104 @@ pub struct Args {
     memory_max: usize,
 }
 
-/// Flows that are looked up at a time.
+/// Packets that are looked up at a time.
 const BURST: usize = 256;
+const OTHER_VERSION: &str = "other-version";
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let table = input::table(&args.rules, args.format, &limits(args.memory_max))?;
     let is_v6 = *table.layout() == Layout::ipv6();
     if !is_v6 && *table.layout() != Layout::ipv4() {
-        bail!("{} does not look at the fields that a trace has", args.rules.display());
-    }
-    let flows = input::trace(&args.trace)?;
-    if let Some(index) = flows.iter().position(|flow| flow.is_v6() != is_v6) {
-        let version = |is_v6: bool| if is_v6 { "IPv6" } else { "IPv4" };
-        let (rules, flow) = (version(is_v6), version(!is_v6));
-        bail!("{}: flow {} is {flow}, the rules are {rules}", args.trace.display(), index + 1);
+        bail!("{} does not look at the fields that packets have", args.rules.display());
     }
     let classifier = Classifier::choose(table, &measure::policy()?.policy);
-    let categories = classifier.table().categories();
-    let mut counts = BTreeMap::<Vec<u32>, usize>::new();
-    let mut text = String::new();
-    for flows in flows.chunks(BURST) {
-        let packets: Vec<&[u8]> = flows.iter().map(Flow::packet).collect();
-        let mut results = vec![0; packets.len() * categories];
-        classifier.classify(&packets, &mut results)?;
-        for results in results.chunks(categories) {
-            match args.counts {
-                true => *counts.entry(results.to_vec()).or_default() += 1,
-                false => line(&mut text, results),
+    let mut lines =
+        Lines { classifier, counts: args.counts.then(BTreeMap::new), text: String::new() };
+    match (&args.trace, &args.pcap) {
+        (Some(path), _) => {
+            let flows = trace(path, is_v6)?;
+            lines.take(flows.iter().map(|flow| Ok(flow.packet())).collect())?;
+        }
+        (None, Some(path)) => {
+            let capture = Capture::open(path).with_context(|| path.display().to_string())?;
+            let parsed: Vec<Result<Packet, Refusal>> =
+                capture.frames().map(|(link, frame)| headers::parse(link, frame)).collect();
+            let packets = parsed.iter().zip(capture.frames()).map(|(packet, (_, frame))| {
+                let packet = packet.as_ref().map_err(Refusal::to_string)?;
+                match packet.is_v6 == is_v6 {
+                    true => Ok(packet.flow.as_ref().map_or(&frame[packet.at..], Flow::packet)),
+                    false => Err(OTHER_VERSION.to_owned()),
+                }
+            });
+            lines.take(packets.collect())?;
+            if capture.is_cut {
+                lines.print()?;
+                bail!("{} ends in the middle of frame {}", path.display(), capture.len() + 1);
             }
         }
+        (None, None) => bail!("expected --trace or --pcap"),
     }
-    for (results, count) in counts {
-        write!(text, "{count}\t")?;
-        line(&mut text, &results);
-    }
-    output::print(&text)?;
+    lines.print()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn line(text: &mut String, results: &[u32]) {
-    let words: Vec<String> = results.iter().map(u32::to_string).collect();
-    text.push_str(&words.join("\t"));
-    text.push('\n');
+/// Reads a trace of flows of one version of IP.
+fn trace(path: &Path, is_v6: bool) -> anyhow::Result<Vec<Flow>> {
+    let flows = input::trace(path)?;
+    if let Some(index) = flows.iter().position(|flow| flow.is_v6() != is_v6) {
+        let version = |is_v6: bool| if is_v6 { "IPv6" } else { "IPv4" };
+        let (rules, flow) = (version(is_v6), version(!is_v6));
+        bail!("{}: flow {} is {flow}, the rules are {rules}", path.display(), index + 1);
+    }
+    Ok(flows)
+}
+
+/// The results, line by line or counted.
+struct Lines {
+    classifier: Classifier,
+    counts: Option<BTreeMap<Outcome, usize>>,
+    text: String,
+}
+
+/// The results of one packet, or why there are none.
+type Outcome = Result<Vec<u32>, String>;
+
+impl Lines {
+    /// Looks up packets, of which some cannot be.
+    fn take(&mut self, packets: Vec<Result<&[u8], String>>) -> anyhow::Result<()> {
+        let categories = self.classifier.table().categories();
+        for packets in packets.chunks(BURST) {
+            let own: Vec<&[u8]> =
+                packets.iter().filter_map(|packet| packet.as_ref().ok().copied()).collect();
+            let mut results = vec![0; own.len() * categories];
+            self.classifier.classify(&own, &mut results)?;
+            let mut results = results.chunks(categories);
+            for packet in packets {
+                let outcome = match packet {
+                    Ok(_) => Ok(results.next().unwrap_or_default().to_vec()),
+                    Err(reason) => Err(reason.clone()),
+                };
+                match &mut self.counts {
+                    Some(counts) => *counts.entry(outcome).or_default() += 1,
+                    None => writeln!(self.text, "{}", line(&outcome))?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn print(&mut self) -> anyhow::Result<()> {
+        for (outcome, count) in self.counts.iter().flatten() {
+            writeln!(self.text, "{count}\t{}", line(outcome))?;
+        }
+        output::print(&self.text)
+    }
+}
+
+fn line(outcome: &Outcome) -> String {
+    match outcome {
+        Ok(results) => results.iter().map(u32::to_string).collect::<Vec<_>>().join("\t"),
+        Err(reason) => reason.clone(),
+    }
 }

@@ -4,6 +4,7 @@ mod bench;
 mod build;
 mod check;
 mod classify;
+mod forward;
 mod input;
 mod rival;
 
@@ -25,6 +26,7 @@ enum Command {
     Build(build::Args),
     Classify(classify::Args),
     Bench(bench::Args),
+    Forward(Box<forward::Args>),
 }
 
 /// Runs the command.
@@ -34,5 +36,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Build(args) => build::run(&args),
         Command::Classify(args) => classify::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Forward(args) => forward::run(&args),
     }
 }

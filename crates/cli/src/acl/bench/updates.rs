@@ -1,0 +1,313 @@
+//! What changes of rules cost the lookups that go on meanwhile.
+
+use std::collections::VecDeque;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use widelane_bench::stats;
+use widelane_classify::live::{Live, Reader, RuleId};
+use widelane_classify::rule::{Match, Rule, RuleSet};
+use widelane_classify::{Classifier, Flow, LookupError, Table};
+use widelane_cpu::Policy;
+use widelane_meter::place;
+use widelane_report::{Block, Kind, Table as Sheet};
+use widelane_results::{Results, Row};
+
+use super::Args;
+use crate::acl::build::limits;
+use crate::acl::input;
+use crate::{measure, output};
+
+/// A slice of lookups without changes.
+const QUIET: Duration = Duration::from_millis(250);
+/// A slice with changes: long enough for tables to be built meanwhile.
+const BUSY: Duration = Duration::from_secs(1);
+/// Rules that come and go: so many are there at a time.
+const GUESTS: usize = 1000;
+
+/// Measures all rule files of a command line.
+pub fn run(args: &Args, rate: u32) -> anyhow::Result<ExitCode> {
+    let resolved = measure::policy()?;
+    let programs = measure::programs()?;
+    let mut results = measure::blank(widelane_bench::machine::describe(&programs, &resolved));
+    let began = Instant::now();
+    let cpus = place::allowed();
+    let cpu = args.cpu.or(cpus.last().copied()).context("no CPU is allowed")?;
+    let mut blocks = Vec::new();
+    for path in &args.rules {
+        let set = input::rules(path, args.format)?;
+        let flows = super::flows(args, path, &set)?;
+        // Who changes rules and builds tables stays off the CPU that looks packets up.
+        let others: Vec<usize> = cpus.iter().copied().filter(|other| *other != cpu).collect();
+        place::roam(if others.is_empty() { &cpus } else { &others });
+        let limits = limits(args.memory_max);
+        let unusable = || format!("cannot build a table of {}", path.display());
+        let live = Live::new(&set, &limits, &resolved.policy).with_context(unusable)?;
+        let table = Table::build(&set, &limits).with_context(unusable)?;
+        let name = super::name(path);
+        let contest = Contest { name, set: &set, flows: &flows, live: &live, rate };
+        let plain = Classifier::choose(table.into(), &Policy::clone(&resolved.policy));
+        blocks.extend(contest.hold(args, &plain, cpu, &mut results)?);
+    }
+    (results.duration_s, results.complete) = (began.elapsed().as_secs_f64(), true);
+    if let Some(path) = &args.json {
+        measure::write_results(path, &results)?;
+    }
+    output::print(&widelane_report::show(blocks, &output::style()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Lookups in one set, with and without changes.
+struct Contest<'a> {
+    name: String,
+    set: &'a RuleSet,
+    flows: &'a [Flow],
+    live: &'a Live,
+    /// Changes per second.
+    rate: u32,
+}
+
+/// Nanoseconds of CPU time per lookup in one round.
+struct Round {
+    table: f64,
+    quiet: f64,
+    busy: f64,
+}
+
+/// What the thread that changes rules shares with the one that looks packets up.
+#[derive(Default)]
+struct Pace {
+    busy: AtomicBool,
+    ended: AtomicBool,
+    changes: AtomicU64,
+}
+
+impl Contest<'_> {
+    fn hold(
+        &self,
+        args: &Args,
+        plain: &Classifier,
+        cpu: usize,
+        results: &mut Results,
+    ) -> anyhow::Result<Vec<Block>> {
+        let pace = Pace::default();
+        let packets: Vec<&[u8]> = self.flows.iter().map(Flow::packet).collect();
+        let burst = args.burst[0] as usize;
+        let mut reader = self.live.reader();
+        let mut rounds = Vec::new();
+        let mut elapsed = Duration::ZERO;
+        let (outcome, mut latencies) = thread::scope(|scope| {
+            let changer = scope.spawn(|| self.change(&pace));
+            let outcome = (|| -> anyhow::Result<()> {
+                place::stay_on(cpu)?;
+                for _ in 0..args.rounds {
+                    self.live.settle();
+                    let by_table =
+                        |packets: &[&[u8]], results: &mut [u32]| plain.classify(packets, results);
+                    let table = time(QUIET, &packets, burst, by_table)?;
+                    let quiet = time(QUIET, &packets, burst, by_reader(&mut reader))?;
+                    pace.busy.store(true, Ordering::Relaxed);
+                    let began = Instant::now();
+                    let busy = time(BUSY, &packets, burst, by_reader(&mut reader));
+                    elapsed += began.elapsed();
+                    pace.busy.store(false, Ordering::Relaxed);
+                    rounds.push(Round { table, quiet, busy: busy? });
+                }
+                Ok(())
+            })();
+            pace.ended.store(true, Ordering::Relaxed);
+            (outcome, changer.join())
+        });
+        outcome?;
+        let latencies = latencies.as_mut().map_err(|_| anyhow::anyhow!("the changes failed"))?;
+        latencies.sort_by(f64::total_cmp);
+        let changes = pace.changes.load(Ordering::Relaxed) as f64 / elapsed.as_secs_f64();
+        self.record(&rounds, results);
+        Ok(self.blocks(&rounds, latencies, changes))
+    }
+
+    /// Changes rules while it should, at its rate; returns how long each change took, in
+    /// microseconds.
+    fn change(&self, pace: &Pace) -> Vec<f64> {
+        let mut mix = Mix::new(self);
+        let (mut latencies, mut next) = (Vec::new(), Instant::now());
+        while !pace.ended.load(Ordering::Relaxed) {
+            let now = Instant::now();
+            if !pace.busy.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(1));
+                next = Instant::now();
+            } else if now < next {
+                thread::sleep(next - now);
+            } else {
+                next += Duration::from_secs(1) / self.rate;
+                if mix.one(self.live).is_err() {
+                    break;
+                }
+                latencies.push(now.elapsed().as_secs_f64() * 1e6);
+                pace.changes.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        latencies
+    }
+
+    fn record(&self, rounds: &[Round], results: &mut Results) {
+        let against: [(&str, fn(&Round) -> f64); 2] =
+            [("live/quiet", |round| round.quiet), ("table", |round| round.table)];
+        for (rival, of) in against {
+            let pairs: Vec<(f64, f64)> =
+                rounds.iter().map(|round| (round.busy, of(round))).collect();
+            let ratio = stats::ratio(&pairs);
+            results.rows.push(Row {
+                scenario: format!("acl/{}/updates{}", self.name, self.rate),
+                subject: "widelane".to_owned(),
+                room: Some(self.live.room().to_string()),
+                metric: "ns_per_lookup".to_owned(),
+                unit: "ns".to_owned(),
+                value: stats::median(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>()),
+                rival: Some(rival.to_owned()),
+                ratio: ratio.map(|ratio| ratio.value),
+                ratio_low: ratio.map(|ratio| ratio.low),
+                ratio_high: ratio.map(|ratio| ratio.high),
+                ..Row::default()
+            });
+        }
+    }
+
+    fn blocks(&self, rounds: &[Round], latencies: &[f64], changes: f64) -> Vec<Block> {
+        let quantile = |of: f64| {
+            let place = ((latencies.len() as f64 * of) as usize).min(latencies.len().max(1) - 1);
+            latencies.get(place).copied().unwrap_or_default()
+        };
+        let facts = format!(
+            "{} rules, {} flows; {changes:.0} changes per second, each seen by every lookup that \
+             begins after {:.0} µs (median), {:.0} µs (99 %), {:.0} µs (longest)",
+            self.set.rules.len(),
+            self.flows.len(),
+            quantile(0.5),
+            quantile(0.99),
+            quantile(1.0),
+        );
+        let mut sheet = Sheet::new(&[
+            ("Lookups", Kind::Words),
+            ("ns", Kind::Number),
+            ("Rate of the table's", Kind::Words),
+            ("Rate without changes", Kind::Words),
+        ]);
+        let subjects: [(&str, fn(&Round) -> f64); 3] = [
+            ("in a table", |round| round.table),
+            ("in a live set without changes", |round| round.quiet),
+            ("while rules change", |round| round.busy),
+        ];
+        for (who, of) in subjects {
+            let all: Vec<f64> = rounds.iter().map(of).collect();
+            let rate = |rival: fn(&Round) -> f64| {
+                let pairs: Vec<(f64, f64)> =
+                    rounds.iter().map(|round| (rival(round), of(round))).collect();
+                stats::ratio(&pairs).map_or(String::new(), |ratio| {
+                    format!("{:.2} ({:.2} to {:.2})", ratio.value, ratio.low, ratio.high)
+                })
+            };
+            sheet.rows.push(vec![
+                who.to_owned(),
+                stats::median(&all).map_or(String::new(), |ns| format!("{ns:.1}")),
+                rate(|round| round.table),
+                rate(|round| round.quiet),
+            ]);
+        }
+        vec![
+            Block::Heading(self.name.clone()),
+            Block::Text(facts),
+            Block::Table(sheet.without_empty_columns()),
+        ]
+    }
+}
+
+/// Which rules change: in turn, a rule for one flow comes before all others; the oldest such rule
+/// goes; a rule of the set gets another result; a rule of the set goes, and comes back at once.
+struct Mix<'a> {
+    contest: &'a Contest<'a>,
+    /// The rules of the set, by their numbers.
+    rules: Vec<(RuleId, Rule)>,
+    guests: VecDeque<RuleId>,
+    first: i32,
+    turn: usize,
+}
+
+impl<'a> Mix<'a> {
+    fn new(contest: &'a Contest<'a>) -> Self {
+        let rules = contest.live.rules();
+        let highest = contest.set.rules.iter().map(|rule| rule.priority).max().unwrap_or(0);
+        let first = highest.saturating_add(1);
+        Mix { contest, rules, guests: VecDeque::new(), first, turn: 0 }
+    }
+
+    fn one(&mut self, live: &Live) -> anyhow::Result<()> {
+        self.turn += 1;
+        // Multiples of a large odd number visit all rules in an order that nothing else has.
+        let at = self.turn.wrapping_mul(0x9e37_79b1) >> 3;
+        match self.turn % 4 {
+            1 => self.guests.push_back(live.insert(self.guest(at))?),
+            2 if self.guests.len() > GUESTS => {
+                if let Some(oldest) = self.guests.pop_front() {
+                    live.remove(oldest)?;
+                }
+            }
+            2 | 3 if !self.rules.is_empty() => {
+                let at = at % self.rules.len();
+                let (id, rule) = &mut self.rules[at];
+                rule.result = rule.result.wrapping_add(1);
+                live.change(*id, rule.clone())?;
+            }
+            _ if !self.rules.is_empty() => {
+                let at = at % self.rules.len();
+                let rule = live.remove(self.rules[at].0)?;
+                self.rules[at].0 = live.insert(rule)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A rule for one flow.
+    fn guest(&self, at: usize) -> Rule {
+        let flow = &self.contest.flows[at % self.contest.flows.len()];
+        let layout = &self.contest.set.layout;
+        let exact = |field| Match::exact(layout.value(field, flow.packet()), field.bytes);
+        Rule {
+            matches: layout.fields().iter().map(exact).collect(),
+            priority: self.first,
+            categories: 1,
+            result: at as u32,
+            line: 0,
+        }
+    }
+}
+
+fn by_reader(
+    reader: &mut Reader,
+) -> impl FnMut(&[&[u8]], &mut [u32]) -> Result<(), LookupError> + '_ {
+    |packets, results| reader.classify(packets, results).map(drop)
+}
+
+/// Nanoseconds of this thread's CPU time per lookup, over about as long as `slice`.
+fn time(
+    slice: Duration,
+    packets: &[&[u8]],
+    burst: usize,
+    mut classify: impl FnMut(&[&[u8]], &mut [u32]) -> Result<(), LookupError>,
+) -> anyhow::Result<f64> {
+    let mut results = vec![0; packets.len()];
+    let (began, start) = (Instant::now(), measure::cpu_time());
+    let mut passes = 0;
+    while began.elapsed() < slice {
+        for (packets, results) in packets.chunks(burst).zip(results.chunks_mut(burst)) {
+            classify(packets, results)?;
+        }
+        passes += 1;
+    }
+    let used = measure::cpu_time() - start;
+    Ok(used.as_secs_f64() * 1e9 / (passes * packets.len()).max(1) as f64)
+}

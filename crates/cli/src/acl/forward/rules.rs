@@ -1,0 +1,89 @@
+//! Rule files of a forwarder, and whether they have changed.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use widelane_cpu::Policy;
+use widelane_forward::{Reload, Routes, RuleInfo};
+
+use super::Args;
+use crate::acl::build::limits;
+
+/// The files of a command line.
+pub struct Rules(Vec<RuleFile>);
+
+struct RuleFile {
+    path: PathBuf,
+    /// What the file was when it was read last.
+    stamp: Option<Stamp>,
+    routes: Routes,
+}
+
+/// Which file it is, how long, and since when.
+type Stamp = (u64, u64, i64, i64);
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let facts = fs::metadata(path).ok()?;
+    Some((facts.ino(), facts.len(), facts.mtime(), facts.mtime_nsec()))
+}
+
+impl Rules {
+    /// Reads the files, for so many ports.
+    pub fn read(args: &Args, ports: usize, policy: &Policy) -> anyhow::Result<Self> {
+        let limits = limits(args.memory_max);
+        let mut files = Vec::new();
+        for (path, is_v6) in [(&args.rules_ipv4, false), (&args.rules_ipv6, true)] {
+            let Some(path) = path else { continue };
+            // The stamp is older than what is read: a change meanwhile is noticed later.
+            let stamp = stamp(path);
+            let name = path.display().to_string();
+            let routes = Routes::new(&name, &text(path)?, ports, &limits, policy)?;
+            if routes.is_v6() != is_v6 {
+                let [flag, other] = if is_v6 { ["ipv6", "ipv4"] } else { ["ipv4", "ipv6"] };
+                bail!("{name}: --rules-{flag} got rules that are for --rules-{other}");
+            }
+            files.push(RuleFile { path: path.clone(), stamp, routes });
+        }
+        Ok(Rules(files))
+    }
+
+    pub fn routes(&self) -> impl Iterator<Item = &Routes> {
+        self.0.iter().map(|file| &file.routes)
+    }
+
+    /// Which rule has a number.
+    pub fn info(&self, is_v6: bool, number: u32) -> Option<RuleInfo> {
+        self.routes().find(|routes| routes.is_v6() == is_v6)?.info(number)
+    }
+
+    /// The stamps of the files as they were read.
+    pub fn stamps(&self) -> Vec<Option<Stamp>> {
+        self.0.iter().map(|file| file.stamp).collect()
+    }
+
+    /// Loads the files anew that have changed since `stamps`, or all; returns how many.
+    pub fn refresh(&self, stamps: &mut [Option<Stamp>], all: bool) -> anyhow::Result<u64> {
+        let mut loaded = 0;
+        let mut outcome = Ok(());
+        for (file, known) in self.0.iter().zip(stamps) {
+            let now = stamp(&file.path);
+            // A file that is not there for a moment is being replaced.
+            if now.is_none() || (now == *known && !all) {
+                continue;
+            }
+            *known = now;
+            match text(&file.path).and_then(|text| Ok(file.routes.reload(&text)?)) {
+                Ok(Reload::Unchanged) => {}
+                Ok(Reload::OneRule | Reload::All) => loaded += 1,
+                Err(error) => outcome = Err(error.context("the rules stay as they were")),
+            }
+        }
+        outcome.map(|()| loaded)
+    }
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
