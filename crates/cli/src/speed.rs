@@ -95,6 +95,9 @@ impl Rival {
 /// The program that has the other libraries.
 const RIVAL_PROGRAM: &str = "widelane-rival-bulk";
 
+const BUILD_RIVAL: &str =
+    "build it with `cargo install --path rivals/bulk --features ipsec-mb`, or name it with --rival";
+
 impl Args {
     fn is_against(&self, rival: Rival) -> bool {
         self.against.is_empty() || self.against.contains(&rival)
@@ -111,7 +114,7 @@ impl Args {
             None if asked.is_empty() => Ok(None),
             None => bail!(
                 "{} cannot be timed: {RIVAL_PROGRAM} is neither beside this program nor in the \
-                 PATH; build it with `cargo install --path rivals/bulk`, or name it with --rival",
+                 PATH; {BUILD_RIVAL}",
                 asked[0].name()
             ),
         }
@@ -141,6 +144,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         speed::run(&plan, &resolved.policy, &mut results, &stop, &mut progress)
     };
     progress.finish()?;
+    let has_messages = results.rows.iter().any(|row| row.metric == "cycles_per_byte");
+    if has_messages && plan.libraries.is_none() && args.against.is_empty() && !args.cipher_compare {
+        results.notes.push(format!(
+            "Without other libraries: {RIVAL_PROGRAM} is neither beside this program nor in the \
+             PATH; {BUILD_RIVAL}."
+        ));
+    }
     if let Some(path) = &args.json {
         measure::write_results(path, &results)?;
     }

@@ -169,7 +169,7 @@ fn curves(curves: &view::Curves) -> Vec<Block> {
     if let Some(ratios) = curves.ratios() {
         blocks.extend([heading("times as fast as OpenSSL"), Block::Table(ratios)]);
     }
-    blocks.extend(curves.missing.iter().map(|missing| Block::Text(format!("{missing}."))));
+    blocks.extend(curves.remarks().into_iter().map(Block::Warning));
     blocks
 }
 

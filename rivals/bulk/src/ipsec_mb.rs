@@ -34,7 +34,7 @@ pub fn seal(algorithm: Algorithm, key: &[u8]) -> Result<Work, String> {
     };
     // SAFETY: the key has as many bytes as its kind says, 32 for ChaCha20-Poly1305.
     let made = unsafe { widelane_ipsec_mb_key(kind, key.as_ptr()) };
-    let made = NonNull::new(made).ok_or("ipsec-mb cannot use this CPU")?;
+    let made = NonNull::new(made).ok_or("cannot use this CPU")?;
     Ok(Box::new(move |output| {
         let (text, tag) = text_and_tag(output);
         let (nonce, aad) = (NONCE.as_ptr(), AAD.as_ptr());

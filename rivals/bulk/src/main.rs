@@ -123,10 +123,10 @@ impl Contest {
         let (_, seal) = known.ok_or_else(|| format!("{library} is not built in"))?;
         let parts: Vec<&str> = path.split('/').collect();
         let [algorithm, "seal", size] = parts.as_slice() else {
-            return Err(format!("{library} is timed sealing messages one by one only"));
+            return Err("timed sealing messages one by one only".to_owned());
         };
-        let algorithm = Algorithm::named(algorithm)
-            .ok_or_else(|| format!("{library} is not timed with {algorithm}"))?;
+        let algorithm =
+            Algorithm::named(algorithm).ok_or_else(|| format!("not timed with {algorithm}"))?;
         let size: usize = size.parse().map_err(|_| format!("{size} is no size"))?;
         let work = seal(algorithm, &algorithm.key())?;
         Ok(Contest { work, output: vec![0; size + TAG_BYTES], calls: 1 })
@@ -180,7 +180,7 @@ fn seal_by_aws_lc(algorithm: Algorithm, key: &[u8]) -> Result<Work, String> {
 fn seal_by_ring(algorithm: Algorithm, key: &[u8]) -> Result<Work, String> {
     let algorithm = match algorithm {
         Algorithm::Aes128Gcm => &ring_aead::AES_128_GCM,
-        Algorithm::Aes192Gcm => return Err("ring has no AES-192-GCM".to_owned()),
+        Algorithm::Aes192Gcm => return Err("has no AES-192-GCM".to_owned()),
         Algorithm::Aes256Gcm => &ring_aead::AES_256_GCM,
         Algorithm::ChaCha20Poly1305 => &ring_aead::CHACHA20_POLY1305,
     };
@@ -203,7 +203,7 @@ fn seal_by_graviola(algorithm: Algorithm, key: &[u8]) -> Result<Work, String> {
                 key.encrypt(&NONCE, &AAD, text, tag);
             }))
         }
-        Algorithm::Aes192Gcm => Err("graviola has no AES-192-GCM".to_owned()),
+        Algorithm::Aes192Gcm => Err("has no AES-192-GCM".to_owned()),
         Algorithm::ChaCha20Poly1305 => {
             let key = key.try_into().map_err(|_| "the key has not 32 bytes")?;
             let key = graviola::aead::ChaCha20Poly1305::new(key);

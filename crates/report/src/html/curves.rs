@@ -17,10 +17,26 @@ const TEXT_MIDDLE: f64 = 4.0;
 /// How many styles there are for curves of one side.
 const STYLES: usize = 5;
 
+/// How far names stand from the figure, each with a line to its curve.
+const LEADER: f64 = 18.0;
+
+/// The name of a curve.
+struct Name<'a> {
+    /// Where it stands.
+    y: f64,
+    /// Where its curve ends.
+    end: (f64, f64),
+    style: &'a str,
+    name: &'a str,
+}
+
 /// Draws the curves; nothing where there is no size to go from and to.
 pub fn chart(curves: &Curves) -> String {
-    let sizes = curves.sizes();
-    let values = curves.series.iter().flat_map(|series| &series.points).map(|(_, value)| *value);
+    let points = |series| curves.reliable(series).collect::<Vec<_>>();
+    let all: Vec<Vec<(u64, f64)>> = curves.series.iter().map(points).collect();
+    let is_drawn = |size: &u64| all.iter().flatten().any(|(known, _)| known == size);
+    let sizes: Vec<u64> = curves.sizes().into_iter().filter(is_drawn).collect();
+    let values = all.iter().flatten().map(|(_, value)| *value);
     let (low, high) = values
         .filter(|value| *value > 0.0)
         .fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
@@ -47,21 +63,23 @@ pub fn chart(curves: &Curves) -> String {
     }
     let styles = styles(&curves.series);
     let mut names = Vec::new();
-    for (series, style) in curves.series.iter().zip(&styles) {
-        let corners: Vec<_> =
-            series.points.iter().map(|(size, value)| (x(*size), y(*value))).collect();
+    for ((series, points), style) in curves.series.iter().zip(&all).zip(&styles) {
+        let corners: Vec<_> = points.iter().map(|(size, value)| (x(*size), y(*value))).collect();
         content += &svg::polyline(style, corners.iter().copied());
         for (x, y) in &corners {
             content += &svg::dot(style, units(*x), units(*y));
         }
-        if let Some((_, end)) = corners.last() {
-            names.push((*end, style, series.name.as_str()));
+        if let Some(end) = corners.last() {
+            names.push(Name { y: end.1, end: *end, style, name: &series.name });
         }
     }
     spread(&mut names);
-    for (y, style, name) in names {
+    for Name { y, end, style, name } in names {
         let class = format!("name {style}");
-        content += &svg::label(&class, RIGHT + 4.0, units(y + TEXT_MIDDLE), "", name);
+        let at = RIGHT + LEADER;
+        content +=
+            &svg::line(style, [units(end.0 + 6.0), units(at - 4.0)], [units(end.1), units(y)]);
+        content += &svg::label(&class, at, units(y + TEXT_MIDDLE), "", name);
     }
     svg::figure(
         "curves",
@@ -99,15 +117,15 @@ fn styles(all: &[Series]) -> Vec<String> {
 }
 
 /// Moves names apart, downwards first, then up from the bottom.
-fn spread(names: &mut [(f64, &String, &str)]) {
-    names.sort_by(|a, b| a.0.total_cmp(&b.0));
+fn spread(names: &mut [Name<'_>]) {
+    names.sort_by(|a, b| a.y.total_cmp(&b.y));
     for index in 1..names.len() {
-        names[index].0 = names[index].0.max(names[index - 1].0 + NAMES_APART);
+        names[index].y = names[index].y.max(names[index - 1].y + NAMES_APART);
     }
     let mut floor = BOTTOM;
     for name in names.iter_mut().rev() {
-        name.0 = name.0.min(floor);
-        floor = name.0 - NAMES_APART;
+        name.y = name.y.min(floor);
+        floor = name.y - NAMES_APART;
     }
 }
 
@@ -127,6 +145,7 @@ mod tests {
             metric: CYCLES_PER_BYTE,
             family: "AES-128-GCM seal".to_owned(),
             series: points.iter().enumerate().map(series).collect(),
+            doubtful: Vec::new(),
             missing: Vec::new(),
         }
     }
@@ -142,6 +161,15 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_relied_on_is_not_drawn() {
+        let mut curves = curves(&[&[(64, 1.5), (1024, 9.0), (16384, 0.2)]]);
+        curves.doubtful.push((1024, "noise".to_owned()));
+        assert_eq!(chart(&curves).matches("<circle").count(), 2);
+        assert!(!chart(&curves).contains(">1 KiB<"));
+        assert_eq!(curves.remarks(), ["1 KiB: not to be relied on: noise."]);
+    }
+
+    #[test]
     fn one_size_makes_no_curve() {
         assert_eq!(chart(&curves(&[&[(64, 1.5)]])), "");
         assert_eq!(chart(&curves(&[&[(64, 0.0), (128, -1.0)]])), "");
@@ -150,11 +178,10 @@ mod tests {
 
     #[test]
     fn names_keep_apart_and_inside() {
-        let style = String::new();
-        let mut names: Vec<_> =
-            [290.0, 291.0, 289.0, 20.0].into_iter().map(|y| (y, &style, "")).collect();
+        let name = |y| Name { y, end: (0.0, y), style: "", name: "" };
+        let mut names: Vec<_> = [290.0, 291.0, 289.0, 20.0].into_iter().map(name).collect();
         spread(&mut names);
-        let at: Vec<f64> = names.iter().map(|(y, ..)| *y).collect();
+        let at: Vec<f64> = names.iter().map(|name| name.y).collect();
         assert_eq!(at, [20.0, 262.0, 277.0, 292.0]);
     }
 }

@@ -14,6 +14,8 @@ pub struct Curves {
     pub family: String,
     /// The curves, ours first.
     pub series: Vec<Series>,
+    /// Sizes whose values cannot be relied on, and why.
+    pub doubtful: Vec<(u64, String)>,
     /// Who is missing, and why.
     pub missing: Vec<String>,
 }
@@ -60,32 +62,50 @@ impl Curves {
         sizes
     }
 
-    /// The values, sizes downwards.
+    /// The points of a curve that can be relied on.
+    pub fn reliable<'a>(&'a self, series: &'a Series) -> impl Iterator<Item = (u64, f64)> + 'a {
+        let is_doubtful = |size: &u64| self.doubtful.iter().any(|(known, _)| known == size);
+        series.points.iter().copied().filter(move |(size, _)| !is_doubtful(size))
+    }
+
+    /// The values, sizes to the right.
     pub fn table(&self) -> Table {
         self.tabulate(|series| &series.points, words::figure)
     }
 
-    /// The ratios to OpenSSL, sizes downwards; `None` where there are none.
+    /// The ratios to OpenSSL, sizes to the right; `None` where there are none.
     pub fn ratios(&self) -> Option<Table> {
         let has_ratios = self.series.iter().any(|series| !series.ratios.is_empty());
         has_ratios.then(|| self.tabulate(|series| &series.ratios, words::ratio))
     }
 
     fn tabulate(&self, pick: fn(&Series) -> &Vec<(u64, f64)>, shown: fn(f64) -> String) -> Table {
-        let shows = |series: &&Series| !pick(series).is_empty();
-        let all: Vec<&Series> = self.series.iter().filter(shows).collect();
-        let mut columns = vec![("Size", Kind::Number)];
-        columns.extend(all.iter().map(|series| (series.name.as_str(), Kind::Number)));
+        let sizes = self.sizes();
+        let titles: Vec<String> = sizes.iter().map(|size| words::size(*size)).collect();
+        let mut columns = vec![("Who", Kind::Words)];
+        columns.extend(titles.iter().map(|title| (title.as_str(), Kind::Number)));
         let mut table = Table::new(&columns);
-        for size in self.sizes() {
-            let cell = |series: &&Series| {
-                let value = pick(series).iter().find(|(known, _)| *known == size);
+        for series in self.series.iter().filter(|series| !pick(series).is_empty()) {
+            let cell = |size: &u64| {
+                let value = pick(series).iter().find(|(known, _)| known == size);
                 value.map_or("–".to_owned(), |(_, value)| shown(*value))
             };
-            let cells = all.iter().map(cell);
-            table.rows.push([words::size(size)].into_iter().chain(cells).collect());
+            let cells = sizes.iter().map(cell);
+            table.rows.push([series.name.clone()].into_iter().chain(cells).collect());
         }
         table
+    }
+
+    /// What must be said about the figures: doubts, and who is missing.
+    pub fn remarks(&self) -> Vec<String> {
+        let doubts = self.doubtful.iter();
+        let mut remarks: Vec<String> = doubts
+            .map(|(size, reason)| format!("{}: not to be relied on: {reason}.", words::size(*size)))
+            .collect();
+        if !self.missing.is_empty() {
+            remarks.push(format!("Missing: {}.", self.missing.join("; ")));
+        }
+        remarks
     }
 }
 
@@ -96,18 +116,22 @@ pub fn curves(results: &Results) -> Vec<Curves> {
         for row in results.rows.iter().filter(|row| row.metric == metric.name) {
             let scenario = Scenario::parse(&row.scenario);
             let (Some(size), Some(value)) = (scenario.size, row.value) else { continue };
-            if row.status != Status::Ok {
-                continue;
-            }
             let family = scenario.family();
             let known =
                 all.iter().position(|curves| (curves.metric, &curves.family) == (metric, &family));
             let index = known.unwrap_or_else(|| {
                 let missing = missing(results, &family);
-                all.push(Curves { metric, family, series: Vec::new(), missing });
+                let (series, doubtful) = (Vec::new(), Vec::new());
+                all.push(Curves { metric, family, series, doubtful, missing });
                 all.len() - 1
             });
-            let series = series_of(&mut all[index].series, row);
+            let curves = &mut all[index];
+            if let Some(reason) = row.reason.clone().filter(|_| row.status == Status::Rejected)
+                && curves.doubtful.iter().all(|(known, _)| *known != size)
+            {
+                curves.doubtful.push((size, reason));
+            }
+            let series = series_of(&mut curves.series, row);
             if series.points.iter().all(|(known, _)| *known != size) {
                 series.points.push((size, value));
             }
@@ -156,6 +180,7 @@ fn openssl_ratio(results: &Results, row: &Row) -> Option<f64> {
     let same = |other: &&Row| {
         (&other.scenario, &other.subject, &other.room) == (&row.scenario, &row.subject, &row.room)
             && other.metric == OPERATIONS.name
+            && other.status == Status::Ok
             && other.rival.as_deref() == Some("openssl")
     };
     results.rows.iter().find(same)?.ratio
