@@ -32,10 +32,9 @@ fn bytes<const N: usize>(pattern: u8) -> [u8; N] {
 
 fn alone(algorithm: Algorithm, policy: &Policy, pattern: u8) -> Trace {
     let hmac = Hmac::choose(algorithm, policy);
-    trace(
-        || Digest::default(),
-        |tag| *tag = hmac.key(&bytes::<32>(pattern)).tag(&bytes::<LENGTH>(!pattern)),
-    )
+    trace(Digest::default, |tag| {
+        *tag = hmac.key(&bytes::<32>(pattern)).tag(&bytes::<LENGTH>(!pattern))
+    })
 }
 
 fn many(algorithm: Algorithm, policy: &Policy) -> impl Fn(u8) -> Trace {

@@ -79,17 +79,28 @@ pub fn encrypt_lanes(
     blocks: usize,
 ) {
     // SAFETY: the token exists only if every feature of its room was detected.
-    unsafe {
-        match rounds {
-            10 => encrypt_lanes_body::<10>(keys, last, texts, blocks),
-            12 => encrypt_lanes_body::<12>(keys, last, texts, blocks),
-            _ => encrypt_lanes_body::<14>(keys, last, texts, blocks),
-        }
-    }
+    unsafe { encrypt_lanes_body(keys, rounds, last, texts, blocks) }
 }
 
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
-fn encrypt_lanes_body<const ROUNDS: usize>(
+fn encrypt_lanes_body(
+    keys: &LaneKeys,
+    rounds: usize,
+    last: &mut [Block; LANES],
+    texts: &[Text<'_>; LANES],
+    blocks: usize,
+) {
+    match rounds {
+        10 => encrypt_lanes_by::<10>(keys, last, texts, blocks),
+        12 => encrypt_lanes_by::<12>(keys, last, texts, blocks),
+        _ => encrypt_lanes_by::<14>(keys, last, texts, blocks),
+    }
+    wipe_registers();
+}
+
+#[inline]
+#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
+fn encrypt_lanes_by<const ROUNDS: usize>(
     keys: &LaneKeys,
     last: &mut [Block; LANES],
     texts: &[Text<'_>; LANES],
@@ -121,7 +132,6 @@ fn encrypt_lanes_body<const ROUNDS: usize>(
         // SAFETY: the blocks are as many as a row has.
         unsafe { _mm512_storeu_si512(last.as_mut_ptr().cast(), *state) };
     }
-    wipe_registers();
 }
 
 /// The keys of one round for a row of lanes.
