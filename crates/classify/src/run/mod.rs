@@ -102,10 +102,7 @@ impl Classifier {
             let (packets, results) = (packets.len(), results.len());
             return Err(LookupError::Results { packets, categories, results });
         }
-        // One minimum, without a branch for each.
-        if packets.iter().fold(span, |least, packet| least.min(packet.len())) < span
-            && let Some(index) = packets.iter().position(|packet| packet.len() < span)
-        {
+        if let Some(index) = packets.iter().position(|packet| packet.len() < span) {
             return Err(LookupError::Short { index, bytes: packets[index].len(), span });
         }
         if categories > 1 {
