@@ -42,8 +42,8 @@ impl Client {
         Ok(Client { context: builder.build() })
     }
 
-    /// Does the handshake on `socket`; says whether encrypt-then-MAC was negotiated, if the server's
-    /// answer could be read.
+    /// Does the handshake on `socket`; says whether encrypt-then-MAC was negotiated, if the
+    /// server's answer could be read.
     pub fn connect<'a>(
         &self,
         socket: Socket<'a>,

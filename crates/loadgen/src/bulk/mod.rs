@@ -10,11 +10,10 @@ mod legacy;
 mod modern;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -165,7 +164,7 @@ fn conduct<T>(
 ) -> Result<Haul<T>, DownloadError> {
     crowd.pass(downloads, downloads.warm_up, 0, stop)?;
     let before = crowd.counts();
-    crowd.errors.lock().expect("no thread panics with it").clear();
+    locked(&crowd.errors).clear();
     let begin = observe();
     let (began, cpu_before) = (Instant::now(), process_cpu());
     crowd.pass(downloads, downloads.window, before.finished + 1, stop)?;
@@ -179,8 +178,8 @@ fn conduct<T>(
         client_cpu,
         bytes: after.bytes - before.bytes,
         finished: after.finished - before.finished,
-        errors: crowd.errors.lock().expect("no thread panics with it").clone(),
-        encrypt_then_mac: *crowd.encrypt_then_mac.lock().expect("no thread panics with it"),
+        errors: locked(&crowd.errors).clone(),
+        encrypt_then_mac: *locked(&crowd.encrypt_then_mac),
     })
 }
 
@@ -225,7 +224,7 @@ impl Crowd {
             }
             let count = self.failures_in_a_row.load(Ordering::Relaxed);
             if count >= FAILURES_MAX {
-                let message = self.last_failure.lock().expect("no thread panics with it").clone();
+                let message = locked(&self.last_failure).clone();
                 return Err(DownloadError::Failing { target: downloads.target, count, message });
             }
             let left = end.saturating_duration_since(Instant::now());
@@ -287,9 +286,9 @@ impl Crowd {
 
     fn fail(&self, error: &io::Error) {
         self.failures_in_a_row.fetch_add(1, Ordering::Relaxed);
-        *self.last_failure.lock().expect("no thread panics with it") = error.to_string();
+        *locked(&self.last_failure) = error.to_string();
         let kind = error.kind().to_string();
-        *self.errors.lock().expect("no thread panics with it").entry(kind).or_default() += 1;
+        *locked(&self.errors).entry(kind).or_default() += 1;
     }
 }
 
@@ -321,8 +320,7 @@ impl Client {
             Client::Modern(client) => Ok(Box::new(client.connect(socket)?)),
             Client::Legacy(client) => {
                 let (stream, encrypt_then_mac) = client.connect(socket, downloads)?;
-                *crowd.encrypt_then_mac.lock().expect("no thread panics with it") =
-                    encrypt_then_mac;
+                *locked(&crowd.encrypt_then_mac) = encrypt_then_mac;
                 Ok(Box::new(stream))
             }
         }
@@ -380,10 +378,8 @@ impl io::Write for Socket<'_> {
     }
 }
 
-impl fmt::Debug for Socket<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.stream.fmt(f)
-    }
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no thread panics while it holds one")
 }
 
 fn pin(cpu: usize) -> io::Result<()> {
