@@ -3,9 +3,10 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Stdio};
+use std::io::Write;
+use std::process::Stdio;
 
+use common::server::Server;
 use common::{Place, done, room};
 use widelane_cpu::{Room, Width};
 
@@ -173,34 +174,6 @@ fn a_malformed_policy_is_said_and_accelerates_nothing() {
     assert_eq!(place.counters()[0].lanes.load(std::sync::atomic::Ordering::Relaxed), 1);
 }
 
-/// `openssl s_server` on a port of the system's choice.
-struct Server {
-    child: Child,
-    port: String,
-}
-
-impl Server {
-    fn start(place: &Place, options: &str) -> Self {
-        let command = format!(
-            "openssl s_server -accept 127.0.0.1:0 -cert root.pem -key key.pem -www {options}"
-        );
-        let mut child = place.ours(&command).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let port = lines
-            .map_while(Result::ok)
-            .find_map(|line| Some(line.strip_prefix("ACCEPT ")?.rsplit_once(':')?.1.to_owned()))
-            .expect("the server says its port");
-        Server { child, port }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn tls_servers_and_clients_shake_hands() {
     let place = Place::new();
@@ -210,7 +183,9 @@ fn tls_servers_and_clients_shake_hands() {
          -out root.pem",
     ));
     for server_options in ["", "-async"] {
-        let server = Server::start(&place, server_options);
+        let server = Server::start(&mut place.ours(&format!(
+            "openssl s_server -accept 127.0.0.1:0 -cert root.pem -key key.pem -www {server_options}"
+        )));
         let before = place.sum(|counters| &counters.jobs_delegated);
         for options in [
             "-tls1_3",

@@ -4,10 +4,11 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Stdio};
+use std::io::Write;
+use std::process::Stdio;
 use std::sync::atomic::Ordering;
 
+use common::server::Server;
 use common::{Place, done, room};
 use widelane_bridge::counters::OperationKind;
 use widelane_cpu::{Room, Width};
@@ -199,35 +200,6 @@ fn jobs_of_openssl_speed_run_in_the_room_that_the_policy_opens() {
     }
 }
 
-/// `openssl s_server` on a port of the system's choice.
-struct Server {
-    child: Child,
-    port: String,
-}
-
-impl Server {
-    fn start(place: &Place, options: &str) -> Self {
-        let command = format!(
-            "openssl s_server -accept 127.0.0.1:0 -cert root.pem -key key.pem -www \
-             -groups X25519:P-256:P-384:P-521:X448 {options}"
-        );
-        let mut child = place.ours(&command).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let port = lines
-            .map_while(Result::ok)
-            .find_map(|line| Some(line.strip_prefix("ACCEPT ")?.rsplit_once(':')?.1.to_owned()))
-            .expect("the server says its port");
-        Server { child, port }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn every_certificate_group_and_version_shakes_hands() {
     let place = Place::new();
@@ -243,7 +215,10 @@ fn every_certificate_group_and_version_shakes_hands() {
             "openssl req -x509 -key key.pem -subj /CN=localhost \
              -addext subjectAltName=IP:127.0.0.1 -out root.pem",
         ));
-        let server = Server::start(&place, options);
+        let server = Server::start(&mut place.ours(&format!(
+            "openssl s_server -accept 127.0.0.1:0 -cert root.pem -key key.pem -www \
+             -groups X25519:P-256:P-384:P-521:X448 {options}"
+        )));
         for group in ["X25519", "P-256", "P-384", "P-521", "X448"] {
             for version in
                 ["-tls1_3".to_owned(), format!("-tls1_2 -cipher ECDHE-{suite}-AES256-GCM-SHA384")]

@@ -45,7 +45,7 @@ pub(crate) fn name(kind: CipherKind) -> &'static CStr {
 
 /// Whether a room is faster than the default provider at every length.
 fn gains(room: Room) -> bool {
-    matches!(room, Room::Vaes512 | Room::Vaes256 | Room::Ifma512 | Room::Avx512)
+    matches!(room, Room::Vaes512 | Room::Vaes256 | Room::Ifma512)
 }
 
 /// A kind of cipher as a type, for functions that C calls.

@@ -2,7 +2,9 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(unsafe_code, reason = "a counters file holds one C structure")]
 
+pub mod evp;
 pub mod process;
+pub mod server;
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,8 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use widelane_bridge::counters::{COUNTERS_MAGIC, Counters};
+use widelane_bridge::counters::{COUNTERS_MAGIC, CipherKind, Counters};
 use widelane_cpu::{Policy, Room, Width};
+use widelane_crypto::aead::{Aead, Algorithm};
 
 /// A directory with the provider, a configuration that loads it, and what a test makes.
 pub struct Place {
@@ -80,6 +83,25 @@ pub fn done(command: &mut Command) -> String {
 /// The room in which batches run under a policy.
 pub fn room(width: Width) -> Room {
     widelane_crypto::rsa::Rsa::choose(&Policy::up_to(width)).room()
+}
+
+/// The ciphers that the provider offers under a policy, each with its room: those of a room that is
+/// faster than OpenSSL's own.
+pub fn ciphers_offered(width: Width) -> Vec<(CipherKind, Room)> {
+    let gcm = &[Room::Vaes256, Room::Vaes512][..];
+    let ciphers = CipherKind::ALL.into_iter().zip([
+        (Algorithm::Aes128Gcm, gcm),
+        (Algorithm::Aes192Gcm, gcm),
+        (Algorithm::Aes256Gcm, gcm),
+        (Algorithm::ChaCha20Poly1305, &[Room::Ifma512][..]),
+    ]);
+    let rooms = ciphers.map(|(kind, (algorithm, faster))| {
+        (kind, Aead::choose(algorithm, &Policy::up_to(width)).room(), faster)
+    });
+    rooms
+        .filter(|(_, room, faster)| faster.contains(room))
+        .map(|(kind, room, _)| (kind, room))
+        .collect()
 }
 
 /// The provider that cargo built beside this test.
