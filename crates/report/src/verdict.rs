@@ -225,7 +225,7 @@ fn of_algorithm(
 /// Which of two ciphers is faster, at the largest size.
 fn of_ciphers(results: &Results) -> Option<Verdict> {
     let curves = view::curves(results).into_iter().find(|c| c.metric == CIPHER_RATIO)?;
-    let last = |series: &view::Series| Some((series.name.clone(), *series.points.last()?));
+    let last = |series: &view::Series| Some((series.name.clone(), curves.reliable(series).last()?));
     let ends: Vec<_> = curves.series.iter().filter_map(last).collect();
     let (_, (size, _)) = ends.first()?;
     let told = |(name, (_, ratio)): &(String, (u64, f64))| {
