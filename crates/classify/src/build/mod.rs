@@ -167,6 +167,7 @@ pub fn build(set: &RuleSet, limits: &Limits) -> Result<(Table, Account), BuildEr
         let bytes_max = GROWTH_MAX * grown.forest.bytes();
         let attempt = Limits { table_bytes: limits.table_bytes.min(2 * bytes_max) };
         let mut divisions = group::joined(&divided);
+        divisions.truncate(JOINED_MAX);
         if divided.len() > 1 {
             divisions.push(vec![group::whole(&encoded)]);
         }
@@ -199,6 +200,8 @@ pub fn build(set: &RuleSet, limits: &Limits) -> Result<(Table, Account), BuildEr
 
 /// For sets up to this size, fewer trees are tried.
 const FEW_RULES: usize = 8192;
+/// So many ways to join two groups are tried: with several addresses there are dozens.
+const JOINED_MAX: usize = 4;
 /// How much larger fewer trees may be.
 const GROWTH_MAX: usize = 2;
 

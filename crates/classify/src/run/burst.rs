@@ -200,6 +200,7 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         }
     }
 
+    /// Takes all packets of a burst through all groups.
     #[inline(always)]
     fn side_by_side<const K: usize, const C: usize>(
         self,
@@ -388,6 +389,7 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         found != 0
     }
 
+    /// The chunk of a leaf.
     #[inline(always)]
     fn chunk(&self, entry: Entry) -> &[u64] {
         let stride = self.words.shape().chunk_words();
