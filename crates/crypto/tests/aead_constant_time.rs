@@ -7,7 +7,7 @@ use widelane_testkit::rooms::{for_each_room_of, supported_of};
 use widelane_testkit::trace::{Trace, trace};
 
 /// Chunks, a tail of several rows and a block that is not whole, in every wide room.
-const LENGTH: usize = 1350;
+const LENGTH: usize = 2100;
 
 /// The portable rooms take more instructions, and have one way for all lengths.
 const LENGTH_PORTABLE: usize = 150;

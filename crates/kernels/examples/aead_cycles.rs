@@ -57,14 +57,16 @@ fn aes_gcm(key_bytes: usize) -> Vec<Subject<'static>> {
             let (text, mut tag) = (Text::in_place(text), [0; 16]);
             vaes512::seal(room, Message { key: &key, first, aad: &AAD, text, tag: &mut tag });
         }));
-        let mut others = vec![(vec![0; 16384], [0; 16]); MANY];
+        let (mut others, mut tags) = (Vec::new(), [[0; 16]; MANY]);
         subjects.push(Subject::new("vaes512 x32", MANY, move |text| {
-            let length = text.len();
-            let messages = others.iter_mut().map(|(text, tag)| Message {
+            // Side by side, as records are: buffers a power of two apart would share cache sets.
+            others.resize(MANY * text.len(), 0);
+            let others = others.chunks_exact_mut(text.len());
+            let messages = others.zip(&mut tags).map(|(text, tag)| Message {
                 key: &many,
                 first,
                 aad: &AAD,
-                text: Text::in_place(&mut text[..length]),
+                text: Text::in_place(text),
                 tag,
             });
             vaes512::seal_many(room, messages);

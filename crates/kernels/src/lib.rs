@@ -15,6 +15,7 @@ pub mod lanes;
 pub mod mont;
 pub mod sha1;
 pub mod sha2;
+mod stack;
 pub mod text;
 pub mod weierstrass;
 pub mod words;

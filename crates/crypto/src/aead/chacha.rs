@@ -125,7 +125,13 @@ impl Kernel {
 
     fn poly<'a>(&self, session: &'a mut Session) -> &'a mut Poly1305 {
         let Session { nonce, poly, .. } = session;
-        poly.get_or_insert_with(|| in_room!(self.choice, begin, &self.key, nonce))
+        // Made where it stays: moving it would leave copies behind.
+        let begun = poly.is_some();
+        let poly = poly.get_or_insert_default();
+        if !begun {
+            in_room!(self.choice, begin, &self.key, nonce, poly);
+        }
+        poly
     }
 
     /// Takes AAD and text of a message from the beginning on, and keeps the ciphertext of a last
@@ -137,11 +143,12 @@ impl Kernel {
         text: Text<'_>,
         last: &mut [u8],
     ) -> [u8; TAG_BYTES] {
-        let (nonce, mut tag) = (&session.nonce, [0; TAG_BYTES]);
-        session.poly = Some(keeping_end::<SEAL, _>(text, last, || {
+        let Session { nonce, poly, .. } = &mut *session;
+        let mut tag = [0; TAG_BYTES];
+        keeping_end::<SEAL, _>(text, last, || {
             let message = Message { key: &self.key, nonce, aad, text, tag: &mut tag };
-            in_room!(self.choice, start::<SEAL>, message)
-        }));
+            in_room!(self.choice, start::<SEAL>, message, poly.insert(Poly1305::default()))
+        });
         session.advance(text);
         tag
     }
@@ -159,12 +166,11 @@ impl Kernel {
         session.advance(text);
     }
 
-    /// What the next block is encrypted with.
-    pub(super) fn stream_block(&self, session: &mut Session) -> [u8; BLOCK_BYTES] {
+    /// Stores what the next block is encrypted with.
+    pub(super) fn stream_block(&self, session: &mut Session, block: &mut [u8; BLOCK_BYTES]) {
         let Session { nonce, counter, .. } = session;
-        let block = in_room!(self.choice, stream_block, &self.key, nonce, *counter);
+        in_room!(self.choice, stream_block, &self.key, nonce, *counter, block);
         *counter = counter.wrapping_add(1);
-        block
     }
 
     pub(super) fn finish(&self, session: &mut Session, aad: u64, text: u64) -> [u8; TAG_BYTES] {

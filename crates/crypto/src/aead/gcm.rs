@@ -201,19 +201,23 @@ impl Kernel {
         session.advance(text);
     }
 
-    /// What the next block is encrypted with.
-    pub(super) fn stream_block(&self, session: &mut Session) -> Block {
-        let counter = session.counter();
+    /// Stores what the next block is encrypted with.
+    pub(super) fn stream_block(&self, session: &mut Session, block: &mut Block) {
+        *block = session.counter();
         session.blocks = session.blocks.wrapping_add(1);
-        in_room!(self, encrypt_block, |key| key, &counter)
+        in_room!(self, encrypt_block, |key| key, block);
     }
 
     pub(super) fn finish(&self, session: &mut Session, aad: u64, text: u64) -> Block {
         let Session { first, sum, .. } = session;
         self.absorb(sum, &lengths_block(aad, text));
         in_room!(self, close, |key| key, sum);
-        let mask = in_room!(self, encrypt_block, |key| key, first);
-        core::array::from_fn(|index| sum[index] ^ mask[index])
+        let mut tag = *first;
+        in_room!(self, encrypt_block, |key| key, &mut tag);
+        for (tag, sum) in tag.iter_mut().zip(sum) {
+            *tag ^= *sum;
+        }
+        tag
     }
 }
 

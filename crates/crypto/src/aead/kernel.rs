@@ -135,8 +135,8 @@ impl Kernel {
     /// Stores what the next block is encrypted with.
     pub(super) fn stream_block(&self, session: &mut Session, block: &mut [u8; BLOCK_BYTES_MAX]) {
         with_session!(self, session, |kernel, session| {
-            let stream = kernel.stream_block(session);
-            block[..stream.len()].copy_from_slice(&stream);
+            let block = block.first_chunk_mut().expect("no block is longer");
+            kernel.stream_block(session, block);
         });
     }
 

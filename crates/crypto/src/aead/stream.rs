@@ -169,13 +169,16 @@ impl<K: Borrow<Key>> Stream<K> {
             self.text(Text::in_place(&mut []))?;
         }
         let held = self.held();
-        let mut session = self.session.take().ok_or(AeadError::OutOfOrder)?;
+        let session = self.session.as_mut().ok_or(AeadError::OutOfOrder)?;
         self.phase = Phase::Idle;
-        Ok(self.tag.take().unwrap_or_else(|| {
+        let tag = self.tag.take().unwrap_or_else(|| {
             let kernel = &self.key.borrow().kernel;
-            kernel.authenticate(&mut session, &self.partial[..held]);
-            kernel.finish(&mut session, self.aad_bytes, self.text_bytes)
-        }))
+            kernel.authenticate(session, &self.partial[..held]);
+            kernel.finish(session, self.aad_bytes, self.text_bytes)
+        });
+        // Wiped where it is: taking it out would leave a copy behind.
+        self.session = None;
+        Ok(tag)
     }
 
     /// Ends a message and compares its tag with the one that it came with.

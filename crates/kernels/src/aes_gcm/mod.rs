@@ -7,9 +7,11 @@
 //! Between calls, the hash is kept as what is still to be multiplied by the hash key: a sum X, to
 //! which the next block adds as X·H + block.
 
-// Its macros are in scope from here on.
+// Their macros are in scope from here on.
 #[macro_use]
 mod engine;
+#[macro_use]
+mod rows;
 
 pub mod aesni;
 pub(crate) mod bitslice;

@@ -7,7 +7,11 @@ use widelane_secret::wipe;
 use super::bitslice::{BLOCKS, Cipher};
 use super::key::KeyBytes;
 use super::{BLOCK_BYTES, Block, Message, later_counter, lengths_block};
+use crate::stack::wipe_stack;
 use crate::text::Text;
+
+/// Words of stack that are cleared when blocks were encrypted.
+const STACK: usize = 256;
 
 /// Bytes that are encrypted at a time.
 const CHUNK_BYTES: usize = BLOCKS * BLOCK_BYTES;
@@ -35,6 +39,8 @@ pub fn expand(_room: (), key: KeyBytes<'_>, made: &mut Key) {
     let overflow = (hashed >> 127).wrapping_neg();
     let factor = hashed << 1 ^ overflow & (u128::from(FOLDING) << 64 | 1);
     made.hash_key = [factor as u64, (factor >> 64) as u64];
+    wipe(blocks.as_flattened_mut());
+    wipe_stack::<STACK>();
 }
 
 /// Seals: encrypts the text and stores the tag.
@@ -63,16 +69,21 @@ pub fn start<const SEAL: bool>(_room: (), message: Message<'_, Key>) -> Block {
     let mut closed = sum;
     absorb((), key, &mut closed, &lengths);
     close((), key, &mut closed);
-    let mask = encrypt_block((), key, &first);
-    *tag = core::array::from_fn(|index| closed[index] ^ mask[index]);
+    *tag = first;
+    encrypt_block((), key, tag);
+    for (tag, closed) in tag.iter_mut().zip(closed) {
+        *tag ^= closed;
+    }
     sum
 }
 
-/// Encrypts one block.
-pub fn encrypt_block(_room: (), key: &Key, block: &Block) -> Block {
+/// Encrypts one block where it is.
+pub fn encrypt_block(_room: (), key: &Key, block: &mut Block) {
     let mut blocks = [*block; BLOCKS];
     key.cipher.encrypt(&mut blocks);
-    blocks[0]
+    *block = blocks[0];
+    wipe(blocks.as_flattened_mut());
+    wipe_stack::<STACK>();
 }
 
 /// Adds blocks to a hash; the last one is filled up with zeros.
@@ -111,9 +122,11 @@ pub fn crypt<const SEAL: bool>(
                 absorb(room, key, sum, &block[..bytes]);
             }
         });
+        wipe(stream.as_flattened_mut());
         counter = later_counter(&counter, BLOCKS as u32);
         text = rest;
     }
+    wipe_stack::<STACK>();
 }
 
 /// Multiplies a hash by the hash key.

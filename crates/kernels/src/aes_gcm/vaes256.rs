@@ -3,9 +3,10 @@
 
 use core::arch::asm;
 use core::arch::x86_64::*;
+use core::hint::black_box;
 
 use widelane_cpu::Vaes256;
-use widelane_secret::wipe_ymm_registers as wipe_registers;
+use widelane_secret::{wipe, wipe_ymm_registers as wipe_registers};
 
 use super::expand::expand_rounds;
 use super::field::{self, Element};
@@ -13,104 +14,21 @@ use super::key::KeyBytes;
 use super::{BLOCK_BYTES, Block, Message};
 use crate::text::Text;
 
-/// Blocks of a row.
-const BLOCKS: usize = 2;
-/// Rows of a chunk: what sixteen registers hold beside the hash.
-const ROWS: usize = 4;
-
-type Row = __m256i;
-
 engine! {
     Vaes256,
     #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
 }
 
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn load(text: Text<'_>, offset: usize) -> Row {
-    let source = text.source(offset, ROW_BYTES);
-    // SAFETY: `source` names as many readable bytes as a row has.
-    unsafe { _mm256_loadu_si256(source.cast()) }
+rows! {
+    __m256i, ymm_reg, [0, 1, 2, 3],
+    #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")],
+    load = _mm256_loadu_si256, store = _mm256_storeu_si256, xor = _mm256_xor_si256,
+    shuffle = _mm256_shuffle_epi32, encrypt = _mm256_aesenc_epi128,
+    encrypt_last = _mm256_aesenclast_epi128, multiply = _mm256_clmulepi64_epi128,
 }
 
-/// A row of what was written.
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn load_sealed(text: Text<'_>, offset: usize) -> Row {
-    let written = text.target(offset, ROW_BYTES);
-    // SAFETY: `written` names as many bytes as a row has, written by `store` before.
-    unsafe { _mm256_loadu_si256(written.cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn store(text: Text<'_>, offset: usize, row: Row) {
-    let target = text.target(offset, ROW_BYTES);
-    // SAFETY: `target` names as many writable bytes as a row has.
-    unsafe { _mm256_storeu_si256(target.cast(), row) }
-}
-
-/// The first bytes of a row, then zeros.
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn load_part(text: Text<'_>, offset: usize, bytes: usize) -> Row {
-    if bytes == ROW_BYTES {
-        return load(text, offset);
-    }
-    let mut row = [0; ROW_BYTES];
-    let source = text.source(offset, bytes);
-    // SAFETY: `source` names `bytes` readable bytes; a row has room for them.
-    unsafe { source.copy_to_nonoverlapping(row[..bytes].as_mut_ptr(), bytes) };
-    row_from(&row)
-}
-
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn store_part(text: Text<'_>, offset: usize, bytes: usize, row: Row) {
-    if bytes == ROW_BYTES {
-        return store(text, offset, row);
-    }
-    let row = bytes_of(row);
-    let target = text.target(offset, bytes);
-    // SAFETY: `target` names `bytes` writable bytes; a row has as many.
-    unsafe { target.copy_from_nonoverlapping(row[..bytes].as_ptr(), bytes) };
-}
-
-/// The first bytes of a row, then zeros.
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn keep(row: Row, bytes: usize) -> Row {
-    if bytes == ROW_BYTES {
-        return row;
-    }
-    let mut row = bytes_of(row);
-    row[bytes..].fill(0);
-    row_from(&row)
-}
-
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn row_from(bytes: &[u8; ROW_BYTES]) -> Row {
-    // SAFETY: the bytes are as many as a row has.
-    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn bytes_of(row: Row) -> [u8; ROW_BYTES] {
-    let mut bytes = [0; ROW_BYTES];
-    // SAFETY: the bytes are as many as a row has.
-    unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), row) };
-    bytes
-}
-
-/// The first blocks of several.
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn row_of(blocks: &[[u64; 2]]) -> Row {
-    let blocks: &[[u64; 2]; BLOCKS] = blocks.first_chunk().expect("a row of blocks");
-    // SAFETY: the blocks are as many as a row has.
-    unsafe { _mm256_loadu_si256(blocks.as_ptr().cast()) }
+parts_by_copy! {
+    #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")], store = _mm256_storeu_si256
 }
 
 #[inline]
@@ -158,57 +76,4 @@ fn count(counters: Row) -> Row {
 fn reverse(row: Row) -> Row {
     let order = _mm_set_epi64x(0x0001_0203_0405_0607, 0x0809_0a0b_0c0d_0e0f);
     _mm256_shuffle_epi8(row, _mm256_broadcastsi128_si256(order))
-}
-
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn swap_halves(row: Row) -> Row {
-    _mm256_shuffle_epi32::<0x4e>(row)
-}
-
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn add(left: Row, right: Row) -> Row {
-    _mm256_xor_si256(left, right)
-}
-
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn encrypt(state: Row, round_key: Row) -> Row {
-    _mm256_aesenc_epi128(state, round_key)
-}
-
-/// One round on a whole chunk, as a block that the compiler does not take apart: left to itself it
-/// encrypts row after row, and the units wait for one another.
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn encrypt_chunk(states: &mut [Row; ROWS], round_key: Row) {
-    // SAFETY: register arithmetic only. Not `pure`, so that loads keep their places between rounds.
-    unsafe {
-        asm!(
-            "vaesenc {0}, {0}, {key}",
-            "vaesenc {1}, {1}, {key}",
-            "vaesenc {2}, {2}, {key}",
-            "vaesenc {3}, {3}, {key}",
-            inout(ymm_reg) states[0],
-            inout(ymm_reg) states[1],
-            inout(ymm_reg) states[2],
-            inout(ymm_reg) states[3],
-            key = in(ymm_reg) round_key,
-            options(nomem, nostack, preserves_flags),
-        );
-    }
-}
-
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn encrypt_last(state: Row, round_key: Row) -> Row {
-    _mm256_aesenclast_epi128(state, round_key)
-}
-
-/// The product of one half of each block, per bits 0 and 4 of `HALVES`.
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn carryless<const HALVES: i32>(left: Row, right: Row) -> Row {
-    _mm256_clmulepi64_epi128::<HALVES>(left, right)
 }

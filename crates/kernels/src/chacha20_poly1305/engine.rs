@@ -18,42 +18,49 @@ macro_rules! engine {
 
         /// Seals: encrypts the text and stores the tag.
         pub fn seal(room: $token, message: Message<'_>) {
-            // SAFETY: the token exists only if every feature of its room was detected.
-            unsafe { message_body::<true>(room, message) }
+            start::<true>(room, message, &mut Poly1305::default());
         }
 
         /// Opens: decrypts the text and stores the tag that it should have come with.
         pub fn open(room: $token, message: Message<'_>) {
-            // SAFETY: as above.
-            unsafe { message_body::<false>(room, message) }
+            start::<false>(room, message, &mut Poly1305::default());
         }
 
         /// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends
-        /// here, and answers the authenticator of AAD and whole blocks of text.
-        pub fn start<const SEAL: bool>(room: $token, message: Message<'_>) -> Poly1305 {
-            // SAFETY: as above.
-            unsafe { start_body::<SEAL>(room, message) }
+        /// here, and in `poly` the authenticator of AAD and whole blocks of text.
+        pub fn start<const SEAL: bool>(room: $token, message: Message<'_>, poly: &mut Poly1305) {
+            if message.text.len() + BLOCK_BYTES <= 2 * SET_BYTES {
+                // SAFETY: the token exists only if every feature of its room was detected.
+                unsafe { message_body::<SEAL, false>(room, message, poly) }
+                wipe_stack::<SHORT_STACK>();
+            } else {
+                // SAFETY: as above.
+                unsafe { message_body::<SEAL, true>(room, message, poly) }
+                wipe_stack::<LONG_STACK>();
+            }
         }
 
         /// Seals one message after the other.
         pub fn seal_many<'a>(room: $token, messages: impl Iterator<Item = Message<'a>>) {
-            // SAFETY: as above.
-            unsafe { seal_many_body(room, messages) }
+            for message in messages {
+                seal(room, message);
+            }
         }
 
-        /// The authenticator of a message.
-        pub fn begin(room: $token, key: &Key, nonce: &[u8; NONCE_BYTES]) -> Poly1305 {
-            let mut block = stream_block(room, key, nonce, 0);
+        /// Begins the authenticator of a message.
+        pub fn begin(room: $token, key: &Key, nonce: &[u8; NONCE_BYTES], poly: &mut Poly1305) {
+            let mut block = [0; BLOCK_BYTES];
+            stream_block(room, key, nonce, 0, &mut block);
             let (one_time_key, _) = block.split_first_chunk().expect("half a block");
-            let poly = Poly1305::new(one_time_key);
+            poly.begin(one_time_key);
             wipe(&mut block);
-            poly
         }
 
         /// Authenticates blocks; the last one is filled up with zeros.
         pub fn absorb(room: $token, poly: &mut Poly1305, bytes: &[u8]) {
             // SAFETY: as above.
             unsafe { absorb_body(room, poly, bytes) }
+            wipe_stack::<SHORT_STACK>();
         }
 
         /// Encrypts (`SEAL`) or decrypts whole blocks from `counter` on and authenticates the
@@ -68,37 +75,29 @@ macro_rules! engine {
         ) {
             // SAFETY: as above.
             unsafe { crypt_body::<SEAL>(room, key, nonce, counter, poly, text) }
+            wipe_stack::<LONG_STACK>();
         }
 
-        /// A block of the key stream.
+        /// Stores a block of the key stream.
         pub fn stream_block(
             _room: $token,
             key: &Key,
             nonce: &[u8; NONCE_BYTES],
             counter: u32,
-        ) -> [u8; BLOCK_BYTES] {
+            block: &mut [u8; BLOCK_BYTES],
+        ) {
             // SAFETY: as above.
-            unsafe { stream_block_body(key, nonce, counter) }
+            unsafe { stream_block_body(key, nonce, counter, block) }
+            wipe_stack::<SHORT_STACK>();
         }
 
         #[$features]
-        fn message_body<const SEAL: bool>(room: $token, message: Message<'_>) {
-            whole::<SEAL>(room, message);
-            wipe_registers();
-        }
-
-        #[$features]
-        fn start_body<const SEAL: bool>(room: $token, message: Message<'_>) -> Poly1305 {
-            let poly = whole::<SEAL>(room, message);
-            wipe_registers();
-            poly
-        }
-
-        #[$features]
-        fn seal_many_body<'a>(room: $token, messages: impl Iterator<Item = Message<'a>>) {
-            for message in messages {
-                whole::<true>(room, message);
-            }
+        fn message_body<const SEAL: bool, const LONG: bool>(
+            room: $token,
+            message: Message<'_>,
+            poly: &mut Poly1305,
+        ) {
+            whole::<SEAL, LONG>(room, message, poly);
             wipe_registers();
         }
 
@@ -126,41 +125,42 @@ macro_rules! engine {
             key: &Key,
             nonce: &[u8; NONCE_BYTES],
             counter: u32,
-        ) -> [u8; BLOCK_BYTES] {
+            block: &mut [u8; BLOCK_BYTES],
+        ) {
             let [set] = key_stream::<1>(key, nonce, counter);
-            let block = first_block(set);
+            *block = first_block(set);
             wipe_registers();
-            block
         }
 
-        /// A whole message; answers its authenticator without the last block, if that is not whole.
+        /// A whole message; `poly` ends without the last block, if that is not whole.
         /// The first block of the key stream makes the one-time key; a message that is shorter than
-        /// a chunk by that block needs no other turn.
+        /// a chunk by that block needs no other turn. What is not `LONG` fits two sets with it.
         #[inline]
         #[$features]
-        fn whole<const SEAL: bool>(room: $token, message: Message<'_>) -> Poly1305 {
+        fn whole<const SEAL: bool, const LONG: bool>(
+            room: $token,
+            message: Message<'_>,
+            poly: &mut Poly1305,
+        ) {
             let Message { key, nonce, aad, text, tag } = message;
             let (mut last, end) = ([0; BLOCK_BYTES], last_block(text));
             if !SEAL {
                 end.with_source(|bytes| last[..bytes.len()].copy_from_slice(bytes));
             }
-            let blocks = 1 + text.len().div_ceil(BLOCK_BYTES);
-            let poly = if blocks <= BLOCKS {
-                short::<1, SEAL>(room, key, nonce, aad, text)
-            } else if blocks <= 2 * BLOCKS {
-                short::<2, SEAL>(room, key, nonce, aad, text)
-            } else {
+            if LONG {
                 let sets = chunk(key, nonce, 0);
-                let mut poly = one_time(&sets);
-                authenticate(room, &mut poly, aad);
-                long::<SEAL>(room, key, nonce, 0, &mut poly, text, Some(sets));
-                poly
-            };
+                begin_one_time(poly, &sets);
+                authenticate(room, poly, aad);
+                long::<SEAL>(room, key, nonce, 0, poly, text, Some(sets));
+            } else if text.len() + BLOCK_BYTES <= SET_BYTES {
+                short::<1, SEAL>(room, key, nonce, aad, text, poly);
+            } else {
+                short::<2, SEAL>(room, key, nonce, aad, text, poly);
+            }
             if SEAL {
                 end.with_target(|bytes| last[..bytes.len()].copy_from_slice(bytes));
             }
-            *tag = close(&poly, &last[..end.len()], aad.len() as u64, text.len() as u64);
-            poly
+            *tag = close(poly, &last[..end.len()], aad.len() as u64, text.len() as u64);
         }
 
         /// A message of one turn.
@@ -172,29 +172,28 @@ macro_rules! engine {
             nonce: &[u8; NONCE_BYTES],
             aad: &[u8],
             text: Text<'_>,
-        ) -> Poly1305 {
+            poly: &mut Poly1305,
+        ) {
             let sets = key_stream::<COUNT>(key, nonce, 0);
-            let mut poly = one_time(&sets);
-            authenticate(room, &mut poly, aad);
+            begin_one_time(poly, &sets);
+            authenticate(room, poly, aad);
             if !SEAL {
-                text.with_source(|bytes| authenticate(room, &mut poly, whole_blocks(bytes)));
+                text.with_source(|bytes| authenticate(room, poly, whole_blocks(bytes)));
             }
             apply(&sets, BLOCK_BYTES, text);
             if SEAL {
-                text.with_target(|bytes| authenticate(room, &mut poly, whole_blocks(bytes)));
+                text.with_target(|bytes| authenticate(room, poly, whole_blocks(bytes)));
             }
-            poly
         }
 
-        /// The authenticator whose key is the first block of the key stream.
+        /// Begins an authenticator whose key is the first block of the key stream.
         #[inline]
         #[$features]
-        fn one_time<const COUNT: usize>(sets: &[Set; COUNT]) -> Poly1305 {
+        fn begin_one_time<const COUNT: usize>(poly: &mut Poly1305, sets: &[Set; COUNT]) {
             let mut block = first_block(sets[0]);
             let (one_time_key, _) = block.split_first_chunk().expect("half a block");
-            let poly = Poly1305::new(one_time_key);
+            poly.begin(one_time_key);
             wipe(&mut block);
-            poly
         }
 
         /// A piece of a message, from block `counter` on.

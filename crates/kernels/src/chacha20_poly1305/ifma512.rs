@@ -12,10 +12,11 @@ use widelane_secret::{wipe, wipe_vector_registers as wipe_registers};
 
 use super::poly1305_lanes::{self, BlockLanes, Factor};
 use super::{
-    BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, Message, NONCE_BYTES, Pace, Poly1305, TAG_BYTES,
-    close, last_block, last_words, whole_blocks,
+    BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, LONG_STACK, Message, NONCE_BYTES, Pace, Poly1305,
+    SHORT_STACK, TAG_BYTES, close, last_block, last_words, whole_blocks,
 };
 use crate::lanes::{Ifma512x8, Lanes};
+use crate::stack::wipe_stack;
 use crate::text::Text;
 
 engine! {

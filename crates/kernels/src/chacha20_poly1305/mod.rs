@@ -42,6 +42,12 @@ pub const BLOCK_BYTES: usize = 64;
 /// "expand 32-byte k", the first four words of every state.
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
+/// Words of stack that are cleared when a text of one turn is done.
+const SHORT_STACK: usize = 384;
+
+/// Words of stack that are cleared when any other is.
+const LONG_STACK: usize = 1024;
+
 /// Pairs of rounds on the way from a state to a block.
 const DOUBLE_ROUNDS: usize = 10;
 
@@ -89,8 +95,8 @@ fn last_words(counter: u32, nonce: &[u8; NONCE_BYTES]) -> [u32; 4] {
     [counter, n0, n1, n2]
 }
 
-/// The tag of a message: of what was authenticated, of a last block of ciphertext that is not whole,
-/// and of both lengths.
+/// The tag of a message: of what was authenticated, of a last block of ciphertext that is not
+/// whole, and of both lengths.
 pub fn close(poly: &Poly1305, last: &[u8], aad_bytes: u64, text_bytes: u64) -> [u8; TAG_BYTES] {
     let mut closed = poly.clone();
     closed.absorb(last);

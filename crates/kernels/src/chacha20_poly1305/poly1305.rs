@@ -18,29 +18,33 @@ pub struct Poly1305 {
 
 impl Poly1305 {
     /// Begins with the one-time key r ‖ s.
-    pub(super) fn new(key: &[u8; 32]) -> Self {
+    pub(super) fn begin(&mut self, key: &[u8; 32]) {
         let word = |index: usize| {
             let (bytes, _) = key[8 * index..].split_first_chunk().expect("four words");
             u64::from_le_bytes(*bytes)
         };
-        Poly1305 {
-            r: [word(0) & 0x0fff_fffc_0fff_ffff, word(1) & 0x0fff_fffc_0fff_fffc],
-            h: [0; 3],
-            s: [word(2), word(3)],
-        }
+        self.r = [word(0) & 0x0fff_fffc_0fff_ffff, word(1) & 0x0fff_fffc_0fff_fffc];
+        self.h = [0; 3];
+        self.s = [word(2), word(3)];
     }
 
     /// Adds blocks; the last one is filled up with zeros, as the AEAD does.
     pub(super) fn absorb(&mut self, bytes: &[u8]) {
         let (blocks, rest) = bytes.as_chunks::<TAG_BYTES>();
-        let mut h = self.h;
-        for block in blocks {
-            h = self.step(h, u128::from_le_bytes(*block));
-        }
+        self.absorb_blocks(blocks);
         if !rest.is_empty() {
             let mut block = [0; TAG_BYTES];
             block[..rest.len()].copy_from_slice(rest);
-            h = self.step(h, u128::from_le_bytes(block));
+            self.absorb_blocks(&[block]);
+        }
+    }
+
+    /// Adds blocks, in the code of whoever does other things beside.
+    #[inline(always)]
+    pub(super) fn absorb_blocks(&mut self, blocks: &[[u8; TAG_BYTES]]) {
+        let mut h = self.h;
+        for block in blocks {
+            h = self.step(h, u128::from_le_bytes(*block));
         }
         self.h = h;
     }
@@ -94,7 +98,7 @@ impl Drop for Poly1305 {
 macro_rules! scalar {
     ($token:ty, #[$features:meta]) => {
         /// Blocks of a group, which are absorbed at a time.
-        const GROUP_BLOCKS: usize = 2;
+        const GROUP_BLOCKS: usize = 4;
 
         type Running = Poly1305;
 
@@ -113,7 +117,7 @@ macro_rules! scalar {
         #[inline]
         #[$features]
         fn absorb_group(running: &mut Running, group: &[u8; GROUP_BYTES]) {
-            running.absorb(group);
+            running.absorb_blocks(group.as_chunks().0);
         }
 
         #[inline]

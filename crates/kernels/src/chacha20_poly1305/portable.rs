@@ -5,18 +5,20 @@
 use widelane_secret::wipe;
 
 use super::{
-    BLOCK_BYTES, CONSTANTS, Key, Message, NONCE_BYTES, Poly1305, close, last_block, last_words,
+    BLOCK_BYTES, CONSTANTS, Key, Message, NONCE_BYTES, Poly1305, SHORT_STACK, close, last_block,
+    last_words,
 };
+use crate::stack::wipe_stack;
 use crate::text::Text;
 
 /// Seals: encrypts the text and stores the tag.
 pub fn seal(_room: (), message: Message<'_>) {
-    start::<true>((), message);
+    start::<true>((), message, &mut Poly1305::default());
 }
 
 /// Opens: decrypts the text and stores the tag that it should have come with.
 pub fn open(_room: (), message: Message<'_>) {
-    start::<false>((), message);
+    start::<false>((), message, &mut Poly1305::default());
 }
 
 /// Seals one message after the other.
@@ -24,29 +26,28 @@ pub fn seal_many<'a>(_room: (), messages: impl Iterator<Item = Message<'a>>) {
     messages.for_each(|message| seal((), message));
 }
 
-/// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends here, and
-/// answers the authenticator of AAD and whole blocks of text.
-pub fn start<const SEAL: bool>(_room: (), message: Message<'_>) -> Poly1305 {
+/// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends here,
+/// and in `poly` the authenticator of AAD and whole blocks of text.
+pub fn start<const SEAL: bool>(_room: (), message: Message<'_>, poly: &mut Poly1305) {
     let Message { key, nonce, aad, text, tag } = message;
-    let mut poly = begin((), key, nonce);
+    begin((), key, nonce, poly);
     poly.absorb(aad);
     let end = last_block(text);
     let (blocks, _) = text.split_at(text.len() - end.len());
-    crypt::<SEAL>((), key, nonce, 1, &mut poly, blocks);
+    crypt::<SEAL>((), key, nonce, 1, poly, blocks);
     let mut last = poly.clone();
     let counter = 1 + (blocks.len() / BLOCK_BYTES) as u32;
     crypt::<SEAL>((), key, nonce, counter, &mut last, end);
     *tag = close(&last, &[], aad.len() as u64, text.len() as u64);
-    poly
 }
 
-/// The authenticator of a message.
-pub fn begin(_room: (), key: &Key, nonce: &[u8; NONCE_BYTES]) -> Poly1305 {
-    let mut block = stream_block((), key, nonce, 0);
+/// Begins the authenticator of a message.
+pub fn begin(_room: (), key: &Key, nonce: &[u8; NONCE_BYTES], poly: &mut Poly1305) {
+    let mut block = [0; BLOCK_BYTES];
+    stream_block((), key, nonce, 0, &mut block);
     let (one_time_key, _) = block.split_first_chunk().expect("half a block");
-    let poly = Poly1305::new(one_time_key);
+    poly.begin(one_time_key);
     wipe(&mut block);
-    poly
 }
 
 /// Authenticates blocks; the last one is filled up with zeros.
@@ -68,31 +69,34 @@ pub fn crypt<const SEAL: bool>(
     while !text.is_empty() {
         let bytes = text.len().min(BLOCK_BYTES);
         let (chunk, rest) = text.split_at(bytes);
-        let stream = stream_block(room, key, nonce, counter);
+        let mut stream = [0; BLOCK_BYTES];
+        stream_block(room, key, nonce, counter, &mut stream);
         chunk.map(|block: &mut [u8; BLOCK_BYTES]| {
             if !SEAL {
                 poly.absorb(&block[..bytes]);
             }
-            for (byte, stream) in block.iter_mut().zip(stream) {
+            for (byte, stream) in block.iter_mut().zip(&stream) {
                 *byte ^= stream;
             }
             if SEAL {
                 poly.absorb(&block[..bytes]);
             }
         });
+        wipe(&mut stream);
         counter = counter.wrapping_add(1);
         text = rest;
     }
 }
 
-/// A block of the key stream (RFC 8439, 2.3).
+/// Stores a block of the key stream (RFC 8439, 2.3).
 pub fn stream_block(
     _room: (),
     key: &Key,
     nonce: &[u8; NONCE_BYTES],
     counter: u32,
-) -> [u8; BLOCK_BYTES] {
-    let rows = [CONSTANTS, key.words[0], key.words[1], last_words(counter, nonce)];
+    block: &mut [u8; BLOCK_BYTES],
+) {
+    let mut rows = [CONSTANTS, key.words[0], key.words[1], last_words(counter, nonce)];
     let mut state = [0; 16];
     state.copy_from_slice(rows.as_flattened());
     for _ in 0..10 {
@@ -104,13 +108,13 @@ pub fn stream_block(
             quarter_round(&mut state, [0, 1, 2, 3].map(diagonal));
         }
     }
-    let mut block = [0; BLOCK_BYTES];
     let words = state.iter().zip(rows.as_flattened());
     for (bytes, (after, before)) in block.as_chunks_mut().0.iter_mut().zip(words) {
         *bytes = after.wrapping_add(*before).to_le_bytes();
     }
     wipe(&mut state);
-    block
+    wipe(rows.as_flattened_mut());
+    wipe_stack::<SHORT_STACK>();
 }
 
 fn quarter_round(state: &mut [u32; 16], [a, b, c, d]: [usize; 4]) {

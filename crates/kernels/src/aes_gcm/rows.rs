@@ -1,0 +1,151 @@
+//! Rows of blocks for the rooms of aes_gcm: what registers of all widths have in common.
+
+/// Defines the operations of a room on its rows, but for those that move blocks inside a row.
+macro_rules! rows {
+    (
+        $vector:ty, $class:ident, [$($state:literal),+], #[$features:meta],
+        load = $load:ident, store = $store:ident, xor = $xor:ident, shuffle = $shuffle:ident,
+        encrypt = $encrypt:ident, encrypt_last = $encrypt_last:ident, multiply = $multiply:ident,
+    ) => {
+        /// Blocks of a row.
+        const BLOCKS: usize = size_of::<$vector>() / BLOCK_BYTES;
+        /// Rows of a chunk: what the registers hold beside the hash.
+        const ROWS: usize = [$($state),+].len();
+
+        type Row = $vector;
+
+        #[inline]
+        #[$features]
+        fn load(text: Text<'_>, offset: usize) -> Row {
+            let source = text.source(offset, ROW_BYTES);
+            // SAFETY: `source` names as many readable bytes as a row has.
+            unsafe { $load(source.cast()) }
+        }
+
+        /// A row of what was written.
+        #[inline]
+        #[$features]
+        fn load_sealed(text: Text<'_>, offset: usize) -> Row {
+            let written = text.target(offset, ROW_BYTES);
+            // SAFETY: `written` names as many bytes as a row has, written by `store` before.
+            unsafe { $load(written.cast()) }
+        }
+
+        #[inline]
+        #[$features]
+        fn store(text: Text<'_>, offset: usize, row: Row) {
+            let target = text.target(offset, ROW_BYTES);
+            // SAFETY: `target` names as many writable bytes as a row has.
+            unsafe { $store(target.cast(), row) }
+        }
+
+        #[inline]
+        #[$features]
+        fn row_from(bytes: &[u8; ROW_BYTES]) -> Row {
+            // SAFETY: the bytes are as many as a row has.
+            unsafe { $load(bytes.as_ptr().cast()) }
+        }
+
+        /// The first blocks of several.
+        #[inline]
+        #[$features]
+        fn row_of(blocks: &[[u64; 2]]) -> Row {
+            let blocks: &[[u64; 2]; BLOCKS] = blocks.first_chunk().expect("a row of blocks");
+            // SAFETY: the blocks are as many as a row has.
+            unsafe { $load(blocks.as_ptr().cast()) }
+        }
+
+        #[inline]
+        #[$features]
+        fn swap_halves(row: Row) -> Row {
+            $shuffle::<0x4e>(row)
+        }
+
+        #[inline]
+        #[$features]
+        fn add(left: Row, right: Row) -> Row {
+            $xor(left, right)
+        }
+
+        #[inline]
+        #[$features]
+        fn encrypt(state: Row, round_key: Row) -> Row {
+            $encrypt(state, round_key)
+        }
+
+        /// One round on a whole chunk, as a block that the compiler does not take apart: left to
+        /// itself it encrypts row after row, and the units wait for one another.
+        #[inline]
+        #[$features]
+        fn encrypt_chunk(states: &mut [Row; ROWS], round_key: Row) {
+            // SAFETY: register arithmetic only. Not `pure`, so that loads keep their places
+            // between rounds.
+            unsafe {
+                asm!(
+                    $(concat!("vaesenc {", $state, "}, {", $state, "}, {key}"),)+
+                    $(inout($class) states[$state],)+
+                    key = in($class) round_key,
+                    options(nomem, nostack, preserves_flags),
+                );
+            }
+        }
+
+        #[inline]
+        #[$features]
+        fn encrypt_last(state: Row, round_key: Row) -> Row {
+            $encrypt_last(state, round_key)
+        }
+
+        /// The product of one half of each block, per bits 0 and 4 of `HALVES`.
+        #[inline]
+        #[$features]
+        fn carryless<const HALVES: i32>(left: Row, right: Row) -> Row {
+            $multiply::<HALVES>(left, right)
+        }
+    };
+}
+
+/// Defines how a room without masks takes the beginning of a row: by way of a copy.
+macro_rules! parts_by_copy {
+    (#[$features:meta], store = $store:ident) => {
+        /// The first bytes of a row, then zeros.
+        #[inline]
+        #[$features]
+        fn load_part(text: Text<'_>, offset: usize, bytes: usize) -> Row {
+            if bytes == ROW_BYTES {
+                return load(text, offset);
+            }
+            let mut row = [0; ROW_BYTES];
+            let source = text.source(offset, bytes);
+            // SAFETY: `source` names `bytes` readable bytes; a row has room for them.
+            unsafe { source.copy_to_nonoverlapping(row[..bytes].as_mut_ptr(), bytes) };
+            row_from(&row)
+        }
+
+        /// Stores the first bytes of a row and answers them, then zeros. What lies behind the text
+        /// is key stream: no copy of it stays.
+        #[inline]
+        #[$features]
+        fn store_part(text: Text<'_>, offset: usize, bytes: usize, row: Row) -> Row {
+            if bytes == ROW_BYTES {
+                store(text, offset, row);
+                return row;
+            }
+            let mut row = bytes_of(row);
+            wipe(&mut row[bytes..]);
+            let target = text.target(offset, bytes);
+            // SAFETY: `target` names `bytes` writable bytes; a row has as many.
+            unsafe { target.copy_from_nonoverlapping(row[..bytes].as_ptr(), bytes) };
+            row_from(&row)
+        }
+
+        #[inline]
+        #[$features]
+        fn bytes_of(row: Row) -> [u8; ROW_BYTES] {
+            let mut bytes = [0; ROW_BYTES];
+            // SAFETY: the bytes are as many as a row has.
+            unsafe { $store(bytes.as_mut_ptr().cast(), row) };
+            bytes
+        }
+    };
+}
