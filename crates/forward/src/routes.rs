@@ -56,7 +56,7 @@ pub enum RoutesError {
         /// The port it names.
         port: u32,
         /// The highest port there is.
-        last: u32,
+        last: usize,
     },
     /// No table can be built.
     #[error("{file}: {error}")]
@@ -89,7 +89,7 @@ pub enum RoutesError {
 #[derive(Debug)]
 pub struct Routes {
     file: String,
-    ports: u32,
+    ports: usize,
     live: Live,
     is_v6: bool,
     register: Mutex<Register>,
@@ -132,7 +132,10 @@ impl Action {
 }
 
 impl Routes {
-    /// Reads the text of a file, for so many ports, at most 254.
+    /// How many ports there can be.
+    pub const PORTS_MAX: usize = DENY as usize;
+
+    /// Reads the text of a file, for so many ports, at most [`PORTS_MAX`](Self::PORTS_MAX).
     ///
     /// # Errors
     ///
@@ -140,11 +143,11 @@ impl Routes {
     pub fn new(
         file: &str,
         text: &str,
-        ports: u32,
+        ports: usize,
         limits: &Limits,
         policy: &Policy,
     ) -> Result<Self, RoutesError> {
-        let ports = ports.min(DENY);
+        let ports = ports.min(Self::PORTS_MAX);
         let mut register = Register::default();
         let set = register.read(file, text, ports)?;
         let live = Live::new(&set, limits, policy)
@@ -221,18 +224,21 @@ impl Routes {
 
 impl Register {
     /// The rules of a text, numbered, with priorities as a forwarder needs them.
-    fn read(&mut self, file: &str, text: &str, ports: u32) -> Result<RuleSet, RoutesError> {
+    fn read(&mut self, file: &str, text: &str, ports: usize) -> Result<RuleSet, RoutesError> {
         let mut set = dpdk::parse(file, text)?;
         set.default = NO_ROUTE << NUMBER_BITS;
         let lines: Vec<&str> = text.lines().collect();
         let address_bytes = set.layout.fields()[1].bytes;
         let mut occurrences: HashMap<(Box<[Match]>, u32), u32> = HashMap::new();
         for rule in &mut set.rules {
-            let port = if rule.result >= dpdk::DENY { DENY } else { rule.result };
-            if port != DENY && port >= ports {
-                let (file, line, last) = (file.to_owned(), rule.line, ports.saturating_sub(1));
-                return Err(RoutesError::Port { file, line, port, last });
-            }
+            let port = match rule.result {
+                dpdk::DENY.. => DENY,
+                port if (port as usize) < ports => port,
+                port => {
+                    let (file, line, last) = (file.to_owned(), rule.line, ports.saturating_sub(1));
+                    return Err(RoutesError::Port { file, line, port, last });
+                }
+            };
             let occurrence = occurrences.entry((rule.matches.clone(), port)).or_default();
             let identity =
                 Identity { matches: rule.matches.clone(), port, occurrence: *occurrence };
@@ -335,6 +341,11 @@ mod tests {
         let routes = routes(RULES);
         let error = routes.reload("R0.0.0.0/0 10.0.0.0/8 0 : 1 0 : 1 0/0 2").unwrap_err();
         assert_eq!(error.to_string(), "r:1: port 2 is not among the ports 0 to 1");
+        // The values that stand for a denial and for no route are no ports.
+        for port in [DENY, NO_ROUTE, 1000] {
+            let text = format!("R0.0.0.0/0 10.0.0.0/8 0 : 1 0 : 1 0/0 {port}");
+            assert!(matches!(routes.reload(&text), Err(RoutesError::Port { .. })));
+        }
         assert!(matches!(routes.reload("nonsense"), Err(RoutesError::Parse(_))));
         assert!(matches!(
             routes.reload("@::/0 ::/0 0 : 1 0 : 1 0/0"),
