@@ -27,8 +27,8 @@ const COARSE: Duration = Duration::from_millis(5);
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 const FOREVER: Timespec = Timespec { tv_sec: i64::MAX, tv_nsec: 0 };
 
-/// Events taken from the kernel at once.
-const EVENTS: usize = 256;
+/// Connections that are begun, or whose events are taken from the kernel, at once.
+const AT_ONCE: usize = 256;
 
 /// All connections of one thread.
 pub struct Crowd {
@@ -76,7 +76,7 @@ impl Crowd {
             epoll: epoll::create(CreateFlags::CLOEXEC).map_err(std::io::Error::from)?,
             connections,
             shared: Shared::new(plan.target, plan.work.clone(), wardrobe, plan.seed),
-            events: Vec::with_capacity(EVENTS),
+            events: Vec::with_capacity(AT_ONCE),
             pace,
             patience: plan.patience,
             next_patrol: now + PATROL,
@@ -131,9 +131,10 @@ impl Crowd {
         }
     }
 
-    /// Begins all that is due, and says when the next is.
+    /// Begins what is due, as much of it as fits between looks at those under way, and says when the
+    /// next is.
     fn begin_due(&mut self) -> Option<Instant> {
-        loop {
+        for _ in 0..AT_ONCE {
             let now = Instant::now();
             let (slot, due) = match &mut self.pace {
                 Pacing::Closed { resting } => {
@@ -164,6 +165,7 @@ impl Crowd {
             };
             self.begin(slot, due);
         }
+        Some(Instant::now())
     }
 
     fn begin(&mut self, slot: usize, due: Instant) {
