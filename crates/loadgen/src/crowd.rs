@@ -131,8 +131,8 @@ impl Crowd {
         }
     }
 
-    /// Begins what is due, as much of it as fits between looks at those under way, and says when the
-    /// next is.
+    /// Begins what is due, as much of it as fits between looks at those under way, and says when
+    /// the next is.
     fn begin_due(&mut self) -> Option<Instant> {
         for _ in 0..AT_ONCE {
             let now = Instant::now();
