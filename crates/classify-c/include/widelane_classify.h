@@ -180,11 +180,13 @@ enum widelane_status widelane_live_new(const struct widelane_rules *rules,
                                        struct widelane_live **live);
 
 /**
- * Adds a rule behind those of its priority, and tells its number. Readers see it when this returns.
+ * Adds a rule behind those of its priority, and tells its number. Readers see it when this
+ * returns.
  *
  * # Safety
  *
- * `live` is one that is not freed, `rule` has the matches that it says, and `id` can be written to.
+ * `live` is one that is not freed, `rule` has the matches that it says, and `id` can be written
+ * to.
  */
 enum widelane_status widelane_live_insert(const struct widelane_live *live,
                                           const struct widelane_rule *rule,
@@ -365,8 +367,8 @@ enum widelane_status widelane_classifier_choose(const struct widelane_table *tab
  *
  * # Safety
  *
- * `classifier` is one that is not freed; there are as many packets and results as said, and as many
- * bytes as each packet says.
+ * `classifier` is one that is not freed; there are as many packets and results as said, and as
+ * many bytes as each packet says.
  */
 enum widelane_status widelane_classifier_classify(const struct widelane_classifier *classifier,
                                                   const struct widelane_packet *packets,

@@ -49,11 +49,13 @@ pub unsafe extern "C" fn widelane_live_new(
     })
 }
 
-/// Adds a rule behind those of its priority, and tells its number. Readers see it when this returns.
+/// Adds a rule behind those of its priority, and tells its number. Readers see it when this
+/// returns.
 ///
 /// # Safety
 ///
-/// `live` is one that is not freed, `rule` has the matches that it says, and `id` can be written to.
+/// `live` is one that is not freed, `rule` has the matches that it says, and `id` can be written
+/// to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn widelane_live_insert(
     live: *const Live,

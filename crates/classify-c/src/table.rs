@@ -136,8 +136,8 @@ pub unsafe extern "C" fn widelane_classifier_choose(
 ///
 /// # Safety
 ///
-/// `classifier` is one that is not freed; there are as many packets and results as said, and as many
-/// bytes as each packet says.
+/// `classifier` is one that is not freed; there are as many packets and results as said, and as
+/// many bytes as each packet says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn widelane_classifier_classify(
     classifier: *const Classifier,

@@ -1,5 +1,5 @@
-//! `widelane acl forward`, `acl classify --pcap` and `acl bench --updates`: what they print, and what
-//! they refuse.
+//! `widelane acl forward`, `acl classify --pcap` and `acl bench --updates`: what they print, and
+//! what they refuse.
 
 use std::fs;
 use std::path::Path;
