@@ -107,9 +107,9 @@ macro_rules! by_words {
             for column in 0..4 {
                 let [a, b, c, d] = quarters;
                 let ordered = in_order([a[column], b[column], c[column], d[column]]);
-                for (index, row) in ordered.into_iter().enumerate() {
-                    let (block, part) = (index / ROWS_OF_BLOCK, index % ROWS_OF_BLOCK);
-                    blocks[(4 * block + column) * ROWS_OF_BLOCK + part] = row;
+                for (block, rows) in ordered.chunks_exact(ROWS_OF_BLOCK).enumerate() {
+                    let place = (4 * block + column) * ROWS_OF_BLOCK;
+                    blocks[place..place + ROWS_OF_BLOCK].copy_from_slice(rows);
                 }
             }
             let mut sets = [[splat(0); 4]; SETS];
