@@ -77,6 +77,9 @@ struct Round {
     busy: f64,
 }
 
+/// One of a round's figures.
+type Figure = fn(&Round) -> f64;
+
 /// What the thread that changes rules shares with the one that looks packets up.
 #[derive(Default)]
 struct Pace {
@@ -154,7 +157,7 @@ impl Contest<'_> {
     }
 
     fn record(&self, rounds: &[Round], results: &mut Results) {
-        let against: [(&str, fn(&Round) -> f64); 2] =
+        let against: [(&str, Figure); 2] =
             [("live/quiet", |round| round.quiet), ("table", |round| round.table)];
         for (rival, of) in against {
             let pairs: Vec<(f64, f64)> =
@@ -196,14 +199,14 @@ impl Contest<'_> {
             ("Rate of the table's", Kind::Words),
             ("Rate without changes", Kind::Words),
         ]);
-        let subjects: [(&str, fn(&Round) -> f64); 3] = [
+        let subjects: [(&str, Figure); 3] = [
             ("in a table", |round| round.table),
             ("in a live set without changes", |round| round.quiet),
             ("while rules change", |round| round.busy),
         ];
         for (who, of) in subjects {
             let all: Vec<f64> = rounds.iter().map(of).collect();
-            let rate = |rival: fn(&Round) -> f64| {
+            let rate = |rival: Figure| {
                 let pairs: Vec<(f64, f64)> =
                     rounds.iter().map(|round| (rival(round), of(round))).collect();
                 stats::ratio(&pairs).map_or(String::new(), |ratio| {
