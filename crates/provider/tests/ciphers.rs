@@ -1,5 +1,5 @@
-//! Ciphers through EVP in every room: what they answer, call by call, is what the default provider's
-//! answer.
+//! Ciphers through EVP in every room: what they answer, call by call, is what the default
+//! provider's answer.
 //!
 //! A process has one policy, so each room gets a process of its own, forked before the provider is
 //! loaded.

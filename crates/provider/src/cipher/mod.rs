@@ -43,7 +43,7 @@ pub(crate) fn name(kind: CipherKind) -> &'static CStr {
     }
 }
 
-/// Whether a room is faster than the default provider at every length.
+/// Whether a room gains on the default provider.
 fn gains(room: Room) -> bool {
     matches!(room, Room::Vaes512 | Room::Vaes256 | Room::Ifma512)
 }
