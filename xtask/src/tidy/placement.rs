@@ -99,7 +99,6 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/mont/lanes.rs", // the doors that both rooms share
         "crates/kernels/src/mont/tiles.rs", // their assembly
         "crates/kernels/src/sha1/shani.rs",
-        "crates/kernels/src/sha2/avx2.rs",
         "crates/kernels/src/sha2/shani.rs",
         "crates/kernels/src/words", // intrinsics behind safe methods, and doors
         "crates/meter/src/chain.rs", // the chain that meters the clock

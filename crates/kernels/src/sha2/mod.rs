@@ -2,7 +2,6 @@
 //!
 //! The other members of the family are these with other initial states and shorter digests.
 
-pub mod avx2;
 pub mod shani;
 
 use crate::hash::{Hash, STATE_WORDS, each_word};
