@@ -19,11 +19,14 @@ const MESSAGE_BYTES: usize = 8192;
 /// Rounds in which every subject has its turn; the fastest turn of each counts.
 const ROUNDS: usize = 300;
 
+/// Hashes some messages.
+type HashMessages = Box<dyn FnMut(&[&[u8]])>;
+
 /// One implementation: hashes as many messages as it has lanes.
 struct Subject {
     name: &'static str,
     lanes: usize,
-    hash: Box<dyn FnMut(&[&[u8]])>,
+    hash: HashMessages,
 }
 
 impl Subject {
