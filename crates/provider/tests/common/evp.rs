@@ -81,7 +81,9 @@ impl Cipher {
     /// Mode, flags, bytes of a block, number of the name.
     pub fn facts(&self) -> (c_int, u64, c_int, c_int) {
         // SAFETY: a cipher.
-        let (mode, flags) = unsafe { (EVP_CIPHER_get_mode(self.0), EVP_CIPHER_get_flags(self.0)) };
+        let mode = unsafe { EVP_CIPHER_get_mode(self.0) };
+        // SAFETY: as above.
+        let flags = unsafe { EVP_CIPHER_get_flags(self.0) };
         // SAFETY: as above.
         let block = unsafe { EVP_CIPHER_get_block_size(self.0) };
         // SAFETY: as above.
