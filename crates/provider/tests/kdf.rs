@@ -70,7 +70,11 @@ fn answers(name: &CStr, query: &CStr, steps: &[Step<'_>]) -> Vec<(i64, Vec<u8>, 
     let kdf = unsafe { EVP_KDF_fetch(ptr::null_mut(), name.as_ptr(), query.as_ptr()) };
     assert!(!kdf.is_null(), "{name:?} with {query:?}");
     // SAFETY: fetched above.
-    let provider = unsafe { CStr::from_ptr(OSSL_PROVIDER_get0_name(EVP_KDF_get0_provider(kdf))) };
+    let provider = unsafe { EVP_KDF_get0_provider(kdf) };
+    // SAFETY: the provider of what was fetched.
+    let provider = unsafe { OSSL_PROVIDER_get0_name(provider) };
+    // SAFETY: a C string.
+    let provider = unsafe { CStr::from_ptr(provider) };
     let ours = provider.to_str().is_ok_and(|name| name.ends_with("widelane.so"));
     assert_eq!(ours, query == OURS, "{provider:?} answered {query:?}");
     // SAFETY: fetched above.
@@ -81,16 +85,17 @@ fn answers(name: &CStr, query: &CStr, steps: &[Step<'_>]) -> Vec<(i64, Vec<u8>, 
     for step in steps {
         let mut output = Vec::new();
         let answer = match step {
-            // SAFETY: the parameters have an end.
             Step::Set(set) => {
-                with(set, |params| unsafe { i64::from(EVP_KDF_CTX_set_params(context, params)) })
+                // SAFETY: the parameters have an end.
+                let set = with(set, |params| unsafe { EVP_KDF_CTX_set_params(context, params) });
+                i64::from(set)
             }
             Step::Derive(bytes, set) => {
                 output = vec![0; *bytes];
+                let place = output.as_mut_ptr();
                 // SAFETY: as above, and there is room for the output.
-                with(set, |params| unsafe {
-                    i64::from(EVP_KDF_derive(context, output.as_mut_ptr(), *bytes, params))
-                })
+                let call = |params| unsafe { EVP_KDF_derive(context, place, *bytes, params) };
+                i64::from(with(set, call))
             }
             Step::Duplicate => {
                 // SAFETY: a context.
