@@ -11,13 +11,14 @@ const IV: [u8; BLOCK_BYTES] = [7; BLOCK_BYTES];
 const HEADER: Header = Header { sequence: 5, kind: 23, version: 0x0303 };
 
 /// Bytes of the records that are opened: more than the longest padding.
-const RECORD: usize = 384;
+const RECORD: usize = 320;
 
 fn main() {
-    for algorithm in [Algorithm::Aes128Sha1, Algorithm::Aes256Sha256] {
-        for_each_room_of(algorithm.rooms(), |room, policy| judge(room, algorithm, policy));
-        judge(Room::Shani, algorithm, &Policy::open());
-    }
+    let (short, long) = (Algorithm::Aes128Sha1, Algorithm::Aes256Sha256);
+    for_each_room_of(short.rooms(), |room, policy| judge(room, short, policy));
+    judge(Room::Shani, short, &Policy::open());
+    // Padding and tag are looked at by the same code: the widest room stands for all.
+    judge(Room::Shani, long, &Policy::open());
 }
 
 fn judge(room: Room, algorithm: Algorithm, policy: &Policy) {
@@ -32,12 +33,10 @@ fn judge(room: Room, algorithm: Algorithm, policy: &Policy) {
     let (one, other) = (key(0x00), key(0xa5));
     let open = |key: &Key, padding, change| opened(key, &record(key, padding, change));
     let accepted = open(&one, 15, None);
-    for padding in [0, 255] {
-        report(room, "open", accepted, open(&other, padding, None));
-    }
+    report(room, "open", accepted, open(&other, 255, None));
     // The last byte is the length of the padding; in front of it are padding, tag and text.
     let refused = open(&one, 15, Some(0));
-    for (padding, place) in [(15, 8), (100, 3), (255, 255), (15, 300)] {
+    for (padding, place) in [(100, 3), (255, 255), (15, 300)] {
         report(room, "refuse", refused, open(&other, padding, Some(place)));
     }
 }

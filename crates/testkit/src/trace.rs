@@ -1,6 +1,7 @@
 //! Trace equality: whether two secrets take the same way through the code.
 #![allow(unsafe_code, reason = "fork")]
 
+use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::sys::ptrace;
 use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -24,6 +25,7 @@ pub struct Trace {
 /// # Panics
 /// When the child fails, or may not be traced.
 pub fn trace<T>(prepare: impl FnOnce() -> T, work: impl FnOnce(&mut T)) -> Trace {
+    stay_on_this_cpu();
     // SAFETY: the process has one thread, as the caller promises; the child only runs the closures.
     match unsafe { fork() }.expect("fork") {
         ForkResult::Child => {
@@ -36,6 +38,14 @@ pub fn trace<T>(prepare: impl FnOnce() -> T, work: impl FnOnce(&mut T)) -> Trace
         }
         ForkResult::Parent { child } => follow(child),
     }
+}
+
+/// Has this process and its children take turns on one CPU: to wake another one for each step takes
+/// many times the step.
+fn stay_on_this_cpu() {
+    let mut cpus = CpuSet::new();
+    cpus.set(sched_getcpu().expect("a CPU that runs us")).expect("a CPU that a set can hold");
+    sched_setaffinity(Pid::from_raw(0), &cpus).expect("a process may stay where it is");
 }
 
 /// Steps `child` from its first SIGSTOP to its second and lets it end.
