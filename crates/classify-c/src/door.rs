@@ -30,7 +30,7 @@ pub(crate) unsafe fn reference<'a, T>(pointer: *const T) -> Result<&'a T, Status
     reference.ok_or_else(|| Status::Argument.because("a pointer is null"))
 }
 
-/// As [`reference`], for a value that the caller has for itself.
+/// As [`reference()`], for a value that the caller has for itself.
 ///
 /// # Safety
 ///
@@ -55,7 +55,7 @@ pub(crate) unsafe fn array<'a, T>(first: *const T, count: usize) -> Result<&'a [
     }
 }
 
-/// As [`array`], to be written to.
+/// As [`array()`], to be written to.
 ///
 /// # Safety
 ///

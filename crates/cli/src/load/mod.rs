@@ -32,7 +32,7 @@ use crate::{measure, output};
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// https://HOST[:PORT]/PATH asks for the path on each connection; HOST:PORT only does
+    /// https://HOST:PORT/PATH asks for the path on each connection; HOST:PORT alone only does
     /// handshakes
     #[arg(value_name = "URL|HOST:PORT")]
     target: Target,
