@@ -1,10 +1,11 @@
 //! `widelane acl`: what it prints, and what it refuses.
 
+mod common;
+
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use assert_cmd::prelude::*;
+use common::acl;
 use tempfile::TempDir;
 
 const RULES: &str = "\
@@ -25,13 +26,6 @@ fn directory() -> TempDir {
     fs::write(directory.path().join("a.rules"), RULES).unwrap();
     fs::write(directory.path().join("a.trace"), TRACE).unwrap();
     directory
-}
-
-fn acl(directory: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_widelane"));
-    command.env_remove("WIDELANE_POLICY").env_remove("WIDELANE_MAX_SIMD_BITWIDTH");
-    command.current_dir(directory).arg("acl").args(arguments);
-    command
 }
 
 #[test]

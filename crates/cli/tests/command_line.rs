@@ -1,21 +1,17 @@
 //! The binary from outside: flags, exit statuses, error texts, what `cpu` and `report` print.
 
+mod common;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use assert_cmd::assert::Assert;
 use assert_cmd::prelude::*;
+use common::widelane as command;
 use tempfile::TempDir;
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../report/tests/sample.json");
-
-/// `widelane`, whatever policy is in the environment of the tests.
-fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_widelane"));
-    command.env_remove("WIDELANE_POLICY").env_remove("WIDELANE_MAX_SIMD_BITWIDTH");
-    command
-}
 
 fn widelane(arguments: &[&str]) -> Assert {
     command().args(arguments).assert()

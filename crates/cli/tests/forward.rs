@@ -1,11 +1,12 @@
 //! `widelane acl forward`, `acl classify --pcap` and `acl bench --updates`: what they print, and
 //! what they refuse.
 
+mod common;
+
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use assert_cmd::prelude::*;
+use common::acl;
 use tempfile::TempDir;
 
 const RULES: &str = "\
@@ -50,13 +51,6 @@ fn directory() -> TempDir {
     fs::write(directory.path().join("a.pcap"), pcap(&frames)).unwrap();
     fs::write(directory.path().join("cut.pcap"), &pcap(&frames[..2])[..150]).unwrap();
     directory
-}
-
-fn acl(directory: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_widelane"));
-    command.env_remove("WIDELANE_POLICY").env_remove("WIDELANE_MAX_SIMD_BITWIDTH");
-    command.current_dir(directory).arg("acl").args(arguments);
-    command
 }
 
 #[test]

@@ -1,0 +1,19 @@
+//! What the tests of the command line share.
+
+use std::path::Path;
+use std::process::Command;
+
+/// `widelane`, whatever policy is in the environment of the tests.
+pub fn widelane() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_widelane"));
+    command.env_remove("WIDELANE_POLICY").env_remove("WIDELANE_MAX_SIMD_BITWIDTH");
+    command
+}
+
+/// `widelane acl`, in a directory.
+#[allow(dead_code, reason = "each test file uses its part")]
+pub fn acl(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = widelane();
+    command.current_dir(directory).arg("acl").args(arguments);
+    command
+}
