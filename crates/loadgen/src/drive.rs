@@ -5,14 +5,17 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use crate::client::{TICK, pin, thread_cpu, wind_down};
 use crate::crowd::Crowd;
 use crate::load::LoadError;
-use crate::plan::{Pace, Plan};
+use crate::plan::Plan;
 use crate::tally::{ErrorKind, Tally};
 
 /// How long a plan is carried out, and by how many.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Course {
     /// Threads, among which connections and rates are divided.
     pub threads: usize,
@@ -138,28 +141,10 @@ pub fn drive(
 
 /// The plan's share of each thread; fewer threads if there are fewer connections.
 fn divide(plan: &Plan, threads: usize) -> Vec<Plan> {
-    let threads = match plan.pace {
-        Pace::Closed { connections, .. } => threads.min(connections),
-        Pace::Open { connections_max, .. } => threads.min(connections_max),
-    }
-    .max(1);
-    let share = |index: usize, whole: usize| (whole + index) / threads;
-    let part = |index: usize| Plan {
-        pace: match plan.pace {
-            Pace::Closed { connections, ramp } => {
-                Pace::Closed { connections: share(index, connections), ramp }
-            }
-            Pace::Open { rate, arrivals, ramp, connections_max } => Pace::Open {
-                rate: rate / threads as f64,
-                arrivals,
-                ramp,
-                connections_max: share(index, connections_max),
-            },
-        },
-        seed: plan.seed.wrapping_add(index as u64),
-        ..plan.clone()
-    };
-    (0..threads).map(part).collect()
+    let shares = plan.pace.divide(threads).into_iter().enumerate();
+    let part =
+        |(index, pace)| Plan { pace, seed: plan.seed.wrapping_add(index as u64), ..plan.clone() };
+    shares.map(part).collect()
 }
 
 /// One thread's share.
@@ -174,8 +159,7 @@ fn carry_out(
         pin(cpu)?;
     }
     let mut crowd = Crowd::gather(plan)?;
-    let (Pace::Closed { ramp, .. } | Pace::Open { ramp, .. }) = plan.pace;
-    work_until(&mut crowd, Instant::now() + course.warm_up.max(ramp), ended)?;
+    work_until(&mut crowd, Instant::now() + course.warm_up.max(plan.pace.ramp()), ended)?;
 
     *crowd.tally() = Tally::new();
     let began = Instant::now();

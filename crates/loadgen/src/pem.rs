@@ -27,9 +27,15 @@ pub enum PemError {
         /// Why.
         source: rustls::pki_types::pem::Error,
     },
+    /// The text of authorities is no PEM.
+    #[error("the authorities that were sent are no PEM")]
+    Text(#[source] rustls::pki_types::pem::Error),
     /// It holds none of what it should hold.
     #[error("{} holds no certificate", .0.display())]
     NoCertificate(PathBuf),
+    /// What was sent holds none.
+    #[error("no usable certificate is among the authorities that were sent")]
+    NoneSent,
     /// The key cannot be used with the certificate.
     #[error("the key in {} does not serve the certificate", path.display())]
     Key {
@@ -52,12 +58,25 @@ impl Trust {
     pub fn authorities(path: Option<&Path>) -> Result<Self, PemError> {
         let system = || SYSTEM.iter().map(Path::new).find(|path| path.exists());
         let path = path.or_else(system).ok_or(PemError::NoSystem)?;
+        let trust = Trust::of(certificates(path)?);
+        trust.ok_or_else(|| PemError::NoCertificate(path.to_owned()))
+    }
+
+    /// The authorities in a text that came from elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// If it holds no usable certificate.
+    pub fn authorities_in(pem: &str) -> Result<Self, PemError> {
+        let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+        Trust::of(all.map_err(PemError::Text)?).ok_or(PemError::NoneSent)
+    }
+
+    /// These authorities, if one of them is usable.
+    fn of(certificates: Vec<CertificateDer<'static>>) -> Option<Self> {
         let mut roots = RootCertStore::empty();
-        let (usable, _) = roots.add_parsable_certificates(certificates(path)?);
-        if usable == 0 {
-            return Err(PemError::NoCertificate(path.to_owned()));
-        }
-        Ok(Trust::Authorities(Arc::new(roots)))
+        let (usable, _) = roots.add_parsable_certificates(certificates);
+        (usable > 0).then(|| Trust::Authorities(Arc::new(roots)))
     }
 }
 

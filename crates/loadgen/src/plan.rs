@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustls::RootCertStore;
 use rustls::sign::CertifiedKey;
+use serde::{Deserialize, Serialize};
 
 use crate::tls::{Cipher, Group, TlsVersion};
 
@@ -39,8 +40,10 @@ pub enum Trust {
     Anyone,
 }
 
-/// What is drawn for each connection.
-#[derive(Clone, Debug)]
+/// What is drawn for each connection. What is written of it leaves out certificates, for they come
+/// with private keys.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Mix {
     /// Protocol version; no other is offered.
     pub versions: Weighted<TlsVersion>,
@@ -55,7 +58,12 @@ pub struct Mix {
     /// Sessions to offer.
     pub resumption: Weighted<Resume>,
     /// Certificates to show to servers that ask.
+    #[serde(skip, default = "none_to_show")]
     pub identities: Weighted<Option<Shown>>,
+}
+
+fn none_to_show() -> Weighted<Option<Shown>> {
+    Weighted::only(None)
 }
 
 /// A client's certificate and key.
@@ -63,7 +71,7 @@ pub struct Mix {
 pub struct Shown(pub Arc<CertifiedKey>);
 
 /// Which earlier session a connection offers to resume, if there is one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Resume {
     /// None, and none is kept.
     Never,
@@ -74,7 +82,12 @@ pub enum Resume {
 }
 
 /// Alternatives and how often to take each.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(
+    try_from = "Vec<(T, u32)>",
+    into = "Vec<(T, u32)>",
+    bound(serialize = "T: Clone + Serialize")
+)]
 pub struct Weighted<T> {
     alternatives: Vec<(T, u32)>,
     total: u64,
@@ -119,8 +132,23 @@ impl<T> Weighted<T> {
     }
 }
 
+impl<T> From<Weighted<T>> for Vec<(T, u32)> {
+    fn from(weighted: Weighted<T>) -> Self {
+        weighted.alternatives
+    }
+}
+
+impl<T> TryFrom<Vec<(T, u32)>> for Weighted<T> {
+    type Error = &'static str;
+
+    fn try_from(alternatives: Vec<(T, u32)>) -> Result<Self, Self::Error> {
+        Weighted::new(alternatives).ok_or("a list in which nothing has a weight above zero")
+    }
+}
+
 /// What a connection does after its handshake.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Work {
     /// Says goodbye.
     Handshake,
@@ -146,7 +174,8 @@ impl Work {
 }
 
 /// When connections begin.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Pace {
     /// So many at any time, each beginning as soon as another has ended; spread over `ramp` at
     /// first.
@@ -170,8 +199,40 @@ pub enum Pace {
     },
 }
 
+impl Pace {
+    /// Most connections at any time.
+    pub fn connections(&self) -> usize {
+        match *self {
+            Pace::Closed { connections, .. } => connections,
+            Pace::Open { connections_max, .. } => connections_max,
+        }
+    }
+
+    /// Time in which connections or rate grow to their value.
+    pub fn ramp(&self) -> Duration {
+        let (Pace::Closed { ramp, .. } | Pace::Open { ramp, .. }) = *self;
+        ramp
+    }
+
+    /// Equal shares, fewer than `parts` if there are fewer connections.
+    pub fn divide(&self, parts: usize) -> Vec<Pace> {
+        let parts = parts.min(self.connections()).max(1);
+        let share = |index: usize| (self.connections() + index) / parts;
+        let part = |index: usize| match *self {
+            Pace::Closed { ramp, .. } => Pace::Closed { connections: share(index), ramp },
+            Pace::Open { rate, arrivals, ramp, .. } => Pace::Open {
+                rate: rate / parts as f64,
+                arrivals,
+                ramp,
+                connections_max: share(index),
+            },
+        };
+        (0..parts).map(part).collect()
+    }
+}
+
 /// How arrivals are spread over time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Arrivals {
     /// At equal distances.
     Constant,

@@ -7,6 +7,7 @@ use std::{fmt, io};
 use hdrhistogram::Histogram;
 use rustix::io::Errno;
 use rustls::CertificateError;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// One measured window of a load, with what the caller observed at both of its edges.
@@ -92,17 +93,33 @@ impl Tally {
         for (kind, count) in &other.errors {
             *self.errors.entry(*kind).or_default() += count;
         }
-        let pairs = [
-            (&mut self.connect_ns, &other.connect_ns),
-            (&mut self.handshake_ns, &other.handshake_ns),
-            (&mut self.latency_ns, &other.latency_ns),
-            (&mut self.first_byte_ns, &other.first_byte_ns),
-            (&mut self.answer_ns, &other.answer_ns),
-            (&mut self.unfinished_ns, &other.unfinished_ns),
-        ];
-        for (ours, theirs) in pairs {
+        for (ours, theirs) in self.histograms_mut().into_iter().zip(other.histograms()) {
             ours.add(theirs).expect("histograms of equal bounds");
         }
+    }
+
+    /// All histograms, in an order that stays.
+    pub fn histograms(&self) -> [&Histogram<u64>; 6] {
+        [
+            &self.connect_ns,
+            &self.handshake_ns,
+            &self.latency_ns,
+            &self.first_byte_ns,
+            &self.answer_ns,
+            &self.unfinished_ns,
+        ]
+    }
+
+    /// All histograms, in the same order.
+    pub fn histograms_mut(&mut self) -> [&mut Histogram<u64>; 6] {
+        [
+            &mut self.connect_ns,
+            &mut self.handshake_ns,
+            &mut self.latency_ns,
+            &mut self.first_byte_ns,
+            &mut self.answer_ns,
+            &mut self.unfinished_ns,
+        ]
     }
 
     /// Finished handshakes of both kinds.
@@ -165,7 +182,8 @@ const LATENCY_NS_MIN: u64 = 100;
 const LATENCY_NS_MAX: u64 = 100_000_000_000;
 
 /// Kinds of failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ErrorKind {
     /// Nobody listens.
     Refused,

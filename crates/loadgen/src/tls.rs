@@ -4,11 +4,13 @@ use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::cipher_suite as suites;
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
 
+use serde::{Deserialize, Serialize};
+
 use crate::key::KeyKind;
 use crate::thrift;
 
 /// A TLS protocol version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TlsVersion {
     /// TLS 1.2.
     Tls12,
@@ -34,7 +36,7 @@ impl TlsVersion {
 }
 
 /// A key-exchange group.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Group {
     /// Curve25519.
     #[default]
@@ -66,7 +68,7 @@ impl Group {
 
 /// A cipher: its `TLS_ECDHE_RSA_…` or `TLS_ECDHE_ECDSA_…` suite in TLS 1.2, its own suite in
 /// TLS 1.3.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cipher {
     /// AES-256-GCM with SHA-384.
     #[default]
