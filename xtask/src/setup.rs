@@ -104,7 +104,7 @@ fn becoming_root() -> Option<&'static [&'static str]> {
 }
 
 /// Packages that start a service when they are installed.
-const SERVICES: &[&str] = &["nginx", "haproxy"];
+const SERVICES: &[&str] = &["nginx", "haproxy", "nats-server"];
 
 const NEEDS: &[Need] = &[
     Need::to_build("gcc", Proof::Program("cc")),
@@ -115,6 +115,7 @@ const NEEDS: &[Need] = &[
     Need::to_compare("curl", Proof::Program("curl")),
     Need::to_compare("nginx", Proof::Program("nginx")),
     Need::to_compare("haproxy", Proof::Program("haproxy")),
+    Need::to_compare("nats-server", Proof::Program("nats-server")),
     Need::to_compare(
         "libnginx-mod-stream",
         Proof::OneOf(&[

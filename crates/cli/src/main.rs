@@ -1,6 +1,7 @@
 //! The `widelane` binary: parses the command line, runs one command, prints what went wrong.
 
 mod acl;
+mod agent;
 mod compare;
 mod cpu;
 mod load;
@@ -35,6 +36,7 @@ Colour is used on terminals only; NO_COLOR=1 turns it off.";
 #[derive(Subcommand)]
 enum Command {
     Acl(acl::Args),
+    Agent(agent::Args),
     Compare(Box<compare::Args>),
     Cpu(cpu::Args),
     Load(Box<load::Args>),
@@ -49,6 +51,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match CommandLine::parse().command {
         Command::Acl(args) => acl::run(args),
+        Command::Agent(args) => agent::run(&args),
         Command::Compare(args) => compare::run(*args),
         Command::Cpu(args) => cpu::run(args),
         Command::Load(args) => load::run(&args),

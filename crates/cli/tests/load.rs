@@ -1,108 +1,22 @@
 //! `widelane load` from the command line, beside stock nginx where it is installed.
 
-use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output};
-use std::thread;
-use std::time::{Duration, Instant};
+mod common;
 
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::Output;
+
+use common::nginx::Nginx;
+use common::{stderr, widelane};
 use serde_json::Value;
 
 fn load(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_widelane")).arg("load").args(arguments).output().unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    widelane().arg("load").args(arguments).output().unwrap()
 }
 
 fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
         panic!("{error}: {}{}", String::from_utf8_lossy(&output.stdout), stderr(output))
     })
-}
-
-/// nginx as installed, with a log of which requests came on resumed sessions.
-struct Nginx {
-    child: Child,
-    directory: tempfile::TempDir,
-    address: String,
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // Its worker ends with it: there is no master.
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Nginx {
-    fn start() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let place = directory.path();
-        make_certificate(place);
-        let port =
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        let configuration = format!(
-            "daemon off; master_process off; pid {0}/pid; error_log {0}/errors;
-            events {{ worker_connections 1024; }}
-            http {{
-                log_format resumed '$ssl_session_reused'; access_log {0}/access resumed;
-                client_body_temp_path {0}/1; proxy_temp_path {0}/2; fastcgi_temp_path {0}/3;
-                uwsgi_temp_path {0}/4; scgi_temp_path {0}/5;
-                server {{
-                    listen 127.0.0.1:{port} ssl;
-                    ssl_certificate {0}/certificate.pem; ssl_certificate_key {0}/key.pem;
-                    ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:s:1m;
-                    location / {{ return 200 'hello'; }}
-                    location /missing {{ return 404; }}
-                }}
-            }}",
-            place.display()
-        );
-        fs::write(place.join("nginx.conf"), configuration).unwrap();
-        let child = Command::new("/usr/sbin/nginx")
-            .arg("-p")
-            .arg(place)
-            .arg("-c")
-            .arg(place.join("nginx.conf"))
-            .spawn()
-            .expect("nginx; `cargo xtask setup` installs it");
-        let address = format!("127.0.0.1:{port}");
-        let end = Instant::now() + Duration::from_secs(20);
-        while TcpStream::connect(&address).is_err() {
-            assert!(Instant::now() < end, "nginx does not listen");
-            thread::sleep(Duration::from_millis(20));
-        }
-        Nginx { child, directory, address }
-    }
-
-    fn authority(&self) -> PathBuf {
-        self.directory.path().join("certificate.pem")
-    }
-
-    /// Requests on full and on resumed sessions, as nginx counted them.
-    fn counted(&self) -> (u64, u64) {
-        let log = fs::read_to_string(self.directory.path().join("access")).unwrap();
-        let count = |mark| log.lines().filter(|line| *line == mark).count() as u64;
-        (count("."), count("r"))
-    }
-}
-
-fn make_certificate(place: &Path) {
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
-        .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-days", "2"])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
-        .arg("-keyout")
-        .arg(place.join("key.pem"))
-        .arg("-out")
-        .arg(place.join("certificate.pem"))
-        .output()
-        .expect("openssl is installed");
-    assert!(made.status.success(), "{}", stderr(&made));
 }
 
 #[test]

@@ -36,12 +36,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "bench", "bridge", "classify", "cpu", "crypto", "forward", "loadgen", "meter",
+            "bench", "bridge", "classify", "cpu", "crypto", "fleet", "forward", "loadgen", "meter",
             "report", "results",
         ],
     ),
     ("cpu", &[]),
     ("crypto", &["cpu", "kernels", "secret"]),
+    ("fleet", &["loadgen"]),
     ("forward", &["classify", "cpu"]),
     ("integration", &["bench", "bridge", "loadgen"]),
     ("kernels", &["cpu", "secret"]),

@@ -143,6 +143,7 @@ const PLACES: &[Placement] = &[
             "crates/bench/src",
             "crates/cli/src",
             "crates/cpu/src/clock.rs",
+            "crates/fleet/src",
             "crates/loadgen/src",
         ],
         in_tests: true,

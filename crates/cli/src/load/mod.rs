@@ -1,11 +1,14 @@
 //! `widelane load`: TLS clients at a chosen pace, and what they saw.
 
+mod files;
+mod fleet;
 mod shown;
 mod target;
 mod threshold;
-mod units;
+pub mod units;
 mod weights;
 
+use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,11 +18,15 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
+use widelane_fleet::{Authority, Bus, Call, Specification, direct};
 use widelane_loadgen::{
-    Arrivals, Cipher, Course, Doubt, Ending, Goal, Group, Latency, Mix, Pace, Plan, Probe, Resume,
-    Shown, Tally, TlsVersion, Trust, Weighted, Work, doubts, drive, search,
+    Arrivals, Cipher, Course, Doubt, Ending, Goal, Group, Latency, Mix, Outcome, Pace, Plan, Probe,
+    Resume, Shown, Tally, TlsVersion, Trust, Weighted, Work, doubts, drive, search,
 };
 
+pub use self::files::{connections_possible, raise_file_limit};
+pub use self::fleet::Access;
+use self::fleet::Fleet;
 use self::target::Target;
 use self::threshold::Threshold;
 use self::weights::{named, weighted};
@@ -115,6 +122,21 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", value_parser = units::percentile, default_value = "100",
           requires = "search_max")]
     percentile: f64,
+
+    /// Has agents on other hosts make the load (`widelane agent`): the NATS server where they wait,
+    /// nats://HOST:PORT or tls://HOST:PORT
+    #[arg(long, value_name = "URL", conflicts_with_all = ["search_max", "cpus"])]
+    nats: Option<String>,
+    #[command(flatten)]
+    access: Access,
+    /// How many agents share the load
+    #[arg(long, value_name = "COUNT", requires = "nats", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=1000))]
+    agents: u16,
+    /// How long to wait for them
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s",
+          requires = "nats")]
+    agents_wait: Duration,
 
     /// Ends with status 1 under this condition, such as 'p99>50ms'
     #[arg(long, value_name = "CONDITION")]
@@ -253,6 +275,22 @@ impl Args {
         }
     }
 
+    /// The same load for agents, whom `nats` brings together.
+    fn specification(&self, plan: &Plan) -> anyhow::Result<Specification> {
+        if self.client_certificate.iter().any(Option::is_some) {
+            bail!("--client-certificate does not go with --nats: private keys do not travel");
+        }
+        let authority = match &self.authorities {
+            _ if self.insecure => Authority::Anyone,
+            None => Authority::System,
+            Some(path) => Authority::Given(
+                fs::read_to_string(path)
+                    .with_context(|| format!("cannot read {}", path.display()))?,
+            ),
+        };
+        Ok(Specification::new(plan, &self.target.host, authority, &self.course()))
+    }
+
     fn course(&self) -> Course {
         Course {
             threads: self.threads.into(),
@@ -269,49 +307,29 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         bail!("--duration 0 measures nothing");
     }
     let plan = args.plan()?;
-    raise_file_limit(&plan)?;
     let stop = measure::stop_on_signals()?;
     match args.latency_max {
         Some(latency_max) if args.search_max => {
             let goal = Goal { latency_max, percentile: args.percentile };
+            raise_file_limit(plan.pace.connections())?;
             run_search(args, &plan, &goal, &stop)
         }
         _ => run_once(args, &plan, &stop),
     }
 }
 
-/// Each connection is a file; some more are needed besides.
-fn raise_file_limit(plan: &Plan) -> anyhow::Result<()> {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let (Pace::Closed { connections, .. } | Pace::Open { connections_max: connections, .. }) =
-        plan.pace;
-    let needed = connections as u64 + FILES_BESIDES;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= needed) {
-        return Ok(());
-    }
-    if limit.maximum.is_some_and(|maximum| maximum < needed) {
-        bail!(
-            "{connections} connections need {needed} open files, and this process may have {}; \
-             raise the limit (ulimit -Hn), or ask for fewer --connections",
-            limit.maximum.unwrap_or_default()
-        );
-    }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), ..limit })
-        .context("cannot raise the limit of open files")
-}
-
-/// Files besides those of connections.
-const FILES_BESIDES: u64 = 64;
-
 fn run_once(args: &Args, plan: &Plan, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let live = Live::new();
-    let outcome = drive(plan, &args.course(), stop, |index, tally| live.show(index, tally));
+    let second = |index: usize, tally: &Tally| live.show(index, tally);
+    let made = match &args.nats {
+        None => run_here(args, plan, stop, second),
+        Some(url) => run_there(args, plan, &args.access.bus(url)?, stop, second),
+    };
     live.finish();
-    let outcome = outcome?;
+    let (outcome, fleet) = made?;
     let doubts = doubts(plan, &outcome);
     let crossed: Vec<_> = args.fail_if.iter().filter(|limit| limit.is_crossed(&outcome)).collect();
-    let load = shown::Load::of(&outcome, &doubts, crossed.iter().map(ToString::to_string));
+    let load = shown::Load::of(&outcome, &doubts, crossed.iter().map(ToString::to_string), fleet);
     match args.json {
         true => output::print(&load.json()?)?,
         false => output::print(&load.text(&output::style()))?,
@@ -323,10 +341,37 @@ fn run_once(args: &Args, plan: &Plan, stop: &AtomicBool) -> anyhow::Result<ExitC
     if doubts.contains(&Doubt::NothingDone) {
         bail!("nothing was done; failed: {}", load.failures());
     }
+    if let Some(why) = load.degraded() {
+        bail!("degraded: {why}");
+    }
     if outcome.interrupted {
         bail!("interrupted after {:.1} s", outcome.wall.as_secs_f64());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the load from this host.
+fn run_here(
+    args: &Args,
+    plan: &Plan,
+    stop: &AtomicBool,
+    second: impl FnMut(usize, &Tally),
+) -> anyhow::Result<(Outcome, Option<Fleet>)> {
+    raise_file_limit(plan.pace.connections())?;
+    Ok((drive(plan, &args.course(), stop, second)?, None))
+}
+
+/// Has agents make it.
+fn run_there(
+    args: &Args,
+    plan: &Plan,
+    bus: &Bus,
+    stop: &AtomicBool,
+    second: impl FnMut(usize, &Tally),
+) -> anyhow::Result<(Outcome, Option<Fleet>)> {
+    let call = Call { agents: args.agents.into(), wait: args.agents_wait };
+    let directed = direct(bus, &args.specification(plan)?, &call, stop, second)?;
+    Ok((directed.outcome, Some(Fleet::of(directed.agents, &directed.degradations))))
 }
 
 fn run_search(

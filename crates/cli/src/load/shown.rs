@@ -7,6 +7,8 @@ use serde::Serialize;
 use widelane_loadgen::{Doubt, Ending, Found, Goal, Latency, Outcome, Probe};
 use widelane_report::{Block, Kind, Style, Table, Tone, show};
 
+use super::fleet::{Agent, Fleet};
+
 /// The form of the JSON of one load.
 const SCHEMA: &str = "widelane-load/1";
 
@@ -34,6 +36,8 @@ pub struct Load {
     client_cpu_us_per_handshake: Option<f64>,
     doubts: Vec<String>,
     crossed: Vec<String>,
+    #[serde(flatten)]
+    fleet: Option<Fleet>,
 }
 
 /// Seconds at some percentiles.
@@ -50,7 +54,12 @@ struct Quantiles {
 
 impl Load {
     /// Sums up an outcome.
-    pub fn of(outcome: &Outcome, doubts: &[Doubt], crossed: impl Iterator<Item = String>) -> Self {
+    pub fn of(
+        outcome: &Outcome,
+        doubts: &[Doubt],
+        crossed: impl Iterator<Item = String>,
+        fleet: Option<Fleet>,
+    ) -> Self {
         let tally = &outcome.tally;
         let seconds = outcome.wall.as_secs_f64();
         let per_second = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
@@ -90,12 +99,19 @@ impl Load {
                 .then(|| cpu * 1e6 / tally.handshakes() as f64),
             doubts: doubts.iter().map(ToString::to_string).collect(),
             crossed: crossed.collect(),
+            fleet,
         }
     }
 
     /// For programs.
     pub fn json(&self) -> anyhow::Result<String> {
         serde_json::to_string_pretty(self).context("cannot write JSON")
+    }
+
+    /// Why what agents did is not what they were to do, if so.
+    pub fn degraded(&self) -> Option<String> {
+        let fleet = self.fleet.as_ref().filter(|fleet| !fleet.degraded.is_empty())?;
+        Some(fleet.degraded.join("; "))
     }
 
     /// How many connections failed, and how.
@@ -135,9 +151,34 @@ impl Load {
             table.rows.push([latency.name().to_owned()].into_iter().chain(times).collect());
         }
         let mut blocks = vec![Block::Table(Table::of_facts(facts)), Block::Table(table)];
+        if let Some(fleet) = &self.fleet {
+            blocks.push(Block::Table(agents(&fleet.agents)));
+            let degraded = fleet.degraded.iter();
+            blocks.extend(degraded.map(|why| Block::Warning(sentence(why))));
+        }
         blocks.extend(self.doubts.iter().map(|doubt| Block::Warning(sentence(doubt))));
         show(blocks, style)
     }
+}
+
+fn agents(agents: &[Agent]) -> Table {
+    let mut table = Table::new(&[
+        ("Agent", Kind::Words),
+        ("Handshakes", Kind::Number),
+        ("Began late by", Kind::Number),
+        ("± clocks", Kind::Number),
+        ("Lost after", Kind::Number),
+    ]);
+    for agent in agents {
+        table.rows.push(vec![
+            agent.name.clone(),
+            agent.handshakes.to_string(),
+            agent.late_s.map_or("never began".to_owned(), |late| time(late.max(0.0))),
+            time(agent.clock_uncertainty_s),
+            agent.lost_s.map_or(String::new(), time),
+        ]);
+    }
+    table
 }
 
 /// A search.
@@ -170,7 +211,7 @@ impl Search {
             rate: probe.rate,
             latency_s: probe.latency.as_secs_f64(),
             missed: probe.missed.map(|missed| missed.to_string()),
-            load: Load::of(&probe.outcome, &[], std::iter::empty()),
+            load: Load::of(&probe.outcome, &[], std::iter::empty(), None),
         };
         let limit = format!("p{} of {}", goal.percentile, time(goal.latency_max.as_secs_f64()));
         let (rate, ending) = match &found.ending {

@@ -1,7 +1,10 @@
 //! What the tests of the command line share.
 
+#[allow(dead_code, reason = "each test file uses its part")]
+pub mod nginx;
+
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// `widelane`, whatever policy is in the environment of the tests.
 pub fn widelane() -> Command {
@@ -16,4 +19,10 @@ pub fn acl(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = widelane();
     command.current_dir(directory).arg("acl").args(arguments);
     command
+}
+
+/// What a command complained of.
+#[allow(dead_code, reason = "each test file uses its part")]
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
 }

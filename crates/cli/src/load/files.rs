@@ -1,0 +1,31 @@
+//! Open files: every connection is one.
+
+use anyhow::{Context, bail};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Files besides those of connections.
+const FILES_BESIDES: u64 = 64;
+
+/// Most connections that this process may have.
+pub fn connections_possible() -> usize {
+    let files = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    usize::try_from(files.saturating_sub(FILES_BESIDES)).unwrap_or(usize::MAX)
+}
+
+/// Lets this process have so many connections.
+pub fn raise_file_limit(connections: usize) -> anyhow::Result<()> {
+    let needed = connections as u64 + FILES_BESIDES;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    if limit.maximum.is_some_and(|maximum| maximum < needed) {
+        bail!(
+            "{connections} connections need {needed} open files, and this process may have {}; \
+             raise the limit (ulimit -Hn), or ask for fewer --connections",
+            limit.maximum.unwrap_or_default()
+        );
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), ..limit })
+        .context("cannot raise the limit of open files")
+}

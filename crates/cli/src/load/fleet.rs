@@ -1,0 +1,87 @@
+//! A load from many hosts: how to reach them, and what they say of themselves.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use serde::Serialize;
+use widelane_fleet::{Bus, Degradation, Report};
+
+/// How to be let into NATS.
+#[derive(clap::Args)]
+pub struct Access {
+    /// Credentials for NATS: a file with a JWT and its seed
+    #[arg(long, value_name = "FILE")]
+    nats_credentials: Option<PathBuf>,
+    /// Certificate authorities that vouch for NATS, PEM; the connection is then encrypted in any
+    /// case [default: those of the system, for tls:// URLs]
+    #[arg(long, value_name = "FILE")]
+    nats_authorities: Option<PathBuf>,
+    /// Certificate to show to NATS, CHAIN:KEY (PEM files)
+    #[arg(long, value_name = "CHAIN:KEY", value_parser = pair)]
+    nats_certificate: Option<(PathBuf, PathBuf)>,
+}
+
+impl Access {
+    /// The NATS server at `url`.
+    pub fn bus(&self, url: &str) -> anyhow::Result<Bus> {
+        if url.split_once("://").is_some_and(|(scheme, _)| !["nats", "tls"].contains(&scheme)) {
+            bail!(
+                "{url:?}: write nats://HOST:PORT, or tls://HOST:PORT for an encrypted connection"
+            );
+        }
+        Ok(Bus {
+            url: url.to_owned(),
+            credentials: self.nats_credentials.clone(),
+            authorities: self.nats_authorities.clone(),
+            certificate: self.nats_certificate.clone(),
+        })
+    }
+}
+
+fn pair(text: &str) -> Result<(PathBuf, PathBuf), String> {
+    match text.split_once(':') {
+        Some((chain, key)) => Ok((chain.into(), key.into())),
+        None => Err(format!("{text:?} is not CHAIN:KEY")),
+    }
+}
+
+/// What agents did, for readers and as JSON.
+#[derive(Serialize)]
+pub struct Fleet {
+    /// Each agent's part.
+    pub agents: Vec<Agent>,
+    /// Why the run is not what it was to be.
+    pub degraded: Vec<String>,
+}
+
+/// One agent's part.
+#[derive(Serialize)]
+pub struct Agent {
+    /// Its name.
+    pub name: String,
+    /// Finished handshakes.
+    pub handshakes: u64,
+    /// How much later than agreed it began.
+    pub late_s: Option<f64>,
+    /// How much the difference of clocks may be wrong.
+    pub clock_uncertainty_s: f64,
+    /// When it was lost.
+    pub lost_s: Option<f64>,
+}
+
+impl Fleet {
+    /// Sums up what agents did.
+    pub fn of(reports: Vec<Report>, degradations: &[Degradation]) -> Self {
+        let agent = |report: Report| Agent {
+            name: report.name,
+            handshakes: report.handshakes,
+            late_s: report.late_s,
+            clock_uncertainty_s: report.clock_uncertainty_s,
+            lost_s: report.lost_s,
+        };
+        Fleet {
+            agents: reports.into_iter().map(agent).collect(),
+            degraded: degradations.iter().map(ToString::to_string).collect(),
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! `widelane load --nats` and `widelane agent` on a real nats-server, beside stock nginx.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::nginx::{Nginx, make_certificate};
+use common::{stderr, widelane};
+use serde_json::Value;
+
+/// Longest time to wait for anything; everything is there long before.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A process that ends with its test.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already, which was the purpose.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// nats-server as installed.
+struct Nats {
+    process: Process,
+    port: u16,
+    words: Vec<String>,
+}
+
+impl Nats {
+    fn start(words: &[&str]) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+        Nats { process: Self::launch(port, &words), port, words }
+    }
+
+    fn launch(port: u16, words: &[String]) -> Process {
+        let child = Command::new("nats-server")
+            .args(["-a", "127.0.0.1", "-p", &port.to_string()])
+            .args(words)
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("nats-server; `cargo xtask setup` installs it");
+        let process = Process(child);
+        let end = Instant::now() + PATIENCE;
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            assert!(Instant::now() < end, "nats-server does not listen");
+            thread::sleep(Duration::from_millis(20));
+        }
+        process
+    }
+
+    /// Kills it and starts another in its place.
+    fn restart(&mut self) {
+        self.process.0.kill().unwrap();
+        self.process.0.wait().unwrap();
+        self.process = Self::launch(self.port, &self.words);
+    }
+
+    fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+}
+
+/// An agent, and the lines that it says.
+struct Agent {
+    process: Process,
+    lines: Receiver<String>,
+}
+
+impl Agent {
+    /// Starts an agent, and waits until it is on the bus.
+    fn start(name: &str, url: &str, words: &[&str]) -> Self {
+        let mut child = widelane()
+            .args(["agent", "--nats", url, "--name", name])
+            .args(words)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let read = BufReader::new(child.stderr.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in read.lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        let agent = Agent { process: Process(child), lines };
+        agent.says("waits for loads");
+        agent
+    }
+
+    /// The next line with `text` in it.
+    fn says(&self, text: &str) -> String {
+        let end = Instant::now() + PATIENCE;
+        let mut said = Vec::new();
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) if line.contains(text) => return line,
+                Ok(line) => said.push(line),
+                Err(_) => panic!("the agent does not say {text:?}, but {said:?}"),
+            }
+        }
+    }
+}
+
+fn agents(count: usize, nats: &Nats, nginx: &Nginx) -> Vec<Agent> {
+    let start =
+        |index| Agent::start(&format!("a{index}"), &nats.url(), &["--allow", &nginx.address]);
+    (0..count).map(start).collect()
+}
+
+/// A load of `seconds`, which `count` agents share.
+fn load(nats: &Nats, nginx: &Nginx, count: usize, seconds: u32, words: &[&str]) -> Command {
+    let mut command = widelane();
+    command
+        .args(["load", &nginx.address, "--insecure", "--json", "--warm-up", "0"])
+        .args(["--nats", &nats.url(), "--agents", &count.to_string()])
+        .args(["--duration", &format!("{seconds}s")])
+        .args(words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("{error}: {}{}", String::from_utf8_lossy(&output.stdout), stderr(output))
+    })
+}
+
+#[test]
+fn four_agents_make_one_load() {
+    let (nats, nginx) = (Nats::start(&[]), Nginx::start());
+    let agents = agents(4, &nats, &nginx);
+    let output = load(&nats, &nginx, 4, 2, &["--rate", "200", "--requests", "1"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let found = json(&output);
+    assert_eq!(found["degraded"], serde_json::json!([]), "{found}");
+    let parts = found["agents"].as_array().unwrap();
+    assert_eq!(parts.len(), 4, "{found}");
+    let each: Vec<u64> = parts.iter().map(|part| part["handshakes"].as_u64().unwrap()).collect();
+    assert!(each.iter().all(|count| *count > 0), "{found}");
+    assert_eq!(each.iter().sum::<u64>(), found["full"].as_u64().unwrap(), "{found}");
+    let total = &found["latency_s"]["total"];
+    assert_eq!(total["count"], found["answers"], "{found}");
+    // nginx has also seen those that ended after the window.
+    let late = nginx.counted().0 as i64 - found["answers"].as_i64().unwrap();
+    let unfinished = found["unfinished"].as_i64().unwrap();
+    assert!((0..=unfinished).contains(&late), "{late} {found}");
+    for part in parts {
+        assert!(part["late_s"].is_f64() && part["clock_uncertainty_s"].is_f64(), "{found}");
+        assert!(part["lost_s"].is_null(), "{found}");
+    }
+    // They are free again.
+    let second = load(&nats, &nginx, 4, 1, &["--connections", "8"]).output().unwrap();
+    assert!(second.status.success(), "{}", stderr(&second));
+    drop(agents);
+}
+
+#[test]
+fn a_killed_agent_is_noticed_and_what_it_counted_is_kept() {
+    let (nats, nginx) = (Nats::start(&[]), Nginx::start());
+    let mut agents = agents(3, &nats, &nginx);
+    let running = load(&nats, &nginx, 3, 5, &["--rate", "90"]).spawn().unwrap();
+    agents[1].says("takes part");
+    thread::sleep(Duration::from_secs(3));
+    agents[1].process.0.kill().unwrap();
+    let output = running.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("degraded: agent a1 was lost"), "{}", stderr(&output));
+    let found = json(&output);
+    let lost: Vec<bool> =
+        found["agents"].as_array().unwrap().iter().map(|part| !part["lost_s"].is_null()).collect();
+    assert_eq!(lost, [false, true, false], "{found}");
+    assert!(found["agents"][1]["handshakes"].as_u64().unwrap() > 0, "{found}");
+    let each = found["agents"].as_array().unwrap().iter();
+    let sum: u64 = each.map(|part| part["handshakes"].as_u64().unwrap()).sum();
+    assert_eq!(found["full"].as_u64().unwrap(), sum, "{found}");
+    assert!(found["degraded"][0].as_str().unwrap().contains("30.0 connections per second"));
+}
+
+#[test]
+fn a_restart_of_the_bus_degrades_the_run_and_ends_it() {
+    let (mut nats, nginx) = (Nats::start(&[]), Nginx::start());
+    let agents = agents(2, &nats, &nginx);
+    let running = load(&nats, &nginx, 2, 5, &["--rate", "50"]).spawn().unwrap();
+    agents[0].says("takes part");
+    thread::sleep(Duration::from_secs(2));
+    nats.restart();
+    let output = running.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("NATS was away for"), "{}", stderr(&output));
+    assert!(json(&output)["full"].as_u64().unwrap() > 0);
+    agents[0].says("over");
+    // The agents have found the bus again.
+    let second = load(&nats, &nginx, 2, 1, &["--connections", "4"]).output().unwrap();
+    assert!(second.status.success(), "{}", stderr(&second));
+}
+
+#[test]
+fn agents_go_only_where_their_own_list_says() {
+    let (nats, nginx) = (Nats::start(&[]), Nginx::start());
+    let agent = Agent::start("careful", &nats.url(), &["--allow", "192.0.2.0/24:443"]);
+    let output = load(&nats, &nginx, 1, 1, &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(said.contains("agent careful refuses") && said.contains("192.0.2.0/24:443"), "{said}");
+    agent.says("refuses a load");
+    let few = load(&nats, &nginx, 2, 1, &["--agents-wait", "1s"]).output().unwrap();
+    assert!(stderr(&few).contains("1 of 2 agents answered (careful)"), "{}", stderr(&few));
+    assert_eq!(nginx.counted(), (0, 0));
+}
+
+#[test]
+fn an_agent_stops_when_nobody_directs_it_any_more() {
+    let (nats, nginx) = (Nats::start(&[]), Nginx::start());
+    let agents = agents(1, &nats, &nginx);
+    let director = Process(load(&nats, &nginx, 1, 600, &["--connections", "1"]).spawn().unwrap());
+    agents[0].says("takes part");
+    thread::sleep(Duration::from_secs(1));
+    drop(director);
+    agents[0].says("nobody directs it any more");
+    agents[0].says("over");
+}
+
+#[test]
+fn a_director_that_is_interrupted_stops_its_agents() {
+    let (nats, nginx) = (Nats::start(&[]), Nginx::start());
+    let agents = agents(2, &nats, &nginx);
+    let running = load(&nats, &nginx, 2, 600, &["--connections", "2"]).spawn().unwrap();
+    agents[1].says("takes part");
+    thread::sleep(Duration::from_secs(3));
+    let signalled =
+        Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+    assert!(signalled.success());
+    let output = running.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let found = json(&output);
+    assert_eq!(found["interrupted"], true);
+    assert!(found["full"].as_u64().unwrap() > 0, "{found}");
+    assert_eq!(found["degraded"], serde_json::json!([]), "{found}");
+    agents[0].says("over");
+    agents[1].says("over");
+}
+
+#[test]
+fn the_bus_can_be_encrypted_and_closed_to_strangers() {
+    let place = tempfile::tempdir().unwrap();
+    make_certificate(place.path());
+    let file = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+    let (certificate, key) = (file("certificate.pem"), file("key.pem"));
+    let tls = ["--tls", "--tlscert", &certificate, "--tlskey", &key];
+    let nats = Nats::start(&[&tls[..], &["--user", "director", "--pass", "secret"]].concat());
+    let nginx = Nginx::start();
+    let url = |who: &str| format!("tls://{who}localhost:{}", nats.port);
+    let trusted = ["--nats-authorities", &certificate];
+    let may = [&["--allow", nginx.address.as_str()], &trusted[..]].concat();
+    let agent = Agent::start("insider", &url("director:secret@"), &may);
+    let ask = |url: &str, words: &[&str]| {
+        widelane()
+            .args(["load", &nginx.address, "--insecure", "--json", "--duration", "1s"])
+            .args(["--connections", "2", "--nats", url])
+            .args(words)
+            .output()
+            .unwrap()
+    };
+    let output = ask(&url("director:secret@"), &trusted);
+    assert!(output.status.success(), "{}", stderr(&output));
+    for (who, words) in
+        [("director:wrong@", &trusted[..]), ("", &trusted), ("director:secret@", &[])]
+    {
+        let output = ask(&url(who), words);
+        assert_eq!(output.status.code(), Some(1), "{who}");
+        let said = stderr(&output);
+        assert!(said.contains("cannot join NATS") && !said.contains("secret"), "{said}");
+    }
+    drop(agent);
+}
+
+#[test]
+fn says_what_is_wrong_with_a_command_line() {
+    let run = |words: &[&str]| widelane().args(words).output().unwrap();
+    let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let bus = format!("nats://{closed}");
+    let target = "localhost:443";
+    for (words, status, said) in [
+        (&["agent", "--nats", bus.as_str()][..], 2, "--allow"),
+        (&["agent", "--nats", &bus, "--allow", "everywhere"], 2, "HOST:PORT"),
+        (&["agent", "--nats", &bus, "--allow", target, "--name", "a b"], 2, "not a name"),
+        (&["agent", "--nats", "http://x", "--allow", target], 1, "nats://HOST:PORT"),
+        (&["load", target, "--agents", "2"], 2, "--nats"),
+        (&["load", target, "--nats", &bus, "--nats-certificate", "x"], 2, "CHAIN:KEY"),
+        (&["load", target, "--nats", &bus, "--insecure", "--nats-credentials", "/no"], 1, "/no"),
+        (
+            &["load", target, "--nats", &bus, "--insecure", "--agents", "9", "--connections", "8"],
+            1,
+            "8 connections cannot be divided among 9 agents",
+        ),
+    ] {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{words:?}: {}", stderr(&output));
+    }
+}

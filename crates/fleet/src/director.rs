@@ -1,0 +1,283 @@
+//! The director: calls the roll, compares clocks, hands out shares, listens.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use async_nats::{Client, Subscriber};
+use futures_util::StreamExt;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use widelane_loadgen::Tally;
+
+use crate::bus::{Bus, FleetError, Joined, broken};
+use crate::muster::{BEAT, Directed, Member, Muster, SILENCE, Times};
+use crate::specification::Specification;
+use crate::wire::{self, Answer, Hello, News, Order};
+
+/// Round trips from which the difference of clocks is taken.
+const ROUND_TRIPS: usize = 8;
+
+/// Between the last agreement and the beginning.
+const LEAD: Duration = Duration::from_millis(500);
+
+/// More than this for each agent, so that its share has arrived before it begins.
+const LEAD_EACH: Duration = Duration::from_millis(50);
+
+/// What agents may take beyond their load to say that it is over.
+const AFTERMATH: Duration = Duration::from_secs(10);
+
+/// Agents that may answer a roll call.
+const AGENTS_MAX: usize = 10_000;
+
+/// Whom to call.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// How many are to take part.
+    pub agents: usize,
+    /// How long to wait for them.
+    pub wait: Duration,
+}
+
+/// Has agents carry out `specification` together. `second` is told what all of them counted in
+/// each second of the window.
+///
+/// Once `stop` is set, they end their windows there, and the outcome says so.
+///
+/// # Errors
+///
+/// If the bus cannot be joined, too few agents answer, or one refuses; never because of an agent
+/// that is lost once the load has begun.
+pub fn direct(
+    bus: &Bus,
+    specification: &Specification,
+    call: &Call,
+    stop: &AtomicBool,
+    second: impl FnMut(usize, &Tally),
+) -> Result<Directed, FleetError> {
+    let shares = specification.divide(call.agents);
+    if shares.len() < call.agents {
+        let (connections, agents) = (specification.pace.connections(), call.agents);
+        return Err(FleetError::TooSmall { connections, agents });
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let joined = bus.join("widelane-director").await?;
+        let run = joined.client.new_inbox().rsplit('.').next().unwrap_or_default().to_owned();
+        let director = Director { joined, run, origin: Instant::now(), stop };
+        director.direct(specification, shares, call, second).await
+    })
+}
+
+struct Director<'a> {
+    joined: Joined,
+    run: String,
+    /// Zero of the director's clock.
+    origin: Instant,
+    stop: &'a AtomicBool,
+}
+
+impl Director<'_> {
+    async fn direct(
+        mut self,
+        specification: &Specification,
+        shares: Vec<Specification>,
+        call: &Call,
+        second: impl FnMut(usize, &Tally),
+    ) -> Result<Directed, FleetError> {
+        let agents = self.roll_call(call).await?;
+        let mut members = Vec::new();
+        for (hello, share) in agents.into_iter().zip(&shares) {
+            let (ahead_ns, uncertainty) = self.compare_clocks(&hello).await?;
+            let Hello { id, name, .. } = hello;
+            members.push(Member { id, name, ahead_ns, uncertainty, share: share.pace.into() });
+        }
+        // Before the first of them can say anything.
+        let news = self.client().subscribe(wire::news_of(&self.run)).await.map_err(broken)?;
+        let lead = LEAD + LEAD_EACH * members.len() as u32;
+        let start = Instant::now() + lead;
+        let start_ns = self.clock_ns() + lead.as_nanos() as u64;
+        if let Err(error) = self.hand_out(&members, shares, start_ns).await {
+            self.stop_all(members.iter()).await?;
+            self.client().flush().await.map_err(broken)?;
+            return Err(error);
+        }
+        let window = specification.course.window;
+        let ends_by = start + specification.length() + AFTERMATH;
+        let times = Times { start, start_ns, window, ends_by };
+        let muster = self.follow(news, Muster::new(members, times), second).await?;
+        Ok(muster.conclude())
+    }
+
+    fn client(&self) -> &Client {
+        &self.joined.client
+    }
+
+    fn clock_ns(&self) -> u64 {
+        self.origin.elapsed().as_nanos() as u64
+    }
+
+    /// The first agents that answer and are free, by name.
+    async fn roll_call(&self, call: &Call) -> Result<Vec<Hello>, FleetError> {
+        let inbox = self.client().new_inbox();
+        let mut answers = self.client().subscribe(inbox.clone()).await.map_err(broken)?;
+        let mut found: Vec<Hello> = Vec::new();
+        let deadline = Instant::now() + call.wait;
+        let mut again = interval(SILENCE);
+        let free = |found: &[Hello]| found.iter().filter(|hello| !hello.busy).count();
+        while free(&found) < call.agents && Instant::now() < deadline {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(FleetError::Interrupted);
+            }
+            tokio::select! {
+                _ = again.tick() => {
+                    let question = wire::encode(&()).into();
+                    let client = self.client();
+                    client
+                        .publish_with_reply(wire::ROLL_CALL, inbox.clone(), question)
+                        .await
+                        .map_err(broken)?;
+                }
+                Some(answer) = answers.next() => {
+                    // Whoever else speaks there is no agent of ours.
+                    if let Ok(hello) = wire::decode::<Hello>(&answer.payload)
+                        && hello.is_sound()
+                        && found.len() < AGENTS_MAX
+                        && !found.iter().any(|known| known.id == hello.id)
+                    {
+                        found.push(hello);
+                    }
+                }
+            }
+        }
+        if free(&found) < call.agents {
+            let name = |hello: &Hello| match hello.busy {
+                true => format!("{}, which is busy", hello.name),
+                false => hello.name.clone(),
+            };
+            let names: Vec<_> = found.iter().map(name).collect();
+            let names = if names.is_empty() { "none".to_owned() } else { names.join("; ") };
+            return Err(FleetError::TooFew { found: free(&found), wanted: call.agents, names });
+        }
+        found.retain(|hello| !hello.busy);
+        found.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
+        Ok(found)
+    }
+
+    /// How far an agent's clock is ahead, and how much that may be wrong: half of the shortest
+    /// round trip.
+    async fn compare_clocks(&self, agent: &Hello) -> Result<(i128, Duration), FleetError> {
+        let mut best = (0, Duration::MAX);
+        for _ in 0..ROUND_TRIPS {
+            let before = self.clock_ns();
+            let answer = self.ask(&agent.id, &agent.name, &Order::Time).await?;
+            let after = self.clock_ns();
+            let Answer::Time { now_ns } = answer else {
+                return Err(refused(&agent.name, answer));
+            };
+            let half = Duration::from_nanos((after - before) / 2);
+            if half < best.1 {
+                let middle = i128::from(before) + i128::from(after - before) / 2;
+                best = (i128::from(now_ns) - middle, half);
+            }
+        }
+        Ok(best)
+    }
+
+    /// Gives every agent its share; all or none take part.
+    async fn hand_out(
+        &self,
+        members: &[Member],
+        shares: Vec<Specification>,
+        start_ns: u64,
+    ) -> Result<(), FleetError> {
+        for (member, share) in members.iter().zip(shares) {
+            let start_ns = i128::from(start_ns) + member.ahead_ns;
+            let order = Order::Load {
+                run: self.run.clone(),
+                specification: Box::new(share),
+                start_ns: u64::try_from(start_ns).unwrap_or(0),
+            };
+            match self.ask(&member.id, &member.name, &order).await? {
+                Answer::Done => {}
+                answer => return Err(refused(&member.name, answer)),
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, id: &str, name: &str, order: &Order) -> Result<Answer, FleetError> {
+        let request = self.client().request(wire::orders_of(id), wire::encode(order).into());
+        let answer = request.await.map_err(|_| FleetError::Silent { name: name.to_owned() })?;
+        wire::decode(&answer.payload)
+            .map_err(|source| FleetError::Wire { name: name.to_owned(), source })
+    }
+
+    /// Listens until the run is over.
+    async fn follow(
+        &mut self,
+        mut news: Subscriber,
+        mut muster: Muster,
+        mut second: impl FnMut(usize, &Tally),
+    ) -> Result<Muster, FleetError> {
+        let mut tick = interval(BEAT);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut stopping = false;
+        while !muster.is_over() {
+            tokio::select! {
+                Some(message) = news.next() => {
+                    // Whoever sends what cannot be read falls silent by that.
+                    if let Ok(News { agent, what }) = wire::decode(&message.payload) {
+                        let _ = muster.hear(&agent, what, Instant::now());
+                    }
+                }
+                Ok(()) = self.joined.up.changed() => {
+                    let up = *self.joined.up.borrow_and_update();
+                    muster.set_deaf(!up, Instant::now());
+                }
+                _ = tick.tick() => {
+                    muster.patrol(Instant::now());
+                    self.beat().await?;
+                    if self.stop.load(Ordering::Relaxed) && !stopping {
+                        stopping = true;
+                        self.stop_all(muster.working()).await?;
+                    }
+                }
+            }
+            while let Some((index, tally)) = muster.next_second() {
+                second(index, &tally);
+            }
+        }
+        Ok(muster)
+    }
+
+    /// Says that somebody still wants the load.
+    async fn beat(&self) -> Result<(), FleetError> {
+        let beat = self.client().publish(wire::beat_of(&self.run), wire::encode(&()).into());
+        // While the bus is away, what is said is kept, up to a point; nothing depends on it.
+        match timeout(BEAT, beat).await {
+            Ok(sent) => sent.map_err(broken),
+            Err(_) => Ok(()),
+        }
+    }
+
+    async fn stop_all(&self, members: impl Iterator<Item = &Member>) -> Result<(), FleetError> {
+        for member in members {
+            let order = wire::encode(&Order::Stop { run: self.run.clone() });
+            self.client()
+                .publish(wire::orders_of(&member.id), order.into())
+                .await
+                .map_err(broken)?;
+        }
+        Ok(())
+    }
+}
+
+/// An agent's answer to something else than was asked.
+fn refused(name: &str, answer: Answer) -> FleetError {
+    let reason = match answer {
+        Answer::Refused(reason) => {
+            reason.chars().filter(|letter| !letter.is_control()).take(500).collect()
+        }
+        Answer::Time { .. } | Answer::Done => "it answers another question".to_owned(),
+    };
+    FleetError::Refused { name: name.to_owned(), reason }
+}

@@ -1,0 +1,541 @@
+//! Who takes part, who was lost, and what all have counted together: state without a bus and
+//! without a clock.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use widelane_loadgen::{Outcome, Pace, Tally};
+
+use crate::wire::{What, WireError};
+
+/// How often agents and their director are heard.
+pub const BEAT: Duration = Duration::from_millis(100);
+
+/// Silence after which an agent is lost.
+pub const SILENCE: Duration = Duration::from_millis(800);
+
+/// Seconds that may wait for the slowest agent.
+const WAITING_MAX: usize = 600;
+
+/// What a fleet did.
+#[derive(Clone, Debug)]
+pub struct Directed {
+    /// All together.
+    pub outcome: Outcome,
+    /// Each agent's part.
+    pub agents: Vec<Report>,
+    /// What went wrong; empty if all took part from beginning to end.
+    pub degradations: Vec<Degradation>,
+}
+
+/// One agent's part.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Its name.
+    pub name: String,
+    /// How much later than agreed it began, seconds; none if it never did.
+    pub late_s: Option<f64>,
+    /// How much the measured difference of clocks may be wrong, seconds.
+    pub clock_uncertainty_s: f64,
+    /// Finished handshakes.
+    pub handshakes: u64,
+    /// When it was lost or failed, seconds from the beginning.
+    pub lost_s: Option<f64>,
+}
+
+/// Why a run is not what it was to be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Degradation {
+    /// An agent was not heard any more.
+    Lost {
+        /// Its name.
+        agent: String,
+        /// Since the beginning.
+        at: Duration,
+        /// The part of the load that is missing from then on.
+        share: Share,
+    },
+    /// An agent gave up.
+    Failed {
+        /// Its name.
+        agent: String,
+        /// Since the beginning.
+        at: Duration,
+        /// Its reason.
+        reason: String,
+    },
+    /// Nobody could be heard.
+    Deaf {
+        /// Since the beginning.
+        at: Duration,
+        /// How long.
+        lasted: Duration,
+    },
+    /// Seconds of a lost agent did not arrive before it was lost.
+    Missing {
+        /// Its name.
+        agent: String,
+        /// How many.
+        seconds: usize,
+    },
+}
+
+/// A part of the load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Share {
+    /// So many connections outstanding.
+    Connections(usize),
+    /// So many connections per second.
+    Rate(f64),
+}
+
+impl From<Pace> for Share {
+    fn from(pace: Pace) -> Self {
+        match pace {
+            Pace::Closed { connections, .. } => Share::Connections(connections),
+            Pace::Open { rate, .. } => Share::Rate(rate),
+        }
+    }
+}
+
+impl fmt::Display for Degradation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Degradation::Lost { agent, at, share } => {
+                let at = at.as_secs_f64();
+                write!(formatter, "agent {agent} was lost after {at:.1} s, and with it ")?;
+                match share {
+                    Share::Connections(count) => write!(formatter, "{count} connections"),
+                    Share::Rate(rate) => write!(formatter, "{rate:.1} connections per second"),
+                }
+            }
+            Degradation::Failed { agent, at, reason } => {
+                write!(formatter, "agent {agent} gave up after {:.1} s: {reason}", at.as_secs_f64())
+            }
+            Degradation::Deaf { at, lasted } => write!(
+                formatter,
+                "NATS was away for {:.1} s, from {:.1} s on",
+                lasted.as_secs_f64(),
+                at.as_secs_f64()
+            ),
+            Degradation::Missing { agent, seconds } => {
+                write!(formatter, "{seconds} s of what agent {agent} counted did not arrive")
+            }
+        }
+    }
+}
+
+/// An agent that takes part.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its address on the bus.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// How far its clock is ahead of the director's, nanoseconds.
+    pub ahead_ns: i128,
+    /// How much that may be wrong.
+    pub uncertainty: Duration,
+    /// Its part of the load.
+    pub share: Share,
+}
+
+struct Place {
+    member: Member,
+    heard: Instant,
+    late_s: Option<f64>,
+    /// Seconds that have arrived, without gaps.
+    seconds: usize,
+    missing: usize,
+    so_far: Tally,
+    fate: Fate,
+}
+
+enum Fate {
+    Working,
+    Over(Box<Outcome>),
+    Gone(Duration),
+}
+
+impl Place {
+    fn is_working(&self) -> bool {
+        matches!(self.fate, Fate::Working)
+    }
+
+    /// Whether what it counted in a second is there, or will never be.
+    fn has_told(&self, second: usize) -> bool {
+        !self.is_working() || self.seconds > second
+    }
+}
+
+/// All who take part in one run.
+pub struct Muster {
+    places: Vec<Place>,
+    start: Instant,
+    start_ns: u64,
+    seconds_max: usize,
+    ends_by: Instant,
+    /// Seconds that have not been told yet, the first of them being `told`.
+    waiting: VecDeque<Tally>,
+    told: usize,
+    deaf_since: Option<Instant>,
+    degradations: Vec<Degradation>,
+}
+
+/// When a run takes place.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// Its beginning.
+    pub start: Instant,
+    /// The same, by the director's clock.
+    pub start_ns: u64,
+    /// Length of its window.
+    pub window: Duration,
+    /// When it is over at the latest, whoever is heard or not.
+    pub ends_by: Instant,
+}
+
+impl Muster {
+    /// Before the beginning.
+    pub fn new(members: Vec<Member>, times: Times) -> Self {
+        let place = |member| Place {
+            member,
+            heard: times.start,
+            late_s: None,
+            seconds: 0,
+            missing: 0,
+            so_far: Tally::new(),
+            fate: Fate::Working,
+        };
+        Muster {
+            places: members.into_iter().map(place).collect(),
+            start: times.start,
+            start_ns: times.start_ns,
+            seconds_max: times.window.as_secs_f64().ceil() as usize,
+            ends_by: times.ends_by,
+            waiting: VecDeque::new(),
+            told: 0,
+            deaf_since: None,
+            degradations: Vec::new(),
+        }
+    }
+
+    /// Takes up news of an agent; ignored from whoever takes no part, or no part any more.
+    pub fn hear(&mut self, agent: &str, what: What, now: Instant) -> Result<(), WireError> {
+        let after = now.saturating_duration_since(self.start);
+        let Some(place) = self.places.iter_mut().find(|place| place.member.id == agent) else {
+            return Ok(());
+        };
+        if !place.is_working() {
+            return Ok(());
+        }
+        place.heard = place.heard.max(now);
+        match what {
+            What::Alive => {}
+            What::Began { at_ns } => {
+                let late_ns = i128::from(at_ns) - place.member.ahead_ns - i128::from(self.start_ns);
+                place.late_s = Some(late_ns as f64 / 1e9);
+            }
+            What::Second { index, counted } => {
+                let index = index as usize;
+                let far = self.told + WAITING_MAX;
+                if index < place.seconds || index >= self.seconds_max.min(far) {
+                    return Ok(());
+                }
+                let tally = counted.tally()?;
+                place.missing += index - place.seconds;
+                place.seconds = index + 1;
+                place.so_far.add(&tally);
+                if let Some(behind) = index.checked_sub(self.told) {
+                    if self.waiting.len() <= behind {
+                        self.waiting.resize_with(behind + 1, Tally::new);
+                    }
+                    self.waiting[behind].add(&tally);
+                }
+            }
+            What::Over { wall, busy, client_cpu, interrupted, counted } => {
+                let tally = counted.tally()?;
+                let busy = if busy.is_finite() { busy } else { 0.0 };
+                let outcome = Outcome { wall, busy, client_cpu, tally, interrupted };
+                place.fate = Fate::Over(Box::new(outcome));
+            }
+            What::Failed(reason) => {
+                let agent = place.member.name.clone();
+                let reason = reason.chars().filter(|letter| !letter.is_control()).take(500);
+                let reason = reason.collect();
+                self.degradations.push(Degradation::Failed { agent, at: after, reason });
+                place.fate = Fate::Gone(after);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the bus stands: while it does not, nobody is lost for being silent.
+    pub fn set_deaf(&mut self, deaf: bool, now: Instant) {
+        match self.deaf_since {
+            None if deaf => self.deaf_since = Some(now),
+            Some(since) if !deaf => {
+                self.deaf_since = None;
+                self.note_deafness(since, now);
+                // They have to find the bus again, too.
+                let grace = now + SILENCE;
+                self.places.iter_mut().for_each(|place| place.heard = place.heard.max(grace));
+            }
+            None | Some(_) => {}
+        }
+    }
+
+    fn note_deafness(&mut self, since: Instant, now: Instant) {
+        let at = since.saturating_duration_since(self.start);
+        self.degradations.push(Degradation::Deaf { at, lasted: now - since });
+    }
+
+    /// Gives up those who have been silent for too long; everybody when the time is up.
+    pub fn patrol(&mut self, now: Instant) {
+        let time_is_up = now >= self.ends_by;
+        if self.deaf_since.is_some() && !time_is_up {
+            return;
+        }
+        if let Some(since) = self.deaf_since.take() {
+            self.note_deafness(since, now);
+        }
+        let at = now.saturating_duration_since(self.start);
+        for place in self.places.iter_mut().filter(|place| place.is_working()) {
+            if time_is_up || now.saturating_duration_since(place.heard) > SILENCE {
+                place.fate = Fate::Gone(at);
+                let Member { name: agent, share, .. } = place.member.clone();
+                self.degradations.push(Degradation::Lost { agent, at, share });
+            }
+        }
+    }
+
+    /// The next second of which all have told what they counted.
+    pub fn next_second(&mut self) -> Option<(usize, Tally)> {
+        let index = self.told;
+        let complete = self.places.iter().all(|place| place.has_told(index));
+        if !complete || self.waiting.is_empty() {
+            return None;
+        }
+        self.told += 1;
+        Some((index, self.waiting.pop_front()?))
+    }
+
+    /// Whether nobody works any more.
+    pub fn is_over(&self) -> bool {
+        !self.places.iter().any(Place::is_working)
+    }
+
+    /// The agents that are still at work.
+    pub fn working(&self) -> impl Iterator<Item = &Member> {
+        self.places.iter().filter(|place| place.is_working()).map(|place| &place.member)
+    }
+
+    /// What all did together.
+    pub fn conclude(self) -> Directed {
+        let mut outcome = Outcome {
+            wall: Duration::ZERO,
+            busy: 0.0,
+            client_cpu: Duration::ZERO,
+            tally: Tally::new(),
+            interrupted: false,
+        };
+        let mut degradations = self.degradations;
+        let mut agents = Vec::new();
+        for place in self.places {
+            let (tally, lost) = match place.fate {
+                Fate::Over(own) => {
+                    outcome.wall = outcome.wall.max(own.wall);
+                    outcome.busy = outcome.busy.max(own.busy);
+                    outcome.client_cpu += own.client_cpu;
+                    outcome.interrupted |= own.interrupted;
+                    (own.tally, None)
+                }
+                Fate::Gone(at) => {
+                    outcome.wall = outcome.wall.max(Duration::from_secs(place.seconds as u64));
+                    (place.so_far, Some(at))
+                }
+                Fate::Working => unreachable!("a run is concluded when nobody works any more"),
+            };
+            if lost.is_some() && place.missing > 0 {
+                let (agent, seconds) = (place.member.name.clone(), place.missing);
+                degradations.push(Degradation::Missing { agent, seconds });
+            }
+            outcome.tally.add(&tally);
+            agents.push(Report {
+                name: place.member.name,
+                late_s: place.late_s,
+                clock_uncertainty_s: place.member.uncertainty.as_secs_f64(),
+                handshakes: tally.handshakes(),
+                lost_s: lost.map(|at| at.as_secs_f64()),
+            });
+        }
+        Directed { outcome, agents, degradations }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hdrhistogram::Histogram;
+
+    use super::*;
+    use crate::wire::Counted;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn muster(start: Instant, count: usize) -> Muster {
+        let member = |index: usize| Member {
+            id: format!("id{index}"),
+            name: format!("agent{index}"),
+            ahead_ns: -5_000_000,
+            uncertainty: Duration::from_micros(50),
+            share: Share::Rate(25.0),
+        };
+        let times = Times {
+            start,
+            start_ns: 1_000_000_000,
+            window: 10 * SECOND,
+            ends_by: start + 20 * SECOND,
+        };
+        Muster::new((0..count).map(member).collect(), times)
+    }
+
+    /// Latencies that spread over five decades, another for each seed.
+    fn latencies(seed: u64) -> Vec<u64> {
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state >> 40
+        };
+        (0..1000).map(|_| 10_000 + (next() % 1000) * (1 << (next() % 17))).collect()
+    }
+
+    fn tally(latencies: &[u64]) -> Tally {
+        let mut tally = Tally::new();
+        for latency in latencies {
+            tally.full += 1;
+            tally.latency_ns.record(*latency).unwrap();
+        }
+        tally
+    }
+
+    fn second(index: u32, tally: &Tally) -> What {
+        What::Second { index, counted: Counted::of(tally) }
+    }
+
+    fn over(tally: &Tally) -> What {
+        What::Over {
+            wall: 10 * SECOND,
+            busy: 0.5,
+            client_cpu: SECOND,
+            interrupted: false,
+            counted: Counted::of(tally),
+        }
+    }
+
+    #[test]
+    fn percentiles_are_those_of_all_latencies_together() {
+        let start = Instant::now();
+        let mut muster = muster(start, 4);
+        let mut all = Histogram::<u64>::new_from(&Tally::new().latency_ns);
+        for index in 0..4 {
+            let own = latencies(index);
+            own.iter().for_each(|latency| all.record(*latency).unwrap());
+            muster.hear(&format!("id{index}"), over(&tally(&own)), start).unwrap();
+        }
+        assert!(muster.is_over());
+        let directed = muster.conclude();
+        assert_eq!(directed.outcome.tally.full, 4000);
+        assert_eq!(directed.outcome.client_cpu, 4 * SECOND);
+        assert_eq!(directed.outcome.tally.latency_ns, all);
+        for percentile in [0.0, 50.0, 90.0, 99.0, 99.9, 100.0] {
+            let merged = directed.outcome.tally.latency_ns.value_at_percentile(percentile);
+            assert_eq!(merged, all.value_at_percentile(percentile), "p{percentile}");
+        }
+        assert_eq!(directed.degradations, []);
+    }
+
+    #[test]
+    fn seconds_are_told_once_all_have_told_them() {
+        let start = Instant::now();
+        let mut muster = muster(start, 2);
+        let one = tally(&latencies(1));
+        muster.hear("id0", second(0, &one), start).unwrap();
+        muster.hear("id0", second(1, &one), start).unwrap();
+        assert!(muster.next_second().is_none());
+        muster.hear("id1", second(0, &one), start).unwrap();
+        let (index, both) = muster.next_second().expect("both have told");
+        assert_eq!((index, both.full), (0, 2000));
+        assert!(muster.next_second().is_none());
+        // What is told twice, or beyond the window, or by a stranger, counts nothing.
+        muster.hear("id0", second(1, &one), start).unwrap();
+        muster.hear("id1", second(10, &one), start).unwrap();
+        muster.hear("nobody", second(1, &one), start).unwrap();
+        muster.hear("id1", second(1, &one), start).unwrap();
+        assert_eq!(muster.next_second().map(|(index, both)| (index, both.full)), Some((1, 2000)));
+    }
+
+    #[test]
+    fn who_is_silent_is_lost_within_a_second_and_what_he_counted_stays() {
+        let start = Instant::now();
+        let mut muster = muster(start, 2);
+        let one = tally(&latencies(1));
+        muster
+            .hear("id1", What::Began { at_ns: 1_000_000_000 - 5_000_000 + 3_000 }, start)
+            .unwrap();
+        muster.hear("id1", second(0, &one), start + SECOND).unwrap();
+        muster.hear("id1", second(2, &one), start + 3 * SECOND).unwrap();
+        muster.hear("id0", What::Alive, start + 4 * SECOND).unwrap();
+        muster.patrol(start + 4 * SECOND);
+        assert!(!muster.is_over());
+        // Too late.
+        muster.hear("id1", over(&one), start + 4 * SECOND).unwrap();
+        muster.hear("id0", over(&one), start + 10 * SECOND).unwrap();
+        assert!(muster.is_over());
+        let directed = muster.conclude();
+        assert_eq!(directed.outcome.tally.full, 3000);
+        assert_eq!(directed.agents[1].lost_s, Some(4.0));
+        assert!((directed.agents[1].late_s.unwrap() - 3e-6).abs() < 1e-9);
+        let agent = "agent1".to_owned();
+        let lost =
+            Degradation::Lost { agent: agent.clone(), at: 4 * SECOND, share: Share::Rate(25.0) };
+        assert_eq!(directed.degradations, [lost, Degradation::Missing { agent, seconds: 1 }]);
+    }
+
+    #[test]
+    fn nobody_is_lost_while_the_bus_is_away() {
+        let start = Instant::now();
+        let mut muster = muster(start, 1);
+        muster.set_deaf(true, start + SECOND);
+        muster.patrol(start + 4 * SECOND);
+        muster.set_deaf(false, start + 5 * SECOND);
+        muster.patrol(start + 5 * SECOND + SILENCE);
+        assert!(!muster.is_over());
+        muster.hear("id0", over(&Tally::new()), start + 6 * SECOND).unwrap();
+        let deaf = Degradation::Deaf { at: SECOND, lasted: 4 * SECOND };
+        assert_eq!(muster.conclude().degradations, [deaf]);
+    }
+
+    #[test]
+    fn a_bus_that_never_comes_back_does_not_hold_up_the_end() {
+        let start = Instant::now();
+        let mut muster = muster(start, 2);
+        muster.set_deaf(true, start + SECOND);
+        muster.patrol(start + 20 * SECOND);
+        assert!(muster.is_over());
+        assert_eq!(muster.conclude().degradations.len(), 3);
+    }
+
+    #[test]
+    fn reasons_are_fit_to_be_shown() {
+        let start = Instant::now();
+        let mut muster = muster(start, 1);
+        let reason = format!("\u{1b}[2J{}", "x".repeat(10_000));
+        muster.hear("id0", What::Failed(reason), start).unwrap();
+        let directed = muster.conclude();
+        let [Degradation::Failed { reason, .. }] = &directed.degradations[..] else {
+            panic!("{:?}", directed.degradations)
+        };
+        assert!(reason.len() == 500 && !reason.contains('\u{1b}'), "{reason}");
+    }
+}
