@@ -5,6 +5,7 @@ mod common;
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::Output;
 
+use common::haproxy::Haproxy;
 use common::nginx::Nginx;
 use common::{stderr, widelane};
 use serde_json::Value;
@@ -68,6 +69,29 @@ fn counts_full_and_resumed_handshakes_as_nginx_does() {
         assert_eq!(resumed > 0, resume != "never", "{resume}: {found}");
         assert!(full > 0 && ours("answers") > 0, "{found}");
         assert_eq!(found["errors"], serde_json::json!({}));
+    }
+}
+
+#[test]
+fn counts_full_and_resumed_handshakes_as_haproxy_does() {
+    let haproxy = Haproxy::start();
+    let mut before = haproxy.counted();
+    for (tls, resume) in [("1.2", "never"), ("1.3", "ticket=3,never=1"), ("1.2", "session-id")] {
+        let url = format!("https://{}/", haproxy.address);
+        let words = [&url, "--insecure", "--json", "--tls", tls, "--resume", resume];
+        let length = ["--connections", "4", "--warm-up", "0", "--duration", "1s"];
+        let output = load(&[&words[..], &length].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        let found = json(&output);
+        let ours = |name: &str| found[name].as_u64().unwrap();
+        let counted = haproxy.counted();
+        let (full, resumed) = (counted.0 - before.0, counted.1 - before.1);
+        before = counted;
+        // HAProxy has also seen those that ended after the window.
+        for (theirs, ours) in [(full, ours("full")), (resumed, ours("resumed"))] {
+            assert!((0..=4).contains(&(theirs as i64 - ours as i64)), "{resume}: {theirs} {found}");
+        }
+        assert_eq!(resumed > 0, resume != "never", "{resume}: {found}");
     }
 }
 

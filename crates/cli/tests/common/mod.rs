@@ -1,6 +1,8 @@
 //! What the tests of the command line share.
 
 #[allow(dead_code, reason = "each test file uses its part")]
+pub mod haproxy;
+#[allow(dead_code, reason = "each test file uses its part")]
 pub mod nginx;
 
 use std::path::Path;

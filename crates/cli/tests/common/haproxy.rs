@@ -1,0 +1,79 @@
+//! A stock HAProxy to load.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::nginx::make_certificate;
+
+/// HAProxy as installed, which answers requests by itself and counts handshakes.
+pub struct Haproxy {
+    child: Child,
+    directory: tempfile::TempDir,
+    /// Where it listens: on loopback.
+    pub address: String,
+}
+
+impl Drop for Haproxy {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Haproxy {
+    /// Starts it, and waits until it listens.
+    pub fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path();
+        make_certificate(place);
+        let read = |name: &str| fs::read_to_string(place.join(name)).unwrap();
+        let both = read("certificate.pem") + &read("key.pem");
+        fs::write(place.join("both.pem"), both).unwrap();
+        let port =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let address = format!("127.0.0.1:{port}");
+        let configuration = format!(
+            "global\n  stats socket {0}/admin mode 600 level operator\n  nbthread 1\n\
+             defaults\n  mode http\n  timeout client 10s\n  timeout connect 1s\n\
+             \x20 timeout server 1s\n\
+             frontend f\n  bind {address} ssl crt {0}/both.pem ssl-min-ver TLSv1.2\n\
+             \x20 stick-table type string len 16 size 16 store http_req_cnt\n\
+             \x20 http-request track-sc0 str(resumed) if {{ ssl_fc_is_resumed }}\n\
+             \x20 http-request track-sc0 str(full) unless {{ ssl_fc_is_resumed }}\n\
+             \x20 http-request return status 200 content-type text/plain string hello\n",
+            place.display()
+        );
+        fs::write(place.join("haproxy.cfg"), configuration).unwrap();
+        let child = Command::new("/usr/sbin/haproxy")
+            .arg("-db")
+            .arg("-f")
+            .arg(place.join("haproxy.cfg"))
+            .spawn()
+            .expect("haproxy; `cargo xtask setup` installs it");
+        let end = Instant::now() + Duration::from_secs(20);
+        while TcpStream::connect(&address).is_err() {
+            assert!(Instant::now() < end, "haproxy does not listen");
+            thread::sleep(Duration::from_millis(20));
+        }
+        Haproxy { child, directory, address }
+    }
+
+    /// Requests on full and on resumed sessions, as HAProxy counted them.
+    pub fn counted(&self) -> (u64, u64) {
+        let mut admin = UnixStream::connect(self.directory.path().join("admin")).unwrap();
+        admin.write_all(b"show table f\n").unwrap();
+        let mut table = String::new();
+        admin.read_to_string(&mut table).unwrap();
+        let count = |key: &str| {
+            let line = table.lines().find(|line| line.contains(&format!("key={key} ")));
+            let count = line.and_then(|line| line.split("http_req_cnt=").nth(1));
+            count.map_or(0, |count| count.split(' ').next().unwrap().trim().parse().unwrap())
+        };
+        (count("full"), count("resumed"))
+    }
+}
