@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::nginx::{Nginx, make_certificate};
+use common::nginx::{EC, Nginx, make_certificate};
 use common::{stderr, widelane};
 use serde_json::Value;
 
@@ -256,7 +256,7 @@ fn a_director_that_is_interrupted_stops_its_agents() {
 #[test]
 fn the_bus_can_be_encrypted_and_closed_to_strangers() {
     let place = tempfile::tempdir().unwrap();
-    make_certificate(place.path());
+    make_certificate(place.path(), EC);
     let file = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
     let (certificate, key) = (file("certificate.pem"), file("key.pem"));
     let tls = ["--tls", "--tlscert", &certificate, "--tlskey", &key];

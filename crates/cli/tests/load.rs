@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::process::Output;
 
 use common::haproxy::Haproxy;
-use common::nginx::Nginx;
+use common::nginx::{Nginx, RSA};
 use common::{stderr, widelane};
 use serde_json::Value;
 
@@ -93,6 +93,37 @@ fn counts_full_and_resumed_handshakes_as_haproxy_does() {
         }
         assert_eq!(resumed > 0, resume != "never", "{resume}: {found}");
     }
+}
+
+#[test]
+fn speaks_the_cipher_that_rustls_leaves_out() {
+    let nginx = Nginx::with_key(RSA);
+    let authority = nginx.authority();
+    let url = format!("https://{}/", nginx.address);
+    let short = ["--connections", "4", "--warm-up", "0", "--duration", "1s", "--json"];
+    let trusting = ["--sni", "localhost", "--authorities", authority.to_str().unwrap()];
+    let old = ["--tls", "1.2", "--cipher", "aes128-sha=3,aes128-gcm=1", "--requests", "3"];
+    let output = load(&[&[url.as_str()], &short[..], &trusting, &old].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let found = json(&output);
+    assert_eq!(found["errors"], serde_json::json!({}));
+    let (full, answers) = (found["full"].as_u64().unwrap(), found["answers"].as_u64().unwrap());
+    assert!(full > 0 && answers > 2 * full - 12, "{found}");
+    assert_eq!(found["body_bytes"].as_u64().unwrap(), 5 * answers, "{found}");
+
+    // A name that the certificate does not have, and a server that has no RSA key.
+    let wrong = ["--sni", "example.com", "--authorities", authority.to_str().unwrap()];
+    let wrong = load(&[&[url.as_str()], &short[..], &wrong, &old].concat());
+    assert!(stderr(&wrong).contains("certificate"), "{}", stderr(&wrong));
+    let elliptic = Nginx::start();
+    let only = ["--insecure", "--tls", "1.2", "--cipher", "aes128-sha"];
+    let refused = load(&[&[elliptic.address.as_str()], &short[..], &only].concat());
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("alert"), "{}", stderr(&refused));
+
+    let newer = ["--insecure", "--tls", "1.2,1.3", "--cipher", "aes128-sha"];
+    let never = load(&[&[elliptic.address.as_str()], &short[..], &newer].concat());
+    assert!(stderr(&never).contains("does not go with TLS 1.3"), "{}", stderr(&never));
 }
 
 #[test]

@@ -151,7 +151,7 @@ impl Connection {
         let outfit = shared.wardrobe.outfit(self.drawn);
         let name = shared.wardrobe.server_name(self.drawn);
         shared.outgoing.clear();
-        self.session = Some(Session::open(&outfit.config, name, &mut shared.outgoing)?);
+        self.session = Some(Session::open(&outfit.speech, name, &mut shared.outgoing)?);
         // Over loopback the connection is there already.
         self.transmit(shared)
     }
@@ -253,7 +253,7 @@ impl Connection {
         let (Some(session), Some(times)) = (&self.session, &self.times) else { return Ok(()) };
         let group = shared.wardrobe.outfit(self.drawn).group;
         let resumed = session.is_resumed();
-        if !resumed && session.group() != Some(group) {
+        if !resumed && session.group() != group {
             return Err(Failure::Group);
         }
         let now = Instant::now();

@@ -78,6 +78,12 @@ pub enum LoadError {
     /// rustls does not accept a certificate, or the combination of version, suite and group.
     #[error("the TLS client cannot be configured")]
     Tls(#[from] rustls::Error),
+    /// OpenSSL cannot be set up.
+    #[error("the client by OpenSSL cannot be configured")]
+    OpenSsl(#[from] openssl::error::ErrorStack),
+    /// What the old cipher cannot do.
+    #[error("aes128-sha does not go with {0}; give it a load of its own")]
+    Legacy(&'static str),
     /// There is no authority to vouch for certificates.
     #[error("no certificate authority is known; name a file of them, or accept any certificate")]
     Authorities(#[from] rustls::client::VerifierBuilderError),

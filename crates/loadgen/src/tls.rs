@@ -77,21 +77,29 @@ pub enum Cipher {
     Aes128Gcm,
     /// ChaCha20-Poly1305 with SHA-256.
     Chacha20Poly1305,
+    /// AES-128-CBC with HMAC-SHA1 and RSA key transport: `TLS_RSA_WITH_AES_128_CBC_SHA`, in TLS 1.2
+    /// only, and by OpenSSL.
+    Aes128Sha,
 }
 
+/// OpenSSL's name for the suite of [`Cipher::Aes128Sha`].
+pub(crate) const AES128_SHA: &str = "AES128-SHA";
+
 impl Cipher {
-    /// The suites of this cipher that a server with a key of `kind`, or of any, may choose.
+    /// The suites of this cipher that a server with a key of `kind`, or of any, may choose; none if
+    /// rustls has none.
     pub(crate) fn suites(
         self,
         version: TlsVersion,
         kind: Option<KeyKind>,
     ) -> Vec<SupportedCipherSuite> {
         if version == TlsVersion::Tls13 {
-            return vec![match self {
-                Cipher::Aes256Gcm => *thrift::TLS13_AES_256_GCM_SHA384,
-                Cipher::Aes128Gcm => *thrift::TLS13_AES_128_GCM_SHA256,
-                Cipher::Chacha20Poly1305 => *thrift::TLS13_CHACHA20_POLY1305_SHA256,
-            }];
+            return match self {
+                Cipher::Aes256Gcm => vec![*thrift::TLS13_AES_256_GCM_SHA384],
+                Cipher::Aes128Gcm => vec![*thrift::TLS13_AES_128_GCM_SHA256],
+                Cipher::Chacha20Poly1305 => vec![*thrift::TLS13_CHACHA20_POLY1305_SHA256],
+                Cipher::Aes128Sha => vec![],
+            };
         }
         let (rsa, ecdsa) = match self {
             Cipher::Aes256Gcm => (
@@ -106,6 +114,7 @@ impl Cipher {
                 suites::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
                 suites::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
             ),
+            Cipher::Aes128Sha => return vec![],
         };
         match kind {
             None => vec![ecdsa, rsa],

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, Tls12Resumption};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -12,7 +13,8 @@ use rustls::{ClientConfig, NamedGroup};
 use crate::key::KeyKind;
 use crate::load::LoadError;
 use crate::plan::{Mix, Plan, Resume, Shown, Trust};
-use crate::tls::{Cipher, Group, TlsVersion};
+use crate::session::{Legacy, Speech};
+use crate::tls::{AES128_SHA, Cipher, Group, TlsVersion};
 use crate::verifier::{Judge, Pinned};
 
 /// All configurations of a plan.
@@ -27,9 +29,9 @@ pub struct Wardrobe {
 /// One combination.
 pub struct Outfit {
     /// How to speak TLS.
-    pub config: Arc<ClientConfig>,
-    /// The group of a full handshake.
-    pub group: NamedGroup,
+    pub speech: Speech,
+    /// The group of a full handshake; none for RSA key transport.
+    pub group: Option<NamedGroup>,
     /// Whether tickets that arrive after the handshake are wanted.
     pub keeps_tickets: bool,
 }
@@ -137,6 +139,9 @@ impl Trusted {
         resume: Resume,
         identity: Option<&Shown>,
     ) -> Result<Outfit, LoadError> {
+        if cipher == Cipher::Aes128Sha {
+            return self.outfit_of_old(version, protocol, resume, identity);
+        }
         let kind = match self {
             Trusted::Pinned(pinned) => Some(pinned.kind()),
             Trusted::Judged(_) => None,
@@ -151,10 +156,7 @@ impl Trusted {
         let builder = ClientConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(&[version.protocol()])?
             .dangerous();
-        let builder = match self {
-            Trusted::Pinned(pinned) => builder.with_custom_certificate_verifier(pinned.clone()),
-            Trusted::Judged(judge) => builder.with_custom_certificate_verifier(judge.clone()),
-        };
+        let builder = builder.with_custom_certificate_verifier(self.verifier());
         let mut config = match identity {
             None => builder.with_no_client_auth(),
             Some(Shown(certified)) => builder.with_client_cert_resolver(Arc::new(
@@ -169,10 +171,39 @@ impl Trusted {
         };
         config.alpn_protocols.extend(protocol.map(|name| name.as_bytes().to_vec()));
         Ok(Outfit {
-            config: Arc::new(config),
-            group: group.group().name(),
+            speech: Speech::Modern(Arc::new(config)),
+            group: Some(group.group().name()),
             keeps_tickets: resume != Resume::Never && version == TlsVersion::Tls13,
         })
+    }
+
+    /// For [`Cipher::Aes128Sha`].
+    fn outfit_of_old(
+        &self,
+        version: TlsVersion,
+        protocol: Option<&str>,
+        resume: Resume,
+        identity: Option<&Shown>,
+    ) -> Result<Outfit, LoadError> {
+        for (fits, what) in [
+            (version == TlsVersion::Tls12, "TLS 1.3"),
+            (resume == Resume::Never, "resumption"),
+            (identity.is_none(), "a certificate of the client"),
+        ] {
+            if !fits {
+                return Err(LoadError::Legacy(what));
+            }
+        }
+        let legacy = Legacy::new(AES128_SHA, protocol, self.verifier())?;
+        let speech = Speech::Legacy(Arc::new(legacy));
+        Ok(Outfit { speech, group: None, keeps_tickets: false })
+    }
+
+    fn verifier(&self) -> Arc<dyn ServerCertVerifier> {
+        match self {
+            Trusted::Pinned(pinned) => pinned.clone(),
+            Trusted::Judged(judge) => judge.clone(),
+        }
     }
 }
 

@@ -86,7 +86,8 @@ pub struct Args {
     /// TLS versions: 1.2, 1.3
     #[arg(long, value_name = "LIST", value_parser = versions, default_value = "1.3")]
     tls: Weighted<TlsVersion>,
-    /// Ciphers: aes256-gcm, aes128-gcm, chacha20-poly1305
+    /// Ciphers: aes256-gcm, aes128-gcm, chacha20-poly1305, aes128-sha (RSA key transport, TLS 1.2
+    /// only)
     #[arg(long, value_name = "LIST", value_parser = ciphers, default_value = "aes256-gcm")]
     cipher: Weighted<Cipher>,
     /// Key-exchange groups: x25519, p256, p384
@@ -175,6 +176,7 @@ fn ciphers(text: &str) -> Result<Weighted<Cipher>, String> {
         ("aes256-gcm", Cipher::Aes256Gcm),
         ("aes128-gcm", Cipher::Aes128Gcm),
         ("chacha20-poly1305", Cipher::Chacha20Poly1305),
+        ("aes128-sha", Cipher::Aes128Sha),
     ];
     weighted(text, |name| named(name, &known))
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::nginx::make_certificate;
+use super::nginx::{EC, make_certificate};
 
 /// HAProxy as installed, which answers requests by itself and counts handshakes.
 pub struct Haproxy {
@@ -30,7 +30,7 @@ impl Haproxy {
     pub fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path();
-        make_certificate(place);
+        make_certificate(place, EC);
         let read = |name: &str| fs::read_to_string(place.join(name)).unwrap();
         let both = read("certificate.pem") + &read("key.pem");
         fs::write(place.join("both.pem"), both).unwrap();

@@ -9,6 +9,12 @@ use std::time::{Duration, Instant};
 
 use super::stderr;
 
+/// A key on P-256, for `openssl req`.
+pub const EC: &[&str] = &["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"];
+
+/// An RSA key.
+pub const RSA: &[&str] = &["-newkey", "rsa:2048"];
+
 /// nginx as installed, with a log of which requests came on resumed sessions.
 pub struct Nginx {
     child: Child,
@@ -29,9 +35,14 @@ impl Drop for Nginx {
 impl Nginx {
     /// Starts it, and waits until it listens.
     pub fn start() -> Self {
+        Self::with_key(EC)
+    }
+
+    /// Starts it with a key of another kind.
+    pub fn with_key(kind: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path();
-        make_certificate(place);
+        make_certificate(place, kind);
         let port =
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         let configuration = format!(
@@ -82,9 +93,10 @@ impl Nginx {
 }
 
 /// A certificate for `localhost`, signed by itself, and its key.
-pub fn make_certificate(place: &Path) {
+pub fn make_certificate(place: &Path, kind: &[&str]) {
     let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
+        .args(["req", "-x509", "-nodes"])
+        .args(kind)
         .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-days", "2"])
         .args(["-addext", "basicConstraints=critical,CA:FALSE"])
         .arg("-keyout")

@@ -9,6 +9,7 @@ use openssl::ssl::{
 };
 
 use super::{Downloads, Socket};
+use crate::tls::AES128_SHA;
 
 /// `SSL_OP_NO_ENCRYPT_THEN_MAC`, which the `openssl` crate does not name.
 const NO_ENCRYPT_THEN_MAC: SslOptions = SslOptions::from_bits_retain(1 << 19);
@@ -30,7 +31,7 @@ impl Client {
         let mut builder = SslContext::builder(SslMethod::tls_client())?;
         builder.set_min_proto_version(Some(SslVersion::TLS1_2))?;
         builder.set_max_proto_version(Some(SslVersion::TLS1_2))?;
-        builder.set_cipher_list("AES128-SHA")?;
+        builder.set_cipher_list(AES128_SHA)?;
         builder.set_session_cache_mode(SslSessionCacheMode::OFF);
         builder.set_options(SslOptions::NO_TICKET);
         // The certificate is compared with the pinned one instead.

@@ -27,9 +27,7 @@ impl Client {
         let certificate = CertificateDer::from(downloads.certificate.to_vec());
         let verifier = Pinned::new(certificate)?;
         let mut provider = aws_lc_rs::default_provider();
-        provider.cipher_suites.retain(|suite| {
-            suite.suite().as_str().is_some_and(|name| name.contains(part_of_name(cipher)))
-        });
+        provider.cipher_suites = cipher.suites(version, None);
         let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(&[version.protocol()])?
             .dangerous()
@@ -50,15 +48,6 @@ impl Client {
             stream.conn.complete_io(&mut stream.sock)?;
         }
         Ok(stream)
-    }
-}
-
-/// What the names of a cipher's suites have in common, whatever the key and the version.
-fn part_of_name(cipher: Cipher) -> &'static str {
-    match cipher {
-        Cipher::Aes128Gcm => "AES_128_GCM",
-        Cipher::Aes256Gcm => "AES_256_GCM",
-        Cipher::Chacha20Poly1305 => "CHACHA20_POLY1305",
     }
 }
 

@@ -1,4 +1,4 @@
-//! A TLS session between two buffers; sockets are none of its business.
+//! TLS by rustls, without its own buffers.
 
 use std::sync::Arc;
 
@@ -9,54 +9,8 @@ use rustls::unbuffered::{
 };
 use rustls::{ClientConfig, HandshakeKind, NamedGroup};
 
+use super::{Outgoing, TooSmall};
 use crate::tally::Failure;
-
-/// Bytes to be sent; one buffer serves all sessions in turn.
-pub struct Outgoing {
-    bytes: Vec<u8>,
-    used: usize,
-}
-
-impl Outgoing {
-    /// An empty buffer.
-    pub fn new() -> Self {
-        Outgoing { bytes: vec![0; 4096], used: 0 }
-    }
-
-    /// What is to be sent.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.used]
-    }
-
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        self.used = 0;
-    }
-
-    /// Appends what `write` writes; it is called again with more room if it asks for that.
-    fn append<E: TooSmall>(
-        &mut self,
-        mut write: impl FnMut(&mut [u8]) -> Result<usize, E>,
-    ) -> Result<(), Failure> {
-        loop {
-            match write(&mut self.bytes[self.used..]) {
-                Ok(count) => {
-                    self.used += count;
-                    return Ok(());
-                }
-                Err(error) => match error.required_size() {
-                    Some(size) => self.bytes.resize(self.used + size, 0),
-                    None => return Err(Failure::Exhausted),
-                },
-            }
-        }
-    }
-}
-
-/// An error that may mean that the buffer was too small.
-trait TooSmall {
-    fn required_size(&self) -> Option<usize>;
-}
 
 impl TooSmall for EncodeError {
     fn required_size(&self) -> Option<usize> {
@@ -80,18 +34,18 @@ impl TooSmall for EncryptError {
     }
 }
 
-/// One TLS session of a client.
-pub struct Session(UnbufferedClientConnection);
+/// A session of rustls.
+pub struct ModernSession(UnbufferedClientConnection);
 
-impl Session {
-    /// Begins a session; its ClientHello goes to `outgoing`.
+impl ModernSession {
+    /// See [`Session`](super::Session) for this and what follows.
     pub fn open(
         config: &Arc<ClientConfig>,
         name: &ServerName<'static>,
         outgoing: &mut Outgoing,
     ) -> Result<Self, Failure> {
         let connection = UnbufferedClientConnection::new(Arc::clone(config), name.clone())?;
-        let mut session = Session(connection);
+        let mut session = ModernSession(connection);
         session.receive(&mut [], outgoing, |_| Ok(()))?;
         Ok(session)
     }
