@@ -175,11 +175,16 @@ impl Kernel {
             in_room!(self, start::<SEAL>, |key| Message { key, first, aad, text, tag: &mut tag })
         });
         session.advance(text);
+        tag
+    }
+
+    /// Goes on with a message that did not end where [`start`](Self::start) did: takes its last
+    /// block, which is not whole, out of the sum.
+    pub(super) fn go_on(session: &mut Session, last: &[u8]) {
         if !last.is_empty() {
             session.add(last);
             session.multiplied = true;
         }
-        tag
     }
 
     /// Hashes whole blocks, or the last one.

@@ -122,6 +122,15 @@ impl Kernel {
         })
     }
 
+    /// Goes on with a message that did not end with what [`start`](Self::start) took, given the
+    /// ciphertext of its last block that is not whole.
+    pub(super) fn go_on(session: &mut Session, last: &[u8]) {
+        match session {
+            Session::Gcm(session) => gcm::Kernel::go_on(session, last),
+            Session::ChaCha(_) => {}
+        }
+    }
+
     /// Authenticates whole blocks, or the last one.
     pub(super) fn authenticate(&self, session: &mut Session, bytes: &[u8]) {
         with_session!(self, session, |kernel, session| kernel.authenticate(session, bytes));

@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use widelane_kernels::text::Text;
 use widelane_secret::wipe;
 
-use super::kernel::{BLOCK_BYTES_MAX, Session};
+use super::kernel::{BLOCK_BYTES_MAX, Kernel, Session};
 use super::{AeadError, Key, TAG_BYTES, check_tag, compare, same_length};
 
 /// Bytes of a block of AAD.
@@ -238,6 +238,10 @@ impl<K: Borrow<Key>> Stream<K> {
         let (held, block_bytes) = (self.held(), self.block_bytes());
         self.text_bytes += text.len() as u64;
         let mut rest = text;
+        if self.tag.is_some() {
+            let session = self.session.as_mut().ok_or(AeadError::OutOfOrder)?;
+            Kernel::go_on(session, &self.partial[..held]);
+        }
         if held > 0 {
             if self.tag.is_some() {
                 self.stream_block()?;
