@@ -21,7 +21,6 @@
 
 use thiserror::Error;
 use widelane_cpu::{Policy, Room};
-use widelane_kernels::aes_cbc;
 use widelane_secret::{Mask, wipe};
 
 use crate::digest::{self, Algorithm, BLOCK_BYTES_MAX, Digest, Hash, Job, State};
@@ -103,11 +102,16 @@ impl Key {
         &self.hash
     }
 
+    /// Another key of the same hash function.
+    pub(crate) fn replaced(&self, bytes: &[u8]) -> Self {
+        Hmac { hash: self.hash }.key(bytes)
+    }
+
     /// The tag of a message.
     pub fn tag(&self, message: &[u8]) -> Digest {
         let mut stream = self.begin();
         stream.update(message);
-        stream.finish()
+        stream.end()
     }
 
     /// Accepts a message if `tag` is its tag, or the beginning of it.
@@ -122,13 +126,10 @@ impl Key {
     }
 
     /// Begins a message that comes in pieces.
+    #[inline]
     pub fn begin(&self) -> Stream {
-        Stream { inner: self.behind_pad(0), outer: self.behind_pad(1) }
-    }
-
-    /// The inner hash (0) or the outer one (1), behind its pad.
-    fn behind_pad(&self, which: usize) -> digest::Stream {
-        self.hash.resume(self.states[which], self.block_bytes())
+        let inner = self.hash.resume(self.inner_state(), self.block_bytes());
+        Stream { inner, outer: self.states[1] }
     }
 
     fn block_bytes(&self) -> u64 {
@@ -142,9 +143,7 @@ impl Key {
 
     /// The tag, from the inner digest.
     pub(crate) fn outer_tag(&self, digest: &[u8]) -> Digest {
-        let mut outer = self.behind_pad(1);
-        outer.update(digest);
-        outer.finish()
+        outer_tag(&self.hash, &mut { self.states[1] }, digest)
     }
 
     /// The job of the inner hash (0) or of the outer one (1).
@@ -163,7 +162,8 @@ impl Drop for Key {
 #[derive(Clone)]
 pub struct Stream {
     inner: digest::Stream,
-    outer: digest::Stream,
+    /// Behind the outer pad.
+    outer: State,
 }
 
 impl Stream {
@@ -172,22 +172,16 @@ impl Stream {
         self.inner.update(piece);
     }
 
-    /// Adds a text and encrypts what it can on the way: see
-    /// [`digest::Stream::update_and_encrypt`].
-    pub(crate) fn update_and_encrypt(
-        &mut self,
-        key: &aes_cbc::Key,
-        last: &mut aes_cbc::Block,
-        text: &mut [u8],
-    ) -> usize {
-        self.inner.update_and_encrypt(key, last, text)
+    /// The tag of all pieces.
+    pub fn finish(mut self) -> Digest {
+        self.end()
     }
 
-    /// The tag of all pieces.
-    pub fn finish(self) -> Digest {
-        let Stream { inner, mut outer } = self;
-        outer.update(inner.finish().as_ref());
-        outer.finish()
+    /// The tag of all pieces, of a stream that goes on no more: it stays where it is, since a copy
+    /// would have to be wiped as well.
+    pub(crate) fn end(&mut self) -> Digest {
+        let digest = self.inner.end();
+        outer_tag(self.inner.hash(), &mut self.outer, digest.as_ref())
     }
 
     /// Accepts the message if `tag` is its tag, or the beginning of it.
@@ -195,17 +189,31 @@ impl Stream {
     /// # Errors
     ///
     /// [`MacError::TagLength`] or [`MacError::Rejected`].
-    pub fn verify(self, tag: &[u8]) -> Result<(), MacError> {
+    pub fn verify(mut self, tag: &[u8]) -> Result<(), MacError> {
         let max = self.inner.hash().algorithm().digest_bytes();
         if !(TAG_BYTES_MIN..=max).contains(&tag.len()) {
             return Err(MacError::TagLength { got: tag.len(), max });
         }
-        let expected = self.finish();
+        let expected = self.end();
         let pairs = expected.as_ref().iter().zip(tag);
         let difference = pairs.fold(0, |sum, (left, right)| sum | (left ^ right));
         let matches = Mask::is_zero(u64::from(difference)).declassify();
         if matches { Ok(()) } else { Err(MacError::Rejected) }
     }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        wipe(&mut self.outer);
+    }
+}
+
+/// The tag, from the state behind the outer pad and the inner digest.
+fn outer_tag(hash: &Hash, outer: &mut State, digest: &[u8]) -> Digest {
+    let mut tail = hash.tail(digest, (hash.algorithm().block_bytes() + digest.len()) as u64);
+    let tag = hash.end(outer, &mut tail);
+    wipe(outer);
+    tag
 }
 
 /// One message of many.

@@ -3,8 +3,9 @@
 use widelane_cpu::{Aesni, Policy, Room, Vaes512};
 use widelane_kernels::aes_cbc::{self, Block, KeyBytes, aesni, portable, vaes512};
 use widelane_kernels::text::Text;
+use widelane_secret::wipe;
 
-use super::HEADER_BYTES;
+use super::{BLOCK_BYTES, HASH_BLOCK_BYTES, HEADER_BYTES};
 use crate::digest::Digest;
 use crate::mac;
 
@@ -76,7 +77,7 @@ impl Cipher {
         in_room!(self, decrypt, |key| key, last, text);
     }
 
-    /// Makes the tag of a text, and encrypts as much of it behind the block `last` as is no trouble
+    /// Makes the tag of a text, and encrypts the whole blocks of the text behind the block `last`
     /// on the way. Answers the tag, and how many bytes are encrypted.
     pub(super) fn seal_text(
         &self,
@@ -85,18 +86,35 @@ impl Cipher {
         last: &mut Block,
         text: &mut [u8],
     ) -> (Digest, usize) {
-        let mut stream = mac.begin();
-        stream.update(header);
-        let done = match self {
-            Cipher::Vaes512(_, key) | Cipher::Aesni(_, key) => {
-                stream.update_and_encrypt(key, last, text)
+        let hash = mac.hash();
+        let mut state = mac.inner_state();
+        let filling = text.len().min(HASH_BLOCK_BYTES - HEADER_BYTES);
+        let mut first = [0; HASH_BLOCK_BYTES];
+        first[..HEADER_BYTES].copy_from_slice(header);
+        first[HEADER_BYTES..][..filling].copy_from_slice(&text[..filling]);
+        // The pad of HMAC is a block in front.
+        let total = (HASH_BLOCK_BYTES + HEADER_BYTES + text.len()) as u64;
+        let mut done = 0;
+        let mut tail = if HEADER_BYTES + filling < HASH_BLOCK_BYTES {
+            hash.tail(&first[..HEADER_BYTES + filling], total)
+        } else {
+            hash.compress(&mut state, &first);
+            if let Cipher::Vaes512(_, key) | Cipher::Aesni(_, key) = self {
+                let text = Text::in_place(text);
+                done = hash.compress_and_encrypt(&mut state, filling, key, last, text);
             }
-            Cipher::Portable((), _) => {
-                stream.update(text);
-                0
-            }
+            let (blocks, rest) = text[filling + done..].as_chunks::<HASH_BLOCK_BYTES>();
+            hash.compress(&mut state, blocks.as_flattened());
+            hash.tail(rest, total)
         };
-        (stream.finish(), done)
+        wipe(&mut first);
+        // The tail has what is left of the text. The chain goes on before the hash does, so that
+        // the CPU overlaps the two.
+        let whole = text.len() / BLOCK_BYTES * BLOCK_BYTES;
+        self.encrypt(last, Text::in_place(&mut text[done..whole]));
+        let digest = hash.end(&mut state, &mut tail);
+        wipe(&mut state);
+        (mac.outer_tag(digest.as_ref()), whole)
     }
 
     /// The key and the room with lanes, if it lives there.

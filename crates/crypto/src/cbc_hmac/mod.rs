@@ -44,6 +44,9 @@ pub const BLOCK_BYTES: usize = 16;
 /// Bytes of the longest text that a record may have: its length is a number of 16 bits.
 pub const TEXT_BYTES_MAX: usize = u16::MAX as usize;
 
+/// Bytes of a block of SHA-1 and SHA-256.
+const HASH_BLOCK_BYTES: usize = 64;
+
 /// Bytes of the header that is authenticated with a text.
 const HEADER_BYTES: usize = 13;
 
@@ -228,6 +231,11 @@ impl Key {
         self.mode
     }
 
+    /// Takes another key of HMAC; that of the cipher stays.
+    pub fn set_mac(&mut self, mac: &[u8]) {
+        self.mac = self.mac.replaced(mac);
+    }
+
     /// Bytes of the record of a text: what of it stands behind the IV.
     pub fn record_bytes(&self, text_bytes: usize) -> usize {
         self.encrypted_bytes(text_bytes) + self.tag_bytes_behind()
@@ -358,7 +366,7 @@ impl Key {
         stream.update(&header.bytes(BLOCK_BYTES + encrypted.len()));
         stream.update(iv);
         stream.update(encrypted);
-        stream.finish()
+        stream.end()
     }
 
     /// Opens a record of [`Mode::EncryptThenMac`]: nothing is decrypted before the tag is checked.

@@ -8,17 +8,22 @@
 use widelane_kernels::text::Text;
 use widelane_secret::{Mask, wipe};
 
-use super::{BLOCK_BYTES, CbcHmacError, HEADER_BYTES, Header, Key, TEXT_BYTES_MAX};
+use super::{
+    BLOCK_BYTES, CbcHmacError, HASH_BLOCK_BYTES, HEADER_BYTES, Header, Key, TEXT_BYTES_MAX,
+};
 use crate::digest::{Digest, State};
-
-/// Bytes of a block of SHA-1 and SHA-256.
-const HASH_BLOCK_BYTES: usize = 64;
 
 /// Bytes of the length at the end of a hashed message.
 const LENGTH_BYTES: usize = 8;
 
 /// The longest padding, without the byte that says how long it is.
 const PADDING_MAX: usize = 255;
+
+/// Bytes of the longest tag, that of SHA-256.
+const TAG_BYTES_MAX: usize = 32;
+
+/// Bytes among which a tag stands.
+const WINDOW_BYTES: usize = PADDING_MAX + TAG_BYTES_MAX;
 
 impl Key {
     /// Opens a record of [`Mode::MacThenEncrypt`](super::Mode::MacThenEncrypt).
@@ -39,13 +44,9 @@ impl Key {
         // Without a padding the text is taken for as long as can be (RFC 5246, 6.2.3.2).
         let text_bytes = longest as u64 - padded.select(padding, 0);
         let tag = self.tag_of_secret_length(header, record, shortest..=longest, text_bytes);
-        let places = record[shortest..].windows(tag_bytes).take(longest - shortest + 1);
-        let mut difference = 0;
-        for (place, candidate) in (shortest as u64..).zip(places) {
-            let here = all_ones_if_zero(place ^ text_bytes);
-            difference |= here & differences(candidate, tag.as_ref());
-        }
-        if (padded & Mask::is_zero(difference)).declassify() {
+        let place = text_bytes - shortest as u64;
+        let same = equal_at(&record[shortest..longest + tag_bytes], place, tag.as_ref());
+        if (padded & same).declassify() {
             Ok(text_bytes as usize)
         } else {
             Err(CbcHmacError::Rejected)
@@ -135,16 +136,31 @@ fn padding(bytes: &[u8]) -> (Mask, u64) {
     (Mask::is_zero(fits | u64::from(wrong)), length.into())
 }
 
-/// The bits in which two tags differ, all in one word.
-fn differences(left: &[u8], right: &[u8]) -> u64 {
-    let words = left.as_chunks().0.iter().zip(right.as_chunks().0);
-    let difference = words.fold(0, |sum, (left, right)| {
-        sum | (u32::from_ne_bytes(*left) ^ u32::from_ne_bytes(*right))
-    });
-    u64::from(difference)
+/// Whether `tag` stands at a secret place of `bytes`, at most [`PADDING_MAX`]. The bytes are moved
+/// to the front step by step, one for each bit that the place may have.
+fn equal_at(bytes: &[u8], place: u64, tag: &[u8]) -> Mask {
+    let mut window = [0; WINDOW_BYTES];
+    let last_place = bytes.len() - tag.len();
+    window[..bytes.len()].copy_from_slice(bytes);
+    macro_rules! steps {
+        ($($step:literal)*) => {$(
+            if last_place >= $step {
+                advance::<$step>(&mut window, place);
+            }
+        )*};
+    }
+    steps!(128 64 32 16 8 4 2 1);
+    let pairs = window.iter().zip(tag);
+    let difference = pairs.fold(0, |sum, (left, right)| sum | (left ^ right));
+    wipe(&mut window);
+    Mask::is_zero(difference.into())
 }
 
-/// A mask for a number below 2^63.
-fn all_ones_if_zero(number: u64) -> u64 {
-    (number.wrapping_sub(1).cast_signed() >> 63).cast_unsigned()
+/// Moves the bytes to the front by `STEP` places if the place has that bit, as many as the steps
+/// after this one may need.
+fn advance<const STEP: usize>(window: &mut [u8; WINDOW_BYTES], place: u64) {
+    let moved = (!Mask::is_zero(place & STEP as u64)).word() as u8;
+    for index in 0..STEP - 1 + TAG_BYTES_MAX {
+        window[index] = window[index] & !moved | window[index + STEP] & moved;
+    }
 }

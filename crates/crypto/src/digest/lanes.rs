@@ -205,7 +205,7 @@ impl Drop for Lane<'_> {
 }
 
 /// The last bytes of a message with their padding (FIPS 180-4, 5.1): one block or two.
-pub(super) struct Tail {
+pub(crate) struct Tail {
     bytes: [u8; 2 * BLOCK_BYTES_MAX],
     length: usize,
 }
@@ -218,6 +218,7 @@ impl Default for Tail {
 
 impl Tail {
     /// Pads the `last` bytes, fewer than a block, of a message of `total` bytes.
+    #[inline]
     pub(super) fn new(block_bytes: usize, last: &[u8], total: u64) -> Self {
         let mut tail = Tail::default();
         tail.bytes[..last.len()].copy_from_slice(last);
@@ -236,6 +237,6 @@ impl Tail {
     }
 
     pub(super) fn wipe(&mut self) {
-        wipe(&mut self.bytes);
+        wipe(&mut self.bytes[..self.length]);
     }
 }

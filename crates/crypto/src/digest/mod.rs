@@ -33,7 +33,7 @@ use widelane_secret::wipe;
 
 pub(crate) use self::kernel::State;
 use self::kernel::{Function, Rooms};
-pub(crate) use self::lanes::Job;
+pub(crate) use self::lanes::{Job, Tail};
 
 /// Bytes of the longest digest.
 pub const DIGEST_BYTES_MAX: usize = 64;
@@ -168,6 +168,7 @@ impl Hash {
     }
 
     /// Goes on behind `before` bytes, a whole number of blocks, that left `state`.
+    #[inline]
     pub(crate) fn resume(&self, state: State, before: u64) -> Stream {
         Stream { hash: *self, state, buffer: [0; BLOCK_BYTES_MAX], bytes: before }
     }
@@ -184,6 +185,33 @@ impl Hash {
     /// Adds whole blocks to a state.
     pub(crate) fn compress(&self, state: &mut State, blocks: &[u8]) {
         self.rooms.compress(state, blocks);
+    }
+
+    /// Adds the whole blocks of `text` from byte `ahead` on to a state, while it encrypts as many
+    /// from its beginning behind the block `last`, if there is a room for both at once. Answers how
+    /// many bytes are encrypted.
+    pub(crate) fn compress_and_encrypt(
+        &self,
+        state: &mut State,
+        ahead: usize,
+        key: &aes_cbc::Key,
+        last: &mut aes_cbc::Block,
+        text: Text<'_>,
+    ) -> usize {
+        self.rooms.compress_and_encrypt(state, ahead, key, last, text)
+    }
+
+    /// The last bytes, fewer than a block, of a message of `total` bytes.
+    #[inline]
+    pub(crate) fn tail(&self, last: &[u8], total: u64) -> Tail {
+        Tail::new(self.algorithm.block_bytes(), last, total)
+    }
+
+    /// Adds the last bytes to a state, and wipes them; answers the digest.
+    pub(crate) fn end(&self, state: &mut State, tail: &mut Tail) -> Digest {
+        self.compress(state, tail.blocks());
+        tail.wipe();
+        self.result(state)
     }
 
     /// The digest that a last state stands for.
@@ -260,37 +288,17 @@ impl Stream {
         self.buffer[..rest.len()].copy_from_slice(rest);
     }
 
-    /// Adds a piece, and encrypts the beginning of it behind the block `last` where both can be
-    /// done at once. Answers how many bytes are encrypted; it may be none.
-    pub(crate) fn update_and_encrypt(
-        &mut self,
-        key: &aes_cbc::Key,
-        last: &mut aes_cbc::Block,
-        piece: &mut [u8],
-    ) -> usize {
-        let block_bytes = self.hash.algorithm.block_bytes();
-        let filled = (self.bytes % block_bytes as u64) as usize;
-        let ahead = (block_bytes - filled) % block_bytes;
-        if piece.len() < ahead {
-            self.update(piece);
-            return 0;
-        }
-        self.update(&piece[..ahead]);
-        let text = Text::in_place(piece);
-        let done = self.hash.rooms.compress_and_encrypt(&mut self.state, ahead, key, last, text);
-        self.bytes += done as u64;
-        self.update(&piece[ahead + done..]);
-        done
-    }
-
     /// The digest of all pieces.
     pub fn finish(mut self) -> Digest {
+        self.end()
+    }
+
+    /// The digest of all pieces, of a stream that goes on no more.
+    pub(crate) fn end(&mut self) -> Digest {
         let block_bytes = self.hash.algorithm.block_bytes();
         let filled = (self.bytes % block_bytes as u64) as usize;
-        let mut tail = lanes::Tail::new(block_bytes, &self.buffer[..filled], self.bytes);
-        self.hash.compress(&mut self.state, tail.blocks());
-        tail.wipe();
-        self.hash.result(&self.state)
+        let mut tail = self.hash.tail(&self.buffer[..filled], self.bytes);
+        self.hash.end(&mut self.state, &mut tail)
     }
 }
 
