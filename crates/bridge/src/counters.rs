@@ -25,7 +25,7 @@ pub const ROOMS_MAX: usize = 16;
 /// Room for kinds of operations: more than there are in [`OperationKind`].
 pub const KINDS_MAX: usize = 16;
 
-/// Places for ciphers: more than there are in [`CipherKind`].
+/// Places for ciphers: as many as there are in [`CipherKind`], or more.
 pub const CIPHERS_MAX: usize = 8;
 
 /// Kinds of operations that are counted apart. What has a number keeps it.
@@ -121,15 +121,27 @@ pub enum CipherKind {
     Aes256Gcm = 2,
     /// ChaCha20-Poly1305.
     ChaCha20Poly1305 = 3,
+    /// AES-CBC with a key of 128 bits and HMAC-SHA-1.
+    Aes128CbcHmacSha1 = 4,
+    /// AES-CBC with a key of 256 bits and HMAC-SHA-1.
+    Aes256CbcHmacSha1 = 5,
+    /// AES-CBC with a key of 128 bits and HMAC-SHA-256.
+    Aes128CbcHmacSha256 = 6,
+    /// AES-CBC with a key of 256 bits and HMAC-SHA-256.
+    Aes256CbcHmacSha256 = 7,
 }
 
 impl CipherKind {
     /// All of them, in the order of their numbers.
-    pub const ALL: [CipherKind; 4] = [
+    pub const ALL: [CipherKind; 8] = [
         CipherKind::Aes128Gcm,
         CipherKind::Aes192Gcm,
         CipherKind::Aes256Gcm,
         CipherKind::ChaCha20Poly1305,
+        CipherKind::Aes128CbcHmacSha1,
+        CipherKind::Aes256CbcHmacSha1,
+        CipherKind::Aes128CbcHmacSha256,
+        CipherKind::Aes256CbcHmacSha256,
     ];
 
     /// Its name, for people and files.
@@ -139,6 +151,10 @@ impl CipherKind {
             CipherKind::Aes192Gcm => "aes-192-gcm",
             CipherKind::Aes256Gcm => "aes-256-gcm",
             CipherKind::ChaCha20Poly1305 => "chacha20-poly1305",
+            CipherKind::Aes128CbcHmacSha1 => "aes-128-cbc-hmac-sha1",
+            CipherKind::Aes256CbcHmacSha1 => "aes-256-cbc-hmac-sha1",
+            CipherKind::Aes128CbcHmacSha256 => "aes-128-cbc-hmac-sha256",
+            CipherKind::Aes256CbcHmacSha256 => "aes-256-cbc-hmac-sha256",
         }
     }
 }

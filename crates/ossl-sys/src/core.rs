@@ -253,6 +253,27 @@ pub const CIPHER_PARAM_AEAD_TLS1_SET_IV_INV: &CStr = c"tlsivinv";
 /// Parameter of a cipher with tags, since OpenSSL 3.4: whether it drew its IV itself.
 pub const CIPHER_PARAM_AEAD_IV_GENERATED: &CStr = c"iv-generated";
 
+/// Parameter of a cipher with HMAC: the key of HMAC.
+pub const CIPHER_PARAM_AEAD_MAC_KEY: &CStr = c"mackey";
+/// Parameter of a cipher with HMAC: the version of TLS, whose padding, tag and IV are taken off.
+pub const CIPHER_PARAM_TLS_VERSION: &CStr = c"tls-version";
+/// Parameter of a cipher with HMAC: bytes of the longest text of a record, of several at once.
+pub const CIPHER_PARAM_TLS1_MULTIBLOCK_MAX_SEND_FRAGMENT: &CStr = c"tls1multi_maxsndfrag";
+/// Parameter of a cipher with HMAC: bytes of such a record.
+pub const CIPHER_PARAM_TLS1_MULTIBLOCK_MAX_BUFSIZE: &CStr = c"tls1multi_maxbufsz";
+/// Parameter of a cipher with HMAC: how many records are made at once.
+pub const CIPHER_PARAM_TLS1_MULTIBLOCK_INTERLEAVE: &CStr = c"tls1multi_interleave";
+/// Parameter of a cipher with HMAC: header of the first of several records.
+pub const CIPHER_PARAM_TLS1_MULTIBLOCK_AAD: &CStr = c"tls1multi_aad";
+/// Parameter of a cipher with HMAC: bytes that several records will have.
+pub const CIPHER_PARAM_TLS1_MULTIBLOCK_AAD_PACKLEN: &CStr = c"tls1multi_aadpacklen";
+/// Parameter of a cipher with HMAC: where several records go.
+pub const CIPHER_PARAM_TLS1_MULTIBLOCK_ENC: &CStr = c"tls1multi_enc";
+/// Parameter of a cipher with HMAC: the text of several records.
+pub const CIPHER_PARAM_TLS1_MULTIBLOCK_ENC_IN: &CStr = c"tls1multi_encin";
+/// Parameter of a cipher with HMAC: bytes that several records have.
+pub const CIPHER_PARAM_TLS1_MULTIBLOCK_ENC_LEN: &CStr = c"tls1multi_enclen";
+
 /// Parameter of a key derivation: hash function.
 pub const KDF_PARAM_DIGEST: &CStr = c"digest";
 /// Parameter of a key derivation: the secret that others follow from.

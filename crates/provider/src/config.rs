@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::thread;
 
-use widelane_bridge::counters::{CipherKind, OperationKind};
+use widelane_bridge::counters::OperationKind;
 use widelane_cpu::policy::{self, Inputs};
 use widelane_cpu::{Policy, Room, Width};
-use widelane_crypto::aead::{Aead, Algorithm};
+use widelane_crypto::aead::{self, Aead};
+use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
 use widelane_crypto::ec::Ec;
 use widelane_crypto::ed25519::Ed25519;
 use widelane_crypto::rsa::Rsa;
@@ -29,7 +30,8 @@ pub(crate) struct Config {
     pub(crate) x25519: X25519,
     /// Ed25519, likewise.
     pub(crate) ed25519: Ed25519,
-    aeads: [Aead; CipherKind::ALL.len()],
+    aeads: [Aead; aead::Algorithm::ALL.len()],
+    cbc_hmacs: [CbcHmac; cbc_hmac::Algorithm::ALL.len()],
     /// Directory for counter files.
     pub(crate) counters_dir: Option<PathBuf>,
     /// CPUs that this process may use.
@@ -48,9 +50,14 @@ impl Config {
         self.lanes_and_room(kind).0
     }
 
-    /// A cipher in the widest room that the policy leaves open.
-    pub(crate) fn aead(&self, kind: CipherKind) -> Aead {
-        self.aeads[kind as usize]
+    /// A cipher with tags in the widest room that the policy leaves open.
+    pub(crate) fn aead(&self, algorithm: aead::Algorithm) -> Aead {
+        self.aeads[algorithm as usize]
+    }
+
+    /// AES-CBC with HMAC, as TLS has it unless both sides want otherwise, likewise.
+    pub(crate) fn cbc_hmac(&self, algorithm: cbc_hmac::Algorithm) -> CbcHmac {
+        self.cbc_hmacs[algorithm as usize]
     }
 
     /// The room in which batches of a kind run.
@@ -95,19 +102,12 @@ impl Config {
             ec: Ec::choose(&policy),
             x25519: X25519::choose(&policy),
             ed25519: Ed25519::choose(&policy),
-            aeads: CipherKind::ALL.map(|kind| Aead::choose(algorithm(kind), &policy)),
+            aeads: aead::Algorithm::ALL.map(|algorithm| Aead::choose(algorithm, &policy)),
+            cbc_hmacs: cbc_hmac::Algorithm::ALL
+                .map(|algorithm| CbcHmac::choose(algorithm, Mode::MacThenEncrypt, &policy)),
             counters_dir: variable(COUNTERS_VARIABLE).map(PathBuf::from),
             cpus: thread::available_parallelism().map_or(1, NonZero::get),
         }
-    }
-}
-
-fn algorithm(kind: CipherKind) -> Algorithm {
-    match kind {
-        CipherKind::Aes128Gcm => Algorithm::Aes128Gcm,
-        CipherKind::Aes192Gcm => Algorithm::Aes192Gcm,
-        CipherKind::Aes256Gcm => Algorithm::Aes256Gcm,
-        CipherKind::ChaCha20Poly1305 => Algorithm::ChaCha20Poly1305,
     }
 }
 

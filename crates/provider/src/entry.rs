@@ -140,6 +140,7 @@ impl Failure for *const OsslAlgorithm {
 }
 
 /// Runs the body of a function that C calls; a panic ends here and counts as a failure.
+#[inline(always)]
 pub(crate) fn guard<R: Failure>(body: impl FnOnce() -> Option<R>) -> R {
     catch_unwind(AssertUnwindSafe(body)).ok().flatten().unwrap_or(R::FAILURE)
 }

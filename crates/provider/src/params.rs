@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "parameters are C arrays of pointers")]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::marker::PhantomData;
 use std::ptr;
 
 use widelane_ossl_sys::core::{
@@ -60,6 +61,32 @@ impl Text {
     }
 }
 
+/// The parameters of an array that ends with a null name, or none.
+#[derive(Clone, Copy)]
+pub(crate) struct Array<'a> {
+    first: *const OsslParam,
+    array: PhantomData<&'a OsslParam>,
+}
+
+impl<'a> Array<'a> {
+    /// # Safety
+    /// `first` must be null or begin such an array, and stay while this is used.
+    pub(crate) unsafe fn new(first: *const OsslParam) -> Self {
+        Array { first, array: PhantomData }
+    }
+
+    /// All of them.
+    pub(crate) fn iter(self) -> impl Iterator<Item = &'a OsslParam> {
+        // SAFETY: passed on to the caller of `new`.
+        unsafe { iter(self.first) }
+    }
+
+    /// The first one of a name.
+    pub(crate) fn find(self, name: &CStr) -> Option<&'a OsslParam> {
+        self.iter().find(|param| self::name(param) == name)
+    }
+}
+
 /// The parameters of an array that ends with a null name.
 ///
 /// # Safety
@@ -78,13 +105,48 @@ pub(crate) unsafe fn iter<'a>(array: *const OsslParam) -> impl Iterator<Item = &
     })
 }
 
+/// The name of a parameter.
+#[derive(Clone, Copy)]
+pub(crate) struct Name<'a> {
+    text: *const c_char,
+    param: PhantomData<&'a OsslParam>,
+}
+
+impl<'a> Name<'a> {
+    /// # Safety
+    /// `text` must be a C string, and stay while this is used.
+    unsafe fn new(text: *const c_char) -> Self {
+        Name { text, param: PhantomData }
+    }
+
+    /// The name as a text.
+    fn as_c_str(self) -> &'a CStr {
+        // SAFETY: passed on to the caller of `new`.
+        unsafe { CStr::from_ptr(self.text) }
+    }
+}
+
+impl PartialEq<&CStr> for Name<'_> {
+    /// Looks at bytes up to the first that differs, which for a known name takes less time than to
+    /// measure the unknown one.
+    #[inline(always)]
+    fn eq(&self, known: &&CStr) -> bool {
+        known.to_bytes_with_nul().iter().enumerate().all(|(index, byte)| {
+            // SAFETY: all bytes in front of this one are those of `known`, so none was the end.
+            let place = unsafe { self.text.add(index) };
+            // SAFETY: as above.
+            unsafe { place.cast::<u8>().read() == *byte }
+        })
+    }
+}
+
 /// Names and parameters of an array that ends with a null name, to be answered.
 ///
 /// # Safety
 /// `array` must be null or such an array, used by nobody else while the iterator is.
 pub(crate) unsafe fn iter_mut<'a>(
     array: *mut OsslParam,
-) -> impl Iterator<Item = (&'a CStr, &'a mut OsslParam)> {
+) -> impl Iterator<Item = (Name<'a>, &'a mut OsslParam)> {
     let mut next = array;
     std::iter::from_fn(move || {
         // SAFETY: null, or a parameter that was not handed out: the end has not been seen yet.
@@ -95,14 +157,19 @@ pub(crate) unsafe fn iter_mut<'a>(
         // SAFETY: this one was not the end, so there is another.
         next = unsafe { next.add(1) };
         // SAFETY: checked for null; names are C strings, and not what is answered.
-        Some((unsafe { CStr::from_ptr(param.key) }, param))
+        Some((unsafe { Name::new(param.key) }, param))
     })
 }
 
 /// The name of a parameter of [`iter`].
-pub(crate) fn key(param: &OsslParam) -> &CStr {
+pub(crate) fn name(param: &OsslParam) -> Name<'_> {
     // SAFETY: parameters of `iter` have names, which are C strings.
-    unsafe { CStr::from_ptr(param.key) }
+    unsafe { Name::new(param.key) }
+}
+
+/// The name of a parameter of [`iter`] as a text.
+pub(crate) fn key(param: &OsslParam) -> &CStr {
+    name(param).as_c_str()
 }
 
 /// The number of a parameter of [`iter`], which may be of any length: its bytes, big-endian.
@@ -174,7 +241,7 @@ pub(crate) unsafe fn answer_all<'a>(
     // SAFETY: passed on to the caller.
     let mut params = unsafe { iter_mut(array) };
     params.all(|(name, param)| {
-        let value = value(name);
+        let value = value(name.as_c_str());
         // SAFETY: the caller vouches for the room.
         value.is_some_and(|value| unsafe { value.write_to(param) })
     })
@@ -200,6 +267,7 @@ impl Value<'_> {
     ///
     /// # Safety
     /// The parameter must have room for what it asks for.
+    #[inline(always)]
     pub(crate) unsafe fn write_to(&self, param: &mut OsslParam) -> bool {
         let (int, size);
         let bytes: &[u8] = match (self, param.data_type) {
@@ -256,7 +324,7 @@ impl Value<'_> {
 pub(crate) unsafe fn answer(array: *mut OsslParam, constants: &[(&CStr, Constant)]) {
     // SAFETY: passed on to the caller.
     for (name, param) in unsafe { iter_mut(array) } {
-        if let Some((_, constant)) = constants.iter().find(|(known, _)| *known == name) {
+        if let Some((_, constant)) = constants.iter().find(|(known, _)| name == *known) {
             // SAFETY: the caller vouches for the room.
             unsafe { constant.write_to(param) };
         }

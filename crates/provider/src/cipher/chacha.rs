@@ -1,18 +1,20 @@
 //! ChaCha20-Poly1305: IVs of 12 bytes, and records of TLS 1.2.
 #![allow(unsafe_code, reason = "parameters are pointers of the program's")]
 
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::sync::Arc;
 
 use widelane_bridge::counters::CipherKind;
-use widelane_crypto::aead::{Direction, NONCE_BYTES, TAG_BYTES};
+use widelane_cpu::Room;
+use widelane_crypto::aead::{Algorithm, Direction, NONCE_BYTES, TAG_BYTES};
 use widelane_ossl_sys::core::{self, OsslParam, PARAM_OCTET_STRING, PARAM_UNSIGNED_INTEGER};
 
-use super::common::{Common, Context, Header, Refused};
-use super::doors::Parameters;
+use super::common::Common;
+use super::context::{Context, Header, Refused};
 use super::piece::Piece;
+use crate::config::config;
 use crate::delegate::Delegate;
-use crate::params::{self, Value, gettable};
+use crate::params::{self, Array, Name, Value, gettable};
 
 /// Bytes at the beginning of an IV that the number of a record leaves alone.
 const FIXED_BYTES: usize = 4;
@@ -57,14 +59,7 @@ impl ChaCha {
 
     /// Seals or opens a record of TLS 1.2: text, tag.
     fn record(&mut self, header: &Header, piece: Piece<'_>) -> Result<usize, Refused> {
-        let record = match piece {
-            Piece::InPlace(record) => record,
-            Piece::Between(input, output) => {
-                output.copy_from_slice(input);
-                output
-            }
-            Piece::Aad(_) | Piece::End => return Err(Refused::SILENTLY),
-        };
+        let record = piece.in_place().ok_or(Refused::SILENTLY)?;
         let &[.., high, low] = header;
         let bytes = record.len();
         if bytes != usize::from(u16::from_be_bytes([high, low])) + TAG_BYTES {
@@ -103,11 +98,33 @@ impl ChaCha {
 }
 
 impl Context for ChaCha {
-    const UPDATE_FAILED: Option<c_int> = None;
+    type Algorithm = Algorithm;
 
-    fn new(delegate: Arc<Delegate>, kind: CipherKind) -> Self {
+    const UPDATE_FAILED: Option<c_int> = None;
+    const GETTABLE: &'static [OsslParam] = &[
+        gettable(core::CIPHER_PARAM_KEYLEN, PARAM_UNSIGNED_INTEGER),
+        gettable(core::CIPHER_PARAM_IVLEN, PARAM_UNSIGNED_INTEGER),
+        gettable(core::CIPHER_PARAM_AEAD_TAGLEN, PARAM_UNSIGNED_INTEGER),
+        gettable(core::CIPHER_PARAM_AEAD_TAG, PARAM_OCTET_STRING),
+        gettable(core::CIPHER_PARAM_AEAD_TLS1_AAD_PAD, PARAM_UNSIGNED_INTEGER),
+        OsslParam::END,
+    ];
+    const SETTABLE: &'static [OsslParam] = &[
+        gettable(core::CIPHER_PARAM_KEYLEN, PARAM_UNSIGNED_INTEGER),
+        gettable(core::CIPHER_PARAM_IVLEN, PARAM_UNSIGNED_INTEGER),
+        gettable(core::CIPHER_PARAM_AEAD_TAG, PARAM_OCTET_STRING),
+        gettable(core::CIPHER_PARAM_AEAD_TLS1_AAD, PARAM_OCTET_STRING),
+        gettable(core::CIPHER_PARAM_AEAD_TLS1_IV_FIXED, PARAM_OCTET_STRING),
+        OsslParam::END,
+    ];
+
+    fn gains(algorithm: Algorithm) -> bool {
+        config().aead(algorithm).room() == Room::Ifma512
+    }
+
+    fn new(delegate: Arc<Delegate>, kind: CipherKind, algorithm: Algorithm) -> Self {
         ChaCha {
-            common: Common::new(delegate, kind),
+            common: Common::new(delegate, kind, algorithm),
             iv: [0; NONCE_BYTES],
             nonce: [0; NONCE_BYTES],
             under_way: false,
@@ -117,8 +134,8 @@ impl Context for ChaCha {
         }
     }
 
-    fn common(&self) -> &Common {
-        &self.common
+    fn delegate(&self) -> &Delegate {
+        &self.common.delegate
     }
 
     fn init(
@@ -157,7 +174,12 @@ impl Context for ChaCha {
         Ok(0)
     }
 
-    fn set(&mut self, name: &CStr, param: &OsslParam) -> Result<(), Refused> {
+    fn set(
+        &mut self,
+        name: Name<'_>,
+        param: &OsslParam,
+        _beside: Array<'_>,
+    ) -> Result<(), Refused> {
         if name == core::CIPHER_PARAM_AEAD_TAG {
             self.set_tag(param)
         } else if name == core::CIPHER_PARAM_AEAD_TLS1_AAD {
@@ -174,7 +196,7 @@ impl Context for ChaCha {
         }
     }
 
-    unsafe fn answer(&mut self, name: &CStr, param: &mut OsslParam) -> Result<(), Refused> {
+    unsafe fn answer(&mut self, name: Name<'_>, param: &mut OsslParam) -> Result<(), Refused> {
         let value = if name == core::CIPHER_PARAM_IVLEN {
             Value::Size(NONCE_BYTES)
         } else if name == core::CIPHER_PARAM_AEAD_TAG {
@@ -202,23 +224,4 @@ impl Context for ChaCha {
         let written = unsafe { value.write_to(param) };
         written.then_some(()).ok_or(core::PROV_R_FAILED_TO_SET_PARAMETER.into())
     }
-}
-
-impl Parameters for ChaCha {
-    const GETTABLE: &'static [OsslParam] = &[
-        gettable(core::CIPHER_PARAM_KEYLEN, PARAM_UNSIGNED_INTEGER),
-        gettable(core::CIPHER_PARAM_IVLEN, PARAM_UNSIGNED_INTEGER),
-        gettable(core::CIPHER_PARAM_AEAD_TAGLEN, PARAM_UNSIGNED_INTEGER),
-        gettable(core::CIPHER_PARAM_AEAD_TAG, PARAM_OCTET_STRING),
-        gettable(core::CIPHER_PARAM_AEAD_TLS1_AAD_PAD, PARAM_UNSIGNED_INTEGER),
-        OsslParam::END,
-    ];
-    const SETTABLE: &'static [OsslParam] = &[
-        gettable(core::CIPHER_PARAM_KEYLEN, PARAM_UNSIGNED_INTEGER),
-        gettable(core::CIPHER_PARAM_IVLEN, PARAM_UNSIGNED_INTEGER),
-        gettable(core::CIPHER_PARAM_AEAD_TAG, PARAM_OCTET_STRING),
-        gettable(core::CIPHER_PARAM_AEAD_TLS1_AAD, PARAM_OCTET_STRING),
-        gettable(core::CIPHER_PARAM_AEAD_TLS1_IV_FIXED, PARAM_OCTET_STRING),
-        OsslParam::END,
-    ];
 }

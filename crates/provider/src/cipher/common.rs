@@ -1,73 +1,19 @@
-//! What the contexts of all ciphers have: a key, the message on its way, and its tag.
-#![allow(unsafe_code, reason = "parameters are pointers of the program's")]
+//! What the contexts of ciphers with tags have: a key, the message on its way, and its tag.
 
-use std::ffi::{CStr, c_int};
 use std::sync::Arc;
 
 use widelane_bridge::counters::CipherKind;
-use widelane_crypto::aead::{Aead, AeadError, Direction, Key, Stream, TAG_BYTES};
-use widelane_ossl_sys::core::{self, AEAD_TLS1_AAD_BYTES, OsslParam};
+use widelane_crypto::aead::{Aead, Algorithm, Direction, Key, Stream, TAG_BYTES};
+use widelane_ossl_sys::core;
 use widelane_secret::Mask;
 
+use super::context::{Header, Refused};
 use super::piece::Piece;
 use super::tally::Tally;
 use crate::config::config;
 use crate::delegate::Delegate;
 
-/// Why a call fails: a reason for libcrypto's queue, where the default provider gives one.
-#[derive(Debug)]
-pub(super) struct Refused(pub(super) Option<c_int>);
-
-impl Refused {
-    /// A failure without a reason.
-    pub(super) const SILENTLY: Refused = Refused(None);
-}
-
-impl From<c_int> for Refused {
-    fn from(reason: c_int) -> Self {
-        Refused(Some(reason))
-    }
-}
-
-impl From<AeadError> for Refused {
-    fn from(_error: AeadError) -> Self {
-        Refused::SILENTLY
-    }
-}
-
-/// A context: what EVP holds of ours. Its copy goes on by itself.
-pub(super) trait Context: Clone {
-    /// The reason of every update that fails.
-    const UPDATE_FAILED: Option<c_int>;
-
-    /// A context without a key.
-    fn new(delegate: Arc<Delegate>, kind: CipherKind) -> Self;
-
-    /// What it has in common with others.
-    fn common(&self) -> &Common;
-
-    /// Begins messages in a direction, with a key or an IV, or both, or as before.
-    fn init(
-        &mut self,
-        direction: Direction,
-        key: Option<&[u8]>,
-        iv: Option<&[u8]>,
-    ) -> Result<(), Refused>;
-
-    /// Goes on with the message; answers the bytes of the result.
-    fn advance(&mut self, piece: Piece<'_>) -> Result<usize, Refused>;
-
-    /// Sets the parameter of a name; there may be others that we do not know.
-    fn set(&mut self, name: &CStr, param: &OsslParam) -> Result<(), Refused>;
-
-    /// Answers the parameter of a name.
-    ///
-    /// # Safety
-    /// The parameter must have room for what it asks for.
-    unsafe fn answer(&mut self, name: &CStr, param: &mut OsslParam) -> Result<(), Refused>;
-}
-
-/// What all contexts have.
+/// What contexts of ciphers with tags have.
 #[derive(Clone)]
 pub(super) struct Common {
     /// For random bytes and errors.
@@ -81,12 +27,9 @@ pub(super) struct Common {
     tally: Tally,
 }
 
-/// The header of a record of TLS 1.2, which says how long the text is.
-pub(super) type Header = [u8; AEAD_TLS1_AAD_BYTES];
-
 impl Common {
-    pub(super) fn new(delegate: Arc<Delegate>, kind: CipherKind) -> Self {
-        let aead = config().aead(kind);
+    pub(super) fn new(delegate: Arc<Delegate>, kind: CipherKind, algorithm: Algorithm) -> Self {
+        let aead = config().aead(algorithm);
         Common {
             delegate,
             direction: Direction::Seal,
@@ -103,6 +46,7 @@ impl Common {
     }
 
     /// Whether there is a key.
+    #[inline]
     pub(super) fn has_key(&self) -> bool {
         self.stream.is_some()
     }
@@ -116,6 +60,7 @@ impl Common {
     }
 
     /// Starts a message.
+    #[inline]
     pub(super) fn start(&mut self, nonce: &[u8]) -> Result<(), Refused> {
         let stream = self.stream.as_mut().ok_or(Refused::SILENTLY)?;
         // Whether a program may use a nonce again, EVP's rules say.
@@ -123,6 +68,7 @@ impl Common {
     }
 
     /// Goes on with a message; answers the bytes of the piece.
+    #[inline]
     pub(super) fn feed(&mut self, piece: Piece<'_>) -> Result<usize, Refused> {
         let stream = self.stream.as_mut().ok_or(Refused::SILENTLY)?;
         let text = match piece {
@@ -145,6 +91,7 @@ impl Common {
     }
 
     /// Ends a message: keeps its tag, or compares what there is of the tag that it came with.
+    #[inline]
     pub(super) fn finish(&mut self, tag_bytes: usize) -> Result<(), Refused> {
         let stream = self.stream.as_mut().ok_or(Refused::SILENTLY)?;
         let tag = stream.finish()?;

@@ -9,43 +9,33 @@ use widelane_ossl_sys::core::{self, OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::CipherFunctions;
 
 use super::Kind;
-use super::common::{Context, Refused};
+use super::context::{Context, Refused};
 use super::piece::Piece;
 use crate::entry::{borrow, borrow_mut, entry, give, input, take};
 use crate::errors::raise;
 use crate::instance::Instance;
-use crate::params;
+use crate::params::{self, Array};
 
 /// The functions of a cipher: those that the default provider has as well.
-pub(super) fn functions<C: Context + Parameters, K: Kind>(
-    like: &CipherFunctions,
-) -> Box<[OsslDispatch]> {
+pub(super) fn functions<K: Kind>(like: &CipherFunctions) -> Box<[OsslDispatch]> {
     CipherFunctions {
-        newctx: Some(newctx::<C, K>),
-        encrypt_init: Some(encrypt_init::<C>),
-        decrypt_init: Some(decrypt_init::<C>),
-        update: Some(update::<C>),
-        finish: Some(finish::<C>),
-        cipher: Some(cipher::<C>),
-        freectx: Some(freectx::<C>),
-        dupctx: Some(dupctx::<C>),
+        newctx: Some(newctx::<K>),
+        encrypt_init: Some(encrypt_init::<K::Context>),
+        decrypt_init: Some(decrypt_init::<K::Context>),
+        update: Some(update::<K::Context>),
+        finish: Some(finish::<K::Context>),
+        cipher: Some(cipher::<K::Context>),
+        freectx: Some(freectx::<K::Context>),
+        dupctx: Some(dupctx::<K::Context>),
         // Lengths, mode and flags are the algorithm's, not a context's.
         get_params: like.get_params,
-        get_ctx_params: Some(get_ctx_params::<C>),
-        set_ctx_params: Some(set_ctx_params::<C>),
+        get_ctx_params: Some(get_ctx_params::<K::Context>),
+        set_ctx_params: Some(set_ctx_params::<K::Context>),
         gettable_params: Some(gettable_params::<K>),
-        gettable_ctx_params: Some(gettable_ctx_params::<C>),
-        settable_ctx_params: Some(settable_ctx_params::<C>),
+        gettable_ctx_params: Some(gettable_ctx_params::<K::Context>),
+        settable_ctx_params: Some(settable_ctx_params::<K::Context>),
     }
     .write_like(like)
-}
-
-/// The parameters that contexts have.
-pub(super) trait Parameters {
-    /// What can be asked for.
-    const GETTABLE: &'static [OsslParam];
-    /// What can be set.
-    const SETTABLE: &'static [OsslParam];
 }
 
 /// Puts the reason of a failure on libcrypto's queue.
@@ -53,7 +43,7 @@ fn explained<C: Context, T>(context: &C, result: Result<T, Refused>) -> Option<T
     result
         .inspect_err(|refused| {
             if let Some(reason) = refused.0 {
-                raise(&context.common().delegate.libcrypto, reason);
+                raise(&context.delegate().libcrypto, reason);
             }
         })
         .ok()
@@ -65,8 +55,9 @@ fn explained<C: Context, T>(context: &C, result: Result<T, Refused>) -> Option<T
 /// `array` must be null or such an array.
 unsafe fn set_all<C: Context>(context: &mut C, array: *const OsslParam) -> Option<c_int> {
     // SAFETY: passed on to the caller.
-    for param in unsafe { params::iter(array) } {
-        let set = context.set(params::key(param), param);
+    let array = unsafe { Array::new(array) };
+    for param in array.iter() {
+        let set = context.set(params::name(param), param, array);
         explained(context, set)?;
     }
     Some(1)
@@ -114,10 +105,10 @@ unsafe fn advance<C: Context>(
 }
 
 entry! {
-    fn newctx<C: Context, K: Kind>(provctx: *mut c_void) -> *mut c_void {
+    fn newctx<K: Kind>(provctx: *mut c_void) -> *mut c_void {
         // SAFETY: the core passes our instance.
         let instance = unsafe { borrow::<Instance>(provctx) }?;
-        Some(give(C::new(Arc::clone(instance.delegate()), K::KIND)))
+        Some(give(K::Context::new(Arc::clone(instance.delegate()), K::KIND, K::ALGORITHM)))
     }
 
     fn gettable_params<K: Kind>(provctx: *mut c_void) -> *const OsslParam {
@@ -129,18 +120,18 @@ entry! {
         Some(unsafe { function(delegate.provctx) })
     }
 
-    fn gettable_ctx_params<P: Parameters>(
+    fn gettable_ctx_params<C: Context>(
         _context: *mut c_void,
         _provctx: *mut c_void,
     ) -> *const OsslParam {
-        Some(P::GETTABLE.as_ptr())
+        Some(C::GETTABLE.as_ptr())
     }
 
-    fn settable_ctx_params<P: Parameters>(
+    fn settable_ctx_params<C: Context>(
         _context: *mut c_void,
         _provctx: *mut c_void,
     ) -> *const OsslParam {
-        Some(P::SETTABLE.as_ptr())
+        Some(C::SETTABLE.as_ptr())
     }
 
     fn freectx<C: Context>(context: *mut c_void) {

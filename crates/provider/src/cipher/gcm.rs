@@ -1,19 +1,21 @@
 //! AES-GCM: IVs of 1 to 128 bytes, set or drawn, and records of TLS 1.2.
 #![allow(unsafe_code, reason = "parameters are pointers of the program's")]
 
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::slice;
 use std::sync::Arc;
 
 use widelane_bridge::counters::CipherKind;
-use widelane_crypto::aead::{Direction, TAG_BYTES};
+use widelane_cpu::Room;
+use widelane_crypto::aead::{Algorithm, Direction, TAG_BYTES};
 use widelane_ossl_sys::core::{self, OsslParam, PARAM_OCTET_STRING, PARAM_UNSIGNED_INTEGER};
 
-use super::common::{Common, Context, Header, Refused};
-use super::doors::Parameters;
+use super::common::Common;
+use super::context::{Context, Header, Refused};
 use super::piece::Piece;
+use crate::config::config;
 use crate::delegate::Delegate;
-use crate::params::{self, Value, gettable};
+use crate::params::{self, Array, Name, Value, gettable};
 
 /// Bytes of the longest IV.
 const IV_BYTES_MAX: usize = 128;
@@ -73,6 +75,17 @@ impl Gcm {
         self.common.delegate.public_random(iv).ok_or(Refused::SILENTLY)?;
         (self.state, self.drawn) = (State::Set, true);
         Ok(())
+    }
+
+    /// Begins a message with the IV that was set, or with one that is drawn.
+    fn begin(&mut self) -> Result<(), Refused> {
+        if !self.common.has_key() || self.state == State::Spent {
+            return Err(Refused::SILENTLY);
+        }
+        if self.state == State::Missing {
+            self.draw()?;
+        }
+        self.start()
     }
 
     /// Begins a message with the IV as it is.
@@ -204,11 +217,37 @@ impl Gcm {
 }
 
 impl Context for Gcm {
-    const UPDATE_FAILED: Option<c_int> = Some(core::PROV_R_CIPHER_OPERATION_FAILED);
+    type Algorithm = Algorithm;
 
-    fn new(delegate: Arc<Delegate>, kind: CipherKind) -> Self {
+    const UPDATE_FAILED: Option<c_int> = Some(core::PROV_R_CIPHER_OPERATION_FAILED);
+    const GETTABLE: &'static [OsslParam] = &[
+        gettable(core::CIPHER_PARAM_KEYLEN, PARAM_UNSIGNED_INTEGER),
+        gettable(core::CIPHER_PARAM_IVLEN, PARAM_UNSIGNED_INTEGER),
+        gettable(core::CIPHER_PARAM_AEAD_TAGLEN, PARAM_UNSIGNED_INTEGER),
+        gettable(core::CIPHER_PARAM_IV, PARAM_OCTET_STRING),
+        gettable(core::CIPHER_PARAM_UPDATED_IV, PARAM_OCTET_STRING),
+        gettable(core::CIPHER_PARAM_AEAD_TAG, PARAM_OCTET_STRING),
+        gettable(core::CIPHER_PARAM_AEAD_TLS1_AAD_PAD, PARAM_UNSIGNED_INTEGER),
+        gettable(core::CIPHER_PARAM_AEAD_TLS1_GET_IV_GEN, PARAM_OCTET_STRING),
+        gettable(core::CIPHER_PARAM_AEAD_IV_GENERATED, PARAM_UNSIGNED_INTEGER),
+        OsslParam::END,
+    ];
+    const SETTABLE: &'static [OsslParam] = &[
+        gettable(core::CIPHER_PARAM_IVLEN, PARAM_UNSIGNED_INTEGER),
+        gettable(core::CIPHER_PARAM_AEAD_TAG, PARAM_OCTET_STRING),
+        gettable(core::CIPHER_PARAM_AEAD_TLS1_AAD, PARAM_OCTET_STRING),
+        gettable(core::CIPHER_PARAM_AEAD_TLS1_IV_FIXED, PARAM_OCTET_STRING),
+        gettable(core::CIPHER_PARAM_AEAD_TLS1_SET_IV_INV, PARAM_OCTET_STRING),
+        OsslParam::END,
+    ];
+
+    fn gains(algorithm: Algorithm) -> bool {
+        matches!(config().aead(algorithm).room(), Room::Vaes512 | Room::Vaes256)
+    }
+
+    fn new(delegate: Arc<Delegate>, kind: CipherKind, algorithm: Algorithm) -> Self {
         Gcm {
-            common: Common::new(delegate, kind),
+            common: Common::new(delegate, kind, algorithm),
             iv: [0; IV_BYTES_MAX],
             iv_bytes: IV_BYTES,
             state: State::Missing,
@@ -220,8 +259,8 @@ impl Context for Gcm {
         }
     }
 
-    fn common(&self) -> &Common {
-        &self.common
+    fn delegate(&self) -> &Delegate {
+        &self.common.delegate
     }
 
     fn init(
@@ -233,28 +272,24 @@ impl Context for Gcm {
         self.common.direction = direction;
         if let Some(iv) = iv {
             self.set_iv_bytes(iv.len())?;
-            self.iv[..iv.len()].copy_from_slice(iv);
+            // Most IVs have this length, and a copy that knows its length takes no call.
+            match <&[u8; IV_BYTES]>::try_from(iv) {
+                Ok(iv) => self.iv[..IV_BYTES].copy_from_slice(iv),
+                Err(_) => self.iv[..iv.len()].copy_from_slice(iv),
+            }
             (self.state, self.drawn) = (State::Set, false);
         }
         self.common.set_key(key)
     }
 
     fn advance(&mut self, piece: Piece<'_>) -> Result<usize, Refused> {
-        if let Some(header) = self.header.take() {
+        if let Some(header) = self.header {
             let done = self.record(&header, piece);
-            self.state = State::Spent;
+            (self.header, self.state) = (None, State::Spent);
             return done;
         }
-        if !self.common.has_key() {
-            return Err(Refused::SILENTLY);
-        }
-        if self.state == State::Missing {
-            self.draw()?;
-        }
-        match self.state {
-            State::Set => self.start()?,
-            State::Missing | State::InUse => {}
-            State::Spent => return Err(Refused::SILENTLY),
+        if self.state != State::InUse {
+            self.begin()?;
         }
         if !matches!(piece, Piece::End) {
             return self.common.feed(piece);
@@ -267,7 +302,12 @@ impl Context for Gcm {
         Ok(0)
     }
 
-    fn set(&mut self, name: &CStr, param: &OsslParam) -> Result<(), Refused> {
+    fn set(
+        &mut self,
+        name: Name<'_>,
+        param: &OsslParam,
+        _beside: Array<'_>,
+    ) -> Result<(), Refused> {
         if name == core::CIPHER_PARAM_AEAD_TAG {
             self.set_tag(param)
         } else if name == core::CIPHER_PARAM_AEAD_TLS1_AAD {
@@ -287,7 +327,7 @@ impl Context for Gcm {
         }
     }
 
-    unsafe fn answer(&mut self, name: &CStr, param: &mut OsslParam) -> Result<(), Refused> {
+    unsafe fn answer(&mut self, name: Name<'_>, param: &mut OsslParam) -> Result<(), Refused> {
         let value = if name == core::CIPHER_PARAM_IVLEN {
             Value::Size(self.iv_bytes)
         } else if name == core::CIPHER_PARAM_AEAD_TAG {
@@ -325,27 +365,4 @@ impl Context for Gcm {
         let written = unsafe { value.write_to(param) };
         written.then_some(()).ok_or(core::PROV_R_FAILED_TO_SET_PARAMETER.into())
     }
-}
-
-impl Parameters for Gcm {
-    const GETTABLE: &'static [OsslParam] = &[
-        gettable(core::CIPHER_PARAM_KEYLEN, PARAM_UNSIGNED_INTEGER),
-        gettable(core::CIPHER_PARAM_IVLEN, PARAM_UNSIGNED_INTEGER),
-        gettable(core::CIPHER_PARAM_AEAD_TAGLEN, PARAM_UNSIGNED_INTEGER),
-        gettable(core::CIPHER_PARAM_IV, PARAM_OCTET_STRING),
-        gettable(core::CIPHER_PARAM_UPDATED_IV, PARAM_OCTET_STRING),
-        gettable(core::CIPHER_PARAM_AEAD_TAG, PARAM_OCTET_STRING),
-        gettable(core::CIPHER_PARAM_AEAD_TLS1_AAD_PAD, PARAM_UNSIGNED_INTEGER),
-        gettable(core::CIPHER_PARAM_AEAD_TLS1_GET_IV_GEN, PARAM_OCTET_STRING),
-        gettable(core::CIPHER_PARAM_AEAD_IV_GENERATED, PARAM_UNSIGNED_INTEGER),
-        OsslParam::END,
-    ];
-    const SETTABLE: &'static [OsslParam] = &[
-        gettable(core::CIPHER_PARAM_IVLEN, PARAM_UNSIGNED_INTEGER),
-        gettable(core::CIPHER_PARAM_AEAD_TAG, PARAM_OCTET_STRING),
-        gettable(core::CIPHER_PARAM_AEAD_TLS1_AAD, PARAM_OCTET_STRING),
-        gettable(core::CIPHER_PARAM_AEAD_TLS1_IV_FIXED, PARAM_OCTET_STRING),
-        gettable(core::CIPHER_PARAM_AEAD_TLS1_SET_IV_INV, PARAM_OCTET_STRING),
-        OsslParam::END,
-    ];
 }

@@ -1,66 +1,81 @@
-//! Ciphers with tags, as EVP and libssl use them: AES-GCM and ChaCha20-Poly1305.
+//! Ciphers as EVP and libssl use them: AES-GCM, ChaCha20-Poly1305, and AES-CBC with HMAC.
 //!
 //! Nothing is delegated here: a context holds a key of ours, and what EVP says about keys, IVs,
 //! tags and records of TLS is answered as the default provider answers it. Offered is what gains;
 //! `docs/provider-ciphers.md` says what that is.
 
+mod cbc_hmac;
 mod chacha;
 mod common;
+mod context;
 mod doors;
 mod gcm;
+mod multi_block;
 mod piece;
 mod tally;
 
 use std::ffi::CStr;
 
 use widelane_bridge::counters::CipherKind;
-use widelane_cpu::Room;
+use widelane_crypto::{aead, cbc_hmac as cbc};
 use widelane_ossl_sys::core::OsslDispatch;
 
+use self::cbc_hmac::CbcHmac;
 use self::chacha::ChaCha;
+use self::context::Context;
 use self::gcm::Gcm;
-use crate::config::config;
 use crate::delegate::Delegate;
 
-/// Ciphers in the order of their kinds, with the functions of each.
-pub(crate) fn functions(delegate: &Delegate, kind: CipherKind) -> Option<Box<[OsslDispatch]>> {
-    let like = &delegate.algorithms.ciphers[kind as usize].as_ref()?.functions;
-    gains(config().aead(kind).room()).then(|| match kind {
-        CipherKind::Aes128Gcm => doors::functions::<Gcm, Aes128Gcm>(like),
-        CipherKind::Aes192Gcm => doors::functions::<Gcm, Aes192Gcm>(like),
-        CipherKind::Aes256Gcm => doors::functions::<Gcm, Aes256Gcm>(like),
-        CipherKind::ChaCha20Poly1305 => doors::functions::<ChaCha, ChaCha20Poly1305>(like),
-    })
-}
-
-/// Name by which the default provider has a cipher, among others.
-pub(crate) fn name(kind: CipherKind) -> &'static CStr {
-    match kind {
-        CipherKind::Aes128Gcm => c"AES-128-GCM",
-        CipherKind::Aes192Gcm => c"AES-192-GCM",
-        CipherKind::Aes256Gcm => c"AES-256-GCM",
-        CipherKind::ChaCha20Poly1305 => c"ChaCha20-Poly1305",
-    }
-}
-
-/// Whether a room gains on the default provider.
-fn gains(room: Room) -> bool {
-    matches!(room, Room::Vaes512 | Room::Vaes256 | Room::Ifma512)
-}
-
-/// A kind of cipher as a type, for functions that C calls.
+/// A cipher as a type, for functions that C calls.
 trait Kind {
     const KIND: CipherKind;
+    type Context: Context;
+    const ALGORITHM: <Self::Context as Context>::Algorithm;
 }
 
 macro_rules! kinds {
-    ($($name:ident)*) => {$(
-        struct $name;
+    ($($kind:ident, $name:literal: $context:ident of $algorithm:expr;)*) => {
+        $(
+            struct $kind;
 
-        impl Kind for $name {
-            const KIND: CipherKind = CipherKind::$name;
+            impl Kind for $kind {
+                const KIND: CipherKind = CipherKind::$kind;
+                type Context = $context;
+                const ALGORITHM: <$context as Context>::Algorithm = $algorithm;
+            }
+        )*
+
+        /// The functions of a cipher, if it gains.
+        pub(crate) fn functions(
+            delegate: &Delegate,
+            kind: CipherKind,
+        ) -> Option<Box<[OsslDispatch]>> {
+            match kind {
+                $(CipherKind::$kind => offer::<$kind>(delegate),)*
+            }
         }
-    )*};
+
+        /// Name by which the default provider has a cipher, among others.
+        pub(crate) fn name(kind: CipherKind) -> &'static CStr {
+            match kind {
+                $(CipherKind::$kind => $name,)*
+            }
+        }
+    };
 }
 
-kinds! { Aes128Gcm Aes192Gcm Aes256Gcm ChaCha20Poly1305 }
+kinds! {
+    Aes128Gcm, c"AES-128-GCM": Gcm of aead::Algorithm::Aes128Gcm;
+    Aes192Gcm, c"AES-192-GCM": Gcm of aead::Algorithm::Aes192Gcm;
+    Aes256Gcm, c"AES-256-GCM": Gcm of aead::Algorithm::Aes256Gcm;
+    ChaCha20Poly1305, c"ChaCha20-Poly1305": ChaCha of aead::Algorithm::ChaCha20Poly1305;
+    Aes128CbcHmacSha1, c"AES-128-CBC-HMAC-SHA1": CbcHmac of cbc::Algorithm::Aes128Sha1;
+    Aes256CbcHmacSha1, c"AES-256-CBC-HMAC-SHA1": CbcHmac of cbc::Algorithm::Aes256Sha1;
+    Aes128CbcHmacSha256, c"AES-128-CBC-HMAC-SHA256": CbcHmac of cbc::Algorithm::Aes128Sha256;
+    Aes256CbcHmacSha256, c"AES-256-CBC-HMAC-SHA256": CbcHmac of cbc::Algorithm::Aes256Sha256;
+}
+
+fn offer<K: Kind>(delegate: &Delegate) -> Option<Box<[OsslDispatch]>> {
+    let like = &delegate.algorithms.ciphers[K::KIND as usize].as_ref()?.functions;
+    K::Context::gains(K::ALGORITHM).then(|| doors::functions::<K>(like))
+}

@@ -22,6 +22,7 @@ impl Piece<'_> {
     /// # Safety
     /// `input` must be null or readable, `output` null or writable, for `bytes` bytes that nobody
     /// else uses while the piece is used.
+    #[inline]
     pub(super) unsafe fn new(output: *mut u8, input: *const u8, bytes: usize) -> Self {
         if input.is_null() {
             return Piece::End;
@@ -43,6 +44,20 @@ impl Piece<'_> {
         }
         // SAFETY: passed on to the caller.
         Piece::InPlace(unsafe { slice::from_raw_parts_mut(output, bytes) })
+    }
+}
+
+impl<'a> Piece<'a> {
+    /// The text where its result belongs; nothing if the piece is none.
+    pub(super) fn in_place(self) -> Option<&'a mut [u8]> {
+        match self {
+            Piece::InPlace(text) => Some(text),
+            Piece::Between(input, output) => {
+                output.copy_from_slice(input);
+                Some(output)
+            }
+            Piece::Aad(_) | Piece::End => None,
+        }
     }
 }
 

@@ -24,11 +24,13 @@ impl Tally {
     }
 
     /// Counts bytes of a message.
+    #[inline]
     pub(super) fn text(&mut self, bytes: usize) {
         self.bytes += bytes;
     }
 
     /// Counts a message.
+    #[inline]
     pub(super) fn message(&mut self) {
         self.messages += 1;
         if self.messages == MESSAGES_MAX {

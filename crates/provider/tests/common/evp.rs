@@ -12,7 +12,11 @@ pub const CTRL_SET_TAG: c_int = 0x11;
 pub const CTRL_SET_IV_FIXED: c_int = 0x12;
 pub const CTRL_IV_GEN: c_int = 0x13;
 pub const CTRL_TLS1_AAD: c_int = 0x16;
+pub const CTRL_AEAD_SET_MAC_KEY: c_int = 0x17;
 pub const CTRL_SET_IV_INV: c_int = 0x18;
+pub const CTRL_MULTIBLOCK_AAD: c_int = 0x19;
+pub const CTRL_MULTIBLOCK_ENCRYPT: c_int = 0x1a;
+pub const CTRL_MULTIBLOCK_MAX_BUFSIZE: c_int = 0x1c;
 
 unsafe extern "C" {
     fn EVP_CIPHER_fetch(
@@ -57,6 +61,7 @@ unsafe extern "C" {
     fn EVP_CIPHER_get_mode(cipher: *const c_void) -> c_int;
     fn EVP_CIPHER_get_flags(cipher: *const c_void) -> u64;
     fn EVP_CIPHER_get_block_size(cipher: *const c_void) -> c_int;
+    fn EVP_CIPHER_get_key_length(cipher: *const c_void) -> c_int;
     fn EVP_CIPHER_get_nid(cipher: *const c_void) -> c_int;
     fn EVP_CIPHER_is_a(cipher: *const c_void, name: *const c_char) -> c_int;
     fn ERR_get_error() -> u64;
@@ -76,6 +81,11 @@ impl Cipher {
     pub fn is_a(&self, name: &CStr) -> bool {
         // SAFETY: a cipher, and a C string.
         unsafe { EVP_CIPHER_is_a(self.0, name.as_ptr()) == 1 }
+    }
+
+    pub fn key_bytes(&self) -> usize {
+        // SAFETY: a cipher.
+        unsafe { EVP_CIPHER_get_key_length(self.0) }.try_into().expect("a length")
     }
 
     /// Mode, flags, bytes of a block, number of the name.

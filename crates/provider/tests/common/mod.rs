@@ -5,6 +5,7 @@
 pub mod evp;
 pub mod process;
 pub mod server;
+pub mod tour;
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use widelane_bridge::counters::{COUNTERS_MAGIC, CipherKind, Counters};
 use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::aead::{Aead, Algorithm};
+use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
 
 /// A directory with the provider, a configuration that loads it, and what a test makes.
 pub struct Place {
@@ -88,20 +90,22 @@ pub fn room(width: Width) -> Room {
 /// The ciphers that the provider offers under a policy, each with its room: those of a room that is
 /// faster than OpenSSL's own.
 pub fn ciphers_offered(width: Width) -> Vec<(CipherKind, Room)> {
-    let gcm = &[Room::Vaes256, Room::Vaes512][..];
-    let ciphers = CipherKind::ALL.into_iter().zip([
-        (Algorithm::Aes128Gcm, gcm),
-        (Algorithm::Aes192Gcm, gcm),
-        (Algorithm::Aes256Gcm, gcm),
-        (Algorithm::ChaCha20Poly1305, &[Room::Ifma512][..]),
-    ]);
-    let rooms = ciphers.map(|(kind, (algorithm, faster))| {
-        (kind, Aead::choose(algorithm, &Policy::up_to(width)).room(), faster)
-    });
-    rooms
-        .filter(|(_, room, faster)| faster.contains(room))
-        .map(|(kind, room, _)| (kind, room))
-        .collect()
+    let policy = Policy::up_to(width);
+    let aead = |algorithm| Aead::choose(algorithm, &policy).room();
+    let cbc = |algorithm| CbcHmac::choose(algorithm, Mode::MacThenEncrypt, &policy).room();
+    let room = |kind| match kind {
+        CipherKind::Aes128Gcm => aead(Algorithm::Aes128Gcm),
+        CipherKind::Aes192Gcm => aead(Algorithm::Aes192Gcm),
+        CipherKind::Aes256Gcm => aead(Algorithm::Aes256Gcm),
+        CipherKind::ChaCha20Poly1305 => aead(Algorithm::ChaCha20Poly1305),
+        CipherKind::Aes128CbcHmacSha1 => cbc(cbc_hmac::Algorithm::Aes128Sha1),
+        CipherKind::Aes256CbcHmacSha1 => cbc(cbc_hmac::Algorithm::Aes256Sha1),
+        CipherKind::Aes128CbcHmacSha256 => cbc(cbc_hmac::Algorithm::Aes128Sha256),
+        CipherKind::Aes256CbcHmacSha256 => cbc(cbc_hmac::Algorithm::Aes256Sha256),
+    };
+    let faster = [Room::Vaes256, Room::Vaes512, Room::Ifma512];
+    let ciphers = CipherKind::ALL.map(|kind| (kind, room(kind)));
+    ciphers.into_iter().filter(|(_, room)| faster.contains(room)).collect()
 }
 
 /// The provider that cargo built beside this test.

@@ -47,16 +47,31 @@ pub fn grown(place: &Place, before: u64, counter: fn(&Counters) -> &AtomicU64) -
 
 /// Runs `body` in a forked child; answers the child's status.
 pub fn in_child(body: impl FnOnce()) -> c_int {
-    // SAFETY: the child does what libcrypto and the allocator of glibc allow after a fork.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-        // SAFETY: ends the child without the handlers of its parent.
-        unsafe { libc::_exit(c_int::from(result.is_err())) };
+    Child::fork(body).wait()
+}
+
+/// A forked child on its way.
+pub struct Child(libc::pid_t);
+
+impl Child {
+    /// A child that runs `body` and ends.
+    pub fn fork(body: impl FnOnce()) -> Self {
+        // SAFETY: the child does what libcrypto and the allocator of glibc allow after a fork.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+            // SAFETY: ends the child without the handlers of its parent.
+            unsafe { libc::_exit(c_int::from(result.is_err())) };
+        }
+        assert!(child > 0, "the system has room for a process");
+        Child(child)
     }
-    assert!(child > 0, "the system has room for a process");
-    let mut status = -1;
-    // SAFETY: our own child.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    status
+
+    /// Its status, once it has ended.
+    pub fn wait(self) -> c_int {
+        let mut status = -1;
+        // SAFETY: our own child, waited for once.
+        assert_eq!(unsafe { libc::waitpid(self.0, &mut status, 0) }, self.0);
+        status
+    }
 }
