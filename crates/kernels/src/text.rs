@@ -118,3 +118,25 @@ impl<'a> Text<'a> {
         self.target.wrapping_add(offset)
     }
 }
+
+/// Defines how a room reads and writes a `Row`, `ROW_BYTES` of a text.
+macro_rules! rows_of_text {
+    (#[$features:meta], load = $load:ident, store = $store:ident) => {
+        #[inline]
+        #[$features]
+        fn load(text: Text<'_>, offset: usize) -> Row {
+            let source = text.source(offset, ROW_BYTES);
+            // SAFETY: `source` names as many readable bytes as a row has.
+            unsafe { $load(source.cast()) }
+        }
+
+        #[inline]
+        #[$features]
+        fn store(text: Text<'_>, offset: usize, row: Row) {
+            let target = text.target(offset, ROW_BYTES);
+            // SAFETY: `target` names as many writable bytes as a row has.
+            unsafe { $store(target.cast(), row) }
+        }
+    };
+}
+pub(crate) use rows_of_text;

@@ -118,7 +118,8 @@ fn encrypt(jobs: &mut [SealJob<'_>]) {
         Chain { key: job.key, last: *job.iv, text: Text::in_place(&mut job.record[..bytes]) }
     });
     match room {
-        Some(room) => fill(room, chains),
+        Some(room) if chains.len() > 4 * LANES => fill::<8>(room, chains),
+        Some(room) => fill::<4>(room, chains),
         None => chains.for_each(Chain::finish),
     }
 }
@@ -142,11 +143,12 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// Keeps the lanes of the room full as long as there are records.
-fn fill<'a>(room: Vaes512, chains: impl Iterator<Item = Chain<'a>>) {
+/// Keeps rows of lanes of the room full as long as there are records.
+fn fill<'a, const ROWS: usize>(room: Vaes512, chains: impl Iterator<Item = Chain<'a>>) {
     let mut chains = chains;
-    let mut lanes: [Option<Chain<'a>>; LANES] = [const { None }; LANES];
-    let mut keys = LaneKeys::default();
+    let mut lanes = [const { [const { None }; LANES] }; ROWS];
+    let lanes: &mut [Option<Chain<'a>>] = lanes.as_flattened_mut();
+    let mut keys = LaneKeys::<ROWS>::default();
     loop {
         for (place, lane) in lanes.iter_mut().enumerate().filter(|(_, lane)| lane.is_none()) {
             let Some(chain) = chains.next() else { break };
@@ -162,24 +164,25 @@ fn fill<'a>(room: Vaes512, chains: impl Iterator<Item = Chain<'a>>) {
             busy().min_by_key(|(_, chain)| chain.text.len()).expect("a lane is busy");
         let (bytes, rounds) = (shortest.text.len(), shortest.cipher().rounds());
         // Lanes without a record do what another one does.
-        let mut texts = [shortest.text; LANES];
-        let mut last = [shortest.last; LANES];
-        for (lane, chain) in lanes.iter().enumerate() {
+        let mut texts = [[shortest.text; LANES]; ROWS];
+        let mut last = [[shortest.last; LANES]; ROWS];
+        let places = texts.as_flattened_mut().iter_mut().zip(last.as_flattened_mut());
+        for (lane, (chain, (text, last))) in lanes.iter().zip(places).enumerate() {
             match chain {
-                Some(chain) => (texts[lane], last[lane]) = (chain.text, chain.last),
+                Some(chain) => (*text, *last) = (chain.text, chain.last),
                 None => keys.copy(place, lane),
             }
         }
         encrypt_lanes(room, &keys, rounds, &mut last, &texts, bytes / BLOCK_BYTES);
-        for (slot, last) in lanes.iter_mut().zip(last) {
+        for (slot, last) in lanes.iter_mut().zip(last.as_flattened()) {
             if let Some(chain) = slot {
                 (_, chain.text) = chain.text.split_at(bytes);
-                chain.last = last;
+                chain.last = *last;
                 if chain.text.is_empty() {
                     *slot = None;
                 }
             }
         }
     }
-    lanes.into_iter().flatten().for_each(Chain::finish);
+    lanes.iter_mut().filter_map(Option::take).for_each(Chain::finish);
 }

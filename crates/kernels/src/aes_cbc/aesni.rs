@@ -7,7 +7,7 @@ use widelane_cpu::Aesni;
 use widelane_secret::wipe_ymm_registers as wipe_registers;
 
 use super::{BLOCK_BYTES, Block, Key, KeyBytes, chain};
-use crate::text::Text;
+use crate::text::{Text, rows_of_text};
 
 /// Blocks of a row.
 const BLOCKS: usize = 1;
@@ -47,20 +47,9 @@ fn behind(before: Row, _row: Row) -> Row {
     before
 }
 
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,avx")]
-fn load(text: Text<'_>, offset: usize) -> Row {
-    let source = text.source(offset, ROW_BYTES);
-    // SAFETY: `source` names as many readable bytes as a row has.
-    unsafe { _mm_loadu_si128(source.cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,avx")]
-fn store(text: Text<'_>, offset: usize, row: Row) {
-    let target = text.target(offset, ROW_BYTES);
-    // SAFETY: `target` names as many writable bytes as a row has.
-    unsafe { _mm_storeu_si128(target.cast(), row) }
+rows_of_text! {
+    #[target_feature(enable = "aes,pclmulqdq,avx")],
+    load = _mm_loadu_si128, store = _mm_storeu_si128
 }
 
 #[inline]

@@ -75,8 +75,8 @@ macro_rules! cbc_doors {
                 }
             }
             let round_key = broadcast(last);
-            for (index, (state, mask)) in states.into_iter().zip(masks).enumerate() {
-                store(text, index * ROW_BYTES, decrypt_last(state, add(round_key, mask)));
+            for (index, (state, mask)) in states.iter().zip(&masks).enumerate() {
+                store(text, index * ROW_BYTES, decrypt_last(*state, add(round_key, *mask)));
             }
             before
         }

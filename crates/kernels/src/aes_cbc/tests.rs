@@ -120,26 +120,34 @@ fn lanes_encrypt_as_one_text_after_the_other() {
         eprintln!("rooms: none, this machine has no VAES on zmm registers");
         return;
     };
+    lanes_encrypt::<4>(room);
+    lanes_encrypt::<8>(room);
+}
+
+fn lanes_encrypt<const LANE_ROWS: usize>(room: Vaes512) {
     let mut random = Random::new(2);
     for (key_bytes, blocks) in [(16, 0), (16, 1), (24, 2), (32, 3), (16, 65)] {
-        let keys: Vec<_> = (0..vaes512::LANES)
+        let keys: Vec<_> = (0..LANE_ROWS * vaes512::LANES)
             .map(|_| {
                 let (raw, mut key) = (random_bytes(&mut random, key_bytes), Key::default());
                 vaes512::expand(room, KeyBytes::new(&raw).unwrap(), &mut key);
                 (raw, key)
             })
             .collect();
-        let mut lane_keys = vaes512::LaneKeys::default();
+        let mut lane_keys = vaes512::LaneKeys::<LANE_ROWS>::default();
         for (lane, (_, key)) in keys.iter().enumerate() {
             lane_keys.set(lane, key);
         }
-        let ivs: [Block; vaes512::LANES] = core::array::from_fn(|_| random_block(&mut random));
+        let mut ivs = [[[0; BLOCK_BYTES]; vaes512::LANES]; LANE_ROWS];
+        random.fill(ivs.as_flattened_mut().as_flattened_mut());
         let plain: Vec<_> =
-            (0..vaes512::LANES).map(|_| random_bytes(&mut random, blocks * BLOCK_BYTES)).collect();
+            keys.iter().map(|_| random_bytes(&mut random, blocks * BLOCK_BYTES)).collect();
         let (mut texts, mut last) = (plain.clone(), ivs);
         let mut lanes = texts.iter_mut().map(|text| Text::in_place(text));
-        let lanes = core::array::from_fn(|_| lanes.next().unwrap());
+        let mut row = |_| core::array::from_fn(|_| lanes.next().unwrap());
+        let lanes = core::array::from_fn(&mut row);
         vaes512::encrypt_lanes(room, &lane_keys, keys[0].1.rounds(), &mut last, &lanes, blocks);
+        let (ivs, last) = (ivs.as_flattened(), last.as_flattened());
         for (lane, (raw, _)) in keys.iter().enumerate() {
             let expected = openssl_encrypt(raw, &ivs[lane], &plain[lane]);
             assert_eq!(texts[lane], expected, "lane {lane}, {blocks} blocks");

@@ -3,23 +3,21 @@
 #![allow(unsafe_code, reason = "room: doors, loads and stores")]
 
 use core::arch::x86_64::*;
+use core::hint::black_box;
 
 use widelane_cpu::Vaes512;
 use widelane_secret::{wipe, wipe_vector_registers as wipe_registers};
 
 use super::{BLOCK_BYTES, Block, Key, KeyBytes, ROUND_KEYS_MAX, chain};
-use crate::text::Text;
+use crate::text::{Text, rows_of_text};
 
 /// Blocks of a row.
 const BLOCKS: usize = 4;
 /// Rows at a time: enough to hide the latency of an AES round.
 const ROWS: usize = 8;
 
-/// Texts that are encrypted at a time.
-pub const LANES: usize = 16;
-
-/// Rows of lanes.
-const LANE_ROWS: usize = LANES / BLOCKS;
+/// Texts that a row encrypts.
+pub const LANES: usize = BLOCKS;
 
 type Row = __m512i;
 
@@ -30,17 +28,17 @@ cbc_doors! {
 
 /// The round keys of all lanes, side by side; wiped when dropped.
 #[repr(C, align(64))]
-pub struct LaneKeys {
-    rounds: [[[[u64; 2]; BLOCKS]; LANE_ROWS]; ROUND_KEYS_MAX],
+pub struct LaneKeys<const LANE_ROWS: usize> {
+    rounds: [[[[u64; 2]; LANES]; LANE_ROWS]; ROUND_KEYS_MAX],
 }
 
-impl Default for LaneKeys {
+impl<const LANE_ROWS: usize> Default for LaneKeys<LANE_ROWS> {
     fn default() -> Self {
-        LaneKeys { rounds: [[[[0; 2]; BLOCKS]; LANE_ROWS]; ROUND_KEYS_MAX] }
+        LaneKeys { rounds: [[[[0; 2]; LANES]; LANE_ROWS]; ROUND_KEYS_MAX] }
     }
 }
 
-impl LaneKeys {
+impl<const LANE_ROWS: usize> LaneKeys<LANE_ROWS> {
     /// Gives a lane its key.
     pub fn set(&mut self, lane: usize, key: &Key) {
         for (lanes, round_key) in self.rounds.iter_mut().zip(&key.encrypt) {
@@ -56,26 +54,27 @@ impl LaneKeys {
     }
 }
 
-impl Drop for LaneKeys {
+impl<const LANE_ROWS: usize> Drop for LaneKeys<LANE_ROWS> {
     fn drop(&mut self) {
         self.rounds.iter_mut().for_each(|lanes| wipe(lanes.as_flattened_mut().as_flattened_mut()));
     }
 }
 
 /// Encrypts the first `blocks` blocks of each lane's text behind its block of `last`, and leaves
-/// the last one there. All keys have `rounds` rounds.
+/// the last one there. All keys have `rounds` rounds. Rows of lanes hide the latency of one
+/// another: four where a round is done every cycle, eight where two are.
 ///
 /// A lane that is not in use takes key, block and text of another one.
 ///
 /// # Panics
 ///
 /// Panics if a text is shorter.
-pub fn encrypt_lanes(
+pub fn encrypt_lanes<const LANE_ROWS: usize>(
     _room: Vaes512,
-    keys: &LaneKeys,
+    keys: &LaneKeys<LANE_ROWS>,
     rounds: usize,
-    last: &mut [Block; LANES],
-    texts: &[Text<'_>; LANES],
+    last: &mut [[Block; LANES]; LANE_ROWS],
+    texts: &[[Text<'_>; LANES]; LANE_ROWS],
     blocks: usize,
 ) {
     // SAFETY: the token exists only if every feature of its room was detected.
@@ -83,39 +82,39 @@ pub fn encrypt_lanes(
 }
 
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
-fn encrypt_lanes_body(
-    keys: &LaneKeys,
+fn encrypt_lanes_body<const LANE_ROWS: usize>(
+    keys: &LaneKeys<LANE_ROWS>,
     rounds: usize,
-    last: &mut [Block; LANES],
-    texts: &[Text<'_>; LANES],
+    last: &mut [[Block; LANES]; LANE_ROWS],
+    texts: &[[Text<'_>; LANES]; LANE_ROWS],
     blocks: usize,
 ) {
     match rounds {
-        10 => encrypt_lanes_by::<10>(keys, last, texts, blocks),
-        12 => encrypt_lanes_by::<12>(keys, last, texts, blocks),
-        _ => encrypt_lanes_by::<14>(keys, last, texts, blocks),
+        10 => encrypt_lanes_by::<10, LANE_ROWS>(keys, last, texts, blocks),
+        12 => encrypt_lanes_by::<12, LANE_ROWS>(keys, last, texts, blocks),
+        _ => encrypt_lanes_by::<14, LANE_ROWS>(keys, last, texts, blocks),
     }
     wipe_registers();
 }
 
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
-fn encrypt_lanes_by<const ROUNDS: usize>(
-    keys: &LaneKeys,
-    last: &mut [Block; LANES],
-    texts: &[Text<'_>; LANES],
+fn encrypt_lanes_by<const ROUNDS: usize, const LANE_ROWS: usize>(
+    keys: &LaneKeys<LANE_ROWS>,
+    last: &mut [[Block; LANES]; LANE_ROWS],
+    texts: &[[Text<'_>; LANES]; LANE_ROWS],
     blocks: usize,
 ) {
     let mut states = [_mm512_setzero_si512(); LANE_ROWS];
-    for (state, last) in states.iter_mut().zip(last.as_chunks::<BLOCKS>().0) {
+    for (state, last) in states.iter_mut().zip(&*last) {
         // SAFETY: the blocks are as many as a row has.
         *state = unsafe { _mm512_loadu_si512(last.as_ptr().cast()) };
     }
-    let (groups, _) = texts.as_chunks::<BLOCKS>();
     for block in 0..blocks {
-        let offset = block * BLOCK_BYTES;
+        // So that the compiler reads keys where they are, and does not copy them all to the stack.
+        let (keys, offset) = (black_box(keys), block * BLOCK_BYTES);
         for (row, state) in states.iter_mut().enumerate() {
-            let plain = gather(&groups[row], offset);
+            let plain = gather(&texts[row], offset);
             *state = add(*state, add(plain, lane_keys(keys, 0, row)));
         }
         for round in 1..ROUNDS {
@@ -125,10 +124,10 @@ fn encrypt_lanes_by<const ROUNDS: usize>(
         }
         for (row, state) in states.iter_mut().enumerate() {
             *state = _mm512_aesenclast_epi128(*state, lane_keys(keys, ROUNDS, row));
-            scatter(&groups[row], offset, *state);
+            scatter(&texts[row], offset, *state);
         }
     }
-    for (state, last) in states.iter().zip(last.as_chunks_mut::<BLOCKS>().0) {
+    for (state, last) in states.iter().zip(last) {
         // SAFETY: the blocks are as many as a row has.
         unsafe { _mm512_storeu_si512(last.as_mut_ptr().cast(), *state) };
     }
@@ -137,7 +136,7 @@ fn encrypt_lanes_by<const ROUNDS: usize>(
 /// The keys of one round for a row of lanes.
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
-fn lane_keys(keys: &LaneKeys, round: usize, row: usize) -> Row {
+fn lane_keys<const LANE_ROWS: usize>(keys: &LaneKeys<LANE_ROWS>, round: usize, row: usize) -> Row {
     // SAFETY: the keys are as many bytes as a row has.
     unsafe { _mm512_loadu_si512(keys.rounds[round][row].as_ptr().cast()) }
 }
@@ -206,20 +205,9 @@ fn behind(before: Row, row: Row) -> Row {
     _mm512_alignr_epi64::<6>(row, before)
 }
 
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
-fn load(text: Text<'_>, offset: usize) -> Row {
-    let source = text.source(offset, ROW_BYTES);
-    // SAFETY: `source` names as many readable bytes as a row has.
-    unsafe { _mm512_loadu_si512(source.cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
-fn store(text: Text<'_>, offset: usize, row: Row) {
-    let target = text.target(offset, ROW_BYTES);
-    // SAFETY: `target` names as many writable bytes as a row has.
-    unsafe { _mm512_storeu_si512(target.cast(), row) }
+rows_of_text! {
+#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")],
+    load = _mm512_loadu_si512, store = _mm512_storeu_si512
 }
 
 #[inline]
