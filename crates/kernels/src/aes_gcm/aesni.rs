@@ -12,10 +12,18 @@ use super::expand::expand_rounds;
 use super::field::{self, Element};
 use super::key::KeyBytes;
 use super::{BLOCK_BYTES, Block, Message};
+use crate::stack::wipe_stack;
 use crate::text::Text;
+
+/// Words of stack that are cleared behind a text of several chunks.
+const SPILLED_WORDS: usize = 320;
 
 engine! {
     Aesni,
+    #[target_feature(enable = "aes,pclmulqdq,avx")]
+}
+
+ghash! {
     #[target_feature(enable = "aes,pclmulqdq,avx")]
 }
 

@@ -14,9 +14,6 @@ macro_rules! engine {
         const CHUNK_BLOCKS: usize = ROWS * BLOCKS;
         const ROW_BYTES: usize = BLOCKS * BLOCK_BYTES;
         const CHUNK_BYTES: usize = ROWS * ROW_BYTES;
-        /// The highest power of the hash key: of the sum before a tail of a whole chunk.
-        const POWER_MAX: usize = CHUNK_BLOCKS + 1 + BLOCKS;
-        const ENTRIES: usize = POWER_MAX + BLOCKS;
         /// Rows that the tail of a message takes at a time.
         const TAIL_ROWS: usize = 4;
 
@@ -31,27 +28,35 @@ macro_rules! engine {
 
         /// Seals: encrypts the text and stores the tag.
         pub fn seal(_room: $token, message: Message<'_, Key>) {
+            let bytes = message.text.len();
             // SAFETY: as above.
             unsafe { message_body::<true>(message) }
+            wipe_spilled(bytes);
         }
 
         /// Opens: decrypts the text and stores the tag that it should have come with.
         pub fn open(_room: $token, message: Message<'_, Key>) {
+            let bytes = message.text.len();
             // SAFETY: as above.
             unsafe { message_body::<false>(message) }
+            wipe_spilled(bytes);
         }
 
         /// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends
         /// here, and answers the hash of AAD and text, a last block filled up with zeros.
         pub fn start<const SEAL: bool>(_room: $token, message: Message<'_, Key>) -> Block {
+            let bytes = message.text.len();
             // SAFETY: as above.
-            unsafe { start_body::<SEAL>(message) }
+            let sum = unsafe { start_body::<SEAL>(message) };
+            wipe_spilled(bytes);
+            sum
         }
 
         /// Seals one message after the other. Short messages overlap in the pipeline.
         pub fn seal_many<'a>(_room: $token, messages: impl Iterator<Item = Message<'a, Key>>) {
             // SAFETY: as above.
             unsafe { seal_many_body(messages) }
+            wipe_spilled(usize::MAX);
         }
 
         /// Encrypts one block where it is.
@@ -77,6 +82,15 @@ macro_rules! engine {
         ) {
             // SAFETY: as above.
             unsafe { crypt_body::<SEAL>(key, counter, sum, text) }
+            wipe_spilled(text.len());
+        }
+
+        /// Clears what did not fit the registers of the room while chunks were on the way.
+        #[inline]
+        fn wipe_spilled(text_bytes: usize) {
+            if SPILLED_WORDS > 0 && text_bytes > CHUNK_BYTES {
+                wipe_stack::<SPILLED_WORDS>();
+            }
         }
 
         /// Multiplies a hash by the hash key.
@@ -89,22 +103,7 @@ macro_rules! engine {
         fn expand_body(key: KeyBytes<'_>, made: &mut Key) {
             made.rounds = key.rounds();
             expand_rounds(key, &mut made.round_keys);
-            let h = field::hash_key(field::reverse(encrypt_any(made, field::zero())));
-            // The powers of one row by h, then those of each row from the row below.
-            let mut step = field::one();
-            for power in 0..=POWER_MAX {
-                let value = if power == 0 {
-                    field::one()
-                } else if power <= BLOCKS {
-                    step = field::product(step, h);
-                    step
-                } else {
-                    let below = made.powers[POWER_MAX + BLOCKS - power];
-                    field::product(field::element(below), step)
-                };
-                made.powers[POWER_MAX - power] = field::words(value);
-                made.sums[POWER_MAX - power] = field::words(field::halves(value));
-            }
+            expand_powers(field::reverse(encrypt_any(made, field::zero())), made);
             wipe_registers();
         }
 
@@ -227,40 +226,6 @@ macro_rules! engine {
             field::encrypt_last(state, field::element(key.round_keys[ROUNDS]))
         }
 
-        /// Adds blocks to a hash.
-        #[inline]
-        #[$features]
-        fn hash(key: &Key, sum: Element, bytes: &[u8]) -> Element {
-            let (mut sum, mut bytes) = (sum, bytes);
-            let h = field::element(key.powers[POWER_MAX - 1]);
-            if bytes.len() > 2 * ROW_BYTES {
-                let mut strands = last_of_row(sum);
-                let (step, halves) = power(key, BLOCKS);
-                let (rows, rest) = bytes.as_chunks::<ROW_BYTES>();
-                for row in rows {
-                    let product = multiply(strands, step, halves);
-                    strands = add(reduce(product), reverse(row_from(row)));
-                }
-                sum = join(key, strands);
-                bytes = rest;
-            }
-            let (blocks, rest) = bytes.as_chunks::<BLOCK_BYTES>();
-            for block in blocks {
-                sum = field::add(field::product(sum, h), field::block(block));
-            }
-            if !rest.is_empty() {
-                sum = field::add(field::product(sum, h), field::partial_block(rest));
-            }
-            sum
-        }
-
-        /// Brings the strands together: what one strand alone would have come to.
-        #[inline]
-        #[$features]
-        fn join(key: &Key, strands: Row) -> Element {
-            reduce_sum(product_from(key, BLOCKS - 1, strands))
-        }
-
         /// Encrypts or decrypts a text and adds its ciphertext to a hash; with `lengths` the hash
         /// is finished, without it is still to be multiplied.
         #[inline]
@@ -332,9 +297,9 @@ macro_rules! engine {
             }
             let strands = add(reduce(sum), cipher_row::<SEAL>(hashed, ROWS - 1));
             let last_key = broadcast(&key.round_keys[ROUNDS]);
-            for (row, state) in states.into_iter().enumerate() {
+            for (row, state) in states.iter().enumerate() {
                 let offset = row * ROW_BYTES;
-                store(chunk, offset, encrypt_last(state, add(last_key, load(chunk, offset))));
+                store(chunk, offset, encrypt_last(*state, add(last_key, load(chunk, offset))));
             }
             strands
         }
@@ -356,14 +321,6 @@ macro_rules! engine {
         fn cipher_row<const SEAL: bool>(chunk: Text<'_>, row: usize) -> Row {
             let offset = row * ROW_BYTES;
             reverse(if SEAL { load_sealed(chunk, offset) } else { load(chunk, offset) })
-        }
-
-        /// What a row contributes that stands `ROWS` − `place` rows before the end of a chunk.
-        #[inline]
-        #[$features]
-        fn product_at(key: &Key, place: usize, row: Row) -> Product {
-            let (power, sum) = power(key, BLOCKS * (ROWS - place));
-            multiply(row, power, sum)
         }
 
         /// Up to a chunk, and the end of the hash.
@@ -420,20 +377,12 @@ macro_rules! engine {
             let last_bytes = text.len() - (COUNT - 1) * ROW_BYTES;
             let rows = crypt_rows::<ROUNDS, COUNT, SEAL>(key, counters, text, last_bytes);
             let mut sum = product_from(key, power, reverse(rows[0]));
-            for (index, row) in rows.into_iter().enumerate().skip(1) {
-                let product = product_from(key, power - index * BLOCKS, reverse(row));
+            // Not by an iterator over the array itself, which would be kept in memory.
+            for index in 1..COUNT {
+                let product = product_from(key, power - index * BLOCKS, reverse(rows[index]));
                 sum = add_products(sum, product);
             }
             sum
-        }
-
-        /// What a row contributes whose first block stands at `power`. Blocks that would stand
-        /// below H^0 are zero, and so are those powers.
-        #[inline]
-        #[$features]
-        fn product_from(key: &Key, power: usize, row: Row) -> Product {
-            let entry = POWER_MAX - power;
-            multiply(row, row_of(&key.powers[entry..]), row_of(&key.sums[entry..]))
         }
 
         /// Encrypts or decrypts rows, of which the last has `last_bytes` bytes, and answers their
@@ -482,56 +431,6 @@ macro_rules! engine {
                 *counters = count(*counters);
             }
             states
-        }
-
-        /// A power of the hash key and the sum of its halves, at every position.
-        #[inline]
-        #[$features]
-        fn power(key: &Key, power: usize) -> (Row, Row) {
-            let entry = POWER_MAX - power;
-            (broadcast(&key.powers[entry]), broadcast(&key.sums[entry]))
-        }
-
-        /// A product that is still to be reduced: low, middle and high part of Karatsuba's method.
-        type Product = (Row, Row, Row);
-
-        /// Multiplies each block by a power, given with the sum of its halves.
-        #[inline]
-        #[$features]
-        fn multiply(row: Row, power: Row, sum: Row) -> Product {
-            let low = carryless::<0x00>(row, power);
-            let middle = carryless::<0x00>(add(row, swap_halves(row)), sum);
-            let high = carryless::<0x11>(row, power);
-            (low, middle, high)
-        }
-
-        #[inline]
-        #[$features]
-        fn add_products(left: Product, right: Product) -> Product {
-            (add(left.0, right.0), add(left.1, right.1), add(left.2, right.2))
-        }
-
-        /// Reduces the product at each position.
-        #[inline]
-        #[$features]
-        fn reduce(product: Product) -> Row {
-            let (low, middle, high) = product;
-            let middle = add(middle, add(low, high));
-            add(fold(add(fold(low), middle)), high)
-        }
-
-        /// Multiplies by u^(−64).
-        #[inline]
-        #[$features]
-        fn fold(row: Row) -> Row {
-            add(swap_halves(row), carryless::<0x00>(row, broadcast(&[field::FOLDING, 0])))
-        }
-
-        /// Adds up a row of products and reduces the sum.
-        #[inline]
-        #[$features]
-        fn reduce_sum(product: Product) -> Element {
-            field::reduce(sum_of_row(product.0), sum_of_row(product.1), sum_of_row(product.2))
         }
     };
 }

@@ -11,6 +11,8 @@
 #[macro_use]
 mod engine;
 #[macro_use]
+mod ghash;
+#[macro_use]
 mod rows;
 
 pub mod aesni;

@@ -14,13 +14,7 @@ macro_rules! rows {
 
         type Row = $vector;
 
-        #[inline]
-        #[$features]
-        fn load(text: Text<'_>, offset: usize) -> Row {
-            let source = text.source(offset, ROW_BYTES);
-            // SAFETY: `source` names as many readable bytes as a row has.
-            unsafe { $load(source.cast()) }
-        }
+        crate::text::rows_of_text! { #[$features], load = $load, store = $store }
 
         /// A row of what was written.
         #[inline]
@@ -29,14 +23,6 @@ macro_rules! rows {
             let written = text.target(offset, ROW_BYTES);
             // SAFETY: `written` names as many bytes as a row has, written by `store` before.
             unsafe { $load(written.cast()) }
-        }
-
-        #[inline]
-        #[$features]
-        fn store(text: Text<'_>, offset: usize, row: Row) {
-            let target = text.target(offset, ROW_BYTES);
-            // SAFETY: `target` names as many writable bytes as a row has.
-            unsafe { $store(target.cast(), row) }
         }
 
         #[inline]
@@ -53,6 +39,15 @@ macro_rules! rows {
             let blocks: &[[u64; 2]; BLOCKS] = blocks.first_chunk().expect("a row of blocks");
             // SAFETY: the blocks are as many as a row has.
             unsafe { $load(blocks.as_ptr().cast()) }
+        }
+
+        /// Stores a row in the first blocks of several.
+        #[inline]
+        #[$features]
+        fn store_row(blocks: &mut [[u64; 2]], row: Row) {
+            let blocks: &mut [[u64; 2]; BLOCKS] = blocks.first_chunk_mut().expect("a row of blocks");
+            // SAFETY: the blocks are as many as a row has.
+            unsafe { $store(blocks.as_mut_ptr().cast(), row) };
         }
 
         #[inline]

@@ -12,10 +12,18 @@ use super::expand::expand_rounds;
 use super::field::{self, Element};
 use super::key::KeyBytes;
 use super::{BLOCK_BYTES, Block, Message};
+use crate::stack::wipe_stack;
 use crate::text::Text;
+
+/// Words of stack that are cleared behind a text: its registers hold all that is secret.
+const SPILLED_WORDS: usize = 0;
 
 engine! {
     Vaes512,
+#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
+}
+
+ghash! {
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
 }
 
