@@ -9,7 +9,7 @@ use widelane_secret::{wipe, wipe_vector_registers as wipe_registers};
 
 use super::{
     BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, LONG_STACK, Message, NONCE_BYTES, Pace, Poly1305,
-    SHORT_STACK, TAG_BYTES, close, last_block, last_words, whole_blocks,
+    SHORT_STACK, SHORTEST_STACK, TAG_BYTES, close, last_block, last_words, whole_blocks,
 };
 use crate::stack::wipe_stack;
 use crate::text::Text;
@@ -20,6 +20,10 @@ engine! {
 }
 
 by_words! {
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
+}
+
+opening_by_both! {
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
 }
 

@@ -1,27 +1,5 @@
-//! Chunks of key stream, for the rooms of chacha20_poly1305: in rows, or a word in each register.
-
-/// Defines how a room makes a chunk of key stream: in rows, as it makes less.
-macro_rules! by_rows {
-    (#[$features:meta]) => {
-        #[inline]
-        #[$features]
-        fn chunk(key: &Key, nonce: &[u8; NONCE_BYTES], counter: u32) -> [Set; SETS] {
-            key_stream::<SETS>(key, nonce, counter)
-        }
-
-        #[inline]
-        #[$features]
-        fn chunk_beside(
-            key: &Key,
-            nonce: &[u8; NONCE_BYTES],
-            counter: u32,
-            running: &mut Running,
-            groups: &[[u8; GROUP_BYTES]],
-        ) -> [Set; SETS] {
-            key_stream_beside::<SETS>(key, nonce, counter, running, groups)
-        }
-    };
-}
+//! Key stream for texts of some length, for the rooms of chacha20_poly1305: a word of many blocks in
+//! each register.
 
 /// Defines how a room makes a chunk of key stream: a word of all blocks in each register, which
 /// spares the turning of rows and wants a transposition in the end.
@@ -29,16 +7,6 @@ macro_rules! by_words {
     (#[$features:meta]) => {
         /// One word of each block of a chunk.
         type Words = [Row; 16];
-
-        #[inline]
-        #[$features]
-        fn chunk(key: &Key, nonce: &[u8; NONCE_BYTES], counter: u32) -> [Set; SETS] {
-            let mut words = words_before(key, nonce, counter);
-            for _ in 0..DOUBLE_ROUNDS {
-                double_round_of_words(&mut words);
-            }
-            words_after(words, words_before(key, nonce, counter))
-        }
 
         #[inline]
         #[$features]
@@ -114,6 +82,51 @@ macro_rules! by_words {
             }
             let mut sets = [[splat(0); 4]; SETS];
             sets.as_flattened_mut().copy_from_slice(&blocks);
+            sets
+        }
+    };
+}
+
+/// Defines what a long message begins with: a chunk.
+macro_rules! opening_by_words {
+    (#[$features:meta]) => {
+        const OPENING_SETS: usize = SETS;
+
+        #[inline]
+        #[$features]
+        fn opening(key: &Key, nonce: &[u8; NONCE_BYTES]) -> [Set; OPENING_SETS] {
+            let mut words = words_before(key, nonce, 0);
+            for _ in 0..DOUBLE_ROUNDS {
+                double_round_of_words(&mut words);
+            }
+            words_after(words, words_before(key, nonce, 0))
+        }
+    };
+}
+
+/// Defines what a long message begins with: a chunk between two sets, which take the registers and
+/// the time that the rounds of a chunk leave idle.
+macro_rules! opening_by_both {
+    (#[$features:meta]) => {
+        const OPENING_SETS: usize = 1 + SETS + 1;
+
+        #[inline]
+        #[$features]
+        fn opening(key: &Key, nonce: &[u8; NONCE_BYTES]) -> [Set; OPENING_SETS] {
+            let [first] = before_rounds(key, nonce, 0);
+            let [last] = before_rounds(key, nonce, ((1 + SETS) * BLOCKS) as u32);
+            let before = [first, last];
+            let mut states = before;
+            let mut words = words_before(key, nonce, BLOCKS as u32);
+            for _ in 0..DOUBLE_ROUNDS {
+                double_round_of_words(&mut words);
+                double_round(&mut states);
+            }
+            let [first, last] = after_rounds(states, &before);
+            let mut sets = [first; OPENING_SETS];
+            sets[1..=SETS]
+                .copy_from_slice(&words_after(words, words_before(key, nonce, BLOCKS as u32)));
+            sets[1 + SETS] = last;
             sets
         }
     };

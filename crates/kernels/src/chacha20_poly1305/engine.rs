@@ -1,8 +1,8 @@
 //! The algorithm of ChaCha20-Poly1305, written once for all rooms with vector registers.
 //!
 //! A room brings a *row*: four words of the state of each of `BLOCKS` blocks. A quarter round works
-//! on four rows, so that it does all columns, or all diagonals, of all these blocks; `SETS` of four
-//! rows are on the way at a time. Blocks stay together, which is what makes short messages quick.
+//! on four rows, so that it does all columns, or all diagonals, of all these blocks. Blocks stay
+//! together, which is what makes short messages quick; longer ones are made by words (`chunk.rs`).
 
 /// Defines the room: see the module.
 macro_rules! engine {
@@ -11,6 +11,8 @@ macro_rules! engine {
         /// Bytes of a set: whole blocks.
         const SET_BYTES: usize = 4 * ROW_BYTES;
         const CHUNK_BYTES: usize = SETS * SET_BYTES;
+        /// Bytes of the key stream that a message opens with if it is not short.
+        const OPENING_BYTES: usize = OPENING_SETS * SET_BYTES;
         const GROUP_BYTES: usize = GROUP_BLOCKS * TAG_BYTES;
 
         /// Four rows: the state of `BLOCKS` blocks.
@@ -29,22 +31,25 @@ macro_rules! engine {
         /// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends
         /// here, and in `poly` the authenticator of AAD and whole blocks of text.
         pub fn start<const SEAL: bool>(room: $token, message: Message<'_>, poly: &mut Poly1305) {
-            if message.text.len() + BLOCK_BYTES <= 2 * SET_BYTES {
+            let turn_bytes = message.text.len() + BLOCK_BYTES;
+            if turn_bytes <= SET_BYTES && message.aad.len() <= TAG_BYTES {
                 // SAFETY: the token exists only if every feature of its room was detected.
-                unsafe { message_body::<SEAL, false>(room, message, poly) }
+                unsafe { message_body::<1, SEAL>(room, message, poly) }
+                wipe_stack::<SHORTEST_STACK>();
+            } else if turn_bytes <= 2 * SET_BYTES {
+                // SAFETY: as above.
+                unsafe { message_body::<2, SEAL>(room, message, poly) }
                 wipe_stack::<SHORT_STACK>();
             } else {
                 // SAFETY: as above.
-                unsafe { message_body::<SEAL, true>(room, message, poly) }
+                unsafe { message_body::<OPENING_SETS, SEAL>(room, message, poly) }
                 wipe_stack::<LONG_STACK>();
             }
         }
 
         /// Seals one message after the other.
         pub fn seal_many<'a>(room: $token, messages: impl Iterator<Item = Message<'a>>) {
-            for message in messages {
-                seal(room, message);
-            }
+            messages.for_each(|message| seal(room, message));
         }
 
         /// Begins the authenticator of a message.
@@ -92,12 +97,12 @@ macro_rules! engine {
         }
 
         #[$features]
-        fn message_body<const SEAL: bool, const LONG: bool>(
+        fn message_body<const COUNT: usize, const SEAL: bool>(
             room: $token,
             message: Message<'_>,
             poly: &mut Poly1305,
         ) {
-            whole::<SEAL, LONG>(room, message, poly);
+            whole::<COUNT, SEAL>(room, message, poly);
             wipe_registers();
         }
 
@@ -133,56 +138,64 @@ macro_rules! engine {
         }
 
         /// A whole message; `poly` ends without the last block, if that is not whole.
-        /// The first block of the key stream makes the one-time key; a message that is shorter than
-        /// a chunk by that block needs no other turn. What is not `LONG` fits two sets with it.
+        ///
+        /// The first block of the key stream makes the one-time key. Text and AAD of what is of
+        /// one set are so short that lanes would not pay.
         #[inline]
         #[$features]
-        fn whole<const SEAL: bool, const LONG: bool>(
+        fn whole<const COUNT: usize, const SEAL: bool>(
             room: $token,
             message: Message<'_>,
             poly: &mut Poly1305,
         ) {
             let Message { key, nonce, aad, text, tag } = message;
             let (mut last, end) = ([0; BLOCK_BYTES], last_block(text));
-            if !SEAL {
+            if !SEAL && !end.is_empty() {
                 end.with_source(|bytes| last[..bytes.len()].copy_from_slice(bytes));
             }
-            if LONG {
-                let sets = chunk(key, nonce, 0);
-                begin_one_time(poly, &sets);
-                authenticate(room, poly, aad);
-                long::<SEAL>(room, key, nonce, 0, poly, text, Some(sets));
-            } else if text.len() + BLOCK_BYTES <= SET_BYTES {
-                short::<1, SEAL>(room, key, nonce, aad, text, poly);
+            if COUNT == 1 {
+                let sets = key_stream::<1>(key, nonce, 0);
+                one_turn::<1, SEAL>(&sets, aad, text, poly, |poly, bytes| poly.absorb(bytes));
+            } else if COUNT == 2 {
+                let sets = key_stream::<2>(key, nonce, 0);
+                one_turn::<2, SEAL>(&sets, aad, text, poly, |poly, bytes| {
+                    authenticate(room, poly, bytes);
+                });
             } else {
-                short::<2, SEAL>(room, key, nonce, aad, text, poly);
+                let sets = opening(key, nonce);
+                let absorb = |poly: &mut _, bytes: &_| authenticate(room, poly, bytes);
+                if text.len() + BLOCK_BYTES <= OPENING_BYTES {
+                    one_turn::<OPENING_SETS, SEAL>(&sets, aad, text, poly, absorb);
+                } else {
+                    begin_one_time(poly, &sets);
+                    absorb(poly, aad);
+                    long::<SEAL>(room, key, nonce, 0, poly, text, Some(sets));
+                }
             }
-            if SEAL {
+            if SEAL && !end.is_empty() {
                 end.with_target(|bytes| last[..bytes.len()].copy_from_slice(bytes));
             }
             *tag = close(poly, &last[..end.len()], aad.len() as u64, text.len() as u64);
         }
 
-        /// A message of one turn.
+        /// A message whose key stream is there, with the block of the one-time key in front.
         #[inline]
         #[$features]
-        fn short<const COUNT: usize, const SEAL: bool>(
-            room: $token,
-            key: &Key,
-            nonce: &[u8; NONCE_BYTES],
+        fn one_turn<const COUNT: usize, const SEAL: bool>(
+            sets: &[Set; COUNT],
             aad: &[u8],
             text: Text<'_>,
             poly: &mut Poly1305,
+            absorb: impl Fn(&mut Poly1305, &[u8]),
         ) {
-            let sets = key_stream::<COUNT>(key, nonce, 0);
-            begin_one_time(poly, &sets);
-            authenticate(room, poly, aad);
+            begin_one_time(poly, sets);
+            absorb(poly, aad);
             if !SEAL {
-                text.with_source(|bytes| authenticate(room, poly, whole_blocks(bytes)));
+                text.with_source(|bytes| absorb(poly, whole_blocks(bytes)));
             }
-            apply(&sets, BLOCK_BYTES, text);
+            apply(sets, BLOCK_BYTES, text);
             if SEAL {
-                text.with_target(|bytes| authenticate(room, poly, whole_blocks(bytes)));
+                text.with_target(|bytes| absorb(poly, whole_blocks(bytes)));
             }
         }
 
@@ -239,15 +252,15 @@ macro_rules! engine {
             counter: u32,
             poly: &mut Poly1305,
             text: Text<'_>,
-            first: Option<[Set; SETS]>,
+            first: Option<[Set; OPENING_SETS]>,
         ) {
             let mut queue = Queue::<SEAL>::new(begin_running(room, poly), text);
             let (mut counter, mut done) = (counter, 0);
             if let Some(sets) = &first {
-                done = text.len().min(CHUNK_BYTES - BLOCK_BYTES);
+                done = OPENING_BYTES - BLOCK_BYTES;
                 queue.absorb(0, done);
                 apply(sets, BLOCK_BYTES, text.split_at(done).0);
-                counter = counter.wrapping_add((SETS * BLOCKS) as u32);
+                counter = counter.wrapping_add((OPENING_SETS * BLOCKS) as u32);
             }
             while done < text.len() {
                 let start = done;
@@ -442,13 +455,14 @@ macro_rules! engine {
         #[inline]
         #[$features]
         fn double_round<const COUNT: usize>(states: &mut [Set; COUNT]) {
+            // Row b is what a quarter round ends and begins with: the others are turned against it.
             quarter_rounds(states);
-            for [_, b, c, d] in &mut *states {
-                (*b, *c, *d) = (turn::<0x39>(*b), turn::<0x4e>(*c), turn::<0x93>(*d));
+            for [a, _, c, d] in &mut *states {
+                (*a, *c, *d) = (turn::<0x93>(*a), turn::<0x39>(*c), turn::<0x4e>(*d));
             }
             quarter_rounds(states);
-            for [_, b, c, d] in &mut *states {
-                (*b, *c, *d) = (turn::<0x93>(*b), turn::<0x4e>(*c), turn::<0x39>(*d));
+            for [a, _, c, d] in &mut *states {
+                (*a, *c, *d) = (turn::<0x39>(*a), turn::<0x93>(*c), turn::<0x4e>(*d));
             }
         }
 

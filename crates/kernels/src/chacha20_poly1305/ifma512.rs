@@ -13,7 +13,7 @@ use widelane_secret::{wipe, wipe_vector_registers as wipe_registers};
 use super::poly1305_lanes::{self, BlockLanes, Factor};
 use super::{
     BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, LONG_STACK, Message, NONCE_BYTES, Pace, Poly1305,
-    SHORT_STACK, TAG_BYTES, close, last_block, last_words, whole_blocks,
+    SHORT_STACK, SHORTEST_STACK, TAG_BYTES, close, last_block, last_words, whole_blocks,
 };
 use crate::lanes::{Ifma512x8, Lanes};
 use crate::stack::wipe_stack;
@@ -25,6 +25,10 @@ engine! {
 }
 
 by_words! {
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
+}
+
+opening_by_both! {
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
 }
 

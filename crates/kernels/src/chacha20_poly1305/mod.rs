@@ -42,7 +42,10 @@ pub const BLOCK_BYTES: usize = 64;
 /// "expand 32-byte k", the first four words of every state.
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
-/// Words of stack that are cleared when a text of one turn is done.
+/// Words of stack that are cleared when a text of one set is done.
+const SHORTEST_STACK: usize = 192;
+
+/// Words of stack that are cleared when one of two sets is.
 const SHORT_STACK: usize = 384;
 
 /// Words of stack that are cleared when any other is.
@@ -88,19 +91,20 @@ pub struct Message<'a> {
 }
 
 /// The last words of a state: block counter and nonce.
+#[inline(always)]
 fn last_words(counter: u32, nonce: &[u8; NONCE_BYTES]) -> [u32; 4] {
-    let [n0, n1, n2] = [0, 4, 8].map(|index| {
-        u32::from_le_bytes([nonce[index], nonce[index + 1], nonce[index + 2], nonce[index + 3]])
-    });
-    [counter, n0, n1, n2]
+    let [low, middle, high] = *nonce.as_chunks::<4>().0 else { unreachable!("three words") };
+    let words = [u32::from_le_bytes(low), u32::from_le_bytes(middle), u32::from_le_bytes(high)];
+    [counter, words[0], words[1], words[2]]
 }
 
 /// The tag of a message: of what was authenticated, of a last block of ciphertext that is not
 /// whole, and of both lengths.
+#[inline]
 pub fn close(poly: &Poly1305, last: &[u8], aad_bytes: u64, text_bytes: u64) -> [u8; TAG_BYTES] {
     let mut closed = poly.clone();
     closed.absorb(last);
-    closed.absorb(&(u128::from(text_bytes) << 64 | u128::from(aad_bytes)).to_le_bytes());
+    closed.absorb_block(u128::from(text_bytes) << 64 | u128::from(aad_bytes));
     closed.tag()
 }
 

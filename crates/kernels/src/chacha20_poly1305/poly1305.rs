@@ -29,13 +29,12 @@ impl Poly1305 {
     }
 
     /// Adds blocks; the last one is filled up with zeros, as the AEAD does.
+    #[inline]
     pub(super) fn absorb(&mut self, bytes: &[u8]) {
         let (blocks, rest) = bytes.as_chunks::<TAG_BYTES>();
         self.absorb_blocks(blocks);
         if !rest.is_empty() {
-            let mut block = [0; TAG_BYTES];
-            block[..rest.len()].copy_from_slice(rest);
-            self.absorb_blocks(&[block]);
+            self.h = self.step(self.h, partial_block(rest));
         }
     }
 
@@ -49,22 +48,28 @@ impl Poly1305 {
         self.h = h;
     }
 
+    /// Adds a block.
+    #[inline(always)]
+    pub(super) fn absorb_block(&mut self, block: u128) {
+        self.h = self.step(self.h, block);
+    }
+
     /// (h + block + 2^128)·r, with h below 2^131 before and after.
     #[inline(always)]
     fn step(&self, h: [u64; 3], block: u128) -> [u64; 3] {
-        let [r0, r1] = self.r.map(u128::from);
+        let [r0, r1] = self.r;
         // r1 is a multiple of 4, so that r1·2^128 = (5/4)·r1·2^(-2)·2^130 is one factor.
         let folded = r1 + (r1 >> 2);
 
         let (h0, carry) = h[0].overflowing_add(block as u64);
         let (h1, carry0) = h[1].overflowing_add((block >> 64) as u64);
         let (h1, carry1) = h1.overflowing_add(u64::from(carry));
-        let h2 = u128::from(h[2] + 1 + u64::from(carry0) + u64::from(carry1));
-        let (h0, h1) = (u128::from(h0), u128::from(h1));
+        let h2 = h[2] + 1 + u64::from(carry0) + u64::from(carry1);
 
-        let d0 = h0 * r0 + h1 * folded;
-        let d1 = h0 * r1 + h1 * r0 + h2 * folded + (d0 >> 64);
-        let d2 = (h2 * r0 + (d1 >> 64)) as u64;
+        let d0 = product(h0, r0) + product(h1, folded);
+        // h2 is so small that its products need no second word.
+        let d1 = product(h0, r1) + product(h1, r0) + u128::from(h2 * folded) + (d0 >> 64);
+        let d2 = h2 * r0 + (d1 >> 64) as u64;
 
         let (h0, carry) = (d0 as u64).overflowing_add((d2 & !3) + (d2 >> 2));
         let (h1, carry) = (d1 as u64).overflowing_add(u64::from(carry));
@@ -82,6 +87,27 @@ impl Poly1305 {
         let reduced = low ^ (low ^ plus) & mask;
         let s = u128::from(self.s[1]) << 64 | u128::from(self.s[0]);
         reduced.wrapping_add(s).to_le_bytes()
+    }
+}
+
+#[inline(always)]
+fn product(left: u64, right: u64) -> u128 {
+    u128::from(left) * u128::from(right)
+}
+
+/// A block of which up to 15 bytes are given and the others are zero, in words that are read at
+/// once: they may fall together, or be shifted to their place.
+#[inline]
+fn partial_block(bytes: &[u8]) -> u128 {
+    let missing = 8 * (TAG_BYTES - bytes.len()) as u32;
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let last = u128::from(u64::from_le_bytes(*last)) << 64 >> missing;
+        u128::from(u64::from_le_bytes(*first)) | last
+    } else if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let last = u128::from(u32::from_le_bytes(*last)) << 96 >> missing;
+        u128::from(u32::from_le_bytes(*first)) | last
+    } else {
+        bytes.iter().rev().fold(0, |block, byte| block << 8 | u128::from(*byte))
     }
 }
 

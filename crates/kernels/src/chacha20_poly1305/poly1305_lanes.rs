@@ -142,9 +142,9 @@ impl<L: BlockLanes> Running<L> {
         let room = self.powers[0].room();
         let [first, second] = group;
         let columns = Columns::new(limbs::<L>(room, second, LaneMask::ALL));
-        let columns = columns.add(self.sum, &Stored(&self.group));
-        let first = limbs::<L>(room, first, LaneMask::ALL);
-        self.sum = columns.add(first, &Stored(&self.row)).carried();
+        // What is waited for comes last.
+        let columns = columns.add(limbs::<L>(room, first, LaneMask::ALL), &Stored(&self.row));
+        self.sum = columns.add(self.sum, &Stored(&self.group)).carried();
     }
 
     /// Brings the lanes together.

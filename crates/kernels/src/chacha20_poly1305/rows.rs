@@ -1,12 +1,11 @@
-//! Rows of blocks for the rooms of chacha20_poly1305 with AVX-512, in registers of either width.
+//! Rows of blocks for the rooms of chacha20_poly1305, in registers of either width.
 
-/// Defines the operations of a room on its rows.
+/// Defines the operations of a room on its rows, but for what AVX-512 does in a way of its own.
 macro_rules! rows {
     (
         $vector:ty, #[$features:meta],
-        load = $load:ident, store = $store:ident, load_masked = $load_masked:ident,
-        store_masked = $store_masked:ident, splat = $splat:ident, broadcast = $broadcast:ident,
-        add = $add:ident, xor = $xor:ident, shuffle = $shuffle:ident, rotate = $rotate:ident,
+        load = $load:ident, store = $store:ident, splat = $splat:ident,
+        broadcast = $broadcast:ident, add = $add:ident, xor = $xor:ident, shuffle = $shuffle:ident,
         unpack32 = ($low32:ident, $high32:ident), unpack64 = ($low64:ident, $high64:ident),
     ) => {
         /// Blocks of a row.
@@ -18,34 +17,7 @@ macro_rules! rows {
 
         type Row = $vector;
 
-        #[inline]
-        #[$features]
-        fn load(text: Text<'_>, offset: usize) -> Row {
-            let source = text.source(offset, ROW_BYTES);
-            // SAFETY: `source` names as many readable bytes as a row has.
-            unsafe { $load(source.cast()) }
-        }
-
-        #[inline]
-        #[$features]
-        fn store(text: Text<'_>, offset: usize, row: Row) {
-            let target = text.target(offset, ROW_BYTES);
-            // SAFETY: `target` names as many writable bytes as a row has.
-            unsafe { $store(target.cast(), row) }
-        }
-
-        /// Adds the first bytes of a row to a text.
-        #[inline]
-        #[$features]
-        fn add_part(text: Text<'_>, offset: usize, bytes: usize, row: Row) {
-            let mask = (u64::MAX >> (64 - bytes)) as _;
-            let (source, target) = (text.source(offset, bytes), text.target(offset, bytes));
-            // SAFETY: `source` names `bytes` readable bytes, and the mask selects no others.
-            let part = unsafe { $load_masked(mask, source.cast()) };
-            let sum = add_bits(part, row);
-            // SAFETY: `target` names `bytes` writable bytes, and the mask selects no others.
-            unsafe { $store_masked(target.cast(), mask, sum) };
-        }
+        crate::text::rows_of_text! { #[$features], load = $load, store = $store }
 
         /// The first block of a set that is in order.
         #[inline]
@@ -99,6 +71,41 @@ macro_rules! rows {
             $shuffle::<ORDER>(row)
         }
 
+        /// Transposes each quarter of four registers, word by word.
+        #[inline]
+        #[$features]
+        fn transpose([a, b, c, d]: Set) -> Set {
+            let (ab_low, ab_high) = ($low32(a, b), $high32(a, b));
+            let (cd_low, cd_high) = ($low32(c, d), $high32(c, d));
+            [
+                $low64(ab_low, cd_low),
+                $high64(ab_low, cd_low),
+                $low64(ab_high, cd_high),
+                $high64(ab_high, cd_high),
+            ]
+        }
+    };
+}
+
+/// Defines what AVX-512 has instructions for: rotations, and rows that are cut short.
+macro_rules! masked_rows {
+    (
+        #[$features:meta],
+        load = $load_masked:ident, store = $store_masked:ident, rotate = $rotate:ident,
+    ) => {
+        /// Adds the first bytes of a row to a text.
+        #[inline]
+        #[$features]
+        fn add_part(text: Text<'_>, offset: usize, bytes: usize, row: Row) {
+            let mask = (u64::MAX >> (64 - bytes)) as _;
+            let (source, target) = (text.source(offset, bytes), text.target(offset, bytes));
+            // SAFETY: `source` names `bytes` readable bytes, and the mask selects no others.
+            let part = unsafe { $load_masked(mask, source.cast()) };
+            let sum = add_bits(part, row);
+            // SAFETY: `target` names `bytes` writable bytes, and the mask selects no others.
+            unsafe { $store_masked(target.cast(), mask, sum) };
+        }
+
         #[inline]
         #[$features]
         fn rotate16(row: Row) -> Row {
@@ -122,20 +129,6 @@ macro_rules! rows {
         fn rotate7(row: Row) -> Row {
             $rotate::<7>(row)
         }
-
-        /// Transposes each quarter of four registers, word by word.
-        #[inline]
-        #[$features]
-        fn transpose([a, b, c, d]: Set) -> Set {
-            let (ab_low, ab_high) = ($low32(a, b), $high32(a, b));
-            let (cd_low, cd_high) = ($low32(c, d), $high32(c, d));
-            [
-                $low64(ab_low, cd_low),
-                $high64(ab_low, cd_low),
-                $low64(ab_high, cd_high),
-                $high64(ab_high, cd_high),
-            ]
-        }
     };
 }
 
@@ -144,13 +137,17 @@ macro_rules! rows512 {
     (#[$features:meta]) => {
         rows! {
             __m512i, #[$features],
-            load = _mm512_loadu_si512, store = _mm512_storeu_si512,
-            load_masked = _mm512_maskz_loadu_epi8, store_masked = _mm512_mask_storeu_epi8,
-            splat = _mm512_set1_epi32, broadcast = _mm512_broadcast_i32x4,
-            add = _mm512_add_epi32, xor = _mm512_xor_si512,
-            shuffle = _mm512_shuffle_epi32, rotate = _mm512_rol_epi32,
+            load = _mm512_loadu_si512, store = _mm512_storeu_si512, splat = _mm512_set1_epi32,
+            broadcast = _mm512_broadcast_i32x4, add = _mm512_add_epi32, xor = _mm512_xor_si512,
+            shuffle = _mm512_shuffle_epi32,
             unpack32 = (_mm512_unpacklo_epi32, _mm512_unpackhi_epi32),
             unpack64 = (_mm512_unpacklo_epi64, _mm512_unpackhi_epi64),
+        }
+
+        masked_rows! {
+            #[$features],
+            load = _mm512_maskz_loadu_epi8, store = _mm512_mask_storeu_epi8,
+            rotate = _mm512_rol_epi32,
         }
 
         /// Numbers the blocks of a row.
@@ -180,6 +177,46 @@ macro_rules! rows512 {
                 _mm512_shuffle_i32x4::<0xdd>(ab_low, cd_low),
                 _mm512_shuffle_i32x4::<0x88>(ab_high, cd_high),
                 _mm512_shuffle_i32x4::<0xdd>(ab_high, cd_high),
+            ]
+        }
+    };
+}
+
+/// Defines rows in registers of 256 bits.
+macro_rules! rows256 {
+    (#[$features:meta]) => {
+        rows! {
+            __m256i, #[$features],
+            load = _mm256_loadu_si256, store = _mm256_storeu_si256, splat = _mm256_set1_epi32,
+            broadcast = _mm256_broadcastsi128_si256, add = _mm256_add_epi32,
+            xor = _mm256_xor_si256, shuffle = _mm256_shuffle_epi32,
+            unpack32 = (_mm256_unpacklo_epi32, _mm256_unpackhi_epi32),
+            unpack64 = (_mm256_unpacklo_epi64, _mm256_unpackhi_epi64),
+        }
+
+        /// Numbers the blocks of a row.
+        #[inline]
+        #[$features]
+        fn count_blocks(last: Row) -> Row {
+            add(last, _mm256_set_epi32(0, 0, 0, 1, 0, 0, 0, 0))
+        }
+
+        /// 0, 1, 2 and so on.
+        #[inline]
+        #[$features]
+        fn numbers() -> Row {
+            _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0)
+        }
+
+        /// Brings the rows of each block together.
+        #[inline]
+        #[$features]
+        fn in_order([a, b, c, d]: Set) -> Set {
+            [
+                _mm256_permute2x128_si256::<0x20>(a, b),
+                _mm256_permute2x128_si256::<0x20>(c, d),
+                _mm256_permute2x128_si256::<0x31>(a, b),
+                _mm256_permute2x128_si256::<0x31>(c, d),
             ]
         }
     };
