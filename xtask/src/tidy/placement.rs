@@ -94,11 +94,13 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/aes_cbc",   // rooms: doors, loads, stores
         "crates/kernels/src/aes_gcm",   // rooms: doors, loads, stores, rounds of a chunk
         "crates/kernels/src/chacha20_poly1305", // rooms: doors, loads, stores
+        "crates/kernels/src/hash/shani.rs", // the door of rooms with the SHA extensions
         "crates/kernels/src/mont/ifma256_x4.rs",
         "crates/kernels/src/mont/ifma512_x8.rs",
         "crates/kernels/src/mont/lanes.rs", // the doors that both rooms share
         "crates/kernels/src/mont/tiles.rs", // their assembly
         "crates/kernels/src/sha1/shani.rs",
+        "crates/kernels/src/sha2/avx2.rs",
         "crates/kernels/src/sha2/shani.rs",
         "crates/kernels/src/words", // intrinsics behind safe methods, and doors
         "crates/meter/src/chain.rs", // the chain that meters the clock

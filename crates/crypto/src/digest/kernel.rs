@@ -152,7 +152,7 @@ impl Rooms {
                 alone::<Sha256, Avx2x1<u32>>(room, state, blocks);
             }
             (Function::Sha512, Single::Avx2(room)) => {
-                alone::<Sha512, Avx2x1<u64>>(room, state, blocks);
+                sha2::avx2::compress(room, state, blocks.as_chunks().0);
             }
             (Function::Sha1, Single::Portable) => alone::<Sha1, u32>((), state, blocks),
             (Function::Sha256, Single::Portable) => alone::<Sha256, u32>((), state, blocks),

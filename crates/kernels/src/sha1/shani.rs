@@ -7,25 +7,12 @@ use widelane_cpu::Shani;
 use widelane_secret::wipe_ymm_registers;
 
 use crate::hash::STATE_WORDS;
+use crate::hash::shani::one_message;
 
 /// Bytes of a block.
 const BLOCK_BYTES: usize = 64;
 
-/// Adds blocks to the state of one message.
-pub fn compress(_room: Shani, state: &mut [u32; STATE_WORDS], blocks: &[[u8; BLOCK_BYTES]]) {
-    // SAFETY: the token exists only if every feature of its room was detected.
-    unsafe { compress_body(state, blocks) }
-}
-
-#[target_feature(enable = "sha,aes,avx")]
-fn compress_body(state: &mut [u32; STATE_WORDS], blocks: &[[u8; BLOCK_BYTES]]) {
-    let mut registers = State::load(state);
-    for block in blocks {
-        registers.add(block);
-    }
-    registers.store(state);
-    wipe_ymm_registers();
-}
+one_message!();
 
 /// A state in registers: a to d from the top down, and e at the top.
 #[derive(Clone, Copy)]

@@ -2,6 +2,7 @@
 //!
 //! The other members of the family are these with other initial states and shorter digests.
 
+pub mod avx2;
 pub mod shani;
 
 use crate::hash::{Hash, STATE_WORDS, each_word};
@@ -120,11 +121,16 @@ fn rounds<M: Member<W>, W: Words>(
 #[inline(always)]
 fn round<M: Member<W>, W: Words>(variables: [W; STATE_WORDS], word: W) -> [W; STATE_WORDS] {
     let [a, b, c, d, e, f, g, h] = variables;
-    let choice = g.xor(e.and(f.xor(g)));
     // The longest way is through Σ1, which is added last.
-    let one = h.add(word).add(choice).add(M::big1(e));
+    let one = h.add(word).add(choice(e, f, g)).add(M::big1(e));
     let two = M::big0(a).add(a.majority(b, c));
     [one.add(two), a, b, c, d.add(one), e, f, g]
+}
+
+/// The bits of `yes` where `which` is set, and those of `no` elsewhere.
+#[inline(always)]
+fn choice<W: Words>(which: W, yes: W, no: W) -> W {
+    no.xor(which.and(yes.xor(no)))
 }
 
 /// The initial state of SHA-224.

@@ -8,25 +8,12 @@ use widelane_secret::wipe_ymm_registers;
 
 use super::ROUNDS_32;
 use crate::hash::STATE_WORDS;
+use crate::hash::shani::one_message;
 
 /// Bytes of a block.
 const BLOCK_BYTES: usize = 64;
 
-/// Adds blocks to the state of one message.
-pub fn compress(_room: Shani, state: &mut [u32; STATE_WORDS], blocks: &[[u8; BLOCK_BYTES]]) {
-    // SAFETY: the token exists only if every feature of its room was detected.
-    unsafe { compress_body(state, blocks) }
-}
-
-#[target_feature(enable = "sha,aes,avx")]
-fn compress_body(state: &mut [u32; STATE_WORDS], blocks: &[[u8; BLOCK_BYTES]]) {
-    let mut registers = State::load(state);
-    for block in blocks {
-        registers.add(block);
-    }
-    registers.store(state);
-    wipe_ymm_registers();
-}
+one_message!();
 
 /// A state in registers, as the instructions want it: from the top down.
 #[derive(Clone, Copy)]
