@@ -6,6 +6,7 @@ use widelane_kernels::aes_gcm::{
     portable, vaes256, vaes512,
 };
 use widelane_kernels::text::Text;
+use widelane_secret::wipe;
 
 use super::kernel::keeping_end;
 use super::{Outcome, SealJob, kernel};
@@ -217,11 +218,12 @@ impl Kernel {
         let Session { first, sum, .. } = session;
         self.absorb(sum, &lengths_block(aad, text));
         in_room!(self, close, |key| key, sum);
-        let mut tag = *first;
-        in_room!(self, encrypt_block, |key| key, &mut tag);
-        for (tag, sum) in tag.iter_mut().zip(sum) {
-            *tag ^= *sum;
+        let (mut mask, mut tag) = (*first, *sum);
+        in_room!(self, encrypt_block, |key| key, &mut mask);
+        for (tag, mask) in tag.iter_mut().zip(&mask) {
+            *tag ^= mask;
         }
+        wipe(&mut mask);
         tag
     }
 }
