@@ -94,7 +94,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/aes_cbc",   // rooms: doors, loads, stores
         "crates/kernels/src/aes_gcm",   // rooms: doors, loads, stores, rounds of a chunk
         "crates/kernels/src/chacha20_poly1305", // rooms: doors, loads, stores
-        "crates/kernels/src/hash/shani.rs", // the door of rooms with the SHA extensions
+        "crates/kernels/src/hash/one_message.rs", // the door of rooms with the SHA extensions
         "crates/kernels/src/mont/ifma256_x4.rs",
         "crates/kernels/src/mont/ifma512_x8.rs",
         "crates/kernels/src/mont/lanes.rs", // the doors that both rooms share

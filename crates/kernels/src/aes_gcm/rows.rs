@@ -45,7 +45,8 @@ macro_rules! rows {
         #[inline]
         #[$features]
         fn store_row(blocks: &mut [[u64; 2]], row: Row) {
-            let blocks: &mut [[u64; 2]; BLOCKS] = blocks.first_chunk_mut().expect("a row of blocks");
+            let blocks: Option<&mut [_; BLOCKS]> = blocks.first_chunk_mut();
+            let blocks = blocks.expect("a row of blocks");
             // SAFETY: the blocks are as many as a row has.
             unsafe { $store(blocks.as_mut_ptr().cast(), row) };
         }

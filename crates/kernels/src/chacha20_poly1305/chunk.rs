@@ -1,5 +1,5 @@
-//! Key stream for texts of some length, for the rooms of chacha20_poly1305: a word of many blocks in
-//! each register.
+//! Key stream for texts of some length, for the rooms of chacha20_poly1305: a word of many blocks
+//! in each register.
 
 /// Defines how a room makes a chunk of key stream: a word of all blocks in each register, which
 /// spares the turning of rows and wants a transposition in the end.

@@ -4,7 +4,7 @@
 //! does to a block stands in [`sha1`](crate::sha1) and [`sha2`](crate::sha2), once for all
 //! registers; padding, and lanes that come and go, are for the caller.
 
-pub(crate) mod shani;
+pub(crate) mod one_message;
 #[cfg(test)]
 mod tests;
 

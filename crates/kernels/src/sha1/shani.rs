@@ -7,7 +7,7 @@ use widelane_cpu::Shani;
 use widelane_secret::wipe_ymm_registers;
 
 use crate::hash::STATE_WORDS;
-use crate::hash::shani::one_message;
+use crate::hash::one_message::one_message;
 
 /// Bytes of a block.
 const BLOCK_BYTES: usize = 64;

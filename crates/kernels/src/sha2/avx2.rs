@@ -79,8 +79,8 @@ impl Sums {
         unsafe { _mm256_storeu_si256(sums.as_mut_ptr().cast(), sum) };
     }
 
-    /// Adds one of the sums to a word, from memory: left to itself, the compiler takes the words out
-    /// of the vectors one by one, which costs more than it saves.
+    /// Adds one of the sums to a word, from memory: left to itself, the compiler takes the words
+    /// out of the vectors one by one, which costs more than it saves.
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
     fn add_to<const ROW: usize, const PLACE: usize>(&self, word: u64) -> u64 {

@@ -8,7 +8,7 @@ use widelane_secret::wipe_ymm_registers;
 
 use super::ROUNDS_32;
 use crate::hash::STATE_WORDS;
-use crate::hash::shani::one_message;
+use crate::hash::one_message::one_message;
 
 /// Bytes of a block.
 const BLOCK_BYTES: usize = 64;
