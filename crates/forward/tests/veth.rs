@@ -1,21 +1,16 @@
 //! Real traffic between two network namespaces, through a forwarder whose rules change a thousand
 //! times meanwhile. Needs root and `ip`; without them it says so and passes.
 
-use std::fs::File;
-use std::io;
-use std::net::UdpSocket;
-use std::os::fd::AsFd;
 use std::panic::{self, AssertUnwindSafe};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use widelane_classify::Limits;
 use widelane_cpu::Policy;
 use widelane_forward::port::{Interface, Port, Ring, Worker, parse_address};
 use widelane_forward::{Counts, Engine, Reload, Routes};
+use widelane_testkit::network::{Network, Side, arrived};
 
 const CHANGES: u32 = 1000;
 /// A port that is always open, one that never is, and one that each change opens or closes.
@@ -23,71 +18,9 @@ const OPEN: u16 = 5000;
 const CLOSED: u16 = 5001;
 const TURNING: u16 = 5002;
 
-/// Two namespaces, each on one end of a pair of interfaces; the other ends are ours.
-struct Network {
-    name: String,
-}
-
-impl Network {
-    fn build() -> Result<Self, String> {
-        let network = Network { name: format!("wl{}", std::process::id() % 100_000) };
-        for side in ["a", "b"] {
-            let (space, near, far) = network.names(side);
-            let [net, other] = if side == "a" { [1, 2] } else { [2, 1] };
-            ip(&format!("netns add {space}"))?;
-            ip(&format!("link add {near} type veth peer name {far} netns {space}"))?;
-            ip(&format!("link set {near} up"))?;
-            let within = |command: String| ip(&format!("-n {space} {command}"));
-            within(format!("addr add 10.77.{net}.2/24 dev {far}"))?;
-            within(format!("link set {far} up"))?;
-            within(format!("route add 10.77.{other}.0/24 via 10.77.{net}.1"))?;
-            let address = ip(&format!("-br link show {near}"))?;
-            let address = address.split_whitespace().nth(2).ok_or("no address")?.to_owned();
-            within(format!("neigh add 10.77.{net}.1 lladdr {address} dev {far}"))?;
-        }
-        Ok(network)
-    }
-
-    /// The namespace of a side, the end that is ours, and the end in the namespace.
-    fn names(&self, side: &str) -> (String, String, String) {
-        let name = &self.name;
-        (format!("{name}{side}"), format!("{name}{side}n"), format!("{name}{side}f"))
-    }
-
-    fn port(&self, side: &str) -> Port {
-        let (space, near, far) = self.names(side);
-        let line = ip(&format!("-n {space} -br link show {far}")).unwrap();
-        let neighbour = line.split_whitespace().nth(2).and_then(parse_address).unwrap();
-        Port { interface: Interface::open(&near).unwrap(), neighbour }
-    }
-
-    /// A socket in the namespace of a side.
-    fn socket(&self, side: &str, port: u16) -> UdpSocket {
-        let space = File::open(format!("/run/netns/{}", self.names(side).0)).unwrap();
-        let opened = thread::spawn(move || {
-            move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
-            UdpSocket::bind(("0.0.0.0", port)).unwrap()
-        });
-        opened.join().unwrap()
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        for side in ["a", "b"] {
-            drop(ip(&format!("netns delete {}", self.names(side).0)));
-        }
-    }
-}
-
-fn ip(command: &str) -> Result<String, String> {
-    let output = Command::new("ip").args(command.split(' ')).output();
-    let output = output.map_err(|error| error.to_string())?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(format!("ip {command}: {complaint}")),
-    }
+fn port(network: &Network, side: Side) -> Port {
+    let neighbour = parse_address(&network.address(side)).unwrap();
+    Port { interface: Interface::open(&network.near(side)).unwrap(), neighbour }
 }
 
 /// The rules of a change: the turning port is closed after even ones, and other rules come and go.
@@ -108,17 +41,6 @@ fn rules(change: u32) -> String {
     text
 }
 
-/// The next number that arrives at a socket, if one does.
-fn arrived(socket: &UdpSocket, patience: Duration) -> Option<u32> {
-    socket.set_read_timeout(Some(patience)).unwrap();
-    let mut bytes = [0; 4];
-    match socket.recv(&mut bytes) {
-        Ok(_) => Some(u32::from_be_bytes(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-        Err(error) => panic!("{error}"),
-    }
-}
-
 fn forward(ring: Ring, ports: &[Port], routes: &Routes, ended: &AtomicBool) -> Counts {
     let mut worker = Worker::new(ring, ports, Engine::new([routes]));
     while !ended.load(Ordering::Relaxed) {
@@ -131,16 +53,16 @@ fn forward(ring: Ring, ports: &[Port], routes: &Routes, ended: &AtomicBool) -> C
 
 #[test]
 fn denied_flows_never_arrive_and_allowed_ones_all_do() {
-    let network = match Network::build() {
+    let network = match Network::build("wl") {
         Ok(network) => network,
         Err(reason) => return eprintln!("skipped: no network namespaces here: {reason}"),
     };
-    let ports = [network.port("a"), network.port("b")];
+    let ports = [Side::A, Side::B].map(|side| port(&network, side));
     let (limits, policy) = (Limits::default(), Policy::open());
     let routes = Routes::new("rules", &rules(0), 2, &limits, &policy).unwrap();
     let rings = ports.each_ref().map(|port| Ring::open(&port.interface, None).unwrap());
-    let sender = network.socket("a", 4000);
-    let [open, closed, turning] = [OPEN, CLOSED, TURNING].map(|port| network.socket("b", port));
+    let sender = network.socket(Side::A, 4000);
+    let [open, closed, turning] = [OPEN, CLOSED, TURNING].map(|port| network.socket(Side::B, port));
     let (ended, mut reloads) = (AtomicBool::new(false), [0; 2]);
     let counts = thread::scope(|scope| {
         let forwarders = rings.map(|ring| scope.spawn(|| forward(ring, &ports, &routes, &ended)));

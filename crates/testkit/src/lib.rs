@@ -1,7 +1,9 @@
-//! For tests only: vectors, naive models, reproducible randomness, and the tour of all rooms.
+//! For tests only: vectors, naive models, reproducible randomness, a network, and the tour
+//! of all rooms.
 
 pub mod guard;
 pub mod leftovers;
+pub mod network;
 pub mod random;
 pub mod rooms;
 pub mod rsa;
