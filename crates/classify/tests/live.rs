@@ -168,6 +168,111 @@ fn odd_fields_and_several_categories() {
     assert!(results.iter().all(|result| *result == 5000));
 }
 
+/// Looks up in a live set what a model says, after every so many changes.
+fn follow(live: &Live, model: &mut Model, spare: &[Rule], packets: &[&[u8]], seed: u64) {
+    let (mut reader, mut random) = (live.reader(), Random::new(seed));
+    let mut results = vec![0; packets.len() * model.shape.categories];
+    for turn in 0..600 {
+        model.change(live, spare, &mut random);
+        if turn % 20 == 19 {
+            reader.classify(packets, &mut results).unwrap();
+            assert_eq!(results, model.results(packets), "after {turn} changes");
+        }
+    }
+}
+
+#[test]
+fn trees_stand_many_changes() {
+    let families = [Family::Acl, Family::Fw, Family::Ipc, Family::RandomV6];
+    for (of, seed) in families.into_iter().zip(20..) {
+        let (set, spare, flows) = family(of, 600, seed);
+        let packets: Vec<&[u8]> = flows.iter().map(Flow::packet).collect();
+        let live = Live::new(&set, &Limits::default(), &Policy::open()).unwrap();
+        let mut model = Model::new(&set);
+        follow(&live, &mut model, &spare, &packets, seed);
+        // The rules that hide most go first; what they hid has to come back.
+        let ids: Vec<RuleId> = live.rules().into_iter().map(|(id, _)| id).collect();
+        let mut reader = live.reader();
+        let mut results = vec![0; packets.len()];
+        for ids in ids.chunks(50) {
+            for &id in ids {
+                live.remove(id).unwrap();
+                model.rules.retain(|(other, _)| *other != id);
+            }
+            reader.classify(&packets, &mut results).unwrap();
+            assert_eq!(results, model.results(&packets), "{of:?}");
+        }
+        assert!(results.iter().all(|result| *result == set.default));
+    }
+}
+
+#[test]
+fn many_rules_come_to_one_place() {
+    let (mut set, _, _) = family(Family::Acl, 300, 6);
+    set.categories = 2;
+    // Every rule has a priority of its own, so that all new ones come between two.
+    for (rule, priority) in set.rules.iter_mut().zip((0..).step_by(2).skip(1)) {
+        rule.priority = priority;
+    }
+    let flows: Vec<Flow> =
+        (0..400).map(|host| Flow::v4(0x0a01_0200 + host, 0x0a00_0001, [9, 80], 6)).collect();
+    let packets: Vec<&[u8]> = flows.iter().map(Flow::packet).collect();
+    let live = Live::new(&set, &Limits::default(), &Policy::open()).unwrap();
+    let (mut reader, mut model) = (live.reader(), Model::new(&set));
+    let mut results = vec![0; 2 * packets.len()];
+    for host in 0..300u32 {
+        let rule = Rule {
+            matches: [
+                Match::prefix((0x0a01_0200 + host).into(), 24 + host % 9, 4),
+                Match::ANY,
+                Match::ANY,
+                Match::range(host.into(), 1000),
+                Match::ANY,
+            ]
+            .into(),
+            priority: 300,
+            categories: 1 + (host % 3) as u16,
+            result: 5000 + host,
+            line: 0,
+        };
+        model.rules.push((live.insert(rule.clone()).unwrap(), rule));
+        if host % 30 == 29 {
+            reader.classify(&packets, &mut results).unwrap();
+            assert_eq!(results, model.results(&packets), "{host}");
+        }
+    }
+    let spare: Vec<Rule> = set.rules.clone();
+    follow(&live, &mut model, &spare, &packets, 7);
+}
+
+#[test]
+fn rules_that_no_tree_takes_are_listed_and_found() {
+    let (set, _, flows) = family(Family::Random, 500, 12);
+    let packets: Vec<&[u8]> = flows.iter().map(Flow::packet).collect();
+    let live = Live::new(&set, &Limits::default(), &Policy::open()).unwrap();
+    let (mut reader, mut model) = (live.reader(), Model::new(&set));
+    let mut results = vec![0; packets.len()];
+    // They leave both addresses free: each belongs to all cells of every tree. The weakest come
+    // first, so that none hides another.
+    for port in 0..80 {
+        let mut rule = set.rules[0].clone();
+        rule.matches.fill(Match::ANY);
+        rule.matches[3] = Match::range(0, 60_000 - 500 * port);
+        (rule.priority, rule.result) = (2 + port as i32, 7000 + port as u32);
+        model.rules.push((live.insert(rule.clone()).unwrap(), rule));
+        reader.classify(&packets, &mut results).unwrap();
+        assert_eq!(results, model.results(&packets), "{port}");
+    }
+    live.settle();
+    while let Some((id, _)) = model.rules.pop() {
+        live.remove(id).unwrap();
+        if id.0 % 50 == 0 {
+            reader.classify(&packets, &mut results).unwrap();
+            assert_eq!(results, model.results(&packets));
+        }
+    }
+}
+
 /// What a reader saw: between which versions it looked, which it was told, and the results.
 type Seen = (u64, u64, u64, Vec<u32>);
 

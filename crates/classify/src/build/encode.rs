@@ -1,13 +1,15 @@
 //! Rules as words: what a lookup compares, and which bits it knows of them.
 
+use std::ops::Range;
+
 use super::BuildError;
 use super::plan::{Kind, Plan};
-use crate::rule::{Field, Match, Rule, RuleSet};
-use crate::table::{Piece, RANK_MAX};
+use crate::rule::{Field, Layout, Match, Rule, RuleSet};
+use crate::table::{Piece, RANK_MAX, category_place};
 
-/// Rules as words, strongest first. A rule may need several entries, all of its rank.
+/// Rules as words. A rule may need several entries, all of its rank, and following each other.
 #[derive(Debug)]
-pub(super) struct Encoded {
+pub(crate) struct Encoded {
     /// Words of an entry.
     pub words: usize,
     /// What the bits must be, or the lowest value of each lane; `words` for each entry.
@@ -16,17 +18,49 @@ pub(super) struct Encoded {
     others: Vec<u64>,
     /// The bits that are the same in all keys that the entry matches.
     known: Vec<u64>,
-    /// For each entry, the position of its rule among all, the strongest being 0.
+    /// For each entry, the rank of its rule: the lesser is the stronger.
     pub ranks: Vec<u32>,
+    /// For each entry, the result of its rule.
+    pub results: Vec<u32>,
+    /// For each entry, the categories of its rule that are in use.
+    pub categories: Vec<u16>,
+}
+
+/// The ranks of rules: that of the strongest, and how far they lie apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ranks {
+    pub first: u32,
+    pub step: u32,
+}
+
+impl Ranks {
+    /// One after the other.
+    pub const DENSE: Ranks = Ranks { first: 0, step: 1 };
+
+    /// The rank of the rule that so many others are stronger than.
+    pub fn of(self, place: usize) -> u32 {
+        self.first + place as u32 * self.step
+    }
+}
+
+/// The categories in use, one bit for each.
+pub(crate) fn categories_of(count: usize) -> u16 {
+    ((1u32 << count) - 1) as u16
 }
 
 /// How many entries one rule may need.
 const ENTRIES_MAX: usize = 4096;
 
 impl Encoded {
-    /// Encodes the rules in the given order.
-    pub fn new(set: &RuleSet, order: &[u32], plan: &Plan) -> Result<Self, BuildError> {
-        if order.len() > RANK_MAX as usize {
+    /// Encodes the rules in the given order, the strongest first.
+    pub fn new(
+        set: &RuleSet,
+        order: &[u32],
+        plan: &Plan,
+        ranks: Ranks,
+    ) -> Result<Self, BuildError> {
+        let end = u64::from(ranks.first) + order.len() as u64 * u64::from(ranks.step);
+        if end > u64::from(RANK_MAX) {
             return Err(BuildError::TooManyRules { rules: order.len() });
         }
         let words = plan.shape.words();
@@ -36,9 +70,13 @@ impl Encoded {
             others: Vec::with_capacity(order.len() * words),
             known: Vec::with_capacity(order.len() * words),
             ranks: Vec::with_capacity(order.len()),
+            results: Vec::with_capacity(order.len()),
+            categories: Vec::with_capacity(order.len()),
         };
-        for (rank, &index) in order.iter().enumerate() {
-            encoded.push(&set.rules[index as usize], rank as u32, set, plan)?;
+        let wanted = categories_of(set.categories);
+        for (place, &index) in order.iter().enumerate() {
+            let rule = &set.rules[index as usize];
+            encoded.push(rule, ranks.of(place), wanted, &set.layout, plan)?;
         }
         Ok(encoded)
     }
@@ -60,14 +98,16 @@ impl Encoded {
         &self.known[entry as usize * self.words..][..self.words]
     }
 
-    fn push(
+    /// Encodes another rule, as far as it is of the `wanted` categories; returns its entries.
+    pub fn push(
         &mut self,
         rule: &Rule,
         rank: u32,
-        set: &RuleSet,
+        wanted: u16,
+        layout: &Layout,
         plan: &Plan,
-    ) -> Result<(), BuildError> {
-        let fields = set.layout.fields();
+    ) -> Result<Range<u32>, BuildError> {
+        let fields = layout.fields();
         let mut options = Vec::with_capacity(fields.len());
         let mut count = 1usize;
         for (index, field) in fields.iter().enumerate() {
@@ -82,10 +122,27 @@ impl Encoded {
         if count > ENTRIES_MAX {
             return Err(BuildError::TooIntricate { line: rule.line, entries: count });
         }
+        let first = self.len() as u32;
+        if rule.categories & wanted == 0 {
+            return Ok(first..first);
+        }
         for choice in 0..count {
             self.push_entry(rank, plan, &options, choice);
+            self.results.push(rule.result);
+            self.categories.push(rule.categories & wanted);
         }
-        Ok(())
+        Ok(first..first + count as u32)
+    }
+
+    /// The categories of all ranks up to the last, four in a word.
+    pub fn category_masks(&self) -> Vec<u64> {
+        let ranks = self.ranks.last().map_or(0, |last| *last as usize + 1);
+        let mut masks = vec![0; ranks.div_ceil(4)];
+        for (&rank, &categories) in self.ranks.iter().zip(&self.categories) {
+            let (word, shift) = category_place(rank);
+            masks[word] |= u64::from(categories) << shift;
+        }
+        masks
     }
 
     fn push_entry(
@@ -178,14 +235,31 @@ fn prefixes(mut first: u128, last: u128, all: u128) -> Vec<(u128, u128)> {
 }
 
 fn ranges(of: &Match, field: &Field) -> Vec<Lanes> {
-    let Some((first, last)) = of.as_range(field.bytes) else {
-        unreachable!("the plan compares a field by range if all its matches are ranges");
-    };
-    let (first, last): (Vec<u32>, Vec<u32>) =
-        (parts(first, field).collect(), parts(last, field).collect());
     let mut boxes = Vec::new();
-    split(&first, &last, &mut Vec::new(), &mut boxes);
+    for (first, last) in runs(of, field.bytes) {
+        let (first, last): (Vec<u32>, Vec<u32>) =
+            (parts(first, field).collect(), parts(last, field).collect());
+        split(&first, &last, &mut Vec::new(), &mut boxes);
+    }
     boxes
+}
+
+/// First and last value of all runs that make up what matches; of a mask with very many holes, only
+/// so many that the rule is refused.
+fn runs(of: &Match, bytes: usize) -> Vec<(u128, u128)> {
+    if let Some(run) = of.as_range(bytes) {
+        return vec![run];
+    }
+    let Some((value, mask)) = of.as_mask(bytes) else {
+        unreachable!("what is no range is a mask");
+    };
+    let within = crate::rule::ones(mask.trailing_zeros());
+    let holes = !mask & crate::rule::ones(8 * bytes as u32) & !within;
+    let subsets = std::iter::successors(Some(0u128), |chosen| {
+        Some(chosen.wrapping_sub(holes) & holes).filter(|next| *next != 0)
+    });
+    let run = |chosen| (value | chosen, value | chosen | within);
+    subsets.take(ENTRIES_MAX + 1).map(run).collect()
 }
 
 /// Splits the numbers from `first` to `last`, of several digits, into boxes that are a range in
@@ -238,6 +312,17 @@ mod tests {
         }
         assert_eq!(prefixes(0, u128::MAX, u128::MAX), [(0, 0)]);
         assert_eq!(prefixes(1, u128::MAX, u128::MAX).len(), 128);
+    }
+
+    #[test]
+    fn a_mask_with_holes_is_made_of_runs() {
+        let of = Match::Mask { value: 0x48, mask: 0x5a };
+        let runs = runs(&of, 1);
+        assert_eq!(runs.len(), 8);
+        for value in 0..256 {
+            let inside = runs.iter().filter(|(first, last)| (*first..=*last).contains(&value));
+            assert_eq!(inside.count(), usize::from(of.accepts(value)), "{value:x}");
+        }
     }
 
     #[test]

@@ -2,18 +2,22 @@
 
 mod encode;
 mod group;
+mod leaves;
 mod plan;
 mod select;
+mod tended;
 mod tree;
 
 use std::fmt;
 
-use self::encode::Encoded;
+pub(crate) use self::encode::{Encoded, Ranks, categories_of};
 use self::group::Group;
-use self::plan::{Kind, Plan};
-use self::tree::Forest;
-use crate::rule::{CATEGORIES_MAX, RuleSet};
-use crate::table::{Content, Entry, RANK_MAX, RULES_PER_CHUNK, Table, node_entries};
+use self::plan::Kind;
+pub(crate) use self::plan::Plan;
+pub(crate) use self::tended::Edits;
+pub(crate) use self::tree::Forest;
+use crate::rule::{CATEGORIES_MAX, Layout, Rule, RuleSet};
+use crate::table::{Content, RANK_MAX, RULES_PER_CHUNK, Table, node_entries};
 
 /// What a table may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,54 +152,56 @@ impl Table {
 ///
 /// Those of [`Table::build`].
 pub fn build(set: &RuleSet, limits: &Limits) -> Result<(Table, Account), BuildError> {
+    let grown = grow(set, limits, Ranks::DENSE, false)?;
+    let masks = match set.categories {
+        1 => Vec::new(),
+        _ => grown.encoded.category_masks(),
+    };
+    let table = Table::assemble(grown.content(set, &masks));
+    let words = grown.plan.shape.words();
+    let account = Account { groups: grown.groups, words, table_bytes: table.bytes() };
+    Ok((table, account))
+}
+
+/// Grows the trees for a set of rules. If they are to be `tended`, rules can come and go, of any
+/// that the layout allows; and there is one more root, of none yet.
+pub(crate) fn grow(
+    set: &RuleSet,
+    limits: &Limits,
+    ranks: Ranks,
+    tended: bool,
+) -> Result<Grown, BuildError> {
     check(set)?;
-    let wanted = ((1u32 << set.categories) - 1) as u16;
+    let wanted = categories_of(set.categories);
     let mut order = set.by_strength();
     order.retain(|&index| set.rules[index as usize].categories & wanted != 0);
-    let plan = Plan::of(set);
-    let encoded = Encoded::new(set, &order, &plan)?;
-    let of_rule = |index: &u32| &set.rules[*index as usize];
-    let categories: Vec<u16> =
-        order.iter().map(|index| of_rule(index).categories & wanted).collect();
-    let results: Vec<u32> = order.iter().map(|index| of_rule(index).result).collect();
-    let sources = Sources { set, plan: &plan, encoded: &encoded, categories: &categories };
+    let plan = Plan::of(set, tended);
+    let encoded = Encoded::new(set, &order, &plan, ranks)?;
+    let sources = Sources { set, plan: &plan, encoded: &encoded, tended };
     let divided = group::divide(&encoded, &plan);
-    let mut grown = sources.grow(&divided, &results, *limits)?;
+    let mut best = sources.grow(&divided, *limits)?;
     if encoded.len() <= FEW_RULES {
         // A lookup visits every tree: fewer are faster, where their copies of rules stay
         // affordable.
-        let bytes_max = GROWTH_MAX * grown.forest.bytes();
+        let bytes_max = GROWTH_MAX * best.0.bytes();
         let attempt = Limits { table_bytes: limits.table_bytes.min(2 * bytes_max) };
         let mut divisions = group::joined(&divided);
         divisions.truncate(JOINED_MAX);
         if divided.len() > 1 {
             divisions.push(vec![group::whole(&encoded)]);
         }
-        let cost = |of: &Grown<'_>| (of.roots.len(), of.forest.bytes());
+        let cost = |(forest, groups): &Trees| (groups.len(), forest.bytes());
         for division in divisions {
-            if let Ok(other) = sources.grow(&division, &results, attempt)
-                && other.forest.bytes() <= bytes_max
-                && cost(&other) < cost(&grown)
+            if let Ok(other) = sources.grow(&division, attempt)
+                && other.0.bytes() <= bytes_max
+                && cost(&other) < cost(&best)
             {
-                grown = other;
+                best = other;
             }
         }
     }
-    let Grown { forest, roots, groups } = grown;
-    let table = Table::assemble(Content {
-        layout: &set.layout,
-        shape: plan.shape,
-        pieces: plan.pieces.concat(),
-        categories: set.categories,
-        default: set.default,
-        rules: set.rules.len(),
-        roots: &roots,
-        index: &forest.index,
-        chunks: &forest.chunks,
-        category_masks: if set.categories > 1 { &categories } else { &[] },
-    });
-    let account = Account { groups, words: plan.shape.words(), table_bytes: table.bytes() };
-    Ok((table, account))
+    let (forest, groups) = best;
+    Ok(Grown { plan, encoded, forest, groups })
 }
 
 /// For sets up to this size, fewer trees are tried.
@@ -210,38 +216,51 @@ struct Sources<'a> {
     set: &'a RuleSet,
     plan: &'a Plan,
     encoded: &'a Encoded,
-    categories: &'a [u16],
+    tended: bool,
 }
 
-/// Trees, and what is to be said of them.
-struct Grown<'a> {
-    forest: Forest<'a>,
-    roots: Vec<Entry>,
-    groups: Vec<GroupAccount>,
+/// Trees, and what is to be said of each.
+type Trees = (Forest, Vec<GroupAccount>);
+
+/// Trees, and what they have grown from.
+#[derive(Debug)]
+pub(crate) struct Grown {
+    pub plan: Plan,
+    pub encoded: Encoded,
+    pub forest: Forest,
+    pub groups: Vec<GroupAccount>,
 }
 
-impl<'a> Sources<'a> {
+impl Grown {
+    /// What a table is to be made of.
+    pub fn content<'a>(&'a self, set: &'a RuleSet, category_masks: &'a [u64]) -> Content<'a> {
+        Content {
+            layout: &set.layout,
+            shape: self.plan.shape,
+            pieces: self.plan.pieces.concat(),
+            categories: set.categories,
+            default: set.default,
+            rules: set.rules.len(),
+            roots: self.groups.len(),
+            index: &self.forest.index,
+            chunks: &self.forest.chunks,
+            category_masks,
+        }
+    }
+}
+
+impl Sources<'_> {
     /// Grows a tree of each group.
-    fn grow(
-        &self,
-        divided: &[Group],
-        results: &'a [u32],
-        limits: Limits,
-    ) -> Result<Grown<'a>, BuildError> {
-        let (plan, fields) = (self.plan, self.set.layout.fields());
-        let mut forest = Forest::new(
-            self.encoded,
-            plan.shape,
-            self.categories,
-            results,
-            self.set.default,
-            limits,
-        );
-        let (mut roots, mut groups) = (Vec::new(), Vec::new());
-        for group in divided {
+    fn grow(&self, divided: &[Group], limits: Limits) -> Result<Trees, BuildError> {
+        let (plan, encoded, tended) = (self.plan, self.encoded, self.tended);
+        let (fields, default) = (self.set.layout.fields(), self.set.default);
+        let roots = divided.len() + usize::from(tended);
+        let mut forest = Forest::new(encoded, plan.shape, default, limits, roots, tended);
+        let mut groups = Vec::new();
+        for (root, group) in divided.iter().enumerate() {
             let (nodes, chunks) = (forest.nodes, forest.chunks.len());
-            let root = forest.plant(&group.ids)?;
-            roots.push(root);
+            let entry = forest.plant(encoded, root, &group.ids)?;
+            forest.note_home(root, &group.ids);
             let wide = (0..fields.len())
                 .filter(|&field| plan.kinds[field] != Kind::Unused && fields[field].bytes >= 4);
             let fixed = wide.enumerate().filter(|(bit, _)| group.fixed >> bit & 1 == 1);
@@ -249,11 +268,14 @@ impl<'a> Sources<'a> {
                 fixed: fixed.map(|(_, field)| fields[field].name.clone()).collect(),
                 rules: group.ids.len(),
                 nodes: forest.nodes - nodes,
-                root_entries: root.as_node().map_or(0, |at| node_entries(&forest.index, at)),
+                root_entries: entry.as_node().map_or(0, |at| node_entries(&forest.index, at)),
                 listed: (forest.chunks.len() - chunks) / plan.shape.chunk_words() * RULES_PER_CHUNK,
             });
         }
-        Ok(Grown { forest, roots, groups })
+        if tended {
+            forest.plant(encoded, divided.len(), &[])?;
+        }
+        Ok((forest, groups))
     }
 }
 
@@ -261,16 +283,19 @@ fn check(set: &RuleSet) -> Result<(), BuildError> {
     if !(1..=CATEGORIES_MAX).contains(&set.categories) {
         return Err(BuildError::Categories(set.categories));
     }
-    let fields = set.layout.fields();
-    for rule in &set.rules {
-        if rule.matches.len() != fields.len() {
-            let (line, found) = (rule.line, rule.matches.len());
-            return Err(BuildError::Matches { line, found, expected: fields.len() });
-        }
-        for (of, field) in rule.matches.iter().zip(fields) {
-            if of.as_range(field.bytes).is_some_and(|(first, last)| last < first) {
-                return Err(BuildError::Backward { line: rule.line, field: field.name.clone() });
-            }
+    set.rules.iter().try_for_each(|rule| check_rule(rule, &set.layout))
+}
+
+/// Checks that a rule fits a layout.
+pub(crate) fn check_rule(rule: &Rule, layout: &Layout) -> Result<(), BuildError> {
+    let fields = layout.fields();
+    if rule.matches.len() != fields.len() {
+        let (line, found) = (rule.line, rule.matches.len());
+        return Err(BuildError::Matches { line, found, expected: fields.len() });
+    }
+    for (of, field) in rule.matches.iter().zip(fields) {
+        if of.as_range(field.bytes).is_some_and(|(first, last)| last < first) {
+            return Err(BuildError::Backward { line: rule.line, field: field.name.clone() });
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use crate::table::{Piece, Shape};
 
 /// How one field is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// No rule looks at it.
     Unused,
     /// Bits under a mask.
@@ -20,7 +20,7 @@ pub(super) enum Kind {
 
 /// The words of a key, and which part of them each field fills.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// How many words of each kind there are.
     pub shape: Shape,
     /// How each field is compared, in the order of the layout.
@@ -30,10 +30,16 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Lays out the fields that the rules look at.
-    pub fn of(set: &RuleSet) -> Self {
+    /// Lays out the fields that the rules look at, or `all`.
+    pub fn of(set: &RuleSet, all: bool) -> Self {
         let fields = set.layout.fields();
-        let kinds: Vec<Kind> = (0..fields.len()).map(|field| kind(set, field)).collect();
+        let kinds: Vec<Kind> = (0..fields.len())
+            .map(|field| match kind(set, field) {
+                Kind::Unused if all && fields[field].bytes < 4 => Kind::Range,
+                Kind::Unused if all => Kind::Mask,
+                kind => kind,
+            })
+            .collect();
         let mut packer = Packer::default();
         let mut pieces = vec![Vec::new(); fields.len()];
         let part = |kind: Kind, wide: bool, index: usize| {

@@ -1,9 +1,9 @@
 //! The tree of one group: nodes that look at chosen bits, and leaves that list rules.
 
-use std::collections::HashMap;
-
 use super::encode::Encoded;
+use super::leaves::Leaves;
 use super::select::{CELL_GOAL, select};
+use super::tended::{Edits, Tending};
 use super::{BuildError, Limits};
 use crate::table::{
     Entry, NODE_HEADER, NOTHING, Node, RULES_PER_CHUNK, Shape, leads_on_bit, node_header, rank_of,
@@ -12,29 +12,39 @@ use crate::table::{
 
 /// What a node's place in the tree says about the keys that come there.
 #[derive(Clone)]
-struct Region {
+pub(super) struct Region {
     /// The bits that have been looked at, word by word.
     known: Vec<u64>,
     /// What they are.
     values: Vec<u64>,
 }
 
+/// A word of the index that holds an entry, and the node that it belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cell {
+    pub place: u32,
+    /// The node's first word; of a root, anything.
+    pub node: u32,
+}
+
 /// The trees of all groups, as they grow.
-pub(super) struct Forest<'a> {
-    encoded: &'a Encoded,
-    shape: Shape,
-    /// For each rank, the categories of its rule.
-    categories: &'a [u16],
-    /// For each rank, the result of its rule.
-    results: &'a [u32],
-    limits: Limits,
-    /// Nodes.
+#[derive(Debug)]
+pub(crate) struct Forest {
+    pub(super) shape: Shape,
+    pub(super) limits: Limits,
+    /// The categories that any rule has.
+    categories: u16,
+    /// Roots, and behind them nodes.
     pub index: Vec<u64>,
     /// Chunks of rules.
     pub chunks: Vec<u64>,
-    leaves: HashMap<Box<[u32]>, Entry>,
+    pub(super) leaves: Leaves,
     /// How many nodes there are.
     pub nodes: usize,
+    /// What it takes to change trees once they have grown.
+    pub(super) tending: Option<Tending>,
+    /// What has changed since somebody asked.
+    pub(super) edits: Edits,
 }
 
 /// Lists up to this length become leaves without looking for bits.
@@ -46,128 +56,113 @@ const COPIES_MAX: usize = 6;
 /// No path is longer; what is still together then stays in one leaf.
 const DEPTH_MAX: usize = 24;
 
-impl<'a> Forest<'a> {
+impl Forest {
+    /// Room for so many trees, without any yet.
     pub fn new(
-        encoded: &'a Encoded,
+        encoded: &Encoded,
         shape: Shape,
-        categories: &'a [u16],
-        results: &'a [u32],
         default: u32,
         limits: Limits,
+        roots: usize,
+        tended: bool,
     ) -> Self {
         Forest {
-            encoded,
             shape,
-            categories,
-            results,
             limits,
-            index: Vec::new(),
+            categories: encoded.categories.iter().fold(0, |all, of| all | of),
+            index: vec![Entry::EMPTY.0; roots],
             chunks: nobodys(shape, default),
-            leaves: HashMap::new(),
+            leaves: Leaves::default(),
             nodes: 0,
+            tending: tended.then(Tending::default),
+            edits: Edits::default(),
         }
     }
 
-    /// Grows the tree of a group and returns its root.
-    pub fn plant(&mut self, ids: &[u32]) -> Result<Entry, BuildError> {
-        let nothing = vec![0; self.encoded.words];
-        let root =
-            self.grow(ids.to_vec(), &Region { known: nothing.clone(), values: nothing }, 0)?;
-        if root.is_node() {
-            return Ok(root);
-        }
-        // One list: a node that looks at no bit leads there, so that all searches begin alike.
-        let at = self.index.len();
-        self.index.extend(node_header([(0, 0), (0, 0)]));
-        self.index.push(root.0);
-        self.describe(at);
-        self.check_memory()?;
-        Ok(Entry::node(rank_of(root.0), at))
-    }
-
-    /// Bytes of nodes and chunks so far.
-    pub fn bytes(&self) -> usize {
-        8 * (self.index.len() + self.chunks.len())
-    }
-
-    fn grow(
+    /// Grows the tree of a group, from the given root on.
+    pub fn plant(
         &mut self,
+        encoded: &Encoded,
+        root: usize,
+        ids: &[u32],
+    ) -> Result<Entry, BuildError> {
+        let cell = Cell { place: root as u32, node: 0 };
+        let mut entry = self.grow(encoded, ids.to_vec(), &Region::all(encoded.words), 0, cell)?;
+        if !entry.is_node() {
+            // One list: a node that looks at no bit leads there, so that all searches begin alike.
+            let at = self.index.len();
+            self.index.extend(node_header([(0, 0), (0, 0)]));
+            self.index.push(entry.0);
+            self.describe(at);
+            self.check_memory()?;
+            entry = Entry::node(rank_of(entry.0), at);
+        }
+        self.index[root] = entry.0;
+        Ok(entry)
+    }
+
+    /// Bytes of nodes and of chunks in use.
+    pub fn bytes(&self) -> usize {
+        8 * (self.index.len() + self.leaves.used * self.shape.chunk_words())
+    }
+
+    /// Grows what a cell leads to.
+    pub(super) fn grow(
+        &mut self,
+        encoded: &Encoded,
         mut ids: Vec<u32>,
         region: &Region,
         depth: usize,
+        cell: Cell,
     ) -> Result<Entry, BuildError> {
-        self.drop_hidden(&mut ids, region);
+        self.drop_hidden(encoded, &mut ids, region, cell);
         if ids.is_empty() {
             return Ok(Entry::EMPTY);
         }
         if ids.len() <= LEAF_MAX || depth == DEPTH_MAX {
-            return self.leaf(ids);
+            return self.leaf(encoded, &ids);
         }
         // With half of the memory used, only tables that hardly copy are affordable.
         let copies = if self.bytes() < self.limits.table_bytes / 2 { COPIES_MAX } else { 1 };
         let copies_max = copies * ids.len() + CELL_GOAL;
-        let Some(selection) = select(self.encoded, &ids, copies_max) else { return self.leaf(ids) };
-        let cells = self.distribute(&ids, selection.parts);
-        let rank = self.encoded.ranks[ids[0] as usize];
+        let Some(selection) = select(encoded, &ids, copies_max) else {
+            return self.leaf(encoded, &ids);
+        };
+        let cells = distribute(encoded, &ids, selection.parts);
+        let rank = encoded.ranks[ids[0] as usize];
         drop(ids);
         let at = self.index.len();
         self.nodes += 1;
         self.index.extend(node_header(selection.parts));
         self.index.resize(at + NODE_HEADER + cells.len(), Entry::EMPTY.0);
         self.check_memory()?;
-        for (cell, ids) in cells.into_iter().enumerate() {
-            let below = region.below(selection.parts, cell);
-            self.index[at + NODE_HEADER + cell] = self.grow(ids, &below, depth + 1)?.0;
+        for (index, ids) in cells.into_iter().enumerate() {
+            let below = region.below(selection.parts, index);
+            let cell = Cell { place: (at + NODE_HEADER + index) as u32, node: at as u32 };
+            let entry = self.grow(encoded, ids, &below, depth + 1, cell)?;
+            self.index[cell.place as usize] = entry.0;
         }
         self.describe(at);
         Ok(Entry::node(rank, at))
     }
 
     /// Says in the header of the node at word `at` whether its entries lead on.
-    fn describe(&mut self, at: usize) {
+    pub(super) fn describe(&mut self, at: usize) {
         let leads_on = leads_on_bit(Node::at(&self.index, at).entries);
         self.index[at + NODE_HEADER - 1] |= leads_on;
     }
 
-    /// The entries of each cell, strongest first.
-    fn distribute(&self, ids: &[u32], parts: [(usize, u64); 2]) -> Vec<Vec<u32>> {
-        let [(first, first_mask), (second, second_mask)] = parts;
-        let first_bits = first_mask.count_ones();
-        let bits = first_bits + second_mask.count_ones();
-        let mut cells = vec![Vec::new(); 1 << bits];
-        for &id in ids {
-            let (values, known) = (self.encoded.values(id), self.encoded.known(id));
-            let index = |words: &dyn Fn(usize) -> u64| {
-                extract(words(first), first_mask)
-                    | extract(words(second), second_mask) << first_bits
-            };
-            let base = index(&|word| values[word] & known[word]);
-            let free = index(&|word| !known[word]);
-            // All subsets of the free bits, the empty one last.
-            let mut subset = free;
-            loop {
-                cells[(base | subset) as usize].push(id);
-                if subset == 0 {
-                    break;
-                }
-                subset = (subset - 1) & free;
-            }
-        }
-        cells
-    }
-
     /// Drops entries that no key of the region can meet first.
-    fn drop_hidden(&self, ids: &mut Vec<u32>, region: &Region) {
-        ids.retain(|&id| self.reaches(id, region));
-        let all_categories = self.categories.iter().fold(0, |all, of| all | of);
-        let mut left = all_categories;
-        let hidden_from = ids.iter().position(|&id| {
-            if self.hides_region(id, region) {
-                left &= !self.categories[self.encoded.ranks[id as usize] as usize];
-            }
-            left == 0
+    fn drop_hidden(&mut self, encoded: &Encoded, ids: &mut Vec<u32>, region: &Region, cell: Cell) {
+        ids.retain(|&id| self.reaches(encoded, id, region));
+        let hider = ids.iter().position(|&id| {
+            encoded.categories[id as usize] == self.categories
+                && self.hides_region(encoded, id, region)
         });
-        if let Some(last) = hidden_from {
+        if let Some(last) = hider {
+            if let Some(tending) = &mut self.tending {
+                ids[last + 1..].iter().for_each(|&id| tending.note(ids[last], id, cell));
+            }
             ids.truncate(last + 1);
         }
         if ids.len() <= RULES_PER_CHUNK {
@@ -176,17 +171,22 @@ impl<'a> Forest<'a> {
         let mut kept: Vec<u32> = Vec::with_capacity(ids.len());
         for &id in ids.iter() {
             let mut stronger = kept.iter().take(HIDING_MAX);
-            if !stronger.any(|&stronger| self.hides(stronger, id, region)) {
-                kept.push(id);
+            match stronger.find(|&&stronger| self.hides(encoded, stronger, id, region)) {
+                None => kept.push(id),
+                Some(&hider) => {
+                    if let Some(tending) = &mut self.tending {
+                        tending.note(hider, id, cell);
+                    }
+                }
             }
         }
         *ids = kept;
     }
 
     /// Whether an entry's ranges meet a region, lane by lane. Its masks do, or it were not here.
-    fn reaches(&self, id: u32, region: &Region) -> bool {
-        let (values, others) = (self.encoded.values(id), self.encoded.others(id));
-        (self.shape.masks..self.encoded.words).all(|word| {
+    pub(super) fn reaches(&self, encoded: &Encoded, id: u32, region: &Region) -> bool {
+        let (values, others) = (encoded.values(id), encoded.others(id));
+        (self.shape.masks..encoded.words).all(|word| {
             let (lowest, highest) = region.bounds(word);
             let lane = self.shape.lane_bits(word);
             lanes(lane).all(|shift| {
@@ -198,9 +198,9 @@ impl<'a> Forest<'a> {
     }
 
     /// Whether an entry matches all keys of a region.
-    fn hides_region(&self, id: u32, region: &Region) -> bool {
-        let (values, others) = (self.encoded.values(id), self.encoded.others(id));
-        (0..self.encoded.words).all(|word| {
+    fn hides_region(&self, encoded: &Encoded, id: u32, region: &Region) -> bool {
+        let (values, others) = (encoded.values(id), encoded.others(id));
+        (0..encoded.words).all(|word| {
             if word < self.shape.masks {
                 // Entries come here only if they agree with the region.
                 return others[word] & !region.known[word] == 0;
@@ -217,14 +217,14 @@ impl<'a> Forest<'a> {
 
     /// Whether all keys of a region that the entry `weaker` matches are matched by `stronger`, for
     /// all categories of the weaker.
-    fn hides(&self, stronger: u32, weaker: u32, region: &Region) -> bool {
-        let categories = |id: u32| self.categories[self.encoded.ranks[id as usize] as usize];
+    fn hides(&self, encoded: &Encoded, stronger: u32, weaker: u32, region: &Region) -> bool {
+        let categories = |id: u32| encoded.categories[id as usize];
         if categories(weaker) & !categories(stronger) != 0 {
             return false;
         }
-        let (values, others) = (self.encoded.values(stronger), self.encoded.others(stronger));
-        let (weak_values, weak_others) = (self.encoded.values(weaker), self.encoded.others(weaker));
-        (0..self.encoded.words).all(|word| {
+        let (values, others) = (encoded.values(stronger), encoded.others(stronger));
+        let (weak_values, weak_others) = (encoded.values(weaker), encoded.others(weaker));
+        (0..encoded.words).all(|word| {
             if word < self.shape.masks {
                 let known = weak_others[word] | region.known[word];
                 let value = weak_values[word] & weak_others[word] | region.values[word];
@@ -243,39 +243,53 @@ impl<'a> Forest<'a> {
         })
     }
 
-    fn leaf(&mut self, ids: Vec<u32>) -> Result<Entry, BuildError> {
-        if let Some(known) = self.leaves.get(ids.as_slice()) {
-            return Ok(*known);
-        }
+    /// A leaf of a list that is not empty, for one cell more.
+    pub(super) fn leaf(&mut self, encoded: &Encoded, ids: &[u32]) -> Result<Entry, BuildError> {
         let stride = self.shape.chunk_words();
-        let at = self.chunks.len() / stride;
         let count = ids.len().div_ceil(RULES_PER_CHUNK);
-        let entry = Entry::leaf(self.encoded.ranks[ids[0] as usize], at, count)
-            .ok_or(BuildError::LeafTooLong { rules: ids.len() })?;
-        for chunk in ids.chunks(RULES_PER_CHUNK) {
-            let base = self.chunks.len();
-            self.chunks.resize(base + stride, 0);
-            let words = &mut self.chunks[base..];
+        let rank = encoded.ranks[ids[0] as usize];
+        let end = self.chunks.len() / stride;
+        // Wherever it comes to stand: no place lies behind the end.
+        let entry = |chunk| Entry::leaf(rank, chunk, count);
+        entry(end).ok_or(BuildError::LeafTooLong { rules: ids.len() })?;
+        let (chunk, is_new) = match self.leaves.share(ids) {
+            Some(chunk) => (chunk, false),
+            None => (self.leaves.add(ids, count, end), true),
+        };
+        if is_new {
+            let words = (chunk + count) * stride;
+            self.chunks.resize(self.chunks.len().max(words), 0);
+            self.fill(encoded, ids, chunk);
+            self.check_memory()?;
+        }
+        entry(chunk).ok_or(BuildError::LeafTooLong { rules: ids.len() })
+    }
+
+    /// Writes the entries of a leaf into its chunks.
+    pub(super) fn fill(&mut self, encoded: &Encoded, ids: &[u32], chunk: usize) {
+        let stride = self.shape.chunk_words();
+        let (start, count) = (chunk * stride, ids.len().div_ceil(RULES_PER_CHUNK));
+        let words = &mut self.chunks[start..start + count * stride];
+        for (ids, words) in ids.chunks(RULES_PER_CHUNK).zip(words.chunks_exact_mut(stride)) {
             for lane in 0..RULES_PER_CHUNK {
                 // Free places repeat the last rule: the first of equal ones wins.
-                let id = chunk[lane.min(chunk.len() - 1)];
-                for word in 0..self.encoded.words {
-                    words[16 * word + lane] = self.encoded.values(id)[word];
-                    words[16 * word + 8 + lane] = self.encoded.others(id)[word];
+                let id = ids[lane.min(ids.len() - 1)];
+                for word in 0..encoded.words {
+                    words[16 * word + lane] = encoded.values(id)[word];
+                    words[16 * word + 8 + lane] = encoded.others(id)[word];
                 }
-                let rank = self.encoded.ranks[id as usize];
-                let result = self.results[rank as usize];
-                words[16 * self.encoded.words + lane] = verdict(rank, result);
+                let (rank, result) = (encoded.ranks[id as usize], encoded.results[id as usize]);
+                words[16 * encoded.words + lane] = verdict(rank, result);
             }
         }
-        self.check_memory()?;
-        self.leaves.insert(ids.into(), entry);
-        Ok(entry)
+        self.edits.chunks.push(start..start + count * stride);
     }
 
     fn check_memory(&self) -> Result<(), BuildError> {
-        match self.bytes() > self.limits.table_bytes {
-            true => Err(BuildError::TooLarge { limit: self.limits.table_bytes }),
+        let limit = self.limits.table_bytes;
+        // Cells know their place by 32 bits.
+        match self.bytes() > limit || self.index.len() > u32::MAX as usize {
+            true => Err(BuildError::TooLarge { limit }),
             false => Ok(()),
         }
     }
@@ -289,9 +303,44 @@ fn nobodys(shape: Shape, default: u32) -> Vec<u64> {
     chunk
 }
 
+/// The entries of each cell, strongest first.
+fn distribute(encoded: &Encoded, ids: &[u32], parts: [(usize, u64); 2]) -> Vec<Vec<u32>> {
+    let bits = parts[0].1.count_ones() + parts[1].1.count_ones();
+    let mut cells = vec![Vec::new(); 1 << bits];
+    for &id in ids {
+        cells_of(encoded, id, parts).for_each(|cell| cells[cell].push(id));
+    }
+    cells
+}
+
+/// The cells of a node that an entry belongs to.
+pub(super) fn cells_of(
+    encoded: &Encoded,
+    id: u32,
+    [(first, first_mask), (second, second_mask)]: [(usize, u64); 2],
+) -> impl Iterator<Item = usize> {
+    let (values, known) = (encoded.values(id), encoded.known(id));
+    let index = |words: &dyn Fn(usize) -> u64| {
+        let second_bits = extract(words(second), second_mask) << first_mask.count_ones();
+        (extract(words(first), first_mask) | second_bits) as usize
+    };
+    let base = index(&|word| values[word] & known[word]);
+    let free = index(&|word| !known[word]);
+    // All subsets of the free bits.
+    let subsets = std::iter::successors(Some(0usize), move |subset| {
+        Some(subset.wrapping_sub(free) & free).filter(|next| *next != 0)
+    });
+    subsets.map(move |subset| base | subset)
+}
+
 impl Region {
+    /// Where all keys come, of so many words.
+    pub fn all(words: usize) -> Self {
+        Region { known: vec![0; words], values: vec![0; words] }
+    }
+
     /// The region of a cell.
-    fn below(&self, parts: [(usize, u64); 2], cell: usize) -> Region {
+    pub fn below(&self, parts: [(usize, u64); 2], cell: usize) -> Region {
         let mut below = self.clone();
         let [(first, first_mask), (second, second_mask)] = parts;
         below.known[first] |= first_mask;

@@ -1,16 +1,16 @@
-//! The thread that builds tables in the background.
+//! The thread that plants other trees in the background.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use widelane_cpu::Policy;
 
+use super::draft::{Draft, Wear};
 use super::relay::Relay;
-use super::version::{Change, Version};
 use crate::Limits;
 use crate::build::BuildError;
 
-/// Its end tells the thread to end too, after the table that it is building.
+/// Its end tells the thread to end too, after the trees that it is planting.
 #[derive(Debug)]
 pub(super) struct Builder {
     desk: Arc<Desk>,
@@ -24,36 +24,31 @@ struct Desk {
 
 #[derive(Debug, Default)]
 struct Orders {
-    /// A table is wanted.
+    /// Other trees are wanted.
     wanted: bool,
-    /// One is being built.
+    /// They are being planted.
     at_work: bool,
     closing: bool,
     trouble: Option<BuildError>,
-    /// So many rules more have to differ before the next attempt, since one has failed.
+    /// So many changes there have to be before the next attempt, since one has failed.
     patience: usize,
 }
 
-/// A table is wanted when so many rules differ from it, and one in [`SHARE`] besides.
-const FEW: usize = 64;
-const SHARE: usize = 32;
-
 impl Builder {
-    pub fn start(relay: &Arc<Relay<Version, Change>>, limits: Limits, policy: Policy) -> Self {
+    pub fn start(relay: &Arc<Relay<Draft>>, limits: Limits, policy: Policy) -> Self {
         let desk = Arc::new(Desk { orders: Mutex::default(), changed: Condvar::new() });
         let (own, relay) = (Arc::clone(&desk), Arc::clone(relay));
         thread::spawn(move || own.work(&relay, &limits, &policy));
         Builder { desk }
     }
 
-    /// Notes a version: when much of it differs from its table, another is wanted.
-    pub fn note(&self, version: &Version) {
-        let pending = version.pending();
-        if pending < FEW + version.all.len() / SHARE {
+    /// Notes what a change tells: when the trees are worn, others are wanted.
+    pub fn note(&self, wear: Wear) {
+        if !wear.is_worn {
             return;
         }
         let mut orders = self.desk.orders();
-        if !orders.wanted && !orders.at_work && pending >= orders.patience {
+        if !orders.wanted && !orders.at_work && wear.pending >= orders.patience {
             orders.wanted = true;
             self.desk.changed.notify_all();
         }
@@ -85,28 +80,26 @@ impl Drop for Builder {
 }
 
 impl Desk {
-    fn work(&self, relay: &Relay<Version, Change>, limits: &Limits, policy: &Policy) {
+    fn work(&self, relay: &Relay<Draft>, limits: &Limits, policy: &Policy) {
         while self.next_order() {
-            let version = relay.begin();
-            let built = version.rebuilt(limits, policy);
-            let (trouble, patience) = match built {
-                Ok(rebuilt) => {
-                    relay.finish(rebuilt);
-                    (None, 0)
-                }
+            let (shape, rules, number) = relay.begin(Draft::parts);
+            let planted = Draft::of(&shape, &rules, limits, policy, number);
+            let finished = match planted {
+                Ok(draft) => relay.finish(draft),
                 Err(error) => {
                     relay.abandon();
-                    (Some(error), 2 * version.pending())
+                    Err(error)
                 }
             };
-            drop(version);
+            let trouble = finished.err();
+            let patience = trouble.as_ref().map_or(0, |_| 2 * relay.latest().pending);
             let mut orders = self.orders();
             (orders.at_work, orders.trouble, orders.patience) = (false, trouble, patience);
             self.changed.notify_all();
         }
     }
 
-    /// Waits until a table is wanted; false at the end.
+    /// Waits until other trees are wanted; false at the end.
     fn next_order(&self) -> bool {
         let mut orders = self.orders();
         while !orders.wanted && !orders.closing {

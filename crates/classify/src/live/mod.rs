@@ -1,10 +1,9 @@
 //! Rule sets that change while packets are looked up.
 //!
-//! A [`Live`] set keeps a table for lookups and an index that can be changed rule by rule. Readers
-//! ask the table, and the index about the few packets that a change since its building may concern.
-//! When many rules have changed, a thread builds another table in the background. Every change is
-//! published as a new version, in one step; a reader never waits, and sees one version in all
-//! packets of a call.
+//! A [`Live`] set keeps the trees of its table so that rules can be planted in them and taken out,
+//! one by one. Readers look packets up in prints of the table: who changes a rule corrects a print
+//! that no reader holds, and publishes it in one step. A reader never waits, and sees one version
+//! in all packets of a call. When the trees are worn, a thread plants others in the background.
 //!
 //! # Examples
 //!
@@ -36,12 +35,9 @@
 //! ```
 
 mod builder;
-mod filter;
-mod index;
-mod paged;
+mod draft;
 mod published;
 mod relay;
-mod version;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -50,12 +46,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use widelane_cpu::{Policy, Room};
 
 use self::builder::Builder;
+use self::draft::{Change, Draft, Print};
 use self::published::View;
 use self::relay::Relay;
-use self::version::{Change, Version};
-use crate::build::BuildError;
+use crate::build::{self, BuildError};
 use crate::rule::{Layout, Rule, RuleSet};
-use crate::{Limits, LookupError, Table};
+use crate::{Limits, LookupError};
 
 /// Names a rule of a live set, from its insertion to its removal.
 ///
@@ -83,18 +79,17 @@ pub enum UpdateError {
 #[derive(Debug)]
 pub struct Live {
     roll: Mutex<Roll>,
-    relay: Arc<Relay<Version, Change>>,
+    relay: Arc<Relay<Draft>>,
     builder: Builder,
+    layout: Layout,
     limits: Limits,
     policy: Policy,
 }
 
 /// Looks packets up in a live set; each thread has one of its own.
-///
-/// An idle reader keeps the version that it saw last in memory.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    view: View<Version>,
+    view: View<Print>,
 }
 
 /// The rules by their numbers.
@@ -102,14 +97,11 @@ pub struct Reader {
 struct Roll {
     rules: BTreeMap<u64, Arc<Candidate>>,
     next_id: u64,
-    next_serial: u64,
 }
 
 /// A rule as it stands in a set.
 #[derive(Debug)]
 struct Candidate {
-    /// Tells it from all others, also from what it was before a change.
-    serial: u64,
     strength: Strength,
     rule: Rule,
 }
@@ -129,13 +121,13 @@ impl Live {
     ///
     /// Those of [`Table::build`].
     pub fn new(set: &RuleSet, limits: &Limits, policy: &Policy) -> Result<Self, BuildError> {
-        let mut roll = Roll { rules: BTreeMap::new(), next_id: 0, next_serial: 0 };
+        let mut roll = Roll { rules: BTreeMap::new(), next_id: 0 };
         roll.enlist(&set.rules);
-        let version = Version::new(set, roll.candidates(), limits, policy, 0)?;
-        let relay = Arc::new(Relay::new(version, Version::apply));
+        let draft = Draft::of(set, &roll.candidates(), limits, policy, 0)?;
+        let relay = Arc::new(Relay::new(draft));
         let builder = Builder::start(&relay, *limits, policy.clone());
         let (roll, policy) = (Mutex::new(roll), policy.clone());
-        Ok(Live { roll, relay, builder, limits: *limits, policy })
+        Ok(Live { roll, relay, builder, layout: set.layout.clone(), limits: *limits, policy })
     }
 
     /// What looks packets up.
@@ -149,12 +141,12 @@ impl Live {
     ///
     /// If the rule does not fit the layout.
     pub fn insert(&self, rule: Rule) -> Result<RuleId, UpdateError> {
-        self.check(&rule)?;
         let mut roll = self.roll();
         let id = roll.next_id;
+        let new = Arc::new(Candidate::new(id, rule));
+        self.publish(None, Some(&new))?;
         roll.next_id += 1;
-        let new = roll.enter(id, rule);
-        self.publish(Change { old: None, new: Some(new) });
+        roll.rules.insert(id, new);
         Ok(RuleId(id))
     }
 
@@ -165,9 +157,10 @@ impl Live {
     /// If there is no such rule.
     pub fn remove(&self, id: RuleId) -> Result<Rule, UpdateError> {
         let mut roll = self.roll();
-        let old = roll.rules.remove(&id.0).ok_or(UpdateError::NoSuchRule(id))?;
+        let old = roll.rules.get(&id.0).ok_or(UpdateError::NoSuchRule(id))?;
+        self.publish(Some(old), None)?;
         let rule = old.rule.clone();
-        self.publish(Change { old: Some(old), new: None });
+        roll.rules.remove(&id.0);
         Ok(rule)
     }
 
@@ -178,11 +171,11 @@ impl Live {
     ///
     /// If there is no such rule, or the new one does not fit the layout.
     pub fn change(&self, id: RuleId, rule: Rule) -> Result<(), UpdateError> {
-        self.check(&rule)?;
         let mut roll = self.roll();
-        let old = roll.rules.get(&id.0).cloned().ok_or(UpdateError::NoSuchRule(id))?;
-        let new = roll.enter(id.0, rule);
-        self.publish(Change { old: Some(old), new: Some(new) });
+        let old = roll.rules.get(&id.0).ok_or(UpdateError::NoSuchRule(id))?;
+        let new = Arc::new(Candidate::new(id.0, rule));
+        self.publish(Some(old), Some(&new))?;
+        roll.rules.insert(id.0, new);
         Ok(())
     }
 
@@ -195,17 +188,18 @@ impl Live {
     /// stay as they were.
     pub fn replace(&self, set: &RuleSet) -> Result<(), UpdateError> {
         let mut roll = self.roll();
-        let latest = self.relay.latest();
-        let (layout, categories) = latest.shape();
-        if *layout != set.layout || categories != set.categories {
-            return Err(UpdateError::OtherShape);
-        }
-        let (next_id, next_serial) = (roll.next_id, roll.next_serial);
-        let mut new = Roll { rules: BTreeMap::new(), next_id, next_serial };
+        let number = {
+            let latest = self.relay.latest();
+            let (layout, categories) = latest.shape();
+            if *layout != set.layout || categories != set.categories {
+                return Err(UpdateError::OtherShape);
+            }
+            latest.number + 1
+        };
+        let mut new = Roll { rules: BTreeMap::new(), next_id: roll.next_id };
         new.enlist(&set.rules);
-        let number = latest.number + 1;
-        let version = Version::new(set, new.candidates(), &self.limits, &self.policy, number)?;
-        self.relay.reset(version);
+        let draft = Draft::of(set, &new.candidates(), &self.limits, &self.policy, number)?;
+        self.relay.reset(draft);
         *roll = new;
         Ok(())
     }
@@ -213,9 +207,8 @@ impl Live {
     /// All rules with their numbers, the strongest first.
     pub fn rules(&self) -> Vec<(RuleId, Rule)> {
         let roll = self.roll();
-        let mut rules: Vec<_> = roll.rules.iter().collect();
-        rules.sort_by_key(|(_, candidate)| candidate.strength);
-        rules.into_iter().map(|(&id, candidate)| (RuleId(id), candidate.rule.clone())).collect()
+        let rules = roll.by_strength().into_iter();
+        rules.map(|(id, candidate)| (RuleId(id), candidate.rule.clone())).collect()
     }
 
     /// How many changes there have been.
@@ -223,38 +216,38 @@ impl Live {
         self.relay.latest().number
     }
 
-    /// How many rules differ from those of the table that lookups begin with.
+    /// How many changes there have been since the trees were planted that lookups go through.
     pub fn pending(&self) -> usize {
-        self.relay.latest().pending()
+        self.relay.latest().pending
     }
 
-    /// Why the last table could not be built, if so. Lookups are right all the same, but get slower
-    /// with every change.
+    /// Why no other trees could be planted when they were wanted, if so. Lookups are right all the
+    /// same, but may get slower with every change.
     pub fn trouble(&self) -> Option<BuildError> {
         self.builder.trouble()
     }
 
-    /// Has a table built of all changes up to now, and waits for it.
+    /// Has other trees planted of the rules as they are now, and waits for it.
     pub fn settle(&self) {
         self.builder.settle();
     }
 
-    /// The room that lookups begin in.
+    /// The room that lookups take.
     pub fn room(&self) -> Room {
         self.relay.latest().room()
     }
 
-    /// Whether a table can be built of a rule.
-    fn check(&self, rule: &Rule) -> Result<(), BuildError> {
-        let latest = self.relay.latest();
-        let (layout, categories) = latest.shape();
-        let set = RuleSet { categories, rules: vec![rule.clone()], ..RuleSet::new(layout.clone()) };
-        Table::build(&set, &self.limits).map(drop)
-    }
-
-    fn publish(&self, change: Change) {
-        let version = self.relay.change(change);
-        self.builder.note(&version);
+    fn publish(
+        &self,
+        old: Option<&Arc<Candidate>>,
+        new: Option<&Arc<Candidate>>,
+    ) -> Result<(), BuildError> {
+        if let Some(new) = new {
+            build::check_rule(&new.rule, &self.layout)?;
+        }
+        let wear = self.relay.change(Change { old: old.cloned(), new: new.cloned() })?;
+        self.builder.note(wear);
+        Ok(())
     }
 
     /// A panic elsewhere does not poison it: rules are entered and taken out in one step.
@@ -272,38 +265,42 @@ impl Reader {
     /// If a packet is shorter than the layout's span, or `results` has another length; nothing has
     /// been looked up then.
     pub fn classify(&mut self, packets: &[&[u8]], results: &mut [u32]) -> Result<u64, LookupError> {
-        let version = self.view.latest();
-        version.classify(packets, results)?;
-        Ok(version.number)
+        let print = self.view.latest();
+        print.classify(packets, results)?;
+        Ok(print.number)
     }
 }
 
 impl Roll {
     fn enlist(&mut self, rules: &[Rule]) {
         for rule in rules {
-            let id = self.next_id;
+            let candidate = Arc::new(Candidate::new(self.next_id, rule.clone()));
+            self.rules.insert(self.next_id, candidate);
             self.next_id += 1;
-            self.enter(id, rule.clone());
         }
     }
 
-    /// Enters a rule under a number, instead of the one that had it.
-    fn enter(&mut self, id: u64, rule: Rule) -> Arc<Candidate> {
-        let strength = Strength { priority: Reverse(rule.priority), place: id };
-        let candidate = Arc::new(Candidate { serial: self.next_serial, strength, rule });
-        self.next_serial += 1;
-        self.rules.insert(id, Arc::clone(&candidate));
-        candidate
+    /// All rules, the strongest first.
+    fn by_strength(&self) -> Vec<(u64, &Arc<Candidate>)> {
+        let mut rules: Vec<_> = self.rules.iter().map(|(id, rule)| (*id, rule)).collect();
+        rules.sort_by_key(|(_, candidate)| candidate.strength);
+        rules
     }
 
     fn candidates(&self) -> Vec<Arc<Candidate>> {
-        self.rules.values().cloned().collect()
+        self.by_strength().into_iter().map(|(_, candidate)| Arc::clone(candidate)).collect()
     }
 }
 
 impl Candidate {
-    /// Whether a packet with these values of the fields matches.
-    fn accepts(&self, values: &[u128; Layout::FIELDS_MAX]) -> bool {
-        self.rule.matches.iter().zip(values).all(|(of, value)| of.accepts(*value))
+    /// A rule of a number.
+    fn new(id: u64, rule: Rule) -> Self {
+        Candidate { strength: Strength { priority: Reverse(rule.priority), place: id }, rule }
+    }
+
+    fn differs_in_result_only(&self, other: &Candidate) -> bool {
+        self.strength == other.strength
+            && self.rule.matches == other.rule.matches
+            && self.rule.categories == other.rule.categories
     }
 }

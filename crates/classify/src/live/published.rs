@@ -5,47 +5,50 @@
 mod cell {
     use std::sync::Arc;
 
-    use arc_swap::ArcSwap;
-    use arc_swap::cache::Cache;
+    use arc_swap::{ArcSwap, Guard};
 
     /// A value that is replaced as a whole.
     #[derive(Debug)]
     pub struct Published<T>(Arc<ArcSwap<T>>);
 
-    /// A reader's hold on the latest value that it has seen.
+    /// A reader's way to the latest value.
     #[derive(Debug)]
-    pub struct View<T>(Cache<Arc<ArcSwap<T>>, Arc<T>>);
+    pub struct View<T>(Arc<ArcSwap<T>>);
+
+    /// A reader's hold on a value.
+    pub type Latest<T> = Guard<Arc<T>>;
 
     impl<T> Published<T> {
         pub fn new(value: Arc<T>) -> Self {
             Published(Arc::new(ArcSwap::new(value)))
         }
 
-        /// Replaces the value, and returns the one before.
+        /// Replaces the value, and returns the one before. No reader comes to that any more; those
+        /// who hold it are counted by the `Arc`.
         pub fn replace(&self, value: Arc<T>) -> Arc<T> {
             self.0.swap(value)
         }
 
-        pub fn latest(&self) -> Arc<T> {
-            self.0.load_full()
+        pub fn latest(&self) -> Latest<T> {
+            self.0.load()
         }
 
         pub fn view(&self) -> View<T> {
-            View(Cache::new(Arc::clone(&self.0)))
+            View(Arc::clone(&self.0))
         }
     }
 
     impl<T> View<T> {
-        /// The latest value. If it is the one seen last, this costs one load.
+        /// The latest value.
         #[inline]
-        pub fn latest(&mut self) -> &Arc<T> {
+        pub fn latest(&self) -> Latest<T> {
             self.0.load()
         }
     }
 
     impl<T> Clone for View<T> {
         fn clone(&self) -> Self {
-            View(self.0.clone())
+            View(Arc::clone(&self.0))
         }
     }
 }
@@ -60,7 +63,9 @@ mod cell {
     pub struct Published<T>(Shared<Mutex<Arc<T>>>);
 
     #[derive(Debug)]
-    pub struct View<T>(Shared<Mutex<Arc<T>>>, Arc<T>);
+    pub struct View<T>(Shared<Mutex<Arc<T>>>);
+
+    pub type Latest<T> = Arc<T>;
 
     impl<T> Published<T> {
         pub fn new(value: Arc<T>) -> Self {
@@ -71,27 +76,26 @@ mod cell {
             std::mem::replace(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), value)
         }
 
-        pub fn latest(&self) -> Arc<T> {
+        pub fn latest(&self) -> Latest<T> {
             Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
         }
 
         pub fn view(&self) -> View<T> {
-            View(Shared::clone(&self.0), self.latest())
+            View(Shared::clone(&self.0))
         }
     }
 
     impl<T> View<T> {
-        pub fn latest(&mut self) -> &Arc<T> {
-            self.1 = Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner));
-            &self.1
+        pub fn latest(&self) -> Latest<T> {
+            Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
         }
     }
 
     impl<T> Clone for View<T> {
         fn clone(&self) -> Self {
-            View(Shared::clone(&self.0), Arc::clone(&self.1))
+            View(Shared::clone(&self.0))
         }
     }
 }
 
-pub use cell::{Published, View};
+pub use cell::{Latest, Published, View};

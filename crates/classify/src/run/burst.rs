@@ -77,6 +77,7 @@ impl Words for Shape {
 pub(super) struct View<'a> {
     pub table: &'a Table,
     pub recipe: &'a Recipe,
+    roots: &'a [u64],
     index: &'a [u64],
     chunks: &'a [u64],
     /// The verdict that nothing has been found.
@@ -85,11 +86,12 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    #[inline]
+    #[inline(always)]
     pub fn new(table: &'a Table, recipe: &'a Recipe) -> Self {
-        let (index, chunks) = table.index_and_chunks();
+        let (index, chunks) = (table.index(), table.chunks());
         let nothing = verdict(NOTHING, table.default());
-        View { table, recipe, index, chunks, nothing, far: table.bytes() > NEAR_BYTES }
+        let far = table.bytes() > NEAR_BYTES;
+        View { table, recipe, roots: &index[..table.roots()], index, chunks, nothing, far }
     }
 }
 
@@ -138,8 +140,8 @@ pub(super) fn few<E: Engine, W: Words, const K: usize, const C: usize>(
     for (key, results) in keys.as_slice().iter().zip(results.chunks_mut(categories)) {
         let mut best = [0; C];
         best[..categories].fill(view.nothing);
-        for &root in view.table.roots() {
-            search.down(root, key, &mut best);
+        for &root in view.roots {
+            search.down(Entry(root), key, &mut best);
         }
         for (result, best) in results.iter_mut().zip(best) {
             *result = best as u32;
@@ -189,7 +191,7 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         let mut entry = root;
         while entry.may_better(worst(best)) {
             if entry.is_node() {
-                entry = self.step(&Node::at(self.view.index, entry.node_at()), key);
+                entry = self.step::<true, K>(&Node::at(self.view.index, entry.node_at()), key);
                 continue;
             }
             let found = self.look::<false, C>(entry, key, best);
@@ -208,14 +210,23 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         best: &mut [[u64; C]],
     ) {
         let mut queues = Queues { nodes: List::new(), leaves: List::new(), next: List::new() };
-        for (turn, &root) in self.view.table.roots().iter().enumerate() {
-            let node = Node::at(self.view.index, root.node_at());
+        for (turn, &root) in self.view.roots.iter().enumerate() {
+            let node = Node::at(self.view.index, Entry(root).node_at());
             if turn > 0 || self.view.far {
                 self.enter_promising(&node, keys, best, &mut queues);
-            } else if node.leads_on() {
-                self.enter::<true, K, C>(&node, keys, best, &mut queues);
             } else {
-                self.enter::<false, K, C>(&node, keys, best, &mut queues);
+                match (node.leads_on(), node.second_mask != 0) {
+                    (true, true) => self.enter::<true, true, K, C>(&node, keys, best, &mut queues),
+                    (true, false) => {
+                        self.enter::<true, false, K, C>(&node, keys, best, &mut queues);
+                    }
+                    (false, true) => {
+                        self.enter::<false, true, K, C>(&node, keys, best, &mut queues);
+                    }
+                    (false, false) => {
+                        self.enter::<false, false, K, C>(&node, keys, best, &mut queues);
+                    }
+                }
             }
             if queues.nodes.len() + queues.leaves.len() >= MANY {
                 self.go_on(keys, best, &mut queues);
@@ -225,9 +236,10 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
     }
 
     /// Takes all packets through the first node of a group and the first chunk behind it. Those
-    /// that have to go on wait; there are none if the node leads to single chunks only (`!ON`).
+    /// that have to go on wait; there are none if the node leads to single chunks only (`!ON`). The
+    /// node looks at one word of the key, or at `TWO`.
     #[inline(always)]
-    fn enter<const ON: bool, const K: usize, const C: usize>(
+    fn enter<const ON: bool, const TWO: bool, const K: usize, const C: usize>(
         self,
         node: &Node<'_>,
         keys: &[[u64; K]],
@@ -236,7 +248,7 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
     ) {
         let mut waiting = queues.writers();
         for (packet, (key, best)) in keys.iter().zip(best).enumerate() {
-            let entry = self.step(node, key);
+            let entry = self.step::<TWO, K>(node, key);
             if ON {
                 self.arrive::<true, K, C>(entry, packet as u32, key, best, &mut waiting);
             } else {
@@ -258,7 +270,7 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         let mut list = List::<Waiting, BURST>::new();
         let mut promising = list.writer();
         for (packet, (key, best)) in keys.iter().zip(&*best).enumerate() {
-            let entry = self.step(node, key);
+            let entry = self.step::<true, K>(node, key);
             let packet = packet as u32;
             promising.push_if(entry.may_better(worst(best)), Waiting { entry, packet });
             if self.view.far {
@@ -313,7 +325,7 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
             let (mut deeper, mut arrived) = (next.writer(), leaves.writer());
             for &Waiting { entry, packet } in nodes.as_slice() {
                 let node = Node::at(self.view.index, entry.node_at());
-                let entry = self.step(&node, &keys[packet as usize]);
+                let entry = self.step::<true, K>(&node, &keys[packet as usize]);
                 let promising = entry.may_better(worst(&best[packet as usize]));
                 deeper.push_if(promising & entry.is_node(), Waiting { entry, packet });
                 arrived.push_if(promising & !entry.is_node(), Waiting { entry, packet });
@@ -397,10 +409,13 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         &self.view.chunks[start..start + stride]
     }
 
-    /// Looks at the bits of a key that a node names.
+    /// Looks at the bits of a key that a node names, in one word or in `TWO`.
     #[inline(always)]
-    fn step<const K: usize>(self, node: &Node<'_>, key: &[u64; K]) -> Entry {
+    fn step<const TWO: bool, const K: usize>(self, node: &Node<'_>, key: &[u64; K]) -> Entry {
         let first = self.engine.extract(key[node.first() % K], node.first_mask);
+        if !TWO {
+            return Entry(node.entries[first as usize]);
+        }
         let second = self.engine.extract(key[node.second() % K], node.second_mask);
         Entry(node.entries[(first | second << node.first_bits()) as usize])
     }

@@ -1,24 +1,26 @@
-//! A file mapped into memory, read only.
-#![allow(unsafe_code, reason = "mapping a file, and lending its words")]
+//! Words in pages of their own: those of a file, read only, or fresh ones.
+#![allow(unsafe_code, reason = "mapping pages, and lending their words")]
 
+use std::alloc::{Layout, handle_alloc_error};
 use std::fs::File;
 use std::io;
 use std::ptr::{self, NonNull};
 use std::slice;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-/// The whole words of a file.
+/// Words that begin a page, and so a cache line.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     address: NonNull<u64>,
     bytes: usize,
+    /// Whether the words are ours alone, to be written.
+    is_ours: bool,
 }
 
-// SAFETY: the mapping is read only, so that threads cannot disturb each other; unmapping needs no
-// thread of its own.
+// SAFETY: the pages belong to the mapping, not to a thread.
 unsafe impl Send for Mapping {}
-// SAFETY: as above: there is no way to write through a shared reference.
+// SAFETY: there is no way to write through a shared reference.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -29,7 +31,28 @@ impl Mapping {
         let address =
             unsafe { mmap(ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::PRIVATE, file, 0) }?;
         let address = NonNull::new(address.cast()).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Mapping { address, bytes })
+        Ok(Mapping { address, bytes, is_ours: false })
+    }
+
+    /// So many words, at least one, all of them zero; pages that are never written take up no
+    /// memory.
+    pub fn zeroed(words: usize) -> Self {
+        let bytes = size_of::<u64>() * words.max(1);
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: the kernel chooses an address that nothing else uses.
+        let address = unsafe { mmap_anonymous(ptr::null_mut(), bytes, access, MapFlags::PRIVATE) };
+        match address.ok().and_then(|address| NonNull::new(address.cast())) {
+            Some(address) => Mapping { address, bytes, is_ours: true },
+            None => handle_alloc_error(Layout::array::<u64>(words).unwrap_or(Layout::new::<u64>())),
+        }
+    }
+
+    /// The words, to be written, unless they are a file's.
+    pub fn words_mut(&mut self) -> Option<&mut [u64]> {
+        let count = self.bytes / size_of::<u64>();
+        // SAFETY: the mapping holds so many words until `drop`, readable and writable where they
+        // are ours, and they are borrowed as `self` is.
+        self.is_ours.then(|| unsafe { slice::from_raw_parts_mut(self.address.as_ptr(), count) })
     }
 
     /// The words; bytes at the end that make no word are left out.

@@ -87,6 +87,11 @@ impl Classifier {
         &self.table
     }
 
+    /// The table, to be changed, if nobody else has it.
+    pub(crate) fn table_mut(&mut self) -> Option<&mut Table> {
+        Arc::get_mut(&mut self.table)
+    }
+
     /// Looks up packets, each of which begins where the layout counts from. The results of a packet
     /// stand side by side, one for each category; `results` has room for those of all packets.
     ///
@@ -126,6 +131,7 @@ impl Classifier {
     }
 
     /// Looks up with keys of `K` words, an even number, and at most `C` categories.
+    #[inline(always)]
     fn enter<W: Words, const K: usize, const C: usize>(
         &self,
         words: W,

@@ -92,15 +92,36 @@ macro_rules! wide_room {
             packets: &[&[u8]],
             keys: &mut List<[u64; K], N>,
         ) {
-            let mut keys = keys.writer();
             if let ([only], true) = (windows, K == 2) {
-                for packet in packets {
-                    let mut key = [0; K];
-                    key[..2].copy_from_slice(&words_of(pick(packet, only)));
-                    keys.push(key);
-                }
-                return;
+                keys_of_one(only, packets, keys);
+            } else {
+                keys_of_many(windows, packets, keys);
             }
+        }
+
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn keys_of_one<const K: usize, const N: usize>(
+            window: &Window,
+            packets: &[&[u8]],
+            keys: &mut List<[u64; K], N>,
+        ) {
+            let mut keys = keys.writer();
+            for packet in packets {
+                let mut key = [0; K];
+                key[..2].copy_from_slice(&words_of(pick(packet, window)));
+                keys.push(key);
+            }
+        }
+
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn keys_of_many<const K: usize, const N: usize>(
+            windows: &[Window],
+            packets: &[&[u8]],
+            keys: &mut List<[u64; K], N>,
+        ) {
+            let mut keys = keys.writer();
             for packet in packets {
                 let mut key = [0; K];
                 for window in windows {

@@ -53,6 +53,11 @@ impl Entry {
         Entry(verdict(rank, 0) | NODE | at as u64)
     }
 
+    /// The same with another rank.
+    pub fn with_rank(self, rank: u32) -> Self {
+        Entry(self.0 & ((1 << RANK_SHIFT) - 1) | verdict(rank, 0))
+    }
+
     /// The node's first word, if it is one.
     pub fn as_node(self) -> Option<usize> {
         self.is_node().then_some(self.node_at())
@@ -108,13 +113,10 @@ impl Entry {
 /// Words before the entries of a node.
 pub(crate) const NODE_HEADER: usize = 3;
 
-/// The bit of a header that says that nodes or leaves of several chunks follow.
-const LEADS_ON: u64 = 1 << 32;
-
-/// [`LEADS_ON`], if one of these entries does.
+/// [`Node::LEADS_ON`], if one of these entries does.
 pub(crate) fn leads_on_bit(entries: &[u64]) -> u64 {
     let leads_on = |entry: &u64| Entry(*entry).is_node() || Entry(*entry).is_long();
-    if entries.iter().any(leads_on) { LEADS_ON } else { 0 }
+    if entries.iter().any(leads_on) { Node::LEADS_ON } else { 0 }
 }
 
 /// A node's header: the two words of the key that it looks at, and which of their bits.
@@ -140,6 +142,9 @@ pub(crate) struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
+    /// The bit of a header's last word that says that nodes or leaves of several chunks follow.
+    pub const LEADS_ON: u64 = 1 << 32;
+
     /// The node whose header is at word `at`.
     #[inline(always)]
     pub fn at(index: &'a [u64], at: usize) -> Self {
@@ -167,10 +172,15 @@ impl<'a> Node<'a> {
         (self.control >> 16 & 63) as u32
     }
 
+    /// The words of the key, and which of their bits.
+    pub fn parts(&self) -> [(usize, u64); 2] {
+        [(self.first(), self.first_mask), (self.second(), self.second_mask)]
+    }
+
     /// Whether a search may have to go on behind the first chunk it comes to.
     #[inline(always)]
     pub fn leads_on(&self) -> bool {
-        self.control & LEADS_ON != 0
+        self.control & Self::LEADS_ON != 0
     }
 
     /// Whether the header agrees with itself and with the entries, and names words of a key of
@@ -200,6 +210,7 @@ mod tests {
         assert!(!leaf.is_node());
         assert_eq!((rank_of(leaf.0), leaf.chunk()), (RANK_MAX, 12345));
         assert_eq!(leaf.further_chunks(), FURTHER_MAX);
+        assert_eq!(leaf.with_rank(3), Entry::leaf(3, 12345, FURTHER_MAX + 1).unwrap());
         let next = leaf.next_chunk();
         assert_eq!((next.chunk(), next.further_chunks()), (12346, FURTHER_MAX - 1));
         assert!(!next.is_node() && rank_of(next.0) == RANK_MAX);

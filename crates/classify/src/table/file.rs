@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::path::Path;
 
-use super::{Content, Entry, LINE_WORDS, Memory, Piece, Shape, Table};
+use super::{Content, LINE_WORDS, Part, Piece, Shape, Table};
 use crate::rule::{Field, Layout};
 use crate::run::map::Mapping;
 
@@ -42,7 +42,7 @@ pub enum TableError {
 
 const MAGIC: u64 = u64::from_le_bytes(*b"WIDEACL\0");
 /// Changes when the meaning of any word does.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 /// Words of the header that all tables have.
 const FIXED: usize = 20;
 /// The first word that the checksum covers.
@@ -51,36 +51,41 @@ const CHECKED_FROM: usize = 4;
 impl Table {
     /// Puts the parts of a table together.
     pub(crate) fn assemble(content: Content<'_>) -> Self {
+        let mut table = Table::lay_out(content, [0; 2]);
+        if let Some(words) = table.memory.words_mut() {
+            words[3] = checksum(&words[CHECKED_FROM..]);
+        }
+        table
+    }
+
+    /// Puts the parts together, with free words behind the index and behind the chunks, and without
+    /// a checksum: such a table is not for files.
+    pub(crate) fn lay_out(content: Content<'_>, free: [usize; 2]) -> Self {
         let names = content.layout.fields().iter();
         let text: String = names
             .map(|field| format!("{} {} {}\n", field.offset, field.bytes, field.name))
             .collect();
-        let mut words = vec![0u64; FIXED];
-        words.extend(content.pieces.iter().map(|piece| piece.to_word()));
-        words.extend(content.roots.iter().map(|root| root.0));
-        let mut append = |part: &mut dyn Iterator<Item = u64>| {
-            words.resize(words.len().next_multiple_of(LINE_WORDS), 0);
-            let start = words.len();
-            words.extend(part);
-            start..words.len()
+        let mut end = FIXED + content.pieces.len();
+        let mut part = |words: usize| {
+            let start = end.next_multiple_of(LINE_WORDS);
+            end = start + words;
+            start..end
         };
-        let bytes = text.as_bytes().chunks(8);
-        let layout = append(&mut bytes.map(|bytes| packed(bytes.iter().map(|&b| u64::from(b)), 8)));
-        let index = append(&mut content.index.iter().copied());
-        let chunks = append(&mut content.chunks.iter().copied());
-        let masks = content.category_masks.chunks(4);
-        let masks = append(&mut masks.map(|of| packed(of.iter().map(|&m| u64::from(m)), 16)));
+        let layout = part(text.len().div_ceil(8));
+        let index = part(content.index.len() + free[0]);
+        let chunks = part(content.chunks.len() + free[1]);
+        let masks = part(content.category_masks.len());
         let Shape { masks: of_masks, halves, wholes } = content.shape;
         let header = [
             MAGIC,
             VERSION,
-            words.len() as u64,
+            end as u64,
             0,
             packed([content.categories, of_masks, halves, wholes].map(|n| n as u64).into_iter(), 8),
             u64::from(content.default),
             content.rules as u64,
             content.pieces.len() as u64,
-            content.roots.len() as u64,
+            content.roots as u64,
             text.len() as u64,
             layout.start as u64,
             layout.len() as u64,
@@ -91,24 +96,50 @@ impl Table {
             masks.start as u64,
             masks.len() as u64,
         ];
-        words[..header.len()].copy_from_slice(&header);
-        words[3] = checksum(&words[CHECKED_FROM..]);
-        let layout = content.layout.clone();
-        let memory = Memory::aligned(&words);
-        drop(words);
+        let mut memory = Mapping::zeroed(end);
+        if let Some(words) = memory.words_mut() {
+            words[..header.len()].copy_from_slice(&header);
+            for (word, piece) in words[FIXED..].iter_mut().zip(&content.pieces) {
+                *word = piece.to_word();
+            }
+            for (word, bytes) in words[layout].iter_mut().zip(text.as_bytes().chunks(8)) {
+                *word = packed(bytes.iter().map(|&byte| u64::from(byte)), 8);
+            }
+            words[index.start..][..content.index.len()].copy_from_slice(content.index);
+            words[chunks.start..][..content.chunks.len()].copy_from_slice(content.chunks);
+            words[masks.clone()].copy_from_slice(content.category_masks);
+        }
         Table {
             memory,
-            layout,
+            layout: content.layout.clone(),
             shape: content.shape,
             pieces: content.pieces,
             categories: content.categories,
             default: content.default,
             rules: content.rules,
-            roots: content.roots.to_vec(),
+            roots: content.roots,
             index,
             chunks,
             category_masks: masks,
         }
+    }
+
+    /// Writes words of the index, of the chunks, or of the categories of rules; false if they do
+    /// not fit.
+    pub(crate) fn write_part(&mut self, part: Part, at: usize, words: &[u64]) -> bool {
+        let range = match part {
+            Part::Index => self.index.clone(),
+            Part::Chunks => self.chunks.clone(),
+            Part::Categories => self.category_masks.clone(),
+        };
+        let Some(memory) = self.memory.words_mut() else { return false };
+        let target = memory[range].get_mut(at..at + words.len());
+        target.map(|target| target.copy_from_slice(words)).is_some()
+    }
+
+    /// Has lookups begin at the first so many roots.
+    pub(crate) fn set_roots(&mut self, roots: usize) {
+        self.roots = roots;
     }
 
     /// Writes the table; [`open`](Self::open) maps what was written.
@@ -137,7 +168,7 @@ impl Table {
     /// If the file cannot be read, or is not a whole and sound table of this version.
     pub fn open(path: &Path) -> Result<Self, TableError> {
         let file = File::open(path)?;
-        Self::from_memory(Memory::Mapped(Mapping::of(&file)?), file.metadata()?.len())
+        Self::from_memory(Mapping::of(&file)?, file.metadata()?.len())
     }
 
     /// Reads a table into memory of its own.
@@ -148,12 +179,15 @@ impl Table {
     pub fn read(from: &mut impl Read) -> Result<Self, TableError> {
         let mut bytes = Vec::new();
         from.read_to_end(&mut bytes)?;
-        let words: Vec<u64> =
-            bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        Self::from_memory(Memory::aligned(&words), bytes.len() as u64)
+        let read = bytes.as_chunks().0;
+        let mut memory = Mapping::zeroed(read.len());
+        for (word, read) in memory.words_mut().into_iter().flatten().zip(read) {
+            *word = u64::from_le_bytes(*read);
+        }
+        Self::from_memory(memory, bytes.len() as u64)
     }
 
-    fn from_memory(memory: Memory, bytes: u64) -> Result<Self, TableError> {
+    fn from_memory(memory: Mapping, bytes: u64) -> Result<Self, TableError> {
         let words = memory.words();
         if words.first() != Some(&MAGIC) {
             return Err(TableError::NotATable);
@@ -171,14 +205,11 @@ impl Table {
         }
         let outside = || TableError::Unsound("a part lies outside");
         let part = |at: usize| part(words, at).ok_or_else(outside);
-        let behind_header = |skip: usize, count: u64| {
-            let count = usize::try_from(count).ok()?;
-            words.get(FIXED + skip..)?.get(..count)
-        };
-        let pieces = behind_header(0, words[7]).ok_or_else(outside)?;
-        let roots = behind_header(pieces.len(), words[8]).ok_or_else(outside)?;
+        let pieces = usize::try_from(words[7]).ok().and_then(|count| words[FIXED..].get(..count));
+        let pieces = pieces.ok_or_else(outside)?;
+        let index = part(12)?;
+        let roots = usize::try_from(words[8]).ok().filter(|roots| *roots <= index.len());
         let pieces: Vec<Piece> = pieces.iter().map(|word| Piece::from_word(*word)).collect();
-        let roots = roots.iter().map(|root| Entry(*root)).collect();
         let byte = |place: u32| (words[4] >> (8 * place) & 0xff) as usize;
         let table = Table {
             layout: layout(&words[part(10)?], words[9])?,
@@ -187,8 +218,8 @@ impl Table {
             default: words[5] as u32,
             rules: words[6] as usize,
             pieces,
-            roots,
-            index: part(12)?,
+            roots: roots.ok_or_else(outside)?,
+            index,
             chunks: part(14)?,
             category_masks: part(16)?,
             memory,

@@ -1,9 +1,10 @@
 //! Tables: flat, free of pointers, in memory or mapped from a file.
 //!
 //! A table is a sequence of 64-bit words. A *root* is where the search in one group of rules
-//! begins: an [`Entry`] that leads to a node. A *node* is a header that names bits of
-//! the key, and one entry for each value they can have. A *leaf* is a run of chunks; a *chunk*
-//! holds eight rules side by side, word by word, so that one instruction compares all eight:
+//! begins: an [`Entry`] that leads to a node; the index begins with them. A *node* is a header that
+//! names bits of the key, and one entry for each value they can have. A *leaf* is a run of chunks;
+//! a *chunk* holds eight rules side by side, word by word, so that one instruction compares all
+//! eight:
 //!
 //! ```text
 //! values of word 0 × 8 │ others of word 0 × 8 │ values of word 1 × 8 │ … │ verdicts × 8
@@ -96,53 +97,36 @@ pub(crate) struct Content<'a> {
     pub categories: usize,
     pub default: u32,
     pub rules: usize,
-    pub roots: &'a [Entry],
+    /// How many words of the index are roots.
+    pub roots: usize,
     pub index: &'a [u64],
     pub chunks: &'a [u64],
-    pub category_masks: &'a [u16],
+    /// Of four ranks each, where there are several categories.
+    pub category_masks: &'a [u64],
+}
+
+/// The parts of a table that can change when rules do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Index,
+    Chunks,
+    Categories,
 }
 
 /// Rules, ready for lookups.
 #[derive(Debug)]
 pub struct Table {
-    memory: Memory,
+    memory: Mapping,
     layout: Layout,
     shape: Shape,
     pieces: Vec<Piece>,
     categories: usize,
     default: u32,
     rules: usize,
-    roots: Vec<Entry>,
+    roots: usize,
     index: Range<usize>,
     chunks: Range<usize>,
     category_masks: Range<usize>,
-}
-
-/// Where the words lie.
-#[derive(Debug)]
-enum Memory {
-    /// In a vector, from the first word on that begins a cache line.
-    Owned(Vec<u64>, usize),
-    Mapped(Mapping),
-}
-
-impl Memory {
-    #[inline]
-    fn words(&self) -> &[u64] {
-        match self {
-            Memory::Owned(words, start) => &words[*start..],
-            Memory::Mapped(mapping) => mapping.words(),
-        }
-    }
-
-    /// Copies `words` to where a cache line begins.
-    fn aligned(words: &[u64]) -> Self {
-        let mut owned: Vec<u64> = Vec::with_capacity(words.len() + LINE_WORDS - 1);
-        let start = (owned.as_ptr().addr() / 8).wrapping_neg() % LINE_WORDS;
-        owned.resize(start, 0);
-        owned.extend_from_slice(words);
-        Memory::Owned(owned, start)
-    }
 }
 
 /// Words of a cache line.
@@ -181,27 +165,31 @@ impl Table {
         self.default
     }
 
-    pub(crate) fn roots(&self) -> &[Entry] {
-        &self.roots
-    }
-
+    /// Roots and nodes.
+    #[inline]
     pub(crate) fn index(&self) -> &[u64] {
-        self.index_and_chunks().0
+        &self.memory.words()[self.index.clone()]
     }
 
-    pub(crate) fn chunks(&self) -> &[u64] {
-        self.index_and_chunks().1
+    /// How many words of the index are roots.
+    #[inline]
+    pub(crate) fn roots(&self) -> usize {
+        self.roots
     }
 
     #[inline]
-    pub(crate) fn index_and_chunks(&self) -> (&[u64], &[u64]) {
-        let words = self.memory.words();
-        (&words[self.index.clone()], &words[self.chunks.clone()])
+    pub(crate) fn chunks(&self) -> &[u64] {
+        &self.memory.words()[self.chunks.clone()]
     }
 
     /// The categories of the rule of a rank, where there are several.
     pub(crate) fn categories_of(&self, rank: u32) -> u16 {
-        let words = &self.memory.words()[self.category_masks.clone()];
-        (words[rank as usize / 4] >> (16 * (rank % 4))) as u16
+        let (word, shift) = category_place(rank);
+        (self.memory.words()[self.category_masks.clone()][word] >> shift) as u16
     }
+}
+
+/// Where the categories of a rank stand: in which word, and from which bit on.
+pub(crate) fn category_place(rank: u32) -> (usize, u32) {
+    (rank as usize / 4, 16 * (rank % 4))
 }

@@ -14,12 +14,12 @@ impl Table {
         require(self.chunks.len().is_multiple_of(stride), "its chunks")?;
         let chunks = self.chunks.len() / stride;
         require(chunks > 0, "its chunks")?;
-        require(self.roots.iter().all(|root| root.is_node()), "its roots")?;
+        require(self.index()[..self.roots].iter().all(|root| Entry(*root).is_node()), "its roots")?;
         require(self.verdicts_are_known(), "its ranks")?;
         let mut open = Vec::new();
         let mut visited = vec![false; self.index.len()];
-        for root in &self.roots {
-            self.check_entry(*root, None, chunks, &mut open)?;
+        for root in &self.index()[..self.roots] {
+            self.check_entry(Entry(*root), None, chunks, &mut open)?;
         }
         while let Some(at) = open.pop() {
             if std::mem::replace(&mut visited[at], true) {

@@ -1,0 +1,414 @@
+//! The rules as who changes them has them: trees that are changed entry by entry, and the ranks of
+//! rules. Readers have prints of it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use widelane_cpu::{Policy, Room};
+
+use super::relay;
+use super::{Candidate, Strength};
+use crate::build::{self, BuildError, Edits, Encoded, Forest, Plan, Ranks, categories_of};
+use crate::rule::{Layout, RuleSet};
+use crate::table::{Part, RANK_MAX, Table, category_place};
+use crate::{Classifier, Limits, LookupError};
+
+/// Rules, planted.
+#[derive(Debug)]
+pub(super) struct Draft {
+    /// No rules, but all else.
+    shape: RuleSet,
+    limits: Limits,
+    policy: Policy,
+    plan: Plan,
+    encoded: Encoded,
+    forest: Forest,
+    /// How many roots there are; behind the last is a list.
+    roots: usize,
+    rules: BTreeMap<Strength, Planted>,
+    /// Behind all ranks that a rule can have.
+    ranks_end: u32,
+    /// The categories of the ranks, where there are several.
+    categories: Vec<u64>,
+    /// How many changes there have been.
+    number: u64,
+    /// How many of them since the trees have grown.
+    pending: usize,
+    /// What the trees took when they had grown.
+    grown_bytes: usize,
+    /// What the last changes have written.
+    journal: VecDeque<Written>,
+    /// What the next one has.
+    written: Written,
+}
+
+/// A rule in its tree.
+#[derive(Debug)]
+struct Planted {
+    candidate: Arc<Candidate>,
+    entries: Range<u32>,
+    rank: u32,
+}
+
+/// Words that a change has written.
+#[derive(Debug, Default)]
+struct Written {
+    edits: Edits,
+    /// Of the categories.
+    categories: Vec<usize>,
+}
+
+/// The rules as readers have them.
+#[derive(Debug)]
+pub(super) struct Print {
+    /// How many changes there have been.
+    pub number: u64,
+    /// How many of them since the trees have grown.
+    pub pending: usize,
+    classifier: Classifier,
+}
+
+/// A rule that is replaced by another; nothing by something, or something by nothing.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub old: Option<Arc<Candidate>>,
+    pub new: Option<Arc<Candidate>>,
+}
+
+/// What a change tells about the trees.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wear {
+    /// Whether other trees would be better.
+    pub is_worn: bool,
+    /// How many changes there have been since these have grown.
+    pub pending: usize,
+}
+
+/// A print that is further behind is not corrected.
+const JOURNAL_MAX: usize = 1024;
+/// Trees are worn when so many rules are not in any but in the list.
+const LISTED_MAX: usize = 32;
+/// Or when they have grown by one in this many, and so many bytes besides.
+const GROWTH_SHARE: usize = 4;
+const GROWTH_BYTES: usize = 64 << 10;
+/// Or when all rules have changed, and so many besides.
+const CHANGES_MAX: usize = 64;
+/// Ranks between a new rule and its neighbour.
+const RANKS_SPARE: u32 = 3;
+/// Ranks for each rule where there are several categories: they take up memory there.
+const RANKS_EACH: usize = 256;
+/// Ranks for each rule, on average, after they have been spread.
+const RANKS_SPREAD: u32 = 8;
+/// How many rules on either side are spread at first.
+const SPREAD_MIN: usize = 16;
+
+impl Draft {
+    /// Plants rules, the strongest first. Of `shape`, the rules do not count.
+    pub fn of(
+        shape: &RuleSet,
+        candidates: &[Arc<Candidate>],
+        limits: &Limits,
+        policy: &Policy,
+        number: u64,
+    ) -> Result<Self, BuildError> {
+        let wanted = categories_of(shape.categories);
+        let in_use = |of: &&Arc<Candidate>| of.rule.categories & wanted != 0;
+        let candidates: Vec<&Arc<Candidate>> = candidates.iter().filter(in_use).collect();
+        let set = RuleSet {
+            rules: candidates.iter().map(|candidate| candidate.rule.clone()).collect(),
+            ..shape.clone()
+        };
+        let ranks_end = match set.categories {
+            1 => RANK_MAX,
+            _ => (RANKS_EACH * set.rules.len()).clamp(1 << 16, RANK_MAX as usize) as u32,
+        };
+        let step = (ranks_end as usize * 3 / 4 / (set.rules.len() + 1)).max(1) as u32;
+        let ranks = Ranks { first: ranks_end / 8, step };
+        let grown = build::grow(&set, limits, ranks, true)?;
+        let mut entries = 0..0;
+        let mut rules = BTreeMap::new();
+        for (place, candidate) in candidates.into_iter().enumerate() {
+            let rank = ranks.of(place);
+            let count = grown.encoded.ranks[entries.end as usize..].iter();
+            let count = count.take_while(|other| **other == rank).count() as u32;
+            entries = entries.end..entries.end + count;
+            let (candidate, entries) = (Arc::clone(candidate), entries.clone());
+            rules.insert(candidate.strength, Planted { candidate, entries, rank });
+        }
+        let mut categories = Vec::new();
+        if set.categories > 1 {
+            categories = grown.encoded.category_masks();
+            categories.resize((ranks_end as usize).div_ceil(4), 0);
+        }
+        let roots = grown.groups.len() + 1;
+        let (plan, encoded, mut forest) = (grown.plan, grown.encoded, grown.forest);
+        forest.lift_limits();
+        Ok(Draft {
+            shape: RuleSet { rules: Vec::new(), ..set },
+            limits: *limits,
+            policy: policy.clone(),
+            grown_bytes: forest.bytes(),
+            plan,
+            encoded,
+            forest,
+            roots,
+            rules,
+            ranks_end,
+            categories,
+            number,
+            pending: 0,
+            journal: VecDeque::new(),
+            written: Written::default(),
+        })
+    }
+
+    /// What a draft of the same rules is made of: their shape, the rules, the strongest first, and
+    /// how many changes there have been.
+    pub fn parts(&self) -> (RuleSet, Vec<Arc<Candidate>>, u64) {
+        let rules = self.rules.values().map(|planted| Arc::clone(&planted.candidate));
+        (self.shape.clone(), rules.collect(), self.number)
+    }
+
+    fn wear(&self) -> Wear {
+        let listed = self.forest.count_at(self.roots - 1);
+        let growth_max = self.grown_bytes / GROWTH_SHARE + GROWTH_BYTES;
+        let is_worn = listed >= LISTED_MAX
+            || self.forest.bytes() > self.grown_bytes + growth_max
+            || self.pending > self.rules.len() + CHANGES_MAX;
+        Wear { is_worn, pending: self.pending }
+    }
+
+    fn edit(&mut self, change: &Change) -> Result<(), BuildError> {
+        match (&change.old, &change.new) {
+            (Some(old), Some(new)) if old.differs_in_result_only(new) => self.restate(new),
+            (old, new) => self.replace(old.as_deref(), new.as_ref())?,
+        }
+        Ok(())
+    }
+
+    /// Has a rule give another result.
+    fn restate(&mut self, candidate: &Arc<Candidate>) {
+        let Some(planted) = self.rules.get_mut(&candidate.strength) else { return };
+        planted.candidate = Arc::clone(candidate);
+        for id in planted.entries.clone() {
+            self.encoded.results[id as usize] = candidate.rule.result;
+            self.forest.rewrite(&self.encoded, id);
+        }
+    }
+
+    fn replace(
+        &mut self,
+        old: Option<&Candidate>,
+        new: Option<&Arc<Candidate>>,
+    ) -> Result<(), BuildError> {
+        let planted = new.map(|new| self.plant(new)).transpose()?.flatten();
+        if let Some(old) = old.and_then(|old| self.rules.get(&old.strength))
+            && let Err(error) = self.forest.remove(&self.encoded, old.entries.clone())
+        {
+            if let Some(new) = planted {
+                self.forest.remove(&self.encoded, new.entries)?;
+            }
+            return Err(error);
+        }
+        if let Some(old) = old {
+            self.rules.remove(&old.strength);
+        }
+        if let Some(new) = planted {
+            self.categorise(new.rank, new.candidate.rule.categories);
+            self.rules.insert(new.candidate.strength, new);
+        }
+        Ok(())
+    }
+
+    /// Plants a rule, if it is of any category. It has the rank of the one that it replaces, or one
+    /// of its own.
+    fn plant(&mut self, candidate: &Arc<Candidate>) -> Result<Option<Planted>, BuildError> {
+        let wanted = categories_of(self.shape.categories);
+        if candidate.rule.categories & wanted == 0 {
+            return Ok(None);
+        }
+        let rank = match self.rules.get(&candidate.strength) {
+            Some(replaced) => replaced.rank,
+            None => self.free_rank(candidate.strength)?,
+        };
+        let layout = &self.shape.layout;
+        let entries = self.encoded.push(&candidate.rule, rank, wanted, layout, &self.plan)?;
+        for id in entries.clone() {
+            // A forest that has become too large takes rules into its list only.
+            let only_last = self.forest.bytes() > self.limits.table_bytes;
+            if let Err(error) = self.forest.insert(&self.encoded, id, self.roots, only_last) {
+                self.forest.remove(&self.encoded, entries.start..id)?;
+                return Err(error);
+            }
+        }
+        Ok(Some(Planted { candidate: Arc::clone(candidate), entries, rank }))
+    }
+
+    /// A rank between those of a rule's neighbours.
+    fn free_rank(&mut self, strength: Strength) -> Result<u32, BuildError> {
+        let (mut first, mut end) = self.ranks_around(strength, 0);
+        if first == end {
+            self.spread_ranks(strength)?;
+            (first, end) = self.ranks_around(strength, 0);
+        }
+        let spare = RANKS_SPARE.min((end - first) / 2);
+        // Others will come behind it, or before all if it is the strongest.
+        Ok(if first == 0 { end - 1 - spare } else { first + spare })
+    }
+
+    /// The ranks that are free when so many rules on either side of a place do not count.
+    fn ranks_around(&self, strength: Strength, skipped: usize) -> (u32, u32) {
+        let stronger = self.rules.range(..strength).rev().nth(skipped);
+        let weaker = self.rules.range(strength..).nth(skipped);
+        let first = stronger.map_or(0, |(_, rule)| rule.rank + 1);
+        (first, weaker.map_or(self.ranks_end, |(_, rule)| rule.rank))
+    }
+
+    /// Spreads the ranks of the rules around a place, so that there is room for another.
+    fn spread_ranks(&mut self, strength: Strength) -> Result<(), BuildError> {
+        let mut side = SPREAD_MIN;
+        loop {
+            let (first, end) = self.ranks_around(strength, side);
+            let stronger = self.rules.range(..strength).rev().take(side).map(|(of, _)| *of);
+            let mut moved: Vec<Strength> = stronger.collect();
+            moved.reverse();
+            let before = moved.len();
+            moved.extend(self.rules.range(strength..).take(side).map(|(of, _)| *of));
+            let step = (end - first) / (moved.len() as u32 + 2);
+            if step >= RANKS_SPREAD {
+                // The place between gets the room of two.
+                let rank_of = |at: usize| first + step * (at + usize::from(at >= before)) as u32;
+                self.move_ranks(&moved, rank_of);
+                return Ok(());
+            }
+            if moved.len() == self.rules.len() {
+                return Err(BuildError::TooManyRules { rules: self.rules.len() });
+            }
+            side *= 2;
+        }
+    }
+
+    fn move_ranks(&mut self, moved: &[Strength], rank_of: impl Fn(usize) -> u32) {
+        let mut entries = Vec::new();
+        for (at, strength) in moved.iter().enumerate() {
+            let Some(rule) = self.rules.get_mut(strength) else { continue };
+            rule.rank = rank_of(at);
+            let (rank, categories) = (rule.rank, rule.candidate.rule.categories);
+            entries.push(rule.entries.clone());
+            self.encoded.ranks[rule.entries.start as usize..rule.entries.end as usize].fill(rank);
+            self.categorise(rank, categories);
+        }
+        for id in entries.into_iter().flatten() {
+            self.forest.rewrite(&self.encoded, id);
+        }
+    }
+
+    /// Writes down the categories of a rank.
+    fn categorise(&mut self, rank: u32, categories: u16) {
+        if self.shape.categories == 1 {
+            return;
+        }
+        let (word, shift) = category_place(rank);
+        let wanted = categories & categories_of(self.shape.categories);
+        let others = self.categories[word] & !(u64::from(u16::MAX) << shift);
+        self.categories[word] = others | u64::from(wanted) << shift;
+        self.written.categories.push(word);
+    }
+
+    /// Copies what changes have written to the table of a print; false if it does not fit.
+    fn copy(&self, written: &Written, table: &mut Table) -> bool {
+        let parts = [
+            (Part::Index, &self.forest.index, &written.edits.index),
+            (Part::Chunks, &self.forest.chunks, &written.edits.chunks),
+        ];
+        let mut ranges = parts.into_iter().flat_map(|(part, words, ranges)| {
+            ranges.iter().map(move |range| (part, range.start, &words[range.clone()]))
+        });
+        ranges.all(|(part, at, words)| table.write_part(part, at, words))
+            && written.categories.iter().all(|&word| {
+                table.write_part(Part::Categories, word, &self.categories[word..=word])
+            })
+    }
+
+    /// The roots that a lookup begins with: with the list only if there is something in it.
+    fn roots_in_use(&self) -> usize {
+        self.roots - usize::from(self.forest.count_at(self.roots - 1) == 0)
+    }
+}
+
+impl relay::Draft for Draft {
+    type Change = Change;
+    type Outcome = Wear;
+    type Print = Print;
+    type Refusal = BuildError;
+
+    fn apply(&mut self, change: &Change) -> Result<Wear, BuildError> {
+        let edited = self.edit(change);
+        // A change that is refused may have written too, nothing that lookups would notice.
+        let Edits { index, chunks } = self.forest.take_edits();
+        self.written.edits.index.extend(index);
+        self.written.edits.chunks.extend(chunks);
+        edited?;
+        (self.number, self.pending) = (self.number + 1, self.pending + 1);
+        if self.journal.len() == JOURNAL_MAX {
+            self.journal.pop_front();
+        }
+        self.journal.push_back(std::mem::take(&mut self.written));
+        Ok(self.wear())
+    }
+
+    fn print(&self) -> Print {
+        let content = crate::table::Content {
+            layout: &self.shape.layout,
+            shape: self.plan.shape,
+            pieces: self.plan.pieces.concat(),
+            categories: self.shape.categories,
+            default: self.shape.default,
+            rules: self.rules.len(),
+            roots: self.roots_in_use(),
+            index: &self.forest.index,
+            chunks: &self.forest.chunks,
+            category_masks: &self.categories,
+        };
+        let free = [content.index.len() + FREE_WORDS, 3 * content.chunks.len() + FREE_WORDS];
+        let table = Arc::new(Table::lay_out(content, free));
+        let classifier = Classifier::choose(table, &self.policy);
+        Print { number: self.number, pending: self.pending, classifier }
+    }
+
+    fn correct(&self, print: &mut Print) -> bool {
+        let behind = (self.number - print.number) as usize;
+        let Some(kept) = self.journal.len().checked_sub(behind) else { return false };
+        let Some(table) = print.classifier.table_mut() else { return false };
+        if !self.journal.range(kept..).all(|written| self.copy(written, table)) {
+            return false;
+        }
+        table.set_roots(self.roots_in_use());
+        (print.number, print.pending) = (self.number, self.pending);
+        true
+    }
+}
+
+/// A print has room for as many more words of the index, for three times as many chunks, and for so
+/// many words besides; what is never written takes up no memory.
+const FREE_WORDS: usize = 1 << 16;
+
+impl Print {
+    /// Where the fields lie, and how many results a lookup gives.
+    pub fn shape(&self) -> (&Layout, usize) {
+        let table = self.classifier.table();
+        (table.layout(), table.categories())
+    }
+
+    /// The room that looks up.
+    pub fn room(&self) -> Room {
+        self.classifier.room()
+    }
+
+    /// Looks up packets; see [`Classifier::classify`].
+    #[inline]
+    pub fn classify(&self, packets: &[&[u8]], results: &mut [u32]) -> Result<(), LookupError> {
+        self.classifier.classify(packets, results)
+    }
+}
