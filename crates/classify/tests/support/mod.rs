@@ -1,5 +1,8 @@
 //! The oracle of the tests: a search of one rule after another, compared with every room.
 
+#[allow(dead_code, reason = "each test file uses its part")]
+pub mod fuzzed;
+
 use std::sync::Arc;
 
 use widelane_classify::rule::{Rule, RuleSet};
@@ -11,7 +14,7 @@ use widelane_testkit::rooms::{for_each_room_of, supported_of};
 pub const ROOMS: [Room; 3] = [Room::Portable, Room::Avx2, Room::Avx512];
 
 /// What a rule set says of a packet, looking at one rule after another.
-fn oracle(set: &RuleSet, packet: &[u8]) -> Vec<u32> {
+pub fn oracle(set: &RuleSet, packet: &[u8]) -> Vec<u32> {
     let mut order: Vec<&Rule> = set.rules.iter().collect();
     order.sort_by_key(|rule| std::cmp::Reverse(rule.priority));
     let matches = |rule: &Rule| {
@@ -25,9 +28,15 @@ fn oracle(set: &RuleSet, packet: &[u8]) -> Vec<u32> {
         .collect()
 }
 
-/// Looks packets up in every room, all at once and a few at a time, and compares all results.
+/// Builds a table, and compares what it says in every room.
+#[allow(dead_code, reason = "each test file uses its part")]
 pub fn compare(set: &RuleSet, packets: &[Vec<u8>]) {
-    let table = Arc::new(Table::build(set, &Limits::default()).unwrap());
+    compare_with(Table::build(set, &Limits::default()).unwrap(), set, packets);
+}
+
+/// Looks packets up in every room, all at once and a few at a time, and compares all results.
+pub fn compare_with(table: Table, set: &RuleSet, packets: &[Vec<u8>]) {
+    let table = Arc::new(table);
     let wanted: Vec<u32> = packets.iter().flat_map(|packet| oracle(set, packet)).collect();
     let packets: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
     let visited = for_each_room_of(&ROOMS, |room, policy| {

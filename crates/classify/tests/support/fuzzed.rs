@@ -1,0 +1,182 @@
+//! What the fuzz targets of `fuzz/` do with any bytes; `tests/fuzzed.rs` does it without a fuzzer.
+
+use std::cmp::Reverse;
+
+use widelane_classify::live::{Live, RuleId};
+use widelane_classify::rule::{Field, Layout, Match, Rule, RuleSet, classbench, csv, dpdk};
+use widelane_classify::{Limits, Table};
+use widelane_cpu::Policy;
+
+use super::{compare_with, oracle};
+
+/// Bytes as numbers; zeros when there are no more.
+struct Source<'a>(&'a [u8]);
+
+impl Source<'_> {
+    fn byte(&mut self) -> u8 {
+        match *self.0 {
+            [first, ref rest @ ..] => {
+                self.0 = rest;
+                first
+            }
+            [] => 0,
+        }
+    }
+
+    fn below(&mut self, count: usize) -> usize {
+        usize::from(self.byte()) % count
+    }
+
+    /// A value of a field: often one that other rules have too, or one beside it.
+    fn value(&mut self, bytes: usize) -> u128 {
+        let all = u128::MAX >> (128 - 8 * bytes);
+        let base = match self.byte() {
+            few @ 0..128 => u128::from(few % 8),
+            high @ 128..192 => u128::from(high % 8) << (8 * bytes - 3),
+            _ => (0..bytes).fold(0, |value, _| value << 8 | u128::from(self.byte())),
+        };
+        base.wrapping_add(u128::from(self.byte() % 3)).wrapping_sub(1) & all
+    }
+
+    fn of(&mut self, bytes: usize) -> Match {
+        match self.below(5) {
+            0 => Match::ANY,
+            1 => Match::exact(self.value(bytes), bytes),
+            2 => Match::prefix(self.value(bytes), self.below(8 * bytes + 1) as u32, bytes),
+            3 => Match::Mask { value: self.value(bytes), mask: self.value(bytes) },
+            _ => {
+                let (one, other) = (self.value(bytes), self.value(bytes));
+                Match::range(one.min(other), one.max(other))
+            }
+        }
+    }
+
+    fn rule(&mut self, layout: &Layout) -> Rule {
+        Rule {
+            matches: layout.fields().iter().map(|field| self.of(field.bytes)).collect(),
+            priority: self.below(4) as i32,
+            categories: 1 + self.byte() as u16 % 15,
+            result: self.byte().into(),
+            line: 0,
+        }
+    }
+
+    fn layout(&mut self) -> Layout {
+        let field = |name: &str, offset, bytes| Field { name: name.to_owned(), offset, bytes };
+        let fields = match self.below(6) {
+            0 => vec![field("a", 0, 1)],
+            1 => vec![field("a", 3, 1), field("b", 0, 2)],
+            2 => vec![field("a", 30, 4), field("b", 0, 1), field("c", 28, 4)],
+            3 => vec![field("a", 0, 8), field("b", 4, 2)],
+            4 => return Layout::ipv6(),
+            _ => return Layout::ipv4(),
+        };
+        Layout::new(fields).expect("fields that fit")
+    }
+}
+
+/// Reads rules, packets and changes from bytes, and compares all that look packets up with a search
+/// of one rule after another.
+///
+/// # Panics
+///
+/// If a result is wrong.
+pub fn rules_and_packets(bytes: &[u8]) {
+    let mut source = Source(bytes);
+    let layout = source.layout();
+    let mut set = RuleSet::new(layout.clone());
+    (set.categories, set.default) = (1 + source.below(4), 999);
+    set.rules = (0..source.below(64)).map(|_| source.rule(&layout)).collect();
+    let mut packets = vec![vec![0; layout.span()]; 1 + source.below(24)];
+    for packet in &mut packets {
+        for field in layout.fields() {
+            let value = source.value(field.bytes).to_be_bytes();
+            packet[field.offset..][..field.bytes].copy_from_slice(&value[16 - field.bytes..]);
+        }
+    }
+    // Rules with many pieces are refused, in words.
+    let Ok(table) = Table::build(&set, &LIMITS) else { return };
+    compare_with(table, &set, &packets);
+    let Ok(live) = Live::new(&set, &LIMITS, &Policy::open()) else { return };
+    changes(&mut source, &live, set, &packets);
+}
+
+fn changes(source: &mut Source<'_>, live: &Live, mut set: RuleSet, packets: &[Vec<u8>]) {
+    let lent: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
+    let mut ids: Vec<RuleId> = (0..set.rules.len() as u64).map(RuleId).collect();
+    let mut reader = live.reader();
+    let mut results = vec![0; packets.len() * set.categories];
+    while !source.0.is_empty() {
+        let at = source.below(ids.len().max(1));
+        let rule = source.rule(&set.layout);
+        match source.below(4) {
+            0 if !ids.is_empty() && live.remove(ids[at]).is_ok() => {
+                ids.remove(at);
+                set.rules.remove(at);
+            }
+            1 if !ids.is_empty() => {
+                if live.change(ids[at], rule.clone()).is_ok() {
+                    set.rules[at] = rule;
+                }
+            }
+            2 => live.settle(),
+            _ => {
+                if let Ok(id) = live.insert(rule.clone()) {
+                    ids.push(id);
+                    set.rules.push(rule);
+                }
+            }
+        }
+        reader.classify(&lent, &mut results).expect("packets of the right length");
+        let wanted: Vec<u32> = packets.iter().flat_map(|packet| oracle(&set, packet)).collect();
+        assert_eq!(results, wanted);
+    }
+}
+
+/// Reads bytes as files of every kind. What is refused is refused in words; what is not is used.
+///
+/// # Panics
+///
+/// If a file makes one of the readers fail in another way, or its rules give a wrong result.
+pub fn rule_files(bytes: &[u8]) {
+    if let Ok(table) = Table::read(&mut &*bytes) {
+        let packet = vec![0; table.layout().span()];
+        let mut results = vec![0; table.categories()];
+        let classifier = widelane_classify::Classifier::choose(table.into(), &Policy::open());
+        classifier.classify(&[&packet], &mut results).expect("a packet of the right length");
+    }
+    let text = String::from_utf8_lossy(bytes);
+    for parse in [dpdk::parse, classbench::parse, csv::parse] {
+        match parse("fuzzed", &text) {
+            Ok(set) => use_rules(&set),
+            Err(error) => assert!(error.to_string().starts_with("fuzzed"), "{error}"),
+        }
+    }
+    if let Err(error) = classbench::parse_trace("fuzzed", &text) {
+        assert!(error.to_string().starts_with("fuzzed"), "{error}");
+    }
+}
+
+fn use_rules(set: &RuleSet) {
+    let mut order: Vec<&Rule> = set.rules.iter().collect();
+    order.sort_by_key(|rule| Reverse(rule.priority));
+    let Ok(table) = Table::build(set, &LIMITS) else { return };
+    // At the corners of the strongest rules.
+    let corner = |rule: &&Rule| {
+        let mut packet = vec![0; set.layout.span()];
+        for (of, field) in rule.matches.iter().zip(set.layout.fields()) {
+            let value = match *of {
+                Match::Mask { value, mask } => value & mask,
+                Match::Range { first, .. } => first,
+            };
+            let value = value.to_be_bytes();
+            packet[field.offset..][..field.bytes].copy_from_slice(&value[16 - field.bytes..]);
+        }
+        packet
+    };
+    let packets: Vec<Vec<u8>> = order.iter().take(16).map(corner).collect();
+    compare_with(table, set, &packets);
+}
+
+/// No set of a few rules needs more.
+const LIMITS: Limits = Limits { table_bytes: 16 << 20 };
