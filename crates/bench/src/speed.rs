@@ -2,6 +2,7 @@
 //! interleaved run.
 
 mod aead;
+mod cbc_hmac;
 pub mod ciphers;
 mod contest;
 mod ec;

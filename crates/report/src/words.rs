@@ -69,7 +69,7 @@ impl Scenario {
 pub const SERVERS: [&str; 4] = ["nginx", "haproxy", "s-server", "embedded"];
 
 /// What algorithms do in results of `speed`.
-const OPERATIONS_TIMED: [&str; 10] = [
+const OPERATIONS_TIMED: [&str; 12] = [
     "derive",
     "digest",
     "digest-many",
@@ -79,6 +79,8 @@ const OPERATIONS_TIMED: [&str; 10] = [
     "seal",
     "seal-many",
     "sign",
+    "tag",
+    "tag-many",
     "verify",
 ];
 
@@ -86,6 +88,7 @@ fn operation_timed(name: &str) -> &str {
     match name {
         "digest-many" => "digest, 32 at once",
         "seal-many" => "seal, 32 at once",
+        "tag-many" => "tag, 32 at once",
         other => other,
     }
 }
@@ -139,7 +142,7 @@ fn part(part: &str) -> String {
         format!("AES-{}-GCM", bits.trim_start_matches('-'))
     } else if let Some(mode) = part.strip_prefix("aes128-sha") {
         format!("AES128-SHA{}", mode.replace("-mac-first", ", MAC first"))
-    } else if part == "aes-128-cbc-hmac-sha1" || part.starts_with("sha-") {
+    } else if part.contains("hmac-sha") || part.starts_with("sha-") {
         part.to_uppercase()
     } else if part == "cipher-compare" {
         "Two ciphers".to_owned()

@@ -23,6 +23,7 @@ use crate::stats::{self, median};
 const GCM: &str = "AES-128-GCM";
 const CBC_HMAC: &str = "AES-128-CBC-HMAC-SHA1";
 const KEY: [u8; 16] = [3; 16];
+const MAC_KEY: [u8; 20] = [9; 20];
 const NONCE: [u8; NONCE_BYTES] = [7; NONCE_BYTES];
 const AAD: [u8; 13] = [1; 13];
 
@@ -69,7 +70,7 @@ pub fn run(
         let mut heat = Heat {
             scenario: &scenario,
             subjects: subjects.collect(),
-            outputs: vec![vec![0; Stitched::record_bytes(size)]],
+            outputs: vec![vec![0; Stitched::record_bytes(size, MAC_KEY.len())]],
             rounds: plan.rounds,
             window: plan.window.unwrap_or(super::WINDOW_SIZED),
         };
@@ -93,7 +94,7 @@ fn gcm(cipher: &Cipher, size: usize) -> Result<Runner<'static>, ErrorStack> {
 
 /// A record of TLS 1.2 that takes up the output.
 fn cbc_hmac(cipher: &Cipher, size: usize) -> Result<Runner<'static>, ErrorStack> {
-    let mut records = Stitched::new(cipher, &KEY, &[9; 20], Way::Seal)?;
+    let mut records = Stitched::new(cipher, &KEY, &MAC_KEY, Way::Seal)?;
     Ok(in_turn(move |_, output| records.seal(size, output)))
 }
 

@@ -4,12 +4,13 @@ use openssl::error::ErrorStack;
 use thiserror::Error;
 use widelane_cpu::{Policy, Room};
 use widelane_crypto::aead::Algorithm;
+use widelane_crypto::cbc_hmac::Algorithm as CbcHmac;
 use widelane_crypto::digest::Algorithm as Hash;
 use widelane_crypto::ec::Curve;
 use widelane_crypto::rsa::KeySize;
 
 use super::evp::Provider;
-use super::{SpeedError, aead, ec, ed25519, hashes, rsa, x25519};
+use super::{SpeedError, aead, cbc_hmac, ec, ed25519, hashes, rsa, x25519};
 
 /// Inputs that a contest of public-key operations holds: the widest batch of any room.
 pub const LANES_MAX: usize = 8;
@@ -134,7 +135,7 @@ impl Entry {
 }
 
 /// Everything that can be timed.
-pub static EVENTS: [Event; 35] = [
+pub static EVENTS: [Event; 49] = [
     event("rsa2048", "private", || Ok(Box::new(rsa::Private::new(KeySize::Rsa2048)?))),
     event("rsa3072", "private", || Ok(Box::new(rsa::Private::new(KeySize::Rsa3072)?))),
     event("rsa4096", "private", || Ok(Box::new(rsa::Private::new(KeySize::Rsa4096)?))),
@@ -172,6 +173,24 @@ pub static EVENTS: [Event; 35] = [
     bulk("sha-384", "digest-many", |size| hashes::digest_many(Hash::Sha384, size)),
     bulk("sha-512", "digest", |size| hashes::digest(Hash::Sha512, size)),
     bulk("sha-512", "digest-many", |size| hashes::digest_many(Hash::Sha512, size)),
+    bulk("hmac-sha-1", "tag", |size| hashes::tag(Hash::Sha1, size)),
+    bulk("hmac-sha-1", "tag-many", |size| hashes::tags(Hash::Sha1, size)),
+    bulk("hmac-sha-256", "tag", |size| hashes::tag(Hash::Sha256, size)),
+    bulk("hmac-sha-256", "tag-many", |size| hashes::tags(Hash::Sha256, size)),
+    bulk("hmac-sha-384", "tag", |size| hashes::tag(Hash::Sha384, size)),
+    bulk("hmac-sha-384", "tag-many", |size| hashes::tags(Hash::Sha384, size)),
+    bulk("hmac-sha-512", "tag", |size| hashes::tag(Hash::Sha512, size)),
+    bulk("hmac-sha-512", "tag-many", |size| hashes::tags(Hash::Sha512, size)),
+    bulk("aes-128-cbc-hmac-sha1", "seal", |size| cbc_hmac::seal(CbcHmac::Aes128Sha1, size)),
+    bulk("aes-128-cbc-hmac-sha1", "seal-many", |size| cbc_hmac::many(CbcHmac::Aes128Sha1, size)),
+    bulk("aes-128-cbc-hmac-sha256", "seal", |size| cbc_hmac::seal(CbcHmac::Aes128Sha256, size)),
+    bulk("aes-128-cbc-hmac-sha256", "seal-many", |size| {
+        cbc_hmac::many(CbcHmac::Aes128Sha256, size)
+    }),
+    bulk("aes-256-cbc-hmac-sha256", "seal", |size| cbc_hmac::seal(CbcHmac::Aes256Sha256, size)),
+    bulk("aes-256-cbc-hmac-sha256", "seal-many", |size| {
+        cbc_hmac::many(CbcHmac::Aes256Sha256, size)
+    }),
 ];
 
 const fn event(
@@ -284,8 +303,8 @@ mod tests {
                 won += 1;
             }
         }
-        // At least the portable room of each, but for hashes of many messages, which has none.
-        assert!(won >= EVENTS.len() - 4, "{won}");
+        // At least the portable room of each, but for digests and tags of many, which have none.
+        assert!(won >= EVENTS.len() - 8, "{won}");
     }
 
     #[test]

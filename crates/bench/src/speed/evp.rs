@@ -1,4 +1,4 @@
-//! Records through OpenSSL's EVP calls, by its own ciphers or by ours behind them.
+//! Records and tags through OpenSSL's EVP calls, by its own ciphers or by ours behind them.
 //!
 //! The calls are those that libssl makes for a record, without the questions about lengths that
 //! the `openssl` crate asks before each.
@@ -6,12 +6,13 @@
 
 use std::ffi::c_int;
 use std::path::Path;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 use foreign_types::ForeignType;
 use openssl::cipher::Cipher;
 use openssl::cipher_ctx::CipherCtx;
 use openssl::error::ErrorStack;
+use openssl::hash::MessageDigest;
 use openssl::lib_ctx::LibCtx;
 use openssl_sys as ffi;
 use widelane_crypto::aead::{NONCE_BYTES, TAG_BYTES};
@@ -164,9 +165,10 @@ impl Records {
     }
 }
 
-/// AES-CBC stitched together with HMAC-SHA1, ready for one record of TLS 1.2 after the other.
+/// AES-CBC stitched together with HMAC, ready for one record of TLS 1.2 after the other.
 pub struct Stitched {
     context: CipherCtx,
+    mac_bytes: usize,
 }
 
 /// Commands of `EVP_CIPHER_CTX_ctrl` that `openssl-sys` does not name.
@@ -174,7 +176,10 @@ const CONTROL_TLS1_AAD: c_int = 0x16;
 const CONTROL_SET_MAC_KEY: c_int = 0x17;
 
 const BLOCK_BYTES: usize = 16;
-const MAC_BYTES: usize = 20;
+
+/// The beginning of what is authenticated with a record, before its length: the number of the
+/// record, application data, TLS 1.2.
+pub const HEADER: [u8; 11] = [0, 0, 0, 0, 0, 0, 0, 1, 23, 3, 3];
 
 impl Stitched {
     /// Sets up `cipher` with its keys.
@@ -182,34 +187,30 @@ impl Stitched {
     /// # Errors
     ///
     /// Those of OpenSSL, as of all that follows.
-    pub fn new(
-        cipher: &Cipher,
-        key: &[u8],
-        mac_key: &[u8; MAC_BYTES],
-        way: Way,
-    ) -> Result<Self, ErrorStack> {
-        let mut records = Stitched { context: Records::new(cipher, key, way)?.context };
-        let mut mac_key = *mac_key;
-        checked(records.control(CONTROL_SET_MAC_KEY, &mut mac_key))?;
+    pub fn new(cipher: &Cipher, key: &[u8], mac_key: &[u8], way: Way) -> Result<Self, ErrorStack> {
+        let context = Records::new(cipher, key, way)?.context;
+        let mut records = Stitched { context, mac_bytes: mac_key.len() };
+        checked(records.control(CONTROL_SET_MAC_KEY, &mut mac_key.to_vec()))?;
         Ok(records)
     }
 
     /// Bytes of a record with a text of `size` bytes: block of chance, text, MAC and padding.
-    pub fn record_bytes(size: usize) -> usize {
-        BLOCK_BYTES + (size + MAC_BYTES) / BLOCK_BYTES * BLOCK_BYTES + BLOCK_BYTES
+    pub fn record_bytes(size: usize, mac_bytes: usize) -> usize {
+        BLOCK_BYTES + (size + mac_bytes) / BLOCK_BYTES * BLOCK_BYTES + BLOCK_BYTES
     }
 
     /// Encrypts the record whose text of `size` bytes stands behind a block of chance.
     pub fn seal(&mut self, size: usize, record: &mut [u8]) -> Result<(), ErrorStack> {
         let written = self.crypt(BLOCK_BYTES + size, record)?;
-        assert_eq!(written, Self::record_bytes(size), "the cipher pads as TLS has it");
+        let wanted = Self::record_bytes(size, self.mac_bytes);
+        assert_eq!(written, wanted, "the cipher pads as TLS has it");
         Ok(())
     }
 
     /// Tells the cipher of a record of `length` bytes, chance included, has it done, and answers
     /// how many bytes it was done in.
     fn crypt(&mut self, length: usize, record: &mut [u8]) -> Result<usize, ErrorStack> {
-        let mut head = [0, 0, 0, 0, 0, 0, 0, 1, 23, 3, 3, (length >> 8) as u8, length as u8];
+        let mut head = [&HEADER[..], &[(length >> 8) as u8, length as u8]].concat();
         let more = self.control(CONTROL_TLS1_AAD, &mut head);
         checked(more)?;
         let bytes = length + more as usize;
@@ -231,25 +232,70 @@ impl Stitched {
     }
 }
 
+/// HMAC with its key, ready for one message after the other.
+pub struct Tags {
+    context: NonNull<ffi::HMAC_CTX>,
+}
+
+impl Tags {
+    /// Sets up HMAC over `digest` with `key`.
+    ///
+    /// # Errors
+    ///
+    /// Those of OpenSSL, as of all that follows.
+    pub fn new(digest: MessageDigest, key: &[u8]) -> Result<Self, ErrorStack> {
+        // SAFETY: takes nothing, and answers a context or null.
+        let context = unsafe { ffi::HMAC_CTX_new() };
+        let tags = Tags { context: NonNull::new(context).ok_or_else(ErrorStack::get)? };
+        let (context, length) = (tags.context.as_ptr(), key.len() as c_int);
+        let (place, digest, engine) = (key.as_ptr().cast(), digest.as_ptr(), ptr::null_mut());
+        // SAFETY: the context is live, the key has the length that is told, and digests are static.
+        checked(unsafe { ffi::HMAC_Init_ex(context, place, length, digest, engine) })?;
+        Ok(tags)
+    }
+
+    /// Stores the tag of `message`, which is as long as `tag`.
+    pub fn tag(&mut self, message: &[u8], tag: &mut [u8]) -> Result<(), ErrorStack> {
+        let (context, same) = (self.context.as_ptr(), ptr::null());
+        // SAFETY: the context is live and keeps its key and digest.
+        checked(unsafe { ffi::HMAC_Init_ex(context, same, 0, same.cast(), ptr::null_mut()) })?;
+        // SAFETY: the message has the length that is told.
+        checked(unsafe { ffi::HMAC_Update(context, message.as_ptr(), message.len()) })?;
+        let mut made = [0; ffi::EVP_MAX_MD_SIZE as usize];
+        // SAFETY: no tag is longer than what there is room for.
+        checked(unsafe { ffi::HMAC_Final(context, made.as_mut_ptr(), ptr::null_mut()) })?;
+        tag.copy_from_slice(&made[..tag.len()]);
+        Ok(())
+    }
+}
+
+impl Drop for Tags {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, and not used any more.
+        unsafe { ffi::HMAC_CTX_free(self.context.as_ptr()) };
+    }
+}
+
 fn checked(outcome: c_int) -> Result<(), ErrorStack> {
     if outcome > 0 { Ok(()) } else { Err(ErrorStack::get()) }
 }
 
 #[cfg(test)]
 mod tests {
-    use openssl::hash::MessageDigest;
     use openssl::pkey::PKey;
     use openssl::sign::Signer;
     use openssl::symm::{self, Crypter, Mode};
 
     use super::*;
 
+    const MAC_BYTES: usize = 20;
+
     #[test]
     fn a_stitched_record_is_cipher_and_mac_one_after_the_other() {
         let (key, mac_key) = ([3; 16], [9; MAC_BYTES]);
         for size in [1, 64, 75, 76, 1350, 16384] {
             let text: Vec<u8> = (0..size).map(|index| index as u8).collect();
-            let mut record = vec![0; Stitched::record_bytes(size)];
+            let mut record = vec![0; Stitched::record_bytes(size, MAC_BYTES)];
             record[BLOCK_BYTES..][..size].copy_from_slice(&text);
             let cipher = default_cipher("AES-128-CBC-HMAC-SHA1").unwrap();
             let mut records = Stitched::new(&cipher, &key, &mac_key, Way::Seal).unwrap();
