@@ -1,5 +1,6 @@
 //! `widelane acl bench`: lookups in every room, beside DPDK's `rte_acl` in the same run.
 
+mod built;
 mod updates;
 
 use std::path::{Path, PathBuf};
@@ -11,11 +12,12 @@ use anyhow::{Context, bail};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use widelane_bench::{chain, machine, stats};
 use widelane_classify::rule::RuleSet;
-use widelane_classify::{Classifier, Flow, build};
+use widelane_classify::{Classifier, Flow, Table};
 use widelane_cpu::{Policy, Room, rooms};
-use widelane_report::{Block, Kind, Table};
+use widelane_report::{Block, Kind, Table as Sheet};
 use widelane_results::{Results, Row, Status};
 
+use self::built::Built;
 use super::build::limits;
 use super::input::{self, Format};
 use super::rival::{self, Rival};
@@ -145,7 +147,7 @@ struct Bench {
     flows: Vec<Flow>,
     contenders: Vec<Classifier>,
     closed: Vec<(Room, String)>,
-    build_s: f64,
+    built: Built,
     rival: Option<(Rival, &'static str)>,
 }
 
@@ -167,10 +169,9 @@ impl Bench {
             rule.result = *position;
         }
         (set.rules, set.default, set.categories) = (rules, 0, 1);
-        let began = Instant::now();
-        let (table, _) = build::build(&set, &limits(args.memory_max))
+        let build = || Table::build(&set, &limits(args.memory_max));
+        let (table, built) = built::watch(build, Table::bytes)
             .with_context(|| format!("cannot build a table of {}", path.display()))?;
-        let build_s = began.elapsed().as_secs_f64();
         let table = Arc::new(table);
         let (mut contenders, mut closed) = (Vec::new(), Vec::new());
         for status in rooms::status(policy).into_iter().filter(|of| ROOMS.contains(&of.room)) {
@@ -181,7 +182,7 @@ impl Bench {
                 Some(reason) => closed.push((status.room, reason)),
             }
         }
-        Ok(Bench { name: name(path), set, flows, contenders, closed, build_s, rival: None })
+        Ok(Bench { name: name(path), set, flows, contenders, closed, built, rival: None })
     }
 
     /// Starts the rival, and compares all results with its own.
@@ -230,6 +231,8 @@ impl Bench {
             }
             self.record(burst, &rounds, results);
         }
+        let rival = self.rival.as_ref().map(|(rival, _)| Built::from(&rival.ready));
+        results.rows.extend(self.built.rows(&self.name, rival.as_ref().map(|of| (RIVAL, of))));
         Ok(())
     }
 
@@ -277,24 +280,12 @@ impl Bench {
 
     /// What the screen shows of this set.
     fn blocks(&self, results: &Results) -> Vec<Block> {
-        let table = self.contenders.first().map(Classifier::table);
-        let bytes = table.map_or(0, |table| table.bytes()) as f64;
-        let mut facts = format!(
-            "{} rules, {} flows; built in {:.2} s, {:.1} MB",
-            self.set.rules.len(),
-            self.flows.len(),
-            self.build_s,
-            bytes / 1e6
-        );
+        let (rules, flows) = (self.set.rules.len(), self.flows.len());
+        let mut facts = format!("{rules} rules, {flows} flows; built {}", self.built);
         if let Some((rival, algorithm)) = &self.rival {
-            facts.push_str(&format!(
-                "; {RIVAL} ({algorithm}) in {:.2} s with {:.0} MB, {:.1} MB",
-                rival.ready.build_s,
-                rival.ready.build_bytes as f64 / 1e6,
-                rival.ready.table_bytes as f64 / 1e6
-            ));
+            facts.push_str(&format!("; {RIVAL} ({algorithm}) {}", Built::from(&rival.ready)));
         }
-        let mut table = Table::new(&[
+        let mut table = Sheet::new(&[
             ("Who", Kind::Words),
             ("Burst", Kind::Number),
             ("Cycles", Kind::Number),
