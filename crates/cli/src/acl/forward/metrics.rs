@@ -16,6 +16,7 @@ pub struct Server {
     listener: TcpListener,
 }
 
+const LOADS: &str = "widelane_forward_rule_loads_total";
 /// How often a request is looked for.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a client may take.
@@ -38,7 +39,12 @@ impl Server {
             match self.listener.accept() {
                 Ok((client, _)) => {
                     let info = |is_v6, number| rules.info(is_v6, number);
-                    let text = Display { counts: &counts(), info }.to_string();
+                    let counts = Display { counts: &counts(), info };
+                    let text = format!(
+                        "{counts}# HELP {LOADS} Times that rules were loaded anew.\n\
+                         # TYPE {LOADS} counter\n{LOADS} {}\n",
+                        rules.loads()
+                    );
                     // A client that has gone does not need its answer.
                     drop(answer(client, &text));
                 }

@@ -7,7 +7,9 @@ mod replay;
 mod rules;
 mod summary;
 
+use std::io::Read;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -16,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use widelane_forward::port::parse_address;
 
@@ -118,6 +121,8 @@ impl FromStr for Neighbour {
 struct Signals {
     ended: Arc<AtomicBool>,
     hung_up: Arc<AtomicBool>,
+    /// Something to read after any signal.
+    woken: UnixStream,
     until: Option<Instant>,
 }
 
@@ -127,22 +132,36 @@ impl Signals {
     fn watch(limit: Option<Duration>) -> anyhow::Result<Self> {
         let ended = Arc::new(AtomicBool::new(false));
         let hung_up = Arc::new(AtomicBool::new(false));
-        let register = || -> std::io::Result<()> {
+        let register = || -> std::io::Result<UnixStream> {
+            let (woken, waker) = UnixStream::pair()?;
+            woken.set_nonblocking(true)?;
+            for signal in [SIGINT, SIGTERM, SIGHUP] {
+                signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
+            }
             for signal in [SIGINT, SIGTERM] {
                 let flag = Arc::clone(&ended);
                 signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag))?;
                 signal_hook::flag::register(signal, flag)?;
             }
-            signal_hook::flag::register(SIGHUP, Arc::clone(&hung_up)).map(drop)
+            signal_hook::flag::register(SIGHUP, Arc::clone(&hung_up))?;
+            Ok(woken)
         };
-        register().context("cannot watch for signals")?;
+        let woken = register().context("cannot watch for signals")?;
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
-        Ok(Signals { ended, hung_up, until })
+        Ok(Signals { ended, hung_up, woken, until })
     }
 
     fn is_over(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
             || self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    /// Waits for a signal, for so long at the most.
+    fn wait(&self, limit: Duration) {
+        let limit = Timespec::try_from(limit).ok();
+        // A signal that interrupts it has come, too.
+        let _ = poll(&mut [PollFd::new(&self.woken, PollFlags::IN)], limit.as_ref());
+        while (&self.woken).read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
     }
 
     /// Whether SIGHUP came since the last call.

@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn attend(rules: &Rules, signals: &Signals, has_failed: impl Fn() -> bool) {
     let mut stamps = rules.stamps();
     while !signals.is_over() && !has_failed() {
-        thread::sleep(LOOK);
+        signals.wait(LOOK);
         if let Err(error) = rules.refresh(&mut stamps, signals.take_hang_up()) {
             output::complain(&error);
         }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, bail};
 use widelane_cpu::Policy;
@@ -12,7 +13,11 @@ use super::Args;
 use crate::acl::build::limits;
 
 /// The files of a command line.
-pub struct Rules(Vec<RuleFile>);
+pub struct Rules {
+    files: Vec<RuleFile>,
+    /// How often one was loaded that said something new.
+    loads: AtomicU64,
+}
 
 struct RuleFile {
     path: PathBuf,
@@ -46,11 +51,11 @@ impl Rules {
             }
             files.push(RuleFile { path: path.clone(), stamp, routes });
         }
-        Ok(Rules(files))
+        Ok(Rules { files, loads: AtomicU64::new(0) })
     }
 
     pub fn routes(&self) -> impl Iterator<Item = &Routes> {
-        self.0.iter().map(|file| &file.routes)
+        self.files.iter().map(|file| &file.routes)
     }
 
     /// Which rule has a number.
@@ -60,14 +65,18 @@ impl Rules {
 
     /// The stamps of the files as they were read.
     pub fn stamps(&self) -> Vec<Option<Stamp>> {
-        self.0.iter().map(|file| file.stamp).collect()
+        self.files.iter().map(|file| file.stamp).collect()
     }
 
-    /// Loads the files anew that have changed since `stamps`, or all; returns how many.
-    pub fn refresh(&self, stamps: &mut [Option<Stamp>], all: bool) -> anyhow::Result<u64> {
-        let mut loaded = 0;
+    /// How often rules were loaded that said something new.
+    pub fn loads(&self) -> u64 {
+        self.loads.load(Ordering::Relaxed)
+    }
+
+    /// Loads the files anew that have changed since `stamps`, or all.
+    pub fn refresh(&self, stamps: &mut [Option<Stamp>], all: bool) -> anyhow::Result<()> {
         let mut outcome = Ok(());
-        for (file, known) in self.0.iter().zip(stamps) {
+        for (file, known) in self.files.iter().zip(stamps) {
             let now = stamp(&file.path);
             // A file that is not there for a moment is being replaced.
             if now.is_none() || (now == *known && !all) {
@@ -76,11 +85,13 @@ impl Rules {
             *known = now;
             match text(&file.path).and_then(|text| Ok(file.routes.reload(&text)?)) {
                 Ok(Reload::Unchanged) => {}
-                Ok(Reload::OneRule | Reload::All) => loaded += 1,
+                Ok(Reload::OneRule | Reload::All) => {
+                    self.loads.fetch_add(1, Ordering::Relaxed);
+                }
                 Err(error) => outcome = Err(error.context("the rules stay as they were")),
             }
         }
-        outcome.map(|()| loaded)
+        outcome
     }
 }
 
