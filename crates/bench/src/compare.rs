@@ -2,7 +2,7 @@
 
 mod download;
 mod rows;
-mod window;
+pub(crate) mod window;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,9 @@
-//! The stopwatch: compare and speed; pairing, gating, statistics.
+//! The stopwatch: compare, speed and tune; pairing, gating, statistics.
 //!
 //! [`compare`] starts real servers, native and accelerated side by side, and drives both in
 //! interleaved rounds; [`speed`] times the algorithms alone against OpenSSL's. Both fill a
-//! [`widelane_results::Results`] and print nothing.
+//! [`widelane_results::Results`] and print nothing. [`tune`] finds the width policy under which the
+//! whole machine gets most done.
 //!
 //! **Invariant**: a figure without its rival from the same run is not a result.
 
@@ -11,12 +12,14 @@ pub mod chain;
 pub mod compare;
 pub mod embedded;
 pub mod machine;
+pub mod mixed;
 pub mod pairs;
 pub mod programs;
 pub mod rival;
 pub mod server;
 pub mod speed;
 pub mod stats;
+pub mod tune;
 
 /// Follows a run: draws progress, keeps partial results.
 pub trait Observer {

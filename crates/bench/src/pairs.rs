@@ -108,6 +108,26 @@ pub struct Basis<'a> {
     pub objection: Option<String>,
 }
 
+/// How a metric is read off a measurement.
+pub type Of = fn(&Measurement) -> Option<f64>;
+
+impl Basis<'_> {
+    /// What `subject` measured in the rounds that count.
+    pub fn values(&self, subject: &str, of: Of) -> Vec<f64> {
+        self.rounds.iter().filter_map(|pair| value(pair, subject, of)).collect()
+    }
+
+    /// What `subject` and `rival` measured in the rounds that count.
+    pub fn both(&self, subject: &str, rival: &str, of: Of) -> Vec<(f64, f64)> {
+        let both = |pair: &&Pair| Some((value(pair, subject, of)?, value(pair, rival, of)?));
+        self.rounds.iter().filter_map(both).collect()
+    }
+}
+
+fn value(pair: &Pair, subject: &str, of: Of) -> Option<f64> {
+    of(pair.measurements.iter().find(|measurement| measurement.subject == subject)?)
+}
+
 /// Picks the rounds to stand on.
 pub fn basis(pairs: &[Pair]) -> Basis<'_> {
     let accepted: Vec<&Pair> = pairs.iter().filter(|pair| pair.status == Status::Ok).collect();

@@ -49,6 +49,12 @@ impl Programs {
         Some(text.split("nginx/").nth(1)?.split_whitespace().next()?.to_owned())
     }
 
+    /// Where nginx keeps its modules, as it tells.
+    pub fn nginx_modules(&self) -> Option<PathBuf> {
+        let text = output(self.nginx.as_deref()?, "-V")?;
+        Some(text.split("--modules-path=").nth(1)?.split_whitespace().next()?.into())
+    }
+
     /// Version of HAProxy, as it tells: `2.6.12-1+deb12u4`.
     pub fn haproxy_version(&self) -> Option<String> {
         let text = output(self.haproxy.as_deref()?, "-v")?;

@@ -5,6 +5,7 @@ mod certificate;
 mod config;
 pub mod content;
 mod counters;
+mod mixed;
 pub mod process;
 mod workshop;
 
@@ -109,6 +110,17 @@ pub enum ServerError {
     /// The program is not installed.
     #[error("{0} is not installed; install it, for instance: apt-get install {0}")]
     NotInstalled(&'static str),
+    /// nginx lacks modules.
+    #[error(
+        "nginx has no {missing} in {directory}; install its modules, for instance: apt-get install \
+         libnginx-mod-http-lua libnginx-mod-http-brotli-filter"
+    )]
+    NoModule {
+        /// The first module that is missing.
+        missing: &'static str,
+        /// Where it was looked for.
+        directory: PathBuf,
+    },
     /// Part of widelane itself is missing.
     #[error(
         "{missing} is not beside {executable}; build all of widelane, or set WIDELANE_LIBRARY_DIR"

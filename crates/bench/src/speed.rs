@@ -4,7 +4,7 @@
 mod aead;
 mod cbc_hmac;
 pub mod ciphers;
-mod contest;
+pub(crate) mod contest;
 mod ec;
 mod ed25519;
 mod evp;

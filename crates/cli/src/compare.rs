@@ -10,14 +10,14 @@ use widelane_bench::compare::{CompareError, Download, Plan, Protection, Scenario
 use widelane_bench::pairs::Rounds;
 use widelane_bench::programs::Programs;
 use widelane_bench::server::{Key, ServerKind, Subject};
-use widelane_bench::{compare, machine};
+use widelane_bench::{compare, machine, mixed};
 use widelane_loadgen::{Cipher, Group, TlsVersion};
 
 use crate::run::libraries::Libraries;
 use crate::{measure, output};
 
-/// Measures how much more this machine's own servers do when accelerated: full TLS handshakes, or
-/// downloads
+/// Measures how much more this machine's own servers do when accelerated: full TLS handshakes,
+/// downloads, or pages that cost more than their encryption
 #[derive(clap::Args)]
 pub struct Args {
     /// Servers; by default those installed, or else the embedded one
@@ -40,7 +40,8 @@ pub struct Args {
     /// TLS versions [default: 1.2 and 1.3; for downloads 1.3, and 1.2 of ciphers that are older]
     #[arg(long, value_delimiter = ',', value_parser = tls_version)]
     tls: Vec<TlsVersion>,
-    /// Numbers of outstanding connections [default: 1, 8, 64, 200 and 256; for downloads 4]
+    /// Numbers of outstanding connections [default: 1, 8, 64, 200 and 256; for downloads 4; the
+    /// first, or 16, of mixed requests]
     #[arg(
         long,
         value_delimiter = ',',
@@ -49,7 +50,7 @@ pub struct Args {
     connections: Vec<u16>,
     /// Rounds per scenario, each of which measures every subject once; up to half as many more
     /// follow where an interval is still wide [default: 20, or 12 with --quick; of downloads 12
-    /// and 6]
+    /// and 6, of mixed requests 10 and 6 and no more]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pairs: Option<u32>,
     /// Length of one measurement, seconds; at one connection, a fifth of it and twice the rounds;
@@ -123,6 +124,9 @@ enum Workload {
     Handshake,
     /// Large bodies: gigabits per second and server CPU per gigabyte
     Bulk,
+    /// Pages that nginx minifies in Lua and compresses by brotli, with 0, 10, 20, 50 and 100 % of
+    /// the requests under ChaCha20-Poly1305, under policies of several widths
+    Mixed,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -142,6 +146,14 @@ const ROUNDS_QUICK: u32 = 12;
 /// The same of downloads, whose cost varies less.
 const ROUNDS_BULK: u32 = 12;
 const ROUNDS_BULK_QUICK: u32 = 6;
+
+/// The same of mixed requests, and what they are: shares of the published experiment, on
+/// connections that are used again, as browsers do.
+const ROUNDS_MIXED: u32 = 10;
+const ROUNDS_MIXED_QUICK: u32 = 6;
+const SHARES_MIXED: [u32; 5] = [0, 10, 20, 50, 100];
+const CONNECTIONS_MIXED: u16 = 16;
+const REQUESTS_MIXED: u32 = 10;
 
 /// Lengths of downloads: those of the published experiments, and one of them.
 const SIZES: [u64; 6] = [1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28, 1 << 30];
@@ -175,12 +187,17 @@ const ALONE_ROUNDS_MOST: u32 = 5;
 const COST_CONNECTIONS: u16 = 200;
 
 impl Args {
-    fn plan(&self, programs: &Programs, room: widelane_cpu::Room) -> Plan {
+    fn plan(
+        &self,
+        scenarios: Vec<Scenario>,
+        programs: &Programs,
+        room: widelane_cpu::Room,
+    ) -> Plan {
         Plan {
             targets: self.targets(programs),
             keys: self.key.iter().map(|Keys(keys)| keys.clone()).collect(),
             identity: self.certificate.clone().zip(self.private_key.clone()),
-            scenarios: self.scenarios(),
+            scenarios,
             cipher: self.cipher.cipher(),
             port_first: self.port,
             room,
@@ -229,14 +246,6 @@ impl Args {
         targets
     }
 
-    fn scenarios(&self) -> Vec<Scenario> {
-        match self.workload {
-            Workload::Handshake => self.handshakes(),
-            Workload::Bulk => self.downloads(),
-        }
-    }
-
-    /// What was given, or else what is `usual`.
     fn or_usual<T: Copy>(given: &[T], usual: &[T]) -> Vec<T> {
         if given.is_empty() { usual.to_vec() } else { given.to_vec() }
     }
@@ -293,6 +302,23 @@ impl Args {
             }
         }
         scenarios
+    }
+
+    /// What the mixed workload goes through, on nginx alone.
+    fn mixed(&self) -> anyhow::Result<mixed::Plan> {
+        if self.server.iter().any(|server| *server != Server::Nginx) {
+            bail!("mixed requests go to nginx only; say --server nginx, or leave it out");
+        }
+        let rounds = if self.quick { ROUNDS_MIXED_QUICK } else { ROUNDS_MIXED };
+        Ok(mixed::Plan {
+            shares: SHARES_MIXED.into(),
+            connections: Self::or_usual(&self.connections, &[CONNECTIONS_MIXED])[0].into(),
+            requests: REQUESTS_MIXED,
+            warm_up: if self.quick { WARM_UP_QUICK } else { WARM_UP },
+            window: if self.quick { QUICK_COST } else { self.seconds },
+            rounds: self.pairs.unwrap_or(rounds),
+            port_first: self.port,
+        })
     }
 
     fn warm_up(&self, connections: u16) -> Duration {
@@ -426,11 +452,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let programs = measure::programs()?;
     let resolved = measure::policy()?;
     let mut results = measure::blank(machine::describe(&programs, &resolved));
-    let plan = args.plan(&programs, machine::widest_open(&resolved));
     let stop = measure::stop_on_signals()?;
     let mut progress = measure::Progress::new(args.json.as_deref());
 
-    let failures = compare::run(plan, &programs, &mut results, &stop, &mut progress);
+    let room = machine::widest_open(&resolved);
+    let failures = match args.workload {
+        Workload::Handshake => {
+            let plan = args.plan(args.handshakes(), &programs, room);
+            compare::run(plan, &programs, &mut results, &stop, &mut progress)
+        }
+        Workload::Bulk => {
+            let plan = args.plan(args.downloads(), &programs, room);
+            compare::run(plan, &programs, &mut results, &stop, &mut progress)
+        }
+        Workload::Mixed => {
+            mixed::run(&args.mixed()?, &programs, &mut results, &stop, &mut progress)
+        }
+    };
 
     progress.finish()?;
     if let Some(path) = &args.json {

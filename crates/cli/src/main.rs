@@ -13,6 +13,7 @@ mod rival;
 mod run;
 mod serve;
 mod speed;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -46,6 +47,7 @@ enum Command {
     #[command(hide = true)]
     ServeEmbedded(serve::Args),
     Speed(speed::Args),
+    Tune(tune::Args),
 }
 
 fn main() -> ExitCode {
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::ServeEmbedded(args) => serve::run(args),
         Command::Speed(args) => speed::run(args),
+        Command::Tune(args) => tune::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         if error.is::<output::ReaderGone>() {

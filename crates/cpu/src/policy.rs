@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-pub use self::file::MalformedPolicy;
+pub use self::file::{MalformedPolicy, parse};
 pub use self::resolve::{Base, Inputs, PolicyError, Resolved, Source, resolve};
 use crate::machine::Signature;
 use crate::rooms::{LicenceClass, Room, Width};

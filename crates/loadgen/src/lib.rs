@@ -38,7 +38,7 @@ mod verdict;
 mod verifier;
 mod wardrobe;
 
-pub use client::run;
+pub use client::{Stint, run, run_plan};
 pub use drive::{Course, Outcome, drive};
 pub use key::KeyKind;
 pub use latency::Latency;

@@ -3,7 +3,9 @@
 use widelane_results::{Pair, Results, Status};
 
 use crate::view::{self, Comparison, Ratio};
-use crate::words::{self, CIPHER_RATIO, OPERATIONS, SERVER_CPU, SERVER_CPU_PER_GB};
+use crate::words::{
+    self, CIPHER_RATIO, OPERATIONS, SERVER_CPU, SERVER_CPU_PER_GB, SERVER_CPU_PER_REQUEST,
+};
 
 /// The answer, in one sentence, and what it rests on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +35,9 @@ pub enum Tone {
 pub fn verdict(results: &Results) -> Verdict {
     let handshakes = view::comparisons(results, SERVER_CPU.name);
     let downloads = view::comparisons(results, SERVER_CPU_PER_GB.name);
-    let servers: Vec<&Comparison<'_>> = handshakes.iter().chain(&downloads).collect();
+    let requests = view::comparisons(results, SERVER_CPU_PER_REQUEST.name);
+    let servers: Vec<&Comparison<'_>> =
+        handshakes.iter().chain(&downloads).chain(&requests).collect();
     let mut answers: Vec<(&Comparison<'_>, Ratio)> = servers
         .iter()
         .copied()
@@ -106,6 +110,9 @@ fn of_server(
     let spends = words::ratio(ratio.centre);
     let gain = words::ratio_short(1.0 / ratio.centre);
     let (per, as_much) = match comparison.scenario.size {
+        None if comparison.row.metric == SERVER_CPU_PER_REQUEST.name => {
+            ("request", "as many requests")
+        }
         None => ("full TLS handshake", "as many handshakes"),
         Some(_) => ("gigabyte", "as much data"),
     };

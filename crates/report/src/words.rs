@@ -148,6 +148,8 @@ fn part(part: &str) -> String {
         "Two ciphers".to_owned()
     } else if part == "chacha20-poly1305" {
         "ChaCha20-Poly1305".to_owned()
+    } else if let Some(percent) = part.strip_prefix("chacha20-poly1305-") {
+        format!("{percent} % ChaCha20-Poly1305")
     } else {
         part.to_owned()
     }
@@ -183,6 +185,8 @@ pub fn subject(name: &str) -> &str {
         "async" => "accelerated, async",
         "aws-lc" => "AWS-LC",
         "configured" => "accelerated, by configuration",
+        "light-256" => "accelerated, 256 bits without multiplications",
+        "light-only" => "accelerated without multiplications",
         "native" => "as installed",
         "native-masked" => "IFMA masked",
         "openssl" => "OpenSSL",
@@ -225,9 +229,11 @@ impl Metric {
 }
 
 /// The metrics that get a table of comparisons, most telling first.
-pub const METRICS: [Metric; 7] = [
+pub const METRICS: [Metric; 9] = [
     SERVER_CPU,
     SERVER_CPU_PER_GB,
+    SERVER_CPU_PER_REQUEST,
+    Metric { name: "requests_per_second", title: "Requests per second", less_is_better: false },
     LATENCY_ALONE,
     GOODPUT,
     Metric {
@@ -249,6 +255,13 @@ pub const SERVER_CPU: Metric = Metric {
 /// The metric that answers it for downloads.
 pub const SERVER_CPU_PER_GB: Metric =
     Metric { name: "server_cpu_per_gb", title: "Server CPU per gigabyte", less_is_better: true };
+
+/// The metric that answers it for pages.
+pub const SERVER_CPU_PER_REQUEST: Metric = Metric {
+    name: "server_cpu_per_request",
+    title: "Server CPU per request",
+    less_is_better: true,
+};
 
 /// Bytes of bodies by time.
 pub const GOODPUT: Metric =
@@ -387,6 +400,10 @@ mod tests {
         assert_eq!(compare.title(), "HAProxy, TLS 1.2, RSA-2048, 200 connections");
         assert_eq!(compare.family(), "HAProxy, TLS 1.2, RSA-2048");
         assert_eq!(compare.conditions(), "TLS 1.2, RSA-2048, 200 connections");
+        assert_eq!(
+            Scenario::parse("nginx/mixed/chacha20-poly1305-20/c32").title(),
+            "nginx, mixed, 20 % ChaCha20-Poly1305, 32 connections"
+        );
         assert_eq!(
             Scenario::parse("s-server/tls1.3/rsa2048+ecdsa-p384/p256/c8").title(),
             "openssl s_server, TLS 1.3, RSA-2048 + ECDSA P-384, P-256, 8 connections"

@@ -29,7 +29,7 @@ const FORBIDDEN_EVEN_IN_TESTS: &[(&str, &str)] = &[("loadgen", "crypto"), ("load
 /// What each crate may depend on.
 const ARROWS: &[(&str, &[&str])] = &[
     ("batch", &[]),
-    ("bench", &["bridge", "cpu", "crypto", "loadgen", "meter", "results"]),
+    ("bench", &["bridge", "classify", "cpu", "crypto", "loadgen", "meter", "results"]),
     ("bridge", &[]),
     ("classify", &["cpu"]),
     ("classify-c", &["classify", "cpu"]),

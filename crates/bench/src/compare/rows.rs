@@ -9,7 +9,7 @@ use widelane_results::{
 
 use super::Work;
 use super::window::Sample;
-use crate::pairs::{self, Basis};
+use crate::pairs::{self, Basis, Of};
 use crate::server::{Counts, Subject};
 use crate::stats::{self, median};
 
@@ -28,9 +28,6 @@ const FULL_BATCHES: (&str, &str) = ("full_batches", "1");
 
 /// Connections from which on batches must have formed, or the server was not accelerated.
 const BATCHES_EXPECTED_FROM: usize = 64;
-
-/// How a metric is read off a measurement.
-type Of = fn(&Measurement) -> Option<f64>;
 
 const METRICS: [((&str, &str), Of); 4] = [
     (SERVER_CPU, server_cpu),
@@ -112,7 +109,9 @@ impl Record {
             .flat_map(|subject| {
                 self.rivals(*subject).into_iter().map(move |rival| (subject, rival))
             })
-            .all(|(subject, rival)| pairs::is_precise(&both(&basis, *subject, rival, of)))
+            .all(|(subject, rival)| {
+                pairs::is_precise(&basis.both(subject.name(), rival.name(), of))
+            })
     }
 
     /// Writes rows, pairs, histograms and notes to `results`.
@@ -183,16 +182,13 @@ impl Record {
             Work::Download(_) => &DOWNLOAD_METRICS,
         };
         for &((metric, unit), of) in metrics {
-            let values = |subject: Subject| -> Vec<f64> {
-                basis.rounds.iter().filter_map(|pair| value(pair, subject, of)).collect()
-            };
             let row = Row {
                 scenario: self.scenario.clone(),
                 subject: context.subject.name().to_owned(),
                 room: context.room.map(str::to_owned),
                 metric: metric.to_owned(),
                 unit: unit.to_owned(),
-                value: median(&values(context.subject)),
+                value: median(&basis.values(context.subject.name(), of)),
                 status: context.status(),
                 reason: context.reason(),
                 ..Row::default()
@@ -202,7 +198,7 @@ impl Record {
                 rows.push(row.clone());
             }
             for rival in rivals {
-                let rounds = both(basis, context.subject, rival, of);
+                let rounds = basis.both(context.subject.name(), rival.name(), of);
                 let ratio = stats::ratio(&rounds).filter(|_| context.nothing_to_gain.is_none());
                 rows.push(Row {
                     rival: Some(rival.name().to_owned()),
@@ -357,16 +353,6 @@ impl Context<'_> {
     fn reason(&self) -> Option<String> {
         self.objection.clone().or(self.nothing_to_gain.map(str::to_owned))
     }
-}
-
-/// What `subject` and `rival` measured in the rounds that count.
-fn both(basis: &Basis<'_>, subject: Subject, rival: Subject, of: Of) -> Vec<(f64, f64)> {
-    let both = |pair: &&Pair| Some((value(pair, subject, of)?, value(pair, rival, of)?));
-    basis.rounds.iter().filter_map(both).collect()
-}
-
-fn value(pair: &Pair, subject: Subject, of: Of) -> Option<f64> {
-    of(pair.measurements.iter().find(|measurement| measurement.subject == subject.name())?)
 }
 
 /// Why a subject of ours does not count as accelerated, if so.

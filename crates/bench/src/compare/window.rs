@@ -18,7 +18,7 @@ use crate::server::content::{self, PATTERN};
 use crate::server::{Counts, Identity, Key, SERVER_NAME, Server, ServerError, Subject, Usage};
 
 /// Longest time that the client waits for one handshake.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The CPUs of server and client.
 pub struct Cpus {
@@ -99,7 +99,7 @@ struct Driven {
 }
 
 /// What is observed at an edge of a window.
-struct Edge {
+pub struct Edge {
     usage: Usage,
     ours: Duration,
     busy: Duration,
@@ -107,7 +107,12 @@ struct Edge {
 }
 
 impl Edge {
-    fn observe(server: &Server, cpus: &Cpus) -> Result<Self, CompareError> {
+    /// Observes it now.
+    ///
+    /// # Errors
+    ///
+    /// Those of the kernel's accounting.
+    pub fn observe(server: &Server, cpus: &Cpus) -> Result<Self, CompareError> {
         Ok(Edge {
             usage: server.usage()?,
             ours: accounting::process_cpu(Pid::this())?,
@@ -130,7 +135,21 @@ pub fn measure(
         Work::Handshakes => handshakes(server, shape, cpus, stop)?,
         Work::Download(download) => downloads(server, shape, &download, cpus, stop)?,
     };
-    let (begin, end) = match driven.edges {
+    let measured = Measurement { subject: subject.name().to_owned(), ..driven.measurement };
+    let (measurement, counts) = account(server, cpus, driven.edges, measured)?;
+    let Driven { latency_ns, encrypt_then_mac, .. } = driven;
+    Ok(Sample { subject, measurement, latency_ns, counts, encrypt_then_mac })
+}
+
+/// Completes what clients measured by the kernel's accounting at the edges of the window, and by
+/// what the provider counted in between.
+pub fn account(
+    server: &mut Server,
+    cpus: &Cpus,
+    edges: [Result<Edge, CompareError>; 2],
+    measured: Measurement,
+) -> Result<(Measurement, Option<Counts>), CompareError> {
+    let (begin, end) = match edges {
         [Ok(begin), Ok(end)] => (begin, end),
         [Err(error), _] | [_, Err(error)] => return Err(explain(server, error)),
     };
@@ -143,15 +162,9 @@ pub fn measure(
     let ours = cpu + end.ours.saturating_sub(begin.ours);
     let busy = end.busy.saturating_sub(begin.busy);
     let foreign = pairs::foreign(busy, ours, accounting::tick() * cpus.involved.len() as u32);
-    let measurement = Measurement {
-        subject: subject.name().to_owned(),
-        cpu_s: cpu.as_secs_f64(),
-        foreign_cpu_s: foreign.as_secs_f64(),
-        ..driven.measurement
-    };
-    let counts = end.counts.zip(begin.counts).map(|(end, begin)| end - begin);
-    let Driven { latency_ns, encrypt_then_mac, .. } = driven;
-    Ok(Sample { subject, measurement, latency_ns, counts, encrypt_then_mac })
+    let measurement =
+        Measurement { cpu_s: cpu.as_secs_f64(), foreign_cpu_s: foreign.as_secs_f64(), ..measured };
+    Ok((measurement, end.counts.zip(begin.counts).map(|(end, begin)| end - begin)))
 }
 
 fn handshakes(

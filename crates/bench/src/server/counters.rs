@@ -6,8 +6,8 @@ use std::ops::Sub;
 use std::path::Path;
 
 use widelane_bridge::counters::{
-    COUNTERS_MAGIC, COUNTERS_VERSION, Counters, KindCounters, LANES_MAX, OperationKind, ROOMS_MAX,
-    WAIT_BUCKETS,
+    COUNTERS_MAGIC, COUNTERS_VERSION, CipherCounters, CipherKind, Counters, KindCounters,
+    LANES_MAX, OperationKind, ROOMS_MAX, WAIT_BUCKETS,
 };
 use widelane_cpu::Room;
 
@@ -36,6 +36,8 @@ pub struct Counts {
     pub fallbacks: u64,
     /// Each kind of operation apart, by its number.
     by_kind: [KindCounts; OperationKind::ALL.len()],
+    /// Messages of each cipher by room, by its number.
+    messages_by_room: [[u64; ROOMS_MAX]; CipherKind::ALL.len()],
 }
 
 /// The counters of one kind of operation.
@@ -129,6 +131,11 @@ impl Counts {
             faults_detected: page.u64(offset_of!(Counters, faults_detected)),
             fallbacks: page.u64(offset_of!(Counters, fallbacks)),
             by_kind: OperationKind::ALL.map(|kind| KindCounts::parse(&page, kind)),
+            messages_by_room: CipherKind::ALL.map(|cipher| {
+                let begin = offset_of!(Counters, ciphers);
+                let begin = begin + size_of::<CipherCounters>() * cipher as usize;
+                page.array(begin + offset_of!(CipherCounters, messages_by_room))
+            }),
         })
     }
 
@@ -157,6 +164,7 @@ impl Counts {
             .chain(&mut self.runs_by_room)
             .chain(&mut self.waits_by_bucket)
             .chain(self.by_kind.iter_mut().flat_map(KindCounts::fields_mut))
+            .chain(self.messages_by_room.iter_mut().flatten())
             .chain(scalars)
     }
 
@@ -172,10 +180,12 @@ impl Counts {
 
     /// The room whose kernel ran most, if any ran.
     pub fn room(&self) -> Option<Room> {
-        Room::ALL
-            .into_iter()
-            .filter(|room| self.runs_by_room[*room as usize] > 0)
-            .max_by_key(|room| self.runs_by_room[*room as usize])
+        busiest(&self.runs_by_room)
+    }
+
+    /// The room that did most messages of `cipher`, if we did any.
+    pub fn room_of(&self, cipher: CipherKind) -> Option<Room> {
+        busiest(&self.messages_by_room[cipher as usize])
     }
 
     /// Batches by number of jobs, those too small to pay off, whose jobs ran alone, as batches of
@@ -192,6 +202,12 @@ impl Counts {
         let full = *self.batches_by_fill.get(self.lanes)?;
         (total > 0).then(|| full as f64 / total as f64)
     }
+}
+
+/// The room with most of what was counted, if anything was.
+fn busiest(by_room: &[u64; ROOMS_MAX]) -> Option<Room> {
+    let rooms = Room::ALL.into_iter().filter(|room| by_room[*room as usize] > 0);
+    rooms.max_by_key(|room| by_room[*room as usize])
 }
 
 impl Sub for Counts {
@@ -244,6 +260,10 @@ mod tests {
             + OperationKind::X25519Derive as usize * size_of::<KindCounters>();
         put(derive + offset_of!(KindCounters, runs), &batches.to_ne_bytes());
         put(derive + offset_of!(KindCounters, single), &10u64.to_ne_bytes());
+        let gcm = offset_of!(Counters, ciphers)
+            + CipherKind::Aes256Gcm as usize * size_of::<CipherCounters>()
+            + offset_of!(CipherCounters, messages_by_room);
+        put(gcm + 8 * Room::Vaes256 as usize, &batches.to_ne_bytes());
         bytes
     }
 
@@ -266,6 +286,8 @@ mod tests {
         let expected = KindCounts { single: 10, runs: 5, ..KindCounts::default() };
         assert_eq!(occurred, [(OperationKind::X25519Derive, &expected)]);
         assert_eq!(between.jobs(), 10);
+        assert_eq!(between.room_of(CipherKind::Aes256Gcm), Some(Room::Vaes256));
+        assert_eq!(between.room_of(CipherKind::ChaCha20Poly1305), None);
     }
 
     #[test]

@@ -21,6 +21,15 @@ const IFMA_MASK: (&str, &str) = ("OPENSSL_ia32cap", ":~0x200000");
 /// Name of the configuration, in a server's directory, that loads the provider.
 const OPENSSL_CONFIGURATION: &str = "openssl.cnf";
 
+/// Name of the directory, in a server's, where the provider counts.
+pub(super) const COUNTERS: &str = "counters";
+
+/// A place for a server.
+pub(super) struct Site {
+    pub(super) directory: PathBuf,
+    pub(super) address: SocketAddr,
+}
+
 /// Where servers are made: a temporary directory, the programs, a CPU and a supply of ports.
 pub struct Workshop {
     directory: TempDir,
@@ -87,23 +96,41 @@ impl Workshop {
         subject: Subject,
         identities: &[Identity],
     ) -> Result<Server, ServerError> {
-        let name = format!("{}/{subject}", kind.name());
-        let directory =
-            self.directory.path().join(format!("{}-{}-{subject}", self.server_count, kind.name()));
+        let site = self.site(&format!("{}-{subject}", kind.name()))?;
+        let command = self.command(kind, subject, identities, site.address, &site.directory)?;
+        self.launch(format!("{}/{subject}", kind.name()), command, site, subject.is_ours())
+    }
+
+    /// A place for one more server.
+    pub(super) fn site(&mut self, name: &str) -> Result<Site, ServerError> {
+        let directory = self.directory.path().join(format!("{}-{name}", self.server_count));
         self.server_count += 1;
         make_directory(&directory, 0o711)?;
-        let counters = directory.join("counters");
-        make_directory(&counters, 0o1777)?;
+        make_directory(&directory.join(COUNTERS), 0o1777)?;
+        Ok(Site { directory, address: self.address()? })
+    }
 
-        let address = self.address()?;
-        let command = self.command(kind, subject, identities, address, &directory)?;
+    /// Starts `command` at its site and waits until it accepts connections.
+    pub(super) fn launch(
+        &self,
+        name: String,
+        command: Command,
+        site: Site,
+        is_ours: bool,
+    ) -> Result<Server, ServerError> {
+        let Site { directory, address } = site;
         let program = command.get_program().to_string_lossy().into_owned();
         let process = Process::start(command, self.cpu, directory.join("log"))
             .map_err(|source| ServerError::Start { program, source })?;
-        let counters = subject.is_ours().then_some(counters);
+        let counters = is_ours.then(|| directory.join(COUNTERS));
         let mut server = Server { name, process, address, counters };
         server.wait_until_ready()?;
         Ok(server)
+    }
+
+    /// The programs that servers are made of.
+    pub(super) fn programs(&self) -> &Programs {
+        &self.programs
     }
 
     fn address(&mut self) -> Result<SocketAddr, ServerError> {
@@ -131,7 +158,7 @@ impl Workshop {
             ServerKind::Nginx => self.nginx(identities, address, directory)?,
             ServerKind::SServer => self.s_server(identities, address)?,
         };
-        let counters = directory.join("counters");
+        let counters = directory.join(COUNTERS);
         Ok(match subject {
             Subject::Native => command(&server),
             Subject::NativeMasked => {
@@ -216,7 +243,7 @@ impl Workshop {
     }
 }
 
-fn command(words: &[PathBuf]) -> Command {
+pub(super) fn command(words: &[PathBuf]) -> Command {
     let (program, arguments) = words.split_first().expect("a command has a program");
     let mut command = Command::new(program);
     command.args(arguments);
@@ -224,7 +251,7 @@ fn command(words: &[PathBuf]) -> Command {
 }
 
 /// Runs a server's own check of its configuration.
-fn check(command: &mut Command) -> Result<(), ServerError> {
+pub(super) fn check(command: &mut Command) -> Result<(), ServerError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command
         .output()
@@ -247,6 +274,6 @@ fn set_mode(path: &Path, mode: u32) -> Result<(), ServerError> {
         .map_err(|source| ServerError::Directory { path: path.to_owned(), source })
 }
 
-fn write(path: &Path, text: &str) -> Result<(), ServerError> {
+pub(super) fn write(path: &Path, text: &str) -> Result<(), ServerError> {
     fs::write(path, text).map_err(|source| ServerError::Directory { path: path.to_owned(), source })
 }

@@ -14,7 +14,7 @@ use widelane_results::{Pair, Results, Row, Status};
 use super::contest::{Runner, in_turn};
 use super::evp::{Provider, Records, Stitched, Way, default_cipher};
 use super::heat::{Heat, Subject, Timed, Who};
-use super::rows::{both, cycles, per_second};
+use super::rows::{cycles, per_second};
 use super::{Plan, SpeedError, stay_on_this_cpu};
 use crate::Observer;
 use crate::pairs;
@@ -115,12 +115,12 @@ fn write_rows(scenario: &str, size: usize, all: &[Who], pairs: &[Pair], rows: &m
         if !all.contains(&gcm) {
             continue;
         }
-        let ratio = stats::ratio(&both(&basis, gcm, cbc, per_second)).map(|ratio| ratio.value);
+        let ratio = stats::ratio(&basis.both(gcm.label(), cbc.label(), per_second))
+            .map(|ratio| ratio.value);
         rows.push(row(scenario, gcm, CIPHER_RATIO, ratio));
         for (who, cipher) in [(gcm, GCM), (cbc, CBC_HMAC)] {
-            let values: Vec<f64> =
-                both(&basis, who, who, cycles).into_iter().map(|(value, _)| value).collect();
-            let per_byte = median(&values).map(|cycles| cycles / size as f64);
+            let per_byte =
+                median(&basis.values(who.label(), cycles)).map(|cycles| cycles / size as f64);
             let path = format!("{}/record/{size}", cipher.to_lowercase());
             rows.push(row(&path, gcm, CYCLES_PER_BYTE, per_byte));
         }

@@ -11,7 +11,7 @@ use widelane_results::{Measurement, Pair};
 use super::SpeedError;
 use super::contest::Runner;
 use super::libraries::{Libraries, Library};
-use super::rows::{both, per_second};
+use super::rows::per_second;
 use crate::Observer;
 use crate::chain::{self, clock_hz};
 use crate::pairs::{self, Rounds};
@@ -144,10 +144,9 @@ impl Heat<'_> {
     /// Whether the ratio of everything of ours to OpenSSL is known well enough.
     fn is_precise(&self, taken: &[Pair]) -> bool {
         let basis = pairs::basis(taken);
-        self.who()
-            .into_iter()
-            .filter(|who| who.is_ours())
-            .all(|who| pairs::is_precise(&both(&basis, who, Who::Openssl, per_second)))
+        self.who().into_iter().filter(|who| who.is_ours()).all(|who| {
+            pairs::is_precise(&basis.both(who.label(), Who::Openssl.label(), per_second))
+        })
     }
 
     /// Times one subject in slices, with the clock metered after each.

@@ -5,7 +5,7 @@ use widelane_results::{Measurement, Pair, Row, Status};
 
 use super::contest::Entry;
 use super::heat::Who;
-use crate::pairs::{self, Basis};
+use crate::pairs::{self, Of};
 use crate::stats::{self, median};
 
 const OPERATIONS: (&str, &str) = ("operations_per_second", "1/s");
@@ -14,9 +14,6 @@ const THROUGHPUT: (&str, &str) = ("throughput", "GB/s");
 const CYCLES_PER_BYTE: (&str, &str) = ("cycles_per_byte", "cycles/B");
 
 const BYTES_PER_GB: f64 = 1e9;
-
-/// How a metric is read off a measurement.
-type Of = fn(&Measurement) -> Option<f64>;
 
 /// A metric with its unit, and what its values are divided by.
 type Metric = ((&'static str, &'static str), Of, f64);
@@ -41,16 +38,6 @@ fn metrics(size: Option<usize>) -> Vec<Metric> {
     metrics
 }
 
-fn value(pair: &Pair, who: Who, of: Of) -> Option<f64> {
-    of(pair.measurements.iter().find(|measurement| measurement.subject == who.label())?)
-}
-
-/// What `who` and `rival` measured in the rounds that count.
-pub fn both(basis: &Basis<'_>, who: Who, rival: Who, of: Of) -> Vec<(f64, f64)> {
-    let both = |pair: &&Pair| Some((value(pair, who, of)?, value(pair, rival, of)?));
-    basis.rounds.iter().filter_map(both).collect()
-}
-
 /// Writes the rows of one operation, which has `rooms`, best first.
 pub fn write(entry: &Entry, all: Vec<Who>, rooms: &[Room], pairs: &[Pair], rows: &mut Vec<Row>) {
     let basis = pairs::basis(pairs);
@@ -58,10 +45,8 @@ pub fn write(entry: &Entry, all: Vec<Who>, rooms: &[Room], pairs: &[Pair], rows:
     let best = rooms.iter().map(|room| Who::Room(*room)).find(|who| all.contains(who));
     for who in &all {
         for ((metric, unit), of, divisor) in metrics(entry.size) {
-            let values: Vec<f64> =
-                basis.rounds.iter().filter_map(|pair| value(pair, *who, of)).collect();
             let row = Row {
-                value: median(&values).map(|value| value / divisor),
+                value: median(&basis.values(who.label(), of)).map(|value| value / divisor),
                 status,
                 reason: basis.objection.clone(),
                 ..blank(entry, *who, metric, unit)
@@ -72,7 +57,7 @@ pub fn write(entry: &Entry, all: Vec<Who>, rooms: &[Room], pairs: &[Pair], rows:
                 rows.push(row.clone());
             }
             for rival in rivals {
-                let ratio = stats::ratio(&both(&basis, *who, rival, of));
+                let ratio = stats::ratio(&basis.both(who.label(), rival.label(), of));
                 rows.push(Row {
                     rival: Some(rival.subject().to_owned()),
                     ratio: ratio.map(|ratio| ratio.value),

@@ -9,7 +9,7 @@ use serde::Serialize;
 use widelane_meter::model::{Choice, ModelError, Prediction, Table, Workload, predict};
 use widelane_report::{Block, Kind, Table as Grid, Tone};
 
-use super::{Part, cannot, print};
+use super::{Part, cannot, mhz, print};
 
 /// Predicts clock, residency and throughput of each width on a CPU that is not at hand
 ///
@@ -123,6 +123,7 @@ fn blocks(cpu: &str, cores: u32, lines: &[Line]) -> Vec<Block> {
         ("Choice", Kind::Words),
         ("Class", Kind::Words),
         ("MHz", Kind::Number),
+        ("At least", Kind::Number),
         ("Level 0", Kind::Number),
         ("1", Kind::Number),
         ("2", Kind::Number),
@@ -136,6 +137,7 @@ fn blocks(cpu: &str, cores: u32, lines: &[Line]) -> Vec<Block> {
             let [level0, level1, level2] = found.residency.map(share);
             [
                 format!("{:.0}", found.clock_mhz),
+                mhz(found.clock_mhz_min),
                 level0,
                 level1,
                 level2,

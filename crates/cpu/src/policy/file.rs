@@ -47,7 +47,11 @@ struct Mistake {
 }
 
 /// Reads the text of the policy file at `path`.
-pub(super) fn parse(path: &Path, text: &str) -> Result<Policy, MalformedPolicy> {
+///
+/// # Errors
+///
+/// [`MalformedPolicy`], which names the place of the first mistake.
+pub fn parse(path: &Path, text: &str) -> Result<Policy, MalformedPolicy> {
     understand(text).map_err(|Mistake { span, message }| {
         let before = &text[..span.start.min(text.len())];
         MalformedPolicy {

@@ -92,6 +92,9 @@ pub struct Prediction {
     pub choice: String,
     /// The average clock while it does not halt, in MHz.
     pub clock_mhz: f64,
+    /// The same if power holds the core down to what is guaranteed while the kernel's level lasts:
+    /// limits bound the clock from above, and all cores at once may not reach them.
+    pub clock_mhz_min: Option<f64>,
     /// Shares of time at each licence level.
     pub residency: [f64; LEVELS],
     /// Share of time in halts and grants.
@@ -111,6 +114,8 @@ pub struct Core {
     pub grant_us: f64,
     /// Time for which a level outlives its last use, in microseconds.
     pub hold_us: f64,
+    /// The clock that is guaranteed at the highest level in use, in MHz, where it is published.
+    pub base_mhz: Option<f64>,
 }
 
 /// Pace of the core while a level is being granted.
@@ -195,10 +200,17 @@ pub fn predict(
         requests += 1;
     }
     let running_us: f64 = state.spent_us.iter().sum();
+    let residency = state.spent_us.map(|us| us / running_us);
+    let held_down = |base: f64| {
+        let mut mhz = core.mhz;
+        mhz[level] = base.min(mhz[level]);
+        clock_of(residency, mhz)
+    };
     Ok(Prediction {
         choice: choice.name.clone(),
         clock_mhz: state.cycles / running_us,
-        residency: state.spent_us.map(|us| us / running_us),
+        clock_mhz_min: core.base_mhz.map(held_down),
+        residency,
         changing: state.changing_us / state.now_us,
         requests_per_second: requests as f64 / state.now_us * 1e6 * f64::from(workload.cores),
     })

@@ -29,6 +29,9 @@ pub struct Cpu {
     /// Its limits, as far as they are published.
     #[serde(default)]
     pub limits: Vec<Limit>,
+    /// What is guaranteed at the rated power when all cores do nothing else, as far as published.
+    #[serde(default)]
+    pub bases: Vec<Limit>,
 }
 
 /// A turbo limit.
@@ -89,7 +92,8 @@ impl Table {
                 table.generations.push(generation);
             }
         }
-        match table.cpus.iter().flat_map(|cpu| &cpu.limits).find(|limit| limit.licence >= LEVELS) {
+        let mut limits = table.cpus.iter().flat_map(|cpu| cpu.limits.iter().chain(&cpu.bases));
+        match limits.find(|limit| limit.licence >= LEVELS) {
             Some(limit) => {
                 Err(ModelError::Table(format!("there is no licence level {}", limit.licence)))
             }
@@ -132,6 +136,7 @@ impl Table {
             halt_us: generation.halt_us.ok_or_else(no_transitions)?,
             grant_us: generation.grant_us.ok_or_else(no_transitions)?,
             hold_us: generation.hold_us.ok_or_else(no_transitions)?,
+            base_mhz: cpu.bases.iter().find(|base| base.licence == level).map(|base| base.mhz),
         })
     }
 }

@@ -1,0 +1,245 @@
+//! Mixed: a server that scripts and compresses, with some of its requests under ChaCha20-Poly1305:
+//! what do wide multiplications for a few requests cost all the others?
+//!
+//! nginx minifies a page in Lua and compresses it by brotli for every request. It runs as installed
+//! and under policies of several widths, side by side; every round takes all of them through all
+//! shares of ChaCha20-Poly1305, the rest being AES-128-GCM.
+
+mod clock;
+mod rows;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use widelane_bridge::counters::CipherKind;
+use widelane_cpu::{LicenceClass, Policy, Width};
+use widelane_loadgen::{
+    Cipher, Group, Mix, Pace, Resume, Stint, TlsVersion, Trust, Weighted, Window, Work, run_plan,
+};
+use widelane_results::{Measurement, Results};
+
+use self::clock::Clock;
+use self::rows::{Record, Sample};
+use crate::Observer;
+use crate::compare::CompareError;
+use crate::compare::window::{Cpus, Edge, PATIENCE, account};
+use crate::pairs;
+use crate::programs::Programs;
+use crate::server::{Identity, Key, SERVER_NAME, Server, Workshop};
+
+/// What to go through.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Percents of the connections under ChaCha20-Poly1305; what a server does under the others is
+    /// held against the first.
+    pub shares: Vec<u32>,
+    /// Connections at any time.
+    pub connections: usize,
+    /// Requests on each.
+    pub requests: u32,
+    /// Time under load before each window.
+    pub warm_up: Duration,
+    /// Length of a window.
+    pub window: Duration,
+    /// Rounds, each of which takes every server through every share.
+    pub rounds: u32,
+    /// First port to use; free ports are chosen if absent.
+    pub port_first: Option<u16>,
+}
+
+/// How a server is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Implementation {
+    /// As installed.
+    Native,
+    /// Under `widelane run`, everything open.
+    Open,
+    /// Under `widelane run`, without vector multiplications.
+    LightOnly,
+    /// Under `widelane run`, with 256 bits and without vector multiplications.
+    Light256,
+}
+
+impl Implementation {
+    /// All of them; the first is the rival of the others.
+    pub const ALL: [Implementation; 4] = [
+        Implementation::Native,
+        Implementation::Open,
+        Implementation::LightOnly,
+        Implementation::Light256,
+    ];
+
+    /// The name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Implementation::Native => "native",
+            Implementation::Open => "accelerated",
+            Implementation::LightOnly => "light-only",
+            Implementation::Light256 => "light-256",
+        }
+    }
+
+    /// The policy of the server; none as installed.
+    fn policy(self) -> Option<Policy> {
+        let heavy = |width| LicenceClass { width, heavy: true };
+        let classes_closed = [heavy(Width::W512), heavy(Width::W256)].into();
+        match self {
+            Implementation::Native => None,
+            Implementation::Open => Some(Policy::open()),
+            Implementation::LightOnly => Some(Policy { classes_closed, ..Policy::open() }),
+            Implementation::Light256 => {
+                Some(Policy { classes_closed, ..Policy::up_to(Width::W256) })
+            }
+        }
+    }
+}
+
+/// Goes through the plan. `results` comes with machine and command filled in and is filled up with
+/// the rest; what could not be done is returned beside it.
+///
+/// Call it on a thread that lives as long as the process: servers are tied to it.
+pub fn run(
+    plan: &Plan,
+    programs: &Programs,
+    results: &mut Results,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Vec<CompareError> {
+    let began = Instant::now();
+    observer.planned(u64::from(plan.rounds));
+    let (cpus, note) = Cpus::choose();
+    results.notes.extend(note);
+    let mut record = Record::new(&plan.shares, plan.connections);
+    let outcome = go(plan, programs, &cpus, &mut record, stop, observer);
+    results.complete = outcome.is_ok();
+    results.duration_s = began.elapsed().as_secs_f64();
+    record.write(results);
+    observer.ended(results);
+    outcome.err().into_iter().collect()
+}
+
+fn go(
+    plan: &Plan,
+    programs: &Programs,
+    cpus: &Cpus,
+    record: &mut Record,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<(), CompareError> {
+    observer.began("nginx/mixed");
+    let mut workshop = Workshop::open(programs.clone(), cpus.server, plan.port_first)?;
+    let identity = Identity::make(Key::EcdsaP256, workshop.directory())?;
+    let mut servers = Vec::new();
+    for implementation in Implementation::ALL {
+        let policy = implementation.policy();
+        let server = workshop.start_mixed(implementation.name(), policy.as_ref(), &identity)?;
+        servers.push((implementation, server));
+    }
+    let clock = Clock::on(cpus.server);
+    // Every share of every server, forward and backward by turns, so that drift cancels.
+    let visits: Vec<(usize, usize)> = (0..plan.shares.len())
+        .flat_map(|share| (0..servers.len()).map(move |server| (share, server)))
+        .collect();
+    for round in 0..plan.rounds {
+        let mut samples = Vec::new();
+        for index in pairs::order(visits.len(), round) {
+            if stop.load(Ordering::Relaxed) {
+                return Err(CompareError::Interrupted);
+            }
+            let (share, server) = visits[index];
+            let (implementation, server) = &mut servers[server];
+            let percent = plan.shares[share];
+            let visit = Visit { plan, identity: &identity, percent, cpus, clock: &clock };
+            samples.push((share, visit.measure(*implementation, server, stop)?));
+        }
+        record.push(round, samples);
+        observer.round_taken();
+    }
+    Ok(())
+}
+
+/// One server under one share.
+struct Visit<'a> {
+    plan: &'a Plan,
+    identity: &'a Identity,
+    percent: u32,
+    cpus: &'a Cpus,
+    clock: &'a Clock,
+}
+
+impl Visit<'_> {
+    fn load(&self, server: &Server) -> widelane_loadgen::Plan {
+        let ciphers =
+            vec![(Cipher::Chacha20Poly1305, self.percent), (Cipher::Aes128Gcm, 100 - self.percent)];
+        widelane_loadgen::Plan {
+            target: server.address(),
+            trust: Trust::Pinned(vec![self.identity.leaf.clone()]),
+            mix: Mix {
+                versions: Weighted::only(TlsVersion::Tls13),
+                ciphers: Weighted::new(ciphers).expect("a hundred percent are above zero"),
+                groups: Weighted::only(Group::X25519),
+                names: Weighted::only(SERVER_NAME.to_owned()),
+                protocols: Weighted::only(None),
+                resumption: Weighted::only(Resume::Never),
+                identities: Weighted::only(None),
+            },
+            work: Work::Requests {
+                path: "/".to_owned(),
+                count: self.plan.requests,
+                body_bytes: None,
+            },
+            pace: Pace::Closed { connections: self.plan.connections, ramp: Duration::ZERO },
+            patience: PATIENCE,
+            seed: u64::from(self.percent),
+        }
+    }
+
+    fn measure(
+        &self,
+        implementation: Implementation,
+        server: &mut Server,
+        stop: &AtomicBool,
+    ) -> Result<Sample, CompareError> {
+        server.check_alive()?;
+        let load = self.load(server);
+        let stint = Stint {
+            cpu: self.cpus.client,
+            warm_up: self.plan.warm_up,
+            handshakes_min: self.plan.connections as u64,
+            window: self.plan.window,
+            handshakes_max: u64::MAX,
+        };
+        let (window, clock_mhz) = self.clock.during(|| {
+            let server: &Server = server;
+            run_plan(&load, stint, stop, || Edge::observe(server, self.cpus))
+        });
+        let Window { begin, end, wall, client_cpu, tally } = match window {
+            Ok(window) => window,
+            Err(widelane_loadgen::LoadError::Interrupted) => return Err(CompareError::Interrupted),
+            Err(source) => {
+                server.check_alive()?;
+                return Err(CompareError::Load { server: server.name().to_owned(), source });
+            }
+        };
+        let errors: BTreeMap<String, u64> =
+            tally.errors.iter().map(|(kind, count)| (kind.name().to_owned(), *count)).collect();
+        let measured = Measurement {
+            subject: implementation.name().to_owned(),
+            wall_s: wall.as_secs_f64(),
+            operations: tally.answers,
+            bytes: tally.body_bytes,
+            resumed: tally.resumed,
+            errors,
+            client_cpu_s: client_cpu.as_secs_f64(),
+            ..Measurement::default()
+        };
+        let (measurement, counts) = account(server, self.cpus, [begin, end], measured)?;
+        let cipher = match self.percent {
+            0 => CipherKind::Aes128Gcm,
+            _ => CipherKind::ChaCha20Poly1305,
+        };
+        let room = counts.as_ref().and_then(|counts| counts.room_of(cipher));
+        Ok(Sample { measurement, room, clock_mhz })
+    }
+}

@@ -1,0 +1,249 @@
+//! From rounds to rows: requests, their cost, the clock, and what is kept of them as the share of
+//! ChaCha20-Poly1305 grows.
+
+use widelane_cpu::Room;
+use widelane_results::{Measurement, Pair, Results, Row, Status};
+
+use super::Implementation;
+use crate::pairs::{self, Basis, Of};
+use crate::stats::{self, median};
+
+const RATE: (&str, &str) = ("requests_per_second", "1/s");
+const SERVER_CPU: (&str, &str) = ("server_cpu_per_request", "us");
+const KEPT: (&str, &str) = ("requests_kept", "1");
+const CLOCK: (&str, &str) = ("server_clock", "MHz");
+
+fn rate(m: &Measurement) -> Option<f64> {
+    (m.wall_s > 0.0).then(|| m.operations as f64 / m.wall_s)
+}
+
+fn server_cpu(m: &Measurement) -> Option<f64> {
+    (m.operations > 0).then(|| m.cpu_s * 1e6 / m.operations as f64)
+}
+
+/// What one window gave.
+pub struct Sample {
+    /// The figures.
+    pub measurement: Measurement,
+    /// The room that did ChaCha20-Poly1305, or AES-128-GCM where there was none; nothing where
+    /// OpenSSL did.
+    pub room: Option<Room>,
+    /// The clock of the server's CPU.
+    pub clock_mhz: Option<f64>,
+}
+
+/// The rounds of all shares.
+pub struct Record {
+    shares: Vec<Share>,
+}
+
+/// The rounds of one share.
+struct Share {
+    scenario: String,
+    pairs: Vec<Pair>,
+    /// Of each implementation, by its place: the rooms seen, and the clocks.
+    seen: [(Vec<Option<Room>>, Vec<f64>); Implementation::ALL.len()],
+}
+
+impl Record {
+    /// An empty record of shares in percent.
+    pub fn new(shares: &[u32], connections: usize) -> Self {
+        let share = |percent: &u32| Share {
+            scenario: format!("nginx/mixed/chacha20-poly1305-{percent}/c{connections}"),
+            pairs: Vec::new(),
+            seen: Default::default(),
+        };
+        Record { shares: shares.iter().map(share).collect() }
+    }
+
+    /// Takes in one round: samples with the place of their share.
+    pub fn push(&mut self, round: u32, samples: Vec<(usize, Sample)>) {
+        let mut measurements = vec![Vec::new(); self.shares.len()];
+        for (share, Sample { measurement, room, clock_mhz }) in samples {
+            let named = |one: &Implementation| one.name() == measurement.subject;
+            if let Some(place) = Implementation::ALL.iter().position(named) {
+                let (rooms, clocks) = &mut self.shares[share].seen[place];
+                rooms.push(room);
+                clocks.extend(clock_mhz);
+            }
+            measurements[share].push(measurement);
+        }
+        for (share, measurements) in self.shares.iter_mut().zip(measurements) {
+            share.pairs.push(pairs::judge(&share.scenario, round, measurements));
+        }
+    }
+
+    /// Writes rows, pairs and notes to `results`.
+    pub fn write(self, results: &mut Results) {
+        let Some(first) = self.shares.first().filter(|first| !first.pairs.is_empty()) else {
+            return;
+        };
+        for share in &self.shares {
+            let basis = pairs::basis(&share.pairs);
+            for (place, implementation) in Implementation::ALL.into_iter().enumerate() {
+                let blank = share.blank(place, implementation, &basis);
+                for (metric, of) in [(RATE, rate as Of), (SERVER_CPU, server_cpu as Of)] {
+                    results.rows.push(compared(&blank, implementation, &basis, metric, of));
+                }
+                let kept = kept(share, first, implementation);
+                let (_, clocks) = &share.seen[place];
+                for ((metric, unit), value) in [(KEPT, kept), (CLOCK, median(clocks))] {
+                    if let Some(value) = value {
+                        results.rows.push(Row {
+                            metric: metric.to_owned(),
+                            unit: unit.to_owned(),
+                            value: Some(value),
+                            ..blank.clone()
+                        });
+                    }
+                }
+            }
+        }
+        for (place, implementation) in Implementation::ALL.into_iter().enumerate() {
+            results.notes.extend(self.remark(place, implementation, first));
+        }
+        results.pairs.extend(self.shares.into_iter().flat_map(|share| share.pairs));
+    }
+
+    /// What the published experiment told: what is kept of the requests, and at which clock.
+    fn remark(
+        &self,
+        place: usize,
+        implementation: Implementation,
+        first: &Share,
+    ) -> Option<String> {
+        let part = |share: &Share| {
+            let kept = kept(share, first, implementation)?;
+            let (rooms, clocks) = &share.seen[place];
+            let clock = median(clocks).map_or(String::new(), |mhz| format!(" at {mhz:.0} MHz"));
+            let room = rooms.iter().flatten().next().map_or("OpenSSL's own", |room| room.name());
+            let percent = share.percent();
+            Some(format!("{percent} %: {:.1} %{clock} ({room})", 100.0 * kept))
+        };
+        let parts: Option<Vec<String>> = self.shares.iter().map(part).collect();
+        Some(format!(
+            "{}: requests kept as the share of ChaCha20-Poly1305 grows: {}.",
+            implementation.name(),
+            parts?.join(", ")
+        ))
+    }
+}
+
+impl Share {
+    /// Its share of ChaCha20-Poly1305, as its scenario has it.
+    fn percent(&self) -> &str {
+        let last = self.scenario.rsplit('-').next().unwrap_or_default();
+        last.split('/').next().unwrap_or_default()
+    }
+
+    /// What all rows of one implementation share.
+    fn blank(&self, place: usize, implementation: Implementation, basis: &Basis<'_>) -> Row {
+        let room = self.seen[place].0.iter().flatten().next();
+        let status = if basis.objection.is_some() { Status::Rejected } else { Status::Ok };
+        Row {
+            scenario: self.scenario.clone(),
+            subject: implementation.name().to_owned(),
+            room: room.map(|room| room.name().to_owned()),
+            status,
+            reason: basis.objection.clone(),
+            ..Row::default()
+        }
+    }
+}
+
+/// A metric of an implementation, held against the server as installed.
+fn compared(
+    blank: &Row,
+    implementation: Implementation,
+    basis: &Basis<'_>,
+    (metric, unit): (&str, &str),
+    of: Of,
+) -> Row {
+    let native = Implementation::Native;
+    let rival = (implementation != native).then_some(native.name());
+    let ratio = rival.and_then(|rival| stats::ratio(&basis.both(implementation.name(), rival, of)));
+    Row {
+        metric: metric.to_owned(),
+        unit: unit.to_owned(),
+        value: median(&basis.values(implementation.name(), of)),
+        rival: rival.map(str::to_owned),
+        ratio: ratio.map(|ratio| ratio.value),
+        ratio_low: ratio.map(|ratio| ratio.low),
+        ratio_high: ratio.map(|ratio| ratio.high),
+        ..blank.clone()
+    }
+}
+
+/// Requests under a share over those of the same rounds under the first: the median.
+fn kept(share: &Share, first: &Share, implementation: Implementation) -> Option<f64> {
+    let rates = |share: &Share| -> Vec<(u32, f64)> {
+        let sound = share.pairs.iter().filter(|pair| pair.status == Status::Ok);
+        sound
+            .filter_map(|pair| {
+                let own = pair.measurements.iter().find(|m| m.subject == implementation.name());
+                Some((pair.round, rate(own?)?))
+            })
+            .collect()
+    };
+    let before = rates(first);
+    let of_round = |round: u32| before.iter().find(|(own, _)| *own == round).map(|(_, r)| *r);
+    let ratios: Vec<f64> = rates(share)
+        .into_iter()
+        .filter_map(|(round, rate)| Some(rate / of_round(round)?))
+        .collect();
+    median(&ratios)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(implementation: Implementation, operations: u64) -> Sample {
+        let measurement = Measurement {
+            subject: implementation.name().to_owned(),
+            wall_s: 1.0,
+            operations,
+            cpu_s: 0.99,
+            client_cpu_s: 0.2,
+            ..Measurement::default()
+        };
+        let room = (implementation == Implementation::Open).then_some(Room::Ifma512);
+        Sample { measurement, room, clock_mhz: Some(2400.0) }
+    }
+
+    #[test]
+    fn what_is_kept_is_told_of_each_share_and_server() {
+        let mut record = Record::new(&[0, 100], 32);
+        for round in 0..8 {
+            let of = |one| [(0, sample(one, 1000)), (1, sample(one, 930))];
+            record.push(round, Implementation::ALL.into_iter().flat_map(of).collect());
+        }
+        let mut results = Results::default();
+        record.write(&mut results);
+        assert_eq!(results.rows.len(), 2 * 4 * 4);
+        assert_eq!(results.pairs.len(), 2 * 8);
+        let row = |metric: &str, subject: &str| {
+            let wanted = |row: &&Row| {
+                row.scenario == "nginx/mixed/chacha20-poly1305-100/c32"
+                    && row.metric == metric
+                    && row.subject == subject
+            };
+            results.rows.iter().find(wanted).unwrap()
+        };
+        assert_eq!(row("requests_kept", "native").value, Some(0.93));
+        assert_eq!(row("server_clock", "light-only").value, Some(2400.0));
+        let rate = row("requests_per_second", "accelerated");
+        assert_eq!((rate.ratio, rate.rival.as_deref()), (Some(1.0), Some("native")));
+        assert_eq!(rate.room.as_deref(), Some("ifma512"));
+        assert_eq!(row("server_cpu_per_request", "native").rival, None);
+        let note = &results.notes[1];
+        assert!(note.starts_with("accelerated: ") && note.contains("100 %: 93.0 %"), "{note}");
+    }
+
+    #[test]
+    fn without_rounds_there_is_nothing_to_write() {
+        let mut results = Results::default();
+        Record::new(&[0, 100], 32).write(&mut results);
+        assert_eq!(results, Results::default());
+    }
+}

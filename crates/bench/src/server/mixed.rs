@@ -1,0 +1,140 @@
+//! nginx that minifies a page in Lua and compresses it by brotli for every request: a server on
+//! which cryptography is the smaller part.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+use widelane_cpu::Policy;
+
+use super::workshop::{COUNTERS, Workshop, check, command, write};
+use super::{Identity, Server, ServerError};
+
+/// The modules that it wants, in the order of loading.
+const MODULES: [&str; 3] =
+    ["ndk_http_module.so", "ngx_http_lua_module.so", "ngx_http_brotli_filter_module.so"];
+
+/// Bytes of the page, before anything is taken out of it.
+const PAGE_BYTES: usize = 64 << 10;
+
+impl Workshop {
+    /// Starts it as installed, or under `widelane run` with a policy, and waits until it accepts
+    /// connections.
+    ///
+    /// # Errors
+    ///
+    /// See [`ServerError`].
+    pub fn start_mixed(
+        &mut self,
+        name: &str,
+        policy: Option<&Policy>,
+        identity: &Identity,
+    ) -> Result<Server, ServerError> {
+        let site = self.site(name)?;
+        let directory = &site.directory;
+        let nginx = self.programs().nginx.clone().ok_or(ServerError::NotInstalled("nginx"))?;
+        let modules = self.programs().nginx_modules().unwrap_or_else(|| "modules".into());
+        if let Some(missing) = MODULES.into_iter().find(|name| !modules.join(name).is_file()) {
+            return Err(ServerError::NoModule { missing, directory: modules });
+        }
+        let file = directory.join("nginx.conf");
+        write(&directory.join("page.html"), &page())?;
+        write(&file, &configuration(site.address, identity, &modules, directory))?;
+        let server = [
+            nginx,
+            "-e".into(),
+            "stderr".into(),
+            "-p".into(),
+            directory.clone(),
+            "-c".into(),
+            file,
+        ];
+        check(command(&server).arg("-t"))?;
+        let command = match policy {
+            None => command(&server),
+            Some(policy) => {
+                let file = directory.join("policy.toml");
+                write(&file, &toml::to_string(policy).expect("a policy is TOML"))?;
+                let mut run = Command::new(&self.programs().widelane);
+                run.arg("run").arg("--policy").arg(file);
+                run.arg("--counters-dir").arg(directory.join(COUNTERS)).arg("--").args(server);
+                run
+            }
+        };
+        self.launch(format!("nginx/{name}"), command, site, policy.is_some())
+    }
+}
+
+/// One worker, TLS 1.3, no session kept; the page is read once.
+fn configuration(
+    address: SocketAddr,
+    identity: &Identity,
+    modules: &Path,
+    directory: &Path,
+) -> String {
+    let load = |name: &str| format!("load_module \"{}\";\n", modules.join(name).display());
+    format!(
+        "{modules}daemon off;
+worker_processes 1;
+pid \"{directory}/nginx.pid\";
+error_log stderr warn;
+events {{ worker_connections 4096; }}
+http {{
+    access_log off;
+    client_body_temp_path \"{directory}/body\";
+    proxy_temp_path \"{directory}/proxy\";
+    fastcgi_temp_path \"{directory}/fastcgi\";
+    uwsgi_temp_path \"{directory}/uwsgi\";
+    scgi_temp_path \"{directory}/scgi\";
+    keepalive_requests 100000;
+    brotli on;
+    brotli_comp_level 4;
+    init_by_lua_block {{
+        local file = assert(io.open(\"{directory}/page.html\"))
+        page = file:read(\"*a\")
+        file:close()
+    }}
+    server {{
+        listen {address} ssl backlog=4096;
+        ssl_certificate \"{certificate}\";
+        ssl_certificate_key \"{private_key}\";
+        ssl_protocols TLSv1.3;
+        ssl_session_cache off;
+        ssl_session_tickets off;
+        default_type text/html;
+        location / {{
+            rewrite_by_lua_block {{ ngx.req.set_header(\"Accept-Encoding\", \"br\") }}
+            content_by_lua_block {{
+                local text = page:gsub(\"<!%-%-.-%-%->\", \"\"):gsub(\"%s+\", \" \")
+                ngx.print((text:gsub(\"> <\", \"><\")))
+            }}
+        }}
+    }}
+}}
+",
+        modules = MODULES.map(load).concat(),
+        directory = directory.display(),
+        certificate = identity.certificate.display(),
+        private_key = identity.private_key.display(),
+    )
+}
+
+/// A page with comments, blanks and words.
+fn page() -> String {
+    const WORDS: [&str; 16] = [
+        "the", "clock", "of", "a", "core", "follows", "what", "it", "is", "asked", "for", "width",
+        "costs", "more", "than", "gives",
+    ];
+    let mut page = "<!doctype html>\n<html>\n<body>\n".to_owned();
+    let mut number = 1_u32;
+    while page.len() < PAGE_BYTES {
+        page.push_str("  <!-- row -->\n  <div class=\"row\">\n    <p>");
+        for _ in 0..20 {
+            number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            page.push(' ');
+            page.push_str(WORDS[(number >> 28) as usize]);
+        }
+        page.push_str("  </p>\n  </div>\n");
+    }
+    page + "</body>\n</html>\n"
+}

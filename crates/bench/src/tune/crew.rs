@@ -1,0 +1,292 @@
+//! The crew: one thread on each CPU, all of which do the same work at the same time.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use nix::time::ClockId;
+use widelane_cpu::{Machine, Policy};
+use widelane_meter::chain::time_stamp;
+use widelane_meter::meter::Meter;
+use widelane_meter::place;
+
+use super::TuneError;
+use super::material::{Hand, Material};
+use super::workload::Workload;
+
+/// Scalar code before a slice, so that the core forgets what was before, microseconds.
+const REST_US: f64 = 4000.0;
+
+/// Windows of the ambient clock, and how long one is, microseconds.
+const AMBIENT: (usize, f64) = (150, 2.0);
+
+/// Work before a slice that does not count, microseconds: caches fill, the clock settles.
+const WARM_UP_US: f64 = 6000.0;
+
+/// One window of the clock amid the work every so often, microseconds.
+const WINDOW_EVERY_US: f64 = 300.0;
+
+/// How long such a window is, microseconds.
+const WINDOW_US: f64 = 2.0;
+
+/// A slice ends when its CPU time is used, or after so many times as long.
+const PATIENCE: f64 = 4.0;
+
+/// How long one operation is timed, microseconds.
+const COST_US: f64 = 20_000.0;
+
+/// What all threads are told to do.
+#[derive(Clone)]
+struct Order {
+    policy: Policy,
+    costs_us: Vec<f64>,
+    slice: Duration,
+}
+
+/// What one thread got done.
+struct Share {
+    work_us: f64,
+    cpu_us: f64,
+    wall_us: f64,
+    clock_mhz: Option<f64>,
+    ambient_mhz: Option<f64>,
+}
+
+/// What all threads got done.
+pub(super) struct Done {
+    /// Work done in a second of CPU time, in seconds by the costs given.
+    pub throughput: f64,
+    /// Share of the CPUs that the work could have.
+    pub cpu_share: f64,
+    /// The clock amid the work.
+    pub clock_mhz: Option<f64>,
+    /// The clock of scalar code just before.
+    pub ambient_mhz: Option<f64>,
+}
+
+/// The threads, each waiting on its CPU for orders. They end when it is dropped.
+pub(super) struct Crew<'scope> {
+    orders: Vec<Sender<Order>>,
+    shares: Receiver<Result<Share, TuneError>>,
+    _threads: Vec<ScopedJoinHandle<'scope, ()>>,
+}
+
+impl<'scope> Crew<'scope> {
+    /// Sends a thread to each of `cpus`, where it makes keys and inputs of its own.
+    pub fn gather<'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        cpus: &[usize],
+        machine: &'env Machine,
+        workload: &'env Workload,
+    ) -> Self {
+        let (share_of, shares) = channel();
+        let (mut orders, mut threads) = (Vec::new(), Vec::new());
+        for &cpu in cpus {
+            let (order, orders_here) = channel();
+            let share_of = share_of.clone();
+            orders.push(order);
+            threads.push(scope.spawn(move || {
+                let outcome = serve(cpu, machine, workload, &orders_here, &share_of);
+                if let Err(error) = outcome {
+                    // Refused only if nobody waits for it any more.
+                    drop(share_of.send(Err(error)));
+                }
+            }));
+        }
+        Crew { orders, shares, _threads: threads }
+    }
+
+    /// Has all threads work for a slice under `policy`.
+    pub fn work(
+        &self,
+        policy: &Policy,
+        costs_us: &[f64],
+        slice: Duration,
+    ) -> Result<Done, TuneError> {
+        let order = Order { policy: policy.clone(), costs_us: costs_us.to_vec(), slice };
+        for thread in &self.orders {
+            // A thread that is gone has left the reason among the shares.
+            drop(thread.send(order.clone()));
+        }
+        let share = |_| self.shares.recv().unwrap_or(Err(TuneError::Undone));
+        let shares: Vec<Share> = (0..self.orders.len()).map(share).collect::<Result<_, _>>()?;
+        let sum = |part: fn(&Share) -> f64| shares.iter().map(part).sum::<f64>();
+        let mean = |part: fn(&Share) -> Option<f64>| {
+            let all: Option<Vec<f64>> = shares.iter().map(part).collect();
+            all.map(|all| all.iter().sum::<f64>() / all.len() as f64)
+        };
+        let (cpu_us, wall_us) = (sum(|share| share.cpu_us), sum(|share| share.wall_us));
+        Ok(Done {
+            throughput: sum(|share| share.work_us) / cpu_us.max(1.0),
+            cpu_share: cpu_us / wall_us.max(1.0),
+            clock_mhz: mean(|share| share.clock_mhz),
+            ambient_mhz: mean(|share| share.ambient_mhz),
+        })
+    }
+}
+
+/// Carries out orders on `cpu` until nobody gives any.
+fn serve(
+    cpu: usize,
+    machine: &Machine,
+    workload: &Workload,
+    orders: &Receiver<Order>,
+    shares: &Sender<Result<Share, TuneError>>,
+) -> Result<(), TuneError> {
+    place::stay_on(cpu)?;
+    let meter = Meter::new(machine)?;
+    let materials: Vec<Material> =
+        workload.work.iter().map(Material::of).collect::<Result<_, _>>()?;
+    // Hands are made once for each policy: tables are filled and pages touched only then.
+    let mut known: Vec<(Policy, Vec<Hand<'_>>)> = Vec::new();
+    for order in orders {
+        let place = known.iter().position(|(policy, _)| *policy == order.policy);
+        let place = match place {
+            Some(place) => place,
+            None => {
+                known.push((order.policy.clone(), hands(&materials, &order.policy)?));
+                known.len() - 1
+            }
+        };
+        let share = slice(&meter, workload, &order, &mut known[place].1)?;
+        if place::here() != cpu {
+            return Err(TuneError::Moved { cpu });
+        }
+        if shares.send(Ok(share)).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn hands<'a>(materials: &'a [Material], policy: &Policy) -> Result<Vec<Hand<'a>>, TuneError> {
+    materials.iter().map(|material| material.hands(policy)).collect()
+}
+
+/// Microseconds of CPU time of one operation of each kind of work under `policy`, on this thread.
+pub(super) fn costs_us(materials: &[Material], policy: &Policy) -> Result<Vec<f64>, TuneError> {
+    let cost = |hand: &mut Hand<'_>| {
+        hand()?;
+        let (began, mut done) = (thread_cpu_us(), 0);
+        loop {
+            done += hand()?;
+            let used = thread_cpu_us() - began;
+            if used >= COST_US {
+                return Ok(used / done as f64);
+            }
+        }
+    };
+    hands(materials, policy)?.iter_mut().map(cost).collect()
+}
+
+/// Rests, takes the ambient clock, then works for a slice.
+fn slice(
+    meter: &Meter,
+    workload: &Workload,
+    order: &Order,
+    hands: &mut [Hand<'_>],
+) -> Result<Share, TuneError> {
+    meter.rest(REST_US);
+    let (count, window_us) = AMBIENT;
+    let mhz = |hz: f64| hz / 1e6;
+    let ambient_mhz = meter.read(count, window_us).estimate.ok().map(|found| mhz(found.hz));
+    let ticks = |us: f64| meter.stamps().ticks(us);
+    let mut queue = Queue::new(workload, &order.costs_us);
+    let until = time_stamp() + ticks(WARM_UP_US);
+    while time_stamp() < until {
+        queue.next(hands)?;
+    }
+    queue.done_us = 0.0;
+    let turns = Meter::turns(WINDOW_US);
+    let slice_us = order.slice.as_secs_f64() * 1e6;
+    let mut windows = Vec::with_capacity((slice_us / WINDOW_EVERY_US) as usize + 1);
+    let (began, cpu_us) = (time_stamp(), thread_cpu_us());
+    let until = began + ticks(PATIENCE * slice_us);
+    let mut window_due = began + ticks(WINDOW_EVERY_US);
+    let mut now = began;
+    while now < until {
+        queue.next(hands)?;
+        now = time_stamp();
+        if now >= window_due {
+            windows.push(meter.window(turns));
+            if thread_cpu_us() - cpu_us >= slice_us {
+                break;
+            }
+            window_due = now + ticks(WINDOW_EVERY_US);
+        }
+    }
+    Ok(Share {
+        work_us: queue.done_us,
+        cpu_us: thread_cpu_us() - cpu_us,
+        wall_us: meter.stamps().us(time_stamp() - began),
+        clock_mhz: meter.estimate(&windows, turns).ok().map(|found| mhz(found.hz)),
+        ambient_mhz,
+    })
+}
+
+/// Whose turn it is: the work that is furthest behind its share. The order depends on costs that
+/// are the same for all policies, so that all of them do the same.
+struct Queue<'a> {
+    workload: &'a Workload,
+    costs_us: &'a [f64],
+    /// Work done of each kind, by its share.
+    progress: Vec<f64>,
+    done_us: f64,
+}
+
+impl<'a> Queue<'a> {
+    fn new(workload: &'a Workload, costs_us: &'a [f64]) -> Self {
+        Queue { workload, costs_us, progress: vec![0.0; costs_us.len()], done_us: 0.0 }
+    }
+
+    /// Does what is due.
+    fn next(&mut self, hands: &mut [Hand<'_>]) -> Result<(), TuneError> {
+        let behind = self.progress.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
+        let Some((due, _)) = behind else { return Err(TuneError::Undone) };
+        let (work, mut done) = (&self.workload.work[due], 0);
+        while done < u64::from(work.in_a_row) {
+            done += hands[due]()?;
+        }
+        let done_us = done as f64 * self.costs_us[due];
+        self.progress[due] += done_us / work.share;
+        self.done_us += done_us;
+        Ok(())
+    }
+}
+
+/// CPU time of this thread, microseconds.
+fn thread_cpu_us() -> f64 {
+    let time = ClockId::CLOCK_THREAD_CPUTIME_ID.now().map_or(Duration::ZERO, Duration::from);
+    time.as_secs_f64() * 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn work_is_done_by_its_shares_whatever_it_costs() {
+        let text = "name = \"w\"\n[[work]]\nwhat = \"application\"\nshare = 0.75\n\
+                    [[work]]\nwhat = \"packets\"\nshare = 0.25\nin_a_row = 4\n";
+        let workload = Workload::parse(text).unwrap();
+        let done = RefCell::new([0_u64; 2]);
+        let hand = |kind: usize| -> Hand<'_> {
+            let done = &done;
+            Box::new(move || {
+                done.borrow_mut()[kind] += 1;
+                Ok(1)
+            })
+        };
+        let mut hands = vec![hand(0), hand(1)];
+        let mut queue = Queue::new(&workload, &[30.0, 2.0]);
+        while queue.done_us < 100_000.0 {
+            queue.next(&mut hands).unwrap();
+        }
+        let [application, packets] = *done.borrow();
+        assert_eq!(packets % 4, 0);
+        assert!((application as f64 * 30.0 / queue.done_us - 0.75).abs() < 0.001);
+        assert!((packets as f64 * 2.0 / queue.done_us - 0.25).abs() < 0.001);
+    }
+}

@@ -1,0 +1,189 @@
+//! The policy file with its evidence: what is written, and what is read back to check it.
+
+use std::fmt::Write;
+
+use widelane_cpu::Policy;
+
+use super::record::Record;
+use super::verdict::{Decision, Finding, Gain, Verdict, over_extremes};
+use super::workload::{Workload, WorkloadError};
+
+/// What stands before the workload, and before each of its lines.
+const WORKLOAD: (&str, &str) = ("# Workload:", "#   ");
+
+/// The policy to have; nothing where that cannot be told.
+pub fn policy<'a>(record: &'a Record, verdict: &Verdict) -> Option<&'a Policy> {
+    let place = match verdict.decision {
+        Decision::Keep { .. } => 0,
+        Decision::Change { candidate, .. } => candidate,
+        Decision::CannotTell { .. } => return None,
+    };
+    Some(&record.candidates[place].policy)
+}
+
+/// The verdict in a sentence.
+pub fn sentence(record: &Record, verdict: &Verdict) -> String {
+    let first = record.candidates[0].name();
+    match &verdict.decision {
+        Decision::Keep { resolution } if *resolution <= 0.0 => {
+            format!("No policy gets as much done as {first}: it stays.")
+        }
+        Decision::Keep { resolution } => format!(
+            "No policy gets more done than {first}: it stays. What another one might gain for all \
+             that was measured: {:.1} % at most.",
+            100.0 * resolution
+        ),
+        Decision::Change { candidate, gain } => format!(
+            "{} gets {} of the work done that {first} does.",
+            record.candidates[*candidate].name(),
+            words(gain)
+        ),
+        Decision::CannotTell { reason } => format!("It cannot be told: {reason}."),
+    }
+}
+
+/// A gain in words: `1.031 (1.022 to 1.040)`.
+pub fn words(gain: &Gain) -> String {
+    format!("{:.3} ({:.3} to {:.3})", gain.value, gain.low, gain.high)
+}
+
+/// The text of the policy file; nothing where it cannot be told what to write.
+pub fn render(record: &Record, verdict: &Verdict) -> Option<String> {
+    let policy = policy(record, verdict)?;
+    let mut text = format!(
+        "# Written by `widelane tune`, {}; `widelane tune --check` says if it still holds.\n#\n",
+        record.created
+    );
+    let mut line = |words: &str| {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{}", format!("# {words}").trim_end());
+    };
+    line(&sentence(record, verdict));
+    for (name, gain) in over_extremes(record, verdict) {
+        line(&format!("Held against {name} it gets {} done.", words(&gain)));
+    }
+    line("");
+    let hypervisor = record.hypervisor.as_deref().unwrap_or("no hypervisor");
+    line(&format!("{}, {hypervisor}, {} CPUs at once", record.model, record.cpus.len()));
+    for (title, findings) in
+        [("Work done", &verdict.survey), ("Once more, on fresh figures", &verdict.confirmation)]
+    {
+        if findings.is_empty() {
+            continue;
+        }
+        line("");
+        line(&format!("{title}, as a ratio to {}:", record.candidates[0].name()));
+        for finding in findings {
+            line(&evidence(record, finding));
+        }
+    }
+    line("");
+    let (heading, indent) = WORKLOAD;
+    let _ = writeln!(text, "{heading}");
+    for line in record.workload.to_toml().lines() {
+        let _ = writeln!(text, "{}", format!("{indent}{line}").trim_end());
+    }
+    let policy = toml::to_string(policy).expect("a policy is TOML");
+    let _ = write!(text, "\n{policy}");
+    Some(text)
+}
+
+/// A finding as a line.
+fn evidence(record: &Record, finding: &Finding) -> String {
+    let Finding { candidate, gain, quiet, taken, clock_mhz } = finding;
+    let gain = gain.as_ref().map_or("too few quiet rounds".to_owned(), words);
+    let clock = clock_mhz.map_or(String::new(), |mhz| format!(", {mhz:.0} MHz"));
+    let names = record.candidates[*candidate].names.join(", ");
+    format!("  {gain}{clock}, {quiet} of {taken} rounds: {names}")
+}
+
+/// The workload that a policy file was written for; nothing where it does not say.
+///
+/// # Errors
+///
+/// If what it says makes no sense.
+pub fn workload(text: &str) -> Result<Option<Workload>, WorkloadError> {
+    let (heading, indent) = WORKLOAD;
+    let mut lines = text.lines().skip_while(|line| *line != heading);
+    if lines.next().is_none() {
+        return Ok(None);
+    }
+    let own: Vec<&str> =
+        lines.map_while(|line| line.strip_prefix(indent).or((line == "#").then_some(""))).collect();
+    Workload::parse(&own.join("\n")).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use widelane_cpu::{Width, policy};
+
+    use super::super::candidate::Candidate;
+    use super::super::verdict::judge;
+    use super::*;
+
+    fn record() -> Record {
+        let candidate = |name: &str, policy| Candidate {
+            names: vec![name.to_owned()],
+            policy,
+            rooms: Vec::new(),
+        };
+        Record {
+            created: "2026-01-01T00:00:00Z".to_owned(),
+            model: "a CPU".to_owned(),
+            hypervisor: Some("kvm".to_owned()),
+            cpus: vec![0, 1],
+            workload: Workload::named("bulk-mixed").unwrap(),
+            costs_us: vec![1.0; 2],
+            candidates: vec![
+                candidate("default", Policy::up_to(Width::W256)),
+                candidate("always-512", Policy::open()),
+            ],
+            slices: Vec::new(),
+        }
+    }
+
+    fn finding(value: f64) -> Finding {
+        let gain = Some(Gain { value, low: value - 0.01, high: value + 0.01 });
+        Finding { candidate: 1, gain, quiet: 29, taken: 30, clock_mhz: Some(2400.0) }
+    }
+
+    #[test]
+    fn a_file_is_a_policy_and_holds_its_workload() {
+        let record = record();
+        let keep = Verdict {
+            decision: Decision::Keep { resolution: 0.012 },
+            survey: vec![finding(1.002)],
+            confirmation: Vec::new(),
+        };
+        let change = Verdict {
+            decision: Decision::Change { candidate: 1, gain: finding(1.05).gain.unwrap() },
+            survey: vec![finding(1.06)],
+            confirmation: vec![finding(1.05)],
+        };
+        for (verdict, width, words) in [
+            (keep, Width::W256, "No policy gets more done than default: it stays."),
+            (change, Width::W512, "always-512 gets 1.050 (1.040 to 1.060) of the work done"),
+        ] {
+            let text = render(&record, &verdict).unwrap();
+            let policy = policy::parse("policy.toml".as_ref(), &text).unwrap();
+            assert_eq!(policy, Policy::up_to(width), "{text}");
+            assert_eq!(workload(&text).unwrap(), Some(record.workload.clone()), "{text}");
+            assert!(text.contains(words) && text.contains("2400 MHz, 29 of 30 rounds"), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_written_of_what_cannot_be_told() {
+        let record = record();
+        let verdict = judge(&record);
+        assert!(matches!(verdict.decision, Decision::Keep { .. }), "nothing was tried");
+        let decision = Decision::CannotTell { reason: "noise".to_owned() };
+        assert_eq!(render(&record, &Verdict { decision, ..verdict }), None);
+    }
+
+    #[test]
+    fn files_of_other_origin_hold_no_workload() {
+        assert_eq!(workload("width_max = 256\n").unwrap(), None);
+        assert!(workload("# Workload:\n#   name = \"w\"\n#   work = 3\n").is_err());
+    }
+}

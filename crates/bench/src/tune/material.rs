@@ -1,0 +1,180 @@
+//! Work made ready: keys, inputs and rules, from which a thread gets hands for each policy.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use widelane_classify::rule::{Layout, Match, Rule, RuleSet};
+use widelane_classify::{Classifier, Flow, Limits, Table};
+use widelane_cpu::{Policy, Room};
+
+use super::TuneError;
+use super::application::Application;
+use super::workload::{Kind, Work};
+use crate::speed::contest::Contest;
+
+/// Does as many operations as go at once, and answers how many those were.
+pub(super) type Hand<'a> = Box<dyn FnMut() -> Result<u64, TuneError> + 'a>;
+
+/// One kind of work with all it needs.
+pub(super) enum Material {
+    Application,
+    Operation(Box<dyn Contest>),
+    Packets(Packets),
+}
+
+impl Material {
+    /// Makes keys, inputs and rules.
+    pub fn of(work: &Work) -> Result<Self, TuneError> {
+        Ok(match work.kind()? {
+            Kind::Application => Material::Application,
+            Kind::Packets => Material::Packets(Packets::new()?),
+            Kind::Operation(entry) => Material::Operation(entry.contest()?),
+        })
+    }
+
+    /// The room that does it under `policy`; nothing where scalar code or OpenSSL does.
+    pub fn room(&self, policy: &Policy) -> Option<Room> {
+        let rooms: &[Room] = match self {
+            Material::Application => &[],
+            Material::Operation(contest) => contest.rooms(),
+            Material::Packets(_) => &[Room::Avx512, Room::Avx2],
+        };
+        let is_open = |room: &Room| room.is_supported() && policy.allows(*room);
+        rooms.iter().copied().find(is_open).filter(|room| *room != Room::Portable)
+    }
+
+    /// Hands that do it under `policy`.
+    pub fn hands(&self, policy: &Policy) -> Result<Hand<'_>, TuneError> {
+        match self {
+            Material::Application => {
+                let mut application = Application::new();
+                Ok(Box::new(move || {
+                    application.turn();
+                    Ok(1)
+                }))
+            }
+            Material::Operation(contest) => {
+                // Where every wide room is closed, the provider leaves it to OpenSSL.
+                let mut run = match self.room(policy) {
+                    Some(_) => contest.widelane(policy).run,
+                    None => contest.openssl().map_err(crate::speed::SpeedError::from)?,
+                };
+                let mut outputs = vec![vec![0; contest.output_len()]; contest.inputs()];
+                Ok(Box::new(move || {
+                    let done = run(&mut outputs).map_err(crate::speed::SpeedError::from)?;
+                    // A hand that does nothing would never come to an end of its share.
+                    if done == 0 { Err(TuneError::Undone) } else { Ok(done) }
+                }))
+            }
+            Material::Packets(packets) => {
+                let classifier = Classifier::choose(Arc::clone(&packets.table), policy);
+                let mut results = [0; BURST];
+                let mut next = 0;
+                Ok(Box::new(move || {
+                    let burst: [&[u8]; BURST] =
+                        std::array::from_fn(|index| packets.flows[next + index].packet());
+                    next = (next + BURST) % FLOWS;
+                    classifier.classify(&burst, &mut results).map_err(|_| TuneError::Undone)?;
+                    black_box(&results);
+                    Ok(1)
+                }))
+            }
+        }
+    }
+}
+
+/// Packets that are looked up at once.
+const BURST: usize = 64;
+
+/// Flows that packets belong to.
+const FLOWS: usize = 4096;
+
+/// Rules of the set.
+const RULES: u32 = 1024;
+
+/// A set of rules, and packets that meet them.
+pub(super) struct Packets {
+    table: Arc<Table>,
+    flows: Vec<Flow>,
+}
+
+impl Packets {
+    fn new() -> Result<Self, TuneError> {
+        let mut set = RuleSet::new(Layout::ipv4());
+        let mut numbers = Numbers(1);
+        set.rules = (0..RULES).map(|index| numbers.rule(index)).collect();
+        let table = Table::build(&set, &Limits::default()).map_err(TuneError::Rules)?;
+        let flows = Flow::drawn(&set, FLOWS, 1).ok_or(TuneError::Undone)?;
+        Ok(Packets { table: Arc::new(table), flows })
+    }
+}
+
+/// Numbers that look random and are the same every time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u32) -> u32 {
+        // Knuth's MMIX generator; its upper bits are the random ones.
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % u64::from(bound)) as u32
+    }
+
+    /// A rule over source, destination, ports and protocol.
+    fn rule(&mut self, index: u32) -> Rule {
+        let mut address = |shortest: u32| {
+            let (net, host) = (self.below(1 << 8) << 24, self.below(1 << 24));
+            Match::prefix(u128::from(net | host), shortest + self.below(33 - shortest), 4)
+        };
+        let (source, destination) = (address(8), address(16));
+        let port = match self.below(3) {
+            0 => Match::ANY,
+            1 => Match::exact(u128::from(self.below(1 << 16)), 2),
+            _ => Match::range(1024, 65535),
+        };
+        let protocol = Match::exact([6, 17][self.below(2) as usize], 1);
+        Rule {
+            matches: [source, destination, Match::ANY, port, protocol].into(),
+            priority: RULES as i32 - index as i32,
+            categories: 1,
+            result: index + 1,
+            line: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::workload::Workload;
+    use super::*;
+
+    #[test]
+    fn every_kind_of_work_is_done_under_every_width() {
+        let mut done = 0;
+        for work in Workload::presets().into_iter().flat_map(|preset| preset.work) {
+            let material = Material::of(&work).unwrap();
+            for width in [128, 256, 512] {
+                let policy = Policy::up_to(width.try_into().unwrap());
+                if let Some(room) = material.room(&policy) {
+                    assert!(policy.allows(room) && room.is_supported());
+                }
+                let mut hand = material.hands(&policy).unwrap();
+                assert!(hand().unwrap() >= 1 && hand().unwrap() >= 1, "{}", work.what);
+                done += 1;
+            }
+        }
+        assert_eq!(done, 3 * 14);
+    }
+
+    #[test]
+    fn the_room_is_the_one_that_the_classifier_chooses() {
+        let packets = Packets::new().unwrap();
+        let table = Arc::clone(&packets.table);
+        let material = Material::Packets(packets);
+        for width in [128, 256, 512] {
+            let policy = Policy::up_to(width.try_into().unwrap());
+            let chosen = Classifier::choose(Arc::clone(&table), &policy).room();
+            assert_eq!(material.room(&policy).unwrap_or(Room::Portable), chosen);
+        }
+    }
+}

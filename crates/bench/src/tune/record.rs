@@ -1,0 +1,63 @@
+//! The record of a run: all that was measured, from which every verdict can be computed again.
+
+use serde::{Deserialize, Serialize};
+
+use super::candidate::Candidate;
+use super::workload::Workload;
+
+/// All that was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// When, RFC 3339 in UTC.
+    pub created: String,
+    /// The CPU model.
+    pub model: String,
+    /// The hypervisor, if there is one.
+    pub hypervisor: Option<String>,
+    /// The CPUs that all worked at once.
+    pub cpus: Vec<usize>,
+    /// What they did.
+    pub workload: Workload,
+    /// Microseconds of one operation of each kind of work, under the first candidate.
+    pub costs_us: Vec<f64>,
+    /// The policies tried; the others are held against the first.
+    pub candidates: Vec<Candidate>,
+    /// What they got done.
+    pub slices: Vec<Slice>,
+}
+
+/// What one policy got done in one round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slice {
+    /// Whether candidates were looked for, or one that was found was confirmed.
+    pub stage: Stage,
+    /// The round.
+    pub round: u32,
+    /// The candidate, by its place among all.
+    pub candidate: usize,
+    /// Work done in a second of CPU time, in seconds that it took when it was first timed.
+    pub throughput: f64,
+    /// Share of the CPUs that the work could have.
+    pub cpu_share: f64,
+    /// The clock amid the work, MHz, mean of all CPUs; nothing where it could not be metered.
+    pub clock_mhz: Option<f64>,
+    /// The clock of scalar code just before, MHz, mean of all CPUs.
+    pub ambient_mhz: Option<f64>,
+}
+
+/// Part of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// All candidates, to see which may be better.
+    Survey,
+    /// Those that may be better once more, on fresh figures.
+    Confirmation,
+}
+
+impl Record {
+    /// The place of the candidate with this name.
+    pub fn place(&self, name: &str) -> Option<usize> {
+        self.candidates.iter().position(|candidate| candidate.is(name))
+    }
+}

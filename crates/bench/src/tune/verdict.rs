@@ -1,0 +1,230 @@
+//! Verdicts: pure functions from a record to what each policy gains, and to the one to have.
+
+use serde::Serialize;
+
+use super::candidate::{ALWAYS_512, Candidate, NEVER_512};
+use super::record::{Record, Slice, Stage};
+use crate::stats::{self, median};
+
+/// What a policy must gain for the one that holds to be left: less is not worth a file.
+const GAIN_WORTH: f64 = 0.01;
+
+/// What a policy may gain and still be told to be no better.
+const GAIN_MISSED_MAX: f64 = 0.03;
+
+/// Change of the ambient clock between two slices from which on they are not compared.
+const DRIFT_MAX: f64 = 0.03;
+
+/// Share of the CPUs below which a slice was more disturbed than measured.
+const CPU_SHARE_MIN: f64 = 0.05;
+
+/// Fewest rounds that tell anything.
+const ROUNDS_MIN: usize = 6;
+
+/// Policies that are confirmed, beside those that they are held against.
+const FINALISTS: usize = 2;
+
+/// What a policy gets done, as a ratio to the first candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Gain {
+    /// Median over the rounds.
+    pub value: f64,
+    /// Lower end of its 95 % interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// What one stage tells of a candidate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// The candidate, by its place among all.
+    pub candidate: usize,
+    /// What it gets done; nothing where too few rounds were quiet.
+    pub gain: Option<Gain>,
+    /// Rounds in which the clock stayed as it was.
+    pub quiet: usize,
+    /// Rounds taken.
+    pub taken: usize,
+    /// The clock amid its work, MHz.
+    pub clock_mhz: Option<f64>,
+}
+
+impl Finding {
+    /// Whether it gains for sure, and enough.
+    fn gains(&self) -> bool {
+        self.gain.is_some_and(|gain| gain.low > 1.0 && gain.value >= 1.0 + GAIN_WORTH)
+    }
+
+    /// Whether it may gain more than is told to be nothing.
+    fn may_gain(&self) -> bool {
+        self.gain.is_none_or(|gain| gain.high > 1.0 + GAIN_MISSED_MAX)
+    }
+}
+
+/// Which policy to have.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "decision")]
+pub enum Decision {
+    /// The first candidate: no other is better.
+    Keep {
+        /// What another one might gain for all that was measured, as a share.
+        resolution: f64,
+    },
+    /// Another one.
+    Change {
+        /// The candidate, by its place among all.
+        candidate: usize,
+        /// What it gains.
+        gain: Gain,
+    },
+    /// The rounds do not tell.
+    CannotTell {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What a record proves.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// Which policy to have.
+    #[serde(flatten)]
+    pub decision: Decision,
+    /// What the survey tells of each candidate.
+    pub survey: Vec<Finding>,
+    /// What fresh figures tell of those that looked better, and of their rivals.
+    pub confirmation: Vec<Finding>,
+}
+
+/// Computes what `record` proves.
+pub fn judge(record: &Record) -> Verdict {
+    let survey = findings(record, Stage::Survey);
+    let confirmation = findings(record, Stage::Confirmation);
+    let decision = if confirmation.is_empty() {
+        from(record, &survey)
+    } else {
+        confirmed(record, &confirmation)
+    };
+    Verdict { decision, survey, confirmation }
+}
+
+/// The candidates of `record` that look better than the first, best first.
+pub(super) fn finalists(record: &Record) -> Vec<usize> {
+    let survey = findings(record, Stage::Survey);
+    let mut better: Vec<&Finding> = survey.iter().filter(|finding| finding.gains()).collect();
+    better.sort_by(|a, b| value(b).total_cmp(&value(a)));
+    better.iter().map(|finding| finding.candidate).take(FINALISTS).collect()
+}
+
+fn value(finding: &Finding) -> f64 {
+    finding.gain.map_or(0.0, |gain| gain.value)
+}
+
+/// What the survey alone tells. One of many that looks better may do so by chance, so that nothing
+/// is changed before it is confirmed.
+fn from(record: &Record, survey: &[Finding]) -> Decision {
+    let name = |finding: &Finding| record.candidates[finding.candidate].name().to_owned();
+    if let Some(better) = survey.iter().find(|finding| finding.gains()) {
+        let reason = format!("{} looks better, but was not confirmed", name(better));
+        return Decision::CannotTell { reason };
+    }
+    settle(record, survey)
+}
+
+/// What fresh figures tell: the best of those that are better, and not worse than a rival.
+fn confirmed(record: &Record, confirmation: &[Finding]) -> Decision {
+    let best = confirmation
+        .iter()
+        .filter(|finding| finding.gains())
+        .max_by(|a, b| value(a).total_cmp(&value(b)));
+    match best {
+        Some(best) => Decision::Change {
+            candidate: best.candidate,
+            gain: best.gain.unwrap_or(Gain { value: 1.0, low: 1.0, high: 1.0 }),
+        },
+        None => settle(record, confirmation),
+    }
+}
+
+/// Keeps the first candidate, if it is known well enough that none is better.
+fn settle(record: &Record, findings: &[Finding]) -> Decision {
+    if let Some(open) = findings.iter().find(|finding| finding.may_gain()) {
+        let Candidate { names, .. } = &record.candidates[open.candidate];
+        let reason = match open.gain {
+            Some(gain) => format!(
+                "{} gets {:.3} done, and that may be {:.3} to {:.3}; take more --rounds, or a \
+                 quieter hour",
+                names[0], gain.value, gain.low, gain.high
+            ),
+            None => format!(
+                "only {} of {} rounds were quiet enough to tell of {}; take more --rounds, or a \
+                 quieter hour",
+                open.quiet, open.taken, names[0]
+            ),
+        };
+        return Decision::CannotTell { reason };
+    }
+    let highs = findings.iter().filter_map(|finding| finding.gain).map(|gain| gain.high - 1.0);
+    Decision::Keep { resolution: highs.fold(0.0, f64::max) }
+}
+
+/// What a stage tells of all its candidates but the first.
+fn findings(record: &Record, stage: Stage) -> Vec<Finding> {
+    let others = 1..record.candidates.len();
+    others.map(|candidate| pair(record, stage, candidate, 0)).filter(|f| f.taken > 0).collect()
+}
+
+/// What a stage tells of a candidate, held against another one.
+fn pair(record: &Record, stage: Stage, candidate: usize, rival: usize) -> Finding {
+    let of = |candidate: usize| {
+        let slices = record.slices.iter();
+        slices.filter(move |slice| slice.stage == stage && slice.candidate == candidate)
+    };
+    let pairs: Vec<(&Slice, &Slice)> = of(candidate)
+        .filter_map(|slice| Some((slice, of(rival).find(|other| other.round == slice.round)?)))
+        .filter(|(slice, other)| are_alike(slice, other))
+        .collect();
+    let rounds: Vec<(f64, f64)> =
+        pairs.iter().map(|(slice, other)| (slice.throughput, other.throughput)).collect();
+    let clocks: Vec<f64> = pairs.iter().filter_map(|(slice, _)| slice.clock_mhz).collect();
+    let gain = stats::ratio(&rounds).filter(|_| rounds.len() >= ROUNDS_MIN);
+    Finding {
+        candidate,
+        gain: gain.map(|ratio| Gain { value: ratio.value, low: ratio.low, high: ratio.high }),
+        quiet: rounds.len(),
+        taken: of(candidate).count(),
+        clock_mhz: median(&clocks),
+    }
+}
+
+/// Whether two slices of a round can be compared: the clock of scalar code did not change between
+/// them, and both had their CPUs for some of the time.
+fn are_alike(slice: &Slice, first: &Slice) -> bool {
+    let had_cpus = slice.cpu_share.min(first.cpu_share) >= CPU_SHARE_MIN;
+    let steady = slice
+        .ambient_mhz
+        .zip(first.ambient_mhz)
+        .is_some_and(|(ambient, before)| (ambient / before - 1.0).abs() <= DRIFT_MAX);
+    had_cpus && steady
+}
+
+/// What the chosen policy gains over the two extremes, `always-512` and `never-512`, where these
+/// are other policies; nothing where none was chosen.
+pub fn over_extremes(record: &Record, verdict: &Verdict) -> Vec<(&'static str, Gain)> {
+    let chosen = match &verdict.decision {
+        Decision::Change { candidate, .. } => *candidate,
+        Decision::Keep { .. } => 0,
+        Decision::CannotTell { .. } => return Vec::new(),
+    };
+    let confirmed = !verdict.confirmation.is_empty();
+    let stage = if confirmed { Stage::Confirmation } else { Stage::Survey };
+    let over = |name: &'static str| {
+        let place = record.place(name).filter(|place| *place != chosen)?;
+        Some((name, pair(record, stage, chosen, place).gain?))
+    };
+    [ALWAYS_512, NEVER_512].into_iter().filter_map(over).collect()
+}
+
+#[cfg(test)]
+mod tests;
