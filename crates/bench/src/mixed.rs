@@ -115,6 +115,7 @@ pub fn run(
     results.complete = outcome.is_ok();
     results.duration_s = began.elapsed().as_secs_f64();
     record.write(results);
+    results.rows.extend(outcome.as_ref().err().and_then(rows::missing));
     observer.ended(results);
     outcome.err().into_iter().collect()
 }

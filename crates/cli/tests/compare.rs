@@ -62,6 +62,38 @@ fn compares_the_embedded_server_or_names_what_is_missing() {
 }
 
 #[test]
+fn mixed_requests_are_served_or_what_is_missing_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let mixed = ["--workload", "mixed", "--quick", "--connections", "2", "--pairs", "1"];
+    let output = compare(directory.path(), &mixed);
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    if !output.status.success() {
+        let said = stderr(&output);
+        assert!(said.contains("apt-get install") || said.contains("libwidelane"), "{said}");
+        assert_eq!(results.rows[0].status, Status::NotApplicable, "{text}");
+        return;
+    }
+    let rates = results.rows.iter().filter(|row| row.metric == "requests_per_second");
+    let rates: Vec<_> = rates.collect();
+    assert_eq!(rates.len(), 5 * 4, "{text}");
+    assert!(rates.iter().all(|row| row.value.unwrap() > 0.0), "{text}");
+    let is_open = |name: &str| results.machine.rooms.iter().any(|r| r.room == name && r.open);
+    let ours = rates.iter().find(|row| row.subject == "accelerated").unwrap();
+    assert_eq!(ours.scenario, "nginx/mixed/chacha20-poly1305-0/c2");
+    assert_eq!(ours.room.as_deref() == Some("vaes512"), is_open("vaes512"), "{ours:?}");
+    let failed = |reason: &String| reason.contains("failed");
+    assert!(!rates.iter().any(|row| row.reason.as_ref().is_some_and(failed)), "{text}");
+}
+
+#[test]
+fn mixed_requests_go_to_nginx_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = compare(directory.path(), &["--workload", "mixed", "--server", "haproxy"]);
+    assert!(stderr(&output).contains("--server nginx"), "{}", stderr(&output));
+}
+
+#[test]
 fn says_plainly_when_nothing_can_be_gained() {
     if !is_whole() {
         return;

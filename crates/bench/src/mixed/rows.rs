@@ -5,7 +5,9 @@ use widelane_cpu::Room;
 use widelane_results::{Measurement, Pair, Results, Row, Status};
 
 use super::Implementation;
+use crate::compare::CompareError;
 use crate::pairs::{self, Basis, Of};
+use crate::server::ServerError;
 use crate::stats::{self, median};
 
 const RATE: (&str, &str) = ("requests_per_second", "1/s");
@@ -174,6 +176,26 @@ fn compared(
     }
 }
 
+/// The row of a server that this machine lacks, if that is what went wrong.
+pub fn missing(error: &CompareError) -> Option<Row> {
+    let CompareError::Server(error) = error else { return None };
+    let lacks = matches!(
+        error,
+        ServerError::NotInstalled(_)
+            | ServerError::NoModule { .. }
+            | ServerError::Incomplete { .. }
+    );
+    lacks.then(|| Row {
+        scenario: "nginx/mixed".to_owned(),
+        subject: Implementation::Open.name().to_owned(),
+        metric: SERVER_CPU.0.to_owned(),
+        unit: SERVER_CPU.1.to_owned(),
+        status: Status::NotApplicable,
+        reason: Some(error.to_string()),
+        ..Row::default()
+    })
+}
+
 /// Requests under a share over those of the same rounds under the first: the median.
 fn kept(share: &Share, first: &Share, implementation: Implementation) -> Option<f64> {
     let rates = |share: &Share| -> Vec<(u32, f64)> {
@@ -238,6 +260,14 @@ mod tests {
         assert_eq!(row("server_cpu_per_request", "native").rival, None);
         let note = &results.notes[1];
         assert!(note.starts_with("accelerated: ") && note.contains("100 %: 93.0 %"), "{note}");
+    }
+
+    #[test]
+    fn what_the_machine_lacks_is_a_row() {
+        let row = missing(&ServerError::NotInstalled("nginx").into()).unwrap();
+        assert_eq!((row.status, row.metric.as_str()), (Status::NotApplicable, SERVER_CPU.0));
+        assert!(row.reason.unwrap().contains("apt-get install nginx"));
+        assert_eq!(missing(&CompareError::Interrupted), None);
     }
 
     #[test]
