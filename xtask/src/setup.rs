@@ -117,6 +117,20 @@ const NEEDS: &[Need] = &[
     Need::to_compare("haproxy", Proof::Program("haproxy")),
     Need::to_compare("nats-server", Proof::Program("nats-server")),
     Need::to_compare(
+        "libnginx-mod-http-lua",
+        Proof::OneOf(&[
+            "/usr/lib/nginx/modules/ngx_http_lua_module.so",
+            "/usr/lib64/nginx/modules/ngx_http_lua_module.so",
+        ]),
+    ),
+    Need::to_compare(
+        "libnginx-mod-http-brotli-filter",
+        Proof::OneOf(&[
+            "/usr/lib/nginx/modules/ngx_http_brotli_filter_module.so",
+            "/usr/lib64/nginx/modules/ngx_http_brotli_filter_module.so",
+        ]),
+    ),
+    Need::to_compare(
         "libnginx-mod-stream",
         Proof::OneOf(&[
             "/usr/lib/nginx/modules/ngx_stream_module.so",

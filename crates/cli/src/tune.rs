@@ -21,8 +21,8 @@ use crate::{measure, output};
 /// Finds the width policy under which this machine gets most done, and writes it to a file
 ///
 /// All CPUs do the same mixture of work while the policies take turns. Programs obey the file when
-/// they start next; `widelane cpu` shows it. Takes half a minute to two minutes; less than some
-/// quiet seconds among them tells nothing.
+/// they start next; `widelane cpu` shows it. Takes half a minute to two minutes; a busy hour may
+/// tell nothing.
 #[derive(clap::Args)]
 pub struct Args {
     /// What the machine does: mixed, handshakes, bulk-mixed, packets, or a TOML file (docs/tune.md)
@@ -212,10 +212,7 @@ fn blocks(record: &Record, verdict: &Verdict) -> Vec<Block> {
         facts.push(("Policy", policy.to_string()));
     }
     for (name, gain) in verdict::over_extremes(record, verdict) {
-        facts.push((
-            if name == "always-512" { "Over always-512" } else { "Over never-512" },
-            file::words(&gain),
-        ));
+        facts.push(("Gets done", format!("{} of what {name} does", file::words(&gain))));
     }
     blocks.extend([heading("Verdict"), Block::Table(Table::of_facts(facts))]);
     blocks

@@ -60,7 +60,7 @@ fn a_short_run_measures_and_never_guesses() {
     let arguments = ["--file", path(&file), "--workload", path(&workload), "--rounds", "6"];
     // Scalar code has one way to be done, so that there is nothing to choose from.
     let text = stdout(&tune(&arguments).success());
-    assert!(text.contains("it stays") && text.contains("Written to"), "{text}");
+    assert!(text.contains("do this work alike") && text.contains("Written to"), "{text}");
     let written = fs::read_to_string(&file).unwrap();
     assert!(written.contains("#   name = \"idle\""), "{written}");
     let shown = widelane().arg("cpu").env("WIDELANE_POLICY", &file).assert().success();

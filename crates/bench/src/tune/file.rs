@@ -25,6 +25,9 @@ pub fn policy<'a>(record: &'a Record, verdict: &Verdict) -> Option<&'a Policy> {
 pub fn sentence(record: &Record, verdict: &Verdict) -> String {
     let first = record.candidates[0].name();
     match &verdict.decision {
+        Decision::Keep { .. } if record.candidates.len() == 1 => {
+            format!("All policies do this work alike: {first} stays.")
+        }
         Decision::Keep { resolution } if *resolution <= 0.0 => {
             format!("No policy gets as much done as {first}: it stays.")
         }

@@ -101,10 +101,9 @@ pub struct Verdict {
 pub fn judge(record: &Record) -> Verdict {
     let survey = findings(record, Stage::Survey);
     let confirmation = findings(record, Stage::Confirmation);
-    let decision = if confirmation.is_empty() {
-        from(record, &survey)
-    } else {
-        confirmed(record, &confirmation)
+    let decision = match confirmation.is_empty() {
+        true => from(record, &survey),
+        false => confirmed(record, &survey, &confirmation),
     };
     Verdict { decision, survey, confirmation }
 }
@@ -132,19 +131,19 @@ fn from(record: &Record, survey: &[Finding]) -> Decision {
     settle(record, survey)
 }
 
-/// What fresh figures tell: the best of those that are better, and not worse than a rival.
-fn confirmed(record: &Record, confirmation: &[Finding]) -> Decision {
-    let best = confirmation
-        .iter()
-        .filter(|finding| finding.gains())
-        .max_by(|a, b| value(a).total_cmp(&value(b)));
-    match best {
-        Some(best) => Decision::Change {
-            candidate: best.candidate,
-            gain: best.gain.unwrap_or(Gain { value: 1.0, low: 1.0, high: 1.0 }),
-        },
-        None => settle(record, confirmation),
+/// What fresh figures tell: the best of those that are better. Where none is, they stand for what
+/// the survey told of the same candidates.
+fn confirmed(record: &Record, survey: &[Finding], confirmation: &[Finding]) -> Decision {
+    let better = confirmation.iter().filter(|finding| finding.gains());
+    let best = better
+        .filter_map(|finding| Some((finding.candidate, finding.gain?)))
+        .max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value));
+    if let Some((candidate, gain)) = best {
+        return Decision::Change { candidate, gain };
     }
+    let is_left = |old: &&Finding| confirmation.iter().all(|new| new.candidate != old.candidate);
+    let others = survey.iter().filter(is_left);
+    settle(record, &confirmation.iter().chain(others).cloned().collect::<Vec<_>>())
 }
 
 /// Keeps the first candidate, if it is known well enough that none is better.

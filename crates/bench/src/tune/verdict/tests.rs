@@ -90,6 +90,13 @@ fn what_gains_twice_is_chosen() {
 fn what_gains_once_is_not_chosen() {
     let made = Made { survey: &[1.0, 1.05, 1.0], confirmation: &[1.0, 1.0], ..QUIET };
     assert!(matches!(judge(&record(&made)).decision, Decision::Keep { .. }));
+    // What was not confirmed since it did not look better must not be better unseen, either.
+    let mut unseen = record(&made);
+    for slice in unseen.slices.iter_mut().filter(|slice| slice.candidate == 2) {
+        slice.ambient_mhz = None;
+    }
+    let Decision::CannotTell { reason } = judge(&unseen).decision else { panic!("{unseen:?}") };
+    assert!(reason.contains("to tell of other"), "{reason}");
     let unconfirmed = judge(&record(&Made { confirmation: &[], ..made })).decision;
     let Decision::CannotTell { reason } = unconfirmed else { panic!("{unconfirmed:?}") };
     assert!(reason.contains("never-512 looks better"), "{reason}");
