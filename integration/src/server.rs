@@ -310,7 +310,11 @@ frontend tls
 }
 
 /// The `widelane` program beside the running test: `target/release/widelane`.
-fn widelane() -> Result<PathBuf> {
+///
+/// # Errors
+///
+/// If it was not built.
+pub fn widelane() -> Result<PathBuf> {
     let test = std::env::current_exe()?;
     let directory = test.parent().and_then(Path::parent).context("the test has no directory")?;
     let program = directory.join("widelane");

@@ -1,0 +1,141 @@
+//! Downloads from stock nginx and HAProxy under `widelane run`: they come whole, byte by byte, and
+//! the provider's ciphers carry them, in the room that the policy leaves open and in no other.
+
+use std::fs;
+use std::mem::offset_of;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::Result;
+use widelane_bench::programs::Programs;
+use widelane_bench::server::content::{self, PATTERN};
+use widelane_bench::server::{Identity, Key, SERVER_NAME, Server, ServerKind, Subject, Workshop};
+use widelane_bridge::counters::{CipherCounters, CipherKind, Counters};
+use widelane_cpu::{Policy, Room};
+use widelane_crypto::aead::{Aead, Algorithm};
+use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
+use widelane_integration::server::widelane;
+use widelane_loadgen::bulk::{self, Downloads, Suite};
+use widelane_loadgen::{Cipher, TlsVersion};
+
+/// Bytes of a body.
+const BODY_BYTES: u64 = 16 << 20;
+
+/// Bytes of a record's text, at most.
+const RECORD_BYTES: u64 = 16 << 10;
+
+/// Suites, each with the cipher that its records have of the provider. With encrypt-then-MAC libssl
+/// takes plain AES-CBC.
+const SUITES: [(Suite, Option<CipherKind>); 6] = [
+    (Suite::Aead(TlsVersion::Tls13, Cipher::Aes128Gcm), Some(CipherKind::Aes128Gcm)),
+    (Suite::Aead(TlsVersion::Tls12, Cipher::Aes256Gcm), Some(CipherKind::Aes256Gcm)),
+    (Suite::Aead(TlsVersion::Tls13, Cipher::Chacha20Poly1305), Some(CipherKind::ChaCha20Poly1305)),
+    (Suite::Aead(TlsVersion::Tls12, Cipher::Chacha20Poly1305), Some(CipherKind::ChaCha20Poly1305)),
+    (Suite::Aes128Sha { encrypt_then_mac: false }, Some(CipherKind::Aes128CbcHmacSha1)),
+    (Suite::Aes128Sha { encrypt_then_mac: true }, None),
+];
+
+#[test]
+fn downloads_come_whole_through_the_providers_ciphers() -> Result<()> {
+    let search = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"].map(PathBuf::from);
+    let programs = Programs::find(widelane()?, None, &search);
+    let kinds = programs.servers();
+    assert_ne!(kinds, [ServerKind::Embedded], "install nginx and HAProxy");
+    let mut workshop = Workshop::open(programs, None, None)?;
+    workshop.serve(&[BODY_BYTES], None)?;
+    let identity = Identity::make(Key::Rsa(2048), workshop.directory())?;
+    let mut before = records(workshop.directory())?;
+    for kind in kinds {
+        for (suite, cipher) in SUITES {
+            let server =
+                workshop.start(kind, Subject::Accelerated, std::slice::from_ref(&identity))?;
+            download(&server, &identity, suite)?;
+            let name = server.name().to_owned();
+            drop(server);
+            let after = records(workshop.directory())?;
+            assert_carried(&before, &after, cipher, &format!("{name} {suite:?}"));
+            before = after;
+        }
+    }
+    Ok(())
+}
+
+/// Downloads a body; the client compares it byte by byte.
+fn download(server: &Server, identity: &Identity, suite: Suite) -> Result<()> {
+    let path = content::path(BODY_BYTES);
+    let downloads = Downloads {
+        target: server.address(),
+        server_name: SERVER_NAME,
+        certificate: &identity.leaf,
+        suite,
+        path: &path,
+        bytes: BODY_BYTES,
+        pattern: &PATTERN,
+        connections: 1,
+        cpu: None,
+        warm_up: Duration::ZERO,
+        window: Duration::from_millis(20),
+        patience: Duration::from_secs(20),
+    };
+    let haul = bulk::run(&downloads, &AtomicBool::new(false), || ())?;
+    assert!(haul.finished >= 1, "{suite:?}: {:?}", haul.errors);
+    assert!(haul.errors.is_empty(), "{suite:?}: {:?}", haul.errors);
+    Ok(())
+}
+
+/// Records of each cipher in each room.
+type Records = Vec<((CipherKind, Room), u64)>;
+
+/// The records that all servers so far have counted, below the directory of their workshop.
+fn records(directory: &Path) -> Result<Records> {
+    let mut files = Vec::new();
+    for server in fs::read_dir(directory)? {
+        let counters = server?.path().join("counters");
+        for file in fs::read_dir(counters).into_iter().flatten() {
+            files.push(fs::read(file?.path())?);
+        }
+    }
+    let number = |file: &[u8], place: usize| {
+        u64::from_ne_bytes(file[place..][..8].try_into().expect("eight bytes"))
+    };
+    let count = |kind: CipherKind, room: Room| {
+        let place = offset_of!(Counters, ciphers)
+            + size_of::<CipherCounters>() * kind as usize
+            + offset_of!(CipherCounters, messages_by_room)
+            + size_of::<u64>() * room as usize;
+        files.iter().map(|file| number(file, place)).sum()
+    };
+    let places =
+        CipherKind::ALL.into_iter().flat_map(|kind| Room::ALL.map(move |room| (kind, room)));
+    Ok(places.map(|(kind, room)| ((kind, room), count(kind, room))).collect())
+}
+
+/// Asserts that a cipher carried a body in its room, and that nothing else was carried.
+fn assert_carried(before: &Records, after: &Records, cipher: Option<CipherKind>, context: &str) {
+    let expected = cipher.and_then(|kind| Some((kind, room(kind)?)));
+    for ((place, before), (_, after)) in before.iter().zip(after) {
+        let records = after - before;
+        if Some(*place) == expected {
+            assert!(records >= BODY_BYTES / RECORD_BYTES, "{context}: {records} records");
+        } else {
+            assert_eq!(records, 0, "{context}: {place:?}");
+        }
+    }
+}
+
+/// The room of a cipher on this machine, if the provider offers it there.
+fn room(kind: CipherKind) -> Option<Room> {
+    let policy = Policy::open();
+    let aead = |algorithm| Aead::choose(algorithm, &policy).room();
+    let room = match kind {
+        CipherKind::Aes128Gcm => aead(Algorithm::Aes128Gcm),
+        CipherKind::Aes256Gcm => aead(Algorithm::Aes256Gcm),
+        CipherKind::ChaCha20Poly1305 => aead(Algorithm::ChaCha20Poly1305),
+        CipherKind::Aes128CbcHmacSha1 => {
+            CbcHmac::choose(cbc_hmac::Algorithm::Aes128Sha1, Mode::MacThenEncrypt, &policy).room()
+        }
+        _ => return None,
+    };
+    [Room::Vaes256, Room::Vaes512, Room::Ifma512].contains(&room).then_some(room)
+}
