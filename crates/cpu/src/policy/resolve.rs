@@ -1,8 +1,10 @@
 //! Which policy holds: the sources, strongest first, and how they combine.
 
 use std::fmt;
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use super::file::{self, MalformedPolicy};
 use super::{BITWIDTH_VARIABLE, PATH_VARIABLE, Policy, SYSTEM_PATH};
@@ -108,6 +110,18 @@ pub enum PolicyError {
         /// What the system said.
         source: io::Error,
     },
+    /// Somebody else could decide what runs here.
+    #[error(
+        "the policy {} {flaw}, who could change what runs here; make it root's or your own, \
+         writable for nobody else",
+        path.display()
+    )]
+    Untrusted {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        flaw: String,
+    },
 }
 
 /// Finds out which policy holds.
@@ -153,16 +167,33 @@ fn base_policy(inputs: &Inputs) -> Result<(Policy, Base), PolicyError> {
 }
 
 fn read(path: &Path, remedy: &'static str) -> Result<Policy, PolicyError> {
-    let text = fs::read_to_string(path).map_err(|source| PolicyError::Unreadable {
-        path: path.to_owned(),
-        remedy,
-        source,
-    })?;
+    let unreadable = |source| PolicyError::Unreadable { path: path.to_owned(), remedy, source };
+    let mut file = File::open(path).map_err(unreadable)?;
+    if let Some(flaw) = flaw(&file.metadata().map_err(unreadable)?) {
+        return Err(PolicyError::Untrusted { path: path.to_owned(), flaw });
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(unreadable)?;
     Ok(file::parse(path, &text)?)
+}
+
+/// Who, other than root and the user of this process, may write to the file.
+fn flaw(metadata: &Metadata) -> Option<String> {
+    const WRITABLE_FOR_ALL: u32 = 0o002;
+    let owner = metadata.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Some(format!("belongs to user {owner}"));
+    }
+    // A device such as /dev/null is no file that somebody fills.
+    let is_open = metadata.is_file() && metadata.mode() & WRITABLE_FOR_ALL != 0;
+    is_open.then(|| "can be written by everybody".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     /// Inputs with an operator's file that allows 256 bits and a named file that allows 512.
@@ -298,5 +329,28 @@ mod tests {
         // A directory is there but unreadable as a file, for root too.
         let inputs = Inputs { system_path: files.directory.path().into(), ..Inputs::default() };
         assert!(matches!(resolve(&inputs), Err(PolicyError::Unreadable { .. })));
+    }
+
+    #[test]
+    fn a_file_that_everybody_may_write_decides_nothing() {
+        let files = Files::new();
+        let path = files.path("named.toml");
+        fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+        let inputs = Inputs { policy_path: Some(path), ..files.inputs() };
+        let error = resolve(&inputs).unwrap_err();
+        assert!(matches!(error, PolicyError::Untrusted { .. }), "{error}");
+        assert!(error.to_string().contains("can be written by everybody"), "{error}");
+    }
+
+    #[test]
+    fn a_file_of_somebody_else_decides_nothing() {
+        let files = Files::new();
+        let path = files.path("system.toml");
+        if std::os::unix::fs::chown(&path, Some(65_534), None).is_err() {
+            eprintln!("only root can give files away: nothing was tested");
+            return;
+        }
+        let error = resolve(&files.inputs()).unwrap_err();
+        assert!(error.to_string().contains("belongs to user 65534"), "{error}");
     }
 }
