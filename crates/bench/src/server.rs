@@ -22,7 +22,7 @@ use nix::unistd::Pid;
 use thiserror::Error;
 
 pub use self::certificate::{Identity, IdentityError, Key, SERVER_NAME};
-pub use self::counters::Counts;
+pub use self::counters::{CipherCounts, Claim, Counts, KindCounts};
 use self::process::Process;
 pub use self::workshop::Workshop;
 use crate::accounting::{self, AccountingError};

@@ -1,8 +1,9 @@
 //! The counters of one accelerated process.
 //!
-//! With `WIDELANE_COUNTERS_DIR` set, the provider maps one file per process there, named
+//! With [`COUNTERS_DIRECTORY_VARIABLE`] set, the provider maps one file per process there, named
 //! `<pid>.counters`, that holds exactly one [`Counters`]; without it the counters live in plain
-//! memory. All values only grow. Readers take a copy of the file and need no lock.
+//! memory. All values only grow. Readers take a copy of the file and need no lock. What a reader has
+//! to check before it believes a file is in `docs/operating.md`.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -10,7 +11,13 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub const COUNTERS_MAGIC: u64 = u64::from_le_bytes(*b"WIDELANE");
 
 /// Version of the layout below.
-pub const COUNTERS_VERSION: u32 = 4;
+pub const COUNTERS_VERSION: u32 = 5;
+
+/// Environment variable that names the directory of the files.
+pub const COUNTERS_DIRECTORY_VARIABLE: &str = "WIDELANE_COUNTERS_DIR";
+
+/// Extension of the files' names.
+pub const COUNTERS_EXTENSION: &str = "counters";
 
 /// Widest batch that the histograms can hold.
 pub const LANES_MAX: usize = 16;
@@ -206,6 +213,9 @@ pub struct Counters {
     pub room: AtomicU32,
     /// Lanes of the batch kernel; 1 where there is nothing to batch.
     pub lanes: AtomicU32,
+    /// When the process started, in clock ticks after boot: field 22 of `/proc/<pid>/stat`. It
+    /// tells the process from a later one of the same number; 0 where it could not be read.
+    pub started_ticks: AtomicU64,
     /// Batches executed by the multi-buffer kernel, by number of jobs in them (index 0 unused).
     pub batches_by_fill: [AtomicU64; LANES_MAX + 1],
     /// Kernel executions by room, indexed by `widelane_cpu::Room as u32`.
@@ -236,7 +246,7 @@ pub struct Counters {
     pub waits_by_bucket: [AtomicU64; WAIT_BUCKETS],
     /// Sum of all waits, ns.
     pub wait_ns_total: AtomicU64,
-    /// Handshakes that the runtime drove.
+    /// Handshakes that the runtime began to drive, failed ones included.
     pub handshakes: AtomicU64,
     /// Calls by the server for a handshake whose job was still parked.
     pub resumes_early: AtomicU64,

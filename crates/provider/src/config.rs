@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::thread;
 
-use widelane_bridge::counters::OperationKind;
+use widelane_bridge::counters::{COUNTERS_DIRECTORY_VARIABLE, OperationKind};
 use widelane_cpu::policy::{self, Inputs};
 use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::aead::{self, Aead};
@@ -105,7 +105,7 @@ impl Config {
             aeads: aead::Algorithm::ALL.map(|algorithm| Aead::choose(algorithm, &policy)),
             cbc_hmacs: cbc_hmac::Algorithm::ALL
                 .map(|algorithm| CbcHmac::choose(algorithm, Mode::MacThenEncrypt, &policy)),
-            counters_dir: variable(COUNTERS_VARIABLE).map(PathBuf::from),
+            counters_dir: variable(COUNTERS_DIRECTORY_VARIABLE).map(PathBuf::from),
             cpus: thread::available_parallelism().map_or(1, NonZero::get),
         }
     }
@@ -116,6 +116,3 @@ fn raised_privileges() -> bool {
     // SAFETY: reads a value that the kernel gave this process.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
-
-/// Environment variable: directory for counter files.
-const COUNTERS_VARIABLE: &str = "WIDELANE_COUNTERS_DIR";

@@ -1,16 +1,19 @@
 //! The counters of this process: a page in a file that others may read, or plain memory.
 #![allow(unsafe_code, reason = "maps a file")]
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use widelane_bridge::counters::{
-    COUNTERS_MAGIC, COUNTERS_VERSION, Counters, KindCounters, OperationKind, WAIT_BUCKETS,
+    COUNTERS_EXTENSION, COUNTERS_MAGIC, COUNTERS_VERSION, Counters, KindCounters, OperationKind,
+    WAIT_BUCKETS,
 };
 use widelane_crypto::rsa::Rsa;
 
@@ -30,6 +33,8 @@ pub(crate) fn open(rsa: &Rsa, dir: Option<&Path>) -> &'static Counters {
     let counters: &'static Counters = unsafe { place.as_ref() };
     counters.version.store(COUNTERS_VERSION, Ordering::Relaxed);
     counters.pid.store(process::id(), Ordering::Relaxed);
+    let started_ticks = started_ticks(process::id()).unwrap_or(0);
+    counters.started_ticks.store(started_ticks, Ordering::Relaxed);
     counters.room.store(rsa.room() as u32, Ordering::Relaxed);
     counters.lanes.store(rsa.lanes() as u32, Ordering::Relaxed);
     counters.magic.store(COUNTERS_MAGIC, Ordering::Release);
@@ -38,9 +43,10 @@ pub(crate) fn open(rsa: &Rsa, dir: Option<&Path>) -> &'static Counters {
 
 /// Maps the file of this process, empty. It appears under its name only when it has its size.
 fn map(dir: &Path) -> io::Result<NonNull<Counters>> {
+    sweep(dir);
     let id = process::id();
     let (new, path) = (dir.join(format!(".{id}.counters")), dir.join(format!("{id}.counters")));
-    let file = File::options().read(true).write(true).create(true).truncate(true).open(&new)?;
+    let file = create(&new)?;
     file.set_len(size_of::<Counters>() as u64)?;
     // SAFETY: a new mapping, where the kernel likes; the file has the size.
     let mapped = unsafe {
@@ -59,6 +65,56 @@ fn map(dir: &Path) -> io::Result<NonNull<Counters>> {
     fs::rename(new, path)?;
     NonNull::new(mapped.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))
 }
+
+/// Makes a file that everybody may read. The directory may be open to all users: what another one
+/// has put there under this name, a link to some file of ours perhaps, is not followed.
+fn create(path: &Path) -> io::Result<File> {
+    let create = || File::options().read(true).write(true).create_new(true).open(path);
+    let file = match create() {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            create()?
+        }
+        created => created?,
+    };
+    file.set_permissions(Permissions::from_mode(0o644))?;
+    Ok(file)
+}
+
+/// Removes what processes left behind that ended long ago: a server that reloads often starts many.
+fn sweep(dir: &Path) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten().take(SWEPT_AT_ONCE_MAX) {
+        let path = entry.path();
+        let is_old = || {
+            let made = entry.metadata().and_then(|metadata| metadata.modified()).ok()?;
+            Some(made.elapsed().ok()? > KEPT_AFTER_END)
+        };
+        let is_ours = path.extension().is_some_and(|extension| extension == COUNTERS_EXTENSION);
+        let pid = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+        if is_ours && pid.is_some_and(has_ended) && is_old() == Some(true) {
+            // Fails where the file is another user's, who may keep it.
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+fn has_ended(pid: u32) -> bool {
+    !Path::new("/proc").join(pid.to_string()).exists() && Path::new("/proc/self").exists()
+}
+
+/// When a process started, in clock ticks after boot.
+fn started_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before the parenthesis may hold anything.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// How long the counters of an ended process can still be read.
+const KEPT_AFTER_END: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Files that a process looks at when it starts.
+const SWEPT_AT_ONCE_MAX: usize = 4096;
 
 /// Counts one.
 pub(crate) fn count(counter: &AtomicU64) {
@@ -147,5 +203,50 @@ mod tests {
         let bytes = fs::read(dir.path().join(format!("{}.counters", process::id()))).unwrap();
         assert_eq!(bytes.len(), size_of::<Counters>());
         assert_eq!(bytes[..8], *b"WIDELANE");
+    }
+
+    #[test]
+    fn a_link_in_the_way_is_replaced_and_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let precious = dir.path().join("precious");
+        fs::write(&precious, "words").unwrap();
+        let temporary = dir.path().join(format!(".{}.counters", process::id()));
+        let path = dir.path().join(format!("{}.counters", process::id()));
+        for name in [&temporary, &path] {
+            std::os::unix::fs::symlink(&precious, name).unwrap();
+        }
+        map(dir.path()).unwrap();
+        assert_eq!(fs::read_to_string(precious).unwrap(), "words");
+        let metadata = fs::symlink_metadata(path).unwrap();
+        assert_eq!((metadata.is_file(), metadata.permissions().mode() & 0o777), (true, 0o644));
+    }
+
+    #[test]
+    fn only_what_ended_long_ago_is_swept_away() {
+        let dir = tempfile::tempdir().unwrap();
+        // No process has so high a number: /proc/sys/kernel/pid_max is 2^22 at most.
+        let [old, new, stranger] =
+            ["4194305.counters", "4194306.counters", "notes.counters"].map(|name| {
+                let path = dir.path().join(name);
+                fs::write(&path, "").unwrap();
+                path
+            });
+        let living = dir.path().join(format!("{}.counters", process::id()));
+        fs::write(&living, "").unwrap();
+        let long_ago = std::time::SystemTime::now() - 2 * KEPT_AFTER_END;
+        for path in [&old, &stranger, &living] {
+            File::options().write(true).open(path).unwrap().set_modified(long_ago).unwrap();
+        }
+        sweep(dir.path());
+        assert_eq!(
+            [&old, &new, &stranger, &living].map(|path| path.exists()),
+            [false, true, true, true]
+        );
+    }
+
+    #[test]
+    fn a_process_knows_when_it_started() {
+        let ticks = started_ticks(process::id()).unwrap();
+        assert!(ticks > 0 && started_ticks(1).unwrap() <= ticks);
     }
 }

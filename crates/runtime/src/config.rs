@@ -96,6 +96,10 @@ extern "C" fn constructor(
 static CONSTRUCTOR: extern "C" fn(c_int, *const *const u8, *const *const u8) = constructor;
 
 fn take_over() {
+    // Whoever started such a program chose its environment, and shall not choose what it loads.
+    if raised_privileges() {
+        return;
+    }
     let Some(library) = own_path() else { return };
     let Some(list) = std::env::var_os(PRELOAD_VARIABLE) else { return };
     let Some((library, others)) = split_preload(&list, library) else { return };
@@ -116,6 +120,12 @@ fn take_over() {
         .collect();
     let Ok(provider) = CString::new(provider.into_vec()) else { return };
     let _ = CONFIG.set(Config { provider, library, variables });
+}
+
+/// Whether the program runs with more rights than whoever started it.
+fn raised_privileges() -> bool {
+    // SAFETY: reads a value that the kernel gave this process.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 fn assignment(name: &str, value: &OsStr) -> Option<CString> {

@@ -6,8 +6,15 @@ use std::process::{Command, Output};
 
 use support::widelane;
 
+/// `widelane`, told to keep no counters.
+fn command() -> Command {
+    let mut command = Command::new(widelane());
+    command.env("WIDELANE_COUNTERS_DIR", "");
+    command
+}
+
 fn run(arguments: &[&str]) -> Output {
-    Command::new(widelane()).arg("run").args(arguments).output().expect("widelane was built")
+    command().arg("run").args(arguments).output().expect("widelane was built")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -53,7 +60,7 @@ fn a_client_of_openssl_is_not_disturbed() {
 #[test]
 fn missing_libraries_and_malformed_policies_are_named() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let output = Command::new(widelane())
+    let output = command()
         .args(["run", "--", "openssl", "version"])
         .env("WIDELANE_LIBRARY_DIR", directory.path())
         .output()
@@ -76,7 +83,7 @@ fn a_policy_is_found_from_every_directory() {
     std::fs::write(&policy, "width_max = 512\n").expect("a short write");
     let prints_environment = ["--", "openssl", "enc", "-none", "-in", "/proc/self/environ"];
     let run = |flags: &[&str], variable: &str| {
-        Command::new(widelane())
+        command()
             .arg("run")
             .args(flags)
             .args(prints_environment)
@@ -97,7 +104,7 @@ fn a_provider_that_cannot_be_loaded_leaves_the_server_running() {
     let runtime = widelane().with_file_name("libwidelane_runtime.so");
     std::fs::copy(runtime, directory.path().join("libwidelane_runtime.so")).expect("a copy");
     std::fs::write(directory.path().join("widelane.so"), "not a library").expect("a write");
-    let output = Command::new(widelane())
+    let output = command()
         .args(["run", "--", "openssl", "s_client", "-connect", "127.0.0.1:1"])
         .env("WIDELANE_LIBRARY_DIR", directory.path())
         .output()

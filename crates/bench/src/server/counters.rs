@@ -6,8 +6,8 @@ use std::ops::Sub;
 use std::path::Path;
 
 use widelane_bridge::counters::{
-    COUNTERS_MAGIC, COUNTERS_VERSION, CipherCounters, CipherKind, Counters, KindCounters,
-    LANES_MAX, OperationKind, ROOMS_MAX, WAIT_BUCKETS,
+    COUNTERS_EXTENSION, COUNTERS_MAGIC, COUNTERS_VERSION, CipherCounters, CipherKind, Counters,
+    KindCounters, LANES_MAX, OperationKind, ROOMS_MAX, WAIT_BUCKETS,
 };
 use widelane_cpu::Room;
 
@@ -34,10 +34,24 @@ pub struct Counts {
     pub faults_detected: u64,
     /// Internal failures answered by the default provider.
     pub fallbacks: u64,
+    /// Operations of freed connections, withdrawn before they ran.
+    pub jobs_cancelled: u64,
+    /// Batches closed because the lanes were full.
+    pub closed_full: u64,
+    /// Batches closed because the event loop was about to sleep.
+    pub closed_idle: u64,
+    /// Batches closed by the deadline of the helper thread.
+    pub closed_deadline: u64,
+    /// Batches closed by a leading blocking thread.
+    pub closed_leader: u64,
+    /// Sum of all waits, ns.
+    pub wait_ns_total: u64,
+    /// Handshakes that the runtime began to drive, failed ones included.
+    pub handshakes: u64,
+    /// Each cipher, by its number.
+    pub by_cipher: [CipherCounts; CipherKind::ALL.len()],
     /// Each kind of operation apart, by its number.
-    by_kind: [KindCounts; OperationKind::ALL.len()],
-    /// Messages of each cipher by room, by its number.
-    messages_by_room: [[u64; ROOMS_MAX]; CipherKind::ALL.len()],
+    pub by_kind: [KindCounts; OperationKind::ALL.len()],
 }
 
 /// The counters of one kind of operation.
@@ -59,6 +73,39 @@ pub struct KindCounts {
     pub pool_expired: u64,
     /// Runs of the batch kernel.
     pub runs: u64,
+}
+
+/// The counters of one cipher.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CipherCounts {
+    /// Messages that were sealed or opened, by room.
+    pub messages_by_room: [u64; ROOMS_MAX],
+    /// Bytes of text in them.
+    pub bytes: u64,
+}
+
+impl CipherCounts {
+    fn parse(page: &Page<'_>, kind: CipherKind) -> Self {
+        let begin = offset_of!(Counters, ciphers) + size_of::<CipherCounters>() * kind as usize;
+        CipherCounts {
+            messages_by_room: page.array(begin + offset_of!(CipherCounters, messages_by_room)),
+            bytes: page.u64(begin + offset_of!(CipherCounters, bytes)),
+        }
+    }
+
+    /// Messages in all rooms.
+    pub fn messages(&self) -> u64 {
+        self.messages_by_room.iter().sum()
+    }
+}
+
+/// Whose counters a file claims to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Number of the process.
+    pub pid: u32,
+    /// When it started, in clock ticks after boot; 0 where it did not know.
+    pub started_ticks: u64,
 }
 
 impl KindCounts {
@@ -101,7 +148,7 @@ impl Counts {
     pub fn read(directory: &Path) -> Self {
         let mut sum = Counts::default();
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-            if entry.path().extension().is_some_and(|extension| extension == "counters")
+            if entry.path().extension().is_some_and(|extension| extension == COUNTERS_EXTENSION)
                 && let Ok(bytes) = fs::read(entry.path())
                 && let Some(counts) = Counts::parse(&bytes)
             {
@@ -111,15 +158,24 @@ impl Counts {
         sum
     }
 
-    /// Reads one counters file.
-    fn parse(bytes: &[u8]) -> Option<Self> {
+    /// Reads one counters file; none if it is not one, or one of another version.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        Counts::parse_with_claim(bytes).map(|(counts, _)| counts)
+    }
+
+    /// As [`parse`](Self::parse), with the process that the file names.
+    pub fn parse_with_claim(bytes: &[u8]) -> Option<(Self, Claim)> {
         let page = Page(bytes.get(..size_of::<Counters>())?);
         if page.u64(offset_of!(Counters, magic)) != COUNTERS_MAGIC
             || page.u32(offset_of!(Counters, version)) != COUNTERS_VERSION
         {
             return None;
         }
-        Some(Counts {
+        let claim = Claim {
+            pid: page.u32(offset_of!(Counters, pid)),
+            started_ticks: page.u64(offset_of!(Counters, started_ticks)),
+        };
+        let counts = Counts {
             lanes: page.u32(offset_of!(Counters, lanes)) as usize,
             batches_by_fill: page.array(offset_of!(Counters, batches_by_fill)),
             runs_by_room: page.array(offset_of!(Counters, runs_by_room)),
@@ -130,13 +186,17 @@ impl Counts {
             jobs_delegated: page.u64(offset_of!(Counters, jobs_delegated)),
             faults_detected: page.u64(offset_of!(Counters, faults_detected)),
             fallbacks: page.u64(offset_of!(Counters, fallbacks)),
+            jobs_cancelled: page.u64(offset_of!(Counters, jobs_cancelled)),
+            closed_full: page.u64(offset_of!(Counters, closed_full)),
+            closed_idle: page.u64(offset_of!(Counters, closed_idle)),
+            closed_deadline: page.u64(offset_of!(Counters, closed_deadline)),
+            closed_leader: page.u64(offset_of!(Counters, closed_leader)),
+            wait_ns_total: page.u64(offset_of!(Counters, wait_ns_total)),
+            handshakes: page.u64(offset_of!(Counters, handshakes)),
+            by_cipher: CipherKind::ALL.map(|kind| CipherCounts::parse(&page, kind)),
             by_kind: OperationKind::ALL.map(|kind| KindCounts::parse(&page, kind)),
-            messages_by_room: CipherKind::ALL.map(|cipher| {
-                let begin = offset_of!(Counters, ciphers);
-                let begin = begin + size_of::<CipherCounters>() * cipher as usize;
-                page.array(begin + offset_of!(CipherCounters, messages_by_room))
-            }),
-        })
+        };
+        Some((counts, claim))
     }
 
     /// Adds another process's, or another window's, counts.
@@ -159,12 +219,22 @@ impl Counts {
             &mut self.jobs_delegated,
             &mut self.faults_detected,
             &mut self.fallbacks,
+            &mut self.jobs_cancelled,
+            &mut self.closed_full,
+            &mut self.closed_idle,
+            &mut self.closed_deadline,
+            &mut self.closed_leader,
+            &mut self.wait_ns_total,
+            &mut self.handshakes,
         ];
+        let ciphers = self.by_cipher.iter_mut();
+        let ciphers = ciphers
+            .flat_map(|cipher| cipher.messages_by_room.iter_mut().chain([&mut cipher.bytes]));
         (self.batches_by_fill.iter_mut())
             .chain(&mut self.runs_by_room)
             .chain(&mut self.waits_by_bucket)
             .chain(self.by_kind.iter_mut().flat_map(KindCounts::fields_mut))
-            .chain(self.messages_by_room.iter_mut().flatten())
+            .chain(ciphers)
             .chain(scalars)
     }
 
@@ -178,6 +248,11 @@ impl Counts {
         OperationKind::ALL.into_iter().zip(&self.by_kind)
     }
 
+    /// What was counted of each cipher.
+    pub fn ciphers(&self) -> impl Iterator<Item = (CipherKind, &CipherCounts)> {
+        CipherKind::ALL.into_iter().zip(&self.by_cipher)
+    }
+
     /// The room whose kernel ran most, if any ran.
     pub fn room(&self) -> Option<Room> {
         busiest(&self.runs_by_room)
@@ -185,7 +260,7 @@ impl Counts {
 
     /// The room that did most messages of `cipher`, if we did any.
     pub fn room_of(&self, cipher: CipherKind) -> Option<Room> {
-        busiest(&self.messages_by_room[cipher as usize])
+        busiest(&self.by_cipher[cipher as usize].messages_by_room)
     }
 
     /// Batches by number of jobs, those too small to pay off, whose jobs ran alone, as batches of
