@@ -1,5 +1,5 @@
 //! Trace equality: two keys and two messages of one length take the same way through every room,
-//! instruction by instruction. Control flow only, as in `constant_time.rs`.
+//! instruction by instruction, and touch the same memory.
 
 use widelane_cpu::{Policy, Room};
 use widelane_crypto::aead::{Aead, Algorithm, TAG_BYTES};

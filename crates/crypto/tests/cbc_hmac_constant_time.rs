@@ -1,6 +1,5 @@
 //! Trace equality: two keys and texts take the same way through every room, and a record is opened
 //! the same way whatever its padding, and refused the same way whatever is wrong with it.
-//! Control flow only, as in `constant_time.rs`.
 
 use widelane_cpu::{Policy, Room};
 use widelane_crypto::cbc_hmac::{Algorithm, BLOCK_BYTES, CbcHmac, Header, Key, Mode};
@@ -52,9 +51,9 @@ fn sealed(key: &Key, pattern: u8) -> Trace {
         || {
             let mut record = bytes::<200>(pattern).to_vec();
             record.resize(key.record_bytes(length), 0);
-            record
+            (key.clone(), record)
         },
-        |record| key.seal(&IV, HEADER, length, record).expect("sealed"),
+        |(key, record)| key.seal(&IV, HEADER, length, record).expect("sealed"),
     )
 }
 
@@ -76,7 +75,8 @@ fn record(key: &Key, padding: u8, change: Option<usize>) -> Vec<u8> {
 }
 
 fn opened(key: &Key, record: &[u8]) -> Trace {
-    trace(|| record.to_vec(), |record| _ = key.open(&IV, HEADER, record))
+    let prepare = || (key.clone(), record.to_vec());
+    trace(prepare, |(key, record)| _ = key.open(&IV, HEADER, record))
 }
 
 fn report(room: Room, what: &str, one: Trace, other: Trace) {

@@ -20,7 +20,7 @@ fn main() {
             if !full && (curve != Curve::P256 || room == Room::Portable) {
                 continue;
             }
-            // All keys come first: the heap must be the same for both.
+            // All keys come first, and are copied: the heap must be the same for both.
             let sets = [1, 2].map(|seed| keys(&ec, curve, seed));
             let compare = |what: &str, traced: &dyn Fn(&[PrivateKey]) -> Trace| {
                 let [one, other] = sets.each_ref().map(|keys| traced(keys));
@@ -42,14 +42,14 @@ fn main() {
 }
 
 fn import(curve: Curve, keys: &[PrivateKey]) -> Trace {
-    let bytes = keys[0].as_bytes();
-    trace(|| None, |key| *key = Some(PrivateKey::from_bytes(curve, bytes)))
+    let prepare = || (keys[0].as_bytes().to_vec(), None);
+    trace(prepare, |(bytes, key)| *key = Some(PrivateKey::from_bytes(curve, bytes)))
 }
 
 fn generation(ec: &Ec, curve: Curve, keys: &[PrivateKey]) -> Trace {
     trace(
-        || vec![vec![0; 1 + 2 * curve.bytes()]; keys.len()],
-        |publics| {
+        || (keys.to_vec(), vec![vec![0; 1 + 2 * curve.bytes()]; keys.len()]),
+        |(keys, publics)| {
             let mut jobs: Vec<_> = keys
                 .iter()
                 .zip(publics)
@@ -63,8 +63,8 @@ fn generation(ec: &Ec, curve: Curve, keys: &[PrivateKey]) -> Trace {
 
 fn derivation(ec: &Ec, curve: Curve, keys: &[PrivateKey], peer: &PublicKey) -> Trace {
     trace(
-        || vec![vec![0; curve.bytes()]; keys.len()],
-        |secrets| {
+        || (keys.to_vec(), vec![vec![0; curve.bytes()]; keys.len()]),
+        |(keys, secrets)| {
             let mut jobs: Vec<_> = keys
                 .iter()
                 .zip(secrets)
@@ -78,8 +78,8 @@ fn derivation(ec: &Ec, curve: Curve, keys: &[PrivateKey], peer: &PublicKey) -> T
 
 fn signing(ec: &Ec, curve: Curve, keys: &[PrivateKey]) -> Trace {
     trace(
-        || vec![vec![0; 2 * curve.bytes()]; keys.len()],
-        |signatures| {
+        || (keys.to_vec(), vec![vec![0; 2 * curve.bytes()]; keys.len()]),
+        |(keys, signatures)| {
             let mut jobs: Vec<_> = keys
                 .iter()
                 .zip(signatures)

@@ -1,5 +1,5 @@
 //! Trace equality: two HMAC keys and two messages of one length take the same way through every
-//! room, instruction by instruction. Control flow only, as in `constant_time.rs`.
+//! room, instruction by instruction, and touch the same memory.
 
 use widelane_cpu::Policy;
 use widelane_crypto::digest::{Algorithm, Digest};

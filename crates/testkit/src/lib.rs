@@ -1,6 +1,7 @@
 //! For tests only: vectors, naive models, reproducible randomness, a network, and the tour
 //! of all rooms.
 
+pub mod fault;
 pub mod guard;
 pub mod leftovers;
 pub mod network;
@@ -8,6 +9,7 @@ pub mod random;
 pub mod rooms;
 pub mod rsa;
 pub mod rules;
+mod touch;
 pub mod trace;
 
 #[cfg(feature = "wycheproof")]

@@ -1,26 +1,36 @@
-//! Trace equality: whether two secrets take the same way through the code.
+//! Trace equality: whether two secrets take the same way through the code and touch the same
+//! memory.
 #![allow(unsafe_code, reason = "fork")]
 
+use std::collections::HashMap;
+
+use nix::libc::user_regs_struct;
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::sys::ptrace;
 use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 
-/// The way that code took: how many instructions, and a hash of their addresses in order.
+use crate::touch::Touches;
+
+/// The way that code took: how many instructions, and hashes of their addresses and of those of the
+/// memory that they touched, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// Instructions executed.
     pub instructions: u64,
     /// FNV-1a over the instruction pointers.
     pub hash: u64,
+    /// FNV-1a over the addresses of their operands in memory.
+    pub touched: u64,
 }
 
 /// Traces `work` on what `prepare` makes, instruction by instruction, in a child process.
 ///
 /// Children of one parent have the same addresses, so that two calls that differ in their secrets
-/// alone must give equal traces if no branch depends on a secret. Costs some microseconds for each
-/// instruction. Call it from a process with one thread.
+/// alone must give equal traces if no branch and no address depends on a secret. What `work` reads
+/// must therefore be made, or copied, by `prepare`: then it is at the same place in both children.
+/// Costs some microseconds for each instruction. Call it from a process with one thread.
 ///
 /// # Panics
 /// When the child fails, or may not be traced.
@@ -48,17 +58,29 @@ fn stay_on_this_cpu() {
     sched_setaffinity(Pid::from_raw(0), &cpus).expect("a process may stay where it is");
 }
 
+const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+
+fn fold(hash: u64, value: u64) -> u64 {
+    (hash ^ value).wrapping_mul(0x100_0000_01b3)
+}
+
 /// Steps `child` from its first SIGSTOP to its second and lets it end.
 fn follow(child: Pid) -> Trace {
-    let mut trace = Trace { instructions: 0, hash: 0xcbf2_9ce4_8422_2325 };
+    let mut trace = Trace { instructions: 0, hash: FNV_BASIS, touched: FNV_BASIS };
+    let mut decoded: HashMap<u64, Touches> = HashMap::new();
     expect_stop(child, Signal::SIGSTOP);
+    let mut before = registers(child);
     loop {
         ptrace::step(child, None).expect("step");
         match waitpid(child, None).expect("wait") {
             WaitStatus::Stopped(_, Signal::SIGTRAP) => {
-                let registers = ptrace::getregs(child).expect("the registers of a stopped child");
+                let touches = decoded
+                    .entry(before.rip)
+                    .or_insert_with(|| Touches::decode(&code(child, before.rip), before.rip));
+                trace.touched = touches.addresses(&before).fold(trace.touched, fold);
+                before = registers(child);
                 trace.instructions += 1;
-                trace.hash = (trace.hash ^ registers.rip).wrapping_mul(0x100_0000_01b3);
+                trace.hash = fold(trace.hash, before.rip);
             }
             WaitStatus::Stopped(_, Signal::SIGSTOP) => break,
             status => panic!("the traced child failed: {status:?}"),
@@ -69,6 +91,22 @@ fn follow(child: Pid) -> Trace {
         WaitStatus::Exited(_, 0) => trace,
         status => panic!("the traced child failed: {status:?}"),
     }
+}
+
+fn registers(child: Pid) -> user_regs_struct {
+    ptrace::getregs(child).expect("the registers of a stopped child")
+}
+
+/// The bytes of the instruction at `address`, and what follows.
+fn code(child: Pid, address: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    for (index, word) in bytes.chunks_exact_mut(8).enumerate() {
+        // The page behind the last instruction of all may be missing.
+        if let Ok(read) = ptrace::read(child, (address + 8 * index as u64) as ptrace::AddressType) {
+            word.copy_from_slice(&read.to_ne_bytes());
+        }
+    }
+    bytes
 }
 
 fn expect_stop(child: Pid, signal: Signal) {

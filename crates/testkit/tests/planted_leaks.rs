@@ -1,0 +1,71 @@
+//! The trace sees what it is there to see: leaks of each kind, planted; and it sees none where there
+//! is none.
+
+use std::hint::black_box;
+
+use widelane_testkit::trace::{Trace, trace};
+
+fn main() {
+    for (what, leak, harmless) in [
+        ("branch", branch as fn(u8) -> Trace, [2, 4]),
+        ("table index", table_index, [5, 5]),
+        ("early exit", early_exit, [9, 9]),
+    ] {
+        let [one, other] = harmless.map(leak);
+        assert_eq!(one, other, "{what}: nothing leaks, yet the traces differ");
+        assert_ne!(leak(2), leak(7), "a leak through a {what} is not seen");
+        println!("planted leak through a {what}: seen");
+    }
+    assert_eq!(table_scan(2), table_scan(7), "a full scan of a table leaks nothing");
+    println!("a full scan of a table: no leak seen");
+}
+
+/// A branch on a secret's lowest bit.
+fn branch(secret: u8) -> Trace {
+    trace(
+        || black_box(secret),
+        |secret| {
+            if *secret & 1 == 1 {
+                *secret = black_box(*secret).wrapping_mul(3);
+            }
+        },
+    )
+}
+
+/// A look-up at a secret index, as of tables of AES: the same instructions, another address.
+fn table_index(secret: u8) -> Trace {
+    trace(
+        || ([7u8; 256], black_box(secret), 0),
+        |(table, secret, found)| *found = black_box(&*table)[usize::from(*secret)],
+    )
+}
+
+/// The same look-up that reads the whole table.
+fn table_scan(secret: u8) -> Trace {
+    trace(
+        || ([7u8; 256], black_box(secret), 0),
+        |(table, secret, found)| {
+            for (index, entry) in (0u8..).zip(black_box(&*table)) {
+                // 255 where they are equal: arithmetic, so that no branch can be made of it.
+                let difference = u16::from(index ^ *secret);
+                let mask = (difference.wrapping_sub(1) >> 8) as u8;
+                *found |= black_box(mask) & entry;
+            }
+        },
+    )
+}
+
+/// A comparison that ends at the first difference: how far it comes tells how much is right.
+fn early_exit(secret: u8) -> Trace {
+    trace(
+        || (black_box([0u8, 1, 2, 3, 4, 5, 6, 7, 8, 9]), black_box(secret), 0),
+        |(guess, secret, right)| {
+            for byte in black_box(&*guess) {
+                if byte == secret {
+                    break;
+                }
+                *right += 1;
+            }
+        },
+    )
+}
