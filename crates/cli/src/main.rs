@@ -4,6 +4,11 @@ mod acl;
 mod agent;
 mod compare;
 mod cpu;
+mod documents;
+mod enable;
+mod exporter;
+mod http;
+mod live;
 mod load;
 mod measure;
 mod output;
@@ -13,11 +18,12 @@ mod rival;
 mod run;
 mod serve;
 mod speed;
+mod top;
 mod tune;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Makes the wide vector units of this machine pay off for TLS servers, and proves on it that they
 /// do.
@@ -40,6 +46,11 @@ enum Command {
     Agent(agent::Args),
     Compare(Box<compare::Args>),
     Cpu(cpu::Args),
+    Disable(enable::DisableArgs),
+    #[command(hide = true)]
+    Documents(documents::Args),
+    Enable(enable::EnableArgs),
+    Exporter(exporter::Args),
     Load(Box<load::Args>),
     Power(power::Args),
     Report(report::Args),
@@ -47,6 +58,8 @@ enum Command {
     #[command(hide = true)]
     ServeEmbedded(serve::Args),
     Speed(speed::Args),
+    Status(enable::StatusArgs),
+    Top(top::Args),
     Tune(tune::Args),
 }
 
@@ -56,12 +69,18 @@ fn main() -> ExitCode {
         Command::Agent(args) => agent::run(&args),
         Command::Compare(args) => compare::run(*args),
         Command::Cpu(args) => cpu::run(args),
+        Command::Disable(args) => enable::disable(&args),
+        Command::Documents(args) => documents::run(&args, &CommandLine::command()),
+        Command::Enable(args) => enable::enable(&args),
+        Command::Exporter(args) => exporter::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Power(args) => power::run(args),
         Command::Report(args) => report::run(args),
         Command::Run(args) => run::run(args),
         Command::ServeEmbedded(args) => serve::run(args),
         Command::Speed(args) => speed::run(args),
+        Command::Status(args) => enable::status(&args),
+        Command::Top(args) => top::run(&args),
         Command::Tune(args) => tune::run(&args),
     };
     outcome.unwrap_or_else(|error| {

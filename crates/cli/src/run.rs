@@ -12,10 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::Context;
+use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
 use widelane_cpu::policy::{self, Inputs};
 
 use self::fitness::Fitness;
 use self::libraries::Libraries;
+use crate::live;
 
 /// Runs an unmodified TLS server accelerated
 ///
@@ -33,7 +35,8 @@ pub struct Args {
     #[arg(long, value_name = "BITS", value_parser = ["128", "256", "512"])]
     max_simd_bitwidth: Option<String>,
 
-    /// Directory for one file of counters per process; made if missing, writable for all
+    /// Directory for one file of counters per process; made if missing, writable for all. Without
+    /// it, where `widelane top` looks: /run/widelane, or widelane in XDG_RUNTIME_DIR
     #[arg(long, value_name = "DIR")]
     counters_dir: Option<PathBuf>,
 
@@ -42,7 +45,6 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
-const COUNTERS_VARIABLE: &str = "WIDELANE_COUNTERS_DIR";
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 const PROVIDER_VARIABLE: &str = "WIDELANE_PROVIDER";
 
@@ -98,8 +100,12 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
     if let Some(bits) = &args.max_simd_bitwidth {
         command.env(policy::BITWIDTH_VARIABLE, bits);
     }
-    if let Some(directory) = &args.counters_dir {
-        command.env(COUNTERS_VARIABLE, counters_directory(directory)?);
+    match live::for_servers(args.counters_dir.as_deref()) {
+        Ok(Some(directory)) => drop(command.env(COUNTERS_DIRECTORY_VARIABLE, directory)),
+        Ok(None) => {}
+        Err(error) if args.counters_dir.is_some() => return Err(error),
+        // Nobody asked for them, and the server is not worse off without.
+        Err(error) => eprintln!("widelane: `widelane top` will not see this server: {error:#}"),
     }
     let mut preload = OsString::from(&libraries.runtime);
     if let Some(others) = std::env::var_os(PRELOAD_VARIABLE).filter(|others| !others.is_empty()) {
@@ -108,19 +114,6 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
     }
     command.env(PRELOAD_VARIABLE, preload).env(PROVIDER_VARIABLE, &libraries.provider);
     Ok(())
-}
-
-/// Makes the directory if it is missing; servers write there after giving up their privileges.
-fn counters_directory(directory: &Path) -> anyhow::Result<PathBuf> {
-    let directory = std::path::absolute(directory)?;
-    if !directory.is_dir() {
-        std::fs::create_dir_all(&directory).with_context(|| {
-            format!("cannot make the counters directory {}", directory.display())
-        })?;
-        std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o1777))
-            .with_context(|| format!("cannot open {} to all users", directory.display()))?;
-    }
-    Ok(directory)
 }
 
 /// Finds what a shell would run for `name`.

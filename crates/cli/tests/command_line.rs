@@ -169,3 +169,43 @@ fn a_reader_that_goes_away_is_no_panic() {
     assert_eq!(output.status.code(), Some(141));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
+
+#[test]
+fn every_command_has_a_page_and_every_shell_its_completions() {
+    let directory = TempDir::new().unwrap();
+    widelane(&["documents", path(directory.path())]).success();
+    let text = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
+    for (page, expected) in [
+        ("man/widelane.1", "widelane\\-top(1)"),
+        ("man/widelane-top.1", "interval"),
+        ("man/widelane-acl-check.1", "acl"),
+        ("completions/widelane.bash", "exporter"),
+        ("completions/_widelane", "exporter"),
+        ("completions/widelane.fish", "exporter"),
+    ] {
+        assert!(text(page).contains(expected), "{expected} is missing in {page}");
+    }
+    assert!(!directory.path().join("man/widelane-serve-embedded.1").exists());
+}
+
+#[test]
+fn top_and_the_exporter_speak_where_nobody_is_accelerated() {
+    let directory = TempDir::new().unwrap();
+    let place = path(directory.path());
+    let json: serde_json::Value = serde_json::from_str(&stdout(
+        &widelane(&["top", "--json", "--interval", "0.1", "--counters-dir", place]).success(),
+    ))
+    .unwrap();
+    assert_eq!((json["processes"].as_array().unwrap().len(), json["ended"].as_u64()), (0, Some(0)));
+    let once = ["top", "--once", "--interval", "0.1", "--counters-dir", place];
+    assert!(stdout(&widelane(&once).success()).contains("widelane run"));
+
+    file(&directory, "1.counters", "planted");
+    let json = stdout(
+        &widelane(&["top", "--json", "--interval", "0.1", "--counters-dir", place]).success(),
+    );
+    assert!(json.contains("1.counters") && json.contains("7 bytes instead of"), "{json}");
+    let metrics = stdout(&widelane(&["exporter", "--once", "--counters-dir", place]).success());
+    assert!(metrics.contains("widelane_files_skipped 1\n"), "{metrics}");
+    assert!(metrics.ends_with("# EOF\n"));
+}

@@ -26,6 +26,7 @@ pub use html::html;
 pub use markdown::markdown;
 pub use terminal::{show, terminal};
 pub use verdict::Tone;
+pub use words::{count, percent};
 
 /// How text for a terminal is to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! `widelane power watch`: the clock of a CPU or of a process, live.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,13 +8,14 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use widelane_cpu::Machine;
 use widelane_meter::meter::{Meter, Reading};
 use widelane_meter::place;
 use widelane_meter::source::LicenceCounters;
 
 use super::cannot;
+use crate::live::cpu_of;
 use crate::{measure, output};
 
 /// Shows the clock of a CPU, or of the CPUs that a process runs on, twice a second
@@ -113,27 +114,6 @@ fn words(reading: &Reading) -> String {
     clock + &disturbances
 }
 
-/// The CPU that the busiest thread of a process was last seen on.
-fn cpu_of(pid: u32) -> anyhow::Result<usize> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
-        .with_context(|| format!("there is no process {pid}"))?;
-    let stat = |task: std::io::Result<fs::DirEntry>| {
-        fs::read_to_string(task.ok()?.path().join("stat")).ok().as_deref().and_then(place_and_time)
-    };
-    match tasks.filter_map(stat).max_by_key(|(_, time)| *time) {
-        Some((cpu, _)) => Ok(cpu),
-        None => bail!("process {pid} has ended"),
-    }
-}
-
-/// The CPU and the ticks used, from a line of `/proc/PID/task/TID/stat`. The name in it may hold
-/// anything, so that fields count from behind its last parenthesis.
-fn place_and_time(stat: &str) -> Option<(usize, u64)> {
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let time = |index: usize| fields.get(index)?.parse::<u64>().ok();
-    Some((fields.get(36)?.parse().ok()?, time(11)? + time(12)?))
-}
-
 /// Looks as CSV.
 struct Table {
     file: File,
@@ -166,25 +146,5 @@ impl Table {
 
     fn line(&mut self, line: &str) -> anyhow::Result<()> {
         writeln!(self.file, "{line}").with_context(|| cannot("write", &self.path))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_thread_is_found_whatever_its_name() {
-        let mut fields: Vec<String> = (0..50).map(|field| field.to_string()).collect();
-        fields[0] = "S".to_owned();
-        let stat = format!("77 (a) b (c) {}", fields.join(" "));
-        assert_eq!(place_and_time(&stat), Some((36, 23)));
-        assert_eq!(place_and_time("77 (a) S 1 2"), None);
-    }
-
-    #[test]
-    fn this_process_is_somewhere_and_no_process_is_nowhere() {
-        assert!(place::allowed().contains(&cpu_of(std::process::id()).unwrap()));
-        assert!(cpu_of(u32::MAX).unwrap_err().to_string().contains("no process"));
     }
 }

@@ -1,0 +1,159 @@
+//! Which files are to change, as a plan that can be shown before it is carried out.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use super::drop_in::{self, DropIn, FILE_NAME};
+use super::status::enabled;
+use crate::live::SYSTEM_DIRECTORY;
+use crate::measure;
+
+/// Where systemd looks for what it makes at every start.
+const TMPFILES: [&str; 3] = ["usr/lib/tmpfiles.d", "run/tmpfiles.d", "etc/tmpfiles.d"];
+const TMPFILES_NAME: &str = "widelane.conf";
+
+/// The directory of counters, at every start of the system.
+const TMPFILES_TEXT: &str = "\
+# Written by `widelane enable`; the last `widelane disable` takes it back.
+d /run/widelane 1777 root root -
+";
+
+/// One step.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Change {
+    MakeDirectory { path: PathBuf, mode: u32 },
+    Write { path: PathBuf, text: String },
+    RemoveFile(PathBuf),
+    RemoveDirectory(PathBuf),
+}
+
+/// Steps in their order.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Plan(Vec<Change>);
+
+impl Plan {
+    /// The steps.
+    pub fn changes(&self) -> &[Change] {
+        &self.0
+    }
+
+    /// What is missing until the service is enabled.
+    pub fn to_enable(root: &Path, name: &str, drop_in: &DropIn) -> anyhow::Result<Self> {
+        let mut plan = Plan::default();
+        let directory = directory(root, name);
+        let path = directory.join(FILE_NAME);
+        let makes_directory = match read(&path)? {
+            None => !directory.is_dir(),
+            Some(text) if drop_in::is_untouched(&text) => drop_in::made_directory(&text),
+            Some(_) => bail!(
+                "{} is there and was not written by widelane, or edited since; look at it, and \
+                 remove it if it is not needed",
+                path.display()
+            ),
+        };
+        let text = drop_in.text(makes_directory);
+        if !directory.is_dir() {
+            plan.0.push(Change::MakeDirectory { path: directory, mode: 0o755 });
+        }
+        if read(&path)?.as_ref() != Some(&text) {
+            plan.0.push(Change::Write { path, text });
+        }
+        let is_made_at_start =
+            TMPFILES.iter().any(|place| root.join(place).join(TMPFILES_NAME).exists());
+        if !is_made_at_start {
+            let path = root.join("etc/tmpfiles.d");
+            if !path.is_dir() {
+                plan.0.push(Change::MakeDirectory { path: path.clone(), mode: 0o755 });
+            }
+            let path = path.join(TMPFILES_NAME);
+            plan.0.push(Change::Write { path, text: TMPFILES_TEXT.to_owned() });
+        }
+        let counters = Path::new(SYSTEM_DIRECTORY);
+        if root == Path::new("/") && !counters.exists() {
+            plan.0.push(Change::MakeDirectory { path: counters.to_owned(), mode: 0o1777 });
+        }
+        Ok(plan)
+    }
+
+    /// What is there because the service was enabled.
+    pub fn to_disable(root: &Path, name: &str) -> anyhow::Result<Self> {
+        let mut plan = Plan::default();
+        let directory = directory(root, name);
+        let path = directory.join(FILE_NAME);
+        let Some(text) = read(&path)? else { return Ok(plan) };
+        if !drop_in::is_untouched(&text) {
+            bail!(
+                "{} was edited since `widelane enable` wrote it; remove it yourself, or take back \
+                 what was edited",
+                path.display()
+            );
+        }
+        plan.0.push(Change::RemoveFile(path));
+        if drop_in::made_directory(&text) && fs::read_dir(&directory)?.count() == 1 {
+            plan.0.push(Change::RemoveDirectory(directory));
+        }
+        let at_start = root.join("etc/tmpfiles.d").join(TMPFILES_NAME);
+        if read(&at_start)?.as_deref() == Some(TMPFILES_TEXT) && enabled(root) == [name] {
+            plan.0.push(Change::RemoveFile(at_start));
+        }
+        Ok(plan)
+    }
+
+    /// Takes the steps; the first that fails is the last.
+    pub fn carry_out(self) -> anyhow::Result<()> {
+        self.0.into_iter().try_for_each(Change::carry_out)
+    }
+}
+
+/// The directory of a service's drop-ins that the operator has.
+pub fn directory(root: &Path, name: &str) -> PathBuf {
+    root.join("etc/systemd/system").join(format!("{name}.service.d"))
+}
+
+/// The text of a file; none if it does not exist.
+pub fn read(path: &Path) -> anyhow::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+impl Change {
+    /// What it does, or would do.
+    pub fn words(&self, would: bool) -> String {
+        let verb = |does, would_do| if would { would_do } else { does };
+        match self {
+            Change::MakeDirectory { path, .. } => {
+                format!("{} {}/", verb("Makes", "Would make"), path.display())
+            }
+            Change::Write { path, text } => {
+                let lines: String = text.lines().map(|line| format!("    {line}\n")).collect();
+                format!("{} {}:\n{lines}", verb("Writes", "Would write"), path.display())
+            }
+            Change::RemoveFile(path) => {
+                format!("{} {}", verb("Removes", "Would remove"), path.display())
+            }
+            Change::RemoveDirectory(path) => {
+                format!("{} {}/", verb("Removes", "Would remove"), path.display())
+            }
+        }
+    }
+
+    fn carry_out(self) -> anyhow::Result<()> {
+        use std::os::unix::fs::PermissionsExt;
+        match self {
+            Change::MakeDirectory { path, mode } => fs::create_dir(&path)
+                .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(mode)))
+                .with_context(|| format!("cannot make {}; run this as root", path.display())),
+            Change::Write { path, text } => measure::write(&path, &text),
+            Change::RemoveFile(path) => fs::remove_file(&path)
+                .with_context(|| format!("cannot remove {}; run this as root", path.display())),
+            Change::RemoveDirectory(path) => fs::remove_dir(&path)
+                .with_context(|| format!("cannot remove {}; run this as root", path.display())),
+        }
+    }
+}

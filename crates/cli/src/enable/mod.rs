@@ -1,0 +1,165 @@
+//! `widelane enable`, `disable` and `status`: services of systemd, accelerated by a drop-in.
+//!
+//! A drop-in adds to a unit without changing it, survives upgrades of the server's package, and is
+//! gone without a trace when its file is gone. Nothing that somebody else wrote is overwritten.
+
+mod drop_in;
+mod files;
+mod status;
+mod unit;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, bail};
+
+pub use self::status::{StatusArgs, status};
+
+use self::drop_in::DropIn;
+use self::files::Plan;
+use self::unit::Unit;
+use crate::output;
+use crate::run::fitness::{self, Fitness};
+use crate::run::libraries::Libraries;
+
+/// Accelerates a service of systemd from its next start on
+///
+/// Writes one drop-in beside the service's unit, which stays as it is, and says what it wrote.
+/// `widelane disable` takes it back. The server must be one that `widelane run` accelerates.
+#[derive(clap::Args)]
+pub struct EnableArgs {
+    #[command(flatten)]
+    service: Service,
+}
+
+/// Takes back what `widelane enable` did, from the service's next start on
+///
+/// Removes the drop-in, unless somebody has edited it since: then it is theirs.
+#[derive(clap::Args)]
+pub struct DisableArgs {
+    #[command(flatten)]
+    service: Service,
+}
+
+#[derive(clap::Args)]
+struct Service {
+    /// The service, such as nginx or haproxy
+    #[arg(value_name = "SERVICE", value_parser = service_name)]
+    name: String,
+    /// Says what would change, and changes nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Directory of the system whose service is meant, such as a mounted image
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    root: PathBuf,
+}
+
+/// A service's name without its suffix. It becomes part of a path.
+fn service_name(name: &str) -> Result<String, String> {
+    let name = name.strip_suffix(".service").unwrap_or(name);
+    let is_allowed = |char: char| char.is_ascii_alphanumeric() || "@_.:-".contains(char);
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(is_allowed) {
+        return Err("a service's name has letters, digits and any of @ _ . : -".to_owned());
+    }
+    Ok(name.to_owned())
+}
+
+/// Writes the drop-in.
+pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
+    let Service { name, dry_run, root } = &args.service;
+    let root = root.canonicalize().with_context(|| format!("there is no {}", root.display()))?;
+    let unit = Unit::find(&root, name)?;
+    if let Fitness::RunsUnchanged(reason) = fitness::judge(&below(&root, &unit.program)) {
+        bail!("{name} would run unchanged: {reason}");
+    }
+    let drop_in = DropIn::for_service(name, &unit, &libraries(&root)?)?;
+    let plan = Plan::to_enable(&root, name, &drop_in)?;
+    let changes = plan.changes().len();
+    carry_out(plan, *dry_run, &root)?;
+    if changes > 0 && !dry_run {
+        output::print(&format!(
+            "{name} is accelerated when it is started again: systemctl restart {name}\n\
+             Then `widelane status` tells what it does, and `widelane top` what it does now."
+        ))?;
+    }
+    for remark in unit.remarks(&root) {
+        output::print(&remark)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Removes the drop-in.
+pub fn disable(args: &DisableArgs) -> anyhow::Result<ExitCode> {
+    let Service { name, dry_run, root } = &args.service;
+    let root = root.canonicalize().with_context(|| format!("there is no {}", root.display()))?;
+    let plan = Plan::to_disable(&root, name)?;
+    let changes = plan.changes().len();
+    carry_out(plan, *dry_run, &root)?;
+    if changes > 0 && !dry_run {
+        output::print(&format!(
+            "{name} runs as it was when it is started again: systemctl restart {name}"
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn carry_out(plan: Plan, dry_run: bool, root: &Path) -> anyhow::Result<()> {
+    if plan.changes().is_empty() {
+        return output::print("Nothing to change.");
+    }
+    for change in plan.changes() {
+        output::print(&change.words(dry_run))?;
+    }
+    if dry_run {
+        return Ok(());
+    }
+    plan.carry_out()?;
+    if root == Path::new("/") && Path::new("/run/systemd/system").is_dir() {
+        let told = Command::new("systemctl").arg("daemon-reload").status();
+        if !told.is_ok_and(|status| status.success()) {
+            bail!(
+                "the files are as they should be, but systemd does not know; run: systemctl \
+                   daemon-reload"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The libraries as a server below `root` will find them.
+fn libraries(root: &Path) -> anyhow::Result<Libraries> {
+    let found = Libraries::find()?;
+    let within = |path: PathBuf| match path.strip_prefix(root) {
+        Ok(inner) => Path::new("/").join(inner),
+        Err(_) => path,
+    };
+    Ok(Libraries { provider: within(found.provider), runtime: within(found.runtime) })
+}
+
+/// An absolute path as seen from outside of `root`.
+fn below(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_leave_its_directory() {
+        assert_eq!(service_name("nginx.service"), Ok("nginx".to_owned()));
+        assert_eq!(service_name("haproxy@a"), Ok("haproxy@a".to_owned()));
+        for wrong in ["", "../nginx", "a/b", ".hidden", "a b", "a\n"] {
+            assert!(service_name(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn paths_are_seen_from_inside_and_outside() {
+        assert_eq!(
+            below(Path::new("/mnt"), Path::new("/usr/sbin/nginx")),
+            Path::new("/mnt/usr/sbin/nginx")
+        );
+        assert_eq!(below(Path::new("/"), Path::new("/usr")), Path::new("/usr"));
+    }
+}

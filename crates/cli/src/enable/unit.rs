@@ -1,0 +1,270 @@
+//! Just enough of systemd's unit files to tell what a service starts, and with which environment.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+
+use super::below;
+use super::drop_in::FILE_NAME;
+
+/// Where units and their drop-ins are, strongest first.
+const DIRECTORIES: [&str; 5] = [
+    "etc/systemd/system",
+    "run/systemd/system",
+    "usr/local/lib/systemd/system",
+    "usr/lib/systemd/system",
+    "lib/systemd/system",
+];
+
+/// What concerns us of a service.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// The program that it starts.
+    pub program: PathBuf,
+    /// What it preloads already.
+    pub preload: Option<String>,
+    /// Whether it may write to few directories only.
+    pub is_read_only: bool,
+}
+
+const PRELOAD: &str = "LD_PRELOAD";
+
+impl Unit {
+    /// Whether a system has such a service.
+    pub fn exists(root: &Path, name: &str) -> bool {
+        unit_file(root, name).is_some()
+    }
+
+    /// Reads a service's unit and all drop-ins but ours.
+    pub fn find(root: &Path, name: &str) -> anyhow::Result<Self> {
+        let Some(file) = unit_file(root, name) else {
+            bail!(
+                "there is no service {name} in {}; where servers are started otherwise, put \
+                 `widelane run --` before their command",
+                root.display()
+            );
+        };
+        let mut unit = Unit { program: PathBuf::new(), preload: None, is_read_only: false };
+        for (path, text) in [file].into_iter().chain(drop_ins(root, name)) {
+            unit.add(root, &path, &text)?;
+        }
+        if unit.program.as_os_str().is_empty() {
+            bail!("service {name} starts no program; is it masked?");
+        }
+        Ok(unit)
+    }
+
+    /// What is left for the operator to do.
+    pub fn remarks(&self, root: &Path) -> Vec<String> {
+        let name = self.program.to_string_lossy().trim_start_matches('/').replace('/', ".");
+        let profile = root.join("etc/apparmor.d").join(&name);
+        let remark = profile.exists().then(|| {
+            format!(
+                "AppArmor has a profile for {}: allow it to read and map the libraries of \
+                 widelane, and to write to /run/widelane (docs/operating.md)",
+                self.program.display()
+            )
+        });
+        remark.into_iter().collect()
+    }
+
+    /// Takes up what one file adds.
+    fn add(&mut self, root: &Path, path: &Path, text: &str) -> anyhow::Result<()> {
+        for (key, value) in service_settings(text) {
+            match key.as_str() {
+                "ExecStart" => {
+                    // Prefixes such as `-` and `!` change how it is started, not what.
+                    let command = value.trim_start_matches(['-', '@', ':', '+', '!']);
+                    if let Some(program) = command.split_whitespace().next() {
+                        self.program = PathBuf::from(program);
+                    }
+                }
+                "ProtectSystem" => self.is_read_only = value == "strict",
+                "Environment" if value.is_empty() => self.preload = None,
+                "Environment" => {
+                    for word in words(&value) {
+                        if let Some(preload) = word.strip_prefix("LD_PRELOAD=") {
+                            self.set_preload(path, preload)?;
+                        }
+                    }
+                }
+                "UnsetEnvironment" if words(&value).iter().any(|word| word == PRELOAD) => bail!(
+                    "{} takes {PRELOAD} out of the environment, by which widelane is loaded",
+                    path.display()
+                ),
+                "EnvironmentFile" => {
+                    let file = Path::new(value.trim_start_matches('-'));
+                    let text = fs::read_to_string(below(root, file)).unwrap_or_default();
+                    let sets = |line: &str| line.trim_start().starts_with("LD_PRELOAD=");
+                    if text.lines().any(sets) {
+                        bail!(
+                            "{} sets {PRELOAD} and has the last word, so that widelane would not \
+                             be loaded; set it in the unit instead",
+                            file.display()
+                        );
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn set_preload(&mut self, path: &Path, preload: &str) -> anyhow::Result<()> {
+        let is_drop_in = path.extension().is_some_and(|extension| extension == "conf");
+        if is_drop_in && path.file_name().is_some_and(|name| name > FILE_NAME) {
+            bail!(
+                "{} sets {PRELOAD} and is read after {FILE_NAME}, so that widelane would not be \
+                 loaded; rename it to something before that",
+                path.display()
+            );
+        }
+        self.preload = Some(preload.to_owned());
+        Ok(())
+    }
+}
+
+/// The strongest unit file of a service, with its text.
+fn unit_file(root: &Path, name: &str) -> Option<(PathBuf, String)> {
+    // A unit of a template (`haproxy@web`) is in the template's file.
+    let template = name.split_once('@').map(|(template, _)| format!("{template}@.service"));
+    let names = [Some(format!("{name}.service")), template];
+    DIRECTORIES.iter().find_map(|directory| {
+        names.iter().flatten().find_map(|name| {
+            let path = root.join(directory).join(name);
+            Some((path.clone(), fs::read_to_string(path).ok()?))
+        })
+    })
+}
+
+/// All drop-ins of a service but ours, in systemd's order: by file name, and of one name the
+/// strongest directory's.
+fn drop_ins(root: &Path, name: &str) -> impl Iterator<Item = (PathBuf, String)> {
+    let mut found = BTreeMap::new();
+    for directory in DIRECTORIES.iter().rev() {
+        let directory = root.join(directory).join(format!("{name}.service.d"));
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let (path, file_name) = (entry.path(), entry.file_name());
+            if path.extension().is_some_and(|extension| extension == "conf")
+                && file_name != FILE_NAME
+                && let Ok(text) = fs::read_to_string(&path)
+            {
+                found.insert(file_name, (path, text));
+            }
+        }
+    }
+    found.into_values()
+}
+
+/// The settings of the section `[Service]`, lines that go on joined.
+fn service_settings(text: &str) -> Vec<(String, String)> {
+    let joined = text.replace("\\\n", " ");
+    let mut settings = Vec::new();
+    let mut section = "";
+    for line in joined.lines().map(str::trim) {
+        if line.starts_with(['#', ';']) {
+            continue;
+        }
+        if line.starts_with('[') {
+            section = line;
+        } else if section == "[Service]"
+            && let Some((key, value)) = line.split_once('=')
+        {
+            settings.push((key.trim().to_owned(), value.trim().to_owned()));
+        }
+    }
+    settings
+}
+
+/// Words apart by spaces, in quotes where they have some themselves.
+fn words(value: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quote = None;
+    for char in value.chars() {
+        match quote {
+            Some(open) if char == open => quote = None,
+            None if matches!(char, '"' | '\'') => quote = Some(char),
+            None if char.is_whitespace() => words.push(String::new()),
+            _ => words.last_mut().expect("never empty").push(char),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct System(tempfile::TempDir);
+
+    impl System {
+        fn new(unit: &str) -> Self {
+            let system = System(tempfile::tempdir().unwrap());
+            system.write("lib/systemd/system/server.service", unit);
+            system
+        }
+
+        fn write(&self, path: &str, text: &str) {
+            let path = self.0.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn find(&self) -> anyhow::Result<Unit> {
+            Unit::find(self.0.path(), "server")
+        }
+
+        fn refusal(&self) -> String {
+            self.find().unwrap_err().to_string()
+        }
+    }
+
+    const UNIT: &str = "[Unit]\nExecStart=/not/this\n[Service]\nExecStart=-/usr/sbin/server -x \\\n\
+                        -y\n# Environment=LD_PRELOAD=/no.so\n";
+
+    #[test]
+    fn the_program_is_found_and_a_drop_in_may_replace_it() {
+        let system = System::new(UNIT);
+        let plain = Unit { program: "/usr/sbin/server".into(), preload: None, is_read_only: false };
+        assert_eq!(system.find().unwrap(), plain);
+        let other = "[Service]\nExecStart=\nExecStart=/opt/server\nProtectSystem=strict\n";
+        system.write("etc/systemd/system/server.service.d/a.conf", other);
+        let replaced = Unit { program: "/opt/server".into(), is_read_only: true, ..plain };
+        assert_eq!(system.find().unwrap(), replaced);
+    }
+
+    #[test]
+    fn what_is_preloaded_already_is_known() {
+        let system = System::new(UNIT);
+        let drop_in = "[Service]\nEnvironment=\"A=b c\" 'LD_PRELOAD=/usr/lib/jemalloc.so'\n";
+        system.write("usr/lib/systemd/system/server.service.d/malloc.conf", drop_in);
+        assert_eq!(system.find().unwrap().preload.as_deref(), Some("/usr/lib/jemalloc.so"));
+    }
+
+    #[test]
+    fn what_would_keep_us_out_is_refused_by_name() {
+        let system = System::new(UNIT);
+        let late = "[Service]\nEnvironment=LD_PRELOAD=/a.so\n";
+        system.write("etc/systemd/system/server.service.d/zz.conf", late);
+        assert!(system.refusal().contains("zz.conf"));
+
+        let system = System::new("[Service]\nExecStart=/s\nEnvironmentFile=-/etc/default/server\n");
+        assert!(system.find().is_ok(), "the file need not exist");
+        system.write("etc/default/server", "A=1\nLD_PRELOAD=/a.so\n");
+        assert!(system.refusal().contains("/etc/default/server"));
+
+        let unset = "[Service]\nExecStart=/s\nUnsetEnvironment=A LD_PRELOAD\n";
+        assert!(System::new(unset).refusal().contains("takes LD_PRELOAD out"));
+    }
+
+    #[test]
+    fn a_service_that_is_not_there_or_masked_is_told() {
+        let system = System::new("");
+        assert!(system.refusal().contains("masked"));
+        let error = Unit::find(system.0.path(), "other").unwrap_err().to_string();
+        assert!(error.contains("no service other") && error.contains("widelane run"), "{error}");
+    }
+}

@@ -1,0 +1,66 @@
+//! `widelane exporter`: the counters of all accelerated processes for Prometheus.
+
+mod text;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::http::{self, Answer};
+use crate::live::{Directories, Survey};
+use crate::{measure, output};
+
+/// Serves the counters of all accelerated processes as OpenMetrics, for Prometheus
+///
+/// /metrics has the counters; /healthz answers 200 as long as they can be read. Both are for
+/// everybody who can connect, so think before you listen elsewhere than on loopback.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9847")]
+    listen: SocketAddr,
+    /// Directory of counters; by default all in which `widelane run` and `enable` put them
+    #[arg(long, value_name = "DIR")]
+    counters_dir: Option<PathBuf>,
+    /// Prints the metrics once and ends
+    #[arg(long)]
+    once: bool,
+}
+
+const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PLAIN_TYPE: &str = "text/plain; charset=utf-8";
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let directories = Directories::asked_or_usual(args.counters_dir.as_deref());
+    if args.once {
+        output::print(&text::render(Survey::take(&directories))?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let stop = measure::stop_on_signals()?;
+    let server = http::Server::open(args.listen)?;
+    eprintln!(
+        "widelane: metrics of {} at http://{}/metrics",
+        directories.words(),
+        server.address()?
+    );
+    server.serve(&stop, |path| answer(path, &directories));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn answer(path: &str, directories: &Directories) -> Answer {
+    let plain =
+        |status, body: &str| Answer { status, content_type: PLAIN_TYPE, body: format!("{body}\n") };
+    match path {
+        "/metrics" => match text::render(Survey::take(directories)) {
+            Ok(body) => Answer { status: http::OK, content_type: METRICS_TYPE, body },
+            Err(error) => plain(http::UNAVAILABLE, &format!("{error:#}")),
+        },
+        "/healthz" if directories.existing().next().is_some() => plain(http::OK, "ok"),
+        "/healthz" => plain(
+            http::UNAVAILABLE,
+            &format!("there is no {}; no server has been accelerated yet", directories.words()),
+        ),
+        _ => plain(http::NOT_FOUND, "the pages are /metrics and /healthz"),
+    }
+}

@@ -1,0 +1,289 @@
+//! A survey as OpenMetrics text.
+
+use std::fmt::Error;
+
+use anyhow::Context;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+use widelane_bench::server::{Counts, KindCounts};
+use widelane_bridge::counters::WAIT_BUCKETS;
+use widelane_cpu::Room;
+
+use crate::live::{Process, Survey};
+
+/// Writes what the survey found; the end mark included.
+pub fn render(survey: Survey) -> anyhow::Result<String> {
+    let mut registry = Registry::with_prefix("widelane");
+    registry.register_collector(Box::new(Found(survey)));
+    let mut text = String::new();
+    encode(&mut text, &registry).context("cannot write the metrics")?;
+    Ok(text)
+}
+
+/// What a process counted one of: the rest of its labels, and the figure.
+type Figures = Vec<(Vec<(&'static str, String)>, u64)>;
+
+/// One metric: its name, what it means, and its figures for a process.
+struct Counter {
+    name: &'static str,
+    help: &'static str,
+    figures: fn(&Counts) -> Figures,
+}
+
+const COUNTERS: &[Counter] = &[
+    Counter {
+        name: "operations",
+        help: "Public-key operations by kind and by the way they were done",
+        figures: |counts| {
+            by_kind(counts, |kind| {
+                vec![
+                    ("batched", kind.batched),
+                    ("single", kind.single),
+                    ("synchronous", kind.synchronous),
+                    ("delegated", kind.delegated),
+                    ("pooled", kind.pooled),
+                ]
+            })
+        },
+    },
+    Counter {
+        name: "handshakes",
+        help: "Handshakes that the event-loop runtime began to drive, failed ones included",
+        figures: |counts| one(counts.handshakes),
+    },
+    Counter {
+        name: "batches",
+        help: "Batches by number of operations in them",
+        figures: |counts| {
+            let fills = counts.batches_by_fill.iter().enumerate().skip(1);
+            let fills = fills.filter(|(fill, _)| *fill <= counts.lanes);
+            fills.map(|(fill, count)| (vec![("fill", fill.to_string())], *count)).collect()
+        },
+    },
+    Counter {
+        name: "batches_closed",
+        help: "Batches by what closed them",
+        figures: |counts| {
+            labelled(
+                "reason",
+                [
+                    ("full", counts.closed_full),
+                    ("idle", counts.closed_idle),
+                    ("deadline", counts.closed_deadline),
+                    ("leader", counts.closed_leader),
+                ],
+            )
+        },
+    },
+    Counter {
+        name: "kernel_runs",
+        help: "Runs of the batch kernels by room",
+        figures: |counts| {
+            let runs = Room::ALL.map(|room| (room.name(), counts.runs_by_room[room as usize]));
+            labelled("room", runs)
+        },
+    },
+    Counter {
+        name: "pool_keys",
+        help: "Key pairs of pools: made, taken, and wiped for their age",
+        figures: |counts| {
+            by_kind(counts, |kind| {
+                vec![
+                    ("made", kind.pool_made),
+                    ("taken", kind.pooled),
+                    ("expired", kind.pool_expired),
+                ]
+            })
+        },
+    },
+    Counter {
+        name: "cipher_messages",
+        help: "Records and other messages that were sealed or opened, by cipher and room",
+        figures: |counts| {
+            let ciphers = counts.ciphers().flat_map(|(cipher, of_cipher)| {
+                Room::ALL.map(|room| {
+                    let labels = vec![
+                        ("cipher", cipher.name().to_owned()),
+                        ("room", room.name().to_owned()),
+                    ];
+                    (labels, of_cipher.messages_by_room[room as usize])
+                })
+            });
+            ciphers.filter(|(_, messages)| *messages > 0).collect()
+        },
+    },
+    Counter {
+        name: "cipher_bytes",
+        help: "Bytes of text in them",
+        figures: |counts| {
+            let ciphers = counts.ciphers().filter(|(_, of_cipher)| of_cipher.bytes > 0);
+            ciphers
+                .map(|(cipher, of_cipher)| {
+                    (vec![("cipher", cipher.name().to_owned())], of_cipher.bytes)
+                })
+                .collect()
+        },
+    },
+    Counter {
+        name: "operations_cancelled",
+        help: "Operations of freed connections, withdrawn before they ran",
+        figures: |counts| one(counts.jobs_cancelled),
+    },
+    Counter {
+        name: "faults_detected",
+        help: "Results that failed their check and were made again",
+        figures: |counts| one(counts.faults_detected),
+    },
+    Counter {
+        name: "fallbacks",
+        help: "Internal failures that were answered by the default provider instead",
+        figures: |counts| one(counts.fallbacks),
+    },
+];
+
+fn one(figure: u64) -> Figures {
+    vec![(Vec::new(), figure)]
+}
+
+fn labelled<const N: usize>(name: &'static str, figures: [(&'static str, u64); N]) -> Figures {
+    figures.into_iter().map(|(value, figure)| (vec![(name, value.to_owned())], figure)).collect()
+}
+
+/// The figures of all kinds of operations that occurred, by way.
+fn by_kind(counts: &Counts, ways: fn(&KindCounts) -> Vec<(&'static str, u64)>) -> Figures {
+    let kinds = counts.kinds().filter(|(_, of_kind)| **of_kind != KindCounts::default());
+    let figures = kinds.flat_map(|(kind, of_kind)| {
+        ways(of_kind).into_iter().map(move |(way, figure)| {
+            (vec![("kind", kind.name().to_owned()), ("way", way.to_owned())], figure)
+        })
+    });
+    figures.collect()
+}
+
+/// The survey, as the registry asks for it.
+#[derive(Debug)]
+struct Found(Survey);
+
+impl Collector for Found {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        let Found(survey) = self;
+        for counter in COUNTERS {
+            let mut metric =
+                encoder.encode_descriptor(counter.name, counter.help, None, MetricType::Counter)?;
+            for process in &survey.processes {
+                for (labels, figure) in (counter.figures)(&process.counts) {
+                    let labels = [identity(process), labels].concat();
+                    metric
+                        .encode_family(&labels)?
+                        .encode_counter::<NoLabelSet, _, u64>(&figure, None)?;
+                }
+            }
+        }
+        encode_waits(survey, &mut encoder)?;
+        let mut info = encoder.encode_descriptor(
+            "process_lanes",
+            "Lanes of the widest room that is open to the process",
+            None,
+            MetricType::Gauge,
+        )?;
+        for process in &survey.processes {
+            let user = ("user", process.user.to_string());
+            let labels = [identity(process), vec![user]].concat();
+            info.encode_family(&labels)?.encode_gauge(&(process.counts.lanes as u64))?;
+        }
+        for (name, help, figure) in [
+            ("processes", "Accelerated processes that run", survey.processes.len()),
+            ("files_skipped", "Files that were not believed", survey.skipped.len()),
+        ] {
+            encoder
+                .encode_descriptor(name, help, None, MetricType::Gauge)?
+                .encode_gauge(&(figure as u64))?;
+        }
+        Ok(())
+    }
+}
+
+/// Buckets of the counters count waits below a power of two of microseconds each.
+fn encode_waits(survey: &Survey, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+    let mut metric = encoder.encode_descriptor(
+        "wait",
+        "Time that operations waited for their batch",
+        Some(&Unit::Seconds),
+        MetricType::Histogram,
+    )?;
+    for process in &survey.processes {
+        let waits = &process.counts.waits_by_bucket;
+        let bounds = (0..WAIT_BUCKETS).map(|bucket| match bucket {
+            last if last == WAIT_BUCKETS - 1 => f64::INFINITY,
+            bucket => (1u64 << bucket) as f64 / 1e6,
+        });
+        let buckets: Vec<(f64, u64)> = bounds.zip(waits.iter().copied()).collect();
+        let sum = process.counts.wait_ns_total as f64 / 1e9;
+        let count = waits.iter().sum();
+        metric
+            .encode_family(&identity(process))?
+            .encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+    }
+    Ok(())
+}
+
+/// The labels that tell one process from another.
+fn identity(process: &Process) -> Vec<(&'static str, String)> {
+    vec![("pid", process.pid.to_string()), ("command", process.command.clone())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn survey(command: &str) -> Survey {
+        let mut counts = Counts { lanes: 8, handshakes: 12, ..Counts::default() };
+        counts.batches_by_fill[8] = 3;
+        counts.waits_by_bucket[5] = 2;
+        counts.waits_by_bucket[WAIT_BUCKETS - 1] = 1;
+        counts.wait_ns_total = 3_000_000_000;
+        let process = Process {
+            pid: 77,
+            started_ticks: 1,
+            user: 33,
+            command: command.to_owned(),
+            threads: 1,
+            counts,
+        };
+        Survey { processes: vec![process], ..Survey::default() }
+    }
+
+    #[test]
+    fn metrics_are_named_labelled_and_ended() {
+        let text = render(survey("nginx")).unwrap();
+        for expected in [
+            "# TYPE widelane_handshakes counter",
+            "widelane_handshakes_total{pid=\"77\",command=\"nginx\"} 12\n",
+            "widelane_batches_total{pid=\"77\",command=\"nginx\",fill=\"8\"} 3\n",
+            "widelane_wait_seconds_count{pid=\"77\",command=\"nginx\"} 3\n",
+            "widelane_wait_seconds_sum{pid=\"77\",command=\"nginx\"} 3.0\n",
+            "le=\"0.000032\",pid=\"77\",command=\"nginx\"} 2\n",
+            "le=\"+Inf\",pid=\"77\",command=\"nginx\"} 3\n",
+            "widelane_process_lanes{pid=\"77\",command=\"nginx\",user=\"33\"} 8\n",
+            "widelane_processes 1\n",
+        ] {
+            assert!(text.contains(expected), "{expected} is missing in\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn a_name_cannot_break_out_of_its_label() {
+        let text = render(survey("a\"} 1\\")).unwrap();
+        assert!(text.contains(r#"command="a\"} 1\\"} 12"#), "{text}");
+    }
+
+    #[test]
+    fn no_process_is_an_answer_too() {
+        let text = render(Survey::default()).unwrap();
+        assert!(text.contains("widelane_processes 0\n") && text.ends_with("# EOF\n"));
+    }
+}

@@ -1,0 +1,147 @@
+//! Just enough of HTTP to answer a scraper: one client after the other, GET only, no state.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+/// Status lines, without the version.
+pub const OK: &str = "200 OK";
+/// There is no such page.
+pub const NOT_FOUND: &str = "404 Not Found";
+/// What cannot be read now.
+pub const UNAVAILABLE: &str = "503 Service Unavailable";
+
+/// What a client gets.
+pub struct Answer {
+    /// Status line without the version.
+    pub status: &'static str,
+    /// Type of the body.
+    pub content_type: &'static str,
+    /// Body.
+    pub body: String,
+}
+
+/// Who answers.
+pub struct Server {
+    listener: TcpListener,
+}
+
+/// How often a request is looked for.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long a client may take for its request, and again for taking the answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// No request is longer.
+const REQUEST_MAX: usize = 8192;
+
+impl Server {
+    /// Listens.
+    pub fn open(address: SocketAddr) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(address)
+            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+            .with_context(|| format!("cannot listen at {address}"))?;
+        Ok(Server { listener })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers the path that a client asks for, until the end.
+    pub fn serve(&self, ended: &AtomicBool, mut answer: impl FnMut(&str) -> Answer) {
+        while !ended.load(Ordering::Relaxed) {
+            match self.listener.accept() {
+                // A client that has gone does not need its answer.
+                Ok((client, _)) => drop(talk(client, &mut answer)),
+                Err(_) => thread::sleep(LOOK),
+            }
+        }
+    }
+}
+
+fn talk(mut client: TcpStream, answer: &mut impl FnMut(&str) -> Answer) -> io::Result<()> {
+    client.set_nonblocking(false)?;
+    client.set_write_timeout(Some(PATIENCE))?;
+    let request = read_request(&mut client)?;
+    let Answer { status, content_type, body } = match path(&request) {
+        Some(path) => answer(path),
+        None => Answer {
+            status: "405 Method Not Allowed",
+            content_type: "text/plain; charset=utf-8",
+            body: "only GET is answered here\n".to_owned(),
+        },
+    };
+    write!(
+        client,
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// The head of a request, or what came of it in the time that a client has.
+fn read_request(client: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let deadline = Instant::now() + PATIENCE;
+    let (mut request, mut used) = (vec![0; REQUEST_MAX], 0);
+    while !request[..used].windows(4).any(|end| end == b"\r\n\r\n") && used < REQUEST_MAX {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        client.set_read_timeout(Some(left))?;
+        match client.read(&mut request[used..])? {
+            0 => break,
+            count => used += count,
+        }
+    }
+    request.truncate(used);
+    Ok(request)
+}
+
+/// The path of a GET, without its query.
+fn path(request: &[u8]) -> Option<&str> {
+    let line = request.split(|&byte| byte == b'\r').next()?;
+    let target = std::str::from_utf8(line).ok()?.strip_prefix("GET ")?.split(' ').next()?;
+    target.split('?').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_a_get_is_found() {
+        assert_eq!(path(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"), Some("/metrics"));
+        assert_eq!(path(b"GET /metrics?x=1 HTTP/1.0\r\n\r\n"), Some("/metrics"));
+        for wrong in [&b"POST / HTTP/1.1\r\n\r\n"[..], b"", b"GET", b"GET \xff HTTP/1.1\r\n"] {
+            assert_eq!(path(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_client_is_answered_and_a_silent_one_is_not_waited_for() {
+        let server = Server::open(([127, 0, 0, 1], 0).into()).unwrap();
+        let address = server.address().unwrap();
+        let ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                server.serve(&ended, |path| Answer {
+                    status: OK,
+                    content_type: "text/plain",
+                    body: path.to_owned(),
+                });
+            });
+            let _silent = TcpStream::connect(address).unwrap();
+            let mut client = TcpStream::connect(address).unwrap();
+            client.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").unwrap();
+            let mut said = String::new();
+            client.read_to_string(&mut said).unwrap();
+            ended.store(true, Ordering::Relaxed);
+            assert!(said.starts_with("HTTP/1.1 200 OK\r\n") && said.ends_with("\r\n/healthz"));
+        });
+    }
+}

@@ -1,0 +1,135 @@
+//! Where counters files are: what was asked for, else the system's place, else the user's.
+
+use std::env;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
+
+/// Where the servers of the system keep their counters.
+pub const SYSTEM_DIRECTORY: &str = "/run/widelane";
+
+/// Open to all, but nobody removes another one's files.
+const SHARED_MODE: u32 = 0o1777;
+
+/// Directories to look into.
+#[derive(Clone, Debug)]
+pub struct Directories(Vec<PathBuf>);
+
+impl Directories {
+    /// Only this one.
+    pub fn only(directory: PathBuf) -> Self {
+        Directories(vec![directory])
+    }
+
+    /// The one that was asked for, or all where `widelane run` may have put counters.
+    pub fn asked_or_usual(asked: Option<&Path>) -> Self {
+        let named = env::var_os(COUNTERS_DIRECTORY_VARIABLE).filter(|value| !value.is_empty());
+        match asked.map(Path::to_owned).or(named.map(PathBuf::from)) {
+            Some(directory) => Directories::only(directory),
+            None => Directories(
+                [PathBuf::from(SYSTEM_DIRECTORY)].into_iter().chain(of_user()).collect(),
+            ),
+        }
+    }
+
+    /// Those that exist.
+    pub fn existing(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(PathBuf::as_path).filter(|directory| directory.is_dir())
+    }
+
+    /// All of them, as words.
+    pub fn words(&self) -> String {
+        let names: Vec<String> = self.0.iter().map(|path| path.display().to_string()).collect();
+        names.join(" and ")
+    }
+}
+
+/// The directory for the servers that this process starts: the one asked for, made if it is
+/// missing; else the environment's, which they inherit; else the system's or the user's. None where
+/// neither can be had.
+pub fn for_servers(asked: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
+    if let Some(directory) = asked {
+        return shared(&std::path::absolute(directory)?).map(Some);
+    }
+    if env::var_os(COUNTERS_DIRECTORY_VARIABLE).is_some() {
+        return Ok(None);
+    }
+    let system = Path::new(SYSTEM_DIRECTORY);
+    if rustix::process::geteuid().is_root() || system.is_dir() {
+        return shared(system).map(Some);
+    }
+    let Some(directory) = of_user() else { return Ok(None) };
+    fs::create_dir_all(&directory).with_context(|| cannot_make(&directory))?;
+    Ok(Some(directory))
+}
+
+/// The directory of this user alone.
+fn of_user() -> Option<PathBuf> {
+    let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|value| !value.is_empty())?;
+    Some(PathBuf::from(runtime).join("widelane"))
+}
+
+/// Makes a directory to which servers can write after they gave up their privileges, if it is
+/// missing.
+fn shared(directory: &Path) -> anyhow::Result<PathBuf> {
+    match fs::symlink_metadata(directory) {
+        Ok(metadata) if metadata.is_symlink() && directory == Path::new(SYSTEM_DIRECTORY) => {
+            bail!("{} is a symbolic link; remove it", directory.display());
+        }
+        Ok(metadata) if metadata.is_dir() && is_trusted(metadata.uid()) => {}
+        Ok(metadata) if metadata.is_dir() => bail!(
+            "{} belongs to user {}, who could exchange what is in it; give another --counters-dir",
+            directory.display(),
+            metadata.uid()
+        ),
+        Ok(metadata) if metadata.is_symlink() && directory.is_dir() => {}
+        Ok(_) => bail!("{} is not a directory; give another --counters-dir", directory.display()),
+        Err(_) => {
+            fs::create_dir_all(directory).with_context(|| cannot_make(directory))?;
+            fs::set_permissions(directory, Permissions::from_mode(SHARED_MODE))
+                .with_context(|| format!("cannot open {} to all users", directory.display()))?;
+        }
+    }
+    Ok(directory.to_owned())
+}
+
+fn is_trusted(owner: u32) -> bool {
+    owner == 0 || owner == rustix::process::geteuid().as_raw()
+}
+
+fn cannot_make(directory: &Path) -> String {
+    format!("cannot make the counters directory {}", directory.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_directory_is_made_for_all_and_an_existing_one_is_left_as_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let new = place.path().join("a/b");
+        assert_eq!(shared(&new).unwrap(), new);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode(&new), SHARED_MODE);
+        fs::set_permissions(&new, Permissions::from_mode(0o700)).unwrap();
+        shared(&new).unwrap();
+        assert_eq!(mode(&new), 0o700);
+    }
+
+    #[test]
+    fn a_file_in_the_way_and_another_users_directory_are_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(shared(&file).unwrap_err().to_string().contains("not a directory"));
+        let foreign = place.path().join("foreign");
+        fs::create_dir(&foreign).unwrap();
+        if std::os::unix::fs::chown(&foreign, Some(65_534), None).is_ok() {
+            assert!(shared(&foreign).unwrap_err().to_string().contains("user 65534"));
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! One counters file: what has to be true of it before its figures are believed.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use thiserror::Error;
+use widelane_bench::server::Counts;
+use widelane_bridge::counters::{COUNTERS_EXTENSION, Counters};
+
+use super::Process;
+use super::process::Facts;
+
+/// Why a file is not believed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Objection {
+    /// Its process is gone, which is no fault.
+    #[error("its process has ended")]
+    Ended,
+    /// A symbolic link.
+    #[error("it is a symbolic link; widelane makes none, somebody else put it there")]
+    Link,
+    /// A directory, pipe, socket or device.
+    #[error("it is not a regular file")]
+    NotAFile,
+    /// It cannot be read.
+    #[error("it cannot be read ({0}); run this as the server's user or as root")]
+    Unreadable(String),
+    /// Its size is not that of counters.
+    #[error("it has {found} bytes instead of {expected}; it is of another version, or no counters")]
+    Size {
+        /// The size it has.
+        found: u64,
+        /// The size it should have.
+        expected: u64,
+    },
+    /// Its first bytes are not those of counters of this version.
+    #[error("it is of another version of widelane; restart its server to upgrade it")]
+    Version,
+    /// It names another process than its name does.
+    #[error("it says that it is of process {0}")]
+    OtherProcess(u32),
+    /// It belongs to somebody who is neither the process's user nor root.
+    #[error("it belongs to user {owner}, but its process runs as user {user}")]
+    Owner {
+        /// Who owns the file.
+        owner: u32,
+        /// As whom the process runs.
+        user: u32,
+    },
+}
+
+/// Whether a file's name is one that the provider gives: `<pid>.counters`.
+pub fn is_named_like_counters(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == COUNTERS_EXTENSION)
+        && !path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
+/// Reads the counters of a living process, and demands that they are its own: a regular file, no
+/// link, of exactly the size, of root or a user of the process that it names, which has not ended
+/// meanwhile.
+pub fn read(path: &Path) -> Result<Process, Objection> {
+    const EXPECTED: usize = size_of::<Counters>();
+    let pid: u32 = path
+        .file_stem()
+        .and_then(|stem| stem.to_str()?.parse().ok())
+        .ok_or(Objection::OtherProcess(0))?;
+    // Not blocking: whoever opens a pipe waits for its other end.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
+        rustix::io::Errno::LOOP => Objection::Link,
+        rustix::io::Errno::NXIO => Objection::NotAFile,
+        rustix::io::Errno::NOENT => Objection::Ended,
+        other => Objection::Unreadable(std::io::Error::from(other).to_string()),
+    })?;
+    let mut file = File::from(file);
+    let unreadable = |error: std::io::Error| Objection::Unreadable(error.to_string());
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(Objection::NotAFile);
+    }
+    let size = |found| Objection::Size { found, expected: EXPECTED as u64 };
+    if metadata.len() != EXPECTED as u64 {
+        return Err(size(metadata.len()));
+    }
+    let mut bytes = [0; EXPECTED];
+    file.read_exact(&mut bytes).map_err(unreadable)?;
+    let (counts, claim) = Counts::parse_with_claim(&bytes).ok_or(Objection::Version)?;
+    if claim.pid != pid {
+        return Err(Objection::OtherProcess(claim.pid));
+    }
+    let facts = Facts::of(pid).ok_or(Objection::Ended)?;
+    if claim.started_ticks != 0 && claim.started_ticks != facts.started_ticks {
+        return Err(Objection::Ended);
+    }
+    if metadata.uid() != 0 && !facts.users.contains(&metadata.uid()) {
+        return Err(Objection::Owner { owner: metadata.uid(), user: facts.users[1] });
+    }
+    Ok(Process {
+        pid,
+        started_ticks: facts.started_ticks,
+        user: facts.users[1],
+        command: facts.command,
+        threads: facts.threads,
+        counts,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::mem::offset_of;
+    use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
+
+    use widelane_bridge::counters::{COUNTERS_MAGIC, COUNTERS_VERSION};
+
+    use super::*;
+    use crate::live::{Directories, Survey};
+
+    /// A page as this process would keep it.
+    fn page() -> Vec<u8> {
+        let mut page = vec![0; size_of::<Counters>()];
+        let mut put = |offset: usize, value: &[u8]| {
+            page[offset..offset + value.len()].copy_from_slice(value);
+        };
+        let facts = Facts::of(std::process::id()).unwrap();
+        put(offset_of!(Counters, magic), &COUNTERS_MAGIC.to_ne_bytes());
+        put(offset_of!(Counters, version), &COUNTERS_VERSION.to_ne_bytes());
+        put(offset_of!(Counters, pid), &std::process::id().to_ne_bytes());
+        put(offset_of!(Counters, started_ticks), &facts.started_ticks.to_ne_bytes());
+        put(offset_of!(Counters, handshakes), &77u64.to_ne_bytes());
+        page
+    }
+
+    struct Place(tempfile::TempDir);
+
+    impl Place {
+        fn new() -> Self {
+            Place(tempfile::tempdir().unwrap())
+        }
+
+        fn path(&self) -> PathBuf {
+            self.0.path().join(format!("{}.counters", std::process::id()))
+        }
+
+        fn objection(&self) -> Objection {
+            read(&self.path()).unwrap_err()
+        }
+    }
+
+    #[test]
+    fn the_counters_of_this_process_are_believed() {
+        let place = Place::new();
+        fs::write(place.path(), page()).unwrap();
+        let process = read(&place.path()).unwrap();
+        assert_eq!((process.pid, process.counts.handshakes), (std::process::id(), 77));
+        assert!(process.threads >= 1 && !process.command.is_empty());
+    }
+
+    #[test]
+    fn hostile_files_are_named_and_nothing_waits_for_them() {
+        let place = Place::new();
+        fs::write(place.0.path().join("elsewhere"), page()).unwrap();
+        symlink(place.0.path().join("elsewhere"), place.path()).unwrap();
+        assert_eq!(place.objection(), Objection::Link);
+
+        fs::remove_file(place.path()).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            place.path(),
+            rustix::fs::FileType::Fifo,
+            Mode::from_raw_mode(0o666),
+            0,
+        )
+        .unwrap();
+        assert_eq!(place.objection(), Objection::NotAFile);
+
+        fs::remove_file(place.path()).unwrap();
+        for size in [0, 100, size_of::<Counters>() + 1] {
+            fs::write(place.path(), vec![0; size]).unwrap();
+            let expected = size_of::<Counters>() as u64;
+            assert_eq!(place.objection(), Objection::Size { found: size as u64, expected });
+        }
+
+        let mut other = page();
+        other[offset_of!(Counters, version)] = 99;
+        fs::write(place.path(), &other).unwrap();
+        assert_eq!(place.objection(), Objection::Version);
+
+        let mut other = page();
+        other[offset_of!(Counters, pid)..][..4].copy_from_slice(&1u32.to_ne_bytes());
+        fs::write(place.path(), &other).unwrap();
+        assert_eq!(place.objection(), Objection::OtherProcess(1));
+
+        let mut other = page();
+        other[offset_of!(Counters, started_ticks)] ^= 1;
+        fs::write(place.path(), &other).unwrap();
+        assert_eq!(place.objection(), Objection::Ended);
+    }
+
+    #[test]
+    fn a_file_of_another_user_is_not_believed() {
+        let place = Place::new();
+        fs::write(place.path(), page()).unwrap();
+        if std::os::unix::fs::chown(place.path(), Some(65_534), None).is_err() {
+            eprintln!("only root can give files away: nothing was tested");
+            return;
+        }
+        assert!(matches!(place.objection(), Objection::Owner { owner: 65_534, .. }));
+    }
+
+    #[test]
+    fn a_survey_tells_the_living_from_the_ended_and_the_strange() {
+        let place = Place::new();
+        fs::write(place.path(), page()).unwrap();
+        fs::write(place.0.path().join("notes.txt"), "").unwrap();
+        fs::write(place.0.path().join(".1.counters"), "").unwrap();
+        fs::write(place.0.path().join("1.counters"), "short").unwrap();
+        let mut ended = page();
+        // No process has so high a number: /proc/sys/kernel/pid_max is 2^22 at most.
+        ended[offset_of!(Counters, pid)..][..4].copy_from_slice(&4_194_305u32.to_ne_bytes());
+        fs::write(place.0.path().join("4194305.counters"), ended).unwrap();
+        let survey = Survey::take(&Directories::only(place.0.path().to_owned()));
+        assert_eq!((survey.processes.len(), survey.skipped.len(), survey.ended), (1, 1, 1));
+        assert!(survey.skipped[0].objection.to_string().contains("5 bytes"));
+    }
+}

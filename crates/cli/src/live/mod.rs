@@ -1,0 +1,89 @@
+//! The accelerated processes that run now, by the counters files that they keep.
+//!
+//! Whoever may write to the directory may put anything there, so that a file is believed only if it
+//! fits the process that it names: see [`file::read`].
+
+mod clock;
+mod directory;
+mod file;
+mod process;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use widelane_bench::server::Counts;
+
+pub use self::clock::Clocks;
+pub use self::directory::{Directories, SYSTEM_DIRECTORY, for_servers};
+pub use self::file::Objection;
+pub use self::process::{cpu_of, running};
+
+/// One accelerated process.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in clock ticks after boot: with the number, its identity.
+    pub started_ticks: u64,
+    /// Who it is now.
+    pub user: u32,
+    /// Its program's name, without control characters.
+    pub command: String,
+    /// How many threads it has.
+    pub threads: usize,
+    /// What it counted.
+    pub counts: Counts,
+}
+
+/// A file that was not believed.
+#[derive(Debug)]
+pub struct Skipped {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub objection: Objection,
+}
+
+/// A look at everything in the directories.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// Living processes, by number.
+    pub processes: Vec<Process>,
+    /// Files that were not believed.
+    pub skipped: Vec<Skipped>,
+    /// Files of processes that have ended.
+    pub ended: usize,
+    /// Whether there were more files than anybody looks at.
+    pub truncated: bool,
+}
+
+/// Files that one look goes through: more than any machine has servers.
+const FILES_MAX: usize = 16_384;
+
+impl Survey {
+    /// Looks into directories; one that is missing or closed to us has no processes.
+    pub fn take(directories: &Directories) -> Self {
+        let mut survey = Survey::default();
+        let mut processes = BTreeMap::new();
+        let paths = directories.existing().flat_map(|directory| counters_files(directory));
+        for (index, path) in paths.enumerate() {
+            if index == FILES_MAX {
+                survey.truncated = true;
+                break;
+            }
+            match file::read(&path) {
+                Ok(process) => drop(processes.insert(process.pid, process)),
+                Err(Objection::Ended) => survey.ended += 1,
+                Err(objection) => survey.skipped.push(Skipped { path, objection }),
+            }
+        }
+        survey.processes = processes.into_values().collect();
+        survey
+    }
+}
+
+/// The files in a directory that are named like counters.
+fn counters_files(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| file::is_named_like_counters(path))
+}

@@ -1,0 +1,267 @@
+//! The live view: a table of processes, and what the chosen one does.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use ratatui::Frame;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Text};
+use ratatui::widgets::{Bar, BarChart, BarGroup, Block, Cell, Paragraph, Row, Table, TableState};
+use widelane_report::{Kind, count};
+
+use super::Observer;
+use super::view::{self, COLUMNS, View, counted};
+use crate::measure;
+
+const KEYS: &str = "q quit   ↑ ↓ choose a process   p pause";
+
+/// Draws until the user quits, or a signal ends it.
+pub fn run(observer: &mut Observer, interval: Duration) -> anyhow::Result<()> {
+    let stop = measure::stop_on_signals()?;
+    let mut terminal = ratatui::try_init().context("cannot take over the terminal; try --once")?;
+    let outcome = draw_until_quit(&mut terminal, observer, interval, &stop);
+    ratatui::restore();
+    outcome.context("the terminal is gone")
+}
+
+fn draw_until_quit(
+    terminal: &mut ratatui::DefaultTerminal,
+    observer: &mut Observer,
+    interval: Duration,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let mut screen = Screen::new(observer.look(), observer.directories.words());
+    let mut next_look = Instant::now() + interval;
+    while !stop.load(Ordering::Relaxed) {
+        terminal.draw(|frame| screen.draw(frame))?;
+        if event::poll(next_look.saturating_duration_since(Instant::now()))?
+            && let Event::Key(key) = event::read()?
+            && screen.press(key) == Answer::Quit
+        {
+            return Ok(());
+        }
+        if Instant::now() >= next_look {
+            next_look = Instant::now() + interval;
+            if !screen.is_paused {
+                screen.view = observer.look();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a key leads to.
+#[derive(Debug, PartialEq, Eq)]
+enum Answer {
+    GoOn,
+    Quit,
+}
+
+struct Screen {
+    view: View,
+    /// Where counters were looked for.
+    places: String,
+    /// The process that is chosen, wherever it stands.
+    chosen: Option<u32>,
+    is_paused: bool,
+}
+
+impl Screen {
+    fn new(view: View, places: String) -> Self {
+        Screen { view, places, chosen: None, is_paused: false }
+    }
+
+    fn press(&mut self, key: KeyEvent) -> Answer {
+        let is_interrupt =
+            key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            _ if key.kind != KeyEventKind::Press => Answer::GoOn,
+            _ if is_interrupt => Answer::Quit,
+            KeyCode::Char('q') | KeyCode::Esc => Answer::Quit,
+            KeyCode::Char('p') => {
+                self.is_paused = !self.is_paused;
+                Answer::GoOn
+            }
+            KeyCode::Up => self.choose(|index, _| index.saturating_sub(1)),
+            KeyCode::Down => self.choose(|index, last| (index + 1).min(last)),
+            _ => Answer::GoOn,
+        }
+    }
+
+    fn choose(&mut self, step: fn(usize, usize) -> usize) -> Answer {
+        if let Some(last) = self.view.processes.len().checked_sub(1) {
+            self.chosen = Some(self.view.processes[step(self.index(), last)].pid);
+        }
+        Answer::GoOn
+    }
+
+    /// Where the chosen process stands; the first one if it has ended.
+    fn index(&self) -> usize {
+        let processes = self.view.processes.iter();
+        processes.enumerate().find(|(_, row)| Some(row.pid) == self.chosen).map_or(0, |(i, _)| i)
+    }
+
+    fn draw(&self, frame: &mut Frame<'_>) {
+        let remarks = self.view.remarks();
+        let [head, processes, detail, foot] = Layout::vertical([
+            Constraint::Length(1),
+            Constraint::Min(4),
+            Constraint::Length(13),
+            Constraint::Length(1 + remarks.len().min(3) as u16),
+        ])
+        .areas(frame.area());
+        frame.render_widget(Line::from(self.view.headline(&self.places)), head);
+        self.draw_processes(frame, processes);
+        if let Some(row) = self.view.processes.get(self.index()) {
+            draw_detail(frame, detail, row);
+        }
+        let state = if self.is_paused { "   (paused)" } else { "" };
+        let mut lines = vec![Line::from(format!("{KEYS}{state}"))];
+        lines.extend(remarks.into_iter().take(3).map(Line::from));
+        frame.render_widget(Text::from(lines), foot);
+    }
+
+    fn draw_processes(&self, frame: &mut Frame<'_>, area: Rect) {
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        let cells = |texts: Vec<String>| {
+            let cells = texts.into_iter().zip(COLUMNS).map(|(text, column)| {
+                let alignment = match column.kind {
+                    Kind::Words => Alignment::Left,
+                    Kind::Number | Kind::Figure => Alignment::Right,
+                };
+                Cell::from(Text::from(text).alignment(alignment))
+            });
+            Row::new(cells)
+        };
+        let titles = COLUMNS.iter().map(|column| column.title.to_owned()).collect();
+        let rows: Vec<Vec<String>> = self.view.processes.iter().map(view::Row::cells).collect();
+        let widths: Vec<Constraint> = COLUMNS
+            .iter()
+            .enumerate()
+            .map(|(index, column)| {
+                let cells = rows.iter().map(|row| row[index].chars().count());
+                let width = cells.chain([column.title.chars().count()]).max().unwrap_or(0);
+                Constraint::Length(width as u16)
+            })
+            .collect();
+        let table = Table::new(rows.into_iter().map(cells), widths)
+            .header(cells(titles).style(bold))
+            .column_spacing(2)
+            .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+        let mut state = TableState::new().with_selected(Some(self.index()));
+        frame.render_stateful_widget(table, area, &mut state);
+    }
+}
+
+/// What one process has done, by kind, and how full its batches are.
+fn draw_detail(frame: &mut Frame<'_>, area: Rect, row: &view::Row) {
+    let [kinds, fills] =
+        Layout::horizontal([Constraint::Min(40), Constraint::Length(38)]).areas(area);
+    let mut lines: Vec<Line<'_>> = row
+        .kinds
+        .iter()
+        .map(|kind| {
+            Line::from(format!(
+                "{:<16} {:>14}   batched {}, pooled {}, single {}, at once {}, delegated {}",
+                kind.kind,
+                count(kind.operations),
+                count(kind.batched),
+                count(kind.pooled),
+                count(kind.single),
+                count(kind.synchronous),
+                count(kind.delegated),
+            ))
+        })
+        .collect();
+    lines.extend(row.ciphers.iter().map(|cipher| {
+        Line::from(format!(
+            "{:<16} {:>14}   records, {} MiB",
+            cipher.cipher,
+            count(cipher.messages),
+            count(cipher.bytes >> 20),
+        ))
+    }));
+    lines.push(Line::from(waits(row)));
+    let title = format!(
+        " {} {}: {} since its start ",
+        row.command,
+        row.pid,
+        counted(row.threads, "thread", "threads")
+    );
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(title)), kinds);
+    let bars: Vec<Bar<'_>> = row
+        .fills
+        .iter()
+        .zip(1..)
+        .map(|(batches, fill)| Bar::default().value(*batches).label(Line::from(fill.to_string())))
+        .collect();
+    let chart = BarChart::default()
+        .data(BarGroup::default().bars(&bars))
+        .bar_width(3)
+        .block(Block::bordered().title(" batches by fill, now "));
+    frame.render_widget(chart, fills);
+}
+
+/// How long operations waited for their batch.
+fn waits(row: &view::Row) -> String {
+    row.wait_us_p99_below
+        .map_or_else(String::new, |below| format!("99 % of the waits now: less than {below} µs"))
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+    use crate::live::Survey;
+    use crate::top::view::tests::process;
+
+    fn screen() -> Screen {
+        let survey =
+            Survey { processes: vec![process(11, 200), process(12, 100)], ..Survey::default() };
+        let view = View::between(&Survey::default(), &survey, Duration::from_secs(1));
+        Screen::new(view, "/run/widelane".to_owned())
+    }
+
+    fn drawn(screen: &Screen, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| screen.draw(frame)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn processes_and_the_chosen_ones_batches_are_shown() {
+        let mut screen = screen();
+        let text = drawn(&screen, 140, 30);
+        for expected in
+            ["2 processes accelerated", "Handshakes/s", "8.0 of 8", "nginx 11: 1 thread since"]
+        {
+            assert!(text.contains(expected), "{expected} is missing in\n{text}");
+        }
+        assert_eq!(screen.press(KeyCode::Down.into()), Answer::GoOn);
+        assert_eq!(screen.press(KeyCode::Down.into()), Answer::GoOn);
+        assert!(drawn(&screen, 140, 30).contains("nginx 12: 1 thread since"));
+    }
+
+    #[test]
+    fn the_smallest_window_is_no_panic() {
+        for (width, height) in [(1, 1), (20, 5), (300, 2)] {
+            drawn(&screen(), width, height);
+        }
+    }
+
+    #[test]
+    fn keys_pause_and_quit() {
+        let mut screen = screen();
+        screen.press(KeyCode::Char('p').into());
+        assert!(screen.is_paused && drawn(&screen, 140, 30).contains("(paused)"));
+        assert_eq!(screen.press(KeyCode::Char('q').into()), Answer::Quit);
+        let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(screen.press(interrupt), Answer::Quit);
+    }
+}

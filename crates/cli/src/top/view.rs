@@ -1,0 +1,385 @@
+//! What is shown of two looks at the counters: pure, so that it can be tested.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use widelane_bench::server::Counts;
+use widelane_bridge::counters::{OperationKind, WAIT_BUCKETS};
+use widelane_report::{Block, Kind, Style, Table, Tone, count, percent};
+
+use crate::live::{Process, Survey};
+
+/// The processes, busiest first, and what was left out.
+#[derive(Debug, Serialize)]
+pub struct View {
+    /// Length of the window that rates and shares are of.
+    pub seconds: f64,
+    /// Living processes.
+    pub processes: Vec<Row>,
+    /// Files that were not believed, and why.
+    pub skipped: Vec<SkippedFile>,
+    /// Files of processes that have ended.
+    pub ended: usize,
+    /// Whether there were more files than anybody looks at.
+    pub truncated: bool,
+}
+
+/// A file that was not believed.
+#[derive(Debug, Serialize)]
+pub struct SkippedFile {
+    /// Its path.
+    pub path: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// One process. Totals are since its start, rates and shares of the window; what did not occur in
+/// it has no share and no mean.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    pub pid: u32,
+    pub user: u32,
+    pub command: String,
+    pub threads: usize,
+    /// CPU of its busiest thread.
+    pub cpu: Option<usize>,
+    /// Core clock of that CPU.
+    pub clock_hz: Option<f64>,
+    /// Room whose kernel ran most, in the window or, if none did, ever.
+    pub room: Option<&'static str>,
+    pub lanes: usize,
+    pub handshakes: u64,
+    pub handshakes_per_s: f64,
+    pub operations: u64,
+    pub operations_per_s: f64,
+    /// Share of the operations that were done in a batch or taken from a pool.
+    pub batched_share: Option<f64>,
+    /// Operations of a batch.
+    pub fill_mean: Option<f64>,
+    pub wait_us_mean: Option<f64>,
+    /// Power of two of microseconds below which 99 % of the waits were.
+    pub wait_us_p99_below: Option<u64>,
+    pub faults_detected: u64,
+    pub fallbacks: u64,
+    /// What of each kind was done since the start, those that did not occur apart.
+    pub kinds: Vec<KindRow>,
+    /// Records by cipher since the start, those that did not occur apart.
+    pub ciphers: Vec<CipherRow>,
+    /// Batches by fill in the window.
+    #[serde(skip)]
+    pub fills: Vec<u64>,
+}
+
+/// One kind of operation.
+#[derive(Debug, Serialize)]
+pub struct KindRow {
+    pub kind: &'static str,
+    pub operations: u64,
+    pub batched: u64,
+    pub single: u64,
+    pub synchronous: u64,
+    pub delegated: u64,
+    pub pooled: u64,
+}
+
+/// One cipher.
+#[derive(Debug, Serialize)]
+pub struct CipherRow {
+    pub cipher: &'static str,
+    pub messages: u64,
+    pub bytes: u64,
+}
+
+impl View {
+    /// Compares two looks. A process that the first one did not have counted from zero.
+    pub fn between(earlier: &Survey, later: &Survey, window: Duration) -> Self {
+        let seconds = window.as_secs_f64();
+        let past = |process: &Process| {
+            let same = |before: &&Process| {
+                (before.pid, before.started_ticks) == (process.pid, process.started_ticks)
+            };
+            earlier.processes.iter().find(same).map(|before| before.counts.clone())
+        };
+        let mut processes: Vec<Row> = later
+            .processes
+            .iter()
+            .map(|process| Row::new(process, past(process).unwrap_or_default(), seconds))
+            .collect();
+        processes.sort_by(|one, other| {
+            other.operations_per_s.total_cmp(&one.operations_per_s).then(one.pid.cmp(&other.pid))
+        });
+        let skipped = later.skipped.iter().map(|file| SkippedFile {
+            path: file.path.display().to_string(),
+            reason: file.objection.to_string(),
+        });
+        View {
+            seconds,
+            processes,
+            skipped: skipped.collect(),
+            ended: later.ended,
+            truncated: later.truncated,
+        }
+    }
+
+    /// As text for one look; `places` are where counters were looked for.
+    pub fn text(&self, style: &Style, places: &str) -> String {
+        let mut blocks = vec![Block::Lead(self.tone(), self.headline(places))];
+        if !self.processes.is_empty() {
+            blocks.push(Block::Table(self.table().without_empty_columns()));
+        }
+        blocks.extend(self.remarks().into_iter().map(Block::Warning));
+        widelane_report::show(blocks, style)
+    }
+
+    fn tone(&self) -> Tone {
+        if self.processes.is_empty() { Tone::Same } else { Tone::Better }
+    }
+
+    /// The sum of it all in a sentence.
+    pub fn headline(&self, places: &str) -> String {
+        let rate = |per_s: fn(&Row) -> f64| {
+            count(self.processes.iter().map(per_s).sum::<f64>().round() as u64)
+        };
+        match self.processes.len() {
+            0 => format!(
+                "No accelerated process has counters in {places}. `widelane run -- CMD` or \
+                 `widelane enable` starts one."
+            ),
+            processes => format!(
+                "{} accelerated, {} handshakes/s, {} operations/s.",
+                counted(processes, "process", "processes"),
+                rate(|row| row.handshakes_per_s),
+                rate(|row| row.operations_per_s),
+            ),
+        }
+    }
+
+    /// What somebody should know beside the figures.
+    pub fn remarks(&self) -> Vec<String> {
+        let skipped = self.skipped.iter().map(|file| format!("{} {}", file.path, file.reason));
+        let mut remarks: Vec<String> = skipped.collect();
+        if self.truncated {
+            remarks.push("There are more counters files than are looked at.".to_owned());
+        }
+        remarks
+    }
+
+    fn table(&self) -> Table {
+        let columns: Vec<(&str, Kind)> =
+            COLUMNS.iter().map(|column| (column.title, column.kind)).collect();
+        let mut table = Table::new(&columns);
+        table.rows = self.processes.iter().map(Row::cells).collect();
+        table
+    }
+}
+
+/// A column of the processes.
+pub struct Column {
+    pub title: &'static str,
+    pub kind: Kind,
+    cell: fn(&Row) -> String,
+}
+
+/// What is shown of each process.
+pub const COLUMNS: &[Column] = &[
+    Column { title: "PID", kind: Kind::Number, cell: |row| row.pid.to_string() },
+    Column { title: "Command", kind: Kind::Words, cell: |row| row.command.clone() },
+    Column { title: "Handshakes/s", kind: Kind::Figure, cell: |row| rate(row.handshakes_per_s) },
+    Column { title: "Operations/s", kind: Kind::Figure, cell: |row| rate(row.operations_per_s) },
+    Column { title: "Batched", kind: Kind::Number, cell: |row| words(row.batched_share, percent) },
+    Column {
+        title: "Fill",
+        kind: Kind::Number,
+        cell: |row| words(row.fill_mean, |fill| format!("{fill:.1} of {}", row.lanes)),
+    },
+    Column {
+        title: "Wait µs",
+        kind: Kind::Number,
+        cell: |row| words(row.wait_us_mean, |wait| format!("{wait:.0}")),
+    },
+    Column {
+        title: "Room",
+        kind: Kind::Words,
+        cell: |row| words(row.room, |room| room.to_owned()),
+    },
+    Column {
+        title: "GHz",
+        kind: Kind::Number,
+        cell: |row| words(row.clock_hz, |hz| format!("{:.2}", hz / 1e9)),
+    },
+    Column {
+        title: "Faults",
+        kind: Kind::Number,
+        cell: |row| match row.faults_detected + row.fallbacks {
+            0 => String::new(),
+            faults => count(faults),
+        },
+    },
+];
+
+fn words<T>(value: Option<T>, write: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| "–".to_owned(), write)
+}
+
+fn rate(per_s: f64) -> String {
+    count(per_s.round() as u64)
+}
+
+/// A number of things.
+pub fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{} {}", count(number as u64), if number == 1 { one } else { many })
+}
+
+impl Row {
+    fn new(process: &Process, past: Counts, seconds: f64) -> Self {
+        let total = &process.counts;
+        let window = total.clone() - past;
+        let per_s = |count: u64| count as f64 / seconds.max(1e-3);
+        let waits = &window.waits_by_bucket;
+        Row {
+            pid: process.pid,
+            user: process.user,
+            command: process.command.clone(),
+            threads: process.threads,
+            cpu: None,
+            clock_hz: None,
+            room: window.room().or(total.room()).map(|room| room.name()),
+            lanes: total.lanes,
+            handshakes: total.handshakes,
+            handshakes_per_s: per_s(window.handshakes),
+            operations: total.jobs(),
+            operations_per_s: per_s(window.jobs()),
+            batched_share: batched_share(&window),
+            fill_mean: fill_mean(&window),
+            wait_us_mean: mean(window.wait_ns_total as f64 / 1e3, waits.iter().sum()),
+            wait_us_p99_below: wait_below(waits, 0.99),
+            faults_detected: total.faults_detected,
+            fallbacks: total.fallbacks,
+            kinds: kinds(total),
+            ciphers: ciphers(total),
+            fills: window.fills()[1..=total.lanes.min(window.fills().len() - 1)].to_vec(),
+        }
+    }
+
+    /// What stands in each of the columns.
+    pub fn cells(&self) -> Vec<String> {
+        COLUMNS.iter().map(|column| (column.cell)(self)).collect()
+    }
+}
+
+fn kinds(counts: &Counts) -> Vec<KindRow> {
+    let occurred = counts.kinds().filter(|(_, of_kind)| of_kind.operations() > 0);
+    occurred
+        .map(|(kind, of_kind)| KindRow {
+            kind: OperationKind::name(kind),
+            operations: of_kind.operations(),
+            batched: of_kind.batched,
+            single: of_kind.single,
+            synchronous: of_kind.synchronous,
+            delegated: of_kind.delegated,
+            pooled: of_kind.pooled,
+        })
+        .collect()
+}
+
+fn ciphers(counts: &Counts) -> Vec<CipherRow> {
+    let occurred = counts.ciphers().filter(|(_, of_cipher)| of_cipher.messages() > 0);
+    occurred
+        .map(|(cipher, of_cipher)| CipherRow {
+            cipher: cipher.name(),
+            messages: of_cipher.messages(),
+            bytes: of_cipher.bytes,
+        })
+        .collect()
+}
+
+fn mean(sum: f64, count: u64) -> Option<f64> {
+    (count > 0).then(|| sum / count as f64)
+}
+
+fn batched_share(counts: &Counts) -> Option<f64> {
+    let together: u64 = counts.kinds().map(|(_, kind)| kind.batched + kind.pooled).sum();
+    mean(together as f64, counts.jobs())
+}
+
+fn fill_mean(counts: &Counts) -> Option<f64> {
+    let fills = counts.fills();
+    let jobs: u64 = fills.iter().enumerate().map(|(fill, batches)| fill as u64 * batches).sum();
+    mean(jobs as f64, fills.iter().sum())
+}
+
+/// The power of two of microseconds below which so large a share of the waits was; the last bucket
+/// has no bound, and answers what the first wait in it exceeds.
+fn wait_below(waits: &[u64; WAIT_BUCKETS], share: f64) -> Option<u64> {
+    let total: u64 = waits.iter().sum();
+    let mut seen = 0;
+    for (bucket, count) in waits.iter().enumerate() {
+        seen += count;
+        if total > 0 && seen as f64 >= share * total as f64 {
+            return Some(1 << bucket.min(WAIT_BUCKETS - 2));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A process that made `handshakes`, and half as many batches of eight.
+    pub fn process(pid: u32, handshakes: u64) -> Process {
+        let mut counts = Counts { lanes: 8, handshakes, ..Counts::default() };
+        counts.batches_by_fill[8] = handshakes / 2;
+        counts.waits_by_bucket[3] = 99 * handshakes;
+        counts.waits_by_bucket[9] = handshakes;
+        counts.wait_ns_total = 100 * handshakes * 7_000;
+        Process { pid, started_ticks: 5, user: 33, command: "nginx".to_owned(), threads: 1, counts }
+    }
+
+    fn survey(processes: Vec<Process>) -> Survey {
+        Survey { processes, ..Survey::default() }
+    }
+
+    #[test]
+    fn rates_are_of_the_window_and_totals_of_the_life() {
+        let earlier = survey(vec![process(1, 100), process(2, 10)]);
+        let later = survey(vec![process(1, 150), process(2, 310), process(3, 20)]);
+        let view = View::between(&earlier, &later, Duration::from_secs(2));
+        let of = |pid| view.processes.iter().find(|row| row.pid == pid).unwrap();
+        assert_eq!((of(1).handshakes, of(1).handshakes_per_s), (150, 25.0));
+        assert_eq!(of(2).handshakes_per_s, 150.0);
+        assert_eq!(of(3).handshakes_per_s, 10.0, "a newcomer counted from zero");
+        assert_eq!(of(1).fill_mean, Some(8.0));
+        assert_eq!((of(1).wait_us_mean, of(1).wait_us_p99_below), (Some(7.0), Some(8)));
+        assert_eq!(of(1).fills, [0, 0, 0, 0, 0, 0, 0, 25]);
+        assert!(view.headline("").starts_with("3 processes accelerated, 185 handshakes/s"));
+    }
+
+    #[test]
+    fn a_recycled_number_is_another_process() {
+        let mut other = process(1, 30);
+        other.started_ticks = 6;
+        let view = View::between(
+            &survey(vec![process(1, 100)]),
+            &survey(vec![other]),
+            Duration::from_secs(1),
+        );
+        assert_eq!(view.processes[0].handshakes_per_s, 30.0);
+    }
+
+    #[test]
+    fn what_did_not_occur_has_no_share() {
+        let still = survey(vec![process(1, 100)]);
+        let view = View::between(&still, &still, Duration::from_secs(1));
+        let row = &view.processes[0];
+        assert_eq!((row.batched_share, row.fill_mean, row.wait_us_p99_below), (None, None, None));
+        assert!(row.cells().contains(&"–".to_owned()));
+    }
+
+    #[test]
+    fn nobody_is_told_what_to_do() {
+        let view = View::between(&survey(vec![]), &survey(vec![]), Duration::from_secs(1));
+        let text = view.text(&Style { colour: false, width: 100 }, "/run/widelane");
+        assert!(text.contains("/run/widelane") && text.contains("widelane run"), "{text}");
+    }
+}
