@@ -34,6 +34,8 @@ pub struct Crowd {
     pub connections: usize,
     /// Whole handshakes to make; those who hang up come on top.
     pub handshakes: u64,
+    /// Whether some hang up.
+    pub hang_ups: bool,
     /// Makes the crowd's choices reproducible.
     pub seed: u64,
 }
@@ -131,6 +133,8 @@ struct Square {
     target: SocketAddr,
     /// One for each certificate, protocol version and key-exchange group.
     configs: Vec<Arc<ClientConfig>>,
+    /// Whether some hang up.
+    hang_ups: bool,
     /// Handshakes that nobody has begun yet.
     left: Cell<u64>,
     tally: RefCell<Tally>,
@@ -149,6 +153,7 @@ impl Square {
         Ok(Square {
             target: crowd.target,
             configs,
+            hang_ups: crowd.hang_ups,
             left: Cell::new(crowd.handshakes),
             tally: RefCell::default(),
         })
@@ -158,7 +163,9 @@ impl Square {
     async fn keep_coming(self: Rc<Self>, mut random: Random) {
         while self.left.get() > 0 {
             let stage = match random.below(HANGS_UP_ONE_IN) {
-                0 => Some(Stage::ALL[random.below(Stage::ALL.len() as u64) as usize]),
+                0 if self.hang_ups => {
+                    Some(Stage::ALL[random.below(Stage::ALL.len() as u64) as usize])
+                }
                 _ => None,
             };
             if stage.is_none() {

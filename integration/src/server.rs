@@ -183,7 +183,12 @@ impl Server {
 
     /// What the provider counted in all processes so far, those that have ended included.
     pub fn counts(&self) -> Counts {
-        Counts::read(&self.directory.path().join("counters"))
+        Counts::read(&self.counters())
+    }
+
+    /// Where its processes keep their counters.
+    pub fn counters(&self) -> PathBuf {
+        self.directory.path().join("counters")
     }
 
     /// The last lines that the server wrote.

@@ -14,8 +14,8 @@ use anyhow::Result;
 use widelane_bench::server::Key;
 use widelane_integration::crowd::{Crowd, Failure, Tally};
 use widelane_integration::processes::Holdings;
-use widelane_integration::random::Random;
-use widelane_integration::server::{Kind, Reload, Server};
+use widelane_integration::server::{Kind, Server};
+use widelane_integration::upkeep::Plan as UpkeepPlan;
 
 /// Two servers at once would share two CPUs and stretch every deadline.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -60,7 +60,7 @@ fn stress(kind: Kind, keys: &[Key], kills: bool) -> Result<()> {
         eprintln!("{kind:?} is not installed: nothing was tested");
         return Ok(());
     };
-    let plan = Plan::from_environment();
+    let plan = Plan::from_environment(kills);
     holds_nothing_back(&server, &plan)?;
     loses_nothing(&server, &plan, kills)?;
 
@@ -79,22 +79,25 @@ fn stress(kind: Kind, keys: &[Key], kills: bool) -> Result<()> {
 /// How long and how hard.
 struct Plan {
     handshakes: u64,
-    reload_every: Duration,
-    kill_every: Duration,
+    upkeep: UpkeepPlan,
 }
 
 impl Plan {
-    fn from_environment() -> Self {
+    fn from_environment(kills: bool) -> Self {
         match std::env::var("WIDELANE_STRESS_HANDSHAKES") {
             Ok(handshakes) => Plan {
                 handshakes: handshakes.parse().expect("WIDELANE_STRESS_HANDSHAKES is a number"),
-                reload_every: Duration::from_secs(2),
-                kill_every: Duration::from_secs(5),
+                upkeep: UpkeepPlan {
+                    reload_every: Duration::from_secs(2),
+                    kill_every: kills.then_some(Duration::from_secs(5)),
+                },
             },
             Err(_) => Plan {
                 handshakes: 8_000,
-                reload_every: Duration::from_millis(500),
-                kill_every: Duration::from_millis(1_250),
+                upkeep: UpkeepPlan {
+                    reload_every: Duration::from_millis(500),
+                    kill_every: kills.then_some(Duration::from_millis(1_250)),
+                },
             },
         }
     }
@@ -108,6 +111,7 @@ fn holds_nothing_back(server: &Server, plan: &Plan) -> Result<()> {
         certificates: server.certificates(),
         connections: 256,
         handshakes,
+        hang_ups: true,
         seed,
     };
     let warm_up = crowd(plan.handshakes / 8, 1).send()?;
@@ -141,7 +145,7 @@ fn loses_nothing(server: &Server, plan: &Plan, kills: bool) -> Result<()> {
     let master_before = Holdings::of(server.master())?;
     let done = AtomicBool::new(false);
     let (tally, upkeep) = scope(|scope| {
-        let upkeep = scope.spawn(|| keep_up(server, plan, kills, &done));
+        let upkeep = scope.spawn(|| plan.upkeep.keep_up(server, &done));
         let tally = send_all_sizes(server, plan);
         done.store(true, Ordering::Relaxed);
         (tally, upkeep.join().expect("upkeep does not panic"))
@@ -179,58 +183,12 @@ fn send_all_sizes(server: &Server, plan: &Plan) -> Result<Tally> {
             certificates: server.certificates(),
             connections,
             handshakes: plan.handshakes * percent / 100,
+            hang_ups: true,
             seed,
         };
         total.add(crowd.send()?);
     }
     Ok(total)
-}
-
-/// What was done to the server while the crowd was there.
-#[derive(Default)]
-struct Upkeep {
-    reloads: u64,
-    kills: u64,
-    /// Reloads in which the server itself dropped its listening sockets.
-    drops: u64,
-    /// From when to when a connection may have met a kill or a drop.
-    excuses: Vec<(Instant, Instant)>,
-}
-
-impl Upkeep {
-    /// Whether a connection was there at a kill or a drop, and broke at it.
-    fn explains(&self, failure: &Failure) -> bool {
-        let is_at = |&(begin, end): &(Instant, Instant)| {
-            failure.began <= end && failure.ended >= begin && failure.ended <= end + NOTICED_WITHIN
-        };
-        failure.broken && self.excuses.iter().any(is_at)
-    }
-}
-
-/// Reloads the server and kills its workers until `done`.
-fn keep_up(server: &Server, plan: &Plan, kills: bool, done: &AtomicBool) -> Result<Upkeep> {
-    let mut upkeep = Upkeep::default();
-    let mut random = Random::new(3);
-    let (mut reloaded, mut killed) = (Instant::now(), Instant::now());
-    while !done.load(Ordering::Relaxed) {
-        sleep(Duration::from_millis(10));
-        if reloaded.elapsed() >= plan.reload_every {
-            reloaded = Instant::now();
-            upkeep.reloads += 1;
-            if server.reload()? == Reload::SocketsDropped {
-                upkeep.drops += 1;
-                upkeep.excuses.push((reloaded, Instant::now() + Duration::from_secs(3)));
-            }
-        }
-        if kills && killed.elapsed() >= plan.kill_every {
-            killed = Instant::now();
-            if server.kill_worker(random.below(64)) {
-                upkeep.kills += 1;
-                upkeep.excuses.push((killed, Instant::now()));
-            }
-        }
-    }
-    Ok(upkeep)
 }
 
 fn holdings(workers: &[i32]) -> Result<Vec<Holdings>> {
@@ -241,10 +199,6 @@ fn describe(failures: &[Failure], server: &Server) -> String {
     let first: Vec<_> = failures.iter().take(10).map(|failure| &failure.error).collect();
     format!("{} handshakes failed: {first:#?}\n{}", failures.len(), server.log())
 }
-
-/// How long a killed worker's connections may take to break, and their clients to notice, where
-/// everything shares two busy CPUs.
-const NOTICED_WITHIN: Duration = Duration::from_secs(3);
 
 /// What the allocator of one worker may keep more after the second crowd than after the first:
 /// without us it is up to 1.7 MiB. A leaked handshake of every client that hung up would be 15 MiB.

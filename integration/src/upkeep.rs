@@ -1,0 +1,79 @@
+//! What an operator, or bad luck, does to a server while clients come: reloads and killed workers.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::crowd::Failure;
+use crate::random::Random;
+use crate::server::{Reload, Server};
+
+/// How often.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// From one reload to the next.
+    pub reload_every: Duration,
+    /// From one killed worker to the next, where any is killed.
+    pub kill_every: Option<Duration>,
+}
+
+/// What was done to the server while the crowd was there.
+#[derive(Default)]
+pub struct Upkeep {
+    /// Reloads.
+    pub reloads: u64,
+    /// Workers killed.
+    pub kills: u64,
+    /// Reloads in which the server itself dropped its listening sockets.
+    pub drops: u64,
+    /// From when to when a connection may have met a kill or a drop.
+    excuses: Vec<(Instant, Instant)>,
+}
+
+impl Upkeep {
+    /// Whether a connection was there at a kill or a drop, and broke at it.
+    pub fn explains(&self, failure: &Failure) -> bool {
+        let is_at = |&(begin, end): &(Instant, Instant)| {
+            failure.began <= end && failure.ended >= begin && failure.ended <= end + NOTICED_WITHIN
+        };
+        failure.broken && self.excuses.iter().any(is_at)
+    }
+}
+
+impl Plan {
+    /// Reloads the server and kills its workers until `done`.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not take a request to reload.
+    pub fn keep_up(&self, server: &Server, done: &AtomicBool) -> Result<Upkeep> {
+        let mut upkeep = Upkeep::default();
+        let mut random = Random::new(3);
+        let (mut reloaded, mut killed) = (Instant::now(), Instant::now());
+        while !done.load(Ordering::Relaxed) {
+            sleep(Duration::from_millis(10));
+            if reloaded.elapsed() >= self.reload_every {
+                reloaded = Instant::now();
+                upkeep.reloads += 1;
+                if server.reload()? == Reload::SocketsDropped {
+                    upkeep.drops += 1;
+                    upkeep.excuses.push((reloaded, Instant::now() + Duration::from_secs(3)));
+                }
+            }
+            if self.kill_every.is_some_and(|every| killed.elapsed() >= every) {
+                killed = Instant::now();
+                if server.kill_worker(random.below(64)) {
+                    upkeep.kills += 1;
+                    upkeep.excuses.push((killed, Instant::now()));
+                }
+            }
+        }
+        Ok(upkeep)
+    }
+}
+
+/// How long a killed worker's connections may take to break, and their clients to notice, where
+/// everything shares two busy CPUs.
+const NOTICED_WITHIN: Duration = Duration::from_secs(3);

@@ -1,0 +1,165 @@
+//! nginx and HAProxy for long, under changing load, reloads and killed workers: no handshake fails
+//! without a reason, memory and descriptors stay flat.
+//!
+//! `cargo xtask soak --minutes N` runs it; `WIDELANE_SOAK_SECONDS` says for how long, and
+//! `WIDELANE_SOAK_REPORT` where the record goes, beside which its CSV is put.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use widelane_bench::server::Key;
+use widelane_integration::crowd::{Crowd, Failure};
+use widelane_integration::processes::{Holdings, children};
+use widelane_integration::record::{Record, Sample, csv, page};
+use widelane_integration::server::{Kind, Server};
+use widelane_integration::upkeep::Plan;
+
+/// From one look at the processes to the next.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Handshakes of one crowd, after which another one of another size comes.
+const CROWD: u64 = 2_000;
+
+/// Sizes of crowds, in turn.
+const CONNECTIONS: [usize; 4] = [128, 16, 1, 256];
+
+/// What allocators may keep more in the last quarter than in the second, over all processes.
+const GROWTH_MAX_MIB: f64 = 24.0;
+const GROWTH_MAX_DESCRIPTORS: f64 = 8.0;
+
+#[test]
+#[ignore = "takes as long as one likes: cargo xtask soak"]
+fn servers_stay_as_they_are() -> Result<()> {
+    let seconds = std::env::var("WIDELANE_SOAK_SECONDS").context("WIDELANE_SOAK_SECONDS")?;
+    let lasts = Duration::from_secs(seconds.parse()?);
+    let report =
+        PathBuf::from(std::env::var_os("WIDELANE_SOAK_REPORT").context("WIDELANE_SOAK_REPORT")?);
+    let reload_every = Duration::from_secs(20);
+    let plans = [
+        (Kind::Nginx, Plan { reload_every, kill_every: Some(Duration::from_secs(45)) }),
+        (Kind::Haproxy, Plan { reload_every, kill_every: None }),
+    ];
+    let servers: Vec<_> = plans
+        .into_iter()
+        .filter_map(|(kind, plan)| {
+            let server = Server::start(kind, &[Key::Rsa(2048), Key::EcdsaP256], false);
+            server.transpose().map(|server| server.map(|server| (kind, plan, server)))
+        })
+        .collect::<Result<_>>()?;
+    assert!(!servers.is_empty(), "neither nginx nor HAProxy is installed");
+    let records = scope(|scope| {
+        let soaks: Vec<_> = servers
+            .iter()
+            .map(|(kind, plan, server)| scope.spawn(move || soak(*kind, plan, server, lasts)))
+            .collect();
+        let joined = soaks.into_iter().map(|soak| soak.join().expect("a soak does not panic"));
+        joined.collect::<Result<Vec<_>>>()
+    })?;
+    fs::write(&report, page(&records))?;
+    fs::write(report.with_extension("csv"), csv(&records)?)?;
+    for record in &records {
+        let last = record.samples.last().context("no sample")?;
+        eprintln!("{}: {last:?}", record.server);
+        assert!(last.handshakes > 0);
+        assert_eq!(last.failures, 0, "{}: see {}", record.server, report.display());
+        let memory = record.growth(|sample| sample.memory_kib as f64 / 1024.0);
+        let descriptors = record.growth(|sample| sample.descriptors as f64);
+        assert!(memory <= GROWTH_MAX_MIB, "{}: {memory} MiB more", record.server);
+        assert!(descriptors <= GROWTH_MAX_DESCRIPTORS, "{}: {descriptors} more", record.server);
+    }
+    for (kind, _, server) in &servers {
+        let counts = server.counts();
+        assert_eq!((counts.fallbacks, counts.faults_detected), (0, 0), "{kind:?}");
+        assert_eq!(server.alarms(), [""; 0]);
+    }
+    Ok(())
+}
+
+/// What the threads of one soak share: what came of the crowds so far.
+#[derive(Default)]
+struct Progress {
+    handshakes: u64,
+    failures: Vec<Failure>,
+}
+
+fn soak(kind: Kind, plan: &Plan, server: &Server, lasts: Duration) -> Result<Record> {
+    let began = Instant::now();
+    let done = AtomicBool::new(false);
+    let progress = Mutex::new(Progress::default());
+    let (upkeep, clients, samples) = scope(|scope| {
+        let upkeep = scope.spawn(|| plan.keep_up(server, &done));
+        let clients = scope.spawn(|| {
+            let outcome = come(server, &progress, began + lasts);
+            done.store(true, Ordering::Relaxed);
+            outcome
+        });
+        let mut samples = Vec::new();
+        while !done.load(Ordering::Relaxed) {
+            samples.push(look(server, &progress, began));
+            sleep(LOOK);
+        }
+        samples.push(look(server, &progress, began));
+        (upkeep.join(), clients.join(), samples)
+    });
+    clients.expect("clients do not panic")?;
+    let upkeep = upkeep.expect("upkeep does not panic")?;
+    let progress = progress.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let unexplained: Vec<f64> = (progress.failures.iter())
+        .filter(|failure| !upkeep.explains(failure))
+        .inspect(|failure| eprintln!("{kind:?}: {failure:?}"))
+        .map(|failure| (failure.ended - began).as_secs_f64())
+        .collect();
+    let samples = samples.into_iter().map(|sample| Sample {
+        failures: unexplained.iter().filter(|&&at| at <= sample.seconds).count() as u64,
+        ..sample
+    });
+    eprintln!(
+        "{kind:?}: {} reloads, {} of them dropped sockets, {} kills",
+        upkeep.reloads, upkeep.drops, upkeep.kills
+    );
+    Ok(Record { server: format!("{kind:?}"), samples: samples.collect() })
+}
+
+/// Crowd after crowd until it is time to go.
+fn come(server: &Server, progress: &Mutex<Progress>, end: Instant) -> Result<()> {
+    for seed in 0.. {
+        if Instant::now() >= end {
+            break;
+        }
+        let connections = CONNECTIONS[seed as usize % CONNECTIONS.len()];
+        let crowd = Crowd {
+            target: server.address(),
+            certificates: server.certificates(),
+            connections,
+            // A lone client is slow.
+            handshakes: if connections == 1 { CROWD / 10 } else { CROWD },
+            hang_ups: true,
+            seed,
+        };
+        let tally = crowd.send()?;
+        let mut progress = progress.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        progress.handshakes += tally.handshakes;
+        progress.failures.extend(tally.failures);
+    }
+    Ok(())
+}
+
+/// What all processes of a server hold; one that ends meanwhile holds nothing.
+fn look(server: &Server, progress: &Mutex<Progress>, began: Instant) -> Sample {
+    let pids = [server.master()].into_iter().chain(children(server.master()));
+    let holdings: Vec<Holdings> = pids.filter_map(|pid| Holdings::of(pid).ok()).collect();
+    let progress = progress.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    Sample {
+        seconds: began.elapsed().as_secs_f64(),
+        handshakes: progress.handshakes,
+        failures: 0,
+        memory_kib: holdings.iter().map(|held| held.memory_kib).sum(),
+        descriptors: holdings.iter().map(|held| held.descriptors).sum(),
+        processes: holdings.len(),
+    }
+}
