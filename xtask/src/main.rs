@@ -1,9 +1,13 @@
-//! All chores of the workspace: `cargo xtask demo`, `test`, `stress`, `tidy`.
+//! All chores of the workspace: `cargo xtask demo`, `test`, `stress`, `ct`, `deb`, `soak`, `tidy`.
 
+mod ct;
+mod deb;
 mod demo;
 mod setup;
 mod shell;
+mod soak;
 mod stress;
+mod supply;
 mod test;
 mod tidy;
 mod workspace;
@@ -24,12 +28,20 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Looks for side channels in everything that handles secrets, and proves that it would see one.
+    Ct(ct::Arguments),
+    /// Builds the Debian package; with --check installs it on a fresh Debian and takes it back.
+    Deb(deb::Arguments),
     /// Installs what the machine lacks, builds, compares your servers with and without Widelane.
     Demo,
     /// Installs what the machine lacks: compiler tools, OpenSSL's headers, nginx, HAProxy.
     Setup,
+    /// Runs nginx and HAProxy for long under changing load, and draws what they held.
+    Soak(soak::Arguments),
     /// Drives real servers hard: hang-ups at every stage, reloads, killed workers.
     Stress(stress::Arguments),
+    /// Checks licences and advisories of dependencies, and lists them all (SBOM).
+    Supply,
     /// Runs everything that has to pass: formatting, clippy, tidy, documentation, loom, all tests.
     #[command(visible_alias = "ci")]
     Test,
@@ -39,9 +51,13 @@ enum Chore {
 
 fn main() -> ExitCode {
     let result = Workspace::find().and_then(|workspace| match Arguments::parse().chore {
+        Chore::Ct(arguments) => ct::run(&workspace, &arguments),
+        Chore::Deb(arguments) => deb::run(&workspace, &arguments),
         Chore::Demo => demo::run(&workspace),
         Chore::Setup => setup::run(),
+        Chore::Soak(arguments) => soak::run(&workspace, &arguments),
         Chore::Stress(arguments) => stress::run(&workspace, &arguments),
+        Chore::Supply => supply::run(&workspace),
         Chore::Test => test::run(&workspace),
         Chore::Tidy => tidy::run(&workspace),
     });

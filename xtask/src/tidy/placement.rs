@@ -110,6 +110,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/provider/src",      // speaks C
         "crates/runtime/src",       // speaks C
         "crates/secret/src",        // assembly that hides from the optimiser
+        "crates/testkit/src/fault.rs", // forks, and writes into the child
         "crates/testkit/src/guard.rs", // pages that cannot be touched
         "crates/testkit/src/trace.rs", // steps through a child with ptrace
     ],

@@ -1,0 +1,65 @@
+//! One report on side channels: planted leaks are seen, secrets take one way and touch the same
+//! memory in every room, and the emitted code has no instruction whose time or address could tell.
+
+mod scan;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::shell::{announce, announce_and_run, cargo};
+use crate::workspace::Workspace;
+
+/// What `cargo xtask ct` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Traces what is long too: RSA-2048 in every room, key agreement, both curves in all rooms.
+    /// Takes minutes
+    #[arg(long)]
+    full: bool,
+}
+
+/// Tests that trace, by their crate and name.
+const TRACES: [(&str, &str); 6] = [
+    ("crypto", "aead_constant_time"),
+    ("crypto", "cbc_hmac_constant_time"),
+    ("crypto", "constant_time"),
+    ("crypto", "curve25519_constant_time"),
+    ("crypto", "ec_constant_time"),
+    ("crypto", "mac_constant_time"),
+];
+
+/// Looks for side channels in every way that we have; the report is what is printed.
+pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
+    let trace = |package: &str, test: &str| {
+        let mut cargo = cargo();
+        cargo
+            .args(["test", "--release", "--quiet", &format!("--package=widelane-{package}")])
+            .args(["--test", test, "--"])
+            .args(arguments.full.then_some("--full"))
+            .current_dir(&workspace.root);
+        announce_and_run(&mut cargo)
+    };
+    announce("leaks that were planted have to be seen");
+    trace("testkit", "planted_leaks")?;
+    announce("two secrets take the same way and touch the same memory, in every room");
+    let mut leaking = Vec::new();
+    for (package, test) in TRACES {
+        if let Err(error) = trace(package, test) {
+            eprintln!("    {error:#}");
+            leaking.push(test);
+        }
+    }
+    announce("the emitted code of the rooms");
+    let library = workspace.released("libwidelane.so");
+    if !library.exists() {
+        announce_and_run(cargo().args(["build", "--release"]).current_dir(&workspace.root))?;
+    }
+    let scanned = scan::scan(&library).context("cannot look at the emitted code")?;
+    scanned.print();
+    ensure!(leaking.is_empty(), "secrets can be told apart in {}", leaking.join(", "));
+    ensure!(
+        scanned.findings.is_empty(),
+        "the emitted code has instructions that must not be there"
+    );
+    announce("no side channel was found; docs/security.md says what this proves and what not");
+    Ok(())
+}

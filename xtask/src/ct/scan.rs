@@ -1,0 +1,153 @@
+//! The emitted code of `kernels` and `secret`: instructions whose time follows their operands, or
+//! whose addresses come out of vector registers.
+//!
+//! Conditional jumps are counted only: which of them decide on secrets the traces tell, not the
+//! code.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::shell::capture;
+
+/// What was found in a library.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Scanned {
+    functions: usize,
+    instructions: usize,
+    jumps: usize,
+    /// Instructions that must not be there, by function and mnemonic.
+    pub findings: BTreeMap<(String, String), usize>,
+    /// Those that may, with the reason.
+    excused: BTreeMap<(String, String), (usize, &'static str)>,
+}
+
+/// Crates whose code handles secrets below every algorithm.
+const CRATES: [&str; 2] = ["widelane_kernels", "widelane_secret"];
+
+/// Beginnings of mnemonics that must not be there.
+const SUSPECT: [&str; 16] = [
+    "div",
+    "idiv",
+    "vdiv",
+    "divp",
+    "divs",
+    "vsqrt",
+    "sqrt",
+    "fdiv",
+    "vgather",
+    "vpgather",
+    "vscatter",
+    "vpscatter",
+    "loop",
+    "jrcxz",
+    "jecxz",
+    "xlat",
+];
+
+/// Where such an instruction works on what is public: part of the function's name, mnemonic, why.
+const EXCUSES: [(&str, &str, &str); 3] = [
+    ("aes_gcm::expand::", "div", "a word's number modulo the length of the key"),
+    ("aes_gcm::bitslice::", "div", "a word's number modulo the length of the key"),
+    ("lanes::Lanes>::call::body", "vpscatter", "stores of results at constant distances"),
+];
+
+/// Disassembles `library` and looks at every function of our crates.
+pub fn scan(library: &Path) -> Result<Scanned> {
+    let listing = capture(
+        Command::new("objdump")
+            .args(["--disassemble", "--demangle", "--no-show-raw-insn"])
+            .arg(library),
+    )?;
+    Ok(Scanned::of(&listing))
+}
+
+impl Scanned {
+    fn of(listing: &str) -> Self {
+        let mut scanned = Scanned::default();
+        let mut function = None;
+        for line in listing.lines() {
+            if let Some(name) = function_name(line) {
+                function = CRATES.iter().any(|ours| name.contains(ours)).then_some(name);
+                scanned.functions += usize::from(function.is_some());
+            } else if let Some(function) = function
+                && let Some(mnemonic) = mnemonic(line)
+            {
+                scanned.take(function, mnemonic);
+            }
+        }
+        scanned
+    }
+
+    fn take(&mut self, function: &str, mnemonic: &str) {
+        self.instructions += 1;
+        self.jumps += usize::from(mnemonic.starts_with('j') && mnemonic != "jmp");
+        if !SUSPECT.iter().any(|suspect| mnemonic.starts_with(suspect)) {
+            return;
+        }
+        let key = (function.to_owned(), mnemonic.to_owned());
+        let excuse = EXCUSES
+            .iter()
+            .find(|(name, begin, _)| function.contains(name) && mnemonic.starts_with(begin));
+        match excuse {
+            Some((_, _, why)) => self.excused.entry(key).or_insert((0, why)).0 += 1,
+            None => *self.findings.entry(key).or_default() += 1,
+        }
+    }
+
+    /// Tells what was found.
+    pub fn print(&self) {
+        println!(
+            "    {} functions, {} instructions, {} conditional jumps (the traces judge them)",
+            self.functions, self.instructions, self.jumps
+        );
+        for ((function, mnemonic), (count, why)) in &self.excused {
+            println!("    {count} {mnemonic} in {function}: {why}");
+        }
+        for ((function, mnemonic), count) in &self.findings {
+            println!("    NOT EXCUSED: {count} {mnemonic} in {function}");
+        }
+    }
+}
+
+/// The name in `0000000000001000 <name>:`.
+fn function_name(line: &str) -> Option<&str> {
+    let (address, name) = line.strip_suffix(">:")?.split_once(" <")?;
+    address.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(name)
+}
+
+/// The mnemonic in `  1000:\tadd    %rax,%rbx`.
+fn mnemonic(line: &str) -> Option<&str> {
+    line.split_once(":\t")?.1.split_whitespace().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LISTING: &str = "\
+0000000000001000 <widelane_kernels::mont::portable::multiply>:
+    1000:\tmov    %rsp,%rbp
+    1003:\tje     1000 <widelane_kernels::mont::portable::multiply>
+    1005:\tidiv   %rcx
+    1008:\tvpgatherqq (%rax,%zmm1,8),%zmm2{%k1}
+
+0000000000002000 <widelane_kernels::aes_gcm::expand::expand_rounds>:
+    2000:\tdiv    %ecx
+    2003:\tjmp    2000 <x>
+
+0000000000003000 <core::fmt::write>:
+    3000:\tdiv    %ecx
+";
+
+    #[test]
+    fn planted_instructions_are_found_and_those_on_public_values_excused() {
+        let scanned = Scanned::of(LISTING);
+        assert_eq!((scanned.functions, scanned.instructions, scanned.jumps), (2, 6, 1));
+        let found: Vec<&str> = scanned.findings.keys().map(|(_, name)| name.as_str()).collect();
+        assert_eq!(found, ["idiv", "vpgatherqq"]);
+        assert_eq!(scanned.excused.len(), 1);
+    }
+}
