@@ -34,6 +34,7 @@ fn bytes<const N: usize>(pattern: u8) -> [u8; N] {
     std::array::from_fn(|index| pattern ^ (index as u8).wrapping_mul(89))
 }
 
+#[inline(never)]
 fn expanded(algorithm: Algorithm, policy: &Policy, pattern: u8) -> Trace {
     let aead = Aead::choose(algorithm, policy);
     let key: [u8; 32] = bytes(pattern);
@@ -41,6 +42,7 @@ fn expanded(algorithm: Algorithm, policy: &Policy, pattern: u8) -> Trace {
     trace(|| None, |made| *made = Some(aead.key(&key[..length]).expect("a key")))
 }
 
+#[inline(never)]
 fn sealed(algorithm: Algorithm, policy: &Policy, key: u8, message: u8, length: usize) -> Trace {
     let key = &bytes::<32>(key)[..algorithm.key_bytes()];
     let prepare = || {
@@ -52,6 +54,7 @@ fn sealed(algorithm: Algorithm, policy: &Policy, key: u8, message: u8, length: u
     })
 }
 
+#[inline(never)]
 fn opened(algorithm: Algorithm, policy: &Policy, key: u8, message: u8, length: usize) -> Trace {
     let key = &bytes::<32>(key)[..algorithm.key_bytes()];
     let prepare = || {

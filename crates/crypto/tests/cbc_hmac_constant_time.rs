@@ -45,6 +45,7 @@ fn bytes<const N: usize>(pattern: u8) -> [u8; N] {
     std::array::from_fn(|index| pattern ^ (index as u8).wrapping_mul(89))
 }
 
+#[inline(never)]
 fn sealed(key: &Key, pattern: u8) -> Trace {
     let length = 200;
     trace(
@@ -74,6 +75,7 @@ fn record(key: &Key, padding: u8, change: Option<usize>) -> Vec<u8> {
     record
 }
 
+#[inline(never)]
 fn opened(key: &Key, record: &[u8]) -> Trace {
     let prepare = || (key.clone(), record.to_vec());
     trace(prepare, |(key, record)| _ = key.open(&IV, HEADER, record))

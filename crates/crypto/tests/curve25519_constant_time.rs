@@ -30,11 +30,12 @@ fn compare(what: &str, traced: impl Fn(u64) -> Trace) {
     assert!(one.instructions > 1000, "{what} did something");
 }
 
+#[inline(never)]
 fn generation(x25519: X25519, seed: u64) -> Trace {
     let keys = keys(x25519.lanes(), seed, PrivateKey::from_bytes);
     trace(
-        || vec![[0; 32]; keys.len()],
-        |publics| {
+        || (keys.clone(), vec![[0; 32]; keys.len()]),
+        |(keys, publics)| {
             let mut jobs: Vec<_> = keys
                 .iter()
                 .zip(publics)
@@ -45,13 +46,14 @@ fn generation(x25519: X25519, seed: u64) -> Trace {
     )
 }
 
+#[inline(never)]
 fn agreement(x25519: X25519, seed: u64) -> Trace {
     let keys = keys(x25519.lanes(), seed, PrivateKey::from_bytes);
     let mut peer = [0; 32];
     Random::new(seed + 100).fill(&mut peer);
     trace(
-        || vec![[0; 32]; keys.len()],
-        |shared| {
+        || (keys.clone(), vec![[0; 32]; keys.len()]),
+        |(keys, shared)| {
             let mut jobs: Vec<_> = keys
                 .iter()
                 .zip(shared)
@@ -63,11 +65,12 @@ fn agreement(x25519: X25519, seed: u64) -> Trace {
     )
 }
 
+#[inline(never)]
 fn signing(ed25519: Ed25519, seed: u64) -> Trace {
     let keys = keys(ed25519.lanes(), seed, SigningKey::from_seed);
     trace(
-        || vec![[0; 64]; keys.len()],
-        |signatures| {
+        || (keys.clone(), vec![[0; 64]; keys.len()]),
+        |(keys, signatures)| {
             let mut jobs: Vec<_> = keys
                 .iter()
                 .zip(signatures)

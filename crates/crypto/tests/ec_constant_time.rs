@@ -41,11 +41,13 @@ fn main() {
     assert_eq!(visited, supported());
 }
 
+#[inline(never)]
 fn import(curve: Curve, keys: &[PrivateKey]) -> Trace {
     let prepare = || (keys[0].as_bytes().to_vec(), None);
     trace(prepare, |(bytes, key)| *key = Some(PrivateKey::from_bytes(curve, bytes)))
 }
 
+#[inline(never)]
 fn generation(ec: &Ec, curve: Curve, keys: &[PrivateKey]) -> Trace {
     trace(
         || (keys.to_vec(), vec![vec![0; 1 + 2 * curve.bytes()]; keys.len()]),
@@ -61,6 +63,7 @@ fn generation(ec: &Ec, curve: Curve, keys: &[PrivateKey]) -> Trace {
     )
 }
 
+#[inline(never)]
 fn derivation(ec: &Ec, curve: Curve, keys: &[PrivateKey], peer: &PublicKey) -> Trace {
     trace(
         || (keys.to_vec(), vec![vec![0; curve.bytes()]; keys.len()]),
@@ -76,6 +79,7 @@ fn derivation(ec: &Ec, curve: Curve, keys: &[PrivateKey], peer: &PublicKey) -> T
     )
 }
 
+#[inline(never)]
 fn signing(ec: &Ec, curve: Curve, keys: &[PrivateKey]) -> Trace {
     trace(
         || (keys.to_vec(), vec![vec![0; 2 * curve.bytes()]; keys.len()]),

@@ -1,22 +1,29 @@
 //! Faults: bits of the stack flip while private RSA operations run, at any moment of them. Whatever
-//! that does, no wrong signature leaves.
+//! that does, no signature leaves that gives away the key, as one with a single wrong half would.
+//!
+//! A bit may also flip in the message before anything is computed from it, or in the signature after
+//! it was confirmed. What leaves then is a signature of something else, or none at all; neither says
+//! anything about the key.
 //!
 //! `-- --full` flips ten times as many.
 
 use std::time::{Duration, Instant};
 
+use num_bigint::BigUint;
 use widelane_crypto::rsa::{Components, Outcome, PrivateJob, PrivateKey, Rsa};
 use widelane_testkit::fault::{Ending, disturb};
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::{for_each_room, supported};
-use widelane_testkit::rsa::test_keys;
+use widelane_testkit::rsa::{TestKey, test_keys};
 
 /// Every result was right.
 const RIGHT: i32 = 0;
 /// A result was wrong, was found out, and did not leave.
 const FOUND_OUT: i32 = 1;
-/// A wrong result left.
-const WRONG: i32 = 2;
+/// A result was wrong and left, but says nothing about the key.
+const USELESS: i32 = 2;
+/// A result left that gives away a prime.
+const REVEALING: i32 = 3;
 
 fn main() {
     let full = std::env::args().any(|argument| argument == "--full");
@@ -36,44 +43,63 @@ fn main() {
         assert_eq!(rsa.room(), room);
         let keys = &keys[..rsa.lanes()];
         let began = Instant::now();
-        let right = batch(rsa, keys).1;
+        let right = batch(rsa, keys, &INPUT).1;
         let lasts = began.elapsed();
-        let [mut found_out, mut harmless, mut died] = [0; 3];
+        let [mut found_out, mut useless, mut harmless, mut died] = [0; 4];
         for _ in 0..flips {
             let after = Duration::from_nanos(random.below(lasts.as_nanos() as usize) as u64);
-            let work = |_: &mut ()| {
-                let (outcomes, outputs) = batch(rsa, keys);
-                let is_wrong = |index: usize| {
+            let work = |input: &mut [u8; 256]| {
+                let (outcomes, outputs) = batch(rsa, keys, input);
+                let wrong = (0..keys.len()).filter(|&index| {
                     outcomes[index] == Outcome::Done && outputs[index] != right[index]
-                };
-                let is_found_out = outcomes.contains(&Outcome::FaultDetected);
-                match (0..keys.len()).any(is_wrong) {
-                    true => WRONG,
-                    false if is_found_out => FOUND_OUT,
-                    false => RIGHT,
+                });
+                let judged = wrong.map(|index| reveals(&test_keys[index], &outputs[index]));
+                match judged.max() {
+                    Some(true) => REVEALING,
+                    Some(false) => USELESS,
+                    None if outcomes.contains(&Outcome::FaultDetected) => FOUND_OUT,
+                    None => RIGHT,
                 }
             };
-            match disturb(|| (), work, after, &mut random) {
-                Ending::Answered(WRONG) => panic!("a wrong signature left {room}"),
+            match disturb(|| INPUT, work, after, &mut random) {
+                Ending::Answered(REVEALING) => panic!("a signature of {room} reveals its key"),
+                Ending::Answered(USELESS) => useless += 1,
                 Ending::Answered(FOUND_OUT) => found_out += 1,
                 Ending::Died => died += 1,
                 Ending::Answered(_) | Ending::Undisturbed => harmless += 1,
             }
         }
-        eprintln!("{room}: {found_out} found out, {harmless} without effect, {died} crashed");
+        eprintln!(
+            "{room}: {found_out} found out, {useless} useless, {harmless} without effect, \
+             {died} crashed"
+        );
         assert!(found_out > 0, "no flipped bit had an effect in {room}");
     });
     assert_eq!(visited, supported());
 }
 
+/// What is signed.
+const INPUT: [u8; 256] = [0x42; 256];
+
+/// Whether a wrong signature gives away a prime: whether it is right modulo one of them.
+fn reveals(key: &TestKey, signature: &[u8]) -> bool {
+    let [n, e, signature, input] =
+        [&key.n[..], &key.e, signature, &INPUT].map(BigUint::from_bytes_be);
+    let (mut one, mut other) = (n.clone(), (signature.modpow(&e, &n) + &n - input) % &n);
+    while other != BigUint::ZERO {
+        (one, other) = (other.clone(), one % other);
+    }
+    // Of right signatures, which are no matter here, it is n.
+    one != BigUint::from(1u32)
+}
+
 /// One operation with each key.
-fn batch(rsa: Rsa, keys: &[PrivateKey]) -> (Vec<Outcome>, Vec<[u8; 256]>) {
-    let input = [0x42; 256];
+fn batch(rsa: Rsa, keys: &[PrivateKey], input: &[u8; 256]) -> (Vec<Outcome>, Vec<[u8; 256]>) {
     let mut outputs = vec![[0; 256]; keys.len()];
     let mut jobs: Vec<_> = keys
         .iter()
         .zip(&mut outputs)
-        .map(|(key, output)| PrivateJob::new(key, &input, output))
+        .map(|(key, output)| PrivateJob::new(key, input, output))
         .collect();
     rsa.private_batch(&mut jobs);
     let outcomes = jobs.iter().map(|job| job.outcome).collect();

@@ -30,6 +30,7 @@ fn bytes<const N: usize>(pattern: u8) -> [u8; N] {
     std::array::from_fn(|index| pattern ^ (index as u8).wrapping_mul(89))
 }
 
+#[inline(never)]
 fn alone(algorithm: Algorithm, policy: &Policy, pattern: u8) -> Trace {
     let hmac = Hmac::choose(algorithm, policy);
     trace(Digest::default, |tag| {

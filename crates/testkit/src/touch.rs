@@ -4,9 +4,11 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register}
 use nix::libc::user_regs_struct;
 
 /// An instruction's operands in memory.
+#[derive(Clone, Copy)]
 pub(crate) struct Touches {
     instruction: Instruction,
-    operands: Vec<u32>,
+    /// Bit i is set if operand i is in memory.
+    operands: u8,
 }
 
 impl Touches {
@@ -23,15 +25,20 @@ impl Touches {
                 OpKind::Memory | OpKind::MemorySegRSI | OpKind::MemorySegRDI | OpKind::MemoryESRDI
             )
         };
-        let operands = (0..instruction.op_count()).filter(is_memory).filter(|_| touches).collect();
-        Touches { instruction, operands }
+        let operands = (0..instruction.op_count()).filter(is_memory).filter(|_| touches);
+        Touches { instruction, operands: operands.fold(0, |set, operand| set | 1 << operand) }
+    }
+
+    /// The address of the instruction.
+    pub(crate) fn address(&self) -> u64 {
+        self.instruction.ip()
     }
 
     /// The addresses of its operands, given the registers before it ran.
     pub(crate) fn addresses(&self, registers: &user_regs_struct) -> impl Iterator<Item = u64> {
-        self.operands.iter().map(|operand| {
+        (0..8).filter(|operand| self.operands >> operand & 1 == 1).map(|operand| {
             let value = |register, _, _| value(registers, register);
-            let address = self.instruction.virtual_address(*operand, 0, value);
+            let address = self.instruction.virtual_address(operand, 0, value);
             address.unwrap_or_else(|| panic!("no address of {:?}", self.instruction.code()))
         })
     }

@@ -2,8 +2,6 @@
 //! memory.
 #![allow(unsafe_code, reason = "fork")]
 
-use std::collections::HashMap;
-
 use nix::libc::user_regs_struct;
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::sys::ptrace;
@@ -30,12 +28,14 @@ pub struct Trace {
 /// Children of one parent have the same addresses, so that two calls that differ in their secrets
 /// alone must give equal traces if no branch and no address depends on a secret. What `work` reads
 /// must therefore be made, or copied, by `prepare`: then it is at the same place in both children.
+/// The function that calls this must not be inlined, or its two copies have their variables apart.
 /// Costs some microseconds for each instruction. Call it from a process with one thread.
 ///
 /// # Panics
 /// When the child fails, or may not be traced.
 pub fn trace<T>(prepare: impl FnOnce() -> T, work: impl FnOnce(&mut T)) -> Trace {
     stay_on_this_cpu();
+    let mut decoded = Decoded::new();
     // SAFETY: the process has one thread, as the caller promises; the child only runs the closures.
     match unsafe { fork() }.expect("fork") {
         ForkResult::Child => {
@@ -46,7 +46,7 @@ pub fn trace<T>(prepare: impl FnOnce() -> T, work: impl FnOnce(&mut T)) -> Trace
             raise(Signal::SIGSTOP).expect("stop after");
             std::process::exit(0)
         }
-        ForkResult::Parent { child } => follow(child),
+        ForkResult::Parent { child } => follow(child, &mut decoded),
     }
 }
 
@@ -65,18 +65,15 @@ fn fold(hash: u64, value: u64) -> u64 {
 }
 
 /// Steps `child` from its first SIGSTOP to its second and lets it end.
-fn follow(child: Pid) -> Trace {
+fn follow(child: Pid, decoded: &mut Decoded) -> Trace {
     let mut trace = Trace { instructions: 0, hash: FNV_BASIS, touched: FNV_BASIS };
-    let mut decoded: HashMap<u64, Touches> = HashMap::new();
     expect_stop(child, Signal::SIGSTOP);
     let mut before = registers(child);
     loop {
         ptrace::step(child, None).expect("step");
         match waitpid(child, None).expect("wait") {
             WaitStatus::Stopped(_, Signal::SIGTRAP) => {
-                let touches = decoded
-                    .entry(before.rip)
-                    .or_insert_with(|| Touches::decode(&code(child, before.rip), before.rip));
+                let touches = decoded.at(before.rip, || code(child, before.rip));
                 trace.touched = touches.addresses(&before).fold(trace.touched, fold);
                 before = registers(child);
                 trace.instructions += 1;
@@ -90,6 +87,27 @@ fn follow(child: Pid) -> Trace {
     match waitpid(child, None).expect("wait") {
         WaitStatus::Exited(_, 0) => trace,
         status => panic!("the traced child failed: {status:?}"),
+    }
+}
+
+/// Instructions that were decoded lately. It makes no use of the heap, which the next child inherits
+/// and must find as this one did.
+struct Decoded([Touches; Decoded::PLACES]);
+
+impl Decoded {
+    const PLACES: usize = 1024;
+
+    /// The decoder builds its tables now, before there is a child.
+    fn new() -> Self {
+        Decoded([Touches::decode(&[0x90; 16], 0); Decoded::PLACES])
+    }
+
+    fn at(&mut self, address: u64, code: impl FnOnce() -> [u8; 16]) -> &Touches {
+        let place = &mut self.0[address as usize % Decoded::PLACES];
+        if place.address() != address {
+            *place = Touches::decode(&code(), address);
+        }
+        place
     }
 }
 

@@ -7,20 +7,21 @@ use widelane_testkit::trace::{Trace, trace};
 
 fn main() {
     for (what, leak, harmless) in [
-        ("branch", branch as fn(u8) -> Trace, [2, 4]),
-        ("table index", table_index, [5, 5]),
-        ("early exit", early_exit, [9, 9]),
+        ("a branch", branch as fn(u8) -> Trace, [2, 4]),
+        ("a table index", table_index, [5, 5]),
+        ("an early exit", early_exit, [9, 9]),
     ] {
         let [one, other] = harmless.map(leak);
         assert_eq!(one, other, "{what}: nothing leaks, yet the traces differ");
-        assert_ne!(leak(2), leak(7), "a leak through a {what} is not seen");
-        println!("planted leak through a {what}: seen");
+        assert_ne!(leak(2), leak(7), "a leak through {what} is not seen");
+        println!("planted leak through {what}: seen");
     }
     assert_eq!(table_scan(2), table_scan(7), "a full scan of a table leaks nothing");
     println!("a full scan of a table: no leak seen");
 }
 
 /// A branch on a secret's lowest bit.
+#[inline(never)]
 fn branch(secret: u8) -> Trace {
     trace(
         || black_box(secret),
@@ -33,6 +34,7 @@ fn branch(secret: u8) -> Trace {
 }
 
 /// A look-up at a secret index, as of tables of AES: the same instructions, another address.
+#[inline(never)]
 fn table_index(secret: u8) -> Trace {
     trace(
         || ([7u8; 256], black_box(secret), 0),
@@ -41,6 +43,7 @@ fn table_index(secret: u8) -> Trace {
 }
 
 /// The same look-up that reads the whole table.
+#[inline(never)]
 fn table_scan(secret: u8) -> Trace {
     trace(
         || ([7u8; 256], black_box(secret), 0),
@@ -56,6 +59,7 @@ fn table_scan(secret: u8) -> Trace {
 }
 
 /// A comparison that ends at the first difference: how far it comes tells how much is right.
+#[inline(never)]
 fn early_exit(secret: u8) -> Trace {
     trace(
         || (black_box([0u8, 1, 2, 3, 4, 5, 6, 7, 8, 9]), black_box(secret), 0),
