@@ -26,10 +26,10 @@ fn judge(room: Room, algorithm: Algorithm, policy: &Policy) {
         let raw: [u8; 32] = bytes(pattern);
         suite.key(&raw[..algorithm.key_bytes()], &bytes::<32>(!pattern)).expect("a key")
     };
-    let seal = |pattern| sealed(&key(pattern), pattern);
-    report(room, "seal", seal(0x00), seal(0xa5));
-
+    // Both come first: the heap must be the same for both traces.
     let (one, other) = (key(0x00), key(0xa5));
+    report(room, "seal", sealed(&one, 0x00), sealed(&other, 0xa5));
+
     let open = |key: &Key, padding, change| opened(key, &record(key, padding, change));
     let accepted = open(&one, 15, None);
     report(room, "open", accepted, open(&other, 255, None));

@@ -12,29 +12,33 @@ fn main() {
     let visited = for_each_room(|room, policy| {
         let x25519 = X25519::choose(policy);
         assert_eq!(x25519.room(), room);
-        compare(&format!("key generation in {room}"), |seed| generation(x25519, seed));
+        let exchange_keys = |seed| keys(x25519.lanes(), seed, PrivateKey::from_bytes);
+        let what = format!("key generation in {room}");
+        compare(&what, exchange_keys, |keys| generation(x25519, keys));
         if full {
-            compare(&format!("key agreement in {room}"), |seed| agreement(x25519, seed));
+            let what = format!("key agreement in {room}");
+            compare(&what, exchange_keys, |keys| agreement(x25519, keys));
         }
         let ed25519 = Ed25519::choose(policy);
         assert_eq!(ed25519.room(), room);
-        compare(&format!("signing in {room}"), |seed| signing(ed25519, seed));
+        let signing_keys = |seed| keys(ed25519.lanes(), seed, SigningKey::from_seed);
+        compare(&format!("signing in {room}"), signing_keys, |keys| signing(ed25519, keys));
     });
     assert_eq!(visited, supported());
 }
 
-fn compare(what: &str, traced: impl Fn(u64) -> Trace) {
-    let (one, other) = (traced(1), traced(2));
+fn compare<K>(what: &str, keys: impl Fn(u64) -> Vec<K>, traced: impl Fn(&[K]) -> Trace) {
+    // All keys come first, and are copied: the heap must be the same for both.
+    let [one, other] = [keys(1), keys(2)].each_ref().map(|keys| traced(keys));
     eprintln!("{what}: {} and {} instructions", one.instructions, other.instructions);
     assert_eq!(one, other, "{what} takes two ways");
     assert!(one.instructions > 1000, "{what} did something");
 }
 
 #[inline(never)]
-fn generation(x25519: X25519, seed: u64) -> Trace {
-    let keys = keys(x25519.lanes(), seed, PrivateKey::from_bytes);
+fn generation(x25519: X25519, keys: &[PrivateKey]) -> Trace {
     trace(
-        || (keys.clone(), vec![[0; 32]; keys.len()]),
+        || (keys.to_vec(), vec![[0; 32]; keys.len()]),
         |(keys, publics)| {
             let mut jobs: Vec<_> = keys
                 .iter()
@@ -47,12 +51,11 @@ fn generation(x25519: X25519, seed: u64) -> Trace {
 }
 
 #[inline(never)]
-fn agreement(x25519: X25519, seed: u64) -> Trace {
-    let keys = keys(x25519.lanes(), seed, PrivateKey::from_bytes);
+fn agreement(x25519: X25519, keys: &[PrivateKey]) -> Trace {
     let mut peer = [0; 32];
-    Random::new(seed + 100).fill(&mut peer);
+    Random::new(100).fill(&mut peer);
     trace(
-        || (keys.clone(), vec![[0; 32]; keys.len()]),
+        || (keys.to_vec(), vec![[0; 32]; keys.len()]),
         |(keys, shared)| {
             let mut jobs: Vec<_> = keys
                 .iter()
@@ -66,10 +69,9 @@ fn agreement(x25519: X25519, seed: u64) -> Trace {
 }
 
 #[inline(never)]
-fn signing(ed25519: Ed25519, seed: u64) -> Trace {
-    let keys = keys(ed25519.lanes(), seed, SigningKey::from_seed);
+fn signing(ed25519: Ed25519, keys: &[SigningKey]) -> Trace {
     trace(
-        || (keys.clone(), vec![[0; 64]; keys.len()]),
+        || (keys.to_vec(), vec![[0; 64]; keys.len()]),
         |(keys, signatures)| {
             let mut jobs: Vec<_> = keys
                 .iter()

@@ -16,8 +16,8 @@ fn main() {
         rooms.sort();
         rooms.dedup();
         let visited = for_each_room_of(&rooms, |room, policy| {
-            let one = alone(algorithm, policy, 0x00);
-            report(room.name(), "alone", one, alone(algorithm, policy, 0xa5));
+            let hmac = Hmac::choose(algorithm, policy);
+            report(room.name(), "alone", alone(&hmac, 0x00), alone(&hmac, 0xa5));
             let many = many(algorithm, policy);
             report(room.name(), "many", many(0x00), many(0xa5));
         });
@@ -31,8 +31,7 @@ fn bytes<const N: usize>(pattern: u8) -> [u8; N] {
 }
 
 #[inline(never)]
-fn alone(algorithm: Algorithm, policy: &Policy, pattern: u8) -> Trace {
-    let hmac = Hmac::choose(algorithm, policy);
+fn alone(hmac: &Hmac, pattern: u8) -> Trace {
     trace(Digest::default, |tag| {
         *tag = hmac.key(&bytes::<32>(pattern)).tag(&bytes::<LENGTH>(!pattern))
     })

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -144,7 +145,6 @@ impl Change {
     }
 
     fn carry_out(self) -> anyhow::Result<()> {
-        use std::os::unix::fs::PermissionsExt;
         match self {
             Change::MakeDirectory { path, mode } => fs::create_dir(&path)
                 .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(mode)))
