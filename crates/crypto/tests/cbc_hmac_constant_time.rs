@@ -30,14 +30,20 @@ fn judge(room: Room, algorithm: Algorithm, policy: &Policy) {
     let (one, other) = (key(0x00), key(0xa5));
     report(room, "seal", sealed(&one, 0x00), sealed(&other, 0xa5));
 
-    let open = |key: &Key, padding, change| opened(key, &record(key, padding, change));
-    let accepted = open(&one, 15, None);
-    report(room, "open", accepted, open(&other, 255, None));
     // The last byte is the length of the padding; in front of it are padding, tag and text.
-    let refused = open(&one, 15, Some(0));
-    for (padding, place) in [(100, 3), (255, 255), (15, 300)] {
-        report(room, "refuse", refused, open(&other, padding, Some(place)));
-    }
+    let records = [
+        (&one, 15, None),
+        (&other, 255, None),
+        (&one, 15, Some(0)),
+        (&other, 100, Some(3)),
+        (&other, 255, Some(255)),
+        (&other, 15, Some(300)),
+    ]
+    .map(|(key, padding, change)| (key, record(key, padding, change)));
+    let [accepted, otherwise, refused, others @ ..] =
+        records.each_ref().map(|(key, record)| opened(key, record));
+    report(room, "open", accepted, otherwise);
+    others.into_iter().for_each(|other| report(room, "refuse", refused, other));
 }
 
 /// Bytes that differ from one another and from those of another `pattern`.
