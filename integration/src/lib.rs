@@ -2,9 +2,8 @@
 //!
 //! [`server`] runs nginx or HAProxy with several workers under `widelane run`, reloads it and kills
 //! its workers; [`crowd`] makes handshakes and hangs up at every stage of them; [`processes`] looks
-//! at what its processes hold; [`upkeep`] is what happens to it meanwhile, and [`record`] keeps and draws
-//! what was seen over time. The tests put
-//! them together.
+//! at what its processes hold; [`upkeep`] is what happens to it meanwhile, and [`record`] keeps and
+//! draws what was seen over time. The tests put them together.
 
 pub mod crowd;
 pub mod processes;

@@ -28,7 +28,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Looks for side channels in everything that handles secrets, and proves that it would see one.
+    /// Looks for side channels wherever secrets are handled, and proves that it would see one.
     Ct(ct::Arguments),
     /// Builds the Debian package; with --check installs it on a fresh Debian and takes it back.
     Deb(deb::Arguments),

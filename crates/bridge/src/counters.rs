@@ -2,8 +2,8 @@
 //!
 //! With [`COUNTERS_DIRECTORY_VARIABLE`] set, the provider maps one file per process there, named
 //! `<pid>.counters`, that holds exactly one [`Counters`]; without it the counters live in plain
-//! memory. All values only grow. Readers take a copy of the file and need no lock. What a reader has
-//! to check before it believes a file is in `docs/operating.md`.
+//! memory. All values only grow. Readers take a copy of the file and need no lock. What a reader
+//! has to check before it believes a file is in `docs/operating.md`.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 

@@ -1,6 +1,6 @@
 //! Trace equality: two sets of keys take the same way through the code, instruction by instruction,
-//! and touch the same memory; so do good and bad paddings of a premaster secret. That the trace sees
-//! leaks is shown by `planted_leaks` in `testkit`.
+//! and touch the same memory; so do good and bad paddings of a premaster secret. That the trace
+//! sees leaks is shown by `planted_leaks` in `testkit`.
 //!
 //! One step costs up to 20 µs in a virtual machine, and a batch of RSA-2048 has millions of them:
 //! `cargo test -p widelane-crypto --test constant_time -- --full` takes it in every room, and the

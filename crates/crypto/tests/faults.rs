@@ -1,9 +1,9 @@
 //! Faults: bits of the stack flip while private RSA operations run, at any moment of them. Whatever
 //! that does, no signature leaves that gives away the key, as one with a single wrong half would.
 //!
-//! A bit may also flip in the message before anything is computed from it, or in the signature after
-//! it was confirmed. What leaves then is a signature of something else, or none at all; neither says
-//! anything about the key.
+//! A bit may also flip in the message before anything is computed from it, or in the signature
+//! after it was confirmed. What leaves then is a signature of something else, or none at all;
+//! neither says anything about the key.
 //!
 //! `-- --full` flips ten times as many.
 

@@ -90,8 +90,8 @@ fn follow(child: Pid, decoded: &mut Decoded) -> Trace {
     }
 }
 
-/// Instructions that were decoded lately. It makes no use of the heap, which the next child inherits
-/// and must find as this one did.
+/// Instructions that were decoded lately. It makes no use of the heap, which the next child
+/// inherits and must find as this one did.
 struct Decoded([Touches; Decoded::PLACES]);
 
 impl Decoded {

@@ -1,5 +1,5 @@
-//! The trace sees what it is there to see: leaks of each kind, planted; and it sees none where there
-//! is none.
+//! The trace sees what it is there to see: leaks of each kind, planted; and it sees none where
+//! there is none.
 
 use std::hint::black_box;
 
@@ -14,10 +14,10 @@ fn main() {
         let [one, other] = harmless.map(leak);
         assert_eq!(one, other, "{what}: nothing leaks, yet the traces differ");
         assert_ne!(leak(2), leak(7), "a leak through {what} is not seen");
-        println!("planted leak through {what}: seen");
+        eprintln!("planted leak through {what}: seen");
     }
     assert_eq!(table_scan(2), table_scan(7), "a full scan of a table leaks nothing");
-    println!("a full scan of a table: no leak seen");
+    eprintln!("a full scan of a table: no leak seen");
 }
 
 /// A branch on a secret's lowest bit.

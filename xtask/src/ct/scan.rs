@@ -99,15 +99,15 @@ impl Scanned {
 
     /// Tells what was found.
     pub fn print(&self) {
-        println!(
+        eprintln!(
             "    {} functions, {} instructions, {} conditional jumps (the traces judge them)",
             self.functions, self.instructions, self.jumps
         );
         for ((function, mnemonic), (count, why)) in &self.excused {
-            println!("    {count} {mnemonic} in {function}: {why}");
+            eprintln!("    {count} {mnemonic} in {function}: {why}");
         }
         for ((function, mnemonic), count) in &self.findings {
-            println!("    NOT EXCUSED: {count} {mnemonic} in {function}");
+            eprintln!("    NOT EXCUSED: {count} {mnemonic} in {function}");
         }
     }
 }

@@ -65,7 +65,7 @@ impl Survey {
     pub fn take(directories: &Directories) -> Self {
         let mut survey = Survey::default();
         let mut processes = BTreeMap::new();
-        let paths = directories.existing().flat_map(|directory| counters_files(directory));
+        let paths = directories.existing().flat_map(counters_files);
         for (index, path) in paths.enumerate() {
             if index == FILES_MAX {
                 survey.truncated = true;
