@@ -3,7 +3,7 @@
 //! All CPUs do the same mixture of work at the same time ([`workload`]); the policies
 //! ([`candidate`]) take turns, round by round, each after a look at the clock of scalar code. What
 //! they get done in a second of CPU time decides ([`verdict`]): first all of them, then those that
-//! look better once more. [`file`] writes the policy with its evidence.
+//! look better once more. [`mod@file`] writes the policy with its evidence.
 
 mod application;
 pub mod candidate;

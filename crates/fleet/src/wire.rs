@@ -227,7 +227,7 @@ pub struct Counted {
     body_bytes: u64,
     body_bytes_announced: u64,
     errors: BTreeMap<ErrorKind, u64>,
-    /// In the order of [`histograms`].
+    /// In the order of [`Tally::histograms`].
     histograms: Vec<String>,
 }
 

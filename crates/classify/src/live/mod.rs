@@ -119,7 +119,7 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// Those of [`Table::build`].
+    /// Those of [`Table::build`](crate::Table::build).
     pub fn new(set: &RuleSet, limits: &Limits, policy: &Policy) -> Result<Self, BuildError> {
         let mut roll = Roll { rules: BTreeMap::new(), next_id: 0 };
         roll.enlist(&set.rules);
