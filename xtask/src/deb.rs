@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::shell::{announce, announce_and_run, capture, cargo, find_program, run as run_command};
+use crate::shell::{announce, announce_and_run, capture, find_program, run as run_command};
 use crate::workspace::Workspace;
 
 /// What `cargo xtask deb` takes.
@@ -23,16 +23,16 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     if find_program("cargo-deb").is_none() {
         bail!("cargo-deb makes the package: cargo install cargo-deb --locked");
     }
-    announce_and_run(cargo().args(["build", "--release"]).current_dir(&workspace.root))?;
+    announce_and_run(workspace.cargo().args(["build", "--release"]))?;
     let documents = workspace.released("documents");
     announce_and_run(
         Command::new(workspace.released("widelane")).arg("documents").arg(&documents),
     )?;
     let printed = capture(
-        cargo()
+        workspace
+            .cargo()
             .args(["deb", "--no-build", "--strip", "--package=widelane-cli", "--output"])
-            .arg(workspace.target.join("debian/"))
-            .current_dir(&workspace.root),
+            .arg(workspace.target.join("debian/")),
     )?;
     let package = PathBuf::from(printed.lines().last().context("cargo-deb names no file")?);
     if arguments.check {

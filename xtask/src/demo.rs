@@ -4,13 +4,13 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::shell::{announce_and_run, cargo};
+use crate::shell::announce_and_run;
 use crate::{setup, workspace::Workspace};
 
 /// Builds Widelane and compares the servers that are installed; ends with the path of the report.
 pub fn run(workspace: &Workspace) -> Result<()> {
     setup::run()?;
-    announce_and_run(cargo().args(["build", "--release"]).current_dir(&workspace.root))?;
+    announce_and_run(workspace.cargo().args(["build", "--release"]))?;
     let report = workspace.target.join("widelane-report.html");
     announce_and_run(
         Command::new(workspace.released("widelane"))

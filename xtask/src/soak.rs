@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::shell::{announce, announce_and_run, cargo};
+use crate::shell::{announce, announce_and_run};
 use crate::{setup, workspace::Workspace};
 
 /// What `cargo xtask soak` takes.
@@ -16,15 +16,11 @@ pub struct Arguments {
 /// Builds everything and runs the soak test of `integration/`; ends with the path of its report.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     setup::run()?;
-    let cargo = || {
-        let mut cargo = cargo();
-        cargo.current_dir(&workspace.root);
-        cargo
-    };
     let report = workspace.target.join("soak-report.html");
-    announce_and_run(cargo().args(["build", "--release"]))?;
+    announce_and_run(workspace.cargo().args(["build", "--release"]))?;
     announce_and_run(
-        cargo()
+        workspace
+            .cargo()
             .args(["test", "--release", "--package=widelane-integration", "--test=soak"])
             .args(["--", "--ignored", "--nocapture"])
             .env("WIDELANE_SOAK_SECONDS", (60 * arguments.minutes).to_string())

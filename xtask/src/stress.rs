@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::shell::{announce_and_run, cargo};
+use crate::shell::announce_and_run;
 use crate::{setup, workspace::Workspace};
 
 /// What `cargo xtask stress` takes.
@@ -16,14 +16,10 @@ pub struct Arguments {
 /// Builds everything and runs the stress test of `integration/` with so many handshakes.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     setup::run()?;
-    let cargo = || {
-        let mut cargo = cargo();
-        cargo.current_dir(&workspace.root);
-        cargo
-    };
-    announce_and_run(cargo().args(["build", "--release"]))?;
+    announce_and_run(workspace.cargo().args(["build", "--release"]))?;
     announce_and_run(
-        cargo()
+        workspace
+            .cargo()
             .args(["test", "--release", "--package=widelane-integration", "--", "--nocapture"])
             .env("WIDELANE_STRESS_HANDSHAKES", arguments.handshakes.to_string()),
     )

@@ -5,20 +5,20 @@ use std::fs;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::shell::{announce, announce_and_run, capture, cargo, find_program};
+use crate::shell::{announce, announce_and_run, capture, find_program};
 use crate::workspace::Workspace;
 
 /// Asks cargo-deny where it is installed, and writes the list of all dependencies.
 pub fn run(workspace: &Workspace) -> Result<()> {
     let checked = find_program("cargo-deny").is_some();
     if checked {
-        announce_and_run(cargo().args(["deny", "check"]).current_dir(&workspace.root))?;
+        announce_and_run(workspace.cargo().args(["deny", "check"]))?;
     }
     let metadata = capture(
-        cargo()
+        workspace
+            .cargo()
             .args(["metadata", "--format-version=1", "--locked", "--offline"])
-            .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
-            .current_dir(&workspace.root),
+            .args(["--filter-platform", "x86_64-unknown-linux-gnu"]),
     )?;
     let bill = bill(&serde_json::from_str(&metadata)?);
     let path = workspace.target.join("widelane.cdx.json");

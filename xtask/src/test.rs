@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use widelane_cpu::Room;
 
-use crate::shell::{announce, announce_and_run, capture, cargo};
+use crate::shell::{announce, announce_and_run, capture};
 use crate::workspace::Workspace;
 use crate::{setup, tidy};
 
@@ -13,22 +13,19 @@ use crate::{setup, tidy};
 pub fn run(workspace: &Workspace) -> Result<()> {
     introduce()?;
     setup::run()?;
-    let cargo = || {
-        let mut cargo = cargo();
-        cargo.current_dir(&workspace.root);
-        cargo
-    };
-    announce_and_run(cargo().args(["fmt", "--all", "--check"]))
+    announce_and_run(workspace.cargo().args(["fmt", "--all", "--check"]))
         .context("run `cargo fmt --all` and look at what it changed")?;
     tidy::run(workspace)?;
     announce_and_run(
-        cargo()
+        workspace
+            .cargo()
             .args(["clippy", "--release", "--workspace", "--all-targets", "--quiet"])
             .args(["--", "--deny=warnings"]),
     )?;
     // Nobody publishes these pages, so they may link to what is private.
     announce_and_run(
-        cargo()
+        workspace
+            .cargo()
             .args(["doc", "--release", "--workspace", "--no-deps", "--document-private-items"])
             .args(["--keep-going", "--quiet"])
             .env("RUSTDOCFLAGS", "--deny=warnings --allow=rustdoc::private_intra_doc_links"),
@@ -38,7 +35,8 @@ pub fn run(workspace: &Workspace) -> Result<()> {
         [("batch", ["--test=loom"].as_slice()), ("classify", &["--lib", "relay"])]
     {
         announce_and_run(
-            cargo()
+            workspace
+                .cargo()
                 .args(["test", &format!("--package=widelane-{package}"), "--release", "--quiet"])
                 .args(tests)
                 .env("RUSTFLAGS", "--cfg loom")
@@ -47,13 +45,14 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     }
     announce(&format!("{} with every debug assertion on", CHECKED.join(", ")));
     announce_and_run(
-        cargo()
+        workspace
+            .cargo()
             .args(["test", "--quiet"])
             .args(CHECKED.map(|name| format!("--package=widelane-{name}"))),
     )?;
     // The tests of the servers need the program and both shared objects beside it.
-    announce_and_run(cargo().args(["build", "--release", "--quiet"]))?;
-    announce_and_run(cargo().args(["test", "--release", "--workspace", "--no-fail-fast"]))
+    announce_and_run(workspace.cargo().args(["build", "--release", "--quiet"]))?;
+    announce_and_run(workspace.cargo().args(["test", "--release", "--workspace", "--no-fail-fast"]))
 }
 
 /// Crates that are tested in the dev profile too: those that bring no large dependency along.

@@ -1,6 +1,7 @@
 //! The workspace as cargo describes it.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -51,6 +52,13 @@ impl Workspace {
         )?;
         let metadata: Value = serde_json::from_str(&json).context("cargo metadata")?;
         Self::read(&metadata).context("cargo metadata lacks a field")
+    }
+
+    /// A cargo that works here.
+    pub fn cargo(&self) -> Command {
+        let mut cargo = shell::cargo();
+        cargo.current_dir(&self.root);
+        cargo
     }
 
     /// A program or library that `cargo build --release` made.

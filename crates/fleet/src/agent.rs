@@ -84,8 +84,8 @@ pub fn serve(
 ) -> Result<(), FleetError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let client = bus.join(&format!("widelane-agent-{}", agent.name)).await?.client;
-        let id = client.new_inbox().rsplit('.').next().unwrap_or_default().to_owned();
+        let joined = bus.join(&format!("widelane-agent-{}", agent.name)).await?;
+        let (id, client) = (joined.unique_name(), joined.client);
         let origin = Instant::now();
         Serving { client, agent, id, origin, load: None, tell }.serve(stop).await
     })
@@ -203,7 +203,7 @@ impl<T: FnMut(&Event)> Serving<'_, T> {
         if self.load.is_some() {
             return Err(Refusal::Busy);
         }
-        if !is_token(run) {
+        if !wire::is_token(run) {
             return Err(Refusal::Senseless("the name of the run"));
         }
         let (allowed, limits) = (self.agent.allowed.clone(), self.agent.limits);
@@ -307,11 +307,6 @@ async fn next(subscriber: &mut Option<Subscriber>) {
         Some(subscriber) => drop(subscriber.next().await),
         None => std::future::pending().await,
     }
-}
-
-/// Whether it can be part of a subject.
-pub fn is_token(text: &str) -> bool {
-    (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 fn closed() -> FleetError {

@@ -118,6 +118,13 @@ pub struct Joined {
     pub up: watch::Receiver<bool>,
 }
 
+impl Joined {
+    /// A name that nobody else on the bus has, fit to be part of a subject.
+    pub fn unique_name(&self) -> String {
+        self.client.new_inbox().rsplit('.').next().unwrap_or_default().to_owned()
+    }
+}
+
 impl Bus {
     /// Joins the bus as `name`.
     pub async fn join(&self, name: &str) -> Result<Joined, FleetError> {

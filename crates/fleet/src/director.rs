@@ -61,7 +61,7 @@ pub fn direct(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let joined = bus.join("widelane-director").await?;
-        let run = joined.client.new_inbox().rsplit('.').next().unwrap_or_default().to_owned();
+        let run = joined.unique_name();
         let director = Director { joined, run, origin: Instant::now(), stop };
         director.direct(specification, shares, call, second).await
     })
@@ -274,9 +274,7 @@ impl Director<'_> {
 /// An agent's answer to something else than was asked.
 fn refused(name: &str, answer: Answer) -> FleetError {
     let reason = match answer {
-        Answer::Refused(reason) => {
-            reason.chars().filter(|letter| !letter.is_control()).take(500).collect()
-        }
+        Answer::Refused(reason) => wire::shown(&reason),
         Answer::Time { .. } | Answer::Done => "it answers another question".to_owned(),
     };
     FleetError::Refused { name: name.to_owned(), reason }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use widelane_loadgen::{Outcome, Pace, Tally};
 
-use crate::wire::{What, WireError};
+use crate::wire::{self, What, WireError};
 
 /// How often agents and their director are heard.
 pub const BEAT: Duration = Duration::from_millis(100);
@@ -262,8 +262,7 @@ impl Muster {
             }
             What::Failed(reason) => {
                 let agent = place.member.name.clone();
-                let reason = reason.chars().filter(|letter| !letter.is_control()).take(500);
-                let reason = reason.collect();
+                let reason = wire::shown(&reason);
                 self.degradations.push(Degradation::Failed { agent, at: after, reason });
                 place.fate = Fate::Gone(after);
             }

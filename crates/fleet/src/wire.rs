@@ -45,6 +45,19 @@ pub fn beat_of(run: &str) -> String {
     format!("widelane.load.run.{run}.director")
 }
 
+/// Whether a text can be part of a subject.
+pub fn is_token(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// A reason from the bus, as far as it is fit to be shown.
+pub fn shown(reason: &str) -> String {
+    reason.chars().filter(|letter| !letter.is_control()).take(REASON_MAX).collect()
+}
+
+/// Letters of a reason that are shown.
+const REASON_MAX: usize = 500;
+
 /// Why a message cannot be used.
 #[derive(Debug, Error)]
 pub enum WireError {
@@ -119,9 +132,8 @@ pub struct Hello {
 impl Hello {
     /// Without anything that could go astray in a subject or on a terminal.
     pub fn is_sound(&self) -> bool {
-        let id = self.id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let name = self.name.bytes().all(|byte| byte.is_ascii_graphic());
-        id && name && (1..=64).contains(&self.id.len()) && (1..=64).contains(&self.name.len())
+        is_token(&self.id) && name && (1..=64).contains(&self.name.len())
     }
 }
 

@@ -5,7 +5,7 @@ mod scan;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::shell::{announce, announce_and_run, cargo};
+use crate::shell::{announce, announce_and_run};
 use crate::workspace::Workspace;
 
 /// What `cargo xtask ct` takes.
@@ -30,12 +30,11 @@ const TRACES: [(&str, &str); 6] = [
 /// Looks for side channels in every way that we have; the report is what is printed.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     let trace = |package: &str, test: &str| {
-        let mut cargo = cargo();
+        let mut cargo = workspace.cargo();
         cargo
             .args(["test", "--release", "--quiet", &format!("--package=widelane-{package}")])
             .args(["--test", test, "--"])
-            .args(arguments.full.then_some("--full"))
-            .current_dir(&workspace.root);
+            .args(arguments.full.then_some("--full"));
         announce_and_run(&mut cargo)
     };
     announce("leaks that were planted have to be seen");
@@ -51,7 +50,7 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     announce("the emitted code of the rooms");
     let library = workspace.released("libwidelane.so");
     if !library.exists() {
-        announce_and_run(cargo().args(["build", "--release"]).current_dir(&workspace.root))?;
+        announce_and_run(workspace.cargo().args(["build", "--release"]))?;
     }
     let scanned = scan::scan(&library).context("cannot look at the emitted code")?;
     scanned.print();
