@@ -204,6 +204,9 @@ pub const PKEY_PARAM_RSA_COEFFICIENT1: &CStr = c"rsa-coefficient1";
 pub const PKEY_PARAM_BITS: &CStr = c"bits";
 /// Key parameter: bits of a symmetric key of the same strength.
 pub const PKEY_PARAM_SECURITY_BITS: &CStr = c"security-bits";
+/// Key parameter, since OpenSSL 3.5: NIST's category of strength against quantum computers, 0 for
+/// none.
+pub const PKEY_PARAM_SECURITY_CATEGORY: &CStr = c"security-category";
 /// Key parameter: bytes of the longest output.
 pub const PKEY_PARAM_MAX_SIZE: &CStr = c"max-size";
 /// Key parameter: name of the curve.

@@ -192,6 +192,9 @@ table! {
         gettable_ctx_md_params: 23 => fn(*mut c_void) -> *const OsslParam,
         set_ctx_md_params: 24 => fn(*mut c_void, *const OsslParam) -> c_int,
         settable_ctx_md_params: 25 => fn(*mut c_void) -> *const OsslParam,
+        query_key_types: 26 => fn() -> *const *const c_char,
+        sign_message_init: 27 => fn(*mut c_void, *mut c_void, *const OsslParam) -> c_int,
+        verify_message_init: 30 => fn(*mut c_void, *mut c_void, *const OsslParam) -> c_int,
     }
 }
 

@@ -146,7 +146,9 @@ fn certificates_of_every_key_are_requested_made_and_verified() {
         by(&place, true, &format!("openssl genpkey {kind} -out key.pem"));
         by(&place, true, "openssl req -new -key key.pem -subj /CN=request -out request.pem");
         by(&place, false, "openssl req -in request.pem -verify -noout");
-        by(&place, true, "openssl req -x509 -key key.pem -subj /CN=localhost -out root.pem");
+        let make = "openssl req -x509 -key key.pem -subj /CN=localhost \
+                    -addext basicConstraints=critical,CA:TRUE -out root.pem";
+        by(&place, true, make);
         // The certificate's key and the private key are compared across providers.
         let sign = "openssl x509 -req -in request.pem -CA root.pem -CAkey key.pem -out leaf.pem";
         by(&place, true, sign);

@@ -255,6 +255,25 @@ fn secrets_are_those_of_the_default_provider() {
 }
 
 #[test]
+fn a_peer_may_be_asked_before_it_has_its_key() {
+    let (_place, _lock) = setting();
+    prefer(OURS);
+    for (algorithm, group, _) in GROUPS {
+        let (mine, yours) = (Key::generate(algorithm, group), Key::generate(algorithm, group));
+        let secret = mine.derive(&mine.peer(&yours.public()).unwrap()).unwrap();
+        let peer = Key::make(algorithm, group, false).unwrap();
+        // No such parameter exists: the default provider is asked about a key without halves.
+        let mut value = 0;
+        // SAFETY: the key lives, and the name is a C string.
+        unsafe { EVP_PKEY_get_int_param(peer.0, c"unheard-of".as_ptr(), &mut value) };
+        drop(ErrorStack::get());
+        let peer = peer.take(&yours.public()).unwrap();
+        assert_eq!(peer.public(), yours.public(), "{group:?}");
+        assert_eq!(mine.derive(&peer).unwrap(), secret, "{group:?}");
+    }
+}
+
+#[test]
 fn a_key_that_we_hold_is_what_the_default_provider_makes_of_it() {
     let (place, _lock) = setting();
     prefer(OURS);

@@ -50,6 +50,10 @@ pub(crate) fn functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
         gettable_ctx_md_params: Some(gettable_ctx_md_params),
         set_ctx_md_params: Some(set_ctx_md_params),
         settable_ctx_md_params: Some(settable_ctx_md_params),
+        // These belong to algorithms that are named with their digest.
+        query_key_types: None,
+        sign_message_init: None,
+        verify_message_init: None,
     };
     // The default provider has no `digest_sign`; with it the core need not copy the context for
     // each signature.

@@ -24,6 +24,8 @@ use crate::{params, process};
 pub(crate) fn functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
     SignatureFunctions {
         newctx: Some(newctx),
+        sign: Some(sign),
+        verify: Some(verify),
         digest_sign_init: Some(digest_sign_init),
         digest_sign: Some(digest_sign),
         digest_verify_init: Some(digest_verify_init),
@@ -34,6 +36,10 @@ pub(crate) fn functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
         gettable_ctx_params: Some(gettable_ctx_params),
         set_ctx_params: Some(set_ctx_params),
         settable_ctx_params: Some(settable_ctx_params),
+        // This takes neither a key nor a context: the default provider's own serves.
+        query_key_types: table(delegate).query_key_types,
+        sign_message_init: Some(sign_message_init),
+        verify_message_init: Some(verify_message_init),
         ..SignatureFunctions::default()
     }
     .write_like(table(delegate))
@@ -51,9 +57,18 @@ fn table(delegate: &Delegate) -> &SignatureFunctions {
 struct Context {
     delegate: Arc<Delegate>,
     key: Option<Arc<Key>>,
-    /// We are to sign with `key`.
-    ours: bool,
+    /// How it was begun, if we are to sign with `key`.
+    ours: Option<Begun>,
     inner: OnDemand,
+}
+
+/// How a signature was begun, by one of two functions for the same.
+#[derive(Clone, Copy)]
+enum Begun {
+    /// By `digest_sign_init`, with no digest.
+    DigestSign,
+    /// By `sign_message_init`, which OpenSSL has since 3.4.
+    SignMessage,
 }
 
 impl Context {
@@ -71,10 +86,19 @@ impl Context {
         // SAFETY: the default provider's own context.
         let inner = unsafe { functions.newctx?(self.delegate.provctx, ptr::null()) };
         let inner = Owned::adopt(inner, functions.freectx)?;
-        let Some(key) = self.key.as_ref().filter(|_| self.ours) else { return Some(inner) };
-        let (begin, key) = (functions.digest_sign_init?, key.inner()?);
-        // SAFETY: context and key are the default provider's.
-        let begun = unsafe { begin(inner.as_ptr(), ptr::null(), key, ptr::null()) };
+        let (Some(begun), Some(key)) = (self.ours, &self.key) else { return Some(inner) };
+        let (key, params) = (key.inner()?, ptr::null());
+        let begun = match begun {
+            Begun::DigestSign => {
+                let begin = functions.digest_sign_init?;
+                // SAFETY: context and key are the default provider's.
+                unsafe { begin(inner.as_ptr(), ptr::null(), key, params) }
+            }
+            // SAFETY: as above.
+            Begun::SignMessage => unsafe {
+                functions.sign_message_init?(inner.as_ptr(), key, params)
+            },
+        };
         (begun > 0).then_some(inner)
     }
 
@@ -83,7 +107,7 @@ impl Context {
     /// # Safety
     /// `key` must be null or a key of ours.
     unsafe fn hand_over(&mut self, key: *mut c_void) -> Option<*mut c_void> {
-        (self.ours, self.inner) = (false, OnDemand::default());
+        (self.ours, self.inner) = (None, OnDemand::default());
         // SAFETY: passed on to the caller.
         let new = unsafe { share::<Key>(key) };
         self.key = new.or(self.key.take());
@@ -92,13 +116,68 @@ impl Context {
             None => Some(ptr::null_mut()),
         }
     }
+
+    /// Takes over what was just handed over, if we know the key and the rest is `plain`.
+    fn take_over(&mut self, begun: Begun, plain: bool) -> bool {
+        let known = |key: &Arc<Key>| key.private_curve() == Some(Curve::Ed25519);
+        self.ours = (plain && self.key.as_ref().is_some_and(known)).then_some(begun);
+        self.ours.is_some()
+    }
+
+    /// Signs a message by ourselves, or by the default provider's function `theirs`.
+    ///
+    /// # Safety
+    /// `signature` must be null or writable for `size` bytes, `length` for a number, and `data`
+    /// readable for `bytes`.
+    unsafe fn sign(
+        &self,
+        theirs: Option<SignFunction>,
+        signature: *mut c_uchar,
+        length: *mut usize,
+        size: usize,
+        data: *const c_uchar,
+        bytes: usize,
+    ) -> Option<c_int> {
+        let key = self.key.as_ref().filter(|_| self.ours.is_some() && bytes <= MESSAGE_BYTES_MAX);
+        if let Some(key) = key.filter(|_| !signature.is_null() && size >= SIGNATURE_BYTES) {
+            // SAFETY: passed on to the caller.
+            let message = unsafe { input(data, bytes) }.into();
+            match batching::run(Operation::SignMessage { key: Arc::clone(key), message }) {
+                Answer::Done(made) => {
+                    // SAFETY: there is room for it, and the core waits for the length.
+                    unsafe { output(&made.0, signature, length) };
+                    return Some(1);
+                }
+                Answer::Cancelled => return None,
+                Answer::Failed => count(&process::current().counters().fallbacks),
+                Answer::Rejected => {}
+            }
+        }
+        if !signature.is_null() {
+            let kind = self.key.as_ref().map_or(OperationKind::Other, |key| key.sign_kind());
+            count_jobs(process::current().counters(), kind, How::Delegated, 1);
+        }
+        let (inner, theirs) = (self.inner()?, theirs?);
+        // SAFETY: a context of the default provider, and the core's buffers.
+        Some(unsafe { theirs(inner, signature, length, size, data, bytes) })
+    }
 }
+
+/// Both of the default provider's functions that sign a message.
+type SignFunction = unsafe extern "C" fn(
+    *mut c_void,
+    *mut c_uchar,
+    *mut usize,
+    usize,
+    *const c_uchar,
+    usize,
+) -> c_int;
 
 entry! {
     fn newctx(provctx: *mut c_void, _query: *const c_char) -> *mut c_void {
         // SAFETY: the core passes our instance.
         let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
-        Some(give(Context { delegate, key: None, ours: false, inner: OnDemand::default() }))
+        Some(give(Context { delegate, key: None, ours: None, inner: OnDemand::default() }))
     }
 
     fn freectx(context: *mut c_void) {
@@ -130,14 +209,31 @@ entry! {
         let plain = unsafe { params::iter(params) }.next().is_none();
         // SAFETY: the core passes a name, or none.
         let without_digest = digest.is_null() || unsafe { digest.read() } == 0;
-        let known = |key: &Arc<Key>| key.private_curve() == Some(Curve::Ed25519);
-        if plain && without_digest && context.key.as_ref().is_some_and(known) {
-            context.ours = true;
+        if context.take_over(Begun::DigestSign, plain && without_digest) {
             return Some(1);
         }
         let (inner, begin) = (context.inner()?, context.functions().digest_sign_init?);
         // SAFETY: context and key are the default provider's, the rest the core's.
         Some(unsafe { begin(inner, digest, inner_key, params) })
+    }
+
+    fn sign_message_init(
+        context: *mut c_void,
+        key: *mut c_void,
+        params: *const OsslParam,
+    ) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow_mut::<Context>(context) }?;
+        // SAFETY: as above.
+        let inner_key = unsafe { context.hand_over(key) }?;
+        // SAFETY: the core's parameters.
+        let plain = unsafe { params::iter(params) }.next().is_none();
+        if context.take_over(Begun::SignMessage, plain) {
+            return Some(1);
+        }
+        let (inner, begin) = (context.inner()?, context.functions().sign_message_init?);
+        // SAFETY: context and key are the default provider's, the rest the core's.
+        Some(unsafe { begin(inner, inner_key, params) })
     }
 
     fn digest_sign(
@@ -150,28 +246,24 @@ entry! {
     ) -> c_int {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow::<Context>(context) }?;
-        let key = context.key.as_ref().filter(|_| context.ours && bytes <= MESSAGE_BYTES_MAX);
-        if let Some(key) = key.filter(|_| !signature.is_null() && size >= SIGNATURE_BYTES) {
-            // SAFETY: the core passes data of this length.
-            let message = unsafe { input(data, bytes) }.into();
-            match batching::run(Operation::SignMessage { key: Arc::clone(key), message }) {
-                Answer::Done(made) => {
-                    // SAFETY: there is room for it, and the core waits for the length.
-                    unsafe { output(&made.0, signature, length) };
-                    return Some(1);
-                }
-                Answer::Cancelled => return None,
-                Answer::Failed => count(&process::current().counters().fallbacks),
-                Answer::Rejected => {}
-            }
-        }
-        if !signature.is_null() {
-            let kind = context.key.as_ref().map_or(OperationKind::Other, |key| key.sign_kind());
-            count_jobs(process::current().counters(), kind, How::Delegated, 1);
-        }
-        let (inner, digest_sign) = (context.inner()?, context.functions().digest_sign?);
-        // SAFETY: a context of the default provider, and the core's buffers.
-        Some(unsafe { digest_sign(inner, signature, length, size, data, bytes) })
+        let theirs = context.functions().digest_sign;
+        // SAFETY: the core's buffers.
+        unsafe { context.sign(theirs, signature, length, size, data, bytes) }
+    }
+
+    fn sign(
+        context: *mut c_void,
+        signature: *mut c_uchar,
+        length: *mut usize,
+        size: usize,
+        data: *const c_uchar,
+        bytes: usize,
+    ) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow::<Context>(context) }?;
+        let theirs = context.functions().sign;
+        // SAFETY: the core's buffers.
+        unsafe { context.sign(theirs, signature, length, size, data, bytes) }
     }
 
     fn set_ctx_params(context: *mut c_void, params: *const OsslParam) -> c_int {
@@ -182,7 +274,7 @@ entry! {
             return Some(1);
         }
         let (inner, set_ctx_params) = (context.inner()?, context.functions().set_ctx_params?);
-        context.ours = false;
+        context.ours = None;
         // SAFETY: a context of the default provider, and the core's parameters.
         Some(unsafe { set_ctx_params(inner, params) })
     }
@@ -191,6 +283,7 @@ entry! {
 begin! {
     Context;
     digest_verify_init(digest);
+    verify_message_init();
 }
 
 describe! {
@@ -200,6 +293,13 @@ describe! {
 }
 
 forward! {
+    fn verify(
+        context: *mut c_void => Context,
+        signature: *const c_uchar,
+        length: usize,
+        data: *const c_uchar,
+        bytes: usize
+    ) -> c_int;
     fn digest_verify(
         context: *mut c_void => Context,
         signature: *const c_uchar,

@@ -210,10 +210,12 @@ impl Key {
         Some(self.public.get()?.as_ref()?.encoded.as_slice())
     }
 
-    /// Takes a peer's public key; false if there is one already, or if it is none of its curve.
+    /// Takes a peer's public key; false if it is none of its curve, or if this key has a half or an
+    /// image already, which would not know of the new one.
     pub(crate) fn set_public(&self, encoded: &[u8]) -> bool {
         let Some(curve) = self.known_curve().filter(|_| self.is_ours()) else { return false };
-        if self.private.get().is_some() || self.public.get().is_some() {
+        let has_half = self.private.get().is_some() || self.public.get().is_some();
+        if has_half || self.inner.get().is_some() {
             return false;
         }
         Public::read(curve, encoded).is_some_and(|public| self.public.set(Some(public)).is_ok())

@@ -267,6 +267,8 @@ fn known<'a>(key: &'a Key, name: &CStr) -> Option<Value<'a>> {
         Some(Value::Int(bits))
     } else if name == core::PKEY_PARAM_SECURITY_BITS {
         Some(Value::Int(strength))
+    } else if name == core::PKEY_PARAM_SECURITY_CATEGORY {
+        Some(Value::Int(0))
     } else if name == core::PKEY_PARAM_MAX_SIZE {
         Some(Value::Int(longest))
     } else if name == core::PKEY_PARAM_GROUP_NAME {

@@ -127,8 +127,11 @@ pub fn read(path: &Path) -> Counters {
     counters
 }
 
+/// `openssl x509` of 4.0 takes the first lines for extensions unless others are named.
 const CONFIGURATION: &str = "\
 openssl_conf = openssl_init
+extensions = none
+[none]
 [openssl_init]
 providers = providers
 alg_section = algorithms
