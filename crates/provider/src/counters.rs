@@ -47,7 +47,10 @@ fn map(dir: &Path) -> io::Result<NonNull<Counters>> {
     let id = process::id();
     let (new, path) = (dir.join(format!(".{id}.counters")), dir.join(format!("{id}.counters")));
     let file = create(&new)?;
-    file.set_len(size_of::<Counters>() as u64)?;
+    if let Err(error) = reserve(&file, size_of::<Counters>()) {
+        let _ = fs::remove_file(&new);
+        return Err(error);
+    }
     // SAFETY: a new mapping, where the kernel likes; the file has the size.
     let mapped = unsafe {
         libc::mmap(
@@ -64,6 +67,16 @@ fn map(dir: &Path) -> io::Result<NonNull<Counters>> {
     }
     fs::rename(new, path)?;
     NonNull::new(mapped.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))
+}
+
+/// Gives a file its size, and room for it: a store into a mapped page for which the disk has none
+/// left would end the process.
+fn reserve(file: &File, bytes: usize) -> io::Result<()> {
+    // SAFETY: an open descriptor.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
 }
 
 /// Makes a file that everybody may read. The directory may be open to all users: what another one

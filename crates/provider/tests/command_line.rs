@@ -99,8 +99,10 @@ fn requests_certificates_and_raw_operations_work() {
     done(&mut place.ours("openssl req -new -key key.pem -subj /CN=request -out request.pem"));
     done(&mut place.plain("openssl req -in request.pem -verify -noout"));
     for options in ["", "-sigopt rsa_padding_mode:pss -sigopt rsa_pss_saltlen:-1"] {
-        let make =
-            format!("openssl req -x509 -key key.pem -subj /CN=localhost {options} -out root.pem");
+        let make = format!(
+            "openssl req -x509 -key key.pem -subj /CN=localhost {options} \
+             -addext basicConstraints=critical,CA:TRUE -out root.pem"
+        );
         done(&mut place.ours(&make));
         done(&mut place.plain("openssl verify -CAfile root.pem root.pem"));
         done(&mut place.ours("openssl verify -CAfile root.pem root.pem"));
@@ -172,6 +174,25 @@ fn a_malformed_policy_is_said_and_accelerates_nothing() {
     assert!(said.contains("policy.toml") && said.contains("nothing is accelerated"), "{said}");
     assert_eq!(place.sum(|counters| &counters.jobs_delegated), 1);
     assert_eq!(place.counters()[0].lanes.load(std::sync::atomic::Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_full_disk_costs_the_counters_and_nothing_else() {
+    let place = with_message();
+    if !place.plain("unshare --mount true").status().is_ok_and(|status| status.success()) {
+        eprintln!("only root can mount a small disk: nothing was tested");
+        return;
+    }
+    done(&mut place.plain("openssl genpkey -quiet -algorithm RSA -out key.pem"));
+    let small_disk =
+        "mount -t tmpfs -o size=4k none counters && echo > counters/full && exec \"$@\"";
+    let sign = "openssl dgst -sha256 -sign key.pem -out signature message";
+    let mut command = place.ours("unshare --mount sh -c");
+    let said = done(command.args([small_disk, "sh"]).args(sign.split_whitespace()));
+    assert!(said.contains("cannot write counters") && said.contains("No space left"), "{said}");
+    let verify = "openssl dgst -sha256 -prverify key.pem -signature signature message";
+    assert!(done(&mut place.plain(verify)).contains("Verified OK"));
+    assert_eq!(place.counters().len(), 0);
 }
 
 #[test]
