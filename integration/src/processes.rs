@@ -28,6 +28,17 @@ impl Holdings {
     }
 }
 
+/// Memory that a process holds alone and its share of what it holds with others, in KiB.
+///
+/// # Errors
+///
+/// If it has ended or belongs to somebody else.
+pub fn proportional_kib(pid: i32) -> Result<u64> {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))
+        .with_context(|| format!("process {pid} cannot be looked at; did it end?"))?;
+    rollup.lines().find_map(|line| kib(line, "Pss:")).context("smaps_rollup without Pss")
+}
+
 /// The living children of a process that are not about to leave, by what they call themselves.
 pub fn workers(master: i32) -> Vec<i32> {
     let mut workers = children(master);

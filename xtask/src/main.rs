@@ -1,8 +1,10 @@
-//! All chores of the workspace: `cargo xtask demo`, `test`, `stress`, `ct`, `deb`, `soak`, `tidy`.
+//! All chores of the workspace: `cargo xtask demo`, `test`, `stress`, `ct`, `deb`, `openssl`, `tidy`.
 
+mod certificates;
 mod ct;
 mod deb;
 mod demo;
+mod openssl;
 mod setup;
 mod shell;
 mod soak;
@@ -28,12 +30,16 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Compares nginx with very many certificates to itself, natively and accelerated
+    Certificates(certificates::Arguments),
     /// Looks for side channels wherever secrets are handled, and proves that it would see one.
     Ct(ct::Arguments),
     /// Builds the Debian package; with --check installs it on a fresh Debian and takes it back.
     Deb(deb::Arguments),
     /// Installs what the machine lacks, builds, compares your servers with and without Widelane.
     Demo,
+    /// Builds newer releases of OpenSSL and runs what touches OpenSSL under them. Takes minutes
+    Openssl(openssl::Arguments),
     /// Installs what the machine lacks: compiler tools, OpenSSL's headers, nginx, HAProxy.
     Setup,
     /// Runs nginx and HAProxy for long under changing load, and draws what they held.
@@ -51,9 +57,11 @@ enum Chore {
 
 fn main() -> ExitCode {
     let result = Workspace::find().and_then(|workspace| match Arguments::parse().chore {
+        Chore::Certificates(arguments) => certificates::run(&workspace, &arguments),
         Chore::Ct(arguments) => ct::run(&workspace, &arguments),
         Chore::Deb(arguments) => deb::run(&workspace, &arguments),
         Chore::Demo => demo::run(&workspace),
+        Chore::Openssl(arguments) => openssl::run(&workspace, &arguments),
         Chore::Setup => setup::run(),
         Chore::Soak(arguments) => soak::run(&workspace, &arguments),
         Chore::Stress(arguments) => stress::run(&workspace, &arguments),

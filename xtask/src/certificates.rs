@@ -1,0 +1,27 @@
+//! What very many certificates on one nginx cost, natively and accelerated.
+
+use anyhow::Result;
+
+use crate::shell::{announce_and_run, cargo};
+use crate::{setup, workspace::Workspace};
+
+/// What `cargo xtask certificates` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// How many
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    count: u32,
+}
+
+/// Builds everything and runs the measurement of `integration/`.
+pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
+    setup::run()?;
+    announce_and_run(cargo().args(["build", "--release"]).current_dir(&workspace.root))?;
+    announce_and_run(
+        cargo()
+            .args(["test", "--release", "--package=widelane-integration", "--test=certificates"])
+            .args(["--", "--ignored", "--nocapture"])
+            .env("WIDELANE_CERTIFICATES", arguments.count.to_string())
+            .current_dir(&workspace.root),
+    )
+}
