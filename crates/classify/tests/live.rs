@@ -1,7 +1,7 @@
 //! Rules that change while packets are looked up, against a search of one rule after another.
 
 use std::cmp::Reverse;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use widelane_classify::live::{Live, RuleId, UpdateError};
@@ -320,6 +320,37 @@ fn readers_see_whole_versions_while_rules_change() {
         assert!(last > 0, "the reader saw changes");
     }
     assert_eq!((live.pending(), live.trouble()), (0, None));
+}
+
+#[test]
+fn rules_change_while_other_trees_are_planted() {
+    // So many that they are listed in pieces, between which others change.
+    let (set, spare, flows) = family(Family::Acl, 2000, 15);
+    let packets: Vec<&[u8]> = flows.iter().map(Flow::packet).collect();
+    let live = Live::new(&set, &Limits::default(), &Policy::open()).unwrap();
+    let (done, planted) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let mut model = Model::new(&set);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                live.settle();
+                planted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let mut random = Random::new(16);
+        let mut reader = live.reader();
+        let mut results = vec![0; packets.len()];
+        while planted.load(Ordering::Relaxed) < 10 {
+            (0..50).for_each(|_| model.change(&live, &spare, &mut random));
+            reader.classify(&packets, &mut results).unwrap();
+            assert_eq!(results, model.results(&packets));
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(live.trouble(), None);
+    let mut results = vec![0; packets.len()];
+    live.reader().classify(&packets, &mut results).unwrap();
+    assert_eq!(results, model.results(&packets));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use std::fmt;
 
 pub(crate) use self::encode::{Encoded, Ranks, categories_of};
 use self::group::Group;
+pub(crate) use self::leaves::Run;
 use self::plan::Kind;
 pub(crate) use self::plan::Plan;
 pub(crate) use self::tended::Edits;

@@ -4,30 +4,32 @@
 //! whom, and where, is written down while a tree grows, and an entry that is taken out gives its
 //! places back to those that it hid.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use super::BuildError;
 use super::encode::Encoded;
-use super::tree::{Cell, Forest, Region, cells_of};
-use crate::table::{Entry, NODE_HEADER, Node, rank_of};
+use super::leaves::{List, Run};
+use super::tree::{Cell, Forest, Region, cells_of, leaf_entry};
+use crate::table::{Entry, NODE_HEADER, Node, RULES_PER_CHUNK, rank_of};
 
 /// What a forest remembers of how it grew.
 #[derive(Debug, Default)]
 pub(super) struct Tending {
     /// By the entry that hides: the entries hidden, and the cell in whose region.
-    hidden: HashMap<u32, Vec<(Cell, u32)>>,
+    hidden: Vec<Vec<(Cell, u32)>>,
     /// For each entry the root of its tree; none if it is gone.
     homes: Vec<Option<u8>>,
     /// How many entries have their home at each root.
     counts: Vec<usize>,
 }
 
-/// Words of a forest that have been written.
+/// Words of a forest that have been written, and chunks that it does not need any more.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Edits {
     pub index: Vec<Range<usize>>,
     pub chunks: Vec<Range<usize>>,
+    /// To be given back with [`Forest::reuse`] when nobody looks at them any more.
+    pub released: Vec<Run>,
 }
 
 /// What an entry in a tree would cost.
@@ -53,7 +55,9 @@ const DIVISIBLE: usize = 32;
 impl Tending {
     /// Notes that an entry is not listed in the region of a cell, since another hides it there.
     pub fn note(&mut self, hider: u32, hidden: u32, cell: Cell) {
-        self.hidden.entry(hider).or_default().push((cell, hidden));
+        let behind = self.hidden.len().max(hider as usize + 1);
+        self.hidden.resize_with(behind, Vec::new);
+        self.hidden[hider as usize].push((cell, hidden));
     }
 }
 
@@ -61,7 +65,7 @@ impl Forest {
     /// Has trees grow beyond the limits that they were planted with.
     pub fn lift_limits(&mut self) {
         self.limits.table_bytes = usize::MAX;
-        self.edits = Edits::default();
+        self.take_edits();
     }
 
     /// Notes which tree entries were planted in.
@@ -79,7 +83,12 @@ impl Forest {
 
     /// What has been written since this was last asked.
     pub fn take_edits(&mut self) -> Edits {
-        std::mem::take(&mut self.edits)
+        Edits { released: self.leaves.end_turn(), ..std::mem::take(&mut self.edits) }
+    }
+
+    /// Takes back chunks that nobody looks at any more.
+    pub fn reuse(&mut self, run: Run) {
+        self.leaves.reuse(run);
     }
 
     /// Lists an entry in the tree where that costs least; in the last of the `roots`, which is one
@@ -122,7 +131,7 @@ impl Forest {
     pub fn remove(&mut self, encoded: &Encoded, ids: Range<u32>) -> Result<(), BuildError> {
         // First those that they hide: as long as they are there, nobody meets those.
         for id in ids.clone() {
-            let hidden = self.tending.as_ref().and_then(|tending| tending.hidden.get(&id)).cloned();
+            let hidden = self.tending.as_ref().and_then(|of| of.hidden.get(id as usize)).cloned();
             for (cell, hidden) in hidden.into_iter().flatten() {
                 if self.home(hidden).is_some() {
                     self.list_below(encoded, hidden, cell, None, 0)?;
@@ -139,10 +148,13 @@ impl Forest {
 
     /// Writes an entry anew, whose rank or result has changed. Among the others it stays where it
     /// is.
-    pub fn rewrite(&mut self, encoded: &Encoded, id: u32) {
-        if let Some(root) = self.home(id) {
-            self.rewrite_below(encoded, id, root.into());
-        }
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for leaves to be written anew.
+    pub fn rewrite(&mut self, encoded: &Encoded, id: u32) -> Result<(), BuildError> {
+        let root = self.home(id);
+        root.map_or(Ok(()), |root| self.rewrite_below(encoded, id, root.into()))
     }
 
     /// How many entries have their home at a root.
@@ -160,7 +172,9 @@ impl Forest {
         if let Some(root) = tending.homes[id as usize].take() {
             tending.counts[usize::from(root)] -= 1;
         }
-        tending.hidden.remove(&id);
+        if let Some(hidden) = tending.hidden.get_mut(id as usize) {
+            *hidden = Vec::new();
+        }
     }
 
     fn entry(&self, place: usize) -> Entry {
@@ -285,28 +299,44 @@ impl Forest {
         Ok(())
     }
 
-    fn rewrite_below(&mut self, encoded: &Encoded, id: u32, place: usize) {
+    fn rewrite_below(
+        &mut self,
+        encoded: &Encoded,
+        id: u32,
+        place: usize,
+    ) -> Result<(), BuildError> {
         if let Some(at) = self.node_at(place) {
             let rank = encoded.ranks[id as usize];
             if rank < rank_of(self.index[place]) {
                 self.put(place, Entry::node(rank, at));
             }
             for (cell, _) in self.cells_below(encoded, id, at, None) {
-                self.rewrite_below(encoded, id, cell.place as usize);
+                self.rewrite_below(encoded, id, cell.place as usize)?;
             }
-            return;
+            return Ok(());
         }
-        let entry = self.entry(place);
-        let Some(list) = self.leaves.list(entry.chunk()).filter(|list| list.contains(&id)) else {
-            return;
+        // Of cells that share a leaf, the first has it written, and the others find it.
+        let old = self.entry(place);
+        let moved = self.leaves.moved(old.chunk());
+        let list = self.leaves.list(moved.unwrap_or(old.chunk()));
+        let Some(list) = list.filter(|list| list.contains(&id)).cloned() else { return Ok(()) };
+        let entry = match moved {
+            Some(chunk) => leaf_entry(encoded, &list, chunk)?,
+            None => self.renew(encoded, &list)?,
         };
-        let list = list.clone();
-        // Cells that share the leaf find it written.
-        self.fill(encoded, &list, entry.chunk());
-        let first = encoded.ranks[list[0] as usize];
-        if first != rank_of(entry.0) {
-            self.put(place, entry.with_rank(first));
+        if entry != old {
+            self.put(place, entry);
         }
+        Ok(())
+    }
+
+    /// Writes a leaf anew, in other chunks if somebody may look at it.
+    fn renew(&mut self, encoded: &Encoded, list: &List) -> Result<Entry, BuildError> {
+        let end = self.end_chunk();
+        leaf_entry(encoded, list, end)?;
+        let chunk = self.leaves.renew(list, list.len().div_ceil(RULES_PER_CHUNK), end);
+        self.fill(encoded, list, chunk);
+        leaf_entry(encoded, list, chunk)
     }
 
     /// Leads a cell to another leaf, or to a node in its stead.

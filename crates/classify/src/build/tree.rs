@@ -245,30 +245,28 @@ impl Forest {
 
     /// A leaf of a list that is not empty, for one cell more.
     pub(super) fn leaf(&mut self, encoded: &Encoded, ids: &[u32]) -> Result<Entry, BuildError> {
-        let stride = self.shape.chunk_words();
-        let count = ids.len().div_ceil(RULES_PER_CHUNK);
-        let rank = encoded.ranks[ids[0] as usize];
-        let end = self.chunks.len() / stride;
+        let end = self.end_chunk();
         // Wherever it comes to stand: no place lies behind the end.
-        let entry = |chunk| Entry::leaf(rank, chunk, count);
-        entry(end).ok_or(BuildError::LeafTooLong { rules: ids.len() })?;
-        let (chunk, is_new) = match self.leaves.share(ids) {
-            Some(chunk) => (chunk, false),
-            None => (self.leaves.add(ids, count, end), true),
-        };
-        if is_new {
-            let words = (chunk + count) * stride;
-            self.chunks.resize(self.chunks.len().max(words), 0);
-            self.fill(encoded, ids, chunk);
-            self.check_memory()?;
+        leaf_entry(encoded, ids, end)?;
+        if let Some(chunk) = self.leaves.share(ids) {
+            return leaf_entry(encoded, ids, chunk);
         }
-        entry(chunk).ok_or(BuildError::LeafTooLong { rules: ids.len() })
+        let chunk = self.leaves.add(ids, ids.len().div_ceil(RULES_PER_CHUNK), end);
+        self.fill(encoded, ids, chunk);
+        self.check_memory()?;
+        leaf_entry(encoded, ids, chunk)
+    }
+
+    /// How many chunks there are.
+    pub(super) fn end_chunk(&self) -> usize {
+        self.chunks.len() / self.shape.chunk_words()
     }
 
     /// Writes the entries of a leaf into its chunks.
     pub(super) fn fill(&mut self, encoded: &Encoded, ids: &[u32], chunk: usize) {
         let stride = self.shape.chunk_words();
         let (start, count) = (chunk * stride, ids.len().div_ceil(RULES_PER_CHUNK));
+        self.chunks.resize(self.chunks.len().max(start + count * stride), 0);
         let words = &mut self.chunks[start..start + count * stride];
         for (ids, words) in ids.chunks(RULES_PER_CHUNK).zip(words.chunks_exact_mut(stride)) {
             for lane in 0..RULES_PER_CHUNK {
@@ -293,6 +291,17 @@ impl Forest {
             false => Ok(()),
         }
     }
+}
+
+/// What leads to a leaf of a list whose first chunk is known.
+pub(super) fn leaf_entry(
+    encoded: &Encoded,
+    ids: &[u32],
+    chunk: usize,
+) -> Result<Entry, BuildError> {
+    let rank = encoded.ranks[ids[0] as usize];
+    let entry = Entry::leaf(rank, chunk, ids.len().div_ceil(RULES_PER_CHUNK));
+    entry.ok_or(BuildError::LeafTooLong { rules: ids.len() })
 }
 
 /// The chunk that is nobody's: what matches there has found nothing.

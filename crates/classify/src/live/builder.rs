@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use widelane_cpu::Policy;
 
@@ -34,12 +35,23 @@ struct Orders {
     patience: usize,
 }
 
+/// Between looks at the rules, so that those get their turn who change them: a lock goes to who
+/// asks for it next, not to who waits.
+const PAUSE: Duration = Duration::from_micros(50);
+/// Between looks whether readers have left what is to be dropped.
+const SWEEP: Duration = Duration::from_millis(1);
+
 impl Builder {
     pub fn start(relay: &Arc<Relay<Draft>>, limits: Limits, policy: Policy) -> Self {
         let desk = Arc::new(Desk { orders: Mutex::default(), changed: Condvar::new() });
         let (own, relay) = (Arc::clone(&desk), Arc::clone(relay));
         thread::spawn(move || own.work(&relay, &limits, &policy));
         Builder { desk }
+    }
+
+    /// Has prints of earlier drafts dropped when readers have left them.
+    pub fn sweep(&self) {
+        self.desk.changed.notify_all();
     }
 
     /// Notes what a change tells: when the trees are worn, others are wanted.
@@ -81,8 +93,12 @@ impl Drop for Builder {
 
 impl Desk {
     fn work(&self, relay: &Relay<Draft>, limits: &Limits, policy: &Policy) {
-        while self.next_order() {
-            let (shape, rules, number) = relay.begin(Draft::parts);
+        while self.next_order(relay) {
+            let (shape, number) = relay.begin(Draft::shape);
+            let mut rules = Vec::new();
+            while relay.look(|draft| draft.list(&mut rules)) {
+                thread::sleep(PAUSE);
+            }
             let planted = Draft::of(&shape, &rules, limits, policy, number);
             let finished = match planted {
                 Ok(draft) => relay.finish(draft),
@@ -99,18 +115,31 @@ impl Desk {
         }
     }
 
-    /// Waits until other trees are wanted; false at the end.
-    fn next_order(&self) -> bool {
-        let mut orders = self.orders();
-        while !orders.wanted && !orders.closing {
-            orders = self.wait(orders);
+    /// Waits until other trees are wanted, and sweeps meanwhile; false at the end.
+    fn next_order(&self, relay: &Relay<Draft>) -> bool {
+        loop {
+            let left = relay.sweep();
+            let mut orders = self.orders();
+            if !orders.wanted && !orders.closing {
+                orders = if left { self.wait_for(orders, SWEEP) } else { self.wait(orders) };
+            }
+            if orders.wanted || orders.closing {
+                (orders.wanted, orders.at_work) = (false, true);
+                return !orders.closing;
+            }
         }
-        (orders.wanted, orders.at_work) = (false, true);
-        !orders.closing
     }
 
     fn wait<'a>(&self, orders: MutexGuard<'a, Orders>) -> MutexGuard<'a, Orders> {
         self.changed.wait(orders).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_for<'a>(
+        &self,
+        orders: MutexGuard<'a, Orders>,
+        time: Duration,
+    ) -> MutexGuard<'a, Orders> {
+        self.changed.wait_timeout(orders, time).unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// A panic elsewhere does not poison it: orders change in one step.

@@ -1,16 +1,18 @@
 //! The rules as who changes them has them: trees that are changed entry by entry, and the ranks of
-//! rules. Readers have prints of it.
+//! rules. Readers have prints of it, which share the chunks.
+#![allow(unsafe_code, reason = "writing chunks that no reader looks at, beside others")]
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use widelane_cpu::{Policy, Room};
 
 use super::relay;
 use super::{Candidate, Strength};
-use crate::build::{self, BuildError, Edits, Encoded, Forest, Plan, Ranks, categories_of};
+use crate::build::{self, BuildError, Edits, Encoded, Forest, Plan, Ranks, Run, categories_of};
 use crate::rule::{Layout, RuleSet};
+use crate::run::shelf::Shelf;
 use crate::table::{Part, RANK_MAX, Table, category_place};
 use crate::{Classifier, Limits, LookupError};
 
@@ -24,6 +26,11 @@ pub(super) struct Draft {
     plan: Plan,
     encoded: Encoded,
     forest: Forest,
+    /// The chunks of the forest, as readers look at them.
+    shelf: Arc<Shelf>,
+    /// Chunks that the forest does not need any more, and the first change that readers must have
+    /// seen before they are written again.
+    released: VecDeque<(u64, Run)>,
     /// How many roots there are; behind the last is a list.
     roots: usize,
     rules: BTreeMap<Strength, Planted>,
@@ -54,7 +61,7 @@ struct Planted {
 /// Words that a change has written.
 #[derive(Debug, Default)]
 struct Written {
-    edits: Edits,
+    index: Vec<Range<usize>>,
     /// Of the categories.
     categories: Vec<usize>,
 }
@@ -87,6 +94,8 @@ pub(super) struct Wear {
 
 /// A print that is further behind is not corrected.
 const JOURNAL_MAX: usize = 1024;
+/// Rules that are listed while those who change some wait.
+const LISTED_AT_ONCE: usize = 512;
 /// Trees are worn when so many rules are not in any but in the list.
 const LISTED_MAX: usize = 32;
 /// Or when they have grown by one in this many, and so many bytes besides.
@@ -144,6 +153,7 @@ impl Draft {
         let roots = grown.groups.len() + 1;
         let (plan, encoded, mut forest) = (grown.plan, grown.encoded, grown.forest);
         forest.lift_limits();
+        let shelf = shelved(&forest);
         Ok(Draft {
             shape: RuleSet { rules: Vec::new(), ..set },
             limits: *limits,
@@ -152,6 +162,8 @@ impl Draft {
             plan,
             encoded,
             forest,
+            shelf,
+            released: VecDeque::new(),
             roots,
             rules,
             ranks_end,
@@ -163,11 +175,19 @@ impl Draft {
         })
     }
 
-    /// What a draft of the same rules is made of: their shape, the rules, the strongest first, and
-    /// how many changes there have been.
-    pub fn parts(&self) -> (RuleSet, Vec<Arc<Candidate>>, u64) {
-        let rules = self.rules.values().map(|planted| Arc::clone(&planted.candidate));
-        (self.shape.clone(), rules.collect(), self.number)
+    /// The shape of the rules, and how many changes there have been.
+    pub fn shape(&self) -> (RuleSet, u64) {
+        (self.shape.clone(), self.number)
+    }
+
+    /// Lists the next few rules behind those that are listed, the strongest first; false if there
+    /// are no more.
+    pub fn list(&self, rules: &mut Vec<Arc<Candidate>>) -> bool {
+        let listed = rules.last().map_or(Bound::Unbounded, |last| Bound::Excluded(last.strength));
+        let before = rules.len();
+        let next = self.rules.range((listed, Bound::Unbounded)).take(LISTED_AT_ONCE);
+        rules.extend(next.map(|(_, planted)| Arc::clone(&planted.candidate)));
+        rules.len() - before == LISTED_AT_ONCE
     }
 
     fn wear(&self) -> Wear {
@@ -182,37 +202,37 @@ impl Draft {
     fn edit(&mut self, change: &Change) -> Result<(), BuildError> {
         match (&change.old, &change.new) {
             (Some(old), Some(new)) if old.differs_in_result_only(new) => self.restate(new),
-            (old, new) => self.replace(old.as_deref(), new.as_ref())?,
+            (old, new) => self.replace(old.as_deref(), new.as_ref()),
         }
-        Ok(())
     }
 
     /// Has a rule give another result.
-    fn restate(&mut self, candidate: &Arc<Candidate>) {
-        let Some(planted) = self.rules.get_mut(&candidate.strength) else { return };
+    fn restate(&mut self, candidate: &Arc<Candidate>) -> Result<(), BuildError> {
+        let Some(planted) = self.rules.get_mut(&candidate.strength) else { return Ok(()) };
         planted.candidate = Arc::clone(candidate);
-        for id in planted.entries.clone() {
-            self.encoded.results[id as usize] = candidate.rule.result;
-            self.forest.rewrite(&self.encoded, id);
-        }
+        let ids = planted.entries.clone();
+        self.encoded.results[ids.start as usize..ids.end as usize].fill(candidate.rule.result);
+        ids.into_iter().try_for_each(|id| self.forest.rewrite(&self.encoded, id))
     }
 
+    /// Puts a rule in the place of another. What else stands in its own place goes too, and what is
+    /// not there need not go: so changes can be made that a list of rules has in part already.
     fn replace(
         &mut self,
         old: Option<&Candidate>,
         new: Option<&Arc<Candidate>>,
     ) -> Result<(), BuildError> {
         let planted = new.map(|new| self.plant(new)).transpose()?.flatten();
-        if let Some(old) = old.and_then(|old| self.rules.get(&old.strength))
-            && let Err(error) = self.forest.remove(&self.encoded, old.entries.clone())
-        {
-            if let Some(new) = planted {
-                self.forest.remove(&self.encoded, new.entries)?;
+        let places = old.into_iter().chain(new.map(|new| &**new)).map(|of| of.strength);
+        for place in places {
+            let Some(there) = self.rules.get(&place) else { continue };
+            if let Err(error) = self.forest.remove(&self.encoded, there.entries.clone()) {
+                if let Some(new) = planted {
+                    self.forest.remove(&self.encoded, new.entries)?;
+                }
+                return Err(error);
             }
-            return Err(error);
-        }
-        if let Some(old) = old {
-            self.rules.remove(&old.strength);
+            self.rules.remove(&place);
         }
         if let Some(new) = planted {
             self.categorise(new.rank, new.candidate.rule.categories);
@@ -279,8 +299,7 @@ impl Draft {
             if step >= RANKS_SPREAD {
                 // The place between gets the room of two.
                 let rank_of = |at: usize| first + step * (at + usize::from(at >= before)) as u32;
-                self.move_ranks(&moved, rank_of);
-                return Ok(());
+                return self.move_ranks(&moved, rank_of);
             }
             if moved.len() == self.rules.len() {
                 return Err(BuildError::TooManyRules { rules: self.rules.len() });
@@ -289,7 +308,11 @@ impl Draft {
         }
     }
 
-    fn move_ranks(&mut self, moved: &[Strength], rank_of: impl Fn(usize) -> u32) {
+    fn move_ranks(
+        &mut self,
+        moved: &[Strength],
+        rank_of: impl Fn(usize) -> u32,
+    ) -> Result<(), BuildError> {
         let mut entries = Vec::new();
         for (at, strength) in moved.iter().enumerate() {
             let Some(rule) = self.rules.get_mut(strength) else { continue };
@@ -299,9 +322,8 @@ impl Draft {
             self.encoded.ranks[rule.entries.start as usize..rule.entries.end as usize].fill(rank);
             self.categorise(rank, categories);
         }
-        for id in entries.into_iter().flatten() {
-            self.forest.rewrite(&self.encoded, id);
-        }
+        let mut ids = entries.into_iter().flatten();
+        ids.try_for_each(|id| self.forest.rewrite(&self.encoded, id))
     }
 
     /// Writes down the categories of a rank.
@@ -318,17 +340,30 @@ impl Draft {
 
     /// Copies what changes have written to the table of a print; false if it does not fit.
     fn copy(&self, written: &Written, table: &mut Table) -> bool {
-        let parts = [
-            (Part::Index, &self.forest.index, &written.edits.index),
-            (Part::Chunks, &self.forest.chunks, &written.edits.chunks),
-        ];
-        let mut ranges = parts.into_iter().flat_map(|(part, words, ranges)| {
-            ranges.iter().map(move |range| (part, range.start, &words[range.clone()]))
-        });
-        ranges.all(|(part, at, words)| table.write_part(part, at, words))
+        let index = |range: &Range<usize>| &self.forest.index[range.clone()];
+        let mut ranges = written.index.iter();
+        ranges.all(|range| table.write_part(Part::Index, range.start, index(range)))
             && written.categories.iter().all(|&word| {
                 table.write_part(Part::Categories, word, &self.categories[word..=word])
             })
+    }
+
+    /// Writes chunks of the forest to the shelf, or all of them to another if it is full.
+    fn shelve(&mut self, chunks: &[Range<usize>]) {
+        let mut ranges = chunks.iter();
+        let fits = ranges.all(|range| {
+            let words = &self.forest.chunks[range.clone()];
+            // SAFETY: a change writes only chunks that were behind all others, or that `recycle`
+            // has given back: no print that a reader holds leads there, nor one that it can come
+            // to before it is corrected. Readers learn of what is written when the next print is
+            // published; and who changes something has the draft alone.
+            unsafe { self.shelf.write(range.start, words) }
+        });
+        if !fits {
+            // Prints that share the old one cannot be corrected, so nobody looks at this yet.
+            self.shelf = shelved(&self.forest);
+            self.released.drain(..).for_each(|(_, run)| self.forest.reuse(run));
+        }
     }
 
     /// The roots that a lookup begins with: with the list only if there is something in it.
@@ -346,9 +381,10 @@ impl relay::Draft for Draft {
     fn apply(&mut self, change: &Change) -> Result<Wear, BuildError> {
         let edited = self.edit(change);
         // A change that is refused may have written too, nothing that lookups would notice.
-        let Edits { index, chunks } = self.forest.take_edits();
-        self.written.edits.index.extend(index);
-        self.written.edits.chunks.extend(chunks);
+        let Edits { index, chunks, released } = self.forest.take_edits();
+        self.written.index.extend(index);
+        self.released.extend(released.into_iter().map(|run| (self.number + 1, run)));
+        self.shelve(&chunks);
         edited?;
         (self.number, self.pending) = (self.number + 1, self.pending + 1);
         if self.journal.len() == JOURNAL_MAX {
@@ -371,8 +407,8 @@ impl relay::Draft for Draft {
             chunks: &self.forest.chunks,
             category_masks: &self.categories,
         };
-        let free = [content.index.len() + FREE_WORDS, 3 * content.chunks.len() + FREE_WORDS];
-        let table = Arc::new(Table::lay_out(content, free));
+        let free = content.index.len() + FREE_WORDS;
+        let table = Arc::new(Table::sharing(content, Arc::clone(&self.shelf), free));
         let classifier = Classifier::choose(table, &self.policy);
         Print { number: self.number, pending: self.pending, classifier }
     }
@@ -381,18 +417,33 @@ impl relay::Draft for Draft {
         let behind = (self.number - print.number) as usize;
         let Some(kept) = self.journal.len().checked_sub(behind) else { return false };
         let Some(table) = print.classifier.table_mut() else { return false };
-        if !self.journal.range(kept..).all(|written| self.copy(written, table)) {
+        let shares = |shelf| Arc::ptr_eq(shelf, &self.shelf);
+        if !table.shelf().is_some_and(shares)
+            || !self.journal.range(kept..).all(|written| self.copy(written, table))
+        {
             return false;
         }
         table.set_roots(self.roots_in_use());
         (print.number, print.pending) = (self.number, self.pending);
         true
     }
+
+    fn recycle(&mut self, oldest: Option<&Print>) {
+        let seen = oldest.map_or(self.number, |print| print.number);
+        while let Some((_, run)) = self.released.pop_front_if(|(since, _)| *since <= seen) {
+            self.forest.reuse(run);
+        }
+    }
 }
 
-/// A print has room for as many more words of the index, for three times as many chunks, and for so
-/// many words besides; what is never written takes up no memory.
+/// A print has room for as many more words of the index, a shelf for three times as many chunks,
+/// and both for so many words besides; what is never written takes up no memory.
 const FREE_WORDS: usize = 1 << 16;
+
+/// The chunks of a forest, for readers.
+fn shelved(forest: &Forest) -> Arc<Shelf> {
+    Arc::new(Shelf::new(&forest.chunks, 3 * forest.chunks.len() + FREE_WORDS))
+}
 
 impl Print {
     /// Where the fields lie, and how many results a lookup gives.

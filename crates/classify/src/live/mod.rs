@@ -200,6 +200,7 @@ impl Live {
         new.enlist(&set.rules);
         let draft = Draft::of(set, &new.candidates(), &self.limits, &self.policy, number)?;
         self.relay.reset(draft);
+        self.builder.sweep();
         *roll = new;
         Ok(())
     }

@@ -6,6 +6,9 @@
 //! draft is made of, works as long as it takes, and comes back with another draft that means the
 //! same; what was changed meanwhile stands in the journal, and is applied to the new draft before
 //! prints of that are published.
+//!
+//! Prints may share what they are made of. So a draft is told which of its prints readers may still
+//! hold before it writes again what those led to.
 
 #[cfg(loom)]
 use loom::sync::{Mutex, MutexGuard};
@@ -38,6 +41,10 @@ pub trait Draft: Debug {
 
     /// Makes an earlier print of this draft one of the draft as it is; false if that cannot be.
     fn correct(&self, print: &mut Self::Print) -> bool;
+
+    /// Has the draft use again what no print needs any more: readers hold the latest one, and of
+    /// those before it none that is earlier than `oldest`; none at all if there is no such.
+    fn recycle(&mut self, oldest: Option<&Self::Print>);
 }
 
 /// A draft, the prints that readers see, and the way of changes to them.
@@ -55,8 +62,8 @@ struct Desk<D: Draft> {
     journal: Option<Vec<D::Change>>,
     /// Earlier prints, the latest last. Readers may still hold them.
     prints: Vec<Arc<D::Print>>,
-    /// Prints of earlier drafts, which readers may still hold. They are dropped by who changes
-    /// something, so that no reader has to.
+    /// Prints of earlier drafts, which readers may still hold. They are dropped by who asks for it
+    /// ([`Relay::sweep`]), since that takes long.
     outdated: Vec<Arc<D::Print>>,
 }
 
@@ -90,6 +97,7 @@ impl<D: Draft> Relay<D> {
     /// Makes a change; readers see it when this returns.
     pub fn change(&self, change: D::Change) -> Result<D::Outcome, D::Refusal> {
         let mut desk = self.desk();
+        desk.recycle();
         let outcome = desk.draft.apply(&change)?;
         let print = desk.next_print();
         let replaced = self.published.replace(print);
@@ -97,9 +105,9 @@ impl<D: Draft> Relay<D> {
         if let Some(journal) = &mut desk.journal {
             journal.push(change);
         }
-        let unused = desk.unused_prints();
+        let surplus = desk.surplus_print();
         drop(desk);
-        drop(unused);
+        drop(surplus);
         Ok(outcome)
     }
 
@@ -119,6 +127,23 @@ impl<D: Draft> Relay<D> {
         let mut desk = self.desk();
         desk.journal = Some(Vec::new());
         parts(&desk.draft)
+    }
+
+    /// What else is to be known of the draft. If that is asked piece by piece, the pieces have some
+    /// of the changes that the journal has too.
+    pub fn look<T>(&self, piece: impl FnOnce(&D) -> T) -> T {
+        piece(&self.desk().draft)
+    }
+
+    /// Drops prints of earlier drafts that readers have left; false if there are none left to drop.
+    pub fn sweep(&self) -> bool {
+        let mut desk = self.desk();
+        let unused: Vec<_> =
+            desk.outdated.extract_if(.., |print| Arc::get_mut(print).is_some()).collect();
+        let left = !desk.outdated.is_empty();
+        drop(desk);
+        drop(unused);
+        left
     }
 
     /// Ends a build that came to nothing.
@@ -197,29 +222,65 @@ impl<D: Draft> Desk<D> {
         Arc::new(self.draft.print())
     }
 
-    /// Takes out the prints that no reader holds and that are of no more use.
-    fn unused_prints(&mut self) -> Vec<Arc<D::Print>> {
-        let surplus = self.prints.len().saturating_sub(PRINTS_MAX);
-        self.outdated.extend(self.prints.drain(..surplus));
-        self.outdated.extract_if(.., |print| Arc::get_mut(print).is_some()).collect()
+    /// Tells the draft which of its earlier prints readers may still hold.
+    fn recycle(&mut self) {
+        let Desk { draft, prints, .. } = self;
+        let held = |print: &mut Arc<D::Print>| Arc::get_mut(print).is_none();
+        let oldest = prints.iter_mut().position(held);
+        draft.recycle(oldest.map(|at| &*prints[at]));
+    }
+
+    /// Takes out a print that no reader holds, if there are more than are of use.
+    fn surplus_print(&mut self) -> Option<Arc<D::Print>> {
+        if self.prints.len() <= PRINTS_MAX {
+            return None;
+        }
+        let unused = self.prints.iter_mut().position(|print| Arc::get_mut(print).is_some());
+        unused.map(|at| self.prints.remove(at))
     }
 }
 
 #[cfg(all(test, loom))]
 mod tests {
+    use loom::sync::atomic::{AtomicU8, Ordering};
     use loom::thread;
 
     use super::*;
 
     /// Which changes there have been, in their order, and how often it was built anew.
-    #[derive(Clone, Debug, Default)]
+    #[derive(Debug)]
     struct Log {
         changes: Vec<u8>,
         built: u8,
+        /// What prints share. The last change stands in one place, which is another every time.
+        places: Arc<Vec<AtomicU8>>,
+        place: usize,
+        free: Vec<usize>,
+        /// Places given up, and how many changes a print must have that does not lead there.
+        released: Vec<(usize, usize)>,
     }
 
     /// A print, whose two halves are corrected one after the other.
-    type Halves = (Vec<u8>, Vec<u8>, u8);
+    #[derive(Debug)]
+    struct Halves {
+        first: Vec<u8>,
+        second: Vec<u8>,
+        built: u8,
+        places: Arc<Vec<AtomicU8>>,
+        place: usize,
+    }
+
+    /// What the place says when there was no change yet.
+    const NONE: u8 = u8::MAX;
+
+    impl Log {
+        /// With as few places as do when no reader holds an earlier print, and some more.
+        fn of(changes: Vec<u8>, built: u8) -> Self {
+            let last = changes.last().copied().unwrap_or(NONE);
+            let places = Arc::new((0..24).map(|_| AtomicU8::new(last)).collect());
+            Log { changes, built, places, place: 0, free: (1..24).collect(), released: Vec::new() }
+        }
+    }
 
     impl Draft for Log {
         type Change = u8;
@@ -228,21 +289,37 @@ mod tests {
         type Refusal = ();
 
         fn apply(&mut self, change: &u8) -> Result<(), ()> {
+            let place = self.free.pop().ok_or(())?;
+            self.places[place].store(*change, Ordering::Relaxed);
             self.changes.push(*change);
+            self.released.push((self.changes.len(), mem::replace(&mut self.place, place)));
             Ok(())
         }
 
         fn print(&self) -> Halves {
-            (self.changes.clone(), self.changes.clone(), self.built)
+            Halves {
+                first: self.changes.clone(),
+                second: self.changes.clone(),
+                built: self.built,
+                places: self.places.clone(),
+                place: self.place,
+            }
         }
 
         fn correct(&self, print: &mut Halves) -> bool {
-            assert_eq!(print.2, self.built, "a print is corrected after its own draft");
-            assert!(self.changes.starts_with(&print.0));
-            print.0.clone_from(&self.changes);
+            assert_eq!(print.built, self.built, "a print is corrected after its own draft");
+            assert!(self.changes.starts_with(&print.first));
+            print.first.clone_from(&self.changes);
             yield_now();
-            print.1.clone_from(&self.changes);
+            print.second.clone_from(&self.changes);
+            print.place = self.place;
             true
+        }
+
+        fn recycle(&mut self, oldest: Option<&Halves>) {
+            let seen = oldest.map_or(self.changes.len(), |print| print.first.len());
+            let unused = self.released.extract_if(.., |(since, _)| *since <= seen);
+            self.free.extend(unused.map(|(_, place)| place));
         }
     }
 
@@ -253,9 +330,13 @@ mod tests {
     /// What a reader sees, twice while it holds a print.
     fn seen(view: &View<Halves>) -> Vec<u8> {
         let print = view.latest();
-        let first = print.0.clone();
-        yield_now();
-        assert_eq!((&first, &print.0), (&print.1, &print.1), "a print stays while it is held");
+        let first = print.first.clone();
+        for _ in 0..2 {
+            assert_eq!((&first, &print.first), (&print.second, &print.second));
+            let last = print.places[print.place].load(Ordering::Relaxed);
+            assert_eq!(last, first.last().copied().unwrap_or(NONE), "what a print leads to stays");
+            yield_now();
+        }
         first
     }
 
@@ -264,13 +345,13 @@ mod tests {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(2);
         builder.check(move || {
-            let relay = relay(Log::default());
-            let mut build = relay.begin(Log::clone);
+            let relay = relay(Log::of(Vec::new(), 0));
+            let build = Log::of(relay.begin(|log| log.changes.clone()), 1);
             (0..before).for_each(|change| relay.change(change).unwrap());
             let own = relay.clone();
             let builder = thread::spawn(move || {
-                build.built += 1;
                 own.finish(build).unwrap();
+                own.sweep();
             });
             let own = relay.clone();
             let writer = thread::spawn(move || own.change(100).unwrap());
@@ -285,7 +366,8 @@ mod tests {
             assert!(seen(&view).contains(&101), "a change is seen when it returns");
             builder.join().unwrap();
             writer.join().unwrap();
-            let (mut changes, _, built) = (*relay.latest()).clone();
+            let latest = relay.latest();
+            let (mut changes, built) = (latest.first.clone(), latest.built);
             changes[usize::from(before)..].sort_unstable();
             let wanted: Vec<u8> = (0..before).chain([100, 101]).collect();
             assert_eq!((changes, built), (wanted, 1), "no change is lost, and none seen twice");
@@ -307,7 +389,7 @@ mod tests {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(|| {
-            let relay = relay(Log::default());
+            let relay = relay(Log::of(Vec::new(), 0));
             let view = relay.view();
             let readers = [view.clone(), view].map(|view| {
                 thread::spawn(move || {
@@ -317,24 +399,23 @@ mod tests {
             });
             (0..4).for_each(|change| relay.change(change).unwrap());
             readers.into_iter().for_each(|reader| reader.join().unwrap());
-            assert_eq!(relay.latest().0, [0, 1, 2, 3]);
+            assert_eq!(relay.latest().first, [0, 1, 2, 3]);
         });
     }
 
     #[test]
     fn a_build_that_is_overtaken_comes_to_nothing() {
         loom::model(|| {
-            let relay = relay(Log { changes: vec![1], built: 0 });
-            let mut build = relay.begin(Log::clone);
+            let relay = relay(Log::of(vec![1], 0));
+            let build = Log::of(relay.begin(|log| log.changes.clone()), 1);
             let own = relay.clone();
-            let builder = thread::spawn(move || {
-                build.built += 1;
-                own.finish(build).unwrap();
-            });
-            relay.reset(Log { changes: vec![2], built: 7 });
+            let builder = thread::spawn(move || own.finish(build).unwrap());
+            relay.reset(Log::of(vec![2], 7));
             relay.change(3).unwrap();
             builder.join().unwrap();
-            assert_eq!((relay.latest().0.clone(), relay.latest().2), (vec![2, 3], 7));
+            relay.sweep();
+            let latest = relay.latest();
+            assert_eq!((&latest.first, latest.built), (&vec![2, 3], 7));
         });
     }
 }

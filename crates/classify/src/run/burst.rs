@@ -11,6 +11,7 @@ use std::mem;
 
 use super::keys::Recipe;
 use super::list::{List, Writer};
+use super::shelf::Chunks;
 use crate::table::{Entry, NOTHING, Node, Shape, Table, rank_of, verdict};
 
 /// Packets that go side by side.
@@ -79,7 +80,7 @@ pub(super) struct View<'a> {
     pub recipe: &'a Recipe,
     roots: &'a [u64],
     index: &'a [u64],
-    chunks: &'a [u64],
+    chunks: Chunks<'a>,
     /// The verdict that nothing has been found.
     nothing: u64,
     far: bool,
@@ -90,7 +91,7 @@ impl<'a> View<'a> {
     pub fn new(table: &'a Table, recipe: &'a Recipe) -> Self {
         let (index, chunks) = (table.index(), table.chunks());
         let nothing = verdict(NOTHING, table.default());
-        let far = table.bytes() > NEAR_BYTES;
+        let far = table.searched_bytes() > NEAR_BYTES;
         View { table, recipe, roots: &index[..table.roots()], index, chunks, nothing, far }
     }
 }
@@ -405,8 +406,7 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
     #[inline(always)]
     fn chunk(&self, entry: Entry) -> &[u64] {
         let stride = self.words.shape().chunk_words();
-        let start = entry.chunk() * stride;
-        &self.view.chunks[start..start + stride]
+        self.view.chunks.get(entry.chunk() * stride, stride)
     }
 
     /// Looks at the bits of a key that a node names, in one word or in `TWO`.

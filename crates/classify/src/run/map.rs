@@ -7,7 +7,7 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::slice;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 /// Words that begin a page, and so a cache line.
 #[derive(Debug)]
@@ -45,6 +45,21 @@ impl Mapping {
             Some(address) => Mapping { address, bytes, is_ours: true },
             None => handle_alloc_error(Layout::array::<u64>(words).unwrap_or(Layout::new::<u64>())),
         }
+    }
+
+    /// Asks for large pages, where the words have not been written yet. Words that are read here
+    /// and there then cost fewer searches for where their pages lie.
+    pub fn prefer_large_pages(&mut self) {
+        let (address, bytes) = (self.address.as_ptr().cast(), self.bytes);
+        // SAFETY: the pages are those of the mapping, and advice does not change what they hold.
+        // A kernel that has no large pages refuses it, and gives others.
+        unsafe { madvise(address, bytes, Advice::LinuxHugepage) }.ok();
+    }
+
+    /// Where the words begin, and how many they are.
+    #[inline]
+    pub(super) fn parts(&self) -> (NonNull<u64>, usize) {
+        (self.address, self.bytes / size_of::<u64>())
     }
 
     /// The words, to be written, unless they are a file's.

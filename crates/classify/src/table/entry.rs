@@ -53,11 +53,6 @@ impl Entry {
         Entry(verdict(rank, 0) | NODE | at as u64)
     }
 
-    /// The same with another rank.
-    pub fn with_rank(self, rank: u32) -> Self {
-        Entry(self.0 & ((1 << RANK_SHIFT) - 1) | verdict(rank, 0))
-    }
-
     /// The node's first word, if it is one.
     pub fn as_node(self) -> Option<usize> {
         self.is_node().then_some(self.node_at())
@@ -210,7 +205,6 @@ mod tests {
         assert!(!leaf.is_node());
         assert_eq!((rank_of(leaf.0), leaf.chunk()), (RANK_MAX, 12345));
         assert_eq!(leaf.further_chunks(), FURTHER_MAX);
-        assert_eq!(leaf.with_rank(3), Entry::leaf(3, 12345, FURTHER_MAX + 1).unwrap());
         let next = leaf.next_chunk();
         assert_eq!((next.chunk(), next.further_chunks()), (12346, FURTHER_MAX - 1));
         assert!(!next.is_node() && rank_of(next.0) == RANK_MAX);

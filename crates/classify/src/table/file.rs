@@ -4,10 +4,12 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
-use super::{Content, LINE_WORDS, Part, Piece, Shape, Table};
+use super::{Content, LINE_WORDS, Part, Piece, Place, Shape, Table};
 use crate::rule::{Field, Layout};
 use crate::run::map::Mapping;
+use crate::run::shelf::Shelf;
 
 /// Why a file is no table.
 #[derive(Debug, thiserror::Error)]
@@ -51,16 +53,23 @@ const CHECKED_FROM: usize = 4;
 impl Table {
     /// Puts the parts of a table together.
     pub(crate) fn assemble(content: Content<'_>) -> Self {
-        let mut table = Table::lay_out(content, [0; 2]);
+        let mut table = Table::lay_out(content, 0);
         if let Some(words) = table.memory.words_mut() {
             words[3] = checksum(&words[CHECKED_FROM..]);
         }
         table
     }
 
-    /// Puts the parts together, with free words behind the index and behind the chunks, and without
-    /// a checksum: such a table is not for files.
-    pub(crate) fn lay_out(content: Content<'_>, free: [usize; 2]) -> Self {
+    /// Puts the parts together but for the chunks, which are on a shelf; with free words behind the
+    /// index, and without a checksum. Such a table is not for files.
+    pub(crate) fn sharing(content: Content<'_>, shelf: Arc<Shelf>, free: usize) -> Self {
+        let searched = content.index.len() + content.chunks.len();
+        let table = Table::lay_out(Content { chunks: &[], ..content }, free);
+        Table { chunks: Place::Shared(shelf), searched, ..table }
+    }
+
+    /// Puts the parts together, with free words behind the index, and without a checksum.
+    fn lay_out(content: Content<'_>, free: usize) -> Self {
         let names = content.layout.fields().iter();
         let text: String = names
             .map(|field| format!("{} {} {}\n", field.offset, field.bytes, field.name))
@@ -72,8 +81,8 @@ impl Table {
             start..end
         };
         let layout = part(text.len().div_ceil(8));
-        let index = part(content.index.len() + free[0]);
-        let chunks = part(content.chunks.len() + free[1]);
+        let index = part(content.index.len() + free);
+        let chunks = part(content.chunks.len());
         let masks = part(content.category_masks.len());
         let Shape { masks: of_masks, halves, wholes } = content.shape;
         let header = [
@@ -97,6 +106,9 @@ impl Table {
             masks.len() as u64,
         ];
         let mut memory = Mapping::zeroed(end);
+        if free > 0 {
+            memory.prefer_large_pages();
+        }
         if let Some(words) = memory.words_mut() {
             words[..header.len()].copy_from_slice(&header);
             for (word, piece) in words[FIXED..].iter_mut().zip(&content.pieces) {
@@ -119,17 +131,16 @@ impl Table {
             rules: content.rules,
             roots: content.roots,
             index,
-            chunks,
+            chunks: Place::Own(chunks),
             category_masks: masks,
+            searched: content.index.len() + content.chunks.len(),
         }
     }
 
-    /// Writes words of the index, of the chunks, or of the categories of rules; false if they do
-    /// not fit.
+    /// Writes words of the index or of the categories of rules; false if they do not fit.
     pub(crate) fn write_part(&mut self, part: Part, at: usize, words: &[u64]) -> bool {
         let range = match part {
             Part::Index => self.index.clone(),
-            Part::Chunks => self.chunks.clone(),
             Part::Categories => self.category_masks.clone(),
         };
         let Some(memory) = self.memory.words_mut() else { return false };
@@ -209,6 +220,7 @@ impl Table {
         let pieces = pieces.ok_or_else(outside)?;
         let index = part(12)?;
         let roots = usize::try_from(words[8]).ok().filter(|roots| *roots <= index.len());
+        let chunks = part(14)?;
         let pieces: Vec<Piece> = pieces.iter().map(|word| Piece::from_word(*word)).collect();
         let byte = |place: u32| (words[4] >> (8 * place) & 0xff) as usize;
         let table = Table {
@@ -219,12 +231,13 @@ impl Table {
             rules: words[6] as usize,
             pieces,
             roots: roots.ok_or_else(outside)?,
+            searched: index.len() + chunks.len(),
             index,
-            chunks: part(14)?,
+            chunks: Place::Own(chunks.clone()),
             category_masks: part(16)?,
             memory,
         };
-        table.verify()?;
+        table.verify(&table.memory.words()[chunks])?;
         Ok(table)
     }
 }

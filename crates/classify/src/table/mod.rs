@@ -19,6 +19,7 @@ mod file;
 mod verify;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 pub(crate) use entry::{
     Entry, NODE_HEADER, NOTHING, Node, RANK_MAX, leads_on_bit, node_entries, node_header, rank_of,
@@ -28,6 +29,7 @@ pub use file::TableError;
 
 use crate::rule::Layout;
 use crate::run::map::Mapping;
+use crate::run::shelf::{Chunks, Shelf};
 
 /// Rules that one instruction compares.
 pub(crate) const RULES_PER_CHUNK: usize = 8;
@@ -109,8 +111,16 @@ pub(crate) struct Content<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Index,
-    Chunks,
     Categories,
+}
+
+/// Where the chunks of a table are.
+#[derive(Debug)]
+enum Place {
+    /// Among its own words.
+    Own(Range<usize>),
+    /// On a shelf that other tables look at too.
+    Shared(Arc<Shelf>),
 }
 
 /// Rules, ready for lookups.
@@ -125,8 +135,10 @@ pub struct Table {
     rules: usize,
     roots: usize,
     index: Range<usize>,
-    chunks: Range<usize>,
+    chunks: Place,
     category_masks: Range<usize>,
+    /// How many words the index and the chunks had that a search can come to.
+    searched: usize,
 }
 
 /// Words of a cache line.
@@ -151,6 +163,12 @@ impl Table {
     /// The size in memory and in a file.
     pub fn bytes(&self) -> usize {
         8 * self.memory.words().len()
+    }
+
+    /// How much of it a search can come to.
+    #[inline]
+    pub(crate) fn searched_bytes(&self) -> usize {
+        8 * self.searched
     }
 
     pub(crate) fn shape(&self) -> Shape {
@@ -178,8 +196,19 @@ impl Table {
     }
 
     #[inline]
-    pub(crate) fn chunks(&self) -> &[u64] {
-        &self.memory.words()[self.chunks.clone()]
+    pub(crate) fn chunks(&self) -> Chunks<'_> {
+        match &self.chunks {
+            Place::Own(range) => Chunks::of(&self.memory.words()[range.clone()]),
+            Place::Shared(shelf) => shelf.chunks(),
+        }
+    }
+
+    /// The shelf that its chunks are on, if they are not its own.
+    pub(crate) fn shelf(&self) -> Option<&Arc<Shelf>> {
+        match &self.chunks {
+            Place::Own(_) => None,
+            Place::Shared(shelf) => Some(shelf),
+        }
     }
 
     /// The categories of the rule of a rank, where there are several.

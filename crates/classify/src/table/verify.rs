@@ -4,18 +4,18 @@ use super::{Entry, NODE_HEADER, Node, Table, TableError, WORDS_MAX, rank_of};
 use crate::rule::CATEGORIES_MAX;
 
 impl Table {
-    /// Checks that every search ends, and inside the table.
-    pub(super) fn verify(&self) -> Result<(), TableError> {
+    /// Checks that every search ends, and inside the table, which has these chunks.
+    pub(super) fn verify(&self, chunks: &[u64]) -> Result<(), TableError> {
         let words = self.shape.words();
         require((1..=WORDS_MAX).contains(&words) && self.shape.masks > 0, "its words")?;
         require((1..=CATEGORIES_MAX).contains(&self.categories), "its categories")?;
         require(self.pieces.iter().all(|piece| self.holds_piece(piece)), "its pieces")?;
         let stride = self.shape.chunk_words();
-        require(self.chunks.len().is_multiple_of(stride), "its chunks")?;
-        let chunks = self.chunks.len() / stride;
-        require(chunks > 0, "its chunks")?;
+        require(chunks.len().is_multiple_of(stride), "its chunks")?;
+        require(!chunks.is_empty(), "its chunks")?;
         require(self.index()[..self.roots].iter().all(|root| Entry(*root).is_node()), "its roots")?;
-        require(self.verdicts_are_known(), "its ranks")?;
+        require(self.verdicts_are_known(chunks), "its ranks")?;
+        let chunks = chunks.len() / stride;
         let mut open = Vec::new();
         let mut visited = vec![false; self.index.len()];
         for root in &self.index()[..self.roots] {
@@ -40,10 +40,10 @@ impl Table {
     }
 
     /// Whether every rank that a chunk names has its categories, where they are looked up.
-    fn verdicts_are_known(&self) -> bool {
+    fn verdicts_are_known(&self, chunks: &[u64]) -> bool {
         let stride = self.shape.chunk_words();
         let masks = 4 * self.category_masks.len();
-        let mut chunks = self.chunks().chunks(stride).skip(1);
+        let mut chunks = chunks.chunks(stride).skip(1);
         self.categories == 1
             || chunks.all(|chunk| {
                 chunk[stride - 8..].iter().all(|&verdict| (rank_of(verdict) as usize) < masks)

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -80,12 +80,44 @@ struct Round {
 /// One of a round's figures.
 type Figure = fn(&Round) -> f64;
 
+/// What all changes took, in microseconds, each list in ascending order.
+struct Latencies {
+    /// Until readers see them.
+    visible: Vec<f64>,
+    /// Of the CPU: without what the thread waited for its turn.
+    computed: Vec<f64>,
+}
+
+impl Latencies {
+    fn of(changes: &[(Duration, Duration)]) -> Self {
+        let sorted = |part: fn(&(Duration, Duration)) -> Duration| {
+            let mut all: Vec<f64> = changes.iter().map(|of| part(of).as_secs_f64() * 1e6).collect();
+            all.sort_by(f64::total_cmp);
+            all
+        };
+        Latencies { visible: sorted(|change| change.0), computed: sorted(|change| change.1) }
+    }
+
+    /// What is recorded and shown of them: a name, and microseconds.
+    fn figures(&self) -> [(&'static str, f64); 4] {
+        let quantile = |of: &[f64], share: f64| {
+            let place = ((of.len() as f64 * share) as usize).min(of.len().max(1) - 1);
+            of.get(place).copied().unwrap_or_default()
+        };
+        [
+            ("visible_median_us", quantile(&self.visible, 0.5)),
+            ("visible_p99_us", quantile(&self.visible, 0.99)),
+            ("visible_longest_us", quantile(&self.visible, 1.0)),
+            ("computed_longest_us", quantile(&self.computed, 1.0)),
+        ]
+    }
+}
+
 /// What the thread that changes rules shares with the one that looks packets up.
 #[derive(Default)]
 struct Pace {
     busy: AtomicBool,
     ended: AtomicBool,
-    changes: AtomicU64,
 }
 
 impl Contest<'_> {
@@ -102,7 +134,7 @@ impl Contest<'_> {
         let mut reader = self.live.reader();
         let mut rounds = Vec::new();
         let mut elapsed = Duration::ZERO;
-        let (outcome, mut latencies) = thread::scope(|scope| {
+        let (outcome, changes) = thread::scope(|scope| {
             let changer = scope.spawn(|| self.change(&pace));
             let outcome = (|| -> anyhow::Result<()> {
                 place::stay_on(cpu)?;
@@ -125,18 +157,18 @@ impl Contest<'_> {
             (outcome, changer.join())
         });
         outcome?;
-        let latencies = latencies.as_mut().map_err(|_| anyhow::anyhow!("the changes failed"))?;
-        latencies.sort_by(f64::total_cmp);
-        let changes = pace.changes.load(Ordering::Relaxed) as f64 / elapsed.as_secs_f64();
-        self.record(&rounds, results);
-        Ok(self.blocks(&rounds, latencies, changes))
+        let changes = changes.map_err(|_| anyhow::anyhow!("the changes failed"))?;
+        let latencies = Latencies::of(&changes);
+        self.record(&rounds, &latencies, results);
+        let rate = changes.len() as f64 / elapsed.as_secs_f64();
+        Ok(self.blocks(&rounds, &latencies, rate))
     }
 
-    /// Changes rules while it should, at its rate; returns how long each change took, in
-    /// microseconds.
-    fn change(&self, pace: &Pace) -> Vec<f64> {
+    /// Changes rules while it should, at its rate; returns how long each change took, and how much
+    /// of that this thread had a CPU.
+    fn change(&self, pace: &Pace) -> Vec<(Duration, Duration)> {
         let mut mix = Mix::new(self);
-        let (mut latencies, mut next) = (Vec::new(), Instant::now());
+        let (mut changes, mut next) = (Vec::new(), Instant::now());
         while !pace.ended.load(Ordering::Relaxed) {
             let now = Instant::now();
             if !pace.busy.load(Ordering::Relaxed) {
@@ -146,17 +178,24 @@ impl Contest<'_> {
                 thread::sleep(next - now);
             } else {
                 next += Duration::from_secs(1) / self.rate;
+                let computed = measure::cpu_time();
+                let now = Instant::now();
                 if mix.one(self.live).is_err() {
                     break;
                 }
-                latencies.push(now.elapsed().as_secs_f64() * 1e6);
-                pace.changes.fetch_add(1, Ordering::Relaxed);
+                changes.push((now.elapsed(), measure::cpu_time() - computed));
             }
         }
-        latencies
+        changes
     }
 
-    fn record(&self, rounds: &[Round], results: &mut Results) {
+    fn record(&self, rounds: &[Round], latencies: &Latencies, results: &mut Results) {
+        let named = || Row {
+            scenario: format!("acl/{}/updates{}", self.name, self.rate),
+            subject: "widelane".to_owned(),
+            room: Some(self.live.room().to_string()),
+            ..Row::default()
+        };
         let against: [(&str, Figure); 2] =
             [("live/quiet", |round| round.quiet), ("table", |round| round.table)];
         for (rival, of) in against {
@@ -164,9 +203,6 @@ impl Contest<'_> {
                 rounds.iter().map(|round| (round.busy, of(round))).collect();
             let ratio = stats::ratio(&pairs);
             results.rows.push(Row {
-                scenario: format!("acl/{}/updates{}", self.name, self.rate),
-                subject: "widelane".to_owned(),
-                room: Some(self.live.room().to_string()),
                 metric: "ns_per_lookup".to_owned(),
                 unit: "ns".to_owned(),
                 value: stats::median(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>()),
@@ -174,24 +210,25 @@ impl Contest<'_> {
                 ratio: ratio.map(|ratio| ratio.value),
                 ratio_low: ratio.map(|ratio| ratio.low),
                 ratio_high: ratio.map(|ratio| ratio.high),
-                ..Row::default()
+                ..named()
             });
         }
+        results.rows.extend(latencies.figures().map(|(metric, value)| Row {
+            metric: metric.to_owned(),
+            unit: "us".to_owned(),
+            value: Some(value),
+            ..named()
+        }));
     }
 
-    fn blocks(&self, rounds: &[Round], latencies: &[f64], changes: f64) -> Vec<Block> {
-        let quantile = |of: f64| {
-            let place = ((latencies.len() as f64 * of) as usize).min(latencies.len().max(1) - 1);
-            latencies.get(place).copied().unwrap_or_default()
-        };
+    fn blocks(&self, rounds: &[Round], latencies: &Latencies, rate: f64) -> Vec<Block> {
+        let [median, most, longest, computed] = latencies.figures().map(|(_, of)| of);
         let facts = format!(
-            "{} rules, {} flows; {changes:.0} changes per second, each seen by every lookup that \
-             begins after {:.0} µs (median), {:.0} µs (99 %), {:.0} µs (longest)",
+            "{} rules, {} flows; {rate:.0} changes per second, each seen by every lookup that \
+             begins after {median:.0} µs (median), {most:.0} µs (99 %), {longest:.0} µs (longest); \
+             the longest took {computed:.0} µs of CPU time, the rest is waiting for a CPU",
             self.set.rules.len(),
             self.flows.len(),
-            quantile(0.5),
-            quantile(0.99),
-            quantile(1.0),
         );
         let mut sheet = Sheet::new(&[
             ("Lookups", Kind::Words),

@@ -1,0 +1,105 @@
+//! Chunks that readers look at while others beside them are written.
+#![allow(unsafe_code, reason = "words that are lent while others beside them are written")]
+
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+use std::slice;
+
+use super::map::Mapping;
+
+/// Words that one thread writes while others look at those that it leaves alone.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    memory: Mapping,
+}
+
+impl Shelf {
+    /// Begins with these words, and has room for so many more.
+    pub fn new(words: &[u64], free: usize) -> Self {
+        let mut memory = Mapping::zeroed(words.len() + free);
+        memory.prefer_large_pages();
+        for (own, word) in memory.words_mut().into_iter().flatten().zip(words) {
+            *own = *word;
+        }
+        Shelf { memory }
+    }
+
+    /// Writes words; false if they do not fit.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else writes to the shelf or looks at these words meanwhile, and who looks at them
+    /// later has learned of it from this thread.
+    pub unsafe fn write(&self, at: usize, words: &[u64]) -> bool {
+        let (start, room) = self.memory.parts();
+        if at + words.len() > room {
+            return false;
+        }
+        // SAFETY: inside the mapping, as was just compared.
+        let target = unsafe { start.add(at) };
+        // SAFETY: so many words lie behind `target`, and are ours to write as long as this lasts,
+        // as the caller promises; `words` is memory of another owner.
+        unsafe { ptr::copy_nonoverlapping(words.as_ptr(), target.as_ptr(), words.len()) }
+        true
+    }
+
+    /// Its words, one chunk at a time.
+    #[inline]
+    pub fn chunks(&self) -> Chunks<'_> {
+        let (start, words) = self.memory.parts();
+        Chunks { start, words, lender: PhantomData }
+    }
+}
+
+/// Words of a table or of a shelf, of which a search looks at those that the index leads to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chunks<'a> {
+    start: NonNull<u64>,
+    words: usize,
+    lender: PhantomData<&'a [u64]>,
+}
+
+impl<'a> Chunks<'a> {
+    /// All of these words.
+    #[inline]
+    pub fn of(words: &'a [u64]) -> Self {
+        Chunks { start: NonNull::from(words).cast(), words: words.len(), lender: PhantomData }
+    }
+
+    /// `count` words from the one at `at`.
+    ///
+    /// # Panics
+    ///
+    /// If there are not so many.
+    #[inline(always)]
+    pub fn get(self, at: usize, count: usize) -> &'a [u64] {
+        assert!(self.words.checked_sub(count).is_some_and(|last| at <= last), "a chunk outside");
+        // SAFETY: inside, as was just compared.
+        let start = unsafe { self.start.add(at) };
+        // SAFETY: so many words lie behind `start`, and the lender keeps them as long as `'a`. Who
+        // writes to a shelf has promised to leave alone what others look at.
+        unsafe { slice::from_raw_parts(start.as_ptr(), count) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lent_stays_while_others_are_written() {
+        let shelf = Shelf::new(&[1, 2, 3], 2);
+        let lent = shelf.chunks().get(0, 2);
+        // SAFETY: these words are not lent.
+        assert!(unsafe { shelf.write(2, &[7, 8, 9]) });
+        // SAFETY: nothing is written.
+        assert!(!unsafe { shelf.write(3, &[0; 3]) });
+        assert_eq!((lent, shelf.chunks().get(2, 3)), (&[1, 2][..], &[7, 8, 9][..]));
+    }
+
+    #[test]
+    #[should_panic(expected = "a chunk outside")]
+    fn nothing_is_lent_behind_the_end() {
+        Chunks::of(&[1, 2, 3]).get(2, 2);
+    }
+}
