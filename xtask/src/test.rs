@@ -22,6 +22,13 @@ pub fn run(workspace: &Workspace) -> Result<()> {
             .args(["clippy", "--release", "--workspace", "--all-targets", "--quiet"])
             .args(["--", "--deny=warnings"]),
     )?;
+    // The demo builds it so.
+    announce_and_run(
+        workspace
+            .cargo()
+            .args(["clippy", "--release", "--package=widelane-cli", "--no-default-features"])
+            .args(["--quiet", "--", "--deny=warnings"]),
+    )?;
     // Nobody publishes these pages, so they may link to what is private.
     announce_and_run(
         workspace

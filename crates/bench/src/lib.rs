@@ -21,6 +21,8 @@ pub mod speed;
 pub mod stats;
 pub mod tune;
 
+use std::time::SystemTime;
+
 /// Follows a run: draws progress, keeps partial results.
 pub trait Observer {
     /// So many rounds will be taken, beside those told before.
@@ -35,5 +37,5 @@ pub trait Observer {
 
 /// The time now, RFC 3339 in UTC, to the second.
 pub fn now_rfc3339() -> String {
-    format!("{:.0}", jiff::Timestamp::now())
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }

@@ -49,7 +49,7 @@ pub struct Args {
     )]
     connections: Vec<u16>,
     /// Rounds per scenario, each of which measures every subject once; up to half as many more
-    /// follow where an interval is still wide [default: 20, or 12 with --quick; of downloads 12
+    /// follow where an interval is still wide [default: 20, or 10 with --quick; of downloads 12
     /// and 6, of mixed requests 10 and 6 and no more]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pairs: Option<u32>,
@@ -141,7 +141,7 @@ enum Suite {
 
 /// Rounds by default, and with `--quick`.
 const ROUNDS: u32 = 20;
-const ROUNDS_QUICK: u32 = 12;
+const ROUNDS_QUICK: u32 = 10;
 
 /// The same of downloads, whose cost varies less.
 const ROUNDS_BULK: u32 = 12;

@@ -1,6 +1,7 @@
 //! The `widelane` binary: parses the command line, runs one command, prints what went wrong.
 
 mod acl;
+#[cfg(feature = "load")]
 mod agent;
 mod compare;
 mod cpu;
@@ -9,6 +10,7 @@ mod enable;
 mod exporter;
 mod http;
 mod live;
+#[cfg(feature = "load")]
 mod load;
 mod measure;
 mod output;
@@ -43,6 +45,7 @@ Colour is used on terminals only; NO_COLOR=1 turns it off.";
 #[derive(Subcommand)]
 enum Command {
     Acl(acl::Args),
+    #[cfg(feature = "load")]
     Agent(agent::Args),
     Compare(Box<compare::Args>),
     Cpu(cpu::Args),
@@ -51,6 +54,7 @@ enum Command {
     Documents(documents::Args),
     Enable(enable::EnableArgs),
     Exporter(exporter::Args),
+    #[cfg(feature = "load")]
     Load(Box<load::Args>),
     Power(power::Args),
     Report(report::Args),
@@ -66,6 +70,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match CommandLine::parse().command {
         Command::Acl(args) => acl::run(args),
+        #[cfg(feature = "load")]
         Command::Agent(args) => agent::run(&args),
         Command::Compare(args) => compare::run(*args),
         Command::Cpu(args) => cpu::run(args),
@@ -73,6 +78,7 @@ fn main() -> ExitCode {
         Command::Documents(args) => documents::run(&args, &CommandLine::command()),
         Command::Enable(args) => enable::enable(&args),
         Command::Exporter(args) => exporter::run(&args),
+        #[cfg(feature = "load")]
         Command::Load(args) => load::run(&args),
         Command::Power(args) => power::run(args),
         Command::Report(args) => report::run(args),

@@ -12,7 +12,6 @@ mod measurement;
 mod read;
 mod row;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use machine::{Machine, RoomStatus};
@@ -28,7 +27,8 @@ pub const SCHEMA: &str = "widelane-results/2";
 pub const READABLE: [&str; 2] = ["widelane-results/1", SCHEMA];
 
 /// Everything that one run of a measuring command found out.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Results {
     /// [`SCHEMA`], or what an older version of the program wrote.
     pub schema: String,
@@ -56,6 +56,7 @@ pub struct Results {
 }
 
 /// The JSON Schema of [`Results`], pretty-printed, as published in `docs/results-schema.json`.
+#[cfg(feature = "schema")]
 pub fn json_schema() -> String {
     let mut text = format!("{:#}", schemars::schema_for!(Results).as_value());
     text.push('\n');

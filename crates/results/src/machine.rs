@@ -1,10 +1,10 @@
 //! Where a run took place: hardware, software and the policy in force.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The machine, as far as it is known; an unknown property is absent, never a made-up value.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
     /// CPU model as the CPU names itself.
     pub model: Option<String>,
@@ -33,7 +33,8 @@ pub struct Machine {
 }
 
 /// Whether one room may run here.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RoomStatus {
     /// Name of the room.
     pub room: String,

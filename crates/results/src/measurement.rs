@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Status;
@@ -10,7 +9,8 @@ use crate::Status;
 /// One round of an interleaved comparison: every subject of a scenario measured once, back to back.
 ///
 /// Rounds alternate their order (ABBA), so slow drift of the machine cancels.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pair {
     /// Scenario, as in [`crate::Row::scenario`].
     pub scenario: String,
@@ -25,7 +25,8 @@ pub struct Pair {
 }
 
 /// One subject over one window of time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measurement {
     /// Who was measured.
     pub subject: String,
@@ -56,7 +57,8 @@ pub struct Measurement {
 }
 
 /// A distribution.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Histogram {
     /// Scenario, as in [`crate::Row::scenario`].
     pub scenario: String,
@@ -72,7 +74,8 @@ pub struct Histogram {
 
 /// One kind of public-key operation in one accelerated server: how many went by which path, over
 /// the rounds that count.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Operations {
     /// Scenario, as in [`crate::Row::scenario`].
     pub scenario: String,
@@ -101,7 +104,8 @@ pub struct Operations {
 }
 
 /// What a [`Histogram`] distributes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum HistogramKind {
     /// Jobs per executed batch; the last bucket is a full batch.
@@ -113,7 +117,8 @@ pub enum HistogramKind {
 }
 
 /// One bucket: how many values were at most `upto` and above the bucket before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bucket {
     /// Upper edge, included.
     pub upto: f64,

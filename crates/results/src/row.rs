@@ -1,13 +1,13 @@
 //! A result: one scenario, one subject, one metric.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One result.
 ///
 /// A room or server that the machine lacks is a row with [`Status::NotApplicable`], never a missing
 /// row.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Row {
     /// What was done, as a slash path: `nginx/tls1.2/rsa2048/x25519/c200`, `ecdsa-p256/sign`.
     pub scenario: String,
@@ -37,7 +37,8 @@ pub struct Row {
 }
 
 /// Whether a result can be relied on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// It can.

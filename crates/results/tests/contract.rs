@@ -89,7 +89,7 @@ fn published_schema_is_in_step() {
     let published = include_str!("../../../docs/results-schema.json");
     assert!(
         published == widelane_results::json_schema(),
-        "docs/results-schema.json is stale; \
-         run: cargo run -p widelane-results --example schema > docs/results-schema.json"
+        "docs/results-schema.json is stale; run: cargo run -p widelane-results --features schema \
+         --example schema > docs/results-schema.json"
     );
 }
