@@ -14,6 +14,7 @@
 use loom::sync::{Mutex, MutexGuard};
 #[cfg(loom)]
 use loom::thread::yield_now;
+use std::array;
 use std::fmt::Debug;
 use std::mem;
 use std::sync::{Arc, PoisonError};
@@ -72,14 +73,17 @@ const LAST_CHANGES: usize = 16;
 /// How often one that changes something lets others go first before it makes another print, since
 /// readers hold all there are.
 const PATIENCE: usize = if cfg!(loom) { 1 } else { 64 };
-/// Prints besides the one that readers see. One does if all readers leave in time.
+/// Prints that a draft begins with. Two do if all readers leave in time; with a third, one who loses
+/// its CPU in the middle of a call costs nobody the time to make another.
+const PRINTS: usize = if cfg!(loom) { 2 } else { 3 };
+/// More besides the one that readers see are of no use.
 const PRINTS_MAX: usize = 3;
 
 impl<D: Draft> Relay<D> {
     /// A first draft, and prints of it.
     pub fn new(draft: D) -> Self {
-        let published = Published::new(Arc::new(draft.print()));
-        let prints = vec![Arc::new(draft.print())];
+        let [print, spare @ ..] = draft.prints();
+        let (published, prints) = (Published::new(print), spare.to_vec());
         let desk = Desk { draft, journal: None, prints, outdated: Vec::new() };
         Relay { published, desk: Mutex::new(desk) }
     }
@@ -105,6 +109,7 @@ impl<D: Draft> Relay<D> {
         if let Some(journal) = &mut desk.journal {
             journal.push(change);
         }
+        desk.correct_spare_prints();
         let surplus = desk.surplus_print();
         drop(desk);
         drop(surplus);
@@ -114,7 +119,7 @@ impl<D: Draft> Relay<D> {
     /// Replaces the draft by one that means something else. A build that is under way comes to
     /// nothing.
     pub fn reset(&self, draft: D) {
-        let prints = [Arc::new(draft.print()), Arc::new(draft.print())];
+        let prints = draft.prints();
         let mut desk = self.desk();
         desk.journal = None;
         let replaced = self.put(&mut desk, draft, prints);
@@ -153,7 +158,7 @@ impl<D: Draft> Relay<D> {
 
     /// Ends a build: catches up with the changes made meanwhile, and publishes.
     pub fn finish(&self, mut draft: D) -> Result<(), D::Refusal> {
-        let mut prints: Option<[Arc<D::Print>; 2]> = None;
+        let mut prints: Option<Prints<D>> = None;
         loop {
             let mut desk = self.desk();
             let Some(journal) = desk.journal.take() else { return Ok(()) };
@@ -175,17 +180,17 @@ impl<D: Draft> Relay<D> {
             }
             prints = Some(match prints {
                 Some(prints) => prints.map(|print| draft.corrected(print)),
-                None => [Arc::new(draft.print()), Arc::new(draft.print())],
+                None => draft.prints(),
             });
         }
     }
 
     /// Puts a draft and its prints in the place of the old one, which is returned: dropping it
     /// takes long.
-    fn put(&self, desk: &mut Desk<D>, draft: D, prints: [Arc<D::Print>; 2]) -> D {
-        let [print, spare] = prints;
+    fn put(&self, desk: &mut Desk<D>, draft: D, prints: Prints<D>) -> D {
+        let [print, spare @ ..] = prints;
         desk.outdated.push(self.published.replace(print));
-        let old_prints = mem::replace(&mut desk.prints, vec![spare]);
+        let old_prints = mem::replace(&mut desk.prints, spare.to_vec());
         desk.outdated.extend(old_prints);
         mem::replace(&mut desk.draft, draft)
     }
@@ -196,8 +201,16 @@ impl<D: Draft> Relay<D> {
     }
 }
 
+/// The print that readers see, and those that take turns with it.
+type Prints<D> = [Arc<<D as Draft>::Print>; PRINTS];
+
 /// What every draft can do.
 trait Corrected: Draft {
+    /// As many prints as a draft begins with.
+    fn prints(&self) -> Prints<Self> {
+        array::from_fn(|_| Arc::new(self.print()))
+    }
+
     /// The print, or another if it cannot be corrected.
     fn corrected(&self, mut print: Arc<Self::Print>) -> Arc<Self::Print> {
         match Arc::get_mut(&mut print).is_some_and(|print| self.correct(print)) {
@@ -220,6 +233,14 @@ impl<D: Draft> Desk<D> {
             yield_now();
         }
         Arc::new(self.draft.print())
+    }
+
+    /// Corrects the prints that no reader holds, so that none falls too far behind.
+    fn correct_spare_prints(&mut self) {
+        for print in self.prints.iter_mut().filter_map(Arc::get_mut) {
+            // One that cannot be corrected is replaced when it is needed.
+            self.draft.correct(print);
+        }
     }
 
     /// Tells the draft which of its earlier prints readers may still hold.

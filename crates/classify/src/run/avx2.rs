@@ -14,6 +14,12 @@ wide_room!(Avx2, features = "avx2,bmi2");
 
 #[inline]
 #[target_feature(enable = "avx2,bmi2")]
+fn first_body<W: Words>(words: W, chunk: &[u64], key: &[u64]) -> (bool, u64) {
+    burst::first_of(matches_body(words, chunk, key), chunk)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi2")]
 fn matches_body<W: Words>(words: W, chunk: &[u64], key: &[u64]) -> u32 {
     let low = matches_half(words, chunk, key, 0);
     let high = matches_half(words, chunk, key, 1);

@@ -5,16 +5,33 @@ use core::arch::x86_64::*;
 
 use widelane_cpu::rooms::Avx512;
 
-use super::burst::{self, Engine, FEW, View, Words};
+use super::burst::{self, Engine, FEW, NONE, View, Words, verdicts};
 use super::keys::{Recipe, WINDOW, Window};
 use super::list::List;
 use super::wide::wide_room;
 
 wide_room!(Avx512, features = "avx512f,avx512dq,avx512vl,avx512bw,bmi2");
 
+/// The verdicts are loaded with the rules, and the first that counts is moved to the low end: no load
+/// has to wait for the comparison.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
+fn first_body<W: Words>(words: W, chunk: &[u64], key: &[u64]) -> (bool, u64) {
+    let matching = compare(words, chunk, key);
+    let none = _mm512_set1_epi64(NONE as i64);
+    let first = _mm512_mask_compress_epi64(none, matching, load(verdicts(chunk), 0));
+    (matching != 0, _mm_cvtsi128_si64(_mm512_castsi512_si128(first)) as u64)
+}
+
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
 fn matches_body<W: Words>(words: W, chunk: &[u64], key: &[u64]) -> u32 {
+    compare(words, chunk, key).into()
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
+fn compare<W: Words>(words: W, chunk: &[u64], key: &[u64]) -> __mmask8 {
     let shape = words.shape();
     let mut off = _mm512_setzero_si512();
     let halves_from = shape.masks;
@@ -34,7 +51,7 @@ fn matches_body<W: Words>(words: W, chunk: &[u64], key: &[u64]) -> u32 {
             off = _mm512_ternarylogic_epi64::<0xf6>(off, _mm512_max_epu32(above, other), other);
         }
     }
-    u32::from(_mm512_testn_epi64_mask(off, off))
+    _mm512_testn_epi64_mask(off, off)
 }
 
 /// The `row`-th eight words of a chunk.

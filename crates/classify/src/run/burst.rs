@@ -12,7 +12,7 @@ use std::mem;
 use super::keys::Recipe;
 use super::list::{List, Writer};
 use super::shelf::Chunks;
-use crate::table::{Entry, NOTHING, Node, Shape, Table, rank_of, verdict};
+use crate::table::{Entry, NOTHING, Node, RULES_PER_CHUNK, Shape, Table, rank_of, verdict};
 
 /// Packets that go side by side.
 const BURST: usize = 64;
@@ -42,12 +42,32 @@ pub(super) trait Engine: Copy {
     /// Gathers the bits of `word` under `mask` at the low end.
     fn extract(self, word: u64, mask: u64) -> u64;
 
+    /// Whether any of the eight rules of a chunk matches, and what the first of those says, or
+    /// [`NONE`].
+    fn first<W: Words>(self, words: W, chunk: &[u64], key: &[u64]) -> (bool, u64);
+
     /// Which of the eight rules of a chunk match, the first in the lowest bit. Unless `ALL`, only
     /// the lowest bit that is set counts.
     fn matches<W: Words, const ALL: bool>(self, words: W, chunk: &[u64], key: &[u64]) -> u32;
 
     /// Fetches what will be read soon.
     fn prefetch(self, words: &[u64]);
+}
+
+/// The verdicts of a chunk.
+#[inline(always)]
+pub(super) fn verdicts(chunk: &[u64]) -> &[u64] {
+    &chunk[chunk.len() - RULES_PER_CHUNK..]
+}
+
+/// What no rule says: all verdicts are less.
+pub(super) const NONE: u64 = u64::MAX;
+
+/// What the first of the rules says that match, of which each has a bit; and whether there is one.
+#[inline(always)]
+pub(super) fn first_of(matching: u32, chunk: &[u64]) -> (bool, u64) {
+    let verdict = verdicts(chunk)[matching.trailing_zeros() as usize % RULES_PER_CHUNK];
+    (matching != 0, verdict | if matching == 0 { NONE } else { 0 })
 }
 
 /// How many words of each kind a key has, if possible known when this is compiled.
@@ -377,20 +397,16 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
             return false;
         }
         let chunk = self.chunk(entry);
-        let verdicts = &chunk[chunk.len() - 8..];
         if C == 1 {
-            let found = self.engine.matches::<W, false>(self.words, chunk, key);
-            // Where none matches, all bits: nothing is weaker.
-            let none = u64::from(found == 0).wrapping_neg();
-            let verdict = verdicts[found.trailing_zeros() as usize % 8] | none;
+            let (found, verdict) = self.engine.first(self.words, chunk, key);
             let known = if FIRST { self.view.nothing } else { best[0] };
             best[0] = select_unpredictable(verdict < known, verdict, known);
-            return found != 0;
+            return found;
         }
         let found = self.engine.matches::<W, true>(self.words, chunk, key);
         let mut left = found;
         while left != 0 {
-            let verdict = verdicts[left.trailing_zeros() as usize % 8];
+            let verdict = verdicts(chunk)[left.trailing_zeros() as usize % RULES_PER_CHUNK];
             let of = self.view.table.categories_of(rank_of(verdict));
             for (category, known) in best.iter_mut().enumerate() {
                 if of >> category & 1 == 1 && verdict < *known {

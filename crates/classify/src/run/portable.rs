@@ -75,6 +75,11 @@ impl Engine for Portable {
     }
 
     #[inline(always)]
+    fn first<W: Words>(self, words: W, chunk: &[u64], key: &[u64]) -> (bool, u64) {
+        burst::first_of(self.matches::<W, false>(words, chunk, key), chunk)
+    }
+
+    #[inline(always)]
     fn matches<W: Words, const ALL: bool>(self, words: W, chunk: &[u64], key: &[u64]) -> u32 {
         let shape = words.shape();
         let mut found = 0;

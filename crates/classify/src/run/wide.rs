@@ -1,6 +1,7 @@
 //! What the two wide rooms have in common: doors, keys, index bits and prefetches.
 
-/// Implements a room whose file has `matches_body`, which compares a chunk.
+/// Implements a room whose file has `matches_body`, which compares a chunk, and `first_body`, which
+/// says what the first rule says that matches.
 macro_rules! wide_room {
     ($token:ident, features = $features:literal) => {
         /// Looks up packets that are as long as the layout's span.
@@ -63,6 +64,12 @@ macro_rules! wide_room {
             fn extract(self, word: u64, mask: u64) -> u64 {
                 // SAFETY: the token in `self` proves the features.
                 unsafe { extract_body(word, mask) }
+            }
+
+            #[inline(always)]
+            fn first<W: Words>(self, words: W, chunk: &[u64], key: &[u64]) -> (bool, u64) {
+                // SAFETY: the token in `self` proves the features.
+                unsafe { first_body(words, chunk, key) }
             }
 
             #[inline(always)]
