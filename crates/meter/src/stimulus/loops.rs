@@ -6,7 +6,7 @@ use std::arch::asm;
 
 use widelane_cpu::Width;
 
-use super::{Instruction, Subject};
+use super::{Instruction, Subject, tiles};
 
 /// A loop. Whoever has one has found the CPU to have its instructions.
 #[derive(Clone, Copy)]
@@ -48,7 +48,7 @@ pub fn find(subject: Subject) -> Loop {
 }
 
 /// Operands with about half of their bits set.
-const BITS: u64 = 0x9e37_79b9_7f4a_7c15;
+pub const BITS: u64 = 0x9e37_79b9_7f4a_7c15;
 /// A double a little below one: a sum scaled by it and grown by it stays finite.
 const BELOW_ONE: u64 = 0x3fef_f9e3_779b_97f4;
 /// Four half-precision numbers a little below one.
@@ -58,6 +58,8 @@ const BELOW_ONE_HALVES: u64 = 0x3bf9_3be3_3bd7_3be4;
 pub fn features(instruction: Instruction, width: Width) -> &'static [&'static str] {
     match (instruction, width) {
         (Instruction::Sha256rnds2, _) => &["avx2", "sha"],
+        // What tiles want is asked in `tiles`.
+        (Instruction::Tdpbssd, _) => &[],
         (Instruction::Vpaddd | Instruction::Vpmuludq, Width::W128 | Width::W256) => &["avx2"],
         (Instruction::Vpaddd | Instruction::Vpmuludq, Width::W512) => &["avx512f"],
         (Instruction::Vpternlogd, Width::W512) => &["avx512f"],
@@ -172,6 +174,7 @@ fn instruction_loop(instruction: Instruction, width: Width) -> unsafe fn(u64, u6
         Instruction::Vfmadd213pd => [vfmadd213pd_xmm, vfmadd213pd_ymm, vfmadd213pd_zmm],
         Instruction::Vfmadd213ph => [vfmadd213ph_xmm, vfmadd213ph_ymm, vfmadd213ph_zmm],
         Instruction::Sha256rnds2 => [sha256rnds2_xmm; 3],
+        Instruction::Tdpbssd => [tiles::tdpbssd; 3],
     };
     match width {
         Width::W128 => xmm,

@@ -3,6 +3,7 @@
 mod dispatch;
 mod kernel;
 mod loops;
+mod tiles;
 
 use std::fmt;
 
@@ -51,11 +52,13 @@ pub enum Instruction {
     Vfmadd213ph,
     /// Two rounds of SHA-256.
     Sha256rnds2,
+    /// Product of tiles of bytes, added.
+    Tdpbssd,
 }
 
 impl Instruction {
     /// All of them.
-    pub const ALL: [Instruction; 9] = [
+    pub const ALL: [Instruction; 10] = [
         Instruction::Vpaddd,
         Instruction::Vpternlogd,
         Instruction::Vaesenc,
@@ -65,6 +68,7 @@ impl Instruction {
         Instruction::Vfmadd213pd,
         Instruction::Vfmadd213ph,
         Instruction::Sha256rnds2,
+        Instruction::Tdpbssd,
     ];
 
     /// Its mnemonic.
@@ -79,6 +83,7 @@ impl Instruction {
             Instruction::Vfmadd213pd => "vfmadd213pd",
             Instruction::Vfmadd213ph => "vfmadd213ph",
             Instruction::Sha256rnds2 => "sha256rnds2",
+            Instruction::Tdpbssd => "tdpbssd",
         }
     }
 
@@ -90,7 +95,17 @@ impl Instruction {
                 | Instruction::Vpmadd52luq
                 | Instruction::Vfmadd213pd
                 | Instruction::Vfmadd213ph
+                | Instruction::Tdpbssd
         )
+    }
+
+    /// Whether it comes in this width. Tiles have rows of 512 bits.
+    fn has(self, width: Width) -> bool {
+        match self {
+            Instruction::Sha256rnds2 => width == Width::W128,
+            Instruction::Tdpbssd => width == Width::W512,
+            _ => true,
+        }
     }
 }
 
@@ -99,9 +114,7 @@ impl Subject {
     pub fn catalogue() -> Vec<Subject> {
         let mut subjects = vec![Subject::Scalar];
         for width in [Width::W128, Width::W256, Width::W512] {
-            let instructions = Instruction::ALL.into_iter().filter(|instruction| {
-                *instruction != Instruction::Sha256rnds2 || width == Width::W128
-            });
+            let instructions = Instruction::ALL.into_iter().filter(|i| i.has(width));
             subjects.extend(instructions.map(|i| Subject::Instruction(i, width)));
         }
         subjects.extend(Kernel::all().map(Subject::Kernel));
@@ -140,6 +153,7 @@ impl Subject {
         };
         match self {
             Subject::Scalar => None,
+            Subject::Instruction(Instruction::Tdpbssd, _) => tiles::missing(),
             Subject::Instruction(instruction, width) => lacks(loops::features(instruction, width)),
             Subject::Density { .. } => {
                 lacks(loops::features(Instruction::Vfmadd213pd, Width::W512))
@@ -276,6 +290,7 @@ mod tests {
         assert_eq!(class("vpclmulqdq-256"), "256-light");
         assert_eq!(class("vpmadd52luq-512"), "512-heavy");
         assert_eq!(class("sha256rnds2-128"), "128-light");
+        assert_eq!(class("tdpbssd-512"), "512-heavy");
         assert_eq!(class("scalar"), "128-light");
     }
 }
