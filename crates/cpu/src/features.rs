@@ -1,4 +1,8 @@
 //! The CPUID features that Widelane looks at.
+#![allow(unsafe_code, reason = "whether tiles are saved is read from XCR0")]
+
+use std::arch::asm;
+use std::arch::x86_64::__cpuid_count;
 
 use serde::Serialize;
 
@@ -55,6 +59,26 @@ pub fn missing(wanted: &'static [&'static str]) -> impl Iterator<Item = &'static
         .filter(move |name| !all.iter().any(|feature| feature.name == *name && feature.detected))
 }
 
+/// CPUID leaf 7, EDX: tiles, and products of bytes in them (Intel SDM, volume 2, CPUID).
+const AMX_TILE: u32 = 1 << 24;
+const AMX_INT8: u32 = 1 << 25;
+
+/// XCR0: the tiles' configuration, and their data (volume 1, 13.3).
+const XCR0_TILES: u32 = 0b11 << 17;
+
+/// Whether the CPU multiplies tiles of bytes (AMX) and the operating system saves them; a process
+/// needs its leave as well. The standard library does not tell yet.
+pub fn tiles() -> bool {
+    let wanted = AMX_TILE | AMX_INT8;
+    if !is_x86_feature_detected!("avx512f") || __cpuid_count(7, 0).edx & wanted != wanted {
+        return false;
+    }
+    let xcr0: u32;
+    // SAFETY: AVX-512 was found, and that is found only where programs may read XCR0.
+    unsafe { asm!("xgetbv", in("ecx") 0, out("eax") xcr0, out("edx") _, options(nomem, nostack)) };
+    xcr0 & XCR0_TILES == XCR0_TILES
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,5 +95,14 @@ mod tests {
             let wanted = NAMES.iter().position(|name| *name == feature.name).unwrap();
             assert_eq!(missing(&NAMES[wanted..=wanted]).count(), 0, "{}", feature.name);
         }
+    }
+
+    #[test]
+    fn the_kernel_sees_the_same_tiles() {
+        let Ok(cpuinfo) = std::fs::read_to_string("/proc/cpuinfo") else { return };
+        let seen = ["amx_tile", "amx_int8"]
+            .iter()
+            .all(|name| cpuinfo.split_whitespace().any(|flag| flag == *name));
+        assert_eq!(tiles(), seen);
     }
 }

@@ -90,6 +90,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/classify/src/live/draft.rs", // chunks that no reader looks at
         "crates/classify/src/run",      // rooms, and a table mapped from a file
         "crates/classify-c/src",        // speaks C
+        "crates/cpu/src/features.rs",   // asks which registers are saved
         "crates/forward/src/port/ring.rs", // packet sockets, and memory shared with the kernel
         "crates/kernels/src/lanes",     // intrinsics behind safe methods, and doors
         "crates/kernels/src/aes_cbc",   // rooms: doors, loads, stores

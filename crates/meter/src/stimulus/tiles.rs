@@ -2,19 +2,12 @@
 #![allow(unsafe_code, reason = "tiles have no stable intrinsics, and need the kernel's permission")]
 
 use std::arch::asm;
-use std::arch::x86_64::__cpuid_count;
 use std::io;
 
 use nix::libc;
+use widelane_cpu::features;
 
 use super::loops::BITS;
-
-/// CPUID leaf 7, EDX: tiles, and products of bytes in them (Intel SDM, volume 2, CPUID).
-const AMX_TILE: u32 = 1 << 24;
-const AMX_INT8: u32 = 1 << 25;
-
-/// XCR0: the tiles' configuration, and their data (volume 1, 13.3).
-const XCR0_TILES: u32 = 0b11 << 17;
 
 /// `arch_prctl`: asks for a register state that is large, here the tiles' data (Linux,
 /// Documentation/arch/x86/xstate.rst).
@@ -23,7 +16,7 @@ const XFEATURE_XTILEDATA: libc::c_long = 18;
 
 /// Why no tiles can be used here; nothing where they can.
 pub fn missing() -> Option<String> {
-    if !(has_tiles() && are_saved()) {
+    if !features::tiles() {
         return Some("not applicable: no amx-tile, amx-int8".to_owned());
     }
     // SAFETY: takes two numbers and changes nothing but what this process may use.
@@ -31,22 +24,6 @@ pub fn missing() -> Option<String> {
         unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) };
     let refusal = || io::Error::last_os_error();
     (status != 0).then(|| format!("not applicable: no leave to use tiles: {}", refusal()))
-}
-
-fn has_tiles() -> bool {
-    __cpuid_count(0, 0).eax >= 7
-        && __cpuid_count(7, 0).edx & (AMX_TILE | AMX_INT8) == AMX_TILE | AMX_INT8
-}
-
-/// Whether the operating system saves tiles. Who has them has AVX-512, which wants `xgetbv`.
-fn are_saved() -> bool {
-    if !is_x86_feature_detected!("avx512f") {
-        return false;
-    }
-    let low: u32;
-    // SAFETY: AVX-512 is found only where the operating system lets programs read XCR0.
-    unsafe { asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") _, options(nomem, nostack)) };
-    low & XCR0_TILES == XCR0_TILES
 }
 
 /// What `ldtilecfg` loads (volume 1, 18.2).
