@@ -96,6 +96,7 @@ impl Kernel {
         self.choice.room()
     }
 
+    #[inline(always)]
     pub(super) fn seal(
         &self,
         nonce: &[u8; NONCE_BYTES],
@@ -107,6 +108,7 @@ impl Kernel {
     }
 
     /// Decrypts and answers the tag that the message should have come with.
+    #[inline(always)]
     pub(super) fn open(
         &self,
         nonce: &[u8; NONCE_BYTES],
@@ -136,6 +138,7 @@ impl Kernel {
 
     /// Takes AAD and text of a message from the beginning on, and keeps the ciphertext of a last
     /// block that is not whole; answers the tag that the message has if it ends here.
+    #[inline(always)]
     pub(super) fn start<const SEAL: bool>(
         &self,
         session: &mut Session,

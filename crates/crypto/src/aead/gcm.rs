@@ -126,12 +126,14 @@ impl Kernel {
         }
     }
 
+    #[inline(always)]
     pub(super) fn seal(&self, nonce: &[u8], aad: &[u8], text: Text<'_>, tag: &mut Block) {
         let first = self.first(nonce);
         in_room!(self, seal, |key| Message { key, first, aad, text, tag });
     }
 
     /// Decrypts and answers the tag that the message should have come with.
+    #[inline(always)]
     pub(super) fn open(&self, nonce: &[u8], aad: &[u8], text: Text<'_>) -> Block {
         let (first, mut tag) = (self.first(nonce), [0; BLOCK_BYTES]);
         in_room!(self, open, |key| Message { key, first, aad, text, tag: &mut tag });
@@ -141,9 +143,13 @@ impl Kernel {
     /// The first counter block: the nonce itself, or its hash (SP 800-38D, 7.1).
     #[inline]
     fn first(&self, nonce: &[u8]) -> Block {
-        if let Ok(nonce) = nonce.try_into() {
-            return first_counter(nonce);
+        match nonce.try_into() {
+            Ok(nonce) => first_counter(nonce),
+            Err(_) => self.hashed(nonce),
         }
+    }
+
+    fn hashed(&self, nonce: &[u8]) -> Block {
         let mut sum = [0; BLOCK_BYTES];
         self.absorb(&mut sum, nonce);
         self.absorb(&mut sum, &lengths_block(0, nonce.len() as u64));
@@ -163,7 +169,7 @@ impl Kernel {
 
     /// Takes AAD and text of a message from the beginning on, and keeps the ciphertext of a last
     /// block that is not whole; answers the tag that the message has if it ends here.
-    #[inline]
+    #[inline(always)]
     pub(super) fn start<const SEAL: bool>(
         &self,
         session: &mut Session,

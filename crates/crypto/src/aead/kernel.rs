@@ -1,4 +1,8 @@
 //! Keys of either algorithm, and their messages on the way.
+//!
+//! What takes a text is inlined down to the door of its room. A text is three words, and every
+//! function that hands them on copies two of them at once: such a load waits until the stores of
+//! both have left the core, and a message would not begin before the one in front of it is done.
 
 use widelane_cpu::{Policy, Room};
 use widelane_kernels::text::Text;
@@ -83,6 +87,7 @@ impl Kernel {
         }
     }
 
+    #[inline(always)]
     pub(super) fn seal(&self, nonce: &[u8], aad: &[u8], text: Text<'_>, tag: &mut [u8; TAG_BYTES]) {
         match self {
             Kernel::Gcm(kernel) => kernel.seal(nonce, aad, text, tag),
@@ -91,6 +96,7 @@ impl Kernel {
     }
 
     /// Decrypts and answers the tag that the message should have come with.
+    #[inline(always)]
     pub(super) fn open(&self, nonce: &[u8], aad: &[u8], text: Text<'_>) -> [u8; TAG_BYTES] {
         match self {
             Kernel::Gcm(kernel) => kernel.open(nonce, aad, text),
@@ -108,7 +114,7 @@ impl Kernel {
 
     /// Takes AAD and text of a message from the beginning on, and keeps the ciphertext of a last
     /// block that is not whole; answers the tag that the message has if it ends here.
-    #[inline]
+    #[inline(always)]
     pub(super) fn start<const SEAL: bool>(
         &self,
         session: &mut Session,
@@ -156,7 +162,7 @@ impl Kernel {
 
 /// Encrypts or decrypts a text by `crypt`, and keeps as many bytes of the end of its ciphertext as
 /// `end` has.
-#[inline]
+#[inline(always)]
 pub(super) fn keeping_end<const SEAL: bool, T>(
     text: Text<'_>,
     end: &mut [u8],

@@ -166,7 +166,7 @@ impl<K: Borrow<Key>> Stream<K> {
     /// [`AeadError::OutOfOrder`] if no message was started.
     pub fn finish(&mut self) -> Result<[u8; TAG_BYTES], AeadError> {
         if self.phase == Phase::Aad {
-            self.text(Text::in_place(&mut []))?;
+            self.update_in_place(&mut [])?;
         }
         let held = self.held();
         let session = self.session.as_mut().ok_or(AeadError::OutOfOrder)?;
@@ -202,6 +202,7 @@ impl<K: Borrow<Key>> Stream<K> {
         (self.text_bytes % self.block_bytes() as u64) as usize
     }
 
+    #[inline(always)]
     fn text(&mut self, text: Text<'_>) -> Result<(), AeadError> {
         let limit = self.key().algorithm.text_bytes_max();
         if self.text_bytes.saturating_add(text.len() as u64) > limit {
@@ -214,6 +215,7 @@ impl<K: Borrow<Key>> Stream<K> {
     }
 
     /// The first text, with all AAD if none was authenticated yet, or more of it.
+    #[inline(always)]
     fn crypt<const SEAL: bool>(&mut self, text: Text<'_>) -> Result<(), AeadError> {
         let session = self.session.as_mut().ok_or(AeadError::OutOfOrder)?;
         let kernel = &self.key.borrow().kernel;

@@ -7,7 +7,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{BLOCK_BYTES, Block};
+use super::{BLOCK_BYTES, Block, NONCE_BYTES};
 
 /// A block in a register.
 pub(super) type Element = __m128i;
@@ -79,6 +79,20 @@ pub(super) fn partial_block(bytes: &[u8]) -> Element {
         let value = bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
         element([0, if bytes.is_empty() { 0 } else { value << (missing - 64) }])
     }
+}
+
+/// The first counter block of a nonce of 96 bits.
+#[inline]
+pub fn first_counter(nonce: &[u8; NONCE_BYTES]) -> Block {
+    let word = |at| i32::from_le_bytes([nonce[at], nonce[at + 1], nonce[at + 2], nonce[at + 3]]);
+    // SAFETY: every machine of this architecture has SSE2.
+    let block = unsafe { _mm_set_epi32(1i32.to_be(), word(8), word(4), word(0)) };
+    let mut bytes = [0; BLOCK_BYTES];
+    // One store: whoever loads the block at once would wait until smaller ones have left the core,
+    // and so would every message until the one before it is done.
+    // SAFETY: a block is 16 bytes long.
+    unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), block) };
+    bytes
 }
 
 /// Turns the order of the bytes around.

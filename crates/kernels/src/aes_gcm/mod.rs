@@ -26,6 +26,7 @@ mod tests;
 pub mod vaes256;
 pub mod vaes512;
 
+pub use field::first_counter;
 pub use key::{Key, KeyBytes};
 
 use crate::text::Text;
@@ -52,16 +53,6 @@ pub struct Message<'a, K> {
     /// Where the tag goes. Whoever opens a message compares it, and gives nothing away if it
     /// differs from the one that came with the message.
     pub tag: &'a mut Block,
-}
-
-/// The first counter block of a nonce of 96 bits.
-#[inline]
-pub fn first_counter(nonce: &[u8; NONCE_BYTES]) -> Block {
-    let [a, b, c] = [0, 4, 8].map(|at| {
-        u128::from(u32::from_be_bytes([nonce[at], nonce[at + 1], nonce[at + 2], nonce[at + 3]]))
-    });
-    // Words, not bytes: whoever loads the block at once need not wait for smaller stores.
-    (a << 96 | b << 64 | c << 32 | 1).to_be_bytes()
 }
 
 /// The counter block `count` blocks later: its last 32 bits count, modulo 2^32.
