@@ -23,20 +23,30 @@ pub(super) fn expand(key: KeyBytes<'_>, made: &mut Key) {
 /// Encrypts whole blocks behind the block `last`, and leaves the last one there.
 #[target_feature(enable = "aes,avx")]
 pub(super) fn encrypt(key: &Key, last: &mut Block, text: Text<'_>) {
-    let mut chain = Chain::new(key, last);
+    match key.rounds {
+        10 => encrypt_by::<10>(key, last, text),
+        12 => encrypt_by::<12>(key, last, text),
+        _ => encrypt_by::<14>(key, last, text),
+    }
+}
+
+#[inline]
+#[target_feature(enable = "aes,avx")]
+fn encrypt_by<const ROUNDS: usize>(key: &Key, last: &mut Block, text: Text<'_>) {
+    let mut chain = Chain::<ROUNDS>::new(key, last);
     for block in 0..text.len() / BLOCK_BYTES {
         chain.step(text, block * BLOCK_BYTES);
     }
     *last = chain.last();
 }
 
-/// A chain of blocks under encryption.
-pub(super) struct Chain<'a> {
+/// A chain of blocks under encryption in so many rounds.
+pub(super) struct Chain<'a, const ROUNDS: usize> {
     key: &'a Key,
     last: __m128i,
 }
 
-impl<'a> Chain<'a> {
+impl<'a, const ROUNDS: usize> Chain<'a, ROUNDS> {
     #[inline]
     #[target_feature(enable = "aes,avx")]
     pub(super) fn new(key: &'a Key, last: &Block) -> Self {
@@ -50,14 +60,13 @@ impl<'a> Chain<'a> {
         let source = text.source(offset, BLOCK_BYTES);
         // SAFETY: `source` names as many readable bytes as a block has.
         let plain = unsafe { _mm_loadu_si128(source.cast()) };
-        let (first, inner) = self.key.encrypt[..=self.key.rounds].split_first().expect("keys");
-        let (last, inner) = inner.split_last().expect("keys");
+        let keys = &self.key.encrypt;
         // The first key does not wait for the block in front.
-        let mut state = _mm_xor_si128(self.last, _mm_xor_si128(plain, register(first)));
-        for round_key in inner {
+        let mut state = _mm_xor_si128(self.last, _mm_xor_si128(plain, register(&keys[0])));
+        for round_key in &keys[1..ROUNDS] {
             state = _mm_aesenc_si128(state, register(round_key));
         }
-        self.last = _mm_aesenclast_si128(state, register(last));
+        self.last = _mm_aesenclast_si128(state, register(&keys[ROUNDS]));
         let target = text.target(offset, BLOCK_BYTES);
         // SAFETY: `target` names as many writable bytes as a block has.
         unsafe { _mm_storeu_si128(target.cast(), self.last) };

@@ -1,7 +1,8 @@
 //! Room shani of aes_cbc: one text is encrypted while it is hashed. Secret-independent.
 //!
 //! Both chains wait for their own latency only, so that together they take as long as the longer
-//! one.
+//! one. A block of the cipher stands beside each quarter of a block of the hash: the CPU looks
+//! ahead far enough to overlap these, and not much farther. Before or behind it was found by trying.
 #![allow(unsafe_code, reason = "room: doors and loads")]
 
 use widelane_cpu::Shani;
@@ -15,7 +16,7 @@ use crate::{sha1, sha2};
 
 /// Defines a door for one hash function, and the body behind it.
 macro_rules! stitched {
-    ($door:ident, $body:ident, $hash:ident) => {
+    ($door:ident, $body:ident, $by:ident, $hash:ident) => {
         /// Encrypts the first blocks of the hash of `text` behind the block `last`, and leaves the
         /// last one there, while it adds as many blocks from byte `ahead` on to `state`. Answers
         /// how many bytes were encrypted.
@@ -39,26 +40,44 @@ macro_rules! stitched {
             ahead: usize,
             text: Text<'_>,
         ) -> usize {
+            let done = match key.rounds {
+                10 => $by::<10>(key, last, state, ahead, text),
+                12 => $by::<12>(key, last, state, ahead, text),
+                _ => $by::<14>(key, last, state, ahead, text),
+            };
+            wipe_ymm_registers();
+            done
+        }
+
+        #[inline]
+        #[target_feature(enable = "sha,aes,avx")]
+        fn $by<const ROUNDS: usize>(
+            key: &Key,
+            last: &mut Block,
+            state: &mut [u32; STATE_WORDS],
+            ahead: usize,
+            text: Text<'_>,
+        ) -> usize {
             let mut hash = $hash::shani::State::load(state);
-            let mut chain = Chain::new(key, last);
+            let mut chain = Chain::<ROUNDS>::new(key, last);
             let blocks = text.len().saturating_sub(ahead) / HASH_BLOCK_BYTES;
             for block in 0..blocks {
                 let offset = block * HASH_BLOCK_BYTES;
                 let source = text.source(ahead + offset, HASH_BLOCK_BYTES);
                 // SAFETY: `source` names as many readable bytes, which are written only later.
                 let hashed = unsafe { source.cast::<[u8; HASH_BLOCK_BYTES]>().read() };
-                hash.add(&hashed);
-                for block in 0..HASH_BLOCK_BYTES / BLOCK_BYTES {
-                    chain.step(text, offset + block * BLOCK_BYTES);
-                }
+                hash.add($hash::shani::load(&hashed), |quarter| {
+                    chain.step(text, offset + quarter * BLOCK_BYTES);
+                });
             }
             hash.store(state);
             *last = chain.last();
-            wipe_ymm_registers();
             blocks * HASH_BLOCK_BYTES
         }
     };
 }
 
-stitched!(encrypt_with_sha1, encrypt_with_sha1_body, sha1);
-stitched!(encrypt_with_sha256, encrypt_with_sha256_body, sha2);
+const _: () = assert!(HASH_BLOCK_BYTES == 4 * BLOCK_BYTES, "each quarter has its block");
+
+stitched!(encrypt_with_sha1, encrypt_with_sha1_body, encrypt_with_sha1_by, sha1);
+stitched!(encrypt_with_sha256, encrypt_with_sha256_body, encrypt_with_sha256_by, sha2);

@@ -8,11 +8,13 @@ pub(crate) mod one_message;
 #[cfg(test)]
 mod tests;
 
+pub use one_message::TAG_BYTES;
+
 use core::marker::PhantomData;
 
 use crate::words::{BLOCK_WORDS, Task, Words};
 
-/// Words of a state: SHA-1 leaves the last three alone.
+/// Words of a state: of SHA-1, the last three mean nothing.
 pub const STATE_WORDS: usize = 8;
 
 /// The states of as many messages as there are lanes: word by word, lane by lane.

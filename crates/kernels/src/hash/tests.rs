@@ -125,16 +125,46 @@ fn the_sha_extensions_hash_as_the_portable_room_does() {
         let mut blocks = vec![[0; 64]; count];
         random.fill(blocks.as_flattened_mut());
         let state: [u32; STATE_WORDS] = core::array::from_fn(|_| random.next_u64() as u32);
+        let outer: [u32; STATE_WORDS] = core::array::from_fn(|_| random.next_u64() as u32);
         let message = [blocks.as_flattened()];
 
         let (mut got, mut expected) = (state, state.map(|word| [word]));
         sha1::shani::compress(room, &mut got, &blocks);
         compress::<Sha1, u32>((), &mut expected, &message, count);
-        assert_eq!(got, expected.map(|[word]| word), "SHA-1, {count} blocks");
+        assert_eq!(got[..5], expected.as_flattened()[..5], "SHA-1, {count} blocks");
+        let tag = |tag: &mut _| sha1::shani::tag(room, &state, &blocks, &outer, tag);
+        assert_eq!(
+            made(tag)[..20],
+            outer_hash::<Sha1>(&expected.as_flattened()[..5], &outer)[..20]
+        );
 
         let (mut got, mut expected) = (state, state.map(|word| [word]));
         sha2::shani::compress(room, &mut got, &blocks);
         compress::<Sha256, u32>((), &mut expected, &message, count);
         assert_eq!(got, expected.map(|[word]| word), "SHA-256, {count} blocks");
+        let tag = |tag: &mut _| sha2::shani::tag(room, &state, &blocks, &outer, tag);
+        assert_eq!(made(tag), outer_hash::<Sha256>(expected.as_flattened(), &outer));
     }
+}
+
+fn made(make: impl FnOnce(&mut [u8; 32])) -> [u8; 32] {
+    let mut bytes = [0xff; 32];
+    make(&mut bytes);
+    bytes
+}
+
+/// The state, as bytes, when a digest was hashed behind a block that left `outer`.
+fn outer_hash<H: Hash<u32>>(digest: &[u32], outer: &[u32; STATE_WORDS]) -> [u8; 32] {
+    let mut block = [0; BLOCK_WORDS];
+    block[..digest.len()].copy_from_slice(digest);
+    block[digest.len()] = 1 << 31;
+    block[BLOCK_WORDS - 1] = 512 + 32 * digest.len() as u32;
+    let mut states = outer.map(|word| [word]);
+    let block = block.map(u32::to_be_bytes);
+    compress::<H, u32>((), &mut states, &[block.as_flattened()], 1);
+    let mut bytes = [[0; 4]; STATE_WORDS];
+    for (bytes, [word]) in bytes.iter_mut().zip(states) {
+        *bytes = word.to_be_bytes();
+    }
+    bytes.as_flattened().try_into().expect("as many bytes")
 }

@@ -35,7 +35,7 @@ impl<W: Words<Word = u32>> Hash<W> for Sha1 {
                     if $group > 0 {
                         let word = schedule[T].xor(schedule[(T + 2) % 16]);
                         let word = word.xor(schedule[(T + 8) % 16]).xor(schedule[(T + 13) % 16]);
-                        schedule[T] = word.rotate::<31>();
+                        schedule[T] = word.rotate::<31>().settled();
                     }
                     let [a, b, c, d, e] = variables;
                     let mixed = match ROUND / 20 {
@@ -43,8 +43,9 @@ impl<W: Words<Word = u32>> Hash<W> for Sha1 {
                         2 => b.majority(c, d),
                         _ => b.xor(c).xor(d),
                     };
-                    let sum = e.add(schedule[T].add(constants[ROUND / 20]));
-                    let sum = sum.add(mixed).add(a.rotate::<27>());
+                    // The next round waits for a, which is added last.
+                    let sum = e.add(schedule[T].add(constants[ROUND / 20])).settled();
+                    let sum = sum.add(mixed).settled().add(a.rotate::<27>());
                     variables = [sum, a, b.rotate::<2>(), c, d];
                 });
             };

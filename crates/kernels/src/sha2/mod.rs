@@ -99,17 +99,16 @@ fn rounds<M: Member<W>, W: Words>(
 ) {
     let mut variables = *state;
     let mut schedule = block;
-    for (group, constants) in M::ROUNDS.iter().enumerate() {
-        if group > 0 {
-            each_word!(T => {
-                let word = schedule[T].add(M::small0(schedule[(T + 1) % 16]));
-                let word = word.add(schedule[(T + 9) % 16]);
-                schedule[T] = word.add(M::small1(schedule[(T + 14) % 16]));
-            });
-        }
+    let [first, others @ ..] = M::ROUNDS else { unreachable!("a hash has rounds") };
+    each_word!(T => {
+        variables = round::<M, W>(variables, schedule[T].add(W::splat(room, first[T])));
+    });
+    for constants in others {
         each_word!(T => {
-            let word = schedule[T].add(W::splat(room, constants[T]));
-            variables = round::<M, W>(variables, word);
+            let word = schedule[T].add(M::small0(schedule[(T + 1) % 16]));
+            let word = word.add(schedule[(T + 9) % 16]);
+            schedule[T] = word.add(M::small1(schedule[(T + 14) % 16])).settled();
+            variables = round::<M, W>(variables, schedule[T].add(W::splat(room, constants[T])));
         });
     }
     for (word, variable) in state.iter_mut().zip(variables) {
@@ -121,10 +120,11 @@ fn rounds<M: Member<W>, W: Words>(
 #[inline(always)]
 fn round<M: Member<W>, W: Words>(variables: [W; STATE_WORDS], word: W) -> [W; STATE_WORDS] {
     let [a, b, c, d, e, f, g, h] = variables;
-    // The longest way is through Σ1, which is added last.
-    let one = h.add(word).add(choice(e, f, g)).add(M::big1(e));
+    // The next round waits for e by way of Σ1, which is added last, and to both sums at once.
+    let one = h.add(word).settled().add(choice(e, f, g)).settled();
     let two = M::big0(a).add(a.majority(b, c));
-    [one.add(two), a, b, c, d.add(one), e, f, g]
+    let late = M::big1(e);
+    [one.add(two).add(late), a, b, c, d.add(one).settled().add(late), e, f, g]
 }
 
 /// The bits of `yes` where `which` is set, and those of `no` elsewhere.

@@ -2,6 +2,7 @@
 //! Secret-independent.
 #![allow(unsafe_code, reason = "room: door, loads and intrinsics")]
 
+use core::arch::asm;
 use core::arch::x86_64 as arch;
 use core::mem::transmute;
 
@@ -11,7 +12,7 @@ use widelane_secret::wipe_ymm_registers;
 use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words, chunks_at};
 
 wide_words! {
-    Avx2x8(__m256i, Avx2), 8 of u32, features = "avx2,bmi2",
+    Avx2x8(__m256i in ymm_reg, Avx2), 8 of u32, features = "avx2,bmi2",
     splat = _mm256_set1_epi32, add = _mm256_add_epi32, and = _mm256_and_si256,
     xor = _mm256_xor_si256, or = _mm256_or_si256, left = _mm256_sllv_epi32,
     right = _mm256_srlv_epi32, gather = gather, shuffle = _mm256_shuffle_epi8,
@@ -21,7 +22,7 @@ wide_words! {
 }
 
 wide_words! {
-    Avx2x4(__m256i, Avx2), 4 of u64, features = "avx2,bmi2",
+    Avx2x4(__m256i in ymm_reg, Avx2), 4 of u64, features = "avx2,bmi2",
     splat = _mm256_set1_epi64x, add = _mm256_add_epi64, and = _mm256_and_si256,
     xor = _mm256_xor_si256, or = _mm256_or_si256, left = _mm256_sllv_epi64,
     right = _mm256_srlv_epi64, gather = gather, shuffle = _mm256_shuffle_epi8,

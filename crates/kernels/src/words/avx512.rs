@@ -1,6 +1,7 @@
 //! Room avx512 of words: sixteen or eight words in a zmm register. Secret-independent.
 #![allow(unsafe_code, reason = "room: door, loads and intrinsics")]
 
+use core::arch::asm;
 use core::arch::x86_64 as arch;
 use core::mem::transmute;
 
@@ -10,7 +11,7 @@ use widelane_secret::wipe_vector_registers;
 use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words, chunks_at};
 
 wide_words! {
-    Avx512x16(__m512i, Avx512), 16 of u32,
+    Avx512x16(__m512i in zmm_reg, Avx512), 16 of u32,
     features = "avx512f,avx512dq,avx512vl,avx512bw,bmi2",
     splat = _mm512_set1_epi32, add = _mm512_add_epi32, and = _mm512_and_si512,
     xor = _mm512_xor_si512, or = _mm512_or_si512, left = _mm512_sllv_epi32,
@@ -21,7 +22,7 @@ wide_words! {
 }
 
 wide_words! {
-    Avx512x8(__m512i, Avx512), 8 of u64,
+    Avx512x8(__m512i in zmm_reg, Avx512), 8 of u64,
     features = "avx512f,avx512dq,avx512vl,avx512bw,bmi2",
     splat = _mm512_set1_epi64, add = _mm512_add_epi64, and = _mm512_and_si512,
     xor = _mm512_xor_si512, or = _mm512_or_si512, left = _mm512_sllv_epi64,

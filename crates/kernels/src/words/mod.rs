@@ -96,6 +96,14 @@ pub trait Words: Copy {
     /// Each word shifted right by `BITS`, zeros coming in.
     fn shift<const BITS: u32>(self) -> Self;
 
+    /// The same word, which the compiler does not look through: sums stay in the order in which
+    /// they are written, so that what is late comes last, and a schedule is made when its rounds
+    /// come to it, not all at once in memory.
+    #[inline(always)]
+    fn settled(self) -> Self {
+        self
+    }
+
     /// Runs `task` in a function of its own that has the features of the room.
     fn call<T: Task<Self>>(room: Self::Room, task: T) -> T::Output;
 }

@@ -7,7 +7,7 @@
 /// turns vectors of pieces into vectors of words.
 macro_rules! wide_words {
     (
-        $register:ident($vector:ident, $token:ident), $lanes:literal of $word:ident,
+        $register:ident($vector:ident in $class:ident, $token:ident), $lanes:literal of $word:ident,
         features = $features:literal, splat = $splat:ident, add = $add:ident, and = $and:ident,
         xor = $xor:ident, or = $or:ident, left = $left:ident, right = $right:ident,
         gather = $gather:ident, shuffle = $shuffle:ident, broadcast = $broadcast:ident,
@@ -107,6 +107,27 @@ macro_rules! wide_words {
             fn shift<const BITS: u32>(self) -> Self {
                 let bits = self.bits(BITS);
                 $register(intrinsic!($right(self.0, bits)), self.1)
+            }
+
+            #[inline(always)]
+            fn settled(self) -> Self {
+                #[target_feature(enable = $features)]
+                #[inline]
+                fn settled(register: arch::$vector) -> arch::$vector {
+                    let mut settled = register;
+                    // SAFETY: an empty block changes nothing. Not `pure`, so that those of several
+                    // words keep their order.
+                    unsafe {
+                        asm!(
+                            "/* {0} */",
+                            inout($class) settled,
+                            options(nomem, nostack, preserves_flags),
+                        );
+                    }
+                    settled
+                }
+                // SAFETY: the token exists only where the machine has every feature of the room.
+                $register(unsafe { settled(self.0) }, self.1)
             }
 
             #[inline(always)]
