@@ -141,9 +141,9 @@ impl Key {
         self.states[0]
     }
 
-    /// The tag, from the inner digest.
-    pub(crate) fn outer_tag(&self, digest: &[u8]) -> Digest {
-        outer_tag(&self.hash, &mut { self.states[1] }, digest)
+    /// The tag of a message whose last blocks are still to be added to its state, which is wiped.
+    pub(crate) fn end(&self, inner: &mut State, last: &[u8]) -> Digest {
+        self.hash.tag(inner, last, &self.states[1])
     }
 
     /// The job of the inner hash (0) or of the outer one (1).
@@ -180,8 +180,7 @@ impl Stream {
     /// The tag of all pieces, of a stream that goes on no more: it stays where it is, since a copy
     /// would have to be wiped as well.
     pub(crate) fn end(&mut self) -> Digest {
-        let digest = self.inner.end();
-        outer_tag(self.inner.hash(), &mut self.outer, digest.as_ref())
+        self.inner.end_tag(&self.outer)
     }
 
     /// Accepts the message if `tag` is its tag, or the beginning of it.
@@ -206,14 +205,6 @@ impl Drop for Stream {
     fn drop(&mut self) {
         wipe(&mut self.outer);
     }
-}
-
-/// The tag, from the state behind the outer pad and the inner digest.
-fn outer_tag(hash: &Hash, outer: &mut State, digest: &[u8]) -> Digest {
-    let mut tail = hash.tail(digest, (hash.algorithm().block_bytes() + digest.len()) as u64);
-    let tag = hash.end(outer, &mut tail);
-    wipe(outer);
-    tag
 }
 
 /// One message of many.

@@ -77,44 +77,53 @@ impl Cipher {
         in_room!(self, decrypt, |key| key, last, text);
     }
 
-    /// Makes the tag of a text, and encrypts the whole blocks of the text behind the block `last`
-    /// on the way. Answers the tag, and how many bytes are encrypted.
+    /// Makes the tag of a text that stands behind `iv_bytes` bytes, and encrypts the whole blocks
+    /// of both behind the block `last` on the way. Answers the tag, and how many bytes are
+    /// encrypted.
     pub(super) fn seal_text(
         &self,
         mac: &mac::Key,
         header: &[u8; HEADER_BYTES],
         last: &mut Block,
+        iv_bytes: usize,
         text: &mut [u8],
     ) -> (Digest, usize) {
         let hash = mac.hash();
-        let mut state = mac.inner_state();
-        let filling = text.len().min(HASH_BLOCK_BYTES - HEADER_BYTES);
+        let hashed = &text[iv_bytes..];
+        let filling = hashed.len().min(HASH_BLOCK_BYTES - HEADER_BYTES);
+        let (filling, rest) = hashed.split_at(filling);
+        let (blocks, rest) = rest.as_chunks::<HASH_BLOCK_BYTES>();
+        let ahead = iv_bytes + filling.len();
+        let begun = HEADER_BYTES + filling.len();
         let mut first = [0; HASH_BLOCK_BYTES];
         first[..HEADER_BYTES].copy_from_slice(header);
-        first[HEADER_BYTES..][..filling].copy_from_slice(&text[..filling]);
-        // The pad of HMAC is a block in front.
-        let total = (HASH_BLOCK_BYTES + HEADER_BYTES + text.len()) as u64;
-        let mut done = 0;
-        let mut tail = if HEADER_BYTES + filling < HASH_BLOCK_BYTES {
-            hash.tail(&first[..HEADER_BYTES + filling], total)
-        } else {
+        first[HEADER_BYTES..begun].copy_from_slice(filling);
+        // The pad of HMAC is a block in front. What the tail has of the text is taken now: it will
+        // be encrypted, and is in its place long before it is read.
+        let total = (HASH_BLOCK_BYTES + HEADER_BYTES + hashed.len()) as u64;
+        let first_is_whole = begun == HASH_BLOCK_BYTES;
+        let mut tail = hash.tail(if first_is_whole { rest } else { &first[..begun] }, total);
+        let mut state = mac.inner_state();
+        let (mut done, whole) = (0, text.len() / BLOCK_BYTES * BLOCK_BYTES);
+        if first_is_whole {
             hash.compress(&mut state, &first);
+        }
+        if !blocks.is_empty() {
             if let Cipher::Vaes512(_, key) | Cipher::Aesni(_, key) = self {
                 let text = Text::in_place(text);
-                done = hash.compress_and_encrypt(&mut state, filling, key, last, text);
+                done = hash.compress_and_encrypt(&mut state, ahead, key, last, text);
             }
-            let (blocks, rest) = text[filling + done..].as_chunks::<HASH_BLOCK_BYTES>();
-            hash.compress(&mut state, blocks.as_flattened());
-            hash.tail(rest, total)
-        };
+            if done == 0 {
+                let blocks = text[ahead..].as_chunks::<HASH_BLOCK_BYTES>().0;
+                hash.compress(&mut state, blocks.as_flattened());
+            }
+        }
         wipe(&mut first);
-        // The tail has what is left of the text. The chain goes on before the hash does, so that
-        // the CPU overlaps the two.
-        let whole = text.len() / BLOCK_BYTES * BLOCK_BYTES;
+        // The chain goes on before the hash does, so that the CPU overlaps the two.
         self.encrypt(last, Text::in_place(&mut text[done..whole]));
-        let digest = hash.end(&mut state, &mut tail);
-        wipe(&mut state);
-        (mac.outer_tag(digest.as_ref()), whole)
+        let tag = mac.end(&mut state, tail.blocks());
+        tail.wipe();
+        (tag, whole)
     }
 
     /// The key and the room with lanes, if it lives there.

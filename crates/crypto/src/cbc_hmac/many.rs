@@ -62,7 +62,7 @@ pub fn seal_many(jobs: &mut [SealJob<'_>]) {
             (Outcome::Done, Mode::MacThenEncrypt) => {
                 let tags = tags(jobs);
                 for (job, tag) in jobs.iter_mut().zip(tags) {
-                    job.key.complete(job.record, job.text_bytes, tag.as_ref());
+                    super::complete(job.record, job.text_bytes, tag.as_ref());
                 }
                 encrypt(jobs);
             }

@@ -47,6 +47,9 @@ pub const TEXT_BYTES_MAX: usize = u16::MAX as usize;
 /// Bytes of a block of SHA-1 and SHA-256.
 const HASH_BLOCK_BYTES: usize = 64;
 
+/// The first version of TLS whose records bring their IV: TLS 1.1.
+const EXPLICIT_IV_VERSION: u16 = 0x0302;
+
 /// Bytes of the header that is authenticated with a text.
 const HEADER_BYTES: usize = 13;
 
@@ -120,6 +123,11 @@ pub struct Header {
 }
 
 impl Header {
+    /// Bytes of the IV that such a record brings: one block from TLS 1.1 on.
+    pub fn iv_bytes(self) -> usize {
+        if self.version >= EXPLICIT_IV_VERSION { BLOCK_BYTES } else { 0 }
+    }
+
     fn bytes(self, length: usize) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&self.sequence.to_be_bytes());
@@ -254,23 +262,70 @@ impl Key {
         record: &mut [u8],
     ) -> Result<(), CbcHmacError> {
         self.check(text_bytes, record.len())?;
-        let mut last = *iv;
+        let last = &mut { *iv };
         match self.mode {
-            Mode::MacThenEncrypt => {
-                let header = header.bytes(text_bytes);
-                let (tag, done) =
-                    self.cipher.seal_text(&self.mac, &header, &mut last, &mut record[..text_bytes]);
-                self.complete(record, text_bytes, tag.as_ref());
-                self.cipher.encrypt(&mut last, Text::in_place(&mut record[done..]));
-            }
+            Mode::MacThenEncrypt => self.seal_padded(last, 0, header, text_bytes, record),
+            Mode::EncryptThenMac => self.seal_tagged(last, header, text_bytes, record),
+        }
+        Ok(())
+    }
+
+    /// Seals the next record of a connection. Of [`Header::iv_bytes`] bytes at its beginning its IV
+    /// is made: they are encrypted as if they were text, behind the block `last`, which is the IV
+    /// where there are none. Leaves there the last block that was encrypted.
+    ///
+    /// # Errors
+    ///
+    /// If a length is wrong; nothing is written then.
+    pub fn seal_next(
+        &self,
+        last: &mut [u8; BLOCK_BYTES],
+        header: Header,
+        text_bytes: usize,
+        record: &mut [u8],
+    ) -> Result<(), CbcHmacError> {
+        let iv_bytes = header.iv_bytes();
+        let got = record.len();
+        let behind = got.checked_sub(iv_bytes);
+        let behind = behind.ok_or(CbcHmacError::RecordLength { got, wanted: iv_bytes })?;
+        self.check(text_bytes, behind)?;
+        match self.mode {
+            Mode::MacThenEncrypt => self.seal_padded(last, iv_bytes, header, text_bytes, record),
             Mode::EncryptThenMac => {
-                let (encrypted, tag) = record.split_at_mut(self.encrypted_bytes(text_bytes));
-                pad(encrypted, text_bytes);
-                self.cipher.encrypt(&mut last, Text::in_place(encrypted));
-                tag.copy_from_slice(self.outer_tag(iv, header, encrypted).as_ref());
+                let (iv, rest) = record.split_at_mut(iv_bytes);
+                self.cipher.encrypt(last, Text::in_place(iv));
+                self.seal_tagged(last, header, text_bytes, rest);
             }
         }
         Ok(())
+    }
+
+    fn seal_padded(
+        &self,
+        last: &mut [u8; BLOCK_BYTES],
+        iv_bytes: usize,
+        header: Header,
+        text_bytes: usize,
+        record: &mut [u8],
+    ) {
+        let (header, end) = (header.bytes(text_bytes), iv_bytes + text_bytes);
+        let (tag, done) =
+            self.cipher.seal_text(&self.mac, &header, last, iv_bytes, &mut record[..end]);
+        complete(record, end, tag.as_ref());
+        self.cipher.encrypt(last, Text::in_place(&mut record[done..]));
+    }
+
+    fn seal_tagged(
+        &self,
+        last: &mut [u8; BLOCK_BYTES],
+        header: Header,
+        text_bytes: usize,
+        record: &mut [u8],
+    ) {
+        let (iv, (encrypted, tag)) = (*last, record.split_at_mut(self.encrypted_bytes(text_bytes)));
+        pad(encrypted, text_bytes);
+        self.cipher.encrypt(last, Text::in_place(encrypted));
+        tag.copy_from_slice(self.outer_tag(&iv, header, encrypted).as_ref());
     }
 
     /// Opens a record where it is, and answers how many bytes of text stand at its beginning.
@@ -349,12 +404,6 @@ impl Key {
         }
     }
 
-    /// Puts tag and padding behind a text.
-    fn complete(&self, record: &mut [u8], text_bytes: usize, tag: &[u8]) {
-        record[text_bytes..][..tag.len()].copy_from_slice(tag);
-        pad(record, text_bytes + tag.len());
-    }
-
     /// The tag of a record that is encrypted.
     fn outer_tag(
         &self,
@@ -395,6 +444,12 @@ impl Key {
         let same = encrypted[text_bytes..].iter().all(|byte| usize::from(*byte) == padding);
         if same { Ok(text_bytes) } else { Err(CbcHmacError::Rejected) }
     }
+}
+
+/// Puts tag and padding behind `bytes` bytes of a record.
+fn complete(record: &mut [u8], bytes: usize, tag: &[u8]) {
+    record[bytes..][..tag.len()].copy_from_slice(tag);
+    pad(record, bytes + tag.len());
 }
 
 /// Fills a record up behind `bytes` bytes: as many bytes as the number that each of them is, and

@@ -22,8 +22,12 @@ const PADDING_MAX: usize = 255;
 /// Bytes of the longest tag, that of SHA-256.
 const TAG_BYTES_MAX: usize = 32;
 
-/// Bytes among which a tag stands.
-const WINDOW_BYTES: usize = PADDING_MAX + TAG_BYTES_MAX;
+/// Bytes among which a tag stands, in whole steps.
+const WINDOW_BYTES: usize = PADDING_MAX + 1 + TAG_BYTES_MAX;
+
+/// Places by which the bytes are moved at least: as many as a register has, so that no step waits
+/// for pieces that the one before it has written.
+const STEP_MIN: usize = 16;
 
 impl Key {
     /// Opens a record of [`Mode::MacThenEncrypt`](super::Mode::MacThenEncrypt).
@@ -100,7 +104,7 @@ impl Key {
             wipe(&mut block);
         }
         wipe(&mut first);
-        self.mac.outer_tag(hash.result(&picked).as_ref())
+        self.mac.end(&mut picked, &[])
     }
 }
 
@@ -137,11 +141,13 @@ fn padding(bytes: &[u8]) -> (Mask, u64) {
 }
 
 /// Whether `tag` stands at a secret place of `bytes`, at most [`PADDING_MAX`]. The bytes are moved
-/// to the front step by step, one for each bit that the place may have.
+/// to the front step by step, one for each of the upper bits that the place may have, and then
+/// compared at all places that the lower bits may mean.
 fn equal_at(bytes: &[u8], place: u64, tag: &[u8]) -> Mask {
-    let mut window = [0; WINDOW_BYTES];
+    let (mut window, mut expected) = ([0; WINDOW_BYTES], [0; TAG_BYTES_MAX]);
     let last_place = bytes.len() - tag.len();
     window[..bytes.len()].copy_from_slice(bytes);
+    expected[..tag.len()].copy_from_slice(tag);
     macro_rules! steps {
         ($($step:literal)*) => {$(
             if last_place >= $step {
@@ -149,10 +155,17 @@ fn equal_at(bytes: &[u8], place: u64, tag: &[u8]) -> Mask {
             }
         )*};
     }
-    steps!(128 64 32 16 8 4 2 1);
-    let pairs = window.iter().zip(tag);
-    let difference = pairs.fold(0, |sum, (left, right)| sum | (left ^ right));
+    steps!(128 64 32 16);
+    let mut differences = [0; TAG_BYTES_MAX];
+    for at in 0..STEP_MIN {
+        let is_here = Mask::equal(place % STEP_MIN as u64, at as u64).word() as u8;
+        for (index, difference) in differences.iter_mut().enumerate() {
+            *difference |= (window[at + index] ^ expected[index]) & is_here;
+        }
+    }
+    let difference = differences[..tag.len()].iter().fold(0, |sum, difference| sum | difference);
     wipe(&mut window);
+    wipe(&mut expected);
     Mask::is_zero(difference.into())
 }
 
@@ -160,7 +173,7 @@ fn equal_at(bytes: &[u8], place: u64, tag: &[u8]) -> Mask {
 /// after this one may need.
 fn advance<const STEP: usize>(window: &mut [u8; WINDOW_BYTES], place: u64) {
     let moved = (!Mask::is_zero(place & STEP as u64)).word() as u8;
-    for index in 0..STEP - 1 + TAG_BYTES_MAX {
+    for index in 0..STEP + TAG_BYTES_MAX {
         window[index] = window[index] & !moved | window[index + STEP] & moved;
     }
 }

@@ -2,7 +2,7 @@
 
 use widelane_cpu::{Avx2, Avx512, Policy, Room, Shani};
 use widelane_kernels::aes_cbc;
-use widelane_kernels::hash::{self, STATE_WORDS, States};
+use widelane_kernels::hash::{self, STATE_WORDS, States, TAG_BYTES};
 use widelane_kernels::sha1::{self, SHA1, Sha1};
 use widelane_kernels::sha2::{self, SHA224, SHA256, SHA384, SHA512, Sha256, Sha512};
 use widelane_kernels::text::Text;
@@ -127,12 +127,14 @@ impl Rooms {
         }
     }
 
-    /// From how many messages on lanes are faster than one message after the other, as measured
-    /// (docs/hashes.md).
+    /// From how many messages on lanes are faster than pairs of messages, or one after the other,
+    /// as measured (docs/hashes.md).
     pub(super) fn lanes_min(self) -> usize {
-        match self.single {
-            Single::Shani(_) => self.width() / 4 + 2,
-            Single::Avx2(_) | Single::Portable => 3,
+        match (self.function, self.single, self.lanes) {
+            (Function::Sha1, Single::Shani(_), Some(Lanes::Avx512(_))) => 5,
+            (Function::Sha1, Single::Shani(_), _) => 8,
+            (_, Single::Shani(_), _) => 9,
+            (_, Single::Avx2(_) | Single::Portable, _) => 3,
         }
     }
 
@@ -185,6 +187,51 @@ impl Rooms {
     }
 }
 
+impl Rooms {
+    /// Adds whole blocks to the states of two messages, as many to each.
+    pub(super) fn compress_pair(self, states: [&mut State; 2], blocks: [&[u8]; 2]) {
+        let [first, second] = states;
+        let Single::Shani(room) = self.single else {
+            self.compress(first, blocks[0]);
+            self.compress(second, blocks[1]);
+            return;
+        };
+        narrow(first, |first| {
+            narrow(second, |second| {
+                let (words, blocks) = ([first, second], blocks.map(|blocks| blocks.as_chunks().0));
+                match self.function {
+                    Function::Sha1 => sha1::shani::compress_pair(room, words, blocks),
+                    Function::Sha256 => sha2::shani::compress_pair(room, words, blocks),
+                    Function::Sha512 => unreachable!("no room shani is chosen for SHA-512"),
+                }
+            });
+        });
+    }
+
+    /// Ends a message of HMAC whose digests have all words of a state: adds its last blocks to its
+    /// state and the digest to the state behind the outer pad, and stores the tag. Answers whether
+    /// there is a room that does it all at once.
+    pub(super) fn tag(
+        self,
+        inner: &State,
+        last: &[u8],
+        outer: &State,
+        tag: &mut [u8; TAG_BYTES],
+    ) -> bool {
+        let Single::Shani(room) = self.single else { return false };
+        let end = match self.function {
+            Function::Sha1 => sha1::shani::tag,
+            Function::Sha256 => sha2::shani::tag,
+            Function::Sha512 => return false,
+        };
+        let [mut inner, mut outer] = [inner, outer].map(narrowed);
+        end(room, &inner, last.as_chunks().0, &outer, tag);
+        wipe(&mut inner);
+        wipe(&mut outer);
+        true
+    }
+}
+
 /// Adds blocks by a kernel with one lane.
 fn alone<H: hash::Hash<W>, W: Words>(room: W::Room, state: &mut State, blocks: &[u8]) {
     let mut states = hash::zeros::<W>(room);
@@ -212,8 +259,12 @@ pub(super) fn wipe_states<W: Words>(states: &mut States<W>) {
 
 /// Adds blocks by a kernel for words of 32 bits.
 fn narrow(state: &mut State, compress: impl FnOnce(&mut [u32; STATE_WORDS])) {
-    let mut words = state.map(|word| word as u32);
+    let mut words = narrowed(state);
     compress(&mut words);
     *state = words.map(u64::from);
     wipe(&mut words);
+}
+
+fn narrowed(state: &State) -> [u32; STATE_WORDS] {
+    state.map(|word| word as u32)
 }

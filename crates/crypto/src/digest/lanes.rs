@@ -33,12 +33,9 @@ pub(super) fn run<'a>(
 ) {
     match (rooms.function, rooms.lanes) {
         (_, None) => {
-            let mut done = done;
-            for (index, job) in jobs.enumerate() {
-                let mut state = job.state;
-                Lane::new(index, rooms, &job).finish(rooms, &mut state);
-                done(index, &state);
-            }
+            let jobs = jobs.enumerate();
+            let messages = jobs.map(|(index, job)| (Lane::new(index, rooms, &job), job.state));
+            finish(rooms, messages, done);
         }
         (Function::Sha1, Some(Lanes::Avx512(room))) => {
             fill::<Sha1, Avx512x16>(room, rooms, jobs, done);
@@ -99,14 +96,49 @@ fn fill<'a, H: hash::Hash<W>, W: Words>(
             }
         }
     }
-    for (place, lane) in lanes.iter_mut().enumerate() {
-        if let Some(mut lane) = lane.take() {
-            let mut state = state_of::<W>(&states, place);
+    let left = lanes
+        .iter_mut()
+        .enumerate()
+        .filter_map(|(place, lane)| Some((lane.take()?, state_of::<W>(&states, place))));
+    finish(rooms, left, done);
+    wipe_states::<W>(&mut states);
+}
+
+/// Hashes what is left of messages, given their states: two at a time, as long as there are two.
+fn finish<'a>(
+    rooms: Rooms,
+    mut messages: impl Iterator<Item = (Lane<'a>, State)>,
+    mut done: impl FnMut(usize, &State),
+) {
+    let mut waiting = None;
+    while let Some((mut lane, mut state)) = waiting.take().or_else(|| messages.next()) {
+        if let Some((mut other, mut other_state)) = messages.next() {
+            let (ended, other_ended) = loop {
+                let bytes = lane.rest().len().min(other.rest().len());
+                let blocks = [&lane.rest()[..bytes], &other.rest()[..bytes]];
+                rooms.compress_pair([&mut state, &mut other_state], blocks);
+                let ended = (lane.advance(bytes), other.advance(bytes));
+                if ended != (false, false) {
+                    break ended;
+                }
+            };
+            if other_ended {
+                done(other.index, &other_state);
+            } else {
+                waiting = Some((other, other_state));
+            }
+            if ended {
+                done(lane.index, &state);
+            } else {
+                waiting = Some((lane, state));
+            }
+            wipe(&mut other_state);
+        } else {
             lane.finish(rooms, &mut state);
             done(lane.index, &state);
         }
+        wipe(&mut state);
     }
-    wipe_states::<W>(&mut states);
 }
 
 /// A message on its way.
@@ -232,11 +264,11 @@ impl Tail {
         tail
     }
 
-    pub(super) fn blocks(&self) -> &[u8] {
+    pub(crate) fn blocks(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
-    pub(super) fn wipe(&mut self) {
+    pub(crate) fn wipe(&mut self) {
         wipe(&mut self.bytes[..self.length]);
     }
 }

@@ -139,8 +139,13 @@ impl Hash {
 
     /// The digest of a message.
     pub fn digest(&self, message: &[u8]) -> Digest {
+        self.digest_of(&[message])
+    }
+
+    /// The digest of a message that is the parts one behind the other.
+    pub(crate) fn digest_of(&self, parts: &[&[u8]]) -> Digest {
         let mut stream = self.begin();
-        stream.update(message);
+        parts.iter().for_each(|part| stream.update(part));
         stream.finish()
     }
 
@@ -187,9 +192,7 @@ impl Hash {
         self.rooms.compress(state, blocks);
     }
 
-    /// Adds the whole blocks of `text` from byte `ahead` on to a state, while it encrypts as many
-    /// from its beginning behind the block `last`, if there is a room for both at once. Answers how
-    /// many bytes are encrypted.
+    /// Hashes a text while it encrypts it: see [`Rooms::compress_and_encrypt`].
     pub(crate) fn compress_and_encrypt(
         &self,
         state: &mut State,
@@ -214,6 +217,28 @@ impl Hash {
         self.result(state)
     }
 
+    /// Ends a message of HMAC: adds its last blocks to its state, which is wiped, and the digest to
+    /// the state behind the outer pad; answers the tag.
+    pub(crate) fn tag(&self, inner: &mut State, last: &[u8], outer: &State) -> Digest {
+        let (digest_bytes, mut tag) = (self.algorithm.digest_bytes(), Digest::default());
+        let words = tag.bytes.first_chunk_mut().expect("no digest is longer");
+        if self.algorithm != Algorithm::Sha224 && self.rooms.tag(inner, last, outer, words) {
+            tag.length = digest_bytes;
+            wipe(inner);
+            return tag;
+        }
+        self.compress(inner, last);
+        let mut digest = self.result(inner);
+        wipe(inner);
+        let total = self.algorithm.block_bytes() + digest_bytes;
+        let mut tail = self.tail(digest.as_ref(), total as u64);
+        digest.wipe();
+        let mut outer = *outer;
+        let tag = self.end(&mut outer, &mut tail);
+        wipe(&mut outer);
+        tag
+    }
+
     /// The digest that a last state stands for.
     pub(crate) fn result(&self, state: &State) -> Digest {
         let mut digest = Digest { bytes: [0; DIGEST_BYTES_MAX], length: 0 };
@@ -229,6 +254,13 @@ impl Hash {
 pub struct Digest {
     bytes: [u8; DIGEST_BYTES_MAX],
     length: usize,
+}
+
+impl Digest {
+    /// Clears a digest that is a secret.
+    pub(crate) fn wipe(&mut self) {
+        wipe(&mut self.bytes);
+    }
 }
 
 impl Default for Digest {
@@ -294,11 +326,23 @@ impl Stream {
     }
 
     /// The digest of all pieces, of a stream that goes on no more.
-    pub(crate) fn end(&mut self) -> Digest {
-        let block_bytes = self.hash.algorithm.block_bytes();
-        let filled = (self.bytes % block_bytes as u64) as usize;
-        let mut tail = self.hash.tail(&self.buffer[..filled], self.bytes);
+    fn end(&mut self) -> Digest {
+        let mut tail = self.tail();
         self.hash.end(&mut self.state, &mut tail)
+    }
+
+    /// The tag of all pieces, given the state behind the outer pad, of a stream that goes on no
+    /// more.
+    pub(crate) fn end_tag(&mut self, outer: &State) -> Digest {
+        let mut tail = self.tail();
+        let tag = self.hash.tag(&mut self.state, tail.blocks(), outer);
+        tail.wipe();
+        tag
+    }
+
+    fn tail(&self) -> Tail {
+        let filled = (self.bytes % self.hash.algorithm.block_bytes() as u64) as usize;
+        self.hash.tail(&self.buffer[..filled], self.bytes)
     }
 }
 

@@ -11,16 +11,13 @@ use widelane_crypto::aead::Direction;
 use widelane_crypto::cbc_hmac::{self, Algorithm, BLOCK_BYTES, Key};
 use widelane_ossl_sys::core::{self, OsslParam, PARAM_OCTET_STRING, PARAM_UNSIGNED_INTEGER};
 
-use super::context::{Context, Header, Refused};
+use super::context::{Context, Header, Refused, write};
 use super::multi_block::{self, Ivs, Plan};
 use super::piece::Piece;
 use super::tally::Tally;
 use crate::config::config;
 use crate::delegate::Delegate;
 use crate::params::{self, Array, Name, Value, gettable};
-
-/// From this version of TLS on a record brings its IV: TLS 1.1.
-const EXPLICIT_IV_VERSION: u16 = 0x0302;
 
 /// A context of AES-CBC with HMAC.
 #[derive(Clone)]
@@ -72,7 +69,7 @@ impl Record {
 
     /// Bytes of the IV that the record brings.
     pub(super) fn explicit_bytes(&self) -> usize {
-        if self.header.version >= EXPLICIT_IV_VERSION { BLOCK_BYTES } else { 0 }
+        self.header.iv_bytes()
     }
 }
 
@@ -110,14 +107,10 @@ impl CbcHmac {
     /// Seals a record where it is: what becomes its IV, the text, room for tag and padding.
     fn seal(&mut self, record: Record, bytes: &mut [u8]) -> Result<usize, Refused> {
         let text_bytes = record.bytes - record.explicit_bytes();
-        let (explicit, rest) =
-            bytes.split_at_mut_checked(record.explicit_bytes()).ok_or(Refused::SILENTLY)?;
-        let mut iv = self.last;
-        let key = self.whole_key()?;
-        // What the program put there is a block of text to the cipher, which makes an IV of it.
-        key.encrypt(&mut iv, explicit)?;
-        key.seal(&iv, record.header, text_bytes, rest)?;
-        self.last = *rest.last_chunk().ok_or(Refused::SILENTLY)?;
+        let mut last = self.last;
+        // What the program put in front is a block of text to the cipher, which makes an IV of it.
+        self.whole_key()?.seal_next(&mut last, record.header, text_bytes, bytes)?;
+        self.last = last;
         self.count(text_bytes);
         Ok(bytes.len())
     }
@@ -321,7 +314,6 @@ impl Context for CbcHmac {
             return Ok(());
         };
         // SAFETY: the caller vouches for the room.
-        let written = unsafe { value.write_to(param) };
-        written.then_some(()).ok_or(core::PROV_R_FAILED_TO_SET_PARAMETER.into())
+        unsafe { write(value, param) }
     }
 }

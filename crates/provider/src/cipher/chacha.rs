@@ -10,7 +10,7 @@ use widelane_crypto::aead::{Algorithm, Direction, NONCE_BYTES, TAG_BYTES};
 use widelane_ossl_sys::core::{self, OsslParam, PARAM_OCTET_STRING, PARAM_UNSIGNED_INTEGER};
 
 use super::common::Common;
-use super::context::{Context, Header, Refused};
+use super::context::{Context, Header, Refused, write};
 use super::piece::Piece;
 use crate::config::config;
 use crate::delegate::Delegate;
@@ -221,7 +221,6 @@ impl Context for ChaCha {
             return Ok(());
         };
         // SAFETY: the caller vouches for the room.
-        let written = unsafe { value.write_to(param) };
-        written.then_some(()).ok_or(core::PROV_R_FAILED_TO_SET_PARAMETER.into())
+        unsafe { write(value, param) }
     }
 }

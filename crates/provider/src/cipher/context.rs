@@ -7,11 +7,11 @@ use std::sync::Arc;
 use widelane_bridge::counters::CipherKind;
 use widelane_crypto::aead::{AeadError, Direction};
 use widelane_crypto::cbc_hmac::CbcHmacError;
-use widelane_ossl_sys::core::{AEAD_TLS1_AAD_BYTES, OsslParam};
+use widelane_ossl_sys::core::{self, AEAD_TLS1_AAD_BYTES, OsslParam};
 
 use super::piece::Piece;
 use crate::delegate::Delegate;
-use crate::params::{Array, Name};
+use crate::params::{Array, Name, Value};
 
 /// Why a call fails: a reason for libcrypto's queue, where the default provider gives one.
 #[derive(Debug)]
@@ -38,6 +38,16 @@ impl From<CbcHmacError> for Refused {
     fn from(_error: CbcHmacError) -> Self {
         Refused::SILENTLY
     }
+}
+
+/// Writes the value that a parameter asks for.
+///
+/// # Safety
+/// The parameter must have room for what it asks for.
+pub(super) unsafe fn write(value: Value<'_>, param: &mut OsslParam) -> Result<(), Refused> {
+    // SAFETY: passed on to the caller.
+    let written = unsafe { value.write_to(param) };
+    written.then_some(()).ok_or(core::PROV_R_FAILED_TO_SET_PARAMETER.into())
 }
 
 /// The header of a record of TLS 1.2, which says how long the text is.

@@ -11,7 +11,7 @@ use widelane_crypto::aead::{Algorithm, Direction, TAG_BYTES};
 use widelane_ossl_sys::core::{self, OsslParam, PARAM_OCTET_STRING, PARAM_UNSIGNED_INTEGER};
 
 use super::common::Common;
-use super::context::{Context, Header, Refused};
+use super::context::{Context, Header, Refused, write};
 use super::piece::Piece;
 use crate::config::config;
 use crate::delegate::Delegate;
@@ -362,7 +362,6 @@ impl Context for Gcm {
             return Ok(());
         };
         // SAFETY: the caller vouches for the room.
-        let written = unsafe { value.write_to(param) };
-        written.then_some(()).ok_or(core::PROV_R_FAILED_TO_SET_PARAMETER.into())
+        unsafe { write(value, param) }
     }
 }
