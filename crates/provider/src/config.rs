@@ -14,6 +14,7 @@ use widelane_crypto::aead::{self, Aead};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
 use widelane_crypto::ec::Ec;
 use widelane_crypto::ed25519::Ed25519;
+use widelane_crypto::kdf::{self, Kdf};
 use widelane_crypto::rsa::Rsa;
 use widelane_crypto::x25519::X25519;
 
@@ -32,6 +33,7 @@ pub(crate) struct Config {
     pub(crate) ed25519: Ed25519,
     aeads: [Aead; aead::Algorithm::ALL.len()],
     cbc_hmacs: [CbcHmac; cbc_hmac::Algorithm::ALL.len()],
+    kdfs: [Kdf; kdf::Hash::ALL.len()],
     /// Directory for counter files.
     pub(crate) counters_dir: Option<PathBuf>,
     /// CPUs that this process may use.
@@ -58,6 +60,11 @@ impl Config {
     /// AES-CBC with HMAC, as TLS has it unless both sides want otherwise, likewise.
     pub(crate) fn cbc_hmac(&self, algorithm: cbc_hmac::Algorithm) -> CbcHmac {
         self.cbc_hmacs[algorithm as usize]
+    }
+
+    /// The key schedules with a hash function, likewise.
+    pub(crate) fn kdf(&self, hash: kdf::Hash) -> &Kdf {
+        &self.kdfs[hash as usize]
     }
 
     /// The room in which batches of a kind run.
@@ -105,6 +112,7 @@ impl Config {
             aeads: aead::Algorithm::ALL.map(|algorithm| Aead::choose(algorithm, &policy)),
             cbc_hmacs: cbc_hmac::Algorithm::ALL
                 .map(|algorithm| CbcHmac::choose(algorithm, Mode::MacThenEncrypt, &policy)),
+            kdfs: kdf::Hash::ALL.map(|hash| Kdf::choose(hash, &policy)),
             counters_dir: variable(COUNTERS_DIRECTORY_VARIABLE).map(PathBuf::from),
             cpus: thread::available_parallelism().map_or(1, NonZero::get),
         }

@@ -1,11 +1,10 @@
 //! Jobs sorted by curve, in as few batches as they need.
 
-use sha2::{Digest, Sha512};
 use widelane_kernels::weierstrass::{self as kernels, Door, P256, P384, Point, Scalar, Verdict};
-use widelane_secret::wipe;
 
 use super::key::{CurvePoint, CurveScalar, PrivateKey, PublicKey, UNCOMPRESSED};
 use super::{DeriveJob, GenerateJob, Outcome, SignJob, VerifyJob};
+use crate::digest::{Digest, Hash};
 use crate::stack::scrubbed;
 
 /// More stack than a batch uses, in any room and on either curve.
@@ -114,12 +113,16 @@ fn derive_on<R: Door<C, D>, C: Keys<D>, const D: usize>(room: R, jobs: &mut [Der
 }
 
 /// Signs digests in `room`.
-pub(super) fn sign(room: impl BothCurves, jobs: &mut [SignJob<'_>]) {
-    sign_on::<_, P256, 5>(room, jobs);
-    sign_on::<_, P384, 8>(room, jobs);
+pub(super) fn sign(room: impl BothCurves, hash: &Hash, jobs: &mut [SignJob<'_>]) {
+    sign_on::<_, P256, 5>(room, hash, jobs);
+    sign_on::<_, P384, 8>(room, hash, jobs);
 }
 
-fn sign_on<R: Door<C, D>, C: Keys<D>, const D: usize>(room: R, jobs: &mut [SignJob<'_>]) {
+fn sign_on<R: Door<C, D>, C: Keys<D>, const D: usize>(
+    room: R,
+    hash: &Hash,
+    jobs: &mut [SignJob<'_>],
+) {
     let mut ours = Vec::new();
     for job in jobs {
         if C::scalar(job.key).is_none() {
@@ -134,9 +137,10 @@ fn sign_on<R: Door<C, D>, C: Keys<D>, const D: usize>(room: R, jobs: &mut [SignJ
     }
     for jobs in ours.chunks_mut(R::LANES) {
         scrubbed::<BATCH_BYTES, _>(|| {
-            let mut nonces: Vec<_> = jobs.iter().map(|job| nonce(job)).collect();
+            let mut nonces: Vec<_> = jobs.iter().map(|job| nonce(hash, job)).collect();
             let (mut batch, mut outcomes) = (Vec::new(), Vec::new());
             for (job, nonce) in jobs.iter_mut().zip(&nonces) {
+                let nonce = nonce.as_ref().try_into().expect("the digest of SHA-512");
                 let private = C::scalar(job.key).expect("the curve is checked");
                 let digest = leftmost(job.digest, C::BYTES);
                 let signature = &mut *job.signature;
@@ -148,17 +152,15 @@ fn sign_on<R: Door<C, D>, C: Keys<D>, const D: usize>(room: R, jobs: &mut [SignJ
             for (outcome, job) in outcomes.into_iter().zip(&batch) {
                 *outcome = outcome_of(job.verdict);
             }
-            wipe(nonces.as_flattened_mut());
+            nonces.iter_mut().for_each(Digest::wipe);
         });
     }
 }
 
 /// 512 bits to make the nonce of: uniform if the entropy is, and of no use to anyone who does not
 /// know the private key if it is not.
-fn nonce(job: &SignJob<'_>) -> [u8; 64] {
-    let hash = Sha512::new();
-    let hash = hash.chain_update(job.key.as_bytes()).chain_update(job.entropy);
-    hash.chain_update(job.digest).finalize().into()
+fn nonce(hash: &Hash, job: &SignJob<'_>) -> Digest {
+    hash.digest_of(&[job.key.as_bytes(), job.entropy, job.digest])
 }
 
 /// Verifies signatures in `room`.

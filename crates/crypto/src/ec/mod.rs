@@ -29,6 +29,7 @@ use widelane_cpu::{Policy, Room};
 use widelane_kernels::weierstrass::Single;
 
 use crate::choice::Choice;
+use crate::digest::{Algorithm, Hash};
 pub use key::{KeyError, PrivateKey, PublicKey};
 
 /// A curve that the kernels know.
@@ -157,15 +158,17 @@ impl<'a> VerifyJob<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Ec {
     choice: Choice,
+    /// What nonces are made with.
+    hash: Hash,
 }
 
 /// Runs a function of `batch` in the room chosen.
 macro_rules! in_room {
-    ($choice:expr, $function:ident, $jobs:ident) => {
+    ($choice:expr, $function:ident, $($argument:expr),+) => {
         match $choice {
-            Choice::Ifma512(room) => batch::$function(room, $jobs),
-            Choice::Ifma256(room) => batch::$function(room, $jobs),
-            Choice::Portable => batch::$function(Single, $jobs),
+            Choice::Ifma512(room) => batch::$function(room, $($argument),+),
+            Choice::Ifma256(room) => batch::$function(room, $($argument),+),
+            Choice::Portable => batch::$function(Single, $($argument),+),
         }
     };
 }
@@ -176,7 +179,7 @@ macro_rules! in_room {
 impl Ec {
     /// Chooses the widest room that the machine has and `policy` leaves open.
     pub fn choose(policy: &Policy) -> Self {
-        Ec { choice: Choice::new(policy) }
+        Ec { choice: Choice::new(policy), hash: Hash::choose(Algorithm::Sha512, policy) }
     }
 
     /// The room chosen.
@@ -203,7 +206,7 @@ impl Ec {
     ///
     /// The nonce is SHA-512(private key || entropy || digest) modulo the order of the curve.
     pub fn sign_batch(&self, jobs: &mut [SignJob<'_>]) {
-        in_room!(self.choice, sign, jobs);
+        in_room!(self.choice, sign, &self.hash, jobs);
     }
 
     /// Verifies signatures of ECDSA. Time depends on nothing but how many there are of each curve.

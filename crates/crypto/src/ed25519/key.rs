@@ -3,11 +3,12 @@
 use std::fmt;
 use std::slice;
 
-use sha2::{Digest, Sha512};
+use widelane_cpu::{Policy, Width};
 use widelane_kernels::curve25519::{Scalar, ed25519_base};
 use widelane_kernels::lanes::Portable;
 use widelane_secret::wipe;
 
+use crate::digest::{Algorithm, Hash};
 use crate::stack::{CURVE25519_BYTES, scrubbed};
 
 /// A private key and its public key; wiped when dropped.
@@ -54,16 +55,20 @@ impl SigningKey {
 
 impl Material {
     fn expand(&mut self, seed: &[u8; 32]) {
-        let mut digest: [u8; 64] = Sha512::digest(seed).into();
-        let (halves, _) = digest.as_chunks_mut();
-        halves[0][0] &= !7;
-        halves[0][31] = halves[0][31] & 0x3f | 0x40;
-        self.scalar = Scalar::from_bytes(&halves[0]);
-        self.prefix = halves[1];
+        // A key is made once, and without a policy: in rooms that none closes.
+        let hash = Hash::choose(Algorithm::Sha512, &Policy::up_to(Width::W128));
+        let mut digest = hash.digest(seed);
+        let (first, second) = super::split(super::whole(&digest));
+        let mut factor = *first;
+        factor[0] &= !7;
+        factor[31] = factor[31] & 0x3f | 0x40;
+        self.scalar = Scalar::from_bytes(&factor);
+        self.prefix = *second;
         let mut reduced = self.scalar.to_bytes();
         ed25519_base::<Portable>((), &[&reduced], slice::from_mut(&mut self.public));
         wipe(&mut reduced);
-        wipe(&mut digest);
+        wipe(&mut factor);
+        digest.wipe();
     }
 }
 

@@ -28,12 +28,12 @@ mod key;
 #[cfg(test)]
 mod tests;
 
-use sha2::{Digest, Sha512};
 use widelane_cpu::{Policy, Room};
 use widelane_kernels::curve25519::{self, Scalar};
 use widelane_secret::wipe;
 
 use crate::choice::{Choice, LANES_MAX, call_in};
+use crate::digest::{Algorithm, Digest, Hash};
 use crate::stack::{CURVE25519_BYTES, scrubbed};
 
 pub use key::SigningKey;
@@ -78,6 +78,7 @@ pub struct VerifyJob<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Ed25519 {
     choice: Choice,
+    hash: Hash,
 }
 
 impl<'a> SignJob<'a> {
@@ -97,7 +98,7 @@ impl<'a> VerifyJob<'a> {
 impl Ed25519 {
     /// Chooses the widest room that the machine has and `policy` leaves open.
     pub fn choose(policy: &Policy) -> Self {
-        Ed25519 { choice: Choice::new(policy) }
+        Ed25519 { choice: Choice::new(policy), hash: Hash::choose(Algorithm::Sha512, policy) }
     }
 
     /// The room chosen.
@@ -135,12 +136,12 @@ impl Ed25519 {
         let mut nonce_bytes = [[0; 32]; LANES_MAX];
         let mut points = [[0; 32]; LANES_MAX];
         for ((job, nonce), bytes) in jobs.iter().zip(&mut nonces).zip(&mut nonce_bytes) {
-            *nonce = hash(&[job.key.prefix(), job.message]);
+            *nonce = self.scalar_of(&[job.key.prefix(), job.message]);
             *bytes = nonce.to_bytes();
         }
         self.multiply_base(&nonce_bytes[..jobs.len()], &mut points[..jobs.len()]);
         for ((job, nonce), point) in jobs.iter_mut().zip(&nonces).zip(&points) {
-            let challenge = hash(&[point, job.key.public_bytes(), job.message]);
+            let challenge = self.scalar_of(&[point, job.key.public_bytes(), job.message]);
             let (first, second) = job.signature.split_at_mut(32);
             first.copy_from_slice(point);
             second.copy_from_slice(&challenge.multiply_add(job.key.scalar(), nonce).to_bytes());
@@ -161,7 +162,7 @@ impl Ed25519 {
                 scalars[lane] = scalar.to_bytes();
                 in_range[lane] = true;
             }
-            challenges[lane] = hash(&[point, job.public, job.message]).to_bytes();
+            challenges[lane] = self.scalar_of(&[point, job.public, job.message]).to_bytes();
         }
         let publics: [&[u8; 32]; LANES_MAX] =
             std::array::from_fn(|lane| jobs.get(lane).unwrap_or(&jobs[0]).public);
@@ -188,22 +189,23 @@ impl Ed25519 {
             std::array::from_fn(|lane| scalars.get(lane).unwrap_or(&scalars[0]));
         call_in!(self.choice, curve25519::ed25519_base(&scalars[..points.len()], points));
     }
-}
 
-/// SHA-512 of all parts, as a scalar.
-fn hash(parts: &[&[u8]]) -> Scalar {
-    let mut hasher = Sha512::new();
-    for part in parts {
-        hasher.update(part);
+    /// SHA-512 of all parts, as a scalar.
+    fn scalar_of(&self, parts: &[&[u8]]) -> Scalar {
+        let mut digest = self.hash.digest_of(parts);
+        let scalar = Scalar::from_wide(whole(&digest));
+        digest.wipe();
+        scalar
     }
-    let mut digest: [u8; 64] = hasher.finalize().into();
-    let scalar = Scalar::from_wide(&digest);
-    wipe(&mut digest);
-    scalar
 }
 
-/// The halves of a signature.
-fn split(signature: &[u8; 64]) -> (&[u8; 32], &[u8; 32]) {
-    let (halves, _) = signature.as_chunks();
+/// The bytes of a digest of SHA-512.
+fn whole(digest: &Digest) -> &[u8; 64] {
+    digest.as_ref().try_into().expect("the digest of SHA-512 has 64 bytes")
+}
+
+/// The halves of a signature, or of a digest.
+fn split(bytes: &[u8; 64]) -> (&[u8; 32], &[u8; 32]) {
+    let (halves, _) = bytes.as_chunks();
     (&halves[0], &halves[1])
 }

@@ -1,8 +1,12 @@
 //! The key schedules of TLS: every secret of a connection from the one that was agreed on.
 
-mod hmac;
 pub mod tls12;
 pub mod tls13;
+
+use widelane_cpu::{Policy, Room};
+
+use crate::digest::{Algorithm, Digest};
+use crate::mac::{self, Hmac};
 
 /// The hash function of a cipher suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +30,56 @@ impl Hash {
             Hash::Sha256 => 32,
             Hash::Sha384 => 48,
         }
+    }
+}
+
+/// The key schedules with one hash function, in the room chosen for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Kdf {
+    hash: Hash,
+    hmac: Hmac,
+}
+
+impl Kdf {
+    /// Chooses the best room that the machine has and `policy` leaves open.
+    pub fn choose(hash: Hash, policy: &Policy) -> Self {
+        let algorithm = match hash {
+            Hash::Sha256 => Algorithm::Sha256,
+            Hash::Sha384 => Algorithm::Sha384,
+        };
+        Kdf { hash, hmac: Hmac::choose(algorithm, policy) }
+    }
+
+    /// The hash function.
+    pub fn hash(&self) -> Hash {
+        self.hash
+    }
+
+    /// The room chosen.
+    pub fn room(&self) -> Room {
+        self.hmac.room()
+    }
+}
+
+/// A tag of HMAC, wiped when it is dropped.
+struct Tag(Digest);
+
+impl Tag {
+    /// The tag of the pieces one behind the other.
+    fn of(key: &mac::Key, pieces: &[&[u8]]) -> Self {
+        let mut stream = key.begin();
+        pieces.iter().for_each(|piece| stream.update(piece));
+        Tag(stream.end())
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.0.as_ref()
+    }
+}
+
+impl Drop for Tag {
+    fn drop(&mut self) {
+        self.0.wipe();
     }
 }
 

@@ -1,7 +1,6 @@
 //! The key schedule of TLS 1.3: HKDF (RFC 5869) with labels (RFC 8446, 7.1).
 
-use crate::kdf::hmac::{Keyed, Tag};
-use crate::kdf::{Hash, TooLong};
+use crate::kdf::{Hash, Kdf, Tag, TooLong};
 use crate::stack::{KDF_BYTES, scrubbed};
 
 /// HKDF-Extract: a secret as long as a digest from `input`, salted with the secret before it.
@@ -9,12 +8,12 @@ use crate::stack::{KDF_BYTES, scrubbed};
 /// An `output` of another length than a digest's is [`TooLong`], and stays as it is.
 ///
 /// Secrets: `salt`, `input`, `output`.
-pub fn extract(hash: Hash, salt: &[u8], input: &[u8], output: &mut [u8]) -> Result<(), TooLong> {
-    if output.len() != hash.bytes() {
+pub fn extract(kdf: &Kdf, salt: &[u8], input: &[u8], output: &mut [u8]) -> Result<(), TooLong> {
+    if output.len() != kdf.hash.bytes() {
         return Err(TooLong);
     }
     scrubbed::<KDF_BYTES, _>(|| {
-        output.copy_from_slice(Keyed::new(hash, salt).tag(&[input]).as_bytes());
+        output.copy_from_slice(Tag::of(&kdf.hmac.key(salt), &[input]).as_bytes());
     });
     Ok(())
 }
@@ -27,7 +26,7 @@ pub fn extract(hash: Hash, salt: &[u8], input: &[u8], output: &mut [u8]) -> Resu
 ///
 /// Secrets: `secret`, `output`.
 pub fn expand_label(
-    hash: Hash,
+    kdf: &Kdf,
     secret: &[u8],
     prefix: &[u8],
     label: &[u8],
@@ -37,14 +36,15 @@ pub fn expand_label(
     let output_bytes = u16::try_from(output.len()).map_err(|_| TooLong)?.to_be_bytes();
     let label_bytes = u8::try_from(prefix.len() + label.len()).map_err(|_| TooLong)?;
     let context_bytes = u8::try_from(context.len()).map_err(|_| TooLong)?;
-    if output.len() > usize::from(u8::MAX) * hash.bytes() {
+    let digest_bytes = kdf.hash.bytes();
+    if output.len() > usize::from(u8::MAX) * digest_bytes {
         return Err(TooLong);
     }
     scrubbed::<KDF_BYTES, _>(|| {
-        let keyed = Keyed::new(hash, secret);
+        let key = kdf.hmac.key(secret);
         let mut before: Option<Tag> = None;
-        for (number, chunk) in (1..=u8::MAX).zip(output.chunks_mut(hash.bytes())) {
-            let tag = keyed.tag(&[
+        for (number, chunk) in (1..=u8::MAX).zip(output.chunks_mut(digest_bytes)) {
+            let pieces: [&[u8]; 8] = [
                 before.as_ref().map_or(&[], Tag::as_bytes),
                 &output_bytes,
                 &[label_bytes],
@@ -53,7 +53,8 @@ pub fn expand_label(
                 &[context_bytes],
                 context,
                 &[number],
-            ]);
+            ];
+            let tag = Tag::of(&key, &pieces);
             chunk.copy_from_slice(&tag.as_bytes()[..chunk.len()]);
             before = Some(tag);
         }
@@ -82,27 +83,30 @@ const EMPTY_SHA384: [u8; 48] = [
 
 #[cfg(test)]
 mod tests {
-    use sha2::{Digest, Sha256, Sha384};
+    use widelane_cpu::Policy;
 
     use super::*;
+    use crate::digest::{self, Algorithm};
 
     #[test]
     fn the_digest_of_nothing() {
-        assert_eq!(empty_digest(Hash::Sha256), Sha256::digest([]).as_slice());
-        assert_eq!(empty_digest(Hash::Sha384), Sha384::digest([]).as_slice());
+        let digest = |algorithm| digest::Hash::choose(algorithm, &Policy::open()).digest(&[]);
+        assert_eq!(empty_digest(Hash::Sha256), digest(Algorithm::Sha256).as_ref());
+        assert_eq!(empty_digest(Hash::Sha384), digest(Algorithm::Sha384).as_ref());
     }
 
     #[test]
     fn lengths_that_do_not_fit_change_nothing() {
+        let [short, long] = Hash::ALL.map(|hash| Kdf::choose(hash, &Policy::open()));
         let mut output = [7; 48];
-        assert_eq!(extract(Hash::Sha256, &[], &[], &mut output), Err(TooLong));
-        let long = [0; 256];
-        assert_eq!(expand_label(Hash::Sha384, &[], b"", &long, b"", &mut output), Err(TooLong));
-        assert_eq!(expand_label(Hash::Sha384, &[], b"", b"", &long, &mut output), Err(TooLong));
+        assert_eq!(extract(&short, &[], &[], &mut output), Err(TooLong));
+        let field = [0; 256];
+        assert_eq!(expand_label(&long, &[], b"", &field, b"", &mut output), Err(TooLong));
+        assert_eq!(expand_label(&long, &[], b"", b"", &field, &mut output), Err(TooLong));
         assert_eq!(output, [7; 48]);
         let mut longest = vec![0; 255 * 32];
-        assert_eq!(expand_label(Hash::Sha256, &[], b"", b"", b"", &mut longest), Ok(()));
+        assert_eq!(expand_label(&short, &[], b"", b"", b"", &mut longest), Ok(()));
         longest.push(0);
-        assert_eq!(expand_label(Hash::Sha256, &[], b"", b"", b"", &mut longest), Err(TooLong));
+        assert_eq!(expand_label(&short, &[], b"", b"", b"", &mut longest), Err(TooLong));
     }
 }

@@ -3,13 +3,14 @@
 
 use std::ffi::c_void;
 
-use widelane_crypto::kdf::{Hash, tls13};
+use widelane_crypto::kdf::{Hash, Kdf, tls13};
 use widelane_ossl_sys::core::{
     HKDF_MODE_EXPAND_ONLY, HKDF_MODE_EXTRACT_ONLY, OsslDispatch, OsslParam,
 };
 use widelane_ossl_sys::dispatch::KdfFunctions;
 use widelane_secret::wipe;
 
+use crate::config::config;
 use crate::delegate::Delegate;
 use crate::entry::{describe, entry};
 use crate::instance::Instance;
@@ -42,13 +43,13 @@ fn table(delegate: &Delegate) -> &KdfFunctions {
 }
 
 fn derive(fields: &Fields, output: &mut [u8]) -> Option<()> {
-    let hash = fields.hash?;
+    let kdf = config().kdf(fields.hash?);
     match fields.mode? {
-        HKDF_MODE_EXTRACT_ONLY => extract(hash, fields, output),
+        HKDF_MODE_EXTRACT_ONLY => extract(kdf, fields, output),
         HKDF_MODE_EXPAND_ONLY => {
             let (prefix, label) = (fields.get(Field::Prefix)?, fields.get(Field::Label)?);
             let data = fields.get(Field::Data).unwrap_or_default();
-            tls13::expand_label(hash, fields.get(Field::Key)?, prefix, label, data, output).ok()
+            tls13::expand_label(kdf, fields.get(Field::Key)?, prefix, label, data, output).ok()
         }
         _ => None,
     }
@@ -56,17 +57,17 @@ fn derive(fields: &Fields, output: &mut [u8]) -> Option<()> {
 
 /// The next stage's secret: of the one before it, what is derived for this is the salt. A stage
 /// that nothing is put in gets zeroes instead.
-fn extract(hash: Hash, fields: &Fields, output: &mut [u8]) -> Option<()> {
-    let zeroes = [0; Hash::BYTES_MAX];
+fn extract(kdf: &Kdf, fields: &Fields, output: &mut [u8]) -> Option<()> {
+    let (hash, zeroes) = (kdf.hash(), [0; Hash::BYTES_MAX]);
     let input = fields.get(Field::Key).unwrap_or(&zeroes[..hash.bytes()]);
     let Some(before) = fields.get(Field::Salt) else {
-        return tls13::extract(hash, &[], input, output).ok();
+        return tls13::extract(kdf, &[], input, output).ok();
     };
     let (prefix, label) = (fields.get(Field::Prefix)?, fields.get(Field::Label)?);
     let mut salt = zeroes;
     let salt = &mut salt[..hash.bytes()];
-    let done = tls13::expand_label(hash, before, prefix, label, tls13::empty_digest(hash), salt)
-        .and_then(|()| tls13::extract(hash, salt, input, output));
+    let done = tls13::expand_label(kdf, before, prefix, label, tls13::empty_digest(hash), salt)
+        .and_then(|()| tls13::extract(kdf, salt, input, output));
     wipe(salt);
     done.ok()
 }
