@@ -20,6 +20,11 @@ engine! {
     #[target_feature(enable = "avx2,bmi2")]
 }
 
+abreast! {
+    Avx2,
+    #[target_feature(enable = "avx2,bmi2")]
+}
+
 by_words! {
     #[target_feature(enable = "avx2,bmi2")]
 }

@@ -19,6 +19,11 @@ engine! {
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
 }
 
+abreast! {
+    Avx512,
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
+}
+
 by_words! {
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
 }

@@ -32,7 +32,7 @@ macro_rules! engine {
         /// here, and in `poly` the authenticator of AAD and whole blocks of text.
         pub fn start<const SEAL: bool>(room: $token, message: Message<'_>, poly: &mut Poly1305) {
             let turn_bytes = message.text.len() + BLOCK_BYTES;
-            if turn_bytes <= SET_BYTES && message.aad.len() <= TAG_BYTES {
+            if is_of_one_set(&message) {
                 // SAFETY: the token exists only if every feature of its room was detected.
                 unsafe { message_body::<1, SEAL>(room, message, poly) }
                 wipe_stack::<SHORTEST_STACK>();
@@ -47,9 +47,10 @@ macro_rules! engine {
             }
         }
 
-        /// Seals one message after the other.
-        pub fn seal_many<'a>(room: $token, messages: impl Iterator<Item = Message<'a>>) {
-            messages.for_each(|message| seal(room, message));
+        /// Whether one set is key stream enough, and text and AAD are so short that lanes would not
+        /// pay.
+        fn is_of_one_set(message: &Message<'_>) -> bool {
+            message.text.len() + BLOCK_BYTES <= SET_BYTES && message.aad.len() <= TAG_BYTES
         }
 
         /// Begins the authenticator of a message.
@@ -139,8 +140,7 @@ macro_rules! engine {
 
         /// A whole message; `poly` ends without the last block, if that is not whole.
         ///
-        /// The first block of the key stream makes the one-time key. Text and AAD of what is of
-        /// one set are so short that lanes would not pay.
+        /// The first block of the key stream makes the one-time key.
         #[inline]
         #[$features]
         fn whole<const COUNT: usize, const SEAL: bool>(
@@ -148,22 +148,19 @@ macro_rules! engine {
             message: Message<'_>,
             poly: &mut Poly1305,
         ) {
-            let Message { key, nonce, aad, text, tag } = message;
-            let (mut last, end) = ([0; BLOCK_BYTES], last_block(text));
-            if !SEAL && !end.is_empty() {
-                end.with_source(|bytes| last[..bytes.len()].copy_from_slice(bytes));
-            }
+            let Message { key, nonce, aad, text, .. } = message;
             if COUNT == 1 {
-                let sets = key_stream::<1>(key, nonce, 0);
-                one_turn::<1, SEAL>(&sets, aad, text, poly, |poly, bytes| poly.absorb(bytes));
-            } else if COUNT == 2 {
-                let sets = key_stream::<2>(key, nonce, 0);
-                one_turn::<2, SEAL>(&sets, aad, text, poly, |poly, bytes| {
-                    authenticate(room, poly, bytes);
-                });
-            } else {
+                of_one_set::<SEAL>(key_stream::<1>(key, nonce, 0), message, poly);
+                return;
+            }
+            let absorb = |poly: &mut _, bytes: &_| authenticate(room, poly, bytes);
+            with_tag::<SEAL>(message, poly, |poly| {
+                if COUNT == 2 {
+                    let sets = key_stream::<2>(key, nonce, 0);
+                    one_turn::<2, SEAL>(&sets, aad, text, poly, absorb);
+                    return;
+                }
                 let sets = opening(key, nonce);
-                let absorb = |poly: &mut _, bytes: &_| authenticate(room, poly, bytes);
                 if text.len() + BLOCK_BYTES <= OPENING_BYTES {
                     one_turn::<OPENING_SETS, SEAL>(&sets, aad, text, poly, absorb);
                 } else {
@@ -171,7 +168,34 @@ macro_rules! engine {
                     absorb(poly, aad);
                     long::<SEAL>(room, key, nonce, 0, poly, text, Some(sets));
                 }
+            });
+        }
+
+        /// A whole message, for which one set is enough.
+        #[inline]
+        #[$features]
+        fn of_one_set<const SEAL: bool>(sets: [Set; 1], message: Message<'_>, poly: &mut Poly1305) {
+            let Message { aad, text, .. } = message;
+            with_tag::<SEAL>(message, poly, |poly| {
+                one_turn::<1, SEAL>(&sets, aad, text, poly, |poly, bytes| poly.absorb(bytes));
+            });
+        }
+
+        /// Has a message encrypted or decrypted, and authenticated but for a last block that is not
+        /// whole, and stores its tag.
+        #[inline]
+        #[$features]
+        fn with_tag<const SEAL: bool>(
+            message: Message<'_>,
+            poly: &mut Poly1305,
+            crypt: impl FnOnce(&mut Poly1305),
+        ) {
+            let Message { aad, text, tag, .. } = message;
+            let (mut last, end) = ([0; BLOCK_BYTES], last_block(text));
+            if !SEAL && !end.is_empty() {
+                end.with_source(|bytes| last[..bytes.len()].copy_from_slice(bytes));
             }
+            crypt(poly);
             if SEAL && !end.is_empty() {
                 end.with_target(|bytes| last[..bytes.len()].copy_from_slice(bytes));
             }

@@ -6,6 +6,8 @@
 
 // Their macros are in scope from here on.
 #[macro_use]
+mod abreast;
+#[macro_use]
 mod chunk;
 #[macro_use]
 mod engine;
