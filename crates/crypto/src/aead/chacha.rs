@@ -7,7 +7,7 @@ use widelane_kernels::chacha20_poly1305::{
 };
 use widelane_kernels::text::Text;
 
-use super::kernel::keeping_end;
+use super::kernel::end_of;
 use super::{Outcome, SealJob, kernel};
 
 /// The room chosen, with the token that opens it.
@@ -148,10 +148,15 @@ impl Kernel {
     ) -> [u8; TAG_BYTES] {
         let Session { nonce, poly, .. } = &mut *session;
         let mut tag = [0; TAG_BYTES];
-        keeping_end::<SEAL, _>(text, last, || {
-            let message = Message { key: &self.key, nonce, aad, text, tag: &mut tag };
-            in_room!(self.choice, start::<SEAL>, message, poly.insert(Poly1305::default()))
-        });
+        let end = end_of(text, last);
+        if !SEAL {
+            end.with_source(|bytes| last.copy_from_slice(bytes));
+        }
+        let message = Message { key: &self.key, nonce, aad, text, tag: &mut tag };
+        in_room!(self.choice, start::<SEAL>, message, poly.insert(Poly1305::default()));
+        if SEAL {
+            end.with_target(|bytes| last.copy_from_slice(bytes));
+        }
         session.advance(text);
         tag
     }

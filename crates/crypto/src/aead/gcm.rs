@@ -8,7 +8,7 @@ use widelane_kernels::aes_gcm::{
 use widelane_kernels::text::Text;
 use widelane_secret::wipe;
 
-use super::kernel::keeping_end;
+use super::kernel::end_of;
 use super::{Outcome, SealJob, kernel};
 
 /// The room chosen, with the token that opens it.
@@ -178,9 +178,15 @@ impl Kernel {
         last: &mut [u8],
     ) -> Block {
         let (first, mut tag) = (session.first, [0; BLOCK_BYTES]);
-        session.sum = keeping_end::<SEAL, _>(text, last, || {
-            in_room!(self, start::<SEAL>, |key| Message { key, first, aad, text, tag: &mut tag })
-        });
+        let end = end_of(text, last);
+        if !SEAL {
+            end.with_source(|bytes| last.copy_from_slice(bytes));
+        }
+        session.sum =
+            in_room!(self, start::<SEAL>, |key| Message { key, first, aad, text, tag: &mut tag });
+        if SEAL {
+            end.with_target(|bytes| last.copy_from_slice(bytes));
+        }
         session.advance(text);
         tag
     }

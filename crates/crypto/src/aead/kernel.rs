@@ -160,23 +160,11 @@ impl Kernel {
     }
 }
 
-/// Encrypts or decrypts a text by `crypt`, and keeps as many bytes of the end of its ciphertext as
-/// `end` has.
+/// As many bytes of the end of a text as `kept` has: their ciphertext is there before the text is
+/// decrypted, and after it is encrypted.
 #[inline(always)]
-pub(super) fn keeping_end<const SEAL: bool, T>(
-    text: Text<'_>,
-    end: &mut [u8],
-    crypt: impl FnOnce() -> T,
-) -> T {
-    let (_, last) = text.split_at(text.len() - end.len());
-    if !SEAL {
-        last.with_source(|bytes| end.copy_from_slice(bytes));
-    }
-    let done = crypt();
-    if SEAL {
-        last.with_target(|bytes| end.copy_from_slice(bytes));
-    }
-    done
+pub(super) fn end_of<'a>(text: Text<'a>, kept: &[u8]) -> Text<'a> {
+    text.split_at(text.len() - kept.len()).1
 }
 
 fn twelve(nonce: &[u8]) -> &[u8; NONCE_BYTES] {
