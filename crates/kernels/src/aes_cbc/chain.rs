@@ -33,7 +33,10 @@ pub(super) fn encrypt(key: &Key, last: &mut Block, text: Text<'_>) {
 #[inline]
 #[target_feature(enable = "aes,avx")]
 fn encrypt_by<const ROUNDS: usize>(key: &Key, last: &mut Block, text: Text<'_>) {
-    let mut chain = Chain::<ROUNDS>::new(key, last);
+    if text.is_empty() {
+        return;
+    }
+    let mut chain = Chain::<ROUNDS>::new(key, last, text);
     for block in 0..text.len() / BLOCK_BYTES {
         chain.step(text, block * BLOCK_BYTES);
     }
@@ -41,32 +44,41 @@ fn encrypt_by<const ROUNDS: usize>(key: &Key, last: &mut Block, text: Text<'_>) 
 }
 
 /// A chain of blocks under encryption in so many rounds.
+///
+/// The last round of a block adds, with its key, what the next one begins with: from one block to
+/// the next there is nothing but rounds.
 pub(super) struct Chain<'a, const ROUNDS: usize> {
     key: &'a Key,
+    /// What the next block begins with: the last one, plaintext and the first round key.
+    state: __m128i,
     last: __m128i,
 }
 
 impl<'a, const ROUNDS: usize> Chain<'a, ROUNDS> {
+    /// Begins a text that is not empty, behind a block.
     #[inline]
     #[target_feature(enable = "aes,avx")]
-    pub(super) fn new(key: &'a Key, last: &Block) -> Self {
-        Chain { key, last: from_bytes(last) }
+    pub(super) fn new(key: &'a Key, last: &Block, text: Text<'_>) -> Self {
+        let last = from_bytes(last);
+        let beginning = _mm_xor_si128(plain(text, 0), register(&key.encrypt[0]));
+        Chain { key, state: _mm_xor_si128(last, beginning), last }
     }
 
     /// Encrypts the next block.
     #[inline]
     #[target_feature(enable = "aes,avx")]
     pub(super) fn step(&mut self, text: Text<'_>, offset: usize) {
-        let source = text.source(offset, BLOCK_BYTES);
-        // SAFETY: `source` names as many readable bytes as a block has.
-        let plain = unsafe { _mm_loadu_si128(source.cast()) };
-        let keys = &self.key.encrypt;
-        // The first key does not wait for the block in front.
-        let mut state = _mm_xor_si128(self.last, _mm_xor_si128(plain, register(&keys[0])));
+        let (keys, next) = (&self.key.encrypt, offset + BLOCK_BYTES);
+        let next_plain =
+            if next + BLOCK_BYTES <= text.len() { plain(text, next) } else { _mm_setzero_si128() };
+        let beginning = _mm_xor_si128(next_plain, register(&keys[0]));
+        let mut state = self.state;
         for round_key in &keys[1..ROUNDS] {
             state = _mm_aesenc_si128(state, register(round_key));
         }
-        self.last = _mm_aesenclast_si128(state, register(&keys[ROUNDS]));
+        let last_key = _mm_xor_si128(register(&keys[ROUNDS]), beginning);
+        self.state = _mm_aesenclast_si128(state, last_key);
+        self.last = _mm_xor_si128(self.state, beginning);
         let target = text.target(offset, BLOCK_BYTES);
         // SAFETY: `target` names as many writable bytes as a block has.
         unsafe { _mm_storeu_si128(target.cast(), self.last) };
@@ -77,6 +89,15 @@ impl<'a, const ROUNDS: usize> Chain<'a, ROUNDS> {
     pub(super) fn last(&self) -> Block {
         to_bytes(self.last)
     }
+}
+
+/// A block of a text as it is read.
+#[inline]
+#[target_feature(enable = "aes,avx")]
+fn plain(text: Text<'_>, offset: usize) -> __m128i {
+    let source = text.source(offset, BLOCK_BYTES);
+    // SAFETY: `source` names as many readable bytes as a block has.
+    unsafe { _mm_loadu_si128(source.cast()) }
 }
 
 #[inline]

@@ -58,9 +58,12 @@ macro_rules! stitched {
             ahead: usize,
             text: Text<'_>,
         ) -> usize {
-            let mut hash = $hash::shani::State::load(state);
-            let mut chain = Chain::<ROUNDS>::new(key, last);
             let blocks = text.len().saturating_sub(ahead) / HASH_BLOCK_BYTES;
+            if blocks == 0 {
+                return 0;
+            }
+            let mut hash = $hash::shani::State::load(state);
+            let mut chain = Chain::<ROUNDS>::new(key, last, text);
             for block in 0..blocks {
                 let offset = block * HASH_BLOCK_BYTES;
                 let source = text.source(ahead + offset, HASH_BLOCK_BYTES);
