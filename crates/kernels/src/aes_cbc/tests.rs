@@ -165,13 +165,15 @@ fn stitching_changes_neither_the_text_nor_the_hash() {
         eprintln!("rooms: none, this machine has no SHA extensions");
         return;
     };
-    let hashes: [(Stitched, Compress); 2] = [
-        (shani::encrypt_with_sha1, sha1::shani::compress),
-        (shani::encrypt_with_sha256, sha2::shani::compress),
+    let hashes: [(Stitched, Compress, usize); 2] = [
+        (shani::encrypt_with_sha1, sha1::shani::compress, 5),
+        (shani::encrypt_with_sha256, sha2::shani::compress, 8),
     ];
     let mut random = Random::new(3);
-    for (stitched, compress) in hashes {
-        for (bytes, ahead) in [(0, 0), (40, 51), (64, 0), (115, 51), (1000, 51), (1024, 35)] {
+    for (stitched, compress, words) in hashes {
+        for (bytes, ahead) in
+            [(0, 0), (40, 51), (64, 0), (72, 0), (115, 51), (1000, 51), (1024, 35), (1093, 67)]
+        {
             let raw = random_bytes(&mut random, [16, 32][bytes % 2]);
             let mut key = Key::default();
             aesni::expand(aesni, KeyBytes::new(&raw).unwrap(), &mut key);
@@ -191,7 +193,7 @@ fn stitching_changes_neither_the_text_nor_the_hash() {
                 &mut expected,
                 plain.get(ahead..).map_or(&[], |rest| rest.as_chunks().0),
             );
-            assert_eq!(hashed, expected, "{bytes} bytes, {ahead} ahead");
+            assert_eq!(hashed[..words], expected[..words], "{bytes} bytes, {ahead} ahead");
         }
     }
 }
