@@ -18,6 +18,8 @@ use widelane_crypto::kdf::{self, Kdf};
 use widelane_crypto::rsa::Rsa;
 use widelane_crypto::x25519::X25519;
 
+use crate::errors::say;
+
 /// What the environment said when the provider was first loaded.
 ///
 /// It is read once, because `widelane run` takes its variables out of the environment of the
@@ -98,9 +100,9 @@ impl Config {
         let policy = match policy::resolve(&inputs) {
             Ok(resolved) => resolved.policy,
             Err(error) => {
-                eprintln!(
-                    "widelane: {error}; until this is mended nothing is accelerated in this process"
-                );
+                say(&format!(
+                    "{error}; until this is mended nothing is accelerated in this process"
+                ));
                 Policy::up_to(Width::W128)
             }
         };

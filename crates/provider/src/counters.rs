@@ -17,13 +17,15 @@ use widelane_bridge::counters::{
 };
 use widelane_crypto::rsa::Rsa;
 
+use crate::errors::say;
+
 /// Makes the counters of this process: in a file of `dir` if it is given and can be written, which
 /// else is said on stderr.
 pub(crate) fn open(rsa: &Rsa, dir: Option<&Path>) -> &'static Counters {
     let mapped = dir.and_then(|dir| {
         map(dir)
             .inspect_err(|error| {
-                eprintln!("widelane: cannot write counters to {}: {error}", dir.display());
+                say(&format!("cannot write counters to {}: {error}", dir.display()));
             })
             .ok()
     });

@@ -1,11 +1,18 @@
-//! Errors that we leave on libcrypto's queue.
+//! Errors that we leave on libcrypto's queue, and words on standard error.
 #![allow(unsafe_code, reason = "calls libcrypto")]
 
 use std::ffi::{CStr, CString, c_char, c_int};
+use std::io::Write;
 use std::ptr;
 
 use widelane_ossl_sys::Libcrypto;
 use widelane_ossl_sys::core;
+
+/// Says a line on standard error. It may be closed, or a log on a full disk: that is no reason to
+/// fail, as `eprintln!` would.
+pub(crate) fn say(line: &str) {
+    let _ = std::io::stderr().write_all(format!("widelane: {line}\n").as_bytes());
+}
 
 /// Leaves an error that a text explains.
 pub(crate) fn raise_text(libcrypto: &Libcrypto, text: &str) {

@@ -9,7 +9,7 @@ use widelane_ossl_sys::core::{OsslCoreHandle, OsslDispatch};
 use crate::config::config;
 use crate::delegate::Delegate;
 use crate::entry::{entry, lend};
-use crate::errors::raise_text;
+use crate::errors::{raise_text, say};
 use crate::instance::Instance;
 use crate::{process, runtime};
 
@@ -27,7 +27,7 @@ entry! {
             Ok(libcrypto) => libcrypto,
             Err(error) => {
                 // Without libcrypto there is no error queue to put this on.
-                eprintln!("widelane: {error}");
+                say(&error.to_string());
                 return None;
             }
         };

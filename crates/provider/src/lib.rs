@@ -10,6 +10,9 @@
 //!
 //! **Invariant**: a failure of ours is answered by the default provider, and counted.
 
+// It panics where standard error cannot be written: see `errors::say`.
+#![deny(clippy::print_stderr)]
+
 mod batching;
 mod cipher;
 mod config;

@@ -232,11 +232,16 @@ impl Drop for Context {
 }
 
 /// The reason of the first error on this thread's queue, which is empty afterwards; 0 if there is
-/// none.
+/// none. Ours are those of OpenSSL 3.0; under later releases, which have others, only whether there
+/// is one counts.
 pub fn reason() -> u64 {
     // SAFETY: no arguments.
     let error = unsafe { ERR_get_error() };
     // SAFETY: no arguments.
     unsafe { ERR_clear_error() };
+    // SAFETY: no arguments.
+    if unsafe { openssl_sys::OpenSSL_version_num() } >= 0x3010_0000 {
+        return u64::from(error != 0);
+    }
     error & 0x7f_ffff
 }
