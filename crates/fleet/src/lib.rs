@@ -22,3 +22,5 @@ pub use bus::{Bus, FleetError};
 pub use director::{Call, direct};
 pub use muster::{Degradation, Directed, Report};
 pub use specification::{Authority, Limits, Refusal, Specification};
+#[doc(hidden)]
+pub use wire::read_whatever;

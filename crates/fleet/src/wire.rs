@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use widelane_loadgen::{ErrorKind, Outcome, Tally};
 
-use crate::specification::Specification;
+use crate::specification::{Limits, Specification};
 
 /// Version of everything below.
 pub const VERSION: u32 = 1;
@@ -319,6 +319,29 @@ fn unpack(text: &str, place: &mut Histogram<u64>) -> Result<(), WireError> {
         return Err(WireError::Histogram);
     }
     place.add(&read).map_err(|_| WireError::Histogram)
+}
+
+/// Reads bytes as everything that comes over the bus, as they are and as the text of a message: for
+/// fuzzing.
+pub fn read_whatever(bytes: &[u8]) {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+    let deflated = encoder.write_all(bytes).and_then(|()| encoder.finish());
+    let deflated = deflated.expect("memory does not fail to be written");
+    let limits = Limits { threads: 4, connections: 64, duration: Duration::from_secs(60) };
+    for payload in [bytes, &deflated] {
+        if let Ok(Order::Load { specification, .. }) = decode(payload) {
+            // Nothing is allowed, so nothing is looked up either.
+            assert!(specification.plan(&[], &limits).is_err());
+        }
+        if let Ok(News { what, .. }) = decode(payload)
+            && let What::Second { counted, .. } | What::Over { counted, .. } = what
+            && let Ok(tally) = counted.tally()
+        {
+            assert!(tally.handshakes() <= 2 * COUNT_MAX);
+        }
+        let _ = decode::<Answer>(payload);
+        let _ = decode::<Hello>(payload).is_ok_and(|hello| hello.is_sound());
+    }
 }
 
 #[cfg(test)]

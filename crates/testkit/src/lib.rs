@@ -2,6 +2,7 @@
 //! of all rooms.
 
 pub mod fault;
+pub mod fuzz;
 pub mod guard;
 pub mod leftovers;
 pub mod network;

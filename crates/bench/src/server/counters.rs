@@ -175,7 +175,7 @@ impl Counts {
             pid: page.u32(offset_of!(Counters, pid)),
             started_ticks: page.u64(offset_of!(Counters, started_ticks)),
         };
-        let counts = Counts {
+        let mut counts = Counts {
             lanes: page.u32(offset_of!(Counters, lanes)) as usize,
             batches_by_fill: page.array(offset_of!(Counters, batches_by_fill)),
             runs_by_room: page.array(offset_of!(Counters, runs_by_room)),
@@ -196,6 +196,8 @@ impl Counts {
             by_cipher: CipherKind::ALL.map(|kind| CipherCounts::parse(&page, kind)),
             by_kind: OperationKind::ALL.map(|kind| KindCounts::parse(&page, kind)),
         };
+        // Whoever may write the file may write any number; sums of these do not overflow.
+        counts.fields_mut().for_each(|count| *count = (*count).min(COUNT_MAX));
         Some((counts, claim))
     }
 
@@ -294,6 +296,9 @@ impl Sub for Counts {
         self
     }
 }
+
+/// Counts beyond these are nobody's.
+const COUNT_MAX: u64 = 1 << 53;
 
 /// The bytes of a counters file.
 struct Page<'a>(&'a [u8]);

@@ -1,0 +1,113 @@
+//! What the fuzz target `batch_schedules` does with any bytes; `tests/fuzzed.rs` does it without a
+//! fuzzer.
+
+use std::collections::VecDeque;
+
+use widelane_batch::{Batch, Closed, Due, Lane, Progress, Shared, Submitted, Tick};
+
+/// No job of [`Shared`] waits longer, as long as somebody looks when told to.
+const WAIT_MAX_NS: u64 = 2_000_000;
+
+/// Each byte is an event: time passes, a job comes, somebody looks, is withdrawn, shuts.
+pub fn batch_schedules(bytes: &[u8]) {
+    let Some((&first, events)) = bytes.split_first() else { return };
+    let lanes = 1 + usize::from(first % 16);
+    lane(lanes, events);
+    shared(lanes, events);
+}
+
+/// Time that passes before an event: nothing, or up to some milliseconds.
+fn later(now: Tick, event: u8) -> Tick {
+    now.after(1_u64 << (event >> 3 & 15) << (event >> 7 << 3))
+}
+
+fn lane(lanes: usize, events: &[u8]) {
+    let mut lane = Lane::new(lanes);
+    let mut model: VecDeque<(usize, Tick)> = VecDeque::new();
+    let mut now = Tick(0);
+    for (job, &event) in events.iter().enumerate() {
+        now = later(now, event);
+        match event % 8 {
+            0..4 => {
+                model.push_back((job, now));
+                let is_full = model.len() >= lanes;
+                let progress = lane.submit(job, now);
+                assert_eq!(progress == Progress::Full, is_full);
+            }
+            kind @ 4..6 => {
+                let whole_only = kind == 4;
+                let batch = if whole_only { lane.flush_full() } else { lane.flush() };
+                let is_due = model.len() >= lanes || !whole_only && !model.is_empty();
+                assert_eq!(batch.is_some(), is_due);
+                let Some(batch) = batch else { continue };
+                let oldest = model.drain(..model.len().min(lanes));
+                assert!(
+                    oldest.eq(batch.entries().iter().map(|entry| (entry.job, entry.submitted)))
+                );
+            }
+            _ => {
+                let odd = |job: &usize| job % 2 == 1;
+                let place = model.iter().position(|(job, _)| odd(job));
+                let expected = place.and_then(|place| model.remove(place)).map(|(job, _)| job);
+                assert_eq!(lane.remove(odd), expected);
+            }
+        }
+        assert_eq!(lane.len(), model.len());
+    }
+}
+
+fn shared(lanes: usize, events: &[u8]) {
+    let shared = Shared::new(lanes);
+    let mut waiting: VecDeque<(usize, Tick)> = VecDeque::new();
+    let mut now = Tick(0);
+    let mut is_shut = false;
+    for (job, &event) in events.iter().enumerate() {
+        let next = later(now, event);
+        // A helper looks whenever it was told to.
+        while let Due::At(due) = shared.poll(now) {
+            if due > next {
+                break;
+            }
+            now = now.max(due);
+            let Due::Ready(batch) = shared.poll(now) else { panic!("not due at {due:?}") };
+            leaves(&mut waiting, batch, lanes, now);
+        }
+        now = next;
+        match event % 8 {
+            0..6 => {
+                waiting.push_back((job, now));
+                match shared.submit(job, now) {
+                    Submitted::Ready(batch) => leaves(&mut waiting, batch, lanes, now),
+                    Submitted::Open(due) => {
+                        assert!(!is_shut && due > now && waiting.len() < lanes);
+                    }
+                }
+            }
+            6 => match shared.poll(now) {
+                Due::Ready(batch) => leaves(&mut waiting, batch, lanes, now),
+                Due::At(due) => assert!(due > now && !waiting.is_empty()),
+                Due::Idle => assert!(waiting.is_empty() && !is_shut),
+                Due::Shut => assert!(waiting.is_empty() && is_shut),
+            },
+            _ if event == 0xff => {
+                shared.shut();
+                is_shut = true;
+                while let Due::Ready(batch) = shared.poll(now) {
+                    leaves(&mut waiting, batch, lanes, now);
+                }
+                assert!(waiting.is_empty(), "whoever shuts the room leaves nobody in it");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A batch is the oldest that wait, in their order, and none of them waited too long.
+fn leaves(waiting: &mut VecDeque<(usize, Tick)>, batch: Batch<usize>, lanes: usize, now: Tick) {
+    assert!(batch.fill() > 0 && batch.fill() <= lanes);
+    assert_eq!(batch.closed() == Closed::Full, batch.fill() == lanes);
+    assert!(batch.waits_ns(now).all(|wait_ns| wait_ns <= WAIT_MAX_NS));
+    let oldest = waiting.drain(..batch.fill()).map(|(job, _)| job);
+    assert!(oldest.eq(batch.into_jobs()));
+    assert!(waiting.is_empty(), "a batch takes all that wait");
+}

@@ -1,0 +1,7 @@
+//! Schedules of the waiting rooms, against a queue.
+#![no_main]
+
+#[path = "../../crates/batch/tests/support/mod.rs"]
+mod support;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| support::batch_schedules(bytes));

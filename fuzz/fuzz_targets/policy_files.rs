@@ -1,0 +1,7 @@
+//! Policy files of any bytes.
+#![no_main]
+
+#[path = "../../integration/tests/support/mod.rs"]
+mod support;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| support::policy_files(bytes));
