@@ -247,7 +247,7 @@ fn upgrading_the_binary_stays_accelerated() {
 fn clients_that_hang_up_at_any_stage_leave_nothing_behind() {
     let (authority, identity) = support::localhost();
     let server = server(1, &identity, "");
-    let hello = client_hello(&authority.path(""));
+    let hello = client_hello(&authority.path(""), "-tls1_2");
     let worker = worker_of(&server);
     let descriptors = || std::fs::read_dir(format!("/proc/{worker}/fd")).expect("alive").count();
     load(server.port, &identity, TlsVersion::Tls12, 8, 16);

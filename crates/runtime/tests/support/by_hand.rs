@@ -14,7 +14,7 @@ use foreign_types::ForeignTypeRef;
 use openssl::ssl::{SslContext, SslFiletype, SslMethod};
 use openssl_sys as sys;
 
-use super::authority::Kind;
+use super::authority::{Authority, Kind};
 use super::clients::client_hello;
 use super::counters::Sums;
 use super::widelane;
@@ -23,11 +23,51 @@ use super::widelane;
 const USUAL: &str = "usual";
 const RARE: &str = "rare";
 
+/// What clients of each version say first, by the file that holds it.
+pub const HELLOS: [(&str, &str); 2] = [("hello", "-tls1_2"), ("hello-of-1.3", "-tls1_3")];
+
 const DIRECTORY: &str = "HAND_MADE_DIRECTORY";
 pub const DATA: u64 = 0x1122_3344_5566_7788;
 
 /// Runs `scenario` of this program under `widelane run`; its counters.
 pub fn accelerated(scenario: &str) -> Sums {
+    let authority = prepared();
+    let counters = authority.path("counters");
+    let mut widelane = Command::new(widelane());
+    widelane.args(["run", "--counters-dir"]).arg(&counters).arg("--");
+    run(widelane.arg(this_program()), scenario, &authority);
+    Sums::read(&counters)
+}
+
+/// Runs `scenario` of this program under `widelane run` and without; what it has written to
+/// `answers` each time, and the counters.
+pub fn accelerated_and_native(scenario: &str) -> ([String; 2], Sums) {
+    let authority = prepared();
+    let counters = authority.path("counters");
+    let mut widelane = Command::new(widelane());
+    widelane.args(["run", "--counters-dir"]).arg(&counters).arg("--");
+    widelane.arg(this_program());
+    let answers = [&mut widelane, &mut Command::new(this_program())].map(|command| {
+        run(command, scenario, &authority);
+        std::fs::read_to_string(authority.path("answers")).expect("the scenario has answers")
+    });
+    (answers, Sums::read(&counters))
+}
+
+fn this_program() -> PathBuf {
+    std::env::current_exe().expect("a running test has a file")
+}
+
+fn run(command: &mut Command, scenario: &str, authority: &Authority) {
+    super::run(
+        command
+            .args(["--ignored", "--exact", scenario, "--test-threads=1"])
+            .env(DIRECTORY, authority.path("")),
+    );
+}
+
+/// An authority, and beside it two identities and what clients say first.
+fn prepared() -> Authority {
     let (authority, identity) = super::localhost();
     let rare = authority.issue_with("localhost", Kind::Rsa3072);
     for (name, identity) in [(USUAL, identity), (RARE, rare)] {
@@ -35,19 +75,11 @@ pub fn accelerated(scenario: &str) -> Sums {
         std::fs::copy(identity.key, file("key")).expect("a copy");
         std::fs::copy(identity.certificate, file("pem")).expect("a copy");
     }
-    let hello = client_hello(&authority.path(""));
-    std::fs::write(authority.path("hello"), hello).expect("a short write");
-    let counters = authority.path("counters");
-    super::run(
-        Command::new(widelane())
-            .args(["run", "--counters-dir"])
-            .arg(&counters)
-            .arg("--")
-            .arg(std::env::current_exe().expect("a running test has a file"))
-            .args(["--ignored", "--exact", scenario, "--test-threads=1"])
-            .env(DIRECTORY, authority.path("")),
-    );
-    Sums::read(&counters)
+    for (name, version) in HELLOS {
+        let hello = client_hello(&authority.path(""), version);
+        std::fs::write(authority.path(name), hello).expect("a short write");
+    }
+    authority
 }
 
 unsafe extern "C" {
@@ -125,11 +157,25 @@ impl Connection {
         Self::over(unsafe { BIO_s_socket() }, context, is_blocking)
     }
 
+    /// A connection without a word of the client, and a second handle of the client's side.
+    pub fn with_client(context: &SslContext) -> (Self, UnixStream) {
+        // SAFETY: libcrypto's constant table.
+        let connection = Self::silent(unsafe { BIO_s_socket() }, context, false);
+        let client = connection.client.try_clone().expect("a second handle");
+        (connection, client)
+    }
+
     /// A connection over a BIO of this kind, which treats its socket as libcrypto's own does.
     pub fn over(kind: *const sys::BIO_METHOD, context: &SslContext, is_blocking: bool) -> Self {
-        let (socket, mut client) = UnixStream::pair().expect("two sockets");
+        let mut connection = Self::silent(kind, context, is_blocking);
+        let hello = std::fs::read(file("hello")).expect("captured");
+        connection.client.write_all(&hello).expect("room");
+        connection
+    }
+
+    fn silent(kind: *const sys::BIO_METHOD, context: &SslContext, is_blocking: bool) -> Self {
+        let (socket, client) = UnixStream::pair().expect("two sockets");
         socket.set_nonblocking(!is_blocking).expect("our own socket");
-        client.write_all(&std::fs::read(file("hello")).expect("captured")).expect("room");
         let ssl = new_ssl(context);
         // SAFETY: a table of libcrypto's, or one made of it.
         let bio = unsafe { sys::BIO_new(kind) };

@@ -77,12 +77,12 @@ pub fn s_client(port: u16, arguments: &[&str], request: &str) -> String {
 /// A request after which the server closes the connection.
 pub const REQUEST: &str = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
-/// The first flight of a TLS 1.2 client, captured from `openssl s_client`.
-pub fn client_hello(directory: &Path) -> Vec<u8> {
+/// The first flight of a client of one version, `-tls1_2` say, captured from `openssl s_client`.
+pub fn client_hello(directory: &Path, version: &str) -> Vec<u8> {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     let port = listener.local_addr().expect("its address").port();
     let mut client = Command::new("openssl")
-        .args(["s_client", "-tls1_2", "-servername", "localhost"])
+        .args(["s_client", version, "-servername", "localhost"])
         .args(["-connect", &format!("127.0.0.1:{port}")])
         .current_dir(directory)
         .stdin(Stdio::null())
