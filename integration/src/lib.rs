@@ -2,10 +2,11 @@
 //!
 //! [`server`] runs nginx or HAProxy with several workers under `widelane run`, reloads it and kills
 //! its workers; [`crowd`] makes handshakes and hangs up at every stage of them; [`processes`] looks
-//! at what its processes hold; [`upkeep`] is what happens to it meanwhile, and [`record`] keeps and
-//! draws what was seen over time. The tests put them together.
+//! at what its processes hold; [`upkeep`] is what happens to it meanwhile, [`hardship`] the worst
+//! of that, and [`record`] keeps and draws what was seen over time. The tests put them together.
 
 pub mod crowd;
+pub mod hardship;
 pub mod processes;
 pub mod random;
 pub mod record;

@@ -28,6 +28,8 @@ pub struct Record {
     pub server: String,
     /// In the order of time.
     pub samples: Vec<Sample>,
+    /// Hard times: what, and from when to when in seconds.
+    pub hardships: Vec<(String, f64, f64)>,
 }
 
 /// A figure of samples that is drawn and judged.
@@ -75,9 +77,18 @@ impl Record {
             let y = HEIGHT * (1.0 - (curve.of)(sample) / highest);
             let _ = write!(points, "{x:.1},{y:.1} ");
         }
+        let mut bands = String::new();
+        for (name, from, to) in &self.hardships {
+            let (x, width) = (WIDTH * from / end, WIDTH * (to - from) / end);
+            let _ = write!(
+                bands,
+                "<rect x=\"{x:.1}\" width=\"{width:.1}\" height=\"{HEIGHT}\">\
+                 <title>{name}</title></rect>"
+            );
+        }
         format!(
             "<figure><figcaption>{}: {}, up to {highest:.0}</figcaption>\
-             <svg viewBox=\"-4 -4 {} {}\"><path d=\"M0 {HEIGHT}H{WIDTH}\" class=\"axis\"/>\
+             <svg viewBox=\"-4 -4 {} {}\">{bands}<path d=\"M0 {HEIGHT}H{WIDTH}\" class=\"axis\"/>\
              <polyline points=\"{points}\"/></svg></figure>\n",
             self.server,
             curve.title,
@@ -115,7 +126,9 @@ pub fn page(records: &[Record]) -> String {
         "<!doctype html><meta charset=\"utf-8\"><title>Widelane: soak</title>\n\
          <style>body{font:15px system-ui;max-width:44em;margin:2em auto}\
          svg{width:100%}polyline{fill:none;stroke:#2a6;stroke-width:1.5}\
-         .axis{stroke:#999}figure{margin:1em 0}</style>\n<h1>Soak</h1>\n",
+         .axis{stroke:#999}rect{fill:#ddd}figure{margin:1em 0}</style>\n<h1>Soak</h1>\n\
+         <p>Grey: one CPU, processes stopped, few descriptors, a full disk; point \
+         at it to see which.</p>\n",
     );
     for record in records {
         let last = record.samples.last().copied().unwrap_or_default();
@@ -147,7 +160,11 @@ mod tests {
             memory_kib: memory_kib(second),
             ..Sample::default()
         };
-        Record { server: "nginx".to_owned(), samples: (0..100).map(sample).collect() }
+        Record {
+            server: "nginx".to_owned(),
+            samples: (0..100).map(sample).collect(),
+            hardships: vec![("Stopped".to_owned(), 10.0, 11.5)],
+        }
     }
 
     #[test]
@@ -164,5 +181,6 @@ mod tests {
         assert_eq!(csv(&records).unwrap().lines().count(), 101);
         let page = page(&records);
         assert_eq!(page.matches("<polyline").count(), CURVES.len());
+        assert_eq!(page.matches("<title>Stopped").count(), CURVES.len());
     }
 }

@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use widelane_bench::server::process::Process;
 use widelane_bench::server::{Counts, Identity, Key};
 
+use crate::hardship::Disk;
 use crate::processes::{children, workers};
 
 /// A kind of server, with what has to be typed to run it.
@@ -42,6 +43,7 @@ pub struct Server {
     process: Process,
     address: SocketAddr,
     identities: Vec<Identity>,
+    disk: Option<Disk>,
     directory: TempDir,
 }
 
@@ -53,6 +55,25 @@ impl Server {
     ///
     /// If Widelane was not built, or the server does not come up.
     pub fn start(kind: Kind, keys: &[Key], natively: bool) -> Result<Option<Self>> {
+        Self::start_on(kind, keys, natively, |_| Ok(None))
+    }
+
+    /// As [`Server::start`] accelerates it, with its counters, and nginx's log of everything, on a
+    /// small disk of their own.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Server::start`].
+    pub fn start_on_small_disk(kind: Kind, keys: &[Key]) -> Result<Option<Self>> {
+        Self::start_on(kind, keys, false, Disk::mount)
+    }
+
+    fn start_on(
+        kind: Kind,
+        keys: &[Key],
+        natively: bool,
+        disk: impl FnOnce(&Path) -> Result<Option<Disk>>,
+    ) -> Result<Option<Self>> {
         let Some(program) = find_program(kind.program()) else { return Ok(None) };
         let directory = tempfile::tempdir()?;
         let identities = keys
@@ -65,8 +86,13 @@ impl Server {
         fs::create_dir(&counters)?;
         fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
         fs::set_permissions(&counters, Permissions::from_mode(0o1777))?;
+        let disk = disk(&counters)?;
+        let log = disk.as_ref().map(Disk::log);
         let configuration = directory.path().join("server.conf");
-        fs::write(&configuration, kind.configuration(address, &identities, directory.path()))?;
+        fs::write(
+            &configuration,
+            kind.configuration(address, &identities, directory.path(), log.as_deref()),
+        )?;
 
         let mut command = if natively {
             Command::new(&program)
@@ -82,7 +108,7 @@ impl Server {
         };
         let log = directory.path().join("output.log");
         let process = Process::start(command, None, log).context("cannot start the server")?;
-        let mut server = Server { kind, program, process, address, identities, directory };
+        let mut server = Server { kind, program, process, address, identities, disk, directory };
         server.wait_until_ready()?;
         Ok(Some(server))
     }
@@ -186,6 +212,11 @@ impl Server {
         Counts::read(&self.counters())
     }
 
+    /// The small disk of its counters, if it has one.
+    pub fn disk(&self) -> Option<&Disk> {
+        self.disk.as_ref()
+    }
+
     /// Where its processes keep their counters.
     pub fn counters(&self) -> PathBuf {
         self.directory.path().join("counters")
@@ -199,14 +230,14 @@ impl Server {
         format!("{}\n{}", self.process.log(), lines.join("\n"))
     }
 
-    /// Lines of its error log that say more than "a client hung up".
+    /// Lines of its error log that say more than "a client hung up", and more than what is done to
+    /// it.
     pub fn alarms(&self) -> Vec<String> {
         let errors =
             fs::read_to_string(self.directory.path().join("error.log")).unwrap_or_default();
         let alarming = |line: &&str| {
             ["[alert]", "[crit]", "[emerg]"].iter().any(|level| line.contains(level))
-                // SIGKILL is our own doing.
-                && !line.contains("exited on signal 9")
+                && !OUR_DOING.iter().any(|done| line.contains(done))
         };
         errors.lines().filter(alarming).map(str::to_owned).collect()
     }
@@ -245,8 +276,10 @@ impl Kind {
         address: SocketAddr,
         identities: &[Identity],
         directory: &Path,
+        log: Option<&Path>,
     ) -> String {
         let directory = directory.display();
+        let log = log.map(|log| format!("error_log {} info;", log.display())).unwrap_or_default();
         let certificates: String = identities
             .iter()
             .map(|Identity { certificate, private_key, bundle, .. }| match self {
@@ -265,6 +298,7 @@ worker_processes {workers};
 worker_rlimit_nofile 8192;
 pid {directory}/nginx.pid;
 error_log {directory}/error.log error;
+{log}
 events {{
     worker_connections 4096;
 }}
@@ -340,6 +374,10 @@ fn find_program(name: &str) -> Option<PathBuf> {
 fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
+
+/// What nginx says of killed workers and of [`crate::hardship::Hardship`]s.
+const OUR_DOING: [&str; 3] =
+    ["exited on signal 9", "(24: Too many open files)", "(28: No space left on device)"];
 
 /// How long a server may take to start, or an old worker to leave.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,4 +1,5 @@
-//! What an operator, or bad luck, does to a server while clients come: reloads and killed workers.
+//! What an operator, or bad luck, does to a server while clients come: reloads, killed workers,
+//! hard times.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::crowd::Failure;
+use crate::hardship::Hardship;
 use crate::random::Random;
 use crate::server::{Reload, Server};
 
@@ -17,6 +19,8 @@ pub struct Plan {
     pub reload_every: Duration,
     /// From one killed worker to the next, where any is killed.
     pub kill_every: Option<Duration>,
+    /// From one hardship to the next, where any befalls the server.
+    pub hardship_every: Option<Duration>,
 }
 
 /// What was done to the server while the crowd was there.
@@ -28,6 +32,8 @@ pub struct Upkeep {
     pub kills: u64,
     /// Reloads in which the server itself dropped its listening sockets.
     pub drops: u64,
+    /// What befell it, and from when to when.
+    pub hardships: Vec<(Hardship, Instant, Instant)>,
     /// From when to when a connection may have met a kill or a drop.
     excuses: Vec<(Instant, Instant)>,
 }
@@ -43,15 +49,16 @@ impl Upkeep {
 }
 
 impl Plan {
-    /// Reloads the server and kills its workers until `done`.
+    /// Reloads the server, kills its workers and lets hard times befall it until `done`.
     ///
     /// # Errors
     ///
-    /// If the server does not take a request to reload.
+    /// If the server does not take a request to reload, or the system a limit.
     pub fn keep_up(&self, server: &Server, done: &AtomicBool) -> Result<Upkeep> {
         let mut upkeep = Upkeep::default();
         let mut random = Random::new(3);
         let (mut reloaded, mut killed) = (Instant::now(), Instant::now());
+        let (mut hardships, mut hard) = (Hardship::ALL.into_iter().cycle(), Instant::now());
         while !done.load(Ordering::Relaxed) {
             sleep(Duration::from_millis(10));
             if reloaded.elapsed() >= self.reload_every {
@@ -68,6 +75,13 @@ impl Plan {
                     upkeep.kills += 1;
                     upkeep.excuses.push((killed, Instant::now()));
                 }
+            }
+            if self.hardship_every.is_some_and(|every| hard.elapsed() >= every)
+                && let Some(hardship) = hardships.next()
+            {
+                hard = Instant::now();
+                hardship.befall(server)?;
+                upkeep.hardships.push((hardship, hard, Instant::now()));
             }
         }
         Ok(upkeep)

@@ -1,5 +1,5 @@
-//! nginx and HAProxy for long, under changing load, reloads and killed workers: no handshake fails
-//! without a reason, memory and descriptors stay flat.
+//! nginx and HAProxy for long, under changing load, reloads, killed workers and hard times: no
+//! handshake fails without a reason, memory and descriptors stay flat.
 //!
 //! `cargo xtask soak --minutes N` runs it; `WIDELANE_SOAK_SECONDS` says for how long, and
 //! `WIDELANE_SOAK_REPORT` where the record goes, beside which its CSV is put.
@@ -40,14 +40,16 @@ fn servers_stay_as_they_are() -> Result<()> {
     let report =
         PathBuf::from(std::env::var_os("WIDELANE_SOAK_REPORT").context("WIDELANE_SOAK_REPORT")?);
     let reload_every = Duration::from_secs(20);
+    let hardship_every = Some(Duration::from_secs(15));
+    let kill_every = Some(Duration::from_secs(45));
     let plans = [
-        (Kind::Nginx, Plan { reload_every, kill_every: Some(Duration::from_secs(45)) }),
-        (Kind::Haproxy, Plan { reload_every, kill_every: None }),
+        (Kind::Nginx, Plan { reload_every, kill_every, hardship_every }),
+        (Kind::Haproxy, Plan { reload_every, kill_every: None, hardship_every }),
     ];
     let servers: Vec<_> = plans
         .into_iter()
         .filter_map(|(kind, plan)| {
-            let server = Server::start(kind, &[Key::Rsa(2048), Key::EcdsaP256], false);
+            let server = Server::start_on_small_disk(kind, &[Key::Rsa(2048), Key::EcdsaP256]);
             server.transpose().map(|server| server.map(|server| (kind, plan, server)))
         })
         .collect::<Result<_>>()?;
@@ -118,11 +120,20 @@ fn soak(kind: Kind, plan: &Plan, server: &Server, lasts: Duration) -> Result<Rec
         failures: unexplained.iter().filter(|&&at| at <= sample.seconds).count() as u64,
         ..sample
     });
+    let since = |at: Instant| (at - began).as_secs_f64();
+    let hardships: Vec<_> = (upkeep.hardships.iter())
+        .map(|&(hardship, from, to)| (format!("{hardship:?}"), since(from), since(to)))
+        .collect();
     eprintln!(
-        "{kind:?}: {} reloads, {} of them dropped sockets, {} kills",
-        upkeep.reloads, upkeep.drops, upkeep.kills
+        "{kind:?}: {} reloads, {} of them dropped sockets, {} kills, {} hardships; {} failures \
+         with a reason",
+        upkeep.reloads,
+        upkeep.drops,
+        upkeep.kills,
+        hardships.len(),
+        progress.failures.len() - unexplained.len(),
     );
-    Ok(Record { server: format!("{kind:?}"), samples: samples.collect() })
+    Ok(Record { server: format!("{kind:?}"), samples: samples.collect(), hardships })
 }
 
 /// Crowd after crowd until it is time to go.

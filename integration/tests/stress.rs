@@ -90,6 +90,7 @@ impl Plan {
                 upkeep: UpkeepPlan {
                     reload_every: Duration::from_secs(2),
                     kill_every: kills.then_some(Duration::from_secs(5)),
+                    hardship_every: None,
                 },
             },
             Err(_) => Plan {
@@ -97,6 +98,7 @@ impl Plan {
                 upkeep: UpkeepPlan {
                     reload_every: Duration::from_millis(500),
                     kill_every: kills.then_some(Duration::from_millis(1_250)),
+                    hardship_every: None,
                 },
             },
         }
