@@ -1,4 +1,4 @@
-//! All chores of the workspace: `cargo xtask demo`, `test`, `stress`, `ct`, `deb`, `openssl`, `tidy`.
+//! All chores of the workspace: `cargo xtask demo`, `test`, `stress`, `ct`, `deb`, `soak`, `tidy`.
 
 mod certificates;
 mod ct;
