@@ -63,6 +63,10 @@ typedef enum widelane_format {
    * Comma-separated values with a line of column names.
    */
   WIDELANE_FORMAT_CSV = 2,
+  /**
+   * What iptables-save and ip6tables-save write.
+   */
+  WIDELANE_FORMAT_IPTABLES = 3,
 } widelane_format;
 
 /**

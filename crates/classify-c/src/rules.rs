@@ -3,7 +3,7 @@
 
 use std::ffi::c_char;
 
-use widelane_classify::rule::{self, RuleSet, classbench, csv, dpdk};
+use widelane_classify::rule::{self, RuleSet, classbench, csv, dpdk, iptables};
 
 use crate::door;
 use crate::status::Status;
@@ -18,6 +18,8 @@ pub enum Format {
     Classbench = 1,
     /// Comma-separated values with a line of column names.
     Csv = 2,
+    /// What iptables-save and ip6tables-save write.
+    Iptables = 3,
 }
 
 /// A set of rules.
@@ -84,6 +86,7 @@ pub unsafe extern "C" fn widelane_rules_parse(
             of if of == Format::Dpdk as u32 => dpdk::parse(file, text),
             of if of == Format::Classbench as u32 => classbench::parse(file, text),
             of if of == Format::Csv as u32 => csv::parse(file, text),
+            of if of == Format::Iptables as u32 => iptables::parse(file, text),
             other => return Err(Status::Argument.because(format!("there is no format {other}"))),
         };
         let set = parsed.map_err(|error| Status::Parse.because(error))?;

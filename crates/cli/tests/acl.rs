@@ -44,6 +44,9 @@ fn a_table_and_its_rules_classify_alike() {
     let built = acl(directory.path(), &["build", "a.rules", "-o", "a.table"]).assert().success();
     let text = String::from_utf8(built.get_output().stdout.clone()).unwrap();
     assert!(text.starts_with("3 rules in "), "{text}");
+    let told = acl(directory.path(), &["build", "a.rules", "--json"]).assert().success();
+    let told: serde_json::Value = serde_json::from_slice(&told.get_output().stdout).unwrap();
+    assert_eq!((&told["rules"], &told["groups"][0]["tables"]), (&3.into(), &0.into()), "{told}");
     for rules in ["a.rules", "a.table"] {
         acl(directory.path(), &["classify", rules, "--trace", "a.trace"])
             .assert()
@@ -86,6 +89,17 @@ fn a_trace_of_the_other_version_is_refused() {
         .assert()
         .failure()
         .stderr("widelane: b.trace: flow 1 is IPv6, the rules are IPv4\n");
+}
+
+#[test]
+fn a_saved_firewall_is_told_from_its_first_lines() {
+    let directory = directory();
+    let saved = "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -s 10.0.0.0/8 -p tcp -j ACCEPT\nCOMMIT\n";
+    fs::write(directory.path().join("saved"), saved).unwrap();
+    acl(directory.path(), &["classify", "saved", "--trace", "a.trace"])
+        .assert()
+        .success()
+        .stdout("1\n0\n0\n");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The thread that plants other trees in the background.
 
+use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -29,6 +30,8 @@ struct Orders {
     wanted: bool,
     /// They are being planted.
     at_work: bool,
+    /// There are prints of an earlier draft to be dropped.
+    unswept: bool,
     closing: bool,
     trouble: Option<BuildError>,
     /// So many changes there have to be before the next attempt, since one has failed.
@@ -51,6 +54,7 @@ impl Builder {
 
     /// Has prints of earlier drafts dropped when readers have left them.
     pub fn sweep(&self) {
+        self.desk.orders().unswept = true;
         self.desk.changed.notify_all();
     }
 
@@ -120,7 +124,7 @@ impl Desk {
         loop {
             let left = relay.sweep();
             let mut orders = self.orders();
-            if !orders.wanted && !orders.closing {
+            if !orders.wanted && !orders.closing && !mem::take(&mut orders.unswept) {
                 orders = if left { self.wait_for(orders, SWEEP) } else { self.wait(orders) };
             }
             if orders.wanted || orders.closing {

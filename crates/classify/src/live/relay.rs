@@ -73,8 +73,8 @@ const LAST_CHANGES: usize = 16;
 /// How often one that changes something lets others go first before it makes another print, since
 /// readers hold all there are.
 const PATIENCE: usize = if cfg!(loom) { 1 } else { 64 };
-/// Prints that a draft begins with. Two do if all readers leave in time; with a third, one who loses
-/// its CPU in the middle of a call costs nobody the time to make another.
+/// Prints that a draft begins with. Two do if all readers leave in time; with a third, one who
+/// loses its CPU in the middle of a call costs nobody the time to make another.
 const PRINTS: usize = if cfg!(loom) { 2 } else { 3 };
 /// More besides the one that readers see are of no use.
 const PRINTS_MAX: usize = 3;

@@ -3,6 +3,7 @@
 pub mod classbench;
 pub mod csv;
 pub mod dpdk;
+pub mod iptables;
 mod layout;
 mod parse;
 

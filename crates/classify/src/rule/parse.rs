@@ -136,6 +136,30 @@ impl<'a> Cursor<'a> {
         self.rest().is_empty()
     }
 
+    /// The next word, which stays.
+    pub(super) fn peek(&mut self) -> &'a str {
+        self.word(|c| !c.is_whitespace())
+    }
+
+    /// Leaves the next word behind.
+    pub(super) fn skip(&mut self) {
+        self.at += self.peek().len();
+    }
+
+    /// Leaves a word behind, or several in quotes.
+    pub(super) fn skip_quoted(&mut self) {
+        if !self.take('"') {
+            return self.skip();
+        }
+        let mut escaped = false;
+        let end = self.rest().find(|c| {
+            let ends = c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends
+        });
+        self.at = end.map_or(self.line.len(), |length| self.at + length + 1);
+    }
+
     fn word(&mut self, of: impl Fn(char) -> bool) -> &'a str {
         self.skip_space();
         let rest = self.rest();
@@ -199,6 +223,16 @@ impl<'a> Cursor<'a> {
     pub(super) fn ports(&mut self) -> Result<Match, ParseError> {
         let first = self.integer("a port", 0xffff)?;
         self.must_take(':')?;
+        self.last_port(first)
+    }
+
+    /// Takes a port, or `FIRST:LAST`.
+    pub(super) fn port_or_ports(&mut self) -> Result<Match, ParseError> {
+        let first = self.integer("a port", 0xffff)?;
+        if self.take(':') { self.last_port(first) } else { Ok(Match::exact(first, 2)) }
+    }
+
+    fn last_port(&mut self, first: u128) -> Result<Match, ParseError> {
         self.skip_space();
         let began = self.at;
         let last = self.integer("a port", 0xffff)?;

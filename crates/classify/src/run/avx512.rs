@@ -12,8 +12,8 @@ use super::wide::wide_room;
 
 wide_room!(Avx512, features = "avx512f,avx512dq,avx512vl,avx512bw,bmi2");
 
-/// The verdicts are loaded with the rules, and the first that counts is moved to the low end: no load
-/// has to wait for the comparison.
+/// The verdicts are loaded with the rules, and the first that counts is moved to the low end: no
+/// load has to wait for the comparison.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
 fn first_body<W: Words>(words: W, chunk: &[u64], key: &[u64]) -> (bool, u64) {

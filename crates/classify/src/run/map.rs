@@ -20,7 +20,8 @@ pub(crate) struct Mapping {
 
 // SAFETY: the pages belong to the mapping, not to a thread.
 unsafe impl Send for Mapping {}
-// SAFETY: there is no way to write through a shared reference.
+// SAFETY: shared references only read, but for that of a shelf, whose writer promises that nobody
+// looks at what it writes.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {

@@ -3,7 +3,9 @@
 use std::cmp::Reverse;
 
 use widelane_classify::live::{Live, RuleId};
-use widelane_classify::rule::{Field, Layout, Match, Rule, RuleSet, classbench, csv, dpdk};
+use widelane_classify::rule::{
+    Field, Layout, Match, Rule, RuleSet, classbench, csv, dpdk, iptables,
+};
 use widelane_classify::{Limits, Table};
 use widelane_cpu::Policy;
 
@@ -146,7 +148,7 @@ pub fn rule_files(bytes: &[u8]) {
         classifier.classify(&[&packet], &mut results).expect("a packet of the right length");
     }
     let text = String::from_utf8_lossy(bytes);
-    for parse in [dpdk::parse, classbench::parse, csv::parse] {
+    for parse in [dpdk::parse, classbench::parse, csv::parse, iptables::parse] {
         match parse("fuzzed", &text) {
             Ok(set) => use_rules(&set),
             Err(error) => assert!(error.to_string().starts_with("fuzzed"), "{error}"),

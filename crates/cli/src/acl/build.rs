@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context;
+use serde::Serialize;
+use widelane_classify::build::{Account, GroupAccount};
 use widelane_classify::{Limits, Table, build};
 
 use super::input::{self, Format};
@@ -25,6 +27,49 @@ pub struct Args {
     /// The largest table allowed, MiB
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     memory_max: usize,
+    /// Prints one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was built, for programs.
+#[derive(Serialize)]
+struct Built {
+    rules: usize,
+    build_s: f64,
+    key_words: usize,
+    table_bytes: usize,
+    groups: Vec<Group>,
+}
+
+#[derive(Serialize)]
+struct Group {
+    /// The address fields that its rules fix.
+    fixed: Vec<String>,
+    rules: usize,
+    /// Tables of its tree; none where it is one list.
+    tables: usize,
+    first_table_entries: usize,
+    places_in_leaves: usize,
+}
+
+impl Built {
+    fn new(rules: usize, build_s: f64, account: Account) -> Self {
+        let group = |of: GroupAccount| Group {
+            fixed: of.fixed,
+            rules: of.rules,
+            tables: of.nodes,
+            first_table_entries: of.root_entries,
+            places_in_leaves: of.listed,
+        };
+        Built {
+            rules,
+            build_s,
+            key_words: account.words,
+            table_bytes: account.table_bytes,
+            groups: account.groups.into_iter().map(group).collect(),
+        }
+    }
 }
 
 /// Runs the command.
@@ -38,7 +83,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.output {
         write(path, &table).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    output::print(&format!("{} rules in {elapsed:.3} s\n{account}", set.rules.len()))?;
+    let rules = set.rules.len();
+    output::print(&match args.json {
+        true => serde_json::to_string_pretty(&Built::new(rules, elapsed, account))?,
+        false => format!("{rules} rules in {elapsed:.3} s\n{account}"),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use widelane_classify::rule::{RuleSet, classbench, csv, dpdk};
+use widelane_classify::rule::{RuleSet, classbench, csv, dpdk, iptables};
 use widelane_classify::{Flow, Limits, Table};
 
 /// How a rule file is written.
@@ -21,6 +21,8 @@ pub enum Format {
     Csv,
     /// Rules of DPDK's l3fwd-acl
     Dpdk,
+    /// What iptables-save and ip6tables-save write
+    Iptables,
 }
 
 /// Reads a rule file.
@@ -32,6 +34,7 @@ pub fn rules(path: &Path, format: Format) -> anyhow::Result<RuleSet> {
         Format::Classbench => classbench::parse(&name, &text)?,
         Format::Csv => csv::parse(&name, &text)?,
         Format::Dpdk => dpdk::parse(&name, &text)?,
+        Format::Iptables => iptables::parse(&name, &text)?,
     })
 }
 
@@ -39,6 +42,8 @@ fn rules_of_text(path: &Path, name: &str, text: &str) -> anyhow::Result<RuleSet>
     let mut lines = text.lines().map(str::trim_start).filter(|line| !line.starts_with('#'));
     if path.extension().is_some_and(|extension| extension == "csv") {
         Ok(csv::parse(name, text)?)
+    } else if lines.clone().any(|line| line.starts_with("*filter")) {
+        Ok(iptables::parse(name, text)?)
     } else if lines.any(|line| line.starts_with('@') && line.matches('/').count() == 4) {
         // ClassBench alone has flags: two addresses, a protocol and them make four slashes.
         Ok(classbench::parse(name, text)?)

@@ -1,0 +1,196 @@
+//! What `iptables-save` and `ip6tables-save` write, as far as it is about the five fields.
+//!
+//! ```text
+//! *filter
+//! :FORWARD DROP [0:0]
+//! -A FORWARD -s 10.0.0.0/8 -p tcp -m tcp --dport 80 -j ACCEPT
+//! COMMIT
+//! ```
+//!
+//! The rules of the chain `FORWARD` in the table `filter` are read, and its policy; other chains
+//! and tables are left alone. What looks at more than addresses, protocol and ports is refused.
+
+use super::parse::{Cursor, ParseError};
+use super::{Layout, Match, Rule, RuleSet};
+
+/// The result of a packet that is dropped or rejected.
+pub const DROP: u32 = 0;
+
+/// The result of a packet that is accepted; the default where the file names no policy.
+pub const ACCEPT: u32 = 1;
+
+/// Protocols by the names that they are saved under.
+const PROTOCOLS: [(&str, u8); 10] = [
+    ("tcp", 6),
+    ("udp", 17),
+    ("icmp", 1),
+    ("ipv6-icmp", 58),
+    ("icmpv6", 58),
+    ("sctp", 132),
+    ("dccp", 33),
+    ("udplite", 136),
+    ("esp", 50),
+    ("gre", 47),
+];
+
+/// Reads the text of a saved table; `file` is what errors call it.
+///
+/// # Errors
+///
+/// At the first rule that looks at something else, with line and column.
+pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
+    // Rules without an address do not tell; who wrote them does.
+    let is_v6 = text.lines().any(|line| line.starts_with('#') && line.contains("ip6tables"));
+    let mut bytes = is_v6.then_some(16);
+    let mut default = ACCEPT;
+    let mut rules = Vec::new();
+    let mut is_filter = false;
+    for mut cursor in Cursor::lines(file, text) {
+        match cursor.peek() {
+            word if word.starts_with('*') => is_filter = word == "*filter",
+            "COMMIT" => is_filter = false,
+            ":FORWARD" if is_filter => {
+                cursor.skip();
+                default = verdict(&mut cursor)?;
+            }
+            word if word.starts_with(':') => {}
+            "-A" => {
+                cursor.skip();
+                if is_filter && cursor.peek() == "FORWARD" {
+                    cursor.skip();
+                    rules.push(rule(&mut cursor, &mut bytes)?);
+                }
+            }
+            _ => return Err(cursor.expected("\"*\" and a table, \":\" and a chain, or \"-A\"")),
+        }
+    }
+    let layout = if bytes == Some(16) { Layout::ipv6() } else { Layout::ipv4() };
+    Ok(RuleSet { default, rules, ..RuleSet::new(layout) })
+}
+
+/// Reads what follows the name of the chain. The first address settles how long addresses are.
+fn rule(cursor: &mut Cursor<'_>, bytes: &mut Option<usize>) -> Result<Rule, ParseError> {
+    let mut matches = [Match::ANY; 5];
+    let mut result = None;
+    while !cursor.is_at_end() {
+        let option = cursor.peek();
+        let field = match option {
+            "-s" => 0,
+            "-d" => 1,
+            "--sport" => 2,
+            "--dport" => 3,
+            "-p" => 4,
+            "-m" | "--comment" | "--reject-with" | "-j" => 5,
+            _ => return Err(cursor.expected("-s, -d, -p, --sport, --dport or -j")),
+        };
+        cursor.skip();
+        match (field, option) {
+            (0 | 1, _) => {
+                let (prefix, length) = cursor.prefix(*bytes)?;
+                (*bytes, matches[field]) = (Some(length), prefix);
+            }
+            (2 | 3, _) => matches[field] = cursor.port_or_ports()?,
+            (4, _) => matches[field] = protocol(cursor)?,
+            (_, "-m") => module(cursor)?,
+            (_, "-j") => result = Some(verdict(cursor)?),
+            (_, "--comment") => cursor.skip_quoted(),
+            _ => cursor.skip(),
+        }
+    }
+    let Some(result) = result else { return Err(cursor.expected("-j ACCEPT, DROP or REJECT")) };
+    Ok(Rule { matches: matches.into(), priority: 0, categories: 1, result, line: cursor.number() })
+}
+
+fn verdict(cursor: &mut Cursor<'_>) -> Result<u32, ParseError> {
+    let result = match cursor.peek() {
+        "ACCEPT" => ACCEPT,
+        "DROP" | "REJECT" => DROP,
+        _ => return Err(cursor.expected("ACCEPT, DROP or REJECT")),
+    };
+    cursor.skip();
+    Ok(result)
+}
+
+fn protocol(cursor: &mut Cursor<'_>) -> Result<Match, ParseError> {
+    let name = cursor.peek();
+    let known = PROTOCOLS.iter().find(|(known, _)| *known == name);
+    match known {
+        Some(&(_, number)) => {
+            cursor.skip();
+            Ok(Match::exact(number.into(), 1))
+        }
+        None => Ok(Match::exact(cursor.integer("a protocol", 0xff)?, 1)),
+    }
+}
+
+/// Takes the name of a module that looks at ports, or at nothing.
+fn module(cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
+    match cursor.peek() {
+        "tcp" | "udp" | "sctp" | "dccp" | "udplite" | "comment" => cursor.skip(),
+        _ => return Err(cursor.expected("tcp, udp, sctp or comment: others need more than fields")),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAVED: &str = "\
+# Generated by iptables-save v1.8.9
+*nat
+:PREROUTING ACCEPT [0:0]
+-A PREROUTING -p tcp -m addrtype --dst-type LOCAL -j DOCKER
+COMMIT
+*filter
+:INPUT ACCEPT [12:3456]
+:FORWARD DROP [0:0]
+-A INPUT -m conntrack --ctstate ESTABLISHED -j ACCEPT
+-A FORWARD -s 10.0.0.0/8 -d 192.0.2.1/32 -p tcp -m tcp --dport 80:81 -j ACCEPT
+-A FORWARD -p udp -m udp --sport 53 -m comment --comment \"no -j here\" -j REJECT --reject-with x
+-A FORWARD -p 50 -j ACCEPT
+COMMIT
+";
+
+    #[test]
+    fn the_forward_chain_is_read() {
+        let set = parse("saved", SAVED).unwrap();
+        assert_eq!((set.layout, set.default), (Layout::ipv4(), DROP));
+        let results: Vec<u32> = set.rules.iter().map(|rule| rule.result).collect();
+        assert_eq!(results, [ACCEPT, DROP, ACCEPT]);
+        let first = [
+            Match::prefix(0x0a00_0000, 8, 4),
+            Match::exact(0xc000_0201, 4),
+            Match::ANY,
+            Match::range(80, 81),
+            Match::exact(6, 1),
+        ];
+        assert_eq!((&*set.rules[0].matches, set.rules[0].line), (&first[..], 10));
+        assert_eq!(set.rules[1].matches[2], Match::exact(53, 2));
+        assert_eq!(set.rules[2].matches[4], Match::exact(50, 1));
+        let v6 = "# Generated by ip6tables-save\n*filter\n-A FORWARD -p ipv6-icmp -j DROP\n";
+        let set = parse("saved", v6).unwrap();
+        assert_eq!((set.layout, set.default), (Layout::ipv6(), ACCEPT));
+    }
+
+    #[test]
+    fn what_needs_more_than_fields_is_refused() {
+        let error = |options: &str| {
+            let text = format!("*filter\n-A FORWARD {options}\n");
+            parse("saved", &text).unwrap_err().to_string()
+        };
+        assert_eq!(
+            error("-i eth0 -j DROP"),
+            "saved:2:12: expected -s, -d, -p, --sport, --dport or -j, found \"-i\""
+        );
+        assert!(error("! -s 10.0.0.0/8 -j DROP").ends_with("found \"!\""));
+        assert!(
+            error("-m conntrack --ctstate NEW -j DROP").starts_with("saved:2:15: expected tcp")
+        );
+        assert!(error("-p tcp -j LOG").starts_with("saved:2:22: expected ACCEPT"));
+        assert!(error("-p tcp").ends_with("-j ACCEPT, DROP or REJECT, found the end of the line"));
+        assert!(error("-p tcp --dport 9:8 -j DROP").contains("not below 9, found \"8\""));
+        assert!(error("-s 10.0.0.1 -j DROP").contains("expected \"/\""));
+        assert!(parse("saved", "flush ruleset\n").is_err());
+    }
+}
