@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "loads and stores")]
 
 use core::arch::x86_64::*;
+use core::hint::black_box;
 
 use super::{BLOCK_BYTES, Block, Key, KeyBytes};
 use crate::aes_gcm::expand::expand_rounds;
@@ -68,7 +69,8 @@ impl<'a, const ROUNDS: usize> Chain<'a, ROUNDS> {
     #[inline]
     #[target_feature(enable = "aes,avx")]
     pub(super) fn step(&mut self, text: Text<'_>, offset: usize) {
-        let (keys, next) = (&self.key.encrypt, offset + BLOCK_BYTES);
+        // So that the compiler reads keys where they are, and copies none of them to the stack.
+        let (keys, next) = (black_box(&self.key.encrypt), offset + BLOCK_BYTES);
         let next_plain =
             if next + BLOCK_BYTES <= text.len() { plain(text, next) } else { _mm_setzero_si128() };
         let beginning = _mm_xor_si128(next_plain, register(&keys[0]));
