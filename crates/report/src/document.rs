@@ -4,7 +4,7 @@ use widelane_results::Results;
 
 use crate::verdict::{Tone, verdict};
 use crate::view::{self, Section};
-use crate::words;
+use crate::words::{self, Axis};
 
 /// One block of the document.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,6 +117,8 @@ fn comparisons(section: &Section<'_>) -> Table {
     let mut table = Table::new(&[
         ("Scenario", Kind::Words),
         ("Size", Kind::Number),
+        ("ChaCha20", Kind::Number),
+        ("Cores", Kind::Number),
         ("Conn.", Kind::Number),
         ("Kernel", Kind::Words),
         (section.our_title(), Kind::Number),
@@ -134,6 +136,8 @@ fn comparisons(section: &Section<'_>) -> Table {
         table.rows.push(vec![
             comparison.scenario.family(),
             comparison.scenario.size.map_or(String::new(), words::size),
+            comparison.scenario.mix.map_or(String::new(), |share| Axis::Mix.tick(share)),
+            comparison.scenario.cores.map_or(String::new(), |count| count.to_string()),
             comparison.scenario.connections.map_or(String::new(), |count| count.to_string()),
             comparison.kernel().unwrap_or_default(),
             comparison.value(),
@@ -162,7 +166,7 @@ fn objections(section: &Section<'_>) -> Vec<Block> {
     objections.into_iter().map(warning).collect()
 }
 
-/// What depends on sizes, as tables.
+/// What runs along an axis, as tables.
 fn curves(curves: &view::Curves) -> Vec<Block> {
     let heading = |what: &str| Block::Heading(format!("{}: {what}", curves.family));
     let mut blocks = vec![heading(&curves.metric.heading()), Block::Table(curves.table())];

@@ -16,16 +16,18 @@ use crate::verdict::{Tone, Verdict, verdict};
 use crate::view::{
     self, Comparison, Cost, Curves, Distribution, Fill, Latency, Paths, Rejected, Section,
 };
-use crate::words;
+use crate::words::{self, Axis};
 
 /// Shows `results` as a self-contained HTML page, the raw JSON inside.
 pub fn html(results: &Results) -> String {
     let json = results.to_json();
-    let mut sections = view::sections(results).into_iter().map(Forest::of);
+    let sections = view::sections(results).into_iter().enumerate();
+    let (leads, sections): (Vec<_>, Vec<_>) =
+        sections.partition(|(index, section)| *index == 0 || section.metric.answers());
     let page = Page {
         verdict: verdict(results),
         results,
-        lead: sections.next(),
+        leads: forests(leads),
         curves: view::curves(results).into_iter().map(CurvesFigure::of).collect(),
         latencies: view::latencies(results).into_iter().map(LatencyFigure::of).collect(),
         fills: FillFigure::of_families(view::fills(results)),
@@ -42,7 +44,7 @@ pub fn html(results: &Results) -> String {
         })
         .collect(),
         costs: costs(results),
-        sections: sections.collect(),
+        sections: forests(sections),
         machine: view::machine(results),
         rejected: view::rejected(results),
         rows: results.rows.iter().map(RawRow::of).collect(),
@@ -52,12 +54,16 @@ pub fn html(results: &Results) -> String {
     page.render().expect("memory takes every write")
 }
 
+fn forests<'a>(sections: Vec<(usize, Section<'a>)>) -> Vec<Forest<'a>> {
+    sections.into_iter().map(|(_, section)| Forest::of(section)).collect()
+}
+
 #[derive(Template)]
 #[template(path = "report.html")]
 struct Page<'a> {
     verdict: Verdict,
     results: &'a Results,
-    lead: Option<Forest<'a>>,
+    leads: Vec<Forest<'a>>,
     curves: Vec<CurvesFigure>,
     latencies: Vec<LatencyFigure>,
     fills: Vec<FillFigure>,
@@ -106,12 +112,12 @@ impl<'a> Forest<'a> {
         Forest { section, scale }
     }
 
-    /// The comparisons by server, protocol and key; those are next to one another.
-    fn families(&self) -> impl Iterator<Item = (String, &[Comparison<'a>])> {
+    /// The comparisons by server, protocol, key and mix; those are next to one another.
+    fn groups(&self) -> impl Iterator<Item = (String, &[Comparison<'a>])> {
         let same =
-            |a: &Comparison<'_>, b: &Comparison<'_>| a.scenario.family() == b.scenario.family();
+            |a: &Comparison<'_>, b: &Comparison<'_>| a.scenario.group() == b.scenario.group();
         let chunks = self.section.comparisons.chunk_by(same);
-        chunks.map(|family| (family[0].scenario.family(), family))
+        chunks.map(|group| (group[0].scenario.group(), group))
     }
 
     fn has_marks(&self) -> bool {
@@ -143,7 +149,7 @@ impl<'a> Forest<'a> {
     }
 }
 
-/// Curves over sizes, and their figures.
+/// Curves along an axis, and their figures.
 struct CurvesFigure {
     curves: Curves,
     chart: String,
@@ -156,6 +162,18 @@ impl CurvesFigure {
         let ratios = curves.ratios().map(|ratios| ("Times as fast as OpenSSL", ratios));
         let tables = [(curves.metric.title, curves.table())].into_iter().chain(ratios).collect();
         CurvesFigure { curves, chart, tables }
+    }
+
+    /// What a table is called among others.
+    fn label(&self, caption: &str) -> String {
+        format!("{}: {caption}", self.curves.family)
+    }
+
+    fn scales(&self) -> &'static str {
+        match self.curves.axis {
+            Axis::Size => "both scales are logarithmic",
+            Axis::Mix | Axis::Cores => "the scale of the values is logarithmic",
+        }
     }
 }
 

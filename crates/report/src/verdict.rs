@@ -4,7 +4,7 @@ use widelane_results::{Pair, Results, Status};
 
 use crate::view::{self, Comparison, Ratio};
 use crate::words::{
-    self, CIPHER_RATIO, OPERATIONS, SERVER_CPU, SERVER_CPU_PER_GB, SERVER_CPU_PER_REQUEST,
+    self, CIPHER_RATIO, CYCLES_PER_LOOKUP, OPERATIONS, SERVER_CPU, SERVER_CPU_PER_GB,
 };
 
 /// The answer, in one sentence, and what it rests on.
@@ -33,52 +33,109 @@ pub enum Tone {
 
 /// Finds the answer in `results`.
 pub fn verdict(results: &Results) -> Verdict {
-    let handshakes = view::comparisons(results, SERVER_CPU.name);
-    let downloads = view::comparisons(results, SERVER_CPU_PER_GB.name);
-    let requests = view::comparisons(results, SERVER_CPU_PER_REQUEST.name);
-    let servers: Vec<&Comparison<'_>> =
-        handshakes.iter().chain(&downloads).chain(&requests).collect();
-    let mut answers: Vec<(&Comparison<'_>, Ratio)> = servers
+    let servers: Vec<Comparison<'_>> = words::METRICS
         .iter()
-        .copied()
-        .filter(|comparison| comparison.row.rival.as_deref() == Some("native"))
-        .filter_map(|comparison| Some((comparison, comparison.reliable()?)))
+        .filter(|metric| metric.answers())
+        .flat_map(|metric| view::comparisons(results, metric.name))
         .collect();
-    // Stable: among equals the order of the file decides.
-    answers.sort_by_key(|(comparison, _)| {
-        let scenario = &comparison.scenario;
-        let detour = match scenario.size {
-            None => view::detour(scenario.connections),
-            Some(size) => size_detour(size),
-        };
-        (scenario.size.is_some(), server_rank(&comparison.row.scenario), is_rare(scenario), detour)
-    });
-    if let Some((comparison, ratio)) = answers.first() {
-        return of_server(results, comparison, *ratio, &answers[1..]);
+    if let Some((first, others)) = answers(&servers, "native").split_first() {
+        return of_server(results, first, others);
     }
     let algorithms = view::comparisons(results, OPERATIONS.name);
-    let mut answers: Vec<(&Comparison<'_>, Ratio)> = Vec::new();
-    for comparison in &algorithms {
-        let Some(ratio) = comparison.reliable() else { continue };
-        if comparison.row.rival.as_deref() != Some("openssl") {
+    if let Some((first, others)) = best_of_families(&algorithms).split_first() {
+        return of_algorithm(first, others);
+    }
+    let lookups = view::comparisons(results, CYCLES_PER_LOOKUP.name);
+    let mut best: Vec<Answer<'_, '_>> = lookups.iter().filter_map(Answer::of).collect();
+    best.sort_by(|a, b| a.ratio.centre.total_cmp(&b.ratio.centre));
+    if let Some(best) = best.first() {
+        return of_lookups(best);
+    }
+    of_ciphers(results)
+        .unwrap_or_else(|| without_answer(servers.iter().chain(&algorithms).chain(&lookups)))
+}
+
+/// A comparison that can be relied on.
+struct Answer<'a, 'b> {
+    comparison: &'a Comparison<'b>,
+    ratio: Ratio,
+}
+
+impl<'a, 'b> Answer<'a, 'b> {
+    fn of(comparison: &'a Comparison<'b>) -> Option<Self> {
+        let ratio = comparison.row.rival.as_ref().and(comparison.reliable())?;
+        Some(Answer { comparison, ratio })
+    }
+
+    /// What was wanted of the server.
+    fn wanted(&self) -> Wanted {
+        match self.comparison.row.metric.as_str() {
+            name if name == SERVER_CPU.name => Wanted::Handshakes,
+            name if name == SERVER_CPU_PER_GB.name => Wanted::Downloads,
+            _ => Wanted::Pages,
+        }
+    }
+}
+
+/// What was wanted of servers, the most telling first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Wanted {
+    Handshakes,
+    Downloads,
+    Pages,
+}
+
+impl Wanted {
+    /// One of it, and many more of it.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Wanted::Handshakes => ("full TLS handshake", "as many handshakes"),
+            Wanted::Downloads => ("gigabyte", "as much data"),
+            Wanted::Pages => ("request", "as many requests"),
+        }
+    }
+}
+
+/// The comparisons with `rival`, those that speak for their server first.
+fn answers<'a, 'b>(servers: &'a [Comparison<'b>], rival: &str) -> Vec<Answer<'a, 'b>> {
+    let against = |answer: &Answer<'_, '_>| answer.comparison.row.rival.as_deref() == Some(rival);
+    let mut answers: Vec<_> = servers.iter().filter_map(Answer::of).filter(against).collect();
+    // Stable: among equals the order of the file decides.
+    answers.sort_by_key(|answer| {
+        let scenario = &answer.comparison.scenario;
+        let detour = match (scenario.size, scenario.mix) {
+            (Some(size), _) => size_detour(size),
+            (None, Some(mix)) => mix_detour(mix),
+            (None, None) => view::detour(scenario.connections),
+        };
+        let rank = server_rank(&answer.comparison.row.scenario);
+        (answer.wanted(), rank, is_rare(scenario), detour)
+    });
+    answers
+}
+
+/// The best kernel of each algorithm at the largest size, beside OpenSSL.
+fn best_of_families<'a, 'b>(algorithms: &'a [Comparison<'b>]) -> Vec<Answer<'a, 'b>> {
+    let mut answers: Vec<Answer<'_, '_>> = Vec::new();
+    for answer in algorithms.iter().filter_map(Answer::of) {
+        if answer.comparison.row.rival.as_deref() != Some("openssl") {
             continue;
         }
-        // The best kernel speaks for its algorithm, at the largest size.
-        let family = comparison.scenario.family();
-        let rank = |(of, ratio): &(&Comparison<'_>, Ratio)| (of.scenario.size, ratio.centre);
-        match answers.iter_mut().find(|(known, _)| known.scenario.family() == family) {
-            Some(best) if rank(best) < rank(&(comparison, ratio)) => *best = (comparison, ratio),
+        let family = answer.comparison.scenario.family();
+        let rank = |of: &Answer<'_, '_>| (of.comparison.scenario.size, of.ratio.centre);
+        match answers.iter_mut().find(|known| known.comparison.scenario.family() == family) {
+            Some(best) if rank(best) < rank(&answer) => *best = answer,
             Some(_) => {}
-            None => answers.push((comparison, ratio)),
+            None => answers.push(answer),
         }
     }
-    if let Some((comparison, ratio)) = answers.first() {
-        return of_algorithm(comparison, *ratio, &answers[1..]);
-    }
-    if let Some(verdict) = of_ciphers(results) {
-        return verdict;
-    }
-    without_answer(servers.into_iter().chain(&algorithms))
+    answers
+}
+
+/// How far a share of ChaCha20-Poly1305 is from the one that is found on the web.
+fn mix_detour(percent: u64) -> u32 {
+    const TELLING_PERCENT: u64 = 10;
+    percent.abs_diff(TELLING_PERCENT) as u32
 }
 
 /// How far, in powers of two, a download is from the one that speaks for a server: neither all
@@ -100,34 +157,24 @@ fn server_rank(scenario: &str) -> usize {
     known.unwrap_or(words::SERVERS.len())
 }
 
-fn of_server(
-    results: &Results,
-    comparison: &Comparison<'_>,
-    ratio: Ratio,
-    others: &[(&Comparison<'_>, Ratio)],
-) -> Verdict {
+fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>]) -> Verdict {
+    let Answer { comparison, ratio } = first;
     let server = server(comparison);
     let spends = words::ratio(ratio.centre);
     let gain = words::ratio_short(1.0 / ratio.centre);
-    let (per, as_much) = match comparison.scenario.size {
-        None if comparison.row.metric == SERVER_CPU_PER_REQUEST.name => {
-            ("request", "as many requests")
-        }
-        None => ("full TLS handshake", "as many handshakes"),
-        Some(_) => ("gigabyte", "as much data"),
-    };
+    let (one, many) = first.wanted().words();
     let (tone, sentence) = if ratio.high < 1.0 {
         let sentence =
-            format!("{server} spends {spends} the CPU per {per}: {gain} {as_much} per core.");
+            format!("{server} spends {spends} the CPU per {one}: {gain} {many} per core.");
         (Tone::Better, sentence)
     } else if ratio.low > 1.0 {
         let sentence =
-            format!("Not worth it here: accelerated, {server} spends {spends} the CPU per {per}.");
+            format!("Not worth it here: accelerated, {server} spends {spends} the CPU per {one}.");
         (Tone::Worse, sentence)
     } else {
         let sentence = format!(
             "Nothing to gain here: accelerated or not, {server} spends about the same CPU \
-             per {per}."
+             per {one}."
         );
         (Tone::Same, sentence)
     };
@@ -140,19 +187,46 @@ fn of_server(
         detail.push_str(&rounds);
     }
     detail.push('.');
-    let mut told = vec![answerer(comparison)];
-    for (other, ratio) in others {
-        let other = answerer(other);
-        if !told.contains(&other) {
-            detail.push_str(&format!(
-                " {}: {}.",
-                words::capitalised(&other),
-                ratio_with_interval(*ratio)
-            ));
-            told.push(other);
+    let mut told = vec![(first.wanted(), answerer(comparison))];
+    for other in others {
+        let answerer = (other.wanted(), answerer(other.comparison));
+        if told.contains(&answerer) {
+            continue;
         }
+        let (wanted, server) = &answerer;
+        // What is wanted is said where it changes.
+        let per = match told.last().is_some_and(|(before, _)| before == wanted) {
+            true => String::new(),
+            false => format!(" per {}", wanted.words().0),
+        };
+        let ratio = ratio_with_interval(other.ratio);
+        detail.push_str(&format!(" {}{per}: {ratio}.", words::capitalised(server)));
+        told.push(answerer);
     }
     Verdict { tone, sentence: words::capitalised(&sentence), detail }
+}
+
+/// Packets, beside the classifier of others.
+fn of_lookups(Answer { comparison, ratio }: &Answer<'_, '_>) -> Verdict {
+    let (times, rival) = (words::ratio(ratio.centre), comparison.rival());
+    let gain = words::ratio_short(1.0 / ratio.centre);
+    let (tone, sentence) = if ratio.high < 1.0 {
+        let sentence = format!(
+            "Widelane finds the rule of a packet in {times} the cycles of {rival}: {gain} as many \
+             packets per core."
+        );
+        (Tone::Better, sentence)
+    } else if ratio.low > 1.0 {
+        let sentence = format!(
+            "Not worth it here: Widelane takes {times} the cycles of {rival} for a packet."
+        );
+        (Tone::Worse, sentence)
+    } else {
+        let sentence = format!("Widelane and {rival} take about the same cycles for a packet.");
+        (Tone::Same, sentence)
+    };
+    let detail = format!("{}: {}.", comparison.title(), ratio_with_interval(*ratio));
+    Verdict { tone, sentence, detail }
 }
 
 /// The server as a sentence names it.
@@ -176,11 +250,8 @@ fn answerer(comparison: &Comparison<'_>) -> String {
 /// Algorithms beside the first that are told one by one.
 const OTHERS_TOLD: usize = 4;
 
-fn of_algorithm(
-    comparison: &Comparison<'_>,
-    ratio: Ratio,
-    others: &[(&Comparison<'_>, Ratio)],
-) -> Verdict {
+fn of_algorithm(first: &Answer<'_, '_>, others: &[Answer<'_, '_>]) -> Verdict {
+    let Answer { comparison, ratio } = first;
     let algorithm = comparison.scenario.family();
     let operations = match comparison.scenario.size {
         Some(size) => format!("{algorithm} operations on {}", words::size(size)),
@@ -205,25 +276,23 @@ fn of_algorithm(
         );
         (Tone::Same, sentence)
     };
-    let mut detail = format!("{}: {}.", comparison.title(), ratio_with_interval(ratio));
+    let mut detail = format!("{}: {}.", comparison.title(), ratio_with_interval(*ratio));
     if others.len() <= OTHERS_TOLD {
-        for (other, ratio) in others {
-            detail.push_str(&format!(" {}: {}.", other.title(), ratio_with_interval(*ratio)));
+        for Answer { comparison, ratio } in others {
+            let ratio = ratio_with_interval(*ratio);
+            detail.push_str(&format!(" {}: {ratio}.", comparison.title()));
         }
     } else {
-        let by_ratio = |a: &&(&Comparison<'_>, Ratio), b: &&(&Comparison<'_>, Ratio)| {
-            a.1.centre.total_cmp(&b.1.centre)
-        };
+        let by_ratio =
+            |a: &&Answer<'_, '_>, b: &&Answer<'_, '_>| a.ratio.centre.total_cmp(&b.ratio.centre);
         let ends = others.iter().min_by(by_ratio).zip(others.iter().max_by(by_ratio));
-        if let Some(((least, low), (most, high))) = ends {
-            detail.push_str(&format!(
-                " {} others: from {} ({}) to {} ({}).",
-                others.len(),
-                words::ratio(low.centre),
-                least.scenario.family(),
-                words::ratio(high.centre),
-                most.scenario.family()
-            ));
+        if let Some((least, most)) = ends {
+            let told = |end: &Answer<'_, '_>| {
+                let family = end.comparison.scenario.family();
+                format!("{} ({family})", words::ratio(end.ratio.centre))
+            };
+            let (least, most) = (told(least), told(most));
+            detail.push_str(&format!(" {} others: from {least} to {most}.", others.len()));
         }
     }
     Verdict { tone, sentence, detail }
@@ -290,6 +359,7 @@ mod tests {
     use widelane_results::Row;
 
     use super::*;
+    use crate::words::SERVER_CPU_PER_REQUEST;
 
     fn row(scenario: &str, ratio: [f64; 3]) -> Row {
         Row {
@@ -325,6 +395,54 @@ mod tests {
             "TLS 1.2, RSA-2048, 200 connections: 0.58×, 95 % interval 0.56–0.60. \
              HAProxy: 0.62× (0.60–0.65)."
         );
+    }
+
+    #[test]
+    fn every_workload_is_told() {
+        let of = |metric: words::Metric, scenario: &str, ratio: [f64; 3]| Row {
+            metric: metric.name.to_owned(),
+            ..row(scenario, ratio)
+        };
+        let mixed = |percent: u32, ratio| {
+            let scenario = format!("nginx/mixed/chacha20-poly1305-{percent}/c16");
+            of(SERVER_CPU_PER_REQUEST, &scenario, ratio)
+        };
+        let bulk = "nginx/tls1.3/rsa2048/aes128-gcm/16MiB/c4";
+        let verdict = verdict_of(vec![
+            mixed(0, [1.0, 0.9, 1.1]),
+            mixed(10, [0.96, 0.9, 1.05]),
+            of(SERVER_CPU_PER_GB, bulk, [0.74, 0.71, 0.79]),
+            row("nginx/tls1.2/rsa2048/c200", [0.58, 0.56, 0.60]),
+            row("haproxy/tls1.2/rsa2048/c200", [0.62, 0.60, 0.65]),
+        ]);
+        assert_eq!(
+            verdict.detail,
+            "TLS 1.2, RSA-2048, 200 connections: 0.58×, 95 % interval 0.56–0.60. \
+             HAProxy: 0.62× (0.60–0.65). nginx per gigabyte: 0.74× (0.71–0.79). \
+             nginx per request: 0.96× (0.90–1.05)."
+        );
+    }
+
+    #[test]
+    fn lookups_name_the_other_classifier() {
+        let lookups = |room: &str, ratio: [f64; 3]| Row {
+            subject: "widelane".to_owned(),
+            room: Some(room.to_owned()),
+            metric: CYCLES_PER_LOOKUP.name.to_owned(),
+            rival: Some("rte_acl".to_owned()),
+            ..row("acl/fw-4096/burst32", ratio)
+        };
+        let verdict = verdict_of(vec![
+            lookups("portable", [1.33, 1.30, 1.34]),
+            lookups("avx512", [0.36, 0.35, 0.37]),
+        ]);
+        assert_eq!(verdict.tone, Tone::Better);
+        assert_eq!(
+            verdict.sentence,
+            "Widelane finds the rule of a packet in 0.36× the cycles of DPDK's rte_acl: 2.8× as \
+             many packets per core."
+        );
+        assert_eq!(verdict.detail, "fw-4096, bursts of 32, avx512: 0.36× (0.35–0.37).");
     }
 
     #[test]

@@ -63,18 +63,16 @@ impl Comparison<'_> {
 
     /// The scenario, the kernel and the mode, as far as they are known.
     pub fn title(&self) -> String {
-        let connections = self.scenario.connections.map(words::connections);
-        let size = self.scenario.size.map(words::size);
-        join([Some(self.scenario.family()), size, connections, self.kernel()]).unwrap_or_default()
+        join([Some(self.scenario.title()), self.kernel()]).unwrap_or_default()
     }
 
     /// What sets the comparison apart from others of its family: `200 connections, ifma512`.
     pub fn place(&self) -> String {
         let rival = self.row.rival.as_deref().filter(|rival| *rival == "native-masked");
         let against = rival.map(|rival| format!("against {}", words::subject(rival)));
-        let connections = self.scenario.connections.map(words::connections);
-        let size = self.scenario.size.map(words::size);
-        join([size, connections, self.kernel(), against]).unwrap_or_default()
+        let place = self.scenario.place();
+        let place = (!place.is_empty()).then(|| place.join(", "));
+        join([place, self.kernel(), against]).unwrap_or_default()
     }
 
     /// The kernel that ran, and the server's own asynchronous mode where that drove it.
@@ -200,8 +198,8 @@ pub fn comparisons<'a>(results: &'a Results, metric: &str) -> Vec<Comparison<'a>
     let families: Vec<String> = comparisons.iter().map(|c| c.scenario.family()).collect();
     comparisons.sort_by_key(|comparison| {
         let family = comparison.scenario.family();
-        let Scenario { size, connections, .. } = comparison.scenario;
-        (families.iter().position(|known| *known == family), size, connections)
+        let Scenario { size, mix, cores, connections, .. } = comparison.scenario;
+        (families.iter().position(|known| *known == family), size, mix, cores, connections)
     });
     comparisons
 }

@@ -1,110 +1,11 @@
 //! Words and numbers for readers: what scenarios, subjects, metrics and values are called.
 
-/// A scenario taken apart: `nginx/tls1.2/rsa2048/x25519/c200`, `x25519/derive`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scenario {
-    /// The server; nothing where the scenario drives none.
-    pub server: Option<String>,
-    /// What is between server and connections, in words: `TLS 1.2`, `RSA-2048`, `X25519`.
-    pub parts: Vec<String>,
-    /// Bytes of a message or download, where the scenario names them.
-    pub size: Option<u64>,
-    /// How many connections are open at a time.
-    pub connections: Option<u32>,
-}
+mod metric;
+mod scenario;
 
-impl Scenario {
-    /// Takes `path` apart. Anything unknown in it is kept as it is written.
-    pub fn parse(path: &str) -> Self {
-        let mut parts: Vec<&str> = path.split('/').collect();
-        let connections = parts
-            .last()
-            .and_then(|last| last.strip_prefix('c'))
-            .and_then(|count| count.parse().ok());
-        if connections.is_some() {
-            parts.pop();
-        }
-        let size = parts.last().and_then(|last| bytes(last));
-        if size.is_some() {
-            parts.pop();
-        }
-        let names_server = parts.first().is_some_and(|first| SERVERS.contains(first));
-        let server = names_server.then(|| server(parts.remove(0)));
-        let parts = match parts[..] {
-            // The only operation of RSA's that is timed.
-            [algorithm, "private"] => vec![part(algorithm)],
-            [algorithm, operation] if OPERATIONS_TIMED.contains(&operation) => {
-                vec![format!("{} {}", part(algorithm), operation_timed(operation))]
-            }
-            _ => parts.into_iter().map(part).collect(),
-        };
-        Scenario { server, parts, size, connections }
-    }
-
-    /// All but size and connections: `nginx, TLS 1.2, RSA-2048`.
-    pub fn family(&self) -> String {
-        let server = self.server.iter();
-        server.chain(&self.parts).map(String::as_str).collect::<Vec<_>>().join(", ")
-    }
-
-    /// All but the server: `TLS 1.2, RSA-2048, 200 connections`.
-    pub fn conditions(&self) -> String {
-        let connections = self.connections.map(connections);
-        let size = self.size.map(size);
-        let parts = self.parts.iter().chain(&size).chain(&connections);
-        parts.map(String::as_str).collect::<Vec<_>>().join(", ")
-    }
-
-    /// Everything: `nginx, TLS 1.2, RSA-2048, 200 connections`.
-    pub fn title(&self) -> String {
-        let conditions = self.conditions();
-        match &self.server {
-            Some(server) => format!("{server}, {conditions}"),
-            None => conditions,
-        }
-    }
-}
-
-/// The servers we know, the most used first.
-pub const SERVERS: [&str; 4] = ["nginx", "haproxy", "s-server", "embedded"];
-
-/// What algorithms do in results of `speed`.
-const OPERATIONS_TIMED: [&str; 12] = [
-    "derive",
-    "digest",
-    "digest-many",
-    "generate",
-    "open",
-    "record",
-    "seal",
-    "seal-many",
-    "sign",
-    "tag",
-    "tag-many",
-    "verify",
-];
-
-fn operation_timed(name: &str) -> &str {
-    match name {
-        "digest-many" => "digest, 32 at once",
-        "seal-many" => "seal, 32 at once",
-        "tag-many" => "tag, 32 at once",
-        other => other,
-    }
-}
-
-/// The bytes that a part of a path names: `1350`, `16MiB`.
-fn bytes(part: &str) -> Option<u64> {
-    let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
-    let (count, unit) = part.split_at(digits);
-    let shift = match unit {
-        "" | "B" => 0,
-        "MiB" => 20,
-        "GiB" => 30,
-        _ => return None,
-    };
-    count.parse::<u64>().ok()?.checked_mul(1 << shift)
-}
+pub use self::metric::*;
+use self::scenario::part;
+pub use self::scenario::{Axis, SERVERS, Scenario};
 
 /// A number of bytes: `1,350 B`, `16 KiB`.
 pub fn size(bytes: u64) -> String {
@@ -113,45 +14,6 @@ pub fn size(bytes: u64) -> String {
     match unit {
         Some((shift, unit)) => format!("{} {unit}", count(bytes >> shift)),
         None => format!("{} B", count(bytes)),
-    }
-}
-
-fn server(name: &str) -> String {
-    match name {
-        "embedded" => "embedded server".to_owned(),
-        "haproxy" => "HAProxy".to_owned(),
-        "s-server" => "openssl s_server".to_owned(),
-        other => other.to_owned(),
-    }
-}
-
-fn part(part: &str) -> String {
-    if let Some((one, other)) = part.split_once('+') {
-        format!("{} + {}", self::part(one), self::part(other))
-    } else if let Some(version) = part.strip_prefix("tls") {
-        format!("TLS {version}")
-    } else if let Some(bits) = part.strip_prefix("rsa") {
-        format!("RSA-{bits}")
-    } else if let Some((algorithm @ ("ecdsa" | "ecdh"), curve)) = part.split_once('-') {
-        format!("{} {}", algorithm.to_uppercase(), self::part(curve))
-    } else if let Some(bits) = part.strip_prefix('p').filter(|bits| bits.parse::<u32>().is_ok()) {
-        format!("P-{bits}")
-    } else if let "x25519" | "ed25519" = part {
-        capitalised(part)
-    } else if let Some(bits) = part.strip_suffix("-gcm").and_then(|key| key.strip_prefix("aes")) {
-        format!("AES-{}-GCM", bits.trim_start_matches('-'))
-    } else if let Some(mode) = part.strip_prefix("aes128-sha") {
-        format!("AES128-SHA{}", mode.replace("-mac-first", ", MAC first"))
-    } else if part.contains("hmac-sha") || part.starts_with("sha-") {
-        part.to_uppercase()
-    } else if part == "cipher-compare" {
-        "Two ciphers".to_owned()
-    } else if part == "chacha20-poly1305" {
-        "ChaCha20-Poly1305".to_owned()
-    } else if let Some(percent) = part.strip_prefix("chacha20-poly1305-") {
-        format!("{percent} % ChaCha20-Poly1305")
-    } else {
-        part.to_owned()
     }
 }
 
@@ -187,9 +49,12 @@ pub fn subject(name: &str) -> &str {
         "configured" => "accelerated, by configuration",
         "light-256" => "accelerated, 256 bits without multiplications",
         "light-only" => "accelerated without multiplications",
+        "live/quiet" => "the same rules without changes",
         "native" => "as installed",
         "native-masked" => "IFMA masked",
         "openssl" => "OpenSSL",
+        "rte_acl" => "DPDK's rte_acl",
+        "table" => "a table",
         "widelane" => "Widelane",
         "widelane-evp" => "by EVP",
         other => other,
@@ -200,101 +65,16 @@ pub fn subject(name: &str) -> &str {
 pub fn is_rival(subject: &str) -> bool {
     matches!(
         subject,
-        "aws-lc" | "graviola" | "ipsec-mb" | "native" | "native-masked" | "openssl" | "ring"
+        "aws-lc"
+            | "graviola"
+            | "ipsec-mb"
+            | "native"
+            | "native-masked"
+            | "openssl"
+            | "ring"
+            | "rte_acl"
     )
 }
-
-/// What is measured, and which way is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Metric {
-    /// The name in results files.
-    pub name: &'static str,
-    /// The name in headings.
-    pub title: &'static str,
-    /// Whether a ratio below 1 is an improvement.
-    pub less_is_better: bool,
-}
-
-impl Metric {
-    /// The title with the way to read it.
-    pub fn heading(&self) -> String {
-        let better = if self.less_is_better { "less" } else { "more" };
-        format!("{} ({better} is better)", self.title)
-    }
-
-    /// Whether it is measured on algorithms alone.
-    pub fn is_of_algorithms(&self) -> bool {
-        [OPERATIONS, CYCLES].contains(self)
-    }
-}
-
-/// The metrics that get a table of comparisons, most telling first.
-pub const METRICS: [Metric; 9] = [
-    SERVER_CPU,
-    SERVER_CPU_PER_GB,
-    SERVER_CPU_PER_REQUEST,
-    Metric { name: "requests_per_second", title: "Requests per second", less_is_better: false },
-    LATENCY_ALONE,
-    GOODPUT,
-    Metric {
-        name: "handshakes_per_second",
-        title: "Full handshakes per second",
-        less_is_better: false,
-    },
-    OPERATIONS,
-    CYCLES,
-];
-
-/// The metric that answers whether acceleration pays on a server.
-pub const SERVER_CPU: Metric = Metric {
-    name: "server_cpu_per_handshake",
-    title: "Server CPU per full handshake",
-    less_is_better: true,
-};
-
-/// The metric that answers it for downloads.
-pub const SERVER_CPU_PER_GB: Metric =
-    Metric { name: "server_cpu_per_gb", title: "Server CPU per gigabyte", less_is_better: true };
-
-/// The metric that answers it for pages.
-pub const SERVER_CPU_PER_REQUEST: Metric = Metric {
-    name: "server_cpu_per_request",
-    title: "Server CPU per request",
-    less_is_better: true,
-};
-
-/// Bytes of bodies by time.
-pub const GOODPUT: Metric =
-    Metric { name: "goodput", title: "Gigabits per second of bodies", less_is_better: false };
-
-/// The cost of messages, byte by byte.
-pub const CYCLES_PER_BYTE: Metric =
-    Metric { name: "cycles_per_byte", title: "Cycles per byte", less_is_better: true };
-
-/// How much faster one cipher is than another.
-pub const CIPHER_RATIO: Metric = Metric {
-    name: "cipher_ratio",
-    title: "Speed of AES-128-GCM over AES-128-CBC with HMAC-SHA1",
-    less_is_better: false,
-};
-
-/// The metric that answers whether a lone client has to wait longer.
-pub const LATENCY_ALONE: Metric = Metric {
-    name: "latency_p50",
-    title: "Median handshake latency of one connection",
-    less_is_better: true,
-};
-
-/// The metric that answers it for an algorithm alone.
-pub const OPERATIONS: Metric = Metric {
-    name: "operations_per_second",
-    title: "Operations per second, one core",
-    less_is_better: false,
-};
-
-/// The same in cycles.
-pub const CYCLES: Metric =
-    Metric { name: "cycles_per_operation", title: "Cycles per operation", less_is_better: true };
 
 /// A value whose unit stands above it: `0.174`, `13.6`.
 pub fn figure(value: f64) -> String {
@@ -304,6 +84,8 @@ pub fn figure(value: f64) -> String {
 /// A value with its unit.
 pub fn quantity(value: f64, unit: &str) -> String {
     match unit {
+        "B" if value >= 1e6 => format!("{} MB", significant(value / 1e6)),
+        "s" if value < 1.0 => format!("{} ms", significant(value * 1e3)),
         "us" if value >= 10_000.0 => format!("{} ms", significant(value / 1000.0)),
         "us" => format!("{} µs", significant(value)),
         "cycles/B" => figure(value),
@@ -434,6 +216,13 @@ mod tests {
             Scenario::parse("chacha20-poly1305/open/16384").title(),
             "ChaCha20-Poly1305 open, 16 KiB"
         );
+        assert_eq!(
+            Scenario::parse("nginx/tls1.2/rsa2048/x25519/4-cores/c4000").title(),
+            "nginx, TLS 1.2, RSA-2048, X25519, 4 cores, 4000 connections"
+        );
+        assert_eq!(Scenario::parse("acl/fw-4096/burst32").title(), "fw-4096, bursts of 32");
+        assert_eq!(Scenario::parse("acl/fw-4096/burst1").title(), "fw-4096, one by one");
+        assert_eq!(Scenario::parse("acl/fw/updates10000").title(), "fw, 10,000 changes per second");
         assert_eq!(Scenario::parse("").title(), "");
     }
 
@@ -447,6 +236,8 @@ mod tests {
             (1_234_567.8, "1/s", "1,234,568/s"),
             (0.931, "1", "93 %"),
             (233_911.6, "cycles", "233,912"),
+            (1_003_264.0, "B", "1.00 MB"),
+            (0.015_86, "s", "15.9 ms"),
             (2.5, "jobs", "2.50 jobs"),
             (0.0, "jobs", "0 jobs"),
         ] {

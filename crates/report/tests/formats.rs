@@ -103,6 +103,28 @@ fn downloads_are_told_by_their_cost() {
 }
 
 #[test]
+fn shares_of_a_mix_are_told_and_drawn() {
+    let mut rows = Vec::new();
+    for (percent, native, kept) in [(0, 440.0, 1.0), (10, 420.0, 0.95), (100, 430.0, 0.97)] {
+        let scenario = format!("nginx/mixed/chacha20-poly1305-{percent}/c16");
+        let rival = Some(("native", 1.04));
+        for (subject, rival) in [("native", None), ("light-256", rival)] {
+            rows.push(row(&scenario, subject, "requests_per_second", native, rival));
+            rows.push(row(&scenario, subject, "requests_kept", kept, None));
+        }
+    }
+    let results = Results { rows, complete: true, ..Results::default() };
+    let terminal = widelane_report::terminal(&results, &Style { colour: false, width: 120 });
+    for expected in ["10 %", "100 %", "Requests kept, of those under the first share", "0.950"] {
+        assert!(terminal.contains(expected), "{expected}:\n{terminal}");
+    }
+    let html = widelane_report::html(&results);
+    assert_eq!(html.matches(">nginx, mixed, 10 % ChaCha20-Poly1305</th>").count(), 1);
+    assert_eq!(html.matches("<svg class=\"curves\"").count(), 1);
+    assert!(html.contains("over the share of ChaCha20-Poly1305"));
+}
+
+#[test]
 fn two_ciphers_are_told_by_their_ratio() {
     let of =
         |subject: &str, ratio| row("cipher-compare/16384", subject, "cipher_ratio", ratio, None);

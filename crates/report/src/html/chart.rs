@@ -166,7 +166,8 @@ fn described(points: &[Point]) -> String {
     points.iter().map(describe).collect::<Vec<_>>().join("; ")
 }
 
-/// 1, 10, 100 … within the range, with 2 and 5 between them where only one of those is.
+/// 1, 10, 100 … within the range, with 2 and 5 between them where only one of those is, or at equal
+/// distances where that is not enough.
 pub fn round_values(low: f64, high: f64) -> Vec<f64> {
     let within = |steps: &[f64]| -> Vec<f64> {
         let first = low.log10().floor() as i32;
@@ -175,7 +176,28 @@ pub fn round_values(low: f64, high: f64) -> Vec<f64> {
         all.filter(|tick| (low..=high).contains(tick)).collect()
     };
     let powers = within(&[1.0]);
-    if powers.len() >= 2 { powers } else { within(&[1.0, 2.0, 5.0]) }
+    if powers.len() >= 2 {
+        return powers;
+    }
+    let between = within(&[1.0, 2.0, 5.0]);
+    if between.len() >= 2 { between } else { equal_steps(low, high) }
+}
+
+/// Multiples of 1, 2 or 5 times a power of ten, three to six of them within the range.
+fn equal_steps(low: f64, high: f64) -> Vec<f64> {
+    const STEPS: f64 = 3.0;
+    let least = (high - low) / STEPS;
+    // Powers below one are divided by, for they have no exact value.
+    let power = least.log10().floor() as i32;
+    let scaled = |value: f64| value * 10f64.powi(-power);
+    let step = [5.0, 2.0, 1.0].into_iter().find(|step| *step <= scaled(least)).unwrap_or(1.0);
+    let (first, last) = ((scaled(low) / step).ceil() as i64, (scaled(high) / step).floor() as i64);
+    let value = |count: i64| count as f64 * step;
+    let unscaled = |value: f64| match power {
+        ..0 => value / 10f64.powi(-power),
+        0.. => value * 10f64.powi(power),
+    };
+    (first..=last).map(|count| unscaled(value(count))).collect()
 }
 
 /// Share of the batches by number of jobs, the full ones set apart.
@@ -276,5 +298,14 @@ mod tests {
     fn ticks_of_a_latency_are_round() {
         assert_eq!(round_values(700.0, 250_000.0), [1_000.0, 10_000.0, 100_000.0]);
         assert_eq!(round_values(700.0, 6_000.0), [1_000.0, 2_000.0, 5_000.0]);
+    }
+
+    #[test]
+    fn ticks_of_a_narrow_range_are_at_equal_distances() {
+        assert_eq!(round_values(0.86, 1.17), [0.9, 1.0, 1.1]);
+        assert_eq!(
+            round_values(3_600.0, 3_710.0),
+            [3_600.0, 3_620.0, 3_640.0, 3_660.0, 3_680.0, 3_700.0]
+        );
     }
 }

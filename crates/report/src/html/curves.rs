@@ -1,9 +1,9 @@
-//! Curves over sizes, both axes logarithmic, each curve named at its end.
+//! Curves along an axis, each named at its end. Values and sizes are on logarithmic scales.
 
 use super::chart::round_values;
 use super::svg::{self, units};
 use crate::view::{Curves, Series, Side};
-use crate::words;
+use crate::words::Axis;
 
 const LEFT: f64 = 48.0;
 const RIGHT: f64 = 420.0;
@@ -30,25 +30,34 @@ struct Name<'a> {
     name: &'a str,
 }
 
-/// Draws the curves; nothing where there is no size to go from and to.
+/// Room for a letter of a name, and letters for which there is always room.
+const LETTER: f64 = 7.0;
+const NAME_LEAST: usize = 17;
+
+/// Draws the curves; nothing where there is nowhere to go from and to.
 pub fn chart(curves: &Curves) -> String {
     let points = |series| curves.reliable(series).collect::<Vec<_>>();
     let all: Vec<Vec<(u64, f64)>> = curves.series.iter().map(points).collect();
-    let is_drawn = |size: &u64| all.iter().flatten().any(|(known, _)| known == size);
-    let sizes: Vec<u64> = curves.sizes().into_iter().filter(is_drawn).collect();
+    let is_drawn = |place: &u64| all.iter().flatten().any(|(known, _)| known == place);
+    let places: Vec<u64> = curves.places().into_iter().filter(is_drawn).collect();
     let values = all.iter().flatten().map(|(_, value)| *value);
     let (low, high) = values
         .filter(|value| *value > 0.0)
         .fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
-    let (Some(first), Some(last)) = (sizes.first(), sizes.last()) else { return String::new() };
+    let (Some(first), Some(last)) = (places.first(), places.last()) else { return String::new() };
     if first == last || low > high {
         return String::new();
     }
-    let (low, high) = (low / 1.25, high * 1.25);
+    let air = (high / low).powf(0.1).clamp(1.02, 1.25);
+    let (low, high) = (low / air, high * air);
     let y = |value: f64| BOTTOM - (BOTTOM - TOP) * (value.max(low) / low).ln() / (high / low).ln();
+    let along = |place: u64| match curves.axis {
+        Axis::Size => (place as f64).ln(),
+        Axis::Mix | Axis::Cores => place as f64,
+    };
     let from = LEFT + MARGIN;
-    let span = (*last as f64 / *first as f64).ln();
-    let x = |size: u64| from + (RIGHT - MARGIN - from) * (size as f64 / *first as f64).ln() / span;
+    let span = along(*last) - along(*first);
+    let x = |place: u64| from + (RIGHT - MARGIN - from) * (along(place) - along(*first)) / span;
 
     let mut content = String::new();
     for tick in round_values(low, high) {
@@ -56,15 +65,15 @@ pub fn chart(curves: &Curves) -> String {
         content += &svg::line("grid", [LEFT, RIGHT], [units(y), units(y)]);
         content += &svg::label("end", LEFT - 8.0, units(y + TEXT_MIDDLE), "", &tick.to_string());
     }
-    for size in labelled(&sizes, x) {
-        let at = units(x(size));
+    for place in labelled(&places, x) {
+        let at = units(x(place));
         content += &svg::line("grid", [at.clone(), at.clone()], [units(TOP), units(BOTTOM)]);
-        content += &svg::label("middle", at, BOTTOM + 18.0, "", &words::size(size));
+        content += &svg::label("middle", at, BOTTOM + 18.0, "", &curves.axis.tick(place));
     }
     let styles = styles(&curves.series);
     let mut names = Vec::new();
     for ((series, points), style) in curves.series.iter().zip(&all).zip(&styles) {
-        let corners: Vec<_> = points.iter().map(|(size, value)| (x(*size), y(*value))).collect();
+        let corners: Vec<_> = points.iter().map(|(place, value)| (x(*place), y(*value))).collect();
         content += &svg::polyline(style, corners.iter().copied());
         for (x, y) in &corners {
             content += &svg::dot(style, units(*x), units(*y));
@@ -81,22 +90,24 @@ pub fn chart(curves: &Curves) -> String {
             &svg::line(style, [units(end.0 + 6.0), units(at - 4.0)], [units(end.1), units(y)]);
         content += &svg::label(&class, at, units(y + TEXT_MIDDLE), "", name);
     }
+    let longest = curves.series.iter().map(|series| series.name.chars().count()).max();
+    let width = RIGHT + LEADER + LETTER * longest.unwrap_or(0).max(NAME_LEAST) as f64;
     svg::figure(
         "curves",
-        r#"viewBox="0 0 560 320""#,
+        &format!(r#"viewBox="0 0 {width} 320""#),
         &curves.title(),
         "The figures are in the table beside.",
         &content,
     )
 }
 
-/// Those of `sizes` whose labels do not run into each other.
-fn labelled(sizes: &[u64], x: impl Fn(u64) -> f64) -> Vec<u64> {
+/// Those of `places` whose labels do not run into each other.
+fn labelled(places: &[u64], x: impl Fn(u64) -> f64) -> Vec<u64> {
     const APART: f64 = 46.0;
     let mut labelled: Vec<u64> = Vec::new();
-    for size in sizes.iter().rev() {
-        if labelled.last().is_none_or(|last| x(*last) - x(*size) >= APART) {
-            labelled.push(*size);
+    for place in places.iter().rev() {
+        if labelled.last().is_none_or(|last| x(*last) - x(*place) >= APART) {
+            labelled.push(*place);
         }
     }
     labelled
@@ -143,6 +154,7 @@ mod tests {
         };
         Curves {
             metric: CYCLES_PER_BYTE,
+            axis: Axis::Size,
             family: "AES-128-GCM seal".to_owned(),
             series: points.iter().enumerate().map(series).collect(),
             doubtful: Vec::new(),
@@ -167,6 +179,16 @@ mod tests {
         assert_eq!(chart(&curves).matches("<circle").count(), 2);
         assert!(!chart(&curves).contains(">1 KiB<"));
         assert_eq!(curves.remarks(), ["1 KiB: not to be relied on: noise."]);
+    }
+
+    #[test]
+    fn shares_lie_at_equal_distances() {
+        let mut curves = curves(&[&[(0, 1.0), (50, 0.97), (100, 0.94)]]);
+        curves.axis = Axis::Mix;
+        let chart = chart(&curves);
+        let middle = units((LEFT + RIGHT) / 2.0);
+        assert!(chart.contains(">0 %<") && chart.contains(">100 %<"), "{chart}");
+        assert!(chart.contains(&format!("<circle class=\"ours0\" cx=\"{middle}\"")), "{chart}");
     }
 
     #[test]

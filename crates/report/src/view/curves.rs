@@ -1,20 +1,22 @@
-//! What depends on the size of messages or downloads, as curves and as tables.
+//! What depends on sizes, shares or numbers of cores, as curves and as tables.
 
 use widelane_results::{Results, Row, Status};
 
 use crate::document::{Kind, Table};
-use crate::words::{self, Metric, OPERATIONS, Scenario};
+use crate::words::{self, Axis, Metric, OPERATIONS, Scenario};
 
-/// One metric of one operation or server over sizes.
+/// One metric of one operation or server along an axis.
 #[derive(Debug, PartialEq)]
 pub struct Curves {
     /// What is measured.
     pub metric: Metric,
+    /// What it depends on.
+    pub axis: Axis,
     /// The operation, or server, protocol, key and cipher.
     pub family: String,
     /// The curves, ours first.
     pub series: Vec<Series>,
-    /// Sizes whose values cannot be relied on, and why.
+    /// Places on the axis whose values cannot be relied on, and why.
     pub doubtful: Vec<(u64, String)>,
     /// Who is missing, and why.
     pub missing: Vec<String>,
@@ -27,9 +29,9 @@ pub struct Series {
     pub name: String,
     /// What sets it apart from the others.
     pub side: Side,
-    /// Values by size in bytes, the smallest first.
+    /// Values by place on the axis, the smallest first.
     pub points: Vec<(u64, f64)>,
-    /// Ratios to OpenSSL by size, where there are such.
+    /// Ratios to OpenSSL by place on the axis, where there are such.
     pub ratios: Vec<(u64, f64)>,
 }
 
@@ -44,8 +46,16 @@ pub enum Side {
     Other,
 }
 
-/// The metrics that are drawn over sizes.
-const CURVES: [Metric; 3] = [words::CYCLES_PER_BYTE, words::GOODPUT, words::CIPHER_RATIO];
+/// What is drawn.
+const CURVES: [(Metric, Axis); 7] = [
+    (words::CYCLES_PER_BYTE, Axis::Size),
+    (words::GOODPUT, Axis::Size),
+    (words::CIPHER_RATIO, Axis::Size),
+    (words::HANDSHAKES, Axis::Cores),
+    (words::GOODPUT, Axis::Cores),
+    (words::REQUESTS_KEPT, Axis::Mix),
+    (words::CLOCK, Axis::Mix),
+];
 
 impl Curves {
     /// What is shown, and of what.
@@ -53,44 +63,44 @@ impl Curves {
         format!("{}: {}", self.family, self.metric.title)
     }
 
-    /// The sizes that any curve has, the smallest first.
-    pub fn sizes(&self) -> Vec<u64> {
+    /// The places on the axis that any curve has, the smallest first.
+    pub fn places(&self) -> Vec<u64> {
         let points = self.series.iter().flat_map(|series| &series.points);
-        let mut sizes: Vec<u64> = points.map(|(size, _)| *size).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        sizes
+        let mut places: Vec<u64> = points.map(|(place, _)| *place).collect();
+        places.sort_unstable();
+        places.dedup();
+        places
     }
 
     /// The points of a curve that can be relied on.
     pub fn reliable<'a>(&'a self, series: &'a Series) -> impl Iterator<Item = (u64, f64)> + 'a {
-        let is_doubtful = |size: &u64| self.doubtful.iter().any(|(known, _)| known == size);
-        series.points.iter().copied().filter(move |(size, _)| !is_doubtful(size))
+        let is_doubtful = |place: &u64| self.doubtful.iter().any(|(known, _)| known == place);
+        series.points.iter().copied().filter(move |(place, _)| !is_doubtful(place))
     }
 
-    /// The values, sizes to the right.
+    /// The values, the axis to the right.
     pub fn table(&self) -> Table {
         self.tabulate(|series| &series.points, words::figure)
     }
 
-    /// The ratios to OpenSSL, sizes to the right; `None` where there are none.
+    /// The ratios to OpenSSL, the axis to the right; `None` where there are none.
     pub fn ratios(&self) -> Option<Table> {
         let has_ratios = self.series.iter().any(|series| !series.ratios.is_empty());
         has_ratios.then(|| self.tabulate(|series| &series.ratios, words::ratio))
     }
 
     fn tabulate(&self, pick: fn(&Series) -> &Vec<(u64, f64)>, shown: fn(f64) -> String) -> Table {
-        let sizes = self.sizes();
-        let titles: Vec<String> = sizes.iter().map(|size| words::size(*size)).collect();
+        let places = self.places();
+        let titles: Vec<String> = places.iter().map(|place| self.axis.tick(*place)).collect();
         let mut columns = vec![("Who", Kind::Words)];
         columns.extend(titles.iter().map(|title| (title.as_str(), Kind::Number)));
         let mut table = Table::new(&columns);
         for series in self.series.iter().filter(|series| !pick(series).is_empty()) {
-            let cell = |size: &u64| {
-                let value = pick(series).iter().find(|(known, _)| known == size);
+            let cell = |place: &u64| {
+                let value = pick(series).iter().find(|(known, _)| known == place);
                 value.map_or("–".to_owned(), |(_, value)| shown(*value))
             };
-            let cells = sizes.iter().map(cell);
+            let cells = places.iter().map(cell);
             table.rows.push([series.name.clone()].into_iter().chain(cells).collect());
         }
         table
@@ -99,9 +109,10 @@ impl Curves {
     /// What must be said about the figures: doubts, and who is missing.
     pub fn remarks(&self) -> Vec<String> {
         let doubts = self.doubtful.iter();
-        let mut remarks: Vec<String> = doubts
-            .map(|(size, reason)| format!("{}: not to be relied on: {reason}.", words::size(*size)))
-            .collect();
+        let doubt = |(place, reason): &(u64, String)| {
+            format!("{}: not to be relied on: {reason}.", self.axis.label(*place))
+        };
+        let mut remarks: Vec<String> = doubts.map(doubt).collect();
         if !self.missing.is_empty() {
             remarks.push(format!("Missing: {}.", self.missing.join("; ")));
         }
@@ -109,44 +120,47 @@ impl Curves {
     }
 }
 
-/// All that depends on sizes, in the order of the file.
+/// All curves, in the order of the file. What has one place on its axis only, and is compared
+/// elsewhere, makes none.
 pub fn curves(results: &Results) -> Vec<Curves> {
     let mut all: Vec<Curves> = Vec::new();
-    for metric in CURVES {
+    for (metric, axis) in CURVES {
         for row in results.rows.iter().filter(|row| row.metric == metric.name) {
             let scenario = Scenario::parse(&row.scenario);
-            let (Some(size), Some(value)) = (scenario.size, row.value) else { continue };
-            let family = scenario.family();
-            let known =
-                all.iter().position(|curves| (curves.metric, &curves.family) == (metric, &family));
-            let index = known.unwrap_or_else(|| {
-                let missing = missing(results, &family);
+            let (Some(place), Some(value)) = (axis.of(&scenario), row.value) else { continue };
+            let family = scenario.family_along(axis);
+            let same = |known: &Curves| {
+                (known.metric, known.axis, &known.family) == (metric, axis, &family)
+            };
+            let index = all.iter().position(same).unwrap_or_else(|| {
+                let missing = missing(results, &family, axis);
                 let (series, doubtful) = (Vec::new(), Vec::new());
-                all.push(Curves { metric, family, series, doubtful, missing });
+                all.push(Curves { metric, axis, family, series, doubtful, missing });
                 all.len() - 1
             });
             let curves = &mut all[index];
             if let Some(reason) = row.reason.clone().filter(|_| row.status == Status::Rejected)
-                && curves.doubtful.iter().all(|(known, _)| *known != size)
+                && curves.doubtful.iter().all(|(known, _)| *known != place)
             {
-                curves.doubtful.push((size, reason));
+                curves.doubtful.push((place, reason));
             }
             let series = series_of(&mut curves.series, row);
-            if series.points.iter().all(|(known, _)| *known != size) {
-                series.points.push((size, value));
+            if series.points.iter().all(|(known, _)| *known != place) {
+                series.points.push((place, value));
             }
             let is_rate = metric == words::CYCLES_PER_BYTE;
             if let Some(ratio) = openssl_ratio(results, row).filter(|_| is_rate)
-                && series.ratios.iter().all(|(known, _)| *known != size)
+                && series.ratios.iter().all(|(known, _)| *known != place)
             {
-                series.ratios.push((size, ratio));
+                series.ratios.push((place, ratio));
             }
         }
     }
+    all.retain(|curves| curves.places().len() > 1 || !words::METRICS.contains(&curves.metric));
     for curves in &mut all {
         curves.series.sort_by_key(|series| series.side);
         for series in &mut curves.series {
-            series.points.sort_by_key(|(size, _)| *size);
+            series.points.sort_by_key(|(place, _)| *place);
         }
     }
     all
@@ -187,10 +201,11 @@ fn openssl_ratio(results: &Results, row: &Row) -> Option<f64> {
 }
 
 /// Who cannot be timed at an operation, and why, each once.
-fn missing(results: &Results, family: &str) -> Vec<String> {
+fn missing(results: &Results, family: &str, axis: Axis) -> Vec<String> {
     let mut missing: Vec<String> = Vec::new();
     let rows = results.rows.iter().filter(|row| row.status == Status::NotApplicable);
-    for row in rows.filter(|row| Scenario::parse(&row.scenario).family() == family) {
+    let same = |row: &&Row| Scenario::parse(&row.scenario).family_along(axis) == family;
+    for row in rows.filter(same) {
         let text = format!("{}: {}", who(row), row.reason.as_deref().unwrap_or("not applicable"));
         if !missing.contains(&text) {
             missing.push(text);

@@ -1,0 +1,120 @@
+//! What is measured.
+
+/// What is measured, and which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// The name in results files.
+    pub name: &'static str,
+    /// The name in headings.
+    pub title: &'static str,
+    /// Whether a ratio below 1 is an improvement.
+    pub less_is_better: bool,
+}
+
+impl Metric {
+    /// The title with the way to read it.
+    pub fn heading(&self) -> String {
+        let better = if self.less_is_better { "less" } else { "more" };
+        format!("{} ({better} is better)", self.title)
+    }
+
+    /// Whether it says what a server gains.
+    pub fn answers(&self) -> bool {
+        [SERVER_CPU, SERVER_CPU_PER_GB, SERVER_CPU_PER_REQUEST].contains(self)
+    }
+
+    /// Whether it is measured on algorithms alone.
+    pub fn is_of_algorithms(&self) -> bool {
+        [OPERATIONS, CYCLES].contains(self)
+    }
+}
+
+/// The metrics that get a table of comparisons, most telling first.
+pub const METRICS: [Metric; 13] = [
+    SERVER_CPU,
+    SERVER_CPU_PER_GB,
+    SERVER_CPU_PER_REQUEST,
+    Metric { name: "requests_per_second", title: "Requests per second", less_is_better: false },
+    LATENCY_ALONE,
+    GOODPUT,
+    HANDSHAKES,
+    OPERATIONS,
+    CYCLES,
+    CYCLES_PER_LOOKUP,
+    Metric { name: "ns_per_lookup", title: "Time per lookup", less_is_better: true },
+    Metric { name: "build_s", title: "Time to build the table", less_is_better: true },
+    Metric { name: "table_bytes", title: "Size of the table", less_is_better: true },
+];
+
+/// Full handshakes by time.
+pub const HANDSHAKES: Metric = Metric {
+    name: "handshakes_per_second",
+    title: "Full handshakes per second",
+    less_is_better: false,
+};
+
+/// The metric that answers it for packets.
+pub const CYCLES_PER_LOOKUP: Metric =
+    Metric { name: "cycles_per_lookup", title: "Cycles per lookup", less_is_better: true };
+
+/// What is left of a server's requests as some of them turn to vector multiplications.
+pub const REQUESTS_KEPT: Metric = Metric {
+    name: "requests_kept",
+    title: "Requests kept, of those under the first share",
+    less_is_better: false,
+};
+
+/// The clock of a server's CPU.
+pub const CLOCK: Metric =
+    Metric { name: "server_clock", title: "Clock of the server's CPU, MHz", less_is_better: false };
+
+/// The metric that answers whether acceleration pays on a server.
+pub const SERVER_CPU: Metric = Metric {
+    name: "server_cpu_per_handshake",
+    title: "Server CPU per full handshake",
+    less_is_better: true,
+};
+
+/// The metric that answers it for downloads.
+pub const SERVER_CPU_PER_GB: Metric =
+    Metric { name: "server_cpu_per_gb", title: "Server CPU per gigabyte", less_is_better: true };
+
+/// The metric that answers it for pages.
+pub const SERVER_CPU_PER_REQUEST: Metric = Metric {
+    name: "server_cpu_per_request",
+    title: "Server CPU per request",
+    less_is_better: true,
+};
+
+/// Bytes of bodies by time.
+pub const GOODPUT: Metric =
+    Metric { name: "goodput", title: "Gigabits per second of bodies", less_is_better: false };
+
+/// The cost of messages, byte by byte.
+pub const CYCLES_PER_BYTE: Metric =
+    Metric { name: "cycles_per_byte", title: "Cycles per byte", less_is_better: true };
+
+/// How much faster one cipher is than another.
+pub const CIPHER_RATIO: Metric = Metric {
+    name: "cipher_ratio",
+    title: "Speed of AES-128-GCM over AES-128-CBC with HMAC-SHA1",
+    less_is_better: false,
+};
+
+/// The metric that answers whether a lone client has to wait longer.
+pub const LATENCY_ALONE: Metric = Metric {
+    name: "latency_p50",
+    title: "Median handshake latency of one connection",
+    less_is_better: true,
+};
+
+/// The metric that answers it for an algorithm alone.
+pub const OPERATIONS: Metric = Metric {
+    name: "operations_per_second",
+    title: "Operations per second, one core",
+    less_is_better: false,
+};
+
+/// The same in cycles.
+pub const CYCLES: Metric =
+    Metric { name: "cycles_per_operation", title: "Cycles per operation", less_is_better: true };

@@ -1,0 +1,239 @@
+//! What was done, taken from the paths of scenarios.
+
+use super::{capitalised, connections, count, size};
+
+/// A scenario taken apart: `nginx/tls1.2/rsa2048/x25519/c200`, `x25519/derive`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// The server; nothing where the scenario drives none.
+    pub server: Option<String>,
+    /// What is between server and connections, in words: `TLS 1.2`, `RSA-2048`, `X25519`.
+    pub parts: Vec<String>,
+    /// Bytes of a message or download, where the scenario names them.
+    pub size: Option<u64>,
+    /// Percents of the connections under ChaCha20-Poly1305, where they are mixed.
+    pub mix: Option<u64>,
+    /// Cores of the server, where they are counted.
+    pub cores: Option<u64>,
+    /// How many connections are open at a time.
+    pub connections: Option<u32>,
+}
+
+impl Scenario {
+    /// Takes `path` apart. Anything unknown in it is kept as it is written.
+    pub fn parse(path: &str) -> Self {
+        let mut parts: Vec<&str> = path.split('/').collect();
+        let connections = parts
+            .last()
+            .and_then(|last| last.strip_prefix('c'))
+            .and_then(|count| count.parse().ok());
+        if connections.is_some() {
+            parts.pop();
+        }
+        let mut take = |read: fn(&str) -> Option<u64>| {
+            let value = parts.last().and_then(|last| read(last));
+            if value.is_some() {
+                parts.pop();
+            }
+            value
+        };
+        let cores = take(|part| part.strip_suffix("-cores")?.parse().ok());
+        let size = take(bytes);
+        let mix = take(|part| part.strip_prefix("chacha20-poly1305-")?.parse().ok());
+        let names_server = parts.first().is_some_and(|first| SERVERS.contains(first));
+        let server = names_server.then(|| server(parts.remove(0)));
+        let parts = match parts[..] {
+            // The only operation of RSA's that is timed.
+            [algorithm, "private"] => vec![part(algorithm)],
+            ["acl", rules, how] => vec![rules.to_owned(), lookups(how)],
+            [algorithm, operation] if OPERATIONS_TIMED.contains(&operation) => {
+                vec![format!("{} {}", part(algorithm), operation_timed(operation))]
+            }
+            _ => parts.into_iter().map(part).collect(),
+        };
+        Scenario { server, parts, size, mix, cores, connections }
+    }
+
+    /// All but size, mix, cores and connections: `nginx, TLS 1.2, RSA-2048`.
+    pub fn family(&self) -> String {
+        let server = self.server.iter();
+        server.chain(&self.parts).map(String::as_str).collect::<Vec<_>>().join(", ")
+    }
+
+    /// All but what lies on `axis`, and the connections: `nginx, TLS 1.2, RSA-2048, 4 cores`.
+    pub fn family_along(&self, axis: Axis) -> String {
+        let others = Axis::ALL.into_iter().filter(|other| *other != axis);
+        let places = others.filter_map(|other| Some(other.label(other.of(self)?)));
+        [self.family()].into_iter().chain(places).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What stands together in a table: the family, and what is mixed.
+    pub fn group(&self) -> String {
+        let mix = self.mix.map(|mix| Axis::Mix.label(mix));
+        [self.family()].into_iter().chain(mix).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What sets it apart from others of its group: `16 MiB, 4 connections`.
+    pub fn place(&self) -> Vec<String> {
+        let axes = [Axis::Size, Axis::Cores];
+        let places = axes.into_iter().filter_map(|axis| Some(axis.label(axis.of(self)?)));
+        places.chain(self.connections.map(connections)).collect()
+    }
+
+    /// All but the server: `TLS 1.2, RSA-2048, 200 connections`.
+    pub fn conditions(&self) -> String {
+        let mix = self.mix.map(|mix| Axis::Mix.label(mix));
+        let parts = self.parts.iter().cloned().chain(mix).chain(self.place());
+        parts.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Everything: `nginx, TLS 1.2, RSA-2048, 200 connections`.
+    pub fn title(&self) -> String {
+        let conditions = self.conditions();
+        match &self.server {
+            Some(server) => format!("{server}, {conditions}"),
+            None => conditions,
+        }
+    }
+}
+
+/// What curves run over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// Bytes.
+    Size,
+    /// Percents of the connections under ChaCha20-Poly1305.
+    Mix,
+    /// Cores of the server.
+    Cores,
+}
+
+impl Axis {
+    /// All, in the order in which they are told.
+    pub const ALL: [Axis; 3] = [Axis::Size, Axis::Mix, Axis::Cores];
+
+    /// Where `scenario` lies on it.
+    pub fn of(self, scenario: &Scenario) -> Option<u64> {
+        match self {
+            Axis::Size => scenario.size,
+            Axis::Mix => scenario.mix,
+            Axis::Cores => scenario.cores,
+        }
+    }
+
+    /// What a place on it is called.
+    pub fn label(self, at: u64) -> String {
+        match self {
+            Axis::Size => size(at),
+            Axis::Mix => format!("{at} % ChaCha20-Poly1305"),
+            Axis::Cores => format!("{at} core{}", if at == 1 { "" } else { "s" }),
+        }
+    }
+
+    /// The same at a tick or above a column, where little room is.
+    pub fn tick(self, at: u64) -> String {
+        match self {
+            Axis::Mix => format!("{at} %"),
+            Axis::Size | Axis::Cores => self.label(at),
+        }
+    }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Axis::Size => "size",
+            Axis::Mix => "the share of ChaCha20-Poly1305",
+            Axis::Cores => "cores of the server",
+        }
+    }
+}
+
+/// How packets are looked up, in results of `acl bench`: `burst32`, `build`, `updates10000`.
+fn lookups(how: &str) -> String {
+    let number = |prefix: &str| how.strip_prefix(prefix)?.parse().ok();
+    match (number("burst"), number("updates")) {
+        (Some(1), _) => "one by one".to_owned(),
+        (Some(packets), _) => format!("bursts of {}", count(packets)),
+        (_, Some(changes)) => format!("{} changes per second", count(changes)),
+        (None, None) => how.to_owned(),
+    }
+}
+
+/// The servers we know, the most used first.
+pub const SERVERS: [&str; 4] = ["nginx", "haproxy", "s-server", "embedded"];
+
+/// What algorithms do in results of `speed`.
+const OPERATIONS_TIMED: [&str; 12] = [
+    "derive",
+    "digest",
+    "digest-many",
+    "generate",
+    "open",
+    "record",
+    "seal",
+    "seal-many",
+    "sign",
+    "tag",
+    "tag-many",
+    "verify",
+];
+
+fn operation_timed(name: &str) -> &str {
+    match name {
+        "digest-many" => "digest, 32 at once",
+        "seal-many" => "seal, 32 at once",
+        "tag-many" => "tag, 32 at once",
+        other => other,
+    }
+}
+
+/// The bytes that a part of a path names: `1350`, `16MiB`.
+fn bytes(part: &str) -> Option<u64> {
+    let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+    let (count, unit) = part.split_at(digits);
+    let shift = match unit {
+        "" | "B" => 0,
+        "MiB" => 20,
+        "GiB" => 30,
+        _ => return None,
+    };
+    count.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+fn server(name: &str) -> String {
+    match name {
+        "embedded" => "embedded server".to_owned(),
+        "haproxy" => "HAProxy".to_owned(),
+        "s-server" => "openssl s_server".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// One part of a path in words: `tls1.2`, `rsa2048`, `x25519`.
+pub(super) fn part(part: &str) -> String {
+    if let Some((one, other)) = part.split_once('+') {
+        format!("{} + {}", self::part(one), self::part(other))
+    } else if let Some(version) = part.strip_prefix("tls") {
+        format!("TLS {version}")
+    } else if let Some(bits) = part.strip_prefix("rsa") {
+        format!("RSA-{bits}")
+    } else if let Some((algorithm @ ("ecdsa" | "ecdh"), curve)) = part.split_once('-') {
+        format!("{} {}", algorithm.to_uppercase(), self::part(curve))
+    } else if let Some(bits) = part.strip_prefix('p').filter(|bits| bits.parse::<u32>().is_ok()) {
+        format!("P-{bits}")
+    } else if let "x25519" | "ed25519" = part {
+        capitalised(part)
+    } else if let Some(bits) = part.strip_suffix("-gcm").and_then(|key| key.strip_prefix("aes")) {
+        format!("AES-{}-GCM", bits.trim_start_matches('-'))
+    } else if let Some(mode) = part.strip_prefix("aes128-sha") {
+        format!("AES128-SHA{}", mode.replace("-mac-first", ", MAC first"))
+    } else if part.contains("hmac-sha") || part.starts_with("sha-") {
+        part.to_uppercase()
+    } else if part == "cipher-compare" {
+        "Two ciphers".to_owned()
+    } else if part == "chacha20-poly1305" {
+        "ChaCha20-Poly1305".to_owned()
+    } else {
+        part.to_owned()
+    }
+}
