@@ -1,10 +1,11 @@
-//! All chores of the workspace: `cargo xtask demo`, `test`, `stress`, `ct`, `deb`, `soak`, `tidy`.
+//! All chores of the workspace: `cargo xtask demo`, `test`, `pages`, `stress`, `ct`, `deb`, `tidy`.
 
 mod certificates;
 mod ct;
 mod deb;
 mod demo;
 mod openssl;
+mod pages;
 mod setup;
 mod shell;
 mod soak;
@@ -40,6 +41,8 @@ enum Chore {
     Demo,
     /// Builds newer releases of OpenSSL and runs what touches OpenSSL under them. Takes minutes
     Openssl(openssl::Arguments),
+    /// Opens reports in Chromium, with axe-core; what it says, and who could not read them.
+    Pages(pages::Arguments),
     /// Installs what the machine lacks: compiler tools, OpenSSL's headers, nginx, HAProxy.
     Setup,
     /// Runs nginx and HAProxy for long under changing load, and draws what they held.
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Chore::Deb(arguments) => deb::run(&workspace, &arguments),
         Chore::Demo => demo::run(&workspace),
         Chore::Openssl(arguments) => openssl::run(&workspace, &arguments),
+        Chore::Pages(arguments) => pages::run(&workspace, &arguments),
         Chore::Setup => setup::run(),
         Chore::Soak(arguments) => soak::run(&workspace, &arguments),
         Chore::Stress(arguments) => stress::run(&workspace, &arguments),

@@ -7,7 +7,7 @@ use widelane_cpu::Room;
 
 use crate::shell::{announce, announce_and_run, capture};
 use crate::workspace::Workspace;
-use crate::{setup, tidy};
+use crate::{pages, setup, tidy};
 
 /// Runs everything that has to pass; what costs least goes first.
 pub fn run(workspace: &Workspace) -> Result<()> {
@@ -59,7 +59,9 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     )?;
     // The tests of the servers need the program and both shared objects beside it.
     announce_and_run(workspace.cargo().args(["build", "--release", "--quiet"]))?;
-    announce_and_run(workspace.cargo().args(["test", "--release", "--workspace", "--no-fail-fast"]))
+    let test = ["test", "--release", "--workspace", "--no-fail-fast"];
+    announce_and_run(workspace.cargo().args(test))?;
+    pages::run(workspace, &pages::Arguments::default())
 }
 
 /// Crates that are tested in the dev profile too: those that bring no large dependency along.
