@@ -16,8 +16,7 @@ use widelane_cpu::{Policy, Room};
 use widelane_crypto::aead::{Aead, Algorithm};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
 use widelane_integration::server::widelane;
-use widelane_loadgen::bulk::{self, Downloads, Suite};
-use widelane_loadgen::{Cipher, TlsVersion};
+use widelane_loadgen::{Cipher, Group, Load, Pattern, TlsVersion, Work, run};
 
 /// Bytes of a body.
 const BODY_BYTES: u64 = 16 << 20;
@@ -27,13 +26,13 @@ const RECORD_BYTES: u64 = 16 << 10;
 
 /// Suites, each with the cipher that its records have of the provider. With encrypt-then-MAC libssl
 /// takes plain AES-CBC.
-const SUITES: [(Suite, Option<CipherKind>); 6] = [
-    (Suite::Aead(TlsVersion::Tls13, Cipher::Aes128Gcm), Some(CipherKind::Aes128Gcm)),
-    (Suite::Aead(TlsVersion::Tls12, Cipher::Aes256Gcm), Some(CipherKind::Aes256Gcm)),
-    (Suite::Aead(TlsVersion::Tls13, Cipher::Chacha20Poly1305), Some(CipherKind::ChaCha20Poly1305)),
-    (Suite::Aead(TlsVersion::Tls12, Cipher::Chacha20Poly1305), Some(CipherKind::ChaCha20Poly1305)),
-    (Suite::Aes128Sha { encrypt_then_mac: false }, Some(CipherKind::Aes128CbcHmacSha1)),
-    (Suite::Aes128Sha { encrypt_then_mac: true }, None),
+const SUITES: [(TlsVersion, Cipher, Option<CipherKind>); 6] = [
+    (TlsVersion::Tls13, Cipher::Aes128Gcm, Some(CipherKind::Aes128Gcm)),
+    (TlsVersion::Tls12, Cipher::Aes256Gcm, Some(CipherKind::Aes256Gcm)),
+    (TlsVersion::Tls13, Cipher::Chacha20Poly1305, Some(CipherKind::ChaCha20Poly1305)),
+    (TlsVersion::Tls12, Cipher::Chacha20Poly1305, Some(CipherKind::ChaCha20Poly1305)),
+    (TlsVersion::Tls12, Cipher::Aes128ShaMacFirst, Some(CipherKind::Aes128CbcHmacSha1)),
+    (TlsVersion::Tls12, Cipher::Aes128Sha, None),
 ];
 
 #[test]
@@ -47,14 +46,15 @@ fn downloads_come_whole_through_the_providers_ciphers() -> Result<()> {
     let identity = Identity::make(Key::Rsa(2048), workshop.directory())?;
     let mut before = records(workshop.directory())?;
     for kind in kinds {
-        for (suite, cipher) in SUITES {
+        for (version, cipher, kind_of_records) in SUITES {
             let server =
                 workshop.start(kind, Subject::Accelerated, std::slice::from_ref(&identity))?;
-            download(&server, &identity, suite)?;
+            download(&server, &identity, version, cipher)?;
             let name = server.name().to_owned();
             drop(server);
             let after = records(workshop.directory())?;
-            assert_carried(&before, &after, cipher, &format!("{name} {suite:?}"));
+            let context = format!("{name} {version:?} {cipher:?}");
+            assert_carried(&before, &after, kind_of_records, &context);
             before = after;
         }
     }
@@ -62,25 +62,35 @@ fn downloads_come_whole_through_the_providers_ciphers() -> Result<()> {
 }
 
 /// Downloads a body; the client compares it byte by byte.
-fn download(server: &Server, identity: &Identity, suite: Suite) -> Result<()> {
-    let path = content::path(BODY_BYTES);
-    let downloads = Downloads {
+fn download(
+    server: &Server,
+    identity: &Identity,
+    version: TlsVersion,
+    cipher: Cipher,
+) -> Result<()> {
+    let load = Load {
         target: server.address(),
-        server_name: SERVER_NAME,
-        certificate: &identity.leaf,
-        suite,
-        path: &path,
-        bytes: BODY_BYTES,
-        pattern: &PATTERN,
+        server_name: SERVER_NAME.to_owned(),
+        certificates: vec![identity.leaf.clone()],
+        version,
+        group: Group::X25519,
+        cipher,
+        work: Work::Requests {
+            path: content::path(BODY_BYTES),
+            count: 1,
+            body_bytes: Some(BODY_BYTES),
+            pattern: Pattern::of(&PATTERN),
+        },
         connections: 1,
-        cpu: None,
+        cpus: Vec::new(),
         warm_up: Duration::ZERO,
         window: Duration::from_millis(20),
+        handshakes_max: u64::MAX,
         patience: Duration::from_secs(20),
     };
-    let haul = bulk::run(&downloads, &AtomicBool::new(false), || ())?;
-    assert!(haul.finished >= 1, "{suite:?}: {:?}", haul.errors);
-    assert!(haul.errors.is_empty(), "{suite:?}: {:?}", haul.errors);
+    let tally = run(&load, &AtomicBool::new(false), || ())?.tally;
+    assert!(tally.answers >= 1, "{version:?} {cipher:?}: {:?}", tally.errors);
+    assert!(tally.errors.is_empty(), "{version:?} {cipher:?}: {:?}", tally.errors);
     Ok(())
 }
 

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use widelane_cpu::Room;
-use widelane_loadgen::bulk::DownloadError;
 use widelane_loadgen::{Cipher, Group, LoadError, TlsVersion};
 use widelane_results::{Results, Row, Status};
 
@@ -84,6 +83,10 @@ impl Plan {
         sizes.sort_unstable();
         sizes.dedup();
         sizes
+    }
+
+    fn has_handshakes(&self) -> bool {
+        self.scenarios.iter().any(|scenario| scenario.work == Work::Handshakes)
     }
 
     /// The least number of rounds in all.
@@ -161,14 +164,6 @@ pub enum CompareError {
         /// Why.
         source: LoadError,
     },
-    /// Nothing could be downloaded.
-    #[error("nothing can be downloaded from {server}")]
-    Download {
-        /// The server and subject.
-        server: String,
-        /// Why.
-        source: DownloadError,
-    },
     /// A process of the server ended and another took its place.
     #[error(
         "a process of {server} ended and was replaced during the run; results up to here are kept; \
@@ -186,7 +181,7 @@ pub enum CompareError {
 }
 
 /// Compares as planned. `results` comes with machine and command filled in and is filled up with
-/// the rest; what could not be done is returned beside it.
+/// the rest, whatever it holds already; what could not be done is returned beside it.
 ///
 /// Call it on a thread that lives as long as the process: servers are tied to it.
 pub fn run(
@@ -205,28 +200,30 @@ pub fn run(
         ));
     }
     observer.planned(plan.rounds_total());
-    let (cpus, note) = Cpus::choose();
-    results.notes.extend(note);
+    let cpus = Cpus::choose_for(results);
+    let before_s = results.duration_s;
     let mut run = Run {
         plan: &plan,
         programs,
         cpus,
         nothing_to_gain,
         began: Instant::now(),
+        before_s,
         results,
         stop,
         observer,
     };
     let failures = run.targets();
-    run.flush(failures.is_empty());
-    rows::conclude(results);
+    run.flush();
+    if plan.has_handshakes() {
+        rows::conclude(results);
+    }
     failures
 }
 
 /// Why no batch kernel can run here, if none can.
 fn nothing_to_gain(plan: &Plan, results: &Results) -> Option<String> {
-    let has_handshakes = plan.scenarios.iter().any(|scenario| scenario.work == Work::Handshakes);
-    if plan.room != Room::Portable || !has_handshakes {
+    if plan.room != Room::Portable || !plan.has_handshakes() {
         return None;
     }
     let widest = results.machine.rooms.iter().find(|room| room.room == Room::Ifma512.name());
@@ -240,6 +237,8 @@ struct Run<'a> {
     cpus: Cpus,
     nothing_to_gain: Option<String>,
     began: Instant,
+    /// How long other runs have taken whose results are there already.
+    before_s: f64,
     results: &'a mut Results,
     stop: &'a AtomicBool,
     observer: &'a mut dyn Observer,
@@ -261,7 +260,7 @@ impl Run<'_> {
                     }
                     Err(error) => {
                         self.results.rows.push(failed_row(*kind, None, keys, &error));
-                        self.flush(false);
+                        self.flush();
                         failures.push(error);
                     }
                 }
@@ -349,7 +348,7 @@ impl Run<'_> {
                 connections,
                 self.nothing_to_gain.as_deref(),
             );
-            self.flush(false);
+            self.flush();
         }
         outcome
     }
@@ -373,9 +372,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn flush(&mut self, complete: bool) {
-        self.results.duration_s = self.began.elapsed().as_secs_f64();
-        self.results.complete = complete;
+    fn flush(&mut self) {
+        self.results.duration_s = self.before_s + self.began.elapsed().as_secs_f64();
         self.observer.ended(self.results);
     }
 }

@@ -96,7 +96,7 @@ impl Implementation {
 }
 
 /// Goes through the plan. `results` comes with machine and command filled in and is filled up with
-/// the rest; what could not be done is returned beside it.
+/// the rest, whatever it holds already; what could not be done is returned beside it.
 ///
 /// Call it on a thread that lives as long as the process: servers are tied to it.
 pub fn run(
@@ -108,12 +108,10 @@ pub fn run(
 ) -> Vec<CompareError> {
     let began = Instant::now();
     observer.planned(u64::from(plan.rounds));
-    let (cpus, note) = Cpus::choose();
-    results.notes.extend(note);
+    let cpus = Cpus::choose_for(results);
     let mut record = Record::new(&plan.shares, plan.connections);
     let outcome = go(plan, programs, &cpus, &mut record, stop, observer);
-    results.complete = outcome.is_ok();
-    results.duration_s = began.elapsed().as_secs_f64();
+    results.duration_s += began.elapsed().as_secs_f64();
     record.write(results);
     results.rows.extend(outcome.as_ref().err().and_then(rows::missing));
     observer.ended(results);
@@ -189,6 +187,7 @@ impl Visit<'_> {
                 path: "/".to_owned(),
                 count: self.plan.requests,
                 body_bytes: None,
+                pattern: None,
             },
             pace: Pace::Closed { connections: self.plan.connections, ramp: Duration::ZERO },
             patience: PATIENCE,
@@ -205,17 +204,17 @@ impl Visit<'_> {
         server.check_alive()?;
         let load = self.load(server);
         let stint = Stint {
-            cpu: self.cpus.client,
+            cpus: self.cpus.client.into_iter().collect(),
             warm_up: self.plan.warm_up,
-            handshakes_min: self.plan.connections as u64,
             window: self.plan.window,
+            answers_min: 0,
             handshakes_max: u64::MAX,
         };
         let (window, clock_mhz) = self.clock.during(|| {
             let server: &Server = server;
-            run_plan(&load, stint, stop, || Edge::observe(server, self.cpus))
+            run_plan(&load, &stint, stop, || Edge::observe(server, self.cpus))
         });
-        let Window { begin, end, wall, client_cpu, tally } = match window {
+        let Window { begin, end, wall, tally, .. } = match window {
             Ok(window) => window,
             Err(widelane_loadgen::LoadError::Interrupted) => return Err(CompareError::Interrupted),
             Err(source) => {
@@ -232,7 +231,6 @@ impl Visit<'_> {
             bytes: tally.body_bytes,
             resumed: tally.resumed,
             errors,
-            client_cpu_s: client_cpu.as_secs_f64(),
             ..Measurement::default()
         };
         let (measurement, counts) = account(server, self.cpus, [begin, end], measured)?;

@@ -16,8 +16,7 @@ use widelane_bench::server::content::{self, PATTERN};
 use widelane_bench::server::{
     Identity, Key, SERVER_NAME, Server, ServerError, ServerKind, Subject, Usage, Workshop,
 };
-use widelane_loadgen::bulk::{self, DownloadError, Downloads, Suite};
-use widelane_loadgen::{Cipher, Group, Load, TlsVersion, run};
+use widelane_loadgen::{Cipher, Group, Load, LoadError, Pattern, TlsVersion, Work, run};
 
 fn programs() -> Programs {
     let search = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"].map(PathBuf::from);
@@ -42,8 +41,9 @@ fn load(target: SocketAddr, identities: &[Identity], version: TlsVersion, group:
         version,
         group,
         cipher: Cipher::Aes256Gcm,
+        work: Work::Handshake,
         connections: 8,
-        cpu: None,
+        cpus: Vec::new(),
         warm_up: Duration::from_millis(20),
         window: Duration::from_secs(20),
         handshakes_max: 40,
@@ -153,44 +153,46 @@ const BODY_BYTES: u64 = (1 << 20) + 12_345;
 /// Downloads a body under every suite; the client compares it byte by byte.
 fn download(target: SocketAddr, identity: &Identity) {
     let mut suites = vec![
-        (Suite::Aes128Sha { encrypt_then_mac: true }, Some(true)),
-        (Suite::Aes128Sha { encrypt_then_mac: false }, Some(false)),
+        (TlsVersion::Tls12, Cipher::Aes128Sha, true),
+        (TlsVersion::Tls12, Cipher::Aes128ShaMacFirst, false),
     ];
     for cipher in [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::Chacha20Poly1305] {
         for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
-            suites.push((Suite::Aead(version, cipher), None));
+            suites.push((version, cipher, false));
         }
     }
-    for (suite, encrypt_then_mac) in suites {
-        let path = content::path(BODY_BYTES);
-        let downloads = downloads(target, identity, suite, &path);
-        let haul = bulk::run(&downloads, &AtomicBool::new(false), || ()).unwrap();
-        assert!(haul.finished >= 1, "{suite:?}");
-        assert!(haul.bytes > 0, "{suite:?}");
-        assert!(haul.errors.is_empty(), "{suite:?}: {:?}", haul.errors);
-        assert_eq!(haul.encrypt_then_mac, encrypt_then_mac, "{suite:?}");
+    for (version, cipher, encrypt_then_mac) in suites {
+        let downloads = downloads(target, identity, version, cipher, &content::path(BODY_BYTES));
+        let window = run(&downloads, &AtomicBool::new(false), || ()).unwrap();
+        let tally = window.tally;
+        let context = format!("{version:?}, {cipher:?}");
+        assert!(tally.answers >= 1 && tally.body_bytes > 0, "{context}");
+        assert!(tally.errors.is_empty(), "{context}: {:?}", tally.errors);
+        let negotiated = if encrypt_then_mac { tally.full } else { 0 };
+        assert_eq!(tally.encrypt_then_mac, negotiated, "{context}");
     }
 }
 
-fn downloads<'a>(
+fn downloads(
     target: SocketAddr,
-    identity: &'a Identity,
-    suite: Suite,
-    path: &'a str,
-) -> Downloads<'a> {
-    Downloads {
-        target,
-        server_name: SERVER_NAME,
-        certificate: &identity.leaf,
-        suite,
-        path,
-        bytes: BODY_BYTES,
-        pattern: &PATTERN,
+    identity: &Identity,
+    version: TlsVersion,
+    cipher: Cipher,
+    path: &str,
+) -> Load {
+    Load {
+        cipher,
+        work: Work::Requests {
+            path: path.to_owned(),
+            count: 1,
+            body_bytes: Some(BODY_BYTES),
+            pattern: Pattern::of(&PATTERN),
+        },
         connections: 2,
-        cpu: None,
         warm_up: Duration::ZERO,
-        window: Duration::from_millis(20),
-        patience: Duration::from_secs(10),
+        window: Duration::from_millis(100),
+        handshakes_max: u64::MAX,
+        ..load(target, std::slice::from_ref(identity), version, Group::X25519)
     }
 }
 
@@ -215,11 +217,11 @@ fn a_body_that_is_not_there_is_told() {
     let server = workshop
         .start(ServerKind::Nginx, Subject::Native, std::slice::from_ref(&identity))
         .unwrap();
-    let suite = Suite::Aead(TlsVersion::Tls13, Cipher::Aes128Gcm);
-    for (path, expected) in [("/bytes/999", "404"), ("/bytes/1000", "the body has 1000 bytes")] {
-        let downloads = downloads(server.address(), &identity, suite, path);
-        let error = bulk::run(&downloads, &AtomicBool::new(false), || ()).unwrap_err();
-        let DownloadError::Failing { message, .. } = &error else { panic!("{error}") };
+    for (path, expected) in [("/bytes/999", "404"), ("/bytes/1000", "another length")] {
+        let (version, cipher) = (TlsVersion::Tls13, Cipher::Aes128Gcm);
+        let downloads = downloads(server.address(), &identity, version, cipher, path);
+        let error = run(&downloads, &AtomicBool::new(false), || ()).unwrap_err();
+        let LoadError::Failing { message, .. } = &error else { panic!("{error}") };
         assert!(message.contains(expected), "{error}");
     }
 }

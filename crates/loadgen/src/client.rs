@@ -1,8 +1,9 @@
-//! One thread of clients: a crowd, a warm-up, a window.
+//! Threads of clients: crowds, a warm-up, a window whose edges they pass together.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::mpsc;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -10,34 +11,38 @@ use nix::time::ClockId;
 use nix::unistd::Pid;
 
 use crate::crowd::Crowd;
+use crate::drive::divide;
 use crate::load::{Load, LoadError};
-use crate::plan::Plan;
+use crate::plan::{Plan, Work};
 use crate::tally::{Tally, Window};
 
 /// Longest time between looks at `stop`.
 pub const TICK: Duration = Duration::from_millis(20);
 
-/// How one thread carries out a plan.
-#[derive(Clone, Copy, Debug)]
+/// How threads carry out a plan.
+#[derive(Clone, Debug)]
 pub struct Stint {
-    /// CPU to which the thread is pinned.
-    pub cpu: Option<usize>,
-    /// Time under load before the measured window.
+    /// CPUs, on each of which there is a thread; if none are given, one anywhere.
+    pub cpus: Vec<usize>,
+    /// Time under load before the measured window, prolonged until there have been as many
+    /// handshakes as there are connections, by the plan's patience at most. Before, the whole crowd
+    /// is in the same phase, and a window would hold the cost of one phase and the count of
+    /// another.
     pub warm_up: Duration,
-    /// Handshakes before the measured window, for which the warm-up is prolonged by the plan's
-    /// patience at most.
-    pub handshakes_min: u64,
     /// Length of the measured window.
     pub window: Duration,
-    /// Handshakes after which the load ends even if the window has not.
+    /// Whole answers for which each thread prolongs the window.
+    pub answers_min: u64,
+    /// Handshakes after which a thread ends the load even if the window has not.
     pub handshakes_max: u64,
 }
 
-/// Makes `load` and measures one window of it, on a thread of its own.
+/// Makes `load` and measures one window of it, on threads of its own.
 ///
-/// `observe` is called on that thread at both edges of the window, after the warm-up and before the
-/// connections are wound down. Connections in flight at an edge are counted in the window in which
-/// they end. Returns early with [`LoadError::Interrupted`] once `stop` is set.
+/// `observe` is called on one of them at both edges of the window, after the warm-up and before the
+/// connections are wound down, while the others wait. Connections in flight at an edge are counted
+/// in the window in which they end. Returns early with [`LoadError::Interrupted`] once `stop` is
+/// set.
 ///
 /// # Errors
 ///
@@ -48,16 +53,13 @@ pub fn run<T: Send>(
     observe: impl FnMut() -> T + Send,
 ) -> Result<Window<T>, LoadError> {
     let stint = Stint {
-        cpu: load.cpu,
+        cpus: load.cpus.clone(),
         warm_up: load.warm_up,
-        // Every connection, on average, has to have been through one handshake. Before, the whole
-        // crowd is in the same phase, and a window would hold the cost of one phase and the count
-        // of another.
-        handshakes_min: load.connections as u64,
         window: load.window,
+        answers_min: u64::from(load.work != Work::Handshake),
         handshakes_max: load.handshakes_max,
     };
-    run_plan(&load.plan(), stint, stop, observe)
+    run_plan(&load.plan(), &stint, stop, observe)
 }
 
 /// As [`run`], for any plan.
@@ -67,44 +69,126 @@ pub fn run<T: Send>(
 /// See [`LoadError`].
 pub fn run_plan<T: Send>(
     plan: &Plan,
-    stint: Stint,
+    stint: &Stint,
     stop: &AtomicBool,
-    observe: impl FnMut() -> T + Send,
+    mut observe: impl FnMut() -> T + Send,
 ) -> Result<Window<T>, LoadError> {
+    let plans = divide(plan, stint.cpus.len().max(1));
+    let cpu = |index: usize| stint.cpus.get(index).copied();
+    let thread = || thread::Builder::new().name("loadgen".to_owned());
     thread::scope(|scope| {
-        let client = thread::Builder::new()
-            .name("loadgen".to_owned())
-            .spawn_scoped(scope, || run_here(plan, stint, stop, observe))?;
-        client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let (arrived, arrivals) = mpsc::channel();
+        let (mut goes, mut followers) = (Vec::new(), Vec::new());
+        for (index, plan) in plans.iter().enumerate().skip(1) {
+            let (arrived, (go, gone)) = (arrived.clone(), mpsc::channel());
+            goes.push(go);
+            let follow = move || {
+                let part = take_part(plan, stint, cpu(index), stop, || {
+                    let goes_on = arrived.send(true).is_ok() && gone.recv().is_ok();
+                    if goes_on { Ok(()) } else { Err(LoadError::Interrupted) }
+                });
+                // Whoever fails is not waited for, and the leader may have ended already.
+                let _ = arrived.send(false);
+                part
+            };
+            followers.push(thread().spawn_scoped(scope, follow)?);
+        }
+        let plan = &plans[0];
+        let lead = move || {
+            let mut observed = Vec::new();
+            // If this fails, nobody is told to go on any more, and the others end, too.
+            let goes = goes;
+            let part = take_part(plan, stint, cpu(0), stop, || {
+                if !goes.iter().all(|_| arrivals.recv() == Ok(true)) {
+                    return Err(LoadError::Interrupted);
+                }
+                observed.push(observe());
+                // Whoever has ended meanwhile says why when it is joined.
+                for go in &goes {
+                    let _ = go.send(());
+                }
+                Ok(())
+            })?;
+            Ok((part, observed))
+        };
+        let leader = join(thread().spawn_scoped(scope, lead)?);
+        let followers = followers.into_iter().map(join).collect::<Vec<_>>();
+        conclude(leader, followers)
     })
 }
 
-fn run_here<T>(
-    plan: &Plan,
-    stint: Stint,
-    stop: &AtomicBool,
-    mut observe: impl FnMut() -> T,
+/// One thread's part of a window.
+struct Part {
+    wall: Duration,
+    client_cpu: Duration,
+    tally: Tally,
+}
+
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// All parts together, or the first error that is not another's consequence.
+fn conclude<T>(
+    leader: Result<(Part, Vec<T>), LoadError>,
+    followers: Vec<Result<Part, LoadError>>,
 ) -> Result<Window<T>, LoadError> {
-    if let Some(cpu) = stint.cpu {
+    let cause = |error: &LoadError| !matches!(error, LoadError::Interrupted);
+    let (Part { wall, client_cpu, tally }, observed) = match leader {
+        Ok(leader) => leader,
+        Err(error) if cause(&error) => return Err(error),
+        Err(error) => {
+            let mut errors = followers.into_iter().filter_map(Result::err);
+            return Err(errors.find(cause).unwrap_or(error));
+        }
+    };
+    let mut edges = observed.into_iter();
+    let (Some(begin), Some(end)) = (edges.next(), edges.next()) else {
+        return Err(LoadError::Interrupted);
+    };
+    let mut window = Window { begin, end, wall, client_cpu, tally };
+    for part in followers {
+        let part = part?;
+        window.wall = window.wall.max(part.wall);
+        window.client_cpu += part.client_cpu;
+        window.tally.add(&part.tally);
+    }
+    Ok(window)
+}
+
+/// One thread; `edge` is called at both edges of the window.
+fn take_part(
+    plan: &Plan,
+    stint: &Stint,
+    cpu: Option<usize>,
+    stop: &AtomicBool,
+    mut edge: impl FnMut() -> Result<(), LoadError>,
+) -> Result<Part, LoadError> {
+    if let Some(cpu) = cpu {
         pin(cpu)?;
     }
     let mut crowd = Crowd::gather(plan)?;
-    pass(&mut crowd, stint.warm_up, u64::MAX, stop)?;
-    pass(&mut crowd, plan.patience, stint.handshakes_min, stop)?;
+    let connections = plan.pace.connections() as u64;
+    pass(&mut crowd, stint.warm_up, |_| false, stop)?;
+    pass(&mut crowd, plan.patience, |tally| tally.full >= connections, stop)?;
 
     *crowd.tally() = Tally::new();
-    let begin = observe();
+    edge()?;
     let began = Instant::now();
     let cpu_before = thread_cpu();
-    pass(&mut crowd, stint.window, stint.handshakes_max, stop)?;
+    let is_enough = |tally: &Tally| tally.full >= stint.handshakes_max;
+    pass(&mut crowd, stint.window, is_enough, stop)?;
+    while crowd.tally().answers < stint.answers_min {
+        pass(&mut crowd, TICK, |tally| tally.answers >= stint.answers_min, stop)?;
+    }
     let client_cpu = thread_cpu().saturating_sub(cpu_before);
     let wall = began.elapsed();
-    let end = observe();
+    edge()?;
     crowd.count_unfinished();
     let tally = std::mem::take(crowd.tally());
 
-    wind_down(&mut crowd, plan.patience)?;
-    Ok(Window { begin, end, wall, client_cpu, tally })
+    wind_down(&mut crowd, plan.farewell())?;
+    Ok(Part { wall, client_cpu, tally })
 }
 
 /// Pins the calling thread.
@@ -119,11 +203,11 @@ pub fn thread_cpu() -> Duration {
     ClockId::CLOCK_THREAD_CPUTIME_ID.now().map_or(Duration::ZERO, Duration::from)
 }
 
-/// Lets the crowd work for `time`, or until it has done `handshakes_max` handshakes.
+/// Lets the crowd work for `time`, or until it `is_enough`.
 fn pass(
     crowd: &mut Crowd,
     time: Duration,
-    handshakes_max: u64,
+    is_enough: impl Fn(&Tally) -> bool,
     stop: &AtomicBool,
 ) -> Result<(), LoadError> {
     let end = Instant::now() + time;
@@ -132,7 +216,7 @@ fn pass(
             return Err(LoadError::Interrupted);
         }
         let now = Instant::now();
-        if now >= end || crowd.tally().full >= handshakes_max {
+        if now >= end || is_enough(crowd.tally()) {
             return Ok(());
         }
         crowd.work(end.min(now + TICK))?;

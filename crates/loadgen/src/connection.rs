@@ -53,11 +53,16 @@ impl Shared {
 /// Bytes taken from a socket at once: several records of full size.
 const INCOMING_BYTES: usize = 128 << 10;
 
+/// Reads before other connections have their turn.
+const READS_AT_ONCE: usize = 8;
+
 /// Whether a connection goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// It waits for the server.
     Waits,
+    /// There is more to read than others should wait for.
+    More,
     /// It has done its work.
     Done,
 }
@@ -190,9 +195,9 @@ impl Connection {
         }
     }
 
-    /// Reads all there is; `ending` says that the end may be behind it.
+    /// Reads what there is; `ending` says that the end may be behind it.
     fn receive(&mut self, ending: bool, shared: &mut Shared) -> Result<Step, Failure> {
-        loop {
+        for _ in 0..READS_AT_ONCE {
             let begun = self.unread.len();
             shared.incoming[..begun].copy_from_slice(&self.unread);
             let Some(socket) = &self.socket else { return Ok(Step::Waits) };
@@ -214,6 +219,7 @@ impl Connection {
                 return Ok(Step::Waits);
             }
         }
+        Ok(Step::More)
     }
 
     /// Takes the first `count` bytes of what came in.
@@ -258,6 +264,7 @@ impl Connection {
         }
         let now = Instant::now();
         shared.tally.count_handshake(resumed, now - times.due, now - times.hello);
+        shared.tally.encrypt_then_mac += u64::from(session.encrypts_then_macs());
         match &shared.work {
             Work::Handshake => self.say_goodbye(shared),
             Work::Requests { count, .. } => {
@@ -270,13 +277,13 @@ impl Connection {
 
     /// Sends the next request, which should have left at `due`.
     fn ask(&mut self, due: Instant, shared: &mut Shared) -> Result<(), Failure> {
-        let Work::Requests { path, .. } = &shared.work else { return Ok(()) };
+        let Work::Requests { path, pattern, .. } = &shared.work else { return Ok(()) };
         let Some(session) = &mut self.session else { return Ok(()) };
         self.requests_left = self.requests_left.saturating_sub(1);
         let host = shared.wardrobe.host(self.drawn);
         let request = http::request(path, host, self.requests_left == 0);
         session.send(&request, &mut shared.outgoing)?;
-        self.answer = Answer::default();
+        self.answer = Answer::expecting(*pattern);
         self.phase = Phase::Asking;
         if let Some(times) = &mut self.times {
             times.asked = Instant::now();

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use rustix::event::epoll::{self, CreateFlags, Event};
+use rustix::event::epoll::{self, CreateFlags, Event, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -36,6 +36,8 @@ pub struct Crowd {
     connections: Vec<Connection>,
     shared: Shared,
     events: Vec<Event>,
+    /// Slots with more to read, of which the kernel will not tell again.
+    more: Vec<usize>,
     pace: Pacing,
     patience: Duration,
     next_patrol: Instant,
@@ -77,6 +79,7 @@ impl Crowd {
             connections,
             shared: Shared::new(plan.target, plan.work.clone(), wardrobe, plan.seed),
             events: Vec::with_capacity(AT_ONCE),
+            more: Vec::new(),
             pace,
             patience: plan.patience,
             next_patrol: now + PATROL,
@@ -94,7 +97,11 @@ impl Crowd {
     /// Begins what is due, waits until `until` at most, and handles what has happened.
     pub fn work(&mut self, until: Instant) -> Result<(), LoadError> {
         let wake = self.begin_due().map_or(until, |due| due.min(until)).min(self.next_patrol);
-        self.wait(wake)?;
+        self.wait(if self.more.is_empty() { wake } else { Instant::now() })?;
+        for slot in std::mem::take(&mut self.more) {
+            let step = self.connections[slot].proceed(EventFlags::IN, &mut self.shared);
+            self.conclude(slot, step);
+        }
         for index in 0..self.events.len() {
             let Event { flags, data } = self.events[index];
             let slot = data.u64() as usize;
@@ -180,6 +187,8 @@ impl Crowd {
     fn conclude(&mut self, slot: usize, step: Result<Step, Failure>) {
         match step {
             Ok(Step::Waits) => {}
+            Ok(Step::More) if self.more.contains(&slot) => {}
+            Ok(Step::More) => self.more.push(slot),
             Ok(Step::Done) => {
                 self.failures_in_a_row = 0;
                 self.connections[slot].end();

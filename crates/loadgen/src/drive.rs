@@ -140,7 +140,7 @@ pub fn drive(
 }
 
 /// The plan's share of each thread; fewer threads if there are fewer connections.
-fn divide(plan: &Plan, threads: usize) -> Vec<Plan> {
+pub fn divide(plan: &Plan, threads: usize) -> Vec<Plan> {
     let shares = plan.pace.divide(threads).into_iter().enumerate();
     let part =
         |(index, pace)| Plan { pace, seed: plan.seed.wrapping_add(index as u64), ..plan.clone() };
@@ -180,7 +180,7 @@ fn carry_out(
     }
     let cpu = thread_cpu().saturating_sub(cpu_before);
     let _ = news.send(News::Over(began.elapsed(), cpu));
-    if ended() { Ok(()) } else { wind_down(&mut crowd, plan.patience) }
+    if ended() { Ok(()) } else { wind_down(&mut crowd, plan.farewell()) }
 }
 
 fn work_until(

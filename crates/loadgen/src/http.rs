@@ -1,5 +1,6 @@
 //! HTTP/1.1 as a load needs it: one request, and where its answer ends.
 
+use crate::plan::Pattern;
 use crate::tally::Failure;
 
 /// A GET request; `last` asks the server to close the connection after its answer.
@@ -24,6 +25,8 @@ pub struct Answer {
     body_bytes_announced: u64,
     /// Whether the server closes the connection afterwards.
     last: bool,
+    /// What the body repeats, if that is known.
+    pattern: Option<Pattern>,
 }
 
 /// What comes next in an answer.
@@ -54,6 +57,11 @@ const LINE_END_BYTES: u64 = 2;
 const FIELDS_MAX: usize = 128;
 
 impl Answer {
+    /// An answer whose body is to repeat `pattern`.
+    pub fn expecting(pattern: Option<Pattern>) -> Self {
+        Answer { pattern, ..Answer::default() }
+    }
+
     /// Takes what came next.
     pub fn take(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
         while !bytes.is_empty() {
@@ -61,19 +69,20 @@ impl Answer {
                 Part::Head => self.take_head(bytes)?,
                 Part::Body(left) => {
                     let (taken, rest) = split(bytes, left);
-                    self.body_bytes += taken;
+                    self.take_body(taken)?;
+                    let taken = taken.len() as u64;
                     self.part =
                         if taken == left { Part::Nothing } else { Part::Body(left - taken) };
                     rest
                 }
                 Part::Rest => {
-                    self.body_bytes += bytes.len() as u64;
+                    self.take_body(bytes)?;
                     &[]
                 }
                 Part::Chunk(left) => {
                     let (taken, rest) = split(bytes, left);
-                    self.body_bytes += taken.min(left.saturating_sub(LINE_END_BYTES));
-                    self.part = match left - taken {
+                    self.take_body(split(taken, left.saturating_sub(LINE_END_BYTES)).0)?;
+                    self.part = match left - taken.len() as u64 {
                         0 => Part::ChunkSize,
                         left => Part::Chunk(left),
                     };
@@ -83,6 +92,14 @@ impl Answer {
                 Part::Nothing => return Err(Failure::Answer("more than one part")),
             };
         }
+        Ok(())
+    }
+
+    fn take_body(&mut self, part: &[u8]) -> Result<(), Failure> {
+        if self.pattern.is_some_and(|pattern| !pattern.is_at(self.body_bytes, part)) {
+            return Err(Failure::Answer("a body that is not what was to be served"));
+        }
+        self.body_bytes += part.len() as u64;
         Ok(())
     }
 
@@ -192,10 +209,9 @@ impl Answer {
     }
 }
 
-/// At most `count` bytes, how many that are, and the rest.
-fn split(bytes: &[u8], count: u64) -> (u64, &[u8]) {
-    let taken = usize::try_from(count).unwrap_or(usize::MAX).min(bytes.len());
-    (taken as u64, &bytes[taken..])
+/// At most `count` bytes, and the rest.
+fn split(bytes: &[u8], count: u64) -> (&[u8], &[u8]) {
+    bytes.split_at(usize::try_from(count).unwrap_or(usize::MAX).min(bytes.len()))
 }
 
 #[cfg(test)]
@@ -242,6 +258,26 @@ mod tests {
 
         let twice = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n!";
         assert!(answer(twice).unwrap().is_complete());
+    }
+
+    #[test]
+    fn bodies_are_compared_with_their_pattern_in_any_pieces() {
+        let head = "HTTP/1.1 200 OK\r\n";
+        for (framed, right) in [
+            ("Content-Length: 7\r\n\r\nabcabca", true),
+            ("Content-Length: 7\r\n\r\nabcabcb", false),
+            ("\r\nabcab", true),
+            ("\r\nabcaa", false),
+            ("Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n4\r\ncabc\r\n0\r\n\r\n", true),
+            ("Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n4\r\nabca\r\n0\r\n\r\n", false),
+        ] {
+            let text = format!("{head}{framed}");
+            for size in 1..text.len() {
+                let mut answer = Answer::expecting(Pattern::of(b"abc"));
+                let taken = text.as_bytes().chunks(size).try_for_each(|piece| answer.take(piece));
+                assert_eq!(taken.is_ok(), right, "{size}: {text:?}");
+            }
+        }
     }
 
     #[test]

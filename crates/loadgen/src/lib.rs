@@ -1,8 +1,8 @@
 //! The crowd: TLS clients that make load.
 //!
-//! [`run`] keeps a fixed number of connections outstanding from one pinned thread. Each connects,
-//! does a full handshake with rustls and aws-lc-rs, verifies the server's signature against a
-//! pinned certificate, says goodbye and starts over. Whether a handshake was full is asked of the
+//! [`run`] keeps a fixed number of connections outstanding from pinned threads. Each connects, does
+//! a full handshake with rustls and aws-lc-rs, verifies the server's signature against a pinned
+//! certificate, may ask for something, says goodbye and starts over. Whether a handshake was full is asked of the
 //! connection, never inferred.
 //!
 //! A connection ends so that the server sees a client that closed properly and nothing piles up:
@@ -18,7 +18,6 @@
 //! crypto does.
 
 mod arrivals;
-pub mod bulk;
 mod client;
 mod connection;
 mod crowd;
@@ -44,8 +43,8 @@ pub use key::KeyKind;
 pub use latency::Latency;
 pub use load::{Load, LoadError};
 pub use pem::PemError;
-pub use plan::{Arrivals, Mix, Pace, Plan, Resume, Shown, Trust, Weighted, Work};
-pub use search::{Ending, Found, Goal, Missed, Probe, search};
+pub use plan::{Arrivals, Mix, Pace, Pattern, Plan, Resume, Shown, Trust, Weighted, Work};
+pub use search::{Ending, Found, Goal, Missed, Probe, attempt, search};
 pub use tally::{ErrorKind, Tally, Window};
 pub use tls::{Cipher, Group, TlsVersion};
 pub use verdict::{Doubt, doubts};

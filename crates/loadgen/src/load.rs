@@ -9,12 +9,12 @@ use crate::plan::{Mix, Pace, Plan, Resume, Trust, Weighted, Work};
 use crate::tally::ErrorKind;
 use crate::tls::{Cipher, Group, TlsVersion};
 
-/// A closed-loop load of full handshakes on one server.
+/// A closed-loop load on one server, whose sessions are never resumed.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// Where the server listens.
     pub target: SocketAddr,
-    /// Name sent as SNI.
+    /// Name sent as SNI and as host.
     pub server_name: String,
     /// The server's certificates, DER; connections ask for one or the other by its kind of key, in
     /// turn, and refuse any other.
@@ -25,14 +25,16 @@ pub struct Load {
     pub group: Group,
     /// Cipher, which names one suite in each protocol version; no other is offered.
     pub cipher: Cipher,
+    /// What a connection does after its handshake.
+    pub work: Work,
     /// Connections outstanding at any time.
     pub connections: usize,
-    /// CPU to which the client's thread is pinned.
-    pub cpu: Option<usize>,
+    /// CPUs, on each of which there is a thread of clients; if none are given, one anywhere.
+    pub cpus: Vec<usize>,
     /// Time under load before the measured window; more is taken until the connections have done
     /// one handshake each, on average.
     pub warm_up: Duration,
-    /// Length of the measured window.
+    /// Length of the measured window, which lasts until there is one whole answer if any is wanted.
     pub window: Duration,
     /// Handshakes after which the load ends even if the window has not.
     pub handshakes_max: u64,
@@ -55,7 +57,7 @@ impl Load {
                 resumption: Weighted::only(Resume::Never),
                 identities: Weighted::only(None),
             },
-            work: Work::Handshake,
+            work: self.work.clone(),
             pace: Pace::Closed { connections: self.connections, ramp: Duration::ZERO },
             patience: self.patience,
             seed: 0,

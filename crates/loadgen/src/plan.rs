@@ -1,5 +1,6 @@
 //! What a load consists of: whom to trust, what to draw per connection, what to do, how fast.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +28,17 @@ pub struct Plan {
     pub patience: Duration,
     /// Makes draws and arrivals reproducible.
     pub seed: u64,
+}
+
+impl Plan {
+    /// How long connections are waited for at the end. Large bodies are cut off.
+    pub(crate) fn farewell(&self) -> Duration {
+        const LARGE: u64 = 1 << 20;
+        match self.work {
+            Work::Requests { body_bytes: Some(LARGE..), .. } => Duration::ZERO,
+            Work::Requests { .. } | Work::Handshake => self.patience,
+        }
+    }
 }
 
 /// Which certificates to accept. The signature of every handshake is verified in any case.
@@ -160,7 +172,41 @@ pub enum Work {
         count: u32,
         /// Length that every body must have.
         body_bytes: Option<u64>,
+        /// What every body must repeat; it does not travel.
+        #[serde(skip)]
+        pattern: Option<Pattern>,
     },
+}
+
+/// Bytes that a body repeats from beginning to end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Pattern(&'static [u8]);
+
+impl Pattern {
+    /// These bytes; none if there is none to repeat.
+    pub fn of(bytes: &'static [u8]) -> Option<Self> {
+        (!bytes.is_empty()).then_some(Pattern(bytes))
+    }
+
+    /// Whether `part`, which begins `at` bytes behind the beginning of a body, is as it should be.
+    pub(crate) fn is_at(self, mut at: u64, mut part: &[u8]) -> bool {
+        while !part.is_empty() {
+            let expected = &self.0[(at % self.0.len() as u64) as usize..];
+            let (now, later) = part.split_at(part.len().min(expected.len()));
+            if now != &expected[..now.len()] {
+                return false;
+            }
+            at += now.len() as u64;
+            part = later;
+        }
+        true
+    }
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} bytes", self.0.len())
+    }
 }
 
 impl Work {

@@ -80,24 +80,24 @@ const CLOSE: f64 = 1.04;
 const DOUBLINGS: u32 = 24;
 
 /// Searches the highest rate at which `plan` keeps `goal`. `course` says how long a probe takes at
-/// least; `probed` is told every one.
+/// least; `attempt` carries out one probe, [`attempt`] from here; `probed` is told every one.
 ///
 /// # Errors
 ///
-/// See [`LoadError`].
-pub fn search(
+/// Those of `attempt`.
+pub fn search<E>(
     plan: &Plan,
     course: &Course,
     goal: &Goal,
-    stop: &AtomicBool,
+    mut attempt: impl FnMut(&Plan, &Course) -> Result<Outcome, E>,
     mut probed: impl FnMut(&Probe),
-) -> Result<Found, LoadError> {
+) -> Result<Found, E> {
     let window = course.window.max(LIMITS_PER_PROBE * goal.latency_max);
     let mut searched = Searched {
         plan,
         course: Course { window, ..course.clone() },
         goal,
-        stop,
+        attempt: &mut attempt,
         probed: &mut probed,
         probes: Vec::new(),
     };
@@ -108,21 +108,39 @@ pub fn search(
     Ok(Found { ending, probes, client_bound })
 }
 
+/// Carries out a probe from this host, until `stop` is set. A server that gives up under an open
+/// loop has more than it can bear, which is an answer and no error.
+///
+/// # Errors
+///
+/// See [`LoadError`].
+pub fn attempt(plan: &Plan, course: &Course, stop: &AtomicBool) -> Result<Outcome, LoadError> {
+    match drive(plan, course, stop, |_, _| ()) {
+        Err(LoadError::Failing { kind, count, .. }) if matches!(plan.pace, Pace::Open { .. }) => {
+            Ok(Outcome::of_failures(kind, count))
+        }
+        outcome => outcome,
+    }
+}
+
 fn busy(probe: &Probe) -> f64 {
     probe.outcome.busy
 }
 
-struct Searched<'a> {
+/// How a probe is carried out.
+type Attempt<'a, E> = dyn FnMut(&Plan, &Course) -> Result<Outcome, E> + 'a;
+
+struct Searched<'a, E> {
     plan: &'a Plan,
     course: Course,
     goal: &'a Goal,
-    stop: &'a AtomicBool,
+    attempt: &'a mut Attempt<'a, E>,
     probed: &'a mut dyn FnMut(&Probe),
     probes: Vec<Probe>,
 }
 
-impl Searched<'_> {
-    fn run(&mut self) -> Result<Ending, LoadError> {
+impl<E> Searched<'_, E> {
+    fn run(&mut self) -> Result<Ending, E> {
         // One connection at a time: what takes too long alone will not be faster in company.
         let alone = Pace::Closed { connections: 1, ramp: Duration::ZERO };
         let alone = self.probe(alone)?;
@@ -177,7 +195,7 @@ impl Searched<'_> {
     }
 
     /// Whether the goal is kept at `rate`; none if stopped.
-    fn probe_rate(&mut self, rate: f64) -> Result<Option<bool>, LoadError> {
+    fn probe_rate(&mut self, rate: f64) -> Result<Option<bool>, E> {
         let (arrivals, connections_max) = match self.plan.pace {
             Pace::Open { arrivals, connections_max, .. } => (arrivals, connections_max),
             Pace::Closed { connections, .. } => (Arrivals::Poisson, connections),
@@ -187,7 +205,7 @@ impl Searched<'_> {
         Ok((!probe.outcome.interrupted).then_some(probe.missed.is_none()))
     }
 
-    fn probe(&mut self, pace: Pace) -> Result<Probe, LoadError> {
+    fn probe(&mut self, pace: Pace) -> Result<Probe, E> {
         let plan = Plan {
             pace,
             // What takes longer than a probe is counted as unfinished.
@@ -198,13 +216,7 @@ impl Searched<'_> {
             Pace::Open { rate, .. } => Some(rate),
             Pace::Closed { .. } => None,
         };
-        let outcome = match drive(&plan, &self.course, self.stop, |_, _| ()) {
-            // A server that gives up has more than it can bear.
-            Err(LoadError::Failing { kind, count, .. }) if rate.is_some() => {
-                Outcome::of_failures(kind, count)
-            }
-            outcome => outcome?,
-        };
+        let outcome = (self.attempt)(&plan, &self.course)?;
         let latency = latency(&plan.work, &outcome.tally, self.goal.percentile);
         let done = outcome.tally.handshakes() + outcome.tally.answers;
         let missed = if latency > self.goal.latency_max {

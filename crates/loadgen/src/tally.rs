@@ -35,6 +35,8 @@ pub struct Tally {
     pub full: u64,
     /// Handshakes that resumed a session.
     pub resumed: u64,
+    /// Handshakes that negotiated encrypt-then-MAC.
+    pub encrypt_then_mac: u64,
     /// Whole answers to requests.
     pub answers: u64,
     /// Bytes of bodies, those of unfinished answers included.
@@ -69,6 +71,7 @@ impl Tally {
             due: 0,
             full: 0,
             resumed: 0,
+            encrypt_then_mac: 0,
             answers: 0,
             body_bytes: 0,
             body_bytes_announced: 0,
@@ -87,6 +90,7 @@ impl Tally {
         self.due += other.due;
         self.full += other.full;
         self.resumed += other.resumed;
+        self.encrypt_then_mac += other.encrypt_then_mac;
         self.answers += other.answers;
         self.body_bytes += other.body_bytes;
         self.body_bytes_announced = self.body_bytes_announced.max(other.body_bytes_announced);

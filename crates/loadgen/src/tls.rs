@@ -78,11 +78,13 @@ pub enum Cipher {
     /// ChaCha20-Poly1305 with SHA-256.
     Chacha20Poly1305,
     /// AES-128-CBC with HMAC-SHA1 and RSA key transport: `TLS_RSA_WITH_AES_128_CBC_SHA`, in TLS 1.2
-    /// only, and by OpenSSL.
+    /// only, and by OpenSSL, which offers encrypt-then-MAC (RFC 7366).
     Aes128Sha,
+    /// The same without the offer of encrypt-then-MAC.
+    Aes128ShaMacFirst,
 }
 
-/// OpenSSL's name for the suite of [`Cipher::Aes128Sha`].
+/// OpenSSL's name for the suite of [`Cipher::Aes128Sha`] and [`Cipher::Aes128ShaMacFirst`].
 pub(crate) const AES128_SHA: &str = "AES128-SHA";
 
 impl Cipher {
@@ -98,7 +100,7 @@ impl Cipher {
                 Cipher::Aes256Gcm => vec![*thrift::TLS13_AES_256_GCM_SHA384],
                 Cipher::Aes128Gcm => vec![*thrift::TLS13_AES_128_GCM_SHA256],
                 Cipher::Chacha20Poly1305 => vec![*thrift::TLS13_CHACHA20_POLY1305_SHA256],
-                Cipher::Aes128Sha => vec![],
+                Cipher::Aes128Sha | Cipher::Aes128ShaMacFirst => vec![],
             };
         }
         let (rsa, ecdsa) = match self {
@@ -114,7 +116,7 @@ impl Cipher {
                 suites::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
                 suites::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
             ),
-            Cipher::Aes128Sha => return vec![],
+            Cipher::Aes128Sha | Cipher::Aes128ShaMacFirst => return vec![],
         };
         match kind {
             None => vec![ecdsa, rsa],

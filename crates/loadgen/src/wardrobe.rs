@@ -139,8 +139,9 @@ impl Trusted {
         resume: Resume,
         identity: Option<&Shown>,
     ) -> Result<Outfit, LoadError> {
-        if cipher == Cipher::Aes128Sha {
-            return self.outfit_of_old(version, protocol, resume, identity);
+        if let Cipher::Aes128Sha | Cipher::Aes128ShaMacFirst = cipher {
+            let encrypt_then_mac = cipher == Cipher::Aes128Sha;
+            return self.outfit_of_old(version, encrypt_then_mac, protocol, resume, identity);
         }
         let kind = match self {
             Trusted::Pinned(pinned) => Some(pinned.kind()),
@@ -177,10 +178,11 @@ impl Trusted {
         })
     }
 
-    /// For [`Cipher::Aes128Sha`].
+    /// For [`Cipher::Aes128Sha`] and [`Cipher::Aes128ShaMacFirst`].
     fn outfit_of_old(
         &self,
         version: TlsVersion,
+        encrypt_then_mac: bool,
         protocol: Option<&str>,
         resume: Resume,
         identity: Option<&Shown>,
@@ -194,7 +196,7 @@ impl Trusted {
                 return Err(LoadError::Legacy(what));
             }
         }
-        let legacy = Legacy::new(AES128_SHA, protocol, self.verifier())?;
+        let legacy = Legacy::new(AES128_SHA, encrypt_then_mac, protocol, self.verifier())?;
         let speech = Speech::Legacy(Arc::new(legacy));
         Ok(Outfit { speech, group: None, keeps_tickets: false })
     }

@@ -11,7 +11,7 @@ use openssl::pkey::PKey;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use support::{Conduct, Server, certificate, elliptic, key, serve, serve_with};
-use widelane_loadgen::{Cipher, ErrorKind, Group, KeyKind, Load, LoadError, TlsVersion, run};
+use widelane_loadgen::{Cipher, ErrorKind, Group, KeyKind, Load, LoadError, TlsVersion, Work, run};
 
 fn load(server: &Server, version: TlsVersion) -> Load {
     Load {
@@ -21,8 +21,9 @@ fn load(server: &Server, version: TlsVersion) -> Load {
         version,
         group: Group::X25519,
         cipher: Cipher::Aes256Gcm,
+        work: Work::Handshake,
         connections: 8,
-        cpu: None,
+        cpus: Vec::new(),
         warm_up: Duration::ZERO,
         window: Duration::from_secs(20),
         handshakes_max: 50,

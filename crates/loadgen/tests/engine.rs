@@ -12,7 +12,7 @@ use rustls::pki_types::CertificateDer;
 use support::{Conduct, Server, serve_as};
 use widelane_loadgen::{
     Arrivals, Cipher, Course, Doubt, Ending, ErrorKind, Goal, Group, LoadError, Mix, Outcome, Pace,
-    Plan, Probe, Resume, TlsVersion, Trust, Weighted, Work, doubts, drive, search,
+    Plan, Probe, Resume, TlsVersion, Trust, Weighted, Work, attempt, doubts, drive, search,
 };
 
 static NEVER: AtomicBool = AtomicBool::new(false);
@@ -44,6 +44,11 @@ fn course(window: Duration) -> Course {
 
 fn driven(plan: &Plan, window: Duration) -> Outcome {
     drive(plan, &course(window), &NEVER, |_, _| ()).unwrap()
+}
+
+/// A probe of a search.
+fn from_here(plan: &Plan, course: &Course) -> Result<Outcome, LoadError> {
+    attempt(plan, course, &NEVER)
 }
 
 /// Why a load that cannot succeed is given up.
@@ -109,7 +114,8 @@ fn draws_by_weight_from_everything_that_can_differ() {
 #[test]
 fn asks_again_and_again_on_one_connection() {
     let server = serve_as(Conduct { body: vec![7; 100_000], ..Conduct::default() });
-    let work = |body_bytes| Work::Requests { path: "/".to_owned(), count: 5, body_bytes };
+    let work =
+        |body_bytes| Work::Requests { path: "/".to_owned(), count: 5, body_bytes, pattern: None };
     for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
         let mix = Mix { versions: Weighted::only(version), ..plan(&server).mix };
         let plan = Plan { work: work(Some(100_000)), mix, ..plan(&server) };
@@ -215,7 +221,7 @@ fn a_search_finds_the_limit_of_a_server_within_ten_per_cent() {
     let goal = Goal { latency_max: Duration::from_secs(1), percentile: 99.0 };
     let course = Course { threads: 1, ..course(Duration::from_secs(5)) };
     let mut probes = 0;
-    let found = search(&plan, &course, &goal, &NEVER, |_| probes += 1).unwrap();
+    let found = search(&plan, &course, &goal, from_here, |_| probes += 1).unwrap();
     assert_eq!(found.probes.len(), probes);
     let seen = |probe: &Probe| (probe.rate, probe.outcome.tally.due, probe.latency, probe.missed);
     let probes: Vec<_> = found.probes.iter().map(seen).collect();
@@ -228,11 +234,11 @@ fn a_search_finds_the_limit_of_a_server_within_ten_per_cent() {
 fn a_search_says_with_arithmetic_what_cannot_be_done() {
     let server = serve_as(Conduct { body: vec![0; 32 << 20], ..Conduct::default() });
     let plan = Plan {
-        work: Work::Requests { path: "/".to_owned(), count: 1, body_bytes: None },
+        work: Work::Requests { path: "/".to_owned(), count: 1, body_bytes: None, pattern: None },
         ..plan(&server)
     };
     let goal = Goal { latency_max: Duration::from_millis(2), percentile: 100.0 };
-    let found = search(&plan, &course(Duration::from_secs(2)), &goal, &NEVER, |_| ()).unwrap();
+    let found = search(&plan, &course(Duration::from_secs(2)), &goal, from_here, |_| ()).unwrap();
     let Ending::Infeasible(why) = &found.ending else { panic!("{:?}", found.ending) };
     assert!(why.starts_with("33554432 bytes in 0.002 s are 134.22 Gbit/s"), "{why}");
     assert_eq!(found.probes.len(), 1);

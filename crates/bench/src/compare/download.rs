@@ -4,7 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
-use widelane_loadgen::bulk::Suite;
 use widelane_loadgen::{Cipher, TlsVersion};
 
 /// A body of some length under some cipher.
@@ -68,14 +67,19 @@ impl Protection {
     }
 
     /// What the client offers.
-    pub(super) fn suite(self, version: TlsVersion) -> Suite {
+    pub(super) fn cipher(self) -> Cipher {
         match self {
-            Protection::Aes128Sha => Suite::Aes128Sha { encrypt_then_mac: true },
-            Protection::Aes128ShaMacFirst => Suite::Aes128Sha { encrypt_then_mac: false },
-            Protection::Aes128Gcm => Suite::Aead(version, Cipher::Aes128Gcm),
-            Protection::Aes256Gcm => Suite::Aead(version, Cipher::Aes256Gcm),
-            Protection::Chacha20Poly1305 => Suite::Aead(version, Cipher::Chacha20Poly1305),
+            Protection::Aes128Sha => Cipher::Aes128Sha,
+            Protection::Aes128ShaMacFirst => Cipher::Aes128ShaMacFirst,
+            Protection::Aes128Gcm => Cipher::Aes128Gcm,
+            Protection::Aes256Gcm => Cipher::Aes256Gcm,
+            Protection::Chacha20Poly1305 => Cipher::Chacha20Poly1305,
         }
+    }
+
+    /// Whether encrypt-then-MAC is a question.
+    pub(super) fn has_mac(self) -> bool {
+        matches!(self, Protection::Aes128Sha | Protection::Aes128ShaMacFirst)
     }
 }
 

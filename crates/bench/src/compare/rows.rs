@@ -289,9 +289,9 @@ impl Record {
 
     /// What became of encrypt-then-MAC, where that was a question.
     fn remark_on_mac(&self) -> Option<String> {
-        let extras = || self.extras.iter().flatten();
-        let negotiated = extras().find_map(|extra| extra.encrypt_then_mac)?;
-        if extras().any(|extra| extra.encrypt_then_mac != Some(negotiated)) {
+        let told = || self.extras.iter().flatten().filter_map(|extra| extra.encrypt_then_mac);
+        let negotiated = told().next()?;
+        if told().any(|other| other != negotiated) {
             return Some(format!("{}: encrypt-then-MAC now and then.", self.scenario));
         }
         let (was, code) = match negotiated {

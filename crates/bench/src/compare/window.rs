@@ -7,9 +7,8 @@ use hdrhistogram::Histogram;
 use nix::sched::sched_getaffinity;
 use nix::unistd::Pid;
 use widelane_cpu::Topology;
-use widelane_loadgen::bulk::{self, DownloadError, Downloads, Haul};
-use widelane_loadgen::{Load, LoadError, Window};
-use widelane_results::Measurement;
+use widelane_loadgen::{self as loadgen, Load, LoadError, Pattern, Window};
+use widelane_results::{Measurement, Results};
 
 use super::{CompareError, Download, Plan, Scenario, Work};
 use crate::accounting::{self, AccountingError};
@@ -19,6 +18,9 @@ use crate::server::{Counts, Identity, Key, SERVER_NAME, Server, ServerError, Sub
 
 /// Longest time that the client waits for one handshake.
 pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A download that comes more slowly than this is given up.
+const BYTES_PER_SECOND_MIN: u64 = 10_000_000;
 
 /// The CPUs of server and client.
 pub struct Cpus {
@@ -31,8 +33,16 @@ pub struct Cpus {
 }
 
 impl Cpus {
-    /// Picks two CPUs of different cores among those allowed to us, or says why it could not.
-    pub fn choose() -> (Self, Option<String>) {
+    /// Picks two CPUs of different cores among those allowed to us; where it could not, a note in
+    /// `results` says so.
+    pub fn choose_for(results: &mut Results) -> Self {
+        let (cpus, note) = Cpus::choose();
+        let note = note.filter(|note| !results.notes.contains(note));
+        results.notes.extend(note);
+        cpus
+    }
+
+    fn choose() -> (Self, Option<String>) {
         let allowed = sched_getaffinity(Pid::from_raw(0)).ok();
         let cpus: Vec<_> = Topology::detect()
             .cpus
@@ -131,10 +141,7 @@ pub fn measure(
     stop: &AtomicBool,
 ) -> Result<Sample, CompareError> {
     server.check_alive()?;
-    let driven = match shape.scenario.work {
-        Work::Handshakes => handshakes(server, shape, cpus, stop)?,
-        Work::Download(download) => downloads(server, shape, &download, cpus, stop)?,
-    };
+    let driven = drive(server, shape, cpus, stop)?;
     let measured = Measurement { subject: subject.name().to_owned(), ..driven.measurement };
     let (measurement, counts) = account(server, cpus, driven.edges, measured)?;
     let Driven { latency_ns, encrypt_then_mac, .. } = driven;
@@ -159,35 +166,59 @@ pub fn account(
     }
 
     let cpu = end.usage.cpu.saturating_sub(begin.usage.cpu);
-    let ours = cpu + end.ours.saturating_sub(begin.ours);
+    let client = end.ours.saturating_sub(begin.ours);
+    let ours = cpu + client;
     let busy = end.busy.saturating_sub(begin.busy);
     let foreign = pairs::foreign(busy, ours, accounting::tick() * cpus.involved.len() as u32);
-    let measurement =
-        Measurement { cpu_s: cpu.as_secs_f64(), foreign_cpu_s: foreign.as_secs_f64(), ..measured };
+    let measurement = Measurement {
+        cpu_s: cpu.as_secs_f64(),
+        client_cpu_s: client.as_secs_f64(),
+        foreign_cpu_s: foreign.as_secs_f64(),
+        ..measured
+    };
     Ok((measurement, end.counts.zip(begin.counts).map(|(end, begin)| end - begin)))
 }
 
-fn handshakes(
+/// Has clients do the work of a scenario.
+fn drive(
     server: &mut Server,
     shape: &Shape<'_>,
     cpus: &Cpus,
     stop: &AtomicBool,
 ) -> Result<Driven, CompareError> {
-    let load = Load {
+    let Scenario { version, group, connections, warm_up, window, .. } = shape.scenario;
+    let certificates = shape.identities.iter().map(|identity| identity.leaf.clone());
+    let handshakes = Load {
         target: server.address(),
         server_name: SERVER_NAME.to_owned(),
-        certificates: shape.identities.iter().map(|identity| identity.leaf.clone()).collect(),
-        version: shape.scenario.version,
-        group: shape.scenario.group,
+        certificates: certificates.collect(),
+        version,
+        group,
         cipher: shape.plan.cipher,
-        connections: shape.scenario.connections,
-        cpu: cpus.client,
-        warm_up: shape.scenario.warm_up,
-        window: shape.scenario.window,
+        work: loadgen::Work::Handshake,
+        connections,
+        cpus: cpus.client.into_iter().collect(),
+        warm_up,
+        window,
         handshakes_max: u64::MAX,
         patience: PATIENCE,
     };
-    let window = match widelane_loadgen::run(&load, stop, || Edge::observe(server, cpus)) {
+    let load = match shape.scenario.work {
+        Work::Handshakes => handshakes,
+        Work::Download(Download { protection, bytes }) => Load {
+            certificates: vec![shape.identities[0].leaf.clone()],
+            cipher: protection.cipher(),
+            work: loadgen::Work::Requests {
+                path: content::path(bytes),
+                count: 1,
+                body_bytes: Some(bytes),
+                pattern: Pattern::of(&PATTERN),
+            },
+            patience: PATIENCE + Duration::from_secs(bytes / BYTES_PER_SECOND_MIN),
+            ..handshakes
+        },
+    };
+    let window = match loadgen::run(&load, stop, || Edge::observe(server, cpus)) {
         Ok(window) => window,
         Err(LoadError::Interrupted) => return Err(CompareError::Interrupted),
         Err(source) => {
@@ -195,65 +226,37 @@ fn handshakes(
             return Err(CompareError::Load { server: server.name().to_owned(), source });
         }
     };
-    let Window { begin, end, wall, client_cpu, tally } = window;
-    let percentile = |percent| {
-        let value = tally.latency_ns.value_at_percentile(percent);
-        (!tally.latency_ns.is_empty()).then_some(value as f64 / 1e3)
-    };
+    let Window { begin, end, wall, tally, .. } = window;
     let measurement = Measurement {
         wall_s: wall.as_secs_f64(),
-        operations: tally.full,
+        bytes: tally.body_bytes,
         resumed: tally.resumed,
         errors: tally.errors.iter().map(|(kind, count)| (kind.name().to_owned(), *count)).collect(),
-        client_cpu_s: client_cpu.as_secs_f64(),
-        latency_us_p50: percentile(50.0),
-        latency_us_p99: percentile(99.0),
         ..Measurement::default()
     };
-    let latency_ns = Some(tally.latency_ns);
-    Ok(Driven { edges: [begin, end], measurement, latency_ns, encrypt_then_mac: None })
-}
-
-fn downloads(
-    server: &mut Server,
-    shape: &Shape<'_>,
-    download: &Download,
-    cpus: &Cpus,
-    stop: &AtomicBool,
-) -> Result<Driven, CompareError> {
-    let path = content::path(download.bytes);
-    let downloads = Downloads {
-        target: server.address(),
-        server_name: SERVER_NAME,
-        certificate: &shape.identities[0].leaf,
-        suite: download.protection.suite(shape.scenario.version),
-        path: &path,
-        bytes: download.bytes,
-        pattern: &PATTERN,
-        connections: shape.scenario.connections,
-        cpu: cpus.client,
-        warm_up: shape.scenario.warm_up,
-        window: shape.scenario.window,
-        patience: PATIENCE,
-    };
-    let haul = match bulk::run(&downloads, stop, || Edge::observe(server, cpus)) {
-        Ok(haul) => haul,
-        Err(DownloadError::Interrupted) => return Err(CompareError::Interrupted),
-        Err(source) => {
-            server.check_alive()?;
-            return Err(CompareError::Download { server: server.name().to_owned(), source });
+    let edges = [begin, end];
+    Ok(match shape.scenario.work {
+        Work::Handshakes => {
+            let percentile = |percent| {
+                let value = tally.latency_ns.value_at_percentile(percent);
+                (!tally.latency_ns.is_empty()).then_some(value as f64 / 1e3)
+            };
+            let measurement = Measurement {
+                operations: tally.full,
+                latency_us_p50: percentile(50.0),
+                latency_us_p99: percentile(99.0),
+                ..measurement
+            };
+            let latency_ns = Some(tally.latency_ns);
+            Driven { edges, measurement, latency_ns, encrypt_then_mac: None }
         }
-    };
-    let Haul { begin, end, wall, client_cpu, bytes, finished, errors, encrypt_then_mac } = haul;
-    let measurement = Measurement {
-        wall_s: wall.as_secs_f64(),
-        operations: finished,
-        bytes,
-        errors,
-        client_cpu_s: client_cpu.as_secs_f64(),
-        ..Measurement::default()
-    };
-    Ok(Driven { edges: [begin, end], measurement, latency_ns: None, encrypt_then_mac })
+        Work::Download(download) => {
+            let is_told = download.protection.has_mac() && tally.full > 0;
+            let encrypt_then_mac = is_told.then_some(tally.encrypt_then_mac > 0);
+            let measurement = Measurement { operations: tally.answers, ..measurement };
+            Driven { edges, measurement, latency_ns: None, encrypt_then_mac }
+        }
+    })
 }
 
 /// A server whose processes are gone has died; that is the better story to tell.

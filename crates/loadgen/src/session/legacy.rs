@@ -13,6 +13,7 @@ use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::Outgoing;
+use super::server_hello::encrypt_then_mac;
 use crate::tally::Failure;
 
 /// Everything that sessions have in common.
@@ -21,6 +22,9 @@ pub struct Legacy {
     verifier: Arc<dyn ServerCertVerifier>,
 }
 
+/// `SSL_OP_NO_ENCRYPT_THEN_MAC`, which the `openssl` crate does not name.
+const NO_ENCRYPT_THEN_MAC: SslOptions = SslOptions::from_bits_retain(1 << 19);
+
 /// Plain text taken at once: a record of full size.
 const PLAIN_BYTES: usize = 16 << 10;
 
@@ -28,10 +32,11 @@ const PLAIN_BYTES: usize = 16 << 10;
 const ALERTS: i32 = 1000;
 
 impl Legacy {
-    /// Offers `suite`, by OpenSSL's name, and perhaps a protocol. Certificates are judged by
-    /// `verifier`; that the server has the key follows from its Finished.
+    /// Offers `suite`, by OpenSSL's name, perhaps encrypt-then-MAC, and perhaps a protocol.
+    /// Certificates are judged by `verifier`; that the server has the key follows from its Finished.
     pub fn new(
         suite: &str,
+        encrypt_then_mac: bool,
         protocol: Option<&str>,
         verifier: Arc<dyn ServerCertVerifier>,
     ) -> Result<Self, ErrorStack> {
@@ -42,6 +47,9 @@ impl Legacy {
         builder.set_session_cache_mode(SslSessionCacheMode::OFF);
         builder.set_options(SslOptions::NO_TICKET);
         builder.set_verify(SslVerifyMode::NONE);
+        if !encrypt_then_mac {
+            builder.set_options(NO_ENCRYPT_THEN_MAC);
+        }
         if let Some(name) = protocol {
             let length = u8::try_from(name.len()).unwrap_or(u8::MAX);
             builder.set_alpn_protos(&[&[length], name.as_bytes()].concat())?;
@@ -55,6 +63,8 @@ pub struct LegacySession {
     stream: SslStream<Pipe>,
     name: ServerName<'static>,
     legacy: Arc<Legacy>,
+    /// What the server's first flight said of it.
+    encrypt_then_mac: Option<bool>,
 }
 
 impl LegacySession {
@@ -72,7 +82,7 @@ impl LegacySession {
         });
         let stream = stream.map_err(|error| broken(&error))?;
         let (name, legacy) = (name.clone(), Arc::clone(legacy));
-        let mut session = LegacySession { stream, name, legacy };
+        let mut session = LegacySession { stream, name, legacy, encrypt_then_mac: None };
         session.receive(&mut [], outgoing, |_| Ok(()))?;
         Ok(session)
     }
@@ -84,6 +94,9 @@ impl LegacySession {
         outgoing: &mut Outgoing,
         mut plain: impl FnMut(&[u8]) -> Result<(), Failure>,
     ) -> Result<usize, Failure> {
+        if self.encrypt_then_mac.is_none() {
+            self.encrypt_then_mac = encrypt_then_mac(incoming);
+        }
         self.stream.get_mut().incoming.extend_from_slice(incoming);
         if self.is_handshaking() {
             match self.stream.connect() {
@@ -122,6 +135,10 @@ impl LegacySession {
 
     pub fn is_resumed(&self) -> bool {
         self.stream.ssl().session_reused()
+    }
+
+    pub fn encrypts_then_macs(&self) -> bool {
+        self.encrypt_then_mac == Some(true)
     }
 
     /// Judges the certificate that the server has shown.

@@ -2,6 +2,7 @@
 
 mod legacy;
 mod modern;
+mod server_hello;
 
 use std::sync::Arc;
 
@@ -143,6 +144,14 @@ impl Session {
         match self {
             Session::Modern(session) => session.is_resumed(),
             Session::Legacy(session) => session.is_resumed(),
+        }
+    }
+
+    /// Whether encrypt-then-MAC was negotiated.
+    pub fn encrypts_then_macs(&self) -> bool {
+        match self {
+            Session::Modern(_) => false,
+            Session::Legacy(session) => session.encrypts_then_macs(),
         }
     }
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use widelane_loadgen::{Cipher, Group, Load, Tally, TlsVersion, run};
+use widelane_loadgen::{Cipher, Group, Load, Tally, TlsVersion, Work, run};
 
 use super::authority::Identity;
 
@@ -43,8 +43,9 @@ pub fn load_mixed(
         version,
         group,
         cipher: Cipher::Aes256Gcm,
+        work: Work::Handshake,
         connections,
-        cpu: None,
+        cpus: Vec::new(),
         warm_up: Duration::ZERO,
         window: Duration::from_secs(60),
         handshakes_max: handshakes,
