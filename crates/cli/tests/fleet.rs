@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::haproxy::Haproxy;
 use common::nginx::{EC, Nginx, make_certificate};
 use common::{stderr, widelane};
 use serde_json::Value;
@@ -114,18 +115,27 @@ impl Agent {
 }
 
 fn agents(count: usize, nats: &Nats, nginx: &Nginx) -> Vec<Agent> {
-    let start =
-        |index| Agent::start(&format!("a{index}"), &nats.url(), &["--allow", &nginx.address]);
+    agents_for(count, nats, &nginx.address)
+}
+
+fn agents_for(count: usize, nats: &Nats, address: &str) -> Vec<Agent> {
+    let start = |index| Agent::start(&format!("a{index}"), &nats.url(), &["--allow", address]);
     (0..count).map(start).collect()
 }
 
 /// A load of `seconds`, which `count` agents share.
 fn load(nats: &Nats, nginx: &Nginx, count: usize, seconds: u32, words: &[&str]) -> Command {
+    let mut command = load_on(nats, &nginx.address, count, words);
+    command.args(["--warm-up", "0", "--duration", &format!("{seconds}s")]);
+    command
+}
+
+/// A load on the server at `address`.
+fn load_on(nats: &Nats, address: &str, count: usize, words: &[&str]) -> Command {
     let mut command = widelane();
     command
-        .args(["load", &nginx.address, "--insecure", "--json", "--warm-up", "0"])
+        .args(["load", address, "--insecure", "--json"])
         .args(["--nats", &nats.url(), "--agents", &count.to_string()])
-        .args(["--duration", &format!("{seconds}s")])
         .args(words)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
@@ -187,6 +197,44 @@ fn a_killed_agent_is_noticed_and_what_it_counted_is_kept() {
     let sum: u64 = each.map(|part| part["handshakes"].as_u64().unwrap()).sum();
     assert_eq!(found["full"].as_u64().unwrap(), sum, "{found}");
     assert!(found["degraded"][0].as_str().unwrap().contains("30.0 connections per second"));
+}
+
+#[test]
+fn a_search_has_all_agents_probe_together() {
+    let (nats, haproxy) = (Nats::start(&[]), Haproxy::limited(100));
+    let agents = agents_for(2, &nats, &haproxy.address);
+    let search = |words: &[&str]| {
+        let times = ["--search-max", "--duration", "1s", "--warm-up", "1s"];
+        load_on(&nats, &haproxy.address, 2, &[&times[..], words].concat())
+    };
+    let output = search(&["--latency-max", "400ms", "--percentile", "99"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let found = json(&output);
+    let rate = found["rate"].as_f64().unwrap();
+    assert!((75.0..125.0).contains(&rate), "{found}");
+    let probes = found["probes"].as_array().unwrap();
+    assert!(probes[0]["rate"].is_null() && probes.len() > 3, "{found}");
+
+    let never = search(&["--latency-max", "1us"]).output().unwrap();
+    assert_eq!(never.status.code(), Some(1));
+    assert!(json(&never)["ending"].as_str().unwrap().starts_with("infeasible: "));
+    drop(agents);
+}
+
+#[test]
+fn a_search_ends_with_its_first_lost_agent() {
+    let (nats, haproxy) = (Nats::start(&[]), Haproxy::limited(100));
+    let mut agents = agents_for(2, &nats, &haproxy.address);
+    let words = ["--search-max", "--latency-max", "300ms", "--duration", "3s"];
+    let running = load_on(&nats, &haproxy.address, 2, &words).spawn().unwrap();
+    // The connection that works alone is the first agent's.
+    agents[1].says("takes part");
+    thread::sleep(Duration::from_secs(2));
+    agents[1].process.0.kill().unwrap();
+    let output = running.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(said.contains("needs all its agents") && said.contains("a1"), "{said}");
 }
 
 #[test]

@@ -88,6 +88,9 @@ pub enum FleetError {
         /// Its name.
         name: String,
     },
+    /// A search cannot go by a load of which a part is missing.
+    #[error("a search needs all its agents all the time: {0}; start it again")]
+    Incomplete(String),
     /// An agent answers something else.
     #[error("agent {name} answers wrongly")]
     Wire {

@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 
 use async_nats::{Client, Subscriber};
 use futures_util::StreamExt;
+use tokio::runtime::Runtime;
 use tokio::time::{MissedTickBehavior, interval, timeout};
-use widelane_loadgen::Tally;
+use widelane_loadgen::{Outcome, Pace, Tally};
 
 use crate::bus::{Bus, FleetError, Joined, broken};
-use crate::muster::{BEAT, Directed, Member, Muster, SILENCE, Times};
+use crate::directed::Directed;
+use crate::muster::{BEAT, Member, Muster, SILENCE, Times};
 use crate::specification::Specification;
 use crate::wire::{self, Answer, Hello, News, Order};
 
@@ -37,57 +39,102 @@ pub struct Call {
     pub wait: Duration,
 }
 
-/// Has agents carry out `specification` together. `second` is told what all of them counted in
-/// each second of the window.
-///
-/// Once `stop` is set, they end their windows there, and the outcome says so.
-///
-/// # Errors
-///
-/// If the bus cannot be joined, too few agents answer, or one refuses; never because of an agent
-/// that is lost once the load has begun.
-pub fn direct(
-    bus: &Bus,
-    specification: &Specification,
-    call: &Call,
-    stop: &AtomicBool,
-    second: impl FnMut(usize, &Tally),
-) -> Result<Directed, FleetError> {
-    let shares = specification.divide(call.agents);
-    if shares.len() < call.agents {
-        let (connections, agents) = (specification.pace.connections(), call.agents);
-        return Err(FleetError::TooSmall { connections, agents });
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let joined = bus.join("widelane-director").await?;
-        let run = joined.unique_name();
-        let director = Director { joined, run, origin: Instant::now(), stop };
-        director.direct(specification, shares, call, second).await
-    })
+/// Agents that have been called, and wait for loads.
+pub struct Director {
+    runtime: Runtime,
+    joined: Joined,
+    agents: Vec<Hello>,
+    /// Zero of the director's clock.
+    origin: Instant,
 }
 
-struct Director<'a> {
-    joined: Joined,
+impl Director {
+    /// Joins the bus and calls agents together.
+    ///
+    /// # Errors
+    ///
+    /// If the bus cannot be joined, too few agents answer, or `stop` is set.
+    pub fn call(bus: &Bus, call: &Call, stop: &AtomicBool) -> Result<Self, FleetError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (joined, agents) = runtime.block_on(async {
+            let joined = bus.join("widelane-director").await?;
+            let agents = roll_call(&joined.client, call, stop).await?;
+            Ok::<_, FleetError>((joined, agents))
+        })?;
+        Ok(Director { runtime, joined, agents, origin: Instant::now() })
+    }
+
+    /// Has all of them carry out `specification` together. `second` is told what they counted in
+    /// each second of the window.
+    ///
+    /// Once `stop` is set, they end their windows there, and the outcome says so.
+    ///
+    /// # Errors
+    ///
+    /// If an agent refuses, or there are fewer connections than agents; never because of an agent
+    /// that is lost once the load has begun.
+    pub fn direct(
+        &mut self,
+        specification: &Specification,
+        stop: &AtomicBool,
+        second: impl FnMut(usize, &Tally),
+    ) -> Result<Directed, FleetError> {
+        let (connections, agents) = (specification.pace.connections(), self.agents.len());
+        if connections < agents {
+            return Err(FleetError::TooSmall { connections, agents });
+        }
+        self.direct_some(specification, stop, second)
+    }
+
+    /// A probe of a search: as [`Director::direct`], by as many agents as there are connections.
+    ///
+    /// # Errors
+    ///
+    /// Also if not all of the load was made. An agent that gave up under an open loop is an answer
+    /// and no error.
+    pub fn attempt(
+        &mut self,
+        specification: &Specification,
+        stop: &AtomicBool,
+    ) -> Result<Outcome, FleetError> {
+        let directed = self.direct_some(specification, stop, |_, _| ())?;
+        directed.whole(matches!(specification.pace, Pace::Open { .. }))
+    }
+
+    fn direct_some(
+        &mut self,
+        specification: &Specification,
+        stop: &AtomicBool,
+        second: impl FnMut(usize, &Tally),
+    ) -> Result<Directed, FleetError> {
+        let run = self.joined.unique_name();
+        let Director { runtime, joined, agents, origin } = self;
+        let load = UnderDirection { joined, run, origin: *origin, stop };
+        runtime.block_on(load.direct(specification, agents, second))
+    }
+}
+
+/// One load.
+struct UnderDirection<'a> {
+    joined: &'a mut Joined,
     run: String,
     /// Zero of the director's clock.
     origin: Instant,
     stop: &'a AtomicBool,
 }
 
-impl Director<'_> {
+impl UnderDirection<'_> {
     async fn direct(
         mut self,
         specification: &Specification,
-        shares: Vec<Specification>,
-        call: &Call,
+        agents: &[Hello],
         second: impl FnMut(usize, &Tally),
     ) -> Result<Directed, FleetError> {
-        let agents = self.roll_call(call).await?;
+        let shares = specification.divide(agents.len());
         let mut members = Vec::new();
-        for (hello, share) in agents.into_iter().zip(&shares) {
-            let (ahead_ns, uncertainty) = self.compare_clocks(&hello).await?;
-            let Hello { id, name, .. } = hello;
+        for (hello, share) in agents.iter().zip(&shares) {
+            let (ahead_ns, uncertainty) = self.compare_clocks(hello).await?;
+            let Hello { id, name, .. } = hello.clone();
             members.push(Member { id, name, ahead_ns, uncertainty, share: share.pace.into() });
         }
         // Before the first of them can say anything.
@@ -113,53 +160,6 @@ impl Director<'_> {
 
     fn clock_ns(&self) -> u64 {
         self.origin.elapsed().as_nanos() as u64
-    }
-
-    /// The first agents that answer and are free, by name.
-    async fn roll_call(&self, call: &Call) -> Result<Vec<Hello>, FleetError> {
-        let inbox = self.client().new_inbox();
-        let mut answers = self.client().subscribe(inbox.clone()).await.map_err(broken)?;
-        let mut found: Vec<Hello> = Vec::new();
-        let deadline = Instant::now() + call.wait;
-        let mut again = interval(SILENCE);
-        let free = |found: &[Hello]| found.iter().filter(|hello| !hello.busy).count();
-        while free(&found) < call.agents && Instant::now() < deadline {
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(FleetError::Interrupted);
-            }
-            tokio::select! {
-                _ = again.tick() => {
-                    let question = wire::encode(&()).into();
-                    let client = self.client();
-                    client
-                        .publish_with_reply(wire::ROLL_CALL, inbox.clone(), question)
-                        .await
-                        .map_err(broken)?;
-                }
-                Some(answer) = answers.next() => {
-                    // Whoever else speaks there is no agent of ours.
-                    if let Ok(hello) = wire::decode::<Hello>(&answer.payload)
-                        && hello.is_sound()
-                        && found.len() < AGENTS_MAX
-                        && !found.iter().any(|known| known.id == hello.id)
-                    {
-                        found.push(hello);
-                    }
-                }
-            }
-        }
-        if free(&found) < call.agents {
-            let name = |hello: &Hello| match hello.busy {
-                true => format!("{}, which is busy", hello.name),
-                false => hello.name.clone(),
-            };
-            let names: Vec<_> = found.iter().map(name).collect();
-            let names = if names.is_empty() { "none".to_owned() } else { names.join("; ") };
-            return Err(FleetError::TooFew { found: free(&found), wanted: call.agents, names });
-        }
-        found.retain(|hello| !hello.busy);
-        found.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
-        Ok(found)
     }
 
     /// How far an agent's clock is ahead, and how much that may be wrong: half of the shortest
@@ -269,6 +269,57 @@ impl Director<'_> {
         }
         Ok(())
     }
+}
+
+/// The first agents that answer and are free, by name.
+async fn roll_call(
+    client: &Client,
+    call: &Call,
+    stop: &AtomicBool,
+) -> Result<Vec<Hello>, FleetError> {
+    let inbox = client.new_inbox();
+    let mut answers = client.subscribe(inbox.clone()).await.map_err(broken)?;
+    let mut found: Vec<Hello> = Vec::new();
+    let deadline = Instant::now() + call.wait;
+    let mut again = interval(SILENCE);
+    let free = |found: &[Hello]| found.iter().filter(|hello| !hello.busy).count();
+    while free(&found) < call.agents && Instant::now() < deadline {
+        if stop.load(Ordering::Relaxed) {
+            return Err(FleetError::Interrupted);
+        }
+        tokio::select! {
+            _ = again.tick() => {
+                let question = wire::encode(&()).into();
+                client
+                    .publish_with_reply(wire::ROLL_CALL, inbox.clone(), question)
+                    .await
+                    .map_err(broken)?;
+            }
+            Some(answer) = answers.next() => {
+                // Whoever else speaks there is no agent of ours.
+                if let Ok(hello) = wire::decode::<Hello>(&answer.payload)
+                    && hello.is_sound()
+                    && found.len() < AGENTS_MAX
+                    && !found.iter().any(|known| known.id == hello.id)
+                {
+                    found.push(hello);
+                }
+            }
+        }
+    }
+    if free(&found) < call.agents {
+        let name = |hello: &Hello| match hello.busy {
+            true => format!("{}, which is busy", hello.name),
+            false => hello.name.clone(),
+        };
+        let names: Vec<_> = found.iter().map(name).collect();
+        let names = if names.is_empty() { "none".to_owned() } else { names.join("; ") };
+        return Err(FleetError::TooFew { found: free(&found), wanted: call.agents, names });
+    }
+    found.retain(|hello| !hello.busy);
+    found.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
+    found.truncate(call.agents);
+    Ok(found)
 }
 
 /// An agent's answer to something else than was asked.

@@ -1,6 +1,6 @@
 //! The fleet: crowds of clients on many hosts, which begin together and are counted as one.
 //!
-//! Agents ([`serve`]) wait on a NATS server for a director ([`direct`]), who measures how far their
+//! Agents ([`serve`]) wait on a NATS server for a [`Director`], who measures how far their
 //! clocks are apart, hands each its share of a load and an instant to begin, and merges what they
 //! count second by second. `docs/load-many-hosts.md` has the protocol.
 //!
@@ -11,6 +11,7 @@
 mod agent;
 mod allow;
 mod bus;
+mod directed;
 mod director;
 mod muster;
 mod specification;
@@ -19,8 +20,8 @@ mod wire;
 pub use agent::{Agent, Event, serve};
 pub use allow::Allowed;
 pub use bus::{Bus, FleetError};
-pub use director::{Call, direct};
-pub use muster::{Degradation, Directed, Report};
+pub use directed::{Degradation, Directed, Report};
+pub use director::{Call, Director};
 pub use specification::{Authority, Limits, Refusal, Specification};
 #[doc(hidden)]
 pub use wire::read_whatever;

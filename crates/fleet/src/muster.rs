@@ -2,11 +2,11 @@
 //! without a clock.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::{Duration, Instant};
 
-use widelane_loadgen::{Outcome, Pace, Tally};
+use widelane_loadgen::{Outcome, Tally};
 
+use crate::directed::{Degradation, Directed, Report, Share};
 use crate::wire::{self, What, WireError};
 
 /// How often agents and their director are heard.
@@ -17,114 +17,6 @@ pub const SILENCE: Duration = Duration::from_millis(800);
 
 /// Seconds that may wait for the slowest agent.
 const WAITING_MAX: usize = 600;
-
-/// What a fleet did.
-#[derive(Clone, Debug)]
-pub struct Directed {
-    /// All together.
-    pub outcome: Outcome,
-    /// Each agent's part.
-    pub agents: Vec<Report>,
-    /// What went wrong; empty if all took part from beginning to end.
-    pub degradations: Vec<Degradation>,
-}
-
-/// One agent's part.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// Its name.
-    pub name: String,
-    /// How much later than agreed it began, seconds; none if it never did.
-    pub late_s: Option<f64>,
-    /// How much the measured difference of clocks may be wrong, seconds.
-    pub clock_uncertainty_s: f64,
-    /// Finished handshakes.
-    pub handshakes: u64,
-    /// When it was lost or failed, seconds from the beginning.
-    pub lost_s: Option<f64>,
-}
-
-/// Why a run is not what it was to be.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Degradation {
-    /// An agent was not heard any more.
-    Lost {
-        /// Its name.
-        agent: String,
-        /// Since the beginning.
-        at: Duration,
-        /// The part of the load that is missing from then on.
-        share: Share,
-    },
-    /// An agent gave up.
-    Failed {
-        /// Its name.
-        agent: String,
-        /// Since the beginning.
-        at: Duration,
-        /// Its reason.
-        reason: String,
-    },
-    /// Nobody could be heard.
-    Deaf {
-        /// Since the beginning.
-        at: Duration,
-        /// How long.
-        lasted: Duration,
-    },
-    /// Seconds of a lost agent did not arrive before it was lost.
-    Missing {
-        /// Its name.
-        agent: String,
-        /// How many.
-        seconds: usize,
-    },
-}
-
-/// A part of the load.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Share {
-    /// So many connections outstanding.
-    Connections(usize),
-    /// So many connections per second.
-    Rate(f64),
-}
-
-impl From<Pace> for Share {
-    fn from(pace: Pace) -> Self {
-        match pace {
-            Pace::Closed { connections, .. } => Share::Connections(connections),
-            Pace::Open { rate, .. } => Share::Rate(rate),
-        }
-    }
-}
-
-impl fmt::Display for Degradation {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Degradation::Lost { agent, at, share } => {
-                let at = at.as_secs_f64();
-                write!(formatter, "agent {agent} was lost after {at:.1} s, and with it ")?;
-                match share {
-                    Share::Connections(count) => write!(formatter, "{count} connections"),
-                    Share::Rate(rate) => write!(formatter, "{rate:.1} connections per second"),
-                }
-            }
-            Degradation::Failed { agent, at, reason } => {
-                write!(formatter, "agent {agent} gave up after {:.1} s: {reason}", at.as_secs_f64())
-            }
-            Degradation::Deaf { at, lasted } => write!(
-                formatter,
-                "NATS was away for {:.1} s, from {:.1} s on",
-                lasted.as_secs_f64(),
-                at.as_secs_f64()
-            ),
-            Degradation::Missing { agent, seconds } => {
-                write!(formatter, "{seconds} s of what agent {agent} counted did not arrive")
-            }
-        }
-    }
-}
 
 /// An agent that takes part.
 #[derive(Clone, Debug)]
@@ -523,6 +415,28 @@ mod tests {
         muster.patrol(start + 20 * SECOND);
         assert!(muster.is_over());
         assert_eq!(muster.conclude().degradations.len(), 3);
+    }
+
+    #[test]
+    fn a_search_goes_by_whole_loads_only() {
+        let start = Instant::now();
+        let ended = |what: Option<What>| {
+            let mut muster = muster(start, 2);
+            muster.hear("id0", over(&tally(&latencies(1))), start).unwrap();
+            if let Some(what) = what {
+                muster.hear("id1", what, start).unwrap();
+            }
+            muster.patrol(start + 20 * SECOND);
+            muster.conclude()
+        };
+        let all = ended(Some(over(&tally(&latencies(2))))).whole(false).unwrap();
+        assert_eq!((all.tally.full, all.tally.failures()), (2000, 0));
+        let gave_up = || ended(Some(What::Failed("refused".to_owned())));
+        assert_eq!(gave_up().whole(true).unwrap().tally.failures(), 1);
+        let refused = gave_up().whole(false).unwrap_err().to_string();
+        assert!(refused.contains("agent1") && refused.contains("refused"), "{refused}");
+        let lost = ended(None).whole(true).unwrap_err().to_string();
+        assert!(lost.contains("agent agent1 was lost"), "{lost}");
     }
 
     #[test]

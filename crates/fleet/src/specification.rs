@@ -307,7 +307,7 @@ mod tests {
         let changed = Specification { pace: crowd, ..specification() };
         assert!(changed.plan(&list, &LIMITS).is_err());
         let path = "/a\r\nX-Evil: 1".to_owned();
-        let work = Work::Requests { path, count: 1, body_bytes: None };
+        let work = Work::Requests { path, count: 1, body_bytes: None, pattern: None };
         assert!(Specification { work, ..specification() }.plan(&list, &LIMITS).is_err());
     }
 

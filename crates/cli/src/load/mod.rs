@@ -18,10 +18,10 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
-use widelane_fleet::{Authority, Bus, Call, Specification, direct};
+use widelane_fleet::{Authority, Call, Director, Specification};
 use widelane_loadgen::{
-    Arrivals, Cipher, Course, Doubt, Ending, Goal, Group, Latency, Mix, Outcome, Pace, Plan, Probe,
-    Resume, Shown, Tally, TlsVersion, Trust, Weighted, Work, doubts, drive, search,
+    Arrivals, Cipher, Course, Doubt, Ending, Found, Goal, Group, Latency, Mix, Outcome, Pace, Plan,
+    Probe, Resume, Shown, Tally, TlsVersion, Trust, Weighted, Work, attempt, doubts, drive, search,
 };
 
 pub use self::files::{connections_possible, raise_file_limit};
@@ -87,7 +87,7 @@ pub struct Args {
     #[arg(long, value_name = "LIST", value_parser = versions, default_value = "1.3")]
     tls: Weighted<TlsVersion>,
     /// Ciphers: aes256-gcm, aes128-gcm, chacha20-poly1305, aes128-sha (RSA key transport, TLS 1.2
-    /// only)
+    /// only), aes128-sha-mac-first (the same without encrypt-then-MAC)
     #[arg(long, value_name = "LIST", value_parser = ciphers, default_value = "aes256-gcm")]
     cipher: Weighted<Cipher>,
     /// Key-exchange groups: x25519, p256, p384
@@ -126,7 +126,7 @@ pub struct Args {
 
     /// Has agents on other hosts make the load (`widelane agent`): the NATS server where they wait,
     /// nats://HOST:PORT or tls://HOST:PORT
-    #[arg(long, value_name = "URL", conflicts_with_all = ["search_max", "cpus"])]
+    #[arg(long, value_name = "URL", conflicts_with = "cpus")]
     nats: Option<String>,
     #[command(flatten)]
     access: Access,
@@ -177,6 +177,7 @@ fn ciphers(text: &str) -> Result<Weighted<Cipher>, String> {
         ("aes128-gcm", Cipher::Aes128Gcm),
         ("chacha20-poly1305", Cipher::Chacha20Poly1305),
         ("aes128-sha", Cipher::Aes128Sha),
+        ("aes128-sha-mac-first", Cipher::Aes128ShaMacFirst),
     ];
     weighted(text, |name| named(name, &known))
 }
@@ -254,6 +255,7 @@ impl Args {
                 path: path.unwrap_or_else(|| "/".to_owned()),
                 count,
                 body_bytes: self.body_bytes,
+                pattern: None,
             }),
         }
     }
@@ -277,20 +279,26 @@ impl Args {
         }
     }
 
-    /// The same load for agents, whom `nats` brings together.
-    fn specification(&self, plan: &Plan) -> anyhow::Result<Specification> {
+    /// Calls the agents that are to make the load; none if this host makes it.
+    fn director(&self, stop: &AtomicBool) -> anyhow::Result<Option<Director>> {
+        let Some(url) = &self.nats else { return Ok(None) };
         if self.client_certificate.iter().any(Option::is_some) {
             bail!("--client-certificate does not go with --nats: private keys do not travel");
         }
-        let authority = match &self.authorities {
+        let call = Call { agents: self.agents.into(), wait: self.agents_wait };
+        Ok(Some(Director::call(&self.access.bus(url)?, &call, stop)?))
+    }
+
+    /// Whom agents are to trust.
+    fn authority(&self) -> anyhow::Result<Authority> {
+        Ok(match &self.authorities {
             _ if self.insecure => Authority::Anyone,
             None => Authority::System,
             Some(path) => Authority::Given(
                 fs::read_to_string(path)
                     .with_context(|| format!("cannot read {}", path.display()))?,
             ),
-        };
-        Ok(Specification::new(plan, &self.target.host, authority, &self.course()))
+        })
     }
 
     fn course(&self) -> Course {
@@ -313,7 +321,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match args.latency_max {
         Some(latency_max) if args.search_max => {
             let goal = Goal { latency_max, percentile: args.percentile };
-            raise_file_limit(plan.pace.connections())?;
             run_search(args, &plan, &goal, &stop)
         }
         _ => run_once(args, &plan, &stop),
@@ -323,10 +330,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn run_once(args: &Args, plan: &Plan, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let live = Live::new();
     let second = |index: usize, tally: &Tally| live.show(index, tally);
-    let made = match &args.nats {
-        None => run_here(args, plan, stop, second),
-        Some(url) => run_there(args, plan, &args.access.bus(url)?, stop, second),
-    };
+    let made = make(args, plan, stop, second);
     live.finish();
     let (outcome, fleet) = made?;
     let doubts = doubts(plan, &outcome);
@@ -352,27 +356,20 @@ fn run_once(args: &Args, plan: &Plan, stop: &AtomicBool) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes the load from this host.
-fn run_here(
+/// Makes the load from this host, or has agents make it.
+fn make(
     args: &Args,
     plan: &Plan,
     stop: &AtomicBool,
     second: impl FnMut(usize, &Tally),
 ) -> anyhow::Result<(Outcome, Option<Fleet>)> {
-    raise_file_limit(plan.pace.connections())?;
-    Ok((drive(plan, &args.course(), stop, second)?, None))
-}
-
-/// Has agents make it.
-fn run_there(
-    args: &Args,
-    plan: &Plan,
-    bus: &Bus,
-    stop: &AtomicBool,
-    second: impl FnMut(usize, &Tally),
-) -> anyhow::Result<(Outcome, Option<Fleet>)> {
-    let call = Call { agents: args.agents.into(), wait: args.agents_wait };
-    let directed = direct(bus, &args.specification(plan)?, &call, stop, second)?;
+    let course = args.course();
+    let Some(mut director) = args.director(stop)? else {
+        raise_file_limit(plan.pace.connections())?;
+        return Ok((drive(plan, &course, stop, second)?, None));
+    };
+    let specification = Specification::new(plan, &args.target.host, args.authority()?, &course);
+    let directed = director.direct(&specification, stop, second)?;
     Ok((directed.outcome, Some(Fleet::of(directed.agents, &directed.degradations))))
 }
 
@@ -383,7 +380,24 @@ fn run_search(
     stop: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
     let live = Live::new();
-    let found = search(plan, &args.course(), goal, stop, |probe| live.probed(probe));
+    let probed = |probe: &Probe| live.probed(probe);
+    let course = args.course();
+    let found: anyhow::Result<Found> = match args.director(stop)? {
+        None => {
+            raise_file_limit(plan.pace.connections())?;
+            let here = |plan: &Plan, course: &Course| attempt(plan, course, stop);
+            search(plan, &course, goal, here, probed).map_err(Into::into)
+        }
+        Some(mut director) => {
+            let authority = args.authority()?;
+            let there = |plan: &Plan, course: &Course| {
+                let host = &args.target.host;
+                let specification = Specification::new(plan, host, authority.clone(), course);
+                director.attempt(&specification, stop)
+            };
+            search(plan, &course, goal, there, probed).map_err(Into::into)
+        }
+    };
     live.finish();
     let found = found?;
     let shown = shown::Search::of(&found, goal);

@@ -28,6 +28,15 @@ impl Drop for Haproxy {
 impl Haproxy {
     /// Starts it, and waits until it listens.
     pub fn start() -> Self {
+        Self::with("")
+    }
+
+    /// Starts one that takes so many connections per second; others wait.
+    pub fn limited(per_second: u32) -> Self {
+        Self::with(&format!("  rate-limit sessions {per_second}\n"))
+    }
+
+    fn with(more: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path();
         make_certificate(place, EC);
@@ -45,7 +54,7 @@ impl Haproxy {
              \x20 stick-table type string len 16 size 16 store http_req_cnt\n\
              \x20 http-request track-sc0 str(resumed) if {{ ssl_fc_is_resumed }}\n\
              \x20 http-request track-sc0 str(full) unless {{ ssl_fc_is_resumed }}\n\
-             \x20 http-request return status 200 content-type text/plain string hello\n",
+             \x20 http-request return status 200 content-type text/plain string hello\n{more}",
             place.display()
         );
         fs::write(place.join("haproxy.cfg"), configuration).unwrap();
