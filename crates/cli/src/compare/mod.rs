@@ -1,0 +1,227 @@
+//! `widelane compare`: real servers, native and accelerated, in interleaved rounds.
+
+mod plans;
+mod values;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::ValueEnum;
+use widelane_bench::compare::{CompareError, Protection};
+use widelane_bench::server::Key;
+use widelane_bench::{compare, machine, mixed};
+use widelane_loadgen::{Cipher, Group, TlsVersion};
+
+pub use self::values::seconds;
+use self::values::{keys, size, tls_version};
+use crate::run::libraries::Libraries;
+use crate::{measure, output};
+
+/// Measures how much more this machine's own servers do when accelerated: full TLS handshakes,
+/// downloads, or pages that cost more than their encryption
+#[derive(clap::Args)]
+pub struct Args {
+    /// Servers; by default those installed, or else the embedded one
+    #[arg(long, value_enum, value_delimiter = ',')]
+    server: Vec<Server>,
+    /// Keys to make certificates for: rsa2048, rsa3072, rsa4096, ecdsa-p256, ecdsa-p384, ed25519;
+    /// two joined by + for a server that shows either, each to half of the clients
+    #[arg(long, value_delimiter = ',', value_parser = keys, default_value = "rsa2048")]
+    key: Vec<Keys>,
+    /// What clients want; several one after the other, or all
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "handshake")]
+    workload: Vec<Workload>,
+    /// Lengths of downloads, 1M to 4G [default: 1M to 1G by powers of four, or 16M with --quick]
+    #[arg(long, value_delimiter = ',', value_parser = size)]
+    sizes: Vec<u64>,
+    /// Ciphers of downloads: aes128-sha (encrypt-then-MAC where the server agrees),
+    /// aes128-sha-mac-first (without), aes128-gcm, aes256-gcm, chacha20-poly1305 [default: all]
+    #[arg(long, value_delimiter = ',')]
+    ciphers: Vec<Protection>,
+    /// TLS versions [default: 1.2 and 1.3; for downloads 1.3, and 1.2 of ciphers that are older]
+    #[arg(long, value_delimiter = ',', value_parser = tls_version)]
+    tls: Vec<TlsVersion>,
+    /// Numbers of outstanding connections [default: 1, 8, 64, 200 and 256; for downloads 4; the
+    /// first, or 16, of mixed requests]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_parser = clap::value_parser!(u16).range(1..=2048)
+    )]
+    connections: Vec<u16>,
+    /// Rounds per scenario, each of which measures every subject once; up to half as many more
+    /// follow where an interval is still wide [default: 20, or 10 with --quick; of downloads 12
+    /// and 6, of mixed requests 10 and 6 and no more]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pairs: Option<u32>,
+    /// Length of one measurement, seconds; at one connection, a fifth of it and twice the rounds;
+    /// of downloads at least until one is whole
+    #[arg(long, value_parser = seconds, default_value = "0.5")]
+    seconds: Duration,
+    /// Short windows, and all but the first TLS version and group at 200 connections only: under
+    /// two minutes
+    #[arg(long)]
+    quick: bool,
+    /// Also measures the server with IFMA hidden from OpenSSL
+    #[arg(long)]
+    masked: bool,
+    /// Key-exchange groups
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "x25519")]
+    group: Vec<KeyExchange>,
+    /// Cipher
+    #[arg(long, value_enum, default_value_t = Suite::Aes256Gcm)]
+    cipher: Suite,
+    /// Your own certificate chain, PEM, instead of one made for the run
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    certificate: Option<PathBuf>,
+    /// The private key of --certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    private_key: Option<PathBuf>,
+    /// First of the ports to use, on 127.0.0.1; free ones are chosen by default
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
+    /// Writes the results as JSON (docs/results.md), after every scenario
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Writes a report that needs nothing but a browser
+    #[arg(long, value_name = "FILE", default_value = "widelane-report.html")]
+    html: PathBuf,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Server {
+    /// nginx and HAProxy, its own asynchronous mode included
+    All,
+    /// The server inside this binary
+    Embedded,
+    /// HAProxy as installed
+    Haproxy,
+    /// HAProxy as installed, also with its own `ssl-mode-async`
+    HaproxyAsync,
+    /// nginx as installed
+    Nginx,
+    /// `openssl s_server`, accelerated by OpenSSL's configuration alone; 16 connections at most
+    #[value(name = "s-server")]
+    Openssl,
+}
+
+/// The keys of one server.
+#[derive(Clone, Debug)]
+struct Keys(Vec<Key>);
+
+#[derive(Clone, Copy, ValueEnum)]
+enum KeyExchange {
+    /// Curve25519
+    X25519,
+    /// NIST P-256
+    P256,
+    /// NIST P-384
+    P384,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Workload {
+    /// Everything below
+    All,
+    /// Full handshakes and nothing more
+    Handshake,
+    /// Large bodies: gigabits per second and server CPU per gigabyte
+    Bulk,
+    /// Pages that nginx minifies in Lua and compresses by brotli, with 0, 10, 20, 50 and 100 % of
+    /// the requests under ChaCha20-Poly1305, under policies of several widths
+    Mixed,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Suite {
+    /// AES-256-GCM with SHA-384
+    Aes256Gcm,
+    /// AES-128-GCM with SHA-256
+    Aes128Gcm,
+    /// ChaCha20-Poly1305
+    Chacha20Poly1305,
+}
+
+impl KeyExchange {
+    fn group(self) -> Group {
+        match self {
+            KeyExchange::X25519 => Group::X25519,
+            KeyExchange::P256 => Group::Secp256r1,
+            KeyExchange::P384 => Group::Secp384r1,
+        }
+    }
+}
+
+impl Suite {
+    fn cipher(self) -> Cipher {
+        match self {
+            Suite::Aes256Gcm => Cipher::Aes256Gcm,
+            Suite::Aes128Gcm => Cipher::Aes128Gcm,
+            Suite::Chacha20Poly1305 => Cipher::Chacha20Poly1305,
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    Libraries::find()?;
+    let programs = measure::programs()?;
+    let resolved = measure::policy()?;
+    let mut results = measure::blank(machine::describe(&programs, &resolved));
+    let stop = measure::stop_on_signals()?;
+    let mut progress = measure::Progress::new(args.json.as_deref());
+
+    let room = machine::widest_open(&resolved);
+    let mut failures = Vec::new();
+    for workload in args.workloads()? {
+        failures.extend(match workload {
+            Workload::Handshake => {
+                let plan = args.plan(args.handshakes(), &programs, room);
+                compare::run(plan, &programs, &mut results, &stop, &mut progress)
+            }
+            Workload::Bulk => {
+                let plan = args.plan(args.downloads(), &programs, room);
+                compare::run(plan, &programs, &mut results, &stop, &mut progress)
+            }
+            Workload::Mixed => {
+                mixed::run(&args.mixed(), &programs, &mut results, &stop, &mut progress)
+            }
+            Workload::All => Vec::new(),
+        });
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    results.complete = failures.is_empty();
+
+    progress.finish()?;
+    if let Some(path) = &args.json {
+        measure::write_results(path, &results)?;
+    }
+    measure::write(&args.html, &widelane_report::html(&results))?;
+    output::print(&widelane_report::terminal(&results, &output::style()))?;
+    output::print(&format!("\nReport: {}", shown(&args.html)))?;
+    finish(failures)
+}
+
+/// The absolute path where there is one, so that it can be opened from anywhere.
+fn shown(path: &Path) -> String {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+/// Says on standard error what is missing; the job is done only if nothing is.
+fn finish(failures: Vec<CompareError>) -> anyhow::Result<ExitCode> {
+    let mut failures = failures.into_iter();
+    let Some(first) = failures.next() else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let rest: Vec<String> = failures.map(|error| error.to_string()).collect();
+    if rest.is_empty() {
+        return Err(first.into());
+    }
+    let rest = rest.join("\n");
+    bail!("{:#}\n{rest}", anyhow::Error::from(first));
+}

@@ -1,0 +1,244 @@
+//! From the command line to scenarios: what is measured by default, and with `--quick`.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use widelane_bench::compare::{Download, Plan, Protection, Scenario, Work};
+use widelane_bench::mixed;
+use widelane_bench::pairs::Rounds;
+use widelane_bench::programs::Programs;
+use widelane_bench::server::{ServerKind, Subject};
+use widelane_loadgen::TlsVersion;
+
+use super::{Args, Keys, Server, Workload};
+
+/// Rounds by default, and with `--quick`.
+const ROUNDS: u32 = 20;
+const ROUNDS_QUICK: u32 = 10;
+
+/// The same of downloads, whose cost varies less.
+const ROUNDS_BULK: u32 = 12;
+const ROUNDS_BULK_QUICK: u32 = 6;
+
+/// The same of mixed requests, and what they are: shares of the published experiment, on
+/// connections that are used again, as browsers do.
+const ROUNDS_MIXED: u32 = 10;
+const ROUNDS_MIXED_QUICK: u32 = 6;
+const SHARES_MIXED: [u32; 5] = [0, 10, 20, 50, 100];
+const CONNECTIONS_MIXED: u16 = 16;
+const REQUESTS_MIXED: u32 = 10;
+
+/// Lengths of downloads: those of the published experiments, and one of them.
+const SIZES: [u64; 6] = [1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28, 1 << 30];
+const SIZES_QUICK: [u64; 1] = [1 << 24];
+
+/// Connections of downloads: enough to keep a server busy.
+const CONNECTIONS_BULK: [u16; 1] = [4];
+const CONNECTIONS: [u16; 5] = [1, 8, 64, 200, 256];
+
+/// Time under load before a window: for many connections, for one, and with `--quick`.
+const WARM_UP: Duration = Duration::from_millis(200);
+const WARM_UP_ALONE: Duration = Duration::from_millis(20);
+const WARM_UP_QUICK: Duration = Duration::from_millis(50);
+
+/// Window lengths of `--quick`: where latency is the question, and where CPU time is.
+const QUICK_LATENCY: Duration = Duration::from_millis(100);
+const QUICK_COST: Duration = Duration::from_millis(300);
+
+/// At one connection the question is a small difference of latency, which the drift of the clock
+/// would hide: short windows, close together, and many of them.
+const ALONE_WINDOW_DIVISOR: u32 = 5;
+const ALONE_WINDOW_MIN: Duration = Duration::from_millis(100);
+const ALONE_ROUNDS_LEAST: u32 = 2;
+const ALONE_ROUNDS_MOST: u32 = 5;
+
+/// Connections at which CPU time is the question.
+const COST_CONNECTIONS: u16 = 200;
+
+impl Args {
+    /// What a comparison goes through.
+    pub(super) fn plan(
+        &self,
+        scenarios: Vec<Scenario>,
+        programs: &Programs,
+        room: widelane_cpu::Room,
+    ) -> Plan {
+        Plan {
+            targets: self.targets(programs),
+            keys: self.key.iter().map(|Keys(keys)| keys.clone()).collect(),
+            identity: self.certificate.clone().zip(self.private_key.clone()),
+            scenarios,
+            cipher: self.cipher.cipher(),
+            port_first: self.port,
+            room,
+        }
+    }
+
+    /// Servers and subjects; the first subject is the rival of the others.
+    fn targets(&self, programs: &Programs) -> Vec<(ServerKind, Vec<Subject>)> {
+        let mut asynchronous = false;
+        let mut kinds = Vec::new();
+        for server in &self.server {
+            match server {
+                Server::All => {
+                    kinds.extend([ServerKind::Nginx, ServerKind::Haproxy]);
+                    asynchronous = true;
+                }
+                Server::Embedded => kinds.push(ServerKind::Embedded),
+                Server::Haproxy => kinds.push(ServerKind::Haproxy),
+                Server::HaproxyAsync => {
+                    kinds.push(ServerKind::Haproxy);
+                    asynchronous = true;
+                }
+                Server::Nginx => kinds.push(ServerKind::Nginx),
+                Server::Openssl => kinds.push(ServerKind::SServer),
+            }
+        }
+        if kinds.is_empty() {
+            kinds = programs.servers();
+            asynchronous = !self.quick;
+        }
+        let mut targets: Vec<(ServerKind, Vec<Subject>)> = Vec::new();
+        for kind in kinds {
+            if targets.iter().all(|(known, _)| *known != kind) {
+                let mut subjects = vec![Subject::Native];
+                subjects.extend(self.masked.then_some(Subject::NativeMasked));
+                subjects.push(match kind {
+                    ServerKind::SServer => Subject::Configured,
+                    _ => Subject::Accelerated,
+                });
+                if asynchronous && kind == ServerKind::Haproxy {
+                    subjects.push(Subject::Async);
+                }
+                targets.push((kind, subjects));
+            }
+        }
+        targets
+    }
+
+    fn or_usual<T: Copy>(given: &[T], usual: &[T]) -> Vec<T> {
+        if given.is_empty() { usual.to_vec() } else { given.to_vec() }
+    }
+
+    /// Downloads by cipher and length.
+    pub(super) fn downloads(&self) -> Vec<Scenario> {
+        let sizes: &[u64] = if self.quick { &SIZES_QUICK } else { &SIZES };
+        let usual = if self.quick { ROUNDS_BULK_QUICK } else { ROUNDS_BULK };
+        let least = self.pairs.unwrap_or(usual);
+        let most = if self.quick { least } else { least + least / 2 };
+        let versions = Self::or_usual(&self.tls, &[TlsVersion::Tls13]);
+        let mut scenarios = Vec::new();
+        for protection in Self::or_usual(&self.ciphers, &Protection::ALL) {
+            for version in protection.versions(&versions) {
+                for bytes in Self::or_usual(&self.sizes, sizes) {
+                    for connections in Self::or_usual(&self.connections, &CONNECTIONS_BULK) {
+                        scenarios.push(Scenario {
+                            version,
+                            group: self.group[0].group(),
+                            work: Work::Download(Download { protection, bytes }),
+                            connections: connections.into(),
+                            warm_up: WARM_UP_QUICK,
+                            window: if self.quick { QUICK_COST } else { self.seconds },
+                            rounds: Rounds { least, most },
+                        });
+                    }
+                }
+            }
+        }
+        scenarios
+    }
+
+    /// Handshakes by version, group and connections.
+    pub(super) fn handshakes(&self) -> Vec<Scenario> {
+        let mut kinds = Vec::new();
+        for version in Self::or_usual(&self.tls, &[TlsVersion::Tls12, TlsVersion::Tls13]) {
+            kinds.extend(self.group.iter().map(|group| (version, group.group())));
+        }
+        let all_connections = Self::or_usual(&self.connections, &CONNECTIONS);
+        let mut scenarios = Vec::new();
+        for (index, (version, group)) in kinds.into_iter().enumerate() {
+            for connections in all_connections.iter().copied() {
+                let cost = connections == COST_CONNECTIONS || all_connections.len() == 1;
+                if self.quick && index > 0 && !cost {
+                    continue;
+                }
+                scenarios.push(Scenario {
+                    version,
+                    group,
+                    work: Work::Handshakes,
+                    connections: connections.into(),
+                    warm_up: self.warm_up(connections),
+                    window: self.window(connections, cost),
+                    rounds: self.rounds(connections),
+                });
+            }
+        }
+        scenarios
+    }
+
+    /// The workloads, each once; of all, those that the servers have.
+    pub(super) fn workloads(&self) -> anyhow::Result<Vec<Workload>> {
+        const ALL: [Workload; 3] = [Workload::Handshake, Workload::Bulk, Workload::Mixed];
+        let of_nginx = |workload: &Workload| *workload == Workload::Mixed;
+        let has_nginx = self.server.is_empty()
+            || self.server.iter().any(|server| matches!(server, Server::All | Server::Nginx));
+        if self.workload.iter().any(of_nginx) && !has_nginx {
+            bail!("mixed requests go to nginx only; say --server nginx, or leave it out");
+        }
+        let wanted = |workload: &Workload| {
+            self.workload.contains(workload)
+                || self.workload.contains(&Workload::All) && (has_nginx || !of_nginx(workload))
+        };
+        Ok(ALL.into_iter().filter(wanted).collect())
+    }
+
+    /// What the mixed workload goes through, on nginx alone.
+    pub(super) fn mixed(&self) -> mixed::Plan {
+        let rounds = if self.quick { ROUNDS_MIXED_QUICK } else { ROUNDS_MIXED };
+        mixed::Plan {
+            shares: SHARES_MIXED.into(),
+            connections: Self::or_usual(&self.connections, &[CONNECTIONS_MIXED])[0].into(),
+            requests: REQUESTS_MIXED,
+            warm_up: if self.quick { WARM_UP_QUICK } else { WARM_UP },
+            window: if self.quick { QUICK_COST } else { self.seconds },
+            rounds: self.pairs.unwrap_or(rounds),
+            port_first: self.port,
+        }
+    }
+
+    fn warm_up(&self, connections: u16) -> Duration {
+        match (connections, self.quick) {
+            (1, _) => WARM_UP_ALONE,
+            (_, true) => WARM_UP_QUICK,
+            (_, false) => WARM_UP,
+        }
+    }
+
+    fn window(&self, connections: u16, cost: bool) -> Duration {
+        match (self.quick, cost) {
+            (false, _) if connections == 1 => {
+                (self.seconds / ALONE_WINDOW_DIVISOR).max(ALONE_WINDOW_MIN)
+            }
+            (false, _) => self.seconds,
+            (true, true) => QUICK_COST,
+            (true, false) => QUICK_LATENCY,
+        }
+    }
+
+    fn rounds(&self, connections: u16) -> Rounds {
+        match (self.quick, connections) {
+            (true, _) => {
+                let rounds = self.pairs.unwrap_or(ROUNDS_QUICK);
+                Rounds { least: rounds, most: rounds }
+            }
+            (false, 1) => {
+                let rounds = self.pairs.unwrap_or(ROUNDS);
+                Rounds { least: ALONE_ROUNDS_LEAST * rounds, most: ALONE_ROUNDS_MOST * rounds }
+            }
+            (false, _) => {
+                let rounds = self.pairs.unwrap_or(ROUNDS);
+                Rounds { least: rounds, most: rounds + rounds / 2 }
+            }
+        }
+    }
+}

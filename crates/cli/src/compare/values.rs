@@ -1,0 +1,81 @@
+//! What the command line of `compare` says: keys, versions, lengths, times.
+
+use std::time::Duration;
+
+use widelane_bench::server::Key;
+use widelane_loadgen::TlsVersion;
+
+use super::Keys;
+
+/// The keys of one server: a name, or two of different kinds joined by `+`.
+pub fn keys(text: &str) -> Result<Keys, String> {
+    let keys = text.split('+').map(key).collect::<Result<Vec<Key>, String>>()?;
+    match keys[..] {
+        [_] => Ok(Keys(keys)),
+        [first, second] if certificate_slot(first) != certificate_slot(second) => Ok(Keys(keys)),
+        _ => Err("two keys of different kinds at most, such as rsa2048+ecdsa-p256".to_owned()),
+    }
+}
+
+/// The place that OpenSSL has for the certificate of such a key.
+fn certificate_slot(key: Key) -> u32 {
+    match key {
+        Key::Rsa(_) => 0,
+        Key::EcdsaP256 | Key::EcdsaP384 => 1,
+        Key::Ed25519 => 2,
+    }
+}
+
+fn key(name: &str) -> Result<Key, String> {
+    const KEYS: [Key; 6] = [
+        Key::Rsa(2048),
+        Key::Rsa(3072),
+        Key::Rsa(4096),
+        Key::EcdsaP256,
+        Key::EcdsaP384,
+        Key::Ed25519,
+    ];
+    KEYS.into_iter()
+        .find(|key| key.to_string() == name)
+        .ok_or_else(|| format!("the keys are {}", KEYS.map(|key| key.to_string()).join(", ")))
+}
+
+/// A protocol version.
+pub fn tls_version(text: &str) -> Result<TlsVersion, String> {
+    match text {
+        "1.2" => Ok(TlsVersion::Tls12),
+        "1.3" => Ok(TlsVersion::Tls13),
+        _ => Err("the versions are 1.2 and 1.3".to_owned()),
+    }
+}
+
+/// Lengths between which downloads are useful, and a server's disk is not filled.
+const SIZE_MIN: u64 = 1 << 10;
+const SIZE_MAX: u64 = 1 << 32;
+
+/// A length of downloads: a number with K, M or G after it, for powers of 1024, or without.
+pub fn size(text: &str) -> Result<u64, String> {
+    let wrong = || "expected a length between 1K and 4G, such as 16M".to_owned();
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let count: u64 = digits.parse().map_err(|_| wrong())?;
+    let bytes = count.checked_mul(1 << shift).ok_or_else(wrong)?;
+    if !(SIZE_MIN..=SIZE_MAX).contains(&bytes) {
+        return Err(wrong());
+    }
+    Ok(bytes)
+}
+
+/// A window length: long enough to hold handshakes, short enough to end.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected seconds between 0.05 and 600".to_owned();
+    let seconds: f64 = text.parse().map_err(|_| wrong())?;
+    if !(0.05..=600.0).contains(&seconds) {
+        return Err(wrong());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
