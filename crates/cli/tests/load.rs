@@ -3,7 +3,7 @@
 mod common;
 
 use std::net::{Ipv4Addr, TcpListener};
-use std::process::Output;
+use std::process::{Command, Output};
 
 use common::haproxy::Haproxy;
 use common::nginx::{Nginx, RSA};
@@ -164,6 +164,17 @@ fn says_what_is_wrong_with_a_command_line() {
     let refused = load(&[&closed.to_string(), "--insecure"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(stderr(&refused).contains("refused"), "{}", stderr(&refused));
+
+    // Only a process with the right to do so goes beyond its maximum, and then nobody listens.
+    let few = "ulimit -n 100 && exec \"$0\" load \"$1\" --insecure --connections 200";
+    let mut limited = Command::new("sh");
+    limited.args(["-c", few, env!("CARGO_BIN_EXE_widelane"), &closed.to_string()]);
+    let limited = limited.output().unwrap();
+    assert_eq!(limited.status.code(), Some(1));
+    let said = stderr(&limited);
+    let told =
+        "200 connections need 264 open files, and this process may have 100; raise the limit";
+    assert!(said.contains(told) || said.contains("refused"), "{said}");
 
     let unknown = load(&["https://host.invalid/", "--insecure"]);
     assert_eq!(unknown.status.code(), Some(1));

@@ -8,6 +8,7 @@ use thiserror::Error;
 use widelane_loadgen::{Course, Mix, Pace, PemError, Plan, Trust, Work};
 
 use crate::allow::Allowed;
+use crate::bus::FleetError;
 
 /// A load on one server: a [`Plan`] without addresses and private keys, and its [`Course`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -130,6 +131,19 @@ impl Specification {
         shares.map(share).collect()
     }
 
+    /// Whether there is a part of it for each of so many agents.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError::TooSmall`].
+    pub fn check_division(&self, agents: usize) -> Result<(), FleetError> {
+        let connections = self.pace.connections();
+        if connections < agents {
+            return Err(FleetError::TooSmall { connections, agents });
+        }
+        Ok(())
+    }
+
     /// From its beginning until all of its connections have come to their end.
     pub fn length(&self) -> Duration {
         let course = &self.course;
@@ -147,6 +161,7 @@ impl Specification {
         self.check_limits(limits)?;
         Ok(Plan {
             target: self.target(allowed)?,
+            sources: Vec::new(),
             trust: match &self.authority {
                 Authority::System => Trust::authorities(None)?,
                 Authority::Given(pem) => Trust::authorities_in(pem)?,

@@ -5,7 +5,7 @@
 //! goes out in one piece per flight: `close_notify` or the first request with Finished, where
 //! the protocol allows it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto};
 
 use crate::http::{self, Answer};
-use crate::plan::Work;
+use crate::plan::{Plan, Work};
 use crate::session::{Outgoing, Session};
 use crate::tally::{Failure, Tally};
 use crate::wardrobe::{Drawn, Wardrobe};
@@ -23,6 +23,8 @@ use crate::wardrobe::{Drawn, Wardrobe};
 pub struct Shared {
     /// Where the server listens.
     pub target: SocketAddr,
+    /// Where connections come from, in turn; anywhere if there are none.
+    pub sources: Vec<IpAddr>,
     /// What a connection does after its handshake.
     pub work: Work,
     /// Configurations to draw from.
@@ -37,13 +39,14 @@ pub struct Shared {
 
 impl Shared {
     /// Nothing has happened yet.
-    pub fn new(target: SocketAddr, work: Work, wardrobe: Wardrobe, seed: u64) -> Self {
+    pub fn new(plan: &Plan, wardrobe: Wardrobe) -> Self {
         Shared {
-            target,
-            work,
+            target: plan.target,
+            sources: plan.sources.clone(),
+            work: plan.work.clone(),
             wardrobe,
             tally: Tally::new(),
-            random: fastrand::Rng::with_seed(seed),
+            random: fastrand::Rng::with_seed(plan.seed),
             incoming: vec![0; INCOMING_BYTES],
             outgoing: Outgoing::new(),
         }
@@ -146,7 +149,7 @@ impl Connection {
         self.times = Some(Times { due, begun: now, hello: now, asked: now, asked_due: due });
         let socket = match &self.socket {
             Some(socket) => socket,
-            None => self.socket.insert(socket_for(&shared.target, epoll, slot)?),
+            None => self.socket.insert(socket_for(shared, epoll, slot)?),
         };
         match net::connect(socket, &shared.target) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
@@ -381,12 +384,16 @@ impl Connection {
     }
 }
 
-/// A socket for connections to `target`, watched for all that can happen to it.
-fn socket_for(target: &SocketAddr, epoll: &OwnedFd, slot: usize) -> Result<OwnedFd, Errno> {
-    let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+/// A socket for connections of `slot`, watched for all that can happen to it.
+fn socket_for(shared: &Shared, epoll: &OwnedFd, slot: usize) -> Result<OwnedFd, Errno> {
+    let family = if shared.target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
     net::sockopt::set_tcp_nodelay(&socket, true)?;
+    if !shared.sources.is_empty() {
+        let source = shared.sources[slot % shared.sources.len()];
+        net::bind(&socket, &SocketAddr::new(source, 0))?;
+    }
     let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
     epoll::add(epoll, &socket, EventData::new_u64(slot as u64), interest)?;
     Ok(socket)

@@ -77,7 +77,7 @@ impl Crowd {
         Ok(Crowd {
             epoll: epoll::create(CreateFlags::CLOEXEC).map_err(std::io::Error::from)?,
             connections,
-            shared: Shared::new(plan.target, plan.work.clone(), wardrobe, plan.seed),
+            shared: Shared::new(plan, wardrobe),
             events: Vec::with_capacity(AT_ONCE),
             more: Vec::new(),
             pace,

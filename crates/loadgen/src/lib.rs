@@ -2,8 +2,8 @@
 //!
 //! [`run`] keeps a fixed number of connections outstanding from pinned threads. Each connects, does
 //! a full handshake with rustls and aws-lc-rs, verifies the server's signature against a pinned
-//! certificate, may ask for something, says goodbye and starts over. Whether a handshake was full is asked of the
-//! connection, never inferred.
+//! certificate, may ask for something, says goodbye and starts over. Whether a handshake was full
+//! is asked of the connection, never inferred.
 //!
 //! A connection ends so that the server sees a client that closed properly and nothing piles up:
 //! after Finished the client sends `close_notify` but no FIN, waits for the server to close, and

@@ -47,6 +47,7 @@ impl Load {
     pub(crate) fn plan(&self) -> Plan {
         Plan {
             target: self.target,
+            sources: Vec::new(),
             trust: Trust::Pinned(self.certificates.clone()),
             mix: Mix {
                 versions: Weighted::only(self.version),

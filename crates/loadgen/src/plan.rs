@@ -1,7 +1,7 @@
 //! What a load consists of: whom to trust, what to draw per connection, what to do, how fast.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,9 @@ use crate::tls::{Cipher, Group, TlsVersion};
 pub struct Plan {
     /// Where the server listens.
     pub target: SocketAddr,
+    /// Addresses of this host to connect from, in turn; any if there are none. One address has
+    /// some 28,000 ports for connections with one server.
+    pub sources: Vec<IpAddr>,
     /// Which certificates to accept.
     pub trust: Trust,
     /// What connections differ in.

@@ -246,6 +246,7 @@ impl ErrorKind {
             }
             Failure::Tls(rustls::Error::InvalidCertificate(_)) => ErrorKind::Certificate,
             Failure::Tls(rustls::Error::AlertReceived(_)) => ErrorKind::Alert,
+            Failure::Ports => ErrorKind::System,
             Failure::Tls(_) | Failure::Exhausted => ErrorKind::Protocol,
             Failure::Closed => ErrorKind::Closed,
             Failure::Group => ErrorKind::Group,
@@ -262,6 +263,11 @@ pub(crate) enum Failure {
     /// The operating system says so.
     #[error(transparent)]
     System(io::Error),
+    /// Nothing is left to connect from.
+    #[error(
+        "no port is left to connect from, or no such address; give more addresses of this host"
+    )]
+    Ports,
     /// TLS says so.
     #[error(transparent)]
     Tls(#[from] rustls::Error),
@@ -287,7 +293,10 @@ pub(crate) enum Failure {
 
 impl From<Errno> for Failure {
     fn from(error: Errno) -> Self {
-        Failure::System(error.into())
+        match error {
+            Errno::ADDRNOTAVAIL | Errno::ADDRINUSE => Failure::Ports,
+            error => Failure::System(error.into()),
+        }
     }
 }
 

@@ -3,8 +3,11 @@
 
 mod support;
 
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use rustls::RootCertStore;
@@ -21,6 +24,7 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 fn plan(server: &Server) -> Plan {
     Plan {
         target: server.address,
+        sources: Vec::new(),
         trust: Trust::Pinned(server.certificates.clone()),
         mix: Mix {
             versions: Weighted::only(TlsVersion::Tls13),
@@ -49,6 +53,23 @@ fn driven(plan: &Plan, window: Duration) -> Outcome {
 /// A probe of a search.
 fn from_here(plan: &Plan, course: &Course) -> Result<Outcome, LoadError> {
     attempt(plan, course, &NEVER)
+}
+
+#[test]
+fn connects_from_the_addresses_that_are_given() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let target = listener.local_addr().unwrap();
+    let accept = move || (0..4).map(|_| listener.accept().unwrap().1.ip()).collect::<BTreeSet<_>>();
+    let seen = thread::spawn(accept);
+    let sources = [2, 3].map(|last| IpAddr::from([127, 0, 0, last]));
+    let plan = Plan { target, sources: sources.into(), ..plan(&serve_as(Conduct::default())) };
+    // Nobody speaks TLS there.
+    given_up(&plan);
+    assert_eq!(seen.join().unwrap(), BTreeSet::from(sources));
+
+    let strange = IpAddr::from([192, 0, 2, 1]);
+    let error = given_up(&Plan { sources: vec![strange], ..plan }).to_string();
+    assert!(error.contains("no such address"), "{error}");
 }
 
 /// Why a load that cannot succeed is given up.

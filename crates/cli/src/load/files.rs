@@ -1,6 +1,6 @@
 //! Open files: every connection is one.
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Files besides those of connections.
@@ -19,13 +19,14 @@ pub fn raise_file_limit(connections: usize) -> anyhow::Result<()> {
     if limit.current.is_none_or(|current| current >= needed) {
         return Ok(());
     }
-    if limit.maximum.is_some_and(|maximum| maximum < needed) {
-        bail!(
+    // Root may have more than its maximum.
+    let maximum = limit.maximum.map(|maximum| maximum.max(needed));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum }).with_context(|| {
+        format!(
             "{connections} connections need {needed} open files, and this process may have {}; \
-             raise the limit (ulimit -Hn), or ask for fewer --connections",
+             raise the limit (ulimit -Hn, or LimitNOFILE= of the service), become root, or ask for \
+             fewer --connections",
             limit.maximum.unwrap_or_default()
-        );
-    }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), ..limit })
-        .context("cannot raise the limit of open files")
+        )
+    })
 }

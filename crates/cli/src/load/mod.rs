@@ -10,6 +10,7 @@ mod weights;
 
 use std::fs;
 use std::io::{self, IsTerminal};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -79,6 +80,9 @@ pub struct Args {
     /// CPUs to pin the threads to, in turn
     #[arg(long, value_name = "CPU", value_delimiter = ',')]
     cpus: Vec<usize>,
+    /// Addresses of this host to connect from, in turn; one has some 28,000 ports for a server
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    source: Vec<IpAddr>,
     /// Makes draws and arrivals reproducible
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
@@ -126,7 +130,7 @@ pub struct Args {
 
     /// Has agents on other hosts make the load (`widelane agent`): the NATS server where they wait,
     /// nats://HOST:PORT or tls://HOST:PORT
-    #[arg(long, value_name = "URL", conflicts_with = "cpus")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["cpus", "source"])]
     nats: Option<String>,
     #[command(flatten)]
     access: Access,
@@ -226,6 +230,7 @@ impl Args {
         let host = || Weighted::only(self.target.host.clone());
         let plan = Plan {
             target: self.target.resolve()?,
+            sources: self.source.clone(),
             trust,
             mix: Mix {
                 versions: self.tls.clone(),
@@ -279,14 +284,13 @@ impl Args {
         }
     }
 
-    /// Calls the agents that are to make the load; none if this host makes it.
-    fn director(&self, stop: &AtomicBool) -> anyhow::Result<Option<Director>> {
-        let Some(url) = &self.nats else { return Ok(None) };
+    /// Calls the agents that are to make the load to NATS at `url`.
+    fn director(&self, url: &str, stop: &AtomicBool) -> anyhow::Result<Director> {
         if self.client_certificate.iter().any(Option::is_some) {
             bail!("--client-certificate does not go with --nats: private keys do not travel");
         }
         let call = Call { agents: self.agents.into(), wait: self.agents_wait };
-        Ok(Some(Director::call(&self.access.bus(url)?, &call, stop)?))
+        Ok(Director::call(&self.access.bus(url)?, &call, stop)?)
     }
 
     /// Whom agents are to trust.
@@ -364,11 +368,13 @@ fn make(
     second: impl FnMut(usize, &Tally),
 ) -> anyhow::Result<(Outcome, Option<Fleet>)> {
     let course = args.course();
-    let Some(mut director) = args.director(stop)? else {
+    let Some(url) = &args.nats else {
         raise_file_limit(plan.pace.connections())?;
         return Ok((drive(plan, &course, stop, second)?, None));
     };
     let specification = Specification::new(plan, &args.target.host, args.authority()?, &course);
+    specification.check_division(args.agents.into())?;
+    let mut director = args.director(url, stop)?;
     let directed = director.direct(&specification, stop, second)?;
     Ok((directed.outcome, Some(Fleet::of(directed.agents, &directed.degradations))))
 }
@@ -382,14 +388,14 @@ fn run_search(
     let live = Live::new();
     let probed = |probe: &Probe| live.probed(probe);
     let course = args.course();
-    let found: anyhow::Result<Found> = match args.director(stop)? {
+    let found: anyhow::Result<Found> = match &args.nats {
         None => {
             raise_file_limit(plan.pace.connections())?;
             let here = |plan: &Plan, course: &Course| attempt(plan, course, stop);
             search(plan, &course, goal, here, probed).map_err(Into::into)
         }
-        Some(mut director) => {
-            let authority = args.authority()?;
+        Some(url) => {
+            let (mut director, authority) = (args.director(url, stop)?, args.authority()?);
             let there = |plan: &Plan, course: &Course| {
                 let host = &args.target.host;
                 let specification = Specification::new(plan, host, authority.clone(), course);

@@ -33,7 +33,8 @@ const ALERTS: i32 = 1000;
 
 impl Legacy {
     /// Offers `suite`, by OpenSSL's name, perhaps encrypt-then-MAC, and perhaps a protocol.
-    /// Certificates are judged by `verifier`; that the server has the key follows from its Finished.
+    /// Certificates are judged by `verifier`; that the server has the key follows from its
+    /// Finished.
     pub fn new(
         suite: &str,
         encrypt_then_mac: bool,
