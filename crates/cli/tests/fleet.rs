@@ -2,11 +2,11 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use common::haproxy::Haproxy;
@@ -112,6 +112,69 @@ impl Agent {
             }
         }
     }
+}
+
+/// Somebody on the bus who answers whatever is said with what nobody of ours says, until dropped.
+struct Heckler {
+    stream: TcpStream,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Heckler {
+    /// Joins; what asks for a reply gets one only if it `replies`.
+    fn join(nats: &Nats, replies: bool) -> Self {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, nats.port)).unwrap();
+        let mut own = stream.try_clone().unwrap();
+        own.write_all(
+            b"CONNECT {\"verbose\":false,\"echo\":false}\r\nSUB widelane.> 1\r\nPING\r\n",
+        )
+        .unwrap();
+        let mut read = BufReader::new(stream.try_clone().unwrap());
+        let mut line = String::new();
+        while line != "PONG\r\n" {
+            line.clear();
+            assert!(read.read_line(&mut line).unwrap() > 0, "nats-server hangs up");
+        }
+        let thread = thread::spawn(move || {
+            // The end of the connection is the end of the test.
+            let _ = heckle(&mut own, &mut read, replies);
+        });
+        Heckler { stream, thread: Some(thread) }
+    }
+}
+
+impl Drop for Heckler {
+    fn drop(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+fn heckle(own: &mut TcpStream, read: &mut impl BufRead, replies: bool) -> io::Result<()> {
+    let nonsense = [b"".to_vec(), b"{}".to_vec(), vec![0xff; 4096], vec![b'x'; 1 << 19]];
+    for round in 0.. {
+        let mut line = String::new();
+        if read.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["PING"] => own.write_all(b"PONG\r\n")?,
+            ["MSG", subject, _, .., length] => {
+                let length = length.parse::<usize>().map_err(io::Error::other)?;
+                io::copy(&mut read.by_ref().take(length as u64 + 2), &mut io::sink())?;
+                let reply = words.get(3).filter(|_| replies && words.len() == 5);
+                for to in [Some(&subject), reply].into_iter().flatten() {
+                    let said: &Vec<u8> = &nonsense[round % nonsense.len()];
+                    own.write_all(format!("PUB {to} {}\r\n", said.len()).as_bytes())?;
+                    own.write_all(said)?;
+                    own.write_all(b"\r\n")?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn agents(count: usize, nats: &Nats, nginx: &Nginx) -> Vec<Agent> {
@@ -225,7 +288,8 @@ fn a_search_has_all_agents_probe_together() {
 fn a_search_ends_with_its_first_lost_agent() {
     let (nats, haproxy) = (Nats::start(&[]), Haproxy::limited(100));
     let mut agents = agents_for(2, &nats, &haproxy.address);
-    let words = ["--search-max", "--latency-max", "300ms", "--duration", "3s"];
+    let words =
+        ["--search-max", "--latency-max", "400ms", "--percentile", "90", "--duration", "3s"];
     let running = load_on(&nats, &haproxy.address, 2, &words).spawn().unwrap();
     // The connection that works alone is the first agent's.
     agents[1].says("takes part");
@@ -235,6 +299,28 @@ fn a_search_ends_with_its_first_lost_agent() {
     assert_eq!(output.status.code(), Some(1));
     let said = stderr(&output);
     assert!(said.contains("needs all its agents") && said.contains("a1"), "{said}");
+}
+
+#[test]
+fn nonsense_on_the_bus_is_no_load_and_no_end() {
+    let (nats, nginx) = (Nats::start(&[]), Nginx::start());
+    let agents = agents(2, &nats, &nginx);
+    let heckler = Heckler::join(&nats, false);
+    let output = load(&nats, &nginx, 2, 2, &["--connections", "4"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    drop(heckler);
+
+    // Whoever answers first in the name of an agent may spoil a load, and do no more.
+    let heckler = Heckler::join(&nats, true);
+    let output = load(&nats, &nginx, 2, 1, &["--connections", "4"]).output().unwrap();
+    let said = stderr(&output);
+    assert!(output.status.success() || said.contains("answers wrongly"), "{said}");
+    drop(heckler);
+
+    let output = load(&nats, &nginx, 2, 1, &["--connections", "4"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(json(&output)["degraded"], serde_json::json!([]));
+    drop(agents);
 }
 
 #[test]

@@ -79,10 +79,7 @@ impl Director {
         stop: &AtomicBool,
         second: impl FnMut(usize, &Tally),
     ) -> Result<Directed, FleetError> {
-        let (connections, agents) = (specification.pace.connections(), self.agents.len());
-        if connections < agents {
-            return Err(FleetError::TooSmall { connections, agents });
-        }
+        specification.check_division(self.agents.len())?;
         self.direct_some(specification, stop, second)
     }
 
