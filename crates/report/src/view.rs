@@ -72,7 +72,8 @@ impl Comparison<'_> {
         let against = rival.map(|rival| format!("against {}", words::subject(rival)));
         let place = self.scenario.place();
         let place = (!place.is_empty()).then(|| place.join(", "));
-        join([place, self.kernel(), against]).unwrap_or_default()
+        let alone = || words::subject(&self.row.subject).to_owned();
+        join([place, self.kernel(), against]).unwrap_or_else(alone)
     }
 
     /// The kernel that ran, and the server's own asynchronous mode where that drove it.
