@@ -41,7 +41,7 @@ fn downloads_come_whole_through_the_providers_ciphers() -> Result<()> {
     let programs = Programs::find(widelane()?, None, &search);
     let kinds = programs.servers();
     assert_ne!(kinds, [ServerKind::Embedded], "install nginx and HAProxy");
-    let mut workshop = Workshop::open(programs, None, None)?;
+    let mut workshop = Workshop::open(programs, &[], None)?;
     workshop.serve(&[BODY_BYTES], None)?;
     let identity = Identity::make(Key::Rsa(2048), workshop.directory())?;
     let mut before = records(workshop.directory())?;

@@ -1,7 +1,8 @@
 //! Compare: the same server native and accelerated, side by side, under the same load.
 
+mod cores;
 mod download;
-mod rows;
+pub(crate) mod rows;
 pub(crate) mod window;
 
 use std::path::PathBuf;
@@ -34,8 +35,10 @@ pub struct Plan {
     pub keys: Vec<Vec<Key>>,
     /// The user's own certificate and key, PEM.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// What each server goes through.
+    /// What each server goes through, on one core.
     pub scenarios: Vec<Scenario>,
+    /// Numbers of cores on which each server goes through all of that; if there are none, on one.
+    pub cores: Vec<usize>,
     /// Cipher.
     pub cipher: Cipher,
     /// First port to use; free ports are chosen if absent.
@@ -55,6 +58,8 @@ pub struct Scenario {
     pub work: Work,
     /// Outstanding connections.
     pub connections: usize,
+    /// Cores of the server, where that is a question; one otherwise.
+    pub cores: Option<usize>,
     /// Time under load before each window.
     pub warm_up: Duration,
     /// Length of a window.
@@ -70,13 +75,15 @@ pub enum Work {
     Handshakes,
     /// A body of some length on each connection.
     Download(Download),
+    /// A page of an application on each connection.
+    Page,
 }
 
 impl Plan {
     /// The lengths of the bodies that clients want.
     fn body_sizes(&self) -> Vec<u64> {
         let sizes = self.scenarios.iter().filter_map(|scenario| match scenario.work {
-            Work::Handshakes => None,
+            Work::Handshakes | Work::Page => None,
             Work::Download(download) => Some(download.bytes),
         });
         let mut sizes: Vec<u64> = sizes.collect();
@@ -96,7 +103,9 @@ impl Plan {
             let scenarios = self.scenarios.iter().filter(|scenario| scenario.fits(kind).is_ok());
             scenarios.map(|scenario| u64::from(scenario.rounds.least)).sum()
         };
-        keys as u64 * self.targets.iter().map(|(kind, _)| of_scenarios(*kind)).sum::<u64>()
+        let cores = self.cores.len().max(1);
+        (keys * cores) as u64
+            * self.targets.iter().map(|(kind, _)| of_scenarios(*kind)).sum::<u64>()
     }
 
     /// Cut down to one short check that everything works, for machines where nothing can be gained.
@@ -115,6 +124,12 @@ impl Scenario {
     /// Whether a server of `kind` can go through it, and if not, why.
     fn fits(&self, kind: ServerKind) -> Result<(), &'static str> {
         match (kind.connections_max(), self.work) {
+            (_, _) if self.cores.is_some_and(|cores| cores > 1) && !kind.has_workers() => {
+                Err("this server has one thread")
+            }
+            (_, Work::Page) if kind != ServerKind::Nginx => {
+                Err("the pages of the application come from behind nginx only")
+            }
             (_, Work::Download(_)) if kind == ServerKind::SServer => {
                 Err("openssl s_server serves no bodies of a given length")
             }
@@ -126,13 +141,15 @@ impl Scenario {
     /// The path of its results: `nginx/tls1.3/ecdsa-p256/x25519/c200`, or
     /// `nginx/tls1.3/rsa2048/aes128-gcm/16MiB/c4`.
     fn path(&self, kind: ServerKind, key: &str) -> String {
-        let Scenario { version, group, work, connections, .. } = self;
+        let Scenario { version, group, work, connections, cores, .. } = self;
+        let cores = cores.map_or(String::new(), |cores| format!("{cores}-cores/"));
         let (server, version) = (kind.name(), version.name());
         let work = match work {
             Work::Handshakes => group.name().to_owned(),
             Work::Download(download) => download.to_string(),
+            Work::Page => "application".to_owned(),
         };
-        format!("{server}/tls{version}/{key}/{work}/c{connections}")
+        format!("{server}/tls{version}/{key}/{work}/{cores}c{connections}")
     }
 
     /// The metric that answers for it.
@@ -140,6 +157,7 @@ impl Scenario {
         match self.work {
             Work::Handshakes => rows::SERVER_CPU,
             Work::Download(_) => rows::SERVER_CPU_PER_GB,
+            Work::Page => rows::SERVER_CPU_PER_REQUEST,
         }
     }
 }
@@ -201,7 +219,7 @@ pub fn run(
     }
     observer.planned(plan.rounds_total());
     let cpus = Cpus::choose_for(results);
-    let before_s = results.duration_s;
+    let (before_s, rows_before) = (results.duration_s, results.rows.len());
     let mut run = Run {
         plan: &plan,
         programs,
@@ -214,6 +232,7 @@ pub fn run(
         observer,
     };
     let failures = run.targets();
+    cores::conclude(run.results, rows_before);
     run.flush();
     if plan.has_handshakes() {
         rows::conclude(results);
@@ -250,9 +269,14 @@ impl Run<'_> {
         let mut failures = Vec::new();
         let own = [Vec::new()];
         let keys = if self.plan.identity.is_some() { &own[..] } else { &self.plan.keys };
+        let sweep: Vec<Option<usize>> = match &self.plan.cores[..] {
+            [] => vec![None],
+            cores => cores.iter().copied().map(Some).collect(),
+        };
+        let visits = keys.iter().flat_map(|keys| sweep.iter().map(move |cores| (keys, *cores)));
         for (kind, subjects) in &self.plan.targets {
-            for keys in keys {
-                match self.target(*kind, subjects, keys, &mut failures) {
+            for (keys, cores) in visits.clone() {
+                match self.target(*kind, subjects, (cores, keys), &mut failures) {
                     Ok(()) => {}
                     Err(CompareError::Interrupted) => {
                         failures.push(CompareError::Interrupted);
@@ -275,14 +299,33 @@ impl Run<'_> {
         &mut self,
         kind: ServerKind,
         subjects: &[Subject],
-        keys: &[Key],
+        (cores, keys): (Option<usize>, &[Key]),
         failures: &mut Vec<CompareError>,
     ) -> Result<(), CompareError> {
+        let scenarios: Vec<Scenario> =
+            self.plan.scenarios.iter().map(|scenario| Scenario { cores, ..*scenario }).collect();
+        let cpus = match cores.map(Cpus::of_cores) {
+            None => self.cpus.clone(),
+            Some(Ok(cpus)) => cpus,
+            Some(Err(reason)) => {
+                for scenario in scenarios {
+                    let path = scenario.path(kind, &key_name(keys));
+                    self.results.rows.push(unfit_row(path, scenario.metric(), subjects, &reason));
+                }
+                return Ok(());
+            }
+        };
         let mut workshop =
-            Workshop::open(self.programs.clone(), self.cpus.server, self.plan.port_first)?;
+            Workshop::open(self.programs.clone(), &cpus.server, self.plan.port_first)?;
         let sizes = self.plan.body_sizes();
         if !sizes.is_empty() {
-            workshop.serve(&sizes, self.cpus.client)?;
+            workshop.serve(&sizes, cpus.client.first().copied())?;
+        }
+        let has_pages = |scenario: &&Scenario| scenario.work == Work::Page;
+        if self.plan.scenarios.iter().filter(has_pages).any(|scenario| scenario.fits(kind).is_ok())
+        {
+            self.observer.began("application");
+            workshop.host_application()?;
         }
         let identities = match &self.plan.identity {
             Some((certificate, key)) => {
@@ -305,8 +348,9 @@ impl Run<'_> {
                 }
             }
         }
-        for scenario in &self.plan.scenarios {
-            let shape = Shape { plan: self.plan, identities: &identities, scenario: *scenario };
+        for scenario in scenarios {
+            let shape =
+                Shape { plan: self.plan, identities: &identities, scenario, cpus: cpus.clone() };
             match scenario.fits(kind) {
                 Ok(()) => self.scenario(kind, &shape, &mut servers)?,
                 Err(reason) => {
@@ -366,7 +410,7 @@ impl Run<'_> {
                 return Err(CompareError::Interrupted);
             }
             let (subject, server) = &mut servers[index];
-            samples.push(measure(*subject, server, shape, &self.cpus, self.stop)?);
+            samples.push(measure(*subject, server, shape, self.stop)?);
         }
         record.push(round, samples);
         Ok(())
@@ -387,9 +431,13 @@ fn failed_row(
 ) -> Row {
     let missing = matches!(
         error,
-        CompareError::Server(ServerError::NotInstalled(_) | ServerError::Incomplete { .. })
+        CompareError::Server(
+            ServerError::NotInstalled(_)
+                | ServerError::NoApplication(_)
+                | ServerError::Incomplete { .. }
+        )
     );
-    let key = if keys.is_empty() { "own-key".to_owned() } else { key_name(keys) };
+    let key = key_name(keys);
     let reason = error.to_string();
     Row {
         scenario: format!("{}/{key}", kind.name()),
@@ -421,7 +469,11 @@ fn unfit_row(
     }
 }
 
-/// What the certificates of a server are called together: `rsa2048+ecdsa-p256`.
+/// What the certificates of a server are called together: `rsa2048+ecdsa-p256`; `own-key` if they
+/// are not made here.
 fn key_name(keys: &[Key]) -> String {
+    if keys.is_empty() {
+        return "own-key".to_owned();
+    }
     keys.iter().map(Key::to_string).collect::<Vec<_>>().join("+")
 }

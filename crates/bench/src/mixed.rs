@@ -127,7 +127,7 @@ fn go(
     observer: &mut dyn Observer,
 ) -> Result<(), CompareError> {
     observer.began("nginx/mixed");
-    let mut workshop = Workshop::open(programs.clone(), cpus.server, plan.port_first)?;
+    let mut workshop = Workshop::open(programs.clone(), &cpus.server, plan.port_first)?;
     let identity = Identity::make(Key::EcdsaP256, workshop.directory())?;
     let mut servers = Vec::new();
     for implementation in Implementation::ALL {
@@ -135,7 +135,7 @@ fn go(
         let server = workshop.start_mixed(implementation.name(), policy.as_ref(), &identity)?;
         servers.push((implementation, server));
     }
-    let clock = Clock::on(cpus.server);
+    let clock = Clock::on(cpus.server.first().copied());
     // Every share of every server, forward and backward by turns, so that drift cancels.
     let visits: Vec<(usize, usize)> = (0..plan.shares.len())
         .flat_map(|share| (0..servers.len()).map(move |server| (share, server)))
@@ -173,6 +173,7 @@ impl Visit<'_> {
             vec![(Cipher::Chacha20Poly1305, self.percent), (Cipher::Aes128Gcm, 100 - self.percent)];
         widelane_loadgen::Plan {
             target: server.address(),
+            sources: Vec::new(),
             trust: Trust::Pinned(vec![self.identity.leaf.clone()]),
             mix: Mix {
                 versions: Weighted::only(TlsVersion::Tls13),
@@ -204,7 +205,7 @@ impl Visit<'_> {
         server.check_alive()?;
         let load = self.load(server);
         let stint = Stint {
-            cpus: self.cpus.client.into_iter().collect(),
+            cpus: self.cpus.client.clone(),
             warm_up: self.plan.warm_up,
             window: self.plan.window,
             answers_min: 0,

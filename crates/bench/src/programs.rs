@@ -18,6 +18,8 @@ pub struct Programs {
     pub haproxy: Option<PathBuf>,
     /// The `openssl` tool, if installed.
     pub openssl: Option<PathBuf>,
+    /// Where programs were looked for.
+    pub search: Vec<PathBuf>,
 }
 
 impl Programs {
@@ -29,6 +31,7 @@ impl Programs {
             nginx: find("nginx", search),
             haproxy: find("haproxy", search),
             openssl: find("openssl", search),
+            search: search.to_vec(),
         }
     }
 
@@ -41,6 +44,21 @@ impl Programs {
             kinds.push(ServerKind::Embedded);
         }
         kinds
+    }
+
+    /// A program by its name, or by a name with a version behind it: `php-fpm8.2`.
+    pub fn find_beginning(&self, name: &str) -> Option<PathBuf> {
+        find(name, &self.search).or_else(|| {
+            let is_version = |rest: &str| {
+                !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+            };
+            let files = self.search.iter().filter_map(|directory| directory.read_dir().ok());
+            let mut paths = files.flatten().filter_map(|file| Some(file.ok()?.path()));
+            paths.find(|path| {
+                let own = path.file_name().and_then(|own| own.to_str()).unwrap_or_default();
+                own.strip_prefix(name).is_some_and(is_version)
+            })
+        })
     }
 
     /// Version of nginx, as it tells: `1.22.1`.

@@ -1,6 +1,7 @@
 //! Real servers under test: nginx, HAProxy, `openssl s_server` and the embedded one, native and
 //! accelerated side by side.
 
+pub mod application;
 mod certificate;
 mod config;
 pub mod content;
@@ -52,6 +53,11 @@ impl ServerKind {
             ServerKind::Nginx => "nginx",
             ServerKind::SServer => "s-server",
         }
+    }
+
+    /// Whether it has as many workers as it has CPUs.
+    pub const fn has_workers(self) -> bool {
+        matches!(self, ServerKind::Haproxy | ServerKind::Nginx)
     }
 
     /// The most connections that it can be sent at a time, and why no more.
@@ -120,6 +126,31 @@ pub enum ServerError {
         missing: &'static str,
         /// Where it was looked for.
         directory: PathBuf,
+    },
+    /// Part of the application is missing.
+    #[error(
+        "{0} is not there; install the application without starting any of it: RUNLEVEL=1 apt-get \
+         install --no-install-recommends wordpress wordpress-theme-twentytwentythree php-fpm \
+         php-mysql mariadb-server"
+    )]
+    NoApplication(&'static str),
+    /// The application cannot be set up.
+    #[error("{program} fails, which prepares the application; it says:\n{output}")]
+    NotPrepared {
+        /// The program.
+        program: String,
+        /// What it printed.
+        output: String,
+    },
+    /// Part of the application does not listen.
+    #[error("{server} does not listen on {path} after {READY_PATIENCE:?}; it says:\n{log}")]
+    Deaf {
+        /// The part.
+        server: String,
+        /// Its socket.
+        path: PathBuf,
+        /// Last lines of its output.
+        log: String,
     },
     /// Part of widelane itself is missing.
     #[error(
@@ -220,6 +251,8 @@ pub struct Server {
     process: Process,
     address: SocketAddr,
     counters: Option<PathBuf>,
+    /// Processes that it has work for it, which are not its own.
+    companions: Vec<Pid>,
 }
 
 /// The processes of a server and the CPU time they have used together.
@@ -268,14 +301,18 @@ impl Server {
         }
     }
 
-    /// Processes and CPU time, from the kernel's accounting.
+    /// Processes and CPU time, those of the application behind it included, from the kernel's
+    /// accounting.
     ///
     /// # Errors
     ///
     /// [`ServerError::Accounting`].
     pub fn usage(&self) -> Result<Usage, ServerError> {
         let failed = |source| ServerError::Accounting { server: self.name.clone(), source };
-        let processes = accounting::process_tree(self.pid()).map_err(failed)?;
+        let mut processes = BTreeSet::new();
+        for root in [self.pid()].iter().chain(&self.companions) {
+            processes.extend(accounting::process_tree(*root).map_err(failed)?);
+        }
         let mut cpu = Duration::ZERO;
         for pid in &processes {
             cpu += accounting::process_cpu(*pid).map_err(failed)?;

@@ -12,6 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use widelane_bench::accounting;
 use widelane_bench::embedded;
 use widelane_bench::programs::Programs;
+use widelane_bench::server::application::Application;
 use widelane_bench::server::content::{self, PATTERN};
 use widelane_bench::server::{
     Identity, Key, SERVER_NAME, Server, ServerError, ServerKind, Subject, Usage, Workshop,
@@ -28,7 +29,7 @@ fn programs() -> Programs {
 }
 
 fn workshop() -> (Workshop, Identity) {
-    let workshop = Workshop::open(programs(), None, None).unwrap();
+    let workshop = Workshop::open(programs(), &[], None).unwrap();
     let identity = Identity::make(Key::EcdsaP256, workshop.directory()).unwrap();
     (workshop, identity)
 }
@@ -68,7 +69,7 @@ fn drive(target: SocketAddr, identities: &[Identity]) {
 
 /// Drives a server with each kind of certificate, and with two on one server.
 fn drive_and_account(kind: ServerKind, processes: usize) {
-    let mut workshop = Workshop::open(programs(), None, None).unwrap();
+    let mut workshop = Workshop::open(programs(), &[], None).unwrap();
     let certificates: [&[Key]; 5] = [
         &[Key::Rsa(2048)],
         &[Key::EcdsaP256],
@@ -198,7 +199,7 @@ fn downloads(
 
 #[test]
 fn bodies_come_whole_from_every_server_under_every_suite() {
-    let mut workshop = Workshop::open(programs(), None, None).unwrap();
+    let mut workshop = Workshop::open(programs(), &[], None).unwrap();
     workshop.serve(&[BODY_BYTES], None).unwrap();
     let identity = Identity::make(Key::Rsa(2048), workshop.directory()).unwrap();
     let identities = std::slice::from_ref(&identity);
@@ -227,6 +228,40 @@ fn a_body_that_is_not_there_is_told() {
 }
 
 #[test]
+fn pages_come_from_behind_nginx_or_what_is_missing_is_named() {
+    let (mut workshop, identity) = workshop();
+    if let Some(missing) = Application::missing(&programs()) {
+        let error = workshop.host_application().unwrap_err().to_string();
+        assert!(error.contains(missing) && error.contains("apt-get install"), "{error}");
+        return;
+    }
+    workshop.host_application().unwrap();
+    let identities = std::slice::from_ref(&identity);
+    let server = workshop.start(ServerKind::Nginx, Subject::Native, identities).unwrap();
+    let work = Work::Requests { path: "/".to_owned(), count: 1, body_bytes: None, pattern: None };
+    let load = Load {
+        work,
+        connections: 2,
+        window: Duration::from_secs(1),
+        handshakes_max: u64::MAX,
+        patience: Duration::from_secs(60),
+        ..load(server.address(), identities, TlsVersion::Tls13, Group::X25519)
+    };
+    let tally = run(&load, &AtomicBool::new(false), || ()).unwrap().tally;
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    // A page without its posts, or one that tells of an error, is shorter.
+    assert!(tally.answers >= 1 && tally.body_bytes > 20_000 * tally.answers, "{tally:?}");
+    let processes = server.usage().unwrap().processes;
+    // nginx and its worker, PHP and its children, MariaDB.
+    assert_eq!(processes.len(), 2 + 5 + 1);
+    drop(server);
+    drop(workshop);
+    for pid in processes {
+        assert!(accounting::process_tree(pid).is_err(), "{pid} lives on");
+    }
+}
+
+#[test]
 fn rejected_key_shows_what_the_server_says() {
     let (mut workshop, identity) = workshop();
     let other_directory = tempfile::tempdir().unwrap();
@@ -247,7 +282,7 @@ fn rejected_key_shows_what_the_server_says() {
 fn busy_port_is_named_with_the_remedy() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = taken.local_addr().unwrap().port();
-    let mut workshop = Workshop::open(programs(), None, Some(port)).unwrap();
+    let mut workshop = Workshop::open(programs(), &[], Some(port)).unwrap();
     let identity = Identity::make(Key::Rsa(2048), workshop.directory()).unwrap();
     let Err(error) =
         workshop.start(ServerKind::Nginx, Subject::Native, std::slice::from_ref(&identity))
@@ -261,7 +296,7 @@ fn busy_port_is_named_with_the_remedy() {
 #[test]
 fn missing_program_is_named() {
     let nothing = Programs::find(PathBuf::from("/nonexistent/widelane"), None, &[]);
-    let mut workshop = Workshop::open(nothing, None, None).unwrap();
+    let mut workshop = Workshop::open(nothing, &[], None).unwrap();
     let identity = Identity::make(Key::Rsa(2048), workshop.directory()).unwrap();
     let Err(error) =
         workshop.start(ServerKind::Haproxy, Subject::Native, std::slice::from_ref(&identity))

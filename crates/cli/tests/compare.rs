@@ -87,6 +87,61 @@ fn mixed_requests_are_served_or_what_is_missing_is_named() {
 }
 
 #[test]
+fn pages_of_an_application_are_served_or_what_is_missing_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let pages = ["--workload", "application", "--quick", "--tls", "1.3", "--pairs", "1"];
+    let output = compare(directory.path(), &[&pages[..], &["--server", "nginx"]].concat());
+    if !output.status.success() {
+        let said = stderr(&output);
+        assert!(said.contains("apt-get install") || said.contains("libwidelane"), "{said}");
+        return;
+    }
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    for metric in ["requests_per_second", "server_cpu_per_request"] {
+        let of_both = results.rows.iter().filter(|row| {
+            row.scenario == "nginx/tls1.3/rsa2048/application/c8"
+                && row.metric == metric
+                && row.value.unwrap() > 0.0
+        });
+        assert_eq!(of_both.count(), 2, "{metric}: {text}");
+    }
+    assert!(results.pairs.iter().flat_map(|pair| &pair.measurements).all(|m| m.errors.is_empty()));
+}
+
+#[test]
+fn several_workloads_make_one_report_and_cores_are_counted() {
+    if !is_whole() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let what = ["--workload", "handshake,bulk", "--server", "nginx,embedded", "--tls", "1.3"];
+    let how = ["--quick", "--connections", "8", "--pairs", "1", "--ciphers", "aes128-gcm"];
+    let cores = ["--sizes", "1M", "--server-cores", "1,1024"];
+    let output = compare(directory.path(), &[&what[..], &how, &cores].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    assert!(results.complete);
+    let statuses = |scenario: &str| {
+        let rows = results.rows.iter().filter(|row| row.scenario == scenario);
+        rows.map(|row| (row.status, row.value.is_some())).collect::<Vec<_>>()
+    };
+    for work in ["x25519", "aes128-gcm/1MiB"] {
+        for server in ["nginx", "embedded"] {
+            let path = |cores: u32| format!("{server}/tls1.3/rsa2048/{work}/{cores}-cores/c8");
+            let measured = statuses(&path(1));
+            assert!(measured.iter().all(|(_, has_value)| *has_value), "{measured:?}: {text}");
+            assert!(measured.len() >= 4, "{server}, {work}: {text}");
+            assert_eq!(statuses(&path(1024)), [(Status::NotApplicable, false)], "{text}");
+        }
+    }
+    let html = std::fs::read_to_string(directory.path().join("report.html")).unwrap();
+    let [handshakes, bytes] = ["Server CPU per full handshake", "Server CPU per gigabyte"];
+    assert!(html.contains(handshakes) && html.contains(bytes));
+}
+
+#[test]
 fn mixed_requests_go_to_nginx_only() {
     let directory = tempfile::tempdir().unwrap();
     let output = compare(directory.path(), &["--workload", "mixed", "--server", "haproxy"]);

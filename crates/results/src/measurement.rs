@@ -48,6 +48,12 @@ pub struct Measurement {
     pub client_cpu_s: f64,
     /// CPU time that neither the subject nor the load generator used, seconds.
     pub foreign_cpu_s: f64,
+    /// CPUs of the server; 0 where one is meant.
+    #[serde(default)]
+    pub server_cpus: u32,
+    /// CPUs of the load generator; 0 where one is meant.
+    #[serde(default)]
+    pub client_cpus: u32,
     /// Median latency, microseconds.
     pub latency_us_p50: Option<f64>,
     /// 99th percentile of the latency, microseconds.

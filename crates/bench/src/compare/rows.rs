@@ -15,13 +15,19 @@ use crate::stats::{self, median};
 
 /// Name and unit of the server's CPU time per 10^9 bytes of bodies.
 pub const SERVER_CPU_PER_GB: (&str, &str) = ("server_cpu_per_gb", "ms");
-const GOODPUT: (&str, &str) = ("goodput", "Gbit/s");
+/// Name and unit of bodies by time.
+pub const GOODPUT: (&str, &str) = ("goodput", "Gbit/s");
 const BYTES_PER_GB: f64 = 1e9;
 const BITS_PER_GBIT: f64 = 1e9;
 
+/// Name and unit of whole answers by time, and of the server's CPU time for each.
+pub const REQUESTS: (&str, &str) = ("requests_per_second", "1/s");
+pub const SERVER_CPU_PER_REQUEST: (&str, &str) = ("server_cpu_per_request", "us");
+
 /// Name and unit of the server's CPU time per full handshake.
 pub const SERVER_CPU: (&str, &str) = ("server_cpu_per_handshake", "us");
-const RATE: (&str, &str) = ("handshakes_per_second", "1/s");
+/// Name and unit of full handshakes by time.
+pub const RATE: (&str, &str) = ("handshakes_per_second", "1/s");
 const LATENCY_P50: (&str, &str) = ("latency_p50", "us");
 const LATENCY_P99: (&str, &str) = ("latency_p99", "us");
 const FULL_BATCHES: (&str, &str) = ("full_batches", "1");
@@ -31,7 +37,7 @@ const BATCHES_EXPECTED_FROM: usize = 64;
 
 const METRICS: [((&str, &str), Of); 4] = [
     (SERVER_CPU, server_cpu),
-    (RATE, |m| (m.wall_s > 0.0).then(|| m.operations as f64 / m.wall_s)),
+    (RATE, rate),
     (LATENCY_P50, latency_p50),
     (LATENCY_P99, |m| m.latency_us_p99),
 ];
@@ -41,11 +47,20 @@ const DOWNLOAD_METRICS: [((&str, &str), Of); 2] = [
     (GOODPUT, |m| (m.wall_s > 0.0).then(|| m.bytes as f64 * 8.0 / BITS_PER_GBIT / m.wall_s)),
 ];
 
+const PAGE_METRICS: [((&str, &str), Of); 2] =
+    [(SERVER_CPU_PER_REQUEST, server_cpu), (REQUESTS, rate)];
+
 fn server_cpu_per_gb(m: &Measurement) -> Option<f64> {
     (m.bytes > 0).then(|| m.cpu_s * 1e3 / (m.bytes as f64 / BYTES_PER_GB))
 }
 
-fn server_cpu(m: &Measurement) -> Option<f64> {
+/// Operations by time.
+pub fn rate(m: &Measurement) -> Option<f64> {
+    (m.wall_s > 0.0).then(|| m.operations as f64 / m.wall_s)
+}
+
+/// The server's CPU time per operation.
+pub fn server_cpu(m: &Measurement) -> Option<f64> {
     (m.operations > 0).then(|| m.cpu_s * 1e6 / m.operations as f64)
 }
 
@@ -100,7 +115,7 @@ impl Record {
     pub fn is_precise(&self, connections: usize) -> bool {
         let of = match self.work {
             Work::Handshakes if connections == 1 => latency_p50,
-            Work::Handshakes => server_cpu,
+            Work::Handshakes | Work::Page => server_cpu,
             Work::Download(_) => server_cpu_per_gb,
         };
         let basis = pairs::basis(&self.pairs);
@@ -126,7 +141,8 @@ impl Record {
         results.notes.extend(self.remark_on_mac());
         for subject in &self.subjects {
             let (latency_ns, counts) = self.totals(*subject, &basis);
-            // A download is hardly a handshake: what is counted of those says nothing about it.
+            // A download or a page is hardly a handshake: what is counted of those says nothing
+            // about it.
             let counts = counts.filter(|_| self.work == Work::Handshakes);
             let context = Context {
                 subject: *subject,
@@ -180,6 +196,7 @@ impl Record {
         let metrics: &[((&str, &str), Of)] = match self.work {
             Work::Handshakes => &METRICS,
             Work::Download(_) => &DOWNLOAD_METRICS,
+            Work::Page => &PAGE_METRICS,
         };
         for &((metric, unit), of) in metrics {
             let row = Row {

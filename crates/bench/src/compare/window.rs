@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use nix::sched::sched_getaffinity;
 use nix::unistd::Pid;
 use widelane_cpu::Topology;
+use widelane_cpu::topology::Cpu;
 use widelane_loadgen::{self as loadgen, Load, LoadError, Pattern, Window};
 use widelane_results::{Measurement, Results};
 
@@ -19,52 +20,80 @@ use crate::server::{Counts, Identity, Key, SERVER_NAME, Server, ServerError, Sub
 /// Longest time that the client waits for one handshake.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The same for a page: an application may take its time.
+const PATIENCE_FOR_PAGES: Duration = Duration::from_secs(30);
+
 /// A download that comes more slowly than this is given up.
 const BYTES_PER_SECOND_MIN: u64 = 10_000_000;
 
 /// The CPUs of server and client.
+#[derive(Clone, Debug)]
 pub struct Cpus {
-    /// Where servers are pinned.
-    pub server: Option<usize>,
-    /// Where the client is pinned.
-    pub client: Option<usize>,
-    /// All CPUs that matter to a window.
-    involved: Vec<usize>,
+    /// Those of servers, each of which has a worker on each; none if they are not known.
+    pub server: Vec<usize>,
+    /// Those of clients, which have a thread on each.
+    pub client: Vec<usize>,
 }
 
 impl Cpus {
     /// Picks two CPUs of different cores among those allowed to us; where it could not, a note in
     /// `results` says so.
     pub fn choose_for(results: &mut Results) -> Self {
-        let (cpus, note) = Cpus::choose();
-        let note = note.filter(|note| !results.notes.contains(note));
-        results.notes.extend(note);
-        cpus
+        let cpus = allowed();
+        let (server, elsewhere) = match cpus.first() {
+            Some(server) => {
+                (Some(server.index), cpus.iter().find(|cpu| !server.siblings.contains(&cpu.index)))
+            }
+            None => (None, None),
+        };
+        let (client, note) = match (server, elsewhere, cpus.get(1)) {
+            (None, ..) => (None, "The CPUs are not known, so nothing was pinned."),
+            (_, Some(cpu), _) => (Some(cpu.index), ""),
+            (_, None, Some(sibling)) => (
+                Some(sibling.index),
+                "Server and client shared one core, each on a hardware thread of its own.",
+            ),
+            (_, None, None) => (None, "Server and client shared the only CPU."),
+        };
+        if !note.is_empty() && !results.notes.iter().any(|known| known == note) {
+            results.notes.push(note.to_owned());
+        }
+        let [server, client] = [server, client].map(|cpu| cpu.into_iter().collect());
+        Cpus { server, client }
     }
 
-    fn choose() -> (Self, Option<String>) {
-        let allowed = sched_getaffinity(Pid::from_raw(0)).ok();
-        let cpus: Vec<_> = Topology::detect()
-            .cpus
-            .into_iter()
-            .filter(|cpu| allowed.is_none_or(|set| set.is_set(cpu.index).unwrap_or(false)))
-            .collect();
-        let Some(server) = cpus.first() else {
-            let note = "The CPUs are not known, so nothing was pinned.".to_owned();
-            return (Cpus { server: None, client: None, involved: Vec::new() }, Some(note));
-        };
-        let elsewhere = cpus.iter().find(|cpu| !server.siblings.contains(&cpu.index));
-        let (client, note) = match (elsewhere, cpus.get(1)) {
-            (Some(cpu), _) => (Some(cpu.index), None),
-            (None, Some(sibling)) => (
-                Some(sibling.index),
-                Some("Server and client shared one core, each on a hardware thread of its own."),
-            ),
-            (None, None) => (None, Some("Server and client shared the only CPU.")),
-        };
-        let involved = [Some(server.index), client].into_iter().flatten().collect();
-        (Cpus { server: Some(server.index), client, involved }, note.map(str::to_owned))
+    /// The first CPU of each of so many cores for the server, and of all other cores for clients;
+    /// or why that cannot be.
+    pub fn of_cores(count: usize) -> Result<Self, String> {
+        let cpus = allowed();
+        let mut cores: Vec<&Cpu> = Vec::new();
+        for cpu in &cpus {
+            if cores.iter().all(|core| !core.siblings.contains(&cpu.index)) {
+                cores.push(cpu);
+            }
+        }
+        if count >= cores.len() {
+            return Err(format!(
+                "{count} cores for the server leave none of {} to the clients",
+                cores.len()
+            ));
+        }
+        let mut server: Vec<usize> = cores.iter().map(|core| core.index).collect();
+        let client = server.split_off(count);
+        Ok(Cpus { server, client })
     }
+
+    /// All that matter to a window.
+    fn involved(&self) -> Vec<usize> {
+        self.server.iter().chain(&self.client).copied().collect()
+    }
+}
+
+/// The CPUs that we may use.
+fn allowed() -> Vec<Cpu> {
+    let allowed = sched_getaffinity(Pid::from_raw(0)).ok();
+    let is_allowed = |cpu: &Cpu| allowed.is_none_or(|set| set.is_set(cpu.index).unwrap_or(false));
+    Topology::detect().cpus.into_iter().filter(is_allowed).collect()
 }
 
 /// What one window is to look like, whatever the subject.
@@ -75,6 +104,8 @@ pub struct Shape<'a> {
     pub identities: &'a [Identity],
     /// The load.
     pub scenario: Scenario,
+    /// Where server and clients are.
+    pub cpus: Cpus,
 }
 
 impl Shape<'_> {
@@ -126,7 +157,7 @@ impl Edge {
         Ok(Edge {
             usage: server.usage()?,
             ours: accounting::process_cpu(Pid::this())?,
-            busy: accounting::busy(&cpus.involved)?,
+            busy: accounting::busy(&cpus.involved())?,
             counts: server.counts(),
         })
     }
@@ -137,13 +168,12 @@ pub fn measure(
     subject: Subject,
     server: &mut Server,
     shape: &Shape<'_>,
-    cpus: &Cpus,
     stop: &AtomicBool,
 ) -> Result<Sample, CompareError> {
     server.check_alive()?;
-    let driven = drive(server, shape, cpus, stop)?;
+    let driven = drive(server, shape, stop)?;
     let measured = Measurement { subject: subject.name().to_owned(), ..driven.measurement };
-    let (measurement, counts) = account(server, cpus, driven.edges, measured)?;
+    let (measurement, counts) = account(server, &shape.cpus, driven.edges, measured)?;
     let Driven { latency_ns, encrypt_then_mac, .. } = driven;
     Ok(Sample { subject, measurement, latency_ns, counts, encrypt_then_mac })
 }
@@ -169,11 +199,13 @@ pub fn account(
     let client = end.ours.saturating_sub(begin.ours);
     let ours = cpu + client;
     let busy = end.busy.saturating_sub(begin.busy);
-    let foreign = pairs::foreign(busy, ours, accounting::tick() * cpus.involved.len() as u32);
+    let foreign = pairs::foreign(busy, ours, accounting::tick() * cpus.involved().len() as u32);
     let measurement = Measurement {
         cpu_s: cpu.as_secs_f64(),
         client_cpu_s: client.as_secs_f64(),
         foreign_cpu_s: foreign.as_secs_f64(),
+        server_cpus: cpus.server.len() as u32,
+        client_cpus: cpus.client.len() as u32,
         ..measured
     };
     Ok((measurement, end.counts.zip(begin.counts).map(|(end, begin)| end - begin)))
@@ -183,9 +215,9 @@ pub fn account(
 fn drive(
     server: &mut Server,
     shape: &Shape<'_>,
-    cpus: &Cpus,
     stop: &AtomicBool,
 ) -> Result<Driven, CompareError> {
+    let cpus = &shape.cpus;
     let Scenario { version, group, connections, warm_up, window, .. } = shape.scenario;
     let certificates = shape.identities.iter().map(|identity| identity.leaf.clone());
     let handshakes = Load {
@@ -197,7 +229,7 @@ fn drive(
         cipher: shape.plan.cipher,
         work: loadgen::Work::Handshake,
         connections,
-        cpus: cpus.client.into_iter().collect(),
+        cpus: cpus.client.clone(),
         warm_up,
         window,
         handshakes_max: u64::MAX,
@@ -215,6 +247,16 @@ fn drive(
                 pattern: Pattern::of(&PATTERN),
             },
             patience: PATIENCE + Duration::from_secs(bytes / BYTES_PER_SECOND_MIN),
+            ..handshakes
+        },
+        Work::Page => Load {
+            work: loadgen::Work::Requests {
+                path: "/".to_owned(),
+                count: 1,
+                body_bytes: None,
+                pattern: None,
+            },
+            patience: PATIENCE_FOR_PAGES,
             ..handshakes
         },
     };
@@ -255,6 +297,10 @@ fn drive(
             let encrypt_then_mac = is_told.then_some(tally.encrypt_then_mac > 0);
             let measurement = Measurement { operations: tally.answers, ..measurement };
             Driven { edges, measurement, latency_ns: None, encrypt_then_mac }
+        }
+        Work::Page => {
+            let measurement = Measurement { operations: tally.answers, ..measurement };
+            Driven { edges, measurement, latency_ns: None, encrypt_then_mac: None }
         }
     })
 }

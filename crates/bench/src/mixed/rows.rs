@@ -6,22 +6,13 @@ use widelane_results::{Measurement, Pair, Results, Row, Status};
 
 use super::Implementation;
 use crate::compare::CompareError;
+use crate::compare::rows::{REQUESTS, SERVER_CPU_PER_REQUEST, rate, server_cpu};
 use crate::pairs::{self, Basis, Of};
 use crate::server::ServerError;
 use crate::stats::{self, median};
 
-const RATE: (&str, &str) = ("requests_per_second", "1/s");
-const SERVER_CPU: (&str, &str) = ("server_cpu_per_request", "us");
 const KEPT: (&str, &str) = ("requests_kept", "1");
 const CLOCK: (&str, &str) = ("server_clock", "MHz");
-
-fn rate(m: &Measurement) -> Option<f64> {
-    (m.wall_s > 0.0).then(|| m.operations as f64 / m.wall_s)
-}
-
-fn server_cpu(m: &Measurement) -> Option<f64> {
-    (m.operations > 0).then(|| m.cpu_s * 1e6 / m.operations as f64)
-}
 
 /// What one window gave.
 pub struct Sample {
@@ -84,7 +75,9 @@ impl Record {
             let basis = pairs::basis(&share.pairs);
             for (place, implementation) in Implementation::ALL.into_iter().enumerate() {
                 let blank = share.blank(place, implementation, &basis);
-                for (metric, of) in [(RATE, rate as Of), (SERVER_CPU, server_cpu as Of)] {
+                for (metric, of) in
+                    [(REQUESTS, rate as Of), (SERVER_CPU_PER_REQUEST, server_cpu as Of)]
+                {
                     results.rows.push(compared(&blank, implementation, &basis, metric, of));
                 }
                 let kept = kept(share, first, implementation);
@@ -188,8 +181,8 @@ pub fn missing(error: &CompareError) -> Option<Row> {
     lacks.then(|| Row {
         scenario: "nginx/mixed".to_owned(),
         subject: Implementation::Open.name().to_owned(),
-        metric: SERVER_CPU.0.to_owned(),
-        unit: SERVER_CPU.1.to_owned(),
+        metric: SERVER_CPU_PER_REQUEST.0.to_owned(),
+        unit: SERVER_CPU_PER_REQUEST.1.to_owned(),
         status: Status::NotApplicable,
         reason: Some(error.to_string()),
         ..Row::default()
@@ -265,7 +258,10 @@ mod tests {
     #[test]
     fn what_the_machine_lacks_is_a_row() {
         let row = missing(&ServerError::NotInstalled("nginx").into()).unwrap();
-        assert_eq!((row.status, row.metric.as_str()), (Status::NotApplicable, SERVER_CPU.0));
+        assert_eq!(
+            (row.status, row.metric.as_str()),
+            (Status::NotApplicable, SERVER_CPU_PER_REQUEST.0)
+        );
         assert!(row.reason.unwrap().contains("apt-get install nginx"));
         assert_eq!(missing(&CompareError::Interrupted), None);
     }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use super::application::Application;
 use super::certificate::Identity;
 use super::content::{Content, PREFIX};
 
@@ -17,13 +18,18 @@ const GROUPS: &str = "X25519:P-256:P-384";
 /// Connections that may wait to be accepted, and that a server may hold.
 const CONNECTIONS_MAX: u32 = 4096;
 
-/// nginx: one worker, nothing but TLS, no session kept; what there is to serve as files.
+/// nginx: a worker on each of `cpus`, nothing but TLS, no session kept; what there is to serve as
+/// files, or pages of an application.
 pub fn nginx(
     address: SocketAddr,
     identities: &[Identity],
     content: Option<&Content>,
+    application: Option<&Application>,
+    cpus: &[usize],
     directory: &Path,
 ) -> String {
+    let pages = application.map_or("return 200;".to_owned(), Application::location);
+    let workers = workers(cpus);
     let files = content.map_or(String::new(), |content| {
         let root = content.root().display();
         format!("        location {PREFIX} {{ root \"{root}\"; sendfile on; tcp_nopush on; }}\n")
@@ -40,8 +46,7 @@ pub fn nginx(
         .collect();
     format!(
         "daemon off;
-worker_processes 1;
-pid \"{directory}/nginx.pid\";
+{workers}pid \"{directory}/nginx.pid\";
 error_log stderr warn;
 events {{ worker_connections {CONNECTIONS_MAX}; }}
 http {{
@@ -58,7 +63,7 @@ http {{
         ssl_ecdh_curve {GROUPS};
         ssl_session_cache off;
         ssl_session_tickets off;
-{files}        location / {{ return 200; }}
+{files}        location / {{ {pages} }}
     }}
 }}
 ",
@@ -66,13 +71,31 @@ http {{
     )
 }
 
-/// HAProxy: one thread, nothing but TLS, no session kept; its own asynchronous mode on request,
-/// and what there is to serve from its origin.
+/// As many workers as there are `cpus`, each on its own; one, wherever it is, if none are given.
+fn workers(cpus: &[usize]) -> String {
+    let mask = |cpu: &usize| {
+        let highest = cpus.iter().max().unwrap_or(cpu);
+        let bit = |place: usize| if place == *cpu { '1' } else { '0' };
+        format!(" {}", (0..=*highest).rev().map(bit).collect::<String>())
+    };
+    let count = cpus.len().max(1);
+    match cpus {
+        [] | [_] => format!("worker_processes {count};\n"),
+        _ => format!(
+            "worker_processes {count};\nworker_cpu_affinity{};\n",
+            cpus.iter().map(mask).collect::<String>()
+        ),
+    }
+}
+
+/// HAProxy: a thread on each of `cpus`, nothing but TLS, no session kept; its own asynchronous mode
+/// on request, and what there is to serve from its origin.
 pub fn haproxy(
     address: SocketAddr,
     identities: &[Identity],
     content: Option<&Content>,
     asynchronous: bool,
+    cpus: &[usize],
 ) -> String {
     let (front, back) = content.map_or_else(Default::default, |content| {
         let front = format!("    use_backend origin if {{ path_beg {PREFIX} }}\n");
@@ -80,10 +103,18 @@ pub fn haproxy(
     });
     let certificates: String =
         identities.iter().map(|identity| format!(" crt {}", identity.bundle.display())).collect();
+    let threads = match cpus {
+        [] | [_] => "nbthread 1".to_owned(),
+        _ => {
+            let count = cpus.len();
+            let list: String = cpus.iter().map(|cpu| format!(" {cpu}")).collect();
+            format!("nbthread {count}\n    cpu-map auto:1/1-{count}{list}")
+        }
+    };
     let mode = if asynchronous { "    ssl-mode-async\n" } else { "" };
     format!(
         "global
-    nbthread 1
+    {threads}
     maxconn {CONNECTIONS_MAX}
     tune.ssl.cachesize 0
     ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets prefer-client-ciphers
@@ -139,4 +170,17 @@ default_properties = ?provider=widelane
 ",
         provider.display()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_have_cpus_of_their_own() {
+        assert_eq!(workers(&[]), "worker_processes 1;\n");
+        assert_eq!(workers(&[3]), "worker_processes 1;\n");
+        let two = "worker_processes 2;\nworker_cpu_affinity 0001 1000;\n";
+        assert_eq!(workers(&[0, 3]), two);
+    }
 }

@@ -32,22 +32,20 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command` in a process group of its own, pinned to `cpu`, its output in `log`.
+    /// Starts `command` in a process group of its own, pinned to `cpus` if there are any, its output
+    /// in `log`.
     ///
     /// # Errors
     ///
     /// Those of the operating system.
-    pub fn start(mut command: Command, cpu: Option<usize>, log: PathBuf) -> io::Result<Self> {
+    pub fn start(mut command: Command, cpus: &[usize], log: PathBuf) -> io::Result<Self> {
         let output = File::create(&log)?;
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).process_group(0);
-        let affinity = match cpu {
-            Some(cpu) => {
-                let mut set = CpuSet::new();
-                set.set(cpu)?;
-                Some(set)
-            }
-            None => None,
-        };
+        let mut set = CpuSet::new();
+        for cpu in cpus {
+            set.set(*cpu)?;
+        }
+        let affinity = (!cpus.is_empty()).then_some(set);
         let parent = Pid::this();
         let prepare = move || {
             // nginx and HAProxy take SIGTERM as "end at once, workers included".
@@ -119,7 +117,7 @@ mod tests {
     fn start(script: &str, directory: &Path) -> Process {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
-        Process::start(command, None, directory.join("log")).unwrap()
+        Process::start(command, &[], directory.join("log")).unwrap()
     }
 
     fn wait_for_line(process: &Process) -> i32 {

@@ -9,6 +9,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+use super::application::Application;
 use super::content::Content;
 use super::process::Process;
 use super::{Identity, Server, ServerError, ServerKind, Subject, config};
@@ -32,24 +33,26 @@ pub(super) struct Site {
 
 /// Where servers are made: a temporary directory, the programs, a CPU and a supply of ports.
 pub struct Workshop {
+    // Dropped first: it writes into the directory.
+    application: Option<Application>,
     directory: TempDir,
     programs: Programs,
-    cpu: Option<usize>,
+    cpus: Vec<usize>,
     port_next: Option<u16>,
     content: Option<Content>,
     server_count: usize,
 }
 
 impl Workshop {
-    /// Opens a workshop for servers pinned to `cpu`, on consecutive ports from `port_first` or free
-    /// ones.
+    /// Opens a workshop for servers pinned to `cpus`, with a worker on each, or with one anywhere;
+    /// on consecutive ports from `port_first` or free ones.
     ///
     /// # Errors
     ///
     /// [`ServerError::Directory`].
     pub fn open(
         programs: Programs,
-        cpu: Option<usize>,
+        cpus: &[usize],
         port_first: Option<u16>,
     ) -> Result<Self, ServerError> {
         let failed = |source| ServerError::Directory { path: "TMPDIR".into(), source };
@@ -59,9 +62,10 @@ impl Workshop {
         Ok(Workshop {
             directory,
             programs,
-            cpu,
+            cpus: cpus.to_vec(),
             port_next: port_first,
             content: None,
+            application: None,
             server_count: 0,
         })
     }
@@ -76,6 +80,18 @@ impl Workshop {
         let content = Content::make(directory, sizes, cpu)
             .map_err(|source| ServerError::Directory { path: directory.to_owned(), source })?;
         self.content = Some(content);
+        Ok(())
+    }
+
+    /// Has nginx serve the pages of an application, which runs beside it.
+    ///
+    /// # Errors
+    ///
+    /// See [`ServerError`].
+    pub fn host_application(&mut self) -> Result<(), ServerError> {
+        let directory = self.directory.path().join("application");
+        let cpus = self.cpus.as_slice();
+        self.application = Some(Application::start(&self.programs, &directory, cpus)?);
         Ok(())
     }
 
@@ -120,10 +136,12 @@ impl Workshop {
     ) -> Result<Server, ServerError> {
         let Site { directory, address } = site;
         let program = command.get_program().to_string_lossy().into_owned();
-        let process = Process::start(command, self.cpu, directory.join("log"))
+        let process = Process::start(command, &self.cpus, directory.join("log"))
             .map_err(|source| ServerError::Start { program, source })?;
         let counters = is_ours.then(|| directory.join(COUNTERS));
-        let mut server = Server { name, process, address, counters };
+        let pids = self.application.as_ref().map(Application::pids);
+        let companions = pids.into_iter().flatten().collect();
+        let mut server = Server { name, process, address, counters, companions };
         server.wait_until_ready()?;
         Ok(server)
     }
@@ -219,11 +237,21 @@ impl Workshop {
     ) -> Result<Vec<PathBuf>, ServerError> {
         let nginx = self.programs.nginx.clone().ok_or(ServerError::NotInstalled("nginx"))?;
         let file = directory.join("nginx.conf");
-        write(&file, &config::nginx(address, identities, self.content.as_ref(), directory))?;
+        write(&file, &self.nginx_configuration(address, identities, directory))?;
         let mut server: Vec<PathBuf> = vec![nginx, "-e".into(), "stderr".into()];
         server.extend(["-p".into(), directory.to_owned(), "-c".into(), file]);
         check(command(&server).arg("-t"))?;
         Ok(server)
+    }
+
+    fn nginx_configuration(
+        &self,
+        address: SocketAddr,
+        identities: &[Identity],
+        directory: &Path,
+    ) -> String {
+        let (content, application) = (self.content.as_ref(), self.application.as_ref());
+        config::nginx(address, identities, content, application, &self.cpus, directory)
     }
 
     fn haproxy(
@@ -236,7 +264,7 @@ impl Workshop {
         let haproxy = self.programs.haproxy.clone().ok_or(ServerError::NotInstalled("haproxy"))?;
         let file = directory.join("haproxy.cfg");
         let (content, asynchronous) = (self.content.as_ref(), subject == Subject::Async);
-        write(&file, &config::haproxy(address, identities, content, asynchronous))?;
+        write(&file, &config::haproxy(address, identities, content, asynchronous, &self.cpus))?;
         let server = vec![haproxy, "-db".into(), "-f".into(), file];
         check(command(&server).arg("-c"))?;
         Ok(server)
@@ -252,6 +280,14 @@ pub(super) fn command(words: &[PathBuf]) -> Command {
 
 /// Runs a server's own check of its configuration.
 pub(super) fn check(command: &mut Command) -> Result<(), ServerError> {
+    run(command, |program, output| ServerError::Rejected { program, output })
+}
+
+/// Runs `command` to its end; if it fails, an error is made of its name and of what it says.
+pub(super) fn run(
+    command: &mut Command,
+    failed: impl FnOnce(String, String) -> ServerError,
+) -> Result<(), ServerError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command
         .output()
@@ -260,7 +296,7 @@ pub(super) fn check(command: &mut Command) -> Result<(), ServerError> {
         return Ok(());
     }
     let said = [output.stdout, output.stderr].concat();
-    Err(ServerError::Rejected { program, output: String::from_utf8_lossy(&said).into_owned() })
+    Err(failed(program, String::from_utf8_lossy(&said).into_owned()))
 }
 
 fn make_directory(path: &Path, mode: u32) -> Result<(), ServerError> {

@@ -11,7 +11,8 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::ValueEnum;
 use widelane_bench::compare::{CompareError, Protection};
-use widelane_bench::server::Key;
+use widelane_bench::server::application::Application;
+use widelane_bench::server::{Key, ServerError};
 use widelane_bench::{compare, machine, mixed};
 use widelane_loadgen::{Cipher, Group, TlsVersion};
 
@@ -52,6 +53,15 @@ pub struct Args {
         value_parser = clap::value_parser!(u16).range(1..=2048)
     )]
     connections: Vec<u16>,
+    /// Cores of the server, one number after the other; clients have the rest of the machine
+    /// [default: 1]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_delimiter = ',',
+        value_parser = clap::value_parser!(u16).range(1..=1024)
+    )]
+    server_cores: Vec<u16>,
     /// Rounds per scenario, each of which measures every subject once; up to half as many more
     /// follow where an interval is still wide [default: 20, or 10 with --quick; of downloads 12
     /// and 6, of mixed requests 10 and 6 and no more]
@@ -124,8 +134,10 @@ enum KeyExchange {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Workload {
-    /// Everything below
+    /// Everything below, the application only where it is installed
     All,
+    /// Pages of WordPress by PHP and MariaDB, on new connections, from behind nginx
+    Application,
     /// Full handshakes and nothing more
     Handshake,
     /// Large bodies: gigabits per second and server CPU per gigabyte
@@ -185,6 +197,20 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             Workload::Bulk => {
                 let plan = args.plan(args.downloads(), &programs, room);
                 compare::run(plan, &programs, &mut results, &stop, &mut progress)
+            }
+            Workload::Application => {
+                let missing = Application::missing(&programs).filter(|_| !args.asks_for(workload));
+                match missing {
+                    Some(missing) => {
+                        let error = ServerError::NoApplication(missing);
+                        results.notes.push(format!("The application was left out: {error}."));
+                        Vec::new()
+                    }
+                    None => {
+                        let plan = args.plan(args.pages(), &programs, room);
+                        compare::run(plan, &programs, &mut results, &stop, &mut progress)
+                    }
+                }
             }
             Workload::Mixed => {
                 mixed::run(&args.mixed(), &programs, &mut results, &stop, &mut progress)

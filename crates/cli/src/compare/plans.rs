@@ -28,6 +28,14 @@ const SHARES_MIXED: [u32; 5] = [0, 10, 20, 50, 100];
 const CONNECTIONS_MIXED: u16 = 16;
 const REQUESTS_MIXED: u32 = 10;
 
+/// The same of pages, of which an application makes few per second.
+const ROUNDS_PAGES: u32 = 10;
+const ROUNDS_PAGES_QUICK: u32 = 4;
+const CONNECTIONS_PAGES: u16 = 8;
+const WARM_UP_PAGES: Duration = Duration::from_millis(500);
+const WINDOW_PAGES: Duration = Duration::from_secs(3);
+const WINDOW_PAGES_QUICK: Duration = Duration::from_secs(1);
+
 /// Lengths of downloads: those of the published experiments, and one of them.
 const SIZES: [u64; 6] = [1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28, 1 << 30];
 const SIZES_QUICK: [u64; 1] = [1 << 24];
@@ -68,6 +76,7 @@ impl Args {
             keys: self.key.iter().map(|Keys(keys)| keys.clone()).collect(),
             identity: self.certificate.clone().zip(self.private_key.clone()),
             scenarios,
+            cores: self.server_cores.iter().copied().map(usize::from).collect(),
             cipher: self.cipher.cipher(),
             port_first: self.port,
             room,
@@ -137,6 +146,7 @@ impl Args {
                             group: self.group[0].group(),
                             work: Work::Download(Download { protection, bytes }),
                             connections: connections.into(),
+                            cores: None,
                             warm_up: WARM_UP_QUICK,
                             window: if self.quick { QUICK_COST } else { self.seconds },
                             rounds: Rounds { least, most },
@@ -167,6 +177,7 @@ impl Args {
                     group,
                     work: Work::Handshakes,
                     connections: connections.into(),
+                    cores: None,
                     warm_up: self.warm_up(connections),
                     window: self.window(connections, cost),
                     rounds: self.rounds(connections),
@@ -176,20 +187,45 @@ impl Args {
         scenarios
     }
 
+    /// Whether a workload was named, not only implied.
+    pub(super) fn asks_for(&self, workload: Workload) -> bool {
+        self.workload.contains(&workload)
+    }
+
     /// The workloads, each once; of all, those that the servers have.
     pub(super) fn workloads(&self) -> anyhow::Result<Vec<Workload>> {
-        const ALL: [Workload; 3] = [Workload::Handshake, Workload::Bulk, Workload::Mixed];
-        let of_nginx = |workload: &Workload| *workload == Workload::Mixed;
+        const ALL: [Workload; 4] =
+            [Workload::Handshake, Workload::Bulk, Workload::Mixed, Workload::Application];
+        let of_nginx =
+            |workload: &Workload| matches!(workload, Workload::Application | Workload::Mixed);
         let has_nginx = self.server.is_empty()
             || self.server.iter().any(|server| matches!(server, Server::All | Server::Nginx));
         if self.workload.iter().any(of_nginx) && !has_nginx {
-            bail!("mixed requests go to nginx only; say --server nginx, or leave it out");
+            bail!("these requests go to nginx only; say --server nginx, or leave it out");
         }
         let wanted = |workload: &Workload| {
             self.workload.contains(workload)
                 || self.workload.contains(&Workload::All) && (has_nginx || !of_nginx(workload))
         };
         Ok(ALL.into_iter().filter(wanted).collect())
+    }
+
+    /// Pages of an application, by version.
+    pub(super) fn pages(&self) -> Vec<Scenario> {
+        let rounds =
+            self.pairs.unwrap_or(if self.quick { ROUNDS_PAGES_QUICK } else { ROUNDS_PAGES });
+        let page = |version| Scenario {
+            version,
+            group: self.group[0].group(),
+            work: Work::Page,
+            connections: Self::or_usual(&self.connections, &[CONNECTIONS_PAGES])[0].into(),
+            cores: None,
+            warm_up: WARM_UP_PAGES,
+            window: if self.quick { WINDOW_PAGES_QUICK } else { WINDOW_PAGES.max(self.seconds) },
+            rounds: Rounds { least: rounds, most: rounds },
+        };
+        let versions = Self::or_usual(&self.tls, &[TlsVersion::Tls12, TlsVersion::Tls13]);
+        versions.into_iter().map(page).collect()
     }
 
     /// What the mixed workload goes through, on nginx alone.
