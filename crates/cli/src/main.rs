@@ -8,6 +8,7 @@ mod cpu;
 mod documents;
 mod enable;
 mod exporter;
+mod files;
 mod http;
 mod live;
 #[cfg(feature = "load")]

@@ -32,8 +32,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command` in a process group of its own, pinned to `cpus` if there are any, its output
-    /// in `log`.
+    /// Starts `command` in a process group of its own, pinned to `cpus` if there are any; its
+    /// output goes to `log`.
     ///
     /// # Errors
     ///

@@ -18,6 +18,7 @@ use widelane_loadgen::{Cipher, Group, TlsVersion};
 
 pub use self::values::seconds;
 use self::values::{keys, size, tls_version};
+use crate::files::raise_file_limit;
 use crate::run::libraries::Libraries;
 use crate::{measure, output};
 
@@ -50,7 +51,7 @@ pub struct Args {
     #[arg(
         long,
         value_delimiter = ',',
-        value_parser = clap::value_parser!(u16).range(1..=2048)
+        value_parser = clap::value_parser!(u16).range(1..=4000)
     )]
     connections: Vec<u16>,
     /// Cores of the server, one number after the other; clients have the rest of the machine
@@ -186,6 +187,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let stop = measure::stop_on_signals()?;
     let mut progress = measure::Progress::new(args.json.as_deref());
 
+    // Servers inherit the limit; one that passes requests on has two for each connection.
+    if let Some(most) = args.connections.iter().max() {
+        raise_file_limit(2 * usize::from(*most))?;
+    }
     let room = machine::widest_open(&resolved);
     let mut failures = Vec::new();
     for workload in args.workloads()? {

@@ -1,6 +1,5 @@
 //! `widelane load`: TLS clients at a chosen pace, and what they saw.
 
-mod files;
 mod fleet;
 mod shown;
 mod target;
@@ -25,12 +24,12 @@ use widelane_loadgen::{
     Probe, Resume, Shown, Tally, TlsVersion, Trust, Weighted, Work, attempt, doubts, drive, search,
 };
 
-pub use self::files::{connections_possible, raise_file_limit};
 pub use self::fleet::Access;
 use self::fleet::Fleet;
 use self::target::Target;
 use self::threshold::Threshold;
 use self::weights::{named, weighted};
+use crate::files::raise_file_limit;
 use crate::{measure, output};
 
 /// Makes TLS load: handshakes, requests or downloads, in a closed or an open loop

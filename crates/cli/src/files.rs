@@ -7,6 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const FILES_BESIDES: u64 = 64;
 
 /// Most connections that this process may have.
+#[cfg(feature = "load")]
 pub fn connections_possible() -> usize {
     let files = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     usize::try_from(files.saturating_sub(FILES_BESIDES)).unwrap_or(usize::MAX)
