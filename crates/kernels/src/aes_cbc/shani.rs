@@ -2,7 +2,8 @@
 //!
 //! Both chains wait for their own latency only, so that together they take as long as the longer
 //! one. A block of the cipher stands beside each quarter of a block of the hash: the CPU looks
-//! ahead far enough to overlap these, and not much farther. Before or behind it was found by trying.
+//! ahead far enough to overlap these, and not much farther. Whether before or behind it was found
+//! by trying.
 #![allow(unsafe_code, reason = "room: doors and loads")]
 
 use widelane_cpu::Shani;
