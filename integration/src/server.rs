@@ -107,7 +107,7 @@ impl Server {
             Kind::Haproxy => command.arg("-W").arg("-f").arg(&configuration),
         };
         let log = directory.path().join("output.log");
-        let process = Process::start(command, None, log).context("cannot start the server")?;
+        let process = Process::start(command, &[], log).context("cannot start the server")?;
         let mut server = Server { kind, program, process, address, identities, disk, directory };
         server.wait_until_ready()?;
         Ok(Some(server))

@@ -134,7 +134,7 @@ impl Server {
             command
         };
         command.arg("-p").arg(directory.path()).arg("-c").arg(&configuration);
-        let mut process = Process::start(command, None, directory.path().join("log"))?;
+        let mut process = Process::start(command, &[], directory.path().join("log"))?;
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(address).is_err() {
             ensure!(process.ended().is_none(), "nginx ended: {}", process.log());
@@ -150,6 +150,7 @@ impl Server {
         let handshakes = (rounds * count as u64).max(1_000);
         let plan = Plan {
             target: self.address,
+            sources: Vec::new(),
             trust: Trust::Anyone,
             mix: Mix {
                 versions: Weighted::only(TlsVersion::Tls13),
@@ -166,9 +167,9 @@ impl Server {
             seed: rounds,
         };
         let stint = Stint {
-            cpu: None,
+            cpus: Vec::new(),
             warm_up: Duration::ZERO,
-            handshakes_min: 0,
+            answers_min: 0,
             window: PATIENCE,
             handshakes_max: handshakes,
         };
@@ -176,7 +177,7 @@ impl Server {
             let tree = process_tree(self.process.pid())?;
             tree.into_iter().map(|pid| Ok(process_cpu(pid)?)).sum()
         };
-        let window = run_plan(&plan, stint, &AtomicBool::new(false), observe)?;
+        let window = run_plan(&plan, &stint, &AtomicBool::new(false), observe)?;
         ensure!(window.tally.failures() == 0, "failures: {:?}", window.tally.errors);
         let cpu = window.end?.saturating_sub(window.begin?);
         Ok(cpu.as_secs_f64() * 1e6 / window.tally.handshakes() as f64)
