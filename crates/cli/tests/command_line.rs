@@ -44,7 +44,7 @@ fn a_wrong_command_line_has_its_own_status() {
         (&["report", SAMPLE, "--format", "pdf"], "terminal, markdown, csv, html"),
         (&["run"], "<CMD>"),
         (&["compare", "--server", "apache"], "nginx"),
-        (&["compare", "--connections", "0"], "1..=2048"),
+        (&["compare", "--connections", "0"], "1..=4000"),
         (&["compare", "--sizes", "16T"], "between 1K and 4G"),
         (&["compare", "--ciphers", "rc4"], "aes128-sha, aes128-sha-mac-first"),
         (&[], "Usage"),
