@@ -278,8 +278,9 @@ impl Kind {
         directory: &Path,
         log: Option<&Path>,
     ) -> String {
-        let directory = directory.display();
         let log = log.map(|log| format!("error_log {} info;", log.display())).unwrap_or_default();
+        let files = nginx_files(directory);
+        let directory = directory.display();
         let certificates: String = identities
             .iter()
             .map(|Identity { certificate, private_key, bundle, .. }| match self {
@@ -303,12 +304,7 @@ events {{
     worker_connections 4096;
 }}
 http {{
-    access_log off;
-    client_body_temp_path {directory}/body;
-    proxy_temp_path {directory}/proxy;
-    fastcgi_temp_path {directory}/fastcgi;
-    uwsgi_temp_path {directory}/uwsgi;
-    scgi_temp_path {directory}/scgi;
+{files}
     ssl_protocols TLSv1.2 TLSv1.3;
     ssl_session_cache off;
     ssl_session_tickets off;
@@ -368,6 +364,13 @@ fn find_program(name: &str) -> Option<PathBuf> {
         .chain(["/usr/local/sbin", "/usr/sbin"].map(PathBuf::from))
         .map(|directory| directory.join(name));
     files.find(|file| file.is_file())
+}
+
+/// What nginx is told in `http` so that it writes no log of requests and no file elsewhere.
+pub fn nginx_files(directory: &Path) -> String {
+    let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|what| format!("    {what}_temp_path {};", directory.join(what).display()));
+    format!("    access_log off;\n{}", paths.join("\n"))
 }
 
 /// A loopback address whose port is free now.

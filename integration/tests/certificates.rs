@@ -18,7 +18,7 @@ use widelane_bench::accounting::{process_cpu, process_tree};
 use widelane_bench::server::process::Process;
 use widelane_bench::server::{Identity, Key};
 use widelane_integration::processes::proportional_kib;
-use widelane_integration::server::widelane;
+use widelane_integration::server::{nginx_files, widelane};
 use widelane_loadgen::{
     Cipher, Group, Mix, Pace, Plan, Resume, Stint, TlsVersion, Trust, Weighted, Work, run_plan,
 };
@@ -194,7 +194,7 @@ fn configure(
     identities: &[Identity],
     count: usize,
 ) -> Result<String> {
-    let directory = directory.display();
+    let (files, directory) = (nginx_files(directory), directory.display());
     let mut text = format!(
         "daemon off;
 worker_processes 1;
@@ -204,12 +204,7 @@ events {{
     worker_connections 4096;
 }}
 http {{
-    access_log off;
-    client_body_temp_path {directory}/body;
-    proxy_temp_path {directory}/proxy;
-    fastcgi_temp_path {directory}/fastcgi;
-    uwsgi_temp_path {directory}/uwsgi;
-    scgi_temp_path {directory}/scgi;
+{files}
     server_names_hash_max_size 65536;
     server_names_hash_bucket_size 128;
     ssl_protocols TLSv1.3;

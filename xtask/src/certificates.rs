@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::shell::{announce_and_run, cargo};
+use crate::shell::announce_and_run;
 use crate::{setup, workspace::Workspace};
 
 /// What `cargo xtask certificates` takes.
@@ -16,12 +16,12 @@ pub struct Arguments {
 /// Builds everything and runs the measurement of `integration/`.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     setup::run()?;
-    announce_and_run(cargo().args(["build", "--release"]).current_dir(&workspace.root))?;
+    announce_and_run(workspace.cargo().args(["build", "--release"]))?;
     announce_and_run(
-        cargo()
+        workspace
+            .cargo()
             .args(["test", "--release", "--package=widelane-integration", "--test=certificates"])
             .args(["--", "--ignored", "--nocapture"])
-            .env("WIDELANE_CERTIFICATES", arguments.count.to_string())
-            .current_dir(&workspace.root),
+            .env("WIDELANE_CERTIFICATES", arguments.count.to_string()),
     )
 }

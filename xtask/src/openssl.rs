@@ -152,7 +152,7 @@ impl Release {
         let mut test = cargo();
         here(test.args(["test", "--release", "--no-fail-fast", "--package=widelane-provider"]));
         if self.major == 3 {
-            announce_and_run(cargo().args(["build", "--release"]).current_dir(&workspace.root))?;
+            announce_and_run(workspace.cargo().args(["build", "--release"]))?;
             test.args(["--package=widelane-runtime", "--package=widelane-integration"]);
         } else {
             test.env("CARGO_TARGET_DIR", &self.target)
