@@ -118,6 +118,8 @@ unsafe impl Sync for OsslParam {}
 pub const PARAM_INTEGER: c_uint = 1;
 /// Unsigned integer in the machine's byte order, of any length.
 pub const PARAM_UNSIGNED_INTEGER: c_uint = 2;
+/// Number with a fraction, which OpenSSL takes for an integer where it is one.
+pub const PARAM_REAL: c_uint = 3;
 /// Text.
 pub const PARAM_UTF8_STRING: c_uint = 4;
 /// Bytes.

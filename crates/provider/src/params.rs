@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use widelane_ossl_sys::core::{
-    OsslParam, PARAM_INTEGER, PARAM_OCTET_PTR, PARAM_OCTET_STRING, PARAM_UNMODIFIED,
+    OsslParam, PARAM_INTEGER, PARAM_OCTET_PTR, PARAM_OCTET_STRING, PARAM_REAL, PARAM_UNMODIFIED,
     PARAM_UNSIGNED_INTEGER, PARAM_UTF8_PTR, PARAM_UTF8_STRING,
 };
 
@@ -172,32 +172,30 @@ pub(crate) fn key(param: &OsslParam) -> &CStr {
     name(param).as_c_str()
 }
 
-/// The number of a parameter of [`iter`], which may be of any length: its bytes, big-endian.
-pub(crate) fn big_endian(param: &OsslParam) -> Option<Vec<u8>> {
-    if param.data_type != PARAM_UNSIGNED_INTEGER || param.data.is_null() {
-        return None;
-    }
-    // SAFETY: the core says that so many bytes are there, and we have looked for null.
-    let native = unsafe { std::slice::from_raw_parts(param.data.cast::<u8>(), param.data_size) };
-    Some(native.iter().rev().copied().collect())
-}
-
-/// The bytes of a parameter of [`iter`].
-pub(crate) fn octets(param: &OsslParam) -> Option<&[u8]> {
-    if param.data_type != PARAM_OCTET_STRING || param.data.is_null() {
+/// What a parameter of [`iter`] holds, if that is of a type.
+fn bytes(param: &OsslParam, data_type: c_uint) -> Option<&[u8]> {
+    let is_there = param.data_type == data_type && !param.data.is_null();
+    // No slice is longer; whoever claims more of a parameter is mistaken.
+    if !is_there || isize::try_from(param.data_size).is_err() {
         return None;
     }
     // SAFETY: the core says that so many bytes are there, and we have looked for null.
     Some(unsafe { std::slice::from_raw_parts(param.data.cast::<u8>(), param.data_size) })
 }
 
+/// The number of a parameter of [`iter`], which may be of any length: its bytes, big-endian.
+pub(crate) fn big_endian(param: &OsslParam) -> Option<Vec<u8>> {
+    bytes(param, PARAM_UNSIGNED_INTEGER).map(|native| native.iter().rev().copied().collect())
+}
+
+/// The bytes of a parameter of [`iter`].
+pub(crate) fn octets(param: &OsslParam) -> Option<&[u8]> {
+    bytes(param, PARAM_OCTET_STRING)
+}
+
 /// The text of a parameter of [`iter`], if it is short.
 pub(crate) fn text_of(param: &OsslParam) -> Option<Text> {
-    if param.data_type != PARAM_UTF8_STRING || param.data.is_null() {
-        return None;
-    }
-    // SAFETY: the core says that so many bytes are there, and we have looked for null.
-    let bytes = unsafe { std::slice::from_raw_parts(param.data.cast::<u8>(), param.data_size) };
+    let bytes = bytes(param, PARAM_UTF8_STRING)?;
     let mut text = Text::empty();
     // The text may or may not end with a NUL.
     let room = text.0.len() - 1;
@@ -215,18 +213,24 @@ pub(crate) fn int_of(param: &OsslParam) -> Option<c_int> {
     Some(unsafe { param.data.cast::<c_int>().read_unaligned() })
 }
 
-/// The number of a parameter of [`iter`], as `OSSL_PARAM_get_size_t` reads it.
+/// The number of a parameter of [`iter`], as `OSSL_PARAM_get_size_t` reads it: of any length, and
+/// with any sign that it can do without.
 pub(crate) fn size(param: &OsslParam) -> Option<usize> {
-    if param.data_type != PARAM_UNSIGNED_INTEGER || param.data.is_null() {
-        return None;
+    if param.data_type == PARAM_REAL {
+        let real = bytes(param, PARAM_REAL)?.try_into().map(f64::from_ne_bytes).ok()?;
+        // Below the limit, 2^64, every whole number of this type is one of the other.
+        let is_size = real >= 0.0 && real < 2.0 * (1_u64 << 63) as f64 && real.fract() == 0.0;
+        return is_size.then_some(real as usize);
     }
-    match param.data_size {
-        // SAFETY: the core says that four bytes are there, and we have looked for null.
-        4 => Some(unsafe { param.data.cast::<u32>().read_unaligned() } as usize),
-        // SAFETY: as above, of eight bytes.
-        8 => Some(unsafe { param.data.cast::<usize>().read_unaligned() }),
-        _ => None,
-    }
+    let number = match param.data_type {
+        PARAM_INTEGER => bytes(param, PARAM_INTEGER)
+            .filter(|number| number.last().is_none_or(|highest| highest >> 7 == 0)),
+        _ => bytes(param, PARAM_UNSIGNED_INTEGER),
+    }?;
+    let (low, high) = number.split_at(number.len().min(size_of::<usize>()));
+    let mut size = [0; size_of::<usize>()];
+    size[..low.len()].copy_from_slice(low);
+    high.iter().all(|byte| *byte == 0).then_some(usize::from_le_bytes(size))
 }
 
 /// Answers every parameter of an array by `value`; false, with some answered, if one asks for what
@@ -269,29 +273,36 @@ impl Value<'_> {
     /// The parameter must have room for what it asks for.
     #[inline(always)]
     pub(crate) unsafe fn write_to(&self, param: &mut OsslParam) -> bool {
-        let (int, size);
+        let string: Option<&[u8]> = match self {
+            Value::Text(text) => Some(text.to_bytes()),
+            Value::Octets(bytes) | Value::Place(bytes) => Some(bytes),
+            Value::Int(_) | Value::Size(_) => None,
+        };
+        // Who asks for a length only need not say of what.
+        if let Some(string) = string.filter(|_| param.data.is_null()) {
+            param.return_size = string.len();
+            return true;
+        }
+        let (int, real);
         let bytes: &[u8] = match (self, param.data_type) {
             (Value::Int(number), PARAM_INTEGER) => {
                 int = number.to_ne_bytes();
                 &int
             }
             (Value::Size(number), PARAM_UNSIGNED_INTEGER | PARAM_INTEGER) => {
-                size = number.to_le_bytes();
-                // A number that needs no more may be asked for in four bytes.
-                if param.data_size == 4 && *number <= i32::MAX as usize {
-                    &size[..4]
-                } else {
-                    &size
-                }
+                // SAFETY: passed on to the caller.
+                return unsafe { write_size(*number, param) };
+            }
+            (Value::Size(number), PARAM_REAL) if number >> f64::MANTISSA_DIGITS == 0 => {
+                real = (*number as f64).to_ne_bytes();
+                &real
             }
             (Value::Text(text), PARAM_UTF8_STRING) => text.to_bytes(),
             (Value::Octets(bytes) | Value::Place(bytes), PARAM_OCTET_STRING) => bytes,
             (Value::Place(bytes), PARAM_OCTET_PTR) => {
                 param.return_size = bytes.len();
-                if !param.data.is_null() {
-                    // SAFETY: a parameter of this type asks for a pointer.
-                    unsafe { param.data.cast::<*const u8>().write(bytes.as_ptr()) };
-                }
+                // SAFETY: a parameter of this type asks for a pointer.
+                unsafe { param.data.cast::<*const u8>().write(bytes.as_ptr()) };
                 return true;
             }
             _ => return false,
@@ -300,7 +311,7 @@ impl Value<'_> {
         if param.data.is_null() {
             return true;
         }
-        let is_number = matches!(param.data_type, PARAM_INTEGER | PARAM_UNSIGNED_INTEGER);
+        let is_number = matches!(param.data_type, PARAM_INTEGER | PARAM_REAL);
         if param.data_size < bytes.len() || is_number && param.data_size != bytes.len() {
             return false;
         }
@@ -315,6 +326,29 @@ impl Value<'_> {
         }
         true
     }
+}
+
+/// Writes a number in as many bytes as are asked for; false if it does not fit into them.
+///
+/// # Safety
+/// As for [`Value::write_to`].
+#[inline(always)]
+unsafe fn write_size(number: usize, param: &mut OsslParam) -> bool {
+    let bytes = number.to_le_bytes();
+    param.return_size = bytes.len();
+    if param.data.is_null() {
+        return true;
+    }
+    let sign = usize::from(param.data_type == PARAM_INTEGER);
+    if number.checked_ilog2().map_or(0, |log| log as usize + 1) + sign > 8 * param.data_size {
+        return false;
+    }
+    // SAFETY: the caller vouches for the room.
+    let place = unsafe { std::slice::from_raw_parts_mut(param.data.cast(), param.data_size) };
+    place.fill(0);
+    place.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
+    param.return_size = param.data_size;
+    true
 }
 
 /// Answers a parameter that asks for a constant text or a number; others are left as they are.

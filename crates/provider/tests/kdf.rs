@@ -227,6 +227,13 @@ fn contexts_keep_what_is_set() {
     same(TLS13, &[Step::Set(&all), Step::Size, Step::Derive(48, &other), Step::Duplicate]);
     same(TLS13, &[Step::Set(&all), Step::Set(&unknown), Step::Derive(48, &other)]);
     same(TLS13, &[Step::Derive(48, &all), Step::Reset, Step::Derive(48, &other)]);
+    // Data do not outlast the next setting, and of what is given twice the first counts.
+    let data = Set::Octets(c"data", &[4; 32]);
+    same(TLS13, &[Step::Set(&all), Step::Derive(48, &[DERIVED, data]), Step::Derive(48, &[])]);
+    same(TLS13, &[Step::Set(&all), Step::Set(&[DERIVED, data]), Step::Derive(48, &other)]);
+    same(TLS13, &[Step::Set(&all), Step::Set(&[data, data]), Step::Derive(48, &[DERIVED])]);
+    let twice = [Set::Octets(c"key", &[5; 48]), Set::Octets(c"key", &[6; 48]), DERIVED];
+    same(TLS13, &[Step::Set(&all), Step::Derive(48, &twice)]);
     // More than there is room for.
     let again = [Set::Octets(c"key", &[3; 200])];
     let steps = [&again[..], &again, &again, &all, &other].map(Step::Set);

@@ -270,7 +270,8 @@ impl Context for CbcHmac {
         } else if name == core::CIPHER_PARAM_AEAD_MAC_KEY {
             self.set_mac_key(params::octets(param).ok_or(REASON)?)
         } else if name == core::CIPHER_PARAM_TLS_VERSION {
-            self.strips = params::int_of(param).ok_or(REASON)? > 0;
+            let version = params::size(param).and_then(|version| u32::try_from(version).ok());
+            self.strips = version.ok_or(REASON)? > 0;
             Ok(())
         } else if name == core::CIPHER_PARAM_KEYLEN {
             let same = params::size(param).ok_or(REASON)? == self.suite.algorithm().key_bytes();

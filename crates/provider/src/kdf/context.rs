@@ -89,8 +89,7 @@ impl Context {
             }
             let mut set = fields.clone();
             // SAFETY: passed on to the caller.
-            let known =
-                unsafe { params::iter(params) }.all(|param| set.set(param, self.kind.known));
+            let known = set.set(unsafe { params::iter(params) }, self.kind.known);
             if known && (self.kind.is_accepted)(&set) {
                 // A context that was only asked something does not know what is new.
                 (*fields, self.inner) = (set, OnDemand::default());

@@ -82,28 +82,44 @@ impl Fields {
         }
     }
 
-    /// Sets one parameter; false if that is for the default provider.
-    pub(super) fn set(&mut self, param: &OsslParam, known: &[Field]) -> bool {
+    /// Sets parameters; false if that is for the default provider. As there, data do not outlast
+    /// the next setting.
+    pub(super) fn set<'a>(
+        &mut self,
+        mut params: impl Iterator<Item = &'a OsslParam>,
+        known: &[Field],
+    ) -> bool {
+        let (hash, mode, begin) = (self.hash.take(), self.mode.take(), self.used);
+        self.places[Field::Data as usize] = None;
+        let done = params.all(|param| self.set_one(param, known, begin));
+        (self.hash, self.mode) = (self.hash.or(hash), self.mode.or(mode));
+        done
+    }
+
+    /// Sets a parameter, unless the same is set already behind `begin`.
+    fn set_one(&mut self, param: &OsslParam, known: &[Field], begin: usize) -> bool {
         let name = params::key(param);
         if name == core::KDF_PARAM_DIGEST {
+            let twice = self.hash.is_some();
             self.hash = params::text_of(param).and_then(|name| hash(name.as_c_str()));
-            return self.hash.is_some();
+            return self.hash.is_some() && !twice;
         }
         if name == core::KDF_PARAM_MODE && known.contains(&Field::Key) {
+            let twice = self.mode.is_some();
             self.mode = params::int_of(param);
-            return self.mode.is_some();
+            return self.mode.is_some() && !twice;
         }
         let (Some(field), Some(value)) =
             (known.iter().find(|field| field.name() == name), params::octets(param))
         else {
             return false;
         };
-        self.put(*field, value)
+        self.put(*field, value, begin)
     }
 
-    fn put(&mut self, field: Field, value: &[u8]) -> bool {
+    fn put(&mut self, field: Field, value: &[u8], begin: usize) -> bool {
         let place = &mut self.places[field as usize];
-        let begin = match place {
+        let start = match place {
             // Only what stands last can grow where it is.
             Some(before) if field == Field::Seed => {
                 if before.end != self.used {
@@ -111,12 +127,13 @@ impl Fields {
                 }
                 before.start
             }
+            Some(before) if before.start >= begin => return false,
             _ => self.used,
         };
         let Some(room) = self.bytes[self.used..].get_mut(..value.len()) else { return false };
         room.copy_from_slice(value);
         self.used += value.len();
-        *place = Some(begin..self.used);
+        *place = Some(start..self.used);
         true
     }
 

@@ -1,0 +1,15 @@
+//! The fuzz targets of parameters without a fuzzer: their corpus, and what is made of it by chance.
+
+mod support;
+
+use widelane_testkit::fuzz::replay;
+
+#[test]
+fn keys_of_any_parameters() {
+    replay("key_parameters", 61, 1_000, support::key_parameters);
+}
+
+#[test]
+fn operations_of_any_parameters() {
+    replay("operation_parameters", 62, 5_000, support::operation_parameters);
+}
