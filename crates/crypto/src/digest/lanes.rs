@@ -4,6 +4,8 @@
 //! stands in front of it; its body, read where it is; and its tail with the padding. All lanes go
 //! on by as many blocks as the shortest part has left.
 
+use std::borrow::BorrowMut;
+
 use widelane_kernels::hash::{self, compress};
 use widelane_kernels::sha1::Sha1;
 use widelane_kernels::sha2::{Sha256, Sha512};
@@ -34,7 +36,11 @@ pub(super) fn run<'a>(
     match (rooms.function, rooms.lanes) {
         (_, None) => {
             let jobs = jobs.enumerate();
-            let messages = jobs.map(|(index, job)| (Lane::new(index, rooms, &job), job.state));
+            let messages = jobs.map(|(index, job)| {
+                let mut lane = Lane::IDLE;
+                lane.begin(index, rooms, &job);
+                (lane, job.state)
+            });
             finish(rooms, messages, done);
         }
         (Function::Sha1, Some(Lanes::Avx512(room))) => {
@@ -66,53 +72,49 @@ fn fill<'a, H: hash::Hash<W>, W: Words>(
     mut done: impl FnMut(usize, &State),
 ) {
     let mut states = hash::zeros::<W>(room);
-    let mut lanes: [Option<Lane<'a>>; LANES_MAX] = [const { None }; LANES_MAX];
+    let mut lanes: [Lane<'a>; LANES_MAX] = [const { Lane::IDLE }; LANES_MAX];
     let lanes = &mut lanes[..W::LANES];
     let mut jobs = jobs.enumerate();
     loop {
-        for (place, lane) in lanes.iter_mut().enumerate().filter(|(_, lane)| lane.is_none()) {
+        for (place, lane) in lanes.iter_mut().enumerate().filter(|(_, lane)| !lane.is_busy()) {
             let Some((index, job)) = jobs.next() else { break };
             put_state::<W>(&mut states, place, &job.state);
-            *lane = Some(Lane::new(index, rooms, &job));
+            lane.begin(index, rooms, &job);
         }
-        let busy = || lanes.iter().flatten().map(Lane::rest);
+        let busy = || lanes.iter().filter(|lane| lane.is_busy()).map(Lane::rest);
         if busy().count() < rooms.lanes_min() {
             break;
         }
         let shortest = busy().min_by_key(|rest| rest.len()).expect("a lane is busy");
         // Lanes without a message read along with another one.
         let mut messages = [shortest; LANES_MAX];
-        for (message, lane) in messages.iter_mut().zip(&*lanes) {
-            *message = lane.as_ref().map_or(shortest, Lane::rest);
+        for (message, lane) in messages.iter_mut().zip(&*lanes).filter(|(_, lane)| lane.is_busy()) {
+            *message = lane.rest();
         }
         let bytes = shortest.len();
         compress::<H, W>(room, &mut states, &messages, bytes / W::BLOCK_BYTES);
-        for (place, slot) in lanes.iter_mut().enumerate() {
-            if let Some(lane) = slot
-                && lane.advance(bytes)
-            {
+        for (place, lane) in lanes.iter_mut().enumerate().filter(|(_, lane)| lane.is_busy()) {
+            if lane.advance(bytes) {
                 done(lane.index, &state_of::<W>(&states, place));
-                *slot = None;
             }
         }
     }
-    let left = lanes
-        .iter_mut()
-        .enumerate()
-        .filter_map(|(place, lane)| Some((lane.take()?, state_of::<W>(&states, place))));
-    finish(rooms, left, done);
+    let left = lanes.iter_mut().enumerate().filter(|(_, lane)| lane.is_busy());
+    finish(rooms, left.map(|(place, lane)| (lane, state_of::<W>(&states, place))), done);
     wipe_states::<W>(&mut states);
 }
 
 /// Hashes what is left of messages, given their states: two at a time, as long as there are two.
-fn finish<'a>(
+fn finish<'a, L: BorrowMut<Lane<'a>>>(
     rooms: Rooms,
-    mut messages: impl Iterator<Item = (Lane<'a>, State)>,
+    mut messages: impl Iterator<Item = (L, State)>,
     mut done: impl FnMut(usize, &State),
 ) {
     let mut waiting = None;
-    while let Some((mut lane, mut state)) = waiting.take().or_else(|| messages.next()) {
-        if let Some((mut other, mut other_state)) = messages.next() {
+    while let Some((mut first, mut state)) = waiting.take().or_else(|| messages.next()) {
+        let lane = first.borrow_mut();
+        if let Some((mut second, mut other_state)) = messages.next() {
+            let other = second.borrow_mut();
             let (ended, other_ended) = loop {
                 let bytes = lane.rest().len().min(other.rest().len());
                 let blocks = [&lane.rest()[..bytes], &other.rest()[..bytes]];
@@ -125,12 +127,12 @@ fn finish<'a>(
             if other_ended {
                 done(other.index, &other_state);
             } else {
-                waiting = Some((other, other_state));
+                waiting = Some((second, other_state));
             }
             if ended {
                 done(lane.index, &state);
             } else {
-                waiting = Some((lane, state));
+                waiting = Some((first, state));
             }
             wipe(&mut other_state);
         } else {
@@ -141,7 +143,7 @@ fn finish<'a>(
     }
 }
 
-/// A message on its way.
+/// A message on its way, or none.
 struct Lane<'a> {
     /// The number of the job.
     index: usize,
@@ -154,15 +156,33 @@ struct Lane<'a> {
     tail: Tail,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Head,
     Body,
     Tail,
+    /// The message is done, or there was none yet.
+    Done,
 }
 
 impl<'a> Lane<'a> {
-    fn new(index: usize, rooms: Rooms, job: &Job<'a>) -> Self {
+    /// A lane without a message.
+    const IDLE: Self = Lane {
+        index: 0,
+        part: Part::Done,
+        taken: 0,
+        head: [0; BLOCK_BYTES_MAX],
+        head_bytes: 0,
+        body: &[],
+        tail: Tail::EMPTY,
+    };
+
+    fn is_busy(&self) -> bool {
+        self.part != Part::Done
+    }
+
+    /// Takes a message. Where it stands, since a lane is too large to be moved for a short one.
+    fn begin(&mut self, index: usize, rooms: Rooms, job: &Job<'a>) {
         let block_bytes = rooms.function.block_bytes();
         let Job { before, head, message, .. } = *job;
         let total = before + (head.len() + message.len()) as u64;
@@ -170,26 +190,18 @@ impl<'a> Lane<'a> {
         let filling = if head.is_empty() { 0 } else { block_bytes - head.len() };
         let (filling, rest) = message.split_at(filling.min(message.len()));
         let (body, last) = rest.split_at(rest.len() / block_bytes * block_bytes);
-        let mut lane = Lane {
-            index,
-            part: Part::Head,
-            taken: 0,
-            head: [0; BLOCK_BYTES_MAX],
-            head_bytes: 0,
-            body,
-            tail: Tail::default(),
-        };
+        (self.index, self.part, self.taken, self.body) = (index, Part::Head, 0, body);
         let begun = head.len() + filling.len();
-        lane.head[..head.len()].copy_from_slice(head);
-        lane.head[head.len()..begun].copy_from_slice(filling);
-        lane.tail = if begun.is_multiple_of(block_bytes) {
-            lane.head_bytes = begun;
-            Tail::new(block_bytes, last, total)
+        self.head[..head.len()].copy_from_slice(head);
+        self.head[head.len()..begun].copy_from_slice(filling);
+        if begun.is_multiple_of(block_bytes) {
+            self.head_bytes = begun;
+            self.tail.set(block_bytes, last, total);
         } else {
-            Tail::new(block_bytes, &lane.head[..begun], total)
-        };
-        lane.advance(0);
-        lane
+            self.head_bytes = 0;
+            self.tail.set(block_bytes, &self.head[..begun], total);
+        }
+        self.advance(0);
     }
 
     /// What is left of the part at hand.
@@ -198,6 +210,7 @@ impl<'a> Lane<'a> {
             Part::Head => &self.head[..self.head_bytes],
             Part::Body => self.body,
             Part::Tail => self.tail.blocks(),
+            Part::Done => &[],
         };
         &part[self.taken..]
     }
@@ -209,7 +222,10 @@ impl<'a> Lane<'a> {
             self.part = match self.part {
                 Part::Head => Part::Body,
                 Part::Body => Part::Tail,
-                Part::Tail => return true,
+                Part::Tail | Part::Done => {
+                    self.part = Part::Done;
+                    return true;
+                }
             };
             self.taken = 0;
         }
@@ -242,26 +258,31 @@ pub(crate) struct Tail {
     length: usize,
 }
 
-impl Default for Tail {
-    fn default() -> Self {
-        Tail { bytes: [0; 2 * BLOCK_BYTES_MAX], length: 0 }
-    }
-}
-
 impl Tail {
-    /// Pads the `last` bytes, fewer than a block, of a message of `total` bytes.
+    /// No tail yet.
+    const EMPTY: Self = Tail { bytes: [0; 2 * BLOCK_BYTES_MAX], length: 0 };
+
+    /// The tail of a message, as [`Tail::set`] makes it.
     #[inline]
     pub(super) fn new(block_bytes: usize, last: &[u8], total: u64) -> Self {
-        let mut tail = Tail::default();
-        tail.bytes[..last.len()].copy_from_slice(last);
-        tail.bytes[last.len()] = 0x80;
+        let mut tail = Tail::EMPTY;
+        tail.set(block_bytes, last, total);
+        tail
+    }
+
+    /// Pads the `last` bytes, fewer than a block, of a message of `total` bytes.
+    #[inline]
+    fn set(&mut self, block_bytes: usize, last: &[u8], total: u64) {
         // The number of bits takes an eighth of a block.
         let fits = last.len() + 1 + block_bytes / 8 <= block_bytes;
-        tail.length = if fits { block_bytes } else { 2 * block_bytes };
+        self.length = if fits { block_bytes } else { 2 * block_bytes };
+        let (text, padding) = self.bytes[..self.length].split_at_mut(last.len());
+        text.copy_from_slice(last);
+        let (padding, count) = padding.split_at_mut(padding.len() - block_bytes / 8);
+        padding.fill(0);
+        padding[0] = 0x80;
         let bits = (8 * u128::from(total)).to_be_bytes();
-        tail.bytes[tail.length - block_bytes / 8..tail.length]
-            .copy_from_slice(&bits[bits.len() - block_bytes / 8..]);
-        tail
+        count.copy_from_slice(&bits[bits.len() - count.len()..]);
     }
 
     pub(crate) fn blocks(&self) -> &[u8] {
