@@ -68,6 +68,10 @@ fn a_model_predicts_or_says_what_was_not_published() {
     let arguments = ["model", "--cpu", "Xeon Platinum 8380", "--ambient-mhz", "2900"];
     let text = stdout(&power(&arguments).success());
     assert!(text.contains("ifma512") && text.contains("Requests/s"), "{text}");
+    let text = stdout(&power(&["model", "--cpu", "Xeon Platinum 8280", "--cores", "28"]).success());
+    assert!(text.contains("3300") && text.contains("2400"), "{text}");
     let text = stdout(&power(&["model", "--cpu", "Xeon Platinum 8180"]).success());
+    assert!(text.contains("not everything") && text.contains("licence level 2"), "{text}");
+    let text = stdout(&power(&["model", "--cpu", "Xeon 6980P"]).success());
     assert!(text.contains("nothing can be predicted"), "{text}");
 }

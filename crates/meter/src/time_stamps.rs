@@ -12,6 +12,8 @@ pub struct TimeStamps {
     pub hz: f64,
     /// The counter advances in steps of so many ticks.
     pub step: u64,
+    /// When it was calibrated.
+    begun: Look,
 }
 
 /// Why the time-stamp counter cannot be used.
@@ -31,6 +33,18 @@ pub enum TimeStampFault {
         /// Highest.
         high_mhz: f64,
     },
+    /// Its rate is no longer the one that it was calibrated with.
+    #[error(
+        "the time-stamp counter ran at {before_mhz:.1} MHz and then at {after_mhz:.1}: the \
+         hypervisor has moved this machine or stopped it; what was recorded is worth nothing, run \
+         it again"
+    )]
+    Changed {
+        /// As calibrated, in MHz.
+        before_mhz: f64,
+        /// Since then, in MHz.
+        after_mhz: f64,
+    },
     /// CPU or hypervisor say another rate.
     #[error(
         "the time-stamp counter runs at {measured_mhz:.1} MHz, though CPU or hypervisor say \
@@ -45,7 +59,7 @@ pub enum TimeStampFault {
 }
 
 /// One simultaneous look at both clocks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Look {
     ns: f64,
     ticks: f64,
@@ -68,16 +82,30 @@ impl TimeStamps {
     ///
     /// See [`TimeStampFault`].
     pub fn calibrate(declared_khz: Option<u64>) -> Result<Self, TimeStampFault> {
-        let mut looks = vec![look()];
-        while looks.len() <= PARTS {
-            let until = looks[looks.len() - 1].ns + PART_NS;
-            while (now_ns() as f64) < until {
-                std::hint::spin_loop();
-            }
-            looks.push(look());
-        }
+        let looks = looks();
         let hz = rate(&looks, declared_khz)?;
-        Ok(TimeStamps { hz, step: step(&(0..64).map(|_| time_stamp()).collect::<Vec<_>>()) })
+        let step = step(&(0..64).map(|_| time_stamp()).collect::<Vec<_>>());
+        Ok(TimeStamps { hz, step, begun: looks[0] })
+    }
+
+    /// Measures the rate once more, and over all the time since.
+    ///
+    /// # Errors
+    ///
+    /// [`TimeStampFault::Changed`], or what [`calibrate`](Self::calibrate) may find.
+    pub fn confirm(&self) -> Result<(), TimeStampFault> {
+        let looks = looks();
+        let now = rate(&looks, None)?;
+        let since = rate(&[self.begun, looks[0]], None)?;
+        self.same_rate(now).and(self.same_rate(since))
+    }
+
+    fn same_rate(&self, hz: f64) -> Result<(), TimeStampFault> {
+        if (hz / self.hz - 1.0).abs() > TOLERANCE {
+            let (before_mhz, after_mhz) = (self.hz / 1e6, hz / 1e6);
+            return Err(TimeStampFault::Changed { before_mhz, after_mhz });
+        }
+        Ok(())
     }
 
     /// Ticks as microseconds.
@@ -89,6 +117,19 @@ impl TimeStamps {
     pub fn ticks(&self, us: f64) -> u64 {
         (us * self.hz / 1e6) as u64
     }
+}
+
+/// Looks that are some milliseconds apart.
+fn looks() -> Vec<Look> {
+    let mut looks = vec![look()];
+    while looks.len() <= PARTS {
+        let until = looks[looks.len() - 1].ns + PART_NS;
+        while (now_ns() as f64) < until {
+            std::hint::spin_loop();
+        }
+        looks.push(look());
+    }
+    looks
 }
 
 /// Both clocks at the same time: of several looks the shortest, so that an interruption between the
@@ -158,6 +199,18 @@ mod tests {
     fn a_steady_counter_has_its_rate() {
         let hz = rate(&looks(&[2600.0, 2600.1, 2599.9]), Some(2_600_000)).unwrap();
         assert!((hz / 2.6e9 - 1.0).abs() < 1e-6, "{hz}");
+    }
+
+    #[test]
+    fn a_machine_that_was_moved_is_found_out() {
+        let stamps = TimeStamps::calibrate(None).unwrap();
+        assert_eq!(stamps.confirm(), Ok(()));
+        // As if the counter of the other host were ahead, or had another rate.
+        let begun = Look { ticks: stamps.begun.ticks - 1e12, ..stamps.begun };
+        let error = TimeStamps { begun, ..stamps }.confirm().unwrap_err();
+        assert!(matches!(error, TimeStampFault::Changed { .. }), "{error}");
+        let error = TimeStamps { hz: 1.1 * stamps.hz, ..stamps }.confirm().unwrap_err();
+        assert!(error.to_string().contains("hypervisor"), "{error}");
     }
 
     #[test]

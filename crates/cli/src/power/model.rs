@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use serde::Serialize;
-use widelane_meter::model::{Choice, ModelError, Prediction, Table, Workload, predict};
+use widelane_meter::model::{
+    Choice, Cpu, LEVELS, ModelError, Prediction, Table, Workload, predict,
+};
 use widelane_report::{Block, Kind, Table as Grid, Tone};
 
 use super::{Part, cannot, mhz, print};
@@ -101,10 +103,7 @@ fn known(table: &Table) -> Vec<Block> {
         ("Limits published", Kind::Words),
     ]);
     grid.rows.extend(table.cpus.iter().map(|cpu| {
-        let limit = |limit: &widelane_meter::model::Limit| {
-            format!("level {}, {} cores: {:.0} MHz", limit.licence, limit.cores, limit.mhz)
-        };
-        let limits: Vec<String> = cpu.limits.iter().map(limit).collect();
+        let limits: Vec<String> = (0..LEVELS).filter_map(|level| limits(cpu, level)).collect();
         let limits = if limits.is_empty() { "none found".to_owned() } else { limits.join("; ") };
         vec![cpu.name.clone(), cpu.generation.clone(), cpu.cores.to_string(), limits]
     }));
@@ -112,11 +111,28 @@ fn known(table: &Table) -> Vec<Block> {
     vec![Block::Lead(Tone::Same, lead.to_owned()), Block::Table(grid)]
 }
 
+/// What is published of a level: from few cores to all.
+fn limits(cpu: &Cpu, level: usize) -> Option<String> {
+    let mut mhz: Vec<f64> =
+        cpu.limits.iter().filter(|limit| limit.licence == level).map(|limit| limit.mhz).collect();
+    mhz.sort_by(|left, right| right.total_cmp(left));
+    let (most, least) = (mhz.first()?, mhz.last()?);
+    Some(match most == least {
+        true => format!("level {level}: {most:.0} MHz"),
+        false => format!("level {level}: {most:.0} to {least:.0} MHz"),
+    })
+}
+
 fn blocks(cpu: &str, cores: u32, lines: &[Line]) -> Vec<Block> {
     let predictions = lines.iter().filter_map(|line| line.prediction.as_ref());
     let best = predictions.max_by(|a, b| a.requests_per_second.total_cmp(&b.requests_per_second));
+    let mut reasons: Vec<&str> = lines.iter().filter_map(|line| line.reason.as_deref()).collect();
+    reasons.dedup();
     let lead = match best {
-        Some(best) => format!("{cpu}, {cores} cores: {} serves most requests.", best.choice),
+        Some(best) if reasons.is_empty() => {
+            format!("{cpu}, {cores} cores: {} serves most requests.", best.choice)
+        }
+        Some(_) => format!("{cpu}, {cores} cores: not everything can be predicted."),
         None => format!("{cpu}: nothing can be predicted."),
     };
     let mut grid = Grid::new(&[
@@ -129,7 +145,6 @@ fn blocks(cpu: &str, cores: u32, lines: &[Line]) -> Vec<Block> {
         ("2", Kind::Number),
         ("Changing", Kind::Number),
         ("Requests/s", Kind::Figure),
-        ("Remark", Kind::Words),
     ]);
     grid.rows.extend(lines.iter().map(|line| {
         let figures = line.prediction.as_ref().map(|found| {
@@ -147,8 +162,10 @@ fn blocks(cpu: &str, cores: u32, lines: &[Line]) -> Vec<Block> {
         });
         let mut row = vec![line.choice.name.clone(), line.choice.class.clone()];
         row.extend(figures.unwrap_or_default());
-        row.push(line.reason.clone().unwrap_or_default());
         row
     }));
-    vec![Block::Lead(Tone::Same, lead), Block::Table(grid.without_empty_columns())]
+    let mut blocks =
+        vec![Block::Lead(Tone::Same, lead), Block::Table(grid.without_empty_columns())];
+    blocks.extend(reasons.into_iter().map(|reason| Block::Text(format!("Missing: {reason}."))));
+    blocks
 }

@@ -66,6 +66,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 meter = Meter::new(&machine)?;
             }
         }
+        // If it went off line, the kernel has moved us, and the error says what is left.
+        if let Some(cpu) = args.cpu.filter(|cpu| *cpu != place::here()) {
+            place::stay_on(cpu)?;
+        }
         let cpu = place::here();
         let reading = meter.read(200, 2.0);
         let seconds = began.elapsed().as_secs_f64();

@@ -83,7 +83,7 @@ pub fn run(
     }
     let mut facts = facts(machine, &bench.meter);
     facts.push(("subject".to_owned(), plan.subject.to_string()));
-    recording("duty", facts, bench.samples)
+    recording("duty", facts, bench.finish()?)
 }
 
 /// Windows of the bystander in one period.

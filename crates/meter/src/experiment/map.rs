@@ -60,7 +60,7 @@ pub fn run(
         facts.push((format!("missing:{subject}"), subject.missing().unwrap_or_default()));
     }
     bench.visit_all(&subjects, plan.rounds, |done| budget.goes_on(done, steps));
-    let mut samples = bench.samples;
+    let mut samples = bench.finish()?;
     if on_all_cores && watcher.goes_on(visits, steps) {
         let budget = Budget::new(watcher, plan.seconds * 0.4);
         samples.extend(on_all(&subjects, plan.rounds, machine, &allowed, |done| {
@@ -94,7 +94,7 @@ fn on_all(
                 }
                 let mut bench = bench?;
                 bench.visit_all(subjects, rounds, |done| crew.agree(|| goes_on(done)));
-                Ok(bench.samples)
+                bench.finish()
             })
         };
         let threads: Vec<_> = cpus.iter().map(work).collect();

@@ -33,6 +33,17 @@ pub enum ExperimentError {
     /// The CPU cannot be used.
     #[error(transparent)]
     Place(#[from] NoSuchPlace),
+    /// The kernel moved the thread while it recorded.
+    #[error(
+        "CPU {cpu} went off line or was taken away while it was metered, and the kernel moved the \
+         thread to CPU {to}: what was recorded is of neither; run it again"
+    )]
+    Moved {
+        /// The CPU that was to be metered.
+        cpu: usize,
+        /// Where the thread is now.
+        to: usize,
+    },
     /// Nothing that it wants to try exists on this machine.
     #[error("{0}")]
     NotApplicable(String),
@@ -126,6 +137,16 @@ impl Bench {
         self.samples.push(Sample { subject, round, phase, cpu, cores, begin, end, work });
     }
 
+    /// What was recorded, if all of it is of this CPU and of one clock.
+    fn finish(self) -> Result<Vec<Sample>, ExperimentError> {
+        let (cpu, to) = (self.cpu, place::here());
+        if cpu != to {
+            return Err(ExperimentError::Moved { cpu, to });
+        }
+        self.meter.stamps().confirm().map_err(MeterError::from)?;
+        Ok(self.samples)
+    }
+
     /// Turns of a stimulus that take about `us` microseconds, and how long one turn takes.
     fn turns_for(&self, stimulus: &mut Stimulus, us: f64) -> (u64, f64) {
         let mut turns = 1;
@@ -209,6 +230,42 @@ fn recording(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Does to the thread what the kernel does when its CPU goes off line.
+    struct Mover(usize);
+
+    impl Watcher for Mover {
+        fn goes_on(&self, done: u64, _steps: u64) -> bool {
+            if done == 1 {
+                place::stay_on(self.0).unwrap();
+            }
+            done < 2
+        }
+    }
+
+    #[test]
+    fn a_cpu_that_goes_away_is_named_and_nothing_is_recorded() {
+        std::thread::spawn(|| {
+            let cpus = place::allowed();
+            let [first, second, ..] = cpus[..] else {
+                eprintln!("not run: it takes two CPUs");
+                return;
+            };
+            place::stay_on(first).unwrap();
+            let plan = speculation::Plan { rounds: 4, seconds: 60.0 };
+            let error = speculation::run(plan, &Machine::detect(), &Mover(second)).unwrap_err();
+            match error {
+                ExperimentError::Moved { cpu, to } => assert_eq!((cpu, to), (first, second)),
+                // A machine that is too busy for a meter, or has nothing to dispatch to.
+                ExperimentError::Meter(MeterError::Busy(_)) | ExperimentError::NotApplicable(_) => {
+                    eprintln!("not run: {error}");
+                }
+                _ => panic!("{error}"),
+            }
+        })
+        .join()
+        .unwrap();
+    }
 
     #[test]
     fn an_order_holds_everything_once_and_is_repeated() {

@@ -72,7 +72,8 @@ pub fn run(
                 }
                 bench.alone_and_together(own, round, crew)?;
             }
-            recording("sibling", facts(machine, &bench.meter), bench.samples)
+            let facts = facts(machine, &bench.meter);
+            recording("sibling", facts, bench.finish()?)
         }
     };
     let (one, other) = thread::scope(|scope| {

@@ -51,7 +51,8 @@ pub fn run(
             bench.windows(label(Phase::After), 60, 2.0, 100.0);
         }
     }
-    recording("speculation", facts(machine, &bench.meter), bench.samples)
+    let facts = facts(machine, &bench.meter);
+    recording("speculation", facts, bench.finish()?)
 }
 
 /// Passes over all sites in a round.

@@ -58,5 +58,6 @@ pub fn run(
             bench.windows(label(Phase::After), 60, 2.0, 80.0);
         }
     }
-    recording("transitions", facts(machine, &bench.meter), bench.samples)
+    let facts = facts(machine, &bench.meter);
+    recording("transitions", facts, bench.finish()?)
 }

@@ -150,6 +150,26 @@ fn every_shipped_figure_names_its_source() {
 }
 
 #[test]
+fn no_limit_rises_with_cores_or_levels() {
+    let table = Table::shipped().unwrap();
+    for cpu in &table.cpus {
+        let limit = |level, cores| cpu.limit(level, cores).unwrap_or(f64::INFINITY);
+        for (level, cores) in (0..LEVELS).flat_map(|level| (1..cpu.cores).map(move |n| (level, n)))
+        {
+            let place = format!("{}, level {level}, {cores} cores", cpu.name);
+            assert!(limit(level, cores + 1) <= limit(level, cores), "{place}");
+            let above = (level + 1..LEVELS).filter_map(|above| cpu.limit(above, cores));
+            assert!(above.into_iter().all(|above| above <= limit(level, cores)), "{place}");
+        }
+        for limit in cpu.limits.iter().chain(&cpu.bases) {
+            assert!(limit.cores <= cpu.cores, "{}: {} cores", cpu.name, limit.cores);
+        }
+    }
+    let core = table.core("Xeon Platinum 8280", 28, 2, None).unwrap();
+    assert_eq!((core.mhz[0], core.mhz[2], core.base_mhz), (3300.0, 2400.0, Some(1800.0)));
+}
+
+#[test]
 fn what_was_never_published_is_said_and_not_invented() {
     let table = Table::shipped().unwrap();
     let error = |name, level, ambient| table.core(name, 8, level, ambient).unwrap_err().to_string();
