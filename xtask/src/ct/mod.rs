@@ -15,6 +15,11 @@ pub struct Arguments {
     /// Takes minutes
     #[arg(long)]
     full: bool,
+
+    /// Measures instead whether secrets take different times: a smoke alarm, on a quiet machine.
+    /// Takes two minutes
+    #[arg(long, conflicts_with = "full")]
+    timing: bool,
 }
 
 /// Tests that trace, by their crate and name.
@@ -29,6 +34,12 @@ const TRACES: [(&str, &str); 6] = [
 
 /// Looks for side channels in every way that we have; the report is what is printed.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
+    if arguments.timing {
+        announce("times of secrets that stay the same, and of secrets that change");
+        let mut cargo = workspace.cargo();
+        cargo.args(["run", "--release", "--quiet", "--package=widelane-crypto"]);
+        return announce_and_run(cargo.args(["--example", "timing_alarm"]));
+    }
     let trace = |package: &str, test: &str| {
         let mut cargo = workspace.cargo();
         cargo
