@@ -19,7 +19,14 @@ const AXE_INTEGRITY: &str = concat!(
 );
 
 /// Results whose reports are opened: each kind of chart and table is in one of them.
-const RESULTS: [&str; 8] = [
+const RESULTS: [&str; 15] = [
+    "crates/report/tests/found/load.json",
+    "crates/report/tests/found/load-search.json",
+    "crates/report/tests/found/power-made-up.json",
+    "crates/report/tests/found/power-map.json",
+    "crates/report/tests/found/power-transitions.json",
+    "crates/report/tests/found/power-watch.json",
+    "crates/report/tests/found/tune.json",
     "crates/report/tests/sample.json",
     "crates/report/tests/speed.json",
     "records/epyc-zen5-2vcpu/2026-11-22-acl/acl-4096.json",

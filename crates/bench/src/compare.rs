@@ -2,6 +2,7 @@
 
 mod cores;
 mod download;
+mod limited;
 pub(crate) mod rows;
 pub(crate) mod window;
 
@@ -11,11 +12,12 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use widelane_cpu::Room;
-use widelane_loadgen::{Cipher, Group, LoadError, TlsVersion};
+use widelane_loadgen::{Cipher, Goal, Group, LoadError, TlsVersion};
 use widelane_results::{Results, Row, Status};
 
 pub use self::download::{Download, Protection};
 use self::rows::Record;
+pub use self::window::Threads;
 use self::window::{Cpus, Shape, measure};
 use crate::Observer;
 use crate::accounting::AccountingError;
@@ -39,6 +41,10 @@ pub struct Plan {
     pub scenarios: Vec<Scenario>,
     /// Numbers of cores on which each server goes through all of that; if there are none, on one.
     pub cores: Vec<usize>,
+    /// Which hardware threads of those cores.
+    pub threads: Threads,
+    /// What downloads have to keep; their highest rate under it is searched then.
+    pub goal: Option<Goal>,
     /// Cipher.
     pub cipher: Cipher,
     /// First port to use; free ports are chosen if absent.
@@ -92,6 +98,11 @@ impl Plan {
         sizes
     }
 
+    /// What a scenario has to keep, if it is one of those that do.
+    fn goal_of(&self, scenario: &Scenario) -> Option<Goal> {
+        self.goal.filter(|_| matches!(scenario.work, Work::Download(_)))
+    }
+
     fn has_handshakes(&self) -> bool {
         self.scenarios.iter().any(|scenario| scenario.work == Work::Handshakes)
     }
@@ -99,13 +110,16 @@ impl Plan {
     /// The least number of rounds in all.
     fn rounds_total(&self) -> u64 {
         let keys = if self.identity.is_some() { 1 } else { self.keys.len() };
-        let of_scenarios = |kind: ServerKind| -> u64 {
-            let scenarios = self.scenarios.iter().filter(|scenario| scenario.fits(kind).is_ok());
-            scenarios.map(|scenario| u64::from(scenario.rounds.least)).sum()
+        let of_scenarios = |(kind, subjects): &(ServerKind, Vec<Subject>)| -> u64 {
+            let scenarios = self.scenarios.iter().filter(|scenario| scenario.fits(*kind).is_ok());
+            let rounds = scenarios.map(|scenario| match self.goal_of(scenario) {
+                Some(_) => subjects.len() as u64,
+                None => u64::from(scenario.rounds.least),
+            });
+            rounds.sum()
         };
         let cores = self.cores.len().max(1);
-        (keys * cores) as u64
-            * self.targets.iter().map(|(kind, _)| of_scenarios(*kind)).sum::<u64>()
+        (keys * cores) as u64 * self.targets.iter().map(of_scenarios).sum::<u64>()
     }
 
     /// Cut down to one short check that everything works, for machines where nothing can be gained.
@@ -304,9 +318,12 @@ impl Run<'_> {
     ) -> Result<(), CompareError> {
         let scenarios: Vec<Scenario> =
             self.plan.scenarios.iter().map(|scenario| Scenario { cores, ..*scenario }).collect();
-        let cpus = match cores.map(Cpus::of_cores) {
+        let cpus = match cores.map(|count| Cpus::of_cores(count, self.plan.threads)) {
             None => self.cpus.clone(),
-            Some(Ok(cpus)) => cpus,
+            Some(Ok(cpus)) => {
+                self.remark_on_threads(&cpus, cores.unwrap_or(1));
+                cpus
+            }
             Some(Err(reason)) => {
                 for scenario in scenarios {
                     let path = scenario.path(kind, &key_name(keys));
@@ -352,7 +369,10 @@ impl Run<'_> {
             let shape =
                 Shape { plan: self.plan, identities: &identities, scenario, cpus: cpus.clone() };
             match scenario.fits(kind) {
-                Ok(()) => self.scenario(kind, &shape, &mut servers)?,
+                Ok(()) => match self.plan.goal_of(&scenario) {
+                    Some(goal) => self.search(kind, &shape, &mut servers, &goal)?,
+                    None => self.scenario(kind, &shape, &mut servers)?,
+                },
                 Err(reason) => {
                     let path = scenario.path(kind, &shape.key_name());
                     self.results.rows.push(unfit_row(path, scenario.metric(), subjects, reason));
@@ -395,6 +415,14 @@ impl Run<'_> {
             self.flush();
         }
         outcome
+    }
+
+    /// Says what hardware threads there are, where all are wanted.
+    fn remark_on_threads(&mut self, cpus: &Cpus, cores: usize) {
+        let remark = cpus.remark(cores);
+        if self.plan.threads == Threads::All && !self.results.notes.contains(&remark) {
+            self.results.notes.push(remark);
+        }
     }
 
     fn round(

@@ -1,5 +1,8 @@
 //! Robust statistics of interleaved rounds: medians, the ratio of two subjects and its interval.
 
+use hdrhistogram::Histogram;
+use widelane_results::Bucket;
+
 /// Share of the intervals that may miss the true ratio.
 const MISSES: f64 = 0.05;
 
@@ -69,6 +72,18 @@ fn outside(count: usize) -> usize {
         missed += share_ln.exp();
     }
     outside.saturating_sub(1)
+}
+
+/// Latencies in buckets that grow by a fifth, from 50 µs.
+pub fn latency_buckets(latency_ns: &Histogram<u64>) -> Vec<Bucket> {
+    latency_ns
+        .iter_log(50_000, 1.2)
+        .map(|step| Bucket {
+            upto: step.value_iterated_to() as f64 / 1e3,
+            count: step.count_since_last_iteration(),
+        })
+        .filter(|bucket| bucket.count > 0)
+        .collect()
 }
 
 #[cfg(test)]

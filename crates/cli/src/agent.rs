@@ -8,8 +8,8 @@ use std::time::Duration;
 use widelane_fleet::{Agent, Allowed, Event, Limits, serve};
 
 use crate::files::{connections_possible, raise_file_limit};
-use crate::load::{Access, units};
-use crate::measure;
+use crate::load::Access;
+use crate::{measure, units};
 
 /// Waits on NATS for loads to take part in: the other side of `widelane load --nats`
 ///

@@ -4,7 +4,7 @@ use anyhow::Context;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Files besides those of connections.
-const FILES_BESIDES: u64 = 64;
+const FILES_BESIDES: u64 = 32;
 
 /// Most connections that this process may have.
 #[cfg(feature = "load")]
@@ -23,11 +23,12 @@ pub fn raise_file_limit(connections: usize) -> anyhow::Result<()> {
     // Root may have more than its maximum.
     let maximum = limit.maximum.map(|maximum| maximum.max(needed));
     setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum }).with_context(|| {
+        let most = limit.maximum.unwrap_or_default();
         format!(
-            "{connections} connections need {needed} open files, and this process may have {}; \
-             raise the limit (ulimit -Hn, or LimitNOFILE= of the service), become root, or ask for \
-             fewer --connections",
-            limit.maximum.unwrap_or_default()
+            "{connections} connections need {needed} open files, and this process may have {most}, \
+             enough for {}; raise the limit (ulimit -Hn, or LimitNOFILE= of the service), become \
+             root, or ask for fewer --connections",
+            most.saturating_sub(FILES_BESIDES)
         )
     })
 }

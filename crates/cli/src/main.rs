@@ -10,6 +10,7 @@ mod enable;
 mod exporter;
 mod files;
 mod http;
+mod keep;
 mod live;
 #[cfg(feature = "load")]
 mod load;
@@ -23,6 +24,7 @@ mod serve;
 mod speed;
 mod top;
 mod tune;
+mod units;
 
 use std::process::ExitCode;
 

@@ -13,7 +13,8 @@ use crate::{measure, output};
 /// Shows results files on the terminal, as Markdown, CSV or HTML
 #[derive(clap::Args)]
 pub struct Args {
-    /// Results files, as `--json` of compare and speed writes them
+    /// Results files, as `--json` of compare and speed and `--results` of load, power and tune
+    /// write them
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The format; by default what the end of the output's name says, else terminal

@@ -10,12 +10,14 @@ use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use widelane_bench::tune::record::Record;
-use widelane_bench::tune::verdict::{self, Decision, Finding, Verdict};
+use widelane_bench::tune::verdict::{self, Decision, Finding, Gain, Verdict};
 use widelane_bench::tune::workload::Workload;
 use widelane_bench::tune::{self, Plan, file};
 use widelane_cpu::{Policy, policy};
 use widelane_report::{Block, Kind, Table, Tone};
+use widelane_results::{Results, Row, Status};
 
+use crate::keep::{Keep, answer, ratio_row, row};
 use crate::{measure, output};
 
 /// Finds the width policy under which this machine gets most done, and writes it to a file
@@ -51,6 +53,8 @@ pub struct Args {
     /// Judges what --json printed instead of measuring
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
+    #[command(flatten)]
+    keep: Keep,
 }
 
 /// What `--json` prints and `--replay` reads.
@@ -79,6 +83,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None => measure(args)?,
     };
     let verdict = verdict::judge(&record);
+    let fill = |results: &mut Results| fill(results, &record, &verdict);
+    match &args.replay {
+        Some(_) => args.keep.elsewhere(&record.model, record.cpus.len(), fill)?,
+        None => args.keep.here(fill)?,
+    }
     let text = file::render(&record, &verdict);
     if let Some(text) = text.as_ref().filter(|_| writes) {
         measure::write(&args.file, text)?;
@@ -188,13 +197,17 @@ fn written(path: &Path) -> String {
     }
 }
 
-fn blocks(record: &Record, verdict: &Verdict) -> Vec<Block> {
-    let tone = match verdict.decision {
+fn tone(verdict: &Verdict) -> Tone {
+    match verdict.decision {
         Decision::Change { .. } => Tone::Better,
-        Decision::Keep { .. } | Decision::CannotTell { .. } => Tone::Same,
-    };
+        Decision::Keep { .. } => Tone::Same,
+        Decision::CannotTell { .. } => Tone::Unknown,
+    }
+}
+
+fn blocks(record: &Record, verdict: &Verdict) -> Vec<Block> {
     let heading = |title: &str| Block::Heading(title.to_owned());
-    let mut blocks = vec![Block::Lead(tone, file::sentence(record, verdict))];
+    let mut blocks = vec![Block::Lead(tone(verdict), file::sentence(record, verdict))];
     for (title, findings) in
         [("All policies", &verdict.survey), ("Once more", &verdict.confirmation)]
     {
@@ -240,12 +253,83 @@ fn policies(record: &Record, findings: &[Finding]) -> Table {
     table.without_empty_columns()
 }
 
-/// The kinds of work, with the room that does each before and after.
-fn work(record: &Record, verdict: &Verdict) -> Table {
-    let chosen = match verdict.decision {
+/// The candidate to have, or to stay with.
+fn chosen(verdict: &Verdict) -> usize {
+    match verdict.decision {
         Decision::Change { candidate, .. } => candidate,
         Decision::Keep { .. } | Decision::CannotTell { .. } => 0,
+    }
+}
+
+/// Adds what was measured and the verdict to `results`.
+fn fill(results: &mut Results, record: &Record, verdict: &Verdict) {
+    let extremes = verdict::over_extremes(record, verdict);
+    let extremes = extremes
+        .iter()
+        .map(|(name, gain)| format!("Held against {name} it gets {} done.", file::words(gain)));
+    let detail = extremes.collect::<Vec<_>>().join(" ");
+    results.answer = answer(tone(verdict), file::sentence(record, verdict), detail);
+    let workload = record.workload.name.replace('/', "-");
+    for (stage, findings) in [("survey", &verdict.survey), ("confirmation", &verdict.confirmation)]
+    {
+        let scenario = format!("tune/{workload}/{stage}");
+        let chosen = chosen(verdict);
+        if !findings.is_empty() {
+            results.rows.push(Row {
+                verdict: (chosen == 0).then(|| CHOSEN.to_owned()),
+                ..row(&scenario, &names(record, 0), WORK_DONE, 1.0)
+            });
+        }
+        results
+            .rows
+            .extend(findings.iter().flat_map(|finding| gained(&scenario, record, finding, chosen)));
+    }
+    let scenario = format!("tune/{workload}/work");
+    for (index, work) in record.workload.work.iter().enumerate() {
+        let own = |metric, value| Row {
+            room: record.candidates[chosen(verdict)].rooms.get(index).cloned().flatten(),
+            ..row(&scenario, &work.what, metric, value)
+        };
+        let cost = record.costs_us.get(index).copied().unwrap_or_default();
+        results.rows.extend([own(("share", "1"), work.share), own(("cost", "us"), cost)]);
+    }
+}
+
+/// Name and unit of what a policy gets done, and the verdict on the one to have.
+const WORK_DONE: (&str, &str) = ("work_done", "1");
+const CHOSEN: &str = "chosen";
+
+/// What a candidate is called, by all its names.
+fn names(record: &Record, candidate: usize) -> String {
+    record.candidates[candidate].names.join(", ")
+}
+
+/// What one candidate gets done, as rows.
+fn gained(scenario: &str, record: &Record, finding: &Finding, chosen: usize) -> Vec<Row> {
+    let subject = names(record, finding.candidate);
+    let done = match finding.gain {
+        Some(Gain { value, low, high }) => {
+            ratio_row(scenario, &subject, WORK_DONE.0, &names(record, 0), [value, low, high])
+        }
+        None => Row {
+            value: None,
+            status: Status::Rejected,
+            reason: Some("too few quiet rounds".to_owned()),
+            ..row(scenario, &subject, WORK_DONE, 0.0)
+        },
     };
+    let own = |metric, value| row(scenario, &subject, metric, value);
+    let mut rows =
+        vec![Row { verdict: (finding.candidate == chosen).then(|| CHOSEN.to_owned()), ..done }];
+    rows.extend(finding.clock_mhz.map(|mhz| own(("clock", "MHz"), mhz)));
+    rows.push(own(("quiet_rounds", "count"), finding.quiet as f64));
+    rows.push(own(("rounds", "count"), finding.taken as f64));
+    rows
+}
+
+/// The kinds of work, with the room that does each before and after.
+fn work(record: &Record, verdict: &Verdict) -> Table {
+    let chosen = chosen(verdict);
     let mut table = Table::new(&[
         ("Work", Kind::Words),
         ("Share", Kind::Number),

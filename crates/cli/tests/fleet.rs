@@ -13,6 +13,7 @@ use common::haproxy::Haproxy;
 use common::nginx::{EC, Nginx, make_certificate};
 use common::{stderr, widelane};
 use serde_json::Value;
+use widelane_testkit::star::Star;
 
 /// Longest time to wait for anything; everything is there long before.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,29 +32,34 @@ impl Drop for Process {
 /// nats-server as installed.
 struct Nats {
     process: Process,
+    host: Ipv4Addr,
     port: u16,
     words: Vec<String>,
 }
 
 impl Nats {
     fn start(words: &[&str]) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        Self::at(Ipv4Addr::LOCALHOST, words)
+    }
+
+    fn at(host: Ipv4Addr, words: &[&str]) -> Self {
+        let listener = TcpListener::bind((host, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
         let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
-        Nats { process: Self::launch(port, &words), port, words }
+        Nats { process: Self::launch(host, port, &words), host, port, words }
     }
 
-    fn launch(port: u16, words: &[String]) -> Process {
+    fn launch(host: Ipv4Addr, port: u16, words: &[String]) -> Process {
         let child = Command::new("nats-server")
-            .args(["-a", "127.0.0.1", "-p", &port.to_string()])
+            .args(["-a", &host.to_string(), "-p", &port.to_string()])
             .args(words)
             .stderr(Stdio::null())
             .spawn()
             .expect("nats-server; `cargo xtask setup` installs it");
         let process = Process(child);
         let end = Instant::now() + PATIENCE;
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        while TcpStream::connect((host, port)).is_err() {
             assert!(Instant::now() < end, "nats-server does not listen");
             thread::sleep(Duration::from_millis(20));
         }
@@ -64,11 +70,11 @@ impl Nats {
     fn restart(&mut self) {
         self.process.0.kill().unwrap();
         self.process.0.wait().unwrap();
-        self.process = Self::launch(self.port, &self.words);
+        self.process = Self::launch(self.host, self.port, &self.words);
     }
 
     fn url(&self) -> String {
-        format!("nats://127.0.0.1:{}", self.port)
+        format!("nats://{}:{}", self.host, self.port)
     }
 }
 
@@ -238,6 +244,58 @@ fn four_agents_make_one_load() {
     let second = load(&nats, &nginx, 4, 1, &["--connections", "8"]).output().unwrap();
     assert!(second.status.success(), "{}", stderr(&second));
     drop(agents);
+}
+
+/// The parts that agents had in a load.
+fn parts(found: &Value, name: &str) -> Vec<Option<f64>> {
+    let agents = found["agents"].as_array().unwrap();
+    agents.iter().map(|part| part[name].as_f64()).collect()
+}
+
+#[test]
+fn agents_on_hosts_of_their_own_begin_together() {
+    const HOSTS: usize = 4;
+    let star = match Star::build("wf", HOSTS) {
+        Ok(star) => star,
+        Err(reason) => return eprintln!("skipped: no network namespaces here: {reason}"),
+    };
+    let start = || (Nats::at(Star::MIDDLE, &[]), Nginx::at(Star::MIDDLE, EC));
+    let (nats, nginx) = star.in_the_middle(start);
+    let agent = |host: usize| {
+        let words = ["--allow", nginx.address.as_str()];
+        star.on_host(host, || Agent::start(&format!("a{host}"), &nats.url(), &words))
+    };
+    let mut agents: Vec<Agent> = (0..HOSTS).map(agent).collect();
+    let begin = |seconds: u32| {
+        let mut command = load(&nats, &nginx, HOSTS, seconds, &["--rate", "100"]);
+        star.in_the_middle(|| command.spawn().unwrap())
+    };
+
+    // Whoever waits for a CPU is late, which a busy machine may do to one now and then.
+    let together = (0..5).any(|_| {
+        let output = begin(1).wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let late: Vec<f64> = parts(&json(&output), "late_s").into_iter().flatten().collect();
+        assert_eq!(late.len(), HOSTS);
+        let ends = late
+            .iter()
+            .fold((f64::MAX, f64::MIN), |(low, high), late| (low.min(*late), high.max(*late)));
+        ends.1 - ends.0 < 0.02
+    });
+    assert!(together, "agents begin more than 20 ms apart");
+
+    let running = begin(4);
+    agents[2].says("takes part");
+    thread::sleep(Duration::from_secs(2));
+    agents[2].process.0.kill().unwrap();
+    let output = running.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let found = json(&output);
+    let lost: Vec<bool> = parts(&found, "lost_s").iter().map(Option::is_some).collect();
+    assert_eq!(lost, [false, false, true, false], "{found}");
+    let handshakes: f64 = parts(&found, "handshakes").into_iter().flatten().sum();
+    assert_eq!(found["full"].as_f64().unwrap(), handshakes, "{found}");
+    assert!(found["degraded"][0].as_str().unwrap().contains("25.0 connections per second"));
 }
 
 #[test]

@@ -127,6 +127,42 @@ fn speaks_the_cipher_that_rustls_leaves_out() {
 }
 
 #[test]
+fn what_was_found_is_kept_for_reports() {
+    let nginx = Nginx::start();
+    let directory = tempfile::tempdir().unwrap();
+    let kept = directory.path().join("load.json");
+    let kept = kept.to_str().unwrap();
+    let report = |format: &str| {
+        let output = widelane().args(["report", kept, "--format", format]).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let url = format!("https://{}/", nginx.address);
+    let short = ["--insecure", "--connections", "2", "--warm-up", "0", "--results", kept];
+    let made = load(&[&[url.as_str(), "--duration", "3s"], &short[..]].concat());
+    assert!(made.status.success(), "{}", stderr(&made));
+    let text = report("terminal");
+    for expected in ["answers per second", ", latency", ": handshakes per second", "first-byte"] {
+        assert!(text.contains(expected), "{expected} is missing in:\n{text}");
+    }
+    let html = report("html");
+    // Full handshakes, answers, and three latencies, each with its dots.
+    assert_eq!(html.matches("<svg class=\"curves\"").count(), 3, "{html}");
+    assert_eq!(html.matches("<polyline class=\"ours0\"").count(), 3);
+    assert_eq!(html.matches("<svg class=\"columns\"").count(), 4);
+
+    let crossed = load(&[&[&nginx.address, "--fail-if", "p50>1us"], &short[..]].concat());
+    assert_eq!(crossed.status.code(), Some(1));
+    assert!(report("terminal").contains("Crossed: p50>1us."), "{}", report("terminal"));
+
+    let search = ["--search-max", "--duration", "100ms", "--latency-max", "1us"];
+    let never = load(&[&[nginx.address.as_str()], &search[..], &short].concat());
+    assert_eq!(never.status.code(), Some(1));
+    let text = report("markdown");
+    assert!(text.contains("Infeasible: ") && text.contains("missed: too slow"), "{text}");
+}
+
+#[test]
 fn thresholds_and_doubts_make_the_status() {
     let nginx = Nginx::start();
     let short = ["--insecure", "--connections", "2", "--warm-up", "0", "--duration", "500ms"];
@@ -172,8 +208,7 @@ fn says_what_is_wrong_with_a_command_line() {
     let limited = limited.output().unwrap();
     assert_eq!(limited.status.code(), Some(1));
     let said = stderr(&limited);
-    let told =
-        "200 connections need 264 open files, and this process may have 100; raise the limit";
+    let told = "200 connections need 232 open files, and this process may have 100, enough for 68";
     assert!(said.contains(told) || said.contains("refused"), "{said}");
 
     let unknown = load(&["https://host.invalid/", "--insecure"]);

@@ -38,6 +38,37 @@ fn a_map_is_judged_again_from_its_recording() {
 }
 
 #[test]
+fn what_was_found_is_kept_for_reports() {
+    let directory = tempfile::tempdir().unwrap();
+    for (question, name, told, drawn) in [
+        ("map", "map-zen5-busy.csv", "Licence map, 1 CPU", "class=\"mark"),
+        (
+            "transitions",
+            "transitions-zen5-busy.csv",
+            "Transitions: pace",
+            "<polyline class=\"ours0",
+        ),
+        ("speculation", "speculation-zen5-busy.csv", "Speculation", "class=\"mark"),
+    ] {
+        let kept = directory.path().join(name).with_extension("json");
+        let kept = kept.to_str().unwrap();
+        let answer =
+            stdout(&power(&[question, "--replay", &recording(name), "--results", kept]).success());
+        let report = |format: &str| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_widelane"));
+            stdout(&command.args(["report", kept, "--format", format]).assert().success())
+        };
+        let text = report("terminal");
+        assert!(text.contains(told), "{told} is missing in:\n{text}");
+        // Both begin with the same answer, wherever its lines end.
+        let words = |text: &str| text.split_whitespace().take(5).collect::<Vec<_>>().join(" ");
+        assert_eq!(words(&text), words(&answer));
+        assert!(report("html").contains(drawn), "{question}");
+        assert!(report("csv").contains("power/"), "{question}");
+    }
+}
+
+#[test]
 fn a_plot_keeps_its_lines() {
     let recording = recording("transitions-zen5-busy.csv");
     let text = stdout(&power(&["transitions", "--replay", &recording]).success());

@@ -46,6 +46,28 @@ fn a_recorded_run_is_judged_again() {
 }
 
 #[test]
+fn what_was_found_is_kept_for_reports() {
+    let directory = tempfile::tempdir().unwrap();
+    let kept = directory.path().join("tune.json");
+    let recorded = recording("tune-handshakes-zen5.json");
+    tune(&["--replay", &recorded, "--results", path(&kept), "--dry-run"]).success();
+    let report = |format: &str| {
+        let command = ["report", path(&kept), "--format", format];
+        stdout(&widelane().args(command).assert().success())
+    };
+    let text = report("markdown");
+    let survey = "## Policies for handshakes, survey";
+    for expected in ["always-512", "chosen", survey, "rsa2048/private", "## Work done"] {
+        assert!(text.contains(expected), "{expected} is missing in:\n{text}");
+    }
+    assert!(report("html").contains("class=\"mark worse\""));
+    // What cannot be told is no answer.
+    let noisy = recording("tune-packets-zen5-busy.json");
+    tune(&["--replay", &noisy, "--results", path(&kept), "--dry-run"]).code(1);
+    assert!(report("html").contains("<header class=\"unknown\">"));
+}
+
+#[test]
 fn a_noisy_hour_tells_nothing_and_changes_nothing() {
     let failure = tune(&["--replay", &recording("tune-packets-zen5-busy.json")]).code(1);
     assert!(stderr(&failure).contains("nothing is changed"), "{}", stderr(&failure));

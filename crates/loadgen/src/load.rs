@@ -44,7 +44,7 @@ pub struct Load {
 
 impl Load {
     /// The same load, as a plan.
-    pub(crate) fn plan(&self) -> Plan {
+    pub fn plan(&self) -> Plan {
         Plan {
             target: self.target,
             sources: Vec::new(),

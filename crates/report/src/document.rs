@@ -1,8 +1,8 @@
 //! Results as a sequence of blocks, the common content of terminal and Markdown.
 
-use widelane_results::Results;
+use widelane_results::{Results, Tone};
 
-use crate::verdict::{Tone, verdict};
+use crate::verdict::verdict;
 use crate::view::{self, Section};
 use crate::words::{self, Axis};
 
@@ -52,6 +52,13 @@ pub enum Kind {
     Figure,
 }
 
+impl Column {
+    /// Whether it is set to the right.
+    pub fn is_number(&self) -> bool {
+        self.kind != Kind::Words
+    }
+}
+
 impl Table {
     /// A table without rows.
     pub fn new(columns: &[(&str, Kind)]) -> Self {
@@ -97,6 +104,7 @@ pub fn document(results: &Results) -> Vec<Block> {
         told.extend(news.iter().cloned());
         blocks.extend(news);
     }
+    blocks.extend(found(results));
     blocks.extend(view::curves(results).iter().flat_map(curves));
     blocks.extend(latencies(results));
     blocks.extend(fills(results));
@@ -116,6 +124,7 @@ fn comparisons(section: &Section<'_>) -> Table {
     let one_rival = section.only_rival().is_some();
     let mut table = Table::new(&[
         ("Scenario", Kind::Words),
+        ("What", Kind::Words),
         ("Size", Kind::Number),
         ("ChaCha20", Kind::Number),
         ("Cores", Kind::Number),
@@ -135,6 +144,7 @@ fn comparisons(section: &Section<'_>) -> Table {
         };
         table.rows.push(vec![
             comparison.scenario.family(),
+            comparison.named().unwrap_or_default(),
             comparison.scenario.size.map_or(String::new(), words::size),
             comparison.scenario.mix.map_or(String::new(), |share| Axis::Mix.tick(share)),
             comparison.scenario.cores.map_or(String::new(), |count| count.to_string()),
@@ -164,6 +174,25 @@ fn objections(section: &Section<'_>) -> Vec<Block> {
         Block::Warning(format!("{}: {objection}.", titles.join("; ")))
     };
     objections.into_iter().map(warning).collect()
+}
+
+/// What compares no servers: figures by subject, traces, maps.
+fn found(results: &Results) -> Vec<Block> {
+    let titled = |title: String, table: Table| [Block::Heading(title), Block::Table(table)];
+    let mut blocks = Vec::new();
+    for sheet in view::sheets(results) {
+        blocks.extend(titled(sheet.title, sheet.table));
+    }
+    for chart in view::charts(results) {
+        let table = chart.table_with_courses(bar);
+        blocks.extend(titled(chart.title, table));
+    }
+    for grid in &results.grids {
+        let map = view::Map::of(grid);
+        let table = map.table();
+        blocks.extend(titled(map.title, table));
+    }
+    blocks
 }
 
 /// What runs along an axis, as tables.

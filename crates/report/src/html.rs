@@ -3,18 +3,21 @@
 
 mod chart;
 mod curves;
+mod plot;
 mod svg;
+mod traces;
 
 use askama::Template;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use widelane_results::{HistogramKind, Results, Row};
+use widelane_results::{HistogramKind, Results, Row, Tone};
 
 use self::chart::Scale;
 use crate::document::Table;
-use crate::verdict::{Tone, Verdict, verdict};
+use crate::verdict::{Verdict, verdict};
 use crate::view::{
-    self, Comparison, Cost, Curves, Distribution, Fill, Latency, Paths, Rejected, Section,
+    self, Comparison, Cost, Curves, Distribution, Fill, Latency, Map, Paths, Rejected, Section,
+    Sheet,
 };
 use crate::words::{self, Axis};
 
@@ -28,12 +31,15 @@ pub fn html(results: &Results) -> String {
         verdict: verdict(results),
         results,
         leads: forests(leads),
+        sheets: view::sheets(results),
+        traces: view::charts(results).into_iter().map(TracesFigure::of).collect(),
+        maps: results.grids.iter().map(Map::of).collect(),
         curves: view::curves(results).into_iter().map(CurvesFigure::of).collect(),
         latencies: view::latencies(results).into_iter().map(LatencyFigure::of).collect(),
         fills: FillFigure::of_families(view::fills(results)),
         paths: view::paths(results),
         distributions: [
-            ("Handshake latency", HistogramKind::Latency),
+            ("Latency", HistogramKind::Latency),
             ("Wait for a batch", HistogramKind::Wait),
         ]
         .into_iter()
@@ -64,6 +70,9 @@ struct Page<'a> {
     verdict: Verdict,
     results: &'a Results,
     leads: Vec<Forest<'a>>,
+    sheets: Vec<Sheet>,
+    traces: Vec<TracesFigure<'a>>,
+    maps: Vec<Map>,
     curves: Vec<CurvesFigure>,
     latencies: Vec<LatencyFigure>,
     fills: Vec<FillFigure>,
@@ -86,6 +95,11 @@ impl Page<'_> {
             Tone::Worse => "worse",
             Tone::Unknown => "unknown",
         }
+    }
+
+    /// Whether any distribution has that of the server as installed beside it.
+    fn compares_distributions(&self) -> bool {
+        self.distributions.iter().any(|figure| !figure.distribution.native.is_empty())
     }
 
     /// The day and minute of the run: `2026-11-21 21:04 UTC`.
@@ -141,7 +155,9 @@ impl<'a> Forest<'a> {
     }
 
     fn reads(&self) -> &'static str {
-        if self.section.metric.less_is_better {
+        if self.section.comparisons.iter().any(|comparison| comparison.named().is_some()) {
+            "At the line at 1 nothing is gained or lost."
+        } else if self.section.metric.less_is_better {
             "Left of the line at 1 Widelane needs less."
         } else {
             "Right of the line at 1 Widelane does more."
@@ -174,6 +190,20 @@ impl CurvesFigure {
             Axis::Size => "both scales are logarithmic",
             Axis::Mix | Axis::Cores => "the scale of the values is logarithmic",
         }
+    }
+}
+
+/// Traces, and their figures.
+struct TracesFigure<'a> {
+    traces: view::Chart<'a>,
+    chart: String,
+    table: Table,
+}
+
+impl<'a> TracesFigure<'a> {
+    fn of(traces: view::Chart<'a>) -> Self {
+        let (chart, table) = (traces::chart(&traces), traces.table());
+        TracesFigure { traces, chart, table }
     }
 }
 

@@ -7,7 +7,8 @@
 //! | [`csv()`] | a spreadsheet: every row, every field |
 //! | [`html()`] | one file to open, print or mail; needs nothing from outside |
 //!
-//! All but `csv` begin with the same sentence: whether it is worth it on this machine.
+//! All but `csv` begin with the same sentence: whether it is worth it on this machine, or the
+//! answer that the command itself gave.
 //!
 //! Other text for the screen can be given the same looks: build [`Block`]s and [`show`] them.
 
@@ -25,7 +26,8 @@ pub use document::{Block, Column, Kind, Table};
 pub use html::html;
 pub use markdown::markdown;
 pub use terminal::{show, terminal};
-pub use verdict::Tone;
+pub use view::grid_table;
+pub use widelane_results::Tone;
 pub use words::{count, percent};
 
 /// How text for a terminal is to look.

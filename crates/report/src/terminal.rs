@@ -2,11 +2,10 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, LineStyle};
-use widelane_results::Results;
+use widelane_results::{Results, Tone};
 
 use crate::Style;
 use crate::document::{Block, Kind, Table, document};
-use crate::verdict::Tone;
 
 const BOLD: &str = "\x1b[1m";
 const BOLD_GREEN: &str = "\x1b[1;32m";
@@ -103,7 +102,7 @@ impl Screen<'_> {
             table.add_row(cells);
         }
         for (column, content) in table.column_iter_mut().zip(&content.columns) {
-            if content.kind != Kind::Words {
+            if content.is_number() {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }

@@ -1,38 +1,19 @@
 //! The one sentence: is it worth it on this machine?
 
-use widelane_results::{Pair, Results, Status};
+pub use widelane_results::Answer as Verdict;
+use widelane_results::{Pair, Results, Status, Tone};
 
 use crate::view::{self, Comparison, Ratio};
 use crate::words::{
-    self, CIPHER_RATIO, CYCLES_PER_LOOKUP, OPERATIONS, SERVER_CPU, SERVER_CPU_PER_GB,
+    self, CIPHER_RATIO, CYCLES_PER_LOOKUP, GOODPUT_WITHIN, OPERATIONS, SERVER_CPU,
+    SERVER_CPU_PER_GB,
 };
 
-/// The answer, in one sentence, and what it rests on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// Which way the answer goes.
-    pub tone: Tone,
-    /// The answer.
-    pub sentence: String,
-    /// Conditions, interval, rounds, and the answers of other servers.
-    pub detail: String,
-}
-
-/// Which way the answer goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tone {
-    /// It pays.
-    Better,
-    /// No difference that could be told.
-    Same,
-    /// It costs.
-    Worse,
-    /// The results do not answer.
-    Unknown,
-}
-
-/// Finds the answer in `results`.
+/// Finds the answer in `results`, or repeats the one that is there.
 pub fn verdict(results: &Results) -> Verdict {
+    if let Some(answer) = &results.answer {
+        return answer.clone();
+    }
     let servers: Vec<Comparison<'_>> = words::METRICS
         .iter()
         .filter(|metric| metric.answers())
@@ -50,6 +31,10 @@ pub fn verdict(results: &Results) -> Verdict {
     best.sort_by(|a, b| a.ratio.centre.total_cmp(&b.ratio.centre));
     if let Some(best) = best.first() {
         return of_lookups(best);
+    }
+    let limited = view::comparisons(results, GOODPUT_WITHIN.name);
+    if let Some(first) = limited.first() {
+        return limited.iter().find_map(Answer::of).map_or_else(|| none_kept(first), of_limited);
     }
     of_ciphers(results)
         .unwrap_or_else(|| without_answer(servers.iter().chain(&algorithms).chain(&lookups)))
@@ -227,6 +212,32 @@ fn of_lookups(Answer { comparison, ratio }: &Answer<'_, '_>) -> Verdict {
     };
     let detail = format!("{}: {}.", comparison.title(), ratio_with_interval(*ratio));
     Verdict { tone, sentence, detail }
+}
+
+/// Downloads under a limit.
+fn of_limited(Answer { comparison, ratio }: Answer<'_, '_>) -> Verdict {
+    /// A search ends at rates that are so close.
+    const CLOSE: f64 = 1.04;
+    let (server, times) = (server(comparison), words::ratio(ratio.centre));
+    let sentence = format!("Within the limit, {server} sends {times} as much data accelerated.");
+    let tone = match ratio.centre {
+        gain if gain > CLOSE => Tone::Better,
+        loss if loss < 1.0 / CLOSE => Tone::Worse,
+        _ => Tone::Same,
+    };
+    let [own, rival] = [comparison.value(), comparison.rival_value()];
+    let detail = format!("{}: {own}, {rival} as installed.", comparison.title());
+    Verdict { tone, sentence: words::capitalised(&sentence), detail }
+}
+
+/// Downloads of which none, or none that can be relied on, keeps the limit.
+fn none_kept(comparison: &Comparison<'_>) -> Verdict {
+    let objection = comparison.objection().unwrap_or_else(|| "no rival".to_owned());
+    Verdict {
+        tone: Tone::Unknown,
+        sentence: "No rate of downloads was found that keeps the limit.".to_owned(),
+        detail: format!("{}: {objection}.", comparison.title()),
+    }
 }
 
 /// The server as a sentence names it.
@@ -443,6 +454,31 @@ mod tests {
              many packets per core."
         );
         assert_eq!(verdict.detail, "fw-4096, bursts of 32, avx512: 0.36× (0.35–0.37).");
+    }
+
+    #[test]
+    fn downloads_under_a_limit_are_told_with_their_figures() {
+        let limited = |ratio: f64| Row {
+            metric: GOODPUT_WITHIN.name.to_owned(),
+            unit: "Gbit/s".to_owned(),
+            value: Some(10.0 * ratio),
+            ..row("nginx/tls1.3/rsa2048/aes128-gcm/1MiB/c1000", [ratio; 3])
+        };
+        let verdict = verdict_of(vec![limited(1.5)]);
+        assert_eq!(verdict.tone, Tone::Better);
+        assert_eq!(
+            verdict.sentence,
+            "Within the limit, nginx sends 1.50× as much data accelerated."
+        );
+        let infeasible = Row {
+            value: None,
+            status: Status::NotApplicable,
+            reason: Some("infeasible: 17.2 Gbit/s".to_owned()),
+            ..limited(1.0)
+        };
+        let verdict = verdict_of(vec![infeasible]);
+        assert_eq!(verdict.sentence, "No rate of downloads was found that keeps the limit.");
+        assert!(verdict.detail.ends_with("infeasible: 17.2 Gbit/s."), "{}", verdict.detail);
     }
 
     #[test]

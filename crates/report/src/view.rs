@@ -1,11 +1,13 @@
 //! What there is to show, taken from results once for all formats.
 
 mod curves;
+mod found;
 mod inside;
 
 use widelane_results::{Bucket, HistogramKind, Results, Row, Status};
 
 pub use self::curves::{Curves, Series, Side, curves};
+pub use self::found::{Chart, Map, Sheet, charts, grid_table, sheets};
 pub use self::inside::{Distribution, PATHS, Paths, distributions, paths};
 use crate::words::{self, LATENCY_ALONE, METRICS, Metric, Scenario};
 
@@ -63,7 +65,14 @@ impl Comparison<'_> {
 
     /// The scenario, the kernel and the mode, as far as they are known.
     pub fn title(&self) -> String {
-        join([Some(self.scenario.title()), self.kernel()]).unwrap_or_default()
+        join([Some(self.scenario.title()), self.named(), self.kernel()]).unwrap_or_default()
+    }
+
+    /// The subject, where subjects are what is compared: policies, instructions.
+    pub fn named(&self) -> Option<String> {
+        let compares_subjects =
+            [words::WORK_DONE, words::CLOCK_KEPT].iter().any(|m| m.name == self.row.metric);
+        compares_subjects.then(|| self.row.subject.clone())
     }
 
     /// What sets the comparison apart from others of its family: `200 connections, ifma512`.
@@ -71,14 +80,15 @@ impl Comparison<'_> {
         let rival = self.row.rival.as_deref().filter(|rival| *rival == "native-masked");
         let against = rival.map(|rival| format!("against {}", words::subject(rival)));
         let place = self.scenario.place();
-        let place = (!place.is_empty()).then(|| place.join(", "));
+        let place = (!place.is_empty()).then(|| place.join(", ")).or_else(|| self.named());
         let alone = || words::subject(&self.row.subject).to_owned();
         join([place, self.kernel(), against]).unwrap_or_else(alone)
     }
 
     /// The kernel that ran, and the server's own asynchronous mode where that drove it.
     pub fn kernel(&self) -> Option<String> {
-        join([self.row.room.clone(), mode(&self.row.subject)])
+        let mode = mode(&self.row.subject).filter(|_| self.named().is_none());
+        join([self.row.room.clone(), mode])
     }
 
     /// The row's status in words.
@@ -152,8 +162,14 @@ impl Section<'_> {
 
     /// What our values are called.
     pub fn our_title(&self) -> &'static str {
-        let widelane = self.comparisons.iter().any(|c| c.row.subject == "widelane");
-        if widelane { "Widelane" } else { "Accelerated" }
+        let is_any = |is: fn(&Comparison<'_>) -> bool| self.comparisons.iter().any(is);
+        if is_any(|comparison| comparison.row.subject == "widelane") {
+            "Widelane"
+        } else if is_any(|comparison| comparison.named().is_some()) {
+            "Measured"
+        } else {
+            "Accelerated"
+        }
     }
 }
 

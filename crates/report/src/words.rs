@@ -36,6 +36,17 @@ pub fn capitalised(text: &str) -> String {
     }
 }
 
+/// `text` in the middle of a sentence, but for what is written in capitals: `p99`, `CPU`.
+pub fn uncapitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) if !letters.as_str().starts_with(char::is_uppercase) => {
+            first.to_lowercase().chain(letters).collect()
+        }
+        _ => text.to_owned(),
+    }
+}
+
 /// `1 connection`, `200 connections`.
 pub fn connections(count: u32) -> String {
     format!("{count} connection{}", if count == 1 { "" } else { "s" })
@@ -44,6 +55,7 @@ pub fn connections(count: u32) -> String {
 /// What a subject is called in a table.
 pub fn subject(name: &str) -> &str {
     match name {
+        "ambient" => "the ambient clock",
         "async" => "accelerated, async",
         "aws-lc" => "AWS-LC",
         "configured" => "accelerated, by configuration",
@@ -91,6 +103,7 @@ pub fn quantity(value: f64, unit: &str) -> String {
         "cycles/B" => figure(value),
         "1/s" => format!("{}/s", significant(value)),
         "1" => percent(value),
+        "count" => count(value as u64),
         // The metric's title says what is counted.
         "cycles" => significant(value),
         _ => format!("{} {unit}", significant(value)),
@@ -104,6 +117,21 @@ pub fn tick_us(value: f64) -> String {
         tick if tick >= 1e3 => format!("{} ms", tick / 1e3),
         tick => format!("{tick} µs"),
     }
+}
+
+/// A round value as the label of a scale: `10 ms`, `2,000/s`, `0.9`.
+pub fn tick(value: f64, unit: &str) -> String {
+    match unit {
+        "us" => tick_us(value),
+        "1" => value.to_string(),
+        "1/s" => format!("{}/s", round(value)),
+        unit => format!("{} {unit}", round(value)),
+    }
+}
+
+/// A round value, in groups of three digits where it is whole.
+fn round(value: f64) -> String {
+    if value.fract() == 0.0 { grouped(&value.to_string()) } else { value.to_string() }
 }
 
 /// A plain number: `1,769`.
@@ -223,6 +251,11 @@ mod tests {
         assert_eq!(Scenario::parse("acl/fw-4096/burst32").title(), "fw-4096, bursts of 32");
         assert_eq!(Scenario::parse("acl/fw-4096/burst1").title(), "fw-4096, one by one");
         assert_eq!(Scenario::parse("acl/fw/updates10000").title(), "fw, 10,000 changes per second");
+        assert_eq!(Scenario::parse("load/[::1]:443/latency").title(), "Load of [::1]:443, latency");
+        assert_eq!(Scenario::parse("tune/mixed/survey").title(), "Policies for mixed, survey");
+        assert_eq!(Scenario::parse("power/map/1-cpus").title(), "Licence map, 1 CPU");
+        assert_eq!(Scenario::parse("power/map/2-cpus").title(), "Licence map, 2 CPUs");
+        assert_eq!(Scenario::parse("power/duty").title(), "Duty");
         assert_eq!(Scenario::parse("").title(), "");
     }
 
@@ -243,6 +276,16 @@ mod tests {
         ] {
             assert_eq!(quantity(value, unit), text);
         }
+        for (value, unit, text) in [
+            (20_000.0, "us", "20 ms"),
+            (20_000.0, "1/s", "20,000/s"),
+            (2_600.0, "MHz", "2,600 MHz"),
+            (0.5, "s", "0.5 s"),
+            (0.95, "1", "0.95"),
+        ] {
+            assert_eq!(tick(value, unit), text);
+        }
+        assert_eq!(["Clock", "CPU", "p99"].map(uncapitalised), ["clock", "CPU", "p99"]);
         assert_eq!(ratio(0.5798), "0.58×");
         assert_eq!(ratio(12.57), "12.6×");
         assert_eq!(interval(Some(0.564), Some(0.597)), "0.56–0.60");

@@ -134,6 +134,58 @@ fn two_ciphers_are_told_by_their_ratio() {
     assert!(terminal.contains("in records of 16 KiB: 13× by EVP, 4.2× OpenSSL."), "{terminal}");
 }
 
+/// What `power` may find on another CPU, of all kinds at once; made up.
+fn found() -> Results {
+    Results::from_json(include_str!("found/power-made-up.json")).unwrap()
+}
+
+#[test]
+fn what_compares_no_servers_is_told_in_full() {
+    let terminal = widelane_report::terminal(&found(), &Style { colour: false, width: 120 });
+    let lines: Vec<String> = terminal
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    for expected in [
+        "vfmadd213pd-512: scalar code keeps 81 % beside 10 µs every 20 µs; bursts from 5 µs on \
+         cost it something.",
+        "Clock kept, of the ambient one (more is better)",
+        "Licence map, 2 CPUs fma 80 % 0.80× 0.76–0.84",
+        "Licence map, 1 CPU",
+        "fma 0.800 (0.760 to 0.840) 2,100 MHz capped at 2100 MHz",
+        "tiles not applicable: no amx",
+        "Watch: clock",
+        "CPU 0 3,000 MHz 2,000 MHz 2,900 MHz 3,000 MHz 2,900 MHz █▂█",
+        "Duty, fma: speed kept, %",
+        "1 µs 96.0 ▓ 100.0 █",
+        "10 µs 81.0 ░ 91.0 ▒ 99.0 █",
+    ] {
+        assert!(lines.iter().any(|line| line == expected), "{expected}:\n{terminal}");
+    }
+    let markdown = widelane_report::markdown(&found());
+    assert!(markdown.contains("| 10 µs | 81.0 ░ | 91.0 ▒ | 99.0 █ |"), "{markdown}");
+    assert!(widelane_report::csv(&found()).contains("capped at 2100 MHz"));
+}
+
+#[test]
+fn what_compares_no_servers_is_drawn() {
+    let html = widelane_report::html(&found());
+    assert!(html.contains("<header class=\"worse\">"), "{html}");
+    assert_eq!(html.matches("class=\"mark worse\"").count(), 2);
+    assert_eq!(html.matches("<svg class=\"curves\"").count(), 1);
+    assert_eq!(html.matches("<polyline class=\"ours0\"").count(), 1);
+    assert_eq!(html.matches("<polyline class=\"other0\"").count(), 1);
+    for expected in [
+        "<td class=\"number loss3\">81.0</td>",
+        "<td class=\"number loss0\">99.0</td>",
+        ">3,000 MHz</text>",
+        "<td>capped at 2100 MHz</td>",
+        "not applicable: no amx",
+    ] {
+        assert!(html.contains(expected), "{expected}: {html}");
+    }
+}
+
 #[test]
 fn terminal_lines_fit_a_narrow_screen() {
     let style = Style { colour: false, width: 60 };

@@ -7,6 +7,7 @@
 //!
 //! **Invariant**: types only. Nothing here measures, prints or touches a file.
 
+mod found;
 mod machine;
 mod measurement;
 mod read;
@@ -14,6 +15,7 @@ mod row;
 
 use serde::{Deserialize, Serialize};
 
+pub use found::{Answer, Axis, Grid, Tone, Trace};
 pub use machine::{Machine, RoomStatus};
 pub use measurement::{Bucket, Histogram, HistogramKind, Measurement, Operations, Pair};
 pub use read::ReadError;
@@ -51,6 +53,15 @@ pub struct Results {
     /// By which path the public-key operations of accelerated servers went.
     #[serde(default)]
     pub operations: Vec<Operations>,
+    /// The answer, where the command judges what it measured.
+    #[serde(default)]
+    pub answer: Option<Answer>,
+    /// What ran along time or another quantity.
+    #[serde(default)]
+    pub traces: Vec<Trace>,
+    /// Maps of two quantities.
+    #[serde(default)]
+    pub grids: Vec<Grid>,
     /// Remarks for the reader, each one sentence or two.
     pub notes: Vec<String>,
 }

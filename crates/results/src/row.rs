@@ -12,7 +12,7 @@ pub struct Row {
     /// What was done, as a slash path: `nginx/tls1.2/rsa2048/x25519/c200`, `ecdsa-p256/sign`.
     pub scenario: String,
     /// Who did it: `native`, `native-masked`, `accelerated`, `async`, `configured`, `widelane`,
-    /// `openssl`.
+    /// `openssl`; a policy, an instruction, an agent.
     pub subject: String,
     /// Room whose kernel ran; absent for subjects that are not ours.
     pub room: Option<String>,
@@ -34,6 +34,9 @@ pub struct Row {
     pub status: Status,
     /// Why not.
     pub reason: Option<String>,
+    /// What it means, where the command judges: `free`, `chosen`.
+    #[serde(default)]
+    pub verdict: Option<String>,
 }
 
 /// Whether a result can be relied on.

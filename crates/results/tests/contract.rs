@@ -2,8 +2,8 @@
 //! step.
 
 use widelane_results::{
-    Bucket, Histogram, HistogramKind, Measurement, Operations, Pair, ReadError, Results, Row,
-    SCHEMA, Status,
+    Answer, Axis, Bucket, Grid, Histogram, HistogramKind, Measurement, Operations, Pair, ReadError,
+    Results, Row, SCHEMA, Status, Tone, Trace,
 };
 
 fn sample() -> Results {
@@ -33,6 +33,17 @@ fn sample() -> Results {
             kind: "x25519-derive".to_owned(),
             batched: 9,
             ..Operations::default()
+        }],
+        answer: Some(Answer {
+            tone: Tone::Worse,
+            sentence: "It costs.".to_owned(),
+            detail: String::new(),
+        }),
+        traces: vec![Trace { points: vec![[0.0, 1.5], [0.5, 2.0]], ..Trace::default() }],
+        grids: vec![Grid {
+            down: Axis { places: vec![1.0, 10.0], ..Axis::default() },
+            shares: vec![vec![Some(0.9)], vec![None]],
+            ..Grid::default()
         }],
         ..Results::default()
     }

@@ -10,6 +10,7 @@ pub mod random;
 pub mod rooms;
 pub mod rsa;
 pub mod rules;
+pub mod star;
 pub mod timing;
 mod touch;
 pub mod trace;

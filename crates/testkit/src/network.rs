@@ -124,7 +124,8 @@ pub fn arrived(socket: &UdpSocket, patience: Duration) -> Option<u32> {
     }
 }
 
-fn ip(command: &str) -> Result<String, String> {
+/// Has `ip` carry out a command.
+pub(crate) fn ip(command: &str) -> Result<String, String> {
     let output = Command::new("ip").args(command.split(' ')).output();
     let output = output.map_err(|error| error.to_string())?;
     let complaint = String::from_utf8_lossy(&output.stderr);

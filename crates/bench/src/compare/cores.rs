@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use widelane_results::{Results, Row, Status};
 
-use super::rows::{GOODPUT, RATE};
+use super::rows::{GOODPUT, GOODPUT_WITHIN, RATE};
 use crate::server::Subject;
 
 /// Notes how many cores an accelerated server needs for what one as installed does on so many, by
@@ -12,7 +12,7 @@ use crate::server::Subject;
 pub fn conclude(results: &mut Results, rows_before: usize) {
     let mut sweeps: BTreeMap<(String, &str), Sweep> = BTreeMap::new();
     for row in results.rows[rows_before..].iter().filter(|row| row.status == Status::Ok) {
-        let rates = [RATE, GOODPUT];
+        let rates = [RATE, GOODPUT, GOODPUT_WITHIN];
         let Some((metric, _)) = rates.iter().find(|(metric, _)| *metric == row.metric) else {
             continue;
         };

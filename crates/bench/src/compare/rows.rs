@@ -11,14 +11,16 @@ use super::Work;
 use super::window::Sample;
 use crate::pairs::{self, Basis, Of};
 use crate::server::{Counts, Subject};
-use crate::stats::{self, median};
+use crate::stats::{self, latency_buckets, median};
 
 /// Name and unit of the server's CPU time per 10^9 bytes of bodies.
 pub const SERVER_CPU_PER_GB: (&str, &str) = ("server_cpu_per_gb", "ms");
 /// Name and unit of bodies by time.
 pub const GOODPUT: (&str, &str) = ("goodput", "Gbit/s");
+/// Name and unit of the same where every body comes within a limit.
+pub const GOODPUT_WITHIN: (&str, &str) = ("goodput_within_limit", "Gbit/s");
 const BYTES_PER_GB: f64 = 1e9;
-const BITS_PER_GBIT: f64 = 1e9;
+pub const BITS_PER_GBIT: f64 = 1e9;
 
 /// Name and unit of whole answers by time, and of the server's CPU time for each.
 pub const REQUESTS: (&str, &str) = ("requests_per_second", "1/s");
@@ -398,18 +400,6 @@ fn unaccelerated(
         ));
     }
     None
-}
-
-/// Latencies in buckets that grow by a fifth, from 50 µs.
-fn latency_buckets(latency_ns: &Histogram<u64>) -> Vec<Bucket> {
-    latency_ns
-        .iter_log(50_000, 1.2)
-        .map(|step| Bucket {
-            upto: step.value_iterated_to() as f64 / 1e3,
-            count: step.count_since_last_iteration(),
-        })
-        .filter(|bucket| bucket.count > 0)
-        .collect()
 }
 
 /// Says plainly when batching ran and won nothing.

@@ -35,7 +35,24 @@ pub struct Cpus {
     pub client: Vec<usize>,
 }
 
+/// Which hardware threads of a core are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// The first one.
+    First,
+    /// All that are visible.
+    All,
+}
+
 impl Cpus {
+    /// What is to be said of hardware threads where all of them were wanted of so many cores.
+    pub fn remark(&self, cores: usize) -> String {
+        match self.server.len() / cores.max(1) {
+            ..2 => "No core shows more than one hardware thread here: each is one CPU.".to_owned(),
+            threads => format!("Each core is {threads} hardware threads, which were all used."),
+        }
+    }
+
     /// Picks two CPUs of different cores among those allowed to us; where it could not, a note in
     /// `results` says so.
     pub fn choose_for(results: &mut Results) -> Self {
@@ -62,14 +79,18 @@ impl Cpus {
         Cpus { server, client }
     }
 
-    /// The first CPU of each of so many cores for the server, and of all other cores for clients;
-    /// or why that cannot be.
-    pub fn of_cores(count: usize) -> Result<Self, String> {
-        let cpus = allowed();
-        let mut cores: Vec<&Cpu> = Vec::new();
-        for cpu in &cpus {
-            if cores.iter().all(|core| !core.siblings.contains(&cpu.index)) {
-                cores.push(cpu);
+    /// So many cores for the server, and all others for clients: of each core the first CPU, or
+    /// all its hardware threads; or why that cannot be.
+    pub fn of_cores(count: usize, threads: Threads) -> Result<Self, String> {
+        Self::divide(&allowed(), count, threads)
+    }
+
+    fn divide(cpus: &[Cpu], count: usize, threads: Threads) -> Result<Self, String> {
+        let mut cores: Vec<Vec<usize>> = Vec::new();
+        for cpu in cpus {
+            match cores.iter_mut().find(|core| cpu.siblings.contains(&core[0])) {
+                Some(core) => core.push(cpu.index),
+                None => cores.push(vec![cpu.index]),
             }
         }
         if count >= cores.len() {
@@ -78,9 +99,12 @@ impl Cpus {
                 cores.len()
             ));
         }
-        let mut server: Vec<usize> = cores.iter().map(|core| core.index).collect();
-        let client = server.split_off(count);
-        Ok(Cpus { server, client })
+        let (server, client) = cores.split_at(count);
+        let cpus = |cores: &[Vec<usize>]| match threads {
+            Threads::First => cores.iter().map(|core| core[0]).collect(),
+            Threads::All => cores.concat(),
+        };
+        Ok(Cpus { server: cpus(server), client: cpus(client) })
     }
 
     /// All that matter to a window.
@@ -211,12 +235,8 @@ pub fn account(
     Ok((measurement, end.counts.zip(begin.counts).map(|(end, begin)| end - begin)))
 }
 
-/// Has clients do the work of a scenario.
-fn drive(
-    server: &mut Server,
-    shape: &Shape<'_>,
-    stop: &AtomicBool,
-) -> Result<Driven, CompareError> {
+/// What clients are to do in a scenario.
+pub fn load(server: &Server, shape: &Shape<'_>) -> Load {
     let cpus = &shape.cpus;
     let Scenario { version, group, connections, warm_up, window, .. } = shape.scenario;
     let certificates = shape.identities.iter().map(|identity| identity.leaf.clone());
@@ -235,7 +255,7 @@ fn drive(
         handshakes_max: u64::MAX,
         patience: PATIENCE,
     };
-    let load = match shape.scenario.work {
+    match shape.scenario.work {
         Work::Handshakes => handshakes,
         Work::Download(Download { protection, bytes }) => Load {
             certificates: vec![shape.identities[0].leaf.clone()],
@@ -259,7 +279,16 @@ fn drive(
             patience: PATIENCE_FOR_PAGES,
             ..handshakes
         },
-    };
+    }
+}
+
+/// Has clients do the work of a scenario.
+fn drive(
+    server: &mut Server,
+    shape: &Shape<'_>,
+    stop: &AtomicBool,
+) -> Result<Driven, CompareError> {
+    let (load, cpus) = (load(server, shape), &shape.cpus);
     let window = match loadgen::run(&load, stop, || Edge::observe(server, cpus)) {
         Ok(window) => window,
         Err(LoadError::Interrupted) => return Err(CompareError::Interrupted),
@@ -317,5 +346,36 @@ fn explain(server: &mut Server, error: CompareError) -> CompareError {
             CompareError::Replaced { server: server.name().to_owned(), log: server.log() }
         }
         Ok(()) => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpu(index: usize, siblings: &[usize]) -> Cpu {
+        Cpu { index, siblings: siblings.to_vec(), package: 0, node: 0 }
+    }
+
+    #[test]
+    fn a_core_is_taken_whole_or_by_its_first_thread() {
+        let cpus: Vec<Cpu> = (0..6).map(|index| cpu(index, &[index % 3, index % 3 + 3])).collect();
+        let of = |threads| Cpus::divide(&cpus, 2, threads).unwrap();
+        let (first, all) = (of(Threads::First), of(Threads::All));
+        assert_eq!((first.server.as_slice(), first.client.as_slice()), (&[0, 1][..], &[2][..]));
+        assert_eq!(
+            (all.server.as_slice(), all.client.as_slice()),
+            (&[0, 3, 1, 4][..], &[2, 5][..])
+        );
+        assert!(all.remark(2).contains("2 hardware threads"));
+        assert!(Cpus::divide(&cpus, 3, Threads::All).unwrap_err().contains("none of 3"));
+    }
+
+    #[test]
+    fn a_core_of_one_thread_is_told() {
+        let cpus = [cpu(0, &[0]), cpu(1, &[1])];
+        let all = Cpus::divide(&cpus, 1, Threads::All).unwrap();
+        assert_eq!((all.server.as_slice(), all.client.as_slice()), (&[0][..], &[1][..]));
+        assert!(all.remark(1).starts_with("No core shows more than one hardware thread"));
     }
 }

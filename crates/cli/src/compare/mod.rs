@@ -20,7 +20,7 @@ pub use self::values::seconds;
 use self::values::{keys, size, tls_version};
 use crate::files::raise_file_limit;
 use crate::run::libraries::Libraries;
-use crate::{measure, output};
+use crate::{measure, output, units};
 
 /// Measures how much more this machine's own servers do when accelerated: full TLS handshakes,
 /// downloads, or pages that cost more than their encryption
@@ -46,8 +46,8 @@ pub struct Args {
     /// TLS versions [default: 1.2 and 1.3; for downloads 1.3, and 1.2 of ciphers that are older]
     #[arg(long, value_delimiter = ',', value_parser = tls_version)]
     tls: Vec<TlsVersion>,
-    /// Numbers of outstanding connections [default: 1, 8, 64, 200 and 256; for downloads 4; the
-    /// first, or 16, of mixed requests]
+    /// Numbers of outstanding connections [default: 1, 8, 64, 200 and 256; for downloads 4, or
+    /// 1000 at most with --latency-max; the first, or 16, of mixed requests]
     #[arg(
         long,
         value_delimiter = ',',
@@ -63,6 +63,14 @@ pub struct Args {
         value_parser = clap::value_parser!(u16).range(1..=1024)
     )]
     server_cores: Vec<u16>,
+    /// Uses all hardware threads of each core, not only the first [with one core, where
+    /// --server-cores does not count them]
+    #[arg(long)]
+    server_threads: bool,
+    /// Of downloads, searches the highest rate at which every one ends within this time, as 2s;
+    /// says where that cannot be. Takes minutes for each length and cipher
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    latency_max: Option<Duration>,
     /// Rounds per scenario, each of which measures every subject once; up to half as many more
     /// follow where an interval is still wide [default: 20, or 10 with --quick; of downloads 12
     /// and 6, of mixed requests 10 and 6 and no more]

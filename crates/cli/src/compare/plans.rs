@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use widelane_bench::compare::{Download, Plan, Protection, Scenario, Work};
+use widelane_bench::compare::{Download, Plan, Protection, Scenario, Threads, Work};
 use widelane_bench::mixed;
 use widelane_bench::pairs::Rounds;
 use widelane_bench::programs::Programs;
 use widelane_bench::server::{ServerKind, Subject};
-use widelane_loadgen::TlsVersion;
+use widelane_loadgen::{Goal, TlsVersion};
 
 use super::{Args, Keys, Server, Workload};
 
@@ -42,6 +42,8 @@ const SIZES_QUICK: [u64; 1] = [1 << 24];
 
 /// Connections of downloads: enough to keep a server busy.
 const CONNECTIONS_BULK: [u16; 1] = [4];
+/// The most that a search under a latency limit may have.
+const CONNECTIONS_LIMITED: [u16; 1] = [1000];
 const CONNECTIONS: [u16; 5] = [1, 8, 64, 200, 256];
 
 /// Time under load before a window: for many connections, for one, and with `--quick`.
@@ -76,11 +78,20 @@ impl Args {
             keys: self.key.iter().map(|Keys(keys)| keys.clone()).collect(),
             identity: self.certificate.clone().zip(self.private_key.clone()),
             scenarios,
-            cores: self.server_cores.iter().copied().map(usize::from).collect(),
+            cores: self.cores(),
+            threads: if self.server_threads { Threads::All } else { Threads::First },
+            goal: self.latency_max.map(|latency_max| Goal { latency_max, percentile: 100.0 }),
             cipher: self.cipher.cipher(),
             port_first: self.port,
             room,
         }
+    }
+
+    /// Numbers of cores to go through; none where that is no question.
+    fn cores(&self) -> Vec<usize> {
+        let counted = self.server_cores.iter().copied().map(usize::from);
+        let one = (self.server_threads && self.server_cores.is_empty()).then_some(1);
+        counted.chain(one).collect()
     }
 
     /// Servers and subjects; the first subject is the rival of the others.
@@ -136,11 +147,15 @@ impl Args {
         let least = self.pairs.unwrap_or(usual);
         let most = if self.quick { least } else { least + least / 2 };
         let versions = Self::or_usual(&self.tls, &[TlsVersion::Tls13]);
+        let usual_connections = match self.latency_max {
+            Some(_) => &CONNECTIONS_LIMITED,
+            None => &CONNECTIONS_BULK,
+        };
         let mut scenarios = Vec::new();
         for protection in Self::or_usual(&self.ciphers, &Protection::ALL) {
             for version in protection.versions(&versions) {
                 for bytes in Self::or_usual(&self.sizes, sizes) {
-                    for connections in Self::or_usual(&self.connections, &CONNECTIONS_BULK) {
+                    for connections in Self::or_usual(&self.connections, usual_connections) {
                         scenarios.push(Scenario {
                             version,
                             group: self.group[0].group(),

@@ -6,6 +6,7 @@ use widelane_bench::server::Key;
 use widelane_loadgen::TlsVersion;
 
 use super::Keys;
+use crate::units;
 
 /// The keys of one server: a name, or two of different kinds joined by `+`.
 pub fn keys(text: &str) -> Result<Keys, String> {
@@ -55,19 +56,9 @@ const SIZE_MAX: u64 = 1 << 32;
 
 /// A length of downloads: a number with K, M or G after it, for powers of 1024, or without.
 pub fn size(text: &str) -> Result<u64, String> {
-    let wrong = || "expected a length between 1K and 4G, such as 16M".to_owned();
-    let (digits, shift) = match text.as_bytes().last() {
-        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
-        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
-        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
-    let count: u64 = digits.parse().map_err(|_| wrong())?;
-    let bytes = count.checked_mul(1 << shift).ok_or_else(wrong)?;
-    if !(SIZE_MIN..=SIZE_MAX).contains(&bytes) {
-        return Err(wrong());
-    }
-    Ok(bytes)
+    let bytes = units::bytes(text).ok();
+    let within = bytes.filter(|bytes| (SIZE_MIN..=SIZE_MAX).contains(bytes));
+    within.ok_or_else(|| "expected a length between 1K and 4G, such as 16M".to_owned())
 }
 
 /// A window length: long enough to hold handshakes, short enough to end.

@@ -1,10 +1,10 @@
 //! `widelane load`: TLS clients at a chosen pace, and what they saw.
 
 mod fleet;
+mod kept;
 mod shown;
 mod target;
 mod threshold;
-pub mod units;
 mod weights;
 
 use std::fs;
@@ -26,11 +26,13 @@ use widelane_loadgen::{
 
 pub use self::fleet::Access;
 use self::fleet::Fleet;
+use self::kept::{Kept, Second};
 use self::target::Target;
 use self::threshold::Threshold;
 use self::weights::{named, weighted};
 use crate::files::raise_file_limit;
-use crate::{measure, output};
+use crate::keep::Keep;
+use crate::{measure, output, units};
 
 /// Makes TLS load: handshakes, requests or downloads, in a closed or an open loop
 ///
@@ -148,6 +150,8 @@ pub struct Args {
     /// Prints JSON (docs/load.md)
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    keep: Keep,
 }
 
 const AFTER_HELP: &str = "\
@@ -332,19 +336,32 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn run_once(args: &Args, plan: &Plan, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let live = Live::new();
-    let second = |index: usize, tally: &Tally| live.show(index, tally);
+    let mut seconds = Vec::new();
+    let second = |index: usize, tally: &Tally| {
+        live.show(index, tally);
+        seconds.push(Second::of(tally));
+    };
     let made = make(args, plan, stop, second);
     live.finish();
     let (outcome, fleet) = made?;
     let doubts = doubts(plan, &outcome);
-    let crossed: Vec<_> = args.fail_if.iter().filter(|limit| limit.is_crossed(&outcome)).collect();
-    let load = shown::Load::of(&outcome, &doubts, crossed.iter().map(ToString::to_string), fleet);
+    let crossed = args.fail_if.iter().filter(|limit| limit.is_crossed(&outcome));
+    let crossed: Vec<String> = crossed.map(ToString::to_string).collect();
+    let load = shown::Load::of(&outcome, &doubts, crossed.clone(), fleet);
+    let kept = Kept {
+        target: &args.target,
+        seconds: &seconds,
+        outcome: &outcome,
+        doubts: &doubts,
+        crossed: &crossed,
+        fleet: load.fleet(),
+    };
+    args.keep.here(|results| kept.fill(results))?;
     match args.json {
         true => output::print(&load.json()?)?,
         false => output::print(&load.text(&output::style()))?,
     }
     if !crossed.is_empty() {
-        let crossed: Vec<_> = crossed.iter().map(ToString::to_string).collect();
         bail!("crossed: {}", crossed.join(", "));
     }
     if doubts.contains(&Doubt::NothingDone) {
@@ -406,6 +423,8 @@ fn run_search(
     live.finish();
     let found = found?;
     let shown = shown::Search::of(&found, goal);
+    let (target, ending) = (&args.target, shown.ending());
+    args.keep.here(|results| kept::search(target, &found, goal, ending, results))?;
     match args.json {
         true => output::print(&shown.json()?)?,
         false => output::print(&shown.text(&output::style()))?,

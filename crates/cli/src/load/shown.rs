@@ -8,6 +8,7 @@ use widelane_loadgen::{Doubt, Ending, Found, Goal, Latency, Outcome, Probe};
 use widelane_report::{Block, Kind, Style, Table, Tone, show};
 
 use super::fleet::{Agent, Fleet};
+use super::kept::CLIENT_BOUND;
 
 /// The form of the JSON of one load.
 const SCHEMA: &str = "widelane-load/1";
@@ -57,7 +58,7 @@ impl Load {
     pub fn of(
         outcome: &Outcome,
         doubts: &[Doubt],
-        crossed: impl Iterator<Item = String>,
+        crossed: Vec<String>,
         fleet: Option<Fleet>,
     ) -> Self {
         let tally = &outcome.tally;
@@ -98,7 +99,7 @@ impl Load {
             client_cpu_us_per_handshake: (tally.handshakes() > 0)
                 .then(|| cpu * 1e6 / tally.handshakes() as f64),
             doubts: doubts.iter().map(ToString::to_string).collect(),
-            crossed: crossed.collect(),
+            crossed,
             fleet,
         }
     }
@@ -106,6 +107,11 @@ impl Load {
     /// For programs.
     pub fn json(&self) -> anyhow::Result<String> {
         serde_json::to_string_pretty(self).context("cannot write JSON")
+    }
+
+    /// What agents did, where they made it.
+    pub fn fleet(&self) -> Option<&Fleet> {
+        self.fleet.as_ref()
     }
 
     /// Why what agents did is not what they were to do, if so.
@@ -211,7 +217,7 @@ impl Search {
             rate: probe.rate,
             latency_s: probe.latency.as_secs_f64(),
             missed: probe.missed.map(|missed| missed.to_string()),
-            load: Load::of(&probe.outcome, &[], std::iter::empty(), None),
+            load: Load::of(&probe.outcome, &[], Vec::new(), None),
         };
         let limit = format!("p{} of {}", goal.percentile, time(goal.latency_max.as_secs_f64()));
         let (rate, ending) = match &found.ending {
@@ -229,6 +235,11 @@ impl Search {
             client_bound: found.client_bound,
             probes: found.probes.iter().map(probed).collect(),
         }
+    }
+
+    /// How it ended, in words.
+    pub fn ending(&self) -> &str {
+        &self.ending
     }
 
     /// For programs.
@@ -259,11 +270,7 @@ impl Search {
         let tone = if self.rate.is_some() { Tone::Better } else { Tone::Same };
         let mut blocks = vec![Block::Lead(tone, sentence(&self.ending)), Block::Table(table)];
         if self.client_bound {
-            blocks.push(Block::Warning(
-                "The clients were the bottleneck: the server can do more than this. Give them more \
-                 threads or another machine."
-                    .to_owned(),
-            ));
+            blocks.push(Block::Warning(CLIENT_BOUND.to_owned()));
         }
         show(blocks, style)
     }
@@ -287,7 +294,7 @@ pub fn time(seconds: f64) -> String {
 }
 
 /// With a capital and a full stop.
-fn sentence(text: &str) -> String {
+pub fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
     format!("{first}{}.", letters.as_str())

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use widelane_loadgen::{Latency, Outcome};
 
-use super::units;
+use crate::units;
 
 /// A condition under which a load counts as failed.
 #[derive(Clone, Debug, PartialEq)]

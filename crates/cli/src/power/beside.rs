@@ -4,9 +4,11 @@ use std::process::ExitCode;
 
 use widelane_meter::experiment::{sibling, speculation};
 use widelane_meter::verdict::pairs::{self, Comparison};
-use widelane_report::{Block, Kind, Table, Tone};
+use widelane_report::{Block, Kind, Table};
+use widelane_results::{Results, Status};
 
-use super::{Common, Part, mhz};
+use super::{Common, Part, clock_rows, mhz, tone_of};
+use crate::keep::{answer, row};
 
 /// Holds heavy 256-bit code on one hyper-thread against light 512-bit code on its sibling
 #[derive(clap::Args)]
@@ -36,6 +38,7 @@ pub fn sibling(args: &SiblingArgs) -> anyhow::Result<ExitCode> {
         .common
         .recording("sibling", |machine, watcher| sibling::run(plan, machine, watcher))?;
     let found = pairs::sibling(&recording)?;
+    args.common.keep(&recording, |results| fill(results, "power/sibling", &found))?;
     args.common.answer(&found, vec![Part::Blocks(blocks(&found, "Instructions/s"))])
 }
 
@@ -46,6 +49,7 @@ pub fn speculation(args: &SpeculationArgs) -> anyhow::Result<ExitCode> {
         .common
         .recording("speculation", |machine, watcher| speculation::run(plan, machine, watcher))?;
     let found = pairs::speculation(&recording)?;
+    args.common.keep(&recording, |results| fill(results, "power/speculation", &found))?;
     args.common.answer(&found, vec![Part::Blocks(blocks(&found, "Sites/s"))])
 }
 
@@ -64,6 +68,26 @@ fn blocks(found: &Comparison, pace: &str) -> Vec<Block> {
         let pace = part.pace.map_or(String::new(), |pace| format!("{:.0} M", pace / 1e6));
         vec![part.subject.clone(), mhz(part.clock_mhz), ratio, pace, part.visits.to_string()]
     }));
-    let tone = if found.verdict.starts_with("free") { Tone::Better } else { Tone::Same };
-    vec![Block::Lead(tone, format!("{}.", found.verdict)), Block::Table(table)]
+    vec![Block::Lead(tone_of(&found.verdict), lead(found)), Block::Table(table)]
+}
+
+fn lead(found: &Comparison) -> String {
+    format!("{}.", found.verdict)
+}
+
+/// Adds the parts to `results`.
+fn fill(results: &mut Results, scenario: &str, found: &Comparison) {
+    results.answer = answer(tone_of(&found.verdict), lead(found), String::new());
+    for part in &found.parts {
+        let why_not = (Status::Rejected, "too few quiet visits".to_owned());
+        results.rows.extend(clock_rows(
+            scenario,
+            &part.subject,
+            (part.ratio, part.clock_mhz),
+            why_not,
+        ));
+        let own = |metric, value| row(scenario, &part.subject, metric, value);
+        results.rows.extend(part.pace.map(|pace| own(("pace", "1/s"), pace)));
+        results.rows.push(own(("visits", "count"), part.visits as f64));
+    }
 }

@@ -6,9 +6,11 @@ use anyhow::bail;
 use widelane_meter::experiment::duty::{self, Plan};
 use widelane_meter::stimulus::Subject;
 use widelane_meter::verdict::pairs::{self, Duty};
-use widelane_report::{Block, Kind, Table, Tone};
+use widelane_report::{Block, grid_table};
+use widelane_results::{Axis, Grid};
 
-use super::{Common, Part};
+use super::{Common, Part, tone_of};
+use crate::keep::answer;
 
 /// Maps what scalar code keeps of its speed beside bursts of every length and period
 #[derive(clap::Args)]
@@ -32,46 +34,33 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let recording =
         args.common.recording("duty", |machine, watcher| duty::run(&plan, machine, watcher))?;
     let found = pairs::duty(&recording)?;
-    let tone = if found.verdict.starts_with("free") { Tone::Better } else { Tone::Same };
+    let (tone, grid) = (tone_of(&found.verdict), grid(&found));
+    let lead = format!("{}: {}.", found.subject, found.verdict);
     let blocks = vec![
-        Block::Lead(tone, format!("{}: {}.", found.subject, found.verdict)),
+        Block::Lead(tone, lead.clone()),
         Block::Heading("Share of its speed that scalar code keeps, %".to_owned()),
-        Block::Table(table(&found)),
+        Block::Table(grid_table(&grid)),
     ];
+    args.common.keep(&recording, |results| {
+        results.answer = answer(tone, lead, String::new());
+        results.grids.push(grid);
+    })?;
     args.common.answer(&found, vec![Part::Blocks(blocks)])
 }
 
-fn table(duty: &Duty) -> Table {
-    let periods: Vec<String> =
-        duty.periods_us.iter().map(|period| format!("every {period} µs")).collect();
-    let mut columns = vec![("Burst", Kind::Words)];
-    columns.extend(periods.iter().map(|period| (period.as_str(), Kind::Number)));
-    let mut table = Table::new(&columns);
-    for (burst, row) in duty.bursts_us.iter().zip(&duty.kept) {
-        let mut cells = vec![format!("{burst} µs")];
-        cells.extend(row.iter().map(|kept| kept.map_or(String::new(), shade)));
-        table.rows.push(cells);
-    }
-    table
-}
-
-/// A share as a number, with a block that is the fuller the less is lost.
-fn shade(kept: f64) -> String {
-    let block = match kept {
-        kept if kept >= 0.985 => '█',
-        kept if kept >= 0.95 => '▓',
-        kept if kept >= 0.9 => '▒',
-        _ => '░',
+/// The map as results have it.
+fn grid(duty: &Duty) -> Grid {
+    let axis = |name: &str, places: &[f64]| Axis {
+        name: name.to_owned(),
+        unit: "us".to_owned(),
+        places: places.to_vec(),
     };
-    format!("{:.1} {block}", 100.0 * kept)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_lost_is_lighter() {
-        assert_eq!([1.0, 0.96, 0.92, 0.8].map(shade).concat(), "100.0 █96.0 ▓92.0 ▒80.0 ░");
+    Grid {
+        scenario: "power/duty".to_owned(),
+        subject: duty.subject.clone(),
+        metric: "speed_kept".to_owned(),
+        down: axis("burst", &duty.bursts_us),
+        across: axis("period", &duty.periods_us),
+        shares: duty.kept.clone(),
     }
 }

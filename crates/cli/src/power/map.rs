@@ -6,10 +6,12 @@ use anyhow::bail;
 use widelane_meter::experiment::map::{self, Plan};
 use widelane_meter::source::{self, Answer};
 use widelane_meter::stimulus::Subject;
-use widelane_meter::verdict::map::{Advice, Finding, Map, judge};
+use widelane_meter::verdict::map::{Advice, Finding, Map, Verdict, judge};
 use widelane_report::{Block, Kind, Table, Tone};
+use widelane_results::{Results, Row, Status};
 
-use super::{Common, Part, mhz};
+use super::{Common, Part, clock_rows, mhz};
+use crate::keep::{answer, row as result};
 
 /// Maps what every instruction class and every kernel costs the clock
 ///
@@ -44,6 +46,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         map::run(&plan, machine, watcher)
     })?;
     let map = judge(&recording)?;
+    args.common.keep(&recording, |results| fill(results, &map))?;
     let model = recording.fact("model").unwrap_or("unknown").to_owned();
     let cpus = recording.fact("cpus").and_then(|cpus| cpus.parse().ok());
     let blocks = blocks(&map, &model, cpus.unwrap_or(1), &sources);
@@ -129,6 +132,42 @@ fn lead(map: &Map) -> (Tone, String) {
             "The machine was too unsteady to tell; try again at a quieter hour.".to_owned(),
         ),
     }
+}
+
+/// Adds the map to `results`.
+fn fill(results: &mut Results, map: &Map) {
+    let (tone, sentence) = lead(map);
+    let [ambient, low, high] = map.ambient_mhz;
+    let mut detail = format!("Scalar code runs at {ambient:.0} MHz ({low:.0} to {high:.0}).");
+    if let Some(density) = map.density_threshold {
+        detail.push_str(&format!(
+            " The clock falls from {density:.2} heavy 512-bit multiplications per cycle on."
+        ));
+    }
+    results.answer = answer(tone, sentence, detail);
+    results.rows.extend(map.findings.iter().flat_map(rows));
+}
+
+/// A finding as rows.
+fn rows(finding: &Finding) -> Vec<Row> {
+    let Finding { subject, ratio, clock_mhz, verdict, .. } = finding;
+    let scenario = format!("power/map/{}-cpus", finding.cores);
+    let why_not = match verdict {
+        Verdict::NotApplicable { reason } => {
+            let reason = reason.strip_prefix("not applicable: ").unwrap_or(reason);
+            (Status::NotApplicable, reason.to_owned())
+        }
+        Verdict::CannotTell { reason } => (Status::Rejected, reason.clone()),
+        told => (Status::Rejected, told.to_string()),
+    };
+    let mut rows = clock_rows(&scenario, subject, (*ratio, *clock_mhz), why_not);
+    rows[0].verdict = Some(verdict.to_string());
+    for (metric, value) in
+        [("single_use", finding.single_us), ("halt", finding.halt_us), ("hold", finding.hold_us)]
+    {
+        rows.extend(value.map(|value| result(&scenario, subject, (metric, "us"), value)));
+    }
+    rows
 }
 
 fn findings(map: &Map, cores: usize) -> Table {

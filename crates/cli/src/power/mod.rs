@@ -23,8 +23,11 @@ use widelane_cpu::Machine;
 use widelane_meter::experiment::{ExperimentError, Watcher};
 use widelane_meter::place;
 use widelane_meter::trace::Recording;
-use widelane_report::Block;
+use widelane_meter::verdict::Ratio;
+use widelane_report::{Block, Tone};
+use widelane_results::{Results, Row, Status};
 
+use crate::keep::{Keep, ratio_row, row};
 use crate::{measure, output};
 
 /// Measures what vector width costs the clock of this machine, without privilege
@@ -73,6 +76,8 @@ struct Common {
     /// Prints JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    keep: Keep,
 }
 
 impl Common {
@@ -107,6 +112,16 @@ impl Common {
         place::stay_on(cpu)?;
         place::roam(&cpus);
         Ok(())
+    }
+
+    /// Writes a results file, if one is wanted.
+    fn keep(&self, recording: &Recording, fill: impl FnOnce(&mut Results)) -> anyhow::Result<()> {
+        if self.replay.is_none() {
+            return self.keep.here(fill);
+        }
+        let cpus = recording.fact("cpus").and_then(|cpus| cpus.parse().ok());
+        let model = recording.fact("model").unwrap_or("unknown");
+        self.keep.elsewhere(model, cpus.unwrap_or(1), fill)
     }
 
     /// Prints an answer: as JSON, or in parts for the reader.
@@ -179,6 +194,38 @@ impl Watcher for Progress {
         self.bar.set_length(steps);
         self.bar.set_position(done);
         !self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// What a subject leaves of the ambient clock, as rows; `why_not` is told where that is not known.
+fn clock_rows(
+    scenario: &str,
+    subject: &str,
+    (ratio, clock_mhz): (Option<Ratio>, Option<f64>),
+    why_not: (Status, String),
+) -> Vec<Row> {
+    let (status, reason) = why_not;
+    let kept = match ratio {
+        Some(Ratio { value, low, high }) => {
+            ratio_row(scenario, subject, "clock_kept", "ambient", [value, low, high])
+        }
+        None => Row {
+            value: None,
+            status,
+            reason: Some(reason),
+            ..row(scenario, subject, ("clock_kept", "1"), 0.0)
+        },
+    };
+    let clock = clock_mhz.map(|mhz| row(scenario, subject, ("clock", "MHz"), mhz));
+    [kept].into_iter().chain(clock).collect()
+}
+
+/// Which way a verdict in words goes.
+fn tone_of(verdict: &str) -> Tone {
+    match verdict {
+        verdict if verdict.starts_with("free") => Tone::Better,
+        verdict if verdict.starts_with("cannot tell") => Tone::Unknown,
+        _ => Tone::Worse,
     }
 }
 

@@ -7,8 +7,10 @@ use widelane_meter::experiment::transitions::{self, Plan};
 use widelane_meter::stimulus::Subject;
 use widelane_meter::verdict::transitions::{Transition, judge};
 use widelane_report::{Block, Tone};
+use widelane_results::Results;
 
 use super::{Common, Part, plot};
+use crate::keep::{answer, row, trace};
 
 /// Times the way up to a licence and the way back, at microsecond resolution
 #[derive(clap::Args)]
@@ -38,9 +40,34 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .find(|transition| transition.subject != "scalar")
         .context("fewer than six trials were recorded; try --trials, or a quieter hour")?;
     let lead = format!("{}: {}.", heavy.subject, heavy.sentence());
+    let tone = if heavy.down_us == Some(0.0) { Tone::Better } else { Tone::Same };
+    args.common.keep(&recording, |results| {
+        results.answer = answer(tone, lead.clone(), format!("{} trials.", heavy.trials));
+        found.iter().for_each(|transition| fill(results, transition));
+    })?;
     let mut parts = vec![Part::Blocks(vec![Block::Lead(Tone::Same, lead)])];
     found.iter().for_each(|transition| parts.extend(traces(transition)));
     args.common.answer(&found, parts)
+}
+
+/// Adds a transition to `results`.
+fn fill(results: &mut Results, transition: &Transition) {
+    const SCENARIO: &str = "power/transitions";
+    let Transition { subject, heavy, light, .. } = transition;
+    for (metric, value) in [
+        (("ambient_clock", "MHz"), Some(transition.ambient_mhz)),
+        (("clock_after", "MHz"), Some(transition.after_mhz)),
+        (("up", "us"), transition.up_us),
+        (("pace_until_then", "1"), Some(transition.throttled_to)),
+        (("halt", "us"), Some(transition.halt_us)),
+        (("down", "us"), transition.down_us),
+    ] {
+        results.rows.extend(value.map(|value| row(SCENARIO, subject, metric, value)));
+    }
+    for (metric, points) in [("pace", heavy), ("clock_kept", light)] {
+        let points = points.iter().map(|(us, value)| [*us, *value]).collect();
+        results.traces.push(trace(SCENARIO, subject, (metric, "1"), ("time", "us"), points));
+    }
 }
 
 fn traces(transition: &Transition) -> [Part; 4] {

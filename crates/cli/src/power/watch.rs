@@ -1,5 +1,6 @@
 //! `widelane power watch`: the clock of a CPU or of a process, live.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
@@ -13,8 +14,10 @@ use widelane_cpu::Machine;
 use widelane_meter::meter::{Meter, Reading};
 use widelane_meter::place;
 use widelane_meter::source::LicenceCounters;
+use widelane_results::{Results, Tone};
 
 use super::cannot;
+use crate::keep::{Keep, answer, trace};
 use crate::live::cpu_of;
 use crate::{measure, output};
 
@@ -35,6 +38,8 @@ pub struct Args {
     /// Writes every look as a line
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    #[command(flatten)]
+    keep: Keep,
 }
 
 /// From one look to the next.
@@ -56,6 +61,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     ))?;
     let began = Instant::now();
     let mut meter = Meter::new(&machine)?;
+    let mut clocks: BTreeMap<usize, Vec<[f64; 2]>> = BTreeMap::new();
     while !stop.load(Ordering::Relaxed)
         && args.seconds.is_none_or(|seconds| began.elapsed() < seconds)
     {
@@ -83,12 +89,35 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             )
         });
         output::print(&format!("{seconds:7.1} s  CPU {cpu}  {}{residency}", words(&reading)))?;
+        if let Ok(estimate) = &reading.estimate {
+            clocks.entry(cpu).or_default().push([seconds, estimate.hz / 1e6]);
+        }
         if let Some(csv) = &mut csv {
             csv.add(seconds, cpu, &reading)?;
         }
         thread::sleep(EVERY);
     }
+    args.keep.here(|results| fill(results, &clocks, began.elapsed()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Adds what was seen of each CPU to `results`.
+fn fill(results: &mut Results, clocks: &BTreeMap<usize, Vec<[f64; 2]>>, took: Duration) {
+    let mut all: Vec<f64> = clocks.values().flatten().map(|[_, mhz]| *mhz).collect();
+    all.sort_by(f64::total_cmp);
+    let (tone, sentence) = match (all.first(), all.get(all.len() / 2), all.last()) {
+        (Some(least), Some(median), Some(most)) => (
+            Tone::Same,
+            format!("The clock was {median:.0} MHz in the median, {least:.0} to {most:.0}."),
+        ),
+        _ => (Tone::Unknown, "The clock could not be read.".to_owned()),
+    };
+    results.duration_s = took.as_secs_f64();
+    results.answer = answer(tone, sentence, format!("{} looks.", all.len()));
+    results.traces.extend(clocks.iter().map(|(cpu, points)| {
+        let (clock, time) = (("clock", "MHz"), ("time", "s"));
+        trace("power/watch", &format!("CPU {cpu}"), clock, time, points.clone())
+    }));
 }
 
 /// A look in words: the clock, or why there is none, and what disturbed it.

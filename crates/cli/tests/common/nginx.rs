@@ -20,7 +20,7 @@ pub struct Nginx {
     child: Child,
     /// Its files.
     pub directory: tempfile::TempDir,
-    /// Where it listens: on loopback.
+    /// Where it listens.
     pub address: String,
 }
 
@@ -40,11 +40,15 @@ impl Nginx {
 
     /// Starts it with a key of another kind.
     pub fn with_key(kind: &[&str]) -> Self {
+        Self::at(Ipv4Addr::LOCALHOST, kind)
+    }
+
+    /// Starts it at another address of this host.
+    pub fn at(host: Ipv4Addr, kind: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path();
         make_certificate(place, kind);
-        let port =
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let port = TcpListener::bind((host, 0)).unwrap().local_addr().unwrap().port();
         let configuration = format!(
             "daemon off; master_process off; pid {0}/pid; error_log {0}/errors;
             events {{ worker_connections 1024; }}
@@ -53,7 +57,7 @@ impl Nginx {
                 client_body_temp_path {0}/1; proxy_temp_path {0}/2; fastcgi_temp_path {0}/3;
                 uwsgi_temp_path {0}/4; scgi_temp_path {0}/5;
                 server {{
-                    listen 127.0.0.1:{port} ssl;
+                    listen {host}:{port} ssl;
                     ssl_certificate {0}/certificate.pem; ssl_certificate_key {0}/key.pem;
                     ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:s:1m;
                     location / {{ return 200 'hello'; }}
@@ -70,7 +74,7 @@ impl Nginx {
             .arg(place.join("nginx.conf"))
             .spawn()
             .expect("nginx; `cargo xtask setup` installs it");
-        let address = format!("127.0.0.1:{port}");
+        let address = format!("{host}:{port}");
         let end = Instant::now() + Duration::from_secs(20);
         while TcpStream::connect(&address).is_err() {
             assert!(Instant::now() < end, "nginx does not listen");

@@ -184,7 +184,7 @@ pub fn round_values(low: f64, high: f64) -> Vec<f64> {
 }
 
 /// Multiples of 1, 2 or 5 times a power of ten, three to six of them within the range.
-fn equal_steps(low: f64, high: f64) -> Vec<f64> {
+pub fn equal_steps(low: f64, high: f64) -> Vec<f64> {
     const STEPS: f64 = 3.0;
     let least = (high - low) / STEPS;
     // Powers below one are divided by, for they have no exact value.

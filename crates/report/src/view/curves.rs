@@ -47,12 +47,14 @@ pub enum Side {
 }
 
 /// What is drawn.
-const CURVES: [(Metric, Axis); 7] = [
+const CURVES: [(Metric, Axis); 9] = [
     (words::CYCLES_PER_BYTE, Axis::Size),
     (words::GOODPUT, Axis::Size),
+    (words::GOODPUT_WITHIN, Axis::Size),
     (words::CIPHER_RATIO, Axis::Size),
     (words::HANDSHAKES, Axis::Cores),
     (words::GOODPUT, Axis::Cores),
+    (words::GOODPUT_WITHIN, Axis::Cores),
     (words::REQUESTS_KEPT, Axis::Mix),
     (words::CLOCK, Axis::Mix),
 ];

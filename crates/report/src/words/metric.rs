@@ -1,5 +1,7 @@
 //! What is measured.
 
+use super::capitalised;
+
 /// What is measured, and which way is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
@@ -30,13 +32,14 @@ impl Metric {
 }
 
 /// The metrics that get a table of comparisons, most telling first.
-pub const METRICS: [Metric; 13] = [
+pub const METRICS: [Metric; 16] = [
     SERVER_CPU,
     SERVER_CPU_PER_GB,
     SERVER_CPU_PER_REQUEST,
     Metric { name: "requests_per_second", title: "Requests per second", less_is_better: false },
     LATENCY_ALONE,
     GOODPUT,
+    GOODPUT_WITHIN,
     HANDSHAKES,
     OPERATIONS,
     CYCLES,
@@ -44,7 +47,33 @@ pub const METRICS: [Metric; 13] = [
     Metric { name: "ns_per_lookup", title: "Time per lookup", less_is_better: true },
     Metric { name: "build_s", title: "Time to build the table", less_is_better: true },
     Metric { name: "table_bytes", title: "Size of the table", less_is_better: true },
+    WORK_DONE,
+    CLOCK_KEPT,
 ];
+
+/// What a policy gets done.
+pub const WORK_DONE: Metric =
+    Metric { name: "work_done", title: "Work done", less_is_better: false };
+
+/// What is left of the clock.
+pub const CLOCK_KEPT: Metric =
+    Metric { name: "clock_kept", title: "Clock kept, of the ambient one", less_is_better: false };
+
+/// What a metric is called above a column.
+pub fn column(metric: &str) -> String {
+    match metric {
+        "began_late" => "Began late by".to_owned(),
+        "client_busy" => "Busiest thread".to_owned(),
+        "client_cpu_per_handshake" => "Client CPU each".to_owned(),
+        "clock_kept" => "Clock kept".to_owned(),
+        "latency_p50" => "p50".to_owned(),
+        "latency_p90" => "p90".to_owned(),
+        "latency_p99" => "p99".to_owned(),
+        "latency_p99.9" => "p99.9".to_owned(),
+        "latency_max" => "Most".to_owned(),
+        other => capitalised(&other.replace('_', " ")),
+    }
+}
 
 /// Full handshakes by time.
 pub const HANDSHAKES: Metric = Metric {
@@ -89,6 +118,13 @@ pub const SERVER_CPU_PER_REQUEST: Metric = Metric {
 /// Bytes of bodies by time.
 pub const GOODPUT: Metric =
     Metric { name: "goodput", title: "Gigabits per second of bodies", less_is_better: false };
+
+/// The same where every body has to come within a limit.
+pub const GOODPUT_WITHIN: Metric = Metric {
+    name: "goodput_within_limit",
+    title: "Gigabits per second of bodies, each within the limit",
+    less_is_better: false,
+};
 
 /// The cost of messages, byte by byte.
 pub const CYCLES_PER_BYTE: Metric =

@@ -46,6 +46,15 @@ impl Scenario {
             // The only operation of RSA's that is timed.
             [algorithm, "private"] => vec![part(algorithm)],
             ["acl", rules, how] => vec![rules.to_owned(), lookups(how)],
+            ["load", target, ref what @ ..] => {
+                let what = what.iter().map(|what| part(what));
+                [format!("Load of {target}")].into_iter().chain(what).collect()
+            }
+            ["tune", workload, stage] => {
+                vec![format!("Policies for {workload}"), stage.to_owned()]
+            }
+            ["power", "map", cpus] => vec!["Licence map".to_owned(), self::cpus(cpus)],
+            ["power", experiment] => vec![capitalised(experiment)],
             [algorithm, operation] if OPERATIONS_TIMED.contains(&operation) => {
                 vec![format!("{} {}", part(algorithm), operation_timed(operation))]
             }
@@ -156,6 +165,15 @@ fn lookups(how: &str) -> String {
         (Some(packets), _) => format!("bursts of {}", count(packets)),
         (_, Some(changes)) => format!("{} changes per second", count(changes)),
         (None, None) => how.to_owned(),
+    }
+}
+
+/// How many CPUs did the same, in results of `power map`: `2-cpus`.
+fn cpus(part: &str) -> String {
+    match part.strip_suffix("-cpus") {
+        Some("1") => "1 CPU".to_owned(),
+        Some(count) => format!("{count} CPUs"),
+        None => part.to_owned(),
     }
 }
 

@@ -24,12 +24,14 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 }
 
 /// Reads a number above zero, such as a rate.
+#[cfg(feature = "load")]
 pub fn positive(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number <= 1e7);
     number.ok_or_else(|| format!("{text:?} is no number above 0 and up to ten million"))
 }
 
 /// A percentile.
+#[cfg(feature = "load")]
 pub fn percentile(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number <= 100.0);
     number.ok_or_else(|| format!("{text:?} is no percentile above 0 and up to 100"))

@@ -1,0 +1,161 @@
+//! Downloads under a latency limit: the highest rate at which every one ends in time.
+
+use std::sync::atomic::AtomicBool;
+
+use widelane_loadgen::{Course, Ending, Found, Goal, Probe, attempt, search};
+use widelane_results::{Results, Row, Status, Trace};
+
+use super::rows::{BITS_PER_GBIT, GOODPUT_WITHIN};
+use super::window::{Shape, load};
+use super::{CompareError, Run};
+use crate::server::{Server, ServerKind, Subject};
+
+/// Name and unit of whole downloads by time, all within the limit.
+const RATE_WITHIN: (&str, &str) = ("downloads_within_limit", "1/s");
+
+impl Run<'_> {
+    /// One scenario of downloads under a limit: a search with each subject.
+    pub(super) fn search(
+        &mut self,
+        kind: ServerKind,
+        shape: &Shape<'_>,
+        servers: &mut [(Subject, Server)],
+        goal: &Goal,
+    ) -> Result<(), CompareError> {
+        let path = shape.scenario.path(kind, &shape.key_name());
+        self.observer.began(&path);
+        let mut searched = Vec::new();
+        for (subject, server) in servers {
+            searched.push(Searched::of(*subject, server, shape, goal, self.stop)?);
+            self.observer.round_taken();
+        }
+        write(&path, &searched, goal, self.results);
+        self.flush();
+        Ok(())
+    }
+}
+
+/// What was found of one subject.
+struct Searched {
+    subject: Subject,
+    found: Found,
+}
+
+impl Searched {
+    /// Searches the highest rate at which `server` keeps `goal`.
+    fn of(
+        subject: Subject,
+        server: &mut Server,
+        shape: &Shape<'_>,
+        goal: &Goal,
+        stop: &AtomicBool,
+    ) -> Result<Self, CompareError> {
+        server.check_alive()?;
+        let load = load(server, shape);
+        let course = Course {
+            threads: load.cpus.len().max(1),
+            cpus: load.cpus.clone(),
+            warm_up: load.warm_up,
+            window: load.window,
+        };
+        let attempt = |plan: &_, course: &_| attempt(plan, course, stop);
+        let found = search(&load.plan(), &course, goal, attempt, |_| ());
+        let found = found
+            .map_err(|source| CompareError::Load { server: server.name().to_owned(), source })?;
+        match found.ending {
+            Ending::Interrupted => Err(CompareError::Interrupted),
+            _ => Ok(Searched { subject, found }),
+        }
+    }
+
+    /// Gigabits per second at the rate that was kept twice.
+    fn goodput(&self) -> Option<f64> {
+        let Ending::Rate(kept) = self.found.ending else { return None };
+        let same = self.found.probes.iter().rev();
+        let probe =
+            same.clone().find(|probe| probe.missed.is_none() && probe.rate == Some(kept))?;
+        let seconds = probe.outcome.wall.as_secs_f64();
+        Some(probe.outcome.tally.body_bytes as f64 * 8.0 / BITS_PER_GBIT / seconds)
+    }
+
+    /// Why there is no figure, or none to rely on.
+    fn objection(&self) -> Option<(Status, String)> {
+        match &self.found.ending {
+            Ending::Rate(_) if self.found.client_bound => {
+                Some((Status::Rejected, "the client was the bottleneck".to_owned()))
+            }
+            Ending::Rate(_) => None,
+            Ending::Infeasible(why) => Some((Status::NotApplicable, format!("infeasible: {why}"))),
+            Ending::Unsteady | Ending::Interrupted => {
+                Some((Status::Rejected, "no rate was kept twice".to_owned()))
+            }
+        }
+    }
+
+    /// The latencies of all probes over their rates.
+    fn trace(&self, scenario: &str) -> Trace {
+        let point = |probe: &Probe| Some([probe.rate?, probe.latency.as_secs_f64() * 1e6]);
+        let mut points: Vec<[f64; 2]> = self.found.probes.iter().filter_map(point).collect();
+        points.sort_by(|a, b| a[0].total_cmp(&b[0]));
+        Trace {
+            scenario: scenario.to_owned(),
+            subject: self.subject.name().to_owned(),
+            metric: "latency".to_owned(),
+            unit: "us".to_owned(),
+            along: "downloads due".to_owned(),
+            along_unit: "1/s".to_owned(),
+            points,
+        }
+    }
+}
+
+/// Adds what was found of all subjects to `results`; the first is the rival of the others.
+fn write(scenario: &str, searched: &[Searched], goal: &Goal, results: &mut Results) {
+    let native = searched.first().and_then(Searched::goodput);
+    for (index, one) in searched.iter().enumerate() {
+        let goodput = one.goodput();
+        let (status, reason) = one.objection().unzip();
+        let ratio = goodput.zip(native).map(|(own, native)| own / native);
+        let row = Row {
+            scenario: scenario.to_owned(),
+            subject: one.subject.name().to_owned(),
+            metric: GOODPUT_WITHIN.0.to_owned(),
+            unit: GOODPUT_WITHIN.1.to_owned(),
+            value: goodput,
+            status: status.unwrap_or_default(),
+            reason,
+            ..Row::default()
+        };
+        let rate = match one.found.ending {
+            Ending::Rate(rate) => Some(rate),
+            _ => None,
+        };
+        results.rows.push(Row {
+            metric: RATE_WITHIN.0.to_owned(),
+            unit: RATE_WITHIN.1.to_owned(),
+            value: rate,
+            ..row.clone()
+        });
+        results.rows.push(match index {
+            0 => row,
+            _ => Row {
+                rival: Some(searched[0].subject.name().to_owned()),
+                ratio,
+                ratio_low: ratio,
+                ratio_high: ratio,
+                ..row
+            },
+        });
+    }
+    let traces = searched.iter().map(|one| one.trace(scenario));
+    results.traces.extend(traces.filter(|trace| !trace.points.is_empty()));
+    let note = format!(
+        "Downloads under a limit: the highest rate at which {} of them end within {} s, and none \
+         fails; found by doubling and bisection to 4 %, and kept twice.",
+        if goal.percentile < 100.0 { format!("{} %", goal.percentile) } else { "all".to_owned() },
+        goal.latency_max.as_secs_f64()
+    );
+    if !results.notes.contains(&note) {
+        results.notes.push(note);
+    }
+}
