@@ -273,6 +273,80 @@ fn rules_that_no_tree_takes_are_listed_and_found() {
     }
 }
 
+/// Rules for single values of a field, and others for many of them, which stand in or hide the
+/// former in thousands of cells.
+fn broad_rules(categories: usize, random: &mut Random) -> (RuleSet, Vec<Rule>) {
+    let field = |name: &str, offset, bytes| Field { name: name.to_owned(), offset, bytes };
+    let layout = Layout::new(vec![field("a", 0, 2), field("b", 2, 1)]).unwrap();
+    let mut rule = |a: Match, priority: i32| Rule {
+        matches: [a, if random.below(2) == 0 { Match::ANY } else { Match::exact(6, 1) }].into(),
+        priority,
+        categories: 1 + random.below((1 << categories) - 1) as u16,
+        result: random.below(100_000) as u32,
+        line: 0,
+    };
+    let mut rules: Vec<Rule> =
+        (0..6000).map(|a| rule(Match::exact(a, 2), (a % 3) as i32 - 1)).collect();
+    let mut broad = |count: u128| -> Vec<Rule> {
+        let range = |at: u128| Match::range(37 * at, 65_000 - 1000 * at);
+        (0..count).map(|at| rule(range(at), (at % 3) as i32 - 1)).collect()
+    };
+    rules.extend(broad(12));
+    let spare = broad(30);
+    (RuleSet { categories, default: 7, rules, ..RuleSet::new(layout) }, spare)
+}
+
+#[test]
+fn broad_rules_change_as_any_others() {
+    for_each_room_of(&ROOMS, |room, policy| {
+        for categories in [1, 3] {
+            let mut random = Random::new(40 + categories as u64);
+            let (set, spare) = broad_rules(categories, &mut random);
+            let packets: Vec<[u8; 3]> = (0..60)
+                .map(|_| random.below(6300) as u16)
+                .map(|a| [(a >> 8) as u8, a as u8, 6 + (a % 2) as u8])
+                .collect();
+            let packets: Vec<&[u8]> = packets.iter().map(|packet| &packet[..]).collect();
+            let live = Live::new(&set, &Limits::default(), policy).unwrap();
+            let (mut reader, mut model) = (live.reader(), Model::new(&set));
+            let mut results = vec![0; categories * packets.len()];
+            for turn in 0..60 {
+                // The broad ones are those behind the first 6000, which go too.
+                let at = match turn % 5 {
+                    0 => random.below(model.rules.len()),
+                    _ => 5980 + random.below(model.rules.len() - 5980),
+                };
+                let id = model.rules[at].0;
+                let mut rule = spare[random.below(spare.len())].clone();
+                match turn % 4 {
+                    0 => drop((live.remove(id).unwrap(), model.rules.remove(at))),
+                    1 => {
+                        rule = Rule { result: turn, ..model.rules[at].1.clone() };
+                        live.change(id, rule.clone()).unwrap();
+                        model.rules[at].1 = rule;
+                    }
+                    2 => {
+                        rule.result = turn;
+                        live.change(id, rule.clone()).unwrap();
+                        model.rules[at].1 = rule;
+                    }
+                    _ => model.rules.push((live.insert(rule.clone()).unwrap(), rule)),
+                }
+                if turn == 40 {
+                    live.settle();
+                }
+                // Side by side, and one after the other.
+                reader.classify(&packets, &mut results).unwrap();
+                let wanted = model.results(&packets);
+                assert_eq!(results, wanted, "{room}, {categories} categories, turn {turn}");
+                let few = &mut results[..3 * categories];
+                reader.classify(&packets[..3], few).unwrap();
+                assert_eq!(few, &wanted[..3 * categories], "{room}, turn {turn}");
+            }
+        }
+    });
+}
+
 /// What a reader saw: between which versions it looked, which it was told, and the results.
 type Seen = (u64, u64, u64, Vec<u32>);
 

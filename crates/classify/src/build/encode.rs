@@ -86,6 +86,16 @@ impl Encoded {
         self.ranks.len()
     }
 
+    /// Makes room for so many more, so that none of the next has to wait for it.
+    pub fn reserve(&mut self, more: usize) {
+        for words in [&mut self.values, &mut self.others, &mut self.known] {
+            words.reserve(more * self.words);
+        }
+        self.ranks.reserve(more);
+        self.results.reserve(more);
+        self.categories.reserve(more);
+    }
+
     pub fn values(&self, entry: u32) -> &[u64] {
         &self.values[entry as usize * self.words..][..self.words]
     }

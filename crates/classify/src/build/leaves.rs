@@ -70,6 +70,11 @@ impl Default for Leaves {
 }
 
 impl Leaves {
+    /// Makes room for so many more chunks.
+    pub fn reserve(&mut self, chunks: usize) {
+        self.by_chunk.reserve(chunks);
+    }
+
     /// The first chunk of the leaf with this list, if there is one, for one cell more.
     pub fn share(&mut self, list: &[u32]) -> Option<usize> {
         let place = self.shard(list).get_mut(list)?;

@@ -164,8 +164,11 @@ pub fn build(set: &RuleSet, limits: &Limits) -> Result<(Table, Account), BuildEr
     Ok((table, account))
 }
 
+/// Roots of none yet behind those of trees that are `tended`: of a list, and of a refuge.
+pub(crate) const SPARE_ROOTS: usize = 2;
+
 /// Grows the trees for a set of rules. If they are to be `tended`, rules can come and go, of any
-/// that the layout allows; and there is one more root, of none yet.
+/// that the layout allows; and there are [`SPARE_ROOTS`] more.
 pub(crate) fn grow(
     set: &RuleSet,
     limits: &Limits,
@@ -255,7 +258,8 @@ impl Sources<'_> {
     fn grow(&self, divided: &[Group], limits: Limits) -> Result<Trees, BuildError> {
         let (plan, encoded, tended) = (self.plan, self.encoded, self.tended);
         let (fields, default) = (self.set.layout.fields(), self.set.default);
-        let roots = divided.len() + usize::from(tended);
+        let spare = if tended { SPARE_ROOTS } else { 0 };
+        let roots = divided.len() + spare;
         let mut forest = Forest::new(encoded, plan.shape, default, limits, roots, tended);
         let mut groups = Vec::new();
         for (root, group) in divided.iter().enumerate() {
@@ -273,9 +277,7 @@ impl Sources<'_> {
                 listed: (forest.chunks.len() - chunks) / plan.shape.chunk_words() * RULES_PER_CHUNK,
             });
         }
-        if tended {
-            forest.plant(encoded, divided.len(), &[])?;
-        }
+        (divided.len()..roots).try_for_each(|root| forest.plant(encoded, root, &[]).map(drop))?;
         Ok((forest, groups))
     }
 }

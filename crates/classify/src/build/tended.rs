@@ -4,7 +4,7 @@
 //! whom, and where, is written down while a tree grows, and an entry that is taken out gives its
 //! places back to those that it hid.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use super::BuildError;
 use super::encode::Encoded;
@@ -21,6 +21,11 @@ pub(super) struct Tending {
     homes: Vec<Option<u8>>,
     /// How many entries have their home at each root.
     counts: Vec<usize>,
+    /// The root behind which those are listed besides that forsaken entries hide.
+    refuge: usize,
+    /// Entries that are gone and stay where they stand. Those that they hide there are found only
+    /// by who meets one of them: wherever one stands or would stand, it has to be met.
+    forsaken: Vec<u32>,
 }
 
 /// Words of a forest that have been written, and chunks that it does not need any more.
@@ -47,12 +52,20 @@ struct Survey {
 const CELLS_MAX: usize = 64;
 /// Nor does it pay to look at more cells.
 const VISITED_MAX: usize = 1024;
+/// A rule is broad if a change of it may have to write more cells: some tenths of a millisecond.
+const BROAD: usize = 384;
 /// Longer lists take no more entries.
 const LIST_MAX: usize = 1024;
-/// Lists of a power of two entries, so many and more, are tried to be divided.
-const DIVISIBLE: usize = 32;
+/// Lists of a power of two entries, of so many, are tried to be divided; longer ones would take too
+/// long.
+const DIVISIBLE: RangeInclusive<usize> = 32..=128;
 
 impl Tending {
+    /// Nothing yet of so many roots; the last is the refuge.
+    pub fn of(roots: usize) -> Self {
+        Tending { refuge: roots - 1, ..Tending::default() }
+    }
+
     /// Notes that an entry is not listed in the region of a cell, since another hides it there.
     pub fn note(&mut self, hider: u32, hidden: u32, cell: Cell) {
         let behind = self.hidden.len().max(hider as usize + 1);
@@ -62,10 +75,18 @@ impl Tending {
 }
 
 impl Forest {
-    /// Has trees grow beyond the limits that they were planted with.
-    pub fn lift_limits(&mut self) {
+    /// Has trees grow beyond the limits that they were planted with, by so many entries and words
+    /// of chunks without a search for room.
+    pub fn lift_limits(&mut self, entries: usize, words: usize) {
         self.limits.table_bytes = usize::MAX;
         self.take_edits();
+        self.index.reserve(words);
+        self.chunks.reserve(words);
+        self.leaves.reserve(words / self.shape.chunk_words());
+        if let Some(tending) = &mut self.tending {
+            tending.homes.reserve(entries);
+            tending.hidden.reserve(entries);
+        }
     }
 
     /// Notes which tree entries were planted in.
@@ -131,8 +152,7 @@ impl Forest {
     pub fn remove(&mut self, encoded: &Encoded, ids: Range<u32>) -> Result<(), BuildError> {
         // First those that they hide: as long as they are there, nobody meets those.
         for id in ids.clone() {
-            let hidden = self.tending.as_ref().and_then(|of| of.hidden.get(id as usize)).cloned();
-            for (cell, hidden) in hidden.into_iter().flatten() {
+            for (cell, hidden) in self.hidden_by(id).to_vec() {
                 if self.home(hidden).is_some() {
                     self.list_below(encoded, hidden, cell, None, 0)?;
                 }
@@ -140,7 +160,9 @@ impl Forest {
         }
         for id in ids {
             let Some(root) = self.home(id) else { continue };
-            self.unlist_below(encoded, id, Cell { place: root.into(), node: 0 })?;
+            for root in [Some(root.into()), self.refuge()].into_iter().flatten() {
+                self.unlist_below(encoded, id, Cell { place: root as u32, node: 0 })?;
+            }
             self.forget(id);
         }
         Ok(())
@@ -153,14 +175,82 @@ impl Forest {
     ///
     /// If there is no room for leaves to be written anew.
     pub fn rewrite(&mut self, encoded: &Encoded, id: u32) -> Result<(), BuildError> {
-        let root = self.home(id);
-        root.map_or(Ok(()), |root| self.rewrite_below(encoded, id, root.into()))
+        let Some(home) = self.home(id) else { return Ok(()) };
+        let roots = [Some(home.into()), self.refuge()];
+        roots.into_iter().flatten().try_for_each(|root| self.rewrite_below(encoded, id, root))
+    }
+
+    /// Whether a rule of these entries stands in many cells; or, if it is to go, whether those that
+    /// it hides would.
+    pub fn is_broad(&self, encoded: &Encoded, ids: Range<u32>, goes: bool) -> bool {
+        let mut left = BROAD;
+        !ids.into_iter().all(|id| {
+            let own = self.home(id).map(|root| (root.into(), id));
+            let hidden = self.hidden_by(id).iter().filter(|_| goes);
+            let mut places = own.into_iter().chain(hidden.map(|&(cell, id)| (cell.place, id)));
+            places.all(|(place, id)| self.affords(encoded, id, place as usize, &mut left))
+        })
+    }
+
+    /// Takes from what is left the cells below a place that an entry belongs to; false if they are
+    /// more.
+    fn affords(&self, encoded: &Encoded, id: u32, place: usize, left: &mut usize) -> bool {
+        let Some(at) = self.node_at(place) else {
+            let enough = *left > 0;
+            *left -= usize::from(enough);
+            return enough;
+        };
+        let mut cells = cells_of(encoded, id, Node::at(&self.index, at).parts());
+        cells.all(|cell| self.affords(encoded, id, at + NODE_HEADER + cell, left))
+    }
+
+    /// Leaves entries where they stand, for lookups to pass over: those that they hide are listed
+    /// at a root of their own.
+    ///
+    /// # Errors
+    ///
+    /// If that list would get too long; nothing has changed then.
+    pub fn forsake(&mut self, encoded: &Encoded, ids: Range<u32>) -> Result<(), BuildError> {
+        let refuge = self.refuge();
+        let hidden = ids.clone().flat_map(|id| self.hidden_by(id)).map(|&(_, hidden)| hidden);
+        let hidden = hidden.filter(|&id| self.home(id).is_some());
+        if let Some((refuge, at)) = refuge.and_then(|root| Some((root, self.node_at(root)?))) {
+            let place = at + NODE_HEADER;
+            let mut list: Vec<u32> = self.list(place).iter().copied().chain(hidden).collect();
+            list.sort_unstable_by_key(|&id| (encoded.ranks[id as usize], id));
+            list.dedup();
+            if let Some(&strongest) = list.first() {
+                let entry = self.leaf(encoded, &list)?;
+                self.replace(Cell { place: place as u32, node: at as u32 }, entry);
+                self.put(refuge, Entry::node(encoded.ranks[strongest as usize], at));
+            }
+        }
+        if let Some(tending) = &mut self.tending {
+            tending.forsaken.extend(ids);
+        }
+        Ok(())
     }
 
     /// How many entries have their home at a root.
     pub fn count_at(&self, root: usize) -> usize {
         let count = self.tending.as_ref().and_then(|tending| tending.counts.get(root));
         count.copied().unwrap_or(0)
+    }
+
+    fn refuge(&self) -> Option<usize> {
+        self.tending.as_ref().map(|tending| tending.refuge)
+    }
+
+    /// How many entries are listed in the refuge.
+    pub fn sheltered(&self) -> usize {
+        let cell = self.refuge().and_then(|root| self.node_at(root)).map(|at| at + NODE_HEADER);
+        cell.map_or(0, |place| self.list(place).len())
+    }
+
+    /// What an entry hides, and in which cells.
+    fn hidden_by(&self, id: u32) -> &[(Cell, u32)] {
+        let hidden = self.tending.as_ref().and_then(|tending| tending.hidden.get(id as usize));
+        hidden.map_or(&[], Vec::as_slice)
     }
 
     fn home(&self, id: u32) -> Option<u8> {
@@ -266,7 +356,7 @@ impl Forest {
         let stronger = list.partition_point(|&other| encoded.ranks[other as usize] <= rank);
         let with = [&list[..stronger], &[id], &list[stronger..]].concat();
         let entry = match region {
-            Some(region) if with.len() >= DIVISIBLE && with.len().is_power_of_two() => {
+            Some(region) if self.is_divisible(&with) => {
                 let from = self.index.len();
                 let entry = self.grow(encoded, with, region, depth, cell)?;
                 self.edits.index.push(from..self.index.len());
@@ -276,6 +366,15 @@ impl Forest {
         };
         self.replace(cell, entry);
         Ok(())
+    }
+
+    /// Whether it pays to look for bits that tell a list apart. What is forsaken has to stay in it,
+    /// and to hide nobody else.
+    fn is_divisible(&self, list: &[u32]) -> bool {
+        let forsaken = self.tending.as_ref().map_or(&[][..], |tending| &tending.forsaken);
+        DIVISIBLE.contains(&list.len())
+            && list.len().is_power_of_two()
+            && !list.iter().any(|id| forsaken.contains(id))
     }
 
     fn unlist_below(&mut self, encoded: &Encoded, id: u32, cell: Cell) -> Result<(), BuildError> {

@@ -74,7 +74,7 @@ impl Forest {
             chunks: nobodys(shape, default),
             leaves: Leaves::default(),
             nodes: 0,
-            tending: tended.then(Tending::default),
+            tending: tended.then(|| Tending::of(roots)),
             edits: Edits::default(),
         }
     }

@@ -13,7 +13,7 @@ use super::{Candidate, Strength};
 use crate::build::{self, BuildError, Edits, Encoded, Forest, Plan, Ranks, Run, categories_of};
 use crate::rule::{Layout, RuleSet};
 use crate::run::shelf::Shelf;
-use crate::table::{Part, RANK_MAX, Table, category_place};
+use crate::table::{Gone, Part, RANK_MAX, Table, category_place};
 use crate::{Classifier, Limits, LookupError};
 
 /// Rules, planted.
@@ -34,6 +34,8 @@ pub(super) struct Draft {
     /// How many roots there are; behind the last is a list.
     roots: usize,
     rules: BTreeMap<Strength, Planted>,
+    /// Rules that are gone, and stay where they stood until other trees are planted.
+    gone: Gone,
     /// Behind all ranks that a rule can have.
     ranks_end: u32,
     /// The categories of the ranks, where there are several.
@@ -98,6 +100,9 @@ const JOURNAL_MAX: usize = 1024;
 const LISTED_AT_ONCE: usize = 512;
 /// Trees are worn when so many rules are not in any but in the list.
 const LISTED_MAX: usize = 32;
+/// Or when so many are gone that still stand there, or hid so many others.
+const GONE_MAX: usize = 32;
+const SHELTERED_MAX: usize = 2048;
 /// Or when they have grown by one in this many, and so many bytes besides.
 const GROWTH_SHARE: usize = 4;
 const GROWTH_BYTES: usize = 64 << 10;
@@ -151,8 +156,10 @@ impl Draft {
             categories.resize((ranks_end as usize).div_ceil(4), 0);
         }
         let roots = grown.groups.len() + 1;
-        let (plan, encoded, mut forest) = (grown.plan, grown.encoded, grown.forest);
-        forest.lift_limits();
+        let (plan, mut encoded, mut forest) = (grown.plan, grown.encoded, grown.forest);
+        let changes = rules.len() + CHANGES_MAX;
+        encoded.reserve(changes);
+        forest.lift_limits(changes, forest.chunks.len() + FREE_WORDS);
         let shelf = shelved(&forest);
         Ok(Draft {
             shape: RuleSet { rules: Vec::new(), ..set },
@@ -166,6 +173,7 @@ impl Draft {
             released: VecDeque::new(),
             roots,
             rules,
+            gone: Gone { ranks: Vec::new(), refuge: roots },
             ranks_end,
             categories,
             number,
@@ -173,6 +181,12 @@ impl Draft {
             journal: VecDeque::new(),
             written: Written::default(),
         })
+    }
+
+    /// How many rules are gone that still stand where they stood.
+    #[cfg(test)]
+    pub fn gone(&self) -> usize {
+        self.gone.ranks.len()
     }
 
     /// The shape of the rules, and how many changes there have been.
@@ -194,6 +208,8 @@ impl Draft {
         let listed = self.forest.count_at(self.roots - 1);
         let growth_max = self.grown_bytes / GROWTH_SHARE + GROWTH_BYTES;
         let is_worn = listed >= LISTED_MAX
+            || self.gone.ranks.len() >= GONE_MAX
+            || self.forest.sheltered() >= SHELTERED_MAX
             || self.forest.bytes() > self.grown_bytes + growth_max
             || self.pending > self.rules.len() + CHANGES_MAX;
         Wear { is_worn, pending: self.pending }
@@ -201,9 +217,19 @@ impl Draft {
 
     fn edit(&mut self, change: &Change) -> Result<(), BuildError> {
         match (&change.old, &change.new) {
-            (Some(old), Some(new)) if old.differs_in_result_only(new) => self.restate(new),
+            (Some(old), Some(new))
+                if old.differs_in_result_only(new) && !self.is_broad(old, false) =>
+            {
+                self.restate(new)
+            }
             (old, new) => self.replace(old.as_deref(), new.as_ref()),
         }
+    }
+
+    /// Whether it takes long to write a rule anew where it stands, or to take it out.
+    fn is_broad(&self, candidate: &Candidate, goes: bool) -> bool {
+        let planted = self.rules.get(&candidate.strength);
+        planted.is_some_and(|of| self.forest.is_broad(&self.encoded, of.entries.clone(), goes))
     }
 
     /// Has a rule give another result.
@@ -222,17 +248,31 @@ impl Draft {
         old: Option<&Candidate>,
         new: Option<&Arc<Candidate>>,
     ) -> Result<(), BuildError> {
-        let planted = new.map(|new| self.plant(new)).transpose()?.flatten();
-        let places = old.into_iter().chain(new.map(|new| &**new)).map(|of| of.strength);
-        for place in places {
+        let places: Vec<(Strength, bool)> = old
+            .into_iter()
+            .chain(new.map(|new| &**new))
+            .map(|of| (of.strength, self.is_broad(of, true)))
+            .collect();
+        let stays = places.last().is_some_and(|(_, is_broad)| *is_broad);
+        let planted = new.map(|new| self.plant(new, stays)).transpose()?.flatten();
+        for (place, is_broad) in places {
             let Some(there) = self.rules.get(&place) else { continue };
-            if let Err(error) = self.forest.remove(&self.encoded, there.entries.clone()) {
+            let (rank, entries) = (there.rank, there.entries.clone());
+            let removed = match is_broad {
+                true => self.forest.forsake(&self.encoded, entries),
+                false => self.forest.remove(&self.encoded, entries),
+            };
+            if let Err(error) = removed {
                 if let Some(new) = planted {
                     self.forest.remove(&self.encoded, new.entries)?;
                 }
                 return Err(error);
             }
             self.rules.remove(&place);
+            if is_broad {
+                let behind = self.gone.ranks.partition_point(|other| *other < rank);
+                self.gone.ranks.insert(behind, rank);
+            }
         }
         if let Some(new) = planted {
             self.categorise(new.rank, new.candidate.rule.categories);
@@ -242,15 +282,19 @@ impl Draft {
     }
 
     /// Plants a rule, if it is of any category. It has the rank of the one that it replaces, or one
-    /// of its own.
-    fn plant(&mut self, candidate: &Arc<Candidate>) -> Result<Option<Planted>, BuildError> {
+    /// of its own if that one `stays` where it stands.
+    fn plant(
+        &mut self,
+        candidate: &Arc<Candidate>,
+        stays: bool,
+    ) -> Result<Option<Planted>, BuildError> {
         let wanted = categories_of(self.shape.categories);
         if candidate.rule.categories & wanted == 0 {
             return Ok(None);
         }
         let rank = match self.rules.get(&candidate.strength) {
-            Some(replaced) => replaced.rank,
-            None => self.free_rank(candidate.strength)?,
+            Some(replaced) if !stays => replaced.rank,
+            _ => self.free_rank(candidate.strength)?,
         };
         let layout = &self.shape.layout;
         let entries = self.encoded.push(&candidate.rule, rank, wanted, layout, &self.plan)?;
@@ -267,14 +311,34 @@ impl Draft {
 
     /// A rank between those of a rule's neighbours.
     fn free_rank(&mut self, strength: Strength) -> Result<u32, BuildError> {
-        let (mut first, mut end) = self.ranks_around(strength, 0);
-        if first == end {
-            self.spread_ranks(strength)?;
-            (first, end) = self.ranks_around(strength, 0);
+        if let Some(rank) = self.free_rank_as_it_is(strength) {
+            return Ok(rank);
         }
+        if self.gone.ranks.is_empty() {
+            self.spread_ranks(strength)?;
+        } else {
+            // What is gone has a rank in all its leaves, which nobody may pass.
+            self.replant()?;
+        }
+        let rank = self.free_rank_as_it_is(strength);
+        rank.ok_or(BuildError::TooManyRules { rules: self.rules.len() })
+    }
+
+    fn free_rank_as_it_is(&self, strength: Strength) -> Option<u32> {
+        let (first, end) = self.ranks_around(strength, 0);
         let spare = RANKS_SPARE.min((end - first) / 2);
         // Others will come behind it, or before all if it is the strongest.
-        Ok(if first == 0 { end - 1 - spare } else { first + spare })
+        let wanted = if first == 0 { end.checked_sub(1 + spare)? } else { first + spare };
+        let is_free = |rank: &u32| self.gone.ranks.binary_search(rank).is_err();
+        (wanted..end).chain(first..wanted).find(is_free)
+    }
+
+    /// Plants the rules anew while others wait.
+    fn replant(&mut self) -> Result<(), BuildError> {
+        let rules: Vec<_> = self.rules.values().map(|of| Arc::clone(&of.candidate)).collect();
+        let other = Draft::of(&self.shape, &rules, &self.limits, &self.policy, self.number)?;
+        *self = Draft { pending: self.pending, ..other };
+        Ok(())
     }
 
     /// The ranks that are free when so many rules on either side of a place do not count.
@@ -408,8 +472,9 @@ impl relay::Draft for Draft {
             category_masks: &self.categories,
         };
         let free = content.index.len() + FREE_WORDS;
-        let table = Arc::new(Table::sharing(content, Arc::clone(&self.shelf), free));
-        let classifier = Classifier::choose(table, &self.policy);
+        let mut table = Table::sharing(content, Arc::clone(&self.shelf), free);
+        table.set_gone(&self.gone);
+        let classifier = Classifier::choose(Arc::new(table), &self.policy);
         Print { number: self.number, pending: self.pending, classifier }
     }
 
@@ -424,6 +489,7 @@ impl relay::Draft for Draft {
             return false;
         }
         table.set_roots(self.roots_in_use());
+        table.set_gone(&self.gone);
         (print.number, print.pending) = (self.number, self.pending);
         true
     }

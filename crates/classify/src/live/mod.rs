@@ -305,3 +305,77 @@ impl Candidate {
             && self.rule.categories == other.rule.categories
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Flow;
+    use crate::rule::Match;
+
+    /// A rule for UDP packets to some ports.
+    fn to_ports(ports: Match, priority: i32, result: u32) -> Rule {
+        let matches = [Match::ANY, Match::ANY, Match::ANY, ports, Match::exact(17, 1)];
+        Rule { matches: matches.into(), priority, categories: 1, result, line: 0 }
+    }
+
+    /// Rules for one port each; the weakest, number 12,000, for all of them; number 12,001 for some,
+    /// before all others but one; that one, number 12,002; and number 12,003 behind both.
+    fn with_broad_rules() -> (RuleSet, Live) {
+        let mut set = RuleSet::new(Layout::ipv4());
+        set.rules =
+            (0..12_000).map(|port| to_ports(Match::exact(port, 2), 0, port as u32)).collect();
+        set.rules.push(to_ports(Match::range(0, 12_500), -9, 7777));
+        set.rules.push(to_ports(Match::range(0, 999), 9, 9999));
+        set.rules.push(to_ports(Match::range(100, 199), 10, 3333));
+        set.rules.push(to_ports(Match::range(150, 250), 1, 4444));
+        let live = Live::new(&set, &Limits::default(), &Policy::open()).unwrap();
+        (set, live)
+    }
+
+    fn result_at(live: &Live, port: u16) -> u32 {
+        let flow = Flow::v4(1, 2, [3, port], 17);
+        let mut results = [0];
+        live.reader().classify(&[flow.packet()], &mut results).unwrap();
+        results[0]
+    }
+
+    #[test]
+    fn a_broad_rule_goes_at_once_and_leaves_its_cells_later() {
+        let (set, live) = with_broad_rules();
+        let gone = || live.relay.look(Draft::gone);
+        let at = |port| result_at(&live, port);
+        assert_eq!((gone(), at(7), at(2000), at(12_200)), (0, 9999, 2000, 7777));
+        live.change(RuleId(12_000), to_ports(Match::range(0, 12_500), -9, 5555)).unwrap();
+        assert_eq!((gone(), at(7), at(12_200)), (1, 9999, 5555), "its cells still say 7777");
+        live.remove(RuleId(12_001)).unwrap();
+        assert_eq!((gone(), at(7), at(999), at(12_200)), (2, 7, 999, 5555));
+        assert_eq!((at(120), at(150), at(220)), (3333, 3333, 4444));
+        live.remove(RuleId(12_002)).unwrap();
+        assert_eq!((at(120), at(150), at(220)), (120, 4444, 4444), "what both have hidden");
+        live.remove(RuleId(7)).unwrap();
+        assert_eq!((gone(), at(7), at(8)), (2, 5555, 8));
+        live.change(RuleId(8), to_ports(Match::exact(8, 2), 0, 1111)).unwrap();
+        live.remove(RuleId(12_000)).unwrap();
+        assert_eq!((at(7), at(8), at(12_200)), (set.default, 1111, set.default));
+        live.settle();
+        assert_eq!((gone(), at(7), at(8), at(12_200)), (0, set.default, 1111, set.default));
+    }
+
+    #[test]
+    fn where_what_is_gone_takes_up_the_ranks_others_are_planted_anew() {
+        let (_, live) = with_broad_rules();
+        live.remove(RuleId(12_001)).unwrap();
+        assert_eq!(live.relay.look(Draft::gone), 1);
+        // Each behind all others of its priority, and before those of the next.
+        let most = 2 * RANKS_BETWEEN;
+        let planted_anew = (0..most).find(|&result| {
+            live.insert(to_ports(Match::exact(7, 2), 5, result)).unwrap();
+            assert_eq!((result_at(&live, 7), result_at(&live, 6)), (0, 6), "in the same cell");
+            live.relay.look(Draft::gone) == 0
+        });
+        assert!(planted_anew.is_some(), "{most} rules found ranks between two");
+    }
+
+    /// Ranks between two rules of that set.
+    const RANKS_BETWEEN: u32 = (1 << 24) / 12_000;
+}

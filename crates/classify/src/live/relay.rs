@@ -69,7 +69,7 @@ struct Desk<D: Draft> {
 }
 
 /// So many changes may be applied while all others wait.
-const LAST_CHANGES: usize = 16;
+const LAST_CHANGES: usize = 4;
 /// How often one that changes something lets others go first before it makes another print, since
 /// readers hold all there are.
 const PATIENCE: usize = if cfg!(loom) { 1 } else { 64 };

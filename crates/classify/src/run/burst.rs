@@ -12,7 +12,7 @@ use std::mem;
 use super::keys::Recipe;
 use super::list::{List, Writer};
 use super::shelf::Chunks;
-use crate::table::{Entry, NOTHING, Node, RULES_PER_CHUNK, Shape, Table, rank_of, verdict};
+use crate::table::{Entry, Gone, NOTHING, Node, RULES_PER_CHUNK, Shape, Table, rank_of, verdict};
 
 /// Packets that go side by side.
 const BURST: usize = 64;
@@ -101,6 +101,7 @@ pub(super) struct View<'a> {
     roots: &'a [u64],
     index: &'a [u64],
     chunks: Chunks<'a>,
+    gone: &'a Gone,
     /// The verdict that nothing has been found.
     nothing: u64,
     far: bool,
@@ -112,7 +113,8 @@ impl<'a> View<'a> {
         let (index, chunks) = (table.index(), table.chunks());
         let nothing = verdict(NOTHING, table.default());
         let far = table.searched_bytes() > NEAR_BYTES;
-        View { table, recipe, roots: &index[..table.roots()], index, chunks, nothing, far }
+        let (roots, gone) = (&index[..table.roots()], table.gone());
+        View { table, recipe, roots, index, chunks, gone, nothing, far }
     }
 }
 
@@ -137,6 +139,11 @@ pub(super) fn many<E: Engine, W: Words, const K: usize, const C: usize>(
         engine.keys(view.recipe, packets, &mut keys);
         best.fill(packets.len(), fresh);
         search.side_by_side(keys.as_slice(), best.as_mut_slice());
+        if !view.gone.ranks.is_empty() {
+            for (key, best) in keys.as_slice().iter().zip(best.as_mut_slice()) {
+                search.pass_over(key, best, &fresh);
+            }
+        }
         for (results, best) in results.chunks_mut(categories).zip(best.as_slice()) {
             for (result, best) in results.iter_mut().zip(best) {
                 *result = *best as u32;
@@ -156,13 +163,17 @@ pub(super) fn few<E: Engine, W: Words, const K: usize, const C: usize>(
 ) {
     let search = Search { engine, words, view };
     let categories = if C == 1 { 1 } else { view.table.categories() };
+    let mut fresh = [0; C];
+    fresh[..categories].fill(view.nothing);
     let mut keys = List::<[u64; K], FEW>::new();
     engine.keys(view.recipe, packets, &mut keys);
     for (key, results) in keys.as_slice().iter().zip(results.chunks_mut(categories)) {
-        let mut best = [0; C];
-        best[..categories].fill(view.nothing);
+        let mut best = fresh;
         for &root in view.roots {
             search.down(Entry(root), key, &mut best);
+        }
+        if !view.gone.ranks.is_empty() {
+            search.pass_over(key, &mut best, &fresh);
         }
         for (result, best) in results.iter_mut().zip(best) {
             *result = best as u32;
@@ -220,6 +231,43 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
                 return;
             }
             entry = entry.next_chunk();
+        }
+    }
+
+    /// Searches again for a packet that has met a rule that is gone, and passes over all such.
+    #[inline(always)]
+    fn pass_over<const K: usize, const C: usize>(
+        self,
+        key: &[u64; K],
+        best: &mut [u64; C],
+        fresh: &[u64; C],
+    ) {
+        let gone = self.view.gone;
+        if !best.iter().any(|verdict| gone.has(*verdict)) {
+            return;
+        }
+        *best = *fresh;
+        for &root in self.view.roots.iter().chain(&self.view.index[gone.refuge..=gone.refuge]) {
+            let mut entry = Entry(root);
+            while entry.may_better(worst(best)) && entry != Entry::EMPTY {
+                if entry.is_node() {
+                    entry = self.step::<true, K>(&Node::at(self.view.index, entry.node_at()), key);
+                    continue;
+                }
+                let chunk = self.chunk(entry);
+                let mut left = self.engine.matches::<W, true>(self.words, chunk, key);
+                while left != 0 {
+                    let verdict = verdicts(chunk)[left.trailing_zeros() as usize % RULES_PER_CHUNK];
+                    if !gone.has(verdict) {
+                        self.note(verdict, best);
+                    }
+                    left &= left - 1;
+                }
+                if !entry.is_long() {
+                    break;
+                }
+                entry = entry.next_chunk();
+            }
         }
     }
 
@@ -406,16 +454,21 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         let found = self.engine.matches::<W, true>(self.words, chunk, key);
         let mut left = found;
         while left != 0 {
-            let verdict = verdicts(chunk)[left.trailing_zeros() as usize % RULES_PER_CHUNK];
-            let of = self.view.table.categories_of(rank_of(verdict));
-            for (category, known) in best.iter_mut().enumerate() {
-                if of >> category & 1 == 1 && verdict < *known {
-                    *known = verdict;
-                }
-            }
+            self.note(verdicts(chunk)[left.trailing_zeros() as usize % RULES_PER_CHUNK], best);
             left &= left - 1;
         }
         found != 0
+    }
+
+    /// Notes a verdict in the categories of its rule, where it is better than what is known.
+    #[inline(always)]
+    fn note<const C: usize>(self, verdict: u64, best: &mut [u64; C]) {
+        let of = if C == 1 { 1 } else { self.view.table.categories_of(rank_of(verdict)) };
+        for (category, known) in best.iter_mut().enumerate() {
+            if of >> category & 1 == 1 && verdict < *known {
+                *known = verdict;
+            }
+        }
     }
 
     /// The chunk of a leaf.

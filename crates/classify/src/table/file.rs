@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Content, LINE_WORDS, Part, Piece, Place, Shape, Table};
+use super::{Content, Gone, LINE_WORDS, Part, Piece, Place, Shape, Table};
 use crate::rule::{Field, Layout};
 use crate::run::map::Mapping;
 use crate::run::shelf::Shelf;
@@ -133,6 +133,7 @@ impl Table {
             index,
             chunks: Place::Own(chunks),
             category_masks: masks,
+            gone: Gone::default(),
             searched: content.index.len() + content.chunks.len(),
         }
     }
@@ -231,6 +232,7 @@ impl Table {
             rules: words[6] as usize,
             pieces,
             roots: roots.ok_or_else(outside)?,
+            gone: Gone::default(),
             searched: index.len() + chunks.len(),
             index,
             chunks: Place::Own(chunks.clone()),

@@ -137,8 +137,26 @@ pub struct Table {
     index: Range<usize>,
     chunks: Place,
     category_masks: Range<usize>,
+    gone: Gone,
     /// How many words the index and the chunks had that a search can come to.
     searched: usize,
+}
+
+/// Rules that are gone and still stand in leaves: who meets one searches again, and passes over it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Gone {
+    /// Their ranks, in ascending order.
+    pub ranks: Vec<u32>,
+    /// Which word of the index is the root behind which those are listed that they hide.
+    pub refuge: usize,
+}
+
+impl Gone {
+    /// Whether the rule is gone that says a verdict.
+    #[inline]
+    pub fn has(&self, verdict: u64) -> bool {
+        self.ranks.binary_search(&rank_of(verdict)).is_ok()
+    }
 }
 
 /// Words of a cache line.
@@ -193,6 +211,19 @@ impl Table {
     #[inline]
     pub(crate) fn roots(&self) -> usize {
         self.roots
+    }
+
+    /// Rules that are gone and still stand in leaves.
+    #[inline]
+    pub(crate) fn gone(&self) -> &Gone {
+        &self.gone
+    }
+
+    /// Has lookups pass over rules.
+    pub(crate) fn set_gone(&mut self, gone: &Gone) {
+        if self.gone != *gone {
+            self.gone.clone_from(gone);
+        }
     }
 
     #[inline]
