@@ -67,6 +67,10 @@ typedef enum widelane_format {
    * What iptables-save and ip6tables-save write.
    */
   WIDELANE_FORMAT_IPTABLES = 3,
+  /**
+   * What nft list ruleset writes.
+   */
+  WIDELANE_FORMAT_NFTABLES = 4,
 } widelane_format;
 
 /**

@@ -3,7 +3,7 @@
 
 use std::ffi::c_char;
 
-use widelane_classify::rule::{self, RuleSet, classbench, csv, dpdk, iptables};
+use widelane_classify::rule::{self, RuleSet, classbench, csv, dpdk, iptables, nftables};
 
 use crate::door;
 use crate::status::Status;
@@ -20,6 +20,8 @@ pub enum Format {
     Csv = 2,
     /// What iptables-save and ip6tables-save write.
     Iptables = 3,
+    /// What nft list ruleset writes.
+    Nftables = 4,
 }
 
 /// A set of rules.
@@ -87,6 +89,7 @@ pub unsafe extern "C" fn widelane_rules_parse(
             of if of == Format::Classbench as u32 => classbench::parse(file, text),
             of if of == Format::Csv as u32 => csv::parse(file, text),
             of if of == Format::Iptables as u32 => iptables::parse(file, text),
+            of if of == Format::Nftables as u32 => nftables::parse(file, text),
             other => return Err(Status::Argument.because(format!("there is no format {other}"))),
         };
         let set = parsed.map_err(|error| Status::Parse.because(error))?;

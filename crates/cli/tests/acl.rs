@@ -6,6 +6,7 @@ use std::fs;
 
 use assert_cmd::prelude::*;
 use common::acl;
+use serde_json::json;
 use tempfile::TempDir;
 
 const RULES: &str = "\
@@ -57,6 +58,16 @@ fn a_table_and_its_rules_classify_alike() {
         .assert()
         .success()
         .stdout("1\t1\n1\t4026531840\n1\t4294967295\n");
+    let told = |arguments: &[&str]| -> serde_json::Value {
+        let arguments = [&["classify", "a.table", "--trace", "a.trace", "--json"], arguments];
+        let told = acl(directory.path(), &arguments.concat()).assert().success();
+        serde_json::from_slice(&told.get_output().stdout).unwrap()
+    };
+    let results = [1, 4_026_531_840u32, 4_294_967_295];
+    let packets = results.map(|result| json!({ "results": [result] }));
+    assert_eq!(told(&[]), json!({ "packets": packets }));
+    let counts = results.map(|result| json!({ "results": [result], "count": 1 }));
+    assert_eq!(told(&["--counts"]), json!({ "counts": counts }));
 }
 
 #[test]
@@ -96,10 +107,21 @@ fn a_saved_firewall_is_told_from_its_first_lines() {
     let directory = directory();
     let saved = "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -s 10.0.0.0/8 -p tcp -j ACCEPT\nCOMMIT\n";
     fs::write(directory.path().join("saved"), saved).unwrap();
-    acl(directory.path(), &["classify", "saved", "--trace", "a.trace"])
-        .assert()
-        .success()
-        .stdout("1\n0\n0\n");
+    let listed = "table inet filter {\n\tchain forward {\n\t\ttype filter hook forward priority \
+                  filter; policy drop;\n\t\tip saddr { 10.0.0.0/8, 11.0.0.1 } tcp dport 1-80 \
+                  accept\n\t}\n}\n";
+    fs::write(directory.path().join("listed"), listed).unwrap();
+    for rules in ["saved", "listed"] {
+        acl(directory.path(), &["classify", rules, "--trace", "a.trace"])
+            .assert()
+            .success()
+            .stdout("1\n0\n0\n");
+    }
+    fs::write(directory.path().join("listed"), listed.replace("tcp", "iif lo tcp")).unwrap();
+    acl(directory.path(), &["check", "listed"]).assert().failure().stderr(
+        "widelane: listed:4:37: expected ip, ip6, tcp, udp, th, meta l4proto, counter, accept, \
+         drop or reject, found \"iif\"\n",
+    );
 }
 
 #[test]

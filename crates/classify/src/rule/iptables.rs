@@ -20,7 +20,7 @@ pub const DROP: u32 = 0;
 pub const ACCEPT: u32 = 1;
 
 /// Protocols by the names that they are saved under.
-const PROTOCOLS: [(&str, u8); 10] = [
+const PROTOCOLS: [(&str, u8); 12] = [
     ("tcp", 6),
     ("udp", 17),
     ("icmp", 1),
@@ -31,6 +31,8 @@ const PROTOCOLS: [(&str, u8); 10] = [
     ("udplite", 136),
     ("esp", 50),
     ("gre", 47),
+    ("ah", 51),
+    ("igmp", 2),
 ];
 
 /// Reads the text of a saved table; `file` is what errors call it.
@@ -89,7 +91,7 @@ fn rule(cursor: &mut Cursor<'_>, bytes: &mut Option<usize>) -> Result<Rule, Pars
                 let (prefix, length) = cursor.prefix(*bytes)?;
                 (*bytes, matches[field]) = (Some(length), prefix);
             }
-            (2 | 3, _) => matches[field] = cursor.port_or_ports()?,
+            (2 | 3, _) => matches[field] = cursor.port_or_ports(':')?,
             (4, _) => matches[field] = protocol(cursor)?,
             (_, "-m") => module(cursor)?,
             (_, "-j") => result = Some(verdict(cursor)?),
@@ -111,14 +113,10 @@ fn verdict(cursor: &mut Cursor<'_>) -> Result<u32, ParseError> {
     Ok(result)
 }
 
-fn protocol(cursor: &mut Cursor<'_>) -> Result<Match, ParseError> {
-    let name = cursor.peek();
-    let known = PROTOCOLS.iter().find(|(known, _)| *known == name);
-    match known {
-        Some(&(_, number)) => {
-            cursor.skip();
-            Ok(Match::exact(number.into(), 1))
-        }
+/// Takes a protocol by its name or its number.
+pub(super) fn protocol(cursor: &mut Cursor<'_>) -> Result<Match, ParseError> {
+    match PROTOCOLS.iter().find(|(name, _)| cursor.take_name(name)) {
+        Some(&(_, number)) => Ok(Match::exact(number.into(), 1)),
         None => Ok(Match::exact(cursor.integer("a protocol", 0xff)?, 1)),
     }
 }

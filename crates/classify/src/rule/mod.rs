@@ -5,6 +5,7 @@ pub mod csv;
 pub mod dpdk;
 pub mod iptables;
 mod layout;
+pub mod nftables;
 mod parse;
 
 pub use layout::{Field, Layout, LayoutError};

@@ -141,6 +141,13 @@ impl<'a> Cursor<'a> {
         self.word(|c| !c.is_whitespace())
     }
 
+    /// Takes `wanted`, letters, digits and hyphens, if it comes next and ends there.
+    pub(super) fn take_name(&mut self, wanted: &str) -> bool {
+        let taken = self.word(|c| c.is_ascii_alphanumeric() || c == '-') == wanted;
+        self.at += if taken { wanted.len() } else { 0 };
+        taken
+    }
+
     /// Leaves the next word behind.
     pub(super) fn skip(&mut self) {
         self.at += self.peek().len();
@@ -213,9 +220,8 @@ impl<'a> Cursor<'a> {
             let version = if settled == 4 { 4 } else { 6 };
             return Err(self.expected(format!("an IPv{version} address as in the rules before")));
         }
-        let bits = 8 * address.bytes() as u32;
         self.must_take('/')?;
-        let length = self.integer("a prefix length", bits.into())? as u32;
+        let length = self.integer("a prefix length", 8 * address.bytes() as u128)? as u32;
         Ok((Match::prefix(address.value(), length, address.bytes()), address.bytes()))
     }
 
@@ -226,10 +232,10 @@ impl<'a> Cursor<'a> {
         self.last_port(first)
     }
 
-    /// Takes a port, or `FIRST:LAST`.
-    pub(super) fn port_or_ports(&mut self) -> Result<Match, ParseError> {
+    /// Takes a port, or two in order with `between` them.
+    pub(super) fn port_or_ports(&mut self, between: char) -> Result<Match, ParseError> {
         let first = self.integer("a port", 0xffff)?;
-        if self.take(':') { self.last_port(first) } else { Ok(Match::exact(first, 2)) }
+        if self.take(between) { self.last_port(first) } else { Ok(Match::exact(first, 2)) }
     }
 
     fn last_port(&mut self, first: u128) -> Result<Match, ParseError> {
@@ -258,8 +264,15 @@ impl<'a> Cursor<'a> {
             self.end()?;
             return Ok(Match::ANY);
         }
+        let found = self.values(bytes)?;
+        self.end()?;
+        Ok(found)
+    }
+
+    /// Takes `VALUE`, `FIRST-LAST`, `VALUE/LENGTH` or `VALUE/0xMASK`, of `bytes` bytes.
+    pub(super) fn values(&mut self, bytes: usize) -> Result<Match, ParseError> {
         let value = self.value(bytes)?;
-        let found = if self.take('-') {
+        if self.take('-') {
             self.skip_space();
             let began = self.at;
             let last = self.value(bytes)?;
@@ -267,23 +280,17 @@ impl<'a> Cursor<'a> {
                 self.at = began;
                 return Err(self.expected("a last value that is not below the first"));
             }
-            Match::range(value, last)
+            Ok(Match::range(value, last))
         } else if self.take('/') {
-            match self.word(char::is_alphanumeric).starts_with("0x") {
-                true => Match::Mask {
-                    value,
-                    mask: self.integer("a mask", super::ones(8 * bytes as u32))?,
-                },
-                false => {
-                    let length = self.integer("a prefix length", 8 * bytes as u128)? as u32;
-                    Match::prefix(value, length, bytes)
-                }
+            if self.word(char::is_alphanumeric).starts_with("0x") {
+                let mask = self.integer("a mask", super::ones(8 * bytes as u32))?;
+                return Ok(Match::Mask { value, mask });
             }
+            let length = self.integer("a prefix length", 8 * bytes as u128)? as u32;
+            Ok(Match::prefix(value, length, bytes))
         } else {
-            Match::exact(value, bytes)
-        };
-        self.end()?;
-        Ok(found)
+            Ok(Match::exact(value, bytes))
+        }
     }
 
     fn value(&mut self, bytes: usize) -> Result<u128, ParseError> {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use widelane_classify::live::{Live, RuleId};
 use widelane_classify::rule::{
-    Field, Layout, Match, Rule, RuleSet, classbench, csv, dpdk, iptables,
+    Field, Layout, Match, Rule, RuleSet, classbench, csv, dpdk, iptables, nftables,
 };
 use widelane_classify::{Limits, Table};
 use widelane_cpu::Policy;
@@ -65,7 +65,7 @@ impl Source<'_> {
 
     fn layout(&mut self) -> Layout {
         let field = |name: &str, offset, bytes| Field { name: name.to_owned(), offset, bytes };
-        let fields = match self.below(6) {
+        let fields = match self.byte() % 6 {
             0 => vec![field("a", 0, 1)],
             1 => vec![field("a", 3, 1), field("b", 0, 2)],
             2 => vec![field("a", 30, 4), field("b", 0, 1), field("c", 28, 4)],
@@ -89,6 +89,9 @@ pub fn rules_and_packets(bytes: &[u8]) {
     let mut set = RuleSet::new(layout.clone());
     (set.categories, set.default) = (1 + source.below(4), 999);
     set.rules = (0..source.below(64)).map(|_| source.rule(&layout)).collect();
+    if bytes.first() == Some(&CROWD) {
+        set.rules.extend(crowd());
+    }
     let mut packets = vec![vec![0; layout.span()]; 1 + source.below(24)];
     for packet in &mut packets {
         for field in layout.fields() {
@@ -101,6 +104,21 @@ pub fn rules_and_packets(bytes: &[u8]) {
     compare_with(table, &set, &packets);
     let Ok(live) = Live::new(&set, &LIMITS, &Policy::open()) else { return };
     changes(&mut source, &live, set, &packets);
+}
+
+/// With this byte before all others, there are rules for thousands of single values, so that some
+/// of the others stand in many cells.
+const CROWD: u8 = 253;
+
+/// They are of the second layout.
+fn crowd() -> impl Iterator<Item = Rule> {
+    (0..5000).map(|value| Rule {
+        matches: [Match::ANY, Match::exact(value, 2)].into(),
+        priority: 1,
+        categories: 15,
+        result: 1000 + value as u32,
+        line: 0,
+    })
 }
 
 fn changes(source: &mut Source<'_>, live: &Live, mut set: RuleSet, packets: &[Vec<u8>]) {
@@ -148,7 +166,7 @@ pub fn rule_files(bytes: &[u8]) {
         classifier.classify(&[&packet], &mut results).expect("a packet of the right length");
     }
     let text = String::from_utf8_lossy(bytes);
-    for parse in [dpdk::parse, classbench::parse, csv::parse, iptables::parse] {
+    for parse in [dpdk::parse, classbench::parse, csv::parse, iptables::parse, nftables::parse] {
         match parse("fuzzed", &text) {
             Ok(set) => use_rules(&set),
             Err(error) => assert!(error.to_string().starts_with("fuzzed"), "{error}"),

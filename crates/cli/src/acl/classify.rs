@@ -1,11 +1,11 @@
 //! `widelane acl classify`: looks up the flows of a trace, or the packets of a capture.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use serde::Serialize;
 use widelane_classify::rule::Layout;
 use widelane_classify::{Classifier, Flow};
 use widelane_forward::capture::Capture;
@@ -37,6 +37,9 @@ pub struct Args {
     /// Prints how often each result came out instead
     #[arg(long)]
     counts: bool,
+    /// Prints one JSON object
+    #[arg(long)]
+    json: bool,
     /// The largest table allowed, MiB
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     memory_max: usize,
@@ -54,8 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         bail!("{} does not look at the fields that packets have", args.rules.display());
     }
     let classifier = Classifier::choose(table, &measure::policy()?.policy);
-    let mut lines =
-        Lines { classifier, counts: args.counts.then(BTreeMap::new), text: String::new() };
+    let mut lines = Lines { classifier, outcomes: Vec::new() };
     match (&args.trace, &args.pcap) {
         (Some(path), _) => {
             let flows = trace(path, is_v6)?;
@@ -74,13 +76,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             });
             lines.take(packets.collect())?;
             if capture.is_cut {
-                lines.print()?;
+                lines.print(args)?;
                 bail!("{} ends in the middle of frame {}", path.display(), capture.len() + 1);
             }
         }
         (None, None) => bail!("expected --trace or --pcap"),
     }
-    lines.print()?;
+    lines.print(args)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -95,15 +97,35 @@ fn trace(path: &Path, is_v6: bool) -> anyhow::Result<Vec<Flow>> {
     Ok(flows)
 }
 
-/// The results, line by line or counted.
+/// The results, one for each packet.
 struct Lines {
     classifier: Classifier,
-    counts: Option<BTreeMap<Outcome, usize>>,
-    text: String,
+    outcomes: Vec<Outcome>,
 }
 
 /// The results of one packet, or why there are none.
 type Outcome = Result<Vec<u32>, String>;
+
+/// What came out of packets, for programs.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Document<'a> {
+    Packets(Vec<Line<'a>>),
+    Counts(Vec<Line<'a>>),
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    /// One for each category.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    results: Option<&'a [u32]>,
+    /// Why there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<&'a str>,
+    /// How many packets came to this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<usize>,
+}
 
 impl Lines {
     /// Looks up packets, of which some cannot be.
@@ -116,30 +138,43 @@ impl Lines {
             self.classifier.classify(&own, &mut results)?;
             let mut results = results.chunks(categories);
             for packet in packets {
-                let outcome = match packet {
+                self.outcomes.push(match packet {
                     Ok(_) => Ok(results.next().unwrap_or_default().to_vec()),
                     Err(reason) => Err(reason.clone()),
-                };
-                match &mut self.counts {
-                    Some(counts) => *counts.entry(outcome).or_default() += 1,
-                    None => writeln!(self.text, "{}", line(&outcome))?,
-                }
+                });
             }
         }
         Ok(())
     }
 
-    fn print(&mut self) -> anyhow::Result<()> {
-        for (outcome, count) in self.counts.iter().flatten() {
-            writeln!(self.text, "{count}\t{}", line(outcome))?;
-        }
-        output::print(&self.text)
+    fn print(&self, args: &Args) -> anyhow::Result<()> {
+        let mut counts = BTreeMap::<&Outcome, usize>::new();
+        let lines: Vec<Line> = match args.counts {
+            true => {
+                self.outcomes.iter().for_each(|of| *counts.entry(of).or_default() += 1);
+                counts.into_iter().map(|(of, count)| Line::new(of, Some(count))).collect()
+            }
+            false => self.outcomes.iter().map(|of| Line::new(of, None)).collect(),
+        };
+        output::print(&match (args.json, args.counts) {
+            (false, _) => lines.iter().map(Line::text).collect(),
+            (true, true) => serde_json::to_string_pretty(&Document::Counts(lines))?,
+            (true, false) => serde_json::to_string_pretty(&Document::Packets(lines))?,
+        })
     }
 }
 
-fn line(outcome: &Outcome) -> String {
-    match outcome {
-        Ok(results) => results.iter().map(u32::to_string).collect::<Vec<_>>().join("\t"),
-        Err(reason) => reason.clone(),
+impl<'a> Line<'a> {
+    fn new(outcome: &'a Outcome, count: Option<usize>) -> Self {
+        let refused = outcome.as_ref().err().map(String::as_str);
+        Line { results: outcome.as_deref().ok(), refused, count }
+    }
+
+    fn text(&self) -> String {
+        let results = self.results.unwrap_or_default().iter().map(u32::to_string);
+        let refused = self.refused.map(str::to_owned);
+        let count = self.count.map(|count| count.to_string());
+        let words: Vec<String> = count.into_iter().chain(results).chain(refused).collect();
+        words.join("\t") + "\n"
     }
 }

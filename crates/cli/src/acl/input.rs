@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use widelane_classify::rule::{RuleSet, classbench, csv, dpdk, iptables};
+use widelane_classify::rule::{RuleSet, classbench, csv, dpdk, iptables, nftables};
 use widelane_classify::{Flow, Limits, Table};
 
 /// How a rule file is written.
@@ -23,6 +23,8 @@ pub enum Format {
     Dpdk,
     /// What iptables-save and ip6tables-save write
     Iptables,
+    /// What nft list ruleset writes
+    Nftables,
 }
 
 /// Reads a rule file.
@@ -35,6 +37,7 @@ pub fn rules(path: &Path, format: Format) -> anyhow::Result<RuleSet> {
         Format::Csv => csv::parse(&name, &text)?,
         Format::Dpdk => dpdk::parse(&name, &text)?,
         Format::Iptables => iptables::parse(&name, &text)?,
+        Format::Nftables => nftables::parse(&name, &text)?,
     })
 }
 
@@ -44,6 +47,8 @@ fn rules_of_text(path: &Path, name: &str, text: &str) -> anyhow::Result<RuleSet>
         Ok(csv::parse(name, text)?)
     } else if lines.clone().any(|line| line.starts_with("*filter")) {
         Ok(iptables::parse(name, text)?)
+    } else if lines.clone().any(|line| line.starts_with("table ")) {
+        Ok(nftables::parse(name, text)?)
     } else if lines.any(|line| line.starts_with('@') && line.matches('/').count() == 4) {
         // ClassBench alone has flags: two addresses, a protocol and them make four slashes.
         Ok(classbench::parse(name, text)?)

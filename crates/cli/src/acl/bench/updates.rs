@@ -25,6 +25,8 @@ use crate::{measure, output};
 const QUIET: Duration = Duration::from_millis(250);
 /// A slice with changes: long enough for tables to be built meanwhile.
 const BUSY: Duration = Duration::from_secs(1);
+/// Microseconds within which changes are counted.
+const BANDS: [u32; 8] = [10, 30, 100, 300, 1000, 3000, 10_000, 100_000];
 /// Rules that come and go: so many are there at a time.
 const GUESTS: usize = 1000;
 
@@ -96,6 +98,14 @@ impl Latencies {
             all
         };
         Latencies { visible: sorted(|change| change.0), computed: sorted(|change| change.1) }
+    }
+
+    /// How many changes were visible, and how many computed, within each of the [`BANDS`].
+    fn within(&self) -> impl Iterator<Item = (u32, [usize; 2])> {
+        let count = |of: &[f64], most: u32| of.partition_point(|us| *us <= f64::from(most));
+        BANDS
+            .into_iter()
+            .map(move |most| (most, [count(&self.visible, most), count(&self.computed, most)]))
     }
 
     /// What is recorded and shown of them: a name, and microseconds.
@@ -219,6 +229,16 @@ impl Contest<'_> {
             value: Some(value),
             ..named()
         }));
+        for (most, [visible, computed]) in latencies.within() {
+            results.rows.extend([("visible", visible), ("computed", computed)].map(
+                |(what, count)| Row {
+                    metric: format!("{what}_within_{most}_us"),
+                    unit: "changes".to_owned(),
+                    value: Some(count as f64),
+                    ..named()
+                },
+            ));
+        }
     }
 
     fn blocks(&self, rounds: &[Round], latencies: &Latencies, rate: f64) -> Vec<Block> {
@@ -257,10 +277,22 @@ impl Contest<'_> {
                 rate(|round| round.quiet),
             ]);
         }
+        let mut bands = Sheet::new(&[
+            ("Of all changes, within µs", Kind::Number),
+            ("Seen by lookups", Kind::Number),
+            ("By CPU time", Kind::Number),
+        ]);
+        let all = latencies.visible.len().max(1);
+        for (most, counts) in latencies.within() {
+            let share = |count: usize| format!("{:.3} %", 100.0 * count as f64 / all as f64);
+            let [visible, computed] = counts.map(share);
+            bands.rows.push(vec![most.to_string(), visible, computed]);
+        }
         vec![
             Block::Heading(self.name.clone()),
             Block::Text(facts),
             Block::Table(sheet.without_empty_columns()),
+            Block::Table(bands),
         ]
     }
 }

@@ -1,0 +1,349 @@
+//! What `nft list ruleset` writes, as far as it is about the five fields.
+//!
+//! ```text
+//! table inet filter {
+//!     chain forward {
+//!         type filter hook forward priority filter; policy drop;
+//!         ip saddr { 10.0.0.0/8, 192.0.2.1 } tcp dport 80-81 accept
+//!     }
+//! }
+//! ```
+//!
+//! The rules of the filter chain at the hook `forward` are read, and its policy; other chains, and
+//! sets with names, are left alone. A rule with anonymous sets stands for one rule for each choice
+//! of their elements. What looks at more than addresses, protocol and ports is refused.
+
+use super::iptables::{ACCEPT, DROP, protocol};
+use super::parse::{Cursor, ParseError};
+use super::{Layout, Match, Rule, RuleSet};
+
+/// Sets of one rule may stand for so many rules.
+const CHOICES_MAX: usize = 4096;
+
+/// Where a line stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Outside,
+    Table,
+    /// In what is left alone, but for the line that tells that it is the chain.
+    Block,
+    Forward,
+}
+
+/// Reads the text of a rule set; `file` is what errors call it.
+///
+/// # Errors
+///
+/// At the first rule that looks at something else, with line and column.
+pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
+    let (mut bytes, mut default, mut rules) = (None, ACCEPT, Vec::new());
+    let (mut place, mut is_read, mut family) = (Place::Outside, false, None);
+    for mut cursor in Cursor::lines(file, text) {
+        let line = cursor.rest_trimmed();
+        place = match place {
+            Place::Outside => {
+                family = table(&mut cursor)?;
+                Place::Table
+            }
+            Place::Table | Place::Block | Place::Forward if line == "}" => match place {
+                Place::Table => Place::Outside,
+                _ => Place::Table,
+            },
+            Place::Table if line.ends_with('{') => Place::Block,
+            Place::Block if line.starts_with("type filter hook forward ") => {
+                if is_read {
+                    return Err(cursor.expected("one chain at the hook forward in all tables"));
+                }
+                (is_read, default) = (true, policy(&mut cursor)?);
+                if let Some(length) = family {
+                    settle(&mut cursor, &mut bytes, length)?;
+                }
+                Place::Forward
+            }
+            Place::Forward => {
+                rules.extend(rule(&mut cursor, &mut bytes)?);
+                Place::Forward
+            }
+            place => place,
+        };
+    }
+    let layout = if bytes == Some(16) { Layout::ipv6() } else { Layout::ipv4() };
+    Ok(RuleSet { default, rules, ..RuleSet::new(layout) })
+}
+
+/// Reads the first line of a table; returns how long addresses are if its family tells.
+fn table(cursor: &mut Cursor<'_>) -> Result<Option<usize>, ParseError> {
+    if !cursor.take_name("table") {
+        return Err(cursor.expected("\"table\", as nft list ruleset begins"));
+    }
+    let family = match cursor.peek() {
+        "ip" => Some(4),
+        "ip6" => Some(16),
+        _ => None,
+    };
+    Ok(family)
+}
+
+/// Reads the policy behind a chain's hook and priority; without one, packets are accepted.
+fn policy(cursor: &mut Cursor<'_>) -> Result<u32, ParseError> {
+    while !cursor.is_at_end() {
+        if cursor.take_name("policy") {
+            return match (cursor.take_name("accept"), cursor.take_name("drop")) {
+                (true, _) => Ok(ACCEPT),
+                (_, true) => Ok(DROP),
+                _ => Err(cursor.expected("accept or drop")),
+            };
+        }
+        cursor.skip();
+    }
+    Ok(ACCEPT)
+}
+
+/// Notes how long addresses are, which is the same for all rules.
+fn settle(
+    cursor: &mut Cursor<'_>,
+    bytes: &mut Option<usize>,
+    length: usize,
+) -> Result<(), ParseError> {
+    if bytes.is_some_and(|settled| settled != length) {
+        let version = if length == 4 { 6 } else { 4 };
+        return Err(cursor.expected(format!("rules of IPv{version} only, as those before")));
+    }
+    *bytes = Some(length);
+    Ok(())
+}
+
+/// Reads a rule, up to what becomes of the packet.
+fn rule(cursor: &mut Cursor<'_>, bytes: &mut Option<usize>) -> Result<Vec<Rule>, ParseError> {
+    let mut fields: [Vec<Match>; 5] = Default::default();
+    let result = loop {
+        match cursor.peek() {
+            "accept" => break ACCEPT,
+            "drop" | "reject" => break DROP,
+            "counter" => counter(cursor),
+            word @ ("ip" | "ip6") => {
+                let length = if word == "ip" { 4 } else { 16 };
+                settle(cursor, bytes, length)?;
+                cursor.skip();
+                match cursor.peek() {
+                    "saddr" => set(cursor, &mut fields[0], |at| at.values(length))?,
+                    "daddr" => set(cursor, &mut fields[1], |at| at.values(length))?,
+                    "protocol" | "nexthdr" => set(cursor, &mut fields[4], protocol)?,
+                    _ => return Err(cursor.expected("saddr, daddr, protocol or nexthdr")),
+                }
+            }
+            "tcp" | "udp" | "sctp" | "dccp" | "udplite" => {
+                let transport = protocol(cursor)?;
+                if !fields[4].is_empty() && !fields[4].contains(&transport) {
+                    return Err(cursor.expected("ports of the protocol that the rule names"));
+                }
+                fields[4] = vec![transport];
+                ports(cursor, &mut fields)?;
+            }
+            "th" => {
+                cursor.skip();
+                ports(cursor, &mut fields)?;
+            }
+            "meta" => {
+                cursor.skip();
+                match cursor.peek() {
+                    "l4proto" => set(cursor, &mut fields[4], protocol)?,
+                    "nfproto" => {
+                        cursor.skip();
+                        let length = match cursor.peek() {
+                            "ipv4" => 4,
+                            "ipv6" => 16,
+                            _ => return Err(cursor.expected("ipv4 or ipv6")),
+                        };
+                        settle(cursor, bytes, length)?;
+                        cursor.skip();
+                    }
+                    _ => return Err(cursor.expected("l4proto or nfproto")),
+                }
+            }
+            _ => {
+                let known = "ip, ip6, tcp, udp, th, meta l4proto, counter, accept, drop or reject";
+                return Err(cursor.expected(known));
+            }
+        }
+    };
+    let choices = fields.iter().map(|of| of.len().max(1)).product::<usize>();
+    if choices > CHOICES_MAX {
+        let wanted = format!("sets that stand for {CHOICES_MAX} rules, not {choices}");
+        return Err(cursor.expected(wanted));
+    }
+    let line = cursor.number();
+    let choose = |mut choice: usize| {
+        let matches = fields.iter().map(|of| {
+            let chosen = of.get(choice % of.len().max(1)).copied();
+            choice /= of.len().max(1);
+            chosen.unwrap_or(Match::ANY)
+        });
+        Rule { matches: matches.collect(), priority: 0, categories: 1, result, line }
+    };
+    Ok((0..choices).map(choose).collect())
+}
+
+/// Leaves a counter behind, and what it has counted.
+fn counter(cursor: &mut Cursor<'_>) {
+    cursor.skip();
+    for word in ["packets", "bytes"] {
+        if cursor.take_name(word) {
+            cursor.skip();
+        }
+    }
+}
+
+/// Reads which ports, behind the name of the protocol.
+fn ports(cursor: &mut Cursor<'_>, fields: &mut [Vec<Match>; 5]) -> Result<(), ParseError> {
+    let field = match cursor.peek() {
+        "sport" => 2,
+        "dport" => 3,
+        _ => return Err(cursor.expected("sport or dport")),
+    };
+    set(cursor, &mut fields[field], |at| at.port_or_ports('-'))
+}
+
+/// Reads what follows the name of a field: one element, or several in braces.
+fn set(
+    cursor: &mut Cursor<'_>,
+    field: &mut Vec<Match>,
+    mut element: impl FnMut(&mut Cursor<'_>) -> Result<Match, ParseError>,
+) -> Result<(), ParseError> {
+    if !field.is_empty() {
+        return Err(cursor.expected("each field once"));
+    }
+    cursor.skip();
+    if !cursor.take('{') {
+        field.push(element(cursor)?);
+        return Ok(());
+    }
+    loop {
+        field.push(element(cursor)?);
+        if !cursor.take(',') {
+            return cursor.must_take('}');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Written by nft 1.0.6.
+    const LISTED: &str = "\
+table inet filter {
+	set allowed {
+		type ipv4_addr
+		elements = { 10.0.0.1, 10.0.0.2,
+			     10.0.0.9 }
+	}
+
+	chain input {
+		type filter hook input priority filter; policy accept;
+		ct state established accept
+	}
+
+	chain forward {
+		type filter hook forward priority filter; policy drop;
+		ip saddr 10.0.0.0/8 ip daddr 192.0.2.1 tcp dport 80 accept
+		ip saddr { 10.1.0.0-10.2.255.255 } udp sport 53 udp dport 1024-65535 counter packets 0 \
+bytes 0 accept comment \"dns back\"
+		tcp dport { 22, 80, 8000-8010 } accept
+		ip protocol icmp accept
+		ip protocol { tcp, udp } ip daddr 192.0.2.7 drop
+		meta l4proto { tcp, udp } th dport 53 accept
+		ip saddr 10.0.0.5-10.0.0.9 reject with icmp port-unreachable
+		meta nfproto ipv4 meta l4proto esp accept
+	}
+}
+";
+
+    #[test]
+    fn the_chain_at_the_hook_is_read() {
+        let set = parse("listed", LISTED).unwrap();
+        assert_eq!((set.layout, set.default), (Layout::ipv4(), DROP));
+        let lines: Vec<u32> = set.rules.iter().map(|rule| rule.line).collect();
+        assert_eq!(lines, [15, 16, 17, 17, 17, 18, 19, 19, 20, 20, 21, 22]);
+        let first = [
+            Match::prefix(0x0a00_0000, 8, 4),
+            Match::exact(0xc000_0201, 4),
+            Match::ANY,
+            Match::exact(80, 2),
+            Match::exact(6, 1),
+        ];
+        assert_eq!(&*set.rules[0].matches, first);
+        let ports: Vec<Match> = set.rules[2..5].iter().map(|rule| rule.matches[3]).collect();
+        assert_eq!(ports, [Match::exact(22, 2), Match::exact(80, 2), Match::range(8000, 8010)]);
+        assert_eq!(set.rules[1].matches[0], Match::range(0x0a01_0000, 0x0a02_ffff));
+        assert_eq!(set.rules[1].matches[2..4], [Match::exact(53, 2), Match::range(1024, 65_535)]);
+        let protocols: Vec<Match> = set.rules[6..].iter().map(|rule| rule.matches[4]).collect();
+        let exact = |number| Match::exact(number, 1);
+        assert_eq!(protocols, [exact(6), exact(17), exact(6), exact(17), Match::ANY, exact(50)]);
+        assert_eq!((set.rules[7].result, set.rules[10].result), (DROP, DROP));
+        assert_eq!((set.rules[8].result, set.rules[11].result), (ACCEPT, ACCEPT));
+    }
+
+    /// A chain of one rule.
+    fn one(family: &str, rule: &str) -> Result<RuleSet, String> {
+        let text = format!(
+            "table {family} t {{\n\tchain c {{\n\t\ttype filter hook forward priority 0;\n\
+             {rule}\n\t}}\n}}\n"
+        );
+        parse("listed", &text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_family_or_the_first_address_tells_the_version() {
+        let set = one("ip6", "drop").unwrap();
+        assert_eq!((set.layout, set.default), (Layout::ipv6(), ACCEPT));
+        let set = one("inet", "ip6 daddr { 2001:db8::1, 2001:db8:1::/48 } tcp dport 443 accept");
+        let set = set.unwrap();
+        assert_eq!((set.layout, set.rules.len()), (Layout::ipv6(), 2));
+        assert_eq!(set.rules[1].matches[1], Match::prefix(0x2001_0db8_0001 << 80, 48, 16));
+        assert_eq!(one("inet", "meta nfproto ipv6 accept").unwrap().layout, Layout::ipv6());
+        let error = one("ip", "ip6 saddr ::1 drop").unwrap_err();
+        assert!(error.starts_with("listed:4:1: expected rules of IPv4 only"), "{error}");
+    }
+
+    #[test]
+    fn what_needs_more_than_fields_is_refused() {
+        let error = |rule: &str| one("inet", rule).unwrap_err();
+        assert_eq!(
+            error("ct state established accept"),
+            "listed:4:1: expected ip, ip6, tcp, udp, th, meta l4proto, counter, accept, drop or \
+             reject, found \"ct\""
+        );
+        for (rule, place, found) in [
+            ("iifname \"eth0\" accept", "4:1", "\"iifname\""),
+            ("ip saddr != 10.0.0.0/8 drop", "4:10", "\"!=\""),
+            ("ip saddr @allowed accept", "4:10", "\"@allowed\""),
+            ("ip saddr 2001:db8::1 accept", "4:10", "\"2001:db8::1\""),
+            ("ip saddr 10.0.0.9-10.0.0.1 accept", "4:19", "\"10.0.0.1\""),
+            ("tcp flags syn drop", "4:5", "\"flags\""),
+            ("tcp dport 9-8 drop", "4:13", "\"8\""),
+            ("tcp dport vmap { 22 : accept }", "4:11", "\"vmap\""),
+            ("tcp dport { 22, 80 accept", "4:20", "\"accept\""),
+            ("ip protocol udp tcp dport 7 drop", "4:21", "\"dport\""),
+            ("udp dport 1 udp dport 2 drop", "4:17", "\"dport\""),
+            ("ip saddr 10.0.0.0/8 goto other", "4:21", "\"goto\""),
+            ("ip saddr 1.2.3.4 counter packets 1 bytes 40", "4:44", "the end of the line"),
+        ] {
+            let error = error(rule);
+            assert!(error.starts_with(&format!("listed:{place}: expected ")), "{rule}: {error}");
+            assert!(error.ends_with(&format!("found {found}")), "{rule}: {error}");
+        }
+        let ports: Vec<String> = (0..70).map(|port| port.to_string()).collect();
+        let set = ports.join(", ");
+        let error = error(&format!("tcp sport {{ {set} }} tcp dport {{ {set} }} drop"));
+        assert!(error.contains("expected sets that stand for 4096 rules, not 4900"), "{error}");
+        let twice = LISTED.replace("hook input", "hook forward");
+        let error = parse("listed", &twice).unwrap_err().to_string();
+        assert!(error.starts_with("listed:10:3: expected ip, ip6"), "{error}");
+        let both = LISTED.replace("ct state established accept", "accept");
+        let both = both.replace("hook input", "hook forward");
+        let error = parse("listed", &both).unwrap_err().to_string();
+        assert!(error.starts_with("listed:14:3: expected one chain"), "{error}");
+        assert!(parse("listed", "*filter\n").is_err());
+    }
+}
