@@ -350,7 +350,7 @@ impl Context for Gcm {
                 }
                 self.draw()?;
             }
-            if !param.data.is_null() && param.data_size < self.iv_bytes {
+            if param.data_size < self.iv_bytes {
                 return Err(core::PROV_R_INVALID_IV_LENGTH.into());
             }
             Value::Place(self.iv())

@@ -212,7 +212,12 @@ fn sealed(name: &CStr, source: &mut Source<'_>, query: &CStr, said: &mut Said) {
             0 => {
                 let more = some(source);
                 is_drawn |= seal && more.has(c"tlsivfixed");
-                said.note("set", context.set(&more));
+                let set = context.set(&more);
+                said.note("set", set);
+                if set <= 0 {
+                    // What a refused header of TLS leaves behind is the default provider's own.
+                    return;
+                }
             }
             1 => {
                 let (done, told) = context.get(&source.questions(&CIPHER_QUESTIONS));
