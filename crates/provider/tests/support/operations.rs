@@ -175,7 +175,6 @@ fn sealed(name: &CStr, source: &mut Source<'_>, query: &CStr, said: &mut Said) {
         Parameter::octets(c"tlsivfixed", b"salt"),
         Parameter::octets(c"tlsivinv", &[3; 8]),
         Parameter::octets(c"mackey", &[4; 20]),
-        Parameter::size(c"tls-version", 0x0303),
         Parameter::size(c"tls-mac-size", 20),
         Parameter::size(c"tls1multi_maxsndfrag", 512),
         Parameter::size(c"padding", 0),
@@ -215,7 +214,7 @@ fn sealed(name: &CStr, source: &mut Source<'_>, query: &CStr, said: &mut Said) {
                 let set = context.set(&more);
                 said.note("set", set);
                 if set <= 0 {
-                    // What a refused header of TLS leaves behind is the default provider's own.
+                    // What is left of a context that has refused something is each one's own.
                     return;
                 }
             }
@@ -230,6 +229,9 @@ fn sealed(name: &CStr, source: &mut Source<'_>, query: &CStr, said: &mut Said) {
                 let bytes = source.one(&[16, 32, 48, 96, 112, 120, 128, 0, 1, 24, 40, 255]);
                 let (done, made) = context.update(bytes, is_aad);
                 said.note("update", (done, (!is_drawn).then_some(made)));
+                if done <= 0 {
+                    return;
+                }
             }
         }
     }

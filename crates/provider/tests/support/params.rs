@@ -135,7 +135,9 @@ impl<'a> Source<'a> {
             let bytes = vec![0; self.one(&[4, 8, 0, 1, 2, 12, 16, 32, 65, 97, 128, 255])];
             // OpenSSL writes numbers with a fraction wherever they are asked for.
             let is_null = self.below(8) == 0 && data_type != PARAM_REAL;
-            if questions.iter().all(|question| question.name != name) {
+            // It reads in front of no bytes at all for the sign of a number.
+            let has_sign = data_type != PARAM_INTEGER || !bytes.is_empty();
+            if has_sign && questions.iter().all(|question| question.name != name) {
                 questions.push(Parameter { name, data_type, bytes, claimed: None, is_null });
             }
         }
