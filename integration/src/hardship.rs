@@ -10,9 +10,8 @@ use anyhow::{Context, Result, ensure};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 
-use crate::processes::{Holdings, children, workers};
+use crate::processes::{Holdings, children, limit_descriptors, workers};
 use crate::server::Server;
 
 /// Something that is taken from a server for a while.
@@ -93,20 +92,15 @@ impl Hardship {
 
     /// Lowers the limit of all workers, and gives those that still live the old one back.
     fn limit_descriptors(self, server: &Server) -> Result<()> {
-        let maximum = getrlimit(Resource::Nofile).maximum;
-        let before: Vec<_> = workers(server.master())
-            .into_iter()
-            .filter_map(|pid| {
-                let low = Holdings::of(pid).ok()?.descriptors as u64 + DESCRIPTORS_LEFT;
-                let limit = Rlimit { current: Some(low), maximum };
-                let process = rustix::process::Pid::from_raw(pid);
-                Some((process, prlimit(process, Resource::Nofile, limit).ok()?))
-            })
-            .collect();
+        let mut before = Vec::new();
+        for pid in workers(server.master()) {
+            let Ok(holdings) = Holdings::of(pid) else { continue };
+            let low = holdings.descriptors as u64 + DESCRIPTORS_LEFT;
+            before.extend(limit_descriptors(pid, low)?.map(|limit| (pid, limit)));
+        }
         sleep(self.lasts());
-        for (process, limit) in before {
-            // A worker that has ended needs no limit.
-            let _ = prlimit(process, Resource::Nofile, limit);
+        for (pid, limit) in before {
+            limit_descriptors(pid, limit)?;
         }
         Ok(())
     }

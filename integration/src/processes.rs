@@ -1,8 +1,11 @@
 //! What a server's processes are and hold, read from `/proc`.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 /// What a process holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +42,42 @@ pub fn proportional_kib(pid: i32) -> Result<u64> {
     rollup.lines().find_map(|line| kib(line, "Pss:")).context("smaps_rollup without Pss")
 }
 
+/// Sets how many descriptors a process may open, and answers how many it might before; nothing if
+/// it has ended.
+///
+/// This is done as the process's own user: for somebody else's process even root needs a capability
+/// that containers withhold.
+///
+/// # Errors
+///
+/// If the system does not let us.
+pub fn limit_descriptors(pid: i32, limit: u64) -> Result<Option<u64>> {
+    let process = Path::new("/proc").join(pid.to_string());
+    let number = |file: &str, line: &str| {
+        let text = fs::read_to_string(process.join(file)).ok()?;
+        let numbers = text.lines().find_map(|found| found.strip_prefix(line))?;
+        numbers.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    let (Some(user), Some(group), Some(before)) =
+        (number("status", "Uid:"), number("status", "Gid:"), number("limits", "Max open files"))
+    else {
+        return Ok(None);
+    };
+    let output = Command::new("prlimit")
+        .uid(user as u32)
+        .gid(group as u32)
+        .args([format!("--pid={pid}"), format!("--nofile={limit}:")])
+        .output()
+        .context("cannot start prlimit")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success() || living_parent(pid).is_none(),
+        "process {pid} cannot be limited: {}",
+        said.trim()
+    );
+    Ok(output.status.success().then_some(before))
+}
+
 /// The living children of a process that are not about to leave, by what they call themselves.
 pub fn workers(master: i32) -> Vec<i32> {
     let mut workers = children(master);
@@ -68,4 +107,30 @@ fn living_parent(pid: i32) -> Option<i32> {
 
 fn kib(line: &str, field: &str) -> Option<u64> {
     line.strip_prefix(field)?.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_somebody_else_changes_and_comes_back() -> Result<()> {
+        let mut sleeps = Command::new("sleep");
+        sleeps.arg("60");
+        if nix::unistd::geteuid().is_root() {
+            sleeps.uid(NOBODY).gid(NOBODY);
+        }
+        let mut child = sleeps.spawn()?;
+        let pid = child.id() as i32;
+        let told = [limit_descriptors(pid, 20), limit_descriptors(pid, 30)];
+        child.kill()?;
+        child.wait()?;
+        let [before, lowered] = told;
+        assert!(before?.is_some_and(|before| before > 30));
+        assert_eq!(lowered?, Some(20));
+        assert_eq!(limit_descriptors(pid, 30)?, None, "it has ended");
+        Ok(())
+    }
+
+    const NOBODY: u32 = 65_534;
 }

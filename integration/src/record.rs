@@ -50,8 +50,8 @@ const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 120.0;
 
 impl Record {
-    /// By how much a figure was higher in the last quarter than in the second: medians, so that a
-    /// reload, when old and new workers stand side by side, does not decide.
+    /// By how much a figure was higher in the last quarter than in the third, when workers are old:
+    /// medians, so that a short peak does not decide.
     pub fn growth(&self, of: fn(&Sample) -> f64) -> f64 {
         let quarter = self.samples.len() / 4;
         let median = |samples: &[Sample]| {
@@ -59,7 +59,7 @@ impl Record {
             figures.sort_by(f64::total_cmp);
             figures.get(figures.len() / 2).copied().unwrap_or(0.0)
         };
-        median(&self.samples[3 * quarter..]) - median(&self.samples[quarter..2 * quarter])
+        median(&self.samples[3 * quarter..]) - median(&self.samples[2 * quarter..3 * quarter])
     }
 
     /// Handshakes in each second.
@@ -135,7 +135,7 @@ pub fn page(records: &[Record]) -> String {
         let _ = writeln!(
             text,
             "<h2>{}</h2>\n<p>{} handshakes in {:.0} s ({:.0} per second), {} failed without a \
-             reason. From the second to the last quarter memory grew by {:.1} MiB and descriptors \
+             reason. From the third to the last quarter memory grew by {:.1} MiB and descriptors \
              by {:.0}.</p>",
             record.server,
             last.handshakes,
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn a_leak_grows_and_a_reload_does_not() {
         let memory = |sample: &Sample| sample.memory_kib as f64;
-        assert_eq!(record(|second| 5000 + 10 * second).growth(memory), 500.0);
+        assert_eq!(record(|second| 5000 + 10 * second).growth(memory), 250.0);
         let reloads = record(|second| if second % 10 == 0 { 9000 } else { 5000 });
         assert_eq!(reloads.growth(memory), 0.0);
     }

@@ -21,6 +21,9 @@ pub struct Plan {
     pub kill_every: Option<Duration>,
     /// From one hardship to the next, where any befalls the server.
     pub hardship_every: Option<Duration>,
+    /// When reloads and kills end, if they do: from then on workers grow old, and what they leak
+    /// does not end with them.
+    pub renewal_ends: Option<Duration>,
 }
 
 /// What was done to the server while the crowd was there.
@@ -57,11 +60,13 @@ impl Plan {
     pub fn keep_up(&self, server: &Server, done: &AtomicBool) -> Result<Upkeep> {
         let mut upkeep = Upkeep::default();
         let mut random = Random::new(3);
-        let (mut reloaded, mut killed) = (Instant::now(), Instant::now());
+        let began = Instant::now();
+        let (mut reloaded, mut killed) = (began, began);
         let (mut hardships, mut hard) = (Hardship::ALL.into_iter().cycle(), Instant::now());
         while !done.load(Ordering::Relaxed) {
             sleep(Duration::from_millis(10));
-            if reloaded.elapsed() >= self.reload_every {
+            let renews = self.renewal_ends.is_none_or(|end| began.elapsed() < end);
+            if renews && reloaded.elapsed() >= self.reload_every {
                 reloaded = Instant::now();
                 upkeep.reloads += 1;
                 if server.reload()? == Reload::SocketsDropped {
@@ -69,7 +74,7 @@ impl Plan {
                     upkeep.excuses.push((reloaded, Instant::now() + Duration::from_secs(3)));
                 }
             }
-            if self.kill_every.is_some_and(|every| killed.elapsed() >= every) {
+            if renews && self.kill_every.is_some_and(|every| killed.elapsed() >= every) {
                 killed = Instant::now();
                 if server.kill_worker(random.below(64)) {
                     upkeep.kills += 1;

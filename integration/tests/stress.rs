@@ -91,6 +91,7 @@ impl Plan {
                     reload_every: Duration::from_secs(2),
                     kill_every: kills.then_some(Duration::from_secs(5)),
                     hardship_every: None,
+                    renewal_ends: None,
                 },
             },
             Err(_) => Plan {
@@ -99,6 +100,7 @@ impl Plan {
                     reload_every: Duration::from_millis(500),
                     kill_every: kills.then_some(Duration::from_millis(1_250)),
                     hardship_every: None,
+                    renewal_ends: None,
                 },
             },
         }

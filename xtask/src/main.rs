@@ -6,6 +6,7 @@ mod deb;
 mod demo;
 mod openssl;
 mod pages;
+mod reproduce;
 mod setup;
 mod shell;
 mod soak;
@@ -49,8 +50,9 @@ enum Chore {
     Soak(soak::Arguments),
     /// Drives real servers hard: hang-ups at every stage, reloads, killed workers.
     Stress(stress::Arguments),
-    /// Checks licences and advisories of dependencies, and lists them all (SBOM).
-    Supply,
+    /// Checks licences and advisories of dependencies, and lists them all (SBOM); with --reproduce
+    /// builds what the package holds twice and compares.
+    Supply(supply::Arguments),
     /// Runs everything that has to pass: formatting, clippy, tidy, documentation, loom, all tests.
     #[command(visible_alias = "ci")]
     Test,
@@ -69,7 +71,7 @@ fn main() -> ExitCode {
         Chore::Setup => setup::run(),
         Chore::Soak(arguments) => soak::run(&workspace, &arguments),
         Chore::Stress(arguments) => stress::run(&workspace, &arguments),
-        Chore::Supply => supply::run(&workspace),
+        Chore::Supply(arguments) => supply::run(&workspace, &arguments),
         Chore::Test => test::run(&workspace),
         Chore::Tidy => tidy::run(&workspace),
     });

@@ -5,11 +5,21 @@ use std::fs;
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use crate::reproduce;
 use crate::shell::{announce, announce_and_run, capture, find_program};
 use crate::workspace::Workspace;
 
+/// What `cargo xtask supply` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Builds what the package holds twice, from scratch and in different places, and compares.
+    /// Takes as long as two releases
+    #[arg(long)]
+    reproduce: bool,
+}
+
 /// Asks cargo-deny where it is installed, and writes the list of all dependencies.
-pub fn run(workspace: &Workspace) -> Result<()> {
+pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     let checked = find_program("cargo-deny").is_some();
     if checked {
         announce_and_run(workspace.cargo().args(["deny", "check"]))?;
@@ -24,6 +34,9 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     let path = workspace.target.join("widelane.cdx.json");
     fs::write(&path, serde_json::to_string_pretty(&bill)? + "\n")?;
     announce(&format!("bill of materials (CycloneDX) {}", path.display()));
+    if arguments.reproduce {
+        reproduce::run(workspace)?;
+    }
     if !checked {
         announce(
             "licences, sources and advisories were NOT checked: cargo install cargo-deny --locked",
