@@ -178,7 +178,7 @@ fn imported(right: &Right, source: &mut Source<'_>, query: &CStr, said: &mut Sai
     for _ in 0..source.below(4) {
         match source.below(5) {
             0 => said.note("get", key.get(&source.questions(&QUESTIONS))),
-            1 => said.note("set", key.set(&source.some_of(&settings(right), Reader::Copies))),
+            1 => said.note("set", key.set(&source.some_of(&settings(right), Reader::Trusts))),
             2 => said.note("equals", key.equals(right.key(query))),
             3 => check(right, &key, query, said),
             _ => {
