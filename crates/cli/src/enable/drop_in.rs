@@ -30,6 +30,12 @@ const DIRECTORY_MADE: &str = "# The directory of this file was made for it.\n";
 impl DropIn {
     /// What a service needs to load the libraries.
     pub fn for_service(name: &str, unit: &Unit, libraries: &Libraries) -> anyhow::Result<Self> {
+        if let Some(setting) = unit.hides(&libraries.runtime) {
+            bail!(
+                "{setting} hides {} from {name}; install widelane elsewhere, such as by its package",
+                libraries.runtime.display()
+            );
+        }
         let mut preload = path_words(&libraries.runtime)?;
         if let Some(others) = unit.preload.as_deref().filter(|others| !others.is_empty()) {
             write!(preload, ":{others}")?;
@@ -93,7 +99,7 @@ mod tests {
         let libraries =
             Libraries { provider: "/l/100%/widelane.so".into(), runtime: "/l/r.so".into() };
         let preload = preload.map(str::to_owned);
-        let unit = Unit { program: "/s".into(), preload, is_read_only };
+        let unit = Unit { preload, is_read_only, ..Unit::default() };
         DropIn::for_service("server", &unit, &libraries).unwrap()
     }
 

@@ -19,7 +19,7 @@ const DIRECTORIES: [&str; 5] = [
 ];
 
 /// What concerns us of a service.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Unit {
     /// The program that it starts.
     pub program: PathBuf,
@@ -27,7 +27,13 @@ pub struct Unit {
     pub preload: Option<String>,
     /// Whether it may write to few directories only.
     pub is_read_only: bool,
+    /// Settings in force that hide directories from it.
+    pub hidden_by: Vec<&'static str>,
 }
+
+/// Settings that hide directories from a service, and which.
+const HIDING: [(&str, &[&str]); 2] =
+    [("ProtectHome", &["/home", "/root", "/run/user"]), ("PrivateTmp", &["/tmp", "/var/tmp"])];
 
 const PRELOAD: &str = "LD_PRELOAD";
 
@@ -46,7 +52,7 @@ impl Unit {
                 root.display()
             );
         };
-        let mut unit = Unit { program: PathBuf::new(), preload: None, is_read_only: false };
+        let mut unit = Unit::default();
         for (path, text) in [file].into_iter().chain(drop_ins(root, name)) {
             unit.add(root, &path, &text)?;
         }
@@ -54,6 +60,15 @@ impl Unit {
             bail!("service {name} starts no program; is it masked?");
         }
         Ok(unit)
+    }
+
+    /// The setting that hides a file from the service, if one does.
+    pub fn hides(&self, file: &Path) -> Option<&'static str> {
+        let has = |directories: &[&str]| directories.iter().any(|above| file.starts_with(above));
+        HIDING
+            .into_iter()
+            .find(|(setting, directories)| self.hidden_by.contains(setting) && has(directories))
+            .map(|(setting, _)| setting)
     }
 
     /// What is left for the operator to do.
@@ -82,6 +97,8 @@ impl Unit {
                     }
                 }
                 "ProtectSystem" => self.is_read_only = value == "strict",
+                "ProtectHome" => self.set_hiding("ProtectHome", &value),
+                "PrivateTmp" => self.set_hiding("PrivateTmp", &value),
                 "Environment" if value.is_empty() => self.preload = None,
                 "Environment" => {
                     for word in words(&value) {
@@ -110,6 +127,14 @@ impl Unit {
             }
         }
         Ok(())
+    }
+
+    fn set_hiding(&mut self, setting: &'static str, value: &str) {
+        self.hidden_by.retain(|other| *other != setting);
+        // What can be read can be loaded.
+        if !["", "no", "false", "off", "0", "read-only"].contains(&value) {
+            self.hidden_by.push(setting);
+        }
     }
 
     fn set_preload(&mut self, path: &Path, preload: &str) -> anyhow::Result<()> {
@@ -228,12 +253,25 @@ mod tests {
     #[test]
     fn the_program_is_found_and_a_drop_in_may_replace_it() {
         let system = System::new(UNIT);
-        let plain = Unit { program: "/usr/sbin/server".into(), preload: None, is_read_only: false };
+        let plain = Unit { program: "/usr/sbin/server".into(), ..Unit::default() };
         assert_eq!(system.find().unwrap(), plain);
         let other = "[Service]\nExecStart=\nExecStart=/opt/server\nProtectSystem=strict\n";
         system.write("etc/systemd/system/server.service.d/a.conf", other);
         let replaced = Unit { program: "/opt/server".into(), is_read_only: true, ..plain };
         assert_eq!(system.find().unwrap(), replaced);
+    }
+
+    #[test]
+    fn files_that_the_service_does_not_see_are_told() {
+        let system = System::new("[Service]\nExecStart=/s\nProtectHome=yes\nPrivateTmp=true\n");
+        let hides = |file: &str| system.find().unwrap().hides(Path::new(file));
+        assert_eq!(hides("/root/widelane/target/release/l.so"), Some("ProtectHome"));
+        assert_eq!(hides("/tmp/l.so"), Some("PrivateTmp"));
+        assert_eq!(hides("/usr/lib/widelane/l.so"), None);
+        assert_eq!(hides("/homestead/l.so"), None);
+        let open = "[Service]\nProtectHome=read-only\nPrivateTmp=no\n";
+        system.write("etc/systemd/system/server.service.d/a.conf", open);
+        assert_eq!((hides("/home/l.so"), hides("/tmp/l.so")), (None, None));
     }
 
     #[test]
