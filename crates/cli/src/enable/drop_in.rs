@@ -32,7 +32,7 @@ impl DropIn {
     pub fn for_service(name: &str, unit: &Unit, libraries: &Libraries) -> anyhow::Result<Self> {
         if let Some(setting) = unit.hides(&libraries.runtime) {
             bail!(
-                "{setting} hides {} from {name}; install widelane elsewhere, such as by its package",
+                "{setting} hides {} from {name}; install widelane elsewhere, as its package does",
                 libraries.runtime.display()
             );
         }
