@@ -314,12 +314,7 @@ impl Draft {
         if let Some(rank) = self.free_rank_as_it_is(strength) {
             return Ok(rank);
         }
-        if self.gone.ranks.is_empty() {
-            self.spread_ranks(strength)?;
-        } else {
-            // What is gone has a rank in all its leaves, which nobody may pass.
-            self.replant()?;
-        }
+        self.spread_ranks(strength)?;
         let rank = self.free_rank_as_it_is(strength);
         rank.ok_or(BuildError::TooManyRules { rules: self.rules.len() })
     }
@@ -349,7 +344,8 @@ impl Draft {
         (first, weaker.map_or(self.ranks_end, |(_, rule)| rule.rank))
     }
 
-    /// Spreads the ranks of the rules around a place, so that there is room for another.
+    /// Spreads the ranks of the rules around a place, so that there is room for another; or plants
+    /// all anew if one among them is gone.
     fn spread_ranks(&mut self, strength: Strength) -> Result<(), BuildError> {
         let mut side = SPREAD_MIN;
         loop {
@@ -361,6 +357,10 @@ impl Draft {
             moved.extend(self.rules.range(strength..).take(side).map(|(of, _)| *of));
             let step = (end - first) / (moved.len() as u32 + 2);
             if step >= RANKS_SPREAD {
+                // What is gone has a rank in all its leaves, which nobody may pass.
+                if self.gone.ranks.iter().any(|rank| (first..end).contains(rank)) {
+                    return self.replant();
+                }
                 // The place between gets the room of two.
                 let rank_of = |at: usize| first + step * (at + usize::from(at >= before)) as u32;
                 return self.move_ranks(&moved, rank_of);

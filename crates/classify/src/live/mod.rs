@@ -366,16 +366,22 @@ mod tests {
         let (_, live) = with_broad_rules();
         live.remove(RuleId(12_001)).unwrap();
         assert_eq!(live.relay.look(Draft::gone), 1);
-        // Each behind all others of its priority, and before those of the next.
-        let most = 2 * RANKS_BETWEEN;
-        let planted_anew = (0..most).find(|&result| {
-            live.insert(to_ports(Match::exact(7, 2), 5, result)).unwrap();
-            assert_eq!((result_at(&live, 7), result_at(&live, 6)), (0, 6), "in the same cell");
+        // Far from what is gone, ranks are spread: more rules come to one place than it had, though
+        // not so many that other trees are wanted.
+        for result in 0..RANKS_BETWEEN / 4 + 20 {
+            live.insert(to_ports(Match::exact(u128::from(result), 2), -5, result)).unwrap();
+        }
+        assert_eq!(live.relay.look(Draft::gone), 1);
+        // Each before the last one, where two rules beside what is gone have few ranks between them.
+        let planted_anew = (2..10).any(|priority| {
+            live.insert(to_ports(Match::exact(7, 2), priority, 7000 + priority as u32)).unwrap();
+            let (here, beside) = (result_at(&live, 7), result_at(&live, 6));
+            assert_eq!((here, beside), (7000 + priority as u32, 6), "in the same cell");
             live.relay.look(Draft::gone) == 0
         });
-        assert!(planted_anew.is_some(), "{most} rules found ranks between two");
+        assert!(planted_anew, "there are ranks for all of them");
     }
 
-    /// Ranks between two rules of that set.
-    const RANKS_BETWEEN: u32 = (1 << 24) / 12_000;
+    /// Ranks between two rules of that set; one that is new takes four.
+    const RANKS_BETWEEN: u32 = (1 << 24) * 3 / 4 / 12_000;
 }
