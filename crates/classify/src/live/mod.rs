@@ -318,8 +318,8 @@ mod tests {
         Rule { matches: matches.into(), priority, categories: 1, result, line: 0 }
     }
 
-    /// Rules for one port each; the weakest, number 12,000, for all of them; number 12,001 for some,
-    /// before all others but one; that one, number 12,002; and number 12,003 behind both.
+    /// Rules for one port each; the weakest, number 12,000, for all of them; number 12,001 for
+    /// some, before all others but one; that one, number 12,002; and number 12,003 behind both.
     fn with_broad_rules() -> (RuleSet, Live) {
         let mut set = RuleSet::new(Layout::ipv4());
         set.rules =
