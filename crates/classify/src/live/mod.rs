@@ -372,7 +372,7 @@ mod tests {
             live.insert(to_ports(Match::exact(u128::from(result), 2), -5, result)).unwrap();
         }
         assert_eq!(live.relay.look(Draft::gone), 1);
-        // Each before the last one, where two rules beside what is gone have few ranks between them.
+        // Each before the last one, where rules beside what is gone have few ranks between them.
         let planted_anew = (2..10).any(|priority| {
             live.insert(to_ports(Match::exact(7, 2), priority, 7000 + priority as u32)).unwrap();
             let (here, beside) = (result_at(&live, 7), result_at(&live, 6));
