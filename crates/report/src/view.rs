@@ -160,6 +160,11 @@ impl Section<'_> {
         self.only_rival().map_or("Rival".to_owned(), words::capitalised)
     }
 
+    /// Whether a rival has a value of its own, and not only a ratio to it.
+    pub fn has_rival_values(&self) -> bool {
+        self.comparisons.iter().any(|comparison| comparison.rival_value.is_some())
+    }
+
     /// What our values are called.
     pub fn our_title(&self) -> &'static str {
         let is_any = |is: fn(&Comparison<'_>) -> bool| self.comparisons.iter().any(is);
