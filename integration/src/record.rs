@@ -53,13 +53,23 @@ impl Record {
     /// By how much a figure was higher in the last quarter than in the third, when workers are old:
     /// medians, so that a short peak does not decide.
     pub fn growth(&self, of: fn(&Sample) -> f64) -> f64 {
+        self.grown(of, |figures| figures.len() / 2)
+    }
+
+    /// The same of the least in a quarter: of what is there while no crowd is, as descriptors that
+    /// were lost would be.
+    pub fn growth_of_least(&self, of: fn(&Sample) -> f64) -> f64 {
+        self.grown(of, |_| 0)
+    }
+
+    fn grown(&self, of: fn(&Sample) -> f64, place: fn(&[f64]) -> usize) -> f64 {
         let quarter = self.samples.len() / 4;
-        let median = |samples: &[Sample]| {
+        let figure = |samples: &[Sample]| {
             let mut figures: Vec<f64> = samples.iter().map(of).collect();
             figures.sort_by(f64::total_cmp);
-            figures.get(figures.len() / 2).copied().unwrap_or(0.0)
+            figures.get(place(&figures)).copied().unwrap_or(0.0)
         };
-        median(&self.samples[3 * quarter..]) - median(&self.samples[2 * quarter..3 * quarter])
+        figure(&self.samples[3 * quarter..]) - figure(&self.samples[2 * quarter..3 * quarter])
     }
 
     /// Handshakes in each second.
@@ -143,7 +153,7 @@ pub fn page(records: &[Record]) -> String {
             record.rate(),
             last.failures,
             record.growth(CURVES[0].of),
-            record.growth(CURVES[1].of),
+            record.growth_of_least(CURVES[1].of),
         );
         text.extend(CURVES.iter().map(|curve| record.curve(curve)));
     }
@@ -173,6 +183,10 @@ mod tests {
         assert_eq!(record(|second| 5000 + 10 * second).growth(memory), 250.0);
         let reloads = record(|second| if second % 10 == 0 { 9000 } else { 5000 });
         assert_eq!(reloads.growth(memory), 0.0);
+        // Crowds come and go: only what stays when they are gone has grown.
+        let crowds = record(|second| 70 + if second % 5 == 0 { 0 } else { 2 * second });
+        assert_eq!(crowds.growth_of_least(memory), 0.0);
+        assert_eq!(record(|second| 70 + second).growth_of_least(memory), 25.0);
     }
 
     #[test]
