@@ -110,6 +110,18 @@ impl Engine for Portable {
 
     #[inline(always)]
     fn prefetch(self, _words: &[u64]) {}
+
+    #[inline(never)]
+    fn pass_over<W: Words, const K: usize, const C: usize>(
+        self,
+        words: W,
+        view: View<'_>,
+        key: &[u64; K],
+        best: &mut [u64; C],
+        fresh: &[u64; C],
+    ) {
+        burst::pass_over(self, words, view, key, best, fresh);
+    }
 }
 
 /// Whether every lane of `key` lies at most the lane of `extent` above the one of `lowest`.
