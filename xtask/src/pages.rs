@@ -32,7 +32,7 @@ const RESULTS: [&str; 15] = [
     "records/epyc-zen5-2vcpu/2026-11-22-acl/acl-4096.json",
     "records/epyc-zen5-2vcpu/2026-11-22-acl/acl-65536-updates.json",
     "records/epyc-zen5-2vcpu/2026-11-22-compare-bulk.json",
-    "records/epyc-zen5-2vcpu/2026-11-22-compare-haproxy.json",
+    "records/epyc-zen5-2vcpu/2026-11-22-compare-all.json",
     "records/epyc-zen5-2vcpu/2026-11-22-compare-mixed.json",
     "records/epyc-zen5-2vcpu/2026-11-22-speed-hashes.json",
 ];
