@@ -53,12 +53,10 @@ pub(super) trait Engine: Copy {
     /// Fetches what will be read soon.
     fn prefetch(self, words: &[u64]);
 
-    /// [`pass_over`], as a function of its own: beside it, the search that every packet takes would
-    /// become other code, which takes half as long again for long keys.
+    /// [`Search::pass_over`], as a function of its own: beside it, the search that every packet
+    /// takes would become other code, which takes half as long again for long keys.
     fn pass_over<W: Words, const K: usize, const C: usize>(
-        self,
-        words: W,
-        view: View<'_>,
+        search: Search<'_, Self, W>,
         key: &[u64; K],
         best: &mut [u64; C],
         fresh: &[u64; C],
@@ -152,7 +150,7 @@ pub(super) fn many<E: Engine, W: Words, const K: usize, const C: usize>(
         search.side_by_side(keys.as_slice(), best.as_mut_slice());
         if !view.gone.ranks.is_empty() {
             for (key, best) in keys.as_slice().iter().zip(best.as_mut_slice()) {
-                engine.pass_over::<W, K, C>(words, view, key, best, &fresh);
+                E::pass_over(search, key, best, &fresh);
             }
         }
         for (results, best) in results.chunks_mut(categories).zip(best.as_slice()) {
@@ -184,7 +182,7 @@ pub(super) fn few<E: Engine, W: Words, const K: usize, const C: usize>(
             search.down(Entry(root), key, &mut best);
         }
         if !view.gone.ranks.is_empty() {
-            engine.pass_over::<W, K, C>(words, view, key, &mut best, &fresh);
+            E::pass_over(search, key, &mut best, &fresh);
         }
         for (result, best) in results.iter_mut().zip(best) {
             *result = best as u32;
@@ -215,27 +213,12 @@ impl Queues {
     }
 }
 
+/// A room at work on a table.
 #[derive(Clone, Copy)]
-struct Search<'a, E, W> {
+pub(super) struct Search<'a, E, W> {
     engine: E,
     words: W,
     view: View<'a>,
-}
-
-/// Searches again for a packet if it has met a rule that is gone, and passes over all such.
-#[inline(always)]
-pub(super) fn pass_over<E: Engine, W: Words, const K: usize, const C: usize>(
-    engine: E,
-    words: W,
-    view: View<'_>,
-    key: &[u64; K],
-    best: &mut [u64; C],
-    fresh: &[u64; C],
-) {
-    if best.iter().any(|verdict| view.gone.has(*verdict)) {
-        *best = *fresh;
-        Search { engine, words, view }.among_the_gone(key, best);
-    }
 }
 
 impl<E: Engine, W: Words> Search<'_, E, W> {
@@ -261,10 +244,19 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         }
     }
 
-    /// Takes one packet through all groups and the refuge, passing over what is gone.
+    /// Searches again for a packet if it has met a rule that is gone, and passes over all such.
     #[inline(always)]
-    fn among_the_gone<const K: usize, const C: usize>(self, key: &[u64; K], best: &mut [u64; C]) {
+    pub(super) fn pass_over<const K: usize, const C: usize>(
+        self,
+        key: &[u64; K],
+        best: &mut [u64; C],
+        fresh: &[u64; C],
+    ) {
         let gone = self.view.gone;
+        if !best.iter().any(|verdict| gone.has(*verdict)) {
+            return;
+        }
+        *best = *fresh;
         for &root in self.view.roots.iter().chain(&self.view.index[gone.refuge..=gone.refuge]) {
             let mut entry = Entry(root);
             while entry.may_better(worst(best)) && entry != Entry::EMPTY {

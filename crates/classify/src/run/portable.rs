@@ -1,6 +1,6 @@
 //! Room portable of run: one rule after another, in plain Rust. The oracle of the other rooms.
 
-use super::burst::{self, Engine, FEW, View, Words};
+use super::burst::{self, Engine, FEW, Search, View, Words};
 use super::keys::Recipe;
 use super::list::List;
 
@@ -113,14 +113,12 @@ impl Engine for Portable {
 
     #[inline(never)]
     fn pass_over<W: Words, const K: usize, const C: usize>(
-        self,
-        words: W,
-        view: View<'_>,
+        search: Search<'_, Self, W>,
         key: &[u64; K],
         best: &mut [u64; C],
         fresh: &[u64; C],
     ) {
-        burst::pass_over(self, words, view, key, best, fresh);
+        search.pass_over(key, best, fresh);
     }
 }
 

@@ -93,29 +93,25 @@ macro_rules! wide_room {
 
             #[inline(always)]
             fn pass_over<W: Words, const K: usize, const C: usize>(
-                self,
-                words: W,
-                view: View<'_>,
+                search: Search<'_, Self, W>,
                 key: &[u64; K],
                 best: &mut [u64; C],
                 fresh: &[u64; C],
             ) {
-                // SAFETY: the token in `self` proves the features.
-                unsafe { pass_over_body::<W, K, C>(self, words, view, key, best, fresh) }
+                // SAFETY: the token in the room proves the features.
+                unsafe { pass_over_body(search, key, best, fresh) }
             }
         }
 
         #[inline(never)]
         #[target_feature(enable = $features)]
         fn pass_over_body<W: Words, const K: usize, const C: usize>(
-            wide: Wide,
-            words: W,
-            view: View<'_>,
+            search: Search<'_, Wide, W>,
             key: &[u64; K],
             best: &mut [u64; C],
             fresh: &[u64; C],
         ) {
-            burst::pass_over(wide, words, view, key, best, fresh);
+            search.pass_over(key, best, fresh);
         }
 
         #[inline]
