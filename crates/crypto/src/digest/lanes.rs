@@ -81,17 +81,16 @@ fn fill<'a, H: hash::Hash<W>, W: Words>(
             put_state::<W>(&mut states, place, &job.state);
             lane.begin(index, rooms, &job);
         }
-        let busy = || lanes.iter().filter(|lane| lane.is_busy()).map(Lane::rest);
+        let busy = || lanes.iter().filter(|lane| lane.is_busy());
         if busy().count() < rooms.lanes_min() {
             break;
         }
-        let shortest = busy().min_by_key(|rest| rest.len()).expect("a lane is busy");
+        let bytes = busy().map(|lane| lane.left).min().expect("a lane is busy");
         // Lanes without a message read along with another one.
-        let mut messages = [shortest; LANES_MAX];
+        let mut messages = [busy().next().expect("a lane is busy").rest(); LANES_MAX];
         for (message, lane) in messages.iter_mut().zip(&*lanes).filter(|(_, lane)| lane.is_busy()) {
             *message = lane.rest();
         }
-        let bytes = shortest.len();
         compress::<H, W>(room, &mut states, &messages, bytes / W::BLOCK_BYTES);
         for (place, lane) in lanes.iter_mut().enumerate().filter(|(_, lane)| lane.is_busy()) {
             if lane.advance(bytes) {
@@ -148,29 +147,27 @@ struct Lane<'a> {
     /// The number of the job.
     index: usize,
     part: Part,
-    /// Bytes of the part that are done.
-    taken: usize,
+    /// Bytes of the part that are still to be done; none if there is no message.
+    left: usize,
     head: [u8; BLOCK_BYTES_MAX],
     head_bytes: usize,
     body: &'a [u8],
     tail: Tail,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Part {
     Head,
     Body,
     Tail,
-    /// The message is done, or there was none yet.
-    Done,
 }
 
 impl<'a> Lane<'a> {
     /// A lane without a message.
     const IDLE: Self = Lane {
         index: 0,
-        part: Part::Done,
-        taken: 0,
+        part: Part::Tail,
+        left: 0,
         head: [0; BLOCK_BYTES_MAX],
         head_bytes: 0,
         body: &[],
@@ -178,7 +175,7 @@ impl<'a> Lane<'a> {
     };
 
     fn is_busy(&self) -> bool {
-        self.part != Part::Done
+        self.left > 0
     }
 
     /// Takes a message. Where it stands, since a lane is too large to be moved for a short one.
@@ -190,7 +187,7 @@ impl<'a> Lane<'a> {
         let filling = if head.is_empty() { 0 } else { block_bytes - head.len() };
         let (filling, rest) = message.split_at(filling.min(message.len()));
         let (body, last) = rest.split_at(rest.len() / block_bytes * block_bytes);
-        (self.index, self.part, self.taken, self.body) = (index, Part::Head, 0, body);
+        (self.index, self.body) = (index, body);
         let begun = head.len() + filling.len();
         self.head[..head.len()].copy_from_slice(head);
         self.head[head.len()..begun].copy_from_slice(filling);
@@ -201,6 +198,7 @@ impl<'a> Lane<'a> {
             self.head_bytes = 0;
             self.tail.set(block_bytes, &self.head[..begun], total);
         }
+        (self.part, self.left) = (Part::Head, self.head_bytes);
         self.advance(0);
     }
 
@@ -210,24 +208,19 @@ impl<'a> Lane<'a> {
             Part::Head => &self.head[..self.head_bytes],
             Part::Body => self.body,
             Part::Tail => self.tail.blocks(),
-            Part::Done => &[],
         };
-        &part[self.taken..]
+        &part[part.len() - self.left..]
     }
 
     /// Goes on by some bytes of the part at hand; answers whether the message is done.
     fn advance(&mut self, bytes: usize) -> bool {
-        self.taken += bytes;
-        while self.rest().is_empty() {
-            self.part = match self.part {
-                Part::Head => Part::Body,
-                Part::Body => Part::Tail,
-                Part::Tail | Part::Done => {
-                    self.part = Part::Done;
-                    return true;
-                }
+        self.left -= bytes;
+        while self.left == 0 {
+            (self.part, self.left) = match self.part {
+                Part::Head => (Part::Body, self.body.len()),
+                Part::Body => (Part::Tail, self.tail.length),
+                Part::Tail => return true,
             };
-            self.taken = 0;
         }
         false
     }
