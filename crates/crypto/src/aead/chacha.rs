@@ -8,7 +8,7 @@ use widelane_kernels::chacha20_poly1305::{
 use widelane_kernels::text::Text;
 
 use super::kernel::end_of;
-use super::{Outcome, SealJob, kernel};
+use super::{SealJob, kernel};
 
 /// The room chosen, with the token that opens it.
 #[derive(Clone, Copy, Debug)]
@@ -186,14 +186,14 @@ impl Kernel {
     }
 }
 
-/// Seals those of the jobs that are not refused; all keys live in the room of the first.
+/// Seals those of the jobs that are accepted; all keys live in the room of the first.
 pub(super) fn seal_many(jobs: &mut [SealJob<'_>]) {
     let choice = jobs.iter().find_map(|job| match &job.key.kernel {
         kernel::Kernel::ChaCha(kernel) => Some(kernel.choice),
         kernel::Kernel::Gcm(_) => None,
     });
     let Some(choice) = choice else { return };
-    let accepted = jobs.iter_mut().filter(|job| job.outcome == Outcome::Done);
+    let accepted = jobs.iter_mut().filter_map(|job| job.accept().then_some(job));
     let messages = accepted.filter_map(|job| match &job.key.kernel {
         kernel::Kernel::ChaCha(kernel) => Some(Message {
             key: &kernel.key,

@@ -9,7 +9,7 @@ use widelane_kernels::text::Text;
 use widelane_secret::wipe;
 
 use super::kernel::end_of;
-use super::{Outcome, SealJob, kernel};
+use super::{SealJob, kernel};
 
 /// The room chosen, with the token that opens it.
 #[derive(Clone, Copy, Debug)]
@@ -240,7 +240,7 @@ impl Kernel {
     }
 }
 
-/// Seals those of the jobs that are not refused; all keys live in the room of the first.
+/// Seals those of the jobs that are accepted; all keys live in the room of the first.
 pub(super) fn seal_many(jobs: &mut [SealJob<'_>]) {
     let room = jobs.iter().find_map(|job| match &job.key.kernel {
         kernel::Kernel::Gcm(kernel) => Some(kernel.choice()),
@@ -248,7 +248,7 @@ pub(super) fn seal_many(jobs: &mut [SealJob<'_>]) {
     });
     macro_rules! seal_in {
         ($room:ident, $module:ident, $token:expr) => {{
-            let accepted = jobs.iter_mut().filter(|job| job.outcome == Outcome::Done);
+            let accepted = jobs.iter_mut().filter_map(|job| job.accept().then_some(job));
             let messages = accepted.filter_map(|job| match &job.key.kernel {
                 kernel::Kernel::Gcm(Kernel::$room(_, key)) => Some(Message {
                     key: &**key,
