@@ -9,13 +9,11 @@
 
 /// Defines the room: see the module.
 macro_rules! engine {
-    ($token:ty, #[$features:meta]) => {
+    ($token:ty, rows = [$($count:literal),+], #[$features:meta]) => {
         /// Blocks of a chunk.
         const CHUNK_BLOCKS: usize = ROWS * BLOCKS;
         const ROW_BYTES: usize = BLOCKS * BLOCK_BYTES;
         const CHUNK_BYTES: usize = ROWS * ROW_BYTES;
-        /// Rows that the tail of a message takes at a time.
-        const TAIL_ROWS: usize = 4;
 
         /// A key of this room.
         pub type Key = super::Key<ENTRIES>;
@@ -333,28 +331,18 @@ macro_rules! engine {
             text: Text<'_>,
             lengths: Option<Element>,
         ) -> Element {
-            let (mut counters, mut text) = (counters, text);
+            let mut counters = counters;
             // Blocks to come after the strands; what finishes the hash counts for one, and so does
             // the multiplication that follows it.
             let after = text.len().div_ceil(BLOCK_BYTES) + if lengths.is_some() { 2 } else { 0 };
             let mut power = after + BLOCKS - 1;
             let mut sum = product_from(key, power, strands);
-            while text.len() > TAIL_ROWS * ROW_BYTES {
-                let (rows, rest) = text.split_at(TAIL_ROWS * ROW_BYTES);
-                power -= BLOCKS;
-                let hashed = tail_rows::<ROUNDS, TAIL_ROWS, SEAL>(key, &mut counters, rows, power);
-                sum = add_products(sum, hashed);
-                power -= BLOCKS * (TAIL_ROWS - 1);
-                text = rest;
-            }
             if !text.is_empty() {
                 power -= BLOCKS;
                 let counters = &mut counters;
                 let hashed = match text.len().div_ceil(ROW_BYTES) {
-                    1 => tail_rows::<ROUNDS, 1, SEAL>(key, counters, text, power),
-                    2 => tail_rows::<ROUNDS, 2, SEAL>(key, counters, text, power),
-                    3 => tail_rows::<ROUNDS, 3, SEAL>(key, counters, text, power),
-                    _ => tail_rows::<ROUNDS, TAIL_ROWS, SEAL>(key, counters, text, power),
+                    $($count => tail_rows::<ROUNDS, $count, SEAL>(key, counters, text, power),)+
+                    _ => unreachable!("a tail has no more rows than a chunk"),
                 };
                 sum = add_products(sum, hashed);
             }

@@ -19,7 +19,7 @@ use crate::text::Text;
 const SPILLED_WORDS: usize = 320;
 
 engine! {
-    Vaes256,
+    Vaes256, rows = [1, 2, 3, 4],
     #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
 }
 

@@ -19,7 +19,7 @@ use crate::text::Text;
 const SPILLED_WORDS: usize = 0;
 
 engine! {
-    Vaes512,
+    Vaes512, rows = [1, 2, 3, 4, 5, 6, 7, 8],
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
 }
 
