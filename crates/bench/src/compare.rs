@@ -3,178 +3,30 @@
 mod cores;
 mod download;
 mod limited;
+mod plan;
 pub(crate) mod rows;
 pub(crate) mod window;
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use thiserror::Error;
 use widelane_cpu::Room;
-use widelane_loadgen::{Cipher, Goal, Group, LoadError, TlsVersion};
+use widelane_loadgen::LoadError;
 use widelane_results::{Results, Row, Status};
 
 pub use self::download::{Download, Protection};
+pub use self::plan::{Plan, Scenario, Work};
 use self::rows::Record;
 pub use self::window::Threads;
 use self::window::{Cpus, Shape, measure};
 use crate::Observer;
 use crate::accounting::AccountingError;
-use crate::pairs::{self, Rounds};
+use crate::pairs;
 use crate::programs::Programs;
 use crate::server::{
     Identity, IdentityError, Key, Server, ServerError, ServerKind, Subject, Workshop,
 };
-
-/// What to compare.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The servers, each with the subjects to run; the first subject is the rival of all others.
-    pub targets: Vec<(ServerKind, Vec<Subject>)>,
-    /// Keys to make certificates for, those of one server together, which then shows each to its
-    /// share of the clients; ignored if `identity` is given.
-    pub keys: Vec<Vec<Key>>,
-    /// The user's own certificate and key, PEM.
-    pub identity: Option<(PathBuf, PathBuf)>,
-    /// What each server goes through, on one core.
-    pub scenarios: Vec<Scenario>,
-    /// Numbers of cores on which each server goes through all of that; if there are none, on one.
-    pub cores: Vec<usize>,
-    /// Which hardware threads of those cores.
-    pub threads: Threads,
-    /// What downloads have to keep; their highest rate under it is searched then.
-    pub goal: Option<Goal>,
-    /// Cipher.
-    pub cipher: Cipher,
-    /// First port to use; free ports are chosen if absent.
-    pub port_first: Option<u16>,
-    /// The widest room that is open, which is expected to run.
-    pub room: Room,
-}
-
-/// One load.
-#[derive(Clone, Copy, Debug)]
-pub struct Scenario {
-    /// Protocol version.
-    pub version: TlsVersion,
-    /// Key-exchange group.
-    pub group: Group,
-    /// What the clients want.
-    pub work: Work,
-    /// Outstanding connections.
-    pub connections: usize,
-    /// Cores of the server, where that is a question; one otherwise.
-    pub cores: Option<usize>,
-    /// Time under load before each window.
-    pub warm_up: Duration,
-    /// Length of a window.
-    pub window: Duration,
-    /// How many rounds to take.
-    pub rounds: Rounds,
-}
-
-/// What clients want of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// Full handshakes and nothing more.
-    Handshakes,
-    /// A body of some length on each connection.
-    Download(Download),
-    /// A page of an application on each connection.
-    Page,
-}
-
-impl Plan {
-    /// The lengths of the bodies that clients want.
-    fn body_sizes(&self) -> Vec<u64> {
-        let sizes = self.scenarios.iter().filter_map(|scenario| match scenario.work {
-            Work::Handshakes | Work::Page => None,
-            Work::Download(download) => Some(download.bytes),
-        });
-        let mut sizes: Vec<u64> = sizes.collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        sizes
-    }
-
-    /// What a scenario has to keep, if it is one of those that do.
-    fn goal_of(&self, scenario: &Scenario) -> Option<Goal> {
-        self.goal.filter(|_| matches!(scenario.work, Work::Download(_)))
-    }
-
-    fn has_handshakes(&self) -> bool {
-        self.scenarios.iter().any(|scenario| scenario.work == Work::Handshakes)
-    }
-
-    /// The least number of rounds in all.
-    fn rounds_total(&self) -> u64 {
-        let keys = if self.identity.is_some() { 1 } else { self.keys.len() };
-        let of_scenarios = |(kind, subjects): &(ServerKind, Vec<Subject>)| -> u64 {
-            let scenarios = self.scenarios.iter().filter(|scenario| scenario.fits(*kind).is_ok());
-            let rounds = scenarios.map(|scenario| match self.goal_of(scenario) {
-                Some(_) => subjects.len() as u64,
-                None => u64::from(scenario.rounds.least),
-            });
-            rounds.sum()
-        };
-        let cores = self.cores.len().max(1);
-        (keys * cores) as u64 * self.targets.iter().map(of_scenarios).sum::<u64>()
-    }
-
-    /// Cut down to one short check that everything works, for machines where nothing can be gained.
-    fn into_check(mut self) -> Self {
-        self.keys.truncate(1);
-        let fullest = self.scenarios.iter().copied().max_by_key(|scenario| scenario.connections);
-        self.scenarios = fullest.into_iter().collect();
-        for scenario in &mut self.scenarios {
-            scenario.rounds = Rounds { least: 1, most: 2 };
-        }
-        self
-    }
-}
-
-impl Scenario {
-    /// Whether a server of `kind` can go through it, and if not, why.
-    fn fits(&self, kind: ServerKind) -> Result<(), &'static str> {
-        match (kind.connections_max(), self.work) {
-            (_, _) if self.cores.is_some_and(|cores| cores > 1) && !kind.has_workers() => {
-                Err("this server has one thread")
-            }
-            (_, Work::Page) if kind != ServerKind::Nginx => {
-                Err("the pages of the application come from behind nginx only")
-            }
-            (_, Work::Download(_)) if kind == ServerKind::SServer => {
-                Err("openssl s_server serves no bodies of a given length")
-            }
-            (Some((most, reason)), _) if self.connections > most => Err(reason),
-            _ => Ok(()),
-        }
-    }
-
-    /// The path of its results: `nginx/tls1.3/ecdsa-p256/x25519/c200`, or
-    /// `nginx/tls1.3/rsa2048/aes128-gcm/16MiB/c4`.
-    fn path(&self, kind: ServerKind, key: &str) -> String {
-        let Scenario { version, group, work, connections, cores, .. } = self;
-        let cores = cores.map_or(String::new(), |cores| format!("{cores}-cores/"));
-        let (server, version) = (kind.name(), version.name());
-        let work = match work {
-            Work::Handshakes => group.name().to_owned(),
-            Work::Download(download) => download.to_string(),
-            Work::Page => "application".to_owned(),
-        };
-        format!("{server}/tls{version}/{key}/{work}/{cores}c{connections}")
-    }
-
-    /// The metric that answers for it.
-    fn metric(&self) -> (&'static str, &'static str) {
-        match self.work {
-            Work::Handshakes => rows::SERVER_CPU,
-            Work::Download(_) => rows::SERVER_CPU_PER_GB,
-            Work::Page => rows::SERVER_CPU_PER_REQUEST,
-        }
-    }
-}
 
 /// Why part of a comparison is missing.
 #[derive(Debug, Error)]

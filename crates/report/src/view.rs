@@ -1,108 +1,20 @@
 //! What there is to show, taken from results once for all formats.
 
+mod comparisons;
 mod curves;
 mod found;
 mod inside;
 
 use widelane_results::{Bucket, HistogramKind, Results, Row, Status};
 
+pub use self::comparisons::{Comparison, Ratio, Section, comparisons, sections};
 pub use self::curves::{Curves, Series, Side, curves};
 pub use self::found::{Chart, Map, Sheet, charts, grid_table, sheets};
 pub use self::inside::{Distribution, PATHS, Paths, distributions, paths};
-use crate::words::{self, LATENCY_ALONE, METRICS, Metric, Scenario};
+use crate::words::{self, Scenario};
 
 /// Said where the run did not come to its end.
 pub const PARTIAL: &str = "The run was cut short; what follows is partial.";
-
-/// One row with a rival, or one that says why there is none.
-#[derive(Debug)]
-pub struct Comparison<'a> {
-    /// The row.
-    pub row: &'a Row,
-    /// Its scenario.
-    pub scenario: Scenario,
-    /// What the rival measured in the same scenario.
-    pub rival_value: Option<f64>,
-}
-
-impl Comparison<'_> {
-    /// Ratio and interval where the row can be relied on.
-    pub fn reliable(&self) -> Option<Ratio> {
-        (self.row.status == Status::Ok).then_some(())?;
-        let centre = self.row.ratio?;
-        Some(Ratio {
-            centre,
-            low: self.row.ratio_low.unwrap_or(centre),
-            high: self.row.ratio_high.unwrap_or(centre),
-        })
-    }
-
-    /// The ratio; empty where there is none to rely on.
-    pub fn ratio(&self) -> String {
-        self.reliable().map_or(String::new(), |ratio| words::ratio(ratio.centre))
-    }
-
-    /// The 95 % interval; empty where there is none to rely on.
-    pub fn interval(&self) -> String {
-        let Some(_) = self.reliable() else { return String::new() };
-        words::interval(self.row.ratio_low, self.row.ratio_high)
-    }
-
-    /// The row's value with its unit; empty where there is none.
-    pub fn value(&self) -> String {
-        self.row.value.map_or(String::new(), |value| words::quantity(value, &self.row.unit))
-    }
-
-    /// The rival's value with its unit; empty where there is none.
-    pub fn rival_value(&self) -> String {
-        self.rival_value.map_or(String::new(), |value| words::quantity(value, &self.row.unit))
-    }
-
-    /// The rival's name; empty where there is none.
-    pub fn rival(&self) -> &str {
-        self.row.rival.as_deref().map_or("", words::subject)
-    }
-
-    /// The scenario, the kernel and the mode, as far as they are known.
-    pub fn title(&self) -> String {
-        join([Some(self.scenario.title()), self.named(), self.kernel()]).unwrap_or_default()
-    }
-
-    /// The subject, where subjects are what is compared: policies, instructions.
-    pub fn named(&self) -> Option<String> {
-        let compares_subjects =
-            [words::WORK_DONE, words::CLOCK_KEPT].iter().any(|m| m.name == self.row.metric);
-        compares_subjects.then(|| self.row.subject.clone())
-    }
-
-    /// What sets the comparison apart from others of its family: `200 connections, ifma512`.
-    pub fn place(&self) -> String {
-        let rival = self.row.rival.as_deref().filter(|rival| *rival == "native-masked");
-        let against = rival.map(|rival| format!("against {}", words::subject(rival)));
-        let place = self.scenario.place();
-        let place = (!place.is_empty()).then(|| place.join(", ")).or_else(|| self.named());
-        let alone = || words::subject(&self.row.subject).to_owned();
-        join([place, self.kernel(), against]).unwrap_or_else(alone)
-    }
-
-    /// The kernel that ran, and the server's own asynchronous mode where that drove it.
-    pub fn kernel(&self) -> Option<String> {
-        let mode = mode(&self.row.subject).filter(|_| self.named().is_none());
-        join([self.row.room.clone(), mode])
-    }
-
-    /// The row's status in words.
-    pub fn status(&self) -> &'static str {
-        status(self.row.status)
-    }
-
-    /// Why the comparison cannot be relied on; nothing where it can.
-    pub fn objection(&self) -> Option<String> {
-        let reason = self.row.reason.as_deref().unwrap_or("no reason given");
-        let reason = reason.trim_end_matches(['.', ':', ' ']);
-        (self.row.status != Status::Ok).then(|| format!("{}: {reason}", self.status()))
-    }
-}
 
 /// The subject that uses a server's own asynchronous mode instead of our runtime.
 const ASYNC: &str = "async";
@@ -125,105 +37,6 @@ pub fn mode(subject: &str) -> Option<String> {
 fn join<const N: usize>(parts: [Option<String>; N]) -> Option<String> {
     let known: Vec<String> = parts.into_iter().flatten().collect();
     (!known.is_empty()).then(|| known.join(", "))
-}
-
-/// A ratio with its 95 % interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ratio {
-    /// The ratio.
-    pub centre: f64,
-    /// Lower end of the interval.
-    pub low: f64,
-    /// Upper end of the interval.
-    pub high: f64,
-}
-
-/// All comparisons of one metric.
-#[derive(Debug)]
-pub struct Section<'a> {
-    /// The metric.
-    pub metric: Metric,
-    /// The comparisons, in the order of the file.
-    pub comparisons: Vec<Comparison<'a>>,
-}
-
-impl Section<'_> {
-    /// The one rival of all comparisons, if there is only one.
-    pub fn only_rival(&self) -> Option<&str> {
-        let mut rivals = self.comparisons.iter().map(Comparison::rival).filter(|r| !r.is_empty());
-        let first = rivals.next()?;
-        rivals.all(|rival| rival == first).then_some(first)
-    }
-
-    /// What the rivals' values are called.
-    pub fn rival_title(&self) -> String {
-        self.only_rival().map_or("Rival".to_owned(), words::capitalised)
-    }
-
-    /// Whether a rival has a value of its own, and not only a ratio to it.
-    pub fn has_rival_values(&self) -> bool {
-        self.comparisons.iter().any(|comparison| comparison.rival_value.is_some())
-    }
-
-    /// What our values are called.
-    pub fn our_title(&self) -> &'static str {
-        let is_any = |is: fn(&Comparison<'_>) -> bool| self.comparisons.iter().any(is);
-        if is_any(|comparison| comparison.row.subject == "widelane") {
-            "Widelane"
-        } else if is_any(|comparison| comparison.named().is_some()) {
-            "Measured"
-        } else {
-            "Accelerated"
-        }
-    }
-}
-
-/// The sections that have something to show, most telling first.
-pub fn sections(results: &Results) -> Vec<Section<'_>> {
-    METRICS
-        .into_iter()
-        .map(|metric| {
-            let mut comparisons = comparisons(results, metric.name);
-            if metric == LATENCY_ALONE {
-                comparisons.retain(|comparison| comparison.scenario.connections == Some(1));
-            }
-            // Messages have tables and curves over their sizes instead.
-            if metric.is_of_algorithms() {
-                comparisons.retain(|comparison| comparison.scenario.size.is_none());
-            }
-            Section { metric, comparisons }
-        })
-        .filter(|section| !section.comparisons.is_empty())
-        .collect()
-}
-
-/// The rows of `metric` that are ours and have a rival or a reason, one family after the other.
-pub fn comparisons<'a>(results: &'a Results, metric: &str) -> Vec<Comparison<'a>> {
-    let rows = results.rows.iter().filter(|row| row.metric == metric);
-    let rows = rows.filter(|row| !words::is_rival(&row.subject));
-    let mut comparisons: Vec<Comparison<'a>> = rows
-        .filter(|row| row.rival.is_some() || row.status != Status::Ok)
-        .map(|row| Comparison {
-            row,
-            scenario: Scenario::parse(&row.scenario),
-            rival_value: results
-                .rows
-                .iter()
-                .find(|other| {
-                    other.scenario == row.scenario
-                        && other.metric == row.metric
-                        && Some(&other.subject) == row.rival.as_ref()
-                })
-                .and_then(|other| other.value),
-        })
-        .collect();
-    let families: Vec<String> = comparisons.iter().map(|c| c.scenario.family()).collect();
-    comparisons.sort_by_key(|comparison| {
-        let family = comparison.scenario.family();
-        let Scenario { size, mix, cores, connections, .. } = comparison.scenario;
-        (families.iter().position(|known| *known == family), size, mix, cores, connections)
-    });
-    comparisons
 }
 
 /// Latencies of one server, protocol and key over the number of connections.
