@@ -17,6 +17,7 @@ use widelane_crypto::aead::{Aead, Algorithm};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
 use widelane_integration::server::widelane;
 use widelane_loadgen::{Cipher, Group, Load, Pattern, TlsVersion, Work, run};
+use widelane_testkit::counters::sum;
 
 /// Bytes of a body.
 const BODY_BYTES: u64 = 16 << 20;
@@ -103,7 +104,7 @@ fn records(directory: &Path) -> Result<Records> {
     for server in fs::read_dir(directory)? {
         let counters = server?.path().join("counters");
         for file in fs::read_dir(counters).into_iter().flatten() {
-            files.push(fs::read(file?.path())?);
+            files.push(sum(&fs::read(file?.path())?));
         }
     }
     let number = |file: &[u8], place: usize| {

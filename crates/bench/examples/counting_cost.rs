@@ -1,5 +1,6 @@
-//! What counting costs a handshake: the additions that one in TLS 1.3 makes at most, on counters
-//! that nobody else uses, and on those that threads of the same process add to and a reader reads.
+//! What counting costs a handshake: the additions that one in TLS 1.3 makes at most, while other
+//! threads of the same process make as many on pages of their own, or on the same page as those do
+//! for which there is none left, and a reader reads all.
 //!
 //! `cargo run --release -p widelane-bench --example counting_cost`
 #![allow(clippy::print_stdout, reason = "an example answers on the terminal")]
@@ -21,13 +22,12 @@ const HANDSHAKES: u32 = 20_000;
 const HANDSHAKE_NS: f64 = 150_000.0;
 
 fn main() {
-    let zeroes = vec![0u64; size_of::<Counters>() / 8];
-    let page: &Page = Box::leak(Box::new(Page(zeroes.into_iter().map(AtomicU64::new).collect())));
+    let all: Vec<Page> = (0..THREADS_MAX).map(|_| Page::default()).collect();
     println!("{} additions for a handshake whose operations all run alone", additions().len());
-    for threads in [1, 2, 4] {
-        let ns = measure(page, threads);
+    for (threads, pages) in [(1, 1), (2, 2), (4, 4), (2, 1), (4, 1)] {
+        let ns = measure(&all[..pages], threads);
         println!(
-            "{threads} threads: {ns:7.1} ns, {:.3} % of a handshake of {:.0} µs",
+            "{threads} threads, {pages} pages: {ns:7.1} ns, {:.3} % of a handshake of {:.0} µs",
             100.0 * ns / HANDSHAKE_NS,
             HANDSHAKE_NS / 1e3
         );
@@ -35,7 +35,18 @@ fn main() {
 }
 
 /// A page of counters, as numbers.
-struct Page(Vec<AtomicU64>);
+#[repr(align(4096))]
+struct Page([AtomicU64; WORDS]);
+
+impl Default for Page {
+    fn default() -> Self {
+        Page([const { AtomicU64::new(0) }; WORDS])
+    }
+}
+
+const WORDS: usize = size_of::<Counters>() / 8;
+
+const THREADS_MAX: usize = 4;
 
 /// Where the additions go, as words of the page.
 fn additions() -> Vec<usize> {
@@ -63,26 +74,29 @@ fn additions() -> Vec<usize> {
     offsets.into_iter().map(|offset| offset / 8).collect()
 }
 
-/// Nanoseconds of a handshake's additions, while so many threads make them and one reads all.
-fn measure(page: &Page, threads: usize) -> f64 {
-    let additions = additions();
-    let count = || {
-        for &word in &additions {
-            page.0[word].fetch_add(1, Ordering::Relaxed);
+/// Nanoseconds of a handshake's additions, while so many threads make them, in turn on the pages
+/// that there are, and one reads all.
+fn measure(pages: &[Page], threads: usize) -> f64 {
+    let additions = &additions();
+    let count = |thread: usize| {
+        for &word in additions {
+            pages[thread % pages.len()].0[word].fetch_add(1, Ordering::Relaxed);
         }
     };
     let done = AtomicBool::new(false);
     scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(|| {
+        let (count, done) = (&count, &done);
+        for thread in 1..threads {
+            scope.spawn(move || {
                 while !done.load(Ordering::Relaxed) {
-                    count();
+                    count(thread);
                 }
             });
         }
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                let sum: u64 = page.0.iter().map(|word| word.load(Ordering::Relaxed) & 1).sum();
+                let words = pages.iter().flat_map(|page| &page.0);
+                let sum: u64 = words.map(|word| word.load(Ordering::Relaxed) & 1).sum();
                 black_box(sum);
                 std::thread::sleep(std::time::Duration::from_millis(10));
             }
@@ -90,7 +104,7 @@ fn measure(page: &Page, threads: usize) -> f64 {
         let mut times: Vec<f64> = (0..ROUNDS)
             .map(|_| {
                 let began = Instant::now();
-                (0..HANDSHAKES).for_each(|_| count());
+                (0..HANDSHAKES).for_each(|_| count(0));
                 began.elapsed().as_nanos() as f64 / f64::from(HANDSHAKES)
             })
             .collect();

@@ -1,9 +1,14 @@
 //! The counters of one accelerated process.
 //!
 //! With [`COUNTERS_DIRECTORY_VARIABLE`] set, the provider maps one file per process there, named
-//! `<pid>.counters`, that holds exactly one [`Counters`]; without it the counters live in plain
-//! memory. All values only grow. Readers take a copy of the file and need no lock. What a reader
-//! has to check before it believes a file is in `docs/operating.md`.
+//! `<pid>.counters`, of [`COUNTERS_PAGES`] times [`Counters`]; without it the counters live in plain
+//! memory. Each thread counts on a page of its own, so that none waits for another one's cache
+//! line; a page whose thread has ended goes to the next thread with all that stands on it, and
+//! threads that find none left count on the first. What a process has done is the sum of its pages.
+//! Those that no thread has had yet are holes in the file.
+//!
+//! All values only grow. Readers take a copy of the file and need no lock. What a reader has to
+//! check before it believes a file is in `docs/operating.md`.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -11,7 +16,13 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub const COUNTERS_MAGIC: u64 = u64::from_le_bytes(*b"WIDELANE");
 
 /// Version of the layout below.
-pub const COUNTERS_VERSION: u32 = 5;
+pub const COUNTERS_VERSION: u32 = 6;
+
+/// Pages of a process: more than most servers have threads.
+pub const COUNTERS_PAGES: usize = 64;
+
+/// Size of a counters file.
+pub const COUNTERS_FILE_BYTES: usize = COUNTERS_PAGES * size_of::<Counters>();
 
 /// Environment variable that names the directory of the files.
 pub const COUNTERS_DIRECTORY_VARIABLE: &str = "WIDELANE_COUNTERS_DIR";
@@ -197,11 +208,13 @@ pub struct KindCounters {
     pub runs: AtomicU64,
 }
 
-/// Counters of one process; see the module for where they live.
+/// Counters of one thread of a process; see the module for where they live.
 ///
 /// The totals (`jobs_batched` to `jobs_delegated`) are the sums over all kinds that are no key
 /// generation; the histograms count their batches only.
-#[repr(C)]
+///
+/// What concerns the process, `magic` to `pages_used`, stands on its first page only.
+#[repr(C, align(4096))]
 pub struct Counters {
     /// [`COUNTERS_MAGIC`].
     pub magic: AtomicU64,
@@ -216,6 +229,8 @@ pub struct Counters {
     /// When the process started, in clock ticks after boot: field 22 of `/proc/<pid>/stat`. It
     /// tells the process from a later one of the same number; 0 where it could not be read.
     pub started_ticks: AtomicU64,
+    /// Pages that threads have had: no others have figures.
+    pub pages_used: AtomicU64,
     /// Batches executed by the multi-buffer kernel, by number of jobs in them (index 0 unused).
     pub batches_by_fill: [AtomicU64; LANES_MAX + 1],
     /// Kernel executions by room, indexed by `widelane_cpu::Room as u32`.
@@ -258,4 +273,4 @@ pub struct Counters {
 
 const _: () = assert!(OperationKind::ALL.len() <= KINDS_MAX);
 const _: () = assert!(CipherKind::ALL.len() <= CIPHERS_MAX);
-const _: () = assert!(size_of::<Counters>() <= 4096);
+const _: () = assert!(size_of::<Counters>() == 4096);

@@ -29,7 +29,7 @@ use core::ffi::c_void;
 use crate::counters::Counters;
 
 /// Version of both tables; each side refuses another one.
-pub const HOOKS_VERSION: u32 = 1;
+pub const HOOKS_VERSION: u32 = 2;
 
 /// Name of the symbol that the runtime exports, of type [`Attach`].
 pub const ATTACH_SYMBOL: &core::ffi::CStr = c"widelane_runtime_attach";
@@ -52,7 +52,7 @@ pub struct ProviderHooks {
     pub execute: extern "C" fn(everything: bool) -> usize,
     /// Withdraws the request of handshake `h`; its fibre will see a failed operation when resumed.
     pub cancel: extern "C" fn(h: *mut c_void),
-    /// The counters of this process.
+    /// The counters of the calling thread.
     pub counters: extern "C" fn() -> *const Counters,
 }
 

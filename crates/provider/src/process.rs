@@ -10,7 +10,7 @@ use widelane_bridge::counters::{Counters, OperationKind};
 
 use crate::batching::queues::Queues;
 use crate::config::config;
-use crate::counters;
+use crate::counters::Pages;
 use crate::entry::entry;
 
 /// What belongs to one process.
@@ -18,7 +18,7 @@ use crate::entry::entry;
 /// A child gets a new one at its first use: the queues it inherits may be locked by threads that it
 /// does not have, and hold jobs that its parent executes. The old one is left alone, not freed.
 pub(crate) struct Process {
-    counters: OnceLock<&'static Counters>,
+    counters: OnceLock<Pages>,
     queues: [Queues; OperationKind::ALL.len()],
 }
 
@@ -72,10 +72,10 @@ impl Process {
         Process { counters: OnceLock::new(), queues }
     }
 
-    /// The counters of this process.
-    pub(crate) fn counters(&self) -> &'static Counters {
-        self.counters
-            .get_or_init(|| counters::open(&config().rsa, config().counters_dir.as_deref()))
+    /// The counters of the calling thread.
+    pub(crate) fn counters(&'static self) -> &'static Counters {
+        let open = || Pages::open(&config().rsa, config().counters_dir.as_deref());
+        self.counters.get_or_init(open).mine()
     }
 
     /// Where operations of a kind meet.

@@ -28,7 +28,7 @@ pub fn policy_files(bytes: &[u8]) {
 /// A counters file is believed only if it is whole and of this version, and no figure overflows.
 pub fn counters_files(bytes: &[u8]) {
     let Some(counts) = Counts::parse(bytes) else { return };
-    assert!(bytes.len() >= size_of::<Counters>());
+    assert!(bytes.len() >= size_of::<Counters>(), "a whole page");
     let operations: u64 = counts.kinds().map(|(_, kind)| kind.operations()).sum();
     assert_eq!(counts.jobs(), operations);
     assert!(counts.full_share().is_none_or(|share| (0.0..=1.0).contains(&share)));

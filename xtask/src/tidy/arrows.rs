@@ -44,7 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crypto", &["cpu", "kernels", "secret"]),
     ("fleet", &["loadgen"]),
     ("forward", &["classify", "cpu"]),
-    ("integration", &["bench", "bridge", "loadgen"]),
+    ("integration", &["bench", "bridge", "loadgen", "results"]),
     ("kernels", &["cpu", "secret"]),
     ("loadgen", &["results"]),
     ("meter", &["cpu", "crypto"]),
@@ -54,7 +54,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("results", &[]),
     ("runtime", &["bridge"]),
     ("secret", &[]),
-    ("testkit", &["cpu", "crypto"]),
+    ("testkit", &["bridge", "cpu", "crypto"]),
     ("xtask", &["cpu"]),
 ];
 

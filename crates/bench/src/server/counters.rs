@@ -6,8 +6,8 @@ use std::ops::Sub;
 use std::path::Path;
 
 use widelane_bridge::counters::{
-    COUNTERS_EXTENSION, COUNTERS_MAGIC, COUNTERS_VERSION, CipherCounters, CipherKind, Counters,
-    KindCounters, LANES_MAX, OperationKind, ROOMS_MAX, WAIT_BUCKETS,
+    COUNTERS_EXTENSION, COUNTERS_MAGIC, COUNTERS_PAGES, COUNTERS_VERSION, CipherCounters,
+    CipherKind, Counters, KindCounters, LANES_MAX, OperationKind, ROOMS_MAX, WAIT_BUCKETS,
 };
 use widelane_cpu::Room;
 
@@ -165,18 +165,32 @@ impl Counts {
 
     /// As [`parse`](Self::parse), with the process that the file names.
     pub fn parse_with_claim(bytes: &[u8]) -> Option<(Self, Claim)> {
-        let page = Page(bytes.get(..size_of::<Counters>())?);
-        if page.u64(offset_of!(Counters, magic)) != COUNTERS_MAGIC
-            || page.u32(offset_of!(Counters, version)) != COUNTERS_VERSION
+        let first = Page(bytes.get(..size_of::<Counters>())?);
+        if first.u64(offset_of!(Counters, magic)) != COUNTERS_MAGIC
+            || first.u32(offset_of!(Counters, version)) != COUNTERS_VERSION
         {
             return None;
         }
         let claim = Claim {
-            pid: page.u32(offset_of!(Counters, pid)),
-            started_ticks: page.u64(offset_of!(Counters, started_ticks)),
+            pid: first.u32(offset_of!(Counters, pid)),
+            started_ticks: first.u64(offset_of!(Counters, started_ticks)),
         };
-        let mut counts = Counts {
-            lanes: page.u32(offset_of!(Counters, lanes)) as usize,
+        let pages = usize::try_from(first.u64(offset_of!(Counters, pages_used))).ok()?;
+        let used = bytes.get(..size_of::<Counters>() * pages.min(COUNTERS_PAGES))?;
+        let mut counts = Counts::default();
+        for page in used.chunks_exact(size_of::<Counters>()) {
+            counts.combine(&Counts::of_thread(&Page(page)), u64::saturating_add);
+        }
+        // Whoever may write the file may write any number; sums of these do not overflow.
+        counts.fields_mut().for_each(|count| *count = (*count).min(COUNT_MAX));
+        counts.lanes = first.u32(offset_of!(Counters, lanes)) as usize;
+        Some((counts, claim))
+    }
+
+    /// What one thread, and those that had its page before it, counted.
+    fn of_thread(page: &Page<'_>) -> Self {
+        Counts {
+            lanes: 0,
             batches_by_fill: page.array(offset_of!(Counters, batches_by_fill)),
             runs_by_room: page.array(offset_of!(Counters, runs_by_room)),
             waits_by_bucket: page.array(offset_of!(Counters, waits_by_bucket)),
@@ -193,12 +207,9 @@ impl Counts {
             closed_leader: page.u64(offset_of!(Counters, closed_leader)),
             wait_ns_total: page.u64(offset_of!(Counters, wait_ns_total)),
             handshakes: page.u64(offset_of!(Counters, handshakes)),
-            by_cipher: CipherKind::ALL.map(|kind| CipherCounts::parse(&page, kind)),
-            by_kind: OperationKind::ALL.map(|kind| KindCounts::parse(&page, kind)),
-        };
-        // Whoever may write the file may write any number; sums of these do not overflow.
-        counts.fields_mut().for_each(|count| *count = (*count).min(COUNT_MAX));
-        Some((counts, claim))
+            by_cipher: CipherKind::ALL.map(|kind| CipherCounts::parse(page, kind)),
+            by_kind: OperationKind::ALL.map(|kind| KindCounts::parse(page, kind)),
+        }
     }
 
     /// Adds another process's, or another window's, counts.
@@ -329,6 +340,7 @@ mod tests {
         put(offset_of!(Counters, magic), &COUNTERS_MAGIC.to_ne_bytes());
         put(offset_of!(Counters, version), &COUNTERS_VERSION.to_ne_bytes());
         put(offset_of!(Counters, lanes), &8u32.to_ne_bytes());
+        put(offset_of!(Counters, pages_used), &1u64.to_ne_bytes());
         put(offset_of!(Counters, batches_by_fill) + 8 * fill, &batches.to_ne_bytes());
         put(
             offset_of!(Counters, runs_by_room) + 8 * Room::Ifma512 as usize,
@@ -368,6 +380,21 @@ mod tests {
         assert_eq!(between.jobs(), 10);
         assert_eq!(between.room_of(CipherKind::Aes256Gcm), Some(Room::Vaes256));
         assert_eq!(between.room_of(CipherKind::ChaCha20Poly1305), None);
+    }
+
+    #[test]
+    fn sums_the_threads_that_a_process_has_had() {
+        let mut bytes = file(8, 90);
+        bytes[offset_of!(Counters, pages_used)] = 2;
+        assert_eq!(Counts::parse(&bytes), None, "a page is missing");
+        // Only the first page says whose it is and how wide; what lies beyond the used ones is
+        // nobody's.
+        let mut second = file(4, 5);
+        second[..offset_of!(Counters, batches_by_fill)].fill(0xff);
+        bytes.extend([second, vec![1; size_of::<Counters>()]].concat());
+        let counts = Counts::parse(&bytes).unwrap();
+        assert_eq!((counts.lanes, counts.jobs_batched, counts.jobs_single), (8, 740, 20));
+        assert_eq!((counts.batches_by_fill[8], counts.batches_by_fill[4]), (90, 5));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use thiserror::Error;
 use widelane_bench::server::Counts;
-use widelane_bridge::counters::{COUNTERS_EXTENSION, Counters};
+use widelane_bridge::counters::{COUNTERS_EXTENSION, COUNTERS_FILE_BYTES};
 
 use super::Process;
 use super::process::Facts;
@@ -62,7 +62,6 @@ pub fn is_named_like_counters(path: &Path) -> bool {
 /// link, of exactly the size, of root or a user of the process that it names, which has not ended
 /// meanwhile.
 pub fn read(path: &Path) -> Result<Process, Objection> {
-    const EXPECTED: usize = size_of::<Counters>();
     let pid: u32 = path
         .file_stem()
         .and_then(|stem| stem.to_str()?.parse().ok())
@@ -81,11 +80,11 @@ pub fn read(path: &Path) -> Result<Process, Objection> {
     if !metadata.is_file() {
         return Err(Objection::NotAFile);
     }
-    let size = |found| Objection::Size { found, expected: EXPECTED as u64 };
-    if metadata.len() != EXPECTED as u64 {
-        return Err(size(metadata.len()));
+    const EXPECTED: u64 = COUNTERS_FILE_BYTES as u64;
+    if metadata.len() != EXPECTED {
+        return Err(Objection::Size { found: metadata.len(), expected: EXPECTED });
     }
-    let mut bytes = [0; EXPECTED];
+    let mut bytes = vec![0; COUNTERS_FILE_BYTES];
     file.read_exact(&mut bytes).map_err(unreadable)?;
     let (counts, claim) = Counts::parse_with_claim(&bytes).ok_or(Objection::Version)?;
     if claim.pid != pid {
@@ -115,24 +114,25 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::path::PathBuf;
 
-    use widelane_bridge::counters::{COUNTERS_MAGIC, COUNTERS_VERSION};
+    use widelane_bridge::counters::{COUNTERS_MAGIC, COUNTERS_VERSION, Counters};
 
     use super::*;
     use crate::live::{Directories, Survey};
 
-    /// A page as this process would keep it.
-    fn page() -> Vec<u8> {
-        let mut page = vec![0; size_of::<Counters>()];
+    /// A file as this process would keep it.
+    fn file() -> Vec<u8> {
+        let mut file = vec![0; COUNTERS_FILE_BYTES];
         let mut put = |offset: usize, value: &[u8]| {
-            page[offset..offset + value.len()].copy_from_slice(value);
+            file[offset..offset + value.len()].copy_from_slice(value);
         };
         let facts = Facts::of(std::process::id()).unwrap();
         put(offset_of!(Counters, magic), &COUNTERS_MAGIC.to_ne_bytes());
         put(offset_of!(Counters, version), &COUNTERS_VERSION.to_ne_bytes());
         put(offset_of!(Counters, pid), &std::process::id().to_ne_bytes());
         put(offset_of!(Counters, started_ticks), &facts.started_ticks.to_ne_bytes());
+        put(offset_of!(Counters, pages_used), &1u64.to_ne_bytes());
         put(offset_of!(Counters, handshakes), &77u64.to_ne_bytes());
-        page
+        file
     }
 
     struct Place(tempfile::TempDir);
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn the_counters_of_this_process_are_believed() {
         let place = Place::new();
-        fs::write(place.path(), page()).unwrap();
+        fs::write(place.path(), file()).unwrap();
         let process = read(&place.path()).unwrap();
         assert_eq!((process.pid, process.counts.handshakes), (std::process::id(), 77));
         assert!(process.threads >= 1 && !process.command.is_empty());
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn hostile_files_are_named_and_nothing_waits_for_them() {
         let place = Place::new();
-        fs::write(place.0.path().join("elsewhere"), page()).unwrap();
+        fs::write(place.0.path().join("elsewhere"), file()).unwrap();
         symlink(place.0.path().join("elsewhere"), place.path()).unwrap();
         assert_eq!(place.objection(), Objection::Link);
 
@@ -179,23 +179,23 @@ mod tests {
         assert_eq!(place.objection(), Objection::NotAFile);
 
         fs::remove_file(place.path()).unwrap();
-        for size in [0, 100, size_of::<Counters>() + 1] {
+        for size in [0, 100, size_of::<Counters>(), COUNTERS_FILE_BYTES + 1] {
             fs::write(place.path(), vec![0; size]).unwrap();
-            let expected = size_of::<Counters>() as u64;
+            let expected = COUNTERS_FILE_BYTES as u64;
             assert_eq!(place.objection(), Objection::Size { found: size as u64, expected });
         }
 
-        let mut other = page();
+        let mut other = file();
         other[offset_of!(Counters, version)] = 99;
         fs::write(place.path(), &other).unwrap();
         assert_eq!(place.objection(), Objection::Version);
 
-        let mut other = page();
+        let mut other = file();
         other[offset_of!(Counters, pid)..][..4].copy_from_slice(&1u32.to_ne_bytes());
         fs::write(place.path(), &other).unwrap();
         assert_eq!(place.objection(), Objection::OtherProcess(1));
 
-        let mut other = page();
+        let mut other = file();
         other[offset_of!(Counters, started_ticks)] ^= 1;
         fs::write(place.path(), &other).unwrap();
         assert_eq!(place.objection(), Objection::Ended);
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_file_of_another_user_is_not_believed() {
         let place = Place::new();
-        fs::write(place.path(), page()).unwrap();
+        fs::write(place.path(), file()).unwrap();
         if std::os::unix::fs::chown(place.path(), Some(65_534), None).is_err() {
             eprintln!("only root can give files away: nothing was tested");
             return;
@@ -215,11 +215,11 @@ mod tests {
     #[test]
     fn a_survey_tells_the_living_from_the_ended_and_the_strange() {
         let place = Place::new();
-        fs::write(place.path(), page()).unwrap();
+        fs::write(place.path(), file()).unwrap();
         fs::write(place.0.path().join("notes.txt"), "").unwrap();
         fs::write(place.0.path().join(".1.counters"), "").unwrap();
         fs::write(place.0.path().join("1.counters"), "short").unwrap();
-        let mut ended = page();
+        let mut ended = file();
         // No process has so high a number: /proc/sys/kernel/pid_max is 2^22 at most.
         ended[offset_of!(Counters, pid)..][..4].copy_from_slice(&4_194_305u32.to_ne_bytes());
         fs::write(place.0.path().join("4194305.counters"), ended).unwrap();

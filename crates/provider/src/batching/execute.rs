@@ -105,15 +105,15 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
 
-    use widelane_crypto::rsa::Rsa;
     use widelane_ossl_sys::Libcrypto;
     use widelane_ossl_sys::core::{OsslParam, SELECT_KEYPAIR};
 
     use super::*;
     use crate::batching::operation::Operation;
+    use crate::counters::Pages;
     use crate::delegate::Delegate;
+    use crate::process;
     use crate::rsa::key::{Key, Kind};
-    use crate::{counters, process};
 
     fn key() -> Arc<Key> {
         // SAFETY: a function of libcrypto; only its type is forgotten.
@@ -148,7 +148,7 @@ mod tests {
             Request::new(Operation::Rsa { key: Arc::clone(&key), input: input.into() })
         });
         let requests: Vec<&Request> = requests.iter().collect();
-        let counters = counters::open(&Rsa::choose(&widelane_cpu::Policy::open()), None);
+        let counters = Pages::of_nobody().first();
         let queues = process::current().queues(requests[0].kind());
         let answers = run_batch(queues, counters, &requests, How::Batched, kernel);
         assert_eq!(answers.len(), 3);

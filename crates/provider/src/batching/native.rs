@@ -87,7 +87,12 @@ fn yield_to_others() {
 }
 
 /// Executes a batch and tells the owners of all its requests but `own`.
-fn finish(process: &Process, queues: &Queues, batch: Batch<Waiting>, own: Option<&Arc<Request>>) {
+fn finish(
+    process: &'static Process,
+    queues: &Queues,
+    batch: Batch<Waiting>,
+    own: Option<&Arc<Request>>,
+) {
     let counters = process.counters();
     count_closed(counters, batch.closed());
     let (wanted, abandoned): (Vec<&Waiting>, Vec<&Waiting>) =

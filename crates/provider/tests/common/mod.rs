@@ -17,6 +17,7 @@ use widelane_bridge::counters::{COUNTERS_MAGIC, CipherKind, Counters};
 use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::aead::{Aead, Algorithm};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
+use widelane_testkit::counters;
 
 /// A directory with the provider, a configuration that loads it, and what a test makes.
 pub struct Place {
@@ -117,11 +118,10 @@ pub fn library() -> PathBuf {
     built
 }
 
-/// The counters in a file.
+/// The counters in a file, of all threads.
 pub fn read(path: &Path) -> Counters {
-    let bytes = fs::read(path).expect("a counters file");
-    assert_eq!(bytes.len(), size_of::<Counters>());
-    // SAFETY: the file holds one `Counters`, for which every pattern of bits is valid.
+    let bytes = counters::sum(&fs::read(path).expect("a counters file"));
+    // SAFETY: these are one `Counters`, for which every pattern of bits is valid.
     let counters = unsafe { bytes.as_ptr().cast::<Counters>().read_unaligned() };
     assert_eq!(counters.magic.load(Ordering::Relaxed), COUNTERS_MAGIC);
     counters

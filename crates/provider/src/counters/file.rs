@@ -1,0 +1,158 @@
+//! The file of this process's counters, which others may read.
+#![allow(unsafe_code, reason = "reserves room on a disk")]
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process;
+use std::time::Duration;
+
+use widelane_bridge::counters::{COUNTERS_EXTENSION, COUNTERS_FILE_BYTES, Counters};
+
+use super::pages;
+
+/// Maps the file of this process, empty. It appears under its name only when it has its size.
+pub(super) fn map(dir: &Path) -> io::Result<&'static [Counters]> {
+    sweep(dir);
+    let id = process::id();
+    let (new, path) = (dir.join(format!(".{id}.counters")), dir.join(format!("{id}.counters")));
+    let file = create(&new)?;
+    let mapped = reserve(&file).and_then(|()| pages::map(Some(file.as_fd())));
+    let renamed = mapped.and_then(|pages| fs::rename(&new, path).map(|()| pages));
+    renamed.inspect_err(|_| drop(fs::remove_file(new)))
+}
+
+/// Gives a file its size, and room for its first page: a store into a mapped page for which the
+/// disk has none left would end the process.
+fn reserve(file: &File) -> io::Result<()> {
+    file.set_len(COUNTERS_FILE_BYTES as u64)?;
+    let first = size_of::<Counters>() as libc::off_t;
+    // SAFETY: an open descriptor.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, first) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Makes a file that everybody may read. The directory may be open to all users: what another one
+/// has put there under this name, a link to some file of ours perhaps, is not followed.
+fn create(path: &Path) -> io::Result<File> {
+    let create = || File::options().read(true).write(true).create_new(true).open(path);
+    let file = match create() {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            create()?
+        }
+        created => created?,
+    };
+    file.set_permissions(Permissions::from_mode(0o644))?;
+    Ok(file)
+}
+
+/// Removes what processes left behind that ended long ago: a server that reloads often starts many.
+fn sweep(dir: &Path) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten().take(SWEPT_AT_ONCE_MAX) {
+        let path = entry.path();
+        let is_old = || {
+            let made = entry.metadata().and_then(|metadata| metadata.modified()).ok()?;
+            Some(made.elapsed().ok()? > KEPT_AFTER_END)
+        };
+        let is_ours = path.extension().is_some_and(|extension| extension == COUNTERS_EXTENSION);
+        let pid = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+        if is_ours && pid.is_some_and(has_ended) && is_old() == Some(true) {
+            // Fails where the file is another user's, who may keep it.
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+fn has_ended(pid: u32) -> bool {
+    !Path::new("/proc").join(pid.to_string()).exists() && Path::new("/proc/self").exists()
+}
+
+/// When a process started, in clock ticks after boot.
+pub(super) fn started_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before the parenthesis may hold anything.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// How long the counters of an ended process can still be read.
+const KEPT_AFTER_END: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Files that a process looks at when it starts.
+const SWEPT_AT_ONCE_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
+    use std::os::unix::fs::MetadataExt;
+
+    use widelane_crypto::rsa::Rsa;
+
+    use super::*;
+    use crate::counters::Pages;
+
+    #[test]
+    fn a_file_has_its_size_and_takes_no_room_for_pages_that_nobody_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let rsa = Rsa::choose(&widelane_cpu::Policy::open());
+        let pages = Pages::open(&rsa, Some(dir.path()));
+        let path = dir.path().join(format!("{}.counters", process::id()));
+        assert_eq!(fs::read(&path).unwrap()[..8], *b"WIDELANE");
+        let metadata = fs::metadata(&path).unwrap();
+        assert_eq!(metadata.len(), COUNTERS_FILE_BYTES as u64);
+        assert!(metadata.blocks() * 512 < COUNTERS_FILE_BYTES as u64 / 2);
+        assert_eq!([pages.take(), pages.take()], [Some(0), Some(1)]);
+        let used = &fs::read(&path).unwrap()[offset_of!(Counters, pages_used)..][..8];
+        assert_eq!(*used, 2u64.to_ne_bytes());
+    }
+
+    #[test]
+    fn a_link_in_the_way_is_replaced_and_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let precious = dir.path().join("precious");
+        fs::write(&precious, "words").unwrap();
+        let temporary = dir.path().join(format!(".{}.counters", process::id()));
+        let path = dir.path().join(format!("{}.counters", process::id()));
+        for name in [&temporary, &path] {
+            std::os::unix::fs::symlink(&precious, name).unwrap();
+        }
+        map(dir.path()).unwrap();
+        assert_eq!(fs::read_to_string(precious).unwrap(), "words");
+        let metadata = fs::symlink_metadata(path).unwrap();
+        assert_eq!((metadata.is_file(), metadata.permissions().mode() & 0o777), (true, 0o644));
+    }
+
+    #[test]
+    fn only_what_ended_long_ago_is_swept_away() {
+        let dir = tempfile::tempdir().unwrap();
+        // No process has so high a number: /proc/sys/kernel/pid_max is 2^22 at most.
+        let [old, new, stranger] =
+            ["4194305.counters", "4194306.counters", "notes.counters"].map(|name| {
+                let path = dir.path().join(name);
+                fs::write(&path, "").unwrap();
+                path
+            });
+        let living = dir.path().join(format!("{}.counters", process::id()));
+        fs::write(&living, "").unwrap();
+        let long_ago = std::time::SystemTime::now() - 2 * KEPT_AFTER_END;
+        for path in [&old, &stranger, &living] {
+            File::options().write(true).open(path).unwrap().set_modified(long_ago).unwrap();
+        }
+        sweep(dir.path());
+        assert_eq!(
+            [&old, &new, &stranger, &living].map(|path| path.exists()),
+            [false, true, true, true]
+        );
+    }
+
+    #[test]
+    fn a_process_knows_when_it_started() {
+        let ticks = started_ticks(process::id()).unwrap();
+        assert!(ticks > 0 && started_ticks(1).unwrap() <= ticks);
+    }
+}

@@ -1,0 +1,91 @@
+//! Counting: what has been done in this process, for those who look at it from outside.
+
+mod file;
+mod pages;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use widelane_bridge::counters::{Counters, KindCounters, OperationKind, WAIT_BUCKETS};
+
+pub(crate) use pages::Pages;
+
+/// Counts one.
+pub(crate) fn count(counter: &AtomicU64) {
+    add(counter, 1);
+}
+
+/// Counts `number`.
+pub(crate) fn add(counter: &AtomicU64, number: usize) {
+    counter.fetch_add(number as u64, Ordering::Relaxed);
+}
+
+/// How an operation was done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// In a batch.
+    Batched,
+    /// One by one, because too few waited.
+    Single,
+    /// At once, because its caller could not wait.
+    Synchronous,
+    /// By the default provider, because we do not accelerate it.
+    Delegated,
+}
+
+/// Counts operations, each under its kind and, but for key generation, in the totals.
+pub(crate) fn count_jobs(counters: &Counters, kind: OperationKind, how: How, jobs: usize) {
+    let of_kind = of_kind(counters, kind);
+    let (part, total) = match how {
+        How::Batched => (&of_kind.batched, &counters.jobs_batched),
+        How::Single => (&of_kind.single, &counters.jobs_single),
+        How::Synchronous => (&of_kind.synchronous, &counters.jobs_synchronous),
+        How::Delegated => (&of_kind.delegated, &counters.jobs_delegated),
+    };
+    add(part, jobs);
+    if !kind.is_generation() {
+        add(total, jobs);
+    }
+}
+
+/// The counters of one kind.
+pub(crate) fn of_kind(counters: &Counters, kind: OperationKind) -> &KindCounters {
+    &counters.kinds[kind as usize]
+}
+
+/// Counts how long a job waited.
+pub(crate) fn count_wait(counters: &Counters, wait_ns: u64) {
+    let bucket = (u64::BITS - (wait_ns / 1000).leading_zeros()) as usize;
+    count(&counters.waits_by_bucket[bucket.min(WAIT_BUCKETS - 1)]);
+    counters.wait_ns_total.fetch_add(wait_ns, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_leave_key_generation_out() {
+        let pages = Pages::of_nobody();
+        let counters = pages.first();
+        count_jobs(counters, OperationKind::P256Sign, How::Single, 3);
+        count_jobs(counters, OperationKind::P256Generate, How::Single, 5);
+        assert_eq!(counters.jobs_single.load(Ordering::Relaxed), 3);
+        for (kind, jobs) in [(OperationKind::P256Sign, 3), (OperationKind::P256Generate, 5)] {
+            assert_eq!(of_kind(counters, kind).single.load(Ordering::Relaxed), jobs);
+        }
+    }
+
+    #[test]
+    fn waits_fall_below_the_powers_of_two() {
+        let pages = Pages::of_nobody();
+        let counters = pages.first();
+        for (wait_ns, bucket) in [(0, 0), (999, 0), (1_000, 1), (1_999, 1), (2_000, 2), (7_999, 3)]
+        {
+            let before = counters.waits_by_bucket[bucket].load(Ordering::Relaxed);
+            count_wait(counters, wait_ns);
+            assert_eq!(counters.waits_by_bucket[bucket].load(Ordering::Relaxed), before + 1);
+        }
+        count_wait(counters, u64::MAX);
+        assert_eq!(counters.waits_by_bucket[WAIT_BUCKETS - 1].load(Ordering::Relaxed), 1);
+    }
+}
