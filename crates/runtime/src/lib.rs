@@ -10,6 +10,7 @@
 //!   closes: full lanes, or a server that is about to sleep;
 //! * [`registry`]: what the server asked epoll for, so that a finished handshake can be reported to
 //!   it as an event of its own making;
+//! * [`keys`]: private keys are read with decoders that are kept;
 //! * [`interpose`]: the exported symbols; nothing else in the workspace defines symbols of others.
 //!
 //! `docs/event-loop.md` tells the whole story. In a process that never creates an `SSL_CTX`, all of
@@ -25,6 +26,7 @@ mod event_loop;
 mod fibre;
 mod handshake;
 mod interpose;
+mod keys;
 mod notice;
 mod provider;
 mod real;

@@ -104,6 +104,9 @@ next_functions! {
     fn EVP_set_default_properties(
         context: *mut c_void, properties: *const c_char
     ) -> c_int, or 0;
+    fn PEM_read_bio_PrivateKey(
+        bio: *mut c_void, key: *mut *mut c_void, ask: PasswordCallback, argument: *mut c_void
+    ) -> *mut c_void, or ptr::null_mut();
     fn SSL_CTX_new(method: *const c_void) -> *mut c_void, or ptr::null_mut();
     fn SSL_CTX_new_ex(
         context: *mut c_void, properties: *const c_char, method: *const c_void
@@ -130,6 +133,11 @@ next_functions! {
         ssl: *mut c_void, buffer: *const c_void, bytes: usize, done: *mut usize
     ) -> c_int, or 0;
 }
+
+/// What OpenSSL asks for a password: where to write it, the room there, whether it is to be
+/// confirmed, and an argument of the program's.
+pub(crate) type PasswordCallback =
+    Option<unsafe extern "C" fn(*mut c_char, c_int, c_int, *mut c_void) -> c_int>;
 
 /// A null-terminated list of C strings, as the exec functions take them.
 pub(crate) type Strings = *const *const c_char;
@@ -205,7 +213,9 @@ fn symbol(library: *mut c_void, name: &'static str) -> Option<*mut c_void> {
 }
 
 openssl_functions! {
+    fn BIO_ctrl(*mut c_void, c_int, c_long, *mut c_void) -> c_long;
     fn BIO_method_name(*const c_void) -> *const c_char;
+    fn BIO_method_type(*const c_void) -> c_int;
     fn BIO_new(*const c_void) -> *mut c_void;
     fn BIO_s_null() -> *const c_void;
     fn BIO_up_ref(*mut c_void) -> c_int;
@@ -221,6 +231,14 @@ openssl_functions! {
     fn ERR_set_mark() -> c_int;
     fn EVP_default_properties_is_fips_enabled(*mut c_void) -> c_int;
     fn OPENSSL_init_crypto(u64, *const c_void) -> c_int;
+    fn OSSL_DECODER_CTX_new_for_pkey(
+        *mut *mut c_void, *const c_char, *const c_char, *const c_char, c_int, *mut c_void,
+        *const c_char
+    ) -> *mut c_void;
+    fn OSSL_DECODER_CTX_set_pem_password_cb(
+        *mut c_void, PasswordCallback, *mut c_void
+    ) -> c_int;
+    fn OSSL_DECODER_from_bio(*mut c_void, *mut c_void) -> c_int;
     fn OSSL_PROVIDER_add_builtin(*mut c_void, *const c_char, *const c_void) -> c_int;
     fn OSSL_PROVIDER_available(*mut c_void, *const c_char) -> c_int;
     fn OSSL_PROVIDER_try_load(*mut c_void, *const c_char, c_int) -> *mut c_void;

@@ -1,10 +1,11 @@
-//! The exported symbols: thin doors in front of the functions of libssl and libc.
+//! The exported symbols: thin doors in front of the functions of libssl, libcrypto and libc.
 //!
 //! Each has the signature of the function it stands for, passes the call on where it is not ours to
 //! change, and lets no panic out.
 
 mod epoll;
 mod exec;
+mod pem;
 mod ssl;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
