@@ -32,6 +32,16 @@ impl Hardship {
     pub const ALL: [Hardship; 4] =
         [Hardship::OneCpu, Hardship::Stopped, Hardship::Descriptors, Hardship::FullDisk];
 
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Hardship::OneCpu => "one CPU",
+            Hardship::Stopped => "processes stopped",
+            Hardship::Descriptors => "few descriptors",
+            Hardship::FullDisk => "full disk",
+        }
+    }
+
     /// How long it lasts.
     fn lasts(self) -> Duration {
         match self {

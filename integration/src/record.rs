@@ -1,8 +1,8 @@
-//! A record of what servers held over time, as CSV and as a page with curves.
+//! A record of what servers held over time, and the judgement on it, as results.
 
-use std::fmt::Write;
+use widelane_results::{Answer, Machine, Results, SCHEMA, Tone, Trace};
 
-use anyhow::Result;
+use crate::server::Kind;
 
 /// One look at a server and its clients.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,45 +24,55 @@ pub struct Sample {
 /// The samples of one server.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Its name.
-    pub server: String,
+    /// Which one.
+    pub kind: Kind,
     /// In the order of time.
     pub samples: Vec<Sample>,
     /// Hard times: what, and from when to when in seconds.
     pub hardships: Vec<(String, f64, f64)>,
 }
 
-/// A figure of samples that is drawn and judged.
+/// What allocators may keep more in the last quarter than in the third, over all processes.
+const GROWTH_MAX_MIB: f64 = 24.0;
+const GROWTH_MAX_DESCRIPTORS: f64 = 8.0;
+
+/// A figure of samples that is drawn.
 struct Curve {
-    title: &'static str,
+    metric: &'static str,
+    unit: &'static str,
     of: fn(&Sample) -> f64,
 }
 
-const CURVES: [Curve; 4] = [
-    Curve { title: "memory, MiB", of: |sample| sample.memory_kib as f64 / 1024.0 },
-    Curve { title: "descriptors", of: |sample| sample.descriptors as f64 },
-    Curve { title: "processes", of: |sample| sample.processes as f64 },
-    Curve { title: "failures without a reason", of: |sample| sample.failures as f64 },
+const CURVES: [Curve; 5] = [
+    Curve { metric: "memory", unit: "MiB", of: memory_mib },
+    Curve { metric: "descriptors", unit: "1", of: descriptors },
+    Curve { metric: "processes", unit: "1", of: |sample| sample.processes as f64 },
+    Curve { metric: "handshakes", unit: "1", of: |sample| sample.handshakes as f64 },
+    Curve { metric: "failures_without_a_reason", unit: "1", of: |sample| sample.failures as f64 },
 ];
 
-/// Size of one drawing.
-const WIDTH: f64 = 640.0;
-const HEIGHT: f64 = 120.0;
+fn memory_mib(sample: &Sample) -> f64 {
+    sample.memory_kib as f64 / 1024.0
+}
+
+fn descriptors(sample: &Sample) -> f64 {
+    sample.descriptors as f64
+}
 
 impl Record {
-    /// By how much a figure was higher in the last quarter than in the third, when workers are old:
+    /// By how much memory was higher in the last quarter than in the third, when workers are old:
     /// medians, so that a short peak does not decide.
-    pub fn growth(&self, of: fn(&Sample) -> f64) -> f64 {
-        self.grown(of, |figures| figures.len() / 2)
+    fn memory_growth_mib(&self) -> f64 {
+        self.growth(memory_mib, |figures| figures.len() / 2)
     }
 
-    /// The same of the least in a quarter: of what is there while no crowd is, as descriptors that
-    /// were lost would be.
-    pub fn growth_of_least(&self, of: fn(&Sample) -> f64) -> f64 {
-        self.grown(of, |_| 0)
+    /// The same of descriptors, by the least in a quarter: by what is there while no crowd is, as
+    /// descriptors that were lost would be.
+    fn descriptors_growth(&self) -> f64 {
+        self.growth(descriptors, |_| 0)
     }
 
-    fn grown(&self, of: fn(&Sample) -> f64, place: fn(&[f64]) -> usize) -> f64 {
+    fn growth(&self, of: fn(&Sample) -> f64, place: fn(&[f64]) -> usize) -> f64 {
         let quarter = self.samples.len() / 4;
         let figure = |samples: &[Sample]| {
             let mut figures: Vec<f64> = samples.iter().map(of).collect();
@@ -72,129 +82,162 @@ impl Record {
         figure(&self.samples[3 * quarter..]) - figure(&self.samples[2 * quarter..3 * quarter])
     }
 
-    /// Handshakes in each second.
-    fn rate(&self) -> f64 {
-        let last = self.samples.last().copied().unwrap_or_default();
-        last.handshakes as f64 / last.seconds.max(1.0)
+    fn last(&self) -> Sample {
+        self.samples.last().copied().unwrap_or_default()
     }
 
-    fn curve(&self, curve: &Curve) -> String {
-        let end = self.samples.last().map_or(1.0, |sample| sample.seconds.max(1.0));
-        let highest = self.samples.iter().map(curve.of).fold(1.0, f64::max);
-        let mut points = String::new();
-        for sample in &self.samples {
-            let x = WIDTH * sample.seconds / end;
-            let y = HEIGHT * (1.0 - (curve.of)(sample) / highest);
-            let _ = write!(points, "{x:.1},{y:.1} ");
-        }
-        let mut bands = String::new();
-        for (name, from, to) in &self.hardships {
-            let (x, width) = (WIDTH * from / end, WIDTH * (to - from) / end);
-            let _ = write!(
-                bands,
-                "<rect x=\"{x:.1}\" width=\"{width:.1}\" height=\"{HEIGHT}\">\
-                 <title>{name}</title></rect>"
-            );
-        }
+    /// What is wrong with it.
+    fn objections(&self) -> Vec<String> {
+        let (last, memory, descriptors) =
+            (self.last(), self.memory_growth_mib(), self.descriptors_growth());
+        let wrongs = [
+            (last.handshakes == 0, "no handshake succeeded".to_owned()),
+            (last.failures > 0, format!("{} handshakes failed without a reason", last.failures)),
+            (memory > GROWTH_MAX_MIB, format!("memory grew by {memory:.1} MiB")),
+            (descriptors > GROWTH_MAX_DESCRIPTORS, format!("descriptors grew by {descriptors:.0}")),
+        ];
+        let wrongs = wrongs.into_iter().filter(|(is_wrong, _)| *is_wrong);
+        wrongs.map(|(_, text)| format!("{}: {text}", self.kind.name())).collect()
+    }
+
+    /// What was seen, in words.
+    fn summary(&self) -> String {
+        let last = self.last();
         format!(
-            "<figure><figcaption>{}: {}, up to {highest:.0}</figcaption>\
-             <svg viewBox=\"-4 -4 {} {}\">{bands}<path d=\"M0 {HEIGHT}H{WIDTH}\" class=\"axis\"/>\
-             <polyline points=\"{points}\"/></svg></figure>\n",
-            self.server,
-            curve.title,
-            WIDTH + 8.0,
-            HEIGHT + 8.0,
-        )
-    }
-}
-
-/// All samples of all servers.
-///
-/// # Errors
-///
-/// If the text cannot be written.
-pub fn csv(records: &[Record]) -> Result<String> {
-    let mut text =
-        String::from("server,seconds,handshakes,failures,memory_kib,descriptors,processes\n");
-    for record in records {
-        for sample in &record.samples {
-            let Sample { seconds, handshakes, failures, memory_kib, descriptors, processes } =
-                sample;
-            writeln!(
-                text,
-                "{},{seconds:.1},{handshakes},{failures},{memory_kib},{descriptors},{processes}",
-                record.server
-            )?;
-        }
-    }
-    Ok(text)
-}
-
-/// A page with a curve of each figure, which needs nothing else.
-pub fn page(records: &[Record]) -> String {
-    let mut text = String::from(
-        "<!doctype html><meta charset=\"utf-8\"><title>Widelane: soak</title>\n\
-         <style>body{font:15px system-ui;max-width:44em;margin:2em auto}\
-         svg{width:100%}polyline{fill:none;stroke:#2a6;stroke-width:1.5}\
-         .axis{stroke:#999}rect{fill:#ddd}figure{margin:1em 0}</style>\n<h1>Soak</h1>\n\
-         <p>Grey: one CPU, processes stopped, few descriptors, a full disk; point \
-         at it to see which.</p>\n",
-    );
-    for record in records {
-        let last = record.samples.last().copied().unwrap_or_default();
-        let _ = writeln!(
-            text,
-            "<h2>{}</h2>\n<p>{} handshakes in {:.0} s ({:.0} per second), {} failed without a \
-             reason. From the third to the last quarter memory grew by {:.1} MiB and descriptors \
-             by {:.0}.</p>",
-            record.server,
+            "{}: {} handshakes in {:.0} s ({:.0} per second), {} failed without a reason. From the \
+             third to the last quarter memory grew by {:.1} MiB and descriptors by {:.0}.",
+            self.kind.name(),
             last.handshakes,
             last.seconds,
-            record.rate(),
+            last.handshakes as f64 / last.seconds.max(1.0),
             last.failures,
-            record.growth(CURVES[0].of),
-            record.growth_of_least(CURVES[1].of),
-        );
-        text.extend(CURVES.iter().map(|curve| record.curve(curve)));
+            self.memory_growth_mib(),
+            self.descriptors_growth(),
+        )
     }
-    text
+
+    fn traces(&self) -> Vec<Trace> {
+        let trace = |subject: &str, metric: &str, unit: &str, points| Trace {
+            scenario: format!("{}/soak", self.kind.name().to_lowercase()),
+            subject: subject.to_owned(),
+            metric: metric.to_owned(),
+            unit: unit.to_owned(),
+            along: "time".to_owned(),
+            along_unit: "s".to_owned(),
+            points,
+        };
+        let curves = CURVES.iter().map(|curve| {
+            let points = self.samples.iter().map(|sample| [sample.seconds, (curve.of)(sample)]);
+            trace("all processes", curve.metric, curve.unit, points.collect())
+        });
+        let mut names: Vec<&String> = self.hardships.iter().map(|(name, ..)| name).collect();
+        names.sort_unstable();
+        names.dedup();
+        let hardships = names.into_iter().map(|name| {
+            let times = self.hardships.iter().filter(|(of, ..)| of == name);
+            let steps =
+                times.flat_map(|&(_, from, to)| [[from, 0.0], [from, 1.0], [to, 1.0], [to, 0.0]]);
+            trace(name, "hard_times", "1", steps.collect())
+        });
+        curves.chain(hardships).collect()
+    }
+}
+
+/// The records and what is to be said of them, as results: the answer is whether the servers stayed
+/// as they were.
+pub fn results(records: &[Record], machine: Machine) -> Results {
+    let objections: Vec<String> = records.iter().flat_map(Record::objections).collect();
+    let answer = if objections.is_empty() {
+        Answer {
+            tone: Tone::Same,
+            sentence: "The servers stay as they are.".to_owned(),
+            detail: format!(
+                "No handshake failed without a reason; within a quarter of the time memory grew \
+                 by no more than {GROWTH_MAX_MIB} MiB and descriptors by no more than \
+                 {GROWTH_MAX_DESCRIPTORS}."
+            ),
+        }
+    } else {
+        Answer {
+            tone: Tone::Worse,
+            sentence: "The servers do not stay as they are.".to_owned(),
+            detail: objections.join("; "),
+        }
+    };
+    let lasted = records.iter().map(|record| record.last().seconds).fold(0.0, f64::max);
+    Results {
+        schema: SCHEMA.to_owned(),
+        created: widelane_bench::now_rfc3339(),
+        command: std::env::args().collect(),
+        duration_s: lasted,
+        complete: true,
+        machine,
+        answer: Some(answer),
+        traces: records.iter().flat_map(Record::traces).collect(),
+        notes: records.iter().map(Record::summary).collect(),
+        ..Results::default()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn record(memory_kib: impl Fn(u64) -> u64) -> Record {
-        let sample = |second| Sample {
-            seconds: second as f64,
-            memory_kib: memory_kib(second),
-            ..Sample::default()
-        };
+    fn record(of: impl Fn(u64) -> Sample) -> Record {
+        let sample = |second| Sample { seconds: second as f64, handshakes: 1, ..of(second) };
         Record {
-            server: "nginx".to_owned(),
+            kind: Kind::Haproxy,
             samples: (0..100).map(sample).collect(),
-            hardships: vec![("Stopped".to_owned(), 10.0, 11.5)],
+            hardships: vec![("one CPU".to_owned(), 10.0, 11.5)],
         }
+    }
+
+    fn of_memory(memory_mib: impl Fn(u64) -> u64) -> Record {
+        let memory_kib = |second| 1024 * memory_mib(second);
+        record(|second| Sample { memory_kib: memory_kib(second), ..Sample::default() })
+    }
+
+    fn of_descriptors(descriptors: impl Fn(u64) -> u64) -> Record {
+        let descriptors = |second| descriptors(second) as usize;
+        record(|second| Sample { descriptors: descriptors(second), ..Sample::default() })
     }
 
     #[test]
     fn a_leak_grows_and_a_reload_does_not() {
-        let memory = |sample: &Sample| sample.memory_kib as f64;
-        assert_eq!(record(|second| 5000 + 10 * second).growth(memory), 250.0);
-        let reloads = record(|second| if second % 10 == 0 { 9000 } else { 5000 });
-        assert_eq!(reloads.growth(memory), 0.0);
+        assert_eq!(of_memory(|second| 5000 + 10 * second).memory_growth_mib(), 250.0);
+        let reloads = of_memory(|second| if second % 10 == 0 { 9000 } else { 5000 });
+        assert_eq!(reloads.memory_growth_mib(), 0.0);
         // Crowds come and go: only what stays when they are gone has grown.
-        let crowds = record(|second| 70 + if second % 5 == 0 { 0 } else { 2 * second });
-        assert_eq!(crowds.growth_of_least(memory), 0.0);
-        assert_eq!(record(|second| 70 + second).growth_of_least(memory), 25.0);
+        let crowds = of_descriptors(|second| 70 + if second % 5 == 0 { 0 } else { 2 * second });
+        assert_eq!(crowds.descriptors_growth(), 0.0);
+        assert_eq!(of_descriptors(|second| 70 + second).descriptors_growth(), 25.0);
     }
 
     #[test]
-    fn csv_and_page_have_everything() {
-        let records = [record(|second| second)];
-        assert_eq!(csv(&records).unwrap().lines().count(), 101);
-        let page = page(&records);
-        assert_eq!(page.matches("<polyline").count(), CURVES.len());
-        assert_eq!(page.matches("<title>Stopped").count(), CURVES.len());
+    fn the_answer_names_what_is_wrong() {
+        let answer = |record: Record| {
+            let answer = results(&[record], Machine::default()).answer.unwrap();
+            (answer.tone, answer.detail)
+        };
+        assert_eq!(answer(of_memory(|_| 5000)).0, Tone::Same);
+        for (record, detail) in [
+            (of_memory(|second| second), "HAProxy: memory grew by 25.0 MiB"),
+            (of_descriptors(|second| second), "HAProxy: descriptors grew by 25"),
+            (
+                record(|_| Sample { failures: 2, ..Sample::default() }),
+                "HAProxy: 2 handshakes failed without a reason",
+            ),
+        ] {
+            assert_eq!(answer(record), (Tone::Worse, detail.to_owned()));
+        }
+    }
+
+    #[test]
+    fn results_have_everything() {
+        let results = results(&[of_memory(|second| second)], Machine::default());
+        assert_eq!(results.traces.len(), CURVES.len() + 1);
+        assert!(results.traces[..CURVES.len()].iter().all(|trace| trace.points.len() == 100));
+        assert_eq!(results.traces[CURVES.len()].points.len(), 4);
+        assert!(results.notes[0].starts_with("HAProxy: 1 handshakes in 99 s"));
     }
 }

@@ -27,6 +27,16 @@ pub enum Kind {
     Haproxy,
 }
 
+impl Kind {
+    /// What its makers call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Nginx => "nginx",
+            Kind::Haproxy => "HAProxy",
+        }
+    }
+}
+
 /// How a reload went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reload {

@@ -3,7 +3,7 @@
 //! half-time, so that a leak in a worker does not end with it.
 //!
 //! `cargo xtask soak --minutes N` runs it; `WIDELANE_SOAK_SECONDS` says for how long, and
-//! `WIDELANE_SOAK_REPORT` where the record goes, beside which its CSV is put.
+//! `WIDELANE_SOAK_REPORT` where its page goes, beside which the results are put.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,12 +13,16 @@ use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use widelane_bench::machine::describe;
+use widelane_bench::programs::Programs;
 use widelane_bench::server::Key;
+use widelane_cpu::policy::{self, Inputs};
 use widelane_integration::crowd::{Crowd, Failure};
 use widelane_integration::processes::{Holdings, children};
-use widelane_integration::record::{Record, Sample, csv, page};
-use widelane_integration::server::{Kind, Server};
+use widelane_integration::record::{Record, Sample, results};
+use widelane_integration::server::{Kind, Server, widelane};
 use widelane_integration::upkeep::Plan;
+use widelane_results::{Machine, Tone};
 
 /// From one look at the processes to the next.
 const LOOK: Duration = Duration::from_secs(1);
@@ -28,10 +32,6 @@ const CROWD: u64 = 2_000;
 
 /// Sizes of crowds, in turn.
 const CONNECTIONS: [usize; 4] = [128, 16, 1, 256];
-
-/// What allocators may keep more in the last quarter than in the third, over all processes.
-const GROWTH_MAX_MIB: f64 = 24.0;
-const GROWTH_MAX_DESCRIPTORS: f64 = 8.0;
 
 #[test]
 #[ignore = "takes as long as one likes: cargo xtask soak"]
@@ -63,24 +63,24 @@ fn servers_stay_as_they_are() -> Result<()> {
         let joined = soaks.into_iter().map(|soak| soak.join().expect("a soak does not panic"));
         joined.collect::<Result<Vec<_>>>()
     })?;
-    fs::write(&report, page(&records))?;
-    fs::write(report.with_extension("csv"), csv(&records)?)?;
-    for record in &records {
-        let last = record.samples.last().context("no sample")?;
-        eprintln!("{}: {last:?}", record.server);
-        assert!(last.handshakes > 0);
-        assert_eq!(last.failures, 0, "{}: see {}", record.server, report.display());
-        let memory = record.growth(|sample| sample.memory_kib as f64 / 1024.0);
-        let descriptors = record.growth_of_least(|sample| sample.descriptors as f64);
-        assert!(memory <= GROWTH_MAX_MIB, "{}: {memory} MiB more", record.server);
-        assert!(descriptors <= GROWTH_MAX_DESCRIPTORS, "{}: {descriptors} more", record.server);
-    }
+    let results = results(&records, machine()?);
+    fs::write(&report, widelane_report::html(&results))?;
+    fs::write(report.with_extension("json"), results.to_json())?;
+    results.notes.iter().for_each(|note| eprintln!("{note}"));
+    let answer = results.answer.context("an answer")?;
+    assert_eq!(answer.tone, Tone::Same, "{}; see {}", answer.detail, report.display());
     for (kind, _, server) in &servers {
         let counts = server.counts();
-        assert_eq!((counts.fallbacks, counts.faults_detected), (0, 0), "{kind:?}");
+        assert_eq!((counts.fallbacks, counts.faults_detected), (0, 0), "{}", kind.name());
         assert_eq!(server.alarms(), [""; 0]);
     }
     Ok(())
+}
+
+/// Where it runs, under which policy.
+fn machine() -> Result<Machine> {
+    let search = ["/usr/sbin", "/usr/bin"].map(PathBuf::from);
+    Ok(describe(&Programs::find(widelane()?, None, &search), &policy::resolve(&Inputs::default())?))
 }
 
 /// What the threads of one soak share: what came of the crowds so far.
@@ -114,7 +114,7 @@ fn soak(kind: Kind, plan: &Plan, server: &Server, lasts: Duration) -> Result<Rec
     let progress = progress.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     let unexplained: Vec<f64> = (progress.failures.iter())
         .filter(|failure| !upkeep.explains(failure))
-        .inspect(|failure| eprintln!("{kind:?}: {failure:?}"))
+        .inspect(|failure| eprintln!("{}: {failure:?}", kind.name()))
         .map(|failure| (failure.ended - began).as_secs_f64())
         .collect();
     let samples = samples.into_iter().map(|sample| Sample {
@@ -123,18 +123,19 @@ fn soak(kind: Kind, plan: &Plan, server: &Server, lasts: Duration) -> Result<Rec
     });
     let since = |at: Instant| (at - began).as_secs_f64();
     let hardships: Vec<_> = (upkeep.hardships.iter())
-        .map(|&(hardship, from, to)| (format!("{hardship:?}"), since(from), since(to)))
+        .map(|&(hardship, from, to)| (hardship.name().to_owned(), since(from), since(to)))
         .collect();
     eprintln!(
-        "{kind:?}: {} reloads, {} of them dropped sockets, {} kills, {} hardships; {} failures \
-         with a reason",
+        "{}: {} reloads, {} of them dropped sockets, {} kills, {} hardships; {} failures with a \
+         reason",
+        kind.name(),
         upkeep.reloads,
         upkeep.drops,
         upkeep.kills,
         hardships.len(),
         progress.failures.len() - unexplained.len(),
     );
-    Ok(Record { server: format!("{kind:?}"), samples: samples.collect(), hardships })
+    Ok(Record { kind, samples: samples.collect(), hardships })
 }
 
 /// Crowd after crowd until it is time to go.

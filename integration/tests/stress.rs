@@ -57,7 +57,7 @@ fn stress(kind: Kind, keys: &[Key], kills: bool) -> Result<()> {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let natively = std::env::var_os("WIDELANE_STRESS_NATIVE").is_some();
     let Some(server) = Server::start(kind, keys, natively)? else {
-        eprintln!("{kind:?} is not installed: nothing was tested");
+        eprintln!("{} is not installed: nothing was tested", kind.name());
         return Ok(());
     };
     let plan = Plan::from_environment(kills);
