@@ -1,7 +1,7 @@
 //! Reading private keys: with decoders that are kept, instead of looked for again for each key.
 //!
 //! For each key in PEM, libcrypto compares the names of all key types with those of all decoders,
-//! which a second provider makes more, and which takes twenty times as long as to read the key. A
+//! which a second provider makes more, and which takes ten times as long as to read the key. A
 //! server with many certificates begins sooner when that is done once. What is read, and how, is
 //! libcrypto's own affair; and where it needs a password or fails, nothing has been read, and it
 //! does all by itself.
