@@ -1,6 +1,7 @@
 //! Schedules of the waiting rooms, against a queue.
 #![no_main]
 
+#[allow(dead_code, unused_imports, reason = "others use the rest")]
 #[path = "../../crates/batch/tests/support/mod.rs"]
 mod support;
 

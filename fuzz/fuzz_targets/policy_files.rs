@@ -1,6 +1,7 @@
 //! Policy files of any bytes.
 #![no_main]
 
+#[allow(dead_code, unused_imports, reason = "others use the rest")]
 #[path = "../../integration/tests/support/mod.rs"]
 mod support;
 

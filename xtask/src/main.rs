@@ -4,6 +4,7 @@ mod certificates;
 mod ct;
 mod deb;
 mod demo;
+mod fuzz;
 mod openssl;
 mod pages;
 mod reproduce;
@@ -40,6 +41,8 @@ enum Chore {
     Deb(deb::Arguments),
     /// Installs what the machine lacks, builds, compares your servers with and without Widelane.
     Demo,
+    /// Runs every fuzz target for a while, on a nightly compiler.
+    Fuzz(fuzz::Arguments),
     /// Builds newer releases of OpenSSL and runs what touches OpenSSL under them. Takes minutes
     Openssl(openssl::Arguments),
     /// Opens reports in Chromium, with axe-core; what it says, and who could not read them.
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Chore::Ct(arguments) => ct::run(&workspace, &arguments),
         Chore::Deb(arguments) => deb::run(&workspace, &arguments),
         Chore::Demo => demo::run(&workspace),
+        Chore::Fuzz(arguments) => fuzz::run(&workspace, &arguments),
         Chore::Openssl(arguments) => openssl::run(&workspace, &arguments),
         Chore::Pages(arguments) => pages::run(&workspace, &arguments),
         Chore::Setup => setup::run(),

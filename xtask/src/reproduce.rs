@@ -10,7 +10,7 @@ use crate::shell::{announce, announce_and_run, run as run_command};
 use crate::workspace::Workspace;
 
 /// What the package holds of what cargo builds, by crate.
-const SHIPPED: [(&str, &str); 3] = [
+pub const SHIPPED: [(&str, &str); 3] = [
     ("widelane-cli", "widelane"),
     ("widelane-provider", "libwidelane.so"),
     ("widelane-runtime", "libwidelane_runtime.so"),

@@ -1,12 +1,13 @@
 //! What we are made of: licences and advisories of dependencies, and the list of them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::reproduce;
-use crate::shell::{announce, announce_and_run, capture, find_program};
+use crate::reproduce::{self, SHIPPED};
+use crate::shell::{announce, announce_and_run, capture, find_program, succeeds};
 use crate::workspace::Workspace;
 
 /// What `cargo xtask supply` takes.
@@ -20,10 +21,7 @@ pub struct Arguments {
 
 /// Asks cargo-deny where it is installed, and writes the list of all dependencies.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
-    let checked = find_program("cargo-deny").is_some();
-    if checked {
-        announce_and_run(workspace.cargo().args(["deny", "check"]))?;
-    }
+    let unchecked = ask_cargo_deny(workspace)?;
     let metadata = capture(
         workspace
             .cargo()
@@ -37,29 +35,55 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     if arguments.reproduce {
         reproduce::run(workspace)?;
     }
-    if !checked {
-        announce(
-            "licences, sources and advisories were NOT checked: cargo install cargo-deny --locked",
-        );
+    if let Some(unchecked) = unchecked {
+        announce(unchecked);
     }
     Ok(())
 }
 
-/// The bill of materials: CycloneDX 1.5.
+/// Has everything checked that can be checked here; answers what could not be.
+fn ask_cargo_deny(workspace: &Workspace) -> Result<Option<&'static str>> {
+    if find_program("cargo-deny").is_none() {
+        return Ok(Some(
+            "licences, sources and advisories were NOT checked: cargo install cargo-deny --locked",
+        ));
+    }
+    let deny = |arguments: &[&str]| {
+        let mut cargo = workspace.cargo();
+        cargo.arg("deny").args(arguments);
+        cargo
+    };
+    announce_and_run(&mut deny(&["check", "bans", "licenses", "sources"]))?;
+    if !succeeds(&mut deny(&["fetch", "db", "index"])) {
+        return Ok(Some(
+            "advisories were NOT checked: github.com/RustSec/advisory-db cannot be fetched here",
+        ));
+    }
+    announce_and_run(&mut deny(&["check", "advisories"]))?;
+    Ok(None)
+}
+
+/// The bill of materials: CycloneDX 1.5. What no shipped file holds, because only builds or tests
+/// need it, is listed as excluded.
 fn bill(metadata: &Value) -> Value {
-    let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let components: Vec<Value> = packages
+    let held = held(metadata);
+    let components: Vec<Value> = list(&metadata["packages"])
         .iter()
         .filter(|package| !package["source"].is_null())
         .map(|package| {
             let name = package["name"].as_str().unwrap_or_default();
             let version = package["version"].as_str().unwrap_or_default();
+            // The older way to write that either licence may be chosen.
+            let licences =
+                package["license"].as_str().unwrap_or("NOASSERTION").replace('/', " OR ");
+            let is_held = package["id"].as_str().is_some_and(|id| held.contains(id));
             json!({
                 "type": "library",
                 "name": name,
                 "version": version,
                 "purl": format!("pkg:cargo/{name}@{version}"),
-                "licenses": [{ "expression": package["license"] }],
+                "licenses": [{ "expression": licences.replace('/', " OR ") }],
+                "scope": if is_held { "required" } else { "excluded" },
             })
         })
         .collect();
@@ -76,18 +100,79 @@ fn bill(metadata: &Value) -> Value {
     })
 }
 
+/// The packages of which what is shipped is made, by their identifiers.
+fn held(metadata: &Value) -> BTreeSet<&str> {
+    let nodes: BTreeMap<&str, &[Value]> = list(&metadata["resolve"]["nodes"])
+        .iter()
+        .filter_map(|node| Some((node["id"].as_str()?, list(&node["deps"]))))
+        .collect();
+    let mut left: Vec<&str> = list(&metadata["packages"])
+        .iter()
+        .filter(|package| SHIPPED.iter().any(|(shipped, _)| package["name"] == *shipped))
+        .filter_map(|package| package["id"].as_str())
+        .collect();
+    let mut held = BTreeSet::new();
+    while let Some(id) = left.pop() {
+        if held.insert(id) {
+            let is_linked = |kind: &Value| kind["kind"].is_null();
+            let dependencies = nodes.get(id).copied().unwrap_or_default().iter();
+            left.extend(
+                dependencies
+                    .filter(|dependency| list(&dependency["dep_kinds"]).iter().any(is_linked))
+                    .filter_map(|dependency| dependency["pkg"].as_str()),
+            );
+        }
+    }
+    held
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_from_elsewhere_is_listed() {
-        let metadata = json!({ "packages": [
-            { "name": "widelane-cpu", "version": "0.1.0", "source": null },
-            { "name": "serde", "version": "1.0.0", "license": "MIT", "source": "registry" },
-        ]});
+    fn what_comes_from_elsewhere_is_listed_and_what_is_linked_is_told_apart() {
+        let package = |name: &str, license: &str, source: Option<&str>| {
+            let version = "1.0.0";
+            json!({
+                "id": name, "name": name, "version": version, "license": license, "source": source
+            })
+        };
+        let needs = |name: &str, kind: Option<&str>| {
+            let kinds = json!([{ "kind": kind }]);
+            json!({ "pkg": name, "dep_kinds": kinds })
+        };
+        let metadata = json!({
+            "packages": [
+                package("widelane-cli", "Apache-2.0", None),
+                package("serde", "MIT/Apache-2.0", Some("registry")),
+                package("itoa", "MIT", Some("registry")),
+                package("cc", "MIT", Some("registry")),
+                package("ring", "ISC", Some("registry")),
+            ],
+            "resolve": { "nodes": [
+                {
+                    "id": "widelane-cli",
+                    "deps": [needs("serde", None), needs("ring", Some("dev"))],
+                },
+                { "id": "serde", "deps": [needs("itoa", None), needs("cc", Some("build"))] },
+            ]},
+        });
         let bill = bill(&metadata);
-        assert_eq!(bill["components"].as_array().map(Vec::len), Some(1));
+        let listed: Vec<_> = list(&bill["components"])
+            .iter()
+            .map(|component| (component["name"].as_str(), component["scope"].as_str()))
+            .map(|(name, scope)| (name.unwrap(), scope.unwrap()))
+            .collect();
+        let (required, excluded) = ("required", "excluded");
+        let expected =
+            [("serde", required), ("itoa", required), ("cc", excluded), ("ring", excluded)];
+        assert_eq!(listed, expected);
         assert_eq!(bill["components"][0]["purl"], "pkg:cargo/serde@1.0.0");
+        assert_eq!(bill["components"][0]["licenses"][0]["expression"], "MIT OR Apache-2.0");
     }
 }

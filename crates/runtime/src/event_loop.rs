@@ -206,6 +206,7 @@ impl EventLoop {
             let registration = registry::look_up(handshake.descriptor());
             match Wake::choose(registration, handshake.wanted(), epoll) {
                 Wake::Nothing => false,
+                Wake::Later => true,
                 Wake::Rearm(registration) => {
                     let mut event =
                         epoll_event { events: registration.events, u64: registration.data };

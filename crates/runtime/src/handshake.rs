@@ -85,6 +85,17 @@ impl Call {
         }
     }
 
+    /// The same call without the program's memory, which is its own again when the call has
+    /// returned.
+    fn detached(self) -> Self {
+        match self {
+            Self::Accept | Self::DoHandshake => self,
+            Self::ReadEarlyData { bytes, .. } => {
+                Self::ReadEarlyData { buffer: ptr::null_mut(), bytes, done: ptr::null_mut() }
+            }
+        }
+    }
+
     fn is_same_kind(self, other: Self) -> bool {
         core::mem::discriminant(&self) == core::mem::discriminant(&other)
     }
@@ -475,7 +486,7 @@ impl EventLoop {
         handshake.call.set(call);
         if handshake.state() == State::Idle {
             let Some(stack) = self.stack() else { return Some(call.make(handshake.ssl)) };
-            handshake.begun.set(call);
+            handshake.begun.set(call.detached());
             handshake.result.set(None);
             handshake.place.set(Place::begin(&stack, body, handle(handshake)));
             handshake.stack.set(Some(stack));
@@ -520,7 +531,10 @@ fn read_early_data(handshake: &Handshake, bytes: usize) -> c_int {
     let bytes = bytes.min(RECORD_BYTES_MAX);
     let buffer = record.as_mut_ptr().cast::<u8>();
     let result = real::SSL_read_early_data(handshake.ssl, buffer.cast(), bytes, &mut read);
-    if let Call::ReadEarlyData { buffer: target, bytes, done } = handshake.call.get() {
+    // Nobody is told who has given the connection up, or reads from it instead.
+    if let Call::ReadEarlyData { buffer: target, bytes, done } = handshake.call.get()
+        && !done.is_null()
+    {
         // A handshake that parks has no early data (it signs because it does not resume), so where
         // there is any the call that began is the one that waits, and its room is the same.
         let read = read.min(bytes);

@@ -46,6 +46,8 @@ impl Wanted {
 pub(crate) enum Wake {
     /// The program asks again by itself.
     Nothing,
+    /// Not before the program listens again: it has taken the descriptor out of its epoll set.
+    Later,
     /// Report this event from the `epoll_wait` at hand.
     Report { events: u32, data: u64 },
     /// Register the same interest again: that raises the edge in an epoll set which another call,
@@ -61,7 +63,13 @@ impl Wake {
         wanted: Wanted,
         waiting: c_int,
     ) -> Self {
-        let Some(registration) = registration else { return Self::Nothing };
+        let Some(registration) = registration else {
+            return match wanted {
+                Wanted::Read => Self::Later,
+                // When it asks for writability again, that comes by itself.
+                Wanted::Write => Self::Nothing,
+            };
+        };
         if is_special(registration.events) {
             // A one-shot registration is armed by the program each time it wants to hear again.
             return Self::Nothing;
@@ -105,6 +113,11 @@ mod tests {
         let wake = Wake::choose(registration(OUT | EDGE), Wanted::Write, 5);
         assert_eq!(wake, Wake::Report { events: OUT, data: 99 });
         assert_eq!(Wake::choose(None, Wanted::Write, 5), Wake::Nothing);
+    }
+
+    #[test]
+    fn who_listens_no_more_is_told_when_it_does_again() {
+        assert_eq!(Wake::choose(None, Wanted::Read, 5), Wake::Later);
     }
 
     #[test]

@@ -1,10 +1,49 @@
 //! Fuzz targets without a fuzzer: their corpus is replayed, and changed at random from a seed.
+//! What most of them make of an input are [`Decisions`].
 
 use std::fs;
 use std::path::Path;
 use std::thread::panicking;
 
 use crate::random::Random;
+
+/// Bytes as decisions; zeros when there are no more.
+#[derive(Clone, Debug)]
+pub struct Decisions<'a>(&'a [u8]);
+
+impl<'a> Decisions<'a> {
+    /// Decisions that are still to be made.
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Decisions(bytes)
+    }
+
+    /// Whether only zeros are left.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whatever a byte may be.
+    pub fn byte(&mut self) -> u8 {
+        let Some((&first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        first
+    }
+
+    /// One of `count` choices, which must not be more than a byte tells apart.
+    pub fn below(&mut self, count: usize) -> usize {
+        usize::from(self.byte()) % count
+    }
+
+    /// One of several things.
+    pub fn one<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())].clone()
+    }
+
+    /// Yes or no.
+    pub fn is_chosen(&mut self) -> bool {
+        self.byte() % 2 == 1
+    }
+}
 
 /// What the corpus of a target in `fuzz/` holds, by name.
 ///
@@ -72,6 +111,14 @@ impl Drop for ShownOnPanic<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_decide_in_their_order_and_zeros_follow() {
+        let mut decisions = Decisions::new(&[7, 13, 3]);
+        assert_eq!((decisions.byte(), decisions.below(10)), (7, 3));
+        assert!(decisions.is_chosen() && decisions.is_empty());
+        assert_eq!((decisions.one(&["first", "second"]), decisions.is_chosen()), ("first", false));
+    }
 
     #[test]
     fn the_same_seed_makes_the_same_inputs_and_most_are_new() {

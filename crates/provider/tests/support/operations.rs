@@ -205,12 +205,15 @@ fn sealed(name: &CStr, source: &mut Source<'_>, query: &CStr, said: &mut Said) {
         // Without one, OpenSSL makes tags of nothing that is a key.
         said.note("mac key", context.set(&Params(vec![Parameter::octets(c"mackey", &[5; 20])])));
     }
-    let mut has_text = false;
+    // Behind a header OpenSSL's ChaCha20-Poly1305 takes more than a record, too: we do not.
+    let is_chacha = name == c"ChaCha20-Poly1305";
+    let (mut has_text, mut has_header) = (false, false);
     for _ in 0..source.below(6) {
         match source.below(4) {
             0 => {
                 let more = some(source);
                 is_drawn |= seal && more.has(c"tlsivfixed");
+                has_header |= is_chacha && more.has(c"tlsaad");
                 let set = context.set(&more);
                 said.note("set", set);
                 if set <= 0 {
@@ -224,8 +227,8 @@ fn sealed(name: &CStr, source: &mut Source<'_>, query: &CStr, said: &mut Said) {
             }
             kind => {
                 // What comes behind text is text to OpenSSL's ChaCha20-Poly1305.
-                let is_aad = kind == 2 && !is_cbc && !has_text;
-                has_text |= !is_aad;
+                let is_aad = kind == 2 && !is_cbc && !has_text && !has_header;
+                (has_text, has_header) = (has_text || !is_aad, false);
                 let bytes = source.one(&[16, 32, 48, 96, 112, 120, 128, 0, 1, 24, 40, 255]);
                 let (done, made) = context.update(bytes, is_aad);
                 said.note("update", (done, (!is_drawn).then_some(made)));
@@ -235,7 +238,9 @@ fn sealed(name: &CStr, source: &mut Source<'_>, query: &CStr, said: &mut Said) {
             }
         }
     }
-    said.note("finish", context.finish());
+    if !has_header {
+        said.note("finish", context.finish());
+    }
 }
 
 /// Derives keys of TLS 1.3 or 1.2.

@@ -7,6 +7,7 @@ use widelane_ossl_sys::core::{
     OsslParam, PARAM_INTEGER, PARAM_OCTET_PTR, PARAM_OCTET_STRING, PARAM_REAL,
     PARAM_UNSIGNED_INTEGER, PARAM_UTF8_PTR, PARAM_UTF8_STRING,
 };
+use widelane_testkit::fuzz::Decisions;
 
 const TYPES: [c_uint; 8] = [
     PARAM_INTEGER,
@@ -23,38 +24,28 @@ const TYPES: [c_uint; 8] = [
 /// end, and an IV of a length that is not the parameter's.
 const MARGIN: usize = 256;
 
-/// Bytes as decisions; zeros when there are no more.
+/// Decisions about parameters.
 pub struct Source<'a> {
-    bytes: &'a [u8],
+    decisions: Decisions<'a>,
     /// All parameters that were made.
     pub made: Vec<Params>,
 }
 
 impl<'a> Source<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
-        Source { bytes, made: Vec::new() }
-    }
-
-    fn byte(&mut self) -> u8 {
-        match *self.bytes {
-            [first, ref rest @ ..] => {
-                self.bytes = rest;
-                first
-            }
-            [] => 0,
-        }
+        Source { decisions: Decisions::new(bytes), made: Vec::new() }
     }
 
     pub fn below(&mut self, count: usize) -> usize {
-        usize::from(self.byte()) % count
+        self.decisions.below(count)
     }
 
     pub fn one<T: Clone>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())].clone()
+        self.decisions.one(of)
     }
 
     pub fn is_chosen(&mut self) -> bool {
-        self.byte() % 2 == 1
+        self.decisions.is_chosen()
     }
 
     /// All of `right`, with up to three things changed.

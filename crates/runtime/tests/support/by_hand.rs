@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use foreign_types::ForeignTypeRef;
-use openssl::ssl::{SslContext, SslFiletype, SslMethod};
+use openssl::ssl::{ClientHelloResponse, SslContext, SslContextBuilder, SslFiletype, SslMethod};
+use openssl::x509::X509;
 use openssl_sys as sys;
 
 use super::authority::{Authority, Kind};
@@ -19,9 +20,10 @@ use super::clients::client_hello;
 use super::counters::Sums;
 use super::widelane;
 
-/// Stems of the files of the two identities.
+/// Stems of the files of the identities.
 const USUAL: &str = "usual";
 const RARE: &str = "rare";
+const QUICK: &str = "quick";
 
 /// What clients of each version say first, by the file that holds it.
 pub const HELLOS: [(&str, &str); 2] = [("hello", "-tls1_2"), ("hello-of-1.3", "-tls1_3")];
@@ -54,6 +56,23 @@ pub fn accelerated_and_native(scenario: &str) -> ([String; 2], Sums) {
     (answers, Sums::read(&counters))
 }
 
+/// Starts this program anew under `widelane run`, and ends as that does; where that was done
+/// already, answers. For a fuzzer, whose program has no scenarios.
+pub fn accelerate_this_program() {
+    if std::env::var_os(DIRECTORY).is_some() {
+        // As in every program of Rust's, but for those whose `main` is another's.
+        // SAFETY: no handler is installed.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+        return;
+    }
+    let authority = prepared();
+    let mut widelane = Command::new(widelane());
+    widelane.args(["run", "--"]).arg(this_program()).args(std::env::args_os().skip(1));
+    let status = widelane.env(DIRECTORY, authority.path("")).status().expect("it was built");
+    drop(authority);
+    std::process::exit(status.code().unwrap_or(1));
+}
+
 fn this_program() -> PathBuf {
     std::env::current_exe().expect("a running test has a file")
 }
@@ -66,11 +85,12 @@ fn run(command: &mut Command, scenario: &str, authority: &Authority) {
     );
 }
 
-/// An authority, and beside it two identities and what clients say first.
+/// An authority, and beside it some identities and what clients say first.
 fn prepared() -> Authority {
     let (authority, identity) = super::localhost();
     let rare = authority.issue_with("localhost", Kind::Rsa3072);
-    for (name, identity) in [(USUAL, identity), (RARE, rare)] {
+    let quick = authority.issue_with("localhost", Kind::P256);
+    for (name, identity) in [(USUAL, identity), (RARE, rare), (QUICK, quick)] {
         let file = |what| authority.path(&format!("{name}.{what}"));
         std::fs::copy(identity.key, file("key")).expect("a copy");
         std::fs::copy(identity.certificate, file("pem")).expect("a copy");
@@ -135,20 +155,45 @@ pub fn file(name: &str) -> PathBuf {
 
 /// A server's context with a key of RSA-2048.
 pub fn context() -> SslContext {
-    context_of(USUAL)
+    context_of(USUAL).build()
+}
+
+/// The same with a chain of certificates that no small socket takes at once.
+pub fn long_context() -> SslContext {
+    let mut context = context_of(USUAL);
+    let certificate = std::fs::read(file(&format!("{USUAL}.pem"))).expect("a file");
+    for _ in 0..8 {
+        let another = X509::from_pem(&certificate).expect("a certificate");
+        context.add_extra_chain_cert(another).expect("a chain");
+    }
+    context.build()
 }
 
 /// A server's context with a key of RSA-3072, whose signatures share no batch with the others.
 pub fn rare_context() -> SslContext {
-    context_of(RARE)
+    context_of(RARE).build()
 }
 
-fn context_of(name: &str) -> SslContext {
+/// The same with a callback that has a say when a client has said hello.
+pub fn rare_context_with(
+    callback: impl Fn() -> ClientHelloResponse + Send + Sync + 'static,
+) -> SslContext {
+    let mut context = context_of(RARE);
+    context.set_client_hello_callback(move |_, _| Ok(callback()));
+    context.build()
+}
+
+/// A server's context with a key of P-256.
+pub fn quick_context() -> SslContext {
+    context_of(QUICK).build()
+}
+
+fn context_of(name: &str) -> SslContextBuilder {
     let mut context = SslContext::builder(SslMethod::tls()).expect("OpenSSL");
     let (key, certificate) = (file(&format!("{name}.key")), file(&format!("{name}.pem")));
     context.set_private_key_file(key, SslFiletype::PEM).expect("a key");
     context.set_certificate_file(certificate, SslFiletype::PEM).expect("a file");
-    context.build()
+    context
 }
 
 impl Connection {

@@ -5,6 +5,7 @@ pub mod authority;
 pub mod by_hand;
 pub mod clients;
 pub mod counters;
+pub mod orders;
 pub mod server;
 
 use std::path::{Path, PathBuf};
@@ -46,21 +47,27 @@ pub fn run(command: &mut Command) -> Output {
     output
 }
 
-/// The `widelane` program, built with its two shared objects beside it.
+/// The `widelane` program, built with its two shared objects into the profile of this one.
 pub fn widelane() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
+        let this = std::env::current_exe().expect("a running program has a file");
+        let mut profile = this.parent().expect("target/<profile>/<fuzz target>");
+        if profile.ends_with("deps") {
+            profile = profile.parent().expect("target/<profile>/deps/<test>");
+        }
         // Set by `cargo test`; whoever runs the test program by hand may name /bin/true.
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
         let mut build = Command::new(cargo);
         build.args(["build", "--quiet", "-p", "widelane-cli"]);
-        build.args(["-p", "widelane-provider", "-p", "widelane-runtime"]);
-        if !cfg!(debug_assertions) {
+        build.args(["-p", "widelane-provider", "-p", "widelane-runtime", "--target-dir"]);
+        build.arg(profile.parent().expect("a directory for all profiles"));
+        if profile.ends_with("release") {
             build.arg("--release");
         }
-        run(build.current_dir(env!("CARGO_MANIFEST_DIR")));
-        let test = std::env::current_exe().expect("a running test has a file");
-        let profile = test.parent().and_then(Path::parent).expect("target/<profile>/deps/<test>");
+        let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+        let workspace = folders.find(|folder| folder.join("crates").exists());
+        run(build.current_dir(workspace.expect("tests are built in the workspace")));
         profile.join("widelane")
     })
 }
