@@ -78,6 +78,28 @@ impl<'a> Text<'a> {
         unsafe { self.target.copy_from_nonoverlapping(block.as_ptr(), self.bytes) };
     }
 
+    /// Adds a key stream that is no shorter, by words.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the text is longer.
+    #[inline(always)]
+    pub(crate) fn add_words(self, stream: &[u64]) {
+        let (words, rest) = self.split_at(self.bytes - self.bytes % 8);
+        let (whole, last) = stream.split_at(words.bytes / 8);
+        for (index, word) in whole.iter().enumerate() {
+            let source = words.source(8 * index, 8).cast::<u64>();
+            // SAFETY: `source` names eight readable bytes.
+            let sum = unsafe { source.read_unaligned() } ^ word;
+            let target = words.target(8 * index, 8).cast::<u64>();
+            // SAFETY: `target` names eight writable bytes.
+            unsafe { target.write_unaligned(sum) }
+        }
+        if !rest.is_empty() {
+            rest.map(|bytes| *bytes = (u64::from_ne_bytes(*bytes) ^ last[0]).to_ne_bytes());
+        }
+    }
+
     /// Shows what is read: the message.
     pub fn with_source<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
         // SAFETY: `source` names `bytes` readable bytes, which nobody writes while `look` runs.

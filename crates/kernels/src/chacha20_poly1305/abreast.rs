@@ -44,9 +44,27 @@ macro_rules! abreast {
             let sets = after_rounds(states, &before);
             for (set, message) in sets.into_iter().zip(messages) {
                 let message = message.take().expect("as many messages as go abreast");
-                of_one_set::<true>([set], message, &mut Poly1305::default());
+                after_stream(set, message);
             }
             wipe_registers();
+        }
+
+        /// Whether one set is key stream enough, and the AAD is a block.
+        fn is_of_one_set(message: &Message<'_>) -> bool {
+            message.text.len() + BLOCK_BYTES <= SET_BYTES && message.aad.len() <= TAG_BYTES
+        }
+
+        /// Seals a message whose key stream is there, with the block of the one-time key in front.
+        #[inline]
+        #[$features]
+        fn after_stream(set: Set, message: Message<'_>) {
+            let Message { aad, text, .. } = message;
+            with_tag::<true>(message, &mut Poly1305::default(), |poly| {
+                begin_first(poly, set);
+                poly.absorb(aad);
+                apply(&[set], BLOCK_BYTES, text);
+                text.with_target(|bytes| poly.absorb(whole_blocks(bytes)));
+            });
         }
     };
 }

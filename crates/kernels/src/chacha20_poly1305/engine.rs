@@ -11,8 +11,6 @@ macro_rules! engine {
         /// Bytes of a set: whole blocks.
         const SET_BYTES: usize = 4 * ROW_BYTES;
         const CHUNK_BYTES: usize = SETS * SET_BYTES;
-        /// Bytes of the key stream that a message opens with if it is not short.
-        const OPENING_BYTES: usize = OPENING_SETS * SET_BYTES;
         const GROUP_BYTES: usize = GROUP_BLOCKS * TAG_BYTES;
 
         /// Four rows: the state of `BLOCKS` blocks.
@@ -31,12 +29,16 @@ macro_rules! engine {
         /// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends
         /// here, and in `poly` the authenticator of AAD and whole blocks of text.
         pub fn start<const SEAL: bool>(room: $token, message: Message<'_>, poly: &mut Poly1305) {
-            let turn_bytes = message.text.len() + BLOCK_BYTES;
-            if is_of_one_set(&message) {
+            let bytes = message.text.len();
+            if bytes <= BLOCK_BYTES {
                 // SAFETY: the token exists only if every feature of its room was detected.
+                unsafe { block_body::<SEAL>(room, message, poly) }
+                wipe_stack::<SHORTEST_STACK>();
+            } else if bytes <= SET_BYTES {
+                // SAFETY: as above.
                 unsafe { message_body::<1, SEAL>(room, message, poly) }
                 wipe_stack::<SHORTEST_STACK>();
-            } else if turn_bytes <= 2 * SET_BYTES {
+            } else if bytes <= 2 * SET_BYTES {
                 // SAFETY: as above.
                 unsafe { message_body::<2, SEAL>(room, message, poly) }
                 wipe_stack::<SHORT_STACK>();
@@ -47,18 +49,11 @@ macro_rules! engine {
             }
         }
 
-        /// Whether one set is key stream enough, and text and AAD are so short that lanes would not
-        /// pay.
-        fn is_of_one_set(message: &Message<'_>) -> bool {
-            message.text.len() + BLOCK_BYTES <= SET_BYTES && message.aad.len() <= TAG_BYTES
-        }
-
         /// Begins the authenticator of a message.
         pub fn begin(room: $token, key: &Key, nonce: &[u8; NONCE_BYTES], poly: &mut Poly1305) {
             let mut block = [0; BLOCK_BYTES];
             stream_block(room, key, nonce, 0, &mut block);
-            let (one_time_key, _) = block.split_first_chunk().expect("half a block");
-            poly.begin(one_time_key);
+            poly.begin(&block);
             wipe(&mut block);
         }
 
@@ -95,6 +90,12 @@ macro_rules! engine {
             // SAFETY: as above.
             unsafe { stream_block_body(key, nonce, counter, block) }
             wipe_stack::<SHORT_STACK>();
+        }
+
+        #[$features]
+        fn block_body<const SEAL: bool>(room: $token, message: Message<'_>, poly: &mut Poly1305) {
+            of_one_block::<SEAL>(room, message, poly);
+            wipe_registers();
         }
 
         #[$features]
@@ -138,9 +139,25 @@ macro_rules! engine {
             wipe_registers();
         }
 
-        /// A whole message; `poly` ends without the last block, if that is not whole.
-        ///
-        /// The first block of the key stream makes the one-time key.
+        /// A message whose text is one block; `poly` ends without it, if it is not whole. The block
+        /// moves to general registers once that of the one-time key has left them.
+        #[inline]
+        #[$features]
+        fn of_one_block<const SEAL: bool>(room: $token, message: Message<'_>, poly: &mut Poly1305) {
+            let Message { key, nonce, aad, text, .. } = message;
+            with_tag::<SEAL>(message, poly, |poly| {
+                let mut states = before_rounds::<1>(key, nonce, 1);
+                begin_beside(room, key, nonce, aad, &mut states, poly);
+                let mut block = Single::from_bytes(&first_block(in_order(states[0])));
+                for _ in BESIDE_KEY..DOUBLE_ROUNDS {
+                    block.double_round();
+                }
+                let stream = block.after_rounds(&Single::new(key, nonce, 1));
+                one_turn::<SEAL>(text, poly, || text.add_words(&stream));
+            });
+        }
+
+        /// A longer message; `poly` ends without the last block, if that is not whole.
         #[inline]
         #[$features]
         fn whole<const COUNT: usize, const SEAL: bool>(
@@ -149,36 +166,76 @@ macro_rules! engine {
             poly: &mut Poly1305,
         ) {
             let Message { key, nonce, aad, text, .. } = message;
-            if COUNT == 1 {
-                of_one_set::<SEAL>(key_stream::<1>(key, nonce, 0), message, poly);
-                return;
-            }
-            let absorb = |poly: &mut _, bytes: &_| authenticate(room, poly, bytes);
             with_tag::<SEAL>(message, poly, |poly| {
-                if COUNT == 2 {
-                    let sets = key_stream::<2>(key, nonce, 0);
-                    one_turn::<2, SEAL>(&sets, aad, text, poly, absorb);
-                    return;
-                }
-                let sets = opening(key, nonce);
-                if text.len() + BLOCK_BYTES <= OPENING_BYTES {
-                    one_turn::<OPENING_SETS, SEAL>(&sets, aad, text, poly, absorb);
+                if COUNT == 1 {
+                    let sets = key_stream_after_key::<1>(room, key, nonce, aad, poly);
+                    one_turn::<SEAL>(text, poly, || apply(&sets, 0, text));
+                } else if COUNT == 2 {
+                    let sets = key_stream_after_key::<2>(room, key, nonce, aad, poly);
+                    let mut queue = Queue::<SEAL>::new(begin_running(room, poly), text);
+                    queue.apply(&sets, 0);
+                    queue.end(poly);
                 } else {
-                    begin_one_time(poly, &sets);
-                    absorb(poly, aad);
-                    long::<SEAL>(room, key, nonce, 0, poly, text, Some(sets));
+                    let sets = opening(key, nonce);
+                    begin_first(poly, sets[0]);
+                    authenticate(room, poly, aad);
+                    let mut queue = Queue::<SEAL>::new(begin_running(room, poly), text);
+                    queue.apply(&sets, BLOCK_BYTES);
+                    rest(key, nonce, 1, &mut queue);
+                    queue.end(poly);
                 }
             });
         }
 
-        /// A whole message, for which one set is enough.
+        /// Key stream from block 1 on, while the block before makes the one-time key and the AAD is
+        /// authenticated.
         #[inline]
         #[$features]
-        fn of_one_set<const SEAL: bool>(sets: [Set; 1], message: Message<'_>, poly: &mut Poly1305) {
-            let Message { aad, text, .. } = message;
-            with_tag::<SEAL>(message, poly, |poly| {
-                one_turn::<1, SEAL>(&sets, aad, text, poly, |poly, bytes| poly.absorb(bytes));
-            });
+        fn key_stream_after_key<const COUNT: usize>(
+            room: $token,
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            aad: &[u8],
+            poly: &mut Poly1305,
+        ) -> [Set; COUNT] {
+            let before = before_rounds::<COUNT>(key, nonce, 1);
+            let mut states = before;
+            begin_beside(room, key, nonce, aad, &mut states, poly);
+            for _ in BESIDE_KEY..DOUBLE_ROUNDS {
+                double_round(&mut states);
+            }
+            after_rounds(states, &before)
+        }
+
+        /// Takes sets of blocks through the first double rounds and makes the one-time key in
+        /// general registers beside; then begins the authenticator, with the AAD.
+        #[inline]
+        #[$features]
+        fn begin_beside<const COUNT: usize>(
+            room: $token,
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            aad: &[u8],
+            states: &mut [Set; COUNT],
+            poly: &mut Poly1305,
+        ) {
+            let before = Single::new(key, nonce, 0);
+            let mut block = before;
+            for _ in 0..BESIDE_KEY / 2 {
+                double_round(states);
+                block.double_round();
+                block.double_round();
+                double_round(states);
+                block.double_round();
+            }
+            block.double_round();
+            let [r0, r1, s0, s1, ..] = block.after_rounds(&before);
+            poly.begin_words([r0, r1, s0, s1]);
+            if aad.len() <= TAG_BYTES {
+                poly.absorb_block(aad);
+            } else {
+                absorb(room, poly, aad);
+            }
         }
 
         /// Has a message encrypted or decrypted, and authenticated but for a last block that is not
@@ -202,34 +259,26 @@ macro_rules! engine {
             *tag = close(poly, &last[..end.len()], aad.len() as u64, text.len() as u64);
         }
 
-        /// A message whose key stream is there, with the block of the one-time key in front.
+        /// Has a short text encrypted or decrypted by `crypt`, and authenticates its whole blocks.
         #[inline]
         #[$features]
-        fn one_turn<const COUNT: usize, const SEAL: bool>(
-            sets: &[Set; COUNT],
-            aad: &[u8],
-            text: Text<'_>,
-            poly: &mut Poly1305,
-            absorb: impl Fn(&mut Poly1305, &[u8]),
-        ) {
-            begin_one_time(poly, sets);
-            absorb(poly, aad);
+        fn one_turn<const SEAL: bool>(text: Text<'_>, poly: &mut Poly1305, crypt: impl FnOnce()) {
+            let mut absorb = |bytes: &[u8]| poly.absorb_blocks(whole_blocks(bytes).as_chunks().0);
             if !SEAL {
-                text.with_source(|bytes| absorb(poly, whole_blocks(bytes)));
+                text.with_source(&mut absorb);
             }
-            apply(sets, BLOCK_BYTES, text);
+            crypt();
             if SEAL {
-                text.with_target(|bytes| absorb(poly, whole_blocks(bytes)));
+                text.with_target(&mut absorb);
             }
         }
 
-        /// Begins an authenticator whose key is the first block of the key stream.
+        /// Begins an authenticator whose key is the first block of a set.
         #[inline]
         #[$features]
-        fn begin_one_time<const COUNT: usize>(poly: &mut Poly1305, sets: &[Set; COUNT]) {
-            let mut block = first_block(sets[0]);
-            let (one_time_key, _) = block.split_first_chunk().expect("half a block");
-            poly.begin(one_time_key);
+        fn begin_first(poly: &mut Poly1305, set: Set) {
+            let mut block = first_block(set);
+            poly.begin(&block);
             wipe(&mut block);
         }
 
@@ -245,7 +294,9 @@ macro_rules! engine {
             text: Text<'_>,
         ) {
             if text.len() > 2 * SET_BYTES {
-                long::<SEAL>(room, key, nonce, counter, poly, text, None);
+                let mut queue = Queue::<SEAL>::new(begin_running(room, poly), text);
+                rest(key, nonce, counter, &mut queue);
+                queue.end(poly);
                 return;
             }
             if !SEAL {
@@ -261,49 +312,33 @@ macro_rules! engine {
             }
         }
 
-        /// A text of several groups at least, one chunk of which is encrypted while another one is
-        /// authenticated: when sealing the chunk before, when opening the same one. A last block
-        /// that is not whole is not authenticated.
-        ///
-        /// The key stream from block `counter` on may be there for the first chunk, with the block
-        /// of the one-time key in front.
+        /// The rest of a text, one chunk of which is encrypted while another one is authenticated:
+        /// when sealing the chunk before, when opening the same one. A last block that is not whole
+        /// is not authenticated. The text begins with block `counter`.
         #[inline]
         #[$features]
-        fn long<const SEAL: bool>(
-            room: $token,
+        fn rest<const SEAL: bool>(
             key: &Key,
             nonce: &[u8; NONCE_BYTES],
             counter: u32,
-            poly: &mut Poly1305,
-            text: Text<'_>,
-            first: Option<[Set; OPENING_SETS]>,
+            queue: &mut Queue<'_, SEAL>,
         ) {
-            let mut queue = Queue::<SEAL>::new(begin_running(room, poly), text);
-            let (mut counter, mut done) = (counter, 0);
-            if let Some(sets) = &first {
-                done = OPENING_BYTES - BLOCK_BYTES;
-                queue.absorb(0, done);
-                apply(sets, BLOCK_BYTES, text.split_at(done).0);
-                counter = counter.wrapping_add((OPENING_SETS * BLOCKS) as u32);
-            }
-            while done < text.len() {
-                let start = done;
-                done = text.len().min(start + CHUNK_BYTES);
-                match (done - start).div_ceil(SET_BYTES) {
-                    1 => queue.turn(start, done, |running, groups| {
+            while queue.done < queue.text.len() {
+                let start = queue.done;
+                let bytes = (queue.text.len() - start).min(CHUNK_BYTES);
+                let counter = counter.wrapping_add((start / BLOCK_BYTES) as u32);
+                match bytes.div_ceil(SET_BYTES) {
+                    1 => queue.turn(bytes, |running, groups| {
                         key_stream_beside::<1>(key, nonce, counter, running, groups)
                     }),
-                    2 => queue.turn(start, done, |running, groups| {
+                    2 => queue.turn(bytes, |running, groups| {
                         key_stream_beside::<2>(key, nonce, counter, running, groups)
                     }),
-                    _ => queue.turn(start, done, |running, groups| {
+                    _ => queue.turn(bytes, |running, groups| {
                         chunk_beside(key, nonce, counter, running, groups)
                     }),
                 }
-                counter = counter.wrapping_add((SETS * BLOCKS) as u32);
             }
-            queue.absorb(done, done);
-            end_running(queue.running, poly);
         }
 
         /// The groups of a text that are still to be authenticated. The first one has as many
@@ -311,6 +346,8 @@ macro_rules! engine {
         struct Queue<'a, const SEAL: bool> {
             text: Text<'a>,
             running: Running,
+            /// Bytes that are encrypted or decrypted.
+            done: usize,
             first_bytes: usize,
             /// Where the next group begins.
             next: usize,
@@ -324,32 +361,52 @@ macro_rules! engine {
             fn new(running: Running, text: Text<'a>) -> Self {
                 let end = text.len() - text.len() % BLOCK_BYTES;
                 let first_bytes = first_blocks(end / TAG_BYTES) * TAG_BYTES;
-                Queue { text, running, first_bytes, next: 0, end }
+                Queue { text, running, done: 0, first_bytes, next: 0, end }
             }
 
-            /// Encrypts or decrypts from `start` to `end` with what `stream` makes, which
-            /// authenticates meanwhile.
+            /// Encrypts or decrypts what comes first with a key stream that is there, from byte
+            /// `skip` on.
+            #[inline]
+            #[$features]
+            fn apply<const COUNT: usize>(&mut self, sets: &[Set; COUNT], skip: usize) {
+                let bytes = self.text.len().min(COUNT * SET_BYTES - skip);
+                self.absorb(if SEAL { 0 } else { bytes });
+                apply(sets, skip, self.text.split_at(bytes).0);
+                self.done = bytes;
+            }
+
+            /// Encrypts or decrypts the next bytes with what `stream` makes, which authenticates
+            /// meanwhile.
             #[inline]
             #[$features]
             fn turn<const COUNT: usize>(
                 &mut self,
-                start: usize,
-                end: usize,
+                bytes: usize,
                 stream: impl FnOnce(&mut Running, &[[u8; GROUP_BYTES]]) -> [Set; COUNT],
             ) {
-                let ready = self.ready(if SEAL { start } else { end });
+                let start = self.done;
+                self.done += bytes;
+                let ready = self.ready(if SEAL { start } else { self.done });
                 let running = &mut self.running;
                 let beside = |bytes: &[u8]| stream(running, bytes[ready].as_chunks().0);
                 let sets = self.text.with_ciphertext::<SEAL, _>(beside);
                 let (_, rest) = self.text.split_at(start);
-                apply(&sets, 0, rest.split_at(end - start).0);
+                apply(&sets, 0, rest.split_at(bytes).0);
             }
 
-            /// Authenticates what has to be before a chunk is encrypted or decrypted.
+            /// Authenticates what is left.
             #[inline]
             #[$features]
-            fn absorb(&mut self, start: usize, end: usize) {
-                let ready = self.ready(if SEAL { start } else { end });
+            fn end(&mut self, poly: &mut Poly1305) {
+                self.absorb(self.done);
+                end_running(&self.running, poly);
+            }
+
+            /// Authenticates what is ready when so much ciphertext is there.
+            #[inline]
+            #[$features]
+            fn absorb(&mut self, end: usize) {
+                let ready = self.ready(end);
                 let running = &mut self.running;
                 self.text.with_ciphertext::<SEAL, _>(|bytes| {
                     for group in bytes[ready.clone()].as_chunks().0 {

@@ -18,6 +18,8 @@ mod poly1305_lanes;
 #[macro_use]
 mod rows;
 
+mod single;
+
 pub mod avx2;
 pub mod avx512;
 pub mod ifma256;
@@ -45,16 +47,19 @@ pub const BLOCK_BYTES: usize = 64;
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
 /// Words of stack that are cleared when a text of one set is done.
-const SHORTEST_STACK: usize = 192;
+const SHORTEST_STACK: usize = 128;
 
 /// Words of stack that are cleared when one of two sets is.
 const SHORT_STACK: usize = 384;
 
 /// Words of stack that are cleared when any other is.
-const LONG_STACK: usize = 1024;
+const LONG_STACK: usize = 704;
 
 /// Pairs of rounds on the way from a state to a block.
 const DOUBLE_ROUNDS: usize = 10;
+
+/// How many of them a short text takes while a block in general registers takes all.
+const BESIDE_KEY: usize = 6;
 
 /// A key, wiped when it is dropped.
 #[derive(Clone, Default)]
@@ -102,12 +107,10 @@ fn last_words(counter: u32, nonce: &[u8; NONCE_BYTES]) -> [u32; 4] {
 
 /// The tag of a message: of what was authenticated, of a last block of ciphertext that is not
 /// whole, and of both lengths.
-#[inline]
+#[inline(always)]
 pub fn close(poly: &Poly1305, last: &[u8], aad_bytes: u64, text_bytes: u64) -> [u8; TAG_BYTES] {
-    let mut closed = poly.clone();
-    closed.absorb(last);
-    closed.absorb_block(u128::from(text_bytes) << 64 | u128::from(aad_bytes));
-    closed.tag()
+    // In registers up to here: what is stored in halves and loaded at once has to wait.
+    poly.tag(last, u128::from(text_bytes) << 64 | u128::from(aad_bytes)).to_le_bytes()
 }
 
 /// The whole blocks of a text.

@@ -1,9 +1,12 @@
 //! Poly1305 (RFC 8439, 2.5) with scalar products of 64 bits. Secret-independent.
 //!
-//! The sum h is kept in three words below 2^131 or so, and r is clamped, so that no product of two
-//! words with its carries leaves 128 bits; 2^130 = 5 takes what lies above back down.
+//! The sum h is kept in three words, the last of which takes what lies above 2^130 to the next
+//! step, where 2^130 = 5 takes it back down. r is clamped, so that no product of two words with its
+//! carries leaves 128 bits.
 
 use widelane_secret::wipe;
+
+use super::BLOCK_BYTES;
 
 /// Bytes of a block and of a tag.
 pub const TAG_BYTES: usize = 16;
@@ -17,77 +20,101 @@ pub struct Poly1305 {
 }
 
 impl Poly1305 {
-    /// Begins with the one-time key r ‖ s.
-    pub(super) fn begin(&mut self, key: &[u8; 32]) {
-        let word = |index: usize| {
-            let (bytes, _) = key[8 * index..].split_first_chunk().expect("four words");
-            u64::from_le_bytes(*bytes)
-        };
-        self.r = [word(0) & 0x0fff_fffc_0fff_ffff, word(1) & 0x0fff_fffc_0fff_fffc];
+    /// Begins with the one-time key r ‖ s, which a block of the key stream begins with.
+    pub(super) fn begin(&mut self, block: &[u8; BLOCK_BYTES]) {
+        let (words, _) = block.as_chunks();
+        let [r0, r1, s0, s1, ..] = *words else { unreachable!("eight words") };
+        self.begin_words([r0, r1, s0, s1].map(u64::from_le_bytes));
+    }
+
+    /// As [`begin`](Self::begin), with the key in words.
+    #[inline(always)]
+    pub(super) fn begin_words(&mut self, [r0, r1, s0, s1]: [u64; 4]) {
+        self.r = [r0 & 0x0fff_fffc_0fff_ffff, r1 & 0x0fff_fffc_0fff_fffc];
         self.h = [0; 3];
-        self.s = [word(2), word(3)];
+        self.s = [s0, s1];
     }
 
     /// Adds blocks; the last one is filled up with zeros, as the AEAD does.
     #[inline]
     pub(super) fn absorb(&mut self, bytes: &[u8]) {
-        let (blocks, rest) = bytes.as_chunks::<TAG_BYTES>();
-        self.absorb_blocks(blocks);
-        if !rest.is_empty() {
-            self.h = self.step(self.h, partial_block(rest));
+        self.h = self.after(self.h, bytes);
+    }
+
+    /// Adds whole blocks, in the code of whoever does other things beside.
+    #[inline(always)]
+    pub(super) fn absorb_blocks(&mut self, blocks: &[[u8; TAG_BYTES]]) {
+        self.h = self.after_blocks(self.h, blocks);
+    }
+
+    /// Adds up to one block, in the code of whoever does other things beside.
+    #[inline(always)]
+    pub(super) fn absorb_block(&mut self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.h = self.step(self.h, block_of(bytes));
         }
     }
 
-    /// Adds blocks, in the code of whoever does other things beside.
+    /// The sum h after some bytes more.
     #[inline(always)]
-    pub(super) fn absorb_blocks(&mut self, blocks: &[[u8; TAG_BYTES]]) {
-        let mut h = self.h;
+    fn after(&self, h: [u64; 3], bytes: &[u8]) -> [u64; 3] {
+        let (blocks, rest) = bytes.as_chunks();
+        let h = self.after_blocks(h, blocks);
+        if rest.is_empty() { h } else { self.step(h, block_of(rest)) }
+    }
+
+    #[inline(always)]
+    fn after_blocks(&self, h: [u64; 3], blocks: &[[u8; TAG_BYTES]]) -> [u64; 3] {
+        let mut h = h;
         for block in blocks {
             h = self.step(h, u128::from_le_bytes(*block));
         }
-        self.h = h;
+        h
     }
 
-    /// Adds a block.
+    /// (h + block + 2^128)·r. What lies above 2^130 is taken down by the next step, which adds the
+    /// block meanwhile.
     #[inline(always)]
-    pub(super) fn absorb_block(&mut self, block: u128) {
-        self.h = self.step(self.h, block);
-    }
-
-    /// (h + block + 2^128)·r, with h below 2^131 before and after.
-    #[inline(always)]
-    fn step(&self, h: [u64; 3], block: u128) -> [u64; 3] {
+    fn step(&self, [h0, h1, h2]: [u64; 3], block: u128) -> [u64; 3] {
         let [r0, r1] = self.r;
         // r1 is a multiple of 4, so that r1·2^128 = (5/4)·r1·2^(-2)·2^130 is one factor.
         let folded = r1 + (r1 >> 2);
 
-        let (h0, carry) = h[0].overflowing_add(block as u64);
-        let (h1, carry0) = h[1].overflowing_add((block >> 64) as u64);
-        let (h1, carry1) = h1.overflowing_add(u64::from(carry));
-        let h2 = h[2] + 1 + u64::from(carry0) + u64::from(carry1);
+        let (h0, carry) = h0.carrying_add(block as u64, false);
+        let (h1, carry) = h1.carrying_add((block >> 64) as u64, carry);
+        let [h0, h1, h2] = carried([h0, h1, h2], 1 + u64::from(carry));
 
         let d0 = product(h0, r0) + product(h1, folded);
         // h2 is so small that its products need no second word.
         let d1 = product(h0, r1) + product(h1, r0) + u128::from(h2 * folded) + (d0 >> 64);
-        let d2 = h2 * r0 + (d1 >> 64) as u64;
-
-        let (h0, carry) = (d0 as u64).overflowing_add((d2 & !3) + (d2 >> 2));
-        let (h1, carry) = (d1 as u64).overflowing_add(u64::from(carry));
-        [h0, h1, (d2 & 3) + u64::from(carry)]
+        [d0 as u64, d1 as u64, h2 * r0 + (d1 >> 64) as u64]
     }
 
-    /// The tag of what was absorbed.
-    pub(super) fn tag(&self) -> [u8; TAG_BYTES] {
-        let [h0, h1, h2] = self.h;
+    /// The sum of what was absorbed, with a last word of three bits.
+    #[inline(always)]
+    pub(super) fn sum(&self) -> [u64; 3] {
+        carried(self.h, 0)
+    }
+
+    /// The tag of what was absorbed, of some bytes more, and of a last block.
+    pub(super) fn tag(&self, bytes: &[u8], last: u128) -> u128 {
+        let [h0, h1, h2] = carried(self.step(self.after(self.h, bytes), last), 0);
         let low = u128::from(h1) << 64 | u128::from(h0);
         // h mod 2^130 − 5: adding 5 shows in bit 130 whether h is beyond.
         let (plus, carry) = low.overflowing_add(5);
         let beyond = (h2 + u64::from(carry)) >> 2;
         let mask = u128::from(beyond.min(1)).wrapping_neg();
         let reduced = low ^ (low ^ plus) & mask;
-        let s = u128::from(self.s[1]) << 64 | u128::from(self.s[0]);
-        reduced.wrapping_add(s).to_le_bytes()
+        reduced.wrapping_add(u128::from(self.s[1]) << 64 | u128::from(self.s[0]))
     }
+}
+
+/// Brings down what a sum has above 2^130, and adds `more` at 2^128.
+#[inline(always)]
+fn carried([h0, h1, h2]: [u64; 3], more: u64) -> [u64; 3] {
+    let (h0, carry) = h0.carrying_add((h2 & !3) + (h2 >> 2), false);
+    let (h1, carry) = h1.carrying_add(0, carry);
+    [h0, h1, (h2 & 3) + more + u64::from(carry)]
 }
 
 #[inline(always)]
@@ -95,10 +122,10 @@ fn product(left: u64, right: u64) -> u128 {
     u128::from(left) * u128::from(right)
 }
 
-/// A block of which up to 15 bytes are given and the others are zero, in words that are read at
-/// once: they may fall together, or be shifted to their place.
-#[inline]
-fn partial_block(bytes: &[u8]) -> u128 {
+/// A block of which some bytes are given and the others are zero, in words that are read at once:
+/// they may fall together, or be shifted to their place.
+#[inline(always)]
+fn block_of(bytes: &[u8]) -> u128 {
     let missing = 8 * (TAG_BYTES - bytes.len()) as u32;
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
         let last = u128::from(u64::from_le_bytes(*last)) << 64 >> missing;
@@ -148,8 +175,8 @@ macro_rules! scalar {
 
         #[inline]
         #[$features]
-        fn end_running(running: Running, poly: &mut Poly1305) {
-            *poly = running;
+        fn end_running(running: &Running, poly: &mut Poly1305) {
+            poly.clone_from(running);
         }
 
         #[inline]

@@ -112,7 +112,7 @@ impl<L: BlockLanes> Running<L> {
             powers::<L>(room, [L::splat(room, r[0]), L::splat(room, r[1]), L::splat(room, r[2])]);
         let zero = [L::splat(room, 0); 3];
         let group = Factor::new(multiply(zero, row, &Factor::new(row)));
-        Running { before: limbs_of(poly.h), sum: zero, row: Factor::new(row), group, powers }
+        Running { before: limbs_of(poly.sum()), sum: zero, row: Factor::new(row), group, powers }
     }
 
     /// Takes the first blocks: up to a group of them, with empty places in front.
@@ -149,7 +149,7 @@ impl<L: BlockLanes> Running<L> {
 
     /// Brings the lanes together.
     #[inline(always)]
-    pub(super) fn end(self, poly: &mut Poly1305) {
+    pub(super) fn end(&self, poly: &mut Poly1305) {
         let zero = [L::splat(self.powers[0].room(), 0); 3];
         let [l0, l1, l2] = multiply(zero, self.sum, &Factor::new(self.powers));
         let (l0, l1, l2) = (total(l0), total(l1), total(l2));
@@ -301,7 +301,7 @@ macro_rules! in_lanes {
 
         #[inline]
         #[$features]
-        fn end_running(running: Running, poly: &mut Poly1305) {
+        fn end_running(running: &Running, poly: &mut Poly1305) {
             running.end(poly);
         }
 
@@ -319,7 +319,7 @@ macro_rules! in_lanes {
             for group in groups.as_flattened().as_chunks().0 {
                 absorb_group(&mut running, group);
             }
-            end_running(running, poly);
+            end_running(&running, poly);
             poly.absorb(&bytes[blocks.len() * TAG_BYTES..]);
         }
     };

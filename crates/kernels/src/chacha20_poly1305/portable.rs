@@ -45,8 +45,7 @@ pub fn start<const SEAL: bool>(_room: (), message: Message<'_>, poly: &mut Poly1
 pub fn begin(_room: (), key: &Key, nonce: &[u8; NONCE_BYTES], poly: &mut Poly1305) {
     let mut block = [0; BLOCK_BYTES];
     stream_block((), key, nonce, 0, &mut block);
-    let (one_time_key, _) = block.split_first_chunk().expect("half a block");
-    poly.begin(one_time_key);
+    poly.begin(&block);
     wipe(&mut block);
 }
 
