@@ -20,27 +20,12 @@ pub(crate) struct Encoded {
     known: Vec<u64>,
     /// For each entry, the rank of its rule: the lesser is the stronger.
     pub ranks: Vec<u32>,
+    /// For each entry, the place of its rule among those of its rank.
+    pub ties: Vec<u32>,
     /// For each entry, the result of its rule.
     pub results: Vec<u32>,
     /// For each entry, the categories of its rule that are in use.
     pub categories: Vec<u16>,
-}
-
-/// The ranks of rules: that of the strongest, and how far they lie apart.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ranks {
-    pub first: u32,
-    pub step: u32,
-}
-
-impl Ranks {
-    /// One after the other.
-    pub const DENSE: Ranks = Ranks { first: 0, step: 1 };
-
-    /// The rank of the rule that so many others are stronger than.
-    pub fn of(self, place: usize) -> u32 {
-        self.first + place as u32 * self.step
-    }
 }
 
 /// The categories in use, one bit for each.
@@ -52,15 +37,14 @@ pub(crate) fn categories_of(count: usize) -> u16 {
 const ENTRIES_MAX: usize = 4096;
 
 impl Encoded {
-    /// Encodes the rules in the given order, the strongest first.
+    /// Encodes the rules in the given order, the strongest first, each with a rank.
     pub fn new(
         set: &RuleSet,
         order: &[u32],
         plan: &Plan,
-        ranks: Ranks,
+        ranks: &[u32],
     ) -> Result<Self, BuildError> {
-        let end = u64::from(ranks.first) + order.len() as u64 * u64::from(ranks.step);
-        if end > u64::from(RANK_MAX) {
+        if ranks.last().is_some_and(|last| *last >= RANK_MAX) {
             return Err(BuildError::TooManyRules { rules: order.len() });
         }
         let words = plan.shape.words();
@@ -70,13 +54,14 @@ impl Encoded {
             others: Vec::with_capacity(order.len() * words),
             known: Vec::with_capacity(order.len() * words),
             ranks: Vec::with_capacity(order.len()),
+            ties: Vec::with_capacity(order.len()),
             results: Vec::with_capacity(order.len()),
             categories: Vec::with_capacity(order.len()),
         };
         let wanted = categories_of(set.categories);
-        for (place, &index) in order.iter().enumerate() {
+        for (&index, &rank) in order.iter().zip(ranks) {
             let rule = &set.rules[index as usize];
-            encoded.push(rule, ranks.of(place), wanted, &set.layout, plan)?;
+            encoded.push(rule, rank, wanted, &set.layout, plan)?;
         }
         Ok(encoded)
     }
@@ -92,6 +77,7 @@ impl Encoded {
             words.reserve(more * self.words);
         }
         self.ranks.reserve(more);
+        self.ties.reserve(more);
         self.results.reserve(more);
         self.categories.reserve(more);
     }
@@ -106,6 +92,11 @@ impl Encoded {
 
     pub fn known(&self, entry: u32) -> &[u64] {
         &self.known[entry as usize * self.words..][..self.words]
+    }
+
+    /// What orders entries: the lesser is the stronger.
+    pub fn order(&self, entry: u32) -> (u32, u32) {
+        (self.ranks[entry as usize], self.ties[entry as usize])
     }
 
     /// Encodes another rule, as far as it is of the `wanted` categories; returns its entries.
@@ -164,6 +155,7 @@ impl Encoded {
     ) {
         let base = self.values.len();
         self.ranks.push(rank);
+        self.ties.push(0);
         self.values.resize(base + self.words, 0);
         self.known.resize(base + self.words, 0);
         // What no field fills matches everything: no bit counts, and every value is in range.

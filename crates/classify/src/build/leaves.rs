@@ -1,21 +1,26 @@
 //! Lists of entries that are stored as leaves: equal ones once, in chunks that are used again.
 
-use std::array;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::mem;
 
-/// Entries of a leaf, the strongest first.
-pub(super) type List = Arc<[u32]>;
+use crate::table::RULES_PER_CHUNK;
 
 /// Which leaves there are, and where.
 ///
 /// Who looks at leaves of an earlier version must find them as they were. So a leaf does not change
 /// where it stands, and chunks that it gives up are free only when whoever tends the trees says so.
+///
+/// All lists stand in one vector: who drops hundreds of thousands of small allocations has others
+/// wait when they next want one.
 #[derive(Debug)]
 pub(super) struct Leaves {
-    by_list: [HashMap<List, Place>; SHARDS],
-    /// By the first chunk.
-    by_chunk: Vec<Option<List>>,
+    /// First chunks by the sums of lists. Of different lists with one sum, the first stands here,
+    /// and the others are not shared.
+    by_sum: Vec<HashMap<u64, usize>>,
+    /// What each chunk lists: [`RULES_PER_CHUNK`] entries.
+    ids: Vec<u32>,
+    /// By the first chunk of a leaf.
+    places: Vec<Place>,
     free: Free,
     /// Chunks given up since somebody asked.
     released: Vec<Run>,
@@ -27,8 +32,8 @@ pub(super) struct Leaves {
     pub used: usize,
 }
 
-/// A large map takes milliseconds to grow; of many small ones one grows at a time.
-const SHARDS: usize = 64;
+/// A large map takes long to grow; of many small ones one grows at a time.
+const SHARDS: usize = 256;
 
 /// Chunks that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +42,13 @@ pub(crate) struct Run {
     length: usize,
 }
 
-/// Where a leaf stands, and in how many cells.
-#[derive(Debug)]
+/// A leaf.
+#[derive(Clone, Copy, Debug, Default)]
 struct Place {
-    chunk: usize,
-    cells: usize,
+    /// How many entries it lists; none if no leaf begins here.
+    length: u32,
+    /// In how many cells it stands.
+    cells: u32,
     /// Since which turn.
     since: u64,
 }
@@ -58,8 +65,9 @@ struct Free {
 impl Default for Leaves {
     fn default() -> Self {
         Leaves {
-            by_list: array::from_fn(|_| HashMap::new()),
-            by_chunk: Vec::new(),
+            by_sum: (0..SHARDS).map(|_| HashMap::new()).collect(),
+            ids: Vec::new(),
+            places: Vec::new(),
             free: Free::default(),
             released: Vec::new(),
             moved: HashMap::new(),
@@ -72,38 +80,49 @@ impl Default for Leaves {
 impl Leaves {
     /// Makes room for so many more chunks.
     pub fn reserve(&mut self, chunks: usize) {
-        self.by_chunk.reserve(chunks);
+        self.ids.reserve(chunks * RULES_PER_CHUNK);
+        self.places.reserve(chunks);
     }
 
     /// The first chunk of the leaf with this list, if there is one, for one cell more.
     pub fn share(&mut self, list: &[u32]) -> Option<usize> {
-        let place = self.shard(list).get_mut(list)?;
-        place.cells += 1;
-        Some(place.chunk)
+        let sum = sum(list);
+        let chunk = *self.shard(sum).get(&sum)?;
+        if self.list(chunk)? != list {
+            return None;
+        }
+        self.places[chunk].cells += 1;
+        Some(chunk)
     }
 
     /// Finds room for a leaf that there is not yet, for one cell; `end` is behind all chunks there
     /// are. Returns the first chunk.
-    pub fn add(&mut self, list: &[u32], chunks: usize, end: usize) -> usize {
+    pub fn add(&mut self, list: &[u32], end: usize) -> usize {
+        let chunks = list.len().div_ceil(RULES_PER_CHUNK);
         let chunk = self.free.take(chunks).unwrap_or(end);
-        self.put(list.into(), chunk, 1);
+        let behind = self.places.len().max(chunk + chunks);
+        self.places.resize(behind, Place::default());
+        self.ids.resize(behind * RULES_PER_CHUNK, 0);
+        self.ids[chunk * RULES_PER_CHUNK..][..list.len()].copy_from_slice(list);
+        self.places[chunk] = Place { length: list.len() as u32, cells: 1, since: self.turn };
+        let sum = sum(list);
+        self.shard(sum).entry(sum).or_insert(chunk);
         self.used += chunks;
         chunk
     }
 
-    /// Finds other room for a leaf whose chunks are to be written anew, unless no earlier version
-    /// has it. Returns its first chunk.
-    pub fn renew(&mut self, list: &List, chunks: usize, end: usize) -> usize {
-        let turn = self.turn;
-        let Some(&Place { chunk, cells, since }) = self.shard(list).get(list) else { return end };
-        if since == turn {
+    /// Finds other room for the leaf at a chunk, which is to be written anew, unless no earlier
+    /// version has it. Returns its first chunk.
+    pub fn renew(&mut self, chunk: usize, end: usize) -> usize {
+        let Place { cells, since, .. } = self.places[chunk];
+        if since == self.turn {
             return chunk;
         }
-        let other = self.free.take(chunks).unwrap_or(end);
-        self.by_chunk[chunk] = None;
-        self.released.push(Run { start: chunk, length: chunks });
+        let Some(list) = self.list(chunk).map(<[u32]>::to_vec) else { return chunk };
+        self.give_up(chunk);
+        let other = self.add(&list, end);
+        self.places[other].cells = cells;
         self.moved.insert(chunk, other);
-        self.put(Arc::clone(list), other, cells);
         other
     }
 
@@ -116,7 +135,7 @@ impl Leaves {
     pub fn end_turn(&mut self) -> Vec<Run> {
         self.turn += 1;
         self.moved.clear();
-        std::mem::take(&mut self.released)
+        mem::take(&mut self.released)
     }
 
     /// Takes back chunks that were given up.
@@ -125,38 +144,46 @@ impl Leaves {
     }
 
     /// The list of the leaf that begins with a chunk.
-    pub fn list(&self, chunk: usize) -> Option<&List> {
-        self.by_chunk.get(chunk)?.as_ref()
+    pub fn list(&self, chunk: usize) -> Option<&[u32]> {
+        let length = self.places.get(chunk)?.length as usize;
+        (length > 0).then(|| &self.ids[chunk * RULES_PER_CHUNK..][..length])
     }
 
     /// Takes a leaf out of one cell; it gives up its chunks when it is in no other.
-    pub fn release(&mut self, chunk: usize, chunks: usize) {
-        let Some(list) = self.list(chunk).cloned() else { return };
-        let shard = self.shard(&list);
-        if let Some(place) = shard.get_mut(&list) {
-            place.cells -= 1;
-            if place.cells > 0 {
-                return;
+    pub fn release(&mut self, chunk: usize) {
+        if self.list(chunk).is_some() {
+            self.places[chunk].cells -= 1;
+            if self.places[chunk].cells == 0 {
+                self.give_up(chunk);
             }
         }
-        shard.remove(&list);
-        self.by_chunk[chunk] = None;
-        self.used -= chunks;
-        self.released.push(Run { start: chunk, length: chunks });
     }
 
-    fn put(&mut self, list: List, chunk: usize, cells: usize) {
-        let behind = self.by_chunk.len().max(chunk + 1);
-        self.by_chunk.resize(behind, None);
-        self.by_chunk[chunk] = Some(Arc::clone(&list));
-        let place = Place { chunk, cells, since: self.turn };
-        self.shard(&list).insert(list, place);
+    /// Has no leaf at a chunk any more.
+    fn give_up(&mut self, chunk: usize) {
+        let Some(list) = self.list(chunk) else { return };
+        let (sum, length) = (sum(list), list.len().div_ceil(RULES_PER_CHUNK));
+        let shard = self.shard(sum);
+        if shard.get(&sum) == Some(&chunk) {
+            shard.remove(&sum);
+        }
+        self.places[chunk] = Place::default();
+        self.used -= length;
+        self.released.push(Run { start: chunk, length });
     }
 
-    fn shard(&mut self, list: &[u32]) -> &mut HashMap<List, Place> {
-        let sum = list.iter().fold(0, |sum: u32, id| sum.rotate_left(5) ^ id);
-        &mut self.by_list[sum as usize % SHARDS]
+    fn shard(&mut self, sum: u64) -> &mut HashMap<u64, usize> {
+        &mut self.by_sum[sum as usize % SHARDS]
     }
+}
+
+/// Different lists rarely have the same.
+fn sum(list: &[u32]) -> u64 {
+    let add = |sum: u64, id: &u32| {
+        let product = u128::from(sum ^ u64::from(*id)) * 0x9e37_79b9_7f4a_7c15;
+        product as u64 ^ (product >> 64) as u64
+    };
+    list.iter().fold(0x2545_f491_4f6c_dd1d, add)
 }
 
 impl Free {
@@ -203,34 +230,34 @@ mod tests {
     fn equal_lists_share_a_leaf_until_no_cell_has_it() {
         let mut leaves = Leaves::default();
         assert_eq!(leaves.share(&[1, 2]), None);
-        assert_eq!(leaves.add(&[1, 2], 2, 1), 1);
-        assert_eq!((leaves.share(&[1, 2]), leaves.used), (Some(1), 2));
-        leaves.release(1, 2);
-        assert_eq!(leaves.list(1).map(|list| &**list), Some(&[1, 2][..]));
-        leaves.release(1, 2);
+        assert_eq!(leaves.add(&[1, 2], 1), 1);
+        assert_eq!((leaves.share(&[1, 2]), leaves.used), (Some(1), 1));
+        leaves.release(1);
+        assert_eq!(leaves.list(1), Some(&[1, 2][..]));
+        leaves.release(1);
         assert_eq!((leaves.list(1), leaves.used), (None, 0));
         assert_eq!(leaves.share(&[1, 2]), None);
-        assert_eq!(leaves.add(&[6], 1, 3), 3, "what was given up may still be looked at");
+        assert_eq!(leaves.add(&[6], 3), 3, "what was given up may still be looked at");
         leaves.end_turn().into_iter().for_each(|run| leaves.reuse(run));
-        assert_eq!(leaves.add(&[7], 1, 4), 1, "a free chunk comes first");
-        assert_eq!(leaves.add(&[8], 2, 4), 4, "what is left of the run is too short");
+        assert_eq!(leaves.add(&[7], 4), 1, "a free chunk comes first");
+        assert_eq!(leaves.add(&[8; 9], 4), 4, "no run is long enough");
     }
 
     #[test]
     fn a_leaf_that_others_may_look_at_moves_once_a_turn() {
         let mut leaves = Leaves::default();
-        leaves.add(&[1, 2], 1, 1);
+        leaves.add(&[1, 2], 1);
         leaves.share(&[1, 2]);
-        let list = leaves.list(1).unwrap().clone();
-        assert_eq!(leaves.renew(&list, 1, 2), 1, "nobody has seen it");
+        assert_eq!(leaves.renew(1, 2), 1, "nobody has seen it");
         assert_eq!(leaves.end_turn(), []);
-        assert_eq!((leaves.renew(&list, 1, 2), leaves.moved(1)), (2, Some(2)));
-        assert_eq!((leaves.renew(&list, 1, 3), leaves.used), (2, 1));
-        assert_eq!((leaves.list(1), leaves.list(2)), (None, Some(&list)));
+        assert_eq!((leaves.renew(1, 2), leaves.moved(1)), (2, Some(2)));
+        assert_eq!((leaves.renew(2, 3), leaves.used), (2, 1));
+        assert_eq!((leaves.list(1), leaves.list(2)), (None, Some(&[1, 2][..])));
         assert_eq!(leaves.end_turn(), [Run { start: 1, length: 1 }]);
         assert_eq!(leaves.moved(1), None);
-        leaves.release(2, 1);
-        assert_eq!(leaves.list(2), Some(&list), "the other cell has it");
+        leaves.release(2);
+        assert_eq!(leaves.list(2), Some(&[1, 2][..]), "the other cell has it");
+        assert_eq!(leaves.share(&[1, 2]), Some(2));
     }
 
     #[test]

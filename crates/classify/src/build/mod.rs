@@ -1,8 +1,10 @@
 //! From rules to a table: words, groups, bits, trees. docs/classify.md explains the choices.
 
+mod costs;
 mod encode;
 mod group;
 mod leaves;
+mod lists;
 mod plan;
 mod select;
 mod tended;
@@ -10,9 +12,11 @@ mod tree;
 
 use std::fmt;
 
-pub(crate) use self::encode::{Encoded, Ranks, categories_of};
+pub(crate) use self::costs::AFFORDED;
+pub(crate) use self::encode::{Encoded, categories_of};
 use self::group::Group;
 pub(crate) use self::leaves::Run;
+pub(crate) use self::lists::{Place, Roots};
 use self::plan::Kind;
 pub(crate) use self::plan::Plan;
 pub(crate) use self::tended::Edits;
@@ -153,7 +157,8 @@ impl Table {
 ///
 /// Those of [`Table::build`].
 pub fn build(set: &RuleSet, limits: &Limits) -> Result<(Table, Account), BuildError> {
-    let grown = grow(set, limits, Ranks::DENSE, false)?;
+    let ranks: Vec<u32> = (0..set.rules.len() as u32).collect();
+    let grown = grow(set, limits, &ranks, false)?;
     let masks = match set.categories {
         1 => Vec::new(),
         _ => grown.encoded.category_masks(),
@@ -164,15 +169,12 @@ pub fn build(set: &RuleSet, limits: &Limits) -> Result<(Table, Account), BuildEr
     Ok((table, account))
 }
 
-/// Roots of none yet behind those of trees that are `tended`: of a list, and of a refuge.
-pub(crate) const SPARE_ROOTS: usize = 2;
-
 /// Grows the trees for a set of rules. If they are to be `tended`, rules can come and go, of any
-/// that the layout allows; and there are [`SPARE_ROOTS`] more.
+/// that the layout allows; and there are [`Roots::SPARE`] more, of none yet.
 pub(crate) fn grow(
     set: &RuleSet,
     limits: &Limits,
-    ranks: Ranks,
+    ranks: &[u32],
     tended: bool,
 ) -> Result<Grown, BuildError> {
     check(set)?;
@@ -258,14 +260,14 @@ impl Sources<'_> {
     fn grow(&self, divided: &[Group], limits: Limits) -> Result<Trees, BuildError> {
         let (plan, encoded, tended) = (self.plan, self.encoded, self.tended);
         let (fields, default) = (self.set.layout.fields(), self.set.default);
-        let spare = if tended { SPARE_ROOTS } else { 0 };
+        let spare = if tended { Roots::SPARE } else { 0 };
         let roots = divided.len() + spare;
         let mut forest = Forest::new(encoded, plan.shape, default, limits, roots, tended);
         let mut groups = Vec::new();
         for (root, group) in divided.iter().enumerate() {
             let (nodes, chunks) = (forest.nodes, forest.chunks.len());
             let entry = forest.plant(encoded, root, &group.ids)?;
-            forest.note_home(root, &group.ids);
+            forest.note_home(root, group.ids.iter().copied());
             let wide = (0..fields.len())
                 .filter(|&field| plan.kinds[field] != Kind::Unused && fields[field].bytes >= 4);
             let fixed = wide.enumerate().filter(|(bit, _)| group.fixed >> bit & 1 == 1);

@@ -9,6 +9,13 @@ pub(super) struct Selection {
     pub parts: [(usize, u64); 2],
 }
 
+impl Selection {
+    /// How often all entries have been looked at to find it.
+    pub fn rounds(&self) -> usize {
+        1 + self.parts.iter().map(|(_, bits)| bits.count_ones() as usize).sum::<usize>()
+    }
+}
+
 /// How many rules a lookup compares at once: a cell with fewer gains nothing by being split.
 pub(super) const CELL_GOAL: usize = 8;
 /// What splitting by one more bit must leave of the work.

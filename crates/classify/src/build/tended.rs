@@ -2,30 +2,53 @@
 //!
 //! A tree lists an entry only where it can be met: not behind one that hides it there. So who hides
 //! whom, and where, is written down while a tree grows, and an entry that is taken out gives its
-//! places back to those that it hid.
+//! places back to those that it hid. Where that would be too much, the entry stays where it stands,
+//! and those that it hides are found in a tree of their own, the reserve.
 
+use std::cell::Cell as Count;
+use std::collections::VecDeque;
 use std::ops::{Range, RangeInclusive};
 
 use super::BuildError;
 use super::encode::Encoded;
-use super::leaves::{List, Run};
+use super::leaves::Run;
+use super::lists::{Place, Roots};
 use super::tree::{Cell, Forest, Region, cells_of, leaf_entry};
-use crate::table::{Entry, NODE_HEADER, Node, RULES_PER_CHUNK, rank_of};
+use crate::table::{Entry, NODE_HEADER, Node, rank_of};
 
 /// What a forest remembers of how it grew.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tending {
-    /// By the entry that hides: the entries hidden, and the cell in whose region.
-    hidden: Vec<Vec<(Cell, u32)>>,
-    /// For each entry the root of its tree; none if it is gone.
-    homes: Vec<Option<u8>>,
+    hidings: Hidings,
+    pub stands: Vec<Stand>,
     /// How many entries have their home at each root.
-    counts: Vec<usize>,
-    /// The root behind which those are listed besides that forsaken entries hide.
-    refuge: usize,
-    /// Entries that are gone and stay where they stand. Those that they hide there are found only
-    /// by who meets one of them: wherever one stands or would stand, it has to be met.
-    forsaken: Vec<u32>,
+    pub counts: Vec<usize>,
+    pub roots: Roots,
+    /// Leaves that have grown long since the trees were planted.
+    ripe: VecDeque<Ripe>,
+    /// Cells looked at and rules written, since somebody asked.
+    work: Count<usize>,
+}
+
+/// Where an entry stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stand {
+    /// The root of its tree or list; none if it is gone from there.
+    pub home: Option<u8>,
+    /// It stands in the reserve besides.
+    pub in_reserve: bool,
+    /// It is listed in the refuge besides.
+    pub in_refuge: bool,
+    /// All that it hides stand in the reserve.
+    is_covered: bool,
+}
+
+/// A leaf to be divided.
+#[derive(Debug)]
+struct Ripe {
+    cell: Cell,
+    region: Region,
+    depth: usize,
 }
 
 /// Words of a forest that have been written, and chunks that it does not need any more.
@@ -37,40 +60,56 @@ pub(crate) struct Edits {
     pub released: Vec<Run>,
 }
 
-/// What an entry in a tree would cost.
-#[derive(Clone, Copy, Default)]
-struct Survey {
-    /// Cells looked at, whether the entry reaches them or not.
-    visited: usize,
-    cells: usize,
-    /// Rules listed in those cells.
-    rules: usize,
-    longest: usize,
-}
-
-/// An entry that belongs to more cells of each tree is listed in the last, which has none.
-const CELLS_MAX: usize = 64;
-/// Nor does it pay to look at more cells.
-const VISITED_MAX: usize = 1024;
-/// A rule is broad if a change of it may have to write more cells: some tenths of a millisecond.
-const BROAD: usize = 384;
-/// Longer lists take no more entries.
-const LIST_MAX: usize = 1024;
-/// Lists of a power of two entries, of so many, are tried to be divided; longer ones would take too
-/// long.
+/// Leaves of a power of two entries, of so many, are tried to be divided; longer ones would take
+/// too long.
 const DIVISIBLE: RangeInclusive<usize> = 32..=128;
+/// So many words of entries are the most that are divided: keys may be long.
+const DIVISIBLE_WORDS: usize = 512;
+/// So many leaves wait to be divided, one with each change.
+const RIPE_MAX: usize = 1024;
 
 impl Tending {
-    /// Nothing yet of so many roots; the last is the refuge.
+    /// Nothing yet of so many roots.
     pub fn of(roots: usize) -> Self {
-        Tending { refuge: roots - 1, ..Tending::default() }
+        Tending {
+            hidings: Hidings::default(),
+            stands: Vec::new(),
+            counts: vec![0; roots],
+            roots: Roots::of(roots),
+            ripe: VecDeque::new(),
+            work: Count::new(0),
+        }
     }
 
     /// Notes that an entry is not listed in the region of a cell, since another hides it there.
     pub fn note(&mut self, hider: u32, hidden: u32, cell: Cell) {
-        let behind = self.hidden.len().max(hider as usize + 1);
-        self.hidden.resize_with(behind, Vec::new);
-        self.hidden[hider as usize].push((cell, hidden));
+        self.hidings.noted.push((hider, (cell, hidden)));
+    }
+}
+
+/// Who hides whom.
+#[derive(Debug, Default)]
+struct Hidings {
+    /// Who hides, who is hidden, and the cell in whose region, as trees grow.
+    noted: Vec<(u32, (Cell, u32))>,
+    /// The same when they have grown, by who hides.
+    sorted: Vec<(Cell, u32)>,
+    /// Where the part of each entry begins, and at last where all end.
+    starts: Vec<usize>,
+}
+
+impl Hidings {
+    /// Sorts what has been noted of so many entries.
+    fn sort(&mut self, entries: usize) {
+        self.noted.sort_by_key(|(hider, _)| *hider);
+        let place = |hider| self.noted.partition_point(|(other, _)| *other < hider);
+        self.starts = (0..=entries as u32).map(place).collect();
+        self.sorted = std::mem::take(&mut self.noted).into_iter().map(|(_, of)| of).collect();
+    }
+
+    fn of(&self, hider: u32) -> &[(Cell, u32)] {
+        let bounds = self.starts.get(hider as usize..hider as usize + 2);
+        bounds.map_or(&[], |bounds| &self.sorted[bounds[0]..bounds[1]])
     }
 }
 
@@ -84,21 +123,52 @@ impl Forest {
         self.chunks.reserve(words);
         self.leaves.reserve(words / self.shape.chunk_words());
         if let Some(tending) = &mut self.tending {
-            tending.homes.reserve(entries);
-            tending.hidden.reserve(entries);
+            tending.stands.reserve(entries);
         }
     }
 
-    /// Notes which tree entries were planted in.
-    pub fn note_home(&mut self, root: usize, ids: &[u32]) {
+    /// Plants the reserve, a tree of all entries that broad rules hide somewhere; nobody hides
+    /// another in it. Only who has met a rule that is gone looks there. `rules` has the entries of
+    /// each rule. From now on, nobody hides another where leaves are divided.
+    ///
+    /// # Errors
+    ///
+    /// If there are too many chunks.
+    pub fn plant_reserve(
+        &mut self,
+        encoded: &Encoded,
+        rules: impl Iterator<Item = Range<u32>>,
+    ) -> Result<(), BuildError> {
+        if let Some(tending) = &mut self.tending {
+            tending.hidings.sort(encoded.len());
+        }
+        let hides = |ids: &Range<u32>| ids.clone().any(|id| !self.hidden_by(id).is_empty());
+        let is_broad = |ids: &Range<u32>| hides(ids) && self.is_broad(encoded, ids.clone(), true);
+        let covered: Vec<u32> = rules.filter(is_broad).flatten().collect();
+        (self.hides, self.copies_until) = (false, self.bytes() + self.bytes() / 2);
+        let Some(Tending { hidings, stands, roots, .. }) = &mut self.tending else { return Ok(()) };
+        for id in covered {
+            stands[id as usize].is_covered = true;
+            for &(_, hidden) in hidings.of(id) {
+                stands[hidden as usize].in_reserve = true;
+            }
+        }
+        let in_reserve = |id: &u32| stands[*id as usize].in_reserve;
+        let ids: Vec<u32> = (0..encoded.len() as u32).filter(in_reserve).collect();
+        let root = roots.reserve;
+        self.plant(encoded, root, &ids)?;
+        self.copies_until = usize::MAX;
+        Ok(())
+    }
+
+    /// Notes which tree or list entries have come to.
+    pub fn note_home(&mut self, root: usize, ids: impl ExactSizeIterator<Item = u32>) {
         let Some(tending) = &mut self.tending else { return };
-        let roots = tending.counts.len().max(root + 1);
-        tending.counts.resize(roots, 0);
         tending.counts[root] += ids.len();
-        for &id in ids {
-            let end = tending.homes.len().max(id as usize + 1);
-            tending.homes.resize(end, None);
-            tending.homes[id as usize] = Some(root as u8);
+        for id in ids {
+            let end = tending.stands.len().max(id as usize + 1);
+            tending.stands.resize(end, Stand::default());
+            tending.stands[id as usize].home = Some(root as u8);
         }
     }
 
@@ -107,163 +177,161 @@ impl Forest {
         Edits { released: self.leaves.end_turn(), ..std::mem::take(&mut self.edits) }
     }
 
+    /// How many cells have been looked at, and rules written, since this was last asked.
+    pub fn take_work(&mut self) -> usize {
+        self.tending.as_ref().map_or(0, |tending| tending.work.take())
+    }
+
+    /// Counts cells looked at, or rules written.
+    pub(super) fn count_work(&self, more: usize) {
+        if let Some(tending) = &self.tending {
+            tending.work.set(tending.work.get() + more);
+        }
+    }
+
     /// Takes back chunks that nobody looks at any more.
     pub fn reuse(&mut self, run: Run) {
         self.leaves.reuse(run);
     }
 
-    /// Lists an entry in the tree where that costs least; in the last of the `roots`, which is one
-    /// list, if it costs much everywhere or `only_last`.
+    /// Lists the entries of a rule in the trees where that costs least; behind them if it costs
+    /// much everywhere, or is wanted there.
     ///
     /// # Errors
     ///
-    /// If a list would get too long; the entry is not in the forest then.
+    /// If a list would get too long; the entries are not in the forest then.
     pub fn insert(
         &mut self,
         encoded: &Encoded,
-        id: u32,
-        roots: usize,
-        only_last: bool,
+        ids: Range<u32>,
+        place: Place,
     ) -> Result<(), BuildError> {
-        let last = roots - 1;
-        let trees = if only_last { 0..0 } else { 0..last };
-        let all = Region::all(encoded.words);
-        let survey = |root| {
-            let mut survey = Survey::default();
-            let is_done = self.survey(encoded, id, root, &all, &mut survey);
-            (is_done && survey.longest < LIST_MAX).then_some((survey.cells + survey.rules, root))
+        let roots = match place {
+            Place::Any => self.trees_for(encoded, ids.clone()),
+            Place::AnyList | Place::List(_) => None,
         };
-        let root = trees.filter_map(survey).min().map_or(last, |(_, root)| root);
-        self.note_home(root, &[id]);
-        let cell = Cell { place: root as u32, node: 0 };
-        let listed = self.list_below(encoded, id, cell, Some(&all), 0);
-        if listed.is_err() {
-            self.unlist_below(encoded, id, cell)?;
-            self.forget(id);
+        let Some(roots) = roots else { return self.enlist(encoded, ids, place) };
+        let all = Region::all(encoded.words);
+        for (id, root) in ids.clone().zip(roots) {
+            self.note_home(root, [id].into_iter());
+            let cell = Cell { place: root as u32, node: 0 };
+            if let Err(error) = self.list_below(encoded, id, cell, Some(&all), 0) {
+                self.remove(encoded, ids)?;
+                return Err(error);
+            }
         }
-        listed
+        Ok(())
     }
 
-    /// Takes entries out of their trees.
+    /// Takes the entries of a rule out of their trees or their list.
     ///
     /// # Errors
     ///
     /// If lists of entries that they hid would get too long; they are still there then.
     pub fn remove(&mut self, encoded: &Encoded, ids: Range<u32>) -> Result<(), BuildError> {
-        // First those that they hide: as long as they are there, nobody meets those.
-        for id in ids.clone() {
-            for (cell, hidden) in self.hidden_by(id).to_vec() {
-                if self.home(hidden).is_some() {
-                    self.list_below(encoded, hidden, cell, None, 0)?;
+        if let Some(root) = self.list_of(ids.start) {
+            self.delist(encoded, root, &ids)?;
+        } else {
+            // First those that they hide: as long as they are there, nobody meets those.
+            for id in ids.clone() {
+                for (cell, hidden) in self.hidden_by(id).to_vec() {
+                    if self.stand(hidden).home.is_some() {
+                        self.list_below(encoded, hidden, cell, None, 0)?;
+                    }
+                }
+            }
+            for id in ids.clone() {
+                for root in self.trees_of(id) {
+                    self.unlist_below(encoded, id, Cell { place: root as u32, node: 0 })?;
                 }
             }
         }
-        for id in ids {
-            let Some(root) = self.home(id) else { continue };
-            for root in [Some(root.into()), self.refuge()].into_iter().flatten() {
-                self.unlist_below(encoded, id, Cell { place: root as u32, node: 0 })?;
-            }
-            self.forget(id);
-        }
+        self.leave_refuge(encoded, &ids)?;
+        ids.for_each(|id| self.forget(id));
         Ok(())
     }
 
-    /// Writes an entry anew, whose rank or result has changed. Among the others it stays where it
-    /// is.
+    /// Writes the entries of a rule anew, whose rank or result has changed. Among the others they
+    /// stay where they are.
     ///
     /// # Errors
     ///
     /// If there is no room for leaves to be written anew.
-    pub fn rewrite(&mut self, encoded: &Encoded, id: u32) -> Result<(), BuildError> {
-        let Some(home) = self.home(id) else { return Ok(()) };
-        let roots = [Some(home.into()), self.refuge()];
-        roots.into_iter().flatten().try_for_each(|root| self.rewrite_below(encoded, id, root))
-    }
-
-    /// Whether a rule of these entries stands in many cells; or, if it is to go, whether those that
-    /// it hides would.
-    pub fn is_broad(&self, encoded: &Encoded, ids: Range<u32>, goes: bool) -> bool {
-        let mut left = BROAD;
-        !ids.into_iter().all(|id| {
-            let own = self.home(id).map(|root| (root.into(), id));
-            let hidden = self.hidden_by(id).iter().filter(|_| goes);
-            let mut places = own.into_iter().chain(hidden.map(|&(cell, id)| (cell.place, id)));
-            places.all(|(place, id)| self.affords(encoded, id, place as usize, &mut left))
+    pub fn rewrite(&mut self, encoded: &Encoded, mut ids: Range<u32>) -> Result<(), BuildError> {
+        if let Some(sheltered) = ids.clone().find(|&id| self.stand(id).in_refuge)
+            && let Some(tending) = &self.tending
+        {
+            self.rewrite_below(encoded, sheltered, tending.roots.refuge)?;
+        }
+        if let Some(root) = self.list_of(ids.start) {
+            // All of them stand in one leaf.
+            return self.rewrite_below(encoded, ids.start, root);
+        }
+        ids.try_for_each(|id| {
+            let mut trees = self.trees_of(id);
+            trees.try_for_each(|root| self.rewrite_below(encoded, id, root))
         })
     }
 
-    /// Takes from what is left the cells below a place that an entry belongs to; false if they are
-    /// more.
-    fn affords(&self, encoded: &Encoded, id: u32, place: usize, left: &mut usize) -> bool {
-        let Some(at) = self.node_at(place) else {
-            let enough = *left > 0;
-            *left -= usize::from(enough);
-            return enough;
-        };
-        let mut cells = cells_of(encoded, id, Node::at(&self.index, at).parts());
-        cells.all(|cell| self.affords(encoded, id, at + NODE_HEADER + cell, left))
-    }
-
-    /// Leaves entries where they stand, for lookups to pass over: those that they hide are listed
-    /// at a root of their own.
+    /// Leaves the entries of a rule where they stand, for lookups to pass over: those that they
+    /// hide are listed in the refuge, but for those that stand in the reserve.
     ///
     /// # Errors
     ///
     /// If that list would get too long; nothing has changed then.
     pub fn forsake(&mut self, encoded: &Encoded, ids: Range<u32>) -> Result<(), BuildError> {
-        let refuge = self.refuge();
-        let hidden = ids.clone().flat_map(|id| self.hidden_by(id)).map(|&(_, hidden)| hidden);
-        let hidden = hidden.filter(|&id| self.home(id).is_some());
-        if let Some((refuge, at)) = refuge.and_then(|root| Some((root, self.node_at(root)?))) {
-            let place = at + NODE_HEADER;
-            let mut list: Vec<u32> = self.list(place).iter().copied().chain(hidden).collect();
-            list.sort_unstable_by_key(|&id| (encoded.ranks[id as usize], id));
-            list.dedup();
-            if let Some(&strongest) = list.first() {
-                let entry = self.leaf(encoded, &list)?;
-                self.replace(Cell { place: place as u32, node: at as u32 }, entry);
-                self.put(refuge, Entry::node(encoded.ranks[strongest as usize], at));
-            }
+        let uncovered = ids.filter(|&id| !self.stand(id).is_covered);
+        let hidden = uncovered.flat_map(|id| self.hidden_by(id)).map(|&(_, hidden)| hidden);
+        let alone = |id: &u32| {
+            let stand = self.stand(*id);
+            stand.home.is_some() && !stand.in_reserve && !stand.in_refuge
+        };
+        let hidden: Vec<u32> = hidden.filter(alone).collect();
+        self.shelter(encoded, hidden)
+    }
+
+    /// Divides one of the leaves that have grown long, if there is one. Where that cannot be done,
+    /// it stays as it is.
+    pub fn divide_one(&mut self, encoded: &Encoded) {
+        let ripe = self.tending.as_mut().and_then(|tending| tending.ripe.pop_front());
+        let Some(Ripe { cell, region, depth }) = ripe else { return };
+        let list = self.list(cell.place as usize).to_vec();
+        if !DIVISIBLE.contains(&list.len()) || list.len() * encoded.words > DIVISIBLE_WORDS {
+            return;
         }
-        if let Some(tending) = &mut self.tending {
-            tending.forsaken.extend(ids);
+        // By one node: nodes behind it would multiply what this costs.
+        self.depth_max = depth + 1;
+        let from = self.index.len();
+        if let Ok(entry) = self.grow(encoded, list, &region, depth, cell) {
+            self.edits.index.push(from..self.index.len());
+            self.replace(cell, entry);
         }
-        Ok(())
-    }
-
-    /// How many entries have their home at a root.
-    pub fn count_at(&self, root: usize) -> usize {
-        let count = self.tending.as_ref().and_then(|tending| tending.counts.get(root));
-        count.copied().unwrap_or(0)
-    }
-
-    fn refuge(&self) -> Option<usize> {
-        self.tending.as_ref().map(|tending| tending.refuge)
-    }
-
-    /// How many entries are listed in the refuge.
-    pub fn sheltered(&self) -> usize {
-        let cell = self.refuge().and_then(|root| self.node_at(root)).map(|at| at + NODE_HEADER);
-        cell.map_or(0, |place| self.list(place).len())
     }
 
     /// What an entry hides, and in which cells.
-    fn hidden_by(&self, id: u32) -> &[(Cell, u32)] {
-        let hidden = self.tending.as_ref().and_then(|tending| tending.hidden.get(id as usize));
-        hidden.map_or(&[], Vec::as_slice)
+    pub(super) fn hidden_by(&self, id: u32) -> &[(Cell, u32)] {
+        let tending = self.tending.as_ref().filter(|_| self.stand(id).home.is_some());
+        tending.map_or(&[], |tending| tending.hidings.of(id))
     }
 
-    fn home(&self, id: u32) -> Option<u8> {
-        *self.tending.as_ref()?.homes.get(id as usize)?
+    pub(super) fn stand(&self, id: u32) -> Stand {
+        let stand = self.tending.as_ref().and_then(|tending| tending.stands.get(id as usize));
+        stand.copied().unwrap_or_default()
+    }
+
+    /// The roots of the trees that an entry stands in.
+    pub(super) fn trees_of(&self, id: u32) -> impl Iterator<Item = usize> + use<> {
+        let stand = self.stand(id);
+        let reserve = self.tending.as_ref().map(|tending| tending.roots.reserve);
+        let own = stand.home.map(usize::from);
+        own.into_iter().chain(reserve.filter(|_| own.is_some() && stand.in_reserve))
     }
 
     fn forget(&mut self, id: u32) {
         let Some(tending) = &mut self.tending else { return };
-        if let Some(root) = tending.homes[id as usize].take() {
+        let stand = tending.stands.get_mut(id as usize).map(std::mem::take).unwrap_or_default();
+        if let Some(root) = stand.home {
             tending.counts[usize::from(root)] -= 1;
-        }
-        if let Some(hidden) = tending.hidden.get_mut(id as usize) {
-            *hidden = Vec::new();
         }
     }
 
@@ -271,7 +339,7 @@ impl Forest {
         Entry(self.index[place])
     }
 
-    fn node_at(&self, place: usize) -> Option<usize> {
+    pub(super) fn node_at(&self, place: usize) -> Option<usize> {
         self.entry(place).as_node()
     }
 
@@ -290,42 +358,17 @@ impl Forest {
             let below = region.below(parts, index);
             self.reaches(encoded, id, &below).then_some((cell, Some(below)))
         };
-        cells_of(encoded, id, parts).filter_map(below).collect()
+        let looked_at = cells_of(encoded, id, parts).inspect(|_| self.count_work(1));
+        looked_at.filter_map(below).collect()
     }
 
     /// The list that a place leads to, which is no node.
-    fn list(&self, place: usize) -> &[u32] {
+    pub(super) fn list(&self, place: usize) -> &[u32] {
         let entry = self.entry(place);
         if entry == Entry::EMPTY || entry.is_node() {
             return &[];
         }
-        self.leaves.list(entry.chunk()).map_or(&[], |list| &**list)
-    }
-
-    /// Adds up what it would cost to list an entry; false if that is too much.
-    fn survey(
-        &self,
-        encoded: &Encoded,
-        id: u32,
-        place: usize,
-        region: &Region,
-        survey: &mut Survey,
-    ) -> bool {
-        let Some(at) = self.node_at(place) else {
-            let rules = self.list(place).len();
-            survey.cells += 1;
-            survey.rules += rules;
-            survey.longest = survey.longest.max(rules);
-            return survey.cells <= CELLS_MAX;
-        };
-        let parts = Node::at(&self.index, at).parts();
-        cells_of(encoded, id, parts).all(|index| {
-            let below = region.below(parts, index);
-            survey.visited += 1;
-            survey.visited <= VISITED_MAX
-                && (!self.reaches(encoded, id, &below)
-                    || self.survey(encoded, id, at + NODE_HEADER + index, &below, survey))
-        })
+        self.leaves.list(entry.chunk()).unwrap_or_default()
     }
 
     /// Lists an entry in all leaves below a cell that it belongs to. Of a cell whose region is not
@@ -353,28 +396,19 @@ impl Forest {
         if list.contains(&id) {
             return Ok(());
         }
-        let stronger = list.partition_point(|&other| encoded.ranks[other as usize] <= rank);
+        let own = encoded.order(id);
+        let stronger = list.partition_point(|&other| encoded.order(other) <= own);
         let with = [&list[..stronger], &[id], &list[stronger..]].concat();
-        let entry = match region {
-            Some(region) if self.is_divisible(&with) => {
-                let from = self.index.len();
-                let entry = self.grow(encoded, with, region, depth, cell)?;
-                self.edits.index.push(from..self.index.len());
-                entry
-            }
-            _ => self.leaf(encoded, &with)?,
-        };
+        if let (Some(region), Some(tending)) = (region, &mut self.tending)
+            && with.len().is_power_of_two()
+            && DIVISIBLE.contains(&with.len())
+            && tending.ripe.len() < RIPE_MAX
+        {
+            tending.ripe.push_back(Ripe { cell, region: region.clone(), depth });
+        }
+        let entry = self.leaf(encoded, &with)?;
         self.replace(cell, entry);
         Ok(())
-    }
-
-    /// Whether it pays to look for bits that tell a list apart. What is forsaken has to stay in it,
-    /// and to hide nobody else.
-    fn is_divisible(&self, list: &[u32]) -> bool {
-        let forsaken = self.tending.as_ref().map_or(&[][..], |tending| &tending.forsaken);
-        DIVISIBLE.contains(&list.len())
-            && list.len().is_power_of_two()
-            && !list.iter().any(|id| forsaken.contains(id))
     }
 
     fn unlist_below(&mut self, encoded: &Encoded, id: u32, cell: Cell) -> Result<(), BuildError> {
@@ -417,11 +451,12 @@ impl Forest {
         // Of cells that share a leaf, the first has it written, and the others find it.
         let old = self.entry(place);
         let moved = self.leaves.moved(old.chunk());
-        let list = self.leaves.list(moved.unwrap_or(old.chunk()));
-        let Some(list) = list.filter(|list| list.contains(&id)).cloned() else { return Ok(()) };
+        let chunk = moved.unwrap_or(old.chunk());
+        let list = self.leaves.list(chunk).filter(|list| list.contains(&id));
+        let Some(list) = list.map(<[u32]>::to_vec) else { return Ok(()) };
         let entry = match moved {
             Some(chunk) => leaf_entry(encoded, &list, chunk)?,
-            None => self.renew(encoded, &list)?,
+            None => self.renew(encoded, &list, chunk)?,
         };
         if entry != old {
             self.put(place, entry);
@@ -429,21 +464,27 @@ impl Forest {
         Ok(())
     }
 
-    /// Writes a leaf anew, in other chunks if somebody may look at it.
-    fn renew(&mut self, encoded: &Encoded, list: &List) -> Result<Entry, BuildError> {
+    /// Writes the leaf at a chunk anew, in other chunks if somebody may look at it.
+    fn renew(
+        &mut self,
+        encoded: &Encoded,
+        list: &[u32],
+        chunk: usize,
+    ) -> Result<Entry, BuildError> {
         let end = self.end_chunk();
         leaf_entry(encoded, list, end)?;
-        let chunk = self.leaves.renew(list, list.len().div_ceil(RULES_PER_CHUNK), end);
+        self.count_work(list.len());
+        let chunk = self.leaves.renew(chunk, end);
         self.fill(encoded, list, chunk);
         leaf_entry(encoded, list, chunk)
     }
 
     /// Leads a cell to another leaf, or to a node in its stead.
-    fn replace(&mut self, cell: Cell, entry: Entry) {
+    pub(super) fn replace(&mut self, cell: Cell, entry: Entry) {
         let place = cell.place as usize;
         let old = self.entry(place);
         if old != Entry::EMPTY {
-            self.leaves.release(old.chunk(), old.further_chunks() + 1);
+            self.leaves.release(old.chunk());
         }
         self.put(place, entry);
         let header = cell.node as usize + NODE_HEADER - 1;
@@ -455,7 +496,7 @@ impl Forest {
         }
     }
 
-    fn put(&mut self, place: usize, entry: Entry) {
+    pub(super) fn put(&mut self, place: usize, entry: Entry) {
         self.index[place] = entry.0;
         self.edits.index.push(place..place + 1);
     }

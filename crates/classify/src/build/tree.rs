@@ -11,7 +11,7 @@ use crate::table::{
 };
 
 /// What a node's place in the tree says about the keys that come there.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Region {
     /// The bits that have been looked at, word by word.
     known: Vec<u64>,
@@ -32,6 +32,12 @@ pub(super) struct Cell {
 pub(crate) struct Forest {
     pub(super) shape: Shape,
     pub(super) limits: Limits,
+    /// Up to so many bytes, tables may copy rules.
+    pub(super) copies_until: usize,
+    /// Whether rules are left out where others hide them.
+    pub(super) hides: bool,
+    /// No path is longer; what is still together then stays in one leaf.
+    pub(super) depth_max: usize,
     /// The categories that any rule has.
     categories: u16,
     /// Roots, and behind them nodes.
@@ -53,7 +59,7 @@ const LEAF_MAX: usize = 12;
 const HIDING_MAX: usize = 64;
 /// Copies of rules in all cells of a node, for each rule.
 const COPIES_MAX: usize = 6;
-/// No path is longer; what is still together then stays in one leaf.
+/// No path is longer when a tree is planted.
 const DEPTH_MAX: usize = 24;
 
 impl Forest {
@@ -69,6 +75,9 @@ impl Forest {
         Forest {
             shape,
             limits,
+            copies_until: limits.table_bytes / 2,
+            hides: true,
+            depth_max: DEPTH_MAX,
             categories: encoded.categories.iter().fold(0, |all, of| all | of),
             index: vec![Entry::EMPTY.0; roots],
             chunks: nobodys(shape, default),
@@ -119,16 +128,18 @@ impl Forest {
         if ids.is_empty() {
             return Ok(Entry::EMPTY);
         }
-        if ids.len() <= LEAF_MAX || depth == DEPTH_MAX {
+        if ids.len() <= LEAF_MAX || depth >= self.depth_max {
             return self.leaf(encoded, &ids);
         }
         // With half of the memory used, only tables that hardly copy are affordable.
-        let copies = if self.bytes() < self.limits.table_bytes / 2 { COPIES_MAX } else { 1 };
+        let copies = if self.bytes() < self.copies_until { COPIES_MAX } else { 1 };
         let copies_max = copies * ids.len() + CELL_GOAL;
         let Some(selection) = select(encoded, &ids, copies_max) else {
             return self.leaf(encoded, &ids);
         };
         let cells = distribute(encoded, &ids, selection.parts);
+        let listed: usize = cells.iter().map(Vec::len).sum();
+        self.count_work(cells.len() + selection.rounds() * encoded.words * listed);
         let rank = encoded.ranks[ids[0] as usize];
         drop(ids);
         let at = self.index.len();
@@ -155,6 +166,9 @@ impl Forest {
     /// Drops entries that no key of the region can meet first.
     fn drop_hidden(&mut self, encoded: &Encoded, ids: &mut Vec<u32>, region: &Region, cell: Cell) {
         ids.retain(|&id| self.reaches(encoded, id, region));
+        if !self.hides {
+            return;
+        }
         let hider = ids.iter().position(|&id| {
             encoded.categories[id as usize] == self.categories
                 && self.hides_region(encoded, id, region)
@@ -248,10 +262,11 @@ impl Forest {
         let end = self.end_chunk();
         // Wherever it comes to stand: no place lies behind the end.
         leaf_entry(encoded, ids, end)?;
+        self.count_work(ids.len());
         if let Some(chunk) = self.leaves.share(ids) {
             return leaf_entry(encoded, ids, chunk);
         }
-        let chunk = self.leaves.add(ids, ids.len().div_ceil(RULES_PER_CHUNK), end);
+        let chunk = self.leaves.add(ids, end);
         self.fill(encoded, ids, chunk);
         self.check_memory()?;
         leaf_entry(encoded, ids, chunk)

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use widelane_cpu::{Policy, Room};
 
-use super::relay;
-use super::{Candidate, Strength};
-use crate::build::{self, BuildError, Edits, Encoded, Forest, Plan, Ranks, Run, categories_of};
+use super::seats::{self, Seat};
+use super::{Candidate, Strength, relay};
+use crate::build::{self, BuildError, Edits, Encoded, Forest, Place, Plan, Run, categories_of};
 use crate::rule::{Layout, RuleSet};
 use crate::run::shelf::Shelf;
 use crate::table::{Gone, Part, RANK_MAX, Table, category_place};
@@ -20,24 +20,22 @@ use crate::{Classifier, Limits, LookupError};
 #[derive(Debug)]
 pub(super) struct Draft {
     /// No rules, but all else.
-    shape: RuleSet,
+    pub(super) shape: RuleSet,
     limits: Limits,
     policy: Policy,
     plan: Plan,
-    encoded: Encoded,
-    forest: Forest,
+    pub(super) encoded: Encoded,
+    pub(super) forest: Forest,
     /// The chunks of the forest, as readers look at them.
     shelf: Arc<Shelf>,
     /// Chunks that the forest does not need any more, and the first change that readers must have
     /// seen before they are written again.
     released: VecDeque<(u64, Run)>,
-    /// How many roots there are; behind the last is a list.
-    roots: usize,
-    rules: BTreeMap<Strength, Planted>,
+    pub(super) rules: BTreeMap<Strength, Planted>,
     /// Rules that are gone, and stay where they stood until other trees are planted.
-    gone: Gone,
+    pub(super) gone: Gone,
     /// Behind all ranks that a rule can have.
-    ranks_end: u32,
+    pub(super) ranks_end: u32,
     /// The categories of the ranks, where there are several.
     categories: Vec<u64>,
     /// How many changes there have been.
@@ -54,10 +52,10 @@ pub(super) struct Draft {
 
 /// A rule in its tree.
 #[derive(Debug)]
-struct Planted {
-    candidate: Arc<Candidate>,
-    entries: Range<u32>,
-    rank: u32,
+pub(super) struct Planted {
+    pub candidate: Arc<Candidate>,
+    pub entries: Range<u32>,
+    pub rank: u32,
 }
 
 /// Words that a change has written.
@@ -92,30 +90,26 @@ pub(super) struct Wear {
     pub is_worn: bool,
     /// How many changes there have been since these have grown.
     pub pending: usize,
+    /// Cells that the change has looked at, and rules that it has written.
+    pub work: usize,
 }
 
 /// A print that is further behind is not corrected.
 const JOURNAL_MAX: usize = 1024;
 /// Rules that are listed while those who change some wait.
-const LISTED_AT_ONCE: usize = 512;
+const LISTED_AT_ONCE: usize = 256;
 /// Trees are worn when so many rules are not in any but in the list.
 const LISTED_MAX: usize = 32;
 /// Or when so many are gone that still stand there, or hid so many others.
 const GONE_MAX: usize = 32;
-const SHELTERED_MAX: usize = 2048;
+const SHELTERED_MAX: usize = 512;
 /// Or when they have grown by one in this many, and so many bytes besides.
 const GROWTH_SHARE: usize = 4;
 const GROWTH_BYTES: usize = 64 << 10;
 /// Or when all rules have changed, and so many besides.
 const CHANGES_MAX: usize = 64;
-/// Ranks between a new rule and its neighbour.
-const RANKS_SPARE: u32 = 3;
 /// Ranks for each rule where there are several categories: they take up memory there.
 const RANKS_EACH: usize = 256;
-/// Ranks for each rule, on average, after they have been spread.
-const RANKS_SPREAD: u32 = 8;
-/// How many rules on either side are spread at first.
-const SPREAD_MIN: usize = 16;
 
 impl Draft {
     /// Plants rules, the strongest first. Of `shape`, the rules do not count.
@@ -137,13 +131,11 @@ impl Draft {
             1 => RANK_MAX,
             _ => (RANKS_EACH * set.rules.len()).clamp(1 << 16, RANK_MAX as usize) as u32,
         };
-        let step = (ranks_end as usize * 3 / 4 / (set.rules.len() + 1)).max(1) as u32;
-        let ranks = Ranks { first: ranks_end / 8, step };
-        let grown = build::grow(&set, limits, ranks, true)?;
+        let ranks = seats::ranks(&candidates, ranks_end)?;
+        let grown = build::grow(&set, limits, &ranks, true)?;
         let mut entries = 0..0;
         let mut rules = BTreeMap::new();
-        for (place, candidate) in candidates.into_iter().enumerate() {
-            let rank = ranks.of(place);
+        for (candidate, rank) in candidates.into_iter().zip(ranks) {
             let count = grown.encoded.ranks[entries.end as usize..].iter();
             let count = count.take_while(|other| **other == rank).count() as u32;
             entries = entries.end..entries.end + count;
@@ -155,12 +147,15 @@ impl Draft {
             categories = grown.encoded.category_masks();
             categories.resize((ranks_end as usize).div_ceil(4), 0);
         }
-        let roots = grown.groups.len() + 1;
         let (plan, mut encoded, mut forest) = (grown.plan, grown.encoded, grown.forest);
         let changes = rules.len() + CHANGES_MAX;
         encoded.reserve(changes);
         forest.lift_limits(changes, forest.chunks.len() + FREE_WORDS);
-        let shelf = shelved(&forest);
+        forest
+            .plant_reserve(&encoded, rules.values().map(|rule: &Planted| rule.entries.clone()))?;
+        forest.take_edits();
+        forest.take_work();
+        let (shelf, refuge) = (shelved(&forest), forest.roots().refuge);
         Ok(Draft {
             shape: RuleSet { rules: Vec::new(), ..set },
             limits: *limits,
@@ -171,9 +166,8 @@ impl Draft {
             forest,
             shelf,
             released: VecDeque::new(),
-            roots,
             rules,
-            gone: Gone { ranks: Vec::new(), refuge: roots },
+            gone: Gone { ranks: Vec::new(), refuge },
             ranks_end,
             categories,
             number,
@@ -187,6 +181,13 @@ impl Draft {
     #[cfg(test)]
     pub fn gone(&self) -> usize {
         self.gone.ranks.len()
+    }
+
+    /// How many rules share a rank, of those that most do.
+    #[cfg(test)]
+    pub fn largest_share(&self) -> usize {
+        let rules: Vec<&Planted> = self.rules.values().collect();
+        rules.chunk_by(|one, other| one.rank == other.rank).map(<[_]>::len).max().unwrap_or(0)
     }
 
     /// The shape of the rules, and how many changes there have been.
@@ -204,15 +205,14 @@ impl Draft {
         rules.len() - before == LISTED_AT_ONCE
     }
 
-    fn wear(&self) -> Wear {
-        let listed = self.forest.count_at(self.roots - 1);
+    fn wear(&self, work: usize) -> Wear {
         let growth_max = self.grown_bytes / GROWTH_SHARE + GROWTH_BYTES;
-        let is_worn = listed >= LISTED_MAX
+        let is_worn = self.forest.listed() >= LISTED_MAX
             || self.gone.ranks.len() >= GONE_MAX
             || self.forest.sheltered() >= SHELTERED_MAX
             || self.forest.bytes() > self.grown_bytes + growth_max
             || self.pending > self.rules.len() + CHANGES_MAX;
-        Wear { is_worn, pending: self.pending }
+        Wear { is_worn, pending: self.pending, work }
     }
 
     fn edit(&mut self, change: &Change) -> Result<(), BuildError> {
@@ -238,7 +238,7 @@ impl Draft {
         planted.candidate = Arc::clone(candidate);
         let ids = planted.entries.clone();
         self.encoded.results[ids.start as usize..ids.end as usize].fill(candidate.rule.result);
-        ids.into_iter().try_for_each(|id| self.forest.rewrite(&self.encoded, id))
+        self.forest.rewrite(&self.encoded, ids)
     }
 
     /// Puts a rule in the place of another. What else stands in its own place goes too, and what is
@@ -281,7 +281,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Plants a rule, if it is of any category. It has the rank of the one that it replaces, or one
+    /// Plants a rule, if it is of any category. It has the seat of the one that it replaces, or one
     /// of its own if that one `stays` where it stands.
     fn plant(
         &mut self,
@@ -292,106 +292,26 @@ impl Draft {
         if candidate.rule.categories & wanted == 0 {
             return Ok(None);
         }
-        let rank = match self.rules.get(&candidate.strength) {
-            Some(replaced) if !stays => replaced.rank,
-            _ => self.free_rank(candidate.strength)?,
+        let seat = match self.rules.get(&candidate.strength) {
+            Some(replaced) if !stays => self.seat_of(replaced),
+            _ => self.free_seat(candidate.strength)?,
         };
+        let Seat { rank, mut place } = seat;
         let layout = &self.shape.layout;
         let entries = self.encoded.push(&candidate.rule, rank, wanted, layout, &self.plan)?;
-        for id in entries.clone() {
-            // A forest that has become too large takes rules into its list only.
-            let only_last = self.forest.bytes() > self.limits.table_bytes;
-            if let Err(error) = self.forest.insert(&self.encoded, id, self.roots, only_last) {
-                self.forest.remove(&self.encoded, entries.start..id)?;
-                return Err(error);
-            }
+        if place == Place::Any && self.forest.bytes() > self.limits.table_bytes {
+            // A forest that has become too large takes rules into its lists only.
+            place = Place::AnyList;
         }
+        if let Place::List(_) = place {
+            self.tie(candidate.strength, rank, &entries);
+        }
+        self.forest.insert(&self.encoded, entries.clone(), place)?;
         Ok(Some(Planted { candidate: Arc::clone(candidate), entries, rank }))
     }
 
-    /// A rank between those of a rule's neighbours.
-    fn free_rank(&mut self, strength: Strength) -> Result<u32, BuildError> {
-        if let Some(rank) = self.free_rank_as_it_is(strength) {
-            return Ok(rank);
-        }
-        self.spread_ranks(strength)?;
-        let rank = self.free_rank_as_it_is(strength);
-        rank.ok_or(BuildError::TooManyRules { rules: self.rules.len() })
-    }
-
-    fn free_rank_as_it_is(&self, strength: Strength) -> Option<u32> {
-        let (first, end) = self.ranks_around(strength, 0);
-        let spare = RANKS_SPARE.min((end - first) / 2);
-        // Others will come behind it, or before all if it is the strongest.
-        let wanted = if first == 0 { end.checked_sub(1 + spare)? } else { first + spare };
-        let is_free = |rank: &u32| self.gone.ranks.binary_search(rank).is_err();
-        (wanted..end).chain(first..wanted).find(is_free)
-    }
-
-    /// Plants the rules anew while others wait.
-    fn replant(&mut self) -> Result<(), BuildError> {
-        let rules: Vec<_> = self.rules.values().map(|of| Arc::clone(&of.candidate)).collect();
-        let other = Draft::of(&self.shape, &rules, &self.limits, &self.policy, self.number)?;
-        *self = Draft { pending: self.pending, ..other };
-        Ok(())
-    }
-
-    /// The ranks that are free when so many rules on either side of a place do not count.
-    fn ranks_around(&self, strength: Strength, skipped: usize) -> (u32, u32) {
-        let stronger = self.rules.range(..strength).rev().nth(skipped);
-        let weaker = self.rules.range(strength..).nth(skipped);
-        let first = stronger.map_or(0, |(_, rule)| rule.rank + 1);
-        (first, weaker.map_or(self.ranks_end, |(_, rule)| rule.rank))
-    }
-
-    /// Spreads the ranks of the rules around a place, so that there is room for another; or plants
-    /// all anew if one among them is gone.
-    fn spread_ranks(&mut self, strength: Strength) -> Result<(), BuildError> {
-        let mut side = SPREAD_MIN;
-        loop {
-            let (first, end) = self.ranks_around(strength, side);
-            let stronger = self.rules.range(..strength).rev().take(side).map(|(of, _)| *of);
-            let mut moved: Vec<Strength> = stronger.collect();
-            moved.reverse();
-            let before = moved.len();
-            moved.extend(self.rules.range(strength..).take(side).map(|(of, _)| *of));
-            let step = (end - first) / (moved.len() as u32 + 2);
-            if step >= RANKS_SPREAD {
-                // What is gone has a rank in all its leaves, which nobody may pass.
-                if self.gone.ranks.iter().any(|rank| (first..end).contains(rank)) {
-                    return self.replant();
-                }
-                // The place between gets the room of two.
-                let rank_of = |at: usize| first + step * (at + usize::from(at >= before)) as u32;
-                return self.move_ranks(&moved, rank_of);
-            }
-            if moved.len() == self.rules.len() {
-                return Err(BuildError::TooManyRules { rules: self.rules.len() });
-            }
-            side *= 2;
-        }
-    }
-
-    fn move_ranks(
-        &mut self,
-        moved: &[Strength],
-        rank_of: impl Fn(usize) -> u32,
-    ) -> Result<(), BuildError> {
-        let mut entries = Vec::new();
-        for (at, strength) in moved.iter().enumerate() {
-            let Some(rule) = self.rules.get_mut(strength) else { continue };
-            rule.rank = rank_of(at);
-            let (rank, categories) = (rule.rank, rule.candidate.rule.categories);
-            entries.push(rule.entries.clone());
-            self.encoded.ranks[rule.entries.start as usize..rule.entries.end as usize].fill(rank);
-            self.categorise(rank, categories);
-        }
-        let mut ids = entries.into_iter().flatten();
-        ids.try_for_each(|id| self.forest.rewrite(&self.encoded, id))
-    }
-
     /// Writes down the categories of a rank.
-    fn categorise(&mut self, rank: u32, categories: u16) {
+    pub(super) fn categorise(&mut self, rank: u32, categories: u16) {
         if self.shape.categories == 1 {
             return;
         }
@@ -429,11 +349,6 @@ impl Draft {
             self.released.drain(..).for_each(|(_, run)| self.forest.reuse(run));
         }
     }
-
-    /// The roots that a lookup begins with: with the list only if there is something in it.
-    fn roots_in_use(&self) -> usize {
-        self.roots - usize::from(self.forest.count_at(self.roots - 1) == 0)
-    }
 }
 
 impl relay::Draft for Draft {
@@ -444,6 +359,8 @@ impl relay::Draft for Draft {
 
     fn apply(&mut self, change: &Change) -> Result<Wear, BuildError> {
         let edited = self.edit(change);
+        self.forest.divide_one(&self.encoded);
+        let work = self.forest.take_work();
         // A change that is refused may have written too, nothing that lookups would notice.
         let Edits { index, chunks, released } = self.forest.take_edits();
         self.written.index.extend(index);
@@ -455,7 +372,7 @@ impl relay::Draft for Draft {
             self.journal.pop_front();
         }
         self.journal.push_back(std::mem::take(&mut self.written));
-        Ok(self.wear())
+        Ok(self.wear(work))
     }
 
     fn print(&self) -> Print {
@@ -466,7 +383,7 @@ impl relay::Draft for Draft {
             categories: self.shape.categories,
             default: self.shape.default,
             rules: self.rules.len(),
-            roots: self.roots_in_use(),
+            roots: self.forest.roots_in_use(),
             index: &self.forest.index,
             chunks: &self.forest.chunks,
             category_masks: &self.categories,
@@ -488,7 +405,7 @@ impl relay::Draft for Draft {
         {
             return false;
         }
-        table.set_roots(self.roots_in_use());
+        table.set_roots(self.forest.roots_in_use());
         table.set_gone(&self.gone);
         (print.number, print.pending) = (self.number, self.pending);
         true

@@ -66,10 +66,15 @@ struct Desk<D: Draft> {
     /// Prints of earlier drafts, which readers may still hold. They are dropped by who asks for it
     /// ([`Relay::sweep`]), since that takes long.
     outdated: Vec<Arc<D::Print>>,
+    /// Changes that builds have caught up with. Who changes something drops them, a few at a time:
+    /// memory that another thread gives back, all at once, would have the next change wait.
+    spent: Vec<D::Change>,
 }
 
 /// So many changes may be applied while all others wait.
-const LAST_CHANGES: usize = 4;
+const LAST_CHANGES: usize = 2;
+/// So many changes that are spent are dropped with each that is made.
+const DROPPED: usize = 2;
 /// How often one that changes something lets others go first before it makes another print, since
 /// readers hold all there are.
 const PATIENCE: usize = if cfg!(loom) { 1 } else { 64 };
@@ -84,7 +89,8 @@ impl<D: Draft> Relay<D> {
     pub fn new(draft: D) -> Self {
         let [print, spare @ ..] = draft.prints();
         let (published, prints) = (Published::new(print), spare.to_vec());
-        let desk = Desk { draft, journal: None, prints, outdated: Vec::new() };
+        let (journal, outdated, spent) = (None, Vec::new(), Vec::new());
+        let desk = Desk { draft, journal, prints, outdated, spent };
         Relay { published, desk: Mutex::new(desk) }
     }
 
@@ -111,6 +117,8 @@ impl<D: Draft> Relay<D> {
         }
         desk.correct_spare_prints();
         let surplus = desk.surplus_print();
+        let kept = desk.spent.len().saturating_sub(DROPPED);
+        desk.spent.truncate(kept);
         drop(desk);
         drop(surplus);
         Ok(outcome)
@@ -166,6 +174,7 @@ impl<D: Draft> Relay<D> {
             // few they wait for.
             if let Some(prints) = prints.take_if(|_| journal.len() <= LAST_CHANGES) {
                 journal.iter().try_for_each(|change| draft.apply(change).map(drop))?;
+                desk.spent.extend(journal);
                 let prints = prints.map(|print| draft.corrected(print));
                 let replaced = self.put(&mut desk, draft, prints);
                 drop(desk);
@@ -174,7 +183,9 @@ impl<D: Draft> Relay<D> {
             }
             desk.journal = Some(Vec::new());
             drop(desk);
-            if let Err(refusal) = journal.iter().try_for_each(|of| draft.apply(of).map(drop)) {
+            let applied = journal.iter().try_for_each(|change| draft.apply(change).map(drop));
+            self.desk().spent.extend(journal);
+            if let Err(refusal) = applied {
                 self.abandon();
                 return Err(refusal);
             }

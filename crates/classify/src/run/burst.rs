@@ -257,7 +257,8 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
             return;
         }
         *best = *fresh;
-        for &root in self.view.roots.iter().chain(&self.view.index[gone.refuge..=gone.refuge]) {
+        for &root in self.view.roots.iter().chain(&self.view.index[gone.refuge..][..Gone::REFUGES])
+        {
             let mut entry = Entry(root);
             while entry.may_better(worst(best)) && entry != Entry::EMPTY {
                 if entry.is_node() {
@@ -470,12 +471,13 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         found != 0
     }
 
-    /// Notes a verdict in the categories of its rule, where it is better than what is known.
+    /// Notes a verdict in the categories of its rule, where it is better than what is known. Of
+    /// rules that share a rank, the one that comes first is the better one.
     #[inline(always)]
     fn note<const C: usize>(self, verdict: u64, best: &mut [u64; C]) {
         let of = if C == 1 { 1 } else { self.view.table.categories_of(rank_of(verdict)) };
         for (category, known) in best.iter_mut().enumerate() {
-            if of >> category & 1 == 1 && verdict < *known {
+            if of >> category & 1 == 1 && rank_of(verdict) < rank_of(*known) {
                 *known = verdict;
             }
         }

@@ -13,13 +13,20 @@ pub(crate) struct Shelf {
     memory: Mapping,
 }
 
+/// Words of the smallest pages.
+const PAGE_WORDS: usize = 512;
+
 impl Shelf {
     /// Begins with these words, and has room for so many more.
     pub fn new(words: &[u64], free: usize) -> Self {
         let mut memory = Mapping::zeroed(words.len() + free);
         memory.prefer_large_pages();
-        for (own, word) in memory.words_mut().into_iter().flatten().zip(words) {
-            *own = *word;
+        if let Some(own) = memory.words_mut() {
+            let (used, others) = own.split_at_mut(words.len());
+            used.copy_from_slice(words);
+            // The kernel clears large pages when they are first written: better now than later.
+            let soon = (words.len() / 4).max(PAGE_WORDS).min(free);
+            others[..soon].iter_mut().step_by(PAGE_WORDS).for_each(|word| *word = 0);
         }
         Shelf { memory }
     }

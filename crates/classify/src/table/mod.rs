@@ -147,11 +147,14 @@ pub struct Table {
 pub(crate) struct Gone {
     /// Their ranks, in ascending order.
     pub ranks: Vec<u32>,
-    /// Which word of the index is the root behind which those are listed that they hide.
+    /// Which word of the index is the first root behind which those stand that they hide.
     pub refuge: usize,
 }
 
 impl Gone {
+    /// How many such roots there are, one behind the other.
+    pub const REFUGES: usize = 2;
+
     /// Whether the rule is gone that says a verdict.
     #[inline]
     pub fn has(&self, verdict: u64) -> bool {

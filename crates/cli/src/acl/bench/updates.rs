@@ -229,6 +229,12 @@ impl Contest<'_> {
             value: Some(value),
             ..named()
         }));
+        results.rows.push(Row {
+            metric: "heaviest_change".to_owned(),
+            unit: "cells and rules".to_owned(),
+            value: Some(self.live.heaviest_change() as f64),
+            ..named()
+        });
         for (most, [visible, computed]) in latencies.within() {
             results.rows.extend([("visible", visible), ("computed", computed)].map(
                 |(what, count)| Row {
@@ -246,9 +252,11 @@ impl Contest<'_> {
         let facts = format!(
             "{} rules, {} flows; {rate:.0} changes per second, each seen by every lookup that \
              begins after {median:.0} µs (median), {most:.0} µs (99 %), {longest:.0} µs (longest); \
-             the longest took {computed:.0} µs of CPU time, the rest is waiting for a CPU",
+             the longest took {computed:.0} µs of CPU time, the rest is waiting for a CPU; the \
+             heaviest looked at or wrote {} cells and rules",
             self.set.rules.len(),
             self.flows.len(),
+            self.live.heaviest_change(),
         );
         let mut sheet = Sheet::new(&[
             ("Lookups", Kind::Words),

@@ -1,0 +1,183 @@
+//! The ranks of rules, by which lookups compare them, and where rules come to stand for that.
+//!
+//! Between two rules in trees there is always a rank that no rule has, unless one of them stands in
+//! a list. So a rule that comes between two others has a rank of its own; or it takes the last one
+//! there, in a list behind the trees; or it shares that of its neighbour there, behind or before
+//! it in the same list, where the first that matches is the one that counts.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::draft::{Draft, Planted};
+use super::{Candidate, Strength};
+use crate::build::{AFFORDED, BuildError, Place};
+
+/// Among the ranks, and in the forest.
+pub(super) struct Seat {
+    pub rank: u32,
+    pub place: Place,
+}
+
+/// Ranks between a new rule and its neighbour.
+const SPARE: u32 = 3;
+/// Ranks for each rule, on average, after they have been spread.
+const SPREAD: u32 = 8;
+/// How many rules on either side are spread at first, and how many times as many next.
+const SIDE: usize = 16;
+const SIDE_GROWTH: usize = 4;
+
+/// The ranks of rules, the strongest first. Half of all ranks lie between rules, the others before
+/// and behind rules of equal priority, where new ones come.
+pub(super) fn ranks(
+    candidates: &[&Arc<Candidate>],
+    ranks_end: u32,
+) -> Result<Vec<u32>, BuildError> {
+    let rules = candidates.len();
+    let classes = candidates.chunk_by(|one, other| one.rule.priority == other.rule.priority);
+    let half = ranks_end as usize / 2;
+    let (step, gap) = (half / (rules + 1), half / (classes.clone().count() + 1));
+    if step < 2 {
+        return Err(BuildError::TooManyRules { rules });
+    }
+    let (mut ranks, mut next) = (Vec::with_capacity(rules), 0);
+    for class in classes {
+        next += gap;
+        ranks.extend((0..class.len()).map(|place| (next + place * step) as u32));
+        next += class.len() * step;
+    }
+    Ok(ranks)
+}
+
+impl Draft {
+    /// The seat of a rule, for another in its stead. What stands in a list stays there: there may
+    /// be no other rank beside its own.
+    pub fn seat_of(&self, rule: &Planted) -> Seat {
+        let list = self.forest.list_of(rule.entries.start);
+        Seat { rank: rule.rank, place: list.map_or(Place::Any, Place::List) }
+    }
+
+    /// A seat between a rule's neighbours.
+    pub fn free_seat(&mut self, strength: Strength) -> Result<Seat, BuildError> {
+        let mut rank = self.rank_between(strength, 1);
+        if rank.is_none() && self.spread_ranks(strength)? {
+            rank = self.rank_between(strength, 1);
+        }
+        if let Some(rank) = rank {
+            return Ok(Seat { rank, place: Place::Any });
+        }
+        if let Some(rank) = self.rank_between(strength, 0) {
+            return Ok(Seat { rank, place: Place::AnyList });
+        }
+        // The categories of rules are told by their ranks, where there are several.
+        let may_share = self.shape.categories == 1;
+        let neighbours =
+            [self.rules.range(..strength).next_back(), self.rules.range(strength..).next()];
+        let mut seats = neighbours.into_iter().flatten().map(|(_, rule)| self.seat_of(rule));
+        let shared = seats.find(|seat| may_share && seat.place != Place::Any);
+        shared.ok_or(BuildError::TooManyRules { rules: self.rules.len() })
+    }
+
+    /// Numbers the rules that share a rank, and among them one that is not there yet.
+    pub fn tie(&mut self, strength: Strength, rank: u32, entries: &Range<u32>) {
+        let shares = |rule: &&Planted| rule.rank == rank;
+        let stronger = self.rules.range(..strength).rev().map(|(_, rule)| rule).take_while(shares);
+        let weaker = self.rules.range(strength..).map(|(_, rule)| rule).take_while(shares);
+        let mut all: Vec<Range<u32>> = stronger.map(|rule| rule.entries.clone()).collect();
+        all.reverse();
+        all.push(entries.clone());
+        all.extend(weaker.map(|rule| rule.entries.clone()));
+        for (place, ids) in (0..).zip(all) {
+            self.encoded.ties[ids.start as usize..ids.end as usize].fill(place);
+        }
+    }
+
+    /// A rank between those of a rule's neighbours that nobody has, nor anybody who is gone, with
+    /// so many others on either side. Of those that are gone, the first and the last are looked at.
+    fn rank_between(&self, strength: Strength, margin: u32) -> Option<u32> {
+        let (first, end) = self.ranks_around(strength, 0);
+        let gone = self.gone_between(first, end);
+        let before = gone.first().map_or((first, end), |gone| (first, *gone));
+        let behind = gone.last().map_or((first, end), |gone| (gone + 1, end));
+        let room = |(first, end): &(u32, u32)| end.saturating_sub(*first);
+        let (first, end) = [before, behind].into_iter().max_by_key(room)?;
+        if room(&(first, end)) < 1 + 2 * margin {
+            return None;
+        }
+        let spare = SPARE.min((end - first) / 2);
+        // Others will come behind it, or before all if it is the strongest.
+        Some(if first == 0 { end - 1 - spare } else { first + spare })
+    }
+
+    /// The ranks of those who are gone, from the first on, before the end.
+    fn gone_between(&self, first: u32, end: u32) -> &[u32] {
+        let ranks = &self.gone.ranks;
+        let from = ranks.partition_point(|rank| *rank < first);
+        let to = ranks.partition_point(|rank| *rank < end);
+        ranks.get(from..to).unwrap_or_default()
+    }
+
+    /// The ranks that are free when so many rules on either side of a place do not count.
+    fn ranks_around(&self, strength: Strength, skipped: usize) -> (u32, u32) {
+        let stronger = self.rules.range(..strength).rev().nth(skipped);
+        let weaker = self.rules.range(strength..).nth(skipped);
+        let first = stronger.map_or(0, |(_, rule)| rule.rank + 1);
+        (first, weaker.map_or(self.ranks_end, |(_, rule)| rule.rank))
+    }
+
+    /// Spreads the ranks of the rules around a place, so that there is room for another; false if
+    /// that would cost too much, or if some there cannot have another rank: what is gone has its
+    /// own in all its leaves, which nobody may pass; what stands in a list may share it.
+    fn spread_ranks(&mut self, strength: Strength) -> Result<bool, BuildError> {
+        let mut side = SIDE;
+        loop {
+            let (first, end) = self.ranks_around(strength, side);
+            let stronger = self.rules.range(..strength).rev().take(side).map(|(of, _)| *of);
+            let mut moved: Vec<Strength> = stronger.collect();
+            moved.reverse();
+            let before = moved.len();
+            moved.extend(self.rules.range(strength..).take(side).map(|(of, _)| *of));
+            if !self.gone_between(first, end).is_empty() || !self.may_move(&moved) {
+                return Ok(false);
+            }
+            let step = (end - first) / (moved.len() as u32 + 2);
+            if step >= SPREAD {
+                // The place between gets the room of two.
+                let rank_of =
+                    |at: usize| first + step * (at + 1 + usize::from(at >= before)) as u32;
+                self.move_ranks(&moved, rank_of)?;
+                return Ok(true);
+            }
+            if moved.len() == self.rules.len() {
+                return Ok(false);
+            }
+            side *= SIDE_GROWTH;
+        }
+    }
+
+    /// Whether all these rules can have other ranks, at a cost that a change affords.
+    fn may_move(&self, moved: &[Strength]) -> bool {
+        let mut left = AFFORDED;
+        moved.iter().filter_map(|strength| self.rules.get(strength)).all(|rule| {
+            let entries = rule.entries.clone();
+            self.forest.list_of(entries.start).is_none()
+                && self.forest.affords(&self.encoded, entries, false, &mut left)
+        })
+    }
+
+    fn move_ranks(
+        &mut self,
+        moved: &[Strength],
+        rank_of: impl Fn(usize) -> u32,
+    ) -> Result<(), BuildError> {
+        let mut entries = Vec::new();
+        for (at, strength) in moved.iter().enumerate() {
+            let Some(rule) = self.rules.get_mut(strength) else { continue };
+            rule.rank = rank_of(at);
+            let (rank, categories) = (rule.rank, rule.candidate.rule.categories);
+            entries.push(rule.entries.clone());
+            self.encoded.ranks[rule.entries.start as usize..rule.entries.end as usize].fill(rank);
+            self.categorise(rank, categories);
+        }
+        entries.into_iter().try_for_each(|ids| self.forest.rewrite(&self.encoded, ids))
+    }
+}
