@@ -6,24 +6,28 @@ use widelane_crypto::aead::{Aead, Algorithm, TAG_BYTES};
 use widelane_testkit::rooms::{for_each_room_of, supported_of};
 use widelane_testkit::trace::{Trace, trace};
 
-/// Chunks, a tail of several rows and a block that is not whole, in every wide room.
-const LENGTH: usize = 2100;
+/// Every way that short messages have of their own, and chunks, a tail of several rows and a block
+/// that is not whole, in every wide room.
+const LENGTHS: [usize; 6] = [40, 64, 120, 250, 500, LONGEST];
+const LONGEST: usize = 2100;
 
 /// The portable rooms take more instructions, and have one way for all lengths.
-const LENGTH_PORTABLE: usize = 150;
+const LENGTHS_PORTABLE: [usize; 1] = [150];
 
 fn main() {
     for algorithm in Algorithm::ALL {
         let visited = for_each_room_of(algorithm.rooms(), |room, policy| {
             let expand = expanded(algorithm, policy, 0x00);
             report(room.name(), "expand", expand, expanded(algorithm, policy, 0xa5));
-            let length = if room == Room::Portable { LENGTH_PORTABLE } else { LENGTH };
-            let sealed = |key, message| sealed(algorithm, policy, key, message, length);
-            let opened = |key, message| opened(algorithm, policy, key, message, length);
-            let seal = sealed(0x00, 0x00);
-            report(room.name(), "seal", seal, sealed(0xa5, 0xff));
-            let open = opened(0x00, 0x00);
-            report(room.name(), "open", open, opened(0xa5, 0xff));
+            let portable = room == Room::Portable;
+            for length in if portable { &LENGTHS_PORTABLE[..] } else { &LENGTHS } {
+                let sealed = |key, message| sealed(algorithm, policy, key, message, *length);
+                let opened = |key, message| opened(algorithm, policy, key, message, *length);
+                let seal = sealed(0x00, 0x00);
+                report(room.name(), &format!("seal {length}"), seal, sealed(0xa5, 0xff));
+                let open = opened(0x00, 0x00);
+                report(room.name(), &format!("open {length}"), open, opened(0xa5, 0xff));
+            }
         });
         assert_eq!(visited, supported_of(algorithm.rooms()));
     }
@@ -47,7 +51,7 @@ fn sealed(algorithm: Algorithm, policy: &Policy, key: u8, message: u8, length: u
     let key = &bytes::<32>(key)[..algorithm.key_bytes()];
     let prepare = || {
         let key = Aead::choose(algorithm, policy).key(key).expect("a key");
-        (key, bytes::<LENGTH>(message), [0; TAG_BYTES])
+        (key, bytes::<LONGEST>(message), [0; TAG_BYTES])
     };
     trace(prepare, |(key, text, tag)| {
         key.seal_in_place(&[7; 12], b"header", &mut text[..length], tag).expect("sealed");
@@ -59,7 +63,7 @@ fn opened(algorithm: Algorithm, policy: &Policy, key: u8, message: u8, length: u
     let key = &bytes::<32>(key)[..algorithm.key_bytes()];
     let prepare = || {
         let key = Aead::choose(algorithm, policy).key(key).expect("a key");
-        let (mut text, mut tag) = (bytes::<LENGTH>(message), [0; TAG_BYTES]);
+        let (mut text, mut tag) = (bytes::<LONGEST>(message), [0; TAG_BYTES]);
         key.seal_in_place(&[7; 12], b"header", &mut text[..length], &mut tag).expect("sealed");
         (key, text, tag)
     };

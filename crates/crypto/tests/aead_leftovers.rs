@@ -11,8 +11,8 @@ use widelane_testkit::random::Random;
 use widelane_testkit::rooms::{for_each_room_of, supported_of};
 
 const NONCE: [u8; 12] = *b"twelve bytes";
-/// One turn of the rooms, and chunks with a tail.
-const LENGTHS: [usize; 2] = [100, 2100];
+/// Every way that short messages have of their own, and chunks with a tail.
+const LENGTHS: [usize; 6] = [40, 64, 100, 250, 500, 2100];
 
 /// The only test of its process: others would have keys in memory at the same time.
 #[test]
@@ -45,7 +45,7 @@ fn use_key(key: &Key, text: &mut [u8]) {
         let mut stream = Stream::new(key);
         stream.start(direction, &NONCE).unwrap();
         stream.aad(b"header").unwrap();
-        let (head, rest) = text.split_at_mut(77);
+        let (head, rest) = text.split_at_mut(text.len().min(77));
         stream.update_in_place(head).unwrap();
         stream.update_in_place(rest).unwrap();
         stream.finish().unwrap();

@@ -153,7 +153,7 @@ macro_rules! engine {
                     block.double_round();
                 }
                 let stream = block.after_rounds(&Single::new(key, nonce, 1));
-                one_turn::<SEAL>(text, poly, || text.add_words(&stream));
+                one_turn::<SEAL>(text, poly, Poly1305::absorb_inline, || text.add_words(&stream));
             });
         }
 
@@ -169,7 +169,7 @@ macro_rules! engine {
             with_tag::<SEAL>(message, poly, |poly| {
                 if COUNT == 1 {
                     let sets = key_stream_after_key::<1>(room, key, nonce, aad, poly);
-                    one_turn::<SEAL>(text, poly, || apply(&sets, 0, text));
+                    one_turn::<SEAL>(text, poly, Poly1305::absorb_inline, || apply(&sets, 0, text));
                 } else if COUNT == 2 {
                     let sets = key_stream_after_key::<2>(room, key, nonce, aad, poly);
                     let mut queue = Queue::<SEAL>::new(begin_running(room, poly), text);
@@ -179,10 +179,15 @@ macro_rules! engine {
                     let sets = opening(key, nonce);
                     begin_first(poly, sets[0]);
                     authenticate(room, poly, aad);
-                    let mut queue = Queue::<SEAL>::new(begin_running(room, poly), text);
-                    queue.apply(&sets, BLOCK_BYTES);
-                    rest(key, nonce, 1, &mut queue);
-                    queue.end(poly);
+                    if text.len() <= OPENING_SETS * SET_BYTES - BLOCK_BYTES {
+                        let absorb = |poly: &mut _, bytes: &_| authenticate(room, poly, bytes);
+                        one_turn::<SEAL>(text, poly, absorb, || apply(&sets, BLOCK_BYTES, text));
+                    } else {
+                        let mut queue = Queue::<SEAL>::new(begin_running(room, poly), text);
+                        queue.apply(&sets, BLOCK_BYTES);
+                        rest(key, nonce, 1, &mut queue);
+                        queue.end(poly);
+                    }
                 }
             });
         }
@@ -259,17 +264,22 @@ macro_rules! engine {
             *tag = close(poly, &last[..end.len()], aad.len() as u64, text.len() as u64);
         }
 
-        /// Has a short text encrypted or decrypted by `crypt`, and authenticates its whole blocks.
+        /// Has a text encrypted or decrypted by `crypt`, and its whole blocks authenticated by
+        /// `absorb`.
         #[inline]
         #[$features]
-        fn one_turn<const SEAL: bool>(text: Text<'_>, poly: &mut Poly1305, crypt: impl FnOnce()) {
-            let mut absorb = |bytes: &[u8]| poly.absorb_blocks(whole_blocks(bytes).as_chunks().0);
+        fn one_turn<const SEAL: bool>(
+            text: Text<'_>,
+            poly: &mut Poly1305,
+            absorb: impl Fn(&mut Poly1305, &[u8]),
+            crypt: impl FnOnce(),
+        ) {
             if !SEAL {
-                text.with_source(&mut absorb);
+                text.with_source(|bytes| absorb(poly, whole_blocks(bytes)));
             }
             crypt();
             if SEAL {
-                text.with_target(&mut absorb);
+                text.with_target(|bytes| absorb(poly, whole_blocks(bytes)));
             }
         }
 

@@ -53,7 +53,7 @@ const SHORTEST_STACK: usize = 128;
 const SHORT_STACK: usize = 384;
 
 /// Words of stack that are cleared when any other is.
-const LONG_STACK: usize = 704;
+const LONG_STACK: usize = 768;
 
 /// Pairs of rounds on the way from a state to a block.
 const DOUBLE_ROUNDS: usize = 10;
