@@ -112,11 +112,11 @@ fn measure(mut subjects: Vec<Subject>) {
     let mut best = vec![f64::INFINITY; subjects.len()];
     for round in 0..ROUNDS {
         for (subject, best) in subjects.iter_mut().zip(&mut best) {
-            let before = cycles_per_ns(50);
+            let before = cycles_per_ns(500);
             let start = now_ns();
             (subject.hash)(&messages[..subject.lanes]);
             let elapsed = (now_ns() - start) as f64;
-            let clock = before.max(cycles_per_ns(50));
+            let clock = before.max(cycles_per_ns(500));
             if round > 1 {
                 let bytes = (subject.lanes * MESSAGE_BYTES) as f64;
                 *best = best.min(elapsed * clock / bytes);
