@@ -11,7 +11,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::processes::{Holdings, children, limit_descriptors, workers};
+use crate::processes::{Holdings, Limit, children, limit, workers};
 use crate::server::Server;
 
 /// Something that is taken from a server for a while.
@@ -105,12 +105,12 @@ impl Hardship {
         let mut before = Vec::new();
         for pid in workers(server.master()) {
             let Ok(holdings) = Holdings::of(pid) else { continue };
-            let low = holdings.descriptors as u64 + DESCRIPTORS_LEFT;
-            before.extend(limit_descriptors(pid, low)?.map(|limit| (pid, limit)));
+            let low = (holdings.descriptors as u64 + DESCRIPTORS_LEFT).to_string();
+            before.extend(limit(pid, Limit::Descriptors, &low)?.map(|value| (pid, value)));
         }
         sleep(self.lasts());
-        for (pid, limit) in before {
-            limit_descriptors(pid, limit)?;
+        for (pid, value) in before {
+            limit(pid, Limit::Descriptors, &value)?;
         }
         Ok(())
     }

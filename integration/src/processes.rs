@@ -42,8 +42,26 @@ pub fn proportional_kib(pid: i32) -> Result<u64> {
     rollup.lines().find_map(|line| kib(line, "Pss:")).context("smaps_rollup without Pss")
 }
 
-/// Sets how many descriptors a process may open, and answers how many it might before; nothing if
-/// it has ended.
+/// What a process may have at most.
+#[derive(Clone, Copy, Debug)]
+pub enum Limit {
+    /// So many descriptors.
+    Descriptors,
+    /// So many bytes of addresses.
+    AddressSpace,
+}
+
+impl Limit {
+    /// The option of `prlimit`, and the line in `/proc/PID/limits`.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Limit::Descriptors => ("nofile", "Max open files"),
+            Limit::AddressSpace => ("as", "Max address space"),
+        }
+    }
+}
+
+/// Sets a limit of a process, and answers what it was before; nothing if the process has ended.
 ///
 /// This is done as the process's own user: for somebody else's process even root needs a capability
 /// that containers withhold.
@@ -51,22 +69,24 @@ pub fn proportional_kib(pid: i32) -> Result<u64> {
 /// # Errors
 ///
 /// If the system does not let us.
-pub fn limit_descriptors(pid: i32, limit: u64) -> Result<Option<u64>> {
+pub fn limit(pid: i32, limit: Limit, value: &str) -> Result<Option<String>> {
     let process = Path::new("/proc").join(pid.to_string());
-    let number = |file: &str, line: &str| {
+    let word = |file: &str, line: &str| {
         let text = fs::read_to_string(process.join(file)).ok()?;
-        let numbers = text.lines().find_map(|found| found.strip_prefix(line))?;
-        numbers.split_whitespace().next()?.parse::<u64>().ok()
+        let words = text.lines().find_map(|found| found.strip_prefix(line))?;
+        Some(words.split_whitespace().next()?.to_owned())
     };
+    let number = |line: &str| word("status", line)?.parse().ok();
+    let (option, line) = limit.names();
     let (Some(user), Some(group), Some(before)) =
-        (number("status", "Uid:"), number("status", "Gid:"), number("limits", "Max open files"))
+        (number("Uid:"), number("Gid:"), word("limits", line))
     else {
         return Ok(None);
     };
     let output = Command::new("prlimit")
-        .uid(user as u32)
-        .gid(group as u32)
-        .args([format!("--pid={pid}"), format!("--nofile={limit}:")])
+        .uid(user)
+        .gid(group)
+        .args([format!("--pid={pid}"), format!("--{option}={value}:")])
         .output()
         .context("cannot start prlimit")?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -76,6 +96,18 @@ pub fn limit_descriptors(pid: i32, limit: u64) -> Result<Option<u64>> {
         said.trim()
     );
     Ok(output.status.success().then_some(before))
+}
+
+/// Bytes of addresses that a process has.
+///
+/// # Errors
+///
+/// If it has ended.
+pub fn address_space(pid: i32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let size =
+        status.lines().find_map(|line| kib(line, "VmSize:")).context("status without size")?;
+    Ok(1024 * size)
 }
 
 /// The living children of a process that are not about to leave, by what they call themselves.
@@ -122,13 +154,17 @@ mod tests {
         }
         let mut child = sleeps.spawn()?;
         let pid = child.id() as i32;
-        let told = [limit_descriptors(pid, 20), limit_descriptors(pid, 30)];
+        let told = ["20", "30"].map(|value| limit(pid, Limit::Descriptors, value));
+        let addresses =
+            ["1073741824", "unlimited"].map(|value| limit(pid, Limit::AddressSpace, value));
         child.kill()?;
         child.wait()?;
         let [before, lowered] = told;
-        assert!(before?.is_some_and(|before| before > 30));
-        assert_eq!(lowered?, Some(20));
-        assert_eq!(limit_descriptors(pid, 30)?, None, "it has ended");
+        assert!(before?.is_some_and(|before| before.parse::<u64>().is_ok_and(|it| it > 30)));
+        assert_eq!(lowered?.as_deref(), Some("20"));
+        let [_, lowered] = addresses;
+        assert_eq!(lowered?.as_deref(), Some("1073741824"));
+        assert_eq!(limit(pid, Limit::Descriptors, "30")?, None, "it has ended");
         Ok(())
     }
 

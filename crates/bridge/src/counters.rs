@@ -1,7 +1,7 @@
 //! The counters of one accelerated process.
 //!
 //! With [`COUNTERS_DIRECTORY_VARIABLE`] set, the provider maps one file per process there, named
-//! `<pid>.counters`, of [`COUNTERS_PAGES`] times [`Counters`]; without it the counters live in plain
+//! `<pid>.counters`, of [`COUNTERS_PAGES`] times [`Counters`]; without it counters live in plain
 //! memory. Each thread counts on a page of its own, so that none waits for another one's cache
 //! line; a page whose thread has ended goes to the next thread with all that stands on it, and
 //! threads that find none left count on the first. What a process has done is the sum of its pages.

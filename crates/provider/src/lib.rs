@@ -32,3 +32,6 @@ mod process;
 mod rsa;
 mod runtime;
 mod stack;
+
+#[global_allocator]
+static ALLOCATOR: widelane_reserve::Reserved = widelane_reserve::Reserved;

@@ -17,10 +17,8 @@ use crate::handshake::{self, Handshake};
 use crate::provider::provider;
 use crate::real;
 use crate::registry;
+use crate::stacks::Stacks;
 use crate::wake::Wake;
-
-/// Idle stacks that a thread keeps; the rest goes back to the system.
-const STACKS_KEPT: usize = 64;
 
 thread_local! {
     static EVENT_LOOP: EventLoop = EventLoop::new();
@@ -42,7 +40,7 @@ pub(crate) struct EventLoop {
     ready: RefCell<Vec<*const Handshake>>,
     /// Executed handshakes that may go on at once, until the thread leaves the call at hand.
     warm: RefCell<VecDeque<*const Handshake>>,
-    stacks: RefCell<Vec<Stack>>,
+    stacks: Stacks,
 }
 
 impl EventLoop {
@@ -59,7 +57,7 @@ impl EventLoop {
             closing: RefCell::new(Closing::new()),
             ready: RefCell::new(Vec::new()),
             warm: RefCell::new(VecDeque::new()),
-            stacks: RefCell::new(Vec::new()),
+            stacks: Stacks::default(),
         }
     }
 
@@ -126,15 +124,17 @@ impl EventLoop {
 
     /// A stack for one fibre, if memory allows.
     pub(crate) fn stack(&self) -> Option<Stack> {
-        self.stacks.borrow_mut().pop().or_else(Stack::new)
+        self.stacks.get(Stack::new)
+    }
+
+    /// Called when libssl has failed a handshake: makes room if that was for want of memory.
+    pub(crate) fn relieve(&self) {
+        self.stacks.relieve(Stack::new);
     }
 
     /// Takes back a stack that no fibre needs any more.
     pub(crate) fn keep(&self, stack: Stack) {
-        let mut stacks = self.stacks.borrow_mut();
-        if stacks.len() < STACKS_KEPT {
-            stacks.push(stack);
-        }
+        self.stacks.keep(stack);
     }
 
     /// Whether the handshake that has just parked is all that the thread has to do: it was woken

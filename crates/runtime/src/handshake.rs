@@ -38,6 +38,7 @@ use ahead::Held;
 
 const SSL_CTRL_MODE: c_int = 33;
 const SSL_MODE_ASYNC: c_long = 0x100;
+const SSL_ERROR_SSL: c_int = 1;
 const SSL_ERROR_WANT_READ: c_int = 2;
 const SSL_ERROR_WANT_WRITE: c_int = 3;
 const SSL_READING: c_int = 3;
@@ -495,8 +496,13 @@ impl EventLoop {
         self.closing(|closing| closing.progress());
         self.switch_to(handshake);
         let result = handshake.result.take();
-        if result.is_some() {
+        if let Some(result) = result {
             self.recycle(handshake);
+            let errno = real::errno();
+            if result <= 0 && real::SSL_get_error(handshake.ssl, result) == SSL_ERROR_SSL {
+                self.relieve();
+            }
+            real::set_errno(errno);
         }
         result
     }

@@ -31,4 +31,8 @@ mod notice;
 mod provider;
 mod real;
 mod registry;
+mod stacks;
 mod wake;
+
+#[global_allocator]
+static ALLOCATOR: widelane_reserve::Reserved = widelane_reserve::Reserved;

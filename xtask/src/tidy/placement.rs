@@ -110,6 +110,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/text.rs", // messages that are read and written at one place
         "crates/ossl-sys/src",      // speaks C
         "crates/provider/src",      // speaks C
+        "crates/reserve/src",       // an allocator
         "crates/runtime/src",       // speaks C
         "crates/secret/src",        // assembly that hides from the optimiser
         "crates/testkit/src/fault.rs", // forks, and writes into the child

@@ -19,12 +19,11 @@ use std::ffi::CString;
 
 use widelane_bridge::hooks::ProviderHooks;
 
-use super::{Call, Handshake, State, park};
+use super::{Call, Handshake, SSL_ERROR_SSL, State, park};
 use crate::event_loop::EventLoop;
 use crate::real::{self, OpenSsl};
 
 const SSL_ERROR_NONE: c_int = 0;
-const SSL_ERROR_SSL: c_int = 1;
 const SSL_ERROR_SYSCALL: c_int = 5;
 const SSL_ERROR_ZERO_RETURN: c_int = 6;
 const ERR_LIB_SYS: c_int = 2;

@@ -1,0 +1,60 @@
+//! A server whose workers get no memory: it refuses connections, as it does natively, and lives.
+
+use anyhow::Result;
+use widelane_bench::server::Key;
+use widelane_integration::crowd::{Crowd, Tally};
+use widelane_integration::processes::{Limit, address_space, limit, workers};
+use widelane_integration::server::{Kind, Server};
+
+/// Addresses that each worker may have beyond those it has when it begins to be at work.
+const BYTES_LEFT: u64 = 400 << 10;
+
+/// Few, and more at a time than there is memory for, and how many handshakes they make.
+const FEW: (usize, u64) = (16, 200);
+const MANY: (usize, u64) = (400, 4_000);
+
+#[test]
+fn workers_outlive_a_want_of_memory() -> Result<()> {
+    for kind in [Kind::Nginx, Kind::Haproxy] {
+        let [ours, native] = [false, true].map(|natively| failures(kind, natively));
+        let (Some(ours), Some(native)) = (ours?, native?) else {
+            eprintln!("{} is not installed: nothing was tested", kind.name());
+            continue;
+        };
+        eprintln!("{}: {ours} handshakes failed, natively {native}", kind.name());
+    }
+    Ok(())
+}
+
+/// How many handshakes fail while memory is short. When it is not, none does, and the workers are
+/// those that were there before.
+fn failures(kind: Kind, natively: bool) -> Result<Option<usize>> {
+    let Some(server) = Server::start(kind, &[Key::Rsa(2048), Key::EcdsaP256], natively)? else {
+        return Ok(None);
+    };
+    assert_eq!(send(&server, FEW)?.failures.len(), 0);
+    let before = workers(server.master());
+    for &pid in &before {
+        let left = address_space(pid)? + BYTES_LEFT;
+        limit(pid, Limit::AddressSpace, &left.to_string())?;
+    }
+    let short = send(&server, MANY)?;
+    for &pid in &before {
+        limit(pid, Limit::AddressSpace, "unlimited")?;
+    }
+    assert_eq!(workers(server.master()), before, "{}: a worker ended", kind.name());
+    assert_eq!(send(&server, FEW)?.failures.len(), 0, "{}", kind.name());
+    Ok(Some(short.failures.len()))
+}
+
+fn send(server: &Server, (connections, handshakes): (usize, u64)) -> Result<Tally> {
+    let crowd = Crowd {
+        target: server.address(),
+        certificates: server.certificates(),
+        connections,
+        handshakes,
+        hang_ups: false,
+        seed: 1,
+    };
+    crowd.send()
+}
