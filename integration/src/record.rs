@@ -36,6 +36,9 @@ pub struct Record {
 const GROWTH_MAX_MIB: f64 = 24.0;
 const GROWTH_MAX_DESCRIPTORS: f64 = 8.0;
 
+/// Points of a curve, at most; all samples are judged.
+const POINTS_MAX: usize = 500;
+
 /// A figure of samples that is drawn.
 struct Curve {
     metric: &'static str,
@@ -45,10 +48,14 @@ struct Curve {
 
 const CURVES: [Curve; 5] = [
     Curve { metric: "memory", unit: "MiB", of: memory_mib },
-    Curve { metric: "descriptors", unit: "1", of: descriptors },
-    Curve { metric: "processes", unit: "1", of: |sample| sample.processes as f64 },
-    Curve { metric: "handshakes", unit: "1", of: |sample| sample.handshakes as f64 },
-    Curve { metric: "failures_without_a_reason", unit: "1", of: |sample| sample.failures as f64 },
+    Curve { metric: "descriptors", unit: "descriptors", of: descriptors },
+    Curve { metric: "processes", unit: "processes", of: |sample| sample.processes as f64 },
+    Curve { metric: "handshakes", unit: "handshakes", of: |sample| sample.handshakes as f64 },
+    Curve {
+        metric: "failures_without_a_reason",
+        unit: "failures",
+        of: |sample| sample.failures as f64,
+    },
 ];
 
 fn memory_mib(sample: &Sample) -> f64 {
@@ -126,8 +133,10 @@ impl Record {
             along_unit: "s".to_owned(),
             points,
         };
+        let step = self.samples.len().div_ceil(POINTS_MAX).max(1);
         let curves = CURVES.iter().map(|curve| {
-            let points = self.samples.iter().map(|sample| [sample.seconds, (curve.of)(sample)]);
+            let samples = self.samples.iter().step_by(step);
+            let points = samples.map(|sample| [sample.seconds, (curve.of)(sample)]);
             trace("all processes", curve.metric, curve.unit, points.collect())
         });
         let mut names: Vec<&String> = self.hardships.iter().map(|(name, ..)| name).collect();
@@ -168,7 +177,7 @@ pub fn results(records: &[Record], machine: Machine) -> Results {
     Results {
         schema: SCHEMA.to_owned(),
         created: widelane_bench::now_rfc3339(),
-        command: std::env::args().collect(),
+        command: ["cargo", "xtask", "soak"].map(str::to_owned).into(),
         duration_s: lasted,
         complete: true,
         machine,
