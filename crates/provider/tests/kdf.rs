@@ -227,10 +227,13 @@ fn contexts_keep_what_is_set() {
     same(TLS13, &[Step::Set(&all), Step::Size, Step::Derive(48, &other), Step::Duplicate]);
     same(TLS13, &[Step::Set(&all), Step::Set(&unknown), Step::Derive(48, &other)]);
     same(TLS13, &[Step::Derive(48, &all), Step::Reset, Step::Derive(48, &other)]);
-    // Data do not outlast the next setting, and of what is given twice the first counts.
+    // Data do not outlast the next setting in OpenSSL 3.0, and of what is given twice the first
+    // counts.
     let data = Set::Octets(c"data", &[4; 32]);
-    same(TLS13, &[Step::Set(&all), Step::Derive(48, &[DERIVED, data]), Step::Derive(48, &[])]);
-    same(TLS13, &[Step::Set(&all), Step::Set(&[DERIVED, data]), Step::Derive(48, &other)]);
+    if openssl::version::number() < 0x3010_0000 {
+        same(TLS13, &[Step::Set(&all), Step::Derive(48, &[DERIVED, data]), Step::Derive(48, &[])]);
+        same(TLS13, &[Step::Set(&all), Step::Set(&[DERIVED, data]), Step::Derive(48, &other)]);
+    }
     same(TLS13, &[Step::Set(&all), Step::Set(&[data, data]), Step::Derive(48, &[DERIVED])]);
     let twice = [Set::Octets(c"key", &[5; 48]), Set::Octets(c"key", &[6; 48]), DERIVED];
     same(TLS13, &[Step::Set(&all), Step::Derive(48, &twice)]);
