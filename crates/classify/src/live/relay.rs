@@ -71,7 +71,7 @@ struct Desk<D: Draft> {
     spent: Vec<D::Change>,
 }
 
-/// So many changes may be applied while all others wait.
+/// So many changes, for each round, may be applied while all others wait.
 const LAST_CHANGES: usize = 2;
 /// So many changes that are spent are dropped with each that is made.
 const DROPPED: usize = 2;
@@ -167,13 +167,14 @@ impl<D: Draft> Relay<D> {
     /// Ends a build: catches up with the changes made meanwhile, and publishes.
     pub fn finish(&self, mut draft: D) -> Result<(), D::Refusal> {
         let mut prints: Option<Prints<D>> = None;
-        loop {
+        for round in 1.. {
             let mut desk = self.desk();
             let Some(journal) = desk.journal.take() else { return Ok(()) };
             // While many are applied, and while prints are made, others go on changing; the last
-            // few they wait for.
-            if let Some(prints) = prints.take_if(|_| journal.len() <= LAST_CHANGES) {
-                journal.iter().try_for_each(|change| draft.apply(change).map(drop))?;
+            // few they wait for. These may be more with every round: it may be that others change
+            // as fast as is caught up here.
+            if let Some(prints) = prints.take_if(|_| journal.len() <= LAST_CHANGES * round) {
+                draft.catch_up(&journal)?;
                 desk.spent.extend(journal);
                 let prints = prints.map(|print| draft.corrected(print));
                 let replaced = self.put(&mut desk, draft, prints);
@@ -183,7 +184,7 @@ impl<D: Draft> Relay<D> {
             }
             desk.journal = Some(Vec::new());
             drop(desk);
-            let applied = journal.iter().try_for_each(|change| draft.apply(change).map(drop));
+            let applied = draft.catch_up(&journal);
             self.desk().spent.extend(journal);
             if let Err(refusal) = applied {
                 self.abandon();
@@ -194,6 +195,7 @@ impl<D: Draft> Relay<D> {
                 None => draft.prints(),
             });
         }
+        Ok(())
     }
 
     /// Puts a draft and its prints in the place of the old one, which is returned: dropping it
@@ -220,6 +222,14 @@ trait Corrected: Draft {
     /// As many prints as a draft begins with.
     fn prints(&self) -> Prints<Self> {
         array::from_fn(|_| Arc::new(self.print()))
+    }
+
+    /// Makes changes that no reader sees yet. The prints there are will be corrected.
+    fn catch_up(&mut self, journal: &[Self::Change]) -> Result<(), Self::Refusal> {
+        journal.iter().try_for_each(|change| {
+            self.recycle(None);
+            self.apply(change).map(drop)
+        })
     }
 
     /// The print, or another if it cannot be corrected.
