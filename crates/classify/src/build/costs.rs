@@ -51,7 +51,8 @@ impl Forest {
     /// Whether it would cost too much to write the entries of a rule anew; or, if it is to go, to
     /// take them out.
     pub fn is_broad(&self, encoded: &Encoded, ids: Range<u32>, goes: bool) -> bool {
-        !self.affords(encoded, ids, goes, &mut AFFORDED.clone())
+        let mut left = AFFORDED;
+        !self.affords(encoded, ids, goes, &mut left)
     }
 
     /// Takes from what is left what it costs to write the entries of a rule anew, or to take them
