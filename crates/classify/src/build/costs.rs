@@ -16,7 +16,7 @@ struct Survey {
 
 /// What one step of a change may cost: cells, and rules that stand in them. A rule is broad if to
 /// take it out, or to write it anew, would cost more.
-pub(crate) const AFFORDED: usize = 4096;
+pub(crate) const AFFORDED: usize = 6144;
 /// An entry that belongs to more cells of each tree is listed behind the trees.
 const CELLS_MAX: usize = 64;
 /// Nor does it pay to look at more cells of a tree, or of all.

@@ -64,7 +64,7 @@ use crate::{Limits, LookupError};
 pub struct RuleId(pub u64);
 
 /// So many cells a change looks at, and rules it writes, at the most; see docs/live-rules.md.
-pub const WORK_MAX: usize = 128 << 10;
+pub const WORK_MAX: usize = 192 << 10;
 
 /// Why a set was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -108,7 +108,7 @@ mod tests {
         list.writer().push(7);
         assert_eq!((list.as_slice(), list.len()), (&[0, 9, 4, 7][..], 4));
         list.clear();
-        assert_eq!(list.as_slice(), []);
+        assert!(list.as_slice().is_empty());
     }
 
     #[test]
