@@ -165,10 +165,6 @@ fn certificates_of_every_key_are_requested_made_and_verified() {
 
 #[test]
 fn jobs_of_openssl_speed_run_in_the_room_that_the_policy_opens() {
-    if openssl::version::number() >= 0x3010_0000 {
-        eprintln!("`openssl speed` of later releases prefers the default provider: not tested");
-        return;
-    }
     let place = Place::new();
     for width in [Width::W128, Width::W256, Width::W512] {
         for (name, kind) in [
@@ -180,10 +176,10 @@ fn jobs_of_openssl_speed_run_in_the_room_that_the_policy_opens() {
             ("ed25519", OperationKind::Ed25519Sign),
         ] {
             place.forget_counters();
-            let command = "openssl speed -provider-path . -provider widelane -provider default \
-                           -async_jobs 16 -seconds 1 ";
-            let mut speed = place.plain(&format!("{command}{name}"));
-            speed.env("WIDELANE_COUNTERS_DIR", place.path("counters"));
+            // Of two providers none of which is preferred, OpenSSL 3.6 takes the default one for
+            // shared secrets: this prefers ours.
+            let command = format!("openssl speed -async_jobs 16 -seconds 1 {name}");
+            let mut speed = place.ours(&command);
             speed.env("WIDELANE_MAX_SIMD_BITWIDTH", width.bits().to_string());
             done(&mut speed);
             let open = room(width);

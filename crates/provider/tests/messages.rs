@@ -1,4 +1,4 @@
-//! Ed25519 by the calls that OpenSSL has since 3.4 for signatures of whole messages.
+//! Ed25519 by the calls that OpenSSL has since 3.4, for whole messages and for digests.
 #![allow(unsafe_code, reason = "looks functions of libcrypto up, and calls them")]
 
 mod common;
@@ -13,6 +13,7 @@ use foreign_types::ForeignType;
 use openssl::pkey::{PKey, Private};
 use openssl::sign::{Signer, Verifier};
 use widelane_bridge::counters::{Counters, OperationKind};
+use widelane_ossl_sys::core::{OsslParam, PARAM_UTF8_STRING};
 
 type Begin = unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_void) -> c_int;
 type Sign = unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, *const u8, usize) -> c_int;
@@ -65,7 +66,7 @@ struct Context {
 }
 
 impl Context {
-    fn begun(key: &PKey<Private>, begin: Begin) -> Self {
+    fn begun(key: &PKey<Private>, begin: Begin, params: Option<&[OsslParam]>) -> Self {
         // SAFETY: the default library context, and a C string.
         let algorithm =
             unsafe { EVP_SIGNATURE_fetch(ptr::null_mut(), c"ED25519".as_ptr(), ptr::null()) };
@@ -73,9 +74,31 @@ impl Context {
         // SAFETY: the default library context, and a key that lives.
         let context = unsafe { EVP_PKEY_CTX_new_from_pkey(ptr::null_mut(), key, ptr::null()) };
         let begun = Context { context, algorithm };
-        // SAFETY: both were made above.
-        assert_eq!(unsafe { begin(begun.context, begun.algorithm, ptr::null()) }, 1);
+        let params = params.map_or(ptr::null(), |params| params.as_ptr().cast());
+        // SAFETY: both were made above, and parameters have an end.
+        assert_eq!(unsafe { begin(begun.context, begun.algorithm, params) }, 1);
         begun
+    }
+
+    fn sign(&self, message: &[u8]) -> [u8; 64] {
+        let (mut signature, mut length) = ([0; 64], 0);
+        let (from, bytes) = (message.as_ptr(), message.len());
+        // SAFETY: the length is asked for alone.
+        let asked = unsafe { SIGN(self.context, ptr::null_mut(), &mut length, from, bytes) };
+        assert_eq!((asked, length), (1, 64));
+        let to = signature.as_mut_ptr();
+        // SAFETY: there is room for so many bytes.
+        let signed = unsafe { SIGN(self.context, to, &mut length, from, bytes) };
+        assert_eq!((signed, length), (1, 64));
+        signature
+    }
+
+    fn verifies(&self, message: &[u8], signature: &[u8; 64]) -> bool {
+        let (from, length) = (signature.as_ptr(), signature.len());
+        // SAFETY: pointers and lengths belong to each other.
+        let verified =
+            unsafe { VERIFY(self.context, from, length, message.as_ptr(), message.len()) };
+        verified == 1
     }
 }
 
@@ -109,32 +132,13 @@ fn messages_are_signed_and_verified_by_either_pair_of_calls() {
         let expected = expected.unwrap();
         for preferred in [c"?provider=widelane", c"provider=default"] {
             prefer(preferred);
-            let context = Context::begun(&key, begin_sign);
-            let (mut signature, mut length) = ([0; 64], 0);
-            // SAFETY: the length is asked for alone.
-            let asked = unsafe {
-                SIGN(context.context, ptr::null_mut(), &mut length, message.as_ptr(), bytes)
-            };
-            assert_eq!((asked, length), (1, 64));
-            // SAFETY: there is room for so many bytes.
-            let signed = unsafe {
-                let signature = signature.as_mut_ptr();
-                SIGN(context.context, signature, &mut length, message.as_ptr(), bytes)
-            };
-            assert_eq!(
-                (signed, &signature[..length]),
-                (1, &expected[..]),
-                "{bytes}, {preferred:?}"
-            );
+            let mut signature = Context::begun(&key, begin_sign, None).sign(&message);
+            assert_eq!(signature[..], expected, "{bytes}, {preferred:?}");
             made += 1;
-            for (right, flip) in [(1, 0), (0, 1)] {
+            for flip in [0, 1] {
                 signature[9] ^= flip;
-                let context = Context::begun(&key, begin_verify);
-                // SAFETY: pointers and lengths belong to each other.
-                let verified = unsafe {
-                    VERIFY(context.context, signature.as_ptr(), length, message.as_ptr(), bytes)
-                };
-                assert_eq!(verified == 1, right == 1);
+                let context = Context::begun(&key, begin_verify, None);
+                assert_eq!(context.verifies(&message, &signature), flip == 0);
             }
         }
         prefer(c"?provider=widelane");
@@ -145,4 +149,31 @@ fn messages_are_signed_and_verified_by_either_pair_of_calls() {
     if common::room(widelane_cpu::Width::W512) != widelane_cpu::Room::Portable {
         assert!(grown(place, before, signed_at_once) > 0, "no message was signed by ourselves");
     }
+}
+
+#[test]
+fn digests_are_signed_and_verified_as_by_the_default_provider() {
+    let (_place, _lock) = setting();
+    let begins = [c"EVP_PKEY_sign_init_ex2", c"EVP_PKEY_verify_init_ex2"].map(find);
+    let [Some(begin_sign), Some(begin_verify)] = begins else {
+        eprintln!("this OpenSSL has no such calls: nothing was tested");
+        return;
+    };
+    let mut instance = *b"Ed25519ph\0";
+    let bytes = instance.len() - 1;
+    let data = instance.as_mut_ptr().cast();
+    let params = [OsslParam::new(c"instance", PARAM_UTF8_STRING, data, bytes), OsslParam::END];
+    let (key, digest) = (PKey::generate_ed25519().unwrap(), [7; 64]);
+    let signatures = [c"?provider=widelane", c"provider=default"].map(|preferred| {
+        prefer(preferred);
+        let mut signature = Context::begun(&key, begin_sign, Some(&params)).sign(&digest);
+        for flip in [0, 1] {
+            signature[9] ^= flip;
+            let context = Context::begun(&key, begin_verify, Some(&params));
+            assert_eq!(context.verifies(&digest, &signature), flip == 0);
+        }
+        signature
+    });
+    prefer(c"?provider=widelane");
+    assert_eq!(signatures[0], signatures[1]);
 }

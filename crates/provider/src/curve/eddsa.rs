@@ -24,7 +24,9 @@ use crate::{params, process};
 pub(crate) fn functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
     SignatureFunctions {
         newctx: Some(newctx),
+        sign_init: Some(sign_init),
         sign: Some(sign),
+        verify_init: Some(verify_init),
         verify: Some(verify),
         digest_sign_init: Some(digest_sign_init),
         digest_sign: Some(digest_sign),
@@ -280,8 +282,11 @@ entry! {
     }
 }
 
+// The first two sign and verify digests, which Ed25519ph does.
 begin! {
     Context;
+    sign_init();
+    verify_init();
     digest_verify_init(digest);
     verify_message_init();
 }

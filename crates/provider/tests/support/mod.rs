@@ -36,6 +36,11 @@ unsafe extern "C" {
 /// Whose algorithms a call uses: digests are the default provider's anyhow.
 const PROVIDERS: [&CStr; 2] = [c"?provider=widelane", c"provider=default"];
 
+/// Whether libcrypto is of a series or of a later one.
+fn is_since(major: i64, minor: i64) -> bool {
+    openssl::version::number() >= major << 28 | minor << 20
+}
+
 /// What one of both providers answered, call by call.
 #[derive(Default)]
 struct Said(Vec<(&'static str, String)>);
