@@ -136,7 +136,9 @@ fn one_message(
         }
         return;
     }
-    if random.below(4) == 0 {
+    // OpenSSL 4.0 refuses it of ChaCha20-Poly1305, too; we take it, as earlier releases do.
+    let is_4_0 = openssl::version::number() >= 0x4000_0000;
+    if random.below(4) == 0 && (pair.is_gcm() || !is_4_0) {
         both(contexts, "text after the end", |context| context.update(b"more"));
     }
 }

@@ -207,13 +207,14 @@ fn sealed(name: &CStr, source: &mut Source<'_>, query: &CStr, said: &mut Said) {
     }
     // Behind a header OpenSSL's ChaCha20-Poly1305 takes more than a record, too: we do not.
     let is_chacha = name == c"ChaCha20-Poly1305";
-    let (mut has_text, mut has_header) = (false, false);
+    let (mut has_text, mut has_header, mut has_tag) = (false, false, first.has(c"tag"));
     for _ in 0..source.below(6) {
         match source.below(4) {
             0 => {
                 let more = some(source);
                 is_drawn |= seal && more.has(c"tlsivfixed");
                 has_header |= is_chacha && more.has(c"tlsaad");
+                has_tag |= more.has(c"tag");
                 let set = context.set(&more);
                 said.note("set", set);
                 if set <= 0 {
@@ -238,7 +239,10 @@ fn sealed(name: &CStr, source: &mut Source<'_>, query: &CStr, said: &mut Said) {
             }
         }
     }
-    if !has_header {
+    // Since 4.0 OpenSSL refuses what is opened without a tag; we compare it with nothing, as before
+    // that.
+    let lacks_tag = is_chacha && !seal && !has_tag && is_since(4, 0);
+    if !has_header && !lacks_tag {
         said.note("finish", context.finish());
     }
 }
