@@ -9,44 +9,31 @@ use widelane_classify::rule::{
 };
 use widelane_classify::{Limits, Table};
 use widelane_cpu::{Policy, Room};
+use widelane_testkit::fuzz::Decisions;
 use widelane_testkit::rooms::{for_each_room_of, only, supported_of};
 
 use super::{ROOMS, compare_in, oracle};
 
-/// Bytes as numbers; zeros when there are no more.
-struct Source<'a>(&'a [u8]);
+/// Decisions about rules.
+struct Source<'a>(Decisions<'a>);
 
 impl Source<'_> {
-    fn byte(&mut self) -> u8 {
-        match *self.0 {
-            [first, ref rest @ ..] => {
-                self.0 = rest;
-                first
-            }
-            [] => 0,
-        }
-    }
-
-    fn below(&mut self, count: usize) -> usize {
-        usize::from(self.byte()) % count
-    }
-
     /// A value of a field: often one that other rules have too, or one beside it.
     fn value(&mut self, bytes: usize) -> u128 {
         let all = u128::MAX >> (128 - 8 * bytes);
-        let base = match self.byte() {
+        let base = match self.0.byte() {
             few @ 0..128 => u128::from(few % 8),
             high @ 128..192 => u128::from(high % 8) << (8 * bytes - 3),
-            _ => (0..bytes).fold(0, |value, _| value << 8 | u128::from(self.byte())),
+            _ => (0..bytes).fold(0, |value, _| value << 8 | u128::from(self.0.byte())),
         };
-        base.wrapping_add(u128::from(self.byte() % 3)).wrapping_sub(1) & all
+        base.wrapping_add(u128::from(self.0.byte() % 3)).wrapping_sub(1) & all
     }
 
     fn of(&mut self, bytes: usize) -> Match {
-        match self.below(5) {
+        match self.0.below(5) {
             0 => Match::ANY,
             1 => Match::exact(self.value(bytes), bytes),
-            2 => Match::prefix(self.value(bytes), self.below(8 * bytes + 1) as u32, bytes),
+            2 => Match::prefix(self.value(bytes), self.0.below(8 * bytes + 1) as u32, bytes),
             3 => Match::Mask { value: self.value(bytes), mask: self.value(bytes) },
             _ => {
                 let (one, other) = (self.value(bytes), self.value(bytes));
@@ -58,16 +45,16 @@ impl Source<'_> {
     fn rule(&mut self, layout: &Layout) -> Rule {
         Rule {
             matches: layout.fields().iter().map(|field| self.of(field.bytes)).collect(),
-            priority: self.below(4) as i32,
-            categories: 1 + self.byte() as u16 % 15,
-            result: self.byte().into(),
+            priority: self.0.below(4) as i32,
+            categories: 1 + self.0.byte() as u16 % 15,
+            result: self.0.byte().into(),
             line: 0,
         }
     }
 
     fn layout(&mut self) -> Layout {
         let field = |name: &str, offset, bytes| Field { name: name.to_owned(), offset, bytes };
-        let fields = match self.byte() % 6 {
+        let fields = match self.0.byte() % 6 {
             0 => vec![field("a", 0, 1)],
             1 => vec![field("a", 3, 1), field("b", 0, 2)],
             2 => vec![field("a", 30, 4), field("b", 0, 1), field("c", 28, 4)],
@@ -104,15 +91,15 @@ fn compare_everywhere(table: Table, set: &RuleSet, packets: &[Vec<u8>]) {
 ///
 /// If a result is wrong.
 pub fn rules_and_packets(bytes: &[u8]) {
-    let mut source = Source(bytes);
+    let mut source = Source(Decisions::new(bytes));
     let layout = source.layout();
     let mut set = RuleSet::new(layout.clone());
-    (set.categories, set.default) = (1 + source.below(4), 999);
-    set.rules = (0..source.below(64)).map(|_| source.rule(&layout)).collect();
+    (set.categories, set.default) = (1 + source.0.below(4), 999);
+    set.rules = (0..source.0.below(64)).map(|_| source.rule(&layout)).collect();
     if bytes.first() == Some(&CROWD) {
         set.rules.extend(crowd());
     }
-    let mut packets = vec![vec![0; layout.span()]; 1 + source.below(PACKETS_MAX)];
+    let mut packets = vec![vec![0; layout.span()]; 1 + source.0.below(PACKETS_MAX)];
     for packet in &mut packets {
         for field in layout.fields() {
             let value = source.value(field.bytes).to_be_bytes();
@@ -157,9 +144,9 @@ fn changes(source: &mut Source<'_>, live: &Live, mut set: RuleSet, packets: &[Ve
         if source.0.is_empty() {
             break;
         }
-        let at = source.below(ids.len().max(1));
+        let at = source.0.below(ids.len().max(1));
         let rule = source.rule(&set.layout);
-        match source.below(4) {
+        match source.0.below(4) {
             0 if !ids.is_empty() && live.remove(ids[at]).is_ok() => {
                 ids.remove(at);
                 set.rules.remove(at);
