@@ -59,11 +59,13 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
         }
     }
     announce("the emitted code of the rooms");
-    let library = workspace.released("libwidelane.so");
-    if !library.exists() {
-        announce_and_run(workspace.cargo().args(["build", "--release"]))?;
-    }
-    let scanned = scan::scan(&library).context("cannot look at the emitted code")?;
+    announce_and_run(workspace.cargo().args([
+        "build",
+        "--release",
+        "--package=widelane-provider",
+    ]))?;
+    let scanned = scan::scan(&workspace.released("libwidelane.so"))
+        .context("cannot look at the emitted code")?;
     scanned.print();
     ensure!(leaking.is_empty(), "secrets can be told apart in {}", leaking.join(", "));
     ensure!(
