@@ -11,7 +11,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::processes::{Holdings, Limit, children, limit, workers};
+use crate::processes::{Holdings, Limit, address_space, children, limit, workers};
 use crate::server::Server;
 
 /// Something that is taken from a server for a while.
@@ -25,12 +25,19 @@ pub enum Hardship {
     Descriptors,
     /// The disk of its counters and of its log is full.
     FullDisk,
+    /// Its workers get a little more memory only, less than their clients need.
+    Memory,
 }
 
 impl Hardship {
     /// All of them.
-    pub const ALL: [Hardship; 4] =
-        [Hardship::OneCpu, Hardship::Stopped, Hardship::Descriptors, Hardship::FullDisk];
+    pub const ALL: [Hardship; 5] = [
+        Hardship::OneCpu,
+        Hardship::Stopped,
+        Hardship::Descriptors,
+        Hardship::FullDisk,
+        Hardship::Memory,
+    ];
 
     /// What it is called.
     pub fn name(self) -> &'static str {
@@ -39,6 +46,7 @@ impl Hardship {
             Hardship::Stopped => "processes stopped",
             Hardship::Descriptors => "few descriptors",
             Hardship::FullDisk => "full disk",
+            Hardship::Memory => "little memory",
         }
     }
 
@@ -75,7 +83,12 @@ impl Hardship {
                 }
                 Ok(())
             }
-            Hardship::Descriptors => self.limit_descriptors(server),
+            Hardship::Descriptors => self.limit(server, Limit::Descriptors, |pid| {
+                Ok(Holdings::of(pid)?.descriptors as u64 + DESCRIPTORS_LEFT)
+            }),
+            Hardship::Memory => {
+                self.limit(server, Limit::AddressSpace, |pid| Ok(address_space(pid)? + BYTES_LEFT))
+            }
             Hardship::FullDisk => {
                 let Some(disk) = server.disk() else { return Ok(()) };
                 let filled = disk.fill()?;
@@ -100,17 +113,17 @@ impl Hardship {
         Ok(())
     }
 
-    /// Lowers the limit of all workers, and gives those that still live the old one back.
-    fn limit_descriptors(self, server: &Server) -> Result<()> {
+    /// Lowers a limit of all workers, and gives those that still live the old one back.
+    fn limit(self, server: &Server, what: Limit, low: impl Fn(i32) -> Result<u64>) -> Result<()> {
         let mut before = Vec::new();
         for pid in workers(server.master()) {
-            let Ok(holdings) = Holdings::of(pid) else { continue };
-            let low = (holdings.descriptors as u64 + DESCRIPTORS_LEFT).to_string();
-            before.extend(limit(pid, Limit::Descriptors, &low)?.map(|value| (pid, value)));
+            // One that has ended needs no limit.
+            let Ok(low) = low(pid) else { continue };
+            before.extend(limit(pid, what, &low.to_string())?.map(|value| (pid, value)));
         }
         sleep(self.lasts());
         for (pid, value) in before {
-            limit(pid, Limit::Descriptors, &value)?;
+            limit(pid, what, &value)?;
         }
         Ok(())
     }
@@ -184,3 +197,6 @@ impl Filled<'_> {
 
 /// Descriptors that workers may still open.
 const DESCRIPTORS_LEFT: u64 = 8;
+
+/// Bytes of addresses that a worker whose memory is short may have beyond those it has.
+pub const BYTES_LEFT: u64 = 400 << 10;

@@ -389,8 +389,13 @@ fn free_address() -> Result<SocketAddr> {
 }
 
 /// What nginx says of killed workers and of [`crate::hardship::Hardship`]s.
-const OUR_DOING: [&str; 3] =
-    ["exited on signal 9", "(24: Too many open files)", "(28: No space left on device)"];
+const OUR_DOING: [&str; 5] = [
+    "exited on signal 9",
+    "::malloc failure",
+    "(12: Cannot allocate memory)",
+    "(24: Too many open files)",
+    "(28: No space left on device)",
+];
 
 /// How long a server may take to start, or an old worker to leave.
 const PATIENCE: Duration = Duration::from_secs(30);

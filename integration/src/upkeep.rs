@@ -37,12 +37,12 @@ pub struct Upkeep {
     pub drops: u64,
     /// What befell it, and from when to when.
     pub hardships: Vec<(Hardship, Instant, Instant)>,
-    /// From when to when a connection may have met a kill or a drop.
+    /// From when to when a connection may have met a kill, a drop or a want of memory.
     excuses: Vec<(Instant, Instant)>,
 }
 
 impl Upkeep {
-    /// Whether a connection was there at a kill or a drop, and broke at it.
+    /// Whether a connection was there at a kill, a drop or a want of memory, and broke at it.
     pub fn explains(&self, failure: &Failure) -> bool {
         let is_at = |&(begin, end): &(Instant, Instant)| {
             failure.began <= end && failure.ended >= begin && failure.ended <= end + NOTICED_WITHIN
@@ -87,6 +87,9 @@ impl Plan {
                 hard = Instant::now();
                 hardship.befall(server)?;
                 upkeep.hardships.push((hardship, hard, Instant::now()));
+                if hardship == Hardship::Memory {
+                    upkeep.excuses.push((hard, Instant::now()));
+                }
             }
         }
         Ok(upkeep)

@@ -3,11 +3,9 @@
 use anyhow::Result;
 use widelane_bench::server::Key;
 use widelane_integration::crowd::{Crowd, Tally};
+use widelane_integration::hardship::BYTES_LEFT;
 use widelane_integration::processes::{Limit, address_space, limit, workers};
 use widelane_integration::server::{Kind, Server};
-
-/// Addresses that each worker may have beyond those it has when it begins to be at work.
-const BYTES_LEFT: u64 = 400 << 10;
 
 /// Few, and more at a time than there is memory for, and how many handshakes they make.
 const FEW: (usize, u64) = (16, 200);
