@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -86,6 +87,11 @@ impl Release {
         })
     }
 
+    /// Where its program is, and what that reads.
+    fn programs(&self) -> PathBuf {
+        self.directory.join("apps")
+    }
+
     /// Builds libraries and program, if that was not done yet.
     fn build(&self) -> Result<()> {
         let built = self.directory.join("built");
@@ -102,13 +108,11 @@ impl Release {
             command.current_dir(&self.directory);
             command
         };
-        let home = self.directory.join("apps");
-        fs::write(home.join("openssl.cnf"), CONFIGURATION)?;
         announce_and_run(
             here("perl")
                 .args(["Configure", "linux-x86_64", "shared"])
                 .args(["no-docs", "no-legacy", "no-tests"])
-                .arg(format!("--openssldir={}", home.display())),
+                .arg(format!("--openssldir={}", self.programs().display())),
         )?;
         // The registry's source has the lists of symbols, but not the program that makes linker
         // scripts of them. `make` demands that it is there, older than what it would make.
@@ -135,9 +139,11 @@ impl Release {
     /// has to serve them all. Programs for another major version are linked anew, for which the
     /// provider is not; and the machine has no server for it.
     fn test(&self, workspace: &Workspace) -> Result<()> {
+        let programs = self.programs();
+        fs::write(programs.join("openssl.cnf"), CONFIGURATION)?;
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let programs = [self.directory.join("apps")];
-        let path = std::env::join_paths(programs.into_iter().chain(std::env::split_paths(&path)))?;
+        let path = iter::once(programs).chain(std::env::split_paths(&path));
+        let path = std::env::join_paths(path)?;
         let here = |command: &mut Command| {
             command.env("LD_LIBRARY_PATH", &self.directory).env("PATH", &path);
             command.current_dir(&workspace.root);
@@ -146,7 +152,7 @@ impl Release {
         here(version.arg("version"));
         let said = capture(&mut version)?;
         if !said.contains(&format!("(Library: OpenSSL {} ", self.version)) {
-            bail!("{} does not run: {said}", self.directory.join("apps/openssl").display());
+            bail!("{} does not run: {said}", self.programs().join("openssl").display());
         }
         announce(said.trim());
         let mut test = cargo();
@@ -187,8 +193,17 @@ fn linker_script(list: &str) -> Result<String> {
     Ok(script)
 }
 
-/// What `openssl req` wants to see; the registry's source has none.
-const CONFIGURATION: &str = "[req]\ndistinguished_name = name\n[name]\n";
+/// What `openssl req` wants to see, as Debian has it; the registry's source has none.
+const CONFIGURATION: &str = "\
+[req]
+distinguished_name = name
+x509_extensions = authority
+[name]
+[authority]
+subjectKeyIdentifier = hash
+authorityKeyIdentifier = keyid:always, issuer
+basicConstraints = critical, CA:true
+";
 
 /// A package that has cargo fetch the source.
 const PACKAGE: &str = r#"[package]

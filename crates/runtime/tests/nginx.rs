@@ -163,7 +163,8 @@ fn three_hundred_names_with_keys_of_their_own() {
     for index in [0, 7, 150, 299] {
         let name = format!("host{index}.test");
         let said = s_client(port, &["-servername", &name], REQUEST);
-        assert!(said.contains(&format!("subject=CN = {name}")), "{said}");
+        // OpenSSL 3.0 writes `CN = name`, later ones `CN=name`.
+        assert!(said.replace(" = ", "=").contains(&format!("subject=CN={name}")), "{said}");
         assert!(said.contains(&format!("\r\n\r\n{name}")), "{said}");
     }
     assert_eq!(server.counters().signed(), 4, "{:?}", server.counters());

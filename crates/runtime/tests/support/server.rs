@@ -47,7 +47,13 @@ impl Server {
              {blocks}\n"
         );
         let arguments = ["/usr/sbin/nginx", "-p", ".", "-e", "error.log", "-c", "configuration"];
-        Self::start(port, &configuration, &arguments)
+        let mut server = Self::start(port, &configuration, &arguments);
+        // As long as the process lives that left it behind, a daemon takes itself for an upgrade.
+        wait_until("the daemon", || {
+            let left_behind = server.child.try_wait().expect("our child").is_some();
+            left_behind && server.pid_in(PID_FILE).is_some()
+        });
+        server
     }
 
     /// Starts HAProxy with `global` settings and a frontend on the certificate and key in `pem`.
