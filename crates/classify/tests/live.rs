@@ -310,7 +310,7 @@ fn broad_rules_change_as_any_others() {
             let live = Live::new(&set, &Limits::default(), policy).unwrap();
             let (mut reader, mut model) = (live.reader(), Model::new(&set));
             let mut results = vec![0; categories * packets.len()];
-            for turn in 0..60 {
+            for turn in 0..200 {
                 // The broad ones are those behind the first 6000, which go too.
                 let at = match turn % 5 {
                     0 => random.below(model.rules.len()),
@@ -332,7 +332,7 @@ fn broad_rules_change_as_any_others() {
                     }
                     _ => model.rules.push((live.insert(rule.clone()).unwrap(), rule)),
                 }
-                if turn == 40 {
+                if turn == 120 {
                     live.settle();
                 }
                 // Side by side, and one after the other.
@@ -401,9 +401,32 @@ fn rules_change_while_other_trees_are_planted() {
     // So many that they are listed in pieces, between which others change.
     let (set, spare, flows) = family(Family::Acl, 2000, 15);
     let packets: Vec<&[u8]> = flows.iter().map(Flow::packet).collect();
-    let live = Live::new(&set, &Limits::default(), &Policy::open()).unwrap();
+    let one = |model: &mut Model, live: &Live, random: &mut Random| {
+        model.change(live, &spare, random);
+    };
+    while_planting(&set, &packets, one);
+    // Broad ones, which are planted and swept in pieces, in the old trees and in the new.
+    let mut random = Random::new(44);
+    let (set, spare) = broad_rules(1, &mut random);
+    let packets: Vec<[u8; 3]> = (0..40u8).map(|a| [a / 2, 6 * a, 6 + a % 2]).collect();
+    let packets: Vec<&[u8]> = packets.iter().map(|packet| &packet[..]).collect();
+    while_planting(&set, &packets, |model, live, random| {
+        let at = 5980 + random.below(model.rules.len() - 5980);
+        let rule = spare[random.below(spare.len())].clone();
+        live.change(model.rules[at].0, rule.clone()).unwrap();
+        model.rules[at].1 = rule;
+    });
+}
+
+/// Makes changes while other trees are planted all the time.
+fn while_planting(
+    set: &RuleSet,
+    packets: &[&[u8]],
+    change: impl Fn(&mut Model, &Live, &mut Random),
+) {
+    let live = Live::new(set, &Limits::default(), &Policy::open()).unwrap();
     let (done, planted) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let mut model = Model::new(&set);
+    let mut model = Model::new(set);
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
@@ -415,16 +438,16 @@ fn rules_change_while_other_trees_are_planted() {
         let mut reader = live.reader();
         let mut results = vec![0; packets.len()];
         while planted.load(Ordering::Relaxed) < 10 {
-            (0..50).for_each(|_| model.change(&live, &spare, &mut random));
-            reader.classify(&packets, &mut results).unwrap();
-            assert_eq!(results, model.results(&packets));
+            (0..50).for_each(|_| change(&mut model, &live, &mut random));
+            reader.classify(packets, &mut results).unwrap();
+            assert_eq!(results, model.results(packets));
         }
         done.store(true, Ordering::Relaxed);
     });
     assert_eq!(live.trouble(), None);
     let mut results = vec![0; packets.len()];
-    live.reader().classify(&packets, &mut results).unwrap();
-    assert_eq!(results, model.results(&packets));
+    live.reader().classify(packets, &mut results).unwrap();
+    assert_eq!(results, model.results(packets));
 }
 
 #[test]

@@ -16,7 +16,7 @@ struct Survey {
 
 /// What one step of a change may cost: cells, and rules that stand in them. A rule is broad if to
 /// take it out, or to write it anew, would cost more.
-pub(crate) const AFFORDED: usize = 6144;
+pub(crate) const AFFORDED: usize = 3072;
 /// An entry that belongs to more cells of each tree is listed behind the trees.
 const CELLS_MAX: usize = 64;
 /// Nor does it pay to look at more cells of a tree, or of all.
@@ -56,7 +56,8 @@ impl Forest {
     }
 
     /// Takes from what is left what it costs to write the entries of a rule anew, or to take them
-    /// out; false if that is more. A list behind the trees is short enough for any change.
+    /// out; false if that is more. A list behind the trees is short enough for any change, unless
+    /// its rule stands in some cells already.
     pub fn affords(
         &self,
         encoded: &Encoded,
@@ -65,7 +66,7 @@ impl Forest {
         left: &mut usize,
     ) -> bool {
         if self.list_of(ids.start).is_some() {
-            return true;
+            return !self.stand(ids.start).goal.is_some_and(|goal| goal.is_begun);
         }
         let before = *left;
         let in_refuge = ids.clone().any(|id| self.stand(id).in_refuge);

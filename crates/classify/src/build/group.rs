@@ -3,6 +3,7 @@
 
 use super::encode::Encoded;
 use super::plan::{Kind, Plan};
+use crate::table::Piece;
 
 /// Entries that share a tree, by increasing strength of their best rule, and what they have in
 /// common.
@@ -25,24 +26,38 @@ const LIST: usize = 16;
 /// So few rules can be copied without harm.
 const FEW: usize = 256;
 
+/// The wide fields by which rules are told apart.
+#[derive(Clone, Debug)]
+pub(super) struct Wide {
+    /// Where each lies in the key.
+    fields: Vec<Vec<Piece>>,
+}
+
+impl Wide {
+    pub fn of(plan: &Plan) -> Self {
+        let pieces = plan.kinds.iter().zip(&plan.pieces);
+        let wide = pieces.filter(|(kind, of)| **kind != Kind::Unused && of[0].bytes == 4);
+        Wide { fields: wide.take(FIELDS_MAX).map(|(_, pieces)| pieces.clone()).collect() }
+    }
+
+    /// Which of them an entry fixes, one bit for each.
+    pub fn fixed(&self, encoded: &Encoded, id: u32) -> u32 {
+        let known = encoded.known(id);
+        let is_fixed = |pieces: &Vec<Piece>| {
+            let known: u32 = pieces.iter().map(|piece| piece.part(known).count_ones()).sum();
+            known * FIXED.1 > 32 * pieces.len() as u32 * FIXED.0
+        };
+        let fixed = self.fields.iter().map(is_fixed);
+        fixed.enumerate().fold(0, |all, (bit, is_fixed)| all | u32::from(is_fixed) << bit)
+    }
+}
+
 /// Divides all entries into groups by which of the wide fields they fix.
-pub(super) fn divide(encoded: &Encoded, plan: &Plan) -> Vec<Group> {
-    let wide: Vec<usize> = (0..plan.kinds.len())
-        .filter(|&field| plan.kinds[field] != Kind::Unused && plan.pieces[field][0].bytes == 4)
-        .take(FIELDS_MAX)
-        .collect();
+pub(super) fn divide(encoded: &Encoded, wide: &Wide) -> Vec<Group> {
     let mut groups: Vec<Group> =
-        (0..1 << wide.len()).map(|fixed| Group { fixed, ids: Vec::new() }).collect();
+        (0..1 << wide.fields.len()).map(|fixed| Group { fixed, ids: Vec::new() }).collect();
     for id in 0..encoded.len() as u32 {
-        let mut fixed = 0;
-        for (bit, &field) in wide.iter().enumerate() {
-            let pieces = &plan.pieces[field];
-            let known: u32 =
-                pieces.iter().map(|piece| piece.part(encoded.known(id)).count_ones()).sum();
-            let enough = known * FIXED.1 > 32 * pieces.len() as u32 * FIXED.0;
-            fixed |= u32::from(enough) << bit;
-        }
-        groups[fixed as usize].ids.push(id);
+        groups[wide.fixed(encoded, id) as usize].ids.push(id);
     }
     if encoded.len() < LIST {
         groups = vec![whole(encoded)];

@@ -85,6 +85,12 @@ impl Forest {
         home.filter(|root| self.roots().lists.contains(root))
     }
 
+    /// Where an entry stands, for another in its stead.
+    pub fn place_of(&self, id: u32) -> Place {
+        let list = self.list_of(id).filter(|_| self.stand(id).goal.is_none());
+        list.map_or(Place::Any, Place::List)
+    }
+
     /// Lists the entries of a rule behind the trees, all in one list.
     pub(super) fn enlist(
         &mut self,
@@ -120,6 +126,24 @@ impl Forest {
         self.set_list(encoded, root, &others, usize::MAX)
     }
 
+    /// The same with entries that stand in trees from now on.
+    pub(super) fn delist_to_trees(
+        &mut self,
+        encoded: &Encoded,
+        root: usize,
+        ids: &Range<u32>,
+    ) -> Result<(), BuildError> {
+        self.delist(encoded, root, ids)?;
+        for id in ids.clone() {
+            if let Some(goal) = self.stand(id).goal {
+                self.stand_mut(id, |stand| stand.goal = None);
+                self.uncount(root);
+                self.note_home(goal.root.into(), [id].into_iter());
+            }
+        }
+        Ok(())
+    }
+
     /// Lists entries in the refuge besides.
     pub(super) fn shelter(&mut self, encoded: &Encoded, ids: Vec<u32>) -> Result<(), BuildError> {
         if ids.is_empty() {
@@ -131,6 +155,21 @@ impl Forest {
         list.dedup();
         self.set_list(encoded, root, &list, REFUGE_MAX)?;
         self.mark_refuge(ids.into_iter(), true);
+        Ok(())
+    }
+
+    /// Has nobody stand in the refuge.
+    ///
+    /// # Errors
+    ///
+    /// None: less room is always there.
+    pub fn empty_refuge(&mut self, encoded: &Encoded) -> Result<(), BuildError> {
+        let root = self.roots().refuge;
+        let sheltered = self.list_at(root).to_vec();
+        if !sheltered.is_empty() {
+            self.set_list(encoded, root, &[], 0)?;
+            self.mark_refuge(sheltered.into_iter(), false);
+        }
         Ok(())
     }
 

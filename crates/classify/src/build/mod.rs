@@ -1,25 +1,29 @@
 //! From rules to a table: words, groups, bits, trees. docs/classify.md explains the choices.
 
+mod chores;
 mod costs;
 mod encode;
 mod group;
 mod leaves;
+mod listing;
 mod lists;
 mod plan;
 mod select;
 mod tended;
 mod tree;
+mod walk;
 
 use std::fmt;
 
 pub(crate) use self::costs::AFFORDED;
 pub(crate) use self::encode::{Encoded, categories_of};
-use self::group::Group;
+use self::group::{Group, Wide};
 pub(crate) use self::leaves::Run;
 pub(crate) use self::lists::{Place, Roots};
 use self::plan::Kind;
 pub(crate) use self::plan::Plan;
 pub(crate) use self::tended::Edits;
+use self::tended::Tending;
 pub(crate) use self::tree::Forest;
 use crate::rule::{CATEGORIES_MAX, Layout, Rule, RuleSet};
 use crate::table::{Content, RANK_MAX, RULES_PER_CHUNK, Table, node_entries};
@@ -183,8 +187,9 @@ pub(crate) fn grow(
     order.retain(|&index| set.rules[index as usize].categories & wanted != 0);
     let plan = Plan::of(set, tended);
     let encoded = Encoded::new(set, &order, &plan, ranks)?;
-    let sources = Sources { set, plan: &plan, encoded: &encoded, tended };
-    let divided = group::divide(&encoded, &plan);
+    let wide = Wide::of(&plan);
+    let sources = Sources { set, plan: &plan, wide: &wide, encoded: &encoded, tended };
+    let divided = group::divide(&encoded, &wide);
     let mut best = sources.grow(&divided, *limits)?;
     if encoded.len() <= FEW_RULES {
         // A lookup visits every tree: fewer are faster, where their copies of rules stay
@@ -221,6 +226,7 @@ const GROWTH_MAX: usize = 2;
 struct Sources<'a> {
     set: &'a RuleSet,
     plan: &'a Plan,
+    wide: &'a Wide,
     encoded: &'a Encoded,
     tended: bool,
 }
@@ -262,12 +268,13 @@ impl Sources<'_> {
         let (fields, default) = (self.set.layout.fields(), self.set.default);
         let spare = if tended { Roots::SPARE } else { 0 };
         let roots = divided.len() + spare;
-        let mut forest = Forest::new(encoded, plan.shape, default, limits, roots, tended);
+        let tending = tended.then(|| Tending::of(roots, self.wide));
+        let mut forest = Forest::new(encoded, plan.shape, default, limits, roots, tending);
         let mut groups = Vec::new();
         for (root, group) in divided.iter().enumerate() {
             let (nodes, chunks) = (forest.nodes, forest.chunks.len());
             let entry = forest.plant(encoded, root, &group.ids)?;
-            forest.note_home(root, group.ids.iter().copied());
+            forest.note_tree(root, group);
             let wide = (0..fields.len())
                 .filter(|&field| plan.kinds[field] != Kind::Unused && fields[field].bytes >= 4);
             let fixed = wide.enumerate().filter(|(bit, _)| group.fixed >> bit & 1 == 1);

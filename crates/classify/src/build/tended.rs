@@ -2,19 +2,21 @@
 //!
 //! A tree lists an entry only where it can be met: not behind one that hides it there. So who hides
 //! whom, and where, is written down while a tree grows, and an entry that is taken out gives its
-//! places back to those that it hid. Where that would be too much, the entry stays where it stands,
-//! and those that it hides are found in a tree of their own, the reserve.
+//! places back to those that it hid. Where that would be too much at once, the entry stays where it
+//! stands for now, and those that it hides are found in a tree of their own, the reserve.
 
 use std::cell::Cell as Count;
-use std::collections::VecDeque;
-use std::ops::{Range, RangeInclusive};
+use std::collections::HashMap;
+use std::ops::Range;
 
 use super::BuildError;
+use super::chores::Chores;
 use super::encode::Encoded;
+use super::group::{Group, Wide};
 use super::leaves::Run;
 use super::lists::{Place, Roots};
-use super::tree::{Cell, Forest, Region, cells_of, leaf_entry};
-use crate::table::{Entry, NODE_HEADER, Node, rank_of};
+use super::tree::{Cell, Forest, Region};
+use super::walk::Walk;
 
 /// What a forest remembers of how it grew.
 #[derive(Debug)]
@@ -24,8 +26,10 @@ pub(super) struct Tending {
     /// How many entries have their home at each root.
     pub counts: Vec<usize>,
     pub roots: Roots,
-    /// Leaves that have grown long since the trees were planted.
-    ripe: VecDeque<Ripe>,
+    /// The fields that tell rules apart, and which of them those of each tree fix.
+    wide: Wide,
+    fixed: Vec<u32>,
+    pub chores: Chores,
     /// Cells looked at and rules written, since somebody asked.
     work: Count<usize>,
 }
@@ -39,16 +43,20 @@ pub(super) struct Stand {
     pub in_reserve: bool,
     /// It is listed in the refuge besides.
     pub in_refuge: bool,
+    /// It stands in a list until this tree has it.
+    pub goal: Option<Goal>,
+    /// It is there for lookups to pass over.
+    pub is_gone: bool,
     /// All that it hides stand in the reserve.
-    is_covered: bool,
+    pub is_covered: bool,
 }
 
-/// A leaf to be divided.
-#[derive(Debug)]
-struct Ripe {
-    cell: Cell,
-    region: Region,
-    depth: usize,
+/// Where an entry is to stand.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Goal {
+    pub root: u8,
+    /// It stands in some cells there already.
+    pub is_begun: bool,
 }
 
 /// Words of a forest that have been written, and chunks that it does not need any more.
@@ -60,23 +68,17 @@ pub(crate) struct Edits {
     pub released: Vec<Run>,
 }
 
-/// Leaves of a power of two entries, of so many, are tried to be divided; longer ones would take
-/// too long.
-const DIVISIBLE: RangeInclusive<usize> = 32..=128;
-/// So many words of entries are the most that are divided: keys may be long.
-const DIVISIBLE_WORDS: usize = 512;
-/// So many leaves wait to be divided, one with each change.
-const RIPE_MAX: usize = 1024;
-
 impl Tending {
     /// Nothing yet of so many roots.
-    pub fn of(roots: usize) -> Self {
+    pub fn of(roots: usize, wide: &Wide) -> Self {
         Tending {
             hidings: Hidings::default(),
             stands: Vec::new(),
             counts: vec![0; roots],
             roots: Roots::of(roots),
-            ripe: VecDeque::new(),
+            wide: wide.clone(),
+            fixed: Vec::new(),
+            chores: Chores::default(),
             work: Count::new(0),
         }
     }
@@ -84,6 +86,12 @@ impl Tending {
     /// Notes that an entry is not listed in the region of a cell, since another hides it there.
     pub fn note(&mut self, hider: u32, hidden: u32, cell: Cell) {
         self.hidings.noted.push((hider, (cell, hidden)));
+    }
+
+    /// The same of an entry that has come since the trees have grown.
+    pub fn note_since(&mut self, hider: u32, hidden: impl Iterator<Item = u32>, cell: Cell) {
+        let hidden = hidden.map(|hidden| (cell, hidden));
+        self.hidings.added.entry(hider).or_default().extend(hidden);
     }
 }
 
@@ -96,6 +104,8 @@ struct Hidings {
     sorted: Vec<(Cell, u32)>,
     /// Where the part of each entry begins, and at last where all end.
     starts: Vec<usize>,
+    /// The same of those who have come since.
+    added: HashMap<u32, Vec<(Cell, u32)>>,
 }
 
 impl Hidings {
@@ -108,8 +118,10 @@ impl Hidings {
     }
 
     fn of(&self, hider: u32) -> &[(Cell, u32)] {
-        let bounds = self.starts.get(hider as usize..hider as usize + 2);
-        bounds.map_or(&[], |bounds| &self.sorted[bounds[0]..bounds[1]])
+        match self.starts.get(hider as usize..hider as usize + 2) {
+            Some(bounds) => &self.sorted[bounds[0]..bounds[1]],
+            None => self.added.get(&hider).map_or(&[], Vec::as_slice),
+        }
     }
 }
 
@@ -161,6 +173,22 @@ impl Forest {
         Ok(())
     }
 
+    /// Notes which tree the entries of a group have come to; of all trees, one after the other.
+    pub(super) fn note_tree(&mut self, root: usize, group: &Group) {
+        if let Some(tending) = &mut self.tending {
+            tending.fixed.push(group.fixed);
+        }
+        self.note_home(root, group.ids.iter().copied());
+    }
+
+    /// The tree that looks at no field that an entry leaves free, and at most of the others.
+    pub(super) fn tree_for(&self, encoded: &Encoded, id: u32) -> Option<usize> {
+        let Tending { wide, fixed, .. } = self.tending.as_ref()?;
+        let own = wide.fixed(encoded, id);
+        let trees = fixed.iter().enumerate().filter(|(_, fixed)| *fixed & !own == 0);
+        trees.max_by_key(|(_, fixed)| fixed.count_ones()).map(|(root, _)| root)
+    }
+
     /// Notes which tree or list entries have come to.
     pub fn note_home(&mut self, root: usize, ids: impl ExactSizeIterator<Item = u32>) {
         let Some(tending) = &mut self.tending else { return };
@@ -182,6 +210,11 @@ impl Forest {
         self.tending.as_ref().map_or(0, |tending| tending.work.take())
     }
 
+    /// How many there have been so far.
+    pub(super) fn work(&self) -> usize {
+        self.tending.as_ref().map_or(0, |tending| tending.work.get())
+    }
+
     /// Counts cells looked at, or rules written.
     pub(super) fn count_work(&self, more: usize) {
         if let Some(tending) = &self.tending {
@@ -194,8 +227,8 @@ impl Forest {
         self.leaves.reuse(run);
     }
 
-    /// Lists the entries of a rule in the trees where that costs least; behind them if it costs
-    /// much everywhere, or is wanted there.
+    /// Lists the entries of a rule in the trees where that costs least; behind them if that is
+    /// wanted, or until trees have them if it costs much everywhere.
     ///
     /// # Errors
     ///
@@ -210,12 +243,17 @@ impl Forest {
             Place::Any => self.trees_for(encoded, ids.clone()),
             Place::AnyList | Place::List(_) => None,
         };
-        let Some(roots) = roots else { return self.enlist(encoded, ids, place) };
-        let all = Region::all(encoded.words);
+        let Some(roots) = roots else {
+            self.enlist(encoded, ids.clone(), place)?;
+            if place == Place::Any {
+                self.plan_planting(encoded, ids);
+            }
+            return Ok(());
+        };
         for (id, root) in ids.clone().zip(roots) {
             self.note_home(root, [id].into_iter());
-            let cell = Cell { place: root as u32, node: 0 };
-            if let Err(error) = self.list_below(encoded, id, cell, Some(&all), 0) {
+            let walk = Walk::of_tree(root, Some(Region::all(encoded.words)));
+            if let Err(error) = self.list_along(encoded, id, walk) {
                 self.remove(encoded, ids)?;
                 return Err(error);
             }
@@ -236,13 +274,14 @@ impl Forest {
             for id in ids.clone() {
                 for (cell, hidden) in self.hidden_by(id).to_vec() {
                     if self.stand(hidden).home.is_some() {
-                        self.list_below(encoded, hidden, cell, None, 0)?;
+                        self.list_along(encoded, hidden, Walk::from(cell, None))?;
                     }
                 }
             }
             for id in ids.clone() {
                 for root in self.trees_of(id) {
-                    self.unlist_below(encoded, id, Cell { place: root as u32, node: 0 })?;
+                    let mut walk = Walk::of_tree(root, None);
+                    while self.unlist_next(encoded, id, &mut walk)? {}
                 }
             }
         }
@@ -261,51 +300,40 @@ impl Forest {
         if let Some(sheltered) = ids.clone().find(|&id| self.stand(id).in_refuge)
             && let Some(tending) = &self.tending
         {
-            self.rewrite_below(encoded, sheltered, tending.roots.refuge)?;
+            self.rewrite_in(encoded, sheltered, tending.roots.refuge)?;
         }
         if let Some(root) = self.list_of(ids.start) {
             // All of them stand in one leaf.
-            return self.rewrite_below(encoded, ids.start, root);
+            return self.rewrite_in(encoded, ids.start, root);
         }
         ids.try_for_each(|id| {
             let mut trees = self.trees_of(id);
-            trees.try_for_each(|root| self.rewrite_below(encoded, id, root))
+            trees.try_for_each(|root| self.rewrite_in(encoded, id, root))
         })
     }
 
-    /// Leaves the entries of a rule where they stand, for lookups to pass over: those that they
-    /// hide are listed in the refuge, but for those that stand in the reserve.
+    /// Leaves the entries of a rule where they stand, for lookups to pass over until they have been
+    /// swept out: those that they hide are listed in the refuge, but for those that stand in the
+    /// reserve.
     ///
     /// # Errors
     ///
     /// If that list would get too long; nothing has changed then.
     pub fn forsake(&mut self, encoded: &Encoded, ids: Range<u32>) -> Result<(), BuildError> {
-        let uncovered = ids.filter(|&id| !self.stand(id).is_covered);
+        let uncovered = ids.clone().filter(|&id| !self.stand(id).is_covered);
         let hidden = uncovered.flat_map(|id| self.hidden_by(id)).map(|&(_, hidden)| hidden);
         let alone = |id: &u32| {
             let stand = self.stand(*id);
             stand.home.is_some() && !stand.in_reserve && !stand.in_refuge
         };
         let hidden: Vec<u32> = hidden.filter(alone).collect();
-        self.shelter(encoded, hidden)
-    }
-
-    /// Divides one of the leaves that have grown long, if there is one. Where that cannot be done,
-    /// it stays as it is.
-    pub fn divide_one(&mut self, encoded: &Encoded) {
-        let ripe = self.tending.as_mut().and_then(|tending| tending.ripe.pop_front());
-        let Some(Ripe { cell, region, depth }) = ripe else { return };
-        let list = self.list(cell.place as usize).to_vec();
-        if !DIVISIBLE.contains(&list.len()) || list.len() * encoded.words > DIVISIBLE_WORDS {
-            return;
+        self.shelter(encoded, hidden)?;
+        if let Some(list) = self.list_of(ids.start) {
+            self.delist_to_trees(encoded, list, &ids)?;
         }
-        // By one node: nodes behind it would multiply what this costs.
-        self.depth_max = depth + 1;
-        let from = self.index.len();
-        if let Ok(entry) = self.grow(encoded, list, &region, depth, cell) {
-            self.edits.index.push(from..self.index.len());
-            self.replace(cell, entry);
-        }
+        ids.clone().for_each(|id| self.stand_mut(id, |stand| stand.is_gone = true));
+        self.plan_sweep(ids);
+        Ok(())
     }
 
     /// What an entry hides, and in which cells.
@@ -319,6 +347,11 @@ impl Forest {
         stand.copied().unwrap_or_default()
     }
 
+    pub(super) fn stand_mut(&mut self, id: u32, change: impl FnOnce(&mut Stand)) {
+        let stands = self.tending.as_mut().map(|tending| &mut tending.stands);
+        stands.and_then(|stands| stands.get_mut(id as usize)).map(change);
+    }
+
     /// The roots of the trees that an entry stands in.
     pub(super) fn trees_of(&self, id: u32) -> impl Iterator<Item = usize> + use<> {
         let stand = self.stand(id);
@@ -327,177 +360,21 @@ impl Forest {
         own.into_iter().chain(reserve.filter(|_| own.is_some() && stand.in_reserve))
     }
 
-    fn forget(&mut self, id: u32) {
-        let Some(tending) = &mut self.tending else { return };
-        let stand = tending.stands.get_mut(id as usize).map(std::mem::take).unwrap_or_default();
-        if let Some(root) = stand.home {
-            tending.counts[usize::from(root)] -= 1;
+    /// Has an entry stand nowhere.
+    pub(super) fn forget(&mut self, id: u32) {
+        if let Some(root) = self.stand(id).home {
+            self.uncount(root.into());
+        }
+        self.stand_mut(id, |stand| *stand = Stand::default());
+        if let Some(tending) = &mut self.tending {
+            tending.hidings.added.remove(&id);
         }
     }
 
-    fn entry(&self, place: usize) -> Entry {
-        Entry(self.index[place])
-    }
-
-    pub(super) fn node_at(&self, place: usize) -> Option<usize> {
-        self.entry(place).as_node()
-    }
-
-    /// The cells of a node that an entry belongs to, and the region of each.
-    fn cells_below(
-        &self,
-        encoded: &Encoded,
-        id: u32,
-        at: usize,
-        region: Option<&Region>,
-    ) -> Vec<(Cell, Option<Region>)> {
-        let parts = Node::at(&self.index, at).parts();
-        let below = |index| {
-            let cell = Cell { place: (at + NODE_HEADER + index) as u32, node: at as u32 };
-            let Some(region) = region else { return Some((cell, None)) };
-            let below = region.below(parts, index);
-            self.reaches(encoded, id, &below).then_some((cell, Some(below)))
-        };
-        let looked_at = cells_of(encoded, id, parts).inspect(|_| self.count_work(1));
-        looked_at.filter_map(below).collect()
-    }
-
-    /// The list that a place leads to, which is no node.
-    pub(super) fn list(&self, place: usize) -> &[u32] {
-        let entry = self.entry(place);
-        if entry == Entry::EMPTY || entry.is_node() {
-            return &[];
+    /// Notes that an entry has its home no more at a root.
+    pub(super) fn uncount(&mut self, root: usize) {
+        if let Some(tending) = &mut self.tending {
+            tending.counts[root] -= 1;
         }
-        self.leaves.list(entry.chunk()).unwrap_or_default()
-    }
-
-    /// Lists an entry in all leaves below a cell that it belongs to. Of a cell whose region is not
-    /// known, it is taken to reach all parts.
-    fn list_below(
-        &mut self,
-        encoded: &Encoded,
-        id: u32,
-        cell: Cell,
-        region: Option<&Region>,
-        depth: usize,
-    ) -> Result<(), BuildError> {
-        let place = cell.place as usize;
-        let rank = encoded.ranks[id as usize];
-        if let Some(at) = self.node_at(place) {
-            if rank < rank_of(self.index[place]) {
-                self.put(place, Entry::node(rank, at));
-            }
-            for (cell, region) in self.cells_below(encoded, id, at, region) {
-                self.list_below(encoded, id, cell, region.as_ref(), depth + 1)?;
-            }
-            return Ok(());
-        }
-        let list = self.list(place);
-        if list.contains(&id) {
-            return Ok(());
-        }
-        let own = encoded.order(id);
-        let stronger = list.partition_point(|&other| encoded.order(other) <= own);
-        let with = [&list[..stronger], &[id], &list[stronger..]].concat();
-        if let (Some(region), Some(tending)) = (region, &mut self.tending)
-            && with.len().is_power_of_two()
-            && DIVISIBLE.contains(&with.len())
-            && tending.ripe.len() < RIPE_MAX
-        {
-            tending.ripe.push_back(Ripe { cell, region: region.clone(), depth });
-        }
-        let entry = self.leaf(encoded, &with)?;
-        self.replace(cell, entry);
-        Ok(())
-    }
-
-    fn unlist_below(&mut self, encoded: &Encoded, id: u32, cell: Cell) -> Result<(), BuildError> {
-        let place = cell.place as usize;
-        if let Some(at) = self.node_at(place) {
-            for (cell, _) in self.cells_below(encoded, id, at, None) {
-                self.unlist_below(encoded, id, cell)?;
-            }
-            return Ok(());
-        }
-        let list = self.list(place);
-        if !list.contains(&id) {
-            return Ok(());
-        }
-        let without: Vec<u32> = list.iter().copied().filter(|&other| other != id).collect();
-        let entry = match without.is_empty() {
-            true => Entry::EMPTY,
-            false => self.leaf(encoded, &without)?,
-        };
-        self.replace(cell, entry);
-        Ok(())
-    }
-
-    fn rewrite_below(
-        &mut self,
-        encoded: &Encoded,
-        id: u32,
-        place: usize,
-    ) -> Result<(), BuildError> {
-        if let Some(at) = self.node_at(place) {
-            let rank = encoded.ranks[id as usize];
-            if rank < rank_of(self.index[place]) {
-                self.put(place, Entry::node(rank, at));
-            }
-            for (cell, _) in self.cells_below(encoded, id, at, None) {
-                self.rewrite_below(encoded, id, cell.place as usize)?;
-            }
-            return Ok(());
-        }
-        // Of cells that share a leaf, the first has it written, and the others find it.
-        let old = self.entry(place);
-        let moved = self.leaves.moved(old.chunk());
-        let chunk = moved.unwrap_or(old.chunk());
-        let list = self.leaves.list(chunk).filter(|list| list.contains(&id));
-        let Some(list) = list.map(<[u32]>::to_vec) else { return Ok(()) };
-        let entry = match moved {
-            Some(chunk) => leaf_entry(encoded, &list, chunk)?,
-            None => self.renew(encoded, &list, chunk)?,
-        };
-        if entry != old {
-            self.put(place, entry);
-        }
-        Ok(())
-    }
-
-    /// Writes the leaf at a chunk anew, in other chunks if somebody may look at it.
-    fn renew(
-        &mut self,
-        encoded: &Encoded,
-        list: &[u32],
-        chunk: usize,
-    ) -> Result<Entry, BuildError> {
-        let end = self.end_chunk();
-        leaf_entry(encoded, list, end)?;
-        self.count_work(list.len());
-        let chunk = self.leaves.renew(chunk, end);
-        self.fill(encoded, list, chunk);
-        leaf_entry(encoded, list, chunk)
-    }
-
-    /// Leads a cell to another leaf, or to a node in its stead.
-    pub(super) fn replace(&mut self, cell: Cell, entry: Entry) {
-        let place = cell.place as usize;
-        let old = self.entry(place);
-        if old != Entry::EMPTY {
-            self.leaves.release(old.chunk());
-        }
-        self.put(place, entry);
-        let header = cell.node as usize + NODE_HEADER - 1;
-        if (entry.is_node() || entry.is_long())
-            && !Node::at(&self.index, cell.node as usize).leads_on()
-        {
-            self.index[header] |= Node::LEADS_ON;
-            self.edits.index.push(header..header + 1);
-        }
-    }
-
-    pub(super) fn put(&mut self, place: usize, entry: Entry) {
-        self.index[place] = entry.0;
-        self.edits.index.push(place..place + 1);
     }
 }

@@ -64,13 +64,13 @@ const DEPTH_MAX: usize = 24;
 
 impl Forest {
     /// Room for so many trees, without any yet.
-    pub fn new(
+    pub(super) fn new(
         encoded: &Encoded,
         shape: Shape,
         default: u32,
         limits: Limits,
         roots: usize,
-        tended: bool,
+        tending: Option<Tending>,
     ) -> Self {
         Forest {
             shape,
@@ -83,7 +83,7 @@ impl Forest {
             chunks: nobodys(shape, default),
             leaves: Leaves::default(),
             nodes: 0,
-            tending: tended.then(|| Tending::of(roots)),
+            tending,
             edits: Edits::default(),
         }
     }
@@ -231,7 +231,13 @@ impl Forest {
 
     /// Whether all keys of a region that the entry `weaker` matches are matched by `stronger`, for
     /// all categories of the weaker.
-    fn hides(&self, encoded: &Encoded, stronger: u32, weaker: u32, region: &Region) -> bool {
+    pub(super) fn hides(
+        &self,
+        encoded: &Encoded,
+        stronger: u32,
+        weaker: u32,
+        region: &Region,
+    ) -> bool {
         let categories = |id: u32| encoded.categories[id as usize];
         if categories(weaker) & !categories(stronger) != 0 {
             return false;
@@ -342,7 +348,7 @@ pub(super) fn cells_of(
     encoded: &Encoded,
     id: u32,
     [(first, first_mask), (second, second_mask)]: [(usize, u64); 2],
-) -> impl Iterator<Item = usize> {
+) -> Cells {
     let (values, known) = (encoded.values(id), encoded.known(id));
     let index = |words: &dyn Fn(usize) -> u64| {
         let second_bits = extract(words(second), second_mask) << first_mask.count_ones();
@@ -350,11 +356,26 @@ pub(super) fn cells_of(
     };
     let base = index(&|word| values[word] & known[word]);
     let free = index(&|word| !known[word]);
-    // All subsets of the free bits.
-    let subsets = std::iter::successors(Some(0usize), move |subset| {
-        Some(subset.wrapping_sub(free) & free).filter(|next| *next != 0)
-    });
-    subsets.map(move |subset| base | subset)
+    Cells { base, free, next: Some(0) }
+}
+
+/// See [`cells_of`]: what is known, with all subsets of the bits that are free.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cells {
+    base: usize,
+    free: usize,
+    next: Option<usize>,
+}
+
+impl Iterator for Cells {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        let subset = self.next?;
+        self.next = Some(subset.wrapping_sub(self.free) & self.free).filter(|next| *next != 0);
+        Some(self.base | subset)
+    }
 }
 
 impl Region {

@@ -183,6 +183,12 @@ impl Draft {
         self.gone.ranks.len()
     }
 
+    /// How many entries stand in lists behind the trees.
+    #[cfg(test)]
+    pub fn listed(&self) -> usize {
+        self.forest.listed()
+    }
+
     /// How many rules share a rank, of those that most do.
     #[cfg(test)]
     pub fn largest_share(&self) -> usize {
@@ -223,6 +229,18 @@ impl Draft {
                 self.restate(new)
             }
             (old, new) => self.replace(old.as_deref(), new.as_ref()),
+        }
+    }
+
+    /// Goes on with what earlier changes have left to be done.
+    fn go_on(&mut self) -> Result<(), BuildError> {
+        for swept in self.forest.go_on(&self.encoded) {
+            let rank = self.encoded.ranks[swept.start as usize];
+            self.gone.ranks.retain(|gone| *gone != rank);
+        }
+        match self.gone.ranks.is_empty() {
+            true => self.forest.empty_refuge(&self.encoded),
+            false => Ok(()),
         }
     }
 
@@ -359,14 +377,14 @@ impl relay::Draft for Draft {
 
     fn apply(&mut self, change: &Change) -> Result<Wear, BuildError> {
         let edited = self.edit(change);
-        self.forest.divide_one(&self.encoded);
+        let swept = self.go_on();
         let work = self.forest.take_work();
         // A change that is refused may have written too, nothing that lookups would notice.
         let Edits { index, chunks, released } = self.forest.take_edits();
         self.written.index.extend(index);
         self.released.extend(released.into_iter().map(|run| (self.number + 1, run)));
         self.shelve(&chunks);
-        edited?;
+        edited.and(swept)?;
         (self.number, self.pending) = (self.number + 1, self.pending + 1);
         if self.journal.len() == JOURNAL_MAX {
             self.journal.pop_front();

@@ -387,6 +387,11 @@ mod tests {
         live.change(RuleId(8), to_ports(Match::exact(8, 2), 0, 1111)).unwrap();
         live.remove(RuleId(12_000)).unwrap();
         assert_eq!((at(7), at(8), at(12_200)), (set.default, 1111, set.default));
+        for result in 0..100 {
+            live.change(RuleId(8), to_ports(Match::exact(8, 2), 0, 1000 + result)).unwrap();
+        }
+        assert_eq!((gone(), at(7), at(8), at(12_200)), (0, set.default, 1099, set.default));
+        live.change(RuleId(8), to_ports(Match::exact(8, 2), 0, 1111)).unwrap();
         live.settle();
         assert_eq!((gone(), at(7), at(8), at(12_200)), (0, set.default, 1111, set.default));
     }

@@ -52,8 +52,7 @@ impl Draft {
     /// The seat of a rule, for another in its stead. What stands in a list stays there: there may
     /// be no other rank beside its own.
     pub fn seat_of(&self, rule: &Planted) -> Seat {
-        let list = self.forest.list_of(rule.entries.start);
-        Seat { rank: rule.rank, place: list.map_or(Place::Any, Place::List) }
+        Seat { rank: rule.rank, place: self.forest.place_of(rule.entries.start) }
     }
 
     /// A seat between a rule's neighbours.
