@@ -6,7 +6,7 @@ use widelane_results::{Pair, Results, Status, Tone};
 use crate::view::{self, Comparison, Ratio};
 use crate::words::{
     self, CIPHER_RATIO, CYCLES_PER_LOOKUP, GOODPUT_WITHIN, OPERATIONS, SERVER_CPU,
-    SERVER_CPU_PER_GB,
+    SERVER_CPU_PER_GB, TIME_PER_LOOKUP,
 };
 
 /// Finds the answer in `results`, or repeats the one that is there.
@@ -31,6 +31,11 @@ pub fn verdict(results: &Results) -> Verdict {
     best.sort_by(|a, b| a.ratio.centre.total_cmp(&b.ratio.centre));
     if let Some(best) = best.first() {
         return of_lookups(best);
+    }
+    let timed = view::comparisons(results, TIME_PER_LOOKUP.name);
+    let own: Vec<Answer<'_, '_>> = timed.iter().filter_map(Answer::of).collect();
+    if let Some(verdict) = of_changes(&own) {
+        return verdict;
     }
     let limited = view::comparisons(results, GOODPUT_WITHIN.name);
     if let Some(first) = limited.first() {
@@ -212,6 +217,26 @@ fn of_lookups(Answer { comparison, ratio }: &Answer<'_, '_>) -> Verdict {
     };
     let detail = format!("{}: {}.", comparison.title(), ratio_with_interval(*ratio));
     Verdict { tone, sentence, detail }
+}
+
+/// Lookups while rules change, beside lookups of our own without changes.
+fn of_changes(answers: &[Answer<'_, '_>]) -> Option<Verdict> {
+    let against = |rival: &str| {
+        answers.iter().find(|answer| answer.comparison.row.rival.as_deref() == Some(rival))
+    };
+    let first = against("table")?;
+    let kept = words::ratio(1.0 / first.ratio.centre);
+    let sentence = format!("While rules change, packets are looked up at {kept} a table's rate.");
+    let mut detail = first.comparison.title();
+    for (mark, answer) in [": ", "; "].into_iter().zip(["table", "live/quiet"].map(against)) {
+        let Some(Answer { comparison, ratio }) = answer else { continue };
+        let Ratio { centre, low, high } = *ratio;
+        let rate = Ratio { centre: 1.0 / centre, low: 1.0 / high, high: 1.0 / low };
+        let (rate, rival) = (ratio_with_interval(rate), comparison.rival());
+        detail.push_str(&format!("{mark}{rate} the rate of {rival}"));
+    }
+    detail.push('.');
+    Some(Verdict { tone: Tone::Same, sentence, detail })
 }
 
 /// Downloads under a limit.
@@ -454,6 +479,31 @@ mod tests {
              many packets per core."
         );
         assert_eq!(verdict.detail, "fw-4096, bursts of 32, avx512: 0.36× (0.35–0.37).");
+    }
+
+    #[test]
+    fn lookups_while_rules_change_are_told_by_their_rate() {
+        let beside = |rival: &str, ratio: [f64; 3]| Row {
+            subject: "widelane".to_owned(),
+            room: Some("avx512".to_owned()),
+            metric: TIME_PER_LOOKUP.name.to_owned(),
+            rival: Some(rival.to_owned()),
+            ..row("acl/fw/updates10000", ratio)
+        };
+        let verdict = verdict_of(vec![
+            beside("live/quiet", [1.6, 1.25, 2.0]),
+            beside("table", [1.25, 1.0, 1.6]),
+        ]);
+        assert_eq!(verdict.tone, Tone::Same);
+        assert_eq!(
+            verdict.sentence,
+            "While rules change, packets are looked up at 0.80× a table's rate."
+        );
+        assert_eq!(
+            verdict.detail,
+            "fw, 10,000 changes per second, avx512: 0.80× (0.62–1.00) the rate of a table; \
+             0.62× (0.50–0.80) the rate of the same rules without changes."
+        );
     }
 
     #[test]
