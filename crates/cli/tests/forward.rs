@@ -88,6 +88,9 @@ fn a_replay_counts_what_becomes_of_every_frame() {
     for reason in ["denied", "no-route", "cut", "not-ip"] {
         assert_eq!(counts["dropped"][reason], passes, "{reason}");
     }
+    let rooms = counts["rooms"].as_array().unwrap();
+    assert_eq!((&rooms[0]["room"], &rooms[0]["of_portable"]), (&"portable".into(), &().into()));
+    assert!(rooms.iter().all(|room| room["mpps_per_cpu_second"].as_f64().unwrap() > 0.0));
     let lines: Vec<&serde_json::Value> =
         counts["rules"].as_array().unwrap().iter().map(|rule| &rule["line"]).collect();
     assert_eq!(lines, [1, 2, 3]);
@@ -133,4 +136,8 @@ fn bench_shows_what_changes_cost() {
     assert!(text.contains("changes per second") && text.contains("while rules change"), "{text}");
     let json = fs::read_to_string(directory.path().join("r")).unwrap();
     assert!(json.contains("\"acl/a/updates500\""), "{json}");
+    let mut lengths = acl(directory.path(), &[&arguments[..], &["--burst", "1,32"]].concat());
+    let refused = lengths.assert().failure();
+    let text = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(text.contains("give --burst one number"), "{text}");
 }

@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         });
         Ok(sum(counts.collect::<anyhow::Result<Vec<Counts>>>()?))
     })?;
-    let text = summary::of(&counts, &rules, began.elapsed(), args.json)?;
+    let text = summary::of(Vec::new(), &counts, &rules, began.elapsed(), args.json)?;
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,10 +10,10 @@ use widelane_cpu::{Room, rooms};
 use widelane_forward::capture::Capture;
 use widelane_forward::{Counts, Engine, Replay, Routes};
 use widelane_meter::place;
-use widelane_report::{Block, Kind, Table};
 
 use super::rules::Rules;
-use super::{Args, Signals, power, summary};
+use super::summary::{self, Rate};
+use super::{Args, Signals, power};
 use crate::acl::bench::{ROOMS, only};
 use crate::{measure, output};
 
@@ -72,14 +72,9 @@ pub fn run(args: &Args, path: &Path) -> anyhow::Result<ExitCode> {
     }
     let mut total = Counts::default();
     contenders.iter().for_each(|contender| total.add(&contender.engine.counts));
-    let text = summary::of(&total, &first.rules, began.elapsed(), args.json)?;
-    match args.json {
-        true => output::print(&text)?,
-        false => {
-            output::print(&widelane_report::show([table(&contenders)], &output::style()))?;
-            output::print(&text)?;
-        }
-    }
+    let rates = rates(&contenders);
+    let text = summary::of(rates, &total, &first.rules, began.elapsed(), args.json)?;
+    output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -105,26 +100,18 @@ pub fn rate(replay: &mut Replay, engine: &mut Engine, slice: Duration) -> f64 {
     packets as f64 / (measure::cpu_time() - start).as_secs_f64()
 }
 
-fn table(contenders: &[Contender]) -> Block {
+fn rates(contenders: &[Contender]) -> Vec<Rate> {
     let portable = contenders.iter().find(|contender| contender.room == Room::Portable);
-    let mut table = Table::new(&[
-        ("Room", Kind::Words),
-        ("Mpps per CPU-second", Kind::Number),
-        ("Of portable's", Kind::Words),
-    ]);
-    for contender in contenders {
+    let rate = |contender: &Contender| {
         let pairs = portable.filter(|portable| portable.room != contender.room).map(|portable| {
             contender.rates.iter().copied().zip(portable.rates.iter().copied()).collect()
         });
         let ratio = pairs.and_then(|pairs: Vec<(f64, f64)>| stats::ratio(&pairs));
-        table.rows.push(vec![
-            contender.room.to_string(),
-            stats::median(&contender.rates)
-                .map_or(String::new(), |rate| format!("{:.2}", rate / 1e6)),
-            ratio.map_or(String::new(), |ratio| {
-                format!("{:.2} ({:.2} to {:.2})", ratio.value, ratio.low, ratio.high)
-            }),
-        ]);
-    }
-    Block::Table(table)
+        Rate {
+            room: contender.room.to_string(),
+            mpps_per_cpu_second: stats::median(&contender.rates).map(|rate| rate / 1e6),
+            of_portable: ratio.map(|ratio| [ratio.value, ratio.low, ratio.high]),
+        }
+    };
+    contenders.iter().map(rate).collect()
 }

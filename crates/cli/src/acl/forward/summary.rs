@@ -1,4 +1,4 @@
-//! The counters at the end.
+//! What is said at the end: rates and counters.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,6 +13,9 @@ use crate::output;
 #[derive(Serialize)]
 struct Summary {
     seconds: f64,
+    /// In memory, of each room.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rooms: Vec<Rate>,
     received: u64,
     /// By port.
     sent: Vec<u64>,
@@ -20,6 +23,15 @@ struct Summary {
     dropped: BTreeMap<String, u64>,
     /// Those that were met, the most frequent first.
     rules: Vec<Met>,
+}
+
+/// How fast a room was.
+#[derive(Serialize)]
+pub struct Rate {
+    pub room: String,
+    pub mpps_per_cpu_second: Option<f64>,
+    /// How many times as fast as `portable`, and between which bounds.
+    pub of_portable: Option<[f64; 3]>,
 }
 
 #[derive(Serialize)]
@@ -32,8 +44,14 @@ struct Met {
 /// Rules that the screen shows; JSON has all.
 const SHOWN: usize = 20;
 
-/// The counters as text, or as JSON.
-pub fn of(counts: &Counts, rules: &Rules, took: Duration, json: bool) -> anyhow::Result<String> {
+/// Rates and counters as text, or as JSON.
+pub fn of(
+    rooms: Vec<Rate>,
+    counts: &Counts,
+    rules: &Rules,
+    took: Duration,
+    json: bool,
+) -> anyhow::Result<String> {
     let mut met = Vec::new();
     for (is_v6, counts) in [false, true].into_iter().zip(&counts.rules) {
         let numbered = counts.iter().zip(0..).filter(|(packets, _)| **packets > 0);
@@ -45,6 +63,7 @@ pub fn of(counts: &Counts, rules: &Rules, took: Duration, json: bool) -> anyhow:
     met.sort_by_key(|met| std::cmp::Reverse(met.packets));
     let summary = Summary {
         seconds: took.as_secs_f64(),
+        rooms,
         received: counts.received,
         sent: counts.sent.clone(),
         dropped: counts.dropped().collect(),
@@ -73,7 +92,8 @@ impl Summary {
         rules.rows.extend(
             shown.map(|met| vec![met.line.to_string(), met.rule.clone(), met.packets.to_string()]),
         );
-        let mut blocks = vec![Block::Table(facts)];
+        let rates = (!self.rooms.is_empty()).then(|| Block::Table(rates(&self.rooms)));
+        let mut blocks: Vec<Block> = rates.into_iter().chain([Block::Table(facts)]).collect();
         if !self.rules.is_empty() {
             blocks.push(Block::Table(rules));
         }
@@ -83,4 +103,20 @@ impl Summary {
         }
         blocks
     }
+}
+
+fn rates(rooms: &[Rate]) -> Table {
+    let mut table = Table::new(&[
+        ("Room", Kind::Words),
+        ("Mpps per CPU-second", Kind::Number),
+        ("Of portable's", Kind::Words),
+    ]);
+    table.rows.extend(rooms.iter().map(|Rate { room, mpps_per_cpu_second, of_portable }| {
+        let mpps = mpps_per_cpu_second.map_or(String::new(), |mpps| format!("{mpps:.2}"));
+        let ratio = of_portable.map_or(String::new(), |[ratio, low, high]| {
+            format!("{ratio:.2} ({low:.2} to {high:.2})")
+        });
+        vec![room.clone(), mpps, ratio]
+    }));
+    table
 }
