@@ -141,6 +141,11 @@ impl Key {
         self.states[0]
     }
 
+    /// The states behind the inner pad and behind the outer one.
+    pub(crate) fn states(&self) -> &[State; 2] {
+        &self.states
+    }
+
     /// The tag of a message whose last blocks are still to be added to its state, which is wiped.
     pub(crate) fn end(&self, inner: &mut State, last: &[u8]) -> Digest {
         self.hash.tag(inner, last, &self.states[1])

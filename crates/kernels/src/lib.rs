@@ -4,14 +4,15 @@
 #[cfg(test)]
 extern crate std;
 
+// Its macro for intrinsics is in scope from here on.
+#[macro_use]
+pub mod lanes;
+
 pub mod aes_cbc;
 pub mod aes_gcm;
 pub mod chacha20_poly1305;
 pub mod curve25519;
 pub mod hash;
-// Its macro for intrinsics is in scope from here on.
-#[macro_use]
-pub mod lanes;
 pub mod mont;
 pub mod sha1;
 pub mod sha2;

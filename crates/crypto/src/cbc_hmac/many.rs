@@ -1,12 +1,12 @@
 //! Many records at once: their tags in the lanes of the hash, then their blocks in the lanes of the
-//! cipher, each lane with a key of its own.
+//! cipher, each lane with a key of its own; or, of a few records, both at once.
 
 use widelane_cpu::Vaes512;
-use widelane_kernels::aes_cbc::vaes512::{LANES, LaneKeys, encrypt_lanes};
+use widelane_kernels::aes_cbc::lanes::{self, LANES, LaneKeys};
 use widelane_kernels::aes_cbc::{self, Block};
 use widelane_kernels::text::Text;
 
-use super::{BLOCK_BYTES, CbcHmacError, HEADER_BYTES, Header, Key, Mode};
+use super::{BLOCK_BYTES, CbcHmacError, HEADER_BYTES, Header, Key, Mode, abreast};
 use crate::digest::Digest;
 use crate::mac;
 
@@ -67,6 +67,7 @@ pub fn seal_many(jobs: &mut [SealJob<'_>]) {
             continue;
         }
         match (jobs[0].outcome, jobs[0].key.mode) {
+            (Outcome::Done, Mode::MacThenEncrypt) if abreast::seal(jobs) => {}
             (Outcome::Done, Mode::MacThenEncrypt) => {
                 let tags = tags(jobs);
                 for (job, tag) in jobs.iter_mut().zip(tags) {
@@ -171,7 +172,7 @@ fn fill<'a, const ROWS: usize>(room: Vaes512, chains: impl Iterator<Item = Chain
         }
         let (place, shortest) =
             busy().min_by_key(|(_, chain)| chain.text.len()).expect("a lane is busy");
-        let (bytes, rounds) = (shortest.text.len(), shortest.cipher().rounds());
+        let bytes = shortest.text.len();
         // Lanes without a record do what another one does.
         let mut texts = [[shortest.text; LANES]; ROWS];
         let mut last = [[shortest.last; LANES]; ROWS];
@@ -182,7 +183,7 @@ fn fill<'a, const ROWS: usize>(room: Vaes512, chains: impl Iterator<Item = Chain
                 None => keys.copy(place, lane),
             }
         }
-        encrypt_lanes(room, &keys, rounds, &mut last, &texts, bytes / BLOCK_BYTES);
+        lanes::encrypt(room, &keys, &mut last, &texts, bytes / BLOCK_BYTES);
         for (slot, last) in lanes.iter_mut().zip(last.as_flattened()) {
             if let Some(chain) = slot {
                 (_, chain.text) = chain.text.split_at(bytes);

@@ -24,6 +24,7 @@
 //! }
 //! ```
 
+mod abreast;
 mod kernel;
 mod many;
 mod open;

@@ -132,9 +132,19 @@ impl Rooms {
     pub(super) fn lanes_min(self) -> usize {
         match (self.function, self.single, self.lanes) {
             (Function::Sha1, Single::Shani(_), Some(Lanes::Avx512(_))) => 5,
-            (Function::Sha1, Single::Shani(_), _) => 8,
-            (_, Single::Shani(_), _) => 9,
+            (_, Single::Shani(_), _) => 8,
             (_, Single::Avx2(_) | Single::Portable, _) => 3,
+        }
+    }
+
+    /// From how many records on it is faster to hash and encrypt them at once, in lanes, than to
+    /// hash them first, as measured; nothing if no lanes do both.
+    pub(super) fn abreast_min(self) -> Option<usize> {
+        match (self.function, self.single, self.lanes) {
+            (Function::Sha512, ..) | (.., Some(Lanes::Avx2(_)) | None) => None,
+            (Function::Sha1, Single::Shani(_), _) => Some(4),
+            (Function::Sha256, Single::Shani(_), _) => Some(6),
+            (_, Single::Avx2(_) | Single::Portable, _) => Some(2),
         }
     }
 

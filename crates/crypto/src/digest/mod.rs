@@ -204,6 +204,11 @@ impl Hash {
         self.rooms.compress_and_encrypt(state, ahead, key, last, text)
     }
 
+    /// See [`Rooms::abreast_min`].
+    pub(crate) fn abreast_min(&self) -> Option<usize> {
+        self.rooms.abreast_min()
+    }
+
     /// The last bytes, fewer than a block, of a message of `total` bytes.
     #[inline]
     pub(crate) fn tail(&self, last: &[u8], total: u64) -> Tail {

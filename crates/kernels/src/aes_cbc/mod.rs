@@ -11,6 +11,7 @@ mod decrypt;
 pub mod aesni;
 mod chain;
 mod inverse;
+pub mod lanes;
 pub mod portable;
 pub mod shani;
 #[cfg(test)]
@@ -32,13 +33,6 @@ pub struct Key {
     /// In the order in which they are used, for the equivalent inverse cipher (FIPS 197, 5.3.5).
     decrypt: [[u64; 2]; ROUND_KEYS_MAX],
     rounds: usize,
-}
-
-impl Key {
-    /// Rounds of the cipher: 10, 12 or 14.
-    pub fn rounds(&self) -> usize {
-        self.rounds
-    }
 }
 
 impl Default for Key {

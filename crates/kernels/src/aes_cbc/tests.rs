@@ -9,8 +9,9 @@ use widelane_cpu::{Aesni, Policy, Room, Shani, Vaes512};
 use widelane_testkit::random::Random;
 
 use super::*;
-use crate::hash::STATE_WORDS;
+use crate::hash::{self, Hash, STATE_WORDS, States};
 use crate::text::Text;
+use crate::words::{Vaes512x8, Words};
 use crate::{sha1, sha2};
 
 /// What the tests call in each room.
@@ -127,31 +128,87 @@ fn lanes_encrypt_as_one_text_after_the_other() {
 fn lanes_encrypt<const LANE_ROWS: usize>(room: Vaes512) {
     let mut random = Random::new(2);
     for (key_bytes, blocks) in [(16, 0), (16, 1), (24, 2), (32, 3), (16, 65)] {
-        let keys: Vec<_> = (0..LANE_ROWS * vaes512::LANES)
+        let keys: Vec<_> = (0..LANE_ROWS * lanes::LANES)
             .map(|_| {
                 let (raw, mut key) = (random_bytes(&mut random, key_bytes), Key::default());
                 vaes512::expand(room, KeyBytes::new(&raw).unwrap(), &mut key);
                 (raw, key)
             })
             .collect();
-        let mut lane_keys = vaes512::LaneKeys::<LANE_ROWS>::default();
+        let mut lane_keys = lanes::LaneKeys::<LANE_ROWS>::default();
         for (lane, (_, key)) in keys.iter().enumerate() {
             lane_keys.set(lane, key);
         }
-        let mut ivs = [[[0; BLOCK_BYTES]; vaes512::LANES]; LANE_ROWS];
+        let mut ivs = [[[0; BLOCK_BYTES]; lanes::LANES]; LANE_ROWS];
         random.fill(ivs.as_flattened_mut().as_flattened_mut());
         let plain: Vec<_> =
             keys.iter().map(|_| random_bytes(&mut random, blocks * BLOCK_BYTES)).collect();
         let (mut texts, mut last) = (plain.clone(), ivs);
-        let mut lanes = texts.iter_mut().map(|text| Text::in_place(text));
-        let mut row = |_| core::array::from_fn(|_| lanes.next().unwrap());
-        let lanes = core::array::from_fn(&mut row);
-        vaes512::encrypt_lanes(room, &lane_keys, keys[0].1.rounds(), &mut last, &lanes, blocks);
+        let mut each = texts.iter_mut().map(|text| Text::in_place(text));
+        let mut row = |_| core::array::from_fn(|_| each.next().unwrap());
+        let rows = core::array::from_fn(&mut row);
+        lanes::encrypt(room, &lane_keys, &mut last, &rows, blocks);
         let (ivs, last) = (ivs.as_flattened(), last.as_flattened());
         for (lane, (raw, _)) in keys.iter().enumerate() {
             let expected = openssl_encrypt(raw, &ivs[lane], &plain[lane]);
             assert_eq!(texts[lane], expected, "lane {lane}, {blocks} blocks");
             assert_eq!(last[lane], last_block(&expected, &ivs[lane]));
+        }
+    }
+}
+
+#[test]
+fn lanes_are_encrypted_and_hashed_at_once() {
+    let Some(room) = Vaes512::enter(&Policy::open()) else {
+        eprintln!("rooms: none, this machine has no VAES on zmm registers");
+        return;
+    };
+    encrypted_and_hashed::<sha1::Sha1>(room, 5);
+    encrypted_and_hashed::<sha2::Sha256>(room, 8);
+}
+
+fn encrypted_and_hashed<H: Hash<Vaes512x8> + Hash<u32>>(room: Vaes512, words: usize) {
+    const ROWS: usize = Vaes512x8::LANES / lanes::LANES;
+    let mut random = Random::new(4);
+    for (key_bytes, ahead, blocks) in [(16, 51, 0), (16, 0, 1), (24, 51, 3), (32, 67, 20)] {
+        let mut keys = lanes::LaneKeys::<ROWS>::default();
+        let raw: Vec<_> =
+            (0..Vaes512x8::LANES).map(|_| random_bytes(&mut random, key_bytes)).collect();
+        for (lane, raw) in raw.iter().enumerate() {
+            let mut key = Key::default();
+            vaes512::expand(room, KeyBytes::new(raw).unwrap(), &mut key);
+            keys.set(lane, &key);
+        }
+        let mut ivs = [[[0; BLOCK_BYTES]; lanes::LANES]; ROWS];
+        random.fill(ivs.as_flattened_mut().as_flattened_mut());
+        let bytes = ahead + blocks * HASH_BLOCK_BYTES;
+        let plain: Vec<_> = raw.iter().map(|_| random_bytes(&mut random, bytes)).collect();
+        let states: States<Vaes512x8> =
+            core::array::from_fn(|_| core::array::from_fn(|_| random.next_u64() as u32));
+
+        let (mut texts, mut last, mut hashed) = (plain.clone(), ivs, states);
+        let mut each = texts.iter_mut().map(|text| Text::in_place(text));
+        let rows = core::array::from_fn(|_| core::array::from_fn(|_| each.next().unwrap()));
+        lanes::encrypt_hashed::<H, Vaes512x8, ROWS>(
+            room,
+            &keys,
+            &mut last,
+            &mut hashed,
+            ahead,
+            &rows,
+            blocks,
+        );
+        let done = bytes - ahead;
+        for (lane, plain) in plain.iter().enumerate() {
+            let iv = &ivs.as_flattened()[lane];
+            let expected = openssl_encrypt(&raw[lane], iv, &plain[..done]);
+            assert_eq!(texts[lane][..done], expected, "lane {lane}, {blocks} blocks");
+            assert_eq!(texts[lane][done..], plain[done..], "the rest is left alone");
+            assert_eq!(last.as_flattened()[lane], last_block(&expected, iv));
+            let mut expected = states.map(|row| [row[lane]]);
+            hash::compress::<H, u32>((), &mut expected, &[&plain[ahead..]], blocks);
+            let got = hashed.map(|row| [row[lane]]);
+            assert_eq!(got[..words], expected[..words], "lane {lane}, {ahead} ahead");
         }
     }
 }

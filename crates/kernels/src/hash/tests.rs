@@ -5,13 +5,13 @@ use std::vec;
 use std::vec::Vec;
 
 use openssl::hash::{MessageDigest, hash};
-use widelane_cpu::{Avx2, Avx512, Policy, Room, Shani};
+use widelane_cpu::{Avx2, Avx512, Policy, Room, Shani, Vaes512};
 use widelane_testkit::random::Random;
 
 use super::*;
 use crate::sha1::{self, SHA1, Sha1};
 use crate::sha2::{self, SHA224, SHA256, SHA384, SHA512, Sha256, Sha512};
-use crate::words::{Avx2x1, Avx2x4, Avx2x8, Avx512x8, Avx512x16};
+use crate::words::{Avx2x1, Avx2x4, Avx2x8, Avx512x8, Avx512x16, Vaes512x8};
 
 /// Blocks of the longest message, padding included.
 const BLOCKS_MAX: usize = 5;
@@ -91,9 +91,13 @@ fn every_lane_of_every_register_hashes_as_openssl_does() {
         words_of_64_bits_agree!(Avx512x8, room);
         visited.push(Room::Avx512);
     }
+    if let Some(room) = Vaes512::enter(&Policy::open()) {
+        words_of_32_bits_agree!(Vaes512x8, room);
+        visited.push(Room::Vaes512);
+    }
     eprintln!("rooms: {visited:?}");
-    let supported = [Room::Portable, Room::Avx2, Room::Avx512].map(Room::is_supported);
-    assert_eq!(visited.len(), supported.iter().filter(|supported| **supported).count());
+    let rooms = [Room::Portable, Room::Avx2, Room::Avx512, Room::Vaes512];
+    assert_eq!(visited.len(), rooms.iter().filter(|room| room.is_supported()).count());
 }
 
 #[test]
@@ -144,6 +148,31 @@ fn the_sha_extensions_hash_as_the_portable_room_does() {
         assert_eq!(got, expected.map(|[word]| word), "SHA-256, {count} blocks");
         let tag = |tag: &mut _| sha2::shani::tag(room, &state, &blocks, &outer, tag);
         assert_eq!(made(tag), outer_hash::<Sha256>(expected.as_flattened(), &outer));
+    }
+}
+
+#[test]
+fn digests_in_lanes_are_padded_and_hashed() {
+    let Some(room) = Vaes512::enter(&Policy::open()) else {
+        eprintln!("rooms: none, this machine has no VAES on zmm registers");
+        return;
+    };
+    digests_agree::<Sha1>(room, 5);
+    digests_agree::<Sha256>(room, 8);
+}
+
+fn digests_agree<H: Hash<Vaes512x8> + Hash<u32>>(room: Vaes512, words: usize) {
+    let mut random = Random::new(4);
+    let mut row = |_| core::array::from_fn(|_| random.next_u64() as u32);
+    let digests: States<Vaes512x8> = core::array::from_fn(&mut row);
+    let outer: States<Vaes512x8> = core::array::from_fn(&mut row);
+    let mut got = outer;
+    compress_digests::<H, Vaes512x8>(room, &mut got, &digests, words);
+    for lane in 0..Vaes512x8::LANES {
+        let [digest, outer, got] = [digests, outer, got].map(|rows| rows.map(|row| row[lane]));
+        let bytes = outer_hash::<H>(&digest[..words], &outer);
+        let got = got.map(u32::to_be_bytes);
+        assert_eq!(got.as_flattened()[..4 * words], bytes[..4 * words], "lane {lane}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 pub mod shani;
 
-use crate::hash::{Hash, STATE_WORDS, each_word};
+use crate::hash::{Beside, Hash, STATE_WORDS, each_word};
 use crate::words::{BLOCK_WORDS, Words};
 
 /// SHA-1: words of 32 bits, 80 rounds. The last three words of a state are not its own.
@@ -18,7 +18,12 @@ const CONSTANTS: [u32; 4] = [0x5a82_7999, 0x6ed9_eba1, 0x8f1b_bcdc, 0xca62_c1d6]
 impl<W: Words<Word = u32>> Hash<W> for Sha1 {
     /// FIPS 180-4, 6.1.2.
     #[inline(always)]
-    fn compress(room: W::Room, state: &mut [W; STATE_WORDS], block: [W; BLOCK_WORDS]) {
+    fn compress(
+        room: W::Room,
+        state: &mut [W; STATE_WORDS],
+        block: [W; BLOCK_WORDS],
+        beside: &mut impl Beside,
+    ) {
         let [a, b, c, d, e, ..] = *state;
         let (mut variables, mut schedule) = ([a, b, c, d, e], block);
         let [first, second, third, fourth] = CONSTANTS;
@@ -32,6 +37,9 @@ impl<W: Words<Word = u32>> Hash<W> for Sha1 {
             ($group:literal) => {
                 each_word!(T => {
                     const ROUND: usize = 16 * $group + T;
+                    if ROUND.is_multiple_of(20) {
+                        beside.quarter(ROUND / 20);
+                    }
                     if $group > 0 {
                         let word = schedule[T].xor(schedule[(T + 2) % 16]);
                         let word = word.xor(schedule[(T + 8) % 16]).xor(schedule[(T + 13) % 16]);

@@ -5,7 +5,7 @@
 pub mod avx2;
 pub mod shani;
 
-use crate::hash::{Hash, STATE_WORDS, each_word};
+use crate::hash::{Beside, Hash, STATE_WORDS, each_word};
 use crate::words::{BLOCK_WORDS, Words};
 
 /// SHA-224 and SHA-256: words of 32 bits, 64 rounds.
@@ -16,15 +16,25 @@ pub struct Sha512;
 
 impl<W: Words<Word = u32>> Hash<W> for Sha256 {
     #[inline(always)]
-    fn compress(room: W::Room, state: &mut [W; STATE_WORDS], block: [W; BLOCK_WORDS]) {
-        rounds::<Sha256, W>(room, state, block);
+    fn compress(
+        room: W::Room,
+        state: &mut [W; STATE_WORDS],
+        block: [W; BLOCK_WORDS],
+        beside: &mut impl Beside,
+    ) {
+        rounds::<Sha256, W>(room, state, block, beside);
     }
 }
 
 impl<W: Words<Word = u64>> Hash<W> for Sha512 {
     #[inline(always)]
-    fn compress(room: W::Room, state: &mut [W; STATE_WORDS], block: [W; BLOCK_WORDS]) {
-        rounds::<Sha512, W>(room, state, block);
+    fn compress(
+        room: W::Room,
+        state: &mut [W; STATE_WORDS],
+        block: [W; BLOCK_WORDS],
+        beside: &mut impl Beside,
+    ) {
+        rounds::<Sha512, W>(room, state, block, beside);
     }
 }
 
@@ -96,14 +106,20 @@ fn rounds<M: Member<W>, W: Words>(
     room: W::Room,
     state: &mut [W; STATE_WORDS],
     block: [W; BLOCK_WORDS],
+    beside: &mut impl Beside,
 ) {
     let mut variables = *state;
     let mut schedule = block;
     let [first, others @ ..] = M::ROUNDS else { unreachable!("a hash has rounds") };
+    beside.quarter(0);
     each_word!(T => {
         variables = round::<M, W>(variables, schedule[T].add(W::splat(room, first[T])));
     });
-    for constants in others {
+    for (group, constants) in others.iter().enumerate() {
+        // SHA-512 has five groups: all that is done beside it has begun when the last one does.
+        if group < 3 {
+            beside.quarter(group + 1);
+        }
         each_word!(T => {
             let word = schedule[T].add(M::small0(schedule[(T + 1) % 16]));
             let word = word.add(schedule[(T + 9) % 16]);
@@ -120,11 +136,11 @@ fn rounds<M: Member<W>, W: Words>(
 #[inline(always)]
 fn round<M: Member<W>, W: Words>(variables: [W; STATE_WORDS], word: W) -> [W; STATE_WORDS] {
     let [a, b, c, d, e, f, g, h] = variables;
-    // The next round waits for e by way of Σ1, which is added last, and to both sums at once.
-    let one = h.add(word).settled().add(choice(e, f, g)).settled();
-    let two = M::big0(a).add(a.majority(b, c));
-    let late = M::big1(e);
-    [one.add(two).add(late), a, b, c, d.add(one).settled().add(late), e, f, g]
+    // The next round waits for e by way of Σ1 and for a by way of Σ0, each of which is added last.
+    let early = d.add(h.add(word)).settled();
+    let next_e = early.add(choice(e, f, g)).settled().add(M::big1(e)).settled();
+    let next_a = a.majority(b, c).sub(d).settled().add(next_e).settled().add(M::big0(a));
+    [next_a, a, b, c, next_e, e, f, g]
 }
 
 /// The bits of `yes` where `which` is set, and those of `no` elsewhere.

@@ -12,39 +12,30 @@ use widelane_secret::wipe_ymm_registers;
 use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words, chunks_at};
 
 wide_words! {
-    Avx2x8(__m256i in ymm_reg, Avx2), 8 of u32, features = "avx2,bmi2",
-    splat = _mm256_set1_epi32, add = _mm256_add_epi32, and = _mm256_and_si256,
-    xor = _mm256_xor_si256, or = _mm256_or_si256, left = _mm256_sllv_epi32,
-    right = _mm256_srlv_epi32, gather = gather, shuffle = _mm256_shuffle_epi8,
+    Avx2x8(__m256i in ymm_reg as "y", Avx2), 8 of u32,
+    features = "avx2,bmi2",
+    splat = _mm256_set1_epi32, add = _mm256_add_epi32, sub = _mm256_sub_epi32,
+    and = _mm256_and_si256, xor = _mm256_xor_si256, or = _mm256_or_si256,
+    left = _mm256_sllv_epi32, right = _mm256_srlv_epi32,
+    gather = gather, shuffle = _mm256_shuffle_epi8,
     broadcast = _mm256_broadcastsi128_si256,
     order = (0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203),
     transpose = transpose4, wipe = wipe_ymm_registers,
 }
 
 wide_words! {
-    Avx2x4(__m256i in ymm_reg, Avx2), 4 of u64, features = "avx2,bmi2",
-    splat = _mm256_set1_epi64x, add = _mm256_add_epi64, and = _mm256_and_si256,
-    xor = _mm256_xor_si256, or = _mm256_or_si256, left = _mm256_sllv_epi64,
-    right = _mm256_srlv_epi64, gather = gather, shuffle = _mm256_shuffle_epi8,
+    Avx2x4(__m256i in ymm_reg as "y", Avx2), 4 of u64,
+    features = "avx2,bmi2",
+    splat = _mm256_set1_epi64x, add = _mm256_add_epi64, sub = _mm256_sub_epi64,
+    and = _mm256_and_si256, xor = _mm256_xor_si256, or = _mm256_or_si256,
+    left = _mm256_sllv_epi64, right = _mm256_srlv_epi64,
+    gather = gather, shuffle = _mm256_shuffle_epi8,
     broadcast = _mm256_broadcastsi128_si256,
     order = (0x0809_0a0b_0c0d_0e0f, 0x0001_0203_0405_0607),
     transpose = transpose2, wipe = wipe_ymm_registers,
 }
 
-transpositions! {
-    __m256i, Avx2, low32 = _mm256_unpacklo_epi32, high32 = _mm256_unpackhi_epi32,
-    low64 = _mm256_unpacklo_epi64, high64 = _mm256_unpackhi_epi64,
-}
-
-/// Two pieces in a row.
-#[inline(always)]
-fn gather<'a>(_room: Avx2, piece: impl Fn(usize) -> &'a [u8; PIECE_BYTES]) -> arch::__m256i {
-    // SAFETY: a piece has as many bytes as are read.
-    let load = |at| unsafe { arch::_mm_loadu_si128(piece(at).as_ptr().cast()) };
-    let (first, second) = (load(0), load(1));
-    let row = intrinsic!(_mm256_zextsi128_si256(first));
-    intrinsic!(_mm256_inserti128_si256::<1>(row, second))
-}
+pieces_in_ymm!(Avx2);
 
 /// A plain register, with the rotations of BMI2: they leave their source alone.
 #[derive(Clone, Copy)]
@@ -84,6 +75,11 @@ impl<W: Words<Room = ()>> Words for Avx2x1<W> {
     #[inline(always)]
     fn add(self, other: Self) -> Self {
         Avx2x1(self.0.add(other.0), self.1)
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        Avx2x1(self.0.sub(other.0), self.1)
     }
 
     #[inline(always)]

@@ -11,40 +11,27 @@ use widelane_secret::wipe_vector_registers;
 use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words, chunks_at};
 
 wide_words! {
-    Avx512x16(__m512i in zmm_reg, Avx512), 16 of u32,
+    Avx512x16(__m512i in zmm_reg as "z", Avx512), 16 of u32,
     features = "avx512f,avx512dq,avx512vl,avx512bw,bmi2",
-    splat = _mm512_set1_epi32, add = _mm512_add_epi32, and = _mm512_and_si512,
-    xor = _mm512_xor_si512, or = _mm512_or_si512, left = _mm512_sllv_epi32,
-    right = _mm512_srlv_epi32, gather = gather, shuffle = _mm512_shuffle_epi8,
+    splat = _mm512_set1_epi32, add = _mm512_add_epi32, sub = _mm512_sub_epi32,
+    and = _mm512_and_si512, xor = _mm512_xor_si512, or = _mm512_or_si512,
+    left = _mm512_sllv_epi32, right = _mm512_srlv_epi32,
+    gather = gather, shuffle = _mm512_shuffle_epi8,
     broadcast = _mm512_broadcast_i32x4, order = (0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203),
     transpose = transpose4, wipe = wipe_vector_registers,
     majority = _mm512_ternarylogic_epi64::<0xe8>,
 }
 
 wide_words! {
-    Avx512x8(__m512i in zmm_reg, Avx512), 8 of u64,
+    Avx512x8(__m512i in zmm_reg as "z", Avx512), 8 of u64,
     features = "avx512f,avx512dq,avx512vl,avx512bw,bmi2",
-    splat = _mm512_set1_epi64, add = _mm512_add_epi64, and = _mm512_and_si512,
-    xor = _mm512_xor_si512, or = _mm512_or_si512, left = _mm512_sllv_epi64,
-    right = _mm512_srlv_epi64, gather = gather, shuffle = _mm512_shuffle_epi8,
+    splat = _mm512_set1_epi64, add = _mm512_add_epi64, sub = _mm512_sub_epi64,
+    and = _mm512_and_si512, xor = _mm512_xor_si512, or = _mm512_or_si512,
+    left = _mm512_sllv_epi64, right = _mm512_srlv_epi64,
+    gather = gather, shuffle = _mm512_shuffle_epi8,
     broadcast = _mm512_broadcast_i32x4, order = (0x0809_0a0b_0c0d_0e0f, 0x0001_0203_0405_0607),
     transpose = transpose2, wipe = wipe_vector_registers,
     majority = _mm512_ternarylogic_epi64::<0xe8>,
 }
 
-transpositions! {
-    __m512i, Avx512, low32 = _mm512_unpacklo_epi32, high32 = _mm512_unpackhi_epi32,
-    low64 = _mm512_unpacklo_epi64, high64 = _mm512_unpackhi_epi64,
-}
-
-/// Four pieces in a row.
-#[inline(always)]
-fn gather<'a>(_room: Avx512, piece: impl Fn(usize) -> &'a [u8; PIECE_BYTES]) -> arch::__m512i {
-    // SAFETY: a piece has as many bytes as are read.
-    let load = |at| unsafe { arch::_mm_loadu_si128(piece(at).as_ptr().cast()) };
-    let (first, second, third, fourth) = (load(0), load(1), load(2), load(3));
-    let row = intrinsic!(_mm512_zextsi128_si512(first));
-    let row = intrinsic!(_mm512_inserti32x4::<1>(row, second));
-    let row = intrinsic!(_mm512_inserti32x4::<2>(row, third));
-    intrinsic!(_mm512_inserti32x4::<3>(row, fourth))
-}
+pieces_in_zmm!(Avx512);

@@ -12,9 +12,11 @@ mod wide;
 mod avx2;
 mod avx512;
 mod portable;
+mod vaes512;
 
 pub use avx2::{Avx2x1, Avx2x4, Avx2x8};
 pub use avx512::{Avx512x8, Avx512x16};
+pub use vaes512::Vaes512x8;
 
 /// How many words a block of a message has.
 pub const BLOCK_WORDS: usize = 16;
@@ -44,7 +46,8 @@ impl Word for u64 {
 
 /// One register of independent words, each of which belongs to one message.
 ///
-/// Sums are modulo the size of a word. Nothing depends on the values in time or addresses.
+/// Sums and differences are modulo the size of a word. Nothing depends on the values in time or
+/// addresses.
 pub trait Words: Copy {
     /// Proof that the room may be used.
     type Room: Copy;
@@ -76,6 +79,9 @@ pub trait Words: Copy {
 
     /// The sum.
     fn add(self, other: Self) -> Self;
+
+    /// The difference.
+    fn sub(self, other: Self) -> Self;
 
     /// The bits set in both.
     fn and(self, other: Self) -> Self;

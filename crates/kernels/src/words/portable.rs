@@ -41,6 +41,11 @@ macro_rules! plain_words {
             }
 
             #[inline(always)]
+            fn sub(self, other: Self) -> Self {
+                self.wrapping_sub(other)
+            }
+
+            #[inline(always)]
             fn and(self, other: Self) -> Self {
                 self & other
             }

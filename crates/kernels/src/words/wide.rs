@@ -4,11 +4,13 @@
 ///
 /// A piece is 16 bytes of one message. `$gather` puts pieces of several messages into one vector,
 /// `$shuffle` brings the bytes of each word into the order `$order` of a piece, and `$transpose`
-/// turns vectors of pieces into vectors of words.
+/// turns vectors of pieces into vectors of words. The assembler knows the vector as a register of
+/// `$class` under the letter `$width`.
 macro_rules! wide_words {
     (
-        $register:ident($vector:ident in $class:ident, $token:ident), $lanes:literal of $word:ident,
-        features = $features:literal, splat = $splat:ident, add = $add:ident, and = $and:ident,
+        $register:ident($vector:ident in $class:ident as $width:literal, $token:ident),
+        $lanes:literal of $word:ident, features = $features:literal,
+        splat = $splat:ident, add = $add:ident, sub = $sub:ident, and = $and:ident,
         xor = $xor:ident, or = $or:ident, left = $left:ident, right = $right:ident,
         gather = $gather:ident, shuffle = $shuffle:ident, broadcast = $broadcast:ident,
         order = ($high:literal, $low:literal), transpose = $transpose:ident, wipe = $wipe:ident,
@@ -79,6 +81,11 @@ macro_rules! wide_words {
             }
 
             #[inline(always)]
+            fn sub(self, other: Self) -> Self {
+                $register(intrinsic!($sub(self.0, other.0)), self.1)
+            }
+
+            #[inline(always)]
             fn and(self, other: Self) -> Self {
                 $register(intrinsic!($and(self.0, other.0)), self.1)
             }
@@ -119,7 +126,7 @@ macro_rules! wide_words {
                     // words keep their order.
                     unsafe {
                         asm!(
-                            "/* {0} */",
+                            concat!("/* {0:", $width, "} */"),
                             inout($class) settled,
                             options(nomem, nostack, preserves_flags),
                         );
@@ -142,6 +149,54 @@ macro_rules! wide_words {
                 // SAFETY: the token exists only where the machine has every feature of the room.
                 unsafe { body(room, task) }
             }
+        }
+    };
+}
+
+/// Defines how pieces get into ymm registers: two in a row.
+macro_rules! pieces_in_ymm {
+    ($token:ident) => {
+        transpositions! {
+            __m256i, $token, low32 = _mm256_unpacklo_epi32, high32 = _mm256_unpackhi_epi32,
+            low64 = _mm256_unpacklo_epi64, high64 = _mm256_unpackhi_epi64,
+        }
+
+        /// Two pieces in a row.
+        #[inline(always)]
+        fn gather<'a>(
+            _room: $token,
+            piece: impl Fn(usize) -> &'a [u8; PIECE_BYTES],
+        ) -> arch::__m256i {
+            // SAFETY: a piece has as many bytes as are read.
+            let load = |at| unsafe { arch::_mm_loadu_si128(piece(at).as_ptr().cast()) };
+            let (first, second) = (load(0), load(1));
+            let row = intrinsic!(_mm256_zextsi128_si256(first));
+            intrinsic!(_mm256_inserti128_si256::<1>(row, second))
+        }
+    };
+}
+
+/// Defines how pieces get into zmm registers: four in a row.
+macro_rules! pieces_in_zmm {
+    ($token:ident) => {
+        transpositions! {
+            __m512i, $token, low32 = _mm512_unpacklo_epi32, high32 = _mm512_unpackhi_epi32,
+            low64 = _mm512_unpacklo_epi64, high64 = _mm512_unpackhi_epi64,
+        }
+
+        /// Four pieces in a row.
+        #[inline(always)]
+        fn gather<'a>(
+            _room: $token,
+            piece: impl Fn(usize) -> &'a [u8; PIECE_BYTES],
+        ) -> arch::__m512i {
+            // SAFETY: a piece has as many bytes as are read.
+            let load = |at| unsafe { arch::_mm_loadu_si128(piece(at).as_ptr().cast()) };
+            let (first, second, third, fourth) = (load(0), load(1), load(2), load(3));
+            let row = intrinsic!(_mm512_zextsi128_si512(first));
+            let row = intrinsic!(_mm512_inserti32x4::<1>(row, second));
+            let row = intrinsic!(_mm512_inserti32x4::<2>(row, third));
+            intrinsic!(_mm512_inserti32x4::<3>(row, fourth))
         }
     };
 }

@@ -1,0 +1,215 @@
+//! A few records that go on together, hashed and encrypted at once, each in a lane of its own. The
+//! hash is ahead by what the header leaves of its first block, as it is where a record is sealed
+//! alone.
+
+use std::array::from_fn;
+use std::ops::Range;
+
+use widelane_cpu::Vaes512;
+use widelane_kernels::aes_cbc::lanes::{self, LANES, LaneKeys};
+use widelane_kernels::hash::{self, Hash};
+use widelane_kernels::sha1::Sha1;
+use widelane_kernels::sha2::Sha256;
+use widelane_kernels::text::Text;
+use widelane_kernels::words::{Vaes512x8, Words};
+use widelane_secret::wipe;
+
+use super::many::SealJob;
+use super::{BLOCK_BYTES, HASH_BLOCK_BYTES, HEADER_BYTES};
+use crate::digest::{self, Tail};
+
+/// Most records that go on together.
+const RECORDS_MAX: usize = Vaes512x8::LANES;
+
+/// Rows of lanes that encrypt as many.
+const ROWS: usize = RECORDS_MAX / LANES;
+
+/// Bytes of a text in the first block of its hash.
+const AHEAD_BYTES: usize = HASH_BLOCK_BYTES - HEADER_BYTES;
+
+/// Seals records whose keys are of one algorithm in the same rooms, header and text before tag and
+/// padding. Answers whether it did: not if they are too few, too many, too short, or one of them is
+/// longer than the others by a block.
+pub(super) fn seal(jobs: &mut [SealJob<'_>]) -> bool {
+    let key = jobs[0].key;
+    let (Some((room, _)), Some(records_min)) = (key.cipher.lanes(), key.mac.hash().abreast_min())
+    else {
+        return false;
+    };
+    let steps = Steps::new(&jobs[0]);
+    let together = jobs.iter().all(|job| Steps::new(job) == steps);
+    if !(records_min..=RECORDS_MAX).contains(&jobs.len()) || !together || steps.stitched == 0 {
+        return false;
+    }
+    match key.algorithm.hash() {
+        digest::Algorithm::Sha1 => seal_by::<Sha1>(room, jobs, steps),
+        _ => seal_by::<Sha256>(room, jobs, steps),
+    }
+    true
+}
+
+/// What is done to a record, behind the first block of its hash.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Steps {
+    /// Blocks of the hash beside which the cipher encrypts as many.
+    stitched: usize,
+    /// Blocks of the hash with the end of the text and the padding.
+    tail: usize,
+    /// Blocks of the cipher with the end of the text, the tag and the padding.
+    rest: usize,
+}
+
+impl Steps {
+    fn new(job: &SealJob<'_>) -> Self {
+        let stitched = job.text_bytes.saturating_sub(AHEAD_BYTES) / HASH_BLOCK_BYTES;
+        // Behind the text one byte of padding, and eight that count.
+        let hashed = (HEADER_BYTES + job.text_bytes + 1 + 8).div_ceil(HASH_BLOCK_BYTES);
+        let encrypted_bytes = job.key.encrypted_bytes(job.text_bytes);
+        Steps {
+            stitched,
+            tail: hashed.saturating_sub(1 + stitched),
+            rest: (encrypted_bytes - stitched * HASH_BLOCK_BYTES) / BLOCK_BYTES,
+        }
+    }
+}
+
+fn seal_by<H: Hash<Vaes512x8>>(room: Vaes512, jobs: &mut [SealJob<'_>], steps: Steps) {
+    let (mut keys, mut last) = (LaneKeys::<ROWS>::default(), [[[0; BLOCK_BYTES]; LANES]; ROWS]);
+    let (mut inner, mut outer) = (hash::zeros::<Vaes512x8>(room), hash::zeros::<Vaes512x8>(room));
+    for (lane, last) in last.as_flattened_mut().iter_mut().enumerate() {
+        // A lane without a record does what the first one does.
+        let SealJob { key, iv, .. } = jobs.get(lane).unwrap_or(&jobs[0]);
+        *last = **iv;
+        keys.set(lane, key.cipher.lanes().expect("all records are in one room").1);
+        for (rows, state) in [&mut inner, &mut outer].into_iter().zip(key.mac.states()) {
+            rows.iter_mut().zip(state).for_each(|(row, word)| row[lane] = *word as u32);
+        }
+    }
+
+    let (ahead, stitched) = (AHEAD_BYTES, steps.stitched);
+    let done = stitched * HASH_BLOCK_BYTES;
+    let mut first = [[0; HASH_BLOCK_BYTES]; RECORDS_MAX];
+    for (first, job) in first.iter_mut().zip(&*jobs) {
+        first[..HEADER_BYTES].copy_from_slice(&job.header.bytes(job.text_bytes));
+        first[HEADER_BYTES..].copy_from_slice(&job.record[..AHEAD_BYTES]);
+    }
+    let mut tails: [Tail; RECORDS_MAX] = from_fn(|lane| {
+        let job = jobs.get(lane).unwrap_or(&jobs[0]);
+        // The pad of HMAC is a block in front.
+        let hashed = HASH_BLOCK_BYTES + HEADER_BYTES + job.text_bytes;
+        job.key.mac.hash().tail(&job.record[ahead + done..job.text_bytes], hashed as u64)
+    });
+    hash::compress::<H, _>(room, &mut inner, &first.each_ref().map(|block| &block[..]), 1);
+    let texts = texts(jobs, |job| 0..job.text_bytes);
+    lanes::encrypt_hashed::<H, _, _>(room, &keys, &mut last, &mut inner, ahead, &texts, stitched);
+    hash::compress::<H, _>(room, &mut inner, &tails.each_ref().map(Tail::blocks), steps.tail);
+    hash::compress_digests::<H, _>(room, &mut outer, &inner, jobs[0].key.algorithm.tag_bytes() / 4);
+
+    for (lane, job) in jobs.iter_mut().enumerate() {
+        let words: [[u8; 4]; hash::STATE_WORDS] = outer.map(|row| row[lane].to_be_bytes());
+        let tag = &words.as_flattened()[..job.key.algorithm.tag_bytes()];
+        super::complete(job.record, job.text_bytes, tag);
+    }
+    let texts = self::texts(jobs, |job| done..job.record.len());
+    lanes::encrypt(room, &keys, &mut last, &texts, steps.rest);
+
+    wipe(first.as_flattened_mut());
+    tails.iter_mut().for_each(Tail::wipe);
+    wipe(inner.as_flattened_mut());
+    wipe(outer.as_flattened_mut());
+}
+
+/// Parts of the records, one in each lane.
+fn texts<'a>(
+    jobs: &'a mut [SealJob<'_>],
+    part: impl Fn(&SealJob<'_>) -> Range<usize>,
+) -> [[Text<'a>; LANES]; ROWS] {
+    let mut texts = jobs.iter_mut().map(|job| {
+        let part = part(job);
+        Text::in_place(&mut job.record[part])
+    });
+    let mut lanes = [[texts.next().expect("there are records"); LANES]; ROWS];
+    for (lane, text) in lanes.as_flattened_mut()[1..].iter_mut().zip(texts) {
+        *lane = text;
+    }
+    lanes
+}
+
+#[cfg(test)]
+mod tests {
+    use widelane_cpu::{Policy, Room};
+    use widelane_testkit::random::Random;
+
+    use super::super::{Algorithm, CbcHmac, Header, Key, Mode, Outcome};
+    use super::*;
+
+    const HEADER: Header = Header { sequence: 7, kind: 23, version: 0x0303 };
+
+    /// Texts of these lengths under keys of their own, sealed at once, or nothing.
+    fn sealed_at_once(keys: &[Key], texts: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
+        let mut records = records(keys, texts);
+        let mut jobs: Vec<_> = (keys.iter().zip(texts).zip(&mut records))
+            .map(|((key, text), record)| SealJob {
+                key,
+                iv: &[9; BLOCK_BYTES],
+                header: HEADER,
+                text_bytes: text.len(),
+                record,
+                outcome: Outcome::Pending,
+            })
+            .collect();
+        seal(&mut jobs).then_some(records)
+    }
+
+    fn records(keys: &[Key], texts: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let record = |(key, text): (&Key, &Vec<u8>)| {
+            let mut record = text.clone();
+            record.resize(key.record_bytes(text.len()), 0xee);
+            record
+        };
+        keys.iter().zip(texts).map(record).collect()
+    }
+
+    #[test]
+    fn records_that_go_on_together_are_sealed_as_one_by_one() {
+        let mut random = Random::new(1);
+        let mut done = 0;
+        for algorithm in Algorithm::ALL {
+            let suite = CbcHmac::choose(algorithm, Mode::MacThenEncrypt, &Policy::open());
+            let mut bytes = |length| {
+                let mut made = vec![0; length];
+                random.fill(&mut made);
+                made
+            };
+            let keys: Vec<_> = (0..=RECORDS_MAX)
+                .map(|_| suite.key(&bytes(algorithm.key_bytes()), &bytes(32)).unwrap())
+                .collect();
+            let there = suite.room() == Room::Vaes512;
+            let records_min = suite.hash().abreast_min().unwrap_or(usize::MAX);
+            let mut case = |lengths: &[usize]| {
+                let texts: Vec<_> = lengths.iter().map(|length| bytes(*length)).collect();
+                let keys = &keys[..texts.len()];
+                let sealed = sealed_at_once(keys, &texts)?;
+                let mut expected = records(keys, &texts);
+                for ((key, text), record) in keys.iter().zip(&texts).zip(&mut expected) {
+                    key.seal(&[9; BLOCK_BYTES], HEADER, text.len(), record).unwrap();
+                }
+                assert!(sealed == expected, "{algorithm:?} {lengths:?}");
+                done += 1;
+                Some(())
+            };
+            for length in (0..=3 * 64).chain([1024, 1350, 16384]) {
+                let long = length >= AHEAD_BYTES + HASH_BLOCK_BYTES;
+                assert_eq!(case(&[length; RECORDS_MAX]).is_some(), there && long, "{length}");
+            }
+            for count in 1..=RECORDS_MAX + 1 {
+                let fits = (records_min..=RECORDS_MAX).contains(&count);
+                assert_eq!(case(&vec![300; count]).is_some(), there && fits, "{count} records");
+            }
+            assert_eq!(case(&[300, 300, 300, 300, 300, 301]).is_some(), there);
+            assert_eq!(case(&[300, 300, 300, 300, 300, 400]), None, "one is longer by a block");
+        }
+        eprintln!("{done} times at once");
+        assert_eq!(done > 0, Room::Vaes512.is_supported());
+    }
+}

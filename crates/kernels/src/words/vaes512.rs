@@ -1,0 +1,27 @@
+//! Room vaes512 of words: eight words in a ymm register, with AES beside them. Secret-independent.
+#![allow(unsafe_code, reason = "room: door, loads and intrinsics")]
+
+use core::arch::asm;
+use core::arch::x86_64 as arch;
+use core::mem::transmute;
+
+use widelane_cpu::Vaes512;
+use widelane_secret::wipe_vector_registers;
+
+use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words, chunks_at};
+
+// The assembler knows these registers by the class of the wider ones: all 32 of them.
+wide_words! {
+    Vaes512x8(__m256i in zmm_reg as "y", Vaes512), 8 of u32,
+    features = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2",
+    splat = _mm256_set1_epi32, add = _mm256_add_epi32, sub = _mm256_sub_epi32,
+    and = _mm256_and_si256, xor = _mm256_xor_si256, or = _mm256_or_si256,
+    left = _mm256_sllv_epi32, right = _mm256_srlv_epi32,
+    gather = gather, shuffle = _mm256_shuffle_epi8,
+    broadcast = _mm256_broadcastsi128_si256,
+    order = (0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203),
+    transpose = transpose4, wipe = wipe_vector_registers,
+    majority = _mm256_ternarylogic_epi32::<0xe8>,
+}
+
+pieces_in_ymm!(Vaes512);
