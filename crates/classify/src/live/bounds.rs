@@ -273,6 +273,35 @@ fn broad_rules_that_are_planted_and_swept_bit_by_bit() {
 }
 
 #[test]
+fn a_rule_goes_before_the_one_that_hides_it() {
+    let to = |ports: Match, priority: i32, result: u32| {
+        rule([Match::ANY, Match::ANY, Match::ANY, ports, Match::ANY], priority, result)
+    };
+    let mut set = RuleSet::new(Layout::ipv4());
+    set.rules = (0..6000).map(|port| to(Match::exact(port, 2), 0, port as u32)).collect();
+    set.rules.push(to(Match::range(0, 4999), 1, 7777));
+    set.rules.push(to(Match::range(500, 4499), 2, 8888));
+    let flows: Vec<Flow> = (0..6000).step_by(11).map(flow_to).collect();
+    // It has left some cells, or none, when those that the other one hid come back.
+    for turns in (0..30).step_by(3) {
+        let mut desk = Desk::new(&set);
+        let [hider, hidden, .., last] = desk.strengths()[..] else { panic!("there are rules") };
+        let others = |desk: &mut Desk, turns: u32| {
+            for turn in 0..turns {
+                desk.change(last, to(Match::exact(5999, 2), 0, turn));
+            }
+        };
+        desk.remove(hidden);
+        others(&mut desk, turns);
+        desk.remove(hider);
+        desk.check(&flows);
+        others(&mut desk, 300);
+        assert_eq!(desk.draft.gone(), 0);
+        desk.check(&flows);
+    }
+}
+
+#[test]
 fn rules_that_are_cut_into_thousands_of_pieces() {
     let mut desk = Desk::new(&generated(Family::Acl, 500, 3));
     let cut = Match::range(1, u128::from(u32::MAX - 1));
