@@ -66,7 +66,10 @@ pub fn accelerate_this_program() {
         return;
     }
     let authority = prepared();
-    let mut widelane = Command::new(widelane());
+    let mut cargo = super::cargo();
+    // A fuzzer's are for its own code.
+    cargo.env_remove("RUSTFLAGS");
+    let mut widelane = Command::new(super::build(cargo));
     widelane.args(["run", "--"]).arg(this_program()).args(std::env::args_os().skip(1));
     let status = widelane.env(DIRECTORY, authority.path("")).status().expect("it was built");
     drop(authority);

@@ -50,26 +50,32 @@ pub fn run(command: &mut Command) -> Output {
 /// The `widelane` program, built with its two shared objects into the profile of this one.
 pub fn widelane() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let this = std::env::current_exe().expect("a running program has a file");
-        let mut profile = this.parent().expect("target/<profile>/<fuzz target>");
-        if profile.ends_with("deps") {
-            profile = profile.parent().expect("target/<profile>/deps/<test>");
-        }
-        // Set by `cargo test`; whoever runs the test program by hand may name /bin/true.
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
-        let mut build = Command::new(cargo);
-        build.args(["build", "--quiet", "-p", "widelane-cli"]);
-        build.args(["-p", "widelane-provider", "-p", "widelane-runtime", "--target-dir"]);
-        build.arg(profile.parent().expect("a directory for all profiles"));
-        if profile.ends_with("release") {
-            build.arg("--release");
-        }
-        let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-        let workspace = folders.find(|folder| folder.join("crates").exists());
-        run(build.current_dir(workspace.expect("tests are built in the workspace")));
-        profile.join("widelane")
-    })
+    PROGRAM.get_or_init(|| build(cargo()))
+}
+
+/// What builds the workspace.
+pub fn cargo() -> Command {
+    // Set by `cargo test`; whoever runs the test program by hand may name /bin/true.
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into()))
+}
+
+/// Has `cargo` build what [`widelane`] answers.
+pub fn build(mut cargo: Command) -> PathBuf {
+    let this = std::env::current_exe().expect("a running program has a file");
+    let mut profile = this.parent().expect("target/<profile>/<fuzz target>");
+    if profile.ends_with("deps") {
+        profile = profile.parent().expect("target/<profile>/deps/<test>");
+    }
+    cargo.args(["build", "--quiet", "-p", "widelane-cli"]);
+    cargo.args(["-p", "widelane-provider", "-p", "widelane-runtime", "--target-dir"]);
+    cargo.arg(profile.parent().expect("a directory for all profiles"));
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let workspace = folders.find(|folder| folder.join("crates").exists());
+    run(cargo.current_dir(workspace.expect("tests are built in the workspace")));
+    profile.join("widelane")
 }
 
 /// Waits until `is_so`; panics with `what` after a generous time.
