@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-use crate::shell::{announce, announce_and_run, run as run_command};
+use crate::shell::{announce, announce_and_run, capture, run as run_command};
 use crate::workspace::Workspace;
 
 /// What the package holds of what cargo builds, by crate.
@@ -22,8 +22,14 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     if place.exists() {
         fs::remove_dir_all(&place)?;
     }
+    let commit = capture(Command::new("git").current_dir(&workspace.root).args([
+        "rev-parse",
+        "--verify",
+        "HEAD",
+    ]))?;
     // Names of different lengths, so that a path that stays behind in a file moves what follows it.
-    let builds = [build(workspace, &place.join("one"))?, build(workspace, &place.join("another"))?];
+    let build = |name| build(workspace, commit.trim(), &place.join(name));
+    let builds = [build("one")?, build("another")?];
     for (_, file) in SHIPPED {
         let [one, another] = builds.each_ref().map(|build| build.join(file));
         let same = fs::read(&one)? == fs::read(&another)?;
@@ -34,9 +40,9 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Takes the last commit to `place` and builds it there; what would be shipped is stripped, as
+/// Takes `commit` to `place` and builds it there; what would be shipped is stripped, as
 /// `cargo xtask deb` has it done, and lies in the directory that is returned.
-fn build(workspace: &Workspace, place: &Path) -> Result<PathBuf> {
+fn build(workspace: &Workspace, commit: &str, place: &Path) -> Result<PathBuf> {
     let source = place.join("source");
     fs::create_dir_all(&source)?;
     let archive = place.join("source.tar");
@@ -45,7 +51,7 @@ fn build(workspace: &Workspace, place: &Path) -> Result<PathBuf> {
             .current_dir(&workspace.root)
             .args(["archive", "--output"])
             .arg(&archive)
-            .arg("HEAD"),
+            .arg(commit),
     )?;
     run_command(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(&source))?;
     let target = place.join("target");

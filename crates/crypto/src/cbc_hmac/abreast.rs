@@ -75,7 +75,7 @@ impl Steps {
 
 fn seal_by<H: Hash<Vaes512x8>>(room: Vaes512, jobs: &mut [SealJob<'_>], steps: Steps) {
     let (mut keys, mut last) = (LaneKeys::<ROWS>::default(), [[[0; BLOCK_BYTES]; LANES]; ROWS]);
-    let (mut inner, mut outer) = (hash::zeros::<Vaes512x8>(room), hash::zeros::<Vaes512x8>(room));
+    let (mut inner, mut outer) = (hash::zeros::<Vaes512x8>(), hash::zeros::<Vaes512x8>());
     for (lane, last) in last.as_flattened_mut().iter_mut().enumerate() {
         // A lane without a record does what the first one does.
         let SealJob { key, iv, .. } = jobs.get(lane).unwrap_or(&jobs[0]);

@@ -244,7 +244,7 @@ impl Rooms {
 
 /// Adds blocks by a kernel with one lane.
 fn alone<H: hash::Hash<W>, W: Words>(room: W::Room, state: &mut State, blocks: &[u8]) {
-    let mut states = hash::zeros::<W>(room);
+    let mut states = hash::zeros::<W>();
     put_state::<W>(&mut states, 0, state);
     hash::compress::<H, W>(room, &mut states, &[blocks], blocks.len() / W::BLOCK_BYTES);
     *state = state_of::<W>(&states, 0);

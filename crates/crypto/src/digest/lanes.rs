@@ -71,7 +71,7 @@ fn fill<'a, H: hash::Hash<W>, W: Words>(
     jobs: impl Iterator<Item = Job<'a>>,
     mut done: impl FnMut(usize, &State),
 ) {
-    let mut states = hash::zeros::<W>(room);
+    let mut states = hash::zeros::<W>();
     let mut lanes: [Lane<'a>; LANES_MAX] = [const { Lane::IDLE }; LANES_MAX];
     let lanes = &mut lanes[..W::LANES];
     let mut jobs = jobs.enumerate();

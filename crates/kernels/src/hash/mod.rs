@@ -21,8 +21,8 @@ pub const STATE_WORDS: usize = 8;
 pub type States<W> = [<W as Words>::Row; STATE_WORDS];
 
 /// States that are all zeros.
-pub fn zeros<W: Words>(room: W::Room) -> States<W> {
-    [W::splat(room, W::Word::default()).row(); STATE_WORDS]
+pub fn zeros<W: Words>() -> States<W> {
+    [W::Row::default(); STATE_WORDS]
 }
 
 /// What a hash function does with words of its size.

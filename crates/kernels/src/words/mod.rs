@@ -54,7 +54,7 @@ pub trait Words: Copy {
     /// One word.
     type Word: Word;
     /// The words of a register in memory.
-    type Row: Copy + AsRef<[Self::Word]> + AsMut<[Self::Word]>;
+    type Row: Copy + Default + AsRef<[Self::Word]> + AsMut<[Self::Word]>;
     /// How many words a register has.
     const LANES: usize;
     /// Bytes of a block of a message: sixteen words.
