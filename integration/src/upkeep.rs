@@ -37,17 +37,20 @@ pub struct Upkeep {
     pub drops: u64,
     /// What befell it, and from when to when.
     pub hardships: Vec<(Hardship, Instant, Instant)>,
-    /// From when to when a connection may have met a kill, a drop or a want of memory.
+    /// From when to when a connection may have met a kill or a drop.
     excuses: Vec<(Instant, Instant)>,
+    /// From when to when memory was short.
+    shortages: Vec<(Instant, Instant)>,
 }
 
 impl Upkeep {
-    /// Whether a connection was there at a kill, a drop or a want of memory, and broke at it.
+    /// Whether a connection was there at a kill or a drop, and broke at it, or while memory was
+    /// short, when a server may refuse it in any way.
     pub fn explains(&self, failure: &Failure) -> bool {
         let is_at = |&(begin, end): &(Instant, Instant)| {
             failure.began <= end && failure.ended >= begin && failure.ended <= end + NOTICED_WITHIN
         };
-        failure.broken && self.excuses.iter().any(is_at)
+        failure.broken && self.excuses.iter().any(is_at) || self.shortages.iter().any(is_at)
     }
 }
 
@@ -88,7 +91,7 @@ impl Plan {
                 hardship.befall(server)?;
                 upkeep.hardships.push((hardship, hard, Instant::now()));
                 if hardship == Hardship::Memory {
-                    upkeep.excuses.push((hard, Instant::now()));
+                    upkeep.shortages.push((hard, Instant::now()));
                 }
             }
         }
