@@ -4,6 +4,7 @@
 use std::hint::black_box;
 
 use openssl::symm::{Cipher, encrypt};
+use widelane_cpu::features::upper_halves_in_use;
 use widelane_crypto::aead::{Aead, Algorithm, Direction, Key, Stream, TAG_BYTES};
 use widelane_secret::wipe;
 use widelane_testkit::leftovers::Secret;
@@ -25,7 +26,7 @@ fn a_message_leaves_nothing() {
                 let (secret, key) = secret_key(&aead, length as u64);
                 let mut text = vec![0; length];
                 Random::new(!0).fill(&mut text);
-                use_key(&key, &mut text);
+                use_key(&format!("{algorithm:?} in {room}, {length} bytes"), &key, &mut text);
                 drop(key);
                 let left = secret.count();
                 assert_eq!(left, 0, "{algorithm:?} in {room} leaves words after {length} bytes");
@@ -37,10 +38,12 @@ fn a_message_leaves_nothing() {
 
 /// Seals and opens, at once and in pieces.
 #[inline(never)]
-fn use_key(key: &Key, text: &mut [u8]) {
+fn use_key(who: &str, key: &Key, text: &mut [u8]) {
     let mut tag = [0; TAG_BYTES];
     key.seal_in_place(&NONCE, b"header", text, &mut tag).unwrap();
+    assert_ne!(upper_halves_in_use(), Some(true), "{who}");
     key.open_in_place(&NONCE, b"header", text, &tag).unwrap();
+    assert_ne!(upper_halves_in_use(), Some(true), "{who}");
     for direction in [Direction::Seal, Direction::Open] {
         let mut stream = Stream::new(key);
         stream.start(direction, &NONCE).unwrap();
@@ -48,7 +51,9 @@ fn use_key(key: &Key, text: &mut [u8]) {
         let (head, rest) = text.split_at_mut(text.len().min(77));
         stream.update_in_place(head).unwrap();
         stream.update_in_place(rest).unwrap();
+        assert_ne!(upper_halves_in_use(), Some(true), "{who}");
         stream.finish().unwrap();
+        assert_ne!(upper_halves_in_use(), Some(true), "{who}");
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::hint::black_box;
 
+use widelane_cpu::features::upper_halves_in_use;
 use widelane_crypto::cbc_hmac::{
     Algorithm, CbcHmac, Header, Key, Mode, Outcome, SealJob, seal_many,
 };
@@ -24,7 +25,7 @@ fn a_record_leaves_nothing() {
                 let suite = CbcHmac::choose(algorithm, mode, policy);
                 assert_eq!(suite.room(), room);
                 let (secret, key) = secret_key(&suite);
-                use_key(&key);
+                use_key(&format!("{algorithm:?} in {room}, {mode:?}"), &key);
                 drop(key);
                 assert_eq!(secret.count(), 0, "{algorithm:?} in {room}, {mode:?}");
             }
@@ -35,10 +36,12 @@ fn a_record_leaves_nothing() {
 
 /// Seals alone and in lanes, and opens.
 #[inline(never)]
-fn use_key(key: &Key) {
+fn use_key(who: &str, key: &Key) {
     let mut record = vec![0; key.record_bytes(TEXT_BYTES)];
     key.seal(&IV, HEADER, TEXT_BYTES, &mut record).unwrap();
+    assert_ne!(upper_halves_in_use(), Some(true), "{who}");
     assert_eq!(key.open(&IV, HEADER, &mut record), Ok(TEXT_BYTES));
+    assert_ne!(upper_halves_in_use(), Some(true), "{who}");
     // As many as fill the lanes of the hash, and few enough to be hashed and encrypted at once.
     for count in [20, 8] {
         let mut records = vec![record.clone(); count];
@@ -52,6 +55,7 @@ fn use_key(key: &Key) {
         });
         let mut jobs: Vec<_> = jobs.collect();
         seal_many(&mut jobs);
+        assert_ne!(upper_halves_in_use(), Some(true), "{who}");
         assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
     }
 }

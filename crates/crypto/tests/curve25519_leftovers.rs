@@ -3,6 +3,7 @@
 use std::hint::black_box;
 
 use openssl::sha::sha512;
+use widelane_cpu::features::upper_halves_in_use;
 use widelane_crypto::ed25519::{Ed25519, SignJob, SigningKey};
 use widelane_crypto::x25519::{DeriveJob, GenerateJob, PrivateKey, X25519};
 use widelane_secret::wipe;
@@ -21,11 +22,13 @@ fn a_dropped_key_is_gone() {
         let mut jobs: Vec<_> =
             publics.iter_mut().map(|public| GenerateJob::new(&key, public)).collect();
         x25519.generate_batch(&mut jobs);
+        assert_ne!(upper_halves_in_use(), Some(true), "{room}");
         let peer = publics[0];
         let mut shared = vec![[0; 32]; x25519.lanes()];
         let mut jobs: Vec<_> =
             shared.iter_mut().map(|shared| DeriveJob::new(&key, &peer, shared)).collect();
         x25519.derive_batch(&mut jobs);
+        assert_ne!(upper_halves_in_use(), Some(true), "{room}");
         assert_ne!(secret.count(), 0, "a key in use is found");
         drop(key);
         assert_eq!(secret.count(), 0, "{room} leaves words of the private key behind");
@@ -44,6 +47,7 @@ fn a_dropped_key_is_gone() {
             .map(|signature| SignJob::new(&key, b"message", signature))
             .collect();
         ed25519.sign_batch(&mut jobs);
+        assert_ne!(upper_halves_in_use(), Some(true), "{room}");
         assert_ne!(secret.count(), 0, "a key in use is found");
         drop(key);
         assert_eq!(secret.count(), 0, "{room} leaves words of the signing key behind");

@@ -3,6 +3,7 @@
 
 use std::hint::black_box;
 
+use widelane_cpu::features::upper_halves_in_use;
 use widelane_crypto::ec::{
     Curve, DeriveJob, Ec, GenerateJob, Outcome, PrivateKey, PublicKey, SignJob,
 };
@@ -22,11 +23,13 @@ fn a_dropped_key_is_gone() {
             assert_ne!(secret.count(), 0, "a key in use is found");
             let mut public = vec![0; 1 + 2 * curve.bytes()];
             ec.generate_batch(&mut [GenerateJob::new(&key, &mut public)]);
+            assert_ne!(upper_halves_in_use(), Some(true), "{room}");
             let peer = PublicKey::from_uncompressed(curve, &public).unwrap();
             let mut shared = vec![vec![0; curve.bytes()]; ec.lanes()];
             let mut jobs: Vec<_> =
                 shared.iter_mut().map(|shared| DeriveJob::new(&key, &peer, shared)).collect();
             ec.derive_batch(&mut jobs);
+            assert_ne!(upper_halves_in_use(), Some(true), "{room}");
             assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
             let mut signatures = vec![vec![0; 2 * curve.bytes()]; ec.lanes()];
             let mut jobs: Vec<_> = signatures
@@ -34,6 +37,7 @@ fn a_dropped_key_is_gone() {
                 .map(|signature| SignJob::new(&key, &[1; 32], &[2; 32], signature))
                 .collect();
             ec.sign_batch(&mut jobs);
+            assert_ne!(upper_halves_in_use(), Some(true), "{room}");
             assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
 
             drop(key);

@@ -1,5 +1,6 @@
 //! After a key is dropped, no word of it is left in memory, whichever room used it.
 
+use widelane_cpu::features::upper_halves_in_use;
 use widelane_crypto::rsa::{Components, KeySize, Outcome, PrivateJob, PrivateKey, Rsa};
 use widelane_testkit::leftovers::Secret;
 use widelane_testkit::rooms::{for_each_room, supported};
@@ -25,6 +26,7 @@ fn a_dropped_key_is_gone() {
             let mut jobs: Vec<_> =
                 outputs.iter_mut().map(|output| PrivateJob::new(&key, &input, output)).collect();
             rsa.private_batch(&mut jobs);
+            assert_ne!(upper_halves_in_use(), Some(true), "{room:?} {size:?}");
             assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
             assert_ne!(secret.count(), 0, "a key in use is found");
 

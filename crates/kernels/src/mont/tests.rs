@@ -5,6 +5,7 @@ use std::vec::Vec;
 use std::{array, eprintln, vec};
 
 use num_bigint::BigUint;
+use widelane_cpu::features::upper_halves_in_use;
 use widelane_cpu::{Ifma256, Ifma512, Policy, Room};
 use widelane_testkit::random::Random;
 use widelane_testkit::rsa::{TestKey, test_keys};
@@ -117,13 +118,16 @@ fn check_operations<const D: usize, const LANES: usize>(room: impl Arithmetic<LA
     for turn in 0..20 {
         let round = Round::<D, LANES>::new(turn, &mut random);
         room.square(&mut product, &round.x);
+        assert_ne!(upper_halves_in_use(), Some(true), "square");
         Model.square(&mut expected, &round.x);
         assert_eq!(columns(&product), columns(&expected), "square, {D} digits, turn {turn}");
         room.multiply(&mut product, &round.x, &round.y);
+        assert_ne!(upper_halves_in_use(), Some(true), "multiply");
         Model.multiply(&mut expected, &round.x, &round.y);
         assert_eq!(columns(&product), columns(&expected), "multiply, {D} digits, turn {turn}");
 
         room.reduce(&mut z, &mut product, &round.modulus, None);
+        assert_ne!(upper_halves_in_use(), Some(true), "reduce");
         let r = BigUint::from(1u32) << (DIGIT_BITS as usize * D);
         for (lane, modulus) in round.moduli.iter().enumerate() {
             let (m, z) = (number(&modulus.m), number(&z.lane(lane)));
@@ -149,9 +153,12 @@ fn check_lookups<const D: usize, const LANES: usize>(room: impl Arithmetic<LANES
         let mut lookup = Lookup { table: &table, index, target: &mut target, digits_done: 0 };
         for _ in 0..turn % 7 {
             room.multiply(&mut product, &round.x, &round.y);
+            assert_ne!(upper_halves_in_use(), Some(true), "multiply");
             room.reduce(&mut z, &mut product, &round.modulus, Some(&mut lookup));
+            assert_ne!(upper_halves_in_use(), Some(true), "reduce");
         }
         room.finish(&mut lookup);
+        assert_ne!(upper_halves_in_use(), Some(true), "finish");
         for (lane, entry) in index.iter().enumerate() {
             let wanted: [u64; D] = array::from_fn(|i| table.0[i][*entry as usize][lane]);
             assert_eq!(target.lane(lane), wanted, "entry {entry}, lane {lane}, turn {turn}");

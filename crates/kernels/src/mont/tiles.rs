@@ -580,10 +580,14 @@ macro_rules! reduction_strip_body {
 }
 
 /// An asm block that may use every vector and mask register and touches no stack.
+///
+/// It leaves no upper half behind: code for any x86-64 follows, and on Intel's cores its first
+/// 128-bit instruction would wait until everything before it has retired.
 macro_rules! vector_asm {
     ([$($text:expr),* $(,)?], $($operand:tt)*) => {
         asm!(
             $($text,)*
+            "vzeroupper",
             $($operand)*
             out("zmm0") _, out("zmm1") _, out("zmm2") _, out("zmm3") _,
             out("zmm4") _, out("zmm5") _, out("zmm6") _, out("zmm7") _,
