@@ -1,5 +1,6 @@
-//! Verdicts recomputed from recordings of real, busy hours: a Zen 5 whose two CPUs had eleven tasks
-//! to run, beside neighbours that the machine cannot see.
+//! Verdicts recomputed from recordings of real hours: a Zen 5 whose two CPUs had eleven tasks to
+//! run, beside neighbours that the machine cannot see, and an Emerald Rapids with two CPUs of a VM,
+//! quiet and while compilers had both of them.
 
 use std::fs::File;
 use std::path::Path;
@@ -113,4 +114,65 @@ fn zen_5_pays_nothing_for_a_wide_side_never_taken() {
     let found = pairs::speculation(&recording("speculation-zen5-busy.csv")).unwrap();
     assert_eq!(found.parts.len(), 3);
     assert!(found.verdict.starts_with("free"), "{}", found.verdict);
+}
+
+/// What any hour of the Emerald Rapids must show: dense multiplications of 512 bits lower the clock
+/// to what the pace of the multiplications themselves says, and light code does not.
+fn assert_heavy_is_capped(map: &Map) {
+    let heavy = finding(map, "vpmadd52luq-512");
+    let Verdict::CappedAt { mhz } = heavy.verdict else { panic!("{heavy:?}") };
+    assert!((2700.0..2850.0).contains(&mhz), "{heavy:?}");
+    // Two start per cycle: the burst is a meter of its own, within 50 MHz of the chain behind it.
+    let by_pace = mhz * heavy.per_cycle.unwrap() / 2.0;
+    assert!((by_pace - mhz).abs() < 50.0, "{heavy:?}");
+    for light in ["scalar", "vaesenc-512"] {
+        assert_eq!(finding(map, light).verdict, Verdict::Free, "{map:?}");
+    }
+}
+
+#[test]
+fn emerald_rapids_pays_for_dense_multiplications_only() {
+    let map = map::judge(&recording("map-emerald-rapids.csv")).unwrap();
+    assert_heavy_is_capped(&map);
+    assert_eq!(map.density_threshold, Some(1.75));
+    assert_eq!(finding(&map, "density-1.50").verdict, Verdict::Free);
+    // Between two levels the clock rests on a third: the hold lasts until it is back for good.
+    let held = finding(&map, "vpmadd52luq-512").hold_us.unwrap();
+    assert!((1500.0..4500.0).contains(&held), "{held}");
+    // Light instructions, but so many of so many kinds that the core lowers its clock for them.
+    let gcm = finding(&map, "aes128gcm-vaes512");
+    assert!(matches!(gcm.verdict, Verdict::CappedAt { .. }), "{gcm:?}");
+}
+
+#[test]
+fn emerald_rapids_shows_the_same_in_a_busy_hour() {
+    assert_heavy_is_capped(&map::judge(&recording("map-emerald-rapids-busy.csv")).unwrap());
+}
+
+#[test]
+fn a_cap_below_an_ambient_clock_that_is_nominal_is_not_told() {
+    // As if the time-stamp counter ran at the clock of the core, and the core thus at its base.
+    let mut recording = recording("map-emerald-rapids.csv");
+    let (ticks, base) = (recording.tsc_hz().unwrap(), 2.97e9);
+    let stretch = |at: u64| (at as f64 * base / ticks) as u64;
+    for sample in &mut recording.samples {
+        (sample.begin, sample.end) = (stretch(sample.begin), stretch(sample.end));
+    }
+    for (name, value) in &mut recording.facts {
+        if name == "tsc_hz" {
+            *value = base.to_string();
+        }
+    }
+    let map = map::judge(&recording).unwrap();
+    let light = finding(&map, "vaesenc-512");
+    assert!(matches!(light.verdict, Verdict::CannotTell { .. }), "{light:?}");
+}
+
+#[test]
+fn emerald_rapids_rises_to_a_licence_in_steps() {
+    let found = transitions::judge(&recording("transitions-emerald-rapids.csv")).unwrap();
+    let sentence = found[0].sentence();
+    assert!((100.0..500.0).contains(&found[0].up_us.unwrap()), "{sentence}");
+    assert!(found[0].throttled_to < 0.9, "{sentence}");
+    assert!(found[0].after_mhz < 0.98 * found[0].ambient_mhz, "{sentence}");
 }

@@ -25,7 +25,7 @@ pub struct Args {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "all")]
     only: Vec<String>,
     /// Rounds; each visits every subject once
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 12)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 24)]
     rounds: u32,
     /// Leaves out the part that loads all cores at once
     #[arg(long)]

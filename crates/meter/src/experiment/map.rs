@@ -30,7 +30,7 @@ impl Plan {
     pub fn full() -> Self {
         let mut subjects = Subject::catalogue();
         subjects.extend(Subject::densities());
-        Plan { subjects, rounds: 12, on_all_cores: true, seconds: 45.0 }
+        Plan { subjects, rounds: 24, on_all_cores: true, seconds: 45.0 }
     }
 }
 

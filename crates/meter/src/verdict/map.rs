@@ -1,6 +1,6 @@
 //! The licence map: what each class and each kernel costs the clock, and how sure that is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use serde::Serialize;
@@ -304,7 +304,8 @@ fn single_use(samples: &[&Sample], ambient_hz: f64, tsc_hz: f64) -> Option<(f64,
     Some((lost, halt))
 }
 
-/// Time after the last burst until the clock is half way back from `ratio` for good.
+/// Time after the last burst until the clock is back for good: two thirds of the way from `ratio`,
+/// as it may rest on a lower level in between.
 ///
 /// Points of all visits are put together by their time, since an interruption shifts all that
 /// follow it in its own visit.
@@ -317,11 +318,12 @@ fn hold_us(visits: &[&Visit<'_>], ratio: f64, tsc_hz: f64) -> Option<f64> {
     }
     let clocks: Vec<(u64, f64)> =
         bins.iter().filter_map(|(bin, clocks)| Some((*bin, median(clocks)?))).collect();
+    let back = 1.0 - (1.0 - ratio) / 3.0;
     // One or two low bins alone are interruptions.
     let is_low = |index: usize| {
         let around = &clocks[index.saturating_sub(2)..(index + 3).min(clocks.len())];
         let around: Vec<f64> = around.iter().map(|(_, clock)| *clock).collect();
-        median(&around).is_some_and(|clock| clock < (1.0 + ratio) / 2.0)
+        median(&around).is_some_and(|clock| clock < back)
     };
     match (0..clocks.len()).rfind(|&index| is_low(index)) {
         None => Some(0.0),
@@ -382,7 +384,7 @@ fn density_threshold(findings: &[Finding]) -> Option<f64> {
 }
 
 fn advice(findings: &[Finding]) -> Advice {
-    let costly: Vec<String> = findings
+    let mut costly: Vec<String> = findings
         .iter()
         .filter(|f| matches!(f.verdict, Verdict::CappedAt { .. } | Verdict::Costs { .. }))
         .map(|finding| finding.subject.clone())
@@ -394,8 +396,9 @@ fn advice(findings: &[Finding]) -> Advice {
         [] if told > 4 * silent => Advice::NothingToDo,
         [] => Advice::CannotTell,
         _ => {
-            let mut costly = costly;
-            costly.dedup();
+            // What costs something on one core mostly does on all.
+            let mut named = HashSet::new();
+            costly.retain(|subject| named.insert(subject.clone()));
             Advice::Choose { costly }
         }
     }
