@@ -190,7 +190,7 @@ impl Field<'_> {
                 rows.push(rows::missing(entry, Who::Room(room), reason));
                 continue;
             }
-            let mut ours = contest.widelane(&only(room));
+            let mut ours = contest.widelane(&only(room, contest.rooms()));
             if !is_right(contest, &mut ours)? {
                 return Err(SpeedError::Wrong { room: room.name(), scenario });
             }
@@ -230,11 +230,12 @@ impl Field<'_> {
     }
 }
 
-/// A policy that leaves `room` open and closes every other batch room.
-fn only(room: Room) -> Policy {
-    let mut policy = Policy::open();
-    policy.rooms_closed = Room::ALL.into_iter().filter(|other| *other != room).collect();
-    policy
+/// A policy under which a contest takes place in `room`: the other rooms of its algorithm are
+/// closed, and all that are wider. What an algorithm needs besides, as the hash of a signature, has
+/// the rooms that are left.
+fn only(room: Room, contenders: &[Room]) -> Policy {
+    let others = contenders.iter().copied().filter(|other| *other != room);
+    Policy { rooms_closed: others.collect(), ..Policy::up_to(room.licence_class().width) }
 }
 
 /// Whether OpenSSL agrees with every result of a batch of ours.

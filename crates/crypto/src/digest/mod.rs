@@ -139,13 +139,8 @@ impl Hash {
 
     /// The digest of a message.
     pub fn digest(&self, message: &[u8]) -> Digest {
-        self.digest_of(&[message])
-    }
-
-    /// The digest of a message that is the parts one behind the other.
-    pub(crate) fn digest_of(&self, parts: &[&[u8]]) -> Digest {
         let mut stream = self.begin();
-        parts.iter().for_each(|part| stream.update(part));
+        stream.update(message);
         stream.finish()
     }
 

@@ -1,10 +1,11 @@
 //! Jobs sorted by curve, in as few batches as they need.
 
 use widelane_kernels::weierstrass::{self as kernels, Door, P256, P384, Point, Scalar, Verdict};
+use widelane_secret::wipe;
 
 use super::key::{CurvePoint, CurveScalar, PrivateKey, PublicKey, UNCOMPRESSED};
 use super::{DeriveJob, GenerateJob, Outcome, SignJob, VerifyJob};
-use crate::digest::{Digest, Hash};
+use crate::digest::{Digest, Hash, Job};
 use crate::stack::scrubbed;
 
 /// More stack than a batch uses, in any room and on either curve.
@@ -137,7 +138,7 @@ fn sign_on<R: Door<C, D>, C: Keys<D>, const D: usize>(
     }
     for jobs in ours.chunks_mut(R::LANES) {
         scrubbed::<BATCH_BYTES, _>(|| {
-            let mut nonces: Vec<_> = jobs.iter().map(|job| nonce(hash, job)).collect();
+            let mut nonces = nonces(hash, jobs);
             let (mut batch, mut outcomes) = (Vec::new(), Vec::new());
             for (job, nonce) in jobs.iter_mut().zip(&nonces) {
                 let nonce = nonce.as_ref().try_into().expect("the digest of SHA-512");
@@ -157,10 +158,22 @@ fn sign_on<R: Door<C, D>, C: Keys<D>, const D: usize>(
     }
 }
 
-/// 512 bits to make the nonce of: uniform if the entropy is, and of no use to anyone who does not
+/// 512 bits to make each nonce of: uniform if the entropy is, and of no use to anyone who does not
 /// know the private key if it is not.
-fn nonce(hash: &Hash, job: &SignJob<'_>) -> Digest {
-    hash.digest_of(&[job.key.as_bytes(), job.entropy, job.digest])
+fn nonces(hash: &Hash, jobs: &[&mut SignJob<'_>]) -> Vec<Digest> {
+    let mut heads: Vec<_> =
+        jobs.iter().map(|job| [job.key.as_bytes(), job.entropy].concat()).collect();
+    let state = hash.initial();
+    let messages = heads.iter().zip(jobs).map(|(head, job)| Job {
+        state,
+        before: 0,
+        head,
+        message: job.digest,
+    });
+    let mut nonces = vec![Digest::default(); jobs.len()];
+    hash.run(messages, |index, state| nonces[index] = hash.result(state));
+    heads.iter_mut().for_each(|head| wipe(head));
+    nonces
 }
 
 /// Verifies signatures in `room`.

@@ -33,7 +33,7 @@ use widelane_kernels::curve25519::{self, Scalar};
 use widelane_secret::wipe;
 
 use crate::choice::{Choice, LANES_MAX, call_in};
-use crate::digest::{Algorithm, Digest, Hash};
+use crate::digest::{self, Algorithm, Digest, Hash};
 use crate::stack::{CURVE25519_BYTES, scrubbed};
 
 pub use key::SigningKey;
@@ -132,19 +132,21 @@ impl Ed25519 {
     }
 
     fn sign(&self, jobs: &mut [SignJob<'_>]) {
-        let mut nonces = [Scalar::default(); LANES_MAX];
-        let mut nonce_bytes = [[0; 32]; LANES_MAX];
+        let count = jobs.len();
+        let prefixed = jobs.iter().map(|job| (&job.key.prefix()[..], job.message));
+        let mut nonces = self.scalars_of(prefixed);
+        let mut nonce_bytes = nonces.map(Scalar::to_bytes);
         let mut points = [[0; 32]; LANES_MAX];
-        for ((job, nonce), bytes) in jobs.iter().zip(&mut nonces).zip(&mut nonce_bytes) {
-            *nonce = self.scalar_of(&[job.key.prefix(), job.message]);
-            *bytes = nonce.to_bytes();
+        self.multiply_base(&nonce_bytes[..count], &mut points[..count]);
+        let mut heads = [[0; 64]; LANES_MAX];
+        for ((head, point), job) in heads.iter_mut().zip(&points).zip(&*jobs) {
+            *head = joined(point, job.key.public_bytes());
         }
-        self.multiply_base(&nonce_bytes[..jobs.len()], &mut points[..jobs.len()]);
-        for ((job, nonce), point) in jobs.iter_mut().zip(&nonces).zip(&points) {
-            let challenge = self.scalar_of(&[point, job.key.public_bytes(), job.message]);
-            let (first, second) = job.signature.split_at_mut(32);
-            first.copy_from_slice(point);
-            second.copy_from_slice(&challenge.multiply_add(job.key.scalar(), nonce).to_bytes());
+        let headed = heads.iter().zip(&*jobs).map(|(head, job)| (&head[..], job.message));
+        let challenges = self.scalars_of(headed);
+        for (lane, job) in jobs.iter_mut().enumerate() {
+            let scalar = challenges[lane].multiply_add(job.key.scalar(), &nonces[lane]);
+            *job.signature = joined(&points[lane], &scalar.to_bytes());
             job.outcome = Outcome::Done;
         }
         nonces.iter_mut().for_each(Scalar::wipe);
@@ -154,7 +156,7 @@ impl Ed25519 {
     fn verify(&self, jobs: &mut [VerifyJob<'_>]) {
         let count = jobs.len();
         let mut scalars = [[0; 32]; LANES_MAX];
-        let mut challenges = [[0; 32]; LANES_MAX];
+        let mut heads = [[0; 64]; LANES_MAX];
         let mut in_range = [false; LANES_MAX];
         for (lane, job) in jobs.iter().enumerate() {
             let (point, scalar) = split(job.signature);
@@ -162,8 +164,10 @@ impl Ed25519 {
                 scalars[lane] = scalar.to_bytes();
                 in_range[lane] = true;
             }
-            challenges[lane] = self.scalar_of(&[point, job.public, job.message]).to_bytes();
+            heads[lane] = joined(point, job.public);
         }
+        let headed = heads.iter().zip(&*jobs).map(|(head, job)| (&head[..], job.message));
+        let challenges = self.scalars_of(headed).map(Scalar::to_bytes);
         let publics: [&[u8; 32]; LANES_MAX] =
             std::array::from_fn(|lane| jobs.get(lane).unwrap_or(&jobs[0]).public);
         let mut points = [[0; 32]; LANES_MAX];
@@ -190,12 +194,21 @@ impl Ed25519 {
         call_in!(self.choice, curve25519::ed25519_base(&scalars[..points.len()], points));
     }
 
-    /// SHA-512 of all parts, as a scalar.
-    fn scalar_of(&self, parts: &[&[u8]]) -> Scalar {
-        let mut digest = self.hash.digest_of(parts);
-        let scalar = Scalar::from_wide(whole(&digest));
-        digest.wipe();
-        scalar
+    /// SHA-512 of each message behind its head, as a scalar: as many at a time as there are lanes.
+    /// The others are zero.
+    fn scalars_of<'a>(
+        &self,
+        messages: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> [Scalar; LANES_MAX] {
+        let state = self.hash.initial();
+        let jobs = messages.map(|(head, message)| digest::Job { state, before: 0, head, message });
+        let mut scalars = [Scalar::default(); LANES_MAX];
+        self.hash.run(jobs, |index, state| {
+            let mut digest = self.hash.result(state);
+            scalars[index] = Scalar::from_wide(whole(&digest));
+            digest.wipe();
+        });
+        scalars
     }
 }
 
@@ -208,4 +221,12 @@ fn whole(digest: &Digest) -> &[u8; 64] {
 fn split(bytes: &[u8; 64]) -> (&[u8; 32], &[u8; 32]) {
     let (halves, _) = bytes.as_chunks();
     (&halves[0], &halves[1])
+}
+
+/// Two halves, one behind the other.
+fn joined(first: &[u8; 32], second: &[u8; 32]) -> [u8; 64] {
+    let mut bytes = [0; 64];
+    bytes[..32].copy_from_slice(first);
+    bytes[32..].copy_from_slice(second);
+    bytes
 }
