@@ -30,6 +30,10 @@ by_words! {
     #[target_feature(enable = "avx2,bmi2")]
 }
 
+paced! {
+    #[target_feature(enable = "avx2,bmi2")]
+}
+
 opening_by_words! {
     #[target_feature(enable = "avx2,bmi2")]
 }

@@ -29,6 +29,10 @@ by_words! {
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
 }
 
+paced! {
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
+}
+
 opening_by_both! {
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
 }

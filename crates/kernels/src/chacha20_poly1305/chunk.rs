@@ -10,26 +10,6 @@ macro_rules! by_words {
 
         #[inline]
         #[$features]
-        fn chunk_beside(
-            key: &Key,
-            nonce: &[u8; NONCE_BYTES],
-            counter: u32,
-            running: &mut Running,
-            groups: &[[u8; GROUP_BYTES]],
-        ) -> [Set; SETS] {
-            let mut words = words_before(key, nonce, counter);
-            let mut pace = Pace::new(groups);
-            for _ in 0..DOUBLE_ROUNDS {
-                double_round_of_words(&mut words);
-                for group in pace.due() {
-                    absorb_group(running, group);
-                }
-            }
-            words_after(words, words_before(key, nonce, counter))
-        }
-
-        #[inline]
-        #[$features]
         fn words_before(key: &Key, nonce: &[u8; NONCE_BYTES], counter: u32) -> Words {
             let [_, n0, n1, n2] = last_words(counter, nonce);
             let [c0, c1, c2, c3] = CONSTANTS;
@@ -47,11 +27,27 @@ macro_rules! by_words {
         #[inline]
         #[$features]
         fn double_round_of_words(words: &mut Words) {
+            columns_of_words(words);
+            diagonals_of_words(words);
+        }
+
+        /// A round on the columns of all blocks.
+        #[inline]
+        #[$features]
+        fn columns_of_words(words: &mut Words) {
             let [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3] = *words;
             let mut columns =
                 [[a0, b0, c0, d0], [a1, b1, c1, d1], [a2, b2, c2, d2], [a3, b3, c3, d3]];
             quarter_rounds(&mut columns);
             let [[a0, b0, c0, d0], [a1, b1, c1, d1], [a2, b2, c2, d2], [a3, b3, c3, d3]] = columns;
+            *words = [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3];
+        }
+
+        /// A round on their diagonals.
+        #[inline]
+        #[$features]
+        fn diagonals_of_words(words: &mut Words) {
+            let [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3] = *words;
             let mut diagonals =
                 [[a0, b1, c2, d3], [a1, b2, c3, d0], [a2, b3, c0, d1], [a3, b0, c1, d2]];
             quarter_rounds(&mut diagonals);
@@ -60,18 +56,34 @@ macro_rules! by_words {
             *words = [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3];
         }
 
+        /// Four words of all blocks, with what was there before the rounds: a row of some blocks in
+        /// each register.
+        #[inline]
+        #[$features]
+        fn quarter_after(words: &Words, before: &Words, index: usize) -> Set {
+            let mut quarter = [splat(0); 4];
+            for (place, row) in quarter.iter_mut().enumerate() {
+                *row = add(words[4 * index + place], before[4 * index + place]);
+            }
+            transpose(quarter)
+        }
+
         /// Adds what was there before the rounds, and brings bytes into their order.
         #[inline]
         #[$features]
-        fn words_after(words: Words, before: Words) -> [Set; SETS] {
-            let mut blocks = [splat(0); 16];
+        fn words_after(words: &Words, before: &Words) -> [Set; SETS] {
             let mut quarters = [[splat(0); 4]; 4];
             for (index, quarter) in quarters.iter_mut().enumerate() {
-                for (place, row) in quarter.iter_mut().enumerate() {
-                    *row = add(words[4 * index + place], before[4 * index + place]);
-                }
-                *quarter = transpose(*quarter);
+                *quarter = quarter_after(words, before, index);
             }
+            sets_of(quarters)
+        }
+
+        /// Brings the rows of the blocks into their order.
+        #[inline]
+        #[$features]
+        fn sets_of(quarters: [Set; 4]) -> [Set; SETS] {
+            let mut blocks = [splat(0); 16];
             for column in 0..4 {
                 let [a, b, c, d] = quarters;
                 let ordered = in_order([a[column], b[column], c[column], d[column]]);
@@ -90,29 +102,33 @@ macro_rules! by_words {
 /// Defines what a long message begins with: a chunk.
 macro_rules! opening_by_words {
     (#[$features:meta]) => {
-        const OPENING_SETS: usize = SETS;
+        const SHORT_OPENING: usize = SETS;
+        const OPENING: usize = SETS;
 
         #[inline]
         #[$features]
-        fn opening(key: &Key, nonce: &[u8; NONCE_BYTES]) -> [Set; OPENING_SETS] {
+        fn opening<const COUNT: usize>(key: &Key, nonce: &[u8; NONCE_BYTES]) -> [Set; COUNT] {
             let mut words = words_before(key, nonce, 0);
             for _ in 0..DOUBLE_ROUNDS {
                 double_round_of_words(&mut words);
             }
-            words_after(words, words_before(key, nonce, 0))
+            let mut sets = [[splat(0); 4]; COUNT];
+            sets.copy_from_slice(&words_after(&words, &words_before(key, nonce, 0)));
+            sets
         }
     };
 }
 
-/// Defines what a long message begins with: a chunk between two sets, which take the registers and
-/// the time that the rounds of a chunk leave idle.
+/// Defines what a long message begins with: a chunk between two sets, or behind one if that is
+/// enough, which take the registers and the time that the rounds of a chunk leave idle.
 macro_rules! opening_by_both {
     (#[$features:meta]) => {
-        const OPENING_SETS: usize = 1 + SETS + 1;
+        const SHORT_OPENING: usize = 1 + SETS;
+        const OPENING: usize = 1 + SETS + 1;
 
         #[inline]
         #[$features]
-        fn opening(key: &Key, nonce: &[u8; NONCE_BYTES]) -> [Set; OPENING_SETS] {
+        fn opening<const COUNT: usize>(key: &Key, nonce: &[u8; NONCE_BYTES]) -> [Set; COUNT] {
             let [first] = before_rounds(key, nonce, 0);
             let [last] = before_rounds(key, nonce, ((1 + SETS) * BLOCKS) as u32);
             let before = [first, last];
@@ -120,14 +136,98 @@ macro_rules! opening_by_both {
             let mut words = words_before(key, nonce, BLOCKS as u32);
             for _ in 0..DOUBLE_ROUNDS {
                 double_round_of_words(&mut words);
-                double_round(&mut states);
+                if COUNT == OPENING {
+                    double_round(&mut states);
+                } else {
+                    double_round::<1>(states.first_chunk_mut().expect("two sets"));
+                }
             }
             let [first, last] = after_rounds(states, &before);
-            let mut sets = [first; OPENING_SETS];
+            let mut sets = [first; COUNT];
             sets[1..=SETS]
-                .copy_from_slice(&words_after(words, words_before(key, nonce, BLOCKS as u32)));
-            sets[1 + SETS] = last;
+                .copy_from_slice(&words_after(&words, &words_before(key, nonce, BLOCKS as u32)));
+            if COUNT == OPENING {
+                sets[1 + SETS] = last;
+            }
             sets
+        }
+    };
+}
+
+/// Defines how a room with scalar products authenticates groups while it makes a chunk: one after
+/// the other, as the rounds go.
+macro_rules! paced {
+    (#[$features:meta]) => {
+        /// A chunk of key stream. `SEAL` and `WHOLE` say who calls: each caller has code of its
+        /// own, where the key stream stays in registers.
+        #[inline]
+        #[$features]
+        fn chunk_beside<const SEAL: bool, const WHOLE: bool>(
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            counter: u32,
+            running: &mut Running,
+            groups: &[[u8; GROUP_BYTES]],
+        ) -> [Set; SETS] {
+            let mut words = words_before(key, nonce, counter);
+            let mut pace = Pace::new(groups);
+            for _ in 0..DOUBLE_ROUNDS {
+                double_round_of_words(&mut words);
+                for group in pace.due() {
+                    absorb_group(running, group);
+                }
+            }
+            words_after(&words, &words_before(key, nonce, counter))
+        }
+    };
+}
+
+/// Defines how a room with Poly1305 in lanes authenticates groups while it makes a chunk: in stages
+/// between the rounds, so that neither waits for itself. Three go with the rounds; the fourth goes
+/// with the transposition, which leaves one of two ports of Golden Cove idle.
+macro_rules! staged {
+    (#[$features:meta]) => {
+        /// A chunk of key stream. `SEAL` and `WHOLE` say who calls: each caller has code of its
+        /// own, where the key stream stays in registers.
+        #[inline]
+        #[$features]
+        fn chunk_beside<const SEAL: bool, const WHOLE: bool>(
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            counter: u32,
+            running: &mut Running,
+            groups: &[[u8; GROUP_BYTES]],
+        ) -> [Set; SETS] {
+            let mut words = words_before(key, nonce, counter);
+            let Some((more, [beside_rounds @ .., last])) = groups.split_last_chunk::<4>() else {
+                groups.iter().for_each(|group| absorb_group(running, group));
+                for _ in 0..DOUBLE_ROUNDS {
+                    double_round_of_words(&mut words);
+                }
+                return words_after(&words, &words_before(key, nonce, counter));
+            };
+            more.iter().for_each(|group| absorb_group(running, group));
+            for group in beside_rounds {
+                columns_of_words(&mut words);
+                let limbs = running.limbs(rows_of_group(group));
+                diagonals_of_words(&mut words);
+                let columns = running.columns(limbs);
+                columns_of_words(&mut words);
+                let columns = running.with_sum(columns);
+                diagonals_of_words(&mut words);
+                running.carry(columns);
+                double_round_of_words(&mut words);
+            }
+            double_round_of_words(&mut words);
+            let before = words_before(key, nonce, counter);
+            let limbs = running.limbs(rows_of_group(last));
+            let first = quarter_after(&words, &before, 0);
+            let columns = running.columns(limbs);
+            let second = quarter_after(&words, &before, 1);
+            let columns = running.with_sum(columns);
+            let third = quarter_after(&words, &before, 2);
+            running.carry(columns);
+            sets_of([first, second, third, quarter_after(&words, &before, 3)])
         }
     };
 }

@@ -42,11 +42,23 @@ macro_rules! engine {
                 // SAFETY: as above.
                 unsafe { message_body::<2, SEAL>(room, message, poly) }
                 wipe_stack::<SHORT_STACK>();
+            } else if short_opening_will_do(bytes) {
+                // SAFETY: as above.
+                unsafe { message_body::<SHORT_OPENING, SEAL>(room, message, poly) }
+                wipe_stack::<LONG_STACK>();
             } else {
                 // SAFETY: as above.
-                unsafe { message_body::<OPENING_SETS, SEAL>(room, message, poly) }
+                unsafe { message_body::<OPENING, SEAL>(room, message, poly) }
                 wipe_stack::<LONG_STACK>();
             }
+        }
+
+        /// Whether a text takes no more turns if it begins with the shorter opening.
+        fn short_opening_will_do(bytes: usize) -> bool {
+            let turns = |sets: usize| {
+                bytes.saturating_sub(sets * SET_BYTES - BLOCK_BYTES).div_ceil(CHUNK_BYTES)
+            };
+            turns(SHORT_OPENING) == turns(OPENING)
         }
 
         /// Begins the authenticator of a message.
@@ -176,10 +188,10 @@ macro_rules! engine {
                     queue.apply(&sets, 0);
                     queue.end(poly);
                 } else {
-                    let sets = opening(key, nonce);
+                    let sets = opening::<COUNT>(key, nonce);
                     begin_first(poly, sets[0]);
                     authenticate(room, poly, aad);
-                    if text.len() <= OPENING_SETS * SET_BYTES - BLOCK_BYTES {
+                    if text.len() <= COUNT * SET_BYTES - BLOCK_BYTES {
                         let absorb = |poly: &mut _, bytes: &_| authenticate(room, poly, bytes);
                         one_turn::<SEAL>(text, poly, absorb, || apply(&sets, BLOCK_BYTES, text));
                     } else {
@@ -338,6 +350,7 @@ macro_rules! engine {
                 let bytes = (queue.text.len() - start).min(CHUNK_BYTES);
                 let counter = counter.wrapping_add((start / BLOCK_BYTES) as u32);
                 match bytes.div_ceil(SET_BYTES) {
+                    _ if bytes == CHUNK_BYTES => queue.turn_of_chunk(key, nonce, counter),
                     1 => queue.turn(bytes, |running, groups| {
                         key_stream_beside::<1>(key, nonce, counter, running, groups)
                     }),
@@ -345,7 +358,7 @@ macro_rules! engine {
                         key_stream_beside::<2>(key, nonce, counter, running, groups)
                     }),
                     _ => queue.turn(bytes, |running, groups| {
-                        chunk_beside(key, nonce, counter, running, groups)
+                        chunk_beside::<SEAL, false>(key, nonce, counter, running, groups)
                     }),
                 }
             }
@@ -402,6 +415,28 @@ macro_rules! engine {
                 let sets = self.text.with_ciphertext::<SEAL, _>(beside);
                 let (_, rest) = self.text.split_at(start);
                 apply(&sets, 0, rest.split_at(bytes).0);
+            }
+
+            /// Encrypts or decrypts a chunk, without a key stream in memory: what is stored there
+            /// would be waited for by loads from the text that have the same place in a page.
+            #[inline(never)]
+            #[$features]
+            fn turn_of_chunk(&mut self, key: &Key, nonce: &[u8; NONCE_BYTES], counter: u32) {
+                let start = self.done;
+                self.done += CHUNK_BYTES;
+                let ready = self.ready(if SEAL { start } else { self.done });
+                let running = &mut self.running;
+                let beside = |bytes: &[u8]| {
+                    let groups = bytes[ready].as_chunks().0;
+                    chunk_beside::<SEAL, true>(key, nonce, counter, running, groups)
+                };
+                let sets = self.text.with_ciphertext::<SEAL, _>(beside);
+                let (_, rest) = self.text.split_at(start);
+                let (chunk, _) = rest.split_at(CHUNK_BYTES);
+                for (index, row) in sets.as_flattened().iter().enumerate() {
+                    let offset = index * ROW_BYTES;
+                    store(chunk, offset, add_bits(load(chunk, offset), *row));
+                }
             }
 
             /// Authenticates what is left.

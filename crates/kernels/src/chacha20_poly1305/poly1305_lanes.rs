@@ -11,7 +11,7 @@ const LOW: u64 = (1 << 44) - 1;
 const TOP: u64 = (1 << 42) - 1;
 
 /// The limbs of a number in each lane.
-type Limbs<L> = [L; 3];
+pub(super) type Limbs<L> = [L; 3];
 
 /// Registers that take a row of blocks, one in each lane.
 pub(super) trait BlockLanes: Lanes {
@@ -95,7 +95,7 @@ impl<L: BlockLanes> Limb<L> for Stored<'_, L> {
 
 /// Columns of a product that are still to be carried: sums of lower and of upper halves.
 #[derive(Clone, Copy)]
-struct Columns<L> {
+pub(super) struct Columns<L> {
     low: Limbs<L>,
     high: Limbs<L>,
 }
@@ -136,15 +136,37 @@ impl<L: BlockLanes> Running<L> {
         }
     }
 
-    /// Takes two blocks in each lane.
+    /// Takes two blocks in each lane: all stages at once.
     #[inline(always)]
     pub(super) fn absorb(&mut self, group: &[L::Row; 2]) {
+        let columns = self.columns(self.limbs(group));
+        self.carry(self.with_sum(columns));
+    }
+
+    /// The first stage of a group: its rows in limbs.
+    #[inline(always)]
+    pub(super) fn limbs(&self, group: &[L::Row; 2]) -> [Limbs<L>; 2] {
         let room = self.powers[0].room();
         let [first, second] = group;
-        let columns = Columns::new(limbs::<L>(room, second, LaneMask::ALL));
-        // What is waited for comes last.
-        let columns = columns.add(limbs::<L>(room, first, LaneMask::ALL), &Stored(&self.row));
-        self.sum = columns.add(self.sum, &Stored(&self.group)).carried();
+        [limbs::<L>(room, first, LaneMask::ALL), limbs::<L>(room, second, LaneMask::ALL)]
+    }
+
+    /// The second stage: what does not wait for the sum.
+    #[inline(always)]
+    pub(super) fn columns(&self, [first, second]: [Limbs<L>; 2]) -> Columns<L> {
+        Columns::new(second).add(first, &Stored(&self.row))
+    }
+
+    /// The third stage: what does.
+    #[inline(always)]
+    pub(super) fn with_sum(&self, columns: Columns<L>) -> Columns<L> {
+        columns.add(self.sum, &Stored(&self.group))
+    }
+
+    /// The last stage: the sum is there.
+    #[inline(always)]
+    pub(super) fn carry(&mut self, columns: Columns<L>) {
+        self.sum = columns.carried();
     }
 
     /// Brings the lanes together.
@@ -295,8 +317,14 @@ macro_rules! in_lanes {
         #[inline]
         #[$features]
         fn absorb_group(running: &mut Running, group: &[u8; GROUP_BYTES]) {
+            running.absorb(rows_of_group(group));
+        }
+
+        #[inline]
+        #[$features]
+        fn rows_of_group(group: &[u8; GROUP_BYTES]) -> &[[u8; GROUP_BYTES / 2]; 2] {
             let (rows, _) = group.as_chunks();
-            running.absorb(rows.first_chunk().expect("two rows"));
+            rows.first_chunk().expect("two rows")
         }
 
         #[inline]
