@@ -42,22 +42,29 @@ macro_rules! engine {
                 // SAFETY: as above.
                 unsafe { message_body::<2, SEAL>(room, message, poly) }
                 wipe_stack::<SHORT_STACK>();
-            } else if short_opening_will_do(bytes) {
+            } else if bytes <= SHORT_OPENING * SET_BYTES - BLOCK_BYTES {
                 // SAFETY: as above.
                 unsafe { message_body::<SHORT_OPENING, SEAL>(room, message, poly) }
+                wipe_stack::<OPENING_STACK>();
+            } else if bytes <= OPENING * SET_BYTES - BLOCK_BYTES {
+                // SAFETY: as above.
+                unsafe { message_body::<OPENING, SEAL>(room, message, poly) }
+                wipe_stack::<OPENING_STACK>();
+            } else if short_opening_will_do(bytes) {
+                // SAFETY: as above.
+                unsafe { long_message_body::<SHORT_OPENING, SEAL>(room, message, poly) }
                 wipe_stack::<LONG_STACK>();
             } else {
                 // SAFETY: as above.
-                unsafe { message_body::<OPENING, SEAL>(room, message, poly) }
+                unsafe { long_message_body::<OPENING, SEAL>(room, message, poly) }
                 wipe_stack::<LONG_STACK>();
             }
         }
 
-        /// Whether a text takes no more turns if it begins with the shorter opening.
+        /// Whether a text that is longer than both openings takes no more turns behind the shorter.
         fn short_opening_will_do(bytes: usize) -> bool {
-            let turns = |sets: usize| {
-                bytes.saturating_sub(sets * SET_BYTES - BLOCK_BYTES).div_ceil(CHUNK_BYTES)
-            };
+            let turns =
+                |sets: usize| (bytes - (sets * SET_BYTES - BLOCK_BYTES)).div_ceil(CHUNK_BYTES);
             turns(SHORT_OPENING) == turns(OPENING)
         }
 
@@ -121,6 +128,16 @@ macro_rules! engine {
         }
 
         #[$features]
+        fn long_message_body<const COUNT: usize, const SEAL: bool>(
+            room: $token,
+            message: Message<'_>,
+            poly: &mut Poly1305,
+        ) {
+            long::<COUNT, SEAL>(room, message, poly);
+            wipe_registers();
+        }
+
+        #[$features]
         fn absorb_body(room: $token, poly: &mut Poly1305, bytes: &[u8]) {
             authenticate(room, poly, bytes);
             wipe_registers();
@@ -169,7 +186,7 @@ macro_rules! engine {
             });
         }
 
-        /// A longer message; `poly` ends without the last block, if that is not whole.
+        /// A longer message, of `COUNT` sets; `poly` ends without the last block, if that is not whole.
         #[inline]
         #[$features]
         fn whole<const COUNT: usize, const SEAL: bool>(
@@ -191,16 +208,29 @@ macro_rules! engine {
                     let sets = opening::<COUNT>(key, nonce);
                     begin_first(poly, sets[0]);
                     authenticate(room, poly, aad);
-                    if text.len() <= COUNT * SET_BYTES - BLOCK_BYTES {
-                        let absorb = |poly: &mut _, bytes: &_| authenticate(room, poly, bytes);
-                        one_turn::<SEAL>(text, poly, absorb, || apply(&sets, BLOCK_BYTES, text));
-                    } else {
-                        let mut queue = Queue::<SEAL>::new(begin_running(room, poly), text);
-                        queue.apply(&sets, BLOCK_BYTES);
-                        rest(key, nonce, 1, &mut queue);
-                        queue.end(poly);
-                    }
+                    let absorb = |poly: &mut _, bytes: &_| authenticate(room, poly, bytes);
+                    one_turn::<SEAL>(text, poly, absorb, || apply(&sets, BLOCK_BYTES, text));
                 }
+            });
+        }
+
+        /// A message that is longer than its opening of `COUNT` sets.
+        #[inline]
+        #[$features]
+        fn long<const COUNT: usize, const SEAL: bool>(
+            room: $token,
+            message: Message<'_>,
+            poly: &mut Poly1305,
+        ) {
+            let Message { key, nonce, aad, text, .. } = message;
+            with_tag::<SEAL>(message, poly, |poly| {
+                let sets = opening::<COUNT>(key, nonce);
+                begin_first(poly, sets[0]);
+                authenticate(room, poly, aad);
+                let mut queue = Queue::<SEAL>::new(begin_running(room, poly), text);
+                queue.apply(&sets, BLOCK_BYTES);
+                rest(key, nonce, 1, &mut queue);
+                queue.end(poly);
             });
         }
 

@@ -52,6 +52,9 @@ const SHORTEST_STACK: usize = 128;
 /// Words of stack that are cleared when one of two sets is.
 const SHORT_STACK: usize = 384;
 
+/// Words of stack that are cleared when a text is done with the opening of a long one.
+const OPENING_STACK: usize = 512;
+
 /// Words of stack that are cleared when any other is.
 const LONG_STACK: usize = 768;
 
