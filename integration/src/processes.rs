@@ -129,12 +129,20 @@ pub fn children(parent: i32) -> Vec<i32> {
     children
 }
 
+/// Whether a process waits, which one that is starting does not yet; so does one that has ended.
+pub fn sleeps(pid: i32) -> bool {
+    state_and_parent(pid).is_none_or(|(state, _)| state == 'S')
+}
+
 /// The parent of a process that is not a zombie.
 fn living_parent(pid: i32) -> Option<i32> {
+    state_and_parent(pid).filter(|&(state, _)| state != 'Z').map(|(_, parent)| parent)
+}
+
+fn state_and_parent(pid: i32) -> Option<(char, i32)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-    let state = fields.next()?;
-    if state == "Z" { None } else { fields.next()?.parse().ok() }
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
 fn kib(line: &str, field: &str) -> Option<u64> {

@@ -1,13 +1,17 @@
 //! A server whose workers get no memory: it refuses connections, as it does natively, and lives.
 
+use std::thread;
+use std::time::Duration;
+
 use anyhow::Result;
 use widelane_bench::server::Key;
 use widelane_integration::crowd::{Crowd, Tally};
 use widelane_integration::hardship::BYTES_LEFT;
-use widelane_integration::processes::{Limit, address_space, limit, workers};
+use widelane_integration::processes::{Limit, address_space, limit, sleeps, workers};
 use widelane_integration::server::{Kind, Server};
 
-/// Few, and more at a time than there is memory for, and how many handshakes they make.
+/// One, few, and more at a time than there is memory for, and how many handshakes they make.
+const LONE: (usize, u64) = (1, 40);
 const FEW: (usize, u64) = (16, 200);
 const MANY: (usize, u64) = (400, 4_000);
 
@@ -24,6 +28,29 @@ fn workers_outlive_a_want_of_memory() -> Result<()> {
     Ok(())
 }
 
+/// What a worker's first handshake needs for good was made before the worker, so memory that is
+/// short from its beginning does not end it, and leaves nothing unmade.
+#[test]
+fn workers_serve_a_lone_client_though_memory_is_short_from_their_first_handshake() -> Result<()> {
+    for kind in [Kind::Nginx, Kind::Haproxy] {
+        let Some(server) = Server::start(kind, &[Key::Rsa(2048), Key::EcdsaP256], false)? else {
+            eprintln!("{} is not installed: nothing was tested", kind.name());
+            continue;
+        };
+        let before = server.settle()?;
+        while !before.iter().all(|&pid| sleeps(pid)) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        limit_memory(&before)?;
+        let short = send(&server, LONE)?;
+        give_memory_back(&before)?;
+        assert_eq!(short.failures.len(), 0, "{}: {}", kind.name(), server.log());
+        assert_eq!(send(&server, FEW)?.failures.len(), 0, "{}", kind.name());
+        assert_eq!(workers(server.master()), before, "{}: a worker ended", kind.name());
+    }
+    Ok(())
+}
+
 /// How many handshakes fail while memory is short. When it is not, none does, and the workers are
 /// those that were there before.
 fn failures(kind: Kind, natively: bool) -> Result<Option<usize>> {
@@ -32,17 +59,27 @@ fn failures(kind: Kind, natively: bool) -> Result<Option<usize>> {
     };
     assert_eq!(send(&server, FEW)?.failures.len(), 0);
     let before = workers(server.master());
-    for &pid in &before {
-        let left = address_space(pid)? + BYTES_LEFT;
-        limit(pid, Limit::AddressSpace, &left.to_string())?;
-    }
+    limit_memory(&before)?;
     let short = send(&server, MANY)?;
-    for &pid in &before {
-        limit(pid, Limit::AddressSpace, "unlimited")?;
-    }
+    give_memory_back(&before)?;
     assert_eq!(workers(server.master()), before, "{}: a worker ended", kind.name());
     assert_eq!(send(&server, FEW)?.failures.len(), 0, "{}", kind.name());
     Ok(Some(short.failures.len()))
+}
+
+fn limit_memory(pids: &[i32]) -> Result<()> {
+    for &pid in pids {
+        let left = address_space(pid)? + BYTES_LEFT;
+        limit(pid, Limit::AddressSpace, &left.to_string())?;
+    }
+    Ok(())
+}
+
+fn give_memory_back(pids: &[i32]) -> Result<()> {
+    for &pid in pids {
+        limit(pid, Limit::AddressSpace, "unlimited")?;
+    }
+    Ok(())
 }
 
 fn send(server: &Server, (connections, handshakes): (usize, u64)) -> Result<Tally> {

@@ -29,7 +29,7 @@ use core::ffi::c_void;
 use crate::counters::Counters;
 
 /// Version of both tables; each side refuses another one.
-pub const HOOKS_VERSION: u32 = 2;
+pub const HOOKS_VERSION: u32 = 3;
 
 /// Name of the symbol that the runtime exports, of type [`Attach`].
 pub const ATTACH_SYMBOL: &core::ffi::CStr = c"widelane_runtime_attach";
@@ -43,6 +43,10 @@ pub type Attach = unsafe extern "C" fn(*const ProviderHooks) -> *const RuntimeHo
 pub struct ProviderHooks {
     /// [`HOOKS_VERSION`].
     pub version: u32,
+    /// Makes what the provider keeps for the calling thread. The runtime calls it before the thread
+    /// first waits, when memory is not short yet: the C library ends a process in which it finds
+    /// none for a variable of a thread.
+    pub begin_thread: extern "C" fn(),
     /// Number of parked requests of this thread not yet executed.
     pub pending: extern "C" fn() -> usize,
     /// Whether a whole batch is parked on this thread.

@@ -62,6 +62,9 @@ pub struct AsyncJob([u8; 0]);
 /// `ASYNC_WAIT_CTX`.
 #[repr(C)]
 pub struct AsyncWaitCtx([u8; 0]);
+/// `EVP_MAC`.
+#[repr(C)]
+pub struct EvpMac([u8; 0]);
 /// `EVP_MD`.
 #[repr(C)]
 pub struct EvpMd([u8; 0]);

@@ -6,8 +6,8 @@ use std::mem::{MaybeUninit, transmute_copy};
 use std::ptr;
 
 use crate::core::{
-    AsyncJob, AsyncWaitCtx, EvpMd, EvpMdCtx, OsslAlgorithm, OsslCallback, OsslLibCtx, OsslParam,
-    OsslProvider,
+    AsyncJob, AsyncWaitCtx, EvpMac, EvpMd, EvpMdCtx, OsslAlgorithm, OsslCallback, OsslLibCtx,
+    OsslParam, OsslProvider,
 };
 
 /// `ASYNC_callback_fn`.
@@ -124,6 +124,10 @@ functions! {
         *mut AsyncWaitCtx, *const c_void, c_int, *mut c_void, Option<WaitCleanup>
     ) -> c_int;
 
+    /// Finds a message authentication code.
+    EVP_MAC_fetch(*mut OsslLibCtx, *const c_char, *const c_char) -> *mut EvpMac;
+    /// Counts one user of a message authentication code less.
+    EVP_MAC_free(*mut EvpMac);
     /// Finds a digest.
     EVP_MD_fetch(*mut OsslLibCtx, *const c_char, *const c_char) -> *mut EvpMd;
     /// Counts one user of a digest less.

@@ -128,7 +128,30 @@ impl Delegate {
             tls1_prf: delegate.kdf(c"TLS1-PRF")?,
             ciphers: CipherKind::ALL.map(|kind| delegate.cipher(cipher::name(kind)).ok()),
         };
+        delegate.fetch_ahead();
         Ok(delegate)
+    }
+
+    /// Has libcrypto make what it makes at first use: generators, and the lists of all algorithms
+    /// from which they, our digests and the MAC of key schedules are taken.
+    ///
+    /// Where memory is short while it makes a list, libcrypto keeps what there is of it for good. A
+    /// server's workers inherit what is made here.
+    fn fetch_ahead(&self) {
+        // SAFETY: no arguments.
+        unsafe { (self.libcrypto.ERR_set_mark)() };
+        // What fails here is tried again where it is needed.
+        let mut byte = [0];
+        let _ = self.random(&mut byte);
+        let _ = self.public_random(&mut byte);
+        self.digests.find_all(self);
+        // SAFETY: the context was made by `load`, the name is a C string.
+        let mac =
+            unsafe { (self.libcrypto.EVP_MAC_fetch)(self.context, c"HMAC".as_ptr(), ptr::null()) };
+        // SAFETY: null, or fetched above and given back once.
+        unsafe { (self.libcrypto.EVP_MAC_free)(mac) };
+        // SAFETY: no arguments.
+        unsafe { (self.libcrypto.ERR_pop_to_mark)() };
     }
 
     /// The library context of the default provider.
@@ -352,7 +375,10 @@ impl<'a> SignContext<'a> {
         (begun > 0).then_some(context)
     }
 
-    /// Makes the signature; answers its length.
+    /// Makes the signature; answers its length, which is at most that of `output`.
+    ///
+    /// The default provider takes the -1 of `i2d_ECDSA_SIG`, which finds no memory, for a length
+    /// (`ossl_ecdsa_sign`), and says that it has signed.
     pub(crate) fn sign(&self, input: &[u8], output: &mut [u8]) -> Option<usize> {
         let sign = self.functions.sign?;
         let mut length = output.len();
@@ -367,6 +393,36 @@ impl<'a> SignContext<'a> {
                 input.len(),
             )
         };
-        (done > 0).then_some(length)
+        (done > 0 && length <= output.len()).then_some(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::c_uchar;
+
+    use super::*;
+
+    /// As `ossl_ecdsa_sign` of OpenSSL 3.0 does where memory is short.
+    unsafe extern "C" fn signs_without_memory(
+        _context: *mut c_void,
+        _signature: *mut c_uchar,
+        length: *mut usize,
+        _size: usize,
+        _input: *const c_uchar,
+        _bytes: usize,
+    ) -> c_int {
+        // SAFETY: the caller waits for the length here.
+        unsafe { length.write(u32::MAX as usize) };
+        1
+    }
+
+    #[test]
+    fn a_signature_longer_than_its_room_is_none() {
+        let functions =
+            SignatureFunctions { sign: Some(signs_without_memory), ..Default::default() };
+        let context = Owned::adopt(NonNull::dangling().as_ptr(), None).expect("not null");
+        let context = SignContext { functions: &functions, context };
+        assert_eq!(context.sign(&[1; 32], &mut [0; 104]), None);
     }
 }

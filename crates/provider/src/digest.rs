@@ -43,6 +43,13 @@ impl Digests {
         }
     }
 
+    /// Finds all digests.
+    pub(crate) fn find_all(&self, delegate: &Delegate) {
+        for algorithm in DigestAlgorithm::ALL {
+            self.find(delegate, algorithm);
+        }
+    }
+
     /// Gives all digests back.
     pub(crate) fn free(&mut self, libcrypto: &Libcrypto) {
         for place in &mut self.0 {

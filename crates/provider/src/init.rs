@@ -36,6 +36,7 @@ entry! {
             .ok()?;
         config();
         process::watch_forks();
+        process::begin_thread();
         runtime::attach();
         let instance = Instance::new(delegate);
         // SAFETY: the core waits for the answer here.

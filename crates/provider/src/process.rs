@@ -8,10 +8,12 @@ use std::sync::{Once, OnceLock};
 
 use widelane_bridge::counters::{Counters, OperationKind};
 
+use crate::batching::event_loop;
 use crate::batching::queues::Queues;
 use crate::config::config;
-use crate::counters::Pages;
+use crate::counters::{self, Pages};
 use crate::entry::entry;
+use crate::{pool, stack};
 
 /// What belongs to one process.
 ///
@@ -48,6 +50,17 @@ pub(crate) fn watch_forks() {
         // SAFETY: the handler stores one pointer; this object is never unloaded.
         unsafe { libc::pthread_atfork(None, None, Some(forget)) };
     });
+}
+
+/// Makes what the calling thread keeps: its variables, and its large stack.
+///
+/// The C library makes a thread's variables when they are first used, and ends the process where it
+/// finds no memory for them. A child inherits those of the thread that forked.
+pub(crate) fn begin_thread() {
+    event_loop::pending();
+    pool::begin_thread();
+    counters::begin_thread();
+    stack::on_large(|| ());
 }
 
 /// A provider was loaded.

@@ -61,6 +61,10 @@ pub(crate) fn completed(handshake: Handshake) {
 }
 
 hook! {
+    fn begin_thread(), otherwise (); {
+        process::begin_thread();
+    }
+
     fn pending() -> usize, otherwise 0; {
         event_loop::pending()
     }
@@ -86,5 +90,12 @@ hook! {
 
 static RUNTIME: OnceLock<Option<&'static RuntimeHooks>> = OnceLock::new();
 
-static PROVIDER_HOOKS: ProviderHooks =
-    ProviderHooks { version: HOOKS_VERSION, pending, full, execute, cancel, counters };
+static PROVIDER_HOOKS: ProviderHooks = ProviderHooks {
+    version: HOOKS_VERSION,
+    begin_thread,
+    pending,
+    full,
+    execute,
+    cancel,
+    counters,
+};

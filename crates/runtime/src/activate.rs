@@ -56,7 +56,33 @@ fn load(openssl: &OpenSsl, config: &Config) -> Result<(), String> {
     if real::EVP_set_default_properties(default_context, preference.as_ptr()) != 1 {
         return Err("OpenSSL refuses to prefer the provider".to_owned());
     }
+    fetch_ahead(openssl);
     Ok(())
+}
+
+/// Has libcrypto make what it would make in each worker at its first handshake: its generators, and
+/// the lists of algorithms that creating an `SSL_CTX` does not ask for.
+///
+/// One algorithm of an operation brings the list of all. Where memory is short while libcrypto
+/// makes a list, it keeps what there is of it for good (`ossl_method_construct_postcondition`), and
+/// that worker fails handshakes for as long as it lives. Workers inherit what is made here.
+fn fetch_ahead(openssl: &OpenSsl) {
+    type Fetch = extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
+    type Free = extern "C" fn(*mut c_void);
+    let lists: [(Fetch, Free, &CStr); 5] = [
+        (openssl.EVP_ASYM_CIPHER_fetch, openssl.EVP_ASYM_CIPHER_free, c"RSA"),
+        (openssl.EVP_KDF_fetch, openssl.EVP_KDF_free, c"TLS13-KDF"),
+        (openssl.EVP_KEYEXCH_fetch, openssl.EVP_KEYEXCH_free, c"ECDH"),
+        (openssl.EVP_MAC_fetch, openssl.EVP_MAC_free, c"HMAC"),
+        (openssl.EVP_SIGNATURE_fetch, openssl.EVP_SIGNATURE_free, c"RSA"),
+    ];
+    for (fetch, free, name) in lists {
+        free(fetch(ptr::null_mut(), name.as_ptr(), ptr::null()));
+    }
+    // What fails is tried again by whoever needs it.
+    let mut byte = 0;
+    (openssl.RAND_bytes)(&raw mut byte, 1);
+    (openssl.RAND_priv_bytes)(&raw mut byte, 1);
 }
 
 /// Loads the provider's file and finds the function by which it starts.

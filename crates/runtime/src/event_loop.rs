@@ -272,6 +272,9 @@ pub(crate) fn wait(
         if event_loop.is_on_fibre() {
             return wait(Patience::Asked);
         }
+        if !event_loop.has_polled() {
+            (hooks.begin_thread)();
+        }
         event_loop.waiting.set(epoll);
         let count = event_loop.wait(hooks, epoll, events, room, timeout_is_zero, &wait);
         event_loop.is_woken_for_one.set(!timeout_is_zero && count == 1);

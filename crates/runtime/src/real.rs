@@ -229,7 +229,17 @@ openssl_functions! {
     fn ERR_peek_error() -> c_ulong;
     fn ERR_pop_to_mark() -> c_int;
     fn ERR_set_mark() -> c_int;
+    fn EVP_ASYM_CIPHER_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
+    fn EVP_ASYM_CIPHER_free(*mut c_void);
     fn EVP_default_properties_is_fips_enabled(*mut c_void) -> c_int;
+    fn EVP_KDF_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
+    fn EVP_KDF_free(*mut c_void);
+    fn EVP_KEYEXCH_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
+    fn EVP_KEYEXCH_free(*mut c_void);
+    fn EVP_MAC_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
+    fn EVP_MAC_free(*mut c_void);
+    fn EVP_SIGNATURE_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
+    fn EVP_SIGNATURE_free(*mut c_void);
     fn OPENSSL_init_crypto(u64, *const c_void) -> c_int;
     fn OSSL_DECODER_CTX_new_for_pkey(
         *mut *mut c_void, *const c_char, *const c_char, *const c_char, c_int, *mut c_void,
@@ -242,6 +252,8 @@ openssl_functions! {
     fn OSSL_PROVIDER_add_builtin(*mut c_void, *const c_char, *const c_void) -> c_int;
     fn OSSL_PROVIDER_available(*mut c_void, *const c_char) -> c_int;
     fn OSSL_PROVIDER_try_load(*mut c_void, *const c_char, c_int) -> *mut c_void;
+    fn RAND_bytes(*mut u8, c_int) -> c_int;
+    fn RAND_priv_bytes(*mut u8, c_int) -> c_int;
     fn SSL_ctrl(*mut c_void, c_int, c_long, *mut c_void) -> c_long;
     fn SSL_get_ex_data(*const c_void, c_int) -> *mut c_void;
     fn SSL_get_fd(*const c_void) -> c_int;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use widelane_bridge::counters::{Counters, KindCounters, OperationKind, WAIT_BUCKETS};
 
-pub(crate) use pages::Pages;
+pub(crate) use pages::{Pages, begin_thread};
 
 /// Counts one.
 pub(crate) fn count(counter: &AtomicU64) {

@@ -38,6 +38,12 @@ thread_local! {
     static MINE: Mine = const { Mine { pages: Cell::new(None), index: Cell::new(None) } };
 }
 
+/// Makes the calling thread's variable; it gets its page when it first counts.
+pub(crate) fn begin_thread() {
+    // Error: the thread is ending.
+    let _ = MINE.try_with(|_| ());
+}
+
 impl Pages {
     /// Makes the counters of this process: in a file of `dir` if it is given and can be written,
     /// which else is said on stderr.

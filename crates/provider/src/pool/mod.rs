@@ -28,11 +28,18 @@ use demand::Demand;
 pub(crate) use shelf::Pair;
 use shelf::Shelves;
 
+thread_local! {
+    static POOLS: RefCell<Option<Pools>> = const { RefCell::new(None) };
+}
+
+/// Makes the calling thread's variable; pools come when they are first asked for.
+pub(crate) fn begin_thread() {
+    // Error: the thread is ending.
+    let _ = POOLS.try_with(|_| ());
+}
+
 /// Takes a new key pair on a curve; nothing where the default provider makes one at less cost.
 pub(crate) fn take(delegate: &Delegate, curve: Curve) -> Option<Box<Pair>> {
-    thread_local! {
-        static POOLS: RefCell<Option<Pools>> = const { RefCell::new(None) };
-    }
     let index = index(curve)?;
     POOLS
         .try_with(|pools| {
