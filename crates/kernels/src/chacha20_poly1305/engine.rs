@@ -186,7 +186,8 @@ macro_rules! engine {
             });
         }
 
-        /// A longer message, of `COUNT` sets; `poly` ends without the last block, if that is not whole.
+        /// A longer message, of `COUNT` sets; `poly` ends without the last block, if that is not
+        /// whole.
         #[inline]
         #[$features]
         fn whole<const COUNT: usize, const SEAL: bool>(
