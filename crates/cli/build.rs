@@ -9,20 +9,22 @@ fn main() {
     // HEAD says which branch, its log grows with every commit; absent files are not named, because
     // cargo would then run this again on every build.
     println!("cargo::rerun-if-changed=build.rs");
-    for watched in ["../../.git/HEAD", "../../.git/logs/HEAD"] {
-        if Path::new(watched).exists() {
+    for name in ["HEAD", "logs/HEAD"] {
+        let watched = git(&["rev-parse", "--git-path", name]);
+        if let Some(watched) = watched.filter(|watched| Path::new(watched).exists()) {
             println!("cargo::rerun-if-changed={watched}");
         }
     }
-    let commit = Command::new("git")
-        .args(["rev-parse", "--short=12", "HEAD"])
-        .output()
-        .ok()
-        .filter(|output| output.status.success())
-        .and_then(|output| String::from_utf8(output.stdout).ok());
     let version = env!("CARGO_PKG_VERSION");
-    match commit {
-        Some(commit) => println!("cargo::rustc-env=WIDELANE_VERSION={version} ({})", commit.trim()),
+    match git(&["rev-parse", "--short=12", "HEAD"]) {
+        Some(commit) => println!("cargo::rustc-env=WIDELANE_VERSION={version} ({commit})"),
         None => println!("cargo::rustc-env=WIDELANE_VERSION={version}"),
     }
+}
+
+/// A line that git answers, where it has one.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let line = output.status.success().then(|| String::from_utf8(output.stdout).ok())??;
+    Some(line.trim().to_owned())
 }
