@@ -85,19 +85,30 @@ const TELLS_STATE_IN_USE: u32 = 1 << 2;
 /// Bits 128 to 255 of vector registers 0 to 15, and their bits 256 to 511 (volume 1, 13.1).
 const XINUSE_UPPER_HALVES: u32 = 1 << 2 | 1 << 6;
 
-/// Whether the upper halves of vector registers 0 to 15 are in use. Code for any x86-64 that runs
+/// Whether the upper halves of vector registers 0 to 15 were in use. Code for any x86-64 that runs
 /// then pays for it: on Intel's cores its first 128-bit instruction waits until all before it has
-/// retired. `None` where the CPU does not tell.
+/// retired. `None` where the CPU does not tell, which one does not that says so of halves that were
+/// just given up.
+///
+/// If they were in use, they are not afterwards.
 pub fn upper_halves_in_use() -> Option<bool> {
     if !is_x86_feature_detected!("avx") || __cpuid_count(13, 1).eax & TELLS_STATE_IN_USE == 0 {
         return None;
     }
-    let in_use: u32;
-    // SAFETY: the CPU has this form of XGETBV, and where there is AVX programs may execute it.
-    unsafe {
-        asm!("xgetbv", in("ecx") 1, out("eax") in_use, out("edx") _, options(nomem, nostack));
+    let in_use = || {
+        let state: u32;
+        // SAFETY: the CPU has this form of XGETBV, and where there is AVX programs may execute it.
+        unsafe {
+            asm!("xgetbv", in("ecx") 1, out("eax") state, out("edx") _, options(nomem, nostack));
+        }
+        state & XINUSE_UPPER_HALVES != 0
+    };
+    if !in_use() {
+        return Some(false);
     }
-    Some(in_use & XINUSE_UPPER_HALVES != 0)
+    // SAFETY: the CPU has AVX; every register written counts as written by a call.
+    unsafe { asm!("vzeroupper", clobber_abi("C"), options(nomem, nostack)) };
+    (!in_use()).then_some(true)
 }
 
 #[cfg(test)]
@@ -106,13 +117,21 @@ mod tests {
 
     #[test]
     fn upper_halves_are_seen_until_vzeroupper() {
+        // SAFETY: the CPU has AVX where it tells; the register written is named.
+        let dirty = || unsafe {
+            asm!("vxorps xmm1, xmm1, xmm1", "vcmptrueps ymm1, ymm1, ymm1", out("ymm1") _);
+        };
         if upper_halves_in_use().is_none() {
             eprintln!("this CPU does not tell which state is in use");
             return;
         }
-        // SAFETY: the CPU has AVX; the register written is named.
-        unsafe { asm!("vxorps xmm1, xmm1, xmm1", "vcmptrueps ymm1, ymm1, ymm1", out("ymm1") _) };
-        assert_eq!(upper_halves_in_use(), Some(true));
+        dirty();
+        let Some(seen) = upper_halves_in_use() else {
+            eprintln!("this CPU does not tell when state is given up");
+            return;
+        };
+        assert!(seen);
+        dirty();
         // SAFETY: as above.
         unsafe { asm!("vzeroupper", out("ymm1") _) };
         assert_eq!(upper_halves_in_use(), Some(false));
