@@ -45,6 +45,13 @@ impl<'a> Text<'a> {
         self.bytes == 0
     }
 
+    /// The same text for a path that is seldom taken: what a function that is not inlined gets lies
+    /// in memory, and without a copy of its own, for all other paths as well.
+    #[inline(always)]
+    pub fn apart(self) -> Self {
+        self.split_at(0).1
+    }
+
     /// The first `bytes` bytes, and the others.
     ///
     /// # Panics

@@ -34,6 +34,8 @@ pub(super) enum Kernel {
 pub(super) struct Session {
     /// The counter block whose encryption masks the tag.
     first: Block,
+    /// Whether that is a hash, because the nonce does not have 96 bits.
+    hashed: bool,
     /// How many blocks were encrypted.
     blocks: u32,
     sum: Block,
@@ -128,27 +130,42 @@ impl Kernel {
 
     #[inline(always)]
     pub(super) fn seal(&self, nonce: &[u8], aad: &[u8], text: Text<'_>, tag: &mut Block) {
-        let first = self.first(nonce);
-        in_room!(self, seal, |key| Message { key, first, aad, text, tag });
+        if let Ok(nonce) = nonce.try_into() {
+            let first = first_counter(nonce);
+            in_room!(self, seal, |key| Message { key, first, aad, text, tag });
+        } else {
+            *tag = self.in_pieces::<true>(&mut self.begin(nonce), aad, text.apart());
+        }
     }
 
     /// Decrypts and answers the tag that the message should have come with.
     #[inline(always)]
     pub(super) fn open(&self, nonce: &[u8], aad: &[u8], text: Text<'_>) -> Block {
-        let (first, mut tag) = (self.first(nonce), [0; BLOCK_BYTES]);
+        let Ok(nonce) = nonce.try_into() else {
+            return self.in_pieces::<false>(&mut self.begin(nonce), aad, text.apart());
+        };
+        let (first, mut tag) = (first_counter(nonce), [0; BLOCK_BYTES]);
         in_room!(self, open, |key| Message { key, first, aad, text, tag: &mut tag });
         tag
     }
 
-    /// The first counter block: the nonce itself, or its hash (SP 800-38D, 7.1).
-    #[inline]
-    fn first(&self, nonce: &[u8]) -> Block {
-        match nonce.try_into() {
-            Ok(nonce) => first_counter(nonce),
-            Err(_) => self.hashed(nonce),
-        }
+    /// Seals (`SEAL`) or opens a message from the beginning on, and answers the tag that it has if
+    /// it ends here.
+    #[cold]
+    #[inline(never)]
+    fn in_pieces<const SEAL: bool>(
+        &self,
+        session: &mut Session,
+        aad: &[u8],
+        text: Text<'_>,
+    ) -> Block {
+        let lengths = [aad.len(), text.len()].map(|bytes| bytes as u64);
+        self.authenticate(session, aad);
+        self.crypt::<SEAL>(session, text);
+        self.finish(&mut session.clone(), lengths[0], lengths[1])
     }
 
+    /// The first counter block of a nonce that does not have 96 bits (SP 800-38D, 7.1).
     fn hashed(&self, nonce: &[u8]) -> Block {
         let mut sum = [0; BLOCK_BYTES];
         self.absorb(&mut sum, nonce);
@@ -163,8 +180,11 @@ impl Kernel {
 
     #[inline]
     pub(super) fn begin(&self, nonce: &[u8]) -> Session {
-        let first = self.first(nonce);
-        Session { first, blocks: 0, sum: [0; BLOCK_BYTES], multiplied: false }
+        let (first, hashed) = match nonce.try_into() {
+            Ok(nonce) => (first_counter(nonce), false),
+            Err(_) => (self.hashed(nonce), true),
+        };
+        Session { first, hashed, blocks: 0, sum: [0; BLOCK_BYTES], multiplied: false }
     }
 
     /// Takes AAD and text of a message from the beginning on, and keeps the ciphertext of a last
@@ -182,12 +202,17 @@ impl Kernel {
         if !SEAL {
             end.with_source(|bytes| last.copy_from_slice(bytes));
         }
-        session.sum =
-            in_room!(self, start::<SEAL>, |key| Message { key, first, aad, text, tag: &mut tag });
+        if session.hashed {
+            tag = self.in_pieces::<SEAL>(session, aad, text.apart());
+        } else {
+            let tag = &mut tag;
+            session.sum =
+                in_room!(self, start::<SEAL>, |key| Message { key, first, aad, text, tag });
+            session.advance(text);
+        }
         if SEAL {
             end.with_target(|bytes| last.copy_from_slice(bytes));
         }
-        session.advance(text);
         tag
     }
 

@@ -31,7 +31,8 @@ rows! {
     Element, xmm_reg, [0, 1, 2, 3],
     #[target_feature(enable = "aes,pclmulqdq,avx")],
     load = _mm_loadu_si128, store = _mm_storeu_si128, xor = _mm_xor_si128,
-    shuffle = _mm_shuffle_epi32, encrypt = _mm_aesenc_si128, encrypt_last = _mm_aesenclast_si128,
+    shuffle = _mm_shuffle_epi32, count = _mm_add_epi32,
+    encrypt = _mm_aesenc_si128, encrypt_last = _mm_aesenclast_si128,
     multiply = _mm_clmulepi64_si128,
 }
 
@@ -41,8 +42,8 @@ parts_by_copy! {
 
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,avx")]
-fn broadcast(block: &[u64; 2]) -> Row {
-    field::element(*block)
+fn all_of_row(block: Element) -> Row {
+    block
 }
 
 #[inline]
@@ -63,18 +64,18 @@ fn sum_of_row(row: Row) -> Element {
     row
 }
 
-/// Counter blocks from `counter` on; all with their bytes reversed.
+/// What a row counts from that counts from where the next chunk does.
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,avx")]
-fn counters_from(counter: Element) -> Row {
-    counter
+fn wrapped(_base: Row, next: Row) -> Row {
+    next
 }
 
-/// The counter blocks of the next row.
+/// A number, where the counter blocks of a row have theirs.
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,avx")]
-fn count(counters: Row) -> Row {
-    field::next_counter(counters)
+fn count_row(count: u32) -> Row {
+    _mm_set_epi32(count.swap_bytes().cast_signed(), 0, 0, 0)
 }
 
 /// Turns the order of the bytes of each block around.

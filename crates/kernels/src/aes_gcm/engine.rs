@@ -15,6 +15,40 @@ macro_rules! engine {
         const ROW_BYTES: usize = BLOCKS * BLOCK_BYTES;
         const CHUNK_BYTES: usize = ROWS * ROW_BYTES;
 
+        /// What the first block of a text counts, if its nonce has 96 bits.
+        const FIRST_COUNT: usize = 2;
+
+        /// The counter blocks that come next.
+        ///
+        /// Of a nonce of 96 bits they are `KNOWN` at the beginning of a chunk: the lowest bits of
+        /// what they count, which tell the blocks of a chunk apart, are the same in every chunk,
+        /// and adding is `xor`.
+        struct Counters {
+            /// Known: blocks whose lowest bits are zero, with the first round key added. Otherwise
+            /// those of the next row, with their bytes reversed.
+            row: Row,
+            /// What known blocks count, lowest bits zero.
+            count: u32,
+        }
+
+        /// The lowest bits of the counters of a chunk, where they stand in the blocks.
+        static LOWEST: Lowest = Lowest(lowest());
+
+        #[repr(align(64))]
+        struct Lowest([[u8; ROW_BYTES]; ROWS]);
+
+        const fn lowest() -> [[u8; ROW_BYTES]; ROWS] {
+            let mut lowest = [[0; ROW_BYTES]; ROWS];
+            let mut block = 0;
+            while block < CHUNK_BLOCKS {
+                let last_byte = (block + 1) * BLOCK_BYTES - 1;
+                let count = (FIRST_COUNT + block) % CHUNK_BLOCKS;
+                lowest[last_byte / ROW_BYTES][last_byte % ROW_BYTES] = count as u8;
+                block += 1;
+            }
+            lowest
+        }
+
         /// A key of this room.
         pub type Key = super::Key<ENTRIES>;
 
@@ -145,12 +179,12 @@ macro_rules! engine {
             sum: &mut Block,
             text: Text<'_>,
         ) {
-            let counters = counters_from(field::block(counter));
+            let counters = Counters { row: counters_from(field::block(counter)), count: 0 };
             let before = field::block(sum);
             *sum = field::bytes(match key.rounds {
-                10 => run::<10, SEAL>(key, counters, before, text, None),
-                12 => run::<12, SEAL>(key, counters, before, text, None),
-                _ => run::<14, SEAL>(key, counters, before, text, None),
+                10 => run::<10, SEAL, false>(key, counters, before, text, None),
+                12 => run::<12, SEAL, false>(key, counters, before, text, None),
+                _ => run::<14, SEAL, false>(key, counters, before, text, None),
             });
             wipe_registers();
         }
@@ -182,7 +216,9 @@ macro_rules! engine {
             let Message { key, first, aad, text, tag } = message;
             let lengths = field::element([8 * text.len() as u64, 8 * aad.len() as u64]);
             let first = field::load(&first);
-            let counters = counters_from(field::next_counter(field::reverse(first)));
+            let zero = field::add(first, field::element([0, 1 << 56]));
+            let row = add(all_of_row(zero), broadcast(&key.round_keys[0]));
+            let counters = Counters { row, count: 0 };
             // What masks the tag waits where the tag goes: in a register it would be spilled, and a
             // copy of it would stay on the stack.
             *tag = field::store(encrypt_one::<ROUNDS>(key, first));
@@ -193,7 +229,7 @@ macro_rules! engine {
                 hash(key, field::zero(), aad)
             };
             let end = if GOES_ON { None } else { Some(lengths) };
-            let sum = run::<ROUNDS, SEAL>(key, counters, sum, text, end);
+            let sum = run::<ROUNDS, SEAL, true>(key, counters, sum, text, end);
             let closed = if GOES_ON {
                 let h = field::element(key.powers[POWER_MAX - 1]);
                 field::product(field::add(field::product(sum, h), lengths), h)
@@ -228,105 +264,142 @@ macro_rules! engine {
         /// is finished, without it is still to be multiplied.
         #[inline]
         #[$features]
-        fn run<const ROUNDS: usize, const SEAL: bool>(
+        fn run<const ROUNDS: usize, const SEAL: bool, const KNOWN: bool>(
             key: &Key,
-            counters: Row,
+            counters: Counters,
             sum: Element,
             text: Text<'_>,
             lengths: Option<Element>,
         ) -> Element {
-            let mut counters = counters;
-            let mut strands = last_of_row(sum);
-            let mut text = text;
+            let (mut counters, mut strands, mut text) = (counters, last_of_row(sum), text);
             if text.len() > CHUNK_BYTES {
-                (strands, text) = chunks::<ROUNDS, SEAL>(key, &mut counters, strands, text);
+                (counters, strands, text) =
+                    chunks::<ROUNDS, SEAL, KNOWN>(key, counters, strands, text);
             }
-            tail::<ROUNDS, SEAL>(key, counters, strands, text, lengths)
+            tail::<ROUNDS, SEAL, KNOWN>(key, counters, strands, text, lengths)
         }
 
         /// Takes whole chunks as long as something is left for the tail.
         ///
-        /// Sealed chunks are hashed one chunk later, when they are there to be read.
+        /// Sealed chunks are hashed one chunk later, when their rows are there.
         #[inline]
         #[$features]
-        fn chunks<'a, const ROUNDS: usize, const SEAL: bool>(
+        fn chunks<'a, const ROUNDS: usize, const SEAL: bool, const KNOWN: bool>(
             key: &Key,
-            counters: &mut Row,
+            counters: Counters,
             strands: Row,
             text: Text<'a>,
-        ) -> (Row, Text<'a>) {
-            let (mut strands, mut text) = (strands, text);
-            let (mut hashed, rest) = text.split_at(CHUNK_BYTES);
+        ) -> (Counters, Row, Text<'a>) {
+            let (mut counters, mut strands, mut text) = (counters, strands, text);
+            let counting = &mut counters;
+            let mut rows = [last_of_row(field::zero()); ROWS];
             if SEAL {
-                crypt_rows::<ROUNDS, ROWS, SEAL>(key, counters, hashed, ROW_BYTES);
+                let (chunk, rest) = text.split_at(CHUNK_BYTES);
+                rows = crypt_chunk::<ROUNDS, KNOWN>(key, counting, chunk);
                 text = rest;
             }
             while text.len() > CHUNK_BYTES {
                 let (chunk, rest) = text.split_at(CHUNK_BYTES);
-                let source = if SEAL { hashed } else { chunk };
-                strands = crypt_and_hash::<ROUNDS, SEAL>(key, counters, strands, chunk, source);
-                (hashed, text) = (chunk, rest);
+                let rows = &mut rows;
+                strands =
+                    crypt_and_hash::<ROUNDS, SEAL, KNOWN>(key, counting, strands, chunk, rows);
+                text = rest;
             }
             if SEAL {
-                strands = hash_chunk(key, strands, hashed);
+                strands = hash_chunk(key, strands, &rows);
             }
-            (strands, text)
+            (counters, strands, text)
         }
 
-        /// Encrypts or decrypts one chunk while another one is hashed.
+        /// Encrypts one chunk, and answers its ciphertext.
         #[inline]
         #[$features]
-        fn crypt_and_hash<const ROUNDS: usize, const SEAL: bool>(
+        fn crypt_chunk<const ROUNDS: usize, const KNOWN: bool>(
             key: &Key,
-            counters: &mut Row,
+            counters: &mut Counters,
+            chunk: Text<'_>,
+        ) -> [Row; ROWS] {
+            let mut states = begin::<ROWS, KNOWN>(key, counters);
+            for round_key in &key.round_keys[1..ROUNDS] {
+                encrypt_chunk(&mut states, broadcast(round_key));
+            }
+            finish_chunk::<ROUNDS>(key, &states, chunk)
+        }
+
+        /// The last round on a chunk; answers what was written.
+        #[inline]
+        #[$features]
+        fn finish_chunk<const ROUNDS: usize>(
+            key: &Key,
+            states: &[Row; ROWS],
+            chunk: Text<'_>,
+        ) -> [Row; ROWS] {
+            let last_key = broadcast(&key.round_keys[ROUNDS]);
+            let mut rows = *states;
+            for (index, row) in rows.iter_mut().enumerate() {
+                let offset = index * ROW_BYTES;
+                *row = encrypt_last(*row, add(last_key, load(chunk, offset)));
+                store(chunk, offset, *row);
+            }
+            rows
+        }
+
+        /// Seals one chunk while the one before is hashed, whose `rows` those of this one replace;
+        /// or opens one, and hashes it meanwhile.
+        #[inline]
+        #[$features]
+        fn crypt_and_hash<const ROUNDS: usize, const SEAL: bool, const KNOWN: bool>(
+            key: &Key,
+            counters: &mut Counters,
             strands: Row,
             chunk: Text<'_>,
-            hashed: Text<'_>,
+            rows: &mut [Row; ROWS],
         ) -> Row {
-            const { assert!(ROWS <= ROUNDS, "the rounds have room for the rows") };
-            let mut states = begin::<ROWS>(key, counters);
+            const { assert!(ROWS < ROUNDS, "the rounds have room for the rows") };
+            // Read anew for every chunk: kept, round keys and powers would be spilled.
+            let key = black_box(key);
+            let mut states = begin::<ROWS, KNOWN>(key, counters);
             let mut sum = product_at(key, 0, strands);
-            for round in 1..ROUNDS {
-                encrypt_chunk(&mut states, broadcast(&key.round_keys[round]));
-                if round < ROWS {
-                    let row = cipher_row::<SEAL>(hashed, round - 1);
-                    sum = add_products(sum, product_at(key, round, row));
+            $(
+                encrypt_chunk(&mut states, broadcast(&key.round_keys[$count]));
+                if $count < ROWS {
+                    let row = cipher_row::<SEAL>(chunk, rows, $count - 1);
+                    sum = add_products(sum, product_at(key, $count, row));
                 }
+            )+
+            for round_key in &key.round_keys[ROWS + 1..ROUNDS] {
+                encrypt_chunk(&mut states, broadcast(round_key));
             }
-            let strands = add(reduce(sum), cipher_row::<SEAL>(hashed, ROWS - 1));
-            let last_key = broadcast(&key.round_keys[ROUNDS]);
-            for (row, state) in states.iter().enumerate() {
-                let offset = row * ROW_BYTES;
-                store(chunk, offset, encrypt_last(*state, add(last_key, load(chunk, offset))));
-            }
+            let strands = add(reduce(sum), cipher_row::<SEAL>(chunk, rows, ROWS - 1));
+            *rows = finish_chunk::<ROUNDS>(key, &states, chunk);
             strands
+        }
+
+        /// A row of ciphertext, ready for the hash: of the chunk that was sealed before, or of the
+        /// one that is opened.
+        #[inline]
+        #[$features]
+        fn cipher_row<const SEAL: bool>(chunk: Text<'_>, sealed: &[Row; ROWS], row: usize) -> Row {
+            reverse(if SEAL { sealed[row] } else { load(chunk, row * ROW_BYTES) })
         }
 
         /// Hashes a chunk that was sealed.
         #[inline]
         #[$features]
-        fn hash_chunk(key: &Key, strands: Row, hashed: Text<'_>) -> Row {
+        fn hash_chunk(key: &Key, strands: Row, rows: &[Row; ROWS]) -> Row {
             let mut sum = product_at(key, 0, strands);
             for row in 0..ROWS - 1 {
-                sum = add_products(sum, product_at(key, row + 1, cipher_row::<true>(hashed, row)));
+                sum = add_products(sum, product_at(key, row + 1, reverse(rows[row])));
             }
-            add(reduce(sum), cipher_row::<true>(hashed, ROWS - 1))
-        }
-
-        /// A row of ciphertext, ready for the hash: written if sealed, read if opened.
-        #[inline]
-        #[$features]
-        fn cipher_row<const SEAL: bool>(chunk: Text<'_>, row: usize) -> Row {
-            let offset = row * ROW_BYTES;
-            reverse(if SEAL { load_sealed(chunk, offset) } else { load(chunk, offset) })
+            add(reduce(sum), reverse(rows[ROWS - 1]))
         }
 
         /// Up to a chunk, and the end of the hash.
         #[inline]
         #[$features]
-        fn tail<const ROUNDS: usize, const SEAL: bool>(
+        fn tail<const ROUNDS: usize, const SEAL: bool, const KNOWN: bool>(
             key: &Key,
-            counters: Row,
+            counters: Counters,
             strands: Row,
             text: Text<'_>,
             lengths: Option<Element>,
@@ -341,7 +414,9 @@ macro_rules! engine {
                 power -= BLOCKS;
                 let counters = &mut counters;
                 let hashed = match text.len().div_ceil(ROW_BYTES) {
-                    $($count => tail_rows::<ROUNDS, $count, SEAL>(key, counters, text, power),)+
+                    $($count => {
+                        tail_rows::<ROUNDS, $count, SEAL, KNOWN>(key, counters, text, power)
+                    })+
                     _ => unreachable!("a tail has no more rows than a chunk"),
                 };
                 sum = add_products(sum, hashed);
@@ -356,14 +431,19 @@ macro_rules! engine {
         /// first block stands at `power`.
         #[inline]
         #[$features]
-        fn tail_rows<const ROUNDS: usize, const COUNT: usize, const SEAL: bool>(
+        fn tail_rows<
+            const ROUNDS: usize,
+            const COUNT: usize,
+            const SEAL: bool,
+            const KNOWN: bool,
+        >(
             key: &Key,
-            counters: &mut Row,
+            counters: &mut Counters,
             text: Text<'_>,
             power: usize,
         ) -> Product {
             let last_bytes = text.len() - (COUNT - 1) * ROW_BYTES;
-            let rows = crypt_rows::<ROUNDS, COUNT, SEAL>(key, counters, text, last_bytes);
+            let rows = crypt_rows::<ROUNDS, COUNT, SEAL, KNOWN>(key, counters, text, last_bytes);
             let mut sum = product_from(key, power, reverse(rows[0]));
             // Not by an iterator over the array itself, which would be kept in memory.
             for index in 1..COUNT {
@@ -377,13 +457,18 @@ macro_rules! engine {
         /// ciphertext, filled up with zeros.
         #[inline]
         #[$features]
-        fn crypt_rows<const ROUNDS: usize, const COUNT: usize, const SEAL: bool>(
+        fn crypt_rows<
+            const ROUNDS: usize,
+            const COUNT: usize,
+            const SEAL: bool,
+            const KNOWN: bool,
+        >(
             key: &Key,
-            counters: &mut Row,
+            counters: &mut Counters,
             text: Text<'_>,
             last_bytes: usize,
         ) -> [Row; COUNT] {
-            let mut states = begin::<COUNT>(key, counters);
+            let mut states = begin::<COUNT, KNOWN>(key, counters);
             for round_key in &key.round_keys[1..ROUNDS] {
                 let round_key = broadcast(round_key);
                 for state in &mut states {
@@ -411,12 +496,27 @@ macro_rules! engine {
         /// Counter blocks, with the first round key added.
         #[inline]
         #[$features]
-        fn begin<const COUNT: usize>(key: &Key, counters: &mut Row) -> [Row; COUNT] {
+        fn begin<const COUNT: usize, const KNOWN: bool>(
+            key: &Key,
+            counters: &mut Counters,
+        ) -> [Row; COUNT] {
             let first_key = broadcast(&key.round_keys[0]);
             let mut states = [first_key; COUNT];
-            for state in &mut states {
-                *state = add(*state, reverse(*counters));
-                *counters = count(*counters);
+            if KNOWN {
+                let base = counters.row;
+                let later = counters.count.wrapping_add(CHUNK_BLOCKS as u32);
+                let next = add(base, count_row(counters.count ^ later));
+                for (row, state) in states.iter_mut().enumerate() {
+                    let within = FIRST_COUNT + (row + 1) * BLOCKS <= CHUNK_BLOCKS;
+                    let from = if within { base } else { wrapped(base, next) };
+                    *state = add(from, row_from(&LOWEST.0[row]));
+                }
+                *counters = Counters { row: next, count: later };
+            } else {
+                for state in &mut states {
+                    *state = add(*state, reverse(counters.row));
+                    counters.row = next_row(counters.row);
+                }
             }
             states
         }

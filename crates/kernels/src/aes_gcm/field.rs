@@ -102,13 +102,6 @@ pub(super) fn reverse(block: Element) -> Element {
     _mm_shuffle_epi8(block, _mm_set_epi64x(0x0001_0203_0405_0607, 0x0809_0a0b_0c0d_0e0f))
 }
 
-/// The counter block that follows; both with their bytes reversed.
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,avx")]
-pub(super) fn next_counter(block: Element) -> Element {
-    _mm_add_epi32(block, _mm_set_epi32(0, 0, 0, 1))
-}
-
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,avx")]
 pub(super) fn zero() -> Element {
@@ -179,7 +172,7 @@ pub(super) fn reduce(low: Element, middle: Element, high: Element) -> Element {
 /// Multiplies by u^(−64).
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,avx")]
-fn fold(value: Element) -> Element {
+pub(super) fn fold(value: Element) -> Element {
     let folded = _mm_clmulepi64_si128::<0x00>(value, element([FOLDING, 0]));
     add(_mm_shuffle_epi32::<0x4e>(value), folded)
 }

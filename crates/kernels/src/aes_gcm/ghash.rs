@@ -21,13 +21,13 @@ macro_rules! ghash {
             // Each round takes as many rows from those below as there are.
             let mut rows = 1;
             while rows <= ROWS {
-                let (step, halves) = power(key, rows * BLOCKS);
+                let (step, shifted) = power(key, rows * BLOCKS);
                 for row in rows + 1..=(2 * rows).min(ROWS + 1) {
                     let below = POWER_MAX - (row - rows) * BLOCKS;
-                    let product = multiply(row_of(&key.powers[below..]), step, halves);
+                    let product = multiply(row_of(&key.powers[below..]), step, shifted);
                     let (made, entry) = (reduce(product), POWER_MAX - row * BLOCKS);
                     store_row(&mut key.powers[entry..], made);
-                    store_row(&mut key.sums[entry..], add(made, swap_halves(made)));
+                    store_row(&mut key.shifted[entry..], fold(made));
                 }
                 rows *= 2;
             }
@@ -45,7 +45,7 @@ macro_rules! ghash {
         #[$features]
         fn put_power(key: &mut Key, power: usize, value: Element) {
             key.powers[POWER_MAX - power] = field::words(value);
-            key.sums[POWER_MAX - power] = field::words(field::halves(value));
+            key.shifted[POWER_MAX - power] = field::words(field::fold(value));
         }
 
         /// Adds blocks to a hash.
@@ -56,10 +56,10 @@ macro_rules! ghash {
             let h = field::element(key.powers[POWER_MAX - 1]);
             if bytes.len() > 2 * ROW_BYTES {
                 let mut strands = last_of_row(sum);
-                let (step, halves) = power(key, BLOCKS);
+                let (step, shifted) = power(key, BLOCKS);
                 let (rows, rest) = bytes.as_chunks::<ROW_BYTES>();
                 for row in rows {
-                    let product = multiply(strands, step, halves);
+                    let product = multiply(strands, step, shifted);
                     strands = add(reduce(product), reverse(row_from(row)));
                 }
                 sum = join(key, strands);
@@ -96,43 +96,41 @@ macro_rules! ghash {
         #[$features]
         fn product_from(key: &Key, power: usize, row: Row) -> Product {
             let entry = POWER_MAX - power;
-            multiply(row, row_of(&key.powers[entry..]), row_of(&key.sums[entry..]))
+            multiply(row, row_of(&key.powers[entry..]), row_of(&key.shifted[entry..]))
         }
 
-        /// A power of the hash key and the sum of its halves, at every position.
+        /// A power of the hash key, and it times u^(−64), at every position.
         #[inline]
         #[$features]
         fn power(key: &Key, power: usize) -> (Row, Row) {
             let entry = POWER_MAX - power;
-            (broadcast(&key.powers[entry]), broadcast(&key.sums[entry]))
+            (broadcast(&key.powers[entry]), broadcast(&key.shifted[entry]))
         }
 
-        /// A product that is still to be reduced: low, middle and high part of Karatsuba's method.
-        type Product = (Row, Row, Row);
+        /// A product that is still to be reduced: 128 coefficients from u^0 on, and others from
+        /// u^64 on.
+        type Product = (Row, Row);
 
-        /// Multiplies each block by a power, given with the sum of its halves.
+        /// Multiplies each block by a power, given with its product with u^(−64).
         #[inline]
         #[$features]
-        fn multiply(row: Row, power: Row, sum: Row) -> Product {
-            let low = carryless::<0x00>(row, power);
-            let middle = carryless::<0x00>(add(row, swap_halves(row)), sum);
-            let high = carryless::<0x11>(row, power);
-            (low, middle, high)
+        fn multiply(row: Row, power: Row, shifted: Row) -> Product {
+            let low = add(carryless::<0x00>(row, shifted), carryless::<0x01>(row, power));
+            let high = add(carryless::<0x10>(row, shifted), carryless::<0x11>(row, power));
+            (low, high)
         }
 
         #[inline]
         #[$features]
         fn add_products(left: Product, right: Product) -> Product {
-            (add(left.0, right.0), add(left.1, right.1), add(left.2, right.2))
+            (add(left.0, right.0), add(left.1, right.1))
         }
 
         /// Reduces the product at each position.
         #[inline]
         #[$features]
         fn reduce(product: Product) -> Row {
-            let (low, middle, high) = product;
-            let middle = add(middle, add(low, high));
-            add(fold(add(fold(low), middle)), high)
+            add(fold(product.0), product.1)
         }
 
         /// Multiplies by u^(−64).
@@ -146,7 +144,7 @@ macro_rules! ghash {
         #[inline]
         #[$features]
         fn reduce_sum(product: Product) -> Element {
-            field::reduce(sum_of_row(product.0), sum_of_row(product.1), sum_of_row(product.2))
+            field::add(field::fold(sum_of_row(product.0)), sum_of_row(product.1))
         }
     };
 }

@@ -44,14 +44,15 @@ pub(crate) const ROUND_KEYS_MAX: usize = 15;
 
 /// The key of a wide room, wiped when it is dropped.
 ///
-/// Every power of the hash key comes with the sum of its halves, which Karatsuba's method wants.
+/// Every power of the hash key comes with its product with u^(−64), so that both halves of a block
+/// have a factor whose product begins at u^0.
 #[derive(Clone)]
 #[repr(C, align(64))]
 pub struct Key<const ENTRIES: usize> {
     /// Powers of the hash key, falling to H^0, then zeros.
     pub(super) powers: [[u64; 2]; ENTRIES],
-    /// The sum of the halves of each, in both halves.
-    pub(super) sums: [[u64; 2]; ENTRIES],
+    /// Each of them times u^(−64).
+    pub(super) shifted: [[u64; 2]; ENTRIES],
     pub(super) round_keys: [[u64; 2]; ROUND_KEYS_MAX],
     pub(super) rounds: usize,
 }
@@ -61,7 +62,7 @@ impl<const ENTRIES: usize> Default for Key<ENTRIES> {
     fn default() -> Self {
         Key {
             powers: [[0; 2]; ENTRIES],
-            sums: [[0; 2]; ENTRIES],
+            shifted: [[0; 2]; ENTRIES],
             round_keys: [[0; 2]; ROUND_KEYS_MAX],
             rounds: 0,
         }
@@ -71,7 +72,7 @@ impl<const ENTRIES: usize> Default for Key<ENTRIES> {
 impl<const ENTRIES: usize> Drop for Key<ENTRIES> {
     fn drop(&mut self) {
         wipe(self.powers.as_flattened_mut());
-        wipe(self.sums.as_flattened_mut());
+        wipe(self.shifted.as_flattened_mut());
         wipe(self.round_keys.as_flattened_mut());
     }
 }

@@ -44,7 +44,8 @@ pub type Block = [u8; BLOCK_BYTES];
 pub struct Message<'a, K> {
     /// The key, made in the room that is called.
     pub key: &'a K,
-    /// The first counter block, whose encryption masks the tag: nonce ‖ 1 for a nonce of 96 bits.
+    /// The first counter block, whose encryption masks the tag: nonce ‖ 1, of a nonce of 96 bits.
+    /// Messages with other nonces are taken in pieces.
     pub first: Block,
     /// What is authenticated but not encrypted.
     pub aad: &'a [u8],

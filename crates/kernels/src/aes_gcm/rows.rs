@@ -5,7 +5,8 @@ macro_rules! rows {
     (
         $vector:ty, $class:ident, [$($state:literal),+], #[$features:meta],
         load = $load:ident, store = $store:ident, xor = $xor:ident, shuffle = $shuffle:ident,
-        encrypt = $encrypt:ident, encrypt_last = $encrypt_last:ident, multiply = $multiply:ident,
+        count = $count:ident, encrypt = $encrypt:ident, encrypt_last = $encrypt_last:ident,
+        multiply = $multiply:ident,
     ) => {
         /// Blocks of a row.
         const BLOCKS: usize = size_of::<$vector>() / BLOCK_BYTES;
@@ -15,15 +16,6 @@ macro_rules! rows {
         type Row = $vector;
 
         crate::text::rows_of_text! { #[$features], load = $load, store = $store }
-
-        /// A row of what was written.
-        #[inline]
-        #[$features]
-        fn load_sealed(text: Text<'_>, offset: usize) -> Row {
-            let written = text.target(offset, ROW_BYTES);
-            // SAFETY: `written` names as many bytes as a row has, written by `store` before.
-            unsafe { $load(written.cast()) }
-        }
 
         #[inline]
         #[$features]
@@ -49,6 +41,38 @@ macro_rules! rows {
             let blocks = blocks.expect("a row of blocks");
             // SAFETY: the blocks are as many as a row has.
             unsafe { $store(blocks.as_mut_ptr().cast(), row) };
+        }
+
+        /// A block at every position.
+        #[inline]
+        #[$features]
+        fn broadcast(block: &[u64; 2]) -> Row {
+            all_of_row(field::element(*block))
+        }
+
+        /// Counter blocks from `counter` on; all with their bytes reversed.
+        #[inline]
+        #[$features]
+        fn counters_from(counter: Element) -> Row {
+            $count(all_of_row(counter), row_of(&const { places() }))
+        }
+
+        /// The counter blocks of the next row; all with their bytes reversed.
+        #[inline]
+        #[$features]
+        fn next_row(counters: Row) -> Row {
+            $count(counters, broadcast(&[BLOCKS as u64, 0]))
+        }
+
+        /// How far the blocks of a row count from the first one.
+        const fn places() -> [[u64; 2]; BLOCKS] {
+            let mut places = [[0; 2]; BLOCKS];
+            let mut place = 0;
+            while place < BLOCKS {
+                places[place][0] = place as u64;
+                place += 1;
+            }
+            places
         }
 
         #[inline]

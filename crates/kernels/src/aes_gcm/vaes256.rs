@@ -31,7 +31,7 @@ rows! {
     __m256i, ymm_reg, [0, 1, 2, 3],
     #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")],
     load = _mm256_loadu_si256, store = _mm256_storeu_si256, xor = _mm256_xor_si256,
-    shuffle = _mm256_shuffle_epi32, encrypt = _mm256_aesenc_epi128,
+    shuffle = _mm256_shuffle_epi32, count = _mm256_add_epi32, encrypt = _mm256_aesenc_epi128,
     encrypt_last = _mm256_aesenclast_epi128, multiply = _mm256_clmulepi64_epi128,
 }
 
@@ -41,8 +41,8 @@ parts_by_copy! {
 
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn broadcast(block: &[u64; 2]) -> Row {
-    _mm256_broadcastsi128_si256(field::element(*block))
+fn all_of_row(block: Element) -> Row {
+    _mm256_broadcastsi128_si256(block)
 }
 
 #[inline]
@@ -63,19 +63,19 @@ fn sum_of_row(row: Row) -> Element {
     _mm_xor_si128(_mm256_castsi256_si128(row), _mm256_extracti128_si256::<1>(row))
 }
 
-/// Counter blocks from `counter` on; all with their bytes reversed.
+/// What a row counts from that counts from where the next chunk does.
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn counters_from(counter: Element) -> Row {
-    let places = _mm256_set_epi64x(0, 1, 0, 0);
-    _mm256_add_epi32(_mm256_broadcastsi128_si256(counter), places)
+fn wrapped(_base: Row, next: Row) -> Row {
+    next
 }
 
-/// The counter blocks of the next row.
+/// A number, where the counter blocks of a row have theirs.
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn count(counters: Row) -> Row {
-    _mm256_add_epi32(counters, _mm256_set_epi64x(0, 2, 0, 2))
+fn count_row(count: u32) -> Row {
+    let counts = _mm256_set1_epi32(count.swap_bytes().cast_signed());
+    _mm256_blend_epi32::<0x88>(_mm256_setzero_si256(), counts)
 }
 
 /// Turns the order of the bytes of each block around.

@@ -31,7 +31,7 @@ rows! {
     __m512i, zmm_reg, [0, 1, 2, 3, 4, 5, 6, 7],
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")],
     load = _mm512_loadu_si512, store = _mm512_storeu_si512, xor = _mm512_xor_si512,
-    shuffle = _mm512_shuffle_epi32, encrypt = _mm512_aesenc_epi128,
+    shuffle = _mm512_shuffle_epi32, count = _mm512_add_epi32, encrypt = _mm512_aesenc_epi128,
     encrypt_last = _mm512_aesenclast_epi128, multiply = _mm512_clmulepi64_epi128,
 }
 
@@ -63,8 +63,8 @@ fn first(bytes: usize) -> __mmask64 {
 
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
-fn broadcast(block: &[u64; 2]) -> Row {
-    _mm512_broadcast_i32x4(field::element(*block))
+fn all_of_row(block: Element) -> Row {
+    _mm512_broadcast_i32x4(block)
 }
 
 #[inline]
@@ -86,20 +86,18 @@ fn sum_of_row(row: Row) -> Element {
     _mm_xor_si128(_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves))
 }
 
-/// Counter blocks from `counter` on; all with their bytes reversed.
+/// What the row of a chunk counts from whose last two blocks count from where the next one does.
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
-fn counters_from(counter: Element) -> Row {
-    let places = _mm512_set_epi64(0, 3, 0, 2, 0, 1, 0, 0);
-    _mm512_add_epi32(_mm512_broadcast_i32x4(counter), places)
+fn wrapped(base: Row, next: Row) -> Row {
+    _mm512_mask_blend_epi64(0xf0, base, next)
 }
 
-/// The counter blocks of the next row.
+/// A number, where the counter blocks of a row have theirs.
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
-fn count(counters: Row) -> Row {
-    let step = BLOCKS as i64;
-    _mm512_add_epi32(counters, _mm512_set_epi64(0, step, 0, step, 0, step, 0, step))
+fn count_row(count: u32) -> Row {
+    _mm512_maskz_set1_epi32(0x8888, count.swap_bytes().cast_signed())
 }
 
 /// Turns the order of the bytes of each block around.
