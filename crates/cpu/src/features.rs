@@ -2,9 +2,12 @@
 #![allow(unsafe_code, reason = "whether tiles are saved is read from XCR0")]
 
 use std::arch::asm;
-use std::arch::x86_64::__cpuid_count;
+use std::arch::x86_64::{__cpuid, __cpuid_count};
+use std::sync::LazyLock;
 
 use serde::Serialize;
+
+use crate::machine::family_of;
 
 /// One CPUID feature and whether this machine has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -57,6 +60,21 @@ pub fn missing(wanted: &'static [&'static str]) -> impl Iterator<Item = &'static
         .iter()
         .copied()
         .filter(move |name| !all.iter().any(|feature| feature.name == *name && feature.detected))
+}
+
+/// The family of Zen 5.
+const AMD_FAMILY_1A: u32 = 0x1a;
+
+/// Whether a chain of additions and rotations takes two cycles a step in vectors, as it does on
+/// Zen 5, and one in general registers: then a short chain is done sooner in the latter.
+///
+/// No feature tells; nothing but speed may depend on it.
+pub fn vector_steps_take_two_cycles() -> bool {
+    static ANSWER: LazyLock<bool> = LazyLock::new(|| {
+        let is_amd = __cpuid(0).ebx == u32::from_le_bytes(*b"Auth");
+        is_amd && family_of(__cpuid(1).eax) == AMD_FAMILY_1A
+    });
+    *ANSWER
 }
 
 /// CPUID leaf 7, EDX: tiles, and products of bytes in them (Intel SDM, volume 2, CPUID).

@@ -104,9 +104,14 @@ fn hypervisor_name(signature: String) -> String {
 /// Family, model and stepping from EAX of leaf 1.
 fn numbers(eax: u32) -> (u32, u32, u32) {
     let family_base = eax >> 8 & 0xf;
-    let family = if family_base == 0xf { family_base + (eax >> 20 & 0xff) } else { family_base };
     let model_extended = if matches!(family_base, 0x6 | 0xf) { (eax >> 16 & 0xf) << 4 } else { 0 };
-    (family, model_extended | eax >> 4 & 0xf, eax & 0xf)
+    (family_of(eax), model_extended | eax >> 4 & 0xf, eax & 0xf)
+}
+
+/// The family from EAX of leaf 1.
+pub(crate) fn family_of(eax: u32) -> u32 {
+    let base = eax >> 8 & 0xf;
+    if base == 0xf { base + (eax >> 20 & 0xff) } else { base }
 }
 
 /// The rate of the time-stamp counter: from the hypervisor, from the CPU, or, in a virtual machine,

@@ -29,27 +29,46 @@ macro_rules! engine {
         /// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends
         /// here, and in `poly` the authenticator of AAD and whole blocks of text.
         pub fn start<const SEAL: bool>(room: $token, message: Message<'_>, poly: &mut Poly1305) {
+            start_by::<SEAL>(room, message, poly, vector_steps_take_two_cycles());
+        }
+
+        /// As [`start`]; the one-time key of a short message is made in general registers `beside`
+        /// its text, or with it.
+        pub(super) fn start_by<const SEAL: bool>(
+            room: $token,
+            message: Message<'_>,
+            poly: &mut Poly1305,
+            beside: bool,
+        ) {
             let bytes = message.text.len();
-            if bytes <= BLOCK_BYTES {
+            if !beside && bytes <= SET_BYTES - BLOCK_BYTES {
                 // SAFETY: the token exists only if every feature of its room was detected.
+                unsafe { message_body::<1, SEAL>(room, message, poly) }
+                wipe_stack::<SHORTEST_STACK>();
+            } else if !beside && bytes <= 2 * SET_BYTES - BLOCK_BYTES {
+                // SAFETY: as above.
+                unsafe { message_body::<2, SEAL>(room, message, poly) }
+                wipe_stack::<SHORT_STACK>();
+            } else if bytes <= BLOCK_BYTES {
+                // SAFETY: as above.
                 unsafe { block_body::<SEAL>(room, message, poly) }
                 wipe_stack::<SHORTEST_STACK>();
             } else if bytes <= SET_BYTES {
                 // SAFETY: as above.
-                unsafe { message_body::<1, SEAL>(room, message, poly) }
+                unsafe { beside_body::<1, SEAL>(room, message, poly) }
                 wipe_stack::<SHORTEST_STACK>();
             } else if bytes <= 2 * SET_BYTES {
                 // SAFETY: as above.
-                unsafe { message_body::<2, SEAL>(room, message, poly) }
+                unsafe { beside_body::<2, SEAL>(room, message, poly) }
                 wipe_stack::<SHORT_STACK>();
             } else if bytes <= SHORT_OPENING * SET_BYTES - BLOCK_BYTES {
                 // SAFETY: as above.
                 unsafe { message_body::<SHORT_OPENING, SEAL>(room, message, poly) }
-                wipe_stack::<OPENING_STACK>();
+                wipe_stack::<SHORT_STACK>();
             } else if bytes <= OPENING * SET_BYTES - BLOCK_BYTES {
                 // SAFETY: as above.
                 unsafe { message_body::<OPENING, SEAL>(room, message, poly) }
-                wipe_stack::<OPENING_STACK>();
+                wipe_stack::<SHORT_STACK>();
             } else if short_opening_will_do(bytes) {
                 // SAFETY: as above.
                 unsafe { long_message_body::<SHORT_OPENING, SEAL>(room, message, poly) }
@@ -118,12 +137,22 @@ macro_rules! engine {
         }
 
         #[$features]
+        fn beside_body<const COUNT: usize, const SEAL: bool>(
+            room: $token,
+            message: Message<'_>,
+            poly: &mut Poly1305,
+        ) {
+            beside_key::<COUNT, SEAL>(room, message, poly);
+            wipe_registers();
+        }
+
+        #[$features]
         fn message_body<const COUNT: usize, const SEAL: bool>(
             room: $token,
             message: Message<'_>,
             poly: &mut Poly1305,
         ) {
-            whole::<COUNT, SEAL>(room, message, poly);
+            behind_key::<COUNT, SEAL>(room, message, poly);
             wipe_registers();
         }
 
@@ -186,31 +215,53 @@ macro_rules! engine {
             });
         }
 
-        /// A longer message, of `COUNT` sets; `poly` ends without the last block, if that is not
-        /// whole.
+        /// A longer message, of one set or two beside the block of the one-time key; `poly` ends
+        /// without the last block, if that is not whole.
         #[inline]
         #[$features]
-        fn whole<const COUNT: usize, const SEAL: bool>(
+        fn beside_key<const COUNT: usize, const SEAL: bool>(
             room: $token,
             message: Message<'_>,
             poly: &mut Poly1305,
         ) {
             let Message { key, nonce, aad, text, .. } = message;
             with_tag::<SEAL>(message, poly, |poly| {
+                let sets = key_stream_after_key::<COUNT>(room, key, nonce, aad, poly);
                 if COUNT == 1 {
-                    let sets = key_stream_after_key::<1>(room, key, nonce, aad, poly);
                     one_turn::<SEAL>(text, poly, Poly1305::absorb_inline, || apply(&sets, 0, text));
-                } else if COUNT == 2 {
-                    let sets = key_stream_after_key::<2>(room, key, nonce, aad, poly);
+                } else {
                     let mut queue = Queue::<SEAL>::new(begin_running(room, poly), text);
                     queue.apply(&sets, 0);
                     queue.end(poly);
+                }
+            });
+        }
+
+        /// A message of `COUNT` sets, whose first block makes the one-time key; `poly` ends without
+        /// the last block, if that is not whole.
+        #[inline]
+        #[$features]
+        fn behind_key<const COUNT: usize, const SEAL: bool>(
+            room: $token,
+            message: Message<'_>,
+            poly: &mut Poly1305,
+        ) {
+            let Message { key, nonce, aad, text, .. } = message;
+            with_tag::<SEAL>(message, poly, |poly| {
+                let sets = if COUNT <= 2 {
+                    key_stream(key, nonce, 0)
                 } else {
-                    let sets = opening::<COUNT>(key, nonce);
-                    begin_first(poly, sets[0]);
+                    opening::<COUNT>(key, nonce)
+                };
+                begin_first(poly, sets[0]);
+                let apply = || apply(&sets, BLOCK_BYTES, text);
+                if COUNT == 1 {
+                    poly.absorb_inline(aad);
+                    one_turn::<SEAL>(text, poly, Poly1305::absorb_inline, apply);
+                } else {
                     authenticate(room, poly, aad);
                     let absorb = |poly: &mut _, bytes: &_| authenticate(room, poly, bytes);
-                    one_turn::<SEAL>(text, poly, absorb, || apply(&sets, BLOCK_BYTES, text));
+                    one_turn::<SEAL>(text, poly, absorb, apply);
                 }
             });
         }

@@ -8,14 +8,14 @@ use core::mem::transmute;
 use core::ops::Range;
 
 use widelane_cpu::Ifma512;
+use widelane_cpu::features::vector_steps_take_two_cycles;
 use widelane_secret::{wipe, wipe_vector_registers as wipe_registers};
 
 use super::poly1305_lanes::{self, BlockLanes, Factor};
 use super::single::Single;
 use super::{
-    BESIDE_KEY, BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, LONG_STACK, Message, NONCE_BYTES,
-    OPENING_STACK, Pace, Poly1305, SHORT_STACK, SHORTEST_STACK, TAG_BYTES, close, last_block,
-    last_words, whole_blocks,
+    BESIDE_KEY, BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, LONG_STACK, Message, NONCE_BYTES, Pace,
+    Poly1305, SHORT_STACK, SHORTEST_STACK, TAG_BYTES, close, last_block, last_words, whole_blocks,
 };
 use crate::lanes::{Ifma512x8, Lanes};
 use crate::stack::wipe_stack;

@@ -49,11 +49,8 @@ const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574]
 /// Words of stack that are cleared when a text of one set is done.
 const SHORTEST_STACK: usize = 128;
 
-/// Words of stack that are cleared when one of two sets is.
-const SHORT_STACK: usize = 384;
-
-/// Words of stack that are cleared when a text is done with the opening of a long one.
-const OPENING_STACK: usize = 512;
+/// Words of stack that are cleared when one of more sets, or of the opening of a long one, is.
+const SHORT_STACK: usize = 512;
 
 /// Words of stack that are cleared when any other is.
 const LONG_STACK: usize = 768;

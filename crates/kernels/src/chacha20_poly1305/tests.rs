@@ -14,13 +14,20 @@ use crate::text::Text;
 /// A room, and how it seals and opens.
 type Tour = (Room, fn(Message<'_>), fn(Message<'_>));
 
+/// A room, by the way that short messages go on this machine or on another.
 macro_rules! tour {
-    ($token:ident, $room:ident) => {
+    ($token:ident, $room:ident, beside = $beside:literal) => {
         $token::enter(&Policy::open()).map(|_| -> Tour {
             (
                 $token::ROOM,
-                |message| $room::seal($token::enter(&Policy::open()).unwrap(), message),
-                |message| $room::open($token::enter(&Policy::open()).unwrap(), message),
+                |message| {
+                    let room = $token::enter(&Policy::open()).unwrap();
+                    $room::start_by::<true>(room, message, &mut Poly1305::default(), $beside);
+                },
+                |message| {
+                    let room = $token::enter(&Policy::open()).unwrap();
+                    $room::start_by::<false>(room, message, &mut Poly1305::default(), $beside);
+                },
             )
         })
     };
@@ -34,10 +41,14 @@ fn tours() -> Vec<Tour> {
     );
     let tours = [
         Some(portable),
-        tour!(Avx2, avx2),
-        tour!(Avx512, avx512),
-        tour!(Ifma256, ifma256),
-        tour!(Ifma512, ifma512),
+        tour!(Avx2, avx2, beside = false),
+        tour!(Avx2, avx2, beside = true),
+        tour!(Avx512, avx512, beside = false),
+        tour!(Avx512, avx512, beside = true),
+        tour!(Ifma256, ifma256, beside = false),
+        tour!(Ifma256, ifma256, beside = true),
+        tour!(Ifma512, ifma512, beside = false),
+        tour!(Ifma512, ifma512, beside = true),
     ];
     let tours: Vec<_> = tours.into_iter().flatten().collect();
     eprintln!("rooms: {:?}", tours.iter().map(|tour| tour.0).collect::<Vec<_>>());
