@@ -44,7 +44,8 @@ pub enum Outcome {
 
 /// Seals the records, whatever their keys and lengths, and stores what became of each.
 ///
-/// Neighbours with one algorithm, mode and room share the lanes.
+/// Neighbours with one algorithm, mode and room share the lanes, where the room of their cipher has
+/// some.
 pub fn seal_many(jobs: &mut [SealJob<'_>]) {
     for job in jobs.iter_mut() {
         job.outcome = match job.key.check(job.text_bytes, job.record.len()) {
@@ -58,12 +59,14 @@ pub fn seal_many(jobs: &mut [SealJob<'_>]) {
         (*algorithm, *mode, rooms, job.outcome == Outcome::Done)
     };
     for jobs in jobs.chunk_by_mut(|left, right| family(left) == family(right)) {
-        // Alone, the hash runs in the shade of the cipher.
-        if let [SealJob { key, iv, header, text_bytes, record, outcome }] = jobs {
-            *outcome = match key.seal(iv, *header, *text_bytes, record) {
-                Ok(()) => Outcome::Done,
-                Err(error) => Outcome::Refused(error),
-            };
+        // One by one, the hash runs in the shade of the cipher.
+        if jobs.len() == 1 || jobs[0].key.cipher.lanes().is_none() {
+            for SealJob { key, iv, header, text_bytes, record, outcome } in jobs {
+                *outcome = match key.seal(iv, *header, *text_bytes, record) {
+                    Ok(()) => Outcome::Done,
+                    Err(error) => Outcome::Refused(error),
+                };
+            }
             continue;
         }
         match (jobs[0].outcome, jobs[0].key.mode) {
@@ -121,16 +124,15 @@ fn head(job: &SealJob<'_>) -> ([u8; HEADER_BYTES + BLOCK_BYTES], usize, usize) {
 
 /// Encrypts what is to be encrypted of each record.
 fn encrypt(jobs: &mut [SealJob<'_>]) {
-    let room = jobs[0].key.cipher.lanes().map(|(room, _)| room);
+    let (room, _) = jobs[0].key.cipher.lanes().expect("records of a run are in a room with lanes");
     let chains = jobs.iter_mut().map(|job| {
         let bytes = job.key.encrypted_bytes(job.text_bytes);
         Chain { key: job.key, last: *job.iv, text: Text::in_place(&mut job.record[..bytes]) }
     });
-    match room {
-        Some(room) if chains.len() <= 2 * LANES => fill::<2>(room, chains),
-        Some(room) if chains.len() > 4 * LANES => fill::<8>(room, chains),
-        Some(room) => fill::<4>(room, chains),
-        None => chains.for_each(Chain::finish),
+    match chains.len() {
+        count if count <= 2 * LANES => fill::<2>(room, chains),
+        count if count <= 4 * LANES => fill::<4>(room, chains),
+        _ => fill::<8>(room, chains),
     }
 }
 
