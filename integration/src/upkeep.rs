@@ -10,7 +10,7 @@ use anyhow::Result;
 use crate::crowd::Failure;
 use crate::hardship::Hardship;
 use crate::random::Random;
-use crate::server::{Reload, Server};
+use crate::server::Server;
 
 /// How often.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,8 @@ pub struct Upkeep {
     pub reloads: u64,
     /// Workers killed.
     pub kills: u64,
-    /// Reloads in which the server itself dropped its listening sockets.
+    /// Reloads in which the server itself dropped its listening sockets, and the connections that
+    /// waited in them.
     pub drops: u64,
     /// What befell it, and from when to when.
     pub hardships: Vec<(Hardship, Instant, Instant)>,
@@ -52,6 +53,17 @@ impl Upkeep {
         };
         failure.broken && self.excuses.iter().any(is_at) || self.shortages.iter().any(is_at)
     }
+
+    /// Takes note of dropped sockets, which may happen at any time: a reload that was asked for
+    /// twice comes twice, the second time when nobody waits for it any more.
+    fn look_for_drops(&mut self, server: &Server, looked: Instant) -> Instant {
+        let (drops, now) = (server.socket_drops(), Instant::now());
+        if drops > self.drops {
+            self.excuses.push((looked, now + NOTICED_WITHIN));
+        }
+        self.drops = drops;
+        now
+    }
 }
 
 impl Plan {
@@ -66,16 +78,17 @@ impl Plan {
         let began = Instant::now();
         let (mut reloaded, mut killed) = (began, began);
         let (mut hardships, mut hard) = (Hardship::ALL.into_iter().cycle(), Instant::now());
+        let mut looked = began;
         while !done.load(Ordering::Relaxed) {
             sleep(Duration::from_millis(10));
+            if looked.elapsed() >= LOOK {
+                looked = upkeep.look_for_drops(server, looked);
+            }
             let renews = self.renewal_ends.is_none_or(|end| began.elapsed() < end);
             if renews && reloaded.elapsed() >= self.reload_every {
                 reloaded = Instant::now();
                 upkeep.reloads += 1;
-                if server.reload()? == Reload::SocketsDropped {
-                    upkeep.drops += 1;
-                    upkeep.excuses.push((reloaded, Instant::now() + Duration::from_secs(3)));
-                }
+                server.reload()?;
             }
             if renews && self.kill_every.is_some_and(|every| killed.elapsed() >= every) {
                 killed = Instant::now();
@@ -95,9 +108,13 @@ impl Plan {
                 }
             }
         }
+        upkeep.look_for_drops(server, looked);
         Ok(upkeep)
     }
 }
+
+/// From one look at what the server says to the next.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// How long a killed worker's connections may take to break, and their clients to notice, where
 /// everything shares two busy CPUs.
