@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "a pointer that a fork makes stale")]
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
 
 use widelane_bridge::counters::{Counters, OperationKind};
@@ -52,15 +52,20 @@ pub(crate) fn watch_forks() {
     });
 }
 
-/// Makes what the calling thread keeps: its variables, and its large stack.
+/// Makes what the calling thread keeps: its variables, its large stack, and in a child, which is a
+/// server's worker, its counters.
 ///
 /// The C library makes a thread's variables when they are first used, and ends the process where it
-/// finds no memory for them. A child inherits those of the thread that forked.
+/// finds no memory for them. A child inherits those of the thread that forked, but not the
+/// counters: if memory is short at its first handshake, their room is what libssl then lacks.
 pub(crate) fn begin_thread() {
     event_loop::pending();
     pool::begin_thread();
     counters::begin_thread();
     stack::on_large(|| ());
+    if IS_CHILD.load(Ordering::Relaxed) {
+        current().counters();
+    }
 }
 
 /// A provider was loaded.
@@ -101,9 +106,12 @@ entry! {
     /// In a child, right after the fork.
     fn forget() {
         CURRENT.store(ptr::null_mut(), Ordering::Release);
+        IS_CHILD.store(true, Ordering::Relaxed);
         Some(())
     }
 }
 
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
+/// Whether this process was forked by one that had loaded us.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
 static INSTANCES: AtomicUsize = AtomicUsize::new(0);

@@ -17,19 +17,23 @@ use core::ptr;
 const STACK_BYTES: usize = 256 * 1024;
 const GUARD_BYTES: usize = 4096;
 
+/// Room that a new stack leaves to libssl, which fails handshakes where it finds none: more than
+/// the 1 MiB that malloc asks for where it cannot extend its heap.
+const SPARE_BYTES: usize = 1280 * 1024;
+
 /// A mapped stack with a guard page at its low end.
 pub(crate) struct Stack {
     base: *mut u8,
 }
 
 impl Stack {
-    /// Maps a stack, if memory allows.
+    /// Maps a stack, if memory allows that and some more.
     pub(crate) fn new() -> Option<Self> {
         // SAFETY: a fresh anonymous mapping, no existing memory is concerned.
         let base = unsafe {
             libc::mmap(
                 ptr::null_mut(),
-                GUARD_BYTES + STACK_BYTES,
+                GUARD_BYTES + STACK_BYTES + SPARE_BYTES,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK | libc::MAP_NORESERVE,
                 -1,
@@ -40,9 +44,11 @@ impl Stack {
             return None;
         }
         let stack = Self { base: base.cast() };
+        // SAFETY: the end of the mapping made above; nothing lives there.
+        let spared = unsafe { libc::munmap(stack.top().cast(), SPARE_BYTES) };
         // SAFETY: the lowest page of the mapping made above; nothing lives there.
         let guarded = unsafe { libc::mprotect(base, GUARD_BYTES, libc::PROT_NONE) };
-        (guarded == 0).then_some(stack)
+        (spared == 0 && guarded == 0).then_some(stack)
     }
 
     fn top(&self) -> *mut u8 {

@@ -2,8 +2,8 @@
 //!
 //! A fibre's stack takes more of an address space that is limited (`RLIMIT_AS`) than the handshake
 //! on it, and where there is none left, libssl fails the handshake. So once there is no room for
-//! another stack, handshakes go without fibres for a while, as they do natively, and all stacks go
-//! back to the system, those of suspended handshakes as these end.
+//! another stack and what libssl needs, handshakes go without fibres for a while, as they do
+//! natively, and all stacks go back to the system, those of suspended handshakes as these end.
 
 use core::cell::{Cell, RefCell};
 
