@@ -29,14 +29,20 @@ pub fn run(workspace: &Workspace) -> Result<()> {
             .args(["clippy", "--release", "--package=widelane-cli", "--no-default-features"])
             .args(["--quiet", "--", "--deny=warnings"]),
     )?;
-    // Nobody publishes these pages, so they may link to what is private.
-    announce_and_run(
-        workspace
-            .cargo()
-            .args(["doc", "--release", "--workspace", "--no-deps", "--document-private-items"])
-            .args(["--keep-going", "--quiet"])
-            .env("RUSTDOCFLAGS", "--deny=warnings --allow=rustdoc::private_intra_doc_links"),
-    )?;
+    // Nobody publishes these pages, so they may link to what is private. The program's go where the
+    // provider's go, who has the same name: side by side, one would take the other's away.
+    for packages in
+        [["--workspace", "--exclude=widelane-cli"].as_slice(), &["--package=widelane-cli"]]
+    {
+        announce_and_run(
+            workspace
+                .cargo()
+                .args(["doc", "--release", "--no-deps", "--document-private-items"])
+                .args(["--keep-going", "--quiet"])
+                .args(packages)
+                .env("RUSTDOCFLAGS", "--deny=warnings --allow=rustdoc::private_intra_doc_links"),
+        )?;
+    }
     // A target directory of its own: other flags would throw the first one's builds away.
     for (package, tests) in
         [("batch", ["--test=loom"].as_slice()), ("classify", &["--lib", "relay"])]
