@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use widelane_bench::server::process::Process;
 use widelane_bench::server::{Counts, Identity, Key};
 
-use crate::hardship::Disk;
+use crate::hardship::{Disk, Hardship};
 use crate::processes::{children, workers};
 
 /// A kind of server, with what has to be typed to run it.
@@ -40,6 +40,7 @@ impl Kind {
 /// A running server; dropping it ends all its processes.
 pub struct Server {
     kind: Kind,
+    workers: usize,
     program: PathBuf,
     process: Process,
     address: SocketAddr,
@@ -56,7 +57,16 @@ impl Server {
     ///
     /// If Widelane was not built, or the server does not come up.
     pub fn start(kind: Kind, keys: &[Key], natively: bool) -> Result<Option<Self>> {
-        Self::start_on(kind, keys, natively, |_| Ok(None))
+        Self::start_on(kind, kind.workers(), keys, natively, |_| Ok(None))
+    }
+
+    /// As [`Server::start`] accelerates it, with a single worker, which meets all clients.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Server::start`].
+    pub fn start_one_worker(kind: Kind, keys: &[Key]) -> Result<Option<Self>> {
+        Self::start_on(kind, 1, keys, false, |_| Ok(None))
     }
 
     /// As [`Server::start`] accelerates it, with its counters, and nginx's log of everything, on a
@@ -66,11 +76,12 @@ impl Server {
     ///
     /// As for [`Server::start`].
     pub fn start_on_small_disk(kind: Kind, keys: &[Key]) -> Result<Option<Self>> {
-        Self::start_on(kind, keys, false, Disk::mount)
+        Self::start_on(kind, kind.workers(), keys, false, Disk::mount)
     }
 
     fn start_on(
         kind: Kind,
+        workers: usize,
         keys: &[Key],
         natively: bool,
         disk: impl FnOnce(&Path) -> Result<Option<Disk>>,
@@ -92,7 +103,7 @@ impl Server {
         let configuration = directory.path().join("server.conf");
         fs::write(
             &configuration,
-            kind.configuration(address, &identities, directory.path(), log.as_deref()),
+            kind.configuration(workers, address, &identities, directory.path(), log.as_deref()),
         )?;
 
         let mut command = if natively {
@@ -109,7 +120,8 @@ impl Server {
         };
         let log = directory.path().join("output.log");
         let process = Process::start(command, &[], log).context("cannot start the server")?;
-        let mut server = Server { kind, program, process, address, identities, disk, directory };
+        let mut server =
+            Server { kind, workers, program, process, address, identities, disk, directory };
         server.wait_until_ready()?;
         Ok(Some(server))
     }
@@ -167,6 +179,12 @@ impl Server {
         Ok(())
     }
 
+    /// Whether an operator has to reload it when the hardship is over: HAProxy, with and without us,
+    /// may come out of a shortage of memory with connections that hang.
+    pub fn wants_reload_behind(&self, hardship: Hardship) -> bool {
+        self.kind == Kind::Haproxy && hardship == Hardship::Memory
+    }
+
     /// How often HAProxy did not get its listening sockets from the last worker. It gives that one
     /// a second; if the machine is too busy, it opens new ones and resets what waits in the old
     /// ones.
@@ -195,11 +213,11 @@ impl Server {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let all = children(self.master());
-            if all.len() == self.kind.workers() && workers(self.master()) == all {
+            if all.len() == self.workers && workers(self.master()) == all {
                 return Ok(all);
             }
             if Instant::now() > deadline {
-                bail!("{all:?} instead of {} workers; {}", self.kind.workers(), self.log());
+                bail!("{all:?} instead of {} workers; {}", self.workers, self.log());
             }
             sleep(Duration::from_millis(20));
         }
@@ -261,7 +279,7 @@ impl Kind {
         }
     }
 
-    /// Processes that serve.
+    /// Processes that serve, usually.
     fn workers(self) -> usize {
         match self {
             Kind::Nginx => 4,
@@ -271,6 +289,7 @@ impl Kind {
 
     fn configuration(
         self,
+        workers: usize,
         address: SocketAddr,
         identities: &[Identity],
         directory: &Path,
@@ -315,8 +334,7 @@ http {{
         }}
     }}
 }}
-",
-                workers = self.workers(),
+"
             ),
             // `expose-fd listeners` hands the sockets to the next worker, so that a reload loses
             // nothing.
@@ -377,9 +395,12 @@ fn free_address() -> Result<SocketAddr> {
 }
 
 /// What nginx says of killed workers and of [`crate::hardship::Hardship`]s.
-const OUR_DOING: [&str; 5] = [
+///
+/// `BIO_new` does not tell that its buffer got no memory, only that it could not be made.
+const OUR_DOING: [&str; 6] = [
     "exited on signal 9",
     "::malloc failure",
+    "BIO routines::init fail",
     "(12: Cannot allocate memory)",
     "(24: Too many open files)",
     "(28: No space left on device)",

@@ -21,8 +21,8 @@ pub struct Plan {
     pub kill_every: Option<Duration>,
     /// From one hardship to the next, where any befalls the server.
     pub hardship_every: Option<Duration>,
-    /// When reloads and kills end, if they do: from then on workers grow old, and what they leak
-    /// does not end with them.
+    /// When reloads and kills end, if they do, and hardships that want a reload: from then on
+    /// workers grow old, and what they leak does not end with them.
     pub renewal_ends: Option<Duration>,
 }
 
@@ -40,7 +40,7 @@ pub struct Upkeep {
     pub hardships: Vec<(Hardship, Instant, Instant)>,
     /// From when to when a connection may have met a kill or a drop.
     excuses: Vec<(Instant, Instant)>,
-    /// From when to when memory was short.
+    /// From when to when memory was short, the reload included that it wanted.
     shortages: Vec<(Instant, Instant)>,
 }
 
@@ -98,11 +98,17 @@ impl Plan {
                 }
             }
             if self.hardship_every.is_some_and(|every| hard.elapsed() >= every)
-                && let Some(hardship) = hardships.next()
+                && let Some(hardship) =
+                    hardships.find(|&next| renews || !server.wants_reload_behind(next))
             {
                 hard = Instant::now();
                 hardship.befall(server)?;
                 upkeep.hardships.push((hardship, hard, Instant::now()));
+                if server.wants_reload_behind(hardship) {
+                    reloaded = Instant::now();
+                    upkeep.reloads += 1;
+                    server.reload()?;
+                }
                 if hardship == Hardship::Memory {
                     upkeep.shortages.push((hard, Instant::now()));
                 }

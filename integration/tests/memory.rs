@@ -10,8 +10,13 @@ use widelane_integration::hardship::BYTES_LEFT;
 use widelane_integration::processes::{Limit, address_space, limit, sleeps, workers};
 use widelane_integration::server::{Kind, Server};
 
-/// One, few, and more at a time than there is memory for, and how many handshakes they make.
+/// One, several, few, and more at a time than there is memory for, and how many handshakes they
+/// make.
 const LONE: (usize, u64) = (1, 40);
+const SEVERAL: (usize, u64) = (4, 40);
+
+/// How many workers meet several clients as their first.
+const NEW_WORKERS: usize = 8;
 const FEW: (usize, u64) = (16, 200);
 const MANY: (usize, u64) = (400, 4_000);
 
@@ -33,21 +38,39 @@ fn workers_outlive_a_want_of_memory() -> Result<()> {
 #[test]
 fn workers_serve_a_lone_client_though_memory_is_short_from_their_first_handshake() -> Result<()> {
     for kind in [Kind::Nginx, Kind::Haproxy] {
-        let Some(server) = Server::start(kind, &[Key::Rsa(2048), Key::EcdsaP256], false)? else {
-            eprintln!("{} is not installed: nothing was tested", kind.name());
-            continue;
-        };
-        let before = server.settle()?;
-        while !before.iter().all(|&pid| sleeps(pid)) {
-            thread::sleep(Duration::from_millis(1));
+        match Server::start(kind, &[Key::Rsa(2048), Key::EcdsaP256], false)? {
+            Some(server) => serves_from_its_first_handshake(kind, &server, LONE)?,
+            None => eprintln!("{} is not installed: nothing was tested", kind.name()),
         }
-        limit_memory(&before)?;
-        let short = send(&server, LONE)?;
-        give_memory_back(&before)?;
-        assert_eq!(short.failures.len(), 0, "{}: {}", kind.name(), server.log());
-        assert_eq!(send(&server, FEW)?.failures.len(), 0, "{}", kind.name());
-        assert_eq!(workers(server.master()), before, "{}: a worker ended", kind.name());
     }
+    Ok(())
+}
+
+/// Nor do our stacks take the memory that libssl needs for the other clients of a new worker: all
+/// that nginx serves natively are served.
+#[test]
+fn a_worker_serves_several_clients_though_memory_is_short_from_their_first_handshake() -> Result<()>
+{
+    for _ in 0..NEW_WORKERS {
+        match Server::start_one_worker(Kind::Nginx, &[Key::Rsa(2048), Key::EcdsaP256])? {
+            Some(server) => serves_from_its_first_handshake(Kind::Nginx, &server, SEVERAL)?,
+            None => eprintln!("nginx is not installed: nothing was tested"),
+        }
+    }
+    Ok(())
+}
+
+fn serves_from_its_first_handshake(kind: Kind, server: &Server, crowd: (usize, u64)) -> Result<()> {
+    let before = server.settle()?;
+    while !before.iter().all(|&pid| sleeps(pid)) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    limit_memory(&before)?;
+    let short = send(server, crowd)?;
+    give_memory_back(&before)?;
+    assert_eq!(short.failures.len(), 0, "{}: {}", kind.name(), server.log());
+    assert_eq!(send(server, FEW)?.failures.len(), 0, "{}", kind.name());
+    assert_eq!(workers(server.master()), before, "{}: a worker ended", kind.name());
     Ok(())
 }
 
