@@ -87,6 +87,10 @@ fn main() {
         ]);
     }
     if let Some(room) = Avx512::enter(&Policy::open()) {
+        let mut state = SHA512;
+        subjects.push(Subject::new("SHA-512 avx512", 1, move |messages| {
+            sha2::avx512::compress(room, &mut state, messages[0].as_chunks().0);
+        }));
         let wide = SHA256.map(|word| [word; 16]);
         subjects.extend([
             Subject::lanes::<Sha1, Avx512x16>(

@@ -103,6 +103,8 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/mont/tiles.rs", // their assembly
         "crates/kernels/src/sha1/shani.rs",
         "crates/kernels/src/sha2/avx2.rs",
+        "crates/kernels/src/sha2/avx512.rs",
+        "crates/kernels/src/sha2/pairs.rs", // loads and stores of two rooms
         "crates/kernels/src/sha2/shani.rs",
         "crates/kernels/src/words", // intrinsics behind safe methods, and doors
         "crates/meter/src/chain.rs", // the chain that meters the clock

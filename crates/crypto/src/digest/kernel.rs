@@ -62,6 +62,7 @@ impl Function {
 #[derive(Clone, Copy, Debug)]
 enum Single {
     Shani(Shani),
+    Avx512(Avx512),
     Avx2(Avx2),
     Portable,
 }
@@ -83,12 +84,14 @@ pub(super) struct Rooms {
 
 impl Rooms {
     pub(super) fn new(function: Function, policy: &Policy) -> Self {
-        let single = match (Shani::enter(policy), Avx2::enter(policy)) {
-            (Some(room), _) if function != Function::Sha512 => Single::Shani(room),
-            (_, Some(room)) => Single::Avx2(room),
+        let (wide, narrow) = (Avx512::enter(policy), Avx2::enter(policy));
+        let single = match (function, Shani::enter(policy), wide, narrow) {
+            (Function::Sha1 | Function::Sha256, Some(room), ..) => Single::Shani(room),
+            (Function::Sha512, _, Some(room), _) => Single::Avx512(room),
+            (.., Some(room)) => Single::Avx2(room),
             _ => Single::Portable,
         };
-        let lanes = match (Avx512::enter(policy), Avx2::enter(policy)) {
+        let lanes = match (wide, narrow) {
             (Some(room), _) => Some(Lanes::Avx512(room)),
             // Eight lanes of SHA-256 without rotations are no faster than the SHA extensions.
             (None, Some(_))
@@ -105,6 +108,7 @@ impl Rooms {
     pub(super) fn room(self) -> Room {
         match self.single {
             Single::Shani(_) => Room::Shani,
+            Single::Avx512(_) => Room::Avx512,
             Single::Avx2(_) => Room::Avx2,
             Single::Portable => Room::Portable,
         }
@@ -133,7 +137,7 @@ impl Rooms {
         match (self.function, self.single, self.lanes) {
             (Function::Sha1, Single::Shani(_), Some(Lanes::Avx512(_))) => 5,
             (_, Single::Shani(_), _) => 8,
-            (_, Single::Avx2(_) | Single::Portable, _) => 3,
+            (_, Single::Avx512(_) | Single::Avx2(_) | Single::Portable, _) => 3,
         }
     }
 
@@ -144,7 +148,7 @@ impl Rooms {
             (Function::Sha512, ..) | (.., Some(Lanes::Avx2(_)) | None) => None,
             (Function::Sha1, Single::Shani(_), _) => Some(4),
             (Function::Sha256, Single::Shani(_), _) => Some(6),
-            (_, Single::Avx2(_) | Single::Portable, _) => Some(2),
+            (_, Single::Avx512(_) | Single::Avx2(_) | Single::Portable, _) => Some(2),
         }
     }
 
@@ -163,11 +167,14 @@ impl Rooms {
             (Function::Sha256, Single::Avx2(room)) => {
                 alone::<Sha256, Avx2x1<u32>>(room, state, blocks);
             }
+            (Function::Sha512, Single::Avx512(room)) => {
+                sha2::avx512::compress(room, state, blocks.as_chunks().0);
+            }
             (Function::Sha512, Single::Avx2(room)) => {
                 sha2::avx2::compress(room, state, blocks.as_chunks().0);
             }
-            (Function::Sha1, Single::Portable) => alone::<Sha1, u32>((), state, blocks),
-            (Function::Sha256, Single::Portable) => alone::<Sha256, u32>((), state, blocks),
+            (Function::Sha1, _) => alone::<Sha1, u32>((), state, blocks),
+            (Function::Sha256, _) => alone::<Sha256, u32>((), state, blocks),
             (Function::Sha512, _) => alone::<Sha512, u64>((), state, blocks),
         }
     }

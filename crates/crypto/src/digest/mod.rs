@@ -86,7 +86,7 @@ impl Algorithm {
     pub const fn rooms(self) -> &'static [Room] {
         match self.function() {
             Function::Sha1 | Function::Sha256 => &[Room::Shani, Room::Avx2, Room::Portable],
-            Function::Sha512 => &[Room::Avx2, Room::Portable],
+            Function::Sha512 => &[Room::Avx512, Room::Avx2, Room::Portable],
         }
     }
 

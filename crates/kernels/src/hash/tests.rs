@@ -102,17 +102,28 @@ fn every_lane_of_every_register_hashes_as_openssl_does() {
 
 #[test]
 fn a_schedule_in_vectors_hashes_as_the_portable_room_does() {
-    let Some(room) = Avx2::enter(&Policy::open()) else {
-        eprintln!("rooms: none, this machine has no AVX2");
-        return;
-    };
+    let mut visited = vec![];
+    if let Some(room) = Avx2::enter(&Policy::open()) {
+        pairs_agree(|state, blocks| sha2::avx2::compress(room, state, blocks));
+        visited.push(Room::Avx2);
+    }
+    if let Some(room) = Avx512::enter(&Policy::open()) {
+        pairs_agree(|state, blocks| sha2::avx512::compress(room, state, blocks));
+        visited.push(Room::Avx512);
+    }
+    eprintln!("rooms: {visited:?}");
+    let rooms = [Room::Avx2, Room::Avx512];
+    assert_eq!(visited.len(), rooms.iter().filter(|room| room.is_supported()).count());
+}
+
+fn pairs_agree(compress_blocks: impl Fn(&mut [u64; STATE_WORDS], &[[u8; 128]])) {
     let mut random = Random::new(3);
     for count in 0..=BLOCKS_MAX {
         let mut blocks = vec![[0; 128]; count];
         random.fill(blocks.as_flattened_mut());
         let state: [u64; STATE_WORDS] = core::array::from_fn(|_| random.next_u64());
         let (mut got, mut expected) = (state, state.map(|word| [word]));
-        sha2::avx2::compress(room, &mut got, &blocks);
+        compress_blocks(&mut got, &blocks);
         compress::<Sha512, u64>((), &mut expected, &[blocks.as_flattened()], count);
         assert_eq!(got, expected.map(|[word]| word), "SHA-512, {count} blocks");
     }

@@ -3,6 +3,8 @@
 //! The other members of the family are these with other initial states and shorter digests.
 
 pub mod avx2;
+pub mod avx512;
+mod pairs;
 pub mod shani;
 
 use crate::hash::{Beside, Hash, STATE_WORDS, each_word};
