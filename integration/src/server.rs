@@ -179,8 +179,8 @@ impl Server {
         Ok(())
     }
 
-    /// Whether an operator has to reload it when the hardship is over: HAProxy, with and without us,
-    /// may come out of a shortage of memory with connections that hang.
+    /// Whether an operator has to reload it when the hardship is over: HAProxy, with and without
+    /// us, may come out of a shortage of memory with connections that hang.
     pub fn wants_reload_behind(&self, hardship: Hardship) -> bool {
         self.kind == Kind::Haproxy && hardship == Hardship::Memory
     }

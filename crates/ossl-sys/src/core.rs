@@ -216,6 +216,18 @@ pub const PKEY_PARAM_SECURITY_CATEGORY: &CStr = c"security-category";
 pub const PKEY_PARAM_MAX_SIZE: &CStr = c"max-size";
 /// Key parameter: name of the curve.
 pub const PKEY_PARAM_GROUP_NAME: &CStr = c"group";
+/// Whether a curve is written by its name or by its equation.
+pub const PKEY_PARAM_EC_ENCODING: &CStr = c"encoding";
+/// How points are written.
+pub const PKEY_PARAM_EC_POINT_CONVERSION_FORMAT: &CStr = c"point-format";
+/// How a curve is checked.
+pub const PKEY_PARAM_EC_GROUP_CHECK_TYPE: &CStr = c"group-check";
+/// Whether a curve was read by its equation.
+pub const PKEY_PARAM_EC_DECODED_FROM_EXPLICIT_PARAMS: &CStr = c"decoded-from-explicit";
+/// Whether a shared secret is multiplied by the cofactor.
+pub const PKEY_PARAM_USE_COFACTOR_FLAG: &CStr = c"use-cofactor-flag";
+/// Whether a private key is written with its public half.
+pub const PKEY_PARAM_EC_INCLUDE_PUBLIC: &CStr = c"include-public";
 /// Key parameter: public half as protocols send it.
 pub const PKEY_PARAM_ENCODED_PUBLIC_KEY: &CStr = c"encoded-pub-key";
 /// Key parameter: public half.

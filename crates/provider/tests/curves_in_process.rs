@@ -417,7 +417,8 @@ fn from_data(private: &[u8], public: &[u8]) -> Result<Key, ErrorStack> {
         return_size: usize::MAX,
     };
     let mut params = [
-        param(c"group", 4, b"prime256v1"),
+        // OpenSSL reads it up to its NUL.
+        param(c"group", 4, b"prime256v1\0"),
         param(c"pub", 5, public),
         param(c"priv", 2, private),
         Param {

@@ -10,23 +10,25 @@ use widelane_crypto::{ec, ed25519, x25519};
 use widelane_ossl_sys::core::{self, OsslParam};
 use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 
-use crate::curve::params::{Exported, KeyParams};
+use crate::curve::params::{Halves, KeyParams, Plain};
 use crate::curve::{Algorithm, Curve};
 use crate::delegate::{Delegate, Owned};
 use crate::params::{self, Text};
 use crate::pool::Pair;
+use crate::stack;
 
 /// A key on an elliptic curve.
 ///
-/// Keys that we generate, and public keys that a peer has sent, are *ours*: curve and halves are
-/// held here, and the default provider's key is an image of them that is made when it is first
-/// needed. All others, imported and generated ones, are *theirs*: the default provider's key is
-/// what counts, and what we need of it is exported when it is first used.
+/// Keys that we generate, public keys that a peer has sent, and imported keys of which curve and
+/// halves say everything are *ours*: those are held here, and the default provider's key is an
+/// image of them that is made when it is first needed. All others, imported and generated ones, are
+/// *theirs*: the default provider's key is what counts, and what we need of it is exported when it
+/// is first used. A new key is neither, until something is imported or asked.
 pub(crate) struct Key {
     delegate: Arc<Delegate>,
     algorithm: Algorithm,
     mode: AtomicU8,
-    /// Nothing is known of it but a curve by its name, and halves.
+    /// The default provider's was generated on a curve by its name; nothing else is known of it.
     plain: bool,
     curve: OnceLock<Option<Curve>>,
     public: OnceLock<Option<Public>>,
@@ -37,12 +39,14 @@ pub(crate) struct Key {
 /// Which of the two keys counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
+    /// Neither: nothing was imported yet.
+    New = 0,
     /// The one that we hold.
-    Ours = 0,
+    Ours = 1,
     /// The default provider's.
-    Theirs = 1,
+    Theirs = 2,
     /// The default provider's, and what we hold is out of date.
-    Changed = 2,
+    Changed = 3,
 }
 
 /// A public key, on its curve.
@@ -70,6 +74,11 @@ enum Private {
 pub(crate) const PUBLIC_BYTES_MAX: usize = 97;
 
 impl Key {
+    /// A key with nothing in it yet.
+    pub(crate) fn new(delegate: &Arc<Delegate>, algorithm: Algorithm) -> Self {
+        Key::empty(delegate, algorithm, Mode::New)
+    }
+
     /// Wraps a key of the default provider and owns it from now on; nothing if there is none.
     pub(crate) fn adopt(
         delegate: &Arc<Delegate>,
@@ -117,7 +126,7 @@ impl Key {
             delegate: Arc::clone(delegate),
             algorithm,
             mode: AtomicU8::new(mode as u8),
-            plain: mode == Mode::Ours,
+            plain: false,
             curve: OnceLock::new(),
             public: OnceLock::new(),
             private: OnceLock::new(),
@@ -150,9 +159,38 @@ impl Key {
         self.is_ours() || self.curve.get().is_some()
     }
 
-    /// The default provider's key; made now where it is only an image of ours.
+    /// The default provider's key; made now where it is only an image of ours, or where nobody has
+    /// asked for it yet.
     pub(crate) fn inner(&self) -> Option<*mut c_void> {
-        self.inner.get_or_init(|| self.make_image()).as_ref().map(Owned::as_ptr)
+        self.settle(Mode::Theirs);
+        let make = || if self.is_ours() { self.make_image() } else { self.make_inner() };
+        self.inner.get_or_init(make).as_ref().map(Owned::as_ptr)
+    }
+
+    /// Keeps an imported key of which curve and halves say everything; false if they are none, or
+    /// if there is something here already.
+    pub(crate) fn keep(&self, imported: Plain) -> bool {
+        let Plain { curve, halves } = imported;
+        // An import may come on the stack of an ASYNC job.
+        let read = || {
+            let public = Public::read(curve, halves.public.as_deref()?)?;
+            let private = Private::read(curve, &halves.private(curve.private_bytes())?)?;
+            Some((Public::new(public.encoded), private))
+        };
+        let Some((public, private)) = stack::on_large(read).flatten() else { return false };
+        if curve.lanes() == 1 || !self.settle(Mode::Ours) {
+            return false;
+        }
+        let _ = self.curve.set(Some(curve));
+        let _ = self.public.set(Some(public));
+        let _ = self.private.set(Some(private));
+        true
+    }
+
+    /// Says of a new key which one counts; false if that is settled.
+    fn settle(&self, mode: Mode) -> bool {
+        let (from, to) = (Mode::New as u8, mode as u8);
+        self.mode.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// From now on the default provider's key counts; `changed` says that it will be another one.
@@ -165,7 +203,7 @@ impl Key {
     pub(crate) fn curve(&self) -> Option<Curve> {
         match self.mode() {
             Mode::Ours => *self.curve.get()?,
-            Mode::Theirs => *self.curve.get_or_init(|| self.find_curve()),
+            Mode::New | Mode::Theirs => *self.curve.get_or_init(|| self.find_curve()),
             Mode::Changed => None,
         }
     }
@@ -224,7 +262,8 @@ impl Key {
     /// A second key with the selected parts; nothing if the default provider is to make it.
     pub(crate) fn duplicate(&self, selection: c_int) -> Option<Self> {
         let without_curve = selection & core::SELECT_DOMAIN_PARAMETERS == 0;
-        if !self.plain || without_curve && self.algorithm == Algorithm::Ec {
+        let is_plain = self.plain || self.is_ours();
+        if !is_plain || without_curve && self.algorithm == Algorithm::Ec {
             return None;
         }
         let copy = Key::parameters(&self.delegate, self.known_curve()?);
@@ -292,8 +331,9 @@ impl Key {
 
     fn mode(&self) -> Mode {
         match self.mode.load(Ordering::Acquire) {
-            0 => Mode::Ours,
-            1 => Mode::Theirs,
+            0 => Mode::New,
+            1 => Mode::Ours,
+            2 => Mode::Theirs,
             _ => Mode::Changed,
         }
     }
@@ -301,7 +341,7 @@ impl Key {
     fn public(&self) -> Option<&Public> {
         match self.mode() {
             Mode::Ours => self.public.get()?.as_ref(),
-            Mode::Theirs => self.public.get_or_init(|| self.export_public()).as_ref(),
+            Mode::New | Mode::Theirs => self.public.get_or_init(|| self.export_public()).as_ref(),
             Mode::Changed => None,
         }
     }
@@ -309,7 +349,7 @@ impl Key {
     fn private(&self) -> Option<&Private> {
         match self.mode() {
             Mode::Ours => self.private.get()?.as_ref(),
-            Mode::Theirs => self.private.get_or_init(|| self.export_private()).as_ref(),
+            Mode::New | Mode::Theirs => self.private.get_or_init(|| self.export_private()).as_ref(),
             Mode::Changed => None,
         }
     }
@@ -335,23 +375,28 @@ impl Key {
 
     fn export_public(&self) -> Option<Public> {
         let curve = self.curve()?;
-        let exported = Exported::of(self, core::SELECT_PUBLIC_KEY | core::SELECT_ALL_PARAMETERS)?;
+        let exported = Halves::of(self, core::SELECT_PUBLIC_KEY | core::SELECT_ALL_PARAMETERS)?;
         Public::read(curve, exported.public.as_deref()?)
     }
 
     fn export_private(&self) -> Option<Private> {
         let curve = self.curve()?;
-        let exported = Exported::of(self, core::SELECT_ALL)?;
+        let exported = Halves::of(self, core::SELECT_ALL)?;
         Private::read(curve, &exported.private(curve.private_bytes())?)
+    }
+
+    /// Makes a key of the default provider with nothing in it.
+    fn make_inner(&self) -> Option<Owned> {
+        let functions = self.functions();
+        let new = functions.new?;
+        // SAFETY: the default provider's own context.
+        Owned::adopt(unsafe { new(self.delegate.provctx) }, functions.free)
     }
 
     /// Makes a key of the default provider with all that we hold.
     fn make_image(&self) -> Option<Owned> {
         let curve = (*self.curve.get()?)?;
-        let functions = self.functions();
-        let new = functions.new?;
-        // SAFETY: the default provider's own context.
-        let image = Owned::adopt(unsafe { new(self.delegate.provctx) }, functions.free)?;
+        let image = self.make_inner()?;
         let private = self.private.get().and_then(Option::as_ref).map(Private::as_bytes);
         let mut params = KeyParams::new(curve, self.known_public(), private);
         let selection = params.selection();
@@ -359,7 +404,7 @@ impl Key {
             // A key of X25519 without halves is one that was just made.
             return Some(image);
         }
-        let import = functions.import?;
+        let import = self.functions().import?;
         // SAFETY: the key was made above; the parameters have an end.
         let imported = unsafe { import(image.as_ptr(), selection, params.as_ptr()) > 0 };
         imported.then_some(image)

@@ -9,11 +9,12 @@ use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 
 use crate::curve::generation::Generation;
 use crate::curve::key::Key;
+use crate::curve::params::Plain;
 use crate::curve::{Algorithm, Curve};
 use crate::delegate::Delegate;
 use crate::entry::{borrow, borrow_mut, entry, forward, give, lend, take, take_back};
 use crate::instance::Instance;
-use crate::params::{self, Value};
+use crate::params::{self, Array, Value};
 
 /// Our functions for keys of a family: those that the default provider has as well.
 pub(crate) fn functions<F: Family>(delegate: &Delegate) -> Box<[OsslDispatch]> {
@@ -76,10 +77,7 @@ entry! {
     fn new<F: Family>(provctx: *mut c_void) -> *mut c_void {
         // SAFETY: the core passes our instance.
         let delegate = unsafe { borrow::<Instance>(provctx) }?.delegate();
-        let new = F::ALGORITHM.keymgmt(delegate).new?;
-        // SAFETY: the default provider's own context.
-        let inner = unsafe { new(delegate.provctx) };
-        Key::adopt(delegate, F::ALGORITHM, inner).map(lend)
+        Some(lend(Arc::new(Key::new(delegate, F::ALGORITHM))))
     }
 
     fn free(key: *mut c_void) {
@@ -156,6 +154,13 @@ entry! {
         // What is in lanes must not change; the core imports into new keys only.
         if key.is_in_use() {
             return None;
+        }
+        // SAFETY: the core's parameters.
+        let given = unsafe { Array::new(params) };
+        if key.algorithm() == Algorithm::Ec
+            && Plain::read(selection, given).is_some_and(|plain| key.keep(plain))
+        {
+            return Some(1);
         }
         let (import, inner) = (key.functions().import?, key.inner()?);
         // SAFETY: a key of the default provider, and the core's parameters.

@@ -1,29 +1,29 @@
 //! The halves of a key as parameters: those that the default provider exports and imports.
 #![allow(unsafe_code, reason = "calls the default provider's functions")]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
 use widelane_ossl_sys::core::{self, OsslParam};
 use widelane_secret::wipe;
 
-use crate::curve::Curve;
 use crate::curve::key::Key;
+use crate::curve::{Algorithm, Curve};
 use crate::entry::{borrow_mut, entry};
-use crate::params;
+use crate::params::{self, Array};
 
-/// The halves of a key that the default provider has exported.
+/// The halves of a key that are handed over as parameters.
 #[derive(Default)]
-pub(super) struct Exported {
+pub(super) struct Halves {
     /// The public half as protocols send it.
     pub(super) public: Option<Vec<u8>>,
     private: Option<Vec<u8>>,
 }
 
-impl Exported {
+impl Halves {
     /// Has the default provider export the selected parts of its key.
     pub(super) fn of(key: &Key, selection: c_int) -> Option<Self> {
-        let mut exported = Exported::default();
+        let mut exported = Halves::default();
         let into = ptr::from_mut(&mut exported).cast();
         let export = key.functions().export?;
         // SAFETY: the key is the default provider's; `collect` gets the halves that it expects.
@@ -41,7 +41,7 @@ impl Exported {
     }
 }
 
-impl Drop for Exported {
+impl Drop for Halves {
     fn drop(&mut self) {
         if let Some(private) = &mut self.private {
             wipe(private);
@@ -70,7 +70,7 @@ entry! {
     /// Takes the halves of an exported key.
     fn collect(params: *const OsslParam, into: *mut c_void) -> c_int {
         // SAFETY: `export` passes its halves on.
-        let exported = unsafe { borrow_mut::<Exported>(into) }?;
+        let exported = unsafe { borrow_mut::<Halves>(into) }?;
         // SAFETY: the default provider's array has an end.
         for param in unsafe { params::iter(params) } {
             let name = params::key(param);
@@ -85,6 +85,61 @@ entry! {
         Some(1)
     }
 }
+
+/// An EC key that is imported and of which nothing is lost if its curve and its halves are kept.
+pub(crate) struct Plain {
+    /// The curve, given by its name.
+    pub(super) curve: Curve,
+    /// Both halves.
+    pub(super) halves: Halves,
+}
+
+impl Plain {
+    /// Reads parameters that the default provider could import, which has to do it if this answers
+    /// nothing: one of the halves is missing or not selected, something is there twice, is not what
+    /// it always is, or is not known. Whether the halves lie on the curve is not looked at.
+    pub(super) fn read(selection: c_int, params: Array<'_>) -> Option<Self> {
+        const NEEDED: c_int = core::SELECT_KEYPAIR | core::SELECT_DOMAIN_PARAMETERS;
+        if selection & NEEDED != NEEDED {
+            return None;
+        }
+        let group = params.find(core::PKEY_PARAM_GROUP_NAME)?;
+        let public = params.find(core::PKEY_PARAM_PUB_KEY)?;
+        let private = params.find(core::PKEY_PARAM_PRIV_KEY)?;
+        let said = [group, public, private];
+        let is_plain =
+            |param: &OsslParam| said.iter().any(|one| ptr::eq(*one, param)) || is_usual(param);
+        if !params.iter().all(is_plain) {
+            return None;
+        }
+        let curve = Curve::by_name(Algorithm::Ec, params::text_of(group)?.as_c_str())?;
+        let (public, private) = (params::octets(public)?.to_vec(), params::big_endian(private)?);
+        Some(Plain { curve, halves: Halves { public: Some(public), private: Some(private) } })
+    }
+}
+
+/// Whether a parameter says of an EC key what holds for those of which it is not said.
+fn is_usual(param: &OsslParam) -> bool {
+    let name = params::key(param);
+    let has_text =
+        |usual: &CStr| params::text_of(param).is_some_and(|text| text.as_c_str() == usual);
+    USUAL_TEXTS.iter().any(|(known, usual)| name == *known && has_text(usual))
+        || USUAL_NUMBERS
+            .iter()
+            .any(|(known, usual)| name == *known && params::int_of(param) == Some(*usual))
+}
+
+const USUAL_TEXTS: [(&CStr, &CStr); 3] = [
+    (core::PKEY_PARAM_EC_ENCODING, c"named_curve"),
+    (core::PKEY_PARAM_EC_POINT_CONVERSION_FORMAT, c"uncompressed"),
+    (core::PKEY_PARAM_EC_GROUP_CHECK_TYPE, c"default"),
+];
+
+const USUAL_NUMBERS: [(&CStr, c_int); 3] = [
+    (core::PKEY_PARAM_EC_DECODED_FROM_EXPLICIT_PARAMS, 0),
+    (core::PKEY_PARAM_USE_COFACTOR_FLAG, 0),
+    (core::PKEY_PARAM_EC_INCLUDE_PUBLIC, 1),
+];
 
 /// What we hold of a key, as parameters that the default provider imports.
 pub(super) struct KeyParams {
