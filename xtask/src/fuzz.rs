@@ -30,6 +30,8 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
         let mut cargo = Command::new("cargo");
         cargo.current_dir(workspace.root.join("fuzz")).args(["+nightly", "fuzz"]);
         cargo.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
+        let leaks = workspace.root.join("fuzz/leaks.supp");
+        cargo.env("LSAN_OPTIONS", format!("suppressions={}", leaks.display()));
         cargo
     };
     let mut targets = arguments.targets.clone();

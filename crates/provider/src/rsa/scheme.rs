@@ -64,7 +64,10 @@ impl Scheme {
         let mut encoded = vec![0; size.bytes()];
         match self.padding {
             core::PADDING_PKCS1 => pkcs1_sign_encode(algorithm, digest, &mut encoded).ok()?,
-            core::PADDING_NONE if digest.len() == encoded.len() => encoded.copy_from_slice(digest),
+            // A digest beside it has been refused already: whoever signs all the same is refused.
+            core::PADDING_NONE if algorithm.is_none() && digest.len() == encoded.len() => {
+                encoded.copy_from_slice(digest);
+            }
             core::PADDING_PSS => {
                 let algorithm = algorithm?;
                 let mut hash = Digest::begin(delegate, algorithm)?;

@@ -386,7 +386,7 @@ impl CipherContext {
     pub fn begin(
         name: &CStr,
         query: &CStr,
-        (key, iv): (&[u8; 32], &[u8; 16]),
+        (key, iv): (&[u8; 32], &[u8; 128]),
         seal: bool,
         params: &Params,
     ) -> Option<(Self, c_int)> {
@@ -398,7 +398,7 @@ impl CipherContext {
         // SAFETY: no arguments.
         let context = Self::new(unsafe { EVP_CIPHER_CTX_new() })?;
         let (key, iv, way) = (key.as_ptr(), iv.as_ptr(), c_int::from(seal));
-        // SAFETY: no cipher of ours has a longer key, nor a longer IV from the beginning.
+        // SAFETY: no cipher of ours has a longer key, nor takes a longer IV.
         let begun = params
             .give(|params| unsafe { EVP_CipherInit_ex2(context.0, cipher, key, iv, way, params) });
         // SAFETY: the context has its own reference.

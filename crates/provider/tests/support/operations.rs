@@ -193,7 +193,7 @@ fn sealed(name: &CStr, source: &mut Source<'_>, query: &CStr, said: &mut Said) {
     first.0.retain(|param| param.name != c"tlsaad");
     // The rest of an IV of which the beginning is fixed is drawn.
     let mut is_drawn = seal && first.has(c"tlsivfixed");
-    let begun = CipherContext::begin(name, query, (&[1; 32], &[2; 16]), seal, &first);
+    let begun = CipherContext::begin(name, query, (&[1; 32], &[2; 128]), seal, &first);
     let (context, begun) = begun.expect("the default provider has it, too");
     said.note("begin", begun);
     if begun <= 0 {
@@ -208,10 +208,14 @@ fn sealed(name: &CStr, source: &mut Source<'_>, query: &CStr, said: &mut Said) {
     // Behind a header OpenSSL's ChaCha20-Poly1305 takes more than a record, too: we do not.
     let is_chacha = name == c"ChaCha20-Poly1305";
     let (mut has_text, mut has_header, mut has_tag) = (false, false, first.has(c"tag"));
+    // OpenSSL's MAC begins with the header and ends with the key of that moment: ours has one key.
+    let mut mac_begun = false;
     for _ in 0..source.below(6) {
         match source.below(4) {
             0 => {
-                let more = some(source);
+                let mut more = some(source);
+                more.0.retain(|param| !mac_begun || param.name != c"mackey");
+                mac_begun |= is_cbc && more.has(c"tlsaad");
                 is_drawn |= seal && more.has(c"tlsivfixed");
                 has_header |= is_chacha && more.has(c"tlsaad");
                 has_tag |= more.has(c"tag");
@@ -229,7 +233,7 @@ fn sealed(name: &CStr, source: &mut Source<'_>, query: &CStr, said: &mut Said) {
             kind => {
                 // What comes behind text is text to OpenSSL's ChaCha20-Poly1305.
                 let is_aad = kind == 2 && !is_cbc && !has_text && !has_header;
-                (has_text, has_header) = (has_text || !is_aad, false);
+                (has_text, has_header, mac_begun) = (has_text || !is_aad, false, false);
                 let bytes = source.one(&[16, 32, 48, 96, 112, 120, 128, 0, 1, 24, 40, 255]);
                 let (done, made) = context.update(bytes, is_aad);
                 said.note("update", (done, (!is_drawn).then_some(made)));
