@@ -96,8 +96,8 @@ pub(crate) struct Plain {
 
 impl Plain {
     /// Reads parameters that the default provider could import, which has to do it if this answers
-    /// nothing: one of the halves is missing or not selected, something is there twice, is not what
-    /// it always is, or is not known. Whether the halves lie on the curve is not looked at.
+    /// nothing: one of the halves is missing, not selected or too long, something is there twice, is
+    /// not what it always is, or is not known. Whether the halves lie on the curve is not looked at.
     pub(super) fn read(selection: c_int, params: Array<'_>) -> Option<Self> {
         const NEEDED: c_int = core::SELECT_KEYPAIR | core::SELECT_DOMAIN_PARAMETERS;
         if selection & NEEDED != NEEDED {
@@ -113,6 +113,12 @@ impl Plain {
             return None;
         }
         let curve = Curve::by_name(Algorithm::Ec, params::text_of(group)?.as_c_str())?;
+        // Nobody is made to copy as much as somebody claims.
+        let fits =
+            public.data_size == curve.public_bytes() && private.data_size <= curve.private_bytes();
+        if !fits {
+            return None;
+        }
         let (public, private) = (params::octets(public)?.to_vec(), params::big_endian(private)?);
         Some(Plain { curve, halves: Halves { public: Some(public), private: Some(private) } })
     }
