@@ -96,8 +96,8 @@ pub(crate) struct Plain {
 
 impl Plain {
     /// Reads parameters that the default provider could import, which has to do it if this answers
-    /// nothing: one of the halves is missing, not selected or too long, something is there twice, is
-    /// not what it always is, or is not known. Whether the halves lie on the curve is not looked at.
+    /// nothing: a half is missing, not selected or too long, something is there twice, is not what
+    /// it always is, or is not known. Whether the halves lie on the curve is not looked at.
     pub(super) fn read(selection: c_int, params: Array<'_>) -> Option<Self> {
         const NEEDED: c_int = core::SELECT_KEYPAIR | core::SELECT_DOMAIN_PARAMETERS;
         if selection & NEEDED != NEEDED {
