@@ -167,18 +167,22 @@ impl Key {
         self.inner.get_or_init(make).as_ref().map(Owned::as_ptr)
     }
 
-    /// Keeps an imported key of which curve and halves say everything; false if they are none, or
-    /// if there is something here already.
+    /// Keeps an imported key of which curve and halves say everything; false if they are none, if
+    /// there are no lanes to fill, or if there is something here already.
     pub(crate) fn keep(&self, imported: Plain) -> bool {
         let Plain { curve, halves } = imported;
+        if curve.lanes() == 1 {
+            return false;
+        }
         // An import may come on the stack of an ASYNC job.
         let read = || {
             let public = Public::read(curve, halves.public.as_deref()?)?;
             let private = Private::read(curve, &halves.private(curve.private_bytes())?)?;
+            // The point is made again where this key is a peer: who signs needs the room more.
             Some((Public::new(public.encoded), private))
         };
         let Some((public, private)) = stack::on_large(read).flatten() else { return false };
-        if curve.lanes() == 1 || !self.settle(Mode::Ours) {
+        if !self.settle(Mode::Ours) {
             return false;
         }
         let _ = self.curve.set(Some(curve));
