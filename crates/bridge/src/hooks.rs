@@ -29,7 +29,7 @@ use core::ffi::c_void;
 use crate::counters::Counters;
 
 /// Version of both tables; each side refuses another one.
-pub const HOOKS_VERSION: u32 = 3;
+pub const HOOKS_VERSION: u32 = 4;
 
 /// Name of the symbol that the runtime exports, of type [`Attach`].
 pub const ATTACH_SYMBOL: &core::ffi::CStr = c"widelane_runtime_attach";
@@ -56,6 +56,9 @@ pub struct ProviderHooks {
     pub execute: extern "C" fn(everything: bool) -> usize,
     /// Withdraws the request of handshake `h`; its fibre will see a failed operation when resumed.
     pub cancel: extern "C" fn(h: *mut c_void),
+    /// Whether an EC key of these parameters, an array of `OSSL_PARAM` that ends with a null name,
+    /// loses nothing where the provider holds it alone.
+    pub keeps_key: extern "C" fn(parameters: *const c_void) -> bool,
     /// The counters of the calling thread.
     pub counters: extern "C" fn() -> *const Counters,
 }

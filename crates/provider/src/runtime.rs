@@ -8,9 +8,12 @@ use std::sync::OnceLock;
 
 use widelane_bridge::counters::Counters;
 use widelane_bridge::hooks::{ATTACH_SYMBOL, Attach, HOOKS_VERSION, ProviderHooks, RuntimeHooks};
+use widelane_ossl_sys::core::SELECT_ALL;
 
 use crate::batching::event_loop;
+use crate::curve::params::Plain;
 use crate::entry::hook;
+use crate::params::Array;
 use crate::process;
 
 /// A handshake of the runtime's, as it names it.
@@ -83,6 +86,12 @@ hook! {
         }
     }
 
+    fn keeps_key(parameters: *const c_void) -> bool, otherwise false; {
+        // SAFETY: the runtime passes on what libcrypto gives it.
+        let parameters = unsafe { Array::new(parameters.cast()) };
+        Plain::read(SELECT_ALL, parameters).is_some_and(|key| key.is_batched())
+    }
+
     fn counters() -> *const Counters, otherwise ptr::null(); {
         ptr::from_ref(process::current().counters())
     }
@@ -97,5 +106,6 @@ static PROVIDER_HOOKS: ProviderHooks = ProviderHooks {
     full,
     execute,
     cancel,
+    keeps_key,
     counters,
 };

@@ -77,6 +77,7 @@ unsafe extern "C" {
 
 /// `OSSL_PARAM`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct Param {
     key: *const c_char,
     data_type: c_uint,
@@ -396,7 +397,7 @@ fn private_keys_out_of_range_give_the_same_errors() {
         prefer(THEIRS);
         let public = Key::generate(c"EC", c"prime256v1").public();
         let attempt = || {
-            let key = from_data(&private, &public)?;
+            let key = from_data(Some(&private), &public)?;
             // SAFETY: the context lives.
             let checked = unsafe { EVP_PKEY_check(Context::of(&key).0) };
             drop(ErrorStack::get());
@@ -407,8 +408,30 @@ fn private_keys_out_of_range_give_the_same_errors() {
     }
 }
 
+#[test]
+fn halves_of_keys_are_the_same_to_us_as_to_the_default_provider() {
+    let (_place, _lock) = setting();
+    prefer(THEIRS);
+    let [public, another] = [(); 2].map(|()| Key::generate(c"EC", c"prime256v1").public());
+    let off_the_curve = [&public[..64], &[public[64] ^ 1]].concat();
+    let compressed = [&[2 + (public[64] & 1)], &public[1..33]].concat();
+    let publics = [another, off_the_curve, compressed, public[..64].to_vec(), vec![0]];
+    let compared = |other: &[u8]| {
+        let (half, other) = (from_data(None, &public)?, from_data(None, other)?);
+        let whole = from_data(Some(&[1; 32]), &public)?;
+        let pairs = [(&half, &whole), (&whole, &half), (&half, &half), (&other, &whole)];
+        // SAFETY: all of them live.
+        Ok(pairs.map(|(one, two)| unsafe { EVP_PKEY_eq(one.0, two.0) } as u8).to_vec())
+    };
+    for other in publics {
+        same(&format!("public key {other:02x?}"), || compared(&other));
+    }
+    prefer(OURS);
+    assert_eq!(compared(&public).unwrap(), [1; 4]);
+}
+
 /// A key on P-256 of numbers; the private one is in the machine's byte order.
-fn from_data(private: &[u8], public: &[u8]) -> Result<Key, ErrorStack> {
+fn from_data(private: Option<&[u8]>, public: &[u8]) -> Result<Key, ErrorStack> {
     let param = |key: &'static CStr, data_type, data: &[u8]| Param {
         key: key.as_ptr(),
         data_type,
@@ -416,19 +439,23 @@ fn from_data(private: &[u8], public: &[u8]) -> Result<Key, ErrorStack> {
         data_size: data.len(),
         return_size: usize::MAX,
     };
+    let end = Param {
+        key: ptr::null(),
+        data_type: 0,
+        data: ptr::null_mut(),
+        data_size: 0,
+        return_size: 0,
+    };
     let mut params = [
         // OpenSSL reads it up to its NUL.
         param(c"group", 4, b"prime256v1\0"),
         param(c"pub", 5, public),
-        param(c"priv", 2, private),
-        Param {
-            key: ptr::null(),
-            data_type: 0,
-            data: ptr::null_mut(),
-            data_size: 0,
-            return_size: 0,
-        },
+        end,
+        end,
     ];
+    if let Some(private) = private {
+        params[2] = param(c"priv", 2, private);
+    }
     let context = Context::named(c"EC");
     // SAFETY: the context lives.
     good(unsafe { EVP_PKEY_fromdata_init(context.0) })?;

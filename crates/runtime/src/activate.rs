@@ -13,7 +13,7 @@ use crate::config::{Config, config};
 use crate::notice::say;
 use crate::real::{self, OpenSsl};
 
-const PROVIDER_NAME: &CStr = c"widelane";
+pub(crate) const PROVIDER_NAME: &CStr = c"widelane";
 const PREFERENCE: &str = "?provider=widelane";
 const OPENSSL_INIT_LOAD_CONFIG: u64 = 0x40;
 

@@ -12,7 +12,9 @@ use core::ffi::{c_char, c_int, c_long, c_ulong, c_void};
 use core::ptr::{self, NonNull};
 use std::sync::Mutex;
 
+use crate::provider::provider;
 use crate::real::{self, OpenSsl};
+use crate::transfer::Transfer;
 
 /// Reads the next private key, and leaves `bio` behind it; nothing, and `bio` where it was, if
 /// libcrypto has to be asked.
@@ -27,7 +29,10 @@ pub(crate) fn read(bio: *mut c_void) -> Option<NonNull<c_void>> {
     if reader.is_none() {
         *reader = Reader::new(openssl);
     }
-    let key = reader.as_ref().and_then(|reader| reader.read(&bio, begin));
+    let key = reader.as_mut().and_then(|reader| {
+        let key = reader.read(&bio, begin)?;
+        Some(reader.transferred(key, openssl))
+    });
     (openssl.ERR_pop_to_mark)();
     if key.is_none() {
         bio.go_to(begin);
@@ -40,6 +45,8 @@ struct Reader {
     /// `OSSL_DECODER_CTX`; it has the address of `found`, and is never freed.
     context: NonNull<c_void>,
     found: &'static Found,
+    /// Where keys move that have been read, from when there is a provider.
+    transfer: Option<Transfer>,
 }
 
 /// What the decoders tell of.
@@ -70,7 +77,7 @@ impl Reader {
             ptr::null_mut(),
             any,
         );
-        let reader = Reader { context: NonNull::new(context)?, found };
+        let reader = Reader { context: NonNull::new(context)?, found, transfer: None };
         let wants_password = found.wants_password.as_ptr().cast();
         let set =
             (openssl.OSSL_DECODER_CTX_set_pem_password_cb)(context, Some(refuse), wants_password);
@@ -98,6 +105,14 @@ impl Reader {
             (bio.openssl.ERR_set_mark)();
             position = next;
         }
+    }
+
+    /// The key, or that of the provider's which takes its place.
+    fn transferred(&mut self, key: NonNull<c_void>, openssl: &'static OpenSsl) -> NonNull<c_void> {
+        if self.transfer.is_none() && provider().is_some() {
+            self.transfer = Transfer::new(openssl);
+        }
+        self.transfer.as_mut().map_or(key, |transfer| transfer.transfer(key))
     }
 }
 
@@ -143,7 +158,7 @@ unsafe extern "C" fn refuse(
 }
 
 /// All parts of a key, as `PEM_read_bio_PrivateKey` wants them.
-const EVP_PKEY_KEYPAIR: c_int = 0x87;
+pub(crate) const EVP_PKEY_KEYPAIR: c_int = 0x87;
 
 const BIO_TYPE_MEM: c_int = 0x401;
 const BIO_TYPE_FILE: c_int = 0x402;

@@ -10,7 +10,8 @@
 //!   closes: full lanes, or a server that is about to sleep;
 //! * [`registry`]: what the server asked epoll for, so that a finished handshake can be reported to
 //!   it as an event of its own making;
-//! * [`keys`]: private keys are read with decoders that are kept;
+//! * [`keys`]: private keys are read with decoders that are kept, and [`transfer`]: moved into the
+//!   provider;
 //! * [`interpose`]: the exported symbols; nothing else in the workspace defines symbols of others.
 //!
 //! `docs/event-loop.md` tells the whole story. In a process that never creates an `SSL_CTX`, all of
@@ -32,6 +33,7 @@ mod provider;
 mod real;
 mod registry;
 mod stacks;
+mod transfer;
 mod wake;
 
 #[global_allocator]

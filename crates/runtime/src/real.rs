@@ -139,6 +139,9 @@ next_functions! {
 pub(crate) type PasswordCallback =
     Option<unsafe extern "C" fn(*mut c_char, c_int, c_int, *mut c_void) -> c_int>;
 
+/// What OpenSSL hands the parameters of a key to, with an argument of the caller's.
+pub(crate) type ParametersCallback = extern "C" fn(*const c_void, *mut c_void) -> c_int;
+
 /// A null-terminated list of C strings, as the exec functions take them.
 pub(crate) type Strings = *const *const c_char;
 
@@ -236,8 +239,18 @@ openssl_functions! {
     fn EVP_KDF_free(*mut c_void);
     fn EVP_KEYEXCH_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_KEYEXCH_free(*mut c_void);
+    fn EVP_KEYMGMT_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
+    fn EVP_KEYMGMT_free(*mut c_void);
+    fn EVP_KEYMGMT_get0_provider(*const c_void) -> *const c_void;
     fn EVP_MAC_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_MAC_free(*mut c_void);
+    fn EVP_PKEY_CTX_new_from_name(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
+    fn EVP_PKEY_export(*const c_void, c_int, ParametersCallback, *mut c_void) -> c_int;
+    fn EVP_PKEY_free(*mut c_void);
+    fn EVP_PKEY_fromdata(*mut c_void, *mut *mut c_void, c_int, *const c_void) -> c_int;
+    fn EVP_PKEY_fromdata_init(*mut c_void) -> c_int;
+    fn EVP_PKEY_is_a(*const c_void, *const c_char) -> c_int;
+    fn EVP_PKEY_new() -> *mut c_void;
     fn EVP_SIGNATURE_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_SIGNATURE_free(*mut c_void);
     fn OPENSSL_init_crypto(u64, *const c_void) -> c_int;
@@ -251,6 +264,7 @@ openssl_functions! {
     fn OSSL_DECODER_from_bio(*mut c_void, *mut c_void) -> c_int;
     fn OSSL_PROVIDER_add_builtin(*mut c_void, *const c_char, *const c_void) -> c_int;
     fn OSSL_PROVIDER_available(*mut c_void, *const c_char) -> c_int;
+    fn OSSL_PROVIDER_get0_name(*const c_void) -> *const c_char;
     fn OSSL_PROVIDER_try_load(*mut c_void, *const c_char, c_int) -> *mut c_void;
     fn RAND_bytes(*mut u8, c_int) -> c_int;
     fn RAND_priv_bytes(*mut u8, c_int) -> c_int;

@@ -170,14 +170,17 @@ impl Key {
     /// Keeps an imported key of which curve and halves say everything; false if they are none, if
     /// there are no lanes to fill, or if there is something here already.
     pub(crate) fn keep(&self, imported: Plain) -> bool {
-        let Plain { curve, halves } = imported;
-        if curve.lanes() == 1 {
+        if !imported.is_batched() {
             return false;
         }
+        let Plain { curve, halves } = imported;
         // An import may come on the stack of an ASYNC job.
         let read = || {
             let public = Public::read(curve, halves.public.as_deref()?)?;
-            let private = Private::read(curve, &halves.private(curve.private_bytes())?)?;
+            let private = match halves.private {
+                Some(_) => Some(Private::read(curve, &halves.private(curve.private_bytes())?)?),
+                None => None,
+            };
             // The point is made again where this key is a peer: who signs needs the room more.
             Some((Public::new(public.encoded), private))
         };
@@ -187,8 +190,21 @@ impl Key {
         }
         let _ = self.curve.set(Some(curve));
         let _ = self.public.set(Some(public));
-        let _ = self.private.set(Some(private));
+        if let Some(private) = private {
+            let _ = self.private.set(Some(private));
+        }
         true
+    }
+
+    /// Whether the selected parts are the same in both, if what we hold of them tells.
+    pub(crate) fn matches(&self, other: &Key, selection: c_int) -> Option<bool> {
+        let with_halves = selection & core::SELECT_KEYPAIR != 0;
+        let with_public = selection & core::SELECT_PUBLIC_KEY != 0;
+        if !self.is_ours() || !other.is_ours() || with_halves && !with_public {
+            return None;
+        }
+        let same_curve = self.known_curve()? == other.known_curve()?;
+        Some(same_curve && (!with_halves || self.known_public()? == other.known_public()?))
     }
 
     /// Says of a new key which one counts; false if that is settled.

@@ -143,6 +143,9 @@ entry! {
         let first = unsafe { borrow::<Key>(first) }?;
         // SAFETY: as above.
         let second = unsafe { borrow::<Key>(second) }?;
+        if let Some(matches) = first.matches(second, selection) {
+            return Some(c_int::from(matches));
+        }
         let (matches, inner) = (first.functions().matches?, first.inner()?);
         // SAFETY: both are keys of the default provider.
         Some(unsafe { matches(inner, second.inner()?, selection) })

@@ -17,7 +17,7 @@ use crate::params::{self, Array};
 pub(super) struct Halves {
     /// The public half as protocols send it.
     pub(super) public: Option<Vec<u8>>,
-    private: Option<Vec<u8>>,
+    pub(super) private: Option<Vec<u8>>,
 }
 
 impl Halves {
@@ -90,37 +90,48 @@ entry! {
 pub(crate) struct Plain {
     /// The curve, given by its name.
     pub(super) curve: Curve,
-    /// Both halves.
+    /// The public half, and the private one if it is there.
     pub(super) halves: Halves,
 }
 
 impl Plain {
     /// Reads parameters that the default provider could import, which has to do it if this answers
-    /// nothing: a half is missing, not selected or too long, something is there twice, is not what
-    /// it always is, or is not known. Whether the halves lie on the curve is not looked at.
-    pub(super) fn read(selection: c_int, params: Array<'_>) -> Option<Self> {
-        const NEEDED: c_int = core::SELECT_KEYPAIR | core::SELECT_DOMAIN_PARAMETERS;
+    /// nothing: there is no public half, a half is not selected or too long, something is there
+    /// twice, is not what it always is, or is not known. Whether the halves lie on the curve is not
+    /// looked at.
+    pub(crate) fn read(selection: c_int, params: Array<'_>) -> Option<Self> {
+        const NEEDED: c_int = core::SELECT_PUBLIC_KEY | core::SELECT_DOMAIN_PARAMETERS;
         if selection & NEEDED != NEEDED {
             return None;
         }
         let group = params.find(core::PKEY_PARAM_GROUP_NAME)?;
         let public = params.find(core::PKEY_PARAM_PUB_KEY)?;
-        let private = params.find(core::PKEY_PARAM_PRIV_KEY)?;
-        let said = [group, public, private];
-        let is_plain =
-            |param: &OsslParam| said.iter().any(|one| ptr::eq(*one, param)) || is_usual(param);
-        if !params.iter().all(is_plain) {
+        let private = params.find(core::PKEY_PARAM_PRIV_KEY);
+        if private.is_some() && selection & core::SELECT_PRIVATE_KEY == 0 {
+            return None;
+        }
+        let said = [Some(group), Some(public), private];
+        let is_said = |param| said.iter().flatten().any(|one| ptr::eq(*one, param));
+        if !params.iter().all(|param| is_said(param) || is_usual(param)) {
             return None;
         }
         let curve = Curve::by_name(Algorithm::Ec, params::text_of(group)?.as_c_str())?;
         // Nobody is made to copy as much as somebody claims.
-        let fits =
-            public.data_size == curve.public_bytes() && private.data_size <= curve.private_bytes();
+        let fits = public.data_size == curve.public_bytes()
+            && private.is_none_or(|private| private.data_size <= curve.private_bytes());
         if !fits {
             return None;
         }
-        let (public, private) = (params::octets(public)?.to_vec(), params::big_endian(private)?);
-        Some(Plain { curve, halves: Halves { public: Some(public), private: Some(private) } })
+        let mut halves = Halves { public: Some(params::octets(public)?.to_vec()), private: None };
+        if let Some(private) = private {
+            halves.private = Some(params::big_endian(private)?);
+        }
+        Some(Plain { curve, halves })
+    }
+
+    /// Whether there are lanes to fill with its operations.
+    pub(crate) fn is_batched(&self) -> bool {
+        self.curve.lanes() > 1
     }
 }
 
