@@ -396,11 +396,16 @@ fn free_address() -> Result<SocketAddr> {
 
 /// What nginx says of killed workers and of [`crate::hardship::Hardship`]s.
 ///
-/// `BIO_new` does not tell that its buffer got no memory, only that it could not be made.
-const OUR_DOING: [&str; 6] = [
+/// `BIO_new` does not tell that its buffer got no memory, only that it could not be made. Workers
+/// without descriptors lose messages of the channel between nginx's processes and, around reloads,
+/// accept on descriptors that are closed: nginx as installed as often as under `widelane run`.
+const OUR_DOING: [&str; 9] = [
+    "accept4() failed (9: Bad file descriptor)",
     "exited on signal 9",
     "::malloc failure",
     "BIO routines::init fail",
+    "recvmsg() returned invalid ancillary data",
+    "recvmsg() truncated data",
     "(12: Cannot allocate memory)",
     "(24: Too many open files)",
     "(28: No space left on device)",
