@@ -6,7 +6,7 @@
 //! beginning is found without a lock, and there once.
 //!
 //! Workers count references in the `EVP_PKEY` of each key that they use. Those are made ahead, next
-//! to each other, so that twenty keys share a page that is written.
+//! to each other, so that nine keys and not one share a page that is written.
 #![allow(unsafe_code, reason = "reads names that libcrypto tells, and a callback's argument")]
 
 use core::ffi::{CStr, c_int, c_void};
