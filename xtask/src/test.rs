@@ -67,6 +67,14 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     announce_and_run(workspace.cargo().args(["build", "--release", "--quiet"]))?;
     let test = ["test", "--release", "--workspace", "--no-fail-fast"];
     announce_and_run(workspace.cargo().args(test))?;
+    announce("servers once more, as on a CPU whose operations cannot be batched");
+    announce_and_run(
+        workspace
+            .cargo()
+            .args(["test", "--release", "--package=widelane-runtime", "--test=*"])
+            .arg("--no-fail-fast")
+            .env(widelane_cpu::policy::BITWIDTH_VARIABLE, "128"),
+    )?;
     pages::run(workspace, &pages::Arguments::default())
 }
 

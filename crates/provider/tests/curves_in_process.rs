@@ -13,11 +13,9 @@ use std::sync::atomic::AtomicU64;
 use std::thread;
 use std::time::Duration;
 
-use common::process::{grown, in_child, prefer, setting};
-use common::room;
+use common::process::{batches, grown, in_child, prefer, setting};
 use openssl::error::ErrorStack;
 use widelane_bridge::counters::{Counters, OperationKind};
-use widelane_cpu::{Room, Width};
 
 #[repr(C)]
 struct Pkey([u8; 0]);
@@ -230,10 +228,6 @@ fn same(what: &str, attempt: impl Fn() -> Result<Vec<u8>, ErrorStack>) {
     assert_eq!(ours, theirs, "{what}");
 }
 
-fn batches() -> bool {
-    room(Width::W512) != Room::Portable
-}
-
 #[test]
 fn secrets_are_those_of_the_default_provider() {
     let (_place, _lock) = setting();
@@ -285,7 +279,7 @@ fn a_key_that_we_hold_is_what_the_default_provider_makes_of_it() {
         };
         let before = pooled();
         let keys: Vec<_> = (0..32).map(|_| Key::generate(algorithm, group)).collect();
-        assert_eq!(pooled() > before, batches() && kind.is_some(), "{group:?}");
+        assert_eq!(pooled() > before, batches(place) && kind.is_some(), "{group:?}");
         let key = keys.last().expect("32 keys");
         // SAFETY: the key lives.
         let copy = Key(unsafe { EVP_PKEY_dup(key.0) });
@@ -534,7 +528,7 @@ fn keys_that_nobody_wants_expire() {
         thread::sleep(Duration::from_millis(1100));
     }
     Key::generate(c"X25519", c"X25519");
-    assert_eq!(grown(place, before, pool_expired) > 0, batches());
+    assert_eq!(grown(place, before, pool_expired) > 0, batches(place));
 }
 
 fn pool_expired(counters: &Counters) -> &AtomicU64 {

@@ -10,13 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::process::{grown, in_child, setting};
-use common::room;
+use common::process::{batches, grown, in_child, setting};
 use openssl::hash::MessageDigest;
 use openssl::pkey::{PKey, Private};
 use openssl::rsa::{Padding, Rsa};
 use openssl::sign::{Signer, Verifier};
-use widelane_cpu::{Room, Width};
 
 #[repr(C)]
 struct AsyncJob([u8; 0]);
@@ -47,10 +45,6 @@ unsafe extern "C" {
 const ASYNC_PAUSE: c_int = 2;
 const ASYNC_FINISH: c_int = 3;
 const MESSAGE: &[u8] = b"the message";
-
-fn batches() -> bool {
-    room(Width::W512) != Room::Portable
-}
 
 /// A signature to be made in an ASYNC job, and the job.
 struct Task {
@@ -173,8 +167,8 @@ fn jobs_of_one_thread_share_batches_whatever_their_keys() {
             tasks.iter_mut().filter_map(|task| (!task.step()).then_some(task)).collect();
         unfinished.into_iter().for_each(|task| task.finish());
     }
-    assert_eq!(grown(place, full, |counters| &counters.closed_full) > 0, batches());
-    assert_eq!(grown(place, batched, |counters| &counters.jobs_batched) > 0, batches());
+    assert_eq!(grown(place, full, |counters| &counters.closed_full) > 0, batches(place));
+    assert_eq!(grown(place, batched, |counters| &counters.jobs_batched) > 0, batches(place));
 }
 
 #[test]
@@ -191,7 +185,7 @@ fn a_partial_batch_is_closed_by_its_deadline() {
         parked.into_iter().for_each(|task| task.finish());
     }
     let closed = grown(place, closed, |counters| &counters.closed_deadline);
-    assert_eq!(closed > 0, batches());
+    assert_eq!(closed > 0, batches(place));
 }
 
 #[test]
@@ -308,7 +302,7 @@ fn more_threads_than_cpus_share_batches() {
     });
     let batched = grown(place, before, |counters| &counters.jobs_batched);
     let crowded = thread::available_parallelism().unwrap().get() < THREADS / 2;
-    if batches() && crowded {
+    if batches(place) && crowded {
         assert!(batched > 0, "nobody shared a batch");
     }
     assert_eq!(place.sum(|counters| &counters.fallbacks), 0);

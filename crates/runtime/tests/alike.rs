@@ -24,7 +24,7 @@ const SEED: u64 = 71;
 #[test]
 fn whatever_a_client_says_is_answered_alike() {
     let ([accelerated, native], counters) = accelerated_and_native("scenario_alike");
-    assert!(counters.parked() > 0, "{counters:?}");
+    counters.assert_parked(None);
     assert_eq!(counters.fallbacks, 0, "{counters:?}");
     let (accelerated, native): (Vec<_>, Vec<_>) =
         (accelerated.lines().collect(), native.lines().collect());

@@ -41,6 +41,11 @@ pub fn accelerated(scenario: &str) -> Sums {
     Sums::read(&counters)
 }
 
+/// The same for a scenario whose operations wait for others; nothing where none can.
+pub fn accelerated_with_lanes(scenario: &str) -> Option<Sums> {
+    super::has_lanes().then(|| accelerated(scenario))
+}
+
 /// Runs `scenario` of this program under `widelane run` and without; what it has written to
 /// `answers` each time, and the counters.
 pub fn accelerated_and_native(scenario: &str) -> ([String; 2], Sums) {

@@ -81,21 +81,65 @@ impl Sums {
         SIGNATURES.iter().map(|kind| self.kinds[*kind as usize].0).sum()
     }
 
+    /// Whether there are lanes to fill; without, every operation is left to OpenSSL.
+    pub fn has_lanes(&self) -> bool {
+        self.lanes > 1
+    }
+
+    /// Asserts that operations waited for others, so many if a number is given.
+    pub fn assert_parked(&self, count: Option<u64>) {
+        if !self.has_lanes() {
+            return self.assert_delegated();
+        }
+        assert!(self.parked() > 0, "no operation was parked: {self:?}");
+        assert!(count.is_none_or(|count| self.parked() == count), "not {count:?}: {self:?}");
+    }
+
     /// Asserts that operations of this kind waited for others, and that none could not.
-    pub fn assert_parked(&self, kind: OperationKind) {
+    pub fn assert_parked_kind(&self, kind: OperationKind) {
+        if !self.has_lanes() {
+            return self.assert_delegated();
+        }
         let (parked, synchronous) = self.kinds[kind as usize];
         assert!(parked > 0, "no {} was parked: {self:?}", kind.name());
         assert_eq!(synchronous, 0, "{}: {self:?}", kind.name());
     }
 
+    /// Asserts that so many signatures waited for others.
+    pub fn assert_signed(&self, count: u64) {
+        if !self.has_lanes() {
+            return self.assert_delegated();
+        }
+        assert_eq!(self.signed(), count, "{self:?}");
+    }
+
+    /// Asserts that at least so many batches closed because nothing else was to come.
+    pub fn assert_closed_idle(&self, count: u64) {
+        if !self.has_lanes() {
+            return self.assert_delegated();
+        }
+        assert!(self.closed_idle >= count, "{self:?}");
+    }
+
     /// Asserts that handshakes were driven and executed together, and nothing failed over.
     pub fn assert_batched(&self) {
-        assert!(self.handshakes > 0, "no handshake was driven: {self:?}");
-        assert!(self.parked() > 0, "no operation was parked: {self:?}");
+        self.assert_batched_since(&Self::default());
+    }
+
+    /// The same of what came since `before`.
+    pub fn assert_batched_since(&self, before: &Self) {
+        assert!(self.handshakes > before.handshakes, "no handshake was driven: {self:?}");
         assert_eq!(self.fallbacks, 0, "{self:?}");
-        if self.lanes > 1 {
-            assert!(self.closed_full > 0, "the lanes were never full: {self:?}");
-            assert!(self.batches_by_fill[self.lanes] > 0, "no full batch ran: {self:?}");
+        if !self.has_lanes() {
+            return self.assert_delegated();
         }
+        assert!(self.closed_full > before.closed_full, "the lanes were never full: {self:?}");
+        let full = |sums: &Self| sums.batches_by_fill[self.lanes];
+        assert!(full(self) > full(before), "no full batch ran: {self:?}");
+    }
+
+    fn assert_delegated(&self) {
+        assert!(self.jobs_delegated > 0, "there was nothing to do: {self:?}");
+        assert_eq!((self.parked(), self.jobs_synchronous), (0, 0), "{self:?}");
     }
 }
