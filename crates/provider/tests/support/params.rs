@@ -9,6 +9,8 @@ use widelane_ossl_sys::core::{
 };
 use widelane_testkit::fuzz::Decisions;
 
+use super::is_since;
+
 const TYPES: [c_uint; 8] = [
     PARAM_INTEGER,
     PARAM_UNSIGNED_INTEGER,
@@ -126,6 +128,10 @@ impl<'a> Source<'a> {
             let bytes = vec![0; self.one(&[4, 8, 0, 1, 2, 12, 16, 32, 65, 97, 128, 255])];
             // OpenSSL writes numbers with a fraction wherever they are asked for.
             let is_null = self.below(8) == 0 && data_type != PARAM_REAL;
+            // Since 3.6 it wants the type of an IV to be right even where there is no place for it.
+            let is_right = [PARAM_OCTET_STRING, PARAM_OCTET_PTR].contains(&data_type)
+                || ![c"iv", c"updated-iv"].contains(&name);
+            let is_null = is_null && (is_right || !is_since(3, 6));
             // It reads in front of no bytes at all for the sign of a number.
             let has_sign = data_type != PARAM_INTEGER || !bytes.is_empty();
             if has_sign && questions.iter().all(|question| question.name != name) {
