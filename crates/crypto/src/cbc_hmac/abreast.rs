@@ -1,6 +1,6 @@
-//! A few records that go on together, hashed and encrypted at once, each in a lane of its own. The
-//! hash is ahead by what the header leaves of its first block, as it is where a record is sealed
-//! alone.
+//! Up to sixteen records that go on together, hashed and encrypted at once, each in a lane of its
+//! own. The hash is ahead by what the header leaves of its first block, as it is where a record is
+//! sealed alone.
 
 use std::array::from_fn;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use widelane_kernels::hash::{self, Hash};
 use widelane_kernels::sha1::Sha1;
 use widelane_kernels::sha2::Sha256;
 use widelane_kernels::text::Text;
-use widelane_kernels::words::{Vaes512x8, Words};
+use widelane_kernels::words::{LANES_MAX, Vaes512x8, Vaes512x16, Words};
 use widelane_secret::wipe;
 
 use super::many::SealJob;
@@ -19,10 +19,7 @@ use super::{BLOCK_BYTES, HASH_BLOCK_BYTES, HEADER_BYTES};
 use crate::digest::{self, Tail};
 
 /// Most records that go on together.
-const RECORDS_MAX: usize = Vaes512x8::LANES;
-
-/// Rows of lanes that encrypt as many.
-const ROWS: usize = RECORDS_MAX / LANES;
+pub(super) const RECORDS_MAX: usize = Vaes512x16::LANES;
 
 /// Bytes of a text in the first block of its hash.
 const AHEAD_BYTES: usize = HASH_BLOCK_BYTES - HEADER_BYTES;
@@ -41,9 +38,11 @@ pub(super) fn seal(jobs: &mut [SealJob<'_>]) -> bool {
     if !(records_min..=RECORDS_MAX).contains(&jobs.len()) || !together || steps.stitched == 0 {
         return false;
     }
-    match key.algorithm.hash() {
-        digest::Algorithm::Sha1 => seal_by::<Sha1>(room, jobs, steps),
-        _ => seal_by::<Sha256>(room, jobs, steps),
+    match (key.algorithm.hash(), jobs.len() <= Vaes512x8::LANES) {
+        (digest::Algorithm::Sha1, true) => seal_by::<Sha1, Vaes512x8, 2>(room, jobs, steps),
+        (digest::Algorithm::Sha1, false) => seal_by::<Sha1, Vaes512x16, 4>(room, jobs, steps),
+        (_, true) => seal_by::<Sha256, Vaes512x8, 2>(room, jobs, steps),
+        (_, false) => seal_by::<Sha256, Vaes512x16, 4>(room, jobs, steps),
     }
     true
 }
@@ -73,54 +72,70 @@ impl Steps {
     }
 }
 
-fn seal_by<H: Hash<Vaes512x8>>(room: Vaes512, jobs: &mut [SealJob<'_>], steps: Steps) {
+/// In the lanes of `W`, as many as `ROWS` rows of the cipher have.
+fn seal_by<H, W, const ROWS: usize>(room: Vaes512, jobs: &mut [SealJob<'_>], steps: Steps)
+where
+    H: Hash<W>,
+    W: Words<Word = u32, Room = Vaes512>,
+{
     let (mut keys, mut last) = (LaneKeys::<ROWS>::default(), [[[0; BLOCK_BYTES]; LANES]; ROWS]);
-    let (mut inner, mut outer) = (hash::zeros::<Vaes512x8>(), hash::zeros::<Vaes512x8>());
+    let (mut inner, mut outer) = (hash::zeros::<W>(), hash::zeros::<W>());
     for (lane, last) in last.as_flattened_mut().iter_mut().enumerate() {
         // A lane without a record does what the first one does.
         let SealJob { key, iv, .. } = jobs.get(lane).unwrap_or(&jobs[0]);
         *last = **iv;
         keys.set(lane, key.cipher.lanes().expect("all records are in one room").1);
         for (rows, state) in [&mut inner, &mut outer].into_iter().zip(key.mac.states()) {
-            rows.iter_mut().zip(state).for_each(|(row, word)| row[lane] = *word as u32);
+            rows.iter_mut().zip(state).for_each(|(row, word)| row.as_mut()[lane] = *word as u32);
         }
     }
 
     let (ahead, stitched) = (AHEAD_BYTES, steps.stitched);
     let done = stitched * HASH_BLOCK_BYTES;
-    let mut first = [[0; HASH_BLOCK_BYTES]; RECORDS_MAX];
-    for (first, job) in first.iter_mut().zip(&*jobs) {
+    let mut first = [[[0; HASH_BLOCK_BYTES]; LANES]; ROWS];
+    for (first, job) in first.as_flattened_mut().iter_mut().zip(&*jobs) {
         first[..HEADER_BYTES].copy_from_slice(&job.header.bytes(job.text_bytes));
         first[HEADER_BYTES..].copy_from_slice(&job.record[..AHEAD_BYTES]);
     }
-    let mut tails: [Tail; RECORDS_MAX] = from_fn(|lane| {
-        let job = jobs.get(lane).unwrap_or(&jobs[0]);
-        // The pad of HMAC is a block in front.
-        let hashed = HASH_BLOCK_BYTES + HEADER_BYTES + job.text_bytes;
-        job.key.mac.hash().tail(&job.record[ahead + done..job.text_bytes], hashed as u64)
+    let mut tails: [[Tail; LANES]; ROWS] = from_fn(|row| {
+        from_fn(|place| {
+            let job = jobs.get(row * LANES + place).unwrap_or(&jobs[0]);
+            // The pad of HMAC is a block in front.
+            let hashed = HASH_BLOCK_BYTES + HEADER_BYTES + job.text_bytes;
+            job.key.mac.hash().tail(&job.record[ahead + done..job.text_bytes], hashed as u64)
+        })
     });
-    hash::compress::<H, _>(room, &mut inner, &first.each_ref().map(|block| &block[..]), 1);
-    let texts = texts(jobs, |job| 0..job.text_bytes);
-    lanes::encrypt_hashed::<H, _, _>(room, &keys, &mut last, &mut inner, ahead, &texts, stitched);
-    hash::compress::<H, _>(room, &mut inner, &tails.each_ref().map(Tail::blocks), steps.tail);
+    hash::compress::<H, _>(room, &mut inner, &in_lanes(first.as_flattened(), |block| block), 1);
+    let texts = texts::<ROWS>(jobs, |job| 0..job.text_bytes);
+    lanes::encrypt_hashed::<H, W, _>(room, &keys, &mut last, &mut inner, ahead, &texts, stitched);
+    hash::compress::<H, _>(
+        room,
+        &mut inner,
+        &in_lanes(tails.as_flattened(), Tail::blocks),
+        steps.tail,
+    );
     hash::compress_digests::<H, _>(room, &mut outer, &inner, jobs[0].key.algorithm.tag_bytes() / 4);
 
     for (lane, job) in jobs.iter_mut().enumerate() {
-        let words: [[u8; 4]; hash::STATE_WORDS] = outer.map(|row| row[lane].to_be_bytes());
+        let words: [[u8; 4]; hash::STATE_WORDS] = outer.map(|row| row.as_ref()[lane].to_be_bytes());
         let tag = &words.as_flattened()[..job.key.algorithm.tag_bytes()];
         super::complete(job.record, job.text_bytes, tag);
     }
     let texts = self::texts(jobs, |job| done..job.record.len());
     lanes::encrypt(room, &keys, &mut last, &texts, steps.rest);
 
-    wipe(first.as_flattened_mut());
-    tails.iter_mut().for_each(Tail::wipe);
-    wipe(inner.as_flattened_mut());
-    wipe(outer.as_flattened_mut());
+    wipe(first.as_flattened_mut().as_flattened_mut());
+    tails.as_flattened_mut().iter_mut().for_each(Tail::wipe);
+    inner.iter_mut().chain(&mut outer).for_each(|row| wipe(row.as_mut()));
+}
+
+/// What the lanes hash.
+fn in_lanes<'a, T>(lanes: &'a [T], bytes: impl Fn(&'a T) -> &'a [u8]) -> [&'a [u8]; LANES_MAX] {
+    from_fn(|lane| lanes.get(lane).map_or(&[][..], &bytes))
 }
 
 /// Parts of the records, one in each lane.
-fn texts<'a>(
+fn texts<'a, const ROWS: usize>(
     jobs: &'a mut [SealJob<'_>],
     part: impl Fn(&SealJob<'_>) -> Range<usize>,
 ) -> [[Text<'a>; LANES]; ROWS] {

@@ -1,5 +1,5 @@
 //! Many records at once: their tags in the lanes of the hash, then their blocks in the lanes of the
-//! cipher, each lane with a key of its own; or, of a few records, both at once.
+//! cipher, each lane with a key of its own; or, of records that go on together, both at once.
 
 use widelane_cpu::Vaes512;
 use widelane_kernels::aes_cbc::lanes::{self, LANES, LaneKeys};
@@ -70,8 +70,19 @@ pub fn seal_many(jobs: &mut [SealJob<'_>]) {
             continue;
         }
         match (jobs[0].outcome, jobs[0].key.mode) {
-            (Outcome::Done, Mode::MacThenEncrypt) if abreast::seal(jobs) => {}
             (Outcome::Done, Mode::MacThenEncrypt) => {
+                let mut done = 0;
+                while done < jobs.len() {
+                    let end = jobs.len().min(done + abreast::RECORDS_MAX);
+                    if !abreast::seal(&mut jobs[done..end]) {
+                        break;
+                    }
+                    done = end;
+                }
+                let jobs = &mut jobs[done..];
+                if jobs.is_empty() {
+                    continue;
+                }
                 let tags = tags(jobs);
                 for (job, tag) in jobs.iter_mut().zip(tags) {
                     super::complete(job.record, job.text_bytes, tag.as_ref());

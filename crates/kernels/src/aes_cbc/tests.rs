@@ -9,9 +9,9 @@ use widelane_cpu::{Aesni, Policy, Room, Shani, Vaes512};
 use widelane_testkit::random::Random;
 
 use super::*;
-use crate::hash::{self, Hash, STATE_WORDS, States};
+use crate::hash::{self, Hash, STATE_WORDS};
 use crate::text::Text;
-use crate::words::{Vaes512x8, Words};
+use crate::words::{Vaes512x8, Vaes512x16, Words};
 use crate::{sha1, sha2};
 
 /// What the tests call in each room.
@@ -163,17 +163,21 @@ fn lanes_are_encrypted_and_hashed_at_once() {
         eprintln!("rooms: none, this machine has no VAES on zmm registers");
         return;
     };
-    encrypted_and_hashed::<sha1::Sha1>(room, 5);
-    encrypted_and_hashed::<sha2::Sha256>(room, 8);
+    encrypted_and_hashed::<sha1::Sha1, Vaes512x8, 2>(room, 5);
+    encrypted_and_hashed::<sha1::Sha1, Vaes512x16, 4>(room, 5);
+    encrypted_and_hashed::<sha2::Sha256, Vaes512x8, 2>(room, 8);
+    encrypted_and_hashed::<sha2::Sha256, Vaes512x16, 4>(room, 8);
 }
 
-fn encrypted_and_hashed<H: Hash<Vaes512x8> + Hash<u32>>(room: Vaes512, words: usize) {
-    const ROWS: usize = Vaes512x8::LANES / lanes::LANES;
+fn encrypted_and_hashed<H, W, const ROWS: usize>(room: Vaes512, words: usize)
+where
+    H: Hash<W> + Hash<u32>,
+    W: Words<Word = u32, Room = Vaes512>,
+{
     let mut random = Random::new(4);
     for (key_bytes, ahead, blocks) in [(16, 51, 0), (16, 0, 1), (24, 51, 3), (32, 67, 20)] {
         let mut keys = lanes::LaneKeys::<ROWS>::default();
-        let raw: Vec<_> =
-            (0..Vaes512x8::LANES).map(|_| random_bytes(&mut random, key_bytes)).collect();
+        let raw: Vec<_> = (0..W::LANES).map(|_| random_bytes(&mut random, key_bytes)).collect();
         for (lane, raw) in raw.iter().enumerate() {
             let mut key = Key::default();
             vaes512::expand(room, KeyBytes::new(raw).unwrap(), &mut key);
@@ -183,13 +187,15 @@ fn encrypted_and_hashed<H: Hash<Vaes512x8> + Hash<u32>>(room: Vaes512, words: us
         random.fill(ivs.as_flattened_mut().as_flattened_mut());
         let bytes = ahead + blocks * HASH_BLOCK_BYTES;
         let plain: Vec<_> = raw.iter().map(|_| random_bytes(&mut random, bytes)).collect();
-        let states: States<Vaes512x8> =
-            core::array::from_fn(|_| core::array::from_fn(|_| random.next_u64() as u32));
+        let mut states = hash::zeros::<W>();
+        for word in states.iter_mut().flat_map(AsMut::as_mut) {
+            *word = random.next_u64() as u32;
+        }
 
         let (mut texts, mut last, mut hashed) = (plain.clone(), ivs, states);
         let mut each = texts.iter_mut().map(|text| Text::in_place(text));
         let rows = core::array::from_fn(|_| core::array::from_fn(|_| each.next().unwrap()));
-        lanes::encrypt_hashed::<H, Vaes512x8, ROWS>(
+        lanes::encrypt_hashed::<H, W, ROWS>(
             room,
             &keys,
             &mut last,
@@ -205,9 +211,9 @@ fn encrypted_and_hashed<H: Hash<Vaes512x8> + Hash<u32>>(room: Vaes512, words: us
             assert_eq!(texts[lane][..done], expected, "lane {lane}, {blocks} blocks");
             assert_eq!(texts[lane][done..], plain[done..], "the rest is left alone");
             assert_eq!(last.as_flattened()[lane], last_block(&expected, iv));
-            let mut expected = states.map(|row| [row[lane]]);
+            let mut expected = states.map(|row| [row.as_ref()[lane]]);
             hash::compress::<H, u32>((), &mut expected, &[&plain[ahead..]], blocks);
-            let got = hashed.map(|row| [row[lane]]);
+            let got = hashed.map(|row| [row.as_ref()[lane]]);
             assert_eq!(got[..words], expected[..words], "lane {lane}, {ahead} ahead");
         }
     }

@@ -11,7 +11,7 @@ use widelane_testkit::random::Random;
 use super::*;
 use crate::sha1::{self, SHA1, Sha1};
 use crate::sha2::{self, SHA224, SHA256, SHA384, SHA512, Sha256, Sha512};
-use crate::words::{Avx2x1, Avx2x4, Avx2x8, Avx512x8, Avx512x16, Vaes512x8};
+use crate::words::{Avx2x1, Avx2x4, Avx2x8, Avx512x8, Avx512x16, Vaes512x8, Vaes512x16};
 
 /// Blocks of the longest message, padding included.
 const BLOCKS_MAX: usize = 5;
@@ -93,6 +93,7 @@ fn every_lane_of_every_register_hashes_as_openssl_does() {
     }
     if let Some(room) = Vaes512::enter(&Policy::open()) {
         words_of_32_bits_agree!(Vaes512x8, room);
+        words_of_32_bits_agree!(Vaes512x16, room);
         visited.push(Room::Vaes512);
     }
     eprintln!("rooms: {visited:?}");

@@ -16,7 +16,7 @@ mod vaes512;
 
 pub use avx2::{Avx2x1, Avx2x4, Avx2x8};
 pub use avx512::{Avx512x8, Avx512x16};
-pub use vaes512::Vaes512x8;
+pub use vaes512::{Vaes512x8, Vaes512x16};
 
 /// How many words a block of a message has.
 pub const BLOCK_WORDS: usize = 16;
