@@ -2,7 +2,9 @@
 //! the same way whatever its padding, and refused the same way whatever is wrong with it.
 
 use widelane_cpu::{Policy, Room};
-use widelane_crypto::cbc_hmac::{Algorithm, BLOCK_BYTES, CbcHmac, Header, Key, Mode};
+use widelane_crypto::cbc_hmac::{
+    Algorithm, BLOCK_BYTES, CbcHmac, Header, Key, Mode, Outcome, SealJob, seal_many,
+};
 use widelane_testkit::rooms::for_each_room_of;
 use widelane_testkit::trace::{Trace, trace};
 
@@ -29,6 +31,12 @@ fn judge(room: Room, algorithm: Algorithm, policy: &Policy) {
     // Both come first: the heap must be the same for both traces.
     let (one, other) = (key(0x00), key(0xa5));
     report(room, "seal", sealed(&one, 0x00), sealed(&other, 0xa5));
+    // Without lanes they are sealed one after the other, which takes long to step through.
+    for count in [8, 16].into_iter().filter(|_| room != Room::Portable) {
+        let [first, second] = [(&one, 0x00), (&other, 0xa5)]
+            .map(|(key, pattern)| sealed_at_once(key, pattern, count));
+        report(room, &format!("seal {count} at once"), first, second);
+    }
 
     // The last byte is the length of the padding; in front of it are padding, tag and text.
     let records = [
@@ -61,6 +69,27 @@ fn sealed(key: &Key, pattern: u8) -> Trace {
             (key.clone(), record)
         },
         |(key, record)| key.seal(&IV, HEADER, length, record).expect("sealed"),
+    )
+}
+
+#[inline(never)]
+fn sealed_at_once(key: &Key, pattern: u8, count: usize) -> Trace {
+    let text_bytes = 200;
+    trace(
+        || {
+            let mut record = bytes::<200>(pattern).to_vec();
+            record.resize(key.record_bytes(text_bytes), 0);
+            (key.clone(), vec![record; count])
+        },
+        |(key, records)| {
+            let job = |record| {
+                let (iv, outcome) = (&IV, Outcome::Pending);
+                SealJob { key, iv, header: HEADER, text_bytes, record, outcome }
+            };
+            let mut jobs: Vec<_> = records.iter_mut().map(|record| job(record)).collect();
+            seal_many(&mut jobs);
+            assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
+        },
     )
 }
 
