@@ -10,16 +10,8 @@ use widelane_secret::wipe_vector_registers;
 
 use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words, chunks_at};
 
-wide_words! {
-    Avx512x16(__m512i in zmm_reg as "z", Avx512), 16 of u32,
-    features = "avx512f,avx512dq,avx512vl,avx512bw,bmi2",
-    splat = _mm512_set1_epi32, add = _mm512_add_epi32, sub = _mm512_sub_epi32,
-    and = _mm512_and_si512, xor = _mm512_xor_si512, or = _mm512_or_si512,
-    left = _mm512_sllv_epi32, right = _mm512_srlv_epi32,
-    gather = gather, shuffle = _mm512_shuffle_epi8,
-    broadcast = _mm512_broadcast_i32x4, order = (0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203),
-    transpose = transpose4, wipe = wipe_vector_registers,
-    majority = _mm512_ternarylogic_epi64::<0xe8>,
+words_of_32_bits_in_zmm! {
+    Avx512x16, Avx512, features = "avx512f,avx512dq,avx512vl,avx512bw,bmi2"
 }
 
 wide_words! {
