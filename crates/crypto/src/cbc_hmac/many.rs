@@ -71,14 +71,9 @@ pub fn seal_many(jobs: &mut [SealJob<'_>]) {
         }
         match (jobs[0].outcome, jobs[0].key.mode) {
             (Outcome::Done, Mode::MacThenEncrypt) => {
-                let mut done = 0;
-                while done < jobs.len() {
-                    let end = jobs.len().min(done + abreast::RECORDS_MAX);
-                    if !abreast::seal(&mut jobs[done..end]) {
-                        break;
-                    }
-                    done = end;
-                }
+                let abreast = jobs.chunks_mut(abreast::RECORDS_MAX);
+                let sealed = abreast.map_while(|some| abreast::seal(some).then_some(some.len()));
+                let done = sealed.sum();
                 let jobs = &mut jobs[done..];
                 if jobs.is_empty() {
                     continue;
