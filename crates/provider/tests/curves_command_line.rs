@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::sync::atomic::Ordering;
 
 use common::server::Server;
-use common::{Place, done, room};
+use common::{Place, batches, done, room};
 use widelane_bridge::counters::OperationKind;
 use widelane_cpu::{Room, Width};
 
@@ -101,7 +101,7 @@ fn secrets_are_the_same_whoever_derives_them() {
     }
     let derived =
         place.sum(|counters| &counters.kinds[OperationKind::X25519Derive as usize].synchronous);
-    assert_eq!(derived, if room(Width::W512) == Room::Portable { 0 } else { 2 });
+    assert_eq!(derived, if batches() { 2 } else { 0 });
 }
 
 #[test]

@@ -83,6 +83,11 @@ pub fn done(command: &mut Command) -> String {
     text
 }
 
+/// Whether operations are batched on this CPU.
+pub fn batches() -> bool {
+    room(Width::W512) != Room::Portable
+}
+
 /// The room in which batches run under a policy.
 pub fn room(width: Width) -> Room {
     widelane_crypto::rsa::Rsa::choose(&Policy::up_to(width)).room()

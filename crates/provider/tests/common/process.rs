@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use widelane_bridge::counters::Counters;
@@ -38,11 +38,6 @@ pub fn setting() -> (&'static Place, MutexGuard<'static, ()>) {
 pub fn prefer(query: &CStr) {
     // SAFETY: the default library context, and a C string.
     assert_eq!(unsafe { EVP_set_default_properties(ptr::null_mut(), query.as_ptr()) }, 1);
-}
-
-/// Whether this process has lanes to fill, by CPU and policy.
-pub fn batches(place: &Place) -> bool {
-    place.counters().iter().any(|counters| counters.lanes.load(Ordering::Relaxed) > 1)
 }
 
 /// How much a counter of this process has grown since `before`.

@@ -81,8 +81,10 @@ impl Sums {
         SIGNATURES.iter().map(|kind| self.kinds[*kind as usize].0).sum()
     }
 
-    /// Whether there are lanes to fill; without, every operation is left to OpenSSL.
+    /// Whether there are lanes to fill, as `widelane cpu` says too; without, every operation is
+    /// left to OpenSSL.
     pub fn has_lanes(&self) -> bool {
+        assert_eq!(self.lanes > 1, super::has_lanes(), "{self:?}");
         self.lanes > 1
     }
 
@@ -133,6 +135,7 @@ impl Sums {
         if !self.has_lanes() {
             return self.assert_delegated();
         }
+        assert!(self.parked() > before.parked(), "no operation was parked: {self:?}");
         assert!(self.closed_full > before.closed_full, "the lanes were never full: {self:?}");
         let full = |sums: &Self| sums.batches_by_fill[self.lanes];
         assert!(full(self) > full(before), "no full batch ran: {self:?}");
