@@ -34,7 +34,7 @@ impl<const BYTES: usize, const WORDS: usize> Blocks<BYTES, WORDS> {
         if layout.size() > BYTES || layout.align() > BYTES.min(align_of::<Memory<BYTES, WORDS>>()) {
             return ptr::null_mut();
         }
-        let with_lowest = |taken: u64| (taken != u64::MAX).then_some(taken | (taken + 1));
+        let with_lowest = |taken: u64| (taken != u64::MAX).then(|| taken | (taken + 1));
         for (word, taken) in self.taken.iter().enumerate() {
             let before = taken.fetch_update(Ordering::Acquire, Ordering::Relaxed, with_lowest);
             if let Ok(before) = before {
