@@ -5,6 +5,7 @@ mod ct;
 mod deb;
 mod demo;
 mod fuzz;
+mod miri;
 mod openssl;
 mod pages;
 mod reproduce;
@@ -43,6 +44,8 @@ enum Chore {
     Demo,
     /// Runs every fuzz target for a while, on a nightly compiler.
     Fuzz(fuzz::Arguments),
+    /// Runs the tests that Miri can run, on a nightly compiler: undefined behaviour, data races.
+    Miri,
     /// Builds newer releases of OpenSSL and runs what touches OpenSSL under them. Takes minutes
     Openssl(openssl::Arguments),
     /// Opens reports in Chromium, with axe-core; what it says, and who could not read them.
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Chore::Deb(arguments) => deb::run(&workspace, &arguments),
         Chore::Demo => demo::run(&workspace),
         Chore::Fuzz(arguments) => fuzz::run(&workspace, &arguments),
+        Chore::Miri => miri::run(&workspace),
         Chore::Openssl(arguments) => openssl::run(&workspace, &arguments),
         Chore::Pages(arguments) => pages::run(&workspace, &arguments),
         Chore::Setup => setup::run(),
