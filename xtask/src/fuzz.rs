@@ -1,11 +1,10 @@
 //! Every fuzz target for a while, from its corpus on.
 
 use std::fs;
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::shell::{announce, announce_and_run, capture, find_program};
+use crate::shell::{announce, announce_and_run, capture, find_program, nightly_cargo};
 use crate::workspace::Workspace;
 
 /// What `cargo xtask fuzz` takes.
@@ -26,10 +25,8 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
         "cargo-fuzz is not installed: cargo install cargo-fuzz --locked, and a nightly compiler"
     );
     let fuzz = || {
-        // The one of rustup's, which knows other compilers.
-        let mut cargo = Command::new("cargo");
-        cargo.current_dir(workspace.root.join("fuzz")).args(["+nightly", "fuzz"]);
-        cargo.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
+        let mut cargo = nightly_cargo();
+        cargo.current_dir(workspace.root.join("fuzz")).arg("fuzz");
         let leaks = workspace.root.join("fuzz/leaks.supp");
         cargo.env("LSAN_OPTIONS", format!("suppressions={}", leaks.display()));
         cargo

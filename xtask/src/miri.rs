@@ -1,10 +1,8 @@
 //! What Miri can run: the tests of crates that are neither assembly nor OpenSSL.
 
-use std::process::Command;
-
 use anyhow::{Context, Result};
 
-use crate::shell::announce_and_run;
+use crate::shell::{announce_and_run, nightly_cargo};
 use crate::workspace::Workspace;
 
 /// Batches shared by threads, and the allocator for when memory has ended.
@@ -12,10 +10,8 @@ const CRATES: [&str; 2] = ["widelane-batch", "widelane-reserve"];
 
 /// Runs their unit tests, with overflow checks, under the interpreter.
 pub fn run(workspace: &Workspace) -> Result<()> {
-    // The one of rustup's, which knows other compilers.
-    let mut cargo = Command::new("cargo");
-    cargo.current_dir(&workspace.root).args(["+nightly", "miri", "test", "--lib"]);
-    cargo.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
+    let mut cargo = nightly_cargo();
+    cargo.current_dir(&workspace.root).args(["miri", "test", "--lib"]);
     cargo.args(CRATES.iter().flat_map(|name| ["-p", name]));
     // Property tests look for a file of seeds, and the interpreter is a hundred times slower.
     cargo.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", "16");

@@ -57,6 +57,14 @@ pub fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
+/// The cargo of rustup, which knows other compilers, with the nightly one.
+pub fn nightly_cargo() -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo.arg("+nightly");
+    cargo.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
+    cargo
+}
+
 /// The command as it would be typed.
 fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
