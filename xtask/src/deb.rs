@@ -55,7 +55,7 @@ fn check(workspace: &Workspace, package: &Path) -> Result<()> {
     }
     let root = workspace.target.join("debian-chroot");
     let fresh = root.with_extension("fresh");
-    if !fresh.join("usr/sbin/nginx").exists() {
+    if !fresh.join("usr/bin/pkg-config").exists() {
         bootstrap(&fresh)?;
     }
     if root.exists() {
@@ -94,13 +94,15 @@ ip link set lo up
 mount -t proc proc \"$1/proc\"
 exec chroot \"$1\" \"$2\"";
 
-/// A fresh Debian with nginx. Nothing is started in it: it shares the network of this machine.
+/// A fresh Debian with nginx, and with what compiles programs in C. Nothing is started in it: it
+/// shares the network of this machine.
 fn bootstrap(root: &Path) -> Result<()> {
     announce_and_run(Command::new("debootstrap").args(["--variant=minbase", SUITE]).arg(root))?;
     let policy = root.join("usr/sbin/policy-rc.d");
     fs::write(&policy, "#!/bin/sh\nexit 101\n")?;
     run_command(Command::new("chmod").arg("755").arg(&policy))?;
     let install = "DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet=2 \
-                   --no-install-recommends nginx-light openssl";
+                   --no-install-recommends nginx-light openssl \
+                   gcc libc6-dev libssl-dev pkg-config";
     announce_and_run(Command::new("chroot").arg(root).args(["sh", "-c", install]))
 }

@@ -10,7 +10,8 @@ use crate::shell::{announce, announce_and_run, capture, run as run_command};
 use crate::workspace::Workspace;
 
 /// What the package holds of what cargo builds, by crate.
-pub const SHIPPED: [(&str, &str); 3] = [
+pub const SHIPPED: [(&str, &str); 4] = [
+    ("widelane-c", "libwidelane_c.so"),
     ("widelane-cli", "widelane"),
     ("widelane-provider", "libwidelane.so"),
     ("widelane-runtime", "libwidelane_runtime.so"),

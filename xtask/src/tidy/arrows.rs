@@ -32,7 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bench", &["bridge", "classify", "cpu", "crypto", "loadgen", "meter", "results"]),
     ("bridge", &[]),
     ("classify", &["cpu"]),
-    ("classify-c", &["classify", "cpu"]),
+    ("c", &["classify", "cpu", "crypto"]),
     (
         "cli",
         &[

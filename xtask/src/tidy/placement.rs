@@ -89,7 +89,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/bridge/src/hooks.rs",   // types of C functions
         "crates/classify/src/live/draft.rs", // chunks that no reader looks at
         "crates/classify/src/run",      // rooms, and a table mapped from a file
-        "crates/classify-c/src",        // speaks C
+        "crates/c/src",                 // speaks C
         "crates/cpu/src/features.rs",   // asks which registers are saved
         "crates/forward/src/port/ring.rs", // packet sockets, and memory shared with the kernel
         "crates/kernels/src/lanes",     // intrinsics behind safe methods, and doors
@@ -127,7 +127,7 @@ const PLACES: &[Placement] = &[
         words: &["extern \" \" fn"],
         places: &[
             "crates/bridge/src",
-            "crates/classify-c/src",
+            "crates/c/src",
             "crates/ossl-sys/src",
             "crates/provider/src",
             "crates/runtime/src",
@@ -137,6 +137,7 @@ const PLACES: &[Placement] = &[
     Placement {
         words: &["println!", "print!", "io::stdout"],
         places: &[
+            "crates/c/build.rs",
             "crates/cli/build.rs",
             "crates/cli/src",
             "crates/kernels/build.rs",

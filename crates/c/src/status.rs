@@ -25,6 +25,12 @@ pub enum Status {
     NoSuchRule = 6,
     /// A defect of this library; please report it.
     Defect = 7,
+    /// A key is damaged, or of a kind that is not accelerated.
+    Key = 8,
+    /// A tag, a signature, a record or a peer's key is not a good one.
+    Rejected = 9,
+    /// A result failed its check and did not leave: a fault of the machine, or a damaged key.
+    Fault = 10,
 }
 
 thread_local! {

@@ -120,6 +120,12 @@ pub(crate) unsafe fn take<T>(pointer: *mut T) {
     drop(catch_unwind(AssertUnwindSafe(|| drop(value))));
 }
 
+/// What a number of C stands for: its place in `all`.
+pub(crate) fn choice<T: Copy>(all: &[T], number: u32, what: &str) -> Result<T, Status> {
+    let chosen = all.get(number as usize).copied();
+    chosen.ok_or_else(|| Status::Argument.because(format!("there is no {what} {number}")))
+}
+
 /// The policy that a width stands for; 0 is no limit.
 pub(crate) fn policy(width_max: u32) -> Result<Policy, Status> {
     match width_max {

@@ -3,10 +3,10 @@
 
 use widelane_classify::live::{self, RuleId, UpdateError};
 
+use crate::classify::rules::{Rule, Rules};
+use crate::classify::table::{Packet, limits, look_up};
 use crate::door;
-use crate::rules::{Rule, Rules};
 use crate::status::Status;
-use crate::table::{Packet, limits, look_up};
 
 /// A rule set that changes while packets are looked up; may be used by several threads at once.
 #[derive(Debug)]

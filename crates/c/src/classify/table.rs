@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use widelane_classify::{self as classify, Limits, LookupError};
 
+use crate::classify::rules::Rules;
 use crate::door;
-use crate::rules::Rules;
 use crate::status::Status;
 
 /// A table of rules.

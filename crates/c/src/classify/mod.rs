@@ -1,0 +1,5 @@
+//! Packet classification, in the words of `widelane-classify`.
+
+pub mod live;
+pub mod rules;
+pub mod table;

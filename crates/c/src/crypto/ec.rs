@@ -1,0 +1,333 @@
+//! ECDH and ECDSA on P-256 and P-384.
+
+use widelane_crypto::ec::{
+    self, DeriveJob, GenerateJob, Outcome, PrivateKey, PublicKey, SignJob, VerifyJob,
+};
+
+use super::Crypto;
+use super::jobs::{self, Job, refused};
+use crate::door;
+use crate::status::Status;
+
+/// An elliptic curve.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Curve {
+    /// NIST P-256, whose coordinates have 32 bytes.
+    P256 = 0,
+    /// NIST P-384, whose coordinates have 48 bytes.
+    P384 = 1,
+}
+
+/// A private key on a curve; may be used by several threads at once.
+#[derive(Debug)]
+pub struct EcPrivateKey(PrivateKey);
+
+/// A public key on a curve; may be used by several threads at once.
+#[derive(Debug)]
+pub struct EcPublicKey(PublicKey);
+
+/// One public key to be made of a private one.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct EcGenerateJob {
+    /// The private key.
+    pub private_key: *const EcPrivateKey,
+    /// Where the public key goes, as 04 || x || y.
+    pub public_key: *mut u8,
+    /// How many bytes there are for it: two coordinates and one.
+    pub public_key_length: usize,
+    /// What became of the job: one of `widelane_status`.
+    pub status: u32,
+}
+
+/// One shared secret to be derived.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct EcDeriveJob {
+    /// Our private key.
+    pub private_key: *const EcPrivateKey,
+    /// The peer's public key, on the same curve.
+    pub peer: *const EcPublicKey,
+    /// Where the shared secret goes, an x coordinate.
+    pub shared: *mut u8,
+    /// How many bytes there are for it: one coordinate.
+    pub shared_length: usize,
+    /// What became of the job: one of `widelane_status`.
+    pub status: u32,
+}
+
+/// One digest to be signed.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct EcSignJob {
+    /// The private key.
+    pub key: *const EcPrivateKey,
+    /// The digest.
+    pub digest: *const u8,
+    /// How many bytes it has.
+    pub digest_length: usize,
+    /// Fresh random bytes, 32 of them.
+    pub entropy: *const u8,
+    /// Where the signature goes, as r || s.
+    pub signature: *mut u8,
+    /// How many bytes there are for it: two coordinates.
+    pub signature_length: usize,
+    /// What became of the job: one of `widelane_status`.
+    pub status: u32,
+}
+
+/// One signature to be verified.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct EcVerifyJob {
+    /// The public key.
+    pub key: *const EcPublicKey,
+    /// The digest.
+    pub digest: *const u8,
+    /// How many bytes it has.
+    pub digest_length: usize,
+    /// The signature, as r || s.
+    pub signature: *const u8,
+    /// How many bytes it has: two coordinates.
+    pub signature_length: usize,
+    /// What became of the job: one of `widelane_status`.
+    pub status: u32,
+}
+
+/// Takes over a private key, big-endian and as long as a coordinate; `curve` is one of
+/// `widelane_curve`.
+///
+/// # Safety
+///
+/// There are as many bytes as said, and `key` can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_ec_private_key_new(
+    curve: u32,
+    bytes: *const u8,
+    length: usize,
+    key: *mut *mut EcPrivateKey,
+) -> Status {
+    door::guarded(|| {
+        let curve = door::choice(&ec::Curve::ALL, curve, "curve")?;
+        // SAFETY: the caller vouches for it.
+        let bytes = unsafe { door::array(bytes, length) }?;
+        let imported = PrivateKey::from_bytes(curve, bytes);
+        let imported = imported.map_err(|error| Status::Key.because(error))?;
+        // SAFETY: the caller vouches for it.
+        unsafe { door::give(key, EcPrivateKey(imported)) }
+    })
+}
+
+/// Wipes and frees a private key.
+///
+/// # Safety
+///
+/// `key` is null or one that is not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_ec_private_key_free(key: *mut EcPrivateKey) {
+    // SAFETY: the caller vouches for it.
+    unsafe { door::take(key) }
+}
+
+/// Takes over a public key, as 04 || x || y; `curve` is one of `widelane_curve`.
+///
+/// # Safety
+///
+/// There are as many bytes as said, and `key` can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_ec_public_key_new(
+    curve: u32,
+    bytes: *const u8,
+    length: usize,
+    key: *mut *mut EcPublicKey,
+) -> Status {
+    door::guarded(|| {
+        let curve = door::choice(&ec::Curve::ALL, curve, "curve")?;
+        // SAFETY: the caller vouches for it.
+        let bytes = unsafe { door::array(bytes, length) }?;
+        let imported = PublicKey::from_uncompressed(curve, bytes);
+        let imported = imported.map_err(|error| Status::Key.because(error))?;
+        // SAFETY: the caller vouches for it.
+        unsafe { door::give(key, EcPublicKey(imported)) }
+    })
+}
+
+/// Frees a public key.
+///
+/// # Safety
+///
+/// `key` is null or one that is not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_ec_public_key_free(key: *mut EcPublicKey) {
+    // SAFETY: the caller vouches for it.
+    unsafe { door::take(key) }
+}
+
+impl Job for EcGenerateJob {
+    type Lent<'a> = GenerateJob<'a>;
+
+    unsafe fn lend<'a>(&self) -> Result<GenerateJob<'a>, Status> {
+        // SAFETY: the caller vouches for it.
+        unsafe {
+            Ok(GenerateJob::new(
+                &door::reference(self.private_key)?.0,
+                door::places(self.public_key, self.public_key_length)?,
+            ))
+        }
+    }
+
+    fn status(&mut self) -> &mut u32 {
+        &mut self.status
+    }
+}
+
+impl Job for EcDeriveJob {
+    type Lent<'a> = DeriveJob<'a>;
+
+    unsafe fn lend<'a>(&self) -> Result<DeriveJob<'a>, Status> {
+        // SAFETY: the caller vouches for it.
+        unsafe {
+            Ok(DeriveJob::new(
+                &door::reference(self.private_key)?.0,
+                &door::reference(self.peer)?.0,
+                door::places(self.shared, self.shared_length)?,
+            ))
+        }
+    }
+
+    fn status(&mut self) -> &mut u32 {
+        &mut self.status
+    }
+}
+
+impl Job for EcSignJob {
+    type Lent<'a> = SignJob<'a>;
+
+    unsafe fn lend<'a>(&self) -> Result<SignJob<'a>, Status> {
+        // SAFETY: the caller vouches for it.
+        unsafe {
+            Ok(SignJob::new(
+                &door::reference(self.key)?.0,
+                door::array(self.digest, self.digest_length)?,
+                door::reference(self.entropy.cast::<[u8; 32]>())?,
+                door::places(self.signature, self.signature_length)?,
+            ))
+        }
+    }
+
+    fn status(&mut self) -> &mut u32 {
+        &mut self.status
+    }
+}
+
+impl Job for EcVerifyJob {
+    type Lent<'a> = VerifyJob<'a>;
+
+    unsafe fn lend<'a>(&self) -> Result<VerifyJob<'a>, Status> {
+        // SAFETY: the caller vouches for it.
+        unsafe {
+            Ok(VerifyJob::new(
+                &door::reference(self.key)?.0,
+                door::array(self.digest, self.digest_length)?,
+                door::array(self.signature, self.signature_length)?,
+            ))
+        }
+    }
+
+    fn status(&mut self) -> &mut u32 {
+        &mut self.status
+    }
+}
+
+/// Makes public keys. Uses up to 200 KiB of stack, as every batch on these curves.
+///
+/// # Safety
+///
+/// `crypto` is one that is not freed; there are `job_count` jobs, each points to what it says, and
+/// no output overlaps anything else.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_ec_generate_batch(
+    crypto: *const Crypto,
+    jobs: *mut EcGenerateJob,
+    job_count: usize,
+) -> Status {
+    // SAFETY: the caller vouches for it.
+    unsafe {
+        jobs::batch(jobs, job_count, |mut jobs| {
+            door::reference(crypto)?.ec.generate_batch(&mut jobs);
+            Ok(jobs.iter().map(|job| outcome(job.outcome)).collect())
+        })
+    }
+}
+
+/// Derives shared secrets.
+///
+/// # Safety
+///
+/// As for `widelane_ec_generate_batch`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_ec_derive_batch(
+    crypto: *const Crypto,
+    jobs: *mut EcDeriveJob,
+    job_count: usize,
+) -> Status {
+    // SAFETY: the caller vouches for it.
+    unsafe {
+        jobs::batch(jobs, job_count, |mut jobs| {
+            door::reference(crypto)?.ec.derive_batch(&mut jobs);
+            Ok(jobs.iter().map(|job| outcome(job.outcome)).collect())
+        })
+    }
+}
+
+/// Signs digests by ECDSA.
+///
+/// # Safety
+///
+/// As for `widelane_ec_generate_batch`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_ec_sign_batch(
+    crypto: *const Crypto,
+    jobs: *mut EcSignJob,
+    job_count: usize,
+) -> Status {
+    // SAFETY: the caller vouches for it.
+    unsafe {
+        jobs::batch(jobs, job_count, |mut jobs| {
+            door::reference(crypto)?.ec.sign_batch(&mut jobs);
+            Ok(jobs.iter().map(|job| outcome(job.outcome)).collect())
+        })
+    }
+}
+
+/// Verifies signatures of ECDSA; that of a job whose status is `WIDELANE_STATUS_OK` is good.
+///
+/// # Safety
+///
+/// `crypto` is one that is not freed; there are `job_count` jobs, and each points to what it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_ec_verify_batch(
+    crypto: *const Crypto,
+    jobs: *mut EcVerifyJob,
+    job_count: usize,
+) -> Status {
+    // SAFETY: the caller vouches for it.
+    unsafe {
+        jobs::batch(jobs, job_count, |mut jobs| {
+            door::reference(crypto)?.ec.verify_batch(&mut jobs);
+            Ok(jobs.iter().map(|job| outcome(job.outcome)).collect())
+        })
+    }
+}
+
+fn outcome(outcome: Outcome) -> jobs::Outcome {
+    match outcome {
+        Outcome::Done => Ok(()),
+        Outcome::Rejected => refused(
+            Status::Rejected,
+            "a length is wrong, the keys are on different curves, or the signature is bad",
+        ),
+        Outcome::Pending => refused(Status::Defect, "it was not executed"),
+    }
+}

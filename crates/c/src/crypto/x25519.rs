@@ -1,0 +1,155 @@
+//! Key agreement on curve25519.
+
+use widelane_crypto::x25519::{DeriveJob, GenerateJob, Outcome, PrivateKey};
+
+use super::Crypto;
+use super::jobs::{self, Job, refused};
+use crate::door;
+use crate::status::Status;
+
+/// A private key of X25519; may be used by several threads at once.
+#[derive(Debug)]
+pub struct X25519Key(PrivateKey);
+
+/// One public key to be made of a private one.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct X25519GenerateJob {
+    /// The private key.
+    pub private_key: *const X25519Key,
+    /// Where the public key goes, 32 bytes.
+    pub public_key: *mut u8,
+    /// What became of the job: one of `widelane_status`.
+    pub status: u32,
+}
+
+/// One shared secret to be derived.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct X25519DeriveJob {
+    /// Our private key.
+    pub private_key: *const X25519Key,
+    /// The peer's public key, 32 bytes.
+    pub peer: *const u8,
+    /// Where the shared secret goes, 32 bytes; zeros if the peer's key is refused.
+    pub shared: *mut u8,
+    /// What became of the job: one of `widelane_status`.
+    pub status: u32,
+}
+
+/// Takes over a private key: any 32 bytes.
+///
+/// # Safety
+///
+/// There are 32 bytes, and `key` can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_x25519_key_new(
+    bytes: *const u8,
+    key: *mut *mut X25519Key,
+) -> Status {
+    door::guarded(|| {
+        // SAFETY: the caller vouches for it.
+        let bytes = unsafe { door::reference(bytes.cast::<[u8; 32]>()) }?;
+        // SAFETY: the caller vouches for it.
+        unsafe { door::give(key, X25519Key(PrivateKey::from_bytes(bytes))) }
+    })
+}
+
+/// Wipes and frees a key.
+///
+/// # Safety
+///
+/// `key` is null or one that is not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_x25519_key_free(key: *mut X25519Key) {
+    // SAFETY: the caller vouches for it.
+    unsafe { door::take(key) }
+}
+
+impl Job for X25519GenerateJob {
+    type Lent<'a> = GenerateJob<'a>;
+
+    unsafe fn lend<'a>(&self) -> Result<GenerateJob<'a>, Status> {
+        // SAFETY: the caller vouches for it.
+        unsafe {
+            Ok(GenerateJob::new(
+                &door::reference(self.private_key)?.0,
+                door::exclusive(self.public_key.cast::<[u8; 32]>())?,
+            ))
+        }
+    }
+
+    fn status(&mut self) -> &mut u32 {
+        &mut self.status
+    }
+}
+
+impl Job for X25519DeriveJob {
+    type Lent<'a> = DeriveJob<'a>;
+
+    unsafe fn lend<'a>(&self) -> Result<DeriveJob<'a>, Status> {
+        // SAFETY: the caller vouches for it.
+        unsafe {
+            Ok(DeriveJob::new(
+                &door::reference(self.private_key)?.0,
+                door::reference(self.peer.cast::<[u8; 32]>())?,
+                door::exclusive(self.shared.cast::<[u8; 32]>())?,
+            ))
+        }
+    }
+
+    fn status(&mut self) -> &mut u32 {
+        &mut self.status
+    }
+}
+
+/// Makes public keys.
+///
+/// # Safety
+///
+/// `crypto` is one that is not freed; there are `job_count` jobs, each points to what it says, and
+/// no output overlaps anything else.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_x25519_generate_batch(
+    crypto: *const Crypto,
+    jobs: *mut X25519GenerateJob,
+    job_count: usize,
+) -> Status {
+    // SAFETY: the caller vouches for it.
+    unsafe {
+        jobs::batch(jobs, job_count, |mut jobs| {
+            door::reference(crypto)?.x25519.generate_batch(&mut jobs);
+            Ok(jobs.iter().map(|_| Ok(())).collect())
+        })
+    }
+}
+
+/// Derives shared secrets.
+///
+/// # Safety
+///
+/// As for `widelane_x25519_generate_batch`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_x25519_derive_batch(
+    crypto: *const Crypto,
+    jobs: *mut X25519DeriveJob,
+    job_count: usize,
+) -> Status {
+    // SAFETY: the caller vouches for it.
+    unsafe {
+        jobs::batch(jobs, job_count, |mut jobs| {
+            door::reference(crypto)?.x25519.derive_batch(&mut jobs);
+            Ok(jobs.iter().map(|job| outcome(job.outcome)).collect())
+        })
+    }
+}
+
+fn outcome(outcome: Outcome) -> jobs::Outcome {
+    match outcome {
+        Outcome::Done => Ok(()),
+        Outcome::ZeroSharedSecret => {
+            refused(Status::Rejected, "the peer's public key is a point of small order")
+        }
+        Outcome::Pending => refused(Status::Defect, "it was not executed"),
+    }
+}
