@@ -49,6 +49,7 @@ fn a_dropped_key_is_gone() {
         ed25519.sign_batch(&mut jobs);
         assert_ne!(upper_halves_in_use(), Some(true), "{room}");
         assert_ne!(secret.count(), 0, "a key in use is found");
+        assert_eq!(secret.count_in_core_file(), 0, "a core file would have the key");
         drop(key);
         assert_eq!(secret.count(), 0, "{room} leaves words of the signing key behind");
     });

@@ -39,6 +39,7 @@ fn a_dropped_key_is_gone() {
             ec.sign_batch(&mut jobs);
             assert_ne!(upper_halves_in_use(), Some(true), "{room}");
             assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
+            assert_eq!(secret.count_in_core_file(), 0, "a core file would have the key");
 
             drop(key);
             assert_eq!(secret.count(), 0, "{room} {curve:?} leaves words of the key behind");

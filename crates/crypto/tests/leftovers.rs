@@ -29,6 +29,7 @@ fn a_dropped_key_is_gone() {
             assert_ne!(upper_halves_in_use(), Some(true), "{room:?} {size:?}");
             assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
             assert_ne!(secret.count(), 0, "a key in use is found");
+            assert_eq!(secret.count_in_core_file(), 0, "a core file would have the key");
 
             drop(key);
             assert_eq!(secret.count(), 0, "{room:?} {size:?} leaves words of the key behind");

@@ -33,13 +33,25 @@ impl Secret {
     /// # Panics
     /// When `/proc/self` cannot be read.
     pub fn count(&self) -> usize {
+        self.count_where(|_| true)
+    }
+
+    /// As [`count`](Self::count), of the memory that a core file of this process would have.
+    ///
+    /// # Panics
+    /// When `/proc/self` cannot be read.
+    pub fn count_in_core_file(&self) -> usize {
+        self.count_where(|mapping| !mapping.flags.contains("dd"))
+    }
+
+    fn count_where(&self, is_wanted: impl Fn(&Mapping) -> bool) -> usize {
         let memory = File::open("/proc/self/mem").expect("the memory of this process is readable");
-        let maps = fs::read_to_string("/proc/self/maps").expect("its mappings are readable");
+        let maps = fs::read_to_string("/proc/self/smaps").expect("its mappings are readable");
         let mut buffer = vec![0; 1 << 16];
         let own = buffer.as_ptr_range();
         let own = own.start as u64..own.end as u64;
         let mut count = 0;
-        for (start, end) in maps.lines().filter_map(writable) {
+        for Mapping { start, end, .. } in mappings(&maps).into_iter().filter(is_wanted) {
             let mut address = start;
             while address < end {
                 let length = buffer.len().min((end - address) as usize);
@@ -62,7 +74,28 @@ impl Secret {
     }
 }
 
-/// The addresses of a line of `/proc/self/maps`, if what lies there can be written.
+/// A mapping that can be written to.
+struct Mapping<'a> {
+    start: u64,
+    end: u64,
+    /// What `proc(5)` calls `VmFlags`.
+    flags: &'a str,
+}
+
+/// The mappings of a `/proc/self/smaps` that can be written to.
+fn mappings(maps: &str) -> Vec<Mapping<'_>> {
+    let mut lines = maps.lines();
+    let mut found = Vec::new();
+    while let Some(line) = lines.next() {
+        if let Some((start, end)) = writable(line) {
+            let flags = lines.by_ref().find_map(|line| line.strip_prefix("VmFlags:"));
+            found.push(Mapping { start, end, flags: flags.unwrap_or_default() });
+        }
+    }
+    found
+}
+
+/// The addresses of the first line of a mapping, if what lies there can be written.
 fn writable(line: &str) -> Option<(u64, u64)> {
     let mut fields = line.split_ascii_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;

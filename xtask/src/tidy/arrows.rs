@@ -41,7 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("cpu", &[]),
-    ("crypto", &["cpu", "kernels", "secret"]),
+    ("crypto", &["cpu", "kernels", "secret", "vault"]),
     ("fleet", &["loadgen"]),
     ("forward", &["classify", "cpu"]),
     ("integration", &["bench", "bridge", "loadgen", "results"]),
@@ -56,6 +56,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("runtime", &["bridge", "reserve"]),
     ("secret", &[]),
     ("testkit", &["bridge", "cpu", "crypto"]),
+    ("vault", &["secret"]),
     ("xtask", &["cpu"]),
 ];
 

@@ -118,6 +118,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/testkit/src/fault.rs", // forks, and writes into the child
         "crates/testkit/src/guard.rs", // pages that cannot be touched
         "crates/testkit/src/trace.rs", // steps through a child with ptrace
+        "crates/vault/src",         // an allocator
     ],
     in_tests: true,
 }];

@@ -3,7 +3,7 @@
 use widelane_kernels::weierstrass::{self as kernels, Door, P256, P384, Point, Scalar, Verdict};
 use widelane_secret::wipe;
 
-use super::key::{CurvePoint, CurveScalar, PrivateKey, PublicKey, UNCOMPRESSED};
+use super::key::{CurvePoint, Material, PrivateKey, PublicKey, UNCOMPRESSED};
 use super::{DeriveJob, GenerateJob, Outcome, SignJob, VerifyJob};
 use crate::digest::{Digest, Hash, Job};
 use crate::stack::scrubbed;
@@ -24,9 +24,9 @@ trait Keys<const D: usize>: kernels::Curve<D> {
 
 impl Keys<5> for P256 {
     fn scalar(key: &PrivateKey) -> Option<&Scalar<5>> {
-        match &key.scalar {
-            CurveScalar::P256(scalar) => Some(scalar),
-            CurveScalar::P384(_) => None,
+        match &*key.material {
+            Material::P256(_, scalar) => Some(scalar),
+            Material::P384(..) => None,
         }
     }
 
@@ -40,9 +40,9 @@ impl Keys<5> for P256 {
 
 impl Keys<8> for P384 {
     fn scalar(key: &PrivateKey) -> Option<&Scalar<8>> {
-        match &key.scalar {
-            CurveScalar::P384(scalar) => Some(scalar),
-            CurveScalar::P256(_) => None,
+        match &*key.material {
+            Material::P384(_, scalar) => Some(scalar),
+            Material::P256(..) => None,
         }
     }
 

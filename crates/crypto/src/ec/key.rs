@@ -4,7 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 use widelane_kernels::weierstrass::{P256, P384, Point, Scalar};
-use widelane_secret::wipe;
+use widelane_vault::Vault;
 
 use super::Curve;
 use crate::stack::{SINGLE_BYTES, scrubbed};
@@ -37,16 +37,15 @@ pub enum KeyError {
 /// A private key: a number from 1 to the order of the curve less 1; wiped when dropped.
 #[derive(Clone)]
 pub struct PrivateKey {
-    /// On the heap, so that moving a key leaves no copies behind.
-    bytes: Box<[u8]>,
-    pub(super) scalar: CurveScalar,
+    /// In a vault, so that moving a key leaves no copies behind.
+    pub(super) material: Vault<Material>,
 }
 
-/// The number in the form of the kernels, by curve.
+/// The number as it came and in the form of the kernels, by curve.
 #[derive(Clone)]
-pub(super) enum CurveScalar {
-    P256(Box<Scalar<5>>),
-    P384(Box<Scalar<8>>),
+pub(super) enum Material {
+    P256([u8; 32], Scalar<5>),
+    P384([u8; 48], Scalar<8>),
 }
 
 /// A public key: a point of the curve other than infinity.
@@ -71,30 +70,39 @@ impl PrivateKey {
     /// A [`KeyError`] when the length is wrong or the number out of range.
     pub fn from_bytes(curve: Curve, bytes: &[u8]) -> Result<Self, KeyError> {
         check_length(bytes, curve.bytes())?;
-        let scalar = scrubbed::<SINGLE_BYTES, _>(|| match curve {
-            Curve::P256 => Scalar::from_bytes::<P256>(bytes).map(Box::new).map(CurveScalar::P256),
-            Curve::P384 => Scalar::from_bytes::<P384>(bytes).map(Box::new).map(CurveScalar::P384),
+        let material = scrubbed::<SINGLE_BYTES, _>(|| match curve {
+            Curve::P256 => Material::p256(bytes).map(Vault::new),
+            Curve::P384 => Material::p384(bytes).map(Vault::new),
         });
-        Ok(PrivateKey { bytes: bytes.into(), scalar: scalar.ok_or(KeyError::OutOfRange)? })
+        Ok(PrivateKey { material: material.ok_or(KeyError::OutOfRange)? })
     }
 
     /// The private key, big-endian and as long as a coordinate.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes
+        match &*self.material {
+            Material::P256(bytes, _) => bytes,
+            Material::P384(bytes, _) => bytes,
+        }
     }
 
     /// The curve of the key.
     pub fn curve(&self) -> Curve {
-        match self.scalar {
-            CurveScalar::P256(_) => Curve::P256,
-            CurveScalar::P384(_) => Curve::P384,
+        match *self.material {
+            Material::P256(..) => Curve::P256,
+            Material::P384(..) => Curve::P384,
         }
     }
 }
 
-impl Drop for PrivateKey {
-    fn drop(&mut self) {
-        wipe(&mut self.bytes);
+impl Material {
+    fn p256(bytes: &[u8]) -> Option<Self> {
+        let scalar = Scalar::from_bytes::<P256>(bytes)?;
+        Some(Material::P256(bytes.try_into().ok()?, scalar))
+    }
+
+    fn p384(bytes: &[u8]) -> Option<Self> {
+        let scalar = Scalar::from_bytes::<P384>(bytes)?;
+        Some(Material::P384(bytes.try_into().ok()?, scalar))
     }
 }
 

@@ -7,6 +7,7 @@ use widelane_cpu::{Policy, Width};
 use widelane_kernels::curve25519::{Scalar, ed25519_base};
 use widelane_kernels::lanes::Portable;
 use widelane_secret::wipe;
+use widelane_vault::Vault;
 
 use crate::digest::{Algorithm, Hash};
 use crate::stack::{CURVE25519_BYTES, scrubbed};
@@ -14,8 +15,8 @@ use crate::stack::{CURVE25519_BYTES, scrubbed};
 /// A private key and its public key; wiped when dropped.
 #[derive(Clone)]
 pub struct SigningKey {
-    /// On the heap, so that moving a key leaves no copies behind.
-    material: Box<Material>,
+    /// In a vault, so that moving a key leaves no copies behind.
+    material: Vault<Material>,
 }
 
 #[derive(Clone, Default)]
@@ -30,7 +31,7 @@ struct Material {
 impl SigningKey {
     /// Expands a seed, the private key of RFC 8032 section 5.1.5.
     pub fn from_seed(seed: &[u8; 32]) -> Self {
-        let mut material = Box::<Material>::default();
+        let mut material = Vault::new(Material::default());
         scrubbed::<CURVE25519_BYTES, _>(|| material.expand(seed));
         SigningKey { material }
     }

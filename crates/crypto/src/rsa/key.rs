@@ -4,6 +4,7 @@ use thiserror::Error;
 use widelane_kernels::mont::portable::{self, Modulus};
 use widelane_kernels::mont::{CrtKey, CrtParts};
 use widelane_secret::wipe;
+use widelane_vault::Vault;
 
 use crate::stack::{SINGLE_BYTES, scrubbed};
 
@@ -94,11 +95,11 @@ pub struct PrivateKey {
     pub(super) material: Material,
 }
 
-/// What is computed of a key, by size; on the heap, so that moving a key leaves no copies behind.
+/// What is computed of a key, by size; in a vault, so that moving a key leaves no copies behind.
 pub(super) enum Material {
-    Rsa2048(Box<Precomputed<16, 32, 20, 40>>),
-    Rsa3072(Box<Precomputed<24, 48, 30, 60>>),
-    Rsa4096(Box<Precomputed<32, 64, 40, 80>>),
+    Rsa2048(Vault<Precomputed<16, 32, 20, 40>>),
+    Rsa3072(Vault<Precomputed<24, 48, 30, 60>>),
+    Rsa4096(Vault<Precomputed<32, 64, 40, 80>>),
 }
 
 /// A key in the forms of the portable room and of the batch rooms.
@@ -193,11 +194,11 @@ impl<'a> Components<'a> {
 impl<const HALF: usize, const FULL: usize, const HALF_DIGITS: usize, const FULL_DIGITS: usize>
     Precomputed<HALF, FULL, HALF_DIGITS, FULL_DIGITS>
 {
-    fn new(components: &Components<'_>) -> Result<Box<Self>, KeyError> {
+    fn new(components: &Components<'_>) -> Result<Vault<Self>, KeyError> {
         let numbers = Numbers::new(components)?;
         let Components { n, p, q, dp, dq, qinv, .. } = *components;
         let lanes = CrtKey::new(&CrtParts { n, e: numbers.e, p, q, dp, dq, qinv });
-        Ok(Box::new(Precomputed { numbers, lanes }))
+        Ok(Vault::new(Precomputed { numbers, lanes }))
     }
 
     #[cfg(test)]
