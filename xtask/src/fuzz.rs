@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::shell::{announce, announce_and_run, capture, find_program, nightly_cargo};
+use crate::shell::{announce, announce_and_run, capture, find_program, nightly};
 use crate::workspace::Workspace;
 
 /// What `cargo xtask fuzz` takes.
@@ -25,7 +25,7 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
         "cargo-fuzz is not installed: cargo install cargo-fuzz --locked, and a nightly compiler"
     );
     let fuzz = || {
-        let mut cargo = nightly_cargo();
+        let mut cargo = nightly("cargo");
         cargo.current_dir(workspace.root.join("fuzz")).arg("fuzz");
         let leaks = workspace.root.join("fuzz/leaks.supp");
         cargo.env("LSAN_OPTIONS", format!("suppressions={}", leaks.display()));

@@ -1,5 +1,6 @@
 //! All chores of the workspace: `cargo xtask demo`, `test`, `pages`, `stress`, `ct`, `deb`, `tidy`.
 
+mod asan;
 mod certificates;
 mod ct;
 mod deb;
@@ -34,6 +35,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Runs the tests of servers with AddressSanitizer in nginx and HAProxy, on a nightly compiler.
+    Asan,
     /// Compares nginx with very many certificates to itself, natively and accelerated
     Certificates(certificates::Arguments),
     /// Looks for side channels wherever secrets are handled, and proves that it would see one.
@@ -68,6 +71,7 @@ enum Chore {
 
 fn main() -> ExitCode {
     let result = Workspace::find().and_then(|workspace| match Arguments::parse().chore {
+        Chore::Asan => asan::run(&workspace),
         Chore::Certificates(arguments) => certificates::run(&workspace, &arguments),
         Chore::Ct(arguments) => ct::run(&workspace, &arguments),
         Chore::Deb(arguments) => deb::run(&workspace, &arguments),

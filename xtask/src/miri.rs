@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use crate::shell::{announce_and_run, nightly_cargo};
+use crate::shell::{announce_and_run, nightly};
 use crate::workspace::Workspace;
 
 /// Batches shared by threads, and the allocator for when memory has ended.
@@ -10,7 +10,7 @@ const CRATES: [&str; 2] = ["widelane-batch", "widelane-reserve"];
 
 /// Runs their unit tests, with overflow checks, under the interpreter.
 pub fn run(workspace: &Workspace) -> Result<()> {
-    let mut cargo = nightly_cargo();
+    let mut cargo = nightly("cargo");
     cargo.current_dir(&workspace.root).args(["miri", "test", "--lib"]);
     cargo.args(CRATES.iter().flat_map(|name| ["-p", name]));
     // Property tests look for a file of seeds, and the interpreter is a hundred times slower.

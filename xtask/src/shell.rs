@@ -57,12 +57,12 @@ pub fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// The cargo of rustup, which knows other compilers, with the nightly one.
-pub fn nightly_cargo() -> Command {
-    let mut cargo = Command::new("cargo");
-    cargo.arg("+nightly");
-    cargo.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
-    cargo
+/// A program of rustup's nightly compiler: `cargo` or `rustc`.
+pub fn nightly(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.arg("+nightly");
+    command.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
+    command
 }
 
 /// The command as it would be typed.
