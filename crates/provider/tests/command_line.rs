@@ -7,8 +7,9 @@ use std::io::Write;
 use std::process::Stdio;
 
 use common::server::Server;
-use common::{Place, batches, done, room};
+use common::{Place, done, room};
 use widelane_cpu::{Room, Width};
+use widelane_testkit::rooms::has_lanes;
 
 /// Signs by our provider and verifies by the machine's OpenSSL, and the other way round.
 fn crosses(place: &Place, key: &str, options: &str) {
@@ -69,7 +70,7 @@ fn every_padding_and_digest_verifies() {
     let delegated = place.sum(|counters| &counters.jobs_delegated);
     // MD5 and X9.31 are the default provider's business; the other 13 are ours where there are
     // lanes.
-    let expected = if batches() { (13, 2) } else { (0, 15) };
+    let expected = if has_lanes() { (13, 2) } else { (0, 15) };
     assert_eq!((signed, delegated), expected);
 }
 
@@ -241,7 +242,7 @@ fn tls_servers_and_clients_shake_hands() {
         let mut curl = place.ours("curl --silent --show-error --max-time 20 --cacert root.pem");
         let page = done(curl.arg(&url));
         assert!(page.contains("s_server"), "{page}");
-        if batches() {
+        if has_lanes() {
             let after = place.sum(|counters| &counters.jobs_delegated);
             assert_eq!(after, before, "nothing in a handshake is unusual");
         }

@@ -9,9 +9,10 @@ use std::process::Stdio;
 use std::sync::atomic::Ordering;
 
 use common::server::Server;
-use common::{Place, batches, done, room};
+use common::{Place, done, room};
 use widelane_bridge::counters::OperationKind;
 use widelane_cpu::{Room, Width};
+use widelane_testkit::rooms::has_lanes;
 
 /// What `openssl genpkey` takes for each kind of keys, ours and others.
 const KEYS: &[&str] = &[
@@ -101,7 +102,7 @@ fn secrets_are_the_same_whoever_derives_them() {
     }
     let derived =
         place.sum(|counters| &counters.kinds[OperationKind::X25519Derive as usize].synchronous);
-    assert_eq!(derived, if batches() { 2 } else { 0 });
+    assert_eq!(derived, if has_lanes() { 2 } else { 0 });
 }
 
 #[test]

@@ -13,10 +13,10 @@ use std::sync::atomic::AtomicU64;
 use std::thread;
 use std::time::Duration;
 
-use common::batches;
 use common::process::{grown, in_child, prefer, setting};
 use openssl::error::ErrorStack;
 use widelane_bridge::counters::{Counters, OperationKind};
+use widelane_testkit::rooms::has_lanes;
 
 #[repr(C)]
 struct Pkey([u8; 0]);
@@ -280,7 +280,7 @@ fn a_key_that_we_hold_is_what_the_default_provider_makes_of_it() {
         };
         let before = pooled();
         let keys: Vec<_> = (0..32).map(|_| Key::generate(algorithm, group)).collect();
-        assert_eq!(pooled() > before, batches() && kind.is_some(), "{group:?}");
+        assert_eq!(pooled() > before, has_lanes() && kind.is_some(), "{group:?}");
         let key = keys.last().expect("32 keys");
         // SAFETY: the key lives.
         let copy = Key(unsafe { EVP_PKEY_dup(key.0) });
@@ -529,7 +529,7 @@ fn keys_that_nobody_wants_expire() {
         thread::sleep(Duration::from_millis(1100));
     }
     Key::generate(c"X25519", c"X25519");
-    assert_eq!(grown(place, before, pool_expired) > 0, batches());
+    assert_eq!(grown(place, before, pool_expired) > 0, has_lanes());
 }
 
 fn pool_expired(counters: &Counters) -> &AtomicU64 {

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::batches;
 use common::process::{grown, in_child, setting};
 use openssl::hash::MessageDigest;
 use openssl::pkey::{PKey, Private};
 use openssl::rsa::{Padding, Rsa};
 use openssl::sign::{Signer, Verifier};
+use widelane_testkit::rooms::has_lanes;
 
 #[repr(C)]
 struct AsyncJob([u8; 0]);
@@ -168,8 +168,8 @@ fn jobs_of_one_thread_share_batches_whatever_their_keys() {
             tasks.iter_mut().filter_map(|task| (!task.step()).then_some(task)).collect();
         unfinished.into_iter().for_each(|task| task.finish());
     }
-    assert_eq!(grown(place, full, |counters| &counters.closed_full) > 0, batches());
-    assert_eq!(grown(place, batched, |counters| &counters.jobs_batched) > 0, batches());
+    assert_eq!(grown(place, full, |counters| &counters.closed_full) > 0, has_lanes());
+    assert_eq!(grown(place, batched, |counters| &counters.jobs_batched) > 0, has_lanes());
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_partial_batch_is_closed_by_its_deadline() {
         parked.into_iter().for_each(|task| task.finish());
     }
     let closed = grown(place, closed, |counters| &counters.closed_deadline);
-    assert_eq!(closed > 0, batches());
+    assert_eq!(closed > 0, has_lanes());
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn more_threads_than_cpus_share_batches() {
     });
     let batched = grown(place, before, |counters| &counters.jobs_batched);
     let crowded = thread::available_parallelism().unwrap().get() < THREADS / 2;
-    if batches() && crowded {
+    if has_lanes() && crowded {
         assert!(batched > 0, "nobody shared a batch");
     }
     assert_eq!(place.sum(|counters| &counters.fallbacks), 0);

@@ -6,9 +6,9 @@ mod common;
 
 use std::sync::atomic::Ordering;
 
-use common::{Place, batches, ciphers_offered, done};
+use common::{Place, ciphers_offered, done};
 use widelane_bridge::counters::OperationKind;
-use widelane_testkit::rooms::policy_here;
+use widelane_testkit::rooms::{has_lanes, policy_here};
 
 /// Operations that must have come to us. Python's ECDSA calls OpenSSL's old functions, which know
 /// no providers; its handshakes do not.
@@ -45,7 +45,7 @@ fn vectors_of_python_pass_as_they_do_natively() {
     let ours = done(place.ours(&command).env_remove("LD_LIBRARY_PATH"));
     assert_eq!(ours, native);
     eprintln!("{ours}");
-    if !batches() {
+    if !has_lanes() {
         return;
     }
     for kind in KINDS {

@@ -6,9 +6,9 @@ mod support;
 use std::cell::RefCell;
 
 use support::by_hand::accelerated;
-use support::has_lanes;
 use support::orders::{Event, Seen, handshake_orders};
 use widelane_testkit::fuzz::replay;
+use widelane_testkit::rooms::has_lanes;
 
 #[test]
 fn handshakes_end_in_every_order_of_events() {

@@ -65,3 +65,14 @@ pub fn policy_here() -> Policy {
     };
     policy::resolve(&inputs).expect("the policy of this machine is well-formed").policy
 }
+
+/// Whether public-key operations can be batched, by CPU and policy. Says so if not.
+pub fn has_lanes() -> bool {
+    let policy = policy_here();
+    let is_open = |room: &Room| room.is_supported() && policy.allows(*room);
+    let has_lanes = [Room::Ifma256, Room::Ifma512].iter().any(is_open);
+    if !has_lanes {
+        eprintln!("nothing waits for others: no room with lanes is here and open");
+    }
+    has_lanes
+}

@@ -19,7 +19,6 @@ use widelane_crypto::aead::{Aead, Algorithm};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
 use widelane_crypto::rsa::Rsa;
 use widelane_testkit::counters;
-use widelane_testkit::rooms::policy_here;
 
 /// A directory with the provider, a configuration that loads it, and what a test makes.
 pub struct Place {
@@ -83,11 +82,6 @@ pub fn done(command: &mut Command) -> String {
     let text = String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr);
     assert!(status.success(), "{command:?}: {status}\n{text}");
     text
-}
-
-/// Whether operations are batched: whether CPU and policy leave lanes open.
-pub fn batches() -> bool {
-    Rsa::choose(&policy_here()).lanes() > 1
 }
 
 /// The room in which batches run under a policy.

@@ -14,6 +14,7 @@ use foreign_types::ForeignTypeRef;
 use openssl::ssl::{ClientHelloResponse, SslContext, SslContextBuilder, SslFiletype, SslMethod};
 use openssl::x509::X509;
 use openssl_sys as sys;
+use widelane_testkit::rooms::has_lanes;
 
 use super::authority::{Authority, Kind};
 use super::clients::client_hello;
@@ -43,7 +44,7 @@ pub fn accelerated(scenario: &str) -> Sums {
 
 /// The same for a scenario whose operations wait for others; nothing where none can.
 pub fn accelerated_with_lanes(scenario: &str) -> Option<Sums> {
-    super::has_lanes().then(|| accelerated(scenario))
+    has_lanes().then(|| accelerated(scenario))
 }
 
 /// Runs `scenario` of this program under `widelane run` and without; what it has written to

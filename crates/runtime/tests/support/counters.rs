@@ -5,6 +5,7 @@ use std::path::Path;
 
 use widelane_bridge::counters::{Counters, KindCounters, LANES_MAX, OperationKind};
 use widelane_testkit::counters::sum;
+use widelane_testkit::rooms::has_lanes;
 
 /// Sums over all processes of a server, dead ones included.
 #[derive(Debug, Default)]
@@ -81,10 +82,10 @@ impl Sums {
         SIGNATURES.iter().map(|kind| self.kinds[*kind as usize].0).sum()
     }
 
-    /// Whether there are lanes to fill, as `widelane cpu` says too; without, every operation is
+    /// Whether there are lanes to fill, as CPU and policy say too; without, every operation is
     /// left to OpenSSL.
     pub fn has_lanes(&self) -> bool {
-        assert_eq!(self.lanes > 1, super::has_lanes(), "{self:?}");
+        assert_eq!(self.lanes > 1, has_lanes(), "{self:?}");
         self.lanes > 1
     }
 

@@ -53,20 +53,6 @@ pub fn widelane() -> &'static Path {
     PROGRAM.get_or_init(|| build(cargo()))
 }
 
-/// Whether operations can be batched here, by CPU and policy; says so if not.
-pub fn has_lanes() -> bool {
-    static HAS_LANES: OnceLock<bool> = OnceLock::new();
-    *HAS_LANES.get_or_init(|| {
-        let said = run(Command::new(widelane()).arg("cpu")).stdout;
-        let said = String::from_utf8_lossy(&said);
-        let has_lanes = said.starts_with("Public-key operations can be batched here");
-        if !has_lanes {
-            eprintln!("nothing waits for others: {}", said.lines().next().unwrap_or_default());
-        }
-        has_lanes
-    })
-}
-
 /// What builds the workspace.
 pub fn cargo() -> Command {
     // Set by `cargo test`; whoever runs the test program by hand may name /bin/true.
