@@ -7,23 +7,13 @@
 //!
 //! `-- --full` flips ten times as many.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use num_bigint::BigUint;
 use widelane_crypto::rsa::{Components, Outcome, PrivateJob, PrivateKey, Rsa};
-use widelane_testkit::fault::{Ending, disturb};
-use widelane_testkit::random::Random;
+use widelane_testkit::fault::{Leaves, attack};
 use widelane_testkit::rooms::{for_each_room, supported};
 use widelane_testkit::rsa::{TestKey, test_keys};
-
-/// Every result was right.
-const RIGHT: i32 = 0;
-/// A result was wrong, was found out, and did not leave.
-const FOUND_OUT: i32 = 1;
-/// A result was wrong and left, but says nothing about the key.
-const USELESS: i32 = 2;
-/// A result left that gives away a prime.
-const REVEALING: i32 = 3;
 
 fn main() {
     let full = std::env::args().any(|argument| argument == "--full");
@@ -37,7 +27,6 @@ fn main() {
             PrivateKey::from_components(&Components { n, e, p, q, dp, dq, qinv }).expect("good")
         })
         .collect();
-    let mut random = Random::new(7);
     let visited = for_each_room(|room, policy| {
         let rsa = Rsa::choose(policy);
         assert_eq!(rsa.room(), room);
@@ -45,35 +34,20 @@ fn main() {
         let began = Instant::now();
         let right = batch(rsa, keys, &INPUT).1;
         let lasts = began.elapsed();
-        let [mut found_out, mut useless, mut harmless, mut died] = [0; 4];
-        for _ in 0..flips {
-            let after = Duration::from_nanos(random.below(lasts.as_nanos() as usize) as u64);
-            let work = |input: &mut [u8; 256]| {
-                let (outcomes, outputs) = batch(rsa, keys, input);
-                let wrong = (0..keys.len()).filter(|&index| {
-                    outcomes[index] == Outcome::Done && outputs[index] != right[index]
-                });
-                let judged = wrong.map(|index| reveals(&test_keys[index], &outputs[index]));
-                match judged.max() {
-                    Some(true) => REVEALING,
-                    Some(false) => USELESS,
-                    None if outcomes.contains(&Outcome::FaultDetected) => FOUND_OUT,
-                    None => RIGHT,
-                }
-            };
-            match disturb(|| INPUT, work, after, &mut random) {
-                Ending::Answered(REVEALING) => panic!("a signature of {room} reveals its key"),
-                Ending::Answered(USELESS) => useless += 1,
-                Ending::Answered(FOUND_OUT) => found_out += 1,
-                Ending::Died => died += 1,
-                Ending::Answered(_) | Ending::Undisturbed => harmless += 1,
+        let judge = |input: &mut [u8; 256]| {
+            let (outcomes, outputs) = batch(rsa, keys, input);
+            let wrong = (0..keys.len()).filter(|&index| {
+                outcomes[index] == Outcome::Done && outputs[index] != right[index]
+            });
+            let judged = wrong.map(|index| reveals(&test_keys[index], &outputs[index]));
+            match judged.max() {
+                Some(true) => Leaves::Revealing,
+                Some(false) => Leaves::Useless,
+                None if outcomes.contains(&Outcome::FaultDetected) => Leaves::Nothing,
+                None => Leaves::Right,
             }
-        }
-        eprintln!(
-            "{room}: {found_out} found out, {useless} useless, {harmless} without effect, \
-             {died} crashed"
-        );
-        assert!(found_out > 0, "no flipped bit had an effect in {room}");
+        };
+        attack(&room.to_string(), flips, lasts, || INPUT, judge);
     });
     assert_eq!(visited, supported());
 }

@@ -11,6 +11,57 @@ use nix::unistd::{ForkResult, Pid, fork};
 
 use crate::random::Random;
 
+/// What leaves a computation with secrets, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Leaves {
+    /// The right results, and nothing else.
+    Right,
+    /// No wrong result: what was wrong was found out.
+    Nothing,
+    /// A wrong result that says nothing about the secrets.
+    Useless,
+    /// A wrong result that gives something of them away.
+    Revealing,
+}
+
+/// Disturbs `work`, which lasts `lasts`, at `flips` random moments, as [`disturb`] does, and prints
+/// what left it under the name `what`.
+///
+/// # Panics
+/// When something left that reveals secrets, or when nothing was ever found out.
+pub fn attack<T>(
+    what: &str,
+    flips: usize,
+    lasts: Duration,
+    prepare: impl Fn() -> T,
+    work: impl Fn(&mut T) -> Leaves,
+) {
+    let mut random = Random::new(7);
+    let [mut found_out, mut useless, mut harmless, mut died] = [0; 4];
+    for _ in 0..flips {
+        let after = Duration::from_nanos(random.below(lasts.as_nanos() as usize) as u64);
+        match disturb(&prepare, |prepared| work(prepared) as i32, after, &mut random) {
+            Ending::Answered(answer) => match answer {
+                answer if answer == Leaves::Right as i32 => harmless += 1,
+                answer if answer == Leaves::Nothing as i32 => found_out += 1,
+                answer if answer == Leaves::Useless as i32 => useless += 1,
+                answer if answer == Leaves::Revealing as i32 => {
+                    panic!("what leaves {what} reveals a key")
+                }
+                // It panicked.
+                _ => died += 1,
+            },
+            Ending::Died => died += 1,
+            Ending::Undisturbed => harmless += 1,
+        }
+    }
+    eprintln!(
+        "{what}: {found_out} found out, {useless} useless, {harmless} without effect, \
+         {died} crashed"
+    );
+    assert!(found_out > 0, "no flipped bit had an effect in {what}");
+}
+
 /// What became of a computation that was disturbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {

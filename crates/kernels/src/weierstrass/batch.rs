@@ -38,7 +38,7 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for Generate<'_, '_, C, D> {
 
     #[inline(always)]
     fn run(self, room: L::Room) {
-        let mut private = numbers(self.jobs, |job| job.private.0);
+        let mut private = numbers(self.jobs, |job| job.private.digits);
         let k = Element::from_lanes(room, |lane| private[lane]);
         let (product, infinite) = L::call(room, MultiplyBase::<C, L, D>(k));
         let (point, good) = checked(room, product, infinite);
@@ -66,7 +66,7 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for Derive<'_, '_, C, D> {
 
     #[inline(always)]
     fn run(self, room: L::Room) {
-        let mut private = numbers(self.jobs, |job| job.private.0);
+        let mut private = numbers(self.jobs, |job| job.private.digits);
         let scalar = Element::from_lanes(room, |lane| private[lane]);
         let (x, y) = (numbers(self.jobs, |job| job.peer.x), numbers(self.jobs, |job| job.peer.y));
         let point = Affine::<C, L, D> {
@@ -96,7 +96,8 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for Sign<'_, '_, C, D> {
     /// FIPS 186-5, section 6.4.1.
     #[inline(always)]
     fn run(self, room: L::Room) {
-        let mut private = numbers(self.jobs, |job| job.private.0);
+        let mut private = numbers(self.jobs, |job| job.private.digits);
+        let mut negated = numbers(self.jobs, |job| job.private.negated);
         // Of the 512 bits of a nonce, D digits and what is above.
         let mut low = numbers(self.jobs, |job| wide_digits(job.nonce, 0));
         let mut high = numbers(self.jobs, |job| wide_digits(job.nonce, D));
@@ -107,17 +108,19 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for Sign<'_, '_, C, D> {
             Element::<C::Order, L, D>::from_lanes(room, |lane| high[lane]).0,
         );
         let rrr = Element::splat(room, &<C::Order as Prime<D>>::MODULUS.rrr);
-        let mut k = wide.reduce().carry().times(rrr);
+        let k = wide.reduce().carry().times(rrr);
         let (product, infinite) = L::call(room, MultiplyBase::<C, L, D>(k.leave_montgomery()));
-        let mut z = product.z;
-        L::call(room, InvertBoth { first: &mut z, second: &mut k });
-        let point = product.affine(z);
+        let (mut z_inverse, mut k_inverse) = (product.z, k);
+        L::call(room, InvertBoth { first: &mut z_inverse, second: &mut k_inverse });
+        let x = product.affine(z_inverse).x.leave_montgomery();
 
-        let r = Element::<C::Order, L, D>::from_digits(point.x.leave_montgomery().0).canonical();
+        let r = Element::<C::Order, L, D>::from_digits(x.0).canonical();
         let d = Element::from_lanes(room, |lane| private[lane]).enter_montgomery();
         let e = Element::from_lanes(room, |lane| digests[lane]);
-        let s = r.times(d).plus(e).carry().times(k).canonical();
-        let good = point.is_on_curve() & !infinite & !r.is_zero() & !s.is_zero();
+        let s = r.times(d).plus(e).carry().times(k_inverse).canonical();
+        let negative_d = Element::from_lanes(room, |lane| negated[lane]).enter_montgomery();
+        let confirmed = L::call(room, Confirm::<C, L, D> { r, s, k, negative_d, e });
+        let good = confirmed & !infinite & !r.is_zero() & !s.is_zero();
         for (lane, job) in self.jobs.iter_mut().enumerate() {
             let (r_bytes, s_bytes) = job.signature.split_at_mut(C::BYTES);
             job.verdict = judge(good.declassify(lane), || {
@@ -125,11 +128,57 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for Sign<'_, '_, C, D> {
                 to_bytes(&s.lane(lane), s_bytes);
             });
         }
-        for secret in [&mut private, &mut low, &mut high] {
+        for secret in [&mut private, &mut negated, &mut low, &mut high] {
             wipe(secret.as_flattened_mut());
         }
         L::wipe_registers(room);
     }
+}
+
+/// Finds out where (r, s) is the signature of e with the nonce k, by another way than it was made:
+/// from the negatives of nonce and key. The point of −k, made of other entries of the table, has to
+/// have the x that r is made of, and s·k − r·d has to be e. (A fault that makes a wrong signature
+/// by one way does not make the same by the other.)
+struct Confirm<C: Curve<D>, L, const D: usize> {
+    r: Element<C::Order, L, D>,
+    s: Element<C::Order, L, D>,
+    /// In Montgomery form, as what follows.
+    k: Element<C::Order, L, D>,
+    /// n − d.
+    negative_d: Element<C::Order, L, D>,
+    /// In plain form, as r and s.
+    e: Element<C::Order, L, D>,
+}
+
+impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for Confirm<C, L, D> {
+    type Output = LaneMask;
+
+    #[inline(always)]
+    fn run(self, room: L::Room) -> LaneMask {
+        let Confirm { r, s, k, negative_d, e } = self;
+        let n = Element::splat(room, &<C::Order as Prime<D>>::MODULUS.m);
+        let negative_k = n.minus(k.leave_montgomery()).carry();
+        let (point, infinite) = L::call(room, MultiplyBase::<C, L, D>(negative_k));
+        let rest = s.times(k).canonical().plus(r.times(negative_d)).plus(n).minus(e);
+        has_x(room, point, r) & !infinite & rest.carry().canonical().is_zero()
+    }
+}
+
+/// Where the x of a point is r modulo n.
+#[inline(always)]
+pub(super) fn has_x<C: Curve<D>, L: Lanes, const D: usize>(
+    room: L::Room,
+    point: Jacobian<C, L, D>,
+    r: Element<C::Order, L, D>,
+) -> LaneMask {
+    let (x, zz) = (point.x.canonical(), point.z.squared());
+    let is_x = |number: Element<C::Order, L, D>| {
+        let number = Coordinate::<C, L, D>::from_digits(number.0).enter_montgomery();
+        number.times(zz).canonical().equals(x)
+    };
+    let n = Element::splat(room, &<C::Order as Prime<D>>::MODULUS.m);
+    // x is below p, and p below 2·n.
+    is_x(r) | is_x(r.plus(n).carry())
 }
 
 /// Verifies signatures.

@@ -41,6 +41,18 @@ pub(super) const fn less<const D: usize>(x: &[u64; D], y: &[u64; D]) -> bool {
     borrow == 1
 }
 
+/// Computes x − y for x ≥ y.
+pub(super) const fn difference<const D: usize>(x: &[u64; D], y: &[u64; D]) -> [u64; D] {
+    let (mut difference, mut borrow, mut index) = ([0; D], 0, 0);
+    while index < D {
+        let digit = x[index].wrapping_sub(y[index]).wrapping_sub(borrow);
+        borrow = digit >> 63;
+        difference[index] = digit & DIGIT_MASK;
+        index += 1;
+    }
+    difference
+}
+
 /// Whether a number is zero, without a branch on it.
 pub(super) fn is_zero(digits: &[u64]) -> bool {
     digits.iter().fold(0, |seen, digit| seen | digit) == 0
@@ -107,14 +119,7 @@ const fn shifted<const D: usize>(mut x: [u64; D], doublings: usize, m: &[u64; D]
             index += 1;
         }
         if !less(&x, m) {
-            let mut borrow = 0;
-            index = 0;
-            while index < D {
-                let digit = x[index].wrapping_sub(m[index]).wrapping_sub(borrow);
-                borrow = digit >> 63;
-                x[index] = digit & DIGIT_MASK;
-                index += 1;
-            }
+            x = difference(&x, m);
         }
         count += 1;
     }

@@ -3,7 +3,7 @@
 use widelane_secret::wipe;
 
 use super::curve::Curve;
-use super::digits::{from_bytes, is_zero, less, to_bytes};
+use super::digits::{difference, from_bytes, is_zero, less, to_bytes};
 use super::element::{Element, Prime};
 use super::point::Affine;
 use crate::lanes::Portable;
@@ -19,9 +19,14 @@ pub enum Verdict {
     Rejected,
 }
 
-/// A secret number from 1 to n − 1, in digits; wiped when dropped.
+/// A secret number d from 1 to n − 1, in digits; wiped when dropped.
 #[derive(Clone)]
-pub struct Scalar<const D: usize>(pub(super) [u64; D]);
+pub struct Scalar<const D: usize> {
+    pub(super) digits: [u64; D],
+    /// n − d: signatures are made with one and confirmed with the other, so that none leaves once a
+    /// bit of either has flipped.
+    pub(super) negated: [u64; D],
+}
 
 /// A point of a curve that is not infinity.
 #[derive(Clone)]
@@ -82,15 +87,18 @@ pub struct VerifyJob<'a, const D: usize> {
 impl<const D: usize> Scalar<D> {
     /// Reads a big-endian number of as many bytes as n; `None` unless it is from 1 to n − 1.
     pub fn from_bytes<C: Curve<D>>(bytes: &[u8]) -> Option<Self> {
+        let n = &<C::Order as Prime<D>>::MODULUS.m;
         let digits = from_bytes(bytes);
-        let is_in_range = !is_zero(&digits) & less(&digits, &<C::Order as Prime<D>>::MODULUS.m);
-        (bytes.len() == C::BYTES && is_in_range).then_some(Scalar(digits))
+        let is_in_range = !is_zero(&digits) & less(&digits, n);
+        let scalar = Scalar { digits, negated: difference(n, &digits) };
+        (bytes.len() == C::BYTES && is_in_range).then_some(scalar)
     }
 }
 
 impl<const D: usize> Drop for Scalar<D> {
     fn drop(&mut self) {
-        wipe(&mut self.0);
+        wipe(&mut self.digits);
+        wipe(&mut self.negated);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Elements against arbitrary-precision numbers, in every room; the generators' tables.
 
+use std::vec;
 use std::vec::Vec;
 
 use num_bigint::BigUint;
@@ -7,13 +8,17 @@ use widelane_cpu::{Ifma256, Ifma512, Room};
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::{for_each_room, supported};
 
+use super::batch::has_x;
 use super::curve::Curve;
 use super::digits::{DIGIT_BITS, Modulus};
+use super::door::{Door, Single};
 use super::element::{Element, Field, Prime};
+use super::job::{Scalar, SignJob, Verdict};
 use super::p256::{P256, P256Field, P256Order};
 use super::p384::{P384, P384Field, P384Order};
+use super::point::{Coordinate, Jacobian};
 use super::scalar::{Invert, InvertBoth, Windows, window_count};
-use crate::lanes::{Ifma256x4, Ifma512x8, Lanes, Portable, Task};
+use crate::lanes::{Ifma256x4, Ifma512x8, LaneMask, Lanes, Portable, Task};
 
 fn big(digits: &[u64]) -> BigUint {
     digits.iter().rev().fold(BigUint::ZERO, |number, digit| (number << DIGIT_BITS) + *digit)
@@ -174,6 +179,99 @@ fn elements_agree_with_the_model_in_every_room() {
         Room::Portable => in_room::<Portable>(()),
         Room::Ifma256 => in_room::<Ifma256x4>(Ifma256::enter(policy).expect("an open room")),
         Room::Ifma512 => in_room::<Ifma512x8>(Ifma512::enter(policy).expect("an open room")),
+        room => panic!("{room} is no room of these kernels"),
+    });
+    assert_eq!(visited, supported());
+}
+
+/// Where points (x·z², …, z) of the curve's field have the x that numbers are made of.
+struct HasX<'a, C: Curve<D>, L: Lanes, const D: usize> {
+    x: &'a Coordinate<C, L, D>,
+    z: &'a Coordinate<C, L, D>,
+    r: &'a Element<C::Order, L, D>,
+}
+
+impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for HasX<'_, C, L, D> {
+    type Output = LaneMask;
+
+    fn run(self, room: L::Room) -> LaneMask {
+        let (x, z) = (self.x.enter_montgomery(), self.z.enter_montgomery());
+        let point = Jacobian::<C, L, D> { x: x.times(z.squared()), y: z, z };
+        has_x(room, point, *self.r)
+    }
+}
+
+fn coordinates_are_told_apart<C: Curve<D>, L: Lanes, const D: usize>(room: L::Room) {
+    let [p, n] = [&<C::Field as Prime<D>>::MODULUS, &<C::Order as Prime<D>>::MODULUS];
+    let [p, n] = [p, n].map(|modulus| big(&modulus.m));
+    let one = BigUint::from(1u32);
+    // Random ones are above n once in 2^32 times on P-256, and never on P-384.
+    for x in [BigUint::ZERO, one.clone(), &n - 1u32, n.clone(), &n + 1u32, &p - 1u32] {
+        for z in [one.clone(), &p / 3u32] {
+            for (offset, wanted) in [(BigUint::ZERO, LaneMask::ALL), (one.clone(), LaneMask::NONE)]
+            {
+                let [x_lanes, z] =
+                    [&x, &z].map(|number| Element::splat(room, &digits::<D>(number)));
+                let r = Element::splat(room, &digits::<D>(&((&x + offset) % &n)));
+                let found = L::call(room, HasX::<C, L, D> { x: &x_lanes, z: &z, r: &r });
+                for lane in 0..L::LANES {
+                    assert_eq!(found.declassify(lane), wanted.declassify(lane), "{x}");
+                }
+            }
+        }
+    }
+}
+
+/// A signature leaves no batch if either half of its key has a wrong bit; those beside it do.
+fn damaged_keys_sign_nothing<R: Door<C, D>, C: Curve<D>, const D: usize>(room: R) {
+    let good = Scalar::from_bytes::<C>(&vec![7; C::BYTES]).expect("a private key");
+    for damage in 0..2 * D {
+        let mut damaged = good.clone();
+        let half = if damage < D { &mut damaged.digits } else { &mut damaged.negated };
+        half[damage % D] ^= 4;
+        let mut signatures = vec![vec![0; 2 * C::BYTES]; R::LANES];
+        let keys = [&damaged, &good].into_iter().cycle();
+        let mut jobs: Vec<_> = (signatures.iter_mut().zip(keys))
+            .map(|(signature, private)| SignJob {
+                private,
+                nonce: &[3; 64],
+                digest: &[5; 32],
+                signature,
+                verdict: Verdict::Pending,
+            })
+            .collect();
+        room.sign(&mut jobs);
+        for (lane, job) in jobs.iter().enumerate() {
+            let leaves = lane % 2 == 1;
+            let wanted = if leaves { Verdict::Done } else { Verdict::Rejected };
+            assert_eq!(job.verdict, wanted, "lane {lane}, digit {damage}");
+            assert_eq!(job.signature.iter().any(|byte| *byte != 0), leaves);
+        }
+    }
+}
+
+fn signatures_are_confirmed<L: Lanes, R>(room: L::Room, door: R)
+where
+    R: Door<P256, 5> + Door<P384, 8> + Copy,
+{
+    coordinates_are_told_apart::<P256, L, 5>(room);
+    coordinates_are_told_apart::<P384, L, 8>(room);
+    damaged_keys_sign_nothing::<_, P256, 5>(door);
+    damaged_keys_sign_nothing::<_, P384, 8>(door);
+}
+
+#[test]
+fn signatures_are_confirmed_in_every_room() {
+    let visited = for_each_room(|room, policy| match room {
+        Room::Portable => signatures_are_confirmed::<Portable, _>((), Single),
+        Room::Ifma256 => {
+            let room = Ifma256::enter(policy).expect("an open room");
+            signatures_are_confirmed::<Ifma256x4, _>(room, room);
+        }
+        Room::Ifma512 => {
+            let room = Ifma512::enter(policy).expect("an open room");
+            signatures_are_confirmed::<Ifma512x8, _>(room, room);
+        }
         room => panic!("{room} is no room of these kernels"),
     });
     assert_eq!(visited, supported());

@@ -1,0 +1,126 @@
+//! Faults: bits of the stack flip while ECDSA signatures are made, at any moment of that. No wrong
+//! signature leaves: one whose nonce or key was another in one place than in the next would give
+//! some bits of them away.
+//!
+//! A bit may also flip in the digest before anything is computed from it, or in the signature after
+//! it was confirmed. What leaves then is a right signature but for that bit, and says nothing about
+//! the key.
+//!
+//! `-- --full` flips ten times as many.
+
+use std::time::Instant;
+
+use num_bigint::BigUint;
+use openssl::bn::{BigNum, BigNumContext};
+use openssl::ec::{EcGroup, EcKey, EcPoint};
+use openssl::ecdsa::EcdsaSig;
+use openssl::nid::Nid;
+use openssl::pkey::Private;
+use widelane_crypto::ec::{Curve, Ec, Outcome, PrivateKey, SignJob};
+use widelane_testkit::fault::{Leaves, attack};
+use widelane_testkit::rooms::{for_each_room, supported};
+
+/// Batches that are signed one after the other: what is disturbed lasts milliseconds then.
+const BATCHES: u8 = 40;
+
+fn main() {
+    let full = std::env::args().any(|argument| argument == "--full");
+    let flips = if full { 4_000 } else { 400 };
+    let visited = for_each_room(|room, policy| {
+        let ec = Ec::choose(policy);
+        assert_eq!(ec.room(), room);
+        for curve in Curve::ALL {
+            let secret = vec![0x42; curve.bytes()];
+            let ours = PrivateKey::from_bytes(curve, &secret).expect("a private key");
+            let theirs = openssl_key(curve, &secret);
+            let digests: Vec<_> = (0..BATCHES).map(|batch| vec![batch; curve.bytes()]).collect();
+            let began = Instant::now();
+            let right = sign(ec, &ours, &digests);
+            let lasts = began.elapsed();
+            assert!(right.iter().all(|(outcome, _)| *outcome == Outcome::Done));
+            let judge = |digests: &mut Vec<Vec<u8>>| {
+                let signatures = sign(ec, &ours, digests);
+                let judged = signatures.iter().zip(&right).enumerate().map(|(index, pair)| {
+                    let ((outcome, signature), (_, right)) = pair;
+                    let digest = &digests[index / ec.lanes()];
+                    match outcome {
+                        Outcome::Done if signature == right => Leaves::Right,
+                        // With another nonce.
+                        Outcome::Done if verifies(&theirs, digest, signature) => Leaves::Right,
+                        Outcome::Done if is_off_by_a_bit(&theirs, digest, signature) => {
+                            Leaves::Useless
+                        }
+                        Outcome::Done => Leaves::Revealing,
+                        Outcome::Rejected | Outcome::Pending => Leaves::Nothing,
+                    }
+                });
+                judged.max().expect("there are signatures")
+            };
+            attack(&format!("{curve:?} in {room}"), flips, lasts, || digests.clone(), judge);
+        }
+    });
+    assert_eq!(visited, supported());
+}
+
+/// Signs each digest in all lanes.
+fn sign(ec: Ec, key: &PrivateKey, digests: &[Vec<u8>]) -> Vec<(Outcome, Vec<u8>)> {
+    let mut signatures =
+        vec![(Outcome::Pending, vec![0; 2 * key.curve().bytes()]); digests.len() * ec.lanes()];
+    let entropy: Vec<[u8; 32]> = (0..ec.lanes()).map(|lane| [lane as u8; 32]).collect();
+    for (digest, signatures) in digests.iter().zip(signatures.chunks_mut(ec.lanes())) {
+        let mut jobs: Vec<_> = (signatures.iter_mut().zip(&entropy))
+            .map(|((_, signature), entropy)| SignJob::new(key, digest, entropy, signature))
+            .collect();
+        ec.sign_batch(&mut jobs);
+        let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
+        for ((outcome, _), signed) in signatures.iter_mut().zip(outcomes) {
+            *outcome = signed;
+        }
+    }
+    signatures
+}
+
+/// The same key, for OpenSSL.
+fn openssl_key(curve: Curve, secret: &[u8]) -> EcKey<Private> {
+    let nid = match curve {
+        Curve::P256 => Nid::X9_62_PRIME256V1,
+        Curve::P384 => Nid::SECP384R1,
+    };
+    let group = EcGroup::from_curve_name(nid).expect("OpenSSL knows the curve");
+    let secret = BigNum::from_slice(secret).expect("a number");
+    let mut public = EcPoint::new(&group).expect("a point");
+    let mut context = BigNumContext::new().expect("memory");
+    public.mul_generator2(&group, &secret, &mut context).expect("a public key");
+    EcKey::from_private_components(&group, &secret, &public).expect("a key")
+}
+
+fn verifies(key: &EcKey<Private>, digest: &[u8], signature: &[u8]) -> bool {
+    let (r, s) = signature.split_at(signature.len() / 2);
+    let [r, s] = [r, s].map(|half| BigNum::from_slice(half).expect("a number"));
+    let signature = EcdsaSig::from_private_components(r, s).expect("a signature");
+    signature.verify(digest, key).unwrap_or(false)
+}
+
+/// Whether a signature is that of a digest but for one bit of either. The digits of numbers leave
+/// room for bits beyond them, so that a bit is an amount to be added or taken away.
+fn is_off_by_a_bit(key: &EcKey<Private>, digest: &[u8], signature: &[u8]) -> bool {
+    let flipped = (0..8 * signature.len()).any(|bit| {
+        let mut signature = signature.to_vec();
+        signature[bit / 8] ^= 1 << (bit % 8);
+        verifies(key, digest, &signature)
+    });
+    let mut order = BigNum::new().expect("a number");
+    let mut context = BigNumContext::new().expect("memory");
+    key.group().order(&mut order, &mut context).expect("an order");
+    let order = BigUint::from_bytes_be(&order.to_vec());
+    let number = BigUint::from_bytes_be(digest);
+    flipped
+        || (0..8 * digest.len() + 24).any(|bit| {
+            let amount = (BigUint::from(1u32) << bit) % &order;
+            [&number + &amount, &number + &order - &amount].into_iter().any(|number| {
+                let bytes = (number % &order).to_bytes_be();
+                let padding = vec![0; digest.len() - bytes.len()];
+                verifies(key, &[padding, bytes].concat(), signature)
+            })
+        })
+}
