@@ -4,8 +4,8 @@
 //! fills its lanes with independent jobs, each with a key of its own. Time and memory accesses
 //! depend on no secret. Nothing is random in here: whoever signs brings entropy, and should that
 //! ever repeat, the nonces of two messages still differ, because private key and digest are hashed
-//! with it. A point is confirmed to lie on the curve before anything of it leaves, and a signature by
-//! a second way to it.
+//! with it. A point is confirmed to lie on the curve before anything of it leaves, and a signature
+//! by a second way to it.
 //!
 //! # Examples
 //!
