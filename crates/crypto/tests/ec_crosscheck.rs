@@ -1,16 +1,17 @@
 //! Keys and messages on both curves, random and at the edges, in every room, against OpenSSL and
 //! AWS-LC.
 
+mod openssl_ec;
+
 use std::iter::zip;
 
 use aws_lc_rs::agreement;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, UnparsedPublicKey};
 use openssl::bn::{BigNum, BigNumContext};
 use openssl::derive::Deriver;
-use openssl::ec::{EcGroup, EcKey, EcPoint, PointConversionForm};
+use openssl::ec::{EcKey, PointConversionForm};
 use openssl::ecdsa::EcdsaSig;
 use openssl::hash::{MessageDigest, hash};
-use openssl::nid::Nid;
 use openssl::pkey::{PKey, Private};
 use widelane_crypto::ec::{
     Curve, DeriveJob, Ec, GenerateJob, Outcome, PrivateKey, PublicKey, SignJob, VerifyJob,
@@ -57,11 +58,11 @@ fn every_room_agrees_with_openssl_and_aws_lc() {
         assert_eq!(visited, supported());
 
         for (index, (case, signature)) in zip(&cases, &signatures).enumerate() {
-            assert!(openssl_verifies(curve, case, signature), "OpenSSL refuses {index}");
+            assert!(openssl_verifies(case, signature), "OpenSSL refuses {index}");
             assert!(aws_lc_verifies(curve, case, signature), "AWS-LC refuses {index}");
         }
         // Neither library says yes to everything.
-        assert!(!openssl_verifies(curve, &cases[0], &signatures[1]));
+        assert!(!openssl_verifies(&cases[0], &signatures[1]));
         assert!(!aws_lc_verifies(curve, &cases[0], &signatures[1]));
         let theirs: Vec<_> = cases.iter().map(|case| openssl_signature(curve, case)).collect();
         for_each_room(|_, policy| {
@@ -80,7 +81,7 @@ fn every_room_agrees_with_openssl_and_aws_lc() {
 /// Small numbers and their negatives, powers of two, the edges of windows, and random numbers.
 fn scalars(curve: Curve, random: &mut Random) -> Vec<Vec<u8>> {
     let bytes = curve.bytes();
-    let order = order(curve);
+    let order = openssl_ec::order(curve);
     let small = |number: u32| BigNum::from_u32(number).unwrap();
     let padded = |number: &BigNum| number.to_vec_padded(bytes as i32).unwrap();
     let mut scalars = Vec::new();
@@ -104,13 +105,10 @@ fn scalars(curve: Curve, random: &mut Random) -> Vec<Vec<u8>> {
 }
 
 fn case(curve: Curve, scalar: &[u8], random: &mut Random) -> Case {
-    let group = group(curve);
+    let openssl = openssl_ec::key(curve, scalar);
     let mut context = BigNumContext::new().unwrap();
-    let number = BigNum::from_slice(scalar).unwrap();
-    let mut point = EcPoint::new(&group).unwrap();
-    point.mul_generator2(&group, &number, &mut context).unwrap();
-    let public_bytes =
-        point.to_bytes(&group, PointConversionForm::UNCOMPRESSED, &mut context).unwrap();
+    let (point, format) = (openssl.public_key(), PointConversionForm::UNCOMPRESSED);
+    let public_bytes = point.to_bytes(openssl.group(), format, &mut context).unwrap();
     let mut message = vec![0; random.below(100)];
     random.fill(&mut message);
     let mut entropy = [0; 32];
@@ -125,7 +123,7 @@ fn case(curve: Curve, scalar: &[u8], random: &mut Random) -> Case {
         private: PrivateKey::from_bytes(curve, scalar).unwrap(),
         public,
         public_bytes,
-        openssl: EcKey::from_private_components(&group, &number, &point).unwrap(),
+        openssl,
         digest: hash(message_digest, &message).unwrap().to_vec(),
         message,
         entropy,
@@ -188,7 +186,7 @@ fn the_last_addition_of_verifying_has_no_exceptions() {
     let visited = for_each_room(|room, policy| {
         let ec = Ec::choose(policy);
         for curve in Curve::ALL {
-            let order = order(curve);
+            let order = openssl_ec::order(curve);
             let bytes = curve.bytes() as i32;
             let key = case(curve, &vec![0x35; curve.bytes()], &mut Random::new(1));
             let d = key.openssl.private_key();
@@ -219,26 +217,12 @@ fn the_last_addition_of_verifying_has_no_exceptions() {
             assert_eq!(jobs[0].outcome, Outcome::Done, "{room} {curve:?}: equal points");
             // There R is infinity, which has no x.
             assert_eq!(jobs[1].outcome, Outcome::Rejected, "{room} {curve:?}: opposite points");
-            let openssl = ecdsa_signature(curve, &signature);
+            let openssl = openssl_ec::signature(&signature);
             assert!(openssl.verify(&digests[0], &key.openssl).unwrap());
             assert!(!openssl.verify(&digests[1], &key.openssl).unwrap_or(false));
         }
     });
     assert_eq!(visited, supported());
-}
-
-fn group(curve: Curve) -> EcGroup {
-    EcGroup::from_curve_name(match curve {
-        Curve::P256 => Nid::X9_62_PRIME256V1,
-        Curve::P384 => Nid::SECP384R1,
-    })
-    .unwrap()
-}
-
-fn order(curve: Curve) -> BigNum {
-    let mut order = BigNum::new().unwrap();
-    group(curve).order(&mut order, &mut BigNumContext::new().unwrap()).unwrap();
-    order
 }
 
 fn openssl_secret(case: &Case, peer: &Case) -> Vec<u8> {
@@ -255,14 +239,8 @@ fn openssl_signature(curve: Curve, case: &Case) -> Vec<u8> {
     [padded(signature.r()).unwrap(), padded(signature.s()).unwrap()].concat()
 }
 
-fn ecdsa_signature(curve: Curve, signature: &[u8]) -> EcdsaSig {
-    let (r, s) = signature.split_at(curve.bytes());
-    let [r, s] = [r, s].map(|number| BigNum::from_slice(number).unwrap());
-    EcdsaSig::from_private_components(r, s).unwrap()
-}
-
-fn openssl_verifies(curve: Curve, case: &Case, signature: &[u8]) -> bool {
-    ecdsa_signature(curve, signature).verify(&case.digest, &case.openssl).unwrap()
+fn openssl_verifies(case: &Case, signature: &[u8]) -> bool {
+    openssl_ec::signature(signature).verify(&case.digest, &case.openssl).unwrap()
 }
 
 fn aws_lc_verifies(curve: Curve, case: &Case, signature: &[u8]) -> bool {

@@ -8,13 +8,12 @@
 //!
 //! `-- --full` flips ten times as many.
 
+mod openssl_ec;
+
 use std::time::Instant;
 
 use num_bigint::BigUint;
-use openssl::bn::{BigNum, BigNumContext};
-use openssl::ec::{EcGroup, EcKey, EcPoint};
-use openssl::ecdsa::EcdsaSig;
-use openssl::nid::Nid;
+use openssl::ec::EcKey;
 use openssl::pkey::Private;
 use widelane_crypto::ec::{Curve, Ec, Outcome, PrivateKey, SignJob};
 use widelane_testkit::fault::{Leaves, attack};
@@ -32,7 +31,7 @@ fn main() {
         for curve in Curve::ALL {
             let secret = vec![0x42; curve.bytes()];
             let ours = PrivateKey::from_bytes(curve, &secret).expect("a private key");
-            let theirs = openssl_key(curve, &secret);
+            let theirs = openssl_ec::key(curve, &secret);
             let digests: Vec<_> = (0..BATCHES).map(|batch| vec![batch; curve.bytes()]).collect();
             let began = Instant::now();
             let right = sign(ec, &ours, &digests);
@@ -47,7 +46,7 @@ fn main() {
                         Outcome::Done if signature == right => Leaves::Right,
                         // With another nonce.
                         Outcome::Done if verifies(&theirs, digest, signature) => Leaves::Right,
-                        Outcome::Done if is_off_by_a_bit(&theirs, digest, signature) => {
+                        Outcome::Done if is_off_by_a_bit(curve, &theirs, digest, signature) => {
                             Leaves::Useless
                         }
                         Outcome::Done => Leaves::Revealing,
@@ -80,39 +79,20 @@ fn sign(ec: Ec, key: &PrivateKey, digests: &[Vec<u8>]) -> Vec<(Outcome, Vec<u8>)
     signatures
 }
 
-/// The same key, for OpenSSL.
-fn openssl_key(curve: Curve, secret: &[u8]) -> EcKey<Private> {
-    let nid = match curve {
-        Curve::P256 => Nid::X9_62_PRIME256V1,
-        Curve::P384 => Nid::SECP384R1,
-    };
-    let group = EcGroup::from_curve_name(nid).expect("OpenSSL knows the curve");
-    let secret = BigNum::from_slice(secret).expect("a number");
-    let mut public = EcPoint::new(&group).expect("a point");
-    let mut context = BigNumContext::new().expect("memory");
-    public.mul_generator2(&group, &secret, &mut context).expect("a public key");
-    EcKey::from_private_components(&group, &secret, &public).expect("a key")
-}
-
 fn verifies(key: &EcKey<Private>, digest: &[u8], signature: &[u8]) -> bool {
-    let (r, s) = signature.split_at(signature.len() / 2);
-    let [r, s] = [r, s].map(|half| BigNum::from_slice(half).expect("a number"));
-    let signature = EcdsaSig::from_private_components(r, s).expect("a signature");
+    let signature = openssl_ec::signature(signature);
     signature.verify(digest, key).unwrap_or(false)
 }
 
 /// Whether a signature is that of a digest but for one bit of either. The digits of numbers leave
 /// room for bits beyond them, so that a bit is an amount to be added or taken away.
-fn is_off_by_a_bit(key: &EcKey<Private>, digest: &[u8], signature: &[u8]) -> bool {
+fn is_off_by_a_bit(curve: Curve, key: &EcKey<Private>, digest: &[u8], signature: &[u8]) -> bool {
     let flipped = (0..8 * signature.len()).any(|bit| {
         let mut signature = signature.to_vec();
         signature[bit / 8] ^= 1 << (bit % 8);
         verifies(key, digest, &signature)
     });
-    let mut order = BigNum::new().expect("a number");
-    let mut context = BigNumContext::new().expect("memory");
-    key.group().order(&mut order, &mut context).expect("an order");
-    let order = BigUint::from_bytes_be(&order.to_vec());
+    let order = BigUint::from_bytes_be(&openssl_ec::order(curve).to_vec());
     let number = BigUint::from_bytes_be(digest);
     flipped
         || (0..8 * digest.len() + 24).any(|bit| {
