@@ -12,7 +12,9 @@ pub use one_message::TAG_BYTES;
 
 use core::marker::PhantomData;
 
-use crate::words::{BLOCK_WORDS, Task, Words};
+use widelane_secret::wipe;
+
+use crate::words::{BLOCK_WORDS, Feed, Task, Words};
 
 /// Words of a state: of SHA-1, the last three mean nothing.
 pub const STATE_WORDS: usize = 8;
@@ -27,8 +29,7 @@ pub fn zeros<W: Words>() -> States<W> {
 
 /// What a hash function does with words of its size.
 pub trait Hash<W: Words> {
-    /// Adds a block to the state of each lane, and does something else in each quarter of its
-    /// rounds.
+    /// Adds a block to the state of each lane, and does something else beside its rounds.
     fn compress(
         room: W::Room,
         state: &mut [W; STATE_WORDS],
@@ -37,15 +38,27 @@ pub trait Hash<W: Words> {
     );
 }
 
-/// What is done in each quarter of the rounds of a block; nothing, by default. Not a closure, which
-/// might stay a function of its own, without the features of the room.
+/// What is done beside the rounds of a block; nothing, by default. Not closures, which might stay
+/// functions of their own, without the features of the room.
 pub trait Beside {
-    /// Does what belongs to a quarter. Always `#[inline(always)]`.
+    /// Does what belongs to a quarter of the rounds. Always `#[inline(always)]`.
     #[inline(always)]
     fn quarter(&mut self, _quarter: usize) {}
+
+    /// Does one of `parts` parts, all of which come early: what the last one stores has left the
+    /// core when the next block is wanted. Always `#[inline(always)]`.
+    #[inline(always)]
+    fn part(&mut self, _part: usize, _parts: usize) {}
 }
 
 impl Beside for () {}
+
+impl<W: Words> Beside for Feed<'_, W> {
+    #[inline(always)]
+    fn part(&mut self, part: usize, parts: usize) {
+        self.bring(part, parts);
+    }
+}
 
 /// Adds the first `blocks` blocks of each lane's message to its state.
 ///
@@ -62,7 +75,33 @@ pub fn compress<H: Hash<W>, W: Words>(
     messages: &[&[u8]],
     blocks: usize,
 ) {
-    W::call(room, Compress::<H, W> { states, messages, blocks, hash: PhantomData });
+    let hash = PhantomData::<H>;
+    if blocks == 1 {
+        W::call(room, CompressOne { states, block: Block::Messages(messages), hash });
+    } else {
+        W::call(room, Compress { states, messages, blocks, hash });
+    }
+}
+
+/// Adds to each lane's state, which stands behind one block, a digest of `words` words, and the
+/// padding: the outer hash of HMAC.
+///
+/// Secrets: states and digests.
+pub fn compress_digests<H: Hash<W>, W: Words<Word = u32>>(
+    room: W::Room,
+    states: &mut States<W>,
+    digests: &States<W>,
+    words: usize,
+) {
+    let mut rows = [W::Row::default(); BLOCK_WORDS];
+    let (digest, padding) = rows.split_at_mut(words);
+    digest.copy_from_slice(&digests[..words]);
+    padding[0].as_mut().fill(1 << 31);
+    let bytes = W::BLOCK_BYTES + 4 * words;
+    rows[BLOCK_WORDS - 1].as_mut().fill(8 * bytes as u32);
+    let hash = PhantomData::<H>;
+    W::call(room, CompressOne { states, block: Block::Rows(&rows), hash });
+    rows.iter_mut().for_each(|row| wipe(row.as_mut()));
 }
 
 struct Compress<'a, H, W: Words> {
@@ -78,58 +117,63 @@ impl<H: Hash<W>, W: Words> Task<W> for Compress<'_, H, W> {
     #[inline(always)]
     fn run(self, room: W::Room) {
         let mut state = load(room, self.states);
-        for block in 0..self.blocks {
-            let block = W::block(room, self.messages, block * W::BLOCK_BYTES);
-            H::compress(room, &mut state, block, &mut ());
+        if W::LANES == 1 {
+            for block in 0..self.blocks {
+                let block = W::block(room, self.messages, block * W::BLOCK_BYTES);
+                H::compress(room, &mut state, block, &mut ());
+            }
+        } else if self.blocks > 0 {
+            let mut block = W::block(room, self.messages, 0);
+            let mut feed = Feed::default();
+            feed.turn(self.messages, 0);
+            for next in 1..=self.blocks {
+                // Behind the last block there is none to bring, and that one is brought once more.
+                if next < self.blocks {
+                    feed.turn(self.messages, next * W::BLOCK_BYTES);
+                }
+                H::compress(room, &mut state, block, &mut feed);
+                block = feed.block(room);
+            }
         }
         store(&state, self.states);
     }
 }
 
-/// Adds to each lane's state, which stands behind one block, a digest of `words` words, and the
-/// padding: the outer hash of HMAC.
-///
-/// Secrets: states and digests.
-pub fn compress_digests<H: Hash<W>, W: Words<Word = u32>>(
-    room: W::Room,
-    states: &mut States<W>,
-    digests: &States<W>,
-    words: usize,
-) {
-    W::call(room, CompressDigests::<H, W> { states, digests, words, hash: PhantomData });
-}
-
-struct CompressDigests<'a, H, W: Words> {
+/// One block alone, with nothing to bring beside it.
+struct CompressOne<'a, H, W: Words> {
     states: &'a mut States<W>,
-    digests: &'a States<W>,
-    words: usize,
+    block: Block<'a, W>,
     hash: PhantomData<H>,
 }
 
-impl<H: Hash<W>, W: Words<Word = u32>> Task<W> for CompressDigests<'_, H, W> {
+/// Where a single block is.
+enum Block<'a, W: Words> {
+    /// In front of each lane's message.
+    Messages(&'a [&'a [u8]]),
+    /// In rows: word by word, lane by lane.
+    Rows(&'a [W::Row; BLOCK_WORDS]),
+}
+
+impl<H: Hash<W>, W: Words> Task<W> for CompressOne<'_, H, W> {
     type Output = ();
 
     #[inline(always)]
     fn run(self, room: W::Room) {
-        let mut block = [W::splat(room, 0); BLOCK_WORDS];
-        let (digest, padding) = block.split_at_mut(self.words);
-        for (word, row) in digest.iter_mut().zip(self.digests) {
-            *word = W::load(room, row);
-        }
-        padding[0] = W::splat(room, 1 << 31);
-        let bytes = W::BLOCK_BYTES + 4 * self.words;
-        block[BLOCK_WORDS - 1] = W::splat(room, 8 * bytes as u32);
+        let block = match self.block {
+            Block::Messages(messages) => W::block(room, messages, 0),
+            Block::Rows(rows) => load(room, rows),
+        };
         let mut state = load(room, self.states);
         H::compress(room, &mut state, block, &mut ());
         store(&state, self.states);
     }
 }
 
-/// States as registers.
+/// Rows as registers.
 #[inline(always)]
-pub(crate) fn load<W: Words>(room: W::Room, states: &States<W>) -> [W; STATE_WORDS] {
-    let mut registers = [W::load(room, &states[0]); STATE_WORDS];
-    for (register, row) in registers.iter_mut().zip(states) {
+pub(crate) fn load<W: Words, const ROWS: usize>(room: W::Room, rows: &[W::Row; ROWS]) -> [W; ROWS] {
+    let mut registers = [W::load(room, &rows[0]); ROWS];
+    for (register, row) in registers.iter_mut().zip(rows) {
         *register = W::load(room, row);
     }
     registers

@@ -15,6 +15,9 @@ pub const SHA1: [u32; STATE_WORDS] =
 /// The constants of twenty rounds each.
 const CONSTANTS: [u32; 4] = [0x5a82_7999, 0x6ed9_eba1, 0x8f1b_bcdc, 0xca62_c1d6];
 
+/// Rounds beside which parts of something else are done: all but those of the last group.
+const PARTS: usize = 64;
+
 impl<W: Words<Word = u32>> Hash<W> for Sha1 {
     /// FIPS 180-4, 6.1.2.
     #[inline(always)]
@@ -39,6 +42,9 @@ impl<W: Words<Word = u32>> Hash<W> for Sha1 {
                     const ROUND: usize = 16 * $group + T;
                     if ROUND.is_multiple_of(20) {
                         beside.quarter(ROUND / 20);
+                    }
+                    if ROUND < PARTS {
+                        beside.part(ROUND, PARTS);
                     }
                     if $group > 0 {
                         let word = schedule[T].xor(schedule[(T + 2) % 16]);

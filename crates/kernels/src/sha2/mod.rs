@@ -102,6 +102,9 @@ impl<W: Words<Word = u64>> Member<W> for Sha512 {
     }
 }
 
+/// Rounds beside which parts of something else are done: those of the first two groups.
+const PARTS: usize = 2 * BLOCK_WORDS;
+
 /// Adds a block to a state: FIPS 180-4, 6.2.2 and 6.4.2.
 #[inline(always)]
 fn rounds<M: Member<W>, W: Words>(
@@ -112,22 +115,32 @@ fn rounds<M: Member<W>, W: Words>(
 ) {
     let mut variables = *state;
     let mut schedule = block;
-    let [first, others @ ..] = M::ROUNDS else { unreachable!("a hash has rounds") };
+    let [first, second, others @ ..] = M::ROUNDS else { unreachable!("a hash has rounds") };
+    macro_rules! scheduled {
+        ($t:ident, $constants:ident) => {{
+            let word = schedule[$t].add(M::small0(schedule[($t + 1) % 16]));
+            let word = word.add(schedule[($t + 9) % 16]);
+            schedule[$t] = word.add(M::small1(schedule[($t + 14) % 16])).settled();
+            let word = schedule[$t].add(W::splat(room, $constants[$t]));
+            variables = round::<M, W>(variables, word);
+        }};
+    }
     beside.quarter(0);
     each_word!(T => {
+        beside.part(T, PARTS);
         variables = round::<M, W>(variables, schedule[T].add(W::splat(room, first[T])));
+    });
+    beside.quarter(1);
+    each_word!(T => {
+        beside.part(BLOCK_WORDS + T, PARTS);
+        scheduled!(T, second);
     });
     for (group, constants) in others.iter().enumerate() {
         // SHA-512 has five groups: all that is done beside it has begun when the last one does.
-        if group < 3 {
-            beside.quarter(group + 1);
+        if group < 2 {
+            beside.quarter(group + 2);
         }
-        each_word!(T => {
-            let word = schedule[T].add(M::small0(schedule[(T + 1) % 16]));
-            let word = word.add(schedule[(T + 9) % 16]);
-            schedule[T] = word.add(M::small1(schedule[(T + 14) % 16])).settled();
-            variables = round::<M, W>(variables, schedule[T].add(W::splat(room, constants[T])));
-        });
+        each_word!(T => scheduled!(T, constants));
     }
     for (word, variable) in state.iter_mut().zip(variables) {
         *word = word.add(variable);
@@ -139,9 +152,9 @@ fn rounds<M: Member<W>, W: Words>(
 fn round<M: Member<W>, W: Words>(variables: [W; STATE_WORDS], word: W) -> [W; STATE_WORDS] {
     let [a, b, c, d, e, f, g, h] = variables;
     // The next round waits for e by way of Σ1 and for a by way of Σ0, each of which is added last.
-    let early = d.add(h.add(word)).settled();
-    let next_e = early.add(choice(e, f, g)).settled().add(M::big1(e)).settled();
-    let next_a = a.majority(b, c).sub(d).settled().add(next_e).settled().add(M::big0(a));
+    let sum = h.add(word).settled().add(choice(e, f, g)).settled().add(M::big1(e)).settled();
+    let next_e = d.add(sum).settled();
+    let next_a = sum.add(a.majority(b, c)).settled().add(M::big0(a));
     [next_a, a, b, c, next_e, e, f, g]
 }
 

@@ -9,7 +9,8 @@ use core::mem::transmute;
 use widelane_cpu::Avx2;
 use widelane_secret::wipe_ymm_registers;
 
-use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words, chunks_at};
+use super::message::{Message, chunks_at};
+use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words};
 
 wide_words! {
     Avx2x8(__m256i in ymm_reg as "y", Avx2), 8 of u32,
@@ -63,13 +64,18 @@ impl<W: Words<Room = ()>> Words for Avx2x1<W> {
     }
 
     #[inline(always)]
-    fn block(room: Avx2, messages: &[&[u8]], offset: usize) -> [Self; BLOCK_WORDS] {
+    fn block(room: Avx2, messages: &[impl Message], offset: usize) -> [Self; BLOCK_WORDS] {
         let words = W::block((), messages, offset);
         let mut block = [Avx2x1(words[0], room); BLOCK_WORDS];
         for (register, word) in block.iter_mut().zip(words) {
             register.0 = word;
         }
         block
+    }
+
+    #[inline(always)]
+    fn in_order(self) -> Self {
+        Avx2x1(self.0.in_order(), self.1)
     }
 
     #[inline(always)]

@@ -8,7 +8,8 @@ use core::mem::transmute;
 use widelane_cpu::Avx512;
 use widelane_secret::wipe_vector_registers;
 
-use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words, chunks_at};
+use super::message::{Message, chunks_at};
+use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words};
 
 words_of_32_bits_in_zmm! {
     Avx512x16, Avx512, features = "avx512f,avx512dq,avx512vl,avx512bw,bmi2"

@@ -11,11 +11,15 @@ mod wide;
 
 mod avx2;
 mod avx512;
+mod feed;
+mod message;
 mod portable;
 mod vaes512;
 
 pub use avx2::{Avx2x1, Avx2x4, Avx2x8};
 pub use avx512::{Avx512x8, Avx512x16};
+pub(crate) use feed::Feed;
+pub use message::Message;
 pub use vaes512::{Vaes512x8, Vaes512x16};
 
 /// How many words a block of a message has.
@@ -75,7 +79,10 @@ pub trait Words: Copy {
     /// # Panics
     ///
     /// Panics if there are fewer messages than lanes, or one of them is too short.
-    fn block(room: Self::Room, messages: &[&[u8]], offset: usize) -> [Self; BLOCK_WORDS];
+    fn block(room: Self::Room, messages: &[impl Message], offset: usize) -> [Self; BLOCK_WORDS];
+
+    /// Words that are big-endian in memory, after they were loaded.
+    fn in_order(self) -> Self;
 
     /// The sum.
     fn add(self, other: Self) -> Self;
@@ -125,13 +132,3 @@ pub trait Task<W: Words> {
 
 /// Bytes of a piece, in which words are moved from messages to lanes.
 const PIECE_BYTES: usize = 16;
-
-/// `CHUNKS` chunks of `BYTES` bytes, from `offset` on in a message.
-#[inline(always)]
-fn chunks_at<'a, const BYTES: usize, const CHUNKS: usize>(
-    message: &&'a [u8],
-    offset: usize,
-) -> &'a [[u8; BYTES]; CHUNKS] {
-    let (chunks, _) = message[offset..].as_chunks();
-    chunks.first_chunk().expect("a message has all the blocks that are asked for")
-}

@@ -1,6 +1,7 @@
 //! Room portable of words: a word is a register of one lane, in plain Rust. Secret-independent.
 
-use super::{BLOCK_WORDS, Task, Words, chunks_at};
+use super::message::{Message, chunks_at};
+use super::{BLOCK_WORDS, Task, Words};
 
 macro_rules! plain_words {
     ($word:ident) => {
@@ -26,13 +27,18 @@ macro_rules! plain_words {
             }
 
             #[inline(always)]
-            fn block((): (), messages: &[&[u8]], offset: usize) -> [Self; BLOCK_WORDS] {
+            fn block((): (), messages: &[impl Message], offset: usize) -> [Self; BLOCK_WORDS] {
                 let mut block = [0; BLOCK_WORDS];
                 let words: &[_; BLOCK_WORDS] = chunks_at(&messages[0], offset);
                 for (word, bytes) in block.iter_mut().zip(words) {
                     *word = $word::from_be_bytes(*bytes);
                 }
                 block
+            }
+
+            #[inline(always)]
+            fn in_order(self) -> Self {
+                $word::from_be(self)
             }
 
             #[inline(always)]

@@ -9,7 +9,8 @@ use core::mem::transmute;
 use widelane_cpu::Vaes512;
 use widelane_secret::wipe_vector_registers;
 
-use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words, chunks_at};
+use super::message::{Message, chunks_at};
+use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words};
 
 // The assembler knows these registers by the class of the wider ones: all 32 of them.
 wide_words! {

@@ -52,7 +52,7 @@ macro_rules! wide_words {
             }
 
             #[inline(always)]
-            fn block(room: $token, messages: &[&[u8]], offset: usize) -> [Self; BLOCK_WORDS] {
+            fn block(room: $token, messages: &[impl Message], offset: usize) -> [Self; BLOCK_WORDS] {
                 const STEP: usize = PIECE_BYTES / size_of::<$word>();
                 let mut lanes = [&[[0; PIECE_BYTES]; Self::BLOCK_BYTES / PIECE_BYTES]; $lanes];
                 for (lane, message) in lanes.iter_mut().zip(&messages[..$lanes]) {
@@ -73,6 +73,13 @@ macro_rules! wide_words {
                     }
                 }
                 block
+            }
+
+            #[inline(always)]
+            fn in_order(self) -> Self {
+                let order = intrinsic!(_mm_set_epi64x($high, $low));
+                let order = intrinsic!($broadcast(order));
+                $register(intrinsic!($shuffle(self.0, order)), self.1)
             }
 
             #[inline(always)]
