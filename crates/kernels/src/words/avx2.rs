@@ -15,7 +15,7 @@ use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words};
 wide_words! {
     Avx2x8(__m256i in ymm_reg as "y", Avx2), 8 of u32,
     features = "avx2,bmi2",
-    splat = _mm256_set1_epi32, add = _mm256_add_epi32, sub = _mm256_sub_epi32,
+    splat = _mm256_set1_epi32, add = _mm256_add_epi32,
     and = _mm256_and_si256, xor = _mm256_xor_si256, or = _mm256_or_si256,
     left = _mm256_sllv_epi32, right = _mm256_srlv_epi32,
     gather = gather, shuffle = _mm256_shuffle_epi8,
@@ -27,7 +27,7 @@ wide_words! {
 wide_words! {
     Avx2x4(__m256i in ymm_reg as "y", Avx2), 4 of u64,
     features = "avx2,bmi2",
-    splat = _mm256_set1_epi64x, add = _mm256_add_epi64, sub = _mm256_sub_epi64,
+    splat = _mm256_set1_epi64x, add = _mm256_add_epi64,
     and = _mm256_and_si256, xor = _mm256_xor_si256, or = _mm256_or_si256,
     left = _mm256_sllv_epi64, right = _mm256_srlv_epi64,
     gather = gather, shuffle = _mm256_shuffle_epi8,
@@ -81,11 +81,6 @@ impl<W: Words<Room = ()>> Words for Avx2x1<W> {
     #[inline(always)]
     fn add(self, other: Self) -> Self {
         Avx2x1(self.0.add(other.0), self.1)
-    }
-
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        Avx2x1(self.0.sub(other.0), self.1)
     }
 
     #[inline(always)]

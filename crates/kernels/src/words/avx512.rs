@@ -18,7 +18,7 @@ words_of_32_bits_in_zmm! {
 wide_words! {
     Avx512x8(__m512i in zmm_reg as "z", Avx512), 8 of u64,
     features = "avx512f,avx512dq,avx512vl,avx512bw,bmi2",
-    splat = _mm512_set1_epi64, add = _mm512_add_epi64, sub = _mm512_sub_epi64,
+    splat = _mm512_set1_epi64, add = _mm512_add_epi64,
     and = _mm512_and_si512, xor = _mm512_xor_si512, or = _mm512_or_si512,
     left = _mm512_sllv_epi64, right = _mm512_srlv_epi64,
     gather = gather, shuffle = _mm512_shuffle_epi8,

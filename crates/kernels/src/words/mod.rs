@@ -50,7 +50,7 @@ impl Word for u64 {
 
 /// One register of independent words, each of which belongs to one message.
 ///
-/// Sums and differences are modulo the size of a word. Nothing depends on the values in time or
+/// Sums are modulo the size of a word. Nothing depends on the values in time or
 /// addresses.
 pub trait Words: Copy {
     /// Proof that the room may be used.
@@ -86,9 +86,6 @@ pub trait Words: Copy {
 
     /// The sum.
     fn add(self, other: Self) -> Self;
-
-    /// The difference.
-    fn sub(self, other: Self) -> Self;
 
     /// The bits set in both.
     fn and(self, other: Self) -> Self;

@@ -47,11 +47,6 @@ macro_rules! plain_words {
             }
 
             #[inline(always)]
-            fn sub(self, other: Self) -> Self {
-                self.wrapping_sub(other)
-            }
-
-            #[inline(always)]
             fn and(self, other: Self) -> Self {
                 self & other
             }

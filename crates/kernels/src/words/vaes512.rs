@@ -16,7 +16,7 @@ use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words};
 wide_words! {
     Vaes512x8(__m256i in zmm_reg as "y", Vaes512), 8 of u32,
     features = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2",
-    splat = _mm256_set1_epi32, add = _mm256_add_epi32, sub = _mm256_sub_epi32,
+    splat = _mm256_set1_epi32, add = _mm256_add_epi32,
     and = _mm256_and_si256, xor = _mm256_xor_si256, or = _mm256_or_si256,
     left = _mm256_sllv_epi32, right = _mm256_srlv_epi32,
     gather = gather, shuffle = _mm256_shuffle_epi8,

@@ -10,7 +10,7 @@ macro_rules! wide_words {
     (
         $register:ident($vector:ident in $class:ident as $width:literal, $token:ident),
         $lanes:literal of $word:ident, features = $features:literal,
-        splat = $splat:ident, add = $add:ident, sub = $sub:ident, and = $and:ident,
+        splat = $splat:ident, add = $add:ident, and = $and:ident,
         xor = $xor:ident, or = $or:ident, left = $left:ident, right = $right:ident,
         gather = $gather:ident, shuffle = $shuffle:ident, broadcast = $broadcast:ident,
         order = ($high:literal, $low:literal), transpose = $transpose:ident, wipe = $wipe:ident,
@@ -88,11 +88,6 @@ macro_rules! wide_words {
             }
 
             #[inline(always)]
-            fn sub(self, other: Self) -> Self {
-                $register(intrinsic!($sub(self.0, other.0)), self.1)
-            }
-
-            #[inline(always)]
             fn and(self, other: Self) -> Self {
                 $register(intrinsic!($and(self.0, other.0)), self.1)
             }
@@ -165,7 +160,7 @@ macro_rules! words_of_32_bits_in_zmm {
     ($register:ident, $token:ident, features = $features:literal) => {
         wide_words! {
             $register(__m512i in zmm_reg as "z", $token), 16 of u32, features = $features,
-            splat = _mm512_set1_epi32, add = _mm512_add_epi32, sub = _mm512_sub_epi32,
+            splat = _mm512_set1_epi32, add = _mm512_add_epi32,
             and = _mm512_and_si512, xor = _mm512_xor_si512, or = _mm512_or_si512,
             left = _mm512_sllv_epi32, right = _mm512_srlv_epi32,
             gather = gather, shuffle = _mm512_shuffle_epi8,
