@@ -1,6 +1,7 @@
-//! Intel's Multi-Buffer Crypto for IPsec: its direct calls.
+//! Intel's Multi-Buffer Crypto for IPsec: direct calls where it has them, and jobs.
 
 mod direct;
+mod jobs;
 
 use crate::task::{Aead, Operation, Task, Work};
 
@@ -12,7 +13,7 @@ pub fn work(task: &Task) -> Result<Work, String> {
         (Operation::Seal(aead), 1) => direct::seal(aead),
         (Operation::Open(aead), 1) => direct::open(aead, task.size),
         (Operation::Digest(hash), 1) => direct::digest(hash, task.text()),
-        _ => Err("no direct call".to_owned()),
+        _ => jobs::work(task),
     }
 }
 
