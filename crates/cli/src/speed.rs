@@ -35,8 +35,9 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', default_value = "64,256,1024,1350,4096,16384",
           value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     size: Vec<u32>,
-    /// Whom to compare with; the other libraries time messages only, and are asked for in the
-    /// program widelane-rival-bulk, where that is installed [default: all that are there]
+    /// Whom to compare with; the other libraries take part in what they offer of operations on
+    /// messages, and are asked for in the program widelane-rival-bulk, where that is installed
+    /// [default: all that are there]
     #[arg(long, value_enum, value_delimiter = ',')]
     against: Vec<Rival>,
     /// The program that has the other libraries, if it is neither beside this one nor in the PATH

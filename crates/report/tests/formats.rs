@@ -1,7 +1,7 @@
 //! The sample results in every format, as snapshots.
 
 use widelane_report::Style;
-use widelane_results::{Results, Row};
+use widelane_results::{Results, Row, Status};
 
 const RAW_RESULTS: &str = "data:application/json;base64,";
 
@@ -50,6 +50,14 @@ fn messages() -> Results {
             row(&scenario, "widelane", "cycles_per_byte", ours, Some(("openssl", 1.0 / ratio))),
             row(&scenario, "ring", "cycles_per_byte", 2.0 * ours, None),
         ]);
+        let absent =
+            [("graviola", "one at a time"), ("aws-lc", "one at a time"), ("ipsec-mb", "no")];
+        rows.extend(absent.map(|(subject, reason)| Row {
+            value: None,
+            status: Status::NotApplicable,
+            reason: Some(reason.to_owned()),
+            ..row(&scenario, subject, "operations_per_second", 0.0, None)
+        }));
     }
     Results { rows, complete: true, ..Results::default() }
 }
@@ -70,6 +78,7 @@ fn messages_are_told_size_by_size() {
         "ring 3.06 0.348",
         "AES-128-GCM seal: times as fast as OpenSSL",
         "vaes512 8.40× 3.32×",
+        "Missing: graviola, AWS-LC: one at a time; ipsec-mb: no.",
     ] {
         assert!(lines.iter().any(|line| line == expected), "{expected}:\n{terminal}");
     }

@@ -1,79 +1,46 @@
-//! Other libraries under command: seals messages, shows what came out, and says how long it took.
+//! Other libraries under command: does what they have, shows what came out, and says how long it
+//! took.
 //!
 //! `widelane-rival-bulk` says which libraries it has, and answers one line of JSON for every line
 //! on standard input, where a path is `ALGORITHM/OPERATION/SIZE` as in results of `widelane speed`:
 //!
-//! - `output LIBRARY PATH`: the bytes of text and tag after one call on a text of zeros
-//! - `slice LIBRARY PATH NANOSECONDS`: how many calls were made in at least so much CPU time, and
-//!   in how much
+//! - `output LIBRARY PATH`: what came out for every message, after one call on texts of zeros or
+//!   on what there is to hash or to open; or why the library cannot do it
+//! - `slice LIBRARY PATH NANOSECONDS`: how many messages were done in at least so much CPU time,
+//!   and in how much
 //!
-//! Key, nonce and AAD are the same as in `widelane speed`, which checks the output.
+//! Keys and inputs are the same as in `widelane speed`, which checks the output.
 
+mod aws_lc;
+mod graviola;
 #[cfg(feature = "ipsec-mb")]
 mod ipsec_mb;
+mod ring;
+mod task;
 
 use std::collections::HashMap;
 use std::error::Error;
 use std::io::{self, BufRead, Write};
 use std::time::Duration;
 
-use aws_lc_rs::aead as aws_lc;
 use nix::time::ClockId;
-use ring::aead as ring_aead;
 
-/// Bytes of a tag.
-const TAG_BYTES: usize = 16;
-
-const NONCE: [u8; 12] = [7; 12];
-const AAD: [u8; 13] = [1; 13];
+use crate::task::{Operation, TAG_BYTES, TEXT, Task, Work};
 
 /// Calls between two looks at the CPU time at first; as many as fill `BURST` later.
 const BURST: Duration = Duration::from_micros(200);
 
-/// Seals the text in front of the place for its tag.
-type Work = Box<dyn FnMut(&mut [u8])>;
-
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// What is sealed with.
-#[derive(Clone, Copy)]
-enum Algorithm {
-    Aes128Gcm,
-    Aes192Gcm,
-    Aes256Gcm,
-    ChaCha20Poly1305,
-}
-
-impl Algorithm {
-    fn named(name: &str) -> Option<Self> {
-        match name {
-            "aes-128-gcm" => Some(Algorithm::Aes128Gcm),
-            "aes-192-gcm" => Some(Algorithm::Aes192Gcm),
-            "aes-256-gcm" => Some(Algorithm::Aes256Gcm),
-            "chacha20-poly1305" => Some(Algorithm::ChaCha20Poly1305),
-            _ => None,
-        }
-    }
-
-    fn key(self) -> Vec<u8> {
-        let bytes = match self {
-            Algorithm::Aes128Gcm => 16,
-            Algorithm::Aes192Gcm => 24,
-            Algorithm::Aes256Gcm | Algorithm::ChaCha20Poly1305 => 32,
-        };
-        (0..bytes).collect()
-    }
-}
-
-/// A library: its name, and how it seals with a key, or why it cannot.
-type Library = (&'static str, fn(Algorithm, &[u8]) -> Result<Work, String>);
+/// A library: its name, and how it does a task, or why it cannot.
+type Library = (&'static str, fn(&Task) -> Result<Work, String>);
 
 const LIBRARIES: &[Library] = &[
-    ("aws-lc", seal_by_aws_lc),
-    ("ring", seal_by_ring),
-    ("graviola", seal_by_graviola),
+    ("aws-lc", aws_lc::work),
+    ("ring", ring::work),
+    ("graviola", graviola::work),
     #[cfg(feature = "ipsec-mb")]
-    ("ipsec-mb", ipsec_mb::seal),
+    ("ipsec-mb", ipsec_mb::work),
 ];
 
 fn main() -> Outcome<()> {
@@ -88,8 +55,8 @@ fn main() -> Outcome<()> {
         let answer = match words.as_slice() {
             ["output", library, path] => match Contest::new(library, path) {
                 Ok(mut contest) => {
-                    (contest.work)(&mut contest.output);
-                    let answer = format!(r#"{{"done":{:?}}}"#, contest.output);
+                    (contest.work)(&mut contest.outputs);
+                    let answer = format!(r#"{{"done":{:?}}}"#, contest.results());
                     bench.insert((library.to_string(), path.to_string()), contest);
                     answer
                 }
@@ -110,26 +77,32 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// One library at one size.
+/// One library at one task.
 struct Contest {
+    task: Task,
     work: Work,
-    output: Vec<u8>,
+    outputs: Vec<Vec<u8>>,
     calls: u64,
 }
 
 impl Contest {
     fn new(library: &str, path: &str) -> Result<Self, String> {
         let known = LIBRARIES.iter().find(|(name, _)| *name == library);
-        let (_, seal) = known.ok_or_else(|| format!("{library} is not built in"))?;
-        let parts: Vec<&str> = path.split('/').collect();
-        let [algorithm, "seal", size] = parts.as_slice() else {
-            return Err("timed sealing messages one by one only".to_owned());
-        };
-        let algorithm =
-            Algorithm::named(algorithm).ok_or_else(|| format!("not timed with {algorithm}"))?;
-        let size: usize = size.parse().map_err(|_| format!("{size} is no size"))?;
-        let work = seal(algorithm, &algorithm.key())?;
-        Ok(Contest { work, output: vec![0; size + TAG_BYTES], calls: 1 })
+        let (_, work_of) = known.ok_or_else(|| format!("{library} is not built in"))?;
+        let task = Task::at(path)?;
+        let work = work_of(&task)?;
+        let mut outputs = task.outputs();
+        if let Operation::Open(aead) = task.operation {
+            let mut message = [vec![TEXT; task.size + TAG_BYTES]];
+            work_of(&Task { operation: Operation::Seal(aead), ..task })?(&mut message);
+            outputs[0].extend_from_slice(&message[0]);
+        }
+        Ok(Contest { task, work, outputs, calls: 1 })
+    }
+
+    /// What came out for every message.
+    fn results(&self) -> Vec<&[u8]> {
+        self.outputs.iter().map(|output| &output[..self.task.output_bytes()]).collect()
     }
 
     fn slice(&mut self, time: Duration) -> Outcome<(u64, Duration)> {
@@ -137,9 +110,9 @@ impl Contest {
         let (mut operations, mut burst_began) = (0, began);
         loop {
             for _ in 0..self.calls {
-                (self.work)(&mut self.output);
+                (self.work)(&mut self.outputs);
             }
-            operations += self.calls;
+            operations += self.calls * self.task.count as u64;
             let now = cpu_time()?;
             if now - began >= time {
                 return Ok((operations, now - began));
@@ -154,63 +127,4 @@ impl Contest {
 
 fn cpu_time() -> Outcome<Duration> {
     Ok(ClockId::CLOCK_THREAD_CPUTIME_ID.now()?.into())
-}
-
-fn text_and_tag(output: &mut [u8]) -> (&mut [u8], &mut [u8; TAG_BYTES]) {
-    output.split_last_chunk_mut().expect("every output has a tag")
-}
-
-fn seal_by_aws_lc(algorithm: Algorithm, key: &[u8]) -> Result<Work, String> {
-    let algorithm = match algorithm {
-        Algorithm::Aes128Gcm => &aws_lc::AES_128_GCM,
-        Algorithm::Aes192Gcm => &aws_lc::AES_192_GCM,
-        Algorithm::Aes256Gcm => &aws_lc::AES_256_GCM,
-        Algorithm::ChaCha20Poly1305 => &aws_lc::CHACHA20_POLY1305,
-    };
-    let key = aws_lc::UnboundKey::new(algorithm, key).map_err(|error| error.to_string())?;
-    let key = aws_lc::LessSafeKey::new(key);
-    Ok(Box::new(move |output| {
-        let (text, tag) = text_and_tag(output);
-        let nonce = aws_lc::Nonce::assume_unique_for_key(NONCE);
-        let made = key.seal_in_place_separate_tag(nonce, aws_lc::Aad::from(AAD), text);
-        tag.copy_from_slice(made.expect("the text is short enough").as_ref());
-    }))
-}
-
-fn seal_by_ring(algorithm: Algorithm, key: &[u8]) -> Result<Work, String> {
-    let algorithm = match algorithm {
-        Algorithm::Aes128Gcm => &ring_aead::AES_128_GCM,
-        Algorithm::Aes192Gcm => return Err("has no AES-192-GCM".to_owned()),
-        Algorithm::Aes256Gcm => &ring_aead::AES_256_GCM,
-        Algorithm::ChaCha20Poly1305 => &ring_aead::CHACHA20_POLY1305,
-    };
-    let key = ring_aead::UnboundKey::new(algorithm, key).map_err(|error| error.to_string())?;
-    let key = ring_aead::LessSafeKey::new(key);
-    Ok(Box::new(move |output| {
-        let (text, tag) = text_and_tag(output);
-        let nonce = ring_aead::Nonce::assume_unique_for_key(NONCE);
-        let made = key.seal_in_place_separate_tag(nonce, ring_aead::Aad::from(AAD), text);
-        tag.copy_from_slice(made.expect("the text is short enough").as_ref());
-    }))
-}
-
-fn seal_by_graviola(algorithm: Algorithm, key: &[u8]) -> Result<Work, String> {
-    match algorithm {
-        Algorithm::Aes128Gcm | Algorithm::Aes256Gcm => {
-            let key = graviola::aead::AesGcm::new(key);
-            Ok(Box::new(move |output| {
-                let (text, tag) = text_and_tag(output);
-                key.encrypt(&NONCE, &AAD, text, tag);
-            }))
-        }
-        Algorithm::Aes192Gcm => Err("has no AES-192-GCM".to_owned()),
-        Algorithm::ChaCha20Poly1305 => {
-            let key = key.try_into().map_err(|_| "the key has not 32 bytes")?;
-            let key = graviola::aead::ChaCha20Poly1305::new(key);
-            Ok(Box::new(move |output| {
-                let (text, tag) = text_and_tag(output);
-                key.encrypt(&NONCE, &AAD, text, tag);
-            }))
-        }
-    }
 }

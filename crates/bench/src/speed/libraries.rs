@@ -83,7 +83,7 @@ impl Libraries {
         self.present.iter().map(move |library| (self, *library))
     }
 
-    /// What `library` puts out for `scenario`, or why it cannot do it.
+    /// What `library` puts out for every message of `scenario`, or why it cannot do it.
     ///
     /// # Errors
     ///
@@ -92,10 +92,10 @@ impl Libraries {
         &self,
         library: Library,
         scenario: &str,
-    ) -> Result<Result<Vec<u8>, String>, RivalError> {
+    ) -> Result<Result<Vec<Vec<u8>>, String>, RivalError> {
         let command = format!("output {} {scenario}", library.name());
         Ok(match self.rival.borrow_mut().ask(&command)? {
-            Answer::Done(output) => Ok(output),
+            Answer::Done(outputs) => Ok(outputs),
             Answer::Missing(reason) => Err(reason),
         })
     }
@@ -119,5 +119,34 @@ impl Libraries {
             // It could when it was asked for its output.
             Answer::Missing(_) => Err(RivalError::Gone),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_answer_for_every_message_or_say_why_not() {
+        let mut command = Command::new("/bin/sh");
+        command.args([
+            "-c",
+            r#"while read command library scenario time; do
+                case $command,$library in
+                    output,ring) echo '{"missing":"one message at a time only"}' ;;
+                    output,*) echo '{"done":[[1, 2],[3, 4]]}' ;;
+                    *) echo '{"done":{"operations":64,"cpu_ns":'$time'}}' ;;
+                esac
+            done"#,
+        ]);
+        let rival = RefCell::new(Rival::start(command).unwrap());
+        let libraries = Libraries { rival, present: Library::ALL.to_vec() };
+        let scenario = "sha-1/digest-many/64";
+        let refused = libraries.output(Library::Ring, scenario).unwrap();
+        assert_eq!(refused, Err("one message at a time only".to_owned()));
+        let outputs = libraries.output(Library::IpsecMb, scenario).unwrap();
+        assert_eq!(outputs, Ok(vec![vec![1, 2], vec![3, 4]]));
+        let time = Duration::from_millis(5);
+        assert_eq!(libraries.slice(Library::IpsecMb, scenario, time).unwrap(), (64, time));
     }
 }

@@ -202,16 +202,19 @@ fn openssl_ratio(results: &Results, row: &Row) -> Option<f64> {
     results.rows.iter().find(same)?.ratio
 }
 
-/// Who cannot be timed at an operation, and why, each once.
+/// Who cannot be timed at an operation, all of one reason together.
 fn missing(results: &Results, family: &str, axis: Axis) -> Vec<String> {
-    let mut missing: Vec<String> = Vec::new();
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     let rows = results.rows.iter().filter(|row| row.status == Status::NotApplicable);
     let same = |row: &&Row| Scenario::parse(&row.scenario).family_along(axis) == family;
     for row in rows.filter(same) {
-        let text = format!("{}: {}", who(row), row.reason.as_deref().unwrap_or("not applicable"));
-        if !missing.contains(&text) {
-            missing.push(text);
+        let (reason, name) = (row.reason.as_deref().unwrap_or("not applicable"), who(row));
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => reasons.push((reason, vec![name])),
         }
     }
-    missing
+    let text = |(reason, names): (&str, Vec<String>)| format!("{}: {reason}", names.join(", "));
+    reasons.into_iter().map(text).collect()
 }
