@@ -61,6 +61,9 @@ const DOUBLE_ROUNDS: usize = 10;
 /// How many of them a short text takes while a block in general registers takes all.
 const BESIDE_KEY: usize = 6;
 
+/// The longest text that fills a set and still has its one-time key made with it.
+const WITH_TEXT_MAX: usize = 3 * BLOCK_BYTES;
+
 /// A key, wiped when it is dropped.
 #[derive(Clone, Default)]
 pub struct Key {
