@@ -151,9 +151,15 @@ impl Key {
         self.hash.tag(inner, last, &self.states[1])
     }
 
-    /// The job of the inner hash (0) or of the outer one (1).
-    fn job<'a>(&self, which: usize, head: &'a [u8], message: &'a [u8]) -> Job<'a> {
-        Job { state: self.states[which], before: self.block_bytes(), head, message }
+    /// The job that makes the tag of a message behind a head, which is shorter than a block.
+    pub(crate) fn job<'a>(
+        &'a self,
+        head: &'a [u8],
+        message: &'a [u8],
+        digest: &'a mut Digest,
+    ) -> Job<'a> {
+        let [state, outer] = &*self.states;
+        Job { state, outer: Some(outer), head, message, digest }
     }
 }
 
@@ -230,23 +236,7 @@ pub fn tag_many(jobs: &mut [TagJob<'_>]) {
         (job.key.hash.algorithm(), job.key.hash.lane_room(), job.key.hash.room())
     };
     for jobs in jobs.chunk_by_mut(|left, right| family(left) == family(right)) {
-        let messages = jobs.iter().map(|job| (job.key, &[][..], job.message));
-        let tags = tags(messages);
-        jobs.iter_mut().zip(tags).for_each(|(job, tag)| job.tag = tag);
+        let hash = jobs[0].key.hash;
+        hash.run(jobs.iter_mut().map(|job| job.key.job(&[], job.message, &mut job.tag)));
     }
-}
-
-/// The tags of messages that are a head, shorter than a block, and a rest; all keys have one hash
-/// function in the same rooms.
-pub(crate) fn tags<'a>(
-    messages: impl ExactSizeIterator<Item = (&'a Key, &'a [u8], &'a [u8])> + Clone,
-) -> Vec<Digest> {
-    let mut tags = vec![Digest::default(); messages.len()];
-    let Some((Key { hash, .. }, ..)) = messages.clone().next() else { return tags };
-    let inner = messages.clone().map(|(key, head, message)| key.job(0, head, message));
-    hash.run(inner, |index, state| tags[index] = hash.result(state));
-    let digests = tags.clone();
-    let outer = messages.zip(&digests).map(|((key, ..), digest)| key.job(1, &[], digest.as_ref()));
-    hash.run(outer, |index, state| tags[index] = hash.result(state));
-    tags
 }

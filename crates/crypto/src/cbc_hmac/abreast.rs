@@ -97,14 +97,14 @@ where
         first[..HEADER_BYTES].copy_from_slice(&job.header.bytes(job.text_bytes));
         first[HEADER_BYTES..].copy_from_slice(&job.record[..AHEAD_BYTES]);
     }
-    let mut tails: [[Tail; LANES]; ROWS] = from_fn(|row| {
-        from_fn(|place| {
-            let job = jobs.get(row * LANES + place).unwrap_or(&jobs[0]);
-            // The pad of HMAC is a block in front.
-            let hashed = HASH_BLOCK_BYTES + HEADER_BYTES + job.text_bytes;
-            job.key.mac.hash().tail(&job.record[ahead + done..job.text_bytes], hashed as u64)
-        })
-    });
+    let mut tails = [const { [const { Tail::EMPTY }; LANES] }; ROWS];
+    for (lane, tail) in tails.as_flattened_mut().iter_mut().enumerate() {
+        let job = jobs.get(lane).unwrap_or(&jobs[0]);
+        // The pad of HMAC is a block in front.
+        let hashed = HASH_BLOCK_BYTES + HEADER_BYTES + job.text_bytes;
+        let last = &job.record[ahead + done..job.text_bytes];
+        tail.set(job.key.mac.hash(), last, hashed as u64);
+    }
     hash::compress::<H, _>(room, &mut inner, &in_lanes(first.as_flattened(), |block| block), 1);
     let texts = texts::<ROWS>(jobs, |job| 0..job.text_bytes);
     lanes::encrypt_hashed::<H, W, _>(room, &keys, &mut last, &mut inner, ahead, &texts, stitched);

@@ -6,7 +6,7 @@ use widelane_kernels::text::Text;
 use widelane_secret::wipe;
 
 use super::{BLOCK_BYTES, HASH_BLOCK_BYTES, HEADER_BYTES};
-use crate::digest::Digest;
+use crate::digest::{Digest, Tail};
 use crate::mac;
 
 /// The room chosen, with the token that opens it.
@@ -102,7 +102,8 @@ impl Cipher {
         // be encrypted, and is in its place long before it is read.
         let total = (HASH_BLOCK_BYTES + HEADER_BYTES + hashed.len()) as u64;
         let first_is_whole = begun == HASH_BLOCK_BYTES;
-        let mut tail = hash.tail(if first_is_whole { rest } else { &first[..begun] }, total);
+        let mut tail = Tail::EMPTY;
+        tail.set(hash, if first_is_whole { rest } else { &first[..begun] }, total);
         let mut state = mac.inner_state();
         let (mut done, whole) = (0, text.len() / BLOCK_BYTES * BLOCK_BYTES);
         if first_is_whole {

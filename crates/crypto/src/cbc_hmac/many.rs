@@ -8,7 +8,6 @@ use widelane_kernels::text::Text;
 
 use super::{BLOCK_BYTES, CbcHmacError, HEADER_BYTES, Header, Key, Mode, abreast};
 use crate::digest::Digest;
-use crate::mac;
 
 /// From how many records on lanes are faster than one record after the other: sixteen chains take
 /// little longer than one.
@@ -104,10 +103,12 @@ pub fn seal_many(jobs: &mut [SealJob<'_>]) {
 /// The tags of records, whose texts are encrypted in [`Mode::EncryptThenMac`].
 fn tags(jobs: &[SealJob<'_>]) -> Vec<Digest> {
     let heads: Vec<_> = jobs.iter().map(head).collect();
-    let messages = jobs.iter().zip(&heads).map(|(job, (head, head_bytes, bytes))| {
-        (&job.key.mac, &head[..*head_bytes], &job.record[..*bytes])
-    });
-    mac::tags(messages)
+    let mut tags = vec![Digest::default(); jobs.len()];
+    let messages = jobs.iter().zip(&heads).zip(&mut tags);
+    jobs[0].key.mac.hash().run(messages.map(|((job, (head, head_bytes, bytes)), tag)| {
+        job.key.mac.job(&head[..*head_bytes], &job.record[..*bytes], tag)
+    }));
+    tags
 }
 
 /// What is authenticated in front of a record, how many bytes that is, and how many of the record.

@@ -41,8 +41,9 @@ impl Function {
         }
     }
 
-    /// Writes the words of a state one behind the other.
-    pub(super) fn write(self, state: &State, bytes: &mut [u8; 8 * STATE_WORDS]) {
+    /// Writes the words of a state one behind the other, as many as there are bytes for.
+    #[inline]
+    pub(super) fn write(self, state: &State, bytes: &mut [u8]) {
         match self {
             Function::Sha1 | Function::Sha256 => {
                 for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(state) {

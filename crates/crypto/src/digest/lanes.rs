@@ -2,7 +2,8 @@
 //!
 //! A message is cut into up to three parts that are whole blocks each: its head, where something
 //! stands in front of it; its body, read where it is; and its tail with the padding. All lanes go
-//! on by as many blocks as the shortest part has left.
+//! on by as many blocks as the shortest part has left. Behind a message of HMAC its lane goes on
+//! with the outer hash: one more tail.
 
 use std::borrow::BorrowMut;
 
@@ -12,77 +13,59 @@ use widelane_kernels::sha2::{Sha256, Sha512};
 use widelane_kernels::words::{Avx2x4, Avx2x8, Avx512x8, Avx512x16, LANES_MAX, Words};
 use widelane_secret::wipe;
 
-use super::BLOCK_BYTES_MAX;
 use super::kernel::{Function, Lanes, Rooms, State, put_state, state_of, wipe_states};
+use super::{BLOCK_BYTES_MAX, Digest, Hash};
 
-/// A message, and what came before it.
+/// A message, what came before it, and where its digest goes.
 pub(crate) struct Job<'a> {
     /// The state that it begins with.
-    pub(crate) state: State,
-    /// Bytes behind which it begins, a whole number of blocks.
-    pub(crate) before: u64,
+    pub(crate) state: &'a State,
+    /// The state behind the outer pad, if it is a message of HMAC, which begins behind a pad.
+    pub(crate) outer: Option<&'a State>,
     /// The beginning of the message, shorter than a block.
     pub(crate) head: &'a [u8],
     /// The rest of the message.
     pub(crate) message: &'a [u8],
+    /// The digest, or the tag.
+    pub(crate) digest: &'a mut Digest,
 }
 
-/// Hashes all jobs, and calls `done` with the number and the last state of each.
-pub(super) fn run<'a>(
-    rooms: Rooms,
-    jobs: impl Iterator<Item = Job<'a>>,
-    done: impl FnMut(usize, &State),
-) {
-    match (rooms.function, rooms.lanes) {
-        (_, None) => {
-            let jobs = jobs.enumerate();
-            let messages = jobs.map(|(index, job)| {
-                let mut lane = Lane::IDLE;
-                lane.begin(index, rooms, &job);
-                (lane, job.state)
-            });
-            finish(rooms, messages, done);
-        }
-        (Function::Sha1, Some(Lanes::Avx512(room))) => {
-            fill::<Sha1, Avx512x16>(room, rooms, jobs, done);
-        }
+/// Executes all jobs.
+pub(super) fn run<'a>(hash: &Hash, jobs: impl ExactSizeIterator<Item = Job<'a>>) {
+    let Rooms { function, lanes, .. } = hash.rooms;
+    match (function, lanes) {
+        (Function::Sha1, Some(Lanes::Avx512(room))) => fill::<Sha1, Avx512x16>(room, hash, jobs),
         (Function::Sha256, Some(Lanes::Avx512(room))) => {
-            fill::<Sha256, Avx512x16>(room, rooms, jobs, done);
+            fill::<Sha256, Avx512x16>(room, hash, jobs);
         }
-        (Function::Sha512, Some(Lanes::Avx512(room))) => {
-            fill::<Sha512, Avx512x8>(room, rooms, jobs, done);
-        }
-        (Function::Sha1, Some(Lanes::Avx2(room))) => {
-            fill::<Sha1, Avx2x8>(room, rooms, jobs, done);
-        }
-        (Function::Sha256, Some(Lanes::Avx2(room))) => {
-            fill::<Sha256, Avx2x8>(room, rooms, jobs, done);
-        }
-        (Function::Sha512, Some(Lanes::Avx2(room))) => {
-            fill::<Sha512, Avx2x4>(room, rooms, jobs, done);
-        }
+        (Function::Sha512, Some(Lanes::Avx512(room))) => fill::<Sha512, Avx512x8>(room, hash, jobs),
+        (Function::Sha1, Some(Lanes::Avx2(room))) => fill::<Sha1, Avx2x8>(room, hash, jobs),
+        (Function::Sha256, Some(Lanes::Avx2(room))) => fill::<Sha256, Avx2x8>(room, hash, jobs),
+        (Function::Sha512, Some(Lanes::Avx2(room))) => fill::<Sha512, Avx2x4>(room, hash, jobs),
+        (_, None) => finish(hash, jobs.map(|job| alone(hash, job))),
     }
 }
 
 /// Keeps the lanes of a room full as long as there are messages.
 fn fill<'a, H: hash::Hash<W>, W: Words>(
     room: W::Room,
-    rooms: Rooms,
-    jobs: impl Iterator<Item = Job<'a>>,
-    mut done: impl FnMut(usize, &State),
+    hash: &Hash,
+    mut jobs: impl ExactSizeIterator<Item = Job<'a>>,
 ) {
+    if jobs.len() < hash.rooms.lanes_min() {
+        return finish(hash, jobs.map(|job| alone(hash, job)));
+    }
     let mut states = hash::zeros::<W>();
     let mut lanes: [Lane<'a>; LANES_MAX] = [const { Lane::IDLE }; LANES_MAX];
     let lanes = &mut lanes[..W::LANES];
-    let mut jobs = jobs.enumerate();
     loop {
         for (place, lane) in lanes.iter_mut().enumerate().filter(|(_, lane)| !lane.is_busy()) {
-            let Some((index, job)) = jobs.next() else { break };
-            put_state::<W>(&mut states, place, &job.state);
-            lane.begin(index, rooms, &job);
+            let Some(job) = jobs.next() else { break };
+            put_state::<W>(&mut states, place, job.state);
+            lane.begin(hash, job);
         }
         let busy = || lanes.iter().filter(|lane| lane.is_busy());
-        if busy().count() < rooms.lanes_min() {
+        if busy().count() < hash.rooms.lanes_min() {
             break;
         }
         let bytes = busy().map(|lane| lane.left).min().expect("a lane is busy");
@@ -94,21 +77,28 @@ fn fill<'a, H: hash::Hash<W>, W: Words>(
         compress::<H, W>(room, &mut states, &messages, bytes / W::BLOCK_BYTES);
         for (place, lane) in lanes.iter_mut().enumerate().filter(|(_, lane)| lane.is_busy()) {
             if lane.advance(bytes) {
-                done(lane.index, &state_of::<W>(&states, place));
+                let mut state = state_of::<W>(&states, place);
+                if !lane.end(hash, &mut state) {
+                    put_state::<W>(&mut states, place, &state);
+                }
+                wipe(&mut state);
             }
         }
     }
     let left = lanes.iter_mut().enumerate().filter(|(_, lane)| lane.is_busy());
-    finish(rooms, left.map(|(place, lane)| (lane, state_of::<W>(&states, place))), done);
+    finish(hash, left.map(|(place, lane)| (lane, state_of::<W>(&states, place))));
     wipe_states::<W>(&mut states);
 }
 
+/// A lane of its own for a message.
+fn alone<'a>(hash: &Hash, job: Job<'a>) -> (Lane<'a>, State) {
+    let (mut lane, state) = (Lane::IDLE, *job.state);
+    lane.begin(hash, job);
+    (lane, state)
+}
+
 /// Hashes what is left of messages, given their states: two at a time, as long as there are two.
-fn finish<'a, L: BorrowMut<Lane<'a>>>(
-    rooms: Rooms,
-    mut messages: impl Iterator<Item = (L, State)>,
-    mut done: impl FnMut(usize, &State),
-) {
+fn finish<'a, L: BorrowMut<Lane<'a>>>(hash: &Hash, mut messages: impl Iterator<Item = (L, State)>) {
     let mut waiting = None;
     while let Some((mut first, mut state)) = waiting.take().or_else(|| messages.next()) {
         let lane = first.borrow_mut();
@@ -117,26 +107,22 @@ fn finish<'a, L: BorrowMut<Lane<'a>>>(
             let (ended, other_ended) = loop {
                 let bytes = lane.rest().len().min(other.rest().len());
                 let blocks = [&lane.rest()[..bytes], &other.rest()[..bytes]];
-                rooms.compress_pair([&mut state, &mut other_state], blocks);
-                let ended = (lane.advance(bytes), other.advance(bytes));
-                if ended != (false, false) {
-                    break ended;
+                hash.rooms.compress_pair([&mut state, &mut other_state], blocks);
+                let ended = lane.advance(bytes) && lane.end(hash, &mut state);
+                let other_ended = other.advance(bytes) && other.end(hash, &mut other_state);
+                if ended || other_ended {
+                    break (ended, other_ended);
                 }
             };
-            if other_ended {
-                done(other.index, &other_state);
-            } else {
+            if !other_ended {
                 waiting = Some((second, other_state));
             }
-            if ended {
-                done(lane.index, &state);
-            } else {
+            if !ended {
                 waiting = Some((first, state));
             }
             wipe(&mut other_state);
         } else {
-            lane.finish(rooms, &mut state);
-            done(lane.index, &state);
+            lane.finish(hash, &mut state);
         }
         wipe(&mut state);
     }
@@ -144,8 +130,10 @@ fn finish<'a, L: BorrowMut<Lane<'a>>>(
 
 /// A message on its way, or none.
 struct Lane<'a> {
-    /// The number of the job.
-    index: usize,
+    /// Where the digest goes.
+    digest: Option<&'a mut Digest>,
+    /// The state with which the outer hash begins, as long as it has not.
+    outer: Option<&'a State>,
     part: Part,
     /// Bytes of the part that are still to be done; none if there is no message.
     left: usize,
@@ -165,7 +153,8 @@ enum Part {
 impl<'a> Lane<'a> {
     /// A lane without a message.
     const IDLE: Self = Lane {
-        index: 0,
+        digest: None,
+        outer: None,
         part: Part::Tail,
         left: 0,
         head: [0; BLOCK_BYTES_MAX],
@@ -179,24 +168,24 @@ impl<'a> Lane<'a> {
     }
 
     /// Takes a message. Where it stands, since a lane is too large to be moved for a short one.
-    fn begin(&mut self, index: usize, rooms: Rooms, job: &Job<'a>) {
-        let block_bytes = rooms.function.block_bytes();
-        let Job { before, head, message, .. } = *job;
-        let total = before + (head.len() + message.len()) as u64;
+    fn begin(&mut self, hash: &Hash, job: Job<'a>) {
+        let Job { outer, head, message, digest, .. } = job;
+        let block_bytes = hash.algorithm.block_bytes();
+        let total = hash.behind_pad(outer) + (head.len() + message.len()) as u64;
         // The head takes of the message what makes it a whole block, if there is as much.
         let filling = if head.is_empty() { 0 } else { block_bytes - head.len() };
         let (filling, rest) = message.split_at(filling.min(message.len()));
-        let (body, last) = rest.split_at(rest.len() / block_bytes * block_bytes);
-        (self.index, self.body) = (index, body);
+        let (body, last) = rest.split_at(hash.whole_blocks(rest.len()));
+        (self.digest, self.outer, self.body) = (Some(digest), outer, body);
         let begun = head.len() + filling.len();
         self.head[..head.len()].copy_from_slice(head);
         self.head[head.len()..begun].copy_from_slice(filling);
         if begun.is_multiple_of(block_bytes) {
             self.head_bytes = begun;
-            self.tail.set(block_bytes, last, total);
+            self.tail.set(hash, last, total);
         } else {
             self.head_bytes = 0;
-            self.tail.set(block_bytes, &self.head[..begun], total);
+            self.tail.set(hash, &self.head[..begun], total);
         }
         (self.part, self.left) = (Part::Head, self.head_bytes);
         self.advance(0);
@@ -225,13 +214,26 @@ impl<'a> Lane<'a> {
         false
     }
 
+    /// Takes the state behind the message. Answers whether that is the digest, which is stored; if
+    /// not, the outer hash goes on from the state that is put in its place.
+    fn end(&mut self, hash: &Hash, state: &mut State) -> bool {
+        let Some(outer) = self.outer.take() else {
+            hash.store(state, self.digest.take().expect("a busy lane has a place for its digest"));
+            return true;
+        };
+        self.tail.set_digest(hash, state);
+        (self.part, self.left) = (Part::Tail, self.tail.length);
+        *state = *outer;
+        false
+    }
+
     /// Hashes what is left of the message, alone.
-    fn finish(&mut self, rooms: Rooms, state: &mut State) {
+    fn finish(&mut self, hash: &Hash, state: &mut State) {
         loop {
             let rest = self.rest();
             let bytes = rest.len();
-            rooms.compress(state, rest);
-            if self.advance(bytes) {
+            hash.compress(state, rest);
+            if self.advance(bytes) && self.end(hash, state) {
                 return;
             }
         }
@@ -253,24 +255,30 @@ pub(crate) struct Tail {
 
 impl Tail {
     /// No tail yet.
-    const EMPTY: Self = Tail { bytes: [0; 2 * BLOCK_BYTES_MAX], length: 0 };
+    pub(crate) const EMPTY: Self = Tail { bytes: [0; 2 * BLOCK_BYTES_MAX], length: 0 };
 
-    /// The tail of a message, as [`Tail::set`] makes it.
+    /// Takes the last bytes, fewer than a block, of a message of `total` bytes. Where it stands,
+    /// since a tail is too large to be moved.
     #[inline]
-    pub(super) fn new(block_bytes: usize, last: &[u8], total: u64) -> Self {
-        let mut tail = Tail::EMPTY;
-        tail.set(block_bytes, last, total);
-        tail
+    pub(crate) fn set(&mut self, hash: &Hash, last: &[u8], total: u64) {
+        self.bytes[..last.len()].copy_from_slice(last);
+        self.pad(hash.algorithm.block_bytes(), last.len(), total);
     }
 
-    /// Pads the `last` bytes, fewer than a block, of a message of `total` bytes.
+    /// Pads the digest that a state stands for, behind the outer pad of HMAC.
+    pub(super) fn set_digest(&mut self, hash: &Hash, state: &State) {
+        let (block_bytes, bytes) = (hash.algorithm.block_bytes(), hash.algorithm.digest_bytes());
+        hash.rooms.function.write(state, &mut self.bytes[..bytes]);
+        self.pad(block_bytes, bytes, (block_bytes + bytes) as u64);
+    }
+
+    /// Pads the first bytes, fewer than a block, the last of a message of `total` bytes.
     #[inline]
-    fn set(&mut self, block_bytes: usize, last: &[u8], total: u64) {
+    fn pad(&mut self, block_bytes: usize, bytes: usize, total: u64) {
         // The number of bits takes an eighth of a block.
-        let fits = last.len() + 1 + block_bytes / 8 <= block_bytes;
+        let fits = bytes + 1 + block_bytes / 8 <= block_bytes;
         self.length = if fits { block_bytes } else { 2 * block_bytes };
-        let (text, padding) = self.bytes[..self.length].split_at_mut(last.len());
-        text.copy_from_slice(last);
+        let padding = &mut self.bytes[bytes..self.length];
         let (padding, count) = padding.split_at_mut(padding.len() - block_bytes / 8);
         padding.fill(0);
         padding[0] = 0x80;

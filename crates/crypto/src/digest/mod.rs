@@ -157,9 +157,13 @@ impl Hash {
     pub fn digest_many(&self, messages: &[&[u8]], digests: &mut [Digest]) {
         assert_eq!(messages.len(), digests.len(), "every message has a place for its digest");
         let initial = self.initial();
-        let jobs =
-            messages.iter().map(|message| Job { state: initial, before: 0, head: &[], message });
-        self.run(jobs, |index, state| digests[index] = self.result(state));
+        self.run(messages.iter().zip(digests).map(|(message, digest)| Job {
+            state: &initial,
+            outer: None,
+            head: &[],
+            message,
+            digest,
+        }));
     }
 
     /// The state before the first block.
@@ -173,13 +177,22 @@ impl Hash {
         Stream { hash: *self, state, buffer: [0; BLOCK_BYTES_MAX], bytes: before }
     }
 
-    /// Hashes many messages, and hands out the last state of each.
-    pub(crate) fn run<'a>(
-        &self,
-        jobs: impl Iterator<Item = Job<'a>>,
-        done: impl FnMut(usize, &State),
-    ) {
-        lanes::run(self.rooms, jobs, done);
+    /// Hashes many messages.
+    pub(crate) fn run<'a>(&self, jobs: impl ExactSizeIterator<Item = Job<'a>>) {
+        lanes::run(self, jobs);
+    }
+
+    /// How many of the bytes are whole blocks.
+    #[inline]
+    fn whole_blocks(&self, bytes: usize) -> usize {
+        // Without a division: a block's size is a power of two.
+        bytes & !(self.algorithm.block_bytes() - 1)
+    }
+
+    /// Bytes in front of a message: the inner pad, if there is a state behind an outer one.
+    #[inline]
+    fn behind_pad(&self, outer: Option<&State>) -> u64 {
+        outer.map_or(0, |_| self.algorithm.block_bytes() as u64)
     }
 
     /// Adds whole blocks to a state.
@@ -204,17 +217,13 @@ impl Hash {
         self.rooms.abreast_min()
     }
 
-    /// The last bytes, fewer than a block, of a message of `total` bytes.
-    #[inline]
-    pub(crate) fn tail(&self, last: &[u8], total: u64) -> Tail {
-        Tail::new(self.algorithm.block_bytes(), last, total)
-    }
-
     /// Adds the last bytes to a state, and wipes them; answers the digest.
     pub(crate) fn end(&self, state: &mut State, tail: &mut Tail) -> Digest {
+        let mut digest = Digest::default();
         self.compress(state, tail.blocks());
         tail.wipe();
-        self.result(state)
+        self.store(state, &mut digest);
+        digest
     }
 
     /// Ends a message of HMAC: adds its last blocks to its state, which is wiped, and the digest to
@@ -228,24 +237,21 @@ impl Hash {
             return tag;
         }
         self.compress(inner, last);
-        let mut digest = self.result(inner);
+        let mut tail = Tail::EMPTY;
+        tail.set_digest(self, inner);
         wipe(inner);
-        let total = self.algorithm.block_bytes() + digest_bytes;
-        let mut tail = self.tail(digest.as_ref(), total as u64);
-        digest.wipe();
         let mut outer = *outer;
         let tag = self.end(&mut outer, &mut tail);
         wipe(&mut outer);
         tag
     }
 
-    /// The digest that a last state stands for.
-    pub(crate) fn result(&self, state: &State) -> Digest {
-        let mut digest = Digest { bytes: [0; DIGEST_BYTES_MAX], length: 0 };
-        self.algorithm.function().write(state, &mut digest.bytes);
+    /// Stores the digest that a last state stands for.
+    #[inline]
+    fn store(&self, state: &State, digest: &mut Digest) {
         digest.length = self.algorithm.digest_bytes();
-        digest.bytes[digest.length..].fill(0);
-        digest
+        digest.bytes = [0; DIGEST_BYTES_MAX];
+        self.rooms.function.write(state, &mut digest.bytes[..digest.length]);
     }
 }
 
@@ -327,22 +333,24 @@ impl Stream {
 
     /// The digest of all pieces, of a stream that goes on no more.
     fn end(&mut self) -> Digest {
-        let mut tail = self.tail();
+        let mut tail = Tail::EMPTY;
+        tail.set(&self.hash, self.rest(), self.bytes);
         self.hash.end(&mut self.state, &mut tail)
     }
 
     /// The tag of all pieces, given the state behind the outer pad, of a stream that goes on no
     /// more.
     pub(crate) fn end_tag(&mut self, outer: &State) -> Digest {
-        let mut tail = self.tail();
+        let mut tail = Tail::EMPTY;
+        tail.set(&self.hash, self.rest(), self.bytes);
         let tag = self.hash.tag(&mut self.state, tail.blocks(), outer);
         tail.wipe();
         tag
     }
 
-    fn tail(&self) -> Tail {
-        let filled = (self.bytes % self.hash.algorithm.block_bytes() as u64) as usize;
-        self.hash.tail(&self.buffer[..filled], self.bytes)
+    /// What does not fill a block.
+    fn rest(&self) -> &[u8] {
+        &self.buffer[..(self.bytes % self.hash.algorithm.block_bytes() as u64) as usize]
     }
 }
 

@@ -164,14 +164,14 @@ fn nonces(hash: &Hash, jobs: &[&mut SignJob<'_>]) -> Vec<Digest> {
     let mut heads: Vec<_> =
         jobs.iter().map(|job| [job.key.as_bytes(), job.entropy].concat()).collect();
     let state = hash.initial();
-    let messages = heads.iter().zip(jobs).map(|(head, job)| Job {
-        state,
-        before: 0,
+    let mut nonces = vec![Digest::default(); jobs.len()];
+    hash.run(heads.iter().zip(jobs).zip(&mut nonces).map(|((head, job), digest)| Job {
+        state: &state,
+        outer: None,
         head,
         message: job.digest,
-    });
-    let mut nonces = vec![Digest::default(); jobs.len()];
-    hash.run(messages, |index, state| nonces[index] = hash.result(state));
+        digest,
+    }));
     heads.iter_mut().for_each(|head| wipe(head));
     nonces
 }

@@ -198,16 +198,22 @@ impl Ed25519 {
     /// The others are zero.
     fn scalars_of<'a>(
         &self,
-        messages: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        messages: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])>,
     ) -> [Scalar; LANES_MAX] {
         let state = self.hash.initial();
-        let jobs = messages.map(|(head, message)| digest::Job { state, before: 0, head, message });
-        let mut scalars = [Scalar::default(); LANES_MAX];
-        self.hash.run(jobs, |index, state| {
-            let mut digest = self.hash.result(state);
-            scalars[index] = Scalar::from_wide(whole(&digest));
+        let (mut scalars, count) = ([Scalar::default(); LANES_MAX], messages.len());
+        let mut digests = [Digest::default(); LANES_MAX];
+        self.hash.run(messages.zip(&mut digests).map(|((head, message), digest)| digest::Job {
+            state: &state,
+            outer: None,
+            head,
+            message,
+            digest,
+        }));
+        for (scalar, digest) in scalars.iter_mut().zip(&mut digests[..count]) {
+            *scalar = Scalar::from_wide(whole(digest));
             digest.wipe();
-        });
+        }
         scalars
     }
 }
