@@ -109,9 +109,8 @@ impl Key {
 
     /// The tag of a message.
     pub fn tag(&self, message: &[u8]) -> Digest {
-        let mut stream = self.begin();
-        stream.update(message);
-        stream.end()
+        let [inner, outer] = &*self.states;
+        self.hash.whole(inner, message, Some(outer))
     }
 
     /// Accepts a message if `tag` is its tag, or the beginning of it.
@@ -120,9 +119,7 @@ impl Key {
     ///
     /// [`MacError::TagLength`] or [`MacError::Rejected`].
     pub fn verify(&self, message: &[u8], tag: &[u8]) -> Result<(), MacError> {
-        let mut stream = self.begin();
-        stream.update(message);
-        stream.verify(tag)
+        matches(&self.tag(message), tag)
     }
 
     /// Begins a message that comes in pieces.
@@ -148,7 +145,9 @@ impl Key {
 
     /// The tag of a message whose last blocks are still to be added to its state, which is wiped.
     pub(crate) fn end(&self, inner: &mut State, last: &[u8]) -> Digest {
-        self.hash.tag(inner, last, &self.states[1])
+        let tag = self.hash.end(inner, [last, &[]], Some(&self.states[1]));
+        wipe(inner);
+        tag
     }
 
     /// The job that makes the tag of a message behind a head, which is shorter than a block.
@@ -184,14 +183,14 @@ impl Stream {
     }
 
     /// The tag of all pieces.
-    pub fn finish(mut self) -> Digest {
+    pub fn finish(self) -> Digest {
         self.end()
     }
 
     /// The tag of all pieces, of a stream that goes on no more: it stays where it is, since a copy
     /// would have to be wiped as well.
-    pub(crate) fn end(&mut self) -> Digest {
-        self.inner.end_tag(&self.outer)
+    pub(crate) fn end(&self) -> Digest {
+        self.inner.end(Some(&self.outer))
     }
 
     /// Accepts the message if `tag` is its tag, or the beginning of it.
@@ -199,17 +198,21 @@ impl Stream {
     /// # Errors
     ///
     /// [`MacError::TagLength`] or [`MacError::Rejected`].
-    pub fn verify(mut self, tag: &[u8]) -> Result<(), MacError> {
-        let max = self.inner.hash().algorithm().digest_bytes();
-        if !(TAG_BYTES_MIN..=max).contains(&tag.len()) {
-            return Err(MacError::TagLength { got: tag.len(), max });
-        }
-        let expected = self.end();
-        let pairs = expected.as_ref().iter().zip(tag);
-        let difference = pairs.fold(0, |sum, (left, right)| sum | (left ^ right));
-        let matches = Mask::is_zero(u64::from(difference)).declassify();
-        if matches { Ok(()) } else { Err(MacError::Rejected) }
+    pub fn verify(self, tag: &[u8]) -> Result<(), MacError> {
+        matches(&self.end(), tag)
     }
+}
+
+/// Whether `tag` is the expected one, or the beginning of it.
+fn matches(expected: &Digest, tag: &[u8]) -> Result<(), MacError> {
+    let max = expected.as_ref().len();
+    if !(TAG_BYTES_MIN..=max).contains(&tag.len()) {
+        return Err(MacError::TagLength { got: tag.len(), max });
+    }
+    let pairs = expected.as_ref().iter().zip(tag);
+    let difference = pairs.fold(0, |sum, (left, right)| sum | (left ^ right));
+    let matches = Mask::is_zero(u64::from(difference)).declassify();
+    if matches { Ok(()) } else { Err(MacError::Rejected) }
 }
 
 impl Drop for Stream {

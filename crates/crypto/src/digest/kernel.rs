@@ -2,7 +2,7 @@
 
 use widelane_cpu::{Avx2, Avx512, Policy, Room, Shani};
 use widelane_kernels::aes_cbc;
-use widelane_kernels::hash::{self, STATE_WORDS, States, TAG_BYTES};
+use widelane_kernels::hash::{self, DIGEST_BYTES, STATE_WORDS, States};
 use widelane_kernels::sha1::{self, SHA1, Sha1};
 use widelane_kernels::sha2::{self, SHA224, SHA256, SHA384, SHA512, Sha256, Sha512};
 use widelane_kernels::text::Text;
@@ -226,26 +226,27 @@ impl Rooms {
         });
     }
 
-    /// Ends a message of HMAC whose digests have all words of a state: adds its last blocks to its
-    /// state and the digest to the state behind the outer pad, and stores the tag. Answers whether
-    /// there is a room that does it all at once.
-    pub(super) fn tag(
+    /// Adds the last blocks of a message, in two pieces, to a copy of its state, and stores the
+    /// digest; or adds that to the state behind the outer pad of HMAC, if it has all words of a
+    /// state, and stores the tag. Answers whether there is a room that does it all at once.
+    pub(super) fn end(
         self,
-        inner: &State,
-        last: &[u8],
-        outer: &State,
-        tag: &mut [u8; TAG_BYTES],
+        state: &State,
+        pieces: [&[u8]; 2],
+        outer: Option<&State>,
+        digest: &mut [u8; DIGEST_BYTES],
     ) -> bool {
         let Single::Shani(room) = self.single else { return false };
         let end = match self.function {
-            Function::Sha1 => sha1::shani::tag,
-            Function::Sha256 => sha2::shani::tag,
+            Function::Sha1 => sha1::shani::end,
+            Function::Sha256 => sha2::shani::end,
             Function::Sha512 => return false,
         };
-        let [mut inner, mut outer] = [inner, outer].map(narrowed);
-        end(room, &inner, last.as_chunks().0, &outer, tag);
-        wipe(&mut inner);
-        wipe(&mut outer);
+        let pieces = pieces.map(|blocks| blocks.as_chunks().0);
+        let (mut state, mut outer) = (narrowed(state), outer.map(narrowed));
+        end(room, &state, pieces, outer.as_ref(), digest);
+        wipe(&mut state);
+        wipe(outer.as_mut_slice().as_flattened_mut());
         true
     }
 }

@@ -282,8 +282,11 @@ impl Tail {
         let (padding, count) = padding.split_at_mut(padding.len() - block_bytes / 8);
         padding.fill(0);
         padding[0] = 0x80;
-        let bits = (8 * u128::from(total)).to_be_bytes();
-        count.copy_from_slice(&bits[bits.len() - count.len()..]);
+        // The number of bits, of which the high half counts for words of 64 bits only.
+        let words = count.as_chunks_mut().0.iter_mut().rev();
+        for (bytes, word) in words.zip([total << 3, total >> 61]) {
+            *bytes = word.to_be_bytes();
+        }
     }
 
     pub(crate) fn blocks(&self) -> &[u8] {

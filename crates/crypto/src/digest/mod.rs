@@ -139,9 +139,7 @@ impl Hash {
 
     /// The digest of a message.
     pub fn digest(&self, message: &[u8]) -> Digest {
-        let mut stream = self.begin();
-        stream.update(message);
-        stream.finish()
+        self.whole(&self.initial(), message, None)
     }
 
     /// Begins a message that comes in pieces.
@@ -217,33 +215,43 @@ impl Hash {
         self.rooms.abreast_min()
     }
 
-    /// Adds the last bytes to a state, and wipes them; answers the digest.
-    pub(crate) fn end(&self, state: &mut State, tail: &mut Tail) -> Digest {
-        let mut digest = Digest::default();
-        self.compress(state, tail.blocks());
+    /// The digest of a message that is there as a whole; or, given the state behind the outer pad
+    /// of HMAC, the tag of a message that goes on behind the inner one.
+    pub(crate) fn whole(&self, state: &State, message: &[u8], outer: Option<&State>) -> Digest {
+        let (blocks, last) = message.split_at(self.whole_blocks(message.len()));
+        let mut tail = Tail::EMPTY;
+        tail.set(self, last, self.behind_pad(outer) + message.len() as u64);
+        let digest = self.end(state, [blocks, tail.blocks()], outer);
         tail.wipe();
-        self.store(state, &mut digest);
         digest
     }
 
-    /// Ends a message of HMAC: adds its last blocks to its state, which is wiped, and the digest to
-    /// the state behind the outer pad; answers the tag.
-    pub(crate) fn tag(&self, inner: &mut State, last: &[u8], outer: &State) -> Digest {
-        let (digest_bytes, mut tag) = (self.algorithm.digest_bytes(), Digest::default());
-        let words = tag.bytes.first_chunk_mut().expect("no digest is longer");
-        if self.algorithm != Algorithm::Sha224 && self.rooms.tag(inner, last, outer, words) {
-            tag.length = digest_bytes;
-            wipe(inner);
-            return tag;
+    /// Adds the last blocks of a message, in two pieces, to a copy of its state; answers the
+    /// digest, or, given the state behind the outer pad of HMAC, the tag.
+    pub(crate) fn end(&self, state: &State, pieces: [&[u8]; 2], outer: Option<&State>) -> Digest {
+        let mut digest =
+            Digest { bytes: [0; DIGEST_BYTES_MAX], length: self.algorithm.digest_bytes() };
+        let bytes = digest.bytes.first_chunk_mut().expect("no digest is longer");
+        // A digest of SHA-224 lacks a word of its state.
+        let is_cut = self.algorithm == Algorithm::Sha224;
+        if !(is_cut && outer.is_some()) && self.rooms.end(state, pieces, outer, bytes) {
+            if is_cut {
+                digest.bytes[digest.length..].fill(0);
+            }
+            return digest;
         }
-        self.compress(inner, last);
-        let mut tail = Tail::EMPTY;
-        tail.set_digest(self, inner);
-        wipe(inner);
-        let mut outer = *outer;
-        let tag = self.end(&mut outer, &mut tail);
-        wipe(&mut outer);
-        tag
+        let mut state = *state;
+        pieces.iter().for_each(|blocks| self.compress(&mut state, blocks));
+        if let Some(outer) = outer {
+            let mut tail = Tail::EMPTY;
+            tail.set_digest(self, &state);
+            state = *outer;
+            self.compress(&mut state, tail.blocks());
+            tail.wipe();
+        }
+        self.store(&state, &mut digest);
+        wipe(&mut state);
+        digest
     }
 
     /// Stores the digest that a last state stands for.
@@ -327,25 +335,17 @@ impl Stream {
     }
 
     /// The digest of all pieces.
-    pub fn finish(mut self) -> Digest {
-        self.end()
+    pub fn finish(self) -> Digest {
+        self.end(None)
     }
 
-    /// The digest of all pieces, of a stream that goes on no more.
-    fn end(&mut self) -> Digest {
+    /// The digest of all pieces; or, given the state behind the outer pad of HMAC, the tag.
+    pub(crate) fn end(&self, outer: Option<&State>) -> Digest {
         let mut tail = Tail::EMPTY;
         tail.set(&self.hash, self.rest(), self.bytes);
-        self.hash.end(&mut self.state, &mut tail)
-    }
-
-    /// The tag of all pieces, given the state behind the outer pad, of a stream that goes on no
-    /// more.
-    pub(crate) fn end_tag(&mut self, outer: &State) -> Digest {
-        let mut tail = Tail::EMPTY;
-        tail.set(&self.hash, self.rest(), self.bytes);
-        let tag = self.hash.tag(&mut self.state, tail.blocks(), outer);
+        let digest = self.hash.end(&self.state, [&[], tail.blocks()], outer);
         tail.wipe();
-        tag
+        digest
     }
 
     /// What does not fill a block.

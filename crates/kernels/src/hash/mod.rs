@@ -8,7 +8,7 @@ pub(crate) mod one_message;
 #[cfg(test)]
 mod tests;
 
-pub use one_message::TAG_BYTES;
+pub use one_message::DIGEST_BYTES;
 
 use core::marker::PhantomData;
 

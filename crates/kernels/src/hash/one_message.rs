@@ -9,7 +9,7 @@ use core::arch::asm;
 use core::arch::x86_64::__m128i;
 
 /// Bytes of the longest digest of a hash with words of 32 bits.
-pub const TAG_BYTES: usize = 32;
+pub const DIGEST_BYTES: usize = 32;
 
 /// The same register, which the compiler does not look through.
 #[inline]
@@ -90,36 +90,41 @@ macro_rules! one_message {
             wipe_ymm_registers();
         }
 
-        /// Ends a message of HMAC whose digests have all words of a state: adds the last blocks to
-        /// its state, adds the digest to the state behind the outer pad, and stores the tag, zeros
-        /// behind it.
-        pub fn tag(
+        /// Adds the last blocks of a message, which are in two pieces, and stores the digest, zeros
+        /// behind it. Given the state behind an outer pad, of HMAC, adds the digest to that, and
+        /// stores the tag: where the digest has all words of a state.
+        pub fn end(
             _room: Shani,
             state: &[u32; STATE_WORDS],
-            last: &[[u8; BLOCK_BYTES]],
-            outer: &[u32; STATE_WORDS],
-            tag: &mut [u8; TAG_BYTES],
+            pieces: [&[[u8; BLOCK_BYTES]]; 2],
+            outer: Option<&[u32; STATE_WORDS]>,
+            digest: &mut [u8; DIGEST_BYTES],
         ) {
             // SAFETY: as above.
-            unsafe { tag_body(state, last, outer, tag) }
+            unsafe { end_body(state, pieces, outer, digest) }
         }
 
         #[target_feature(enable = "sha,aes,avx")]
-        fn tag_body(
+        fn end_body(
             state: &[u32; STATE_WORDS],
-            last: &[[u8; BLOCK_BYTES]],
-            outer: &[u32; STATE_WORDS],
-            tag: &mut [u8; TAG_BYTES],
+            pieces: [&[[u8; BLOCK_BYTES]]; 2],
+            outer: Option<&[u32; STATE_WORDS]>,
+            digest: &mut [u8; DIGEST_BYTES],
         ) {
-            let mut inner = State::load(state);
-            for block in last {
-                inner.add(load(block), |_quarter| ());
+            let mut registers = State::load(state);
+            for blocks in pieces {
+                for block in blocks {
+                    registers.add(load(block), |_quarter| ());
+                }
             }
-            // From register to register: a block in memory would be written in smaller pieces than
-            // it is read in, and reading it would wait.
-            let mut registers = State::load(outer);
-            registers.add(inner.padded(), |_quarter| ());
-            for (bytes, words) in tag.as_chunks_mut::<16>().0.iter_mut().zip(registers.words()) {
+            if let Some(outer) = outer {
+                // From register to register: a block in memory would be written in smaller pieces
+                // than it is read in, and reading it would wait.
+                let block = registers.padded();
+                registers = State::load(outer);
+                registers.add(block, |_quarter| ());
+            }
+            for (bytes, words) in digest.as_chunks_mut::<16>().0.iter_mut().zip(registers.words()) {
                 // SAFETY: the bytes are as many as a register has.
                 unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), in_order(words)) };
             }

@@ -143,14 +143,17 @@ fn the_sha_extensions_hash_as_the_portable_room_does() {
         let state: [u32; STATE_WORDS] = core::array::from_fn(|_| random.next_u64() as u32);
         let outer: [u32; STATE_WORDS] = core::array::from_fn(|_| random.next_u64() as u32);
         let message = [blocks.as_flattened()];
+        let (head, rest) = blocks.split_at(count / 2);
+        let pieces = [head, rest];
 
         let (mut got, mut expected) = (state, state.map(|word| [word]));
         sha1::shani::compress(room, &mut got, &blocks);
         compress::<Sha1, u32>((), &mut expected, &message, count);
         assert_eq!(got[..5], expected.as_flattened()[..5], "SHA-1, {count} blocks");
-        let tag = |tag: &mut _| sha1::shani::tag(room, &state, &blocks, &outer, tag);
+        let end = |outer| made(|made| sha1::shani::end(room, &state, pieces, outer, made));
+        assert_eq!(end(None)[..20], bytes_of(&expected)[..20]);
         assert_eq!(
-            made(tag)[..20],
+            end(Some(&outer))[..20],
             outer_hash::<Sha1>(&expected.as_flattened()[..5], &outer)[..20]
         );
 
@@ -158,8 +161,9 @@ fn the_sha_extensions_hash_as_the_portable_room_does() {
         sha2::shani::compress(room, &mut got, &blocks);
         compress::<Sha256, u32>((), &mut expected, &message, count);
         assert_eq!(got, expected.map(|[word]| word), "SHA-256, {count} blocks");
-        let tag = |tag: &mut _| sha2::shani::tag(room, &state, &blocks, &outer, tag);
-        assert_eq!(made(tag), outer_hash::<Sha256>(expected.as_flattened(), &outer));
+        let end = |outer| made(|made| sha2::shani::end(room, &state, pieces, outer, made));
+        assert_eq!(end(None), bytes_of(&expected));
+        assert_eq!(end(Some(&outer)), outer_hash::<Sha256>(expected.as_flattened(), &outer));
     }
 }
 
@@ -203,9 +207,10 @@ fn outer_hash<H: Hash<u32>>(digest: &[u32], outer: &[u32; STATE_WORDS]) -> [u8; 
     let mut states = outer.map(|word| [word]);
     let block = block.map(u32::to_be_bytes);
     compress::<H, u32>((), &mut states, &[block.as_flattened()], 1);
-    let mut bytes = [[0; 4]; STATE_WORDS];
-    for (bytes, [word]) in bytes.iter_mut().zip(states) {
-        *bytes = word.to_be_bytes();
-    }
+    bytes_of(&states)
+}
+
+fn bytes_of(state: &States<u32>) -> [u8; 32] {
+    let bytes = state.map(|[word]| word.to_be_bytes());
     bytes.as_flattened().try_into().expect("as many bytes")
 }
