@@ -162,8 +162,8 @@ where
     }
 }
 
-/// The blocks of the cipher that belong to a block of the hash, from byte `offset` on, and the block
-/// of the hash that comes next.
+/// The blocks of the cipher that belong to a block of the hash, from byte `offset` on, and the
+/// block of the hash that comes next.
 struct Step<'a, 'b, W: Words, const LANE_ROWS: usize> {
     chains: &'b mut Chains<'a, LANE_ROWS>,
     texts: &'b [[Text<'a>; LANES]; LANE_ROWS],

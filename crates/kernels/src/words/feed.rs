@@ -1,8 +1,9 @@
 //! The block that comes next, brought from messages to lanes by plain loads and stores.
 //!
-//! The rounds of a hash keep the ports of wide registers busy, and all that moves words between lanes
-//! has to go there as well. Loads and stores have ports of their own: beside the rounds of a block,
-//! the next one of each message is copied word by word to where its words lie lane beside lane.
+//! The rounds of a hash keep the ports of wide registers busy, and all that moves words between
+//! lanes has to go there as well. Loads and stores have ports of their own: beside the rounds of a
+//! block, the next one of each message is copied word by word to where its words lie lane beside
+//! lane.
 #![allow(unsafe_code, reason = "loads from messages, and stores that stay what they are")]
 
 use core::marker::PhantomData;

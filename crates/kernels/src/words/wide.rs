@@ -52,7 +52,11 @@ macro_rules! wide_words {
             }
 
             #[inline(always)]
-            fn block(room: $token, messages: &[impl Message], offset: usize) -> [Self; BLOCK_WORDS] {
+            fn block(
+                room: $token,
+                messages: &[impl Message],
+                offset: usize,
+            ) -> [Self; BLOCK_WORDS] {
                 const STEP: usize = PIECE_BYTES / size_of::<$word>();
                 let mut lanes = [&[[0; PIECE_BYTES]; Self::BLOCK_BYTES / PIECE_BYTES]; $lanes];
                 for (lane, message) in lanes.iter_mut().zip(&messages[..$lanes]) {
