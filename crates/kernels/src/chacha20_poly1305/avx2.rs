@@ -12,7 +12,7 @@ use widelane_secret::{wipe, wipe_ymm_registers as wipe_registers};
 use super::single::Single;
 use super::{
     BESIDE_KEY, BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, LONG_STACK, Message, NONCE_BYTES, Pace,
-    Poly1305, SHORT_STACK, SHORTEST_STACK, TAG_BYTES, WITH_TEXT_MAX, close, last_block, last_words,
+    Poly1305, SHORT_STACK, SHORTEST_STACK, TAG_BYTES, close, fills_a_set, last_block, last_words,
     whole_blocks,
 };
 use crate::stack::wipe_stack;

@@ -41,9 +41,7 @@ macro_rules! engine {
             beside: bool,
         ) {
             let bytes = message.text.len();
-            // A whole set of text has its key made beside it in any case: a second set for
-            // nothing but the key costs as much on Intel, and more on Zen 4.
-            let beside = beside || bytes > WITH_TEXT_MAX && bytes <= SET_BYTES;
+            let beside = beside || fills_a_set(bytes, SET_BYTES);
             if !beside && bytes <= SET_BYTES - BLOCK_BYTES {
                 // SAFETY: the token exists only if every feature of its room was detected.
                 unsafe { message_body::<1, SEAL>(room, message, poly) }
