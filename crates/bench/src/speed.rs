@@ -77,6 +77,19 @@ impl Plan {
 /// Why a run came to no end.
 #[derive(Debug, Error)]
 pub enum SpeedError {
+    /// No message of an operation is as large.
+    #[error(
+        "{operation} is for records of at most {most} bytes, not {size}; pass a smaller --size, \
+         or name the algorithms that are wanted"
+    )]
+    Size {
+        /// The operation.
+        operation: String,
+        /// The largest size, in bytes.
+        most: usize,
+        /// The size that was asked for, in bytes.
+        size: usize,
+    },
     /// OpenSSL failed.
     #[error("OpenSSL cannot make or use a key")]
     Openssl(#[from] ErrorStack),
@@ -129,6 +142,7 @@ pub fn run(
     stay_on_this_cpu();
     let entries: Vec<Entry> =
         plan.events.iter().flat_map(|event| event.heats(&plan.sizes)).collect();
+    entries.iter().try_for_each(Entry::check_size)?;
     observer.planned(entries.len() as u64 * u64::from(plan.rounds.least));
     // Loaded and started only where there is something for them to do.
     let has_messages = entries.iter().any(|entry| entry.size.is_some());

@@ -89,7 +89,11 @@ pub struct Event {
 /// How a contest is made, and whether for a size.
 enum Make {
     Once(fn() -> Result<Box<dyn Contest>, SpeedError>),
-    Sized(fn(usize) -> Result<Box<dyn Contest>, SpeedError>),
+    Sized {
+        /// The largest size.
+        most: usize,
+        make: fn(usize) -> Result<Box<dyn Contest>, SpeedError>,
+    },
 }
 
 impl Event {
@@ -102,7 +106,7 @@ impl Event {
     pub fn heats(&'static self, sizes: &[usize]) -> Vec<Entry> {
         match self.make {
             Make::Once(_) => vec![Entry { event: self, size: None }],
-            Make::Sized(_) => {
+            Make::Sized { .. } => {
                 sizes.iter().map(|size| Entry { event: self, size: Some(*size) }).collect()
             }
         }
@@ -125,11 +129,23 @@ impl Entry {
         self.size.map_or(path.clone(), |size| format!("{path}/{size}"))
     }
 
+    /// # Errors
+    ///
+    /// [`SpeedError::Size`] where no message of the operation is as large.
+    pub fn check_size(&self) -> Result<(), SpeedError> {
+        match (&self.event.make, self.size) {
+            (Make::Sized { most, .. }, Some(size)) if size > *most => {
+                Err(SpeedError::Size { operation: self.event.path(), most: *most, size })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Makes keys and inputs.
     pub fn contest(&self) -> Result<Box<dyn Contest>, SpeedError> {
         match (&self.event.make, self.size) {
             (Make::Once(make), _) => make(),
-            (Make::Sized(make), size) => make(size.unwrap_or_default()),
+            (Make::Sized { make, .. }, size) => make(size.unwrap_or_default()),
         }
     }
 }
@@ -181,14 +197,14 @@ pub static EVENTS: [Event; 49] = [
     bulk("hmac-sha-384", "tag-many", |size| hashes::tags(Hash::Sha384, size)),
     bulk("hmac-sha-512", "tag", |size| hashes::tag(Hash::Sha512, size)),
     bulk("hmac-sha-512", "tag-many", |size| hashes::tags(Hash::Sha512, size)),
-    bulk("aes-128-cbc-hmac-sha1", "seal", |size| cbc_hmac::seal(CbcHmac::Aes128Sha1, size)),
-    bulk("aes-128-cbc-hmac-sha1", "seal-many", |size| cbc_hmac::many(CbcHmac::Aes128Sha1, size)),
-    bulk("aes-128-cbc-hmac-sha256", "seal", |size| cbc_hmac::seal(CbcHmac::Aes128Sha256, size)),
-    bulk("aes-128-cbc-hmac-sha256", "seal-many", |size| {
+    records("aes-128-cbc-hmac-sha1", "seal", |size| cbc_hmac::seal(CbcHmac::Aes128Sha1, size)),
+    records("aes-128-cbc-hmac-sha1", "seal-many", |size| cbc_hmac::many(CbcHmac::Aes128Sha1, size)),
+    records("aes-128-cbc-hmac-sha256", "seal", |size| cbc_hmac::seal(CbcHmac::Aes128Sha256, size)),
+    records("aes-128-cbc-hmac-sha256", "seal-many", |size| {
         cbc_hmac::many(CbcHmac::Aes128Sha256, size)
     }),
-    bulk("aes-256-cbc-hmac-sha256", "seal", |size| cbc_hmac::seal(CbcHmac::Aes256Sha256, size)),
-    bulk("aes-256-cbc-hmac-sha256", "seal-many", |size| {
+    records("aes-256-cbc-hmac-sha256", "seal", |size| cbc_hmac::seal(CbcHmac::Aes256Sha256, size)),
+    records("aes-256-cbc-hmac-sha256", "seal-many", |size| {
         cbc_hmac::many(CbcHmac::Aes256Sha256, size)
     }),
 ];
@@ -206,7 +222,15 @@ const fn bulk(
     operation: &'static str,
     make: fn(usize) -> Result<Box<dyn Contest>, SpeedError>,
 ) -> Event {
-    Event { algorithm, operation, make: Make::Sized(make) }
+    Event { algorithm, operation, make: Make::Sized { most: usize::MAX, make } }
+}
+
+const fn records(
+    algorithm: &'static str,
+    operation: &'static str,
+    make: fn(usize) -> Result<Box<dyn Contest>, SpeedError>,
+) -> Event {
+    Event { algorithm, operation, make: Make::Sized { most: cbc_hmac::TEXT_BYTES_MAX, make } }
 }
 
 /// The name of all authenticated encryption together.
@@ -280,6 +304,18 @@ mod tests {
         assert_eq!(paths("aes-128-gcm/open"), ["aes-128-gcm/open/64", "aes-128-gcm/open/1350"]);
         assert_eq!(paths("rsa2048"), ["rsa2048/private"]);
         assert_eq!(select("aead").unwrap().len(), 12);
+    }
+
+    #[test]
+    fn a_record_larger_than_tls_allows_is_refused() {
+        let check = |name: &str, size| select(name).unwrap()[0].heats(&[size])[0].check_size();
+        assert!(check("aes-128-cbc-hmac-sha1", 16_384).is_ok());
+        let error = check("aes-128-cbc-hmac-sha1", 16_385).unwrap_err().to_string();
+        assert!(
+            error.contains("aes-128-cbc-hmac-sha1/seal") && error.contains("--size"),
+            "{error}"
+        );
+        assert!(check("aes-128-gcm", 16_385).is_ok());
     }
 
     #[test]

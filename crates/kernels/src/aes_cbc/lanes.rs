@@ -15,7 +15,7 @@ use widelane_secret::{wipe, wipe_vector_registers};
 use super::{BLOCK_BYTES, Block, HASH_BLOCK_BYTES, Key, ROUND_KEYS_MAX};
 use crate::hash::{self, Beside, Hash, States};
 use crate::text::Text;
-use crate::words::{Feed, Task, Words};
+use crate::words::{Task, Words};
 
 /// Texts that a row encrypts.
 pub const LANES: usize = 4;
@@ -138,48 +138,28 @@ where
 
     #[inline(always)]
     fn run(self, room: Vaes512) {
-        if self.blocks == 0 {
-            return;
-        }
         let mut state = hash::load(room, self.states);
-        let mut chains = Chains::begin(room, self.keys, self.last);
-        let (ahead, texts) = (self.ahead, self.texts);
-        let mut hashed = W::block(room, texts.as_flattened(), ahead);
-        let mut feed = Feed::default();
-        feed.turn(texts.as_flattened(), ahead);
-        for block in 0..self.blocks {
-            // Behind the last block there is none to bring, and that one is brought once more.
-            let offset = block * HASH_BLOCK_BYTES;
-            if block + 1 < self.blocks {
-                feed.turn(texts.as_flattened(), ahead + offset + HASH_BLOCK_BYTES);
-            }
-            let mut step = Step { chains: &mut chains, texts, offset, feed: &mut feed };
-            H::compress(room, &mut state, hashed, &mut step);
-            hashed = feed.block(room);
-        }
+        let chains = Chains::begin(room, self.keys, self.last);
+        let messages = self.texts.as_flattened();
+        let mut step = Step { chains, texts: self.texts, offset: 0 };
+        hash::compress_fed::<H, W>(room, &mut state, messages, self.ahead, self.blocks, &mut step);
         hash::store(&state, self.states);
-        chains.end(self.last);
+        step.chains.end(self.last);
     }
 }
 
-/// The blocks of the cipher that belong to a block of the hash, from byte `offset` on, and the
-/// block of the hash that comes next.
-struct Step<'a, 'b, W: Words, const LANE_ROWS: usize> {
-    chains: &'b mut Chains<'a, LANE_ROWS>,
-    texts: &'b [[Text<'a>; LANES]; LANE_ROWS],
+/// The blocks of the cipher from byte `offset` on, one beside each quarter of a block of the hash.
+struct Step<'a, const LANE_ROWS: usize> {
+    chains: Chains<'a, LANE_ROWS>,
+    texts: &'a [[Text<'a>; LANES]; LANE_ROWS],
     offset: usize,
-    feed: &'b mut Feed<'a, W>,
 }
 
-impl<W: Words, const LANE_ROWS: usize> Beside for Step<'_, '_, W, LANE_ROWS> {
+impl<const LANE_ROWS: usize> Beside for Step<'_, LANE_ROWS> {
     #[inline(always)]
-    fn quarter(&mut self, quarter: usize) {
-        self.chains.step(self.texts, self.offset + quarter * BLOCK_BYTES);
-    }
-
-    #[inline(always)]
-    fn part(&mut self, part: usize, parts: usize) {
-        self.feed.bring(part, parts);
+    fn quarter(&mut self) {
+        self.chains.step(self.texts, self.offset);
+        self.offset += BLOCK_BYTES;
     }
 }
 

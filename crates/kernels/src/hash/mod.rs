@@ -14,7 +14,7 @@ use core::marker::PhantomData;
 
 use widelane_secret::wipe;
 
-use crate::words::{BLOCK_WORDS, Feed, Task, Words};
+use crate::words::{BLOCK_WORDS, Feed, Message, Task, Words};
 
 /// Words of a state: of SHA-1, the last three mean nothing.
 pub const STATE_WORDS: usize = 8;
@@ -43,7 +43,7 @@ pub trait Hash<W: Words> {
 pub trait Beside {
     /// Does what belongs to a quarter of the rounds. Always `#[inline(always)]`.
     #[inline(always)]
-    fn quarter(&mut self, _quarter: usize) {}
+    fn quarter(&mut self) {}
 
     /// Does one of `parts` parts, all of which come early: what the last one stores has left the
     /// core when the next block is wanted. Always `#[inline(always)]`.
@@ -52,13 +52,6 @@ pub trait Beside {
 }
 
 impl Beside for () {}
-
-impl<W: Words> Beside for Feed<'_, W> {
-    #[inline(always)]
-    fn part(&mut self, part: usize, parts: usize) {
-        self.bring(part, parts);
-    }
-}
 
 /// Adds the first `blocks` blocks of each lane's message to its state.
 ///
@@ -122,20 +115,55 @@ impl<H: Hash<W>, W: Words> Task<W> for Compress<'_, H, W> {
                 let block = W::block(room, self.messages, block * W::BLOCK_BYTES);
                 H::compress(room, &mut state, block, &mut ());
             }
-        } else if self.blocks > 0 {
-            let mut block = W::block(room, self.messages, 0);
-            let mut feed = Feed::default();
-            feed.turn(self.messages, 0);
-            for next in 1..=self.blocks {
-                // Behind the last block there is none to bring, and that one is brought once more.
-                if next < self.blocks {
-                    feed.turn(self.messages, next * W::BLOCK_BYTES);
-                }
-                H::compress(room, &mut state, block, &mut feed);
-                block = feed.block(room);
-            }
+        } else {
+            compress_fed::<H, W>(room, &mut state, self.messages, 0, self.blocks, &mut ());
         }
         store(&state, self.states);
+    }
+}
+
+/// Adds `blocks` blocks of each lane's message, from byte `offset` on, to `state`, and does
+/// something else beside them.
+#[inline(always)]
+pub(crate) fn compress_fed<H: Hash<W>, W: Words>(
+    room: W::Room,
+    state: &mut [W; STATE_WORDS],
+    messages: &[impl Message],
+    offset: usize,
+    blocks: usize,
+    other: &mut impl Beside,
+) {
+    if blocks == 0 {
+        return;
+    }
+    let mut block = W::block(room, messages, offset);
+    let mut feed = Feed::default();
+    feed.turn(messages, offset);
+    for next in 1..=blocks {
+        // Behind the last block there is none to bring, and that one is brought once more.
+        if next < blocks {
+            feed.turn(messages, offset + next * W::BLOCK_BYTES);
+        }
+        H::compress(room, state, block, &mut Fed { feed: &mut feed, other });
+        block = feed.block(room);
+    }
+}
+
+/// The block that comes next, and something else.
+struct Fed<'a, 'b, W: Words, B> {
+    feed: &'b mut Feed<'a, W>,
+    other: &'b mut B,
+}
+
+impl<W: Words, B: Beside> Beside for Fed<'_, '_, W, B> {
+    #[inline(always)]
+    fn quarter(&mut self) {
+        self.other.quarter();
+    }
+
+    #[inline(always)]
+    fn part(&mut self, part: usize, parts: usize) {
+        self.feed.bring(part, parts);
     }
 }
 

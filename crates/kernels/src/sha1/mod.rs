@@ -41,7 +41,7 @@ impl<W: Words<Word = u32>> Hash<W> for Sha1 {
                 each_word!(T => {
                     const ROUND: usize = 16 * $group + T;
                     if ROUND.is_multiple_of(20) {
-                        beside.quarter(ROUND / 20);
+                        beside.quarter();
                     }
                     if ROUND < PARTS {
                         beside.part(ROUND, PARTS);

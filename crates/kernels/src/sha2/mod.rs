@@ -125,12 +125,12 @@ fn rounds<M: Member<W>, W: Words>(
             variables = round::<M, W>(variables, word);
         }};
     }
-    beside.quarter(0);
+    beside.quarter();
     each_word!(T => {
         beside.part(T, PARTS);
         variables = round::<M, W>(variables, schedule[T].add(W::splat(room, first[T])));
     });
-    beside.quarter(1);
+    beside.quarter();
     each_word!(T => {
         beside.part(BLOCK_WORDS + T, PARTS);
         scheduled!(T, second);
@@ -138,7 +138,7 @@ fn rounds<M: Member<W>, W: Words>(
     for (group, constants) in others.iter().enumerate() {
         // SHA-512 has five groups: all that is done beside it has begun when the last one does.
         if group < 2 {
-            beside.quarter(group + 2);
+            beside.quarter();
         }
         each_word!(T => scheduled!(T, constants));
     }

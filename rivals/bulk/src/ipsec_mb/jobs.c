@@ -102,6 +102,17 @@ static void authenticate(struct widelane_jobs *jobs, IMB_JOB *job, size_t digest
     job->u.HMAC._hashed_auth_key_xor_opad = jobs->outer;
 }
 
+// A job that hashes `size` bytes, and encrypts nothing.
+static IMB_JOB hashing(size_t size)
+{
+    return (IMB_JOB) {
+        .cipher_mode = IMB_CIPHER_NULL,
+        .cipher_direction = IMB_DIR_ENCRYPT,
+        .chain_order = IMB_ORDER_HASH_CIPHER,
+        .msg_len_to_hash_in_bytes = size,
+    };
+}
+
 // Digests of texts of `size` bytes. All that make jobs answer null where memory or the CPU does not
 // suffice.
 struct widelane_jobs *widelane_jobs_digest(size_t digest_bytes, size_t size)
@@ -109,14 +120,9 @@ struct widelane_jobs *widelane_jobs_digest(size_t digest_bytes, size_t size)
     struct widelane_jobs *jobs = blank();
     if (jobs == NULL)
         return NULL;
-    IMB_JOB job = {
-        .cipher_mode = IMB_CIPHER_NULL,
-        .cipher_direction = IMB_DIR_ENCRYPT,
-        .chain_order = IMB_ORDER_HASH_CIPHER,
-        .hash_alg = hash(digest_bytes),
-        .msg_len_to_hash_in_bytes = size,
-        .auth_tag_output_len_in_bytes = digest_bytes,
-    };
+    IMB_JOB job = hashing(size);
+    job.hash_alg = hash(digest_bytes);
+    job.auth_tag_output_len_in_bytes = digest_bytes;
     return alike(jobs, &job);
 }
 
@@ -127,12 +133,7 @@ struct widelane_jobs *widelane_jobs_tag(size_t digest_bytes, const uint8_t *key,
     struct widelane_jobs *jobs = blank();
     if (jobs == NULL)
         return NULL;
-    IMB_JOB job = {
-        .cipher_mode = IMB_CIPHER_NULL,
-        .cipher_direction = IMB_DIR_ENCRYPT,
-        .chain_order = IMB_ORDER_HASH_CIPHER,
-        .msg_len_to_hash_in_bytes = size,
-    };
+    IMB_JOB job = hashing(size);
     authenticate(jobs, &job, digest_bytes, key, key_bytes);
     jobs->is_tag = true;
     return alike(jobs, &job);
