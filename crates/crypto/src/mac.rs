@@ -76,7 +76,7 @@ impl Hmac {
         } else {
             pad[..bytes.len()].copy_from_slice(bytes);
         }
-        let mut states = Box::new([self.hash.initial(); 2]);
+        let mut states = Box::new([*self.hash.initial(); 2]);
         let mut masked = 0;
         for (state, mask) in states.iter_mut().zip([0x36, 0x5c]) {
             pad.iter_mut().for_each(|byte| *byte ^= mask ^ masked);
@@ -145,7 +145,7 @@ impl Key {
 
     /// The tag of a message whose last blocks are still to be added to its state, which is wiped.
     pub(crate) fn end(&self, inner: &mut State, last: &[u8]) -> Digest {
-        let tag = self.hash.end(inner, [last, &[]], Some(&self.states[1]));
+        let tag = self.hash.end(inner, last, None, Some(&self.states[1]));
         wipe(inner);
         tag
     }

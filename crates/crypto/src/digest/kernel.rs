@@ -15,14 +15,22 @@ use super::Algorithm;
 pub(crate) type State = [u64; STATE_WORDS];
 
 /// The state before the first block.
-pub(super) fn initial(algorithm: Algorithm) -> State {
+pub(super) fn initial(algorithm: Algorithm) -> &'static State {
+    const SHA1_STATE: State = widened(SHA1);
+    const SHA224_STATE: State = widened(SHA224);
+    const SHA256_STATE: State = widened(SHA256);
     match algorithm {
-        Algorithm::Sha1 => SHA1.map(u64::from),
-        Algorithm::Sha224 => SHA224.map(u64::from),
-        Algorithm::Sha256 => SHA256.map(u64::from),
-        Algorithm::Sha384 => SHA384,
-        Algorithm::Sha512 => SHA512,
+        Algorithm::Sha1 => &SHA1_STATE,
+        Algorithm::Sha224 => &SHA224_STATE,
+        Algorithm::Sha256 => &SHA256_STATE,
+        Algorithm::Sha384 => &SHA384,
+        Algorithm::Sha512 => &SHA512,
     }
+}
+
+const fn widened(words: [u32; STATE_WORDS]) -> State {
+    let [a, b, c, d, e, f, g, h] = words;
+    [a as u64, b as u64, c as u64, d as u64, e as u64, f as u64, g as u64, h as u64]
 }
 
 /// What is done to a block.
@@ -226,13 +234,15 @@ impl Rooms {
         });
     }
 
-    /// Adds the last blocks of a message, in two pieces, to a copy of its state, and stores the
-    /// digest; or adds that to the state behind the outer pad of HMAC, if it has all words of a
-    /// state, and stores the tag. Answers whether there is a room that does it all at once.
+    /// Adds what is left of a message to a copy of its state, padded if the bytes of the whole
+    /// message are given, and stores the digest; or adds that to the state behind the outer pad of
+    /// HMAC, if it has all words of a state, and stores the tag. Answers whether there is a room
+    /// that does it all at once.
     pub(super) fn end(
         self,
         state: &State,
-        pieces: [&[u8]; 2],
+        message: &[u8],
+        total: Option<u64>,
         outer: Option<&State>,
         digest: &mut [u8; DIGEST_BYTES],
     ) -> bool {
@@ -242,9 +252,8 @@ impl Rooms {
             Function::Sha256 => sha2::shani::end,
             Function::Sha512 => return false,
         };
-        let pieces = pieces.map(|blocks| blocks.as_chunks().0);
         let (mut state, mut outer) = (narrowed(state), outer.map(narrowed));
-        end(room, &state, pieces, outer.as_ref(), digest);
+        end(room, &state, message, total, outer.as_ref(), digest);
         wipe(&mut state);
         wipe(outer.as_mut_slice().as_flattened_mut());
         true

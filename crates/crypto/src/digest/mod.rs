@@ -139,12 +139,12 @@ impl Hash {
 
     /// The digest of a message.
     pub fn digest(&self, message: &[u8]) -> Digest {
-        self.whole(&self.initial(), message, None)
+        self.whole(self.initial(), message, None)
     }
 
     /// Begins a message that comes in pieces.
     pub fn begin(&self) -> Stream {
-        self.resume(self.initial(), 0)
+        self.resume(*self.initial(), 0)
     }
 
     /// The digests of many messages, whatever their lengths.
@@ -156,7 +156,7 @@ impl Hash {
         assert_eq!(messages.len(), digests.len(), "every message has a place for its digest");
         let initial = self.initial();
         self.run(messages.iter().zip(digests).map(|(message, digest)| Job {
-            state: &initial,
+            state: initial,
             outer: None,
             head: &[],
             message,
@@ -165,7 +165,7 @@ impl Hash {
     }
 
     /// The state before the first block.
-    pub(crate) fn initial(&self) -> State {
+    pub(crate) fn initial(&self) -> &'static State {
         kernel::initial(self.algorithm)
     }
 
@@ -218,32 +218,40 @@ impl Hash {
     /// The digest of a message that is there as a whole; or, given the state behind the outer pad
     /// of HMAC, the tag of a message that goes on behind the inner one.
     pub(crate) fn whole(&self, state: &State, message: &[u8], outer: Option<&State>) -> Digest {
-        let (blocks, last) = message.split_at(self.whole_blocks(message.len()));
-        let mut tail = Tail::EMPTY;
-        tail.set(self, last, self.behind_pad(outer) + message.len() as u64);
-        let digest = self.end(state, [blocks, tail.blocks()], outer);
-        tail.wipe();
-        digest
+        let total = self.behind_pad(outer) + message.len() as u64;
+        self.end(state, message, Some(total), outer)
     }
 
-    /// Adds the last blocks of a message, in two pieces, to a copy of its state; answers the
-    /// digest, or, given the state behind the outer pad of HMAC, the tag.
-    pub(crate) fn end(&self, state: &State, pieces: [&[u8]; 2], outer: Option<&State>) -> Digest {
+    /// Adds what is left of a message to a copy of its state, padded if the bytes of the whole
+    /// message are given; answers the digest, or, given the state behind the outer pad of HMAC, the
+    /// tag.
+    pub(crate) fn end(
+        &self,
+        state: &State,
+        message: &[u8],
+        total: Option<u64>,
+        outer: Option<&State>,
+    ) -> Digest {
         let mut digest =
             Digest { bytes: [0; DIGEST_BYTES_MAX], length: self.algorithm.digest_bytes() };
         let bytes = digest.bytes.first_chunk_mut().expect("no digest is longer");
         // A digest of SHA-224 lacks a word of its state.
         let is_cut = self.algorithm == Algorithm::Sha224;
-        if !(is_cut && outer.is_some()) && self.rooms.end(state, pieces, outer, bytes) {
+        if !(is_cut && outer.is_some()) && self.rooms.end(state, message, total, outer, bytes) {
             if is_cut {
                 digest.bytes[digest.length..].fill(0);
             }
             return digest;
         }
-        let mut state = *state;
-        pieces.iter().for_each(|blocks| self.compress(&mut state, blocks));
+        let (blocks, last) = message.split_at(self.whole_blocks(message.len()));
+        let (mut state, mut tail) = (*state, Tail::EMPTY);
+        self.compress(&mut state, blocks);
+        if let Some(total) = total {
+            tail.set(self, last, total);
+            self.compress(&mut state, tail.blocks());
+            tail.wipe();
+        }
         if let Some(outer) = outer {
-            let mut tail = Tail::EMPTY;
             tail.set_digest(self, &state);
             state = *outer;
             self.compress(&mut state, tail.blocks());
@@ -341,11 +349,7 @@ impl Stream {
 
     /// The digest of all pieces; or, given the state behind the outer pad of HMAC, the tag.
     pub(crate) fn end(&self, outer: Option<&State>) -> Digest {
-        let mut tail = Tail::EMPTY;
-        tail.set(&self.hash, self.rest(), self.bytes);
-        let digest = self.hash.end(&self.state, [&[], tail.blocks()], outer);
-        tail.wipe();
-        digest
+        self.hash.end(&self.state, self.rest(), Some(self.bytes), outer)
     }
 
     /// What does not fill a block.

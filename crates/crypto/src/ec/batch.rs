@@ -166,7 +166,7 @@ fn nonces(hash: &Hash, jobs: &[&mut SignJob<'_>]) -> Vec<Digest> {
     let state = hash.initial();
     let mut nonces = vec![Digest::default(); jobs.len()];
     hash.run(heads.iter().zip(jobs).zip(&mut nonces).map(|((head, job), digest)| Job {
-        state: &state,
+        state,
         outer: None,
         head,
         message: job.digest,

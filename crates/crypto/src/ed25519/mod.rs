@@ -204,7 +204,7 @@ impl Ed25519 {
         let (mut scalars, count) = ([Scalar::default(); LANES_MAX], messages.len());
         let mut digests = [Digest::default(); LANES_MAX];
         self.hash.run(messages.zip(&mut digests).map(|((head, message), digest)| digest::Job {
-            state: &state,
+            state,
             outer: None,
             head,
             message,

@@ -136,34 +136,50 @@ fn the_sha_extensions_hash_as_the_portable_room_does() {
         eprintln!("rooms: none, this machine has no SHA extensions");
         return;
     };
+    one_message_agrees::<Sha1>(room, 5, sha1::shani::compress, sha1::shani::end);
+    one_message_agrees::<Sha256>(room, 8, sha2::shani::compress, sha2::shani::end);
+}
+
+type State = [u32; STATE_WORDS];
+
+/// Every length, with and without padding, as the whole message and behind other blocks, against
+/// the portable room.
+fn one_message_agrees<H: Hash<u32>>(
+    room: Shani,
+    words: usize,
+    add: impl Fn(Shani, &mut State, &[[u8; 64]]),
+    end: impl Fn(Shani, &State, &[u8], Option<u64>, Option<&State>, &mut [u8; 32]),
+) {
     let mut random = Random::new(2);
-    for count in 0..=BLOCKS_MAX {
-        let mut blocks = vec![[0; 64]; count];
-        random.fill(blocks.as_flattened_mut());
-        let state: [u32; STATE_WORDS] = core::array::from_fn(|_| random.next_u64() as u32);
-        let outer: [u32; STATE_WORDS] = core::array::from_fn(|_| random.next_u64() as u32);
-        let message = [blocks.as_flattened()];
-        let (head, rest) = blocks.split_at(count / 2);
-        let pieces = [head, rest];
-
-        let (mut got, mut expected) = (state, state.map(|word| [word]));
-        sha1::shani::compress(room, &mut got, &blocks);
-        compress::<Sha1, u32>((), &mut expected, &message, count);
-        assert_eq!(got[..5], expected.as_flattened()[..5], "SHA-1, {count} blocks");
-        let end = |outer| made(|made| sha1::shani::end(room, &state, pieces, outer, made));
-        assert_eq!(end(None)[..20], bytes_of(&expected)[..20]);
-        assert_eq!(
-            end(Some(&outer))[..20],
-            outer_hash::<Sha1>(&expected.as_flattened()[..5], &outer)[..20]
-        );
-
-        let (mut got, mut expected) = (state, state.map(|word| [word]));
-        sha2::shani::compress(room, &mut got, &blocks);
-        compress::<Sha256, u32>((), &mut expected, &message, count);
-        assert_eq!(got, expected.map(|[word]| word), "SHA-256, {count} blocks");
-        let end = |outer| made(|made| sha2::shani::end(room, &state, pieces, outer, made));
-        assert_eq!(end(None), bytes_of(&expected));
-        assert_eq!(end(Some(&outer)), outer_hash::<Sha256>(expected.as_flattened(), &outer));
+    let [state, outer]: [State; 2] =
+        core::array::from_fn(|_| core::array::from_fn(|_| random.next_u64() as u32));
+    let mut message = vec![0; 64 * BLOCKS_MAX];
+    random.fill(&mut message);
+    let portable = |blocks: &[u8]| {
+        let mut expected = state.map(|word| [word]);
+        compress::<H, u32>((), &mut expected, &[blocks], blocks.len() / 64);
+        expected
+    };
+    for length in 0..=message.len() {
+        let message = &message[..length];
+        let total = length as u64 + 64 * (length as u64 % 3);
+        let mut padded = message.to_vec();
+        padded.push(0x80);
+        padded.resize((length + 9).next_multiple_of(64) - 8, 0);
+        padded.extend((8 * total).to_be_bytes());
+        let blocks = message.as_chunks().0;
+        let expected = portable(blocks.as_flattened());
+        let mut got = state;
+        add(room, &mut got, blocks);
+        assert_eq!(got[..words], expected.as_flattened()[..words], "{length} bytes");
+        for (total, expected) in [(None, expected), (Some(total), portable(&padded))] {
+            let mut digest = [0xff; 32];
+            end(room, &state, message, total, None, &mut digest);
+            assert_eq!(digest[..4 * words], bytes_of(&expected)[..4 * words], "{length} bytes");
+            end(room, &state, message, total, Some(&outer), &mut digest);
+            let tag = outer_hash::<H>(&expected.as_flattened()[..words], &outer);
+            assert_eq!(digest[..4 * words], tag[..4 * words], "{length} bytes");
+        }
     }
 }
 
@@ -190,12 +206,6 @@ fn digests_agree<H: Hash<Vaes512x8> + Hash<u32>>(room: Vaes512, words: usize) {
         let got = got.map(u32::to_be_bytes);
         assert_eq!(got.as_flattened()[..4 * words], bytes[..4 * words], "lane {lane}");
     }
-}
-
-fn made(make: impl FnOnce(&mut [u8; 32])) -> [u8; 32] {
-    let mut bytes = [0xff; 32];
-    make(&mut bytes);
-    bytes
 }
 
 /// The state, as bytes, when a digest was hashed behind a block that left `outer`.

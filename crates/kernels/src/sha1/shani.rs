@@ -7,10 +7,7 @@ use widelane_cpu::Shani;
 use widelane_secret::wipe_ymm_registers;
 
 use crate::hash::STATE_WORDS;
-use crate::hash::one_message::{DIGEST_BYTES, one_message, settled};
-
-/// Bytes of a block.
-const BLOCK_BYTES: usize = 64;
+use crate::hash::one_message::{BLOCK_BYTES, DIGEST_BYTES, End, one_message, settled};
 
 one_message! {
     {} 0 {0 1 2 3 4}
