@@ -34,8 +34,8 @@ pub(super) fn seal(jobs: &mut [SealJob<'_>]) -> bool {
         return false;
     };
     let steps = Steps::new(&jobs[0]);
-    let together = jobs.iter().all(|job| Steps::new(job) == steps);
-    if !(records_min..=RECORDS_MAX).contains(&jobs.len()) || !together || steps.stitched == 0 {
+    let together = |job: &SealJob<'_>| job.text_bytes >= AHEAD_BYTES && Steps::new(job) == steps;
+    if !(records_min..=RECORDS_MAX).contains(&jobs.len()) || !jobs.iter().all(together) {
         return false;
     }
     match (key.algorithm.hash(), jobs.len() <= Vaes512x8::LANES) {
@@ -214,8 +214,8 @@ mod tests {
                 Some(())
             };
             for length in (0..=3 * 64).chain([1024, 1350, 16384]) {
-                let long = length >= AHEAD_BYTES + HASH_BLOCK_BYTES;
-                assert_eq!(case(&[length; RECORDS_MAX]).is_some(), there && long, "{length}");
+                let fits = length >= AHEAD_BYTES;
+                assert_eq!(case(&[length; RECORDS_MAX]).is_some(), there && fits, "{length}");
             }
             for count in 1..=RECORDS_MAX + 1 {
                 let fits = (records_min..=RECORDS_MAX).contains(&count);

@@ -7,7 +7,7 @@
 
 use std::borrow::BorrowMut;
 
-use widelane_kernels::hash::{self, compress};
+use widelane_kernels::hash::{self, compress, compress_digests};
 use widelane_kernels::sha1::Sha1;
 use widelane_kernels::sha2::{Sha256, Sha512};
 use widelane_kernels::words::{Avx2x4, Avx2x8, Avx512x8, Avx512x16, LANES_MAX, Words};
@@ -75,6 +75,17 @@ fn fill<'a, H: hash::Hash<W>, W: Words>(
             *message = lane.rest();
         }
         compress::<H, W>(room, &mut states, &messages, bytes / W::BLOCK_BYTES);
+        let busy = || lanes.iter().filter(|lane| lane.is_busy());
+        if busy().all(|lane| lane.ends_with(bytes) && lane.outer.is_some()) {
+            // Messages of one size, the usual case: their outer hashes go on where they all are.
+            let mut digests = states;
+            for (place, lane) in lanes.iter_mut().enumerate().filter(|(_, lane)| lane.is_busy()) {
+                put_state::<W>(&mut states, place, lane.outer.take().expect("each has one"));
+            }
+            let words = hash.algorithm.digest_bytes() / size_of::<W::Word>();
+            compress_digests::<H, W>(room, &mut states, &digests, words);
+            wipe_states::<W>(&mut digests);
+        }
         for (place, lane) in lanes.iter_mut().enumerate().filter(|(_, lane)| lane.is_busy()) {
             if lane.advance(bytes) {
                 let mut state = state_of::<W>(&states, place);
@@ -199,6 +210,11 @@ impl<'a> Lane<'a> {
             Part::Tail => self.tail.blocks(),
         };
         &part[part.len() - self.left..]
+    }
+
+    /// Whether the message is done when as many more bytes of the part at hand are.
+    fn ends_with(&self, bytes: usize) -> bool {
+        matches!(self.part, Part::Tail) && self.left == bytes
     }
 
     /// Goes on by some bytes of the part at hand; answers whether the message is done.

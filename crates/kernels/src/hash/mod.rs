@@ -14,7 +14,7 @@ use core::marker::PhantomData;
 
 use widelane_secret::wipe;
 
-use crate::words::{BLOCK_WORDS, Feed, Message, Task, Words};
+use crate::words::{BLOCK_WORDS, Feed, Message, Task, Word, Words};
 
 /// Words of a state: of SHA-1, the last three mean nothing.
 pub const STATE_WORDS: usize = 8;
@@ -80,18 +80,19 @@ pub fn compress<H: Hash<W>, W: Words>(
 /// padding: the outer hash of HMAC.
 ///
 /// Secrets: states and digests.
-pub fn compress_digests<H: Hash<W>, W: Words<Word = u32>>(
+pub fn compress_digests<H: Hash<W>, W: Words>(
     room: W::Room,
     states: &mut States<W>,
     digests: &States<W>,
     words: usize,
 ) {
+    let word_bytes = size_of::<W::Word>();
     let mut rows = [W::Row::default(); BLOCK_WORDS];
     let (digest, padding) = rows.split_at_mut(words);
     digest.copy_from_slice(&digests[..words]);
-    padding[0].as_mut().fill(1 << 31);
-    let bytes = W::BLOCK_BYTES + 4 * words;
-    rows[BLOCK_WORDS - 1].as_mut().fill(8 * bytes as u32);
+    padding[0].as_mut().fill(W::Word::low(1 << (8 * word_bytes - 1)));
+    let bits = 8 * (W::BLOCK_BYTES + word_bytes * words);
+    rows[BLOCK_WORDS - 1].as_mut().fill(W::Word::low(bits as u64));
     let hash = PhantomData::<H>;
     W::call(room, CompressOne { states, block: Block::Rows(&rows), hash });
     rows.iter_mut().for_each(|row| wipe(row.as_mut()));
