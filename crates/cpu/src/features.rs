@@ -62,18 +62,43 @@ pub fn missing(wanted: &'static [&'static str]) -> impl Iterator<Item = &'static
         .filter(move |name| !all.iter().any(|feature| feature.name == *name && feature.detected))
 }
 
+/// The family of Zen 3 and Zen 4.
+const AMD_FAMILY_19: u32 = 0x19;
+
 /// The family of Zen 5.
 const AMD_FAMILY_1A: u32 = 0x1a;
+
+/// The family of a CPU of AMD's.
+fn amd_family() -> Option<u32> {
+    let is_amd = __cpuid(0).ebx == u32::from_le_bytes(*b"Auth");
+    is_amd.then(|| family_of(__cpuid(1).eax))
+}
 
 /// Whether a chain of additions and rotations takes two cycles a step in vectors, as it does on
 /// Zen 5, and one in general registers: then a short chain is done sooner in the latter.
 ///
 /// No feature tells; nothing but speed may depend on it.
 pub fn vector_steps_take_two_cycles() -> bool {
-    static ANSWER: LazyLock<bool> = LazyLock::new(|| {
-        let is_amd = __cpuid(0).ebx == u32::from_le_bytes(*b"Auth");
-        is_amd && family_of(__cpuid(1).eax) == AMD_FAMILY_1A
-    });
+    static ANSWER: LazyLock<bool> = LazyLock::new(|| amd_family() == Some(AMD_FAMILY_1A));
+    *ANSWER
+}
+
+/// Whether vectors keep their units busy and leave those of the general registers idle, as on
+/// Zen 4: what is done in the latter costs little then. On Intel's CPUs both share ports; on Zen 5
+/// vectors wait for themselves more than for units.
+///
+/// No feature tells; nothing but speed may depend on it.
+pub fn vectors_leave_general_registers_idle() -> bool {
+    static ANSWER: LazyLock<bool> = LazyLock::new(|| amd_family() == Some(AMD_FAMILY_19));
+    *ANSWER
+}
+
+/// Whether what a register of 512 bits asks for is done in two halves, as on Zen 4: then a register
+/// that is not full gains by being narrower.
+///
+/// No feature tells; nothing but speed may depend on it.
+pub fn wide_vectors_take_two_turns() -> bool {
+    static ANSWER: LazyLock<bool> = LazyLock::new(|| amd_family() == Some(AMD_FAMILY_19));
     *ANSWER
 }
 

@@ -6,11 +6,16 @@
 
 /// Defines the room: see the module.
 macro_rules! engine {
-    ($token:ty, #[$features:meta]) => {
+    ($token:ty, #[$features:meta] $(, narrower = $narrower:ident)?) => {
         const ROW_BYTES: usize = 16 * BLOCKS;
         /// Bytes of a set: whole blocks.
         const SET_BYTES: usize = 4 * ROW_BYTES;
         const CHUNK_BYTES: usize = SETS * SET_BYTES;
+        /// Bytes of text that an opening has behind the block of the one-time key.
+        const OPENING_BYTES: usize = OPENING * SET_BYTES - BLOCK_BYTES;
+        const SHORT_OPENING_BYTES: usize = SHORT_OPENING * SET_BYTES - BLOCK_BYTES;
+        /// Of the words of a short stack, most are rows.
+        const SHORT_STACK_OF_ROOM: usize = SHORT_STACK - 7 * (64 - ROW_BYTES);
         const GROUP_BYTES: usize = GROUP_BLOCKS * TAG_BYTES;
 
         /// Four rows: the state of `BLOCKS` blocks.
@@ -29,27 +34,33 @@ macro_rules! engine {
         /// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends
         /// here, and in `poly` the authenticator of AAD and whole blocks of text.
         pub fn start<const SEAL: bool>(room: $token, message: Message<'_>, poly: &mut Poly1305) {
-            start_by::<SEAL>(room, message, poly, vector_steps_take_two_cycles());
+            start_by::<SEAL>(room, message, poly, Ways::of_this_cpu());
         }
 
-        /// As [`start`]; the one-time key of a short message is made in general registers `beside`
-        /// its text, or with it.
+        /// As [`start`], in `ways` that need not be those of this CPU.
         pub(super) fn start_by<const SEAL: bool>(
             room: $token,
             message: Message<'_>,
             poly: &mut Poly1305,
-            beside: bool,
+            ways: Ways,
         ) {
             let bytes = message.text.len();
-            let beside = beside || fills_a_set(bytes, SET_BYTES);
-            if !beside && bytes <= SET_BYTES - BLOCK_BYTES {
+            $(if ways.narrower && NARROWER.contains(&bytes) {
+                return super::$narrower::start_by::<SEAL>(room.into(), message, poly, ways);
+            })?
+            // Of a text that is longer.
+            let turns_behind = |first: usize| (bytes - first).div_ceil(CHUNK_BYTES);
+            // Where an opening is no more than a chunk, registers are too few for more beside it.
+            let key_beside_chunk = ways.beside_chunk && OPENING > SETS;
+            let beside_sets = ways.beside_sets || fills_a_set(bytes, SET_BYTES);
+            if !beside_sets && bytes <= SET_BYTES - BLOCK_BYTES {
                 // SAFETY: the token exists only if every feature of its room was detected.
                 unsafe { message_body::<1, SEAL>(room, message, poly) }
                 wipe_stack::<SHORTEST_STACK>();
-            } else if !beside && bytes <= 2 * SET_BYTES - BLOCK_BYTES {
+            } else if !beside_sets && bytes <= 2 * SET_BYTES - BLOCK_BYTES {
                 // SAFETY: as above.
                 unsafe { message_body::<2, SEAL>(room, message, poly) }
-                wipe_stack::<SHORT_STACK>();
+                wipe_stack::<SHORT_STACK_OF_ROOM>();
             } else if bytes <= BLOCK_BYTES {
                 // SAFETY: as above.
                 unsafe { block_body::<SEAL>(room, message, poly) }
@@ -57,20 +68,28 @@ macro_rules! engine {
             } else if bytes <= SET_BYTES {
                 // SAFETY: as above.
                 unsafe { beside_body::<1, SEAL>(room, message, poly) }
-                wipe_stack::<SHORTEST_STACK>();
+                wipe_stack::<BESIDE_STACK>();
             } else if bytes <= 2 * SET_BYTES {
                 // SAFETY: as above.
                 unsafe { beside_body::<2, SEAL>(room, message, poly) }
-                wipe_stack::<SHORT_STACK>();
-            } else if bytes <= SHORT_OPENING * SET_BYTES - BLOCK_BYTES {
+                wipe_stack::<SHORT_STACK_OF_ROOM>();
+            } else if key_beside_chunk && bytes <= CHUNK_BYTES {
+                // SAFETY: as above.
+                unsafe { chunk_body::<false, SEAL>(room, message, poly) }
+                wipe_stack::<SHORT_STACK_OF_ROOM>();
+            } else if bytes <= SHORT_OPENING_BYTES {
                 // SAFETY: as above.
                 unsafe { message_body::<SHORT_OPENING, SEAL>(room, message, poly) }
-                wipe_stack::<SHORT_STACK>();
-            } else if bytes <= OPENING * SET_BYTES - BLOCK_BYTES {
+                wipe_stack::<SHORT_STACK_OF_ROOM>();
+            } else if bytes <= OPENING_BYTES {
                 // SAFETY: as above.
                 unsafe { message_body::<OPENING, SEAL>(room, message, poly) }
-                wipe_stack::<SHORT_STACK>();
-            } else if short_opening_will_do(bytes) {
+                wipe_stack::<SHORT_STACK_OF_ROOM>();
+            } else if key_beside_chunk && turns_behind(CHUNK_BYTES) == turns_behind(OPENING_BYTES) {
+                // SAFETY: as above.
+                unsafe { chunk_body::<true, SEAL>(room, message, poly) }
+                wipe_stack::<LONG_STACK>();
+            } else if turns_behind(SHORT_OPENING_BYTES) == turns_behind(OPENING_BYTES) {
                 // SAFETY: as above.
                 unsafe { long_message_body::<SHORT_OPENING, SEAL>(room, message, poly) }
                 wipe_stack::<LONG_STACK>();
@@ -79,13 +98,6 @@ macro_rules! engine {
                 unsafe { long_message_body::<OPENING, SEAL>(room, message, poly) }
                 wipe_stack::<LONG_STACK>();
             }
-        }
-
-        /// Whether a text that is longer than both openings takes no more turns behind the shorter.
-        fn short_opening_will_do(bytes: usize) -> bool {
-            let turns =
-                |sets: usize| (bytes - (sets * SET_BYTES - BLOCK_BYTES)).div_ceil(CHUNK_BYTES);
-            turns(SHORT_OPENING) == turns(OPENING)
         }
 
         /// Begins the authenticator of a message.
@@ -100,7 +112,7 @@ macro_rules! engine {
         pub fn absorb(room: $token, poly: &mut Poly1305, bytes: &[u8]) {
             // SAFETY: as above.
             unsafe { absorb_body(room, poly, bytes) }
-            wipe_stack::<SHORT_STACK>();
+            wipe_stack::<SHORT_STACK_OF_ROOM>();
         }
 
         /// Encrypts (`SEAL`) or decrypts whole blocks from `counter` on and authenticates the
@@ -128,7 +140,7 @@ macro_rules! engine {
         ) {
             // SAFETY: as above.
             unsafe { stream_block_body(key, nonce, counter, block) }
-            wipe_stack::<SHORT_STACK>();
+            wipe_stack::<SHORT_STACK_OF_ROOM>();
         }
 
         #[$features]
@@ -144,6 +156,16 @@ macro_rules! engine {
             poly: &mut Poly1305,
         ) {
             beside_key::<COUNT, SEAL>(room, message, poly);
+            wipe_registers();
+        }
+
+        #[$features]
+        fn chunk_body<const LONG: bool, const SEAL: bool>(
+            room: $token,
+            message: Message<'_>,
+            poly: &mut Poly1305,
+        ) {
+            beside_chunk::<LONG, SEAL>(room, message, poly);
             wipe_registers();
         }
 
@@ -287,6 +309,51 @@ macro_rules! engine {
             });
         }
 
+        /// A message of a chunk beside the block of the one-time key, or a longer one (`LONG`);
+        /// `poly` ends without the last block, if that is not whole.
+        #[inline]
+        #[$features]
+        fn beside_chunk<const LONG: bool, const SEAL: bool>(
+            room: $token,
+            message: Message<'_>,
+            poly: &mut Poly1305,
+        ) {
+            let Message { key, nonce, aad, text, .. } = message;
+            with_tag::<SEAL>(message, poly, |poly| {
+                let mut sets = [[splat(0); 4]; SETS];
+                let block = chunk_after_key(key, nonce, &mut sets);
+                begin_with(room, poly, &block, aad);
+                if LONG {
+                    let mut queue = Queue::<SEAL>::new(begin_running(room, poly), text);
+                    queue.apply(&sets, 0);
+                    rest(key, nonce, 1, &mut queue);
+                    queue.end(poly);
+                } else {
+                    let absorb = |poly: &mut _, bytes: &_| authenticate(room, poly, bytes);
+                    one_turn::<SEAL>(text, poly, absorb, || apply(&sets, 0, text));
+                }
+            });
+        }
+
+        /// A chunk of key stream from block 1 on, and the block before, which is made in general
+        /// registers meanwhile. Not inlined: what it has on the stack is gone before more is there.
+        #[inline(never)]
+        #[$features]
+        fn chunk_after_key(
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            sets: &mut [Set; SETS],
+        ) -> [u64; BLOCK_BYTES / 8] {
+            let before = Single::new(key, nonce, 0);
+            let (mut block, mut words) = (before, words_before(key, nonce, 1));
+            for _ in 0..DOUBLE_ROUNDS {
+                double_round_of_words(&mut words);
+                block.double_round();
+            }
+            *sets = words_after(&words, &words_before(key, nonce, 1));
+            block.after_rounds(&before)
+        }
+
         /// Key stream from block 1 on, while the block before makes the one-time key and the AAD is
         /// authenticated.
         #[inline]
@@ -329,7 +396,19 @@ macro_rules! engine {
                 block.double_round();
             }
             block.double_round();
-            let [r0, r1, s0, s1, ..] = block.after_rounds(&before);
+            begin_with(room, poly, &block.after_rounds(&before), aad);
+        }
+
+        /// Begins an authenticator whose key is in general registers, with the AAD.
+        #[inline]
+        #[$features]
+        fn begin_with(
+            room: $token,
+            poly: &mut Poly1305,
+            block: &[u64; BLOCK_BYTES / 8],
+            aad: &[u8],
+        ) {
+            let [r0, r1, s0, s1, ..] = *block;
             poly.begin_words([r0, r1, s0, s1]);
             if aad.len() <= TAG_BYTES {
                 poly.absorb_block(aad);

@@ -8,15 +8,14 @@ use core::mem::transmute;
 use core::ops::Range;
 
 use widelane_cpu::Ifma256;
-use widelane_cpu::features::vector_steps_take_two_cycles;
 use widelane_secret::{wipe, wipe_vector_registers as wipe_registers};
 
 use super::poly1305_lanes::{self, BlockLanes, Factor};
 use super::single::Single;
 use super::{
-    BESIDE_KEY, BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, LONG_STACK, Message, NONCE_BYTES, Pace,
-    Poly1305, SHORT_STACK, SHORTEST_STACK, TAG_BYTES, close, fills_a_set, last_block, last_words,
-    whole_blocks,
+    BESIDE_KEY, BESIDE_STACK, BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, LONG_STACK, Message,
+    NONCE_BYTES, Pace, Poly1305, SHORT_STACK, SHORTEST_STACK, TAG_BYTES, Ways, close, fills_a_set,
+    last_block, last_words, whole_blocks,
 };
 use crate::lanes::{Ifma256x4, Lanes};
 use crate::stack::wipe_stack;

@@ -5,26 +5,29 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 use core::mem::transmute;
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
 
 use widelane_cpu::Ifma512;
-use widelane_cpu::features::vector_steps_take_two_cycles;
 use widelane_secret::{wipe, wipe_vector_registers as wipe_registers};
 
 use super::poly1305_lanes::{self, BlockLanes, Factor};
 use super::single::Single;
 use super::{
-    BESIDE_KEY, BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, LONG_STACK, Message, NONCE_BYTES, Pace,
-    Poly1305, SHORT_STACK, SHORTEST_STACK, TAG_BYTES, close, fills_a_set, last_block, last_words,
-    whole_blocks,
+    BESIDE_KEY, BESIDE_STACK, BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, LONG_STACK, Message,
+    NONCE_BYTES, Pace, Poly1305, SHORT_STACK, SHORTEST_STACK, TAG_BYTES, Ways, close, fills_a_set,
+    last_block, last_words, whole_blocks,
 };
 use crate::lanes::{Ifma512x8, Lanes};
 use crate::stack::wipe_stack;
 use crate::text::Text;
 
+/// Texts that narrower registers take less time for, where wide ones take two turns (Zen 4).
+const NARROWER: RangeInclusive<usize> = 257..=704;
+
 engine! {
     Ifma512,
-    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")],
+    narrower = ifma256
 }
 
 abreast! {

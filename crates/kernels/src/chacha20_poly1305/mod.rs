@@ -30,6 +30,7 @@ mod tests;
 
 pub use poly1305::{Poly1305, TAG_BYTES};
 
+use widelane_cpu::features;
 use widelane_secret::wipe;
 
 use crate::text::Text;
@@ -46,8 +47,11 @@ pub const BLOCK_BYTES: usize = 64;
 /// "expand 32-byte k", the first four words of every state.
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
-/// Words of stack that are cleared when a text of one set is done.
+/// Words of stack that are cleared when a text of one set is done, or of one block.
 const SHORTEST_STACK: usize = 128;
+
+/// Words of stack that are cleared when one of one set is, with the one-time key beside.
+const BESIDE_STACK: usize = 208;
 
 /// Words of stack that are cleared when one of more sets, or of the opening of a long one, is.
 const SHORT_STACK: usize = 512;
@@ -95,6 +99,27 @@ pub struct Message<'a> {
     /// Where the tag goes. Whoever opens a message compares it, and gives nothing away if it
     /// differs from the one that came with the message.
     pub tag: &'a mut [u8; TAG_BYTES],
+}
+
+/// How a message goes best on a CPU; what comes out is the same.
+#[derive(Clone, Copy)]
+struct Ways {
+    /// The one-time key of a short text is made in general registers, beside its sets.
+    beside_sets: bool,
+    /// That of a longer one is, beside its first chunk.
+    beside_chunk: bool,
+    /// What does not fill a chunk goes through narrower registers, where they do as much.
+    narrower: bool,
+}
+
+impl Ways {
+    fn of_this_cpu() -> Self {
+        Ways {
+            beside_sets: features::vector_steps_take_two_cycles(),
+            beside_chunk: features::vectors_leave_general_registers_idle(),
+            narrower: features::wide_vectors_take_two_turns(),
+        }
+    }
 }
 
 /// Whether a text fills a set of four blocks: a second one for nothing but the one-time key costs

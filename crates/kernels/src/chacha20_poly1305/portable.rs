@@ -29,6 +29,13 @@ pub fn seal_many<'a>(_room: (), messages: impl Iterator<Item = Message<'a>>) {
 /// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends here,
 /// and in `poly` the authenticator of AAD and whole blocks of text.
 pub fn start<const SEAL: bool>(_room: (), message: Message<'_>, poly: &mut Poly1305) {
+    start_body::<SEAL>(message, poly);
+    wipe_stack::<SHORT_STACK>();
+}
+
+/// Not inlined, so that what it has on the stack lies below its door.
+#[inline(never)]
+fn start_body<const SEAL: bool>(message: Message<'_>, poly: &mut Poly1305) {
     let Message { key, nonce, aad, text, tag } = message;
     begin((), key, nonce, poly);
     poly.absorb(aad);
@@ -87,7 +94,7 @@ pub fn crypt<const SEAL: bool>(
     }
 }
 
-/// Stores a block of the key stream (RFC 8439, 2.3).
+/// Stores a block of the key stream.
 pub fn stream_block(
     _room: (),
     key: &Key,
@@ -95,7 +102,19 @@ pub fn stream_block(
     counter: u32,
     block: &mut [u8; BLOCK_BYTES],
 ) {
-    let mut rows = [CONSTANTS, key.words[0], key.words[1], last_words(counter, nonce)];
+    stream_block_body(key, nonce, counter, block);
+    wipe_stack::<SHORT_STACK>();
+}
+
+/// RFC 8439, 2.3. Not inlined either.
+#[inline(never)]
+fn stream_block_body(
+    key: &Key,
+    nonce: &[u8; NONCE_BYTES],
+    counter: u32,
+    block: &mut [u8; BLOCK_BYTES],
+) {
+    let rows = [CONSTANTS, key.words[0], key.words[1], last_words(counter, nonce)];
     let mut state = [0; 16];
     state.copy_from_slice(rows.as_flattened());
     for _ in 0..10 {
@@ -111,9 +130,6 @@ pub fn stream_block(
     for (bytes, (after, before)) in block.as_chunks_mut().0.iter_mut().zip(words) {
         *bytes = after.wrapping_add(*before).to_le_bytes();
     }
-    wipe(&mut state);
-    wipe(rows.as_flattened_mut());
-    wipe_stack::<SHORT_STACK>();
 }
 
 fn quarter_round(state: &mut [u32; 16], [a, b, c, d]: [usize; 4]) {
