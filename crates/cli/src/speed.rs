@@ -146,9 +146,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         speed::run(&plan, &resolved.policy, &mut results, &stop, &mut progress)
     };
     progress.finish()?;
-    if results.rows.is_empty() {
-        outcome?;
-        return Ok(ExitCode::SUCCESS);
+    if results.rows.is_empty()
+        && let Err(error) = outcome
+    {
+        return Err(error.into());
     }
     let has_messages = results.rows.iter().any(|row| row.metric == "cycles_per_byte");
     if has_messages && plan.libraries.is_none() && args.against.is_empty() && !args.cipher_compare {

@@ -70,8 +70,11 @@ const AMD_FAMILY_1A: u32 = 0x1a;
 
 /// The family of a CPU of AMD's.
 fn amd_family() -> Option<u32> {
-    let is_amd = __cpuid(0).ebx == u32::from_le_bytes(*b"Auth");
-    is_amd.then(|| family_of(__cpuid(1).eax))
+    static FAMILY: LazyLock<Option<u32>> = LazyLock::new(|| {
+        let is_amd = __cpuid(0).ebx == u32::from_le_bytes(*b"Auth");
+        is_amd.then(|| family_of(__cpuid(1).eax))
+    });
+    *FAMILY
 }
 
 /// Whether a chain of additions and rotations takes two cycles a step in vectors, as it does on
@@ -79,8 +82,7 @@ fn amd_family() -> Option<u32> {
 ///
 /// No feature tells; nothing but speed may depend on it.
 pub fn vector_steps_take_two_cycles() -> bool {
-    static ANSWER: LazyLock<bool> = LazyLock::new(|| amd_family() == Some(AMD_FAMILY_1A));
-    *ANSWER
+    amd_family() == Some(AMD_FAMILY_1A)
 }
 
 /// Whether vectors keep their units busy and leave those of the general registers idle, as on
@@ -89,8 +91,7 @@ pub fn vector_steps_take_two_cycles() -> bool {
 ///
 /// No feature tells; nothing but speed may depend on it.
 pub fn vectors_leave_general_registers_idle() -> bool {
-    static ANSWER: LazyLock<bool> = LazyLock::new(|| amd_family() == Some(AMD_FAMILY_19));
-    *ANSWER
+    amd_family() == Some(AMD_FAMILY_19)
 }
 
 /// Whether what a register of 512 bits asks for is done in two halves, as on Zen 4: then a register
@@ -98,8 +99,7 @@ pub fn vectors_leave_general_registers_idle() -> bool {
 ///
 /// No feature tells; nothing but speed may depend on it.
 pub fn wide_vectors_take_two_turns() -> bool {
-    static ANSWER: LazyLock<bool> = LazyLock::new(|| amd_family() == Some(AMD_FAMILY_19));
-    *ANSWER
+    amd_family() == Some(AMD_FAMILY_19)
 }
 
 /// CPUID leaf 7, EDX: tiles, and products of bytes in them (Intel SDM, volume 2, CPUID).
