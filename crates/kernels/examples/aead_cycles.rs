@@ -57,6 +57,12 @@ fn aes_gcm(key_bytes: usize) -> Vec<Subject<'static>> {
             let (text, mut tag) = (Text::in_place(text), [0; 16]);
             vaes512::seal(room, Message { key: &key, first, aad: &AAD, text, tag: &mut tag });
         }));
+        let mut key = vaes512::Key::default();
+        vaes512::expand(room, bytes(), &mut key);
+        subjects.push(Subject::new("vaes512 open", 1, move |text| {
+            let (text, mut tag) = (Text::in_place(text), [0; 16]);
+            vaes512::open(room, Message { key: &key, first, aad: &AAD, text, tag: &mut tag });
+        }));
         let (mut others, mut tags) = (Vec::new(), [[0; 16]; MANY]);
         subjects.push(Subject::new("vaes512 x32", MANY, move |text| {
             // Side by side, as records are: buffers a power of two apart would share cache sets.

@@ -8,10 +8,25 @@ use core::mem::MaybeUninit;
 /// begin.
 const PIECE_WORDS: usize = 248;
 
+/// Words that are cleared without a call where registers are wide.
+const SHORT_PIECE_WORDS: usize = 64;
+
 /// Clears so many words of stack below its caller, where a function that has just returned kept
 /// what did not fit its registers.
 #[inline(never)]
 pub(crate) fn wipe_stack<const WORDS: usize>() {
+    wipe_pieces::<WORDS, PIECE_WORDS>();
+}
+
+/// Clears so many words of the frame of its caller: a function that is called for nothing else, and
+/// has wide registers, so that few stores do it.
+#[inline(always)]
+pub(crate) fn wipe_frame<const WORDS: usize>() {
+    wipe_pieces::<WORDS, SHORT_PIECE_WORDS>();
+}
+
+#[inline(always)]
+fn wipe_pieces<const WORDS: usize, const PIECE_WORDS: usize>() {
     let mut words = [const { MaybeUninit::<u64>::uninit() }; WORDS];
     for piece in words.chunks_mut(PIECE_WORDS) {
         piece.fill(MaybeUninit::new(0));
@@ -29,18 +44,32 @@ pub(crate) mod tests {
     /// Words below a test in which kernels are looked for.
     const DEPTH: usize = 4096;
 
-    /// The highest address of a program.
+    /// The highest that an address or a count is.
     const ADDRESS_MAX: u64 = u64::MAX >> 17;
 
-    /// The words that `kernel` leaves below its caller and that might be secret.
+    /// Demands that `kernel` leaves nothing below its caller, but what it answers: bytes that are
+    /// no secret, as a tag is.
+    #[track_caller]
+    pub(crate) fn leaves_nothing<B: AsRef<[u8]>>(what: &str, kernel: impl FnOnce() -> B) {
+        let (left, public) = leavings(kernel);
+        let secret = |word: &u64| {
+            public.as_ref().windows(size_of::<u64>()).all(|bytes| bytes != word.to_le_bytes())
+        };
+        let left: std::vec::Vec<_> = left.filter(secret).collect();
+        assert!(left.is_empty(), "{what}: {left:x?}");
+    }
+
+    /// The words that `kernel` leaves below its caller and that might be secret, and its answer.
     ///
     /// What it has cleared is zero, as is what it has not reached. Addresses and counts have zeros
     /// above.
     #[inline(never)]
-    pub(crate) fn leavings(kernel: impl FnOnce()) -> impl Iterator<Item = u64> {
+    fn leavings<A>(kernel: impl FnOnce() -> A) -> (impl Iterator<Item = u64>, A) {
         wipe_stack::<DEPTH>();
-        kernel();
-        look().into_iter().filter(|word| *word > ADDRESS_MAX)
+        let answer = kernel();
+        // Not a number of the compiler's, which a kernel may find in a register and save.
+        let address_max = black_box(ADDRESS_MAX);
+        (look().into_iter().filter(move |word| *word > address_max), answer)
     }
 
     /// The words below the caller, as they are.
@@ -67,11 +96,11 @@ pub(crate) mod tests {
         fn leave() {
             black_box(&mut [u64::MAX; 1000]);
         }
-        assert!(leavings(leave).count() > 900);
+        assert!(leavings(leave).0.count() > 900);
         let wiped = || {
             leave();
             wipe_stack::<1100>();
         };
-        assert_eq!(leavings(wiped).count(), 0);
+        assert_eq!(leavings(wiped).0.count(), 0);
     }
 }

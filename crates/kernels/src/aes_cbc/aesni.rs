@@ -7,6 +7,7 @@ use widelane_cpu::Aesni;
 use widelane_secret::wipe_ymm_registers as wipe_registers;
 
 use super::{BLOCK_BYTES, Block, Key, KeyBytes, chain};
+use crate::stack::wipe_stack;
 use crate::text::{Text, rows_of_text};
 
 /// Blocks of a row.

@@ -5,6 +5,8 @@
 macro_rules! cbc_doors {
     ($token:ty, #[$features:meta]) => {
         const ROW_BYTES: usize = BLOCKS * BLOCK_BYTES;
+        /// Words of stack that are cleared behind less than a row.
+        const REST_STACK: usize = 48;
 
         /// Expands a key into `made`.
         pub fn expand(_room: $token, key: KeyBytes<'_>, made: &mut Key) {
@@ -30,10 +32,16 @@ macro_rules! cbc_doors {
 
         /// Decrypts whole blocks behind the block `last`, and leaves the last one there.
         pub fn decrypt(_room: $token, key: &Key, last: &mut Block, text: Text<'_>) {
+            let rest = text.len() % ROW_BYTES;
             // SAFETY: as above.
             unsafe { decrypt_body(key, last, text) }
+            if rest > 0 {
+                // What is less than a row was decrypted there.
+                wipe_stack::<REST_STACK>();
+            }
         }
 
+        #[inline(never)]
         #[$features]
         fn decrypt_body(key: &Key, last: &mut Block, text: Text<'_>) {
             let (mut before, mut text) = (first_row(last), text);

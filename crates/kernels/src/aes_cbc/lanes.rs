@@ -135,6 +135,7 @@ where
     W: Words<Word = u32, Room = Vaes512>,
 {
     type Output = ();
+    const FEEDS: bool = true;
 
     #[inline(always)]
     fn run(self, room: Vaes512) {

@@ -4,7 +4,11 @@
 
 use super::{BLOCK_BYTES, Block, KeyBytes, inverse};
 use crate::aes_gcm::bitslice::{BLOCKS, Cipher};
+use crate::stack::wipe_stack;
 use crate::text::Text;
+
+/// Words of stack that are cleared behind a text.
+const STACK: usize = 256;
 
 /// A key of this room, wiped when it is dropped.
 #[derive(Clone, Default)]
@@ -15,10 +19,17 @@ pub struct Key {
 /// Expands a key into `made`.
 pub fn expand(_room: (), key: KeyBytes<'_>, made: &mut Key) {
     made.cipher.expand(key);
+    wipe_stack::<STACK>();
 }
 
 /// Encrypts whole blocks behind the block `last`, and leaves the last one there.
 pub fn encrypt(_room: (), key: &Key, last: &mut Block, text: Text<'_>) {
+    encrypt_body(key, last, text);
+    wipe_stack::<STACK>();
+}
+
+#[inline(never)]
+fn encrypt_body(key: &Key, last: &mut Block, text: Text<'_>) {
     let mut text = text;
     while !text.is_empty() {
         let (block, rest) = text.split_at(BLOCK_BYTES);
@@ -35,6 +46,12 @@ pub fn encrypt(_room: (), key: &Key, last: &mut Block, text: Text<'_>) {
 
 /// Decrypts whole blocks behind the block `last`, and leaves the last one there.
 pub fn decrypt(_room: (), key: &Key, last: &mut Block, text: Text<'_>) {
+    decrypt_body(key, last, text);
+    wipe_stack::<STACK>();
+}
+
+#[inline(never)]
+fn decrypt_body(key: &Key, last: &mut Block, text: Text<'_>) {
     let mut text = text;
     while !text.is_empty() {
         let bytes = text.len().min(BLOCKS * BLOCK_BYTES);

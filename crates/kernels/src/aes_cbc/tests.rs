@@ -10,6 +10,7 @@ use widelane_testkit::random::Random;
 
 use super::*;
 use crate::hash::{self, Hash, STATE_WORDS};
+use crate::stack::tests::leaves_nothing;
 use crate::text::Text;
 use crate::words::{Vaes512x8, Vaes512x16, Words};
 use crate::{sha1, sha2};
@@ -258,5 +259,99 @@ fn stitching_changes_neither_the_text_nor_the_hash() {
             );
             assert_eq!(hashed[..words], expected[..words], "{bytes} bytes, {ahead} ahead");
         }
+    }
+}
+
+/// Takes a key, and encrypts and decrypts in a room, behind which the stack holds nothing.
+macro_rules! leaves_nothing {
+    ($token:expr, $module:ident, $key:ty, $room:expr) => {{
+        for raw in [&[0x77; 16][..], &[0x77; 32]] {
+            let (raw, mut key) = (KeyBytes::new(raw).unwrap(), <$key>::default());
+            leaves_nothing(&std::format!("{}, a key", $room), || {
+                $module::expand($token, raw, &mut key);
+                []
+            });
+            for blocks in [0, 1, 3, 9, 40, 77] {
+                let what = std::format!("{}, {blocks} blocks", $room);
+                let mut encrypted = vec![0x33; blocks * BLOCK_BYTES];
+                let mut text = encrypted.clone();
+                let first = [0x99; BLOCK_BYTES];
+                $module::encrypt($token, &key, &mut { first }, Text::in_place(&mut encrypted));
+                for go in [$module::encrypt, $module::decrypt] {
+                    let (mut last, text) = (first, Text::in_place(&mut text));
+                    leaves_nothing(&what, || {
+                        go($token, &key, &mut last, text);
+                        &encrypted
+                    });
+                }
+            }
+        }
+        $room
+    }};
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "checks of every addition take stack of their own")]
+fn no_room_leaves_anything_on_the_stack() {
+    let open = Policy::open();
+    let visited = [
+        Some(leaves_nothing!((), portable, portable::Key, Room::Portable)),
+        Aesni::enter(&open).map(|room| leaves_nothing!(room, aesni, Key, Room::Aesni)),
+        Vaes512::enter(&open).map(|room| leaves_nothing!(room, vaes512, Key, Room::Vaes512)),
+    ];
+    let visited: Vec<_> = visited.into_iter().flatten().collect();
+    eprintln!("rooms: {visited:?}");
+    let rooms = [Room::Portable, Room::Aesni, Room::Vaes512];
+    assert_eq!(visited.len(), rooms.iter().filter(|room| room.is_supported()).count());
+    if let Some(room) = Vaes512::enter(&open) {
+        lanes_leave_nothing::<sha1::Sha1, Vaes512x8, 2>(room);
+        lanes_leave_nothing::<sha1::Sha1, Vaes512x16, 4>(room);
+        lanes_leave_nothing::<sha2::Sha256, Vaes512x8, 2>(room);
+        lanes_leave_nothing::<sha2::Sha256, Vaes512x16, 4>(room);
+    }
+    if let (Some(room), Some(aesni)) = (Shani::enter(&open), Aesni::enter(&open)) {
+        let mut key = Key::default();
+        aesni::expand(aesni, KeyBytes::new(&[0x77; 16]).unwrap(), &mut key);
+        for stitched in [shani::encrypt_with_sha1, shani::encrypt_with_sha256] {
+            let (mut text, mut last, mut state) = (vec![0x33; 1000], [0x99; BLOCK_BYTES], [7; 8]);
+            let text = Text::in_place(&mut text);
+            leaves_nothing("stitched", || {
+                stitched(room, &key, &mut last, &mut state, 51, text);
+                []
+            });
+        }
+    }
+}
+
+fn lanes_leave_nothing<H, W, const ROWS: usize>(room: Vaes512)
+where
+    H: Hash<W>,
+    W: Words<Word = u32, Room = Vaes512>,
+{
+    let (mut keys, mut key) = (lanes::LaneKeys::<ROWS>::default(), Key::default());
+    vaes512::expand(room, KeyBytes::new(&[0x77; 16]).unwrap(), &mut key);
+    (0..W::LANES).for_each(|lane| keys.set(lane, &key));
+    let mut states = hash::zeros::<W>();
+    for blocks in [1, 5] {
+        let mut last = [[[0x99; BLOCK_BYTES]; lanes::LANES]; ROWS];
+        let mut texts = vec![vec![0x33; 51 + blocks * HASH_BLOCK_BYTES]; W::LANES];
+        let mut each = texts.iter_mut().map(|text| Text::in_place(text));
+        let rows = core::array::from_fn(|_| core::array::from_fn(|_| each.next().unwrap()));
+        leaves_nothing("lanes", || {
+            lanes::encrypt(room, &keys, &mut last, &rows, blocks);
+            []
+        });
+        leaves_nothing("lanes, hashed", || {
+            lanes::encrypt_hashed::<H, W, ROWS>(
+                room,
+                &keys,
+                &mut last,
+                &mut states,
+                51,
+                &rows,
+                blocks,
+            );
+            []
+        });
     }
 }

@@ -8,6 +8,7 @@ use widelane_cpu::Vaes512;
 use widelane_secret::wipe_vector_registers as wipe_registers;
 
 use super::{BLOCK_BYTES, Block, Key, KeyBytes, chain};
+use crate::stack::wipe_stack;
 use crate::text::{Text, rows_of_text};
 
 /// Blocks of a row.

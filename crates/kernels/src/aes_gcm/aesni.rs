@@ -12,11 +12,22 @@ use super::expand::expand_rounds;
 use super::field::{self, Element};
 use super::key::KeyBytes;
 use super::{BLOCK_BYTES, Block, Message};
-use crate::stack::wipe_stack;
+use crate::stack::wipe_frame;
 use crate::text::Text;
 
-/// Words of stack that are cleared behind a text of several chunks.
-const SPILLED_WORDS: usize = 320;
+/// Whether registers may not hold all that is secret of a whole message: they are scarce.
+const fn spills(_seal: bool, _text_bytes: usize) -> bool {
+    true
+}
+
+/// Words of stack that are cleared then.
+const SPILLED_WORDS: usize = 64;
+
+/// Whether products are added up behind a row, before the rounds go on: always, for the same
+/// reason.
+const fn settles(_seal: bool, _row: usize) -> bool {
+    true
+}
 
 engine! {
     Aesni, rows = [1, 2, 3, 4],

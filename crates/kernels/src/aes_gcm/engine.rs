@@ -56,31 +56,39 @@ macro_rules! engine {
         pub fn expand(_room: $token, key: KeyBytes<'_>, made: &mut Key) {
             // SAFETY: the token exists only if every feature of its room was detected.
             unsafe { expand_body(key, made) }
+            // SAFETY: as above.
+            unsafe { wipe_spilled() };
         }
 
         /// Seals: encrypts the text and stores the tag.
         pub fn seal(_room: $token, message: Message<'_, Key>) {
-            let bytes = message.text.len();
+            let spills = spills(true, message.text.len());
             // SAFETY: as above.
             unsafe { message_body::<true>(message) }
-            wipe_spilled(bytes);
+            if spills {
+                // SAFETY: as above.
+                unsafe { wipe_spilled() };
+            }
         }
 
         /// Opens: decrypts the text and stores the tag that it should have come with.
         pub fn open(_room: $token, message: Message<'_, Key>) {
-            let bytes = message.text.len();
+            let spills = spills(false, message.text.len());
             // SAFETY: as above.
             unsafe { message_body::<false>(message) }
-            wipe_spilled(bytes);
+            if spills {
+                // SAFETY: as above.
+                unsafe { wipe_spilled() };
+            }
         }
 
         /// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends
         /// here, and answers the hash of AAD and text, a last block filled up with zeros.
         pub fn start<const SEAL: bool>(_room: $token, message: Message<'_, Key>) -> Block {
-            let bytes = message.text.len();
             // SAFETY: as above.
             let sum = unsafe { start_body::<SEAL>(message) };
-            wipe_spilled(bytes);
+            // SAFETY: as above.
+            unsafe { wipe_spilled() };
             sum
         }
 
@@ -88,7 +96,8 @@ macro_rules! engine {
         pub fn seal_many<'a>(_room: $token, messages: impl Iterator<Item = Message<'a, Key>>) {
             // SAFETY: as above.
             unsafe { seal_many_body(messages) }
-            wipe_spilled(usize::MAX);
+            // SAFETY: as above.
+            unsafe { wipe_spilled() };
         }
 
         /// Encrypts one block where it is.
@@ -114,15 +123,15 @@ macro_rules! engine {
         ) {
             // SAFETY: as above.
             unsafe { crypt_body::<SEAL>(key, counter, sum, text) }
-            wipe_spilled(text.len());
+            // SAFETY: as above.
+            unsafe { wipe_spilled() };
         }
 
-        /// Clears what did not fit the registers of the room while chunks were on the way.
-        #[inline]
-        fn wipe_spilled(text_bytes: usize) {
-            if SPILLED_WORDS > 0 && text_bytes > CHUNK_BYTES {
-                wipe_stack::<SPILLED_WORDS>();
-            }
+        /// Clears what did not fit the registers of the room.
+        #[inline(never)]
+        #[$features]
+        fn wipe_spilled() {
+            wipe_frame::<SPILLED_WORDS>();
         }
 
         /// Multiplies a hash by the hash key.
@@ -141,13 +150,13 @@ macro_rules! engine {
 
         #[$features]
         fn message_body<const SEAL: bool>(message: Message<'_, Key>) {
-            whole::<SEAL, false>(message);
+            whole::<SEAL>(message, false);
             wipe_registers();
         }
 
         #[$features]
         fn start_body<const SEAL: bool>(message: Message<'_, Key>) -> Block {
-            let sum = field::bytes(whole::<SEAL, true>(message));
+            let sum = whole::<SEAL>(message, true);
             wipe_registers();
             sum
         }
@@ -155,7 +164,7 @@ macro_rules! engine {
         #[$features]
         fn seal_many_body<'a>(messages: impl Iterator<Item = Message<'a, Key>>) {
             for message in messages {
-                whole::<true, false>(message);
+                whole::<true>(message, false);
             }
             wipe_registers();
         }
@@ -196,23 +205,25 @@ macro_rules! engine {
             wipe_registers();
         }
 
-        /// A whole message, or the beginning of one that `GOES_ON`, perhaps: then the hash is
-        /// answered as it is before the lengths come to it, and otherwise as the tag has it.
+        /// A whole message, or the beginning of one that `goes_on`, perhaps: then the hash is
+        /// answered as it is before the lengths come to it. Not in a vector, whose way back would
+        /// be the stack.
         #[inline]
         #[$features]
-        fn whole<const SEAL: bool, const GOES_ON: bool>(message: Message<'_, Key>) -> Element {
+        fn whole<const SEAL: bool>(message: Message<'_, Key>, goes_on: bool) -> Block {
             match message.key.rounds {
-                10 => whole_rounds::<10, SEAL, GOES_ON>(message),
-                12 => whole_rounds::<12, SEAL, GOES_ON>(message),
-                _ => whole_rounds::<14, SEAL, GOES_ON>(message),
+                10 => whole_rounds::<10, SEAL>(message, goes_on),
+                12 => whole_rounds::<12, SEAL>(message, goes_on),
+                _ => whole_rounds::<14, SEAL>(message, goes_on),
             }
         }
 
         #[inline]
         #[$features]
-        fn whole_rounds<const ROUNDS: usize, const SEAL: bool, const GOES_ON: bool>(
+        fn whole_rounds<const ROUNDS: usize, const SEAL: bool>(
             message: Message<'_, Key>,
-        ) -> Element {
+            goes_on: bool,
+        ) -> Block {
             let Message { key, first, aad, text, tag } = message;
             let lengths = field::element([8 * text.len() as u64, 8 * aad.len() as u64]);
             let first = field::load(&first);
@@ -228,16 +239,16 @@ macro_rules! engine {
             } else {
                 hash(key, field::zero(), aad)
             };
-            let end = if GOES_ON { None } else { Some(lengths) };
+            let end = if goes_on { None } else { Some(lengths) };
             let sum = run::<ROUNDS, SEAL, true>(key, counters, sum, text, end);
-            let closed = if GOES_ON {
+            let closed = if goes_on {
                 let h = field::element(key.powers[POWER_MAX - 1]);
                 field::product(field::add(field::product(sum, h), lengths), h)
             } else {
                 sum
             };
             *tag = field::store(field::add(field::reverse(closed), field::load(tag)));
-            sum
+            if goes_on { field::bytes(sum) } else { Block::default() }
         }
 
         #[inline]
@@ -363,8 +374,12 @@ macro_rules! engine {
             $(
                 encrypt_chunk(&mut states, broadcast(&key.round_keys[$count]));
                 if $count < ROWS {
+                    let key = in_turn(key);
                     let row = cipher_row::<SEAL>(chunk, rows, $count - 1);
                     sum = add_products(sum, product_at(key, $count, row));
+                    if settles(SEAL, $count) {
+                        sum = settled(sum);
+                    }
                 }
             )+
             for round_key in &key.round_keys[ROWS + 1..ROUNDS] {

@@ -10,7 +10,7 @@ use super::{BLOCK_BYTES, Block, Message, later_counter, lengths_block};
 use crate::stack::wipe_stack;
 use crate::text::Text;
 
-/// Words of stack that are cleared when blocks were encrypted.
+/// Words of stack that are cleared when a message has begun or blocks were encrypted.
 const STACK: usize = 256;
 
 /// Bytes that are encrypted at a time.
@@ -61,11 +61,18 @@ pub fn seal_many<'a>(_room: (), messages: impl Iterator<Item = Message<'a, Key>>
 /// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends here,
 /// and answers the hash of AAD and text, a last block filled up with zeros.
 pub fn start<const SEAL: bool>(_room: (), message: Message<'_, Key>) -> Block {
+    let sum = start_body::<SEAL>(message);
+    wipe_stack::<STACK>();
+    sum
+}
+
+#[inline(never)]
+fn start_body<const SEAL: bool>(message: Message<'_, Key>) -> Block {
     let Message { key, first, aad, text, tag } = message;
     let lengths = lengths_block(aad.len() as u64, text.len() as u64);
     let mut sum = [0; BLOCK_BYTES];
     absorb((), key, &mut sum, aad);
-    crypt::<SEAL>((), key, &later_counter(&first, 1), &mut sum, text);
+    crypt_body::<SEAL>(key, &later_counter(&first, 1), &mut sum, text);
     let mut closed = sum;
     absorb((), key, &mut closed, &lengths);
     close((), key, &mut closed);
@@ -99,12 +106,18 @@ pub fn absorb(_room: (), key: &Key, sum: &mut Block, bytes: &[u8]) {
 /// Encrypts (`SEAL`) or decrypts blocks from `counter` on and adds the ciphertext to the hash. A
 /// last block that is not whole is filled up with zeros for the hash.
 pub fn crypt<const SEAL: bool>(
-    room: (),
+    _room: (),
     key: &Key,
     counter: &Block,
     sum: &mut Block,
     text: Text<'_>,
 ) {
+    crypt_body::<SEAL>(key, counter, sum, text);
+    wipe_stack::<STACK>();
+}
+
+#[inline(never)]
+fn crypt_body<const SEAL: bool>(key: &Key, counter: &Block, sum: &mut Block, text: Text<'_>) {
     let (mut counter, mut text) = (*counter, text);
     while !text.is_empty() {
         let bytes = text.len().min(CHUNK_BYTES);
@@ -113,20 +126,19 @@ pub fn crypt<const SEAL: bool>(
         key.cipher.encrypt(&mut stream);
         chunk.map(|block: &mut [u8; CHUNK_BYTES]| {
             if !SEAL {
-                absorb(room, key, sum, &block[..bytes]);
+                absorb((), key, sum, &block[..bytes]);
             }
             for (byte, stream) in block.iter_mut().zip(stream.as_flattened()) {
                 *byte ^= stream;
             }
             if SEAL {
-                absorb(room, key, sum, &block[..bytes]);
+                absorb((), key, sum, &block[..bytes]);
             }
         });
         wipe(stream.as_flattened_mut());
         counter = later_counter(&counter, BLOCKS as u32);
         text = rest;
     }
-    wipe_stack::<STACK>();
 }
 
 /// Multiplies a hash by the hash key.

@@ -9,6 +9,7 @@ use widelane_cpu::{Aesni, Policy, Room, Vaes256, Vaes512};
 use widelane_testkit::random::Random;
 
 use super::*;
+use crate::stack::tests::leaves_nothing;
 use crate::text::Text;
 
 /// What the tests call in each room.
@@ -101,4 +102,60 @@ fn every_length_is_sealed_as_openssl_does() {
             assert_eq!(got, tag, "{:?} {length}", tour.room);
         }
     }
+}
+
+/// Seals and opens messages of many lengths in a room, behind which the stack holds nothing.
+macro_rules! leaves_nothing {
+    ($token:expr, $module:ident, $room:expr) => {{
+        for raw in [&[0x77; 16][..], &[0x77; 32]] {
+            let (mut key, mut tag) = ($module::Key::default(), [0; 16]);
+            leaves_nothing(&std::format!("{}, a key", $room), || {
+                $module::expand($token, KeyBytes::new(raw).unwrap(), &mut key);
+                []
+            });
+            let (first, mut sum) = (first_counter(&[0x99; 12]), [0; BLOCK_BYTES]);
+            let mut text = vec![0x33; 5000];
+            for length in (0..2000).step_by(31).chain((2000..5000).step_by(297)) {
+                let what = |doing| std::format!("{} {doing} {length} bytes", $room);
+                for go in [$module::seal, $module::open] {
+                    leaves_nothing(&what("seals or opens"), || {
+                        let (text, aad) = (Text::in_place(&mut text[..length]), &[0x55; 13]);
+                        go($token, Message { key: &key, first, aad, text, tag: &mut tag });
+                        tag
+                    });
+                }
+                for start in [$module::start::<true>, $module::start::<false>] {
+                    leaves_nothing(&what("starts with"), || {
+                        let (text, aad) = (Text::in_place(&mut text[..length]), &[0x55; 13]);
+                        let message = Message { key: &key, first, aad, text, tag: &mut tag };
+                        sum = start($token, message);
+                        tag
+                    });
+                }
+                for crypt in [$module::crypt::<true>, $module::crypt::<false>] {
+                    leaves_nothing(&what("goes on by"), || {
+                        crypt($token, &key, &first, &mut sum, Text::in_place(&mut text[..length]));
+                        []
+                    });
+                }
+            }
+        }
+        $room
+    }};
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "checks of every addition take stack of their own")]
+fn no_room_leaves_anything_on_the_stack() {
+    let open = Policy::open();
+    let visited = [
+        Some(leaves_nothing!((), portable, Room::Portable)),
+        Aesni::enter(&open).map(|room| leaves_nothing!(room, aesni, Room::Aesni)),
+        Vaes256::enter(&open).map(|room| leaves_nothing!(room, vaes256, Room::Vaes256)),
+        Vaes512::enter(&open).map(|room| leaves_nothing!(room, vaes512, Room::Vaes512)),
+    ];
+    let visited: Vec<_> = visited.into_iter().flatten().collect();
+    eprintln!("rooms: {visited:?}");
+    let rooms = [Room::Portable, Room::Aesni, Room::Vaes256, Room::Vaes512];
+    assert_eq!(visited.len(), rooms.iter().filter(|room| room.is_supported()).count());
 }

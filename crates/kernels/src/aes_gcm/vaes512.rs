@@ -12,11 +12,22 @@ use super::expand::expand_rounds;
 use super::field::{self, Element};
 use super::key::KeyBytes;
 use super::{BLOCK_BYTES, Block, Message};
-use crate::stack::wipe_stack;
+use crate::stack::wipe_frame;
 use crate::text::Text;
 
-/// Words of stack that are cleared behind a text: its registers hold all that is secret.
-const SPILLED_WORDS: usize = 0;
+/// Whether registers may not hold all that is secret of a whole message.
+const fn spills(seal: bool, text_bytes: usize) -> bool {
+    seal && text_bytes > CHUNK_BYTES
+}
+
+/// Words of stack that are cleared then.
+const SPILLED_WORDS: usize = 64;
+
+/// Whether products are added up behind a row, before the rounds go on: as seldom as the registers
+/// allow. Left to itself, the compiler puts them off, and the units overlap further.
+const fn settles(seal: bool, row: usize) -> bool {
+    !seal && row % 4 == 3
+}
 
 engine! {
     Vaes512, rows = [1, 2, 3, 4, 5, 6, 7, 8],

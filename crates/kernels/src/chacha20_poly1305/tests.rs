@@ -10,7 +10,7 @@ use widelane_cpu::{Avx2, Avx512, Ifma256, Ifma512, Policy, Room};
 use widelane_testkit::random::Random;
 
 use super::*;
-use crate::stack::tests::leavings;
+use crate::stack::tests::leaves_nothing;
 use crate::text::Text;
 
 /// A room, and how it seals and opens.
@@ -106,16 +106,11 @@ fn no_room_leaves_anything_on_the_stack() {
     for (room, seal, open) in tours() {
         for length in (0..2000).step_by(31).chain((2000..5000).step_by(297)) {
             for go in [&seal, &open] {
-                let go = || {
-                    let text = Text::in_place(&mut text[..length]);
-                    let aad = &[0x55; 13];
+                leaves_nothing(&std::format!("{room}, {length} bytes"), || {
+                    let (text, aad) = (Text::in_place(&mut text[..length]), &[0x55; 13]);
                     go(Message { key: &key, nonce: &nonce, aad, text, tag: &mut tag });
-                };
-                let left: Vec<_> = leavings(go).collect();
-                // The tag is no secret.
-                let is_of_tag = |word: &u64| tag.windows(8).any(|part| part == word.to_le_bytes());
-                let left: Vec<_> = left.iter().filter(|word| !is_of_tag(word)).collect();
-                assert!(left.is_empty(), "{room}, {length} bytes: {left:x?}");
+                    tag
+                });
             }
         }
     }

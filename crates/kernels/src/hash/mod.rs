@@ -107,6 +107,7 @@ struct Compress<'a, H, W: Words> {
 
 impl<H: Hash<W>, W: Words> Task<W> for Compress<'_, H, W> {
     type Output = ();
+    const FEEDS: bool = true;
 
     #[inline(always)]
     fn run(self, room: W::Room) {
@@ -185,6 +186,7 @@ enum Block<'a, W: Words> {
 
 impl<H: Hash<W>, W: Words> Task<W> for CompressOne<'_, H, W> {
     type Output = ();
+    const FEEDS: bool = false;
 
     #[inline(always)]
     fn run(self, room: W::Room) {

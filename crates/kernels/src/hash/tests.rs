@@ -11,6 +11,7 @@ use widelane_testkit::random::Random;
 use super::*;
 use crate::sha1::{self, SHA1, Sha1};
 use crate::sha2::{self, SHA224, SHA256, SHA384, SHA512, Sha256, Sha512};
+use crate::stack::tests::leaves_nothing;
 use crate::words::{Avx2x1, Avx2x4, Avx2x8, Avx512x8, Avx512x16, Vaes512x8, Vaes512x16};
 
 /// Blocks of the longest message, padding included.
@@ -223,4 +224,75 @@ fn outer_hash<H: Hash<u32>>(digest: &[u32], outer: &[u32; STATE_WORDS]) -> [u8; 
 fn bytes_of(state: &States<u32>) -> [u8; 32] {
     let bytes = state.map(|[word]| word.to_be_bytes());
     bytes.as_flattened().try_into().expect("as many bytes")
+}
+
+macro_rules! lanes_leave_nothing {
+    ($register:ty, $room:expr, $(($hash:ty, $initial:expr)),+) => {{
+        $(for blocks in [1, 2, 5] {
+            let message = vec![0x55; blocks * <$register>::BLOCK_BYTES];
+            let messages = vec![&message[..]; <$register>::LANES];
+            let mut states = $initial.map(|word| [word; <$register>::LANES]);
+            leaves_nothing(concat!(stringify!($hash), " in ", stringify!($register)), || {
+                compress::<$hash, $register>($room, &mut states, &messages, blocks);
+                []
+            });
+        })+
+    }};
+    (u32: $register:ty, $room:expr) => {
+        lanes_leave_nothing!($register, $room, (Sha1, SHA1), (Sha256, SHA256))
+    };
+    (u64: $register:ty, $room:expr) => {
+        lanes_leave_nothing!($register, $room, (Sha512, SHA512))
+    };
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "checks of every addition take stack of their own")]
+fn no_room_leaves_anything_on_the_stack() {
+    let (mut first, mut second, mut third) = (SHA512, SHA256, SHA1);
+    lanes_leave_nothing!(u32: u32, ());
+    lanes_leave_nothing!(u64: u64, ());
+    if let Some(room) = Avx2::enter(&Policy::open()) {
+        lanes_leave_nothing!(u32: Avx2x1<u32>, room);
+        lanes_leave_nothing!(u32: Avx2x8, room);
+        lanes_leave_nothing!(u64: Avx2x4, room);
+        let blocks = [[0x55; 128]; 3];
+        leaves_nothing("avx2", || {
+            sha2::avx2::compress(room, &mut first, &blocks);
+            []
+        });
+    }
+    if let Some(room) = Avx512::enter(&Policy::open()) {
+        lanes_leave_nothing!(u32: Avx512x16, room);
+        lanes_leave_nothing!(u64: Avx512x8, room);
+        let blocks = [[0x55; 128]; 3];
+        leaves_nothing("avx512", || {
+            sha2::avx512::compress(room, &mut first, &blocks);
+            []
+        });
+    }
+    if let Some(room) = Vaes512::enter(&Policy::open()) {
+        lanes_leave_nothing!(u32: Vaes512x8, room);
+        lanes_leave_nothing!(u32: Vaes512x16, room);
+    }
+    if let Some(room) = Shani::enter(&Policy::open()) {
+        let (blocks, mut digest) = ([[0x55; 64]; 3], [0; DIGEST_BYTES]);
+        let (end, total, outer) = (&blocks.as_flattened()[..70], Some(134), &SHA256);
+        leaves_nothing("sha256", || {
+            sha2::shani::compress(room, &mut second, &blocks);
+            []
+        });
+        leaves_nothing("sha256, an end", || {
+            sha2::shani::end(room, outer, end, total, Some(outer), &mut digest);
+            []
+        });
+        leaves_nothing("sha1", || {
+            sha1::shani::compress(room, &mut third, &blocks);
+            []
+        });
+        leaves_nothing("sha1, an end", || {
+            sha1::shani::end(room, &SHA1, end, total, Some(&SHA1), &mut digest);
+            []
+        });
+    }
 }

@@ -29,6 +29,9 @@ type Constants = [[u64; ROW_WORDS]; ROWS];
 /// The constants of all rounds.
 pub(super) const CONSTANTS: &[Constants] = ROUNDS_64.as_chunks().0.as_chunks().0;
 
+/// Words of stack that are cleared behind all blocks: all sums, and what registers did not hold.
+pub(super) const SPILLED_WORDS: usize = 240;
+
 /// The variables of the rounds.
 pub(super) type Variables = [u64; STATE_WORDS];
 
@@ -136,9 +139,18 @@ macro_rules! pairs_of_blocks {
         ) {
             // SAFETY: the token exists only if every feature of its room was detected.
             unsafe { compress_body(state, blocks) }
+            // SAFETY: as above.
+            unsafe { wipe_spilled() }
         }
 
         #[target_feature(enable = $features)]
+        #[inline(never)]
+        fn wipe_spilled() {
+            wipe_frame::<SPILLED_WORDS>();
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline(never)]
         fn compress_body(state: &mut [u64; STATE_WORDS], blocks: &[[u8; BLOCK_BYTES]]) {
             let (first, others) = CONSTANTS.split_first().expect("five groups");
             let mut sums = Sums::ZERO;
@@ -171,7 +183,6 @@ macro_rules! pairs_of_blocks {
                     add(state, variables);
                 }
             }
-            wipe(sums.0.as_flattened_mut().as_flattened_mut().as_flattened_mut());
             $wipe();
         }
 

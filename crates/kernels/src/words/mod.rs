@@ -114,7 +114,8 @@ pub trait Words: Copy {
         self
     }
 
-    /// Runs `task` in a function of its own that has the features of the room.
+    /// Runs `task` in a function of its own that has the features of the room, and clears the stack
+    /// on which that kept what its registers could not hold.
     fn call<T: Task<Self>>(room: Self::Room, task: T) -> T::Output;
 }
 
@@ -122,6 +123,8 @@ pub trait Words: Copy {
 pub trait Task<W: Words> {
     /// What comes of it.
     type Output;
+    /// Whether a feed stands in its frame, and makes it deeper.
+    const FEEDS: bool;
 
     /// Does the work. Always `#[inline(always)]`, as is all that it calls.
     fn run(self, room: W::Room) -> Self::Output;

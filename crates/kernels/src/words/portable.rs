@@ -2,6 +2,10 @@
 
 use super::message::{Message, chunks_at};
 use super::{BLOCK_WORDS, Task, Words};
+use crate::stack::wipe_stack;
+
+/// Words of stack that a task spills.
+pub(super) const SPILLED_WORDS: usize = 64;
 
 macro_rules! plain_words {
     ($word:ident) => {
@@ -66,9 +70,14 @@ macro_rules! plain_words {
                 self >> BITS
             }
 
-            #[inline(never)]
             fn call<T: Task<Self>>((): (), task: T) -> T::Output {
-                task.run(())
+                #[inline(never)]
+                fn body<T: Task<$word>>(task: T) -> T::Output {
+                    task.run(())
+                }
+                let output = body(task);
+                wipe_stack::<SPILLED_WORDS>();
+                output
             }
         }
     };

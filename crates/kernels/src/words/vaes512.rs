@@ -11,6 +11,7 @@ use widelane_secret::wipe_vector_registers;
 
 use super::message::{Message, chunks_at};
 use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words};
+use crate::stack::wipe_frame;
 
 // The assembler knows these registers by the class of the wider ones: all 32 of them.
 wide_words! {
@@ -22,7 +23,7 @@ wide_words! {
     gather = gather, shuffle = _mm256_shuffle_epi8,
     broadcast = _mm256_broadcastsi128_si256,
     order = (0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203),
-    transpose = transpose4, wipe = wipe_vector_registers,
+    transpose = transpose4, wipe = wipe_vector_registers, spilled = 80, fed = 240,
     majority = _mm256_ternarylogic_epi32::<0xe8>,
 }
 
