@@ -20,7 +20,7 @@ use super::contest::{Contest, MANY, Ours, Runner, in_turn};
 use super::evp::{self, HEADER, Provider, Stitched, Way};
 
 /// The longest text of a record (RFC 5246, section 6.2.1).
-pub const TEXT_BYTES_MAX: usize = 1 << 14;
+pub const RECORD_TEXT_BYTES_MAX: usize = 1 << 14;
 
 /// [`HEADER`], as our library takes it.
 const OUR_HEADER: Header = Header { sequence: 1, kind: 23, version: 0x0303 };

@@ -230,7 +230,11 @@ const fn records(
     operation: &'static str,
     make: fn(usize) -> Result<Box<dyn Contest>, SpeedError>,
 ) -> Event {
-    Event { algorithm, operation, make: Make::Sized { most: cbc_hmac::TEXT_BYTES_MAX, make } }
+    Event {
+        algorithm,
+        operation,
+        make: Make::Sized { most: cbc_hmac::RECORD_TEXT_BYTES_MAX, make },
+    }
 }
 
 /// The name of all authenticated encryption together.
