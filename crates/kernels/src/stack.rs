@@ -25,10 +25,11 @@ pub(crate) fn wipe_frame<const WORDS: usize>() {
     wipe_pieces::<WORDS, SHORT_PIECE_WORDS>();
 }
 
+/// Clears so many words of the frame that this becomes part of, `PIECE` of them at once.
 #[inline(always)]
-fn wipe_pieces<const WORDS: usize, const PIECE_WORDS: usize>() {
+fn wipe_pieces<const WORDS: usize, const PIECE: usize>() {
     let mut words = [const { MaybeUninit::<u64>::uninit() }; WORDS];
-    for piece in words.chunks_mut(PIECE_WORDS) {
+    for piece in words.chunks_mut(PIECE) {
         piece.fill(MaybeUninit::new(0));
         // As far as the compiler knows, somebody reads them.
         black_box(piece);
