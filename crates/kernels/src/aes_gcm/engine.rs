@@ -53,51 +53,46 @@ macro_rules! engine {
         pub type Key = super::Key<ENTRIES>;
 
         /// Expands a key into `made`, with the powers of its hash key.
-        pub fn expand(_room: $token, key: KeyBytes<'_>, made: &mut Key) {
+        pub fn expand(room: $token, key: KeyBytes<'_>, made: &mut Key) {
             // SAFETY: the token exists only if every feature of its room was detected.
             unsafe { expand_body(key, made) }
-            // SAFETY: as above.
-            unsafe { wipe_spilled() };
+            wipe_spilled(room);
         }
 
         /// Seals: encrypts the text and stores the tag.
-        pub fn seal(_room: $token, message: Message<'_, Key>) {
+        pub fn seal(room: $token, message: Message<'_, Key>) {
             let spills = spills(true, message.text.len());
             // SAFETY: as above.
             unsafe { message_body::<true>(message) }
             if spills {
-                // SAFETY: as above.
-                unsafe { wipe_spilled() };
+                wipe_spilled(room);
             }
         }
 
         /// Opens: decrypts the text and stores the tag that it should have come with.
-        pub fn open(_room: $token, message: Message<'_, Key>) {
+        pub fn open(room: $token, message: Message<'_, Key>) {
             let spills = spills(false, message.text.len());
             // SAFETY: as above.
             unsafe { message_body::<false>(message) }
             if spills {
-                // SAFETY: as above.
-                unsafe { wipe_spilled() };
+                wipe_spilled(room);
             }
         }
 
         /// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends
         /// here, and answers the hash of AAD and text, a last block filled up with zeros.
-        pub fn start<const SEAL: bool>(_room: $token, message: Message<'_, Key>) -> Block {
+        pub fn start<const SEAL: bool>(room: $token, message: Message<'_, Key>) -> Block {
             // SAFETY: as above.
             let sum = unsafe { start_body::<SEAL>(message) };
-            // SAFETY: as above.
-            unsafe { wipe_spilled() };
+            wipe_spilled(room);
             sum
         }
 
         /// Seals one message after the other. Short messages overlap in the pipeline.
-        pub fn seal_many<'a>(_room: $token, messages: impl Iterator<Item = Message<'a, Key>>) {
+        pub fn seal_many<'a>(room: $token, messages: impl Iterator<Item = Message<'a, Key>>) {
             // SAFETY: as above.
             unsafe { seal_many_body(messages) }
-            // SAFETY: as above.
-            unsafe { wipe_spilled() };
+            wipe_spilled(room);
         }
 
         /// Encrypts one block where it is.
@@ -115,7 +110,7 @@ macro_rules! engine {
         /// Encrypts (`SEAL`) or decrypts blocks from `counter` on and adds the ciphertext to the
         /// hash. A last block that is not whole is filled up with zeros for the hash.
         pub fn crypt<const SEAL: bool>(
-            _room: $token,
+            room: $token,
             key: &Key,
             counter: &Block,
             sum: &mut Block,
@@ -123,15 +118,18 @@ macro_rules! engine {
         ) {
             // SAFETY: as above.
             unsafe { crypt_body::<SEAL>(key, counter, sum, text) }
-            // SAFETY: as above.
-            unsafe { wipe_spilled() };
+            wipe_spilled(room);
         }
 
         /// Clears what did not fit the registers of the room.
-        #[inline(never)]
-        #[$features]
-        fn wipe_spilled() {
-            wipe_frame::<SPILLED_WORDS>();
+        fn wipe_spilled(_room: $token) {
+            #[inline(never)]
+            #[$features]
+            fn body() {
+                wipe_frame::<SPILLED_WORDS>();
+            }
+            // SAFETY: as above.
+            unsafe { body() }
         }
 
         /// Multiplies a hash by the hash key.

@@ -135,7 +135,6 @@ fn crypt_body<const SEAL: bool>(key: &Key, counter: &Block, sum: &mut Block, tex
                 absorb((), key, sum, &block[..bytes]);
             }
         });
-        wipe(stream.as_flattened_mut());
         counter = later_counter(&counter, BLOCKS as u32);
         text = rest;
     }

@@ -118,16 +118,17 @@ macro_rules! rows {
             // SAFETY: an empty block changes nothing. Not `pure`, so that it keeps its place.
             unsafe {
                 asm!("/* {0} */", inout(reg) address, options(readonly, nostack, preserves_flags));
-                &*address
             }
+            // SAFETY: the address is still the key's.
+            unsafe { &*address }
         }
 
         /// The sum itself, which is there before the next round of a chunk begins.
         #[inline]
         #[$features]
-        fn settled(sum: (Row, Row)) -> (Row, Row) {
+        fn settled(sum: Product) -> Product {
             let (mut low, mut high) = sum;
-            // SAFETY: as above.
+            // SAFETY: an empty block changes nothing. Not `pure`, as above.
             unsafe {
                 asm!(
                     "/* {0} {1} */", inout($class) low, inout($class) high,

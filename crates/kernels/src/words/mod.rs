@@ -130,5 +130,8 @@ pub trait Task<W: Words> {
     fn run(self, room: W::Room) -> Self::Output;
 }
 
+/// Words of stack that are cleared behind a task with a feed, in any room with lanes.
+const FED_WORDS: usize = 240;
+
 /// Bytes of a piece, in which words are moved from messages to lanes.
 const PIECE_BYTES: usize = 16;

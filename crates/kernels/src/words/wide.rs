@@ -5,8 +5,8 @@
 /// A piece is 16 bytes of one message. `$gather` puts pieces of several messages into one vector,
 /// `$shuffle` brings the bytes of each word into the order `$order` of a piece, and `$transpose`
 /// turns vectors of pieces into vectors of words. The assembler knows the vector as a register of
-/// `$class` under the letter `$width`. Tasks spill up to `$spilled` words of stack, `$fed` with a
-/// feed beside.
+/// `$class` under the letter `$width`. Tasks without a feed spill up to `$spilled` words
+/// of stack.
 macro_rules! wide_words {
     (
         $register:ident($vector:ident in $class:ident as $width:literal, $token:ident),
@@ -15,7 +15,7 @@ macro_rules! wide_words {
         xor = $xor:ident, or = $or:ident, left = $left:ident, right = $right:ident,
         gather = $gather:ident, shuffle = $shuffle:ident, broadcast = $broadcast:ident,
         order = ($high:literal, $low:literal), transpose = $transpose:ident, wipe = $wipe:ident,
-        spilled = $spilled:literal, fed = $fed:literal,
+        spilled = $spilled:literal,
         $(majority = $majority:ident::<$table:literal>,)?
     ) => {
         #[doc = concat!("A register of ", $lanes, " words, one message in each.")]
@@ -163,7 +163,7 @@ macro_rules! wide_words {
                 let output = unsafe { body(room, task) };
                 // SAFETY: as above.
                 unsafe {
-                    if T::FEEDS { wipe_spilled::<$fed>() } else { wipe_spilled::<$spilled>() }
+                    if T::FEEDS { wipe_spilled::<FED_WORDS>() } else { wipe_spilled::<$spilled>() }
                 }
                 output
             }
@@ -182,7 +182,7 @@ macro_rules! words_of_32_bits_in_zmm {
             gather = gather, shuffle = _mm512_shuffle_epi8,
             broadcast = _mm512_broadcast_i32x4,
             order = (0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203),
-            transpose = transpose4, wipe = wipe_vector_registers, spilled = 80, fed = 240,
+            transpose = transpose4, wipe = wipe_vector_registers, spilled = 80,
             majority = _mm512_ternarylogic_epi64::<0xe8>,
         }
     };
