@@ -18,6 +18,17 @@ pub(crate) fn wipe_stack<const WORDS: usize>() {
     wipe_pieces::<WORDS, PIECE_WORDS>();
 }
 
+/// Does `work` in a frame of its own, and clears so many words of the stack where that was.
+pub(crate) fn wiped<const WORDS: usize, A>(work: impl FnOnce() -> A) -> A {
+    #[inline(never)]
+    fn below<A>(work: impl FnOnce() -> A) -> A {
+        work()
+    }
+    let answer = below(work);
+    wipe_stack::<WORDS>();
+    answer
+}
+
 /// Clears so many words of the frame of its caller: a function that is called for nothing else, and
 /// has wide registers, so that few stores do it.
 #[inline(always)]

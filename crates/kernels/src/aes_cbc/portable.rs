@@ -4,7 +4,7 @@
 
 use super::{BLOCK_BYTES, Block, KeyBytes, inverse};
 use crate::aes_gcm::bitslice::{BLOCKS, Cipher};
-use crate::stack::wipe_stack;
+use crate::stack::wiped;
 use crate::text::Text;
 
 /// Words of stack that are cleared behind a text.
@@ -18,17 +18,14 @@ pub struct Key {
 
 /// Expands a key into `made`.
 pub fn expand(_room: (), key: KeyBytes<'_>, made: &mut Key) {
-    made.cipher.expand(key);
-    wipe_stack::<STACK>();
+    wiped::<STACK, _>(|| made.cipher.expand(key));
 }
 
 /// Encrypts whole blocks behind the block `last`, and leaves the last one there.
 pub fn encrypt(_room: (), key: &Key, last: &mut Block, text: Text<'_>) {
-    encrypt_body(key, last, text);
-    wipe_stack::<STACK>();
+    wiped::<STACK, _>(|| encrypt_body(key, last, text));
 }
 
-#[inline(never)]
 fn encrypt_body(key: &Key, last: &mut Block, text: Text<'_>) {
     let mut text = text;
     while !text.is_empty() {
@@ -46,11 +43,9 @@ fn encrypt_body(key: &Key, last: &mut Block, text: Text<'_>) {
 
 /// Decrypts whole blocks behind the block `last`, and leaves the last one there.
 pub fn decrypt(_room: (), key: &Key, last: &mut Block, text: Text<'_>) {
-    decrypt_body(key, last, text);
-    wipe_stack::<STACK>();
+    wiped::<STACK, _>(|| decrypt_body(key, last, text));
 }
 
-#[inline(never)]
 fn decrypt_body(key: &Key, last: &mut Block, text: Text<'_>) {
     let mut text = text;
     while !text.is_empty() {

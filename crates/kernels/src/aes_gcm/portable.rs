@@ -7,10 +7,10 @@ use widelane_secret::wipe;
 use super::bitslice::{BLOCKS, Cipher};
 use super::key::KeyBytes;
 use super::{BLOCK_BYTES, Block, Message, later_counter, lengths_block};
-use crate::stack::wipe_stack;
+use crate::stack::wiped;
 use crate::text::Text;
 
-/// Words of stack that are cleared when a message has begun or blocks were encrypted.
+/// Words of stack that are cleared behind every call.
 const STACK: usize = 256;
 
 /// Bytes that are encrypted at a time.
@@ -32,6 +32,10 @@ impl Drop for Key {
 
 /// Expands a key into `made`.
 pub fn expand(_room: (), key: KeyBytes<'_>, made: &mut Key) {
+    wiped::<STACK, _>(|| expand_body(key, made));
+}
+
+fn expand_body(key: KeyBytes<'_>, made: &mut Key) {
     made.cipher.expand(key);
     let mut blocks = [[0; BLOCK_BYTES]; BLOCKS];
     made.cipher.encrypt(&mut blocks);
@@ -39,8 +43,6 @@ pub fn expand(_room: (), key: KeyBytes<'_>, made: &mut Key) {
     let overflow = (hashed >> 127).wrapping_neg();
     let factor = hashed << 1 ^ overflow & (u128::from(FOLDING) << 64 | 1);
     made.hash_key = [factor as u64, (factor >> 64) as u64];
-    wipe(blocks.as_flattened_mut());
-    wipe_stack::<STACK>();
 }
 
 /// Seals: encrypts the text and stores the tag.
@@ -61,23 +63,20 @@ pub fn seal_many<'a>(_room: (), messages: impl Iterator<Item = Message<'a, Key>>
 /// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends here,
 /// and answers the hash of AAD and text, a last block filled up with zeros.
 pub fn start<const SEAL: bool>(_room: (), message: Message<'_, Key>) -> Block {
-    let sum = start_body::<SEAL>(message);
-    wipe_stack::<STACK>();
-    sum
+    wiped::<STACK, _>(|| start_body::<SEAL>(message))
 }
 
-#[inline(never)]
 fn start_body<const SEAL: bool>(message: Message<'_, Key>) -> Block {
     let Message { key, first, aad, text, tag } = message;
     let lengths = lengths_block(aad.len() as u64, text.len() as u64);
     let mut sum = [0; BLOCK_BYTES];
-    absorb((), key, &mut sum, aad);
+    absorb_body(key, &mut sum, aad);
     crypt_body::<SEAL>(key, &later_counter(&first, 1), &mut sum, text);
     let mut closed = sum;
-    absorb((), key, &mut closed, &lengths);
-    close((), key, &mut closed);
+    absorb_body(key, &mut closed, &lengths);
+    close_body(key, &mut closed);
     *tag = first;
-    encrypt_block((), key, tag);
+    encrypt_block_body(key, tag);
     for (tag, closed) in tag.iter_mut().zip(closed) {
         *tag ^= closed;
     }
@@ -86,17 +85,23 @@ fn start_body<const SEAL: bool>(message: Message<'_, Key>) -> Block {
 
 /// Encrypts one block where it is.
 pub fn encrypt_block(_room: (), key: &Key, block: &mut Block) {
+    wiped::<STACK, _>(|| encrypt_block_body(key, block));
+}
+
+fn encrypt_block_body(key: &Key, block: &mut Block) {
     let mut blocks = [*block; BLOCKS];
     key.cipher.encrypt(&mut blocks);
     *block = blocks[0];
-    wipe(blocks.as_flattened_mut());
-    wipe_stack::<STACK>();
 }
 
 /// Adds blocks to a hash; the last one is filled up with zeros.
 pub fn absorb(_room: (), key: &Key, sum: &mut Block, bytes: &[u8]) {
+    wiped::<STACK, _>(|| absorb_body(key, sum, bytes));
+}
+
+fn absorb_body(key: &Key, sum: &mut Block, bytes: &[u8]) {
     for bytes in bytes.chunks(BLOCK_BYTES) {
-        close((), key, sum);
+        close_body(key, sum);
         for (sum, byte) in sum.iter_mut().zip(bytes) {
             *sum ^= byte;
         }
@@ -112,11 +117,9 @@ pub fn crypt<const SEAL: bool>(
     sum: &mut Block,
     text: Text<'_>,
 ) {
-    crypt_body::<SEAL>(key, counter, sum, text);
-    wipe_stack::<STACK>();
+    wiped::<STACK, _>(|| crypt_body::<SEAL>(key, counter, sum, text));
 }
 
-#[inline(never)]
 fn crypt_body<const SEAL: bool>(key: &Key, counter: &Block, sum: &mut Block, text: Text<'_>) {
     let (mut counter, mut text) = (*counter, text);
     while !text.is_empty() {
@@ -126,13 +129,13 @@ fn crypt_body<const SEAL: bool>(key: &Key, counter: &Block, sum: &mut Block, tex
         key.cipher.encrypt(&mut stream);
         chunk.map(|block: &mut [u8; CHUNK_BYTES]| {
             if !SEAL {
-                absorb((), key, sum, &block[..bytes]);
+                absorb_body(key, sum, &block[..bytes]);
             }
             for (byte, stream) in block.iter_mut().zip(stream.as_flattened()) {
                 *byte ^= stream;
             }
             if SEAL {
-                absorb((), key, sum, &block[..bytes]);
+                absorb_body(key, sum, &block[..bytes]);
             }
         });
         counter = later_counter(&counter, BLOCKS as u32);
@@ -142,6 +145,10 @@ fn crypt_body<const SEAL: bool>(key: &Key, counter: &Block, sum: &mut Block, tex
 
 /// Multiplies a hash by the hash key.
 pub fn close(_room: (), key: &Key, sum: &mut Block) {
+    wiped::<STACK, _>(|| close_body(key, sum));
+}
+
+fn close_body(key: &Key, sum: &mut Block) {
     let value = u128::from_be_bytes(*sum);
     let (low, high) = (value as u64, (value >> 64) as u64);
     let [h_low, h_high] = key.hash_key;

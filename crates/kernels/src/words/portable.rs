@@ -2,7 +2,7 @@
 
 use super::message::{Message, chunks_at};
 use super::{BLOCK_WORDS, Task, Words};
-use crate::stack::wipe_stack;
+use crate::stack::wiped;
 
 /// Words of stack that a task spills.
 pub(super) const SPILLED_WORDS: usize = 64;
@@ -71,13 +71,7 @@ macro_rules! plain_words {
             }
 
             fn call<T: Task<Self>>((): (), task: T) -> T::Output {
-                #[inline(never)]
-                fn body<T: Task<$word>>(task: T) -> T::Output {
-                    task.run(())
-                }
-                let output = body(task);
-                wipe_stack::<SPILLED_WORDS>();
-                output
+                wiped::<SPILLED_WORDS, _>(|| task.run(()))
             }
         }
     };
