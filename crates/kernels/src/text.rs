@@ -15,6 +15,7 @@ pub struct Text<'a> {
 
 impl<'a> Text<'a> {
     /// A message that is overwritten by the result.
+    #[inline]
     pub fn in_place(bytes: &'a mut [u8]) -> Self {
         let target = bytes.as_mut_ptr();
         Text { source: target, target, bytes: bytes.len(), life: PhantomData }
@@ -25,6 +26,7 @@ impl<'a> Text<'a> {
     /// # Panics
     ///
     /// Panics if the lengths differ.
+    #[inline]
     pub fn between(source: &'a [u8], target: &'a mut [u8]) -> Self {
         assert_eq!(source.len(), target.len(), "a text is written where there is room for it");
         Text {
@@ -36,11 +38,13 @@ impl<'a> Text<'a> {
     }
 
     /// Length in bytes.
+    #[inline]
     pub fn len(&self) -> usize {
         self.bytes
     }
 
     /// Whether there is nothing to do.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }

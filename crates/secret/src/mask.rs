@@ -25,6 +25,7 @@ impl Mask {
     /// # Panics
     ///
     /// Panics if the lengths differ.
+    #[inline]
     pub fn equal_bytes(left: &[u8], right: &[u8]) -> Mask {
         assert_eq!(left.len(), right.len(), "both sides of a comparison have one length");
         let ((words, rest), (other_words, other_rest)) = (left.as_chunks(), right.as_chunks());
