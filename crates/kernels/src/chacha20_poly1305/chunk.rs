@@ -27,30 +27,30 @@ macro_rules! by_words {
         #[inline]
         #[$features]
         fn double_round_of_words(words: &mut Words) {
-            columns_of_words(words);
-            diagonals_of_words(words);
+            columns_of_words(words, || ());
+            diagonals_of_words(words, || ());
         }
 
-        /// A round on the columns of all blocks.
+        /// A round on the columns of all blocks, with something else halfway.
         #[inline]
         #[$features]
-        fn columns_of_words(words: &mut Words) {
+        fn columns_of_words(words: &mut Words, halfway: impl FnOnce()) {
             let [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3] = *words;
             let mut columns =
                 [[a0, b0, c0, d0], [a1, b1, c1, d1], [a2, b2, c2, d2], [a3, b3, c3, d3]];
-            quarter_rounds(&mut columns);
+            quarter_rounds(&mut columns, halfway);
             let [[a0, b0, c0, d0], [a1, b1, c1, d1], [a2, b2, c2, d2], [a3, b3, c3, d3]] = columns;
             *words = [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3];
         }
 
-        /// A round on their diagonals.
+        /// A round on their diagonals, with something else halfway.
         #[inline]
         #[$features]
-        fn diagonals_of_words(words: &mut Words) {
+        fn diagonals_of_words(words: &mut Words, halfway: impl FnOnce()) {
             let [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3] = *words;
             let mut diagonals =
                 [[a0, b1, c2, d3], [a1, b2, c3, d0], [a2, b3, c0, d1], [a3, b0, c1, d2]];
-            quarter_rounds(&mut diagonals);
+            quarter_rounds(&mut diagonals, halfway);
             let [[a0, b1, c2, d3], [a1, b2, c3, d0], [a2, b3, c0, d1], [a3, b0, c1, d2]] =
                 diagonals;
             *words = [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3];
@@ -154,10 +154,15 @@ macro_rules! opening_by_both {
     };
 }
 
-/// Defines how a room with scalar products authenticates groups while it makes a chunk: one after
-/// the other, as the rounds go.
+/// Defines how a room with scalar products authenticates groups while it makes a chunk: those of a
+/// whole chunk in three places of each double round, others one after the other as the rounds go.
+/// A block or two at a time is as little as the core finds its way around.
 macro_rules! paced {
     (#[$features:meta]) => {
+        /// Blocks of a whole chunk that go with a third of a double round.
+        const THIRD: usize = CHUNK_BYTES / TAG_BYTES / DOUBLE_ROUNDS / 3;
+        const _: () = assert!(CHUNK_BYTES / TAG_BYTES / THIRD / 3 == DOUBLE_ROUNDS);
+
         /// A chunk of key stream. `SEAL` and `WHOLE` say who calls: each caller has code of its
         /// own, where the key stream stays in registers.
         #[inline]
@@ -170,11 +175,24 @@ macro_rules! paced {
             groups: &[[u8; GROUP_BYTES]],
         ) -> [Set; SETS] {
             let mut words = words_before(key, nonce, counter);
-            let mut pace = Pace::new(groups);
-            for _ in 0..DOUBLE_ROUNDS {
-                double_round_of_words(&mut words);
-                for group in pace.due() {
-                    absorb_group(running, group);
+            if let Some(groups) = groups.as_array::<{ CHUNK_BYTES / GROUP_BYTES }>() {
+                let (blocks, _) = groups.as_flattened().as_chunks();
+                let (beside_rounds, rest) = blocks.as_chunks::<{ 3 * THIRD }>();
+                for blocks in beside_rounds {
+                    let (first, blocks) = blocks.split_at(THIRD);
+                    let (second, third) = blocks.split_at(THIRD);
+                    columns_of_words(&mut words, || running.absorb_blocks(first));
+                    diagonals_of_words(&mut words, || running.absorb_blocks(second));
+                    running.absorb_blocks(third);
+                }
+                running.absorb_blocks(rest);
+            } else {
+                let mut pace = Pace::new(groups);
+                for _ in 0..DOUBLE_ROUNDS {
+                    double_round_of_words(&mut words);
+                    for group in pace.due() {
+                        absorb_group(running, group);
+                    }
                 }
             }
             words_after(&words, &words_before(key, nonce, counter))
@@ -208,13 +226,13 @@ macro_rules! staged {
             };
             more.iter().for_each(|group| absorb_group(running, group));
             for group in beside_rounds {
-                columns_of_words(&mut words);
+                columns_of_words(&mut words, || ());
                 let limbs = running.limbs(rows_of_group(group));
-                diagonals_of_words(&mut words);
+                diagonals_of_words(&mut words, || ());
                 let columns = running.columns(limbs);
-                columns_of_words(&mut words);
+                columns_of_words(&mut words, || ());
                 let columns = running.with_sum(columns);
-                diagonals_of_words(&mut words);
+                diagonals_of_words(&mut words, || ());
                 running.carry(columns);
                 double_round_of_words(&mut words);
             }

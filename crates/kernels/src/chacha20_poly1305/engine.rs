@@ -744,20 +744,20 @@ macro_rules! engine {
         #[$features]
         fn double_round<const COUNT: usize>(states: &mut [Set; COUNT]) {
             // Row b is what a quarter round ends and begins with: the others are turned against it.
-            quarter_rounds(states);
+            quarter_rounds(states, || ());
             for [a, _, c, d] in &mut *states {
                 (*a, *c, *d) = (turn::<0x93>(*a), turn::<0x39>(*c), turn::<0x4e>(*d));
             }
-            quarter_rounds(states);
+            quarter_rounds(states, || ());
             for [a, _, c, d] in &mut *states {
                 (*a, *c, *d) = (turn::<0x39>(*a), turn::<0x93>(*c), turn::<0x4e>(*d));
             }
         }
 
-        /// A quarter round on the columns of all blocks.
+        /// A quarter round on the columns of all blocks, with something else halfway.
         #[inline]
         #[$features]
-        fn quarter_rounds<const COUNT: usize>(states: &mut [Set; COUNT]) {
+        fn quarter_rounds<const COUNT: usize>(states: &mut [Set; COUNT], halfway: impl FnOnce()) {
             for [a, b, _, d] in &mut *states {
                 *a = add(*a, *b);
                 *d = rotate16(add_bits(*d, *a));
@@ -766,6 +766,7 @@ macro_rules! engine {
                 *c = add(*c, *d);
                 *b = rotate12(add_bits(*b, *c));
             }
+            halfway();
             for [a, b, _, d] in &mut *states {
                 *a = add(*a, *b);
                 *d = rotate8(add_bits(*d, *a));
