@@ -13,6 +13,8 @@ use super::*;
 use crate::stack::tests::leaves_nothing;
 use crate::text::Text;
 
+const ROOMS: [Room; 4] = [Room::Portable, Room::Aesni, Room::Vaes256, Room::Vaes512];
+
 /// What the tests call in each room.
 struct Tour {
     room: Room,
@@ -61,7 +63,9 @@ fn tours() -> Vec<Tour> {
     let tours =
         [Some(portable), tour!(Aesni, aesni), tour!(Vaes256, vaes256), tour!(Vaes512, vaes512)];
     let tours: Vec<_> = tours.into_iter().flatten().collect();
-    eprintln!("rooms: {:?}", tours.iter().map(|tour| tour.room).collect::<Vec<_>>());
+    let rooms: Vec<_> = tours.iter().map(|tour| tour.room).collect();
+    eprintln!("rooms: {rooms:?}");
+    assert_eq!(rooms, supported_of(&ROOMS));
     tours
 }
 
@@ -163,5 +167,5 @@ fn no_room_leaves_anything_on_the_stack() {
     ];
     let visited: Vec<_> = visited.into_iter().flatten().collect();
     eprintln!("rooms: {visited:?}");
-    assert_eq!(visited, supported_of(&[Room::Portable, Room::Aesni, Room::Vaes256, Room::Vaes512]));
+    assert_eq!(visited, supported_of(&ROOMS));
 }

@@ -8,10 +8,13 @@ use std::vec::Vec;
 use openssl::symm::{Cipher, encrypt_aead};
 use widelane_cpu::{Avx2, Avx512, Ifma256, Ifma512, Policy, Room};
 use widelane_testkit::random::Random;
+use widelane_testkit::rooms::supported_of;
 
 use super::*;
 use crate::stack::tests::leaves_nothing;
 use crate::text::Text;
+
+const ROOMS: [Room; 5] = [Room::Portable, Room::Avx2, Room::Avx512, Room::Ifma256, Room::Ifma512];
 
 /// A room, and how it seals and opens.
 type Tour = (Room, Box<dyn Fn(Message<'_>)>, Box<dyn Fn(Message<'_>)>);
@@ -59,7 +62,10 @@ fn tours() -> Vec<Tour> {
         tour!(Ifma512, ifma512, NARROWER),
     ];
     let tours: Vec<_> = tours.into_iter().flatten().collect();
-    eprintln!("rooms: {:?}", tours.iter().map(|tour| tour.0).collect::<Vec<_>>());
+    let mut rooms: Vec<_> = tours.iter().map(|tour| tour.0).collect();
+    rooms.dedup();
+    eprintln!("rooms: {rooms:?}");
+    assert_eq!(rooms, supported_of(&ROOMS));
     tours
 }
 
