@@ -156,7 +156,8 @@ macro_rules! opening_by_both {
 
 /// Defines how a room with scalar products authenticates groups while it makes a chunk: those of a
 /// whole chunk in three places of each double round, others one after the other as the rounds go.
-/// A block or two at a time is as little as the core finds its way around.
+/// A block waits for the one before: of more than two in one place the core does not see the rounds
+/// behind.
 macro_rules! paced {
     (#[$features:meta]) => {
         /// Blocks of a whole chunk that go with a third of a double round.
@@ -178,9 +179,9 @@ macro_rules! paced {
             if let Some(groups) = groups.as_array::<{ CHUNK_BYTES / GROUP_BYTES }>() {
                 let (blocks, _) = groups.as_flattened().as_chunks();
                 let (beside_rounds, rest) = blocks.as_chunks::<{ 3 * THIRD }>();
-                for blocks in beside_rounds {
-                    let (first, blocks) = blocks.split_at(THIRD);
-                    let (second, third) = blocks.split_at(THIRD);
+                for beside_round in beside_rounds {
+                    let (first, others) = beside_round.split_at(THIRD);
+                    let (second, third) = others.split_at(THIRD);
                     columns_of_words(&mut words, || running.absorb_blocks(first));
                     diagonals_of_words(&mut words, || running.absorb_blocks(second));
                     running.absorb_blocks(third);
