@@ -15,9 +15,6 @@ macro_rules! engine {
         const ROW_BYTES: usize = BLOCKS * BLOCK_BYTES;
         const CHUNK_BYTES: usize = ROWS * ROW_BYTES;
 
-        /// What the first block of a text counts, if its nonce has 96 bits.
-        const FIRST_COUNT: usize = 2;
-
         /// The counter blocks that come next.
         ///
         /// Of a nonce of 96 bits they are `KNOWN` at the beginning of a chunk: the lowest bits of
@@ -29,24 +26,6 @@ macro_rules! engine {
             row: Row,
             /// What known blocks count, lowest bits zero.
             count: u32,
-        }
-
-        /// The lowest bits of the counters of a chunk, where they stand in the blocks.
-        static LOWEST: Lowest = Lowest(lowest());
-
-        #[repr(align(64))]
-        struct Lowest([[u8; ROW_BYTES]; ROWS]);
-
-        const fn lowest() -> [[u8; ROW_BYTES]; ROWS] {
-            let mut lowest = [[0; ROW_BYTES]; ROWS];
-            let mut block = 0;
-            while block < CHUNK_BLOCKS {
-                let last_byte = (block + 1) * BLOCK_BYTES - 1;
-                let count = (FIRST_COUNT + block) % CHUNK_BLOCKS;
-                lowest[last_byte / ROW_BYTES][last_byte % ROW_BYTES] = count as u8;
-                block += 1;
-            }
-            lowest
         }
 
         /// A key of this room.
@@ -61,20 +40,18 @@ macro_rules! engine {
 
         /// Seals: encrypts the text and stores the tag.
         pub fn seal(room: $token, message: Message<'_, Key>) {
-            let spills = spills(true, message.text.len());
             // SAFETY: as above.
             unsafe { message_body::<true>(message) }
-            if spills {
+            if SPILLS {
                 wipe_spilled(room);
             }
         }
 
         /// Opens: decrypts the text and stores the tag that it should have come with.
         pub fn open(room: $token, message: Message<'_, Key>) {
-            let spills = spills(false, message.text.len());
             // SAFETY: as above.
             unsafe { message_body::<false>(message) }
-            if spills {
+            if SPILLS {
                 wipe_spilled(room);
             }
         }
@@ -84,7 +61,9 @@ macro_rules! engine {
         pub fn start<const SEAL: bool>(room: $token, message: Message<'_, Key>) -> Block {
             // SAFETY: as above.
             let sum = unsafe { start_body::<SEAL>(message) };
-            wipe_spilled(room);
+            if SPILLS {
+                wipe_spilled(room);
+            }
             sum
         }
 
@@ -226,7 +205,7 @@ macro_rules! engine {
             let lengths = field::element([8 * text.len() as u64, 8 * aad.len() as u64]);
             let first = field::load(&first);
             let zero = field::add(first, field::element([0, 1 << 56]));
-            let row = add(all_of_row(zero), broadcast(&key.round_keys[0]));
+            let row = known_row(zero, field::element(key.round_keys[0]));
             let counters = Counters { row, count: 0 };
             // What masks the tag waits where the tag goes: in a register it would be spilled, and a
             // copy of it would stay on the stack.
@@ -240,8 +219,9 @@ macro_rules! engine {
             let end = if goes_on { None } else { Some(lengths) };
             let sum = run::<ROUNDS, SEAL, true>(key, counters, sum, text, end);
             let closed = if goes_on {
-                let h = field::element(key.powers[POWER_MAX - 1]);
-                field::product(field::add(field::product(sum, h), lengths), h)
+                let sum = product_from(key, 2, first_of_row(sum));
+                let lengths = product_from(key, 1, first_of_row(lengths));
+                reduce_sum(add_products(sum, lengths))
             } else {
                 sum
             };
@@ -286,125 +266,6 @@ macro_rules! engine {
                     chunks::<ROUNDS, SEAL, KNOWN>(key, counters, strands, text);
             }
             tail::<ROUNDS, SEAL, KNOWN>(key, counters, strands, text, lengths)
-        }
-
-        /// Takes whole chunks as long as something is left for the tail.
-        ///
-        /// Sealed chunks are hashed one chunk later, when their rows are there.
-        #[inline]
-        #[$features]
-        fn chunks<'a, const ROUNDS: usize, const SEAL: bool, const KNOWN: bool>(
-            key: &Key,
-            counters: Counters,
-            strands: Row,
-            text: Text<'a>,
-        ) -> (Counters, Row, Text<'a>) {
-            let (mut counters, mut strands, mut text) = (counters, strands, text);
-            let counting = &mut counters;
-            let mut rows = [last_of_row(field::zero()); ROWS];
-            if SEAL {
-                let (chunk, rest) = text.split_at(CHUNK_BYTES);
-                rows = crypt_chunk::<ROUNDS, KNOWN>(key, counting, chunk);
-                text = rest;
-            }
-            while text.len() > CHUNK_BYTES {
-                let (chunk, rest) = text.split_at(CHUNK_BYTES);
-                let rows = &mut rows;
-                strands =
-                    crypt_and_hash::<ROUNDS, SEAL, KNOWN>(key, counting, strands, chunk, rows);
-                text = rest;
-            }
-            if SEAL {
-                strands = hash_chunk(key, strands, &rows);
-            }
-            (counters, strands, text)
-        }
-
-        /// Encrypts one chunk, and answers its ciphertext.
-        #[inline]
-        #[$features]
-        fn crypt_chunk<const ROUNDS: usize, const KNOWN: bool>(
-            key: &Key,
-            counters: &mut Counters,
-            chunk: Text<'_>,
-        ) -> [Row; ROWS] {
-            let mut states = begin::<ROWS, KNOWN>(key, counters);
-            for round_key in &key.round_keys[1..ROUNDS] {
-                encrypt_chunk(&mut states, broadcast(round_key));
-            }
-            finish_chunk::<ROUNDS>(key, &states, chunk)
-        }
-
-        /// The last round on a chunk; answers what was written.
-        #[inline]
-        #[$features]
-        fn finish_chunk<const ROUNDS: usize>(
-            key: &Key,
-            states: &[Row; ROWS],
-            chunk: Text<'_>,
-        ) -> [Row; ROWS] {
-            let last_key = broadcast(&key.round_keys[ROUNDS]);
-            let mut rows = *states;
-            for (index, row) in rows.iter_mut().enumerate() {
-                let offset = index * ROW_BYTES;
-                *row = encrypt_last(*row, add(last_key, load(chunk, offset)));
-                store(chunk, offset, *row);
-            }
-            rows
-        }
-
-        /// Seals one chunk while the one before is hashed, whose `rows` those of this one replace;
-        /// or opens one, and hashes it meanwhile.
-        #[inline]
-        #[$features]
-        fn crypt_and_hash<const ROUNDS: usize, const SEAL: bool, const KNOWN: bool>(
-            key: &Key,
-            counters: &mut Counters,
-            strands: Row,
-            chunk: Text<'_>,
-            rows: &mut [Row; ROWS],
-        ) -> Row {
-            const { assert!(ROWS < ROUNDS, "the rounds have room for the rows") };
-            // Read anew for every chunk: kept, round keys and powers would be spilled.
-            let key = black_box(key);
-            let mut states = begin::<ROWS, KNOWN>(key, counters);
-            let mut sum = product_at(key, 0, strands);
-            $(
-                encrypt_chunk(&mut states, broadcast(&key.round_keys[$count]));
-                if $count < ROWS {
-                    let key = in_turn(key);
-                    let row = cipher_row::<SEAL>(chunk, rows, $count - 1);
-                    sum = add_products(sum, product_at(key, $count, row));
-                    if settles(SEAL, $count) {
-                        sum = settled(sum);
-                    }
-                }
-            )+
-            for round_key in &key.round_keys[ROWS + 1..ROUNDS] {
-                encrypt_chunk(&mut states, broadcast(round_key));
-            }
-            let strands = add(reduce(sum), cipher_row::<SEAL>(chunk, rows, ROWS - 1));
-            *rows = finish_chunk::<ROUNDS>(key, &states, chunk);
-            strands
-        }
-
-        /// A row of ciphertext, ready for the hash: of the chunk that was sealed before, or of the
-        /// one that is opened.
-        #[inline]
-        #[$features]
-        fn cipher_row<const SEAL: bool>(chunk: Text<'_>, sealed: &[Row; ROWS], row: usize) -> Row {
-            reverse(if SEAL { sealed[row] } else { load(chunk, row * ROW_BYTES) })
-        }
-
-        /// Hashes a chunk that was sealed.
-        #[inline]
-        #[$features]
-        fn hash_chunk(key: &Key, strands: Row, rows: &[Row; ROWS]) -> Row {
-            let mut sum = product_at(key, 0, strands);
-            for row in 0..ROWS - 1 {
-                sum = add_products(sum, product_at(key, row + 1, reverse(rows[row])));
-            }
-            add(reduce(sum), reverse(rows[ROWS - 1]))
         }
 
         /// Up to a chunk, and the end of the hash.
@@ -501,34 +362,6 @@ macro_rules! engine {
                     let target = encrypt_last(*state, add(last_key, source));
                     let stored = store_part(text, offset, last_bytes, target);
                     *state = if SEAL { stored } else { source };
-                }
-            }
-            states
-        }
-
-        /// Counter blocks, with the first round key added.
-        #[inline]
-        #[$features]
-        fn begin<const COUNT: usize, const KNOWN: bool>(
-            key: &Key,
-            counters: &mut Counters,
-        ) -> [Row; COUNT] {
-            let first_key = broadcast(&key.round_keys[0]);
-            let mut states = [first_key; COUNT];
-            if KNOWN {
-                let base = counters.row;
-                let later = counters.count.wrapping_add(CHUNK_BLOCKS as u32);
-                let next = add(base, count_row(counters.count ^ later));
-                for (row, state) in states.iter_mut().enumerate() {
-                    let within = FIRST_COUNT + (row + 1) * BLOCKS <= CHUNK_BLOCKS;
-                    let from = if within { base } else { wrapped(base, next) };
-                    *state = add(from, row_from(&LOWEST.0[row]));
-                }
-                *counters = Counters { row: next, count: later };
-            } else {
-                for state in &mut states {
-                    *state = add(*state, reverse(counters.row));
-                    counters.row = next_row(counters.row);
                 }
             }
             states

@@ -9,6 +9,8 @@
 
 // Their macros are in scope from here on.
 #[macro_use]
+mod chunks;
+#[macro_use]
 mod engine;
 #[macro_use]
 mod ghash;

@@ -110,34 +110,6 @@ macro_rules! rows {
             }
         }
 
-        /// The key, which is not read before its turn among the rounds of a chunk.
-        #[inline]
-        #[$features]
-        fn in_turn(key: &Key) -> &Key {
-            let mut address = core::ptr::from_ref(key);
-            // SAFETY: an empty block changes nothing. Not `pure`, so that it keeps its place.
-            unsafe {
-                asm!("/* {0} */", inout(reg) address, options(readonly, nostack, preserves_flags));
-            }
-            // SAFETY: the address is still the key's.
-            unsafe { &*address }
-        }
-
-        /// The sum itself, which is there before the next round of a chunk begins.
-        #[inline]
-        #[$features]
-        fn settled(sum: Product) -> Product {
-            let (mut low, mut high) = sum;
-            // SAFETY: an empty block changes nothing. Not `pure`, as above.
-            unsafe {
-                asm!(
-                    "/* {0} {1} */", inout($class) low, inout($class) high,
-                    options(nomem, nostack, preserves_flags),
-                );
-            }
-            (low, high)
-        }
-
         #[inline]
         #[$features]
         fn encrypt_last(state: Row, round_key: Row) -> Row {

@@ -16,21 +16,18 @@ use crate::stack::wipe_frame;
 use crate::text::Text;
 
 /// Whether registers may not hold all that is secret of a whole message: they are scarce.
-const fn spills(_seal: bool, _text_bytes: usize) -> bool {
-    true
-}
+const SPILLS: bool = true;
 
 /// Words of stack that are cleared then.
 const SPILLED_WORDS: usize = 64;
 
-/// Whether products are added up behind a row, before the rounds go on: always, for the same
-/// reason.
-const fn settles(_seal: bool, _row: usize) -> bool {
-    true
-}
-
 engine! {
     Vaes256, rows = [1, 2, 3, 4],
+    #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
+}
+
+chunks! {
+    ymm_reg, [1, 2, 3, 4],
     #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
 }
 

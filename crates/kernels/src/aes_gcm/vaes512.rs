@@ -8,6 +8,9 @@ use core::hint::black_box;
 use widelane_cpu::Vaes512;
 use widelane_secret::wipe_vector_registers as wipe_registers;
 
+mod chunks;
+
+use self::chunks::{begin, chunks, known_row};
 use super::expand::expand_rounds;
 use super::field::{self, Element};
 use super::key::KeyBytes;
@@ -15,19 +18,11 @@ use super::{BLOCK_BYTES, Block, Message};
 use crate::stack::wipe_frame;
 use crate::text::Text;
 
-/// Whether registers may not hold all that is secret of a whole message.
-const fn spills(seal: bool, text_bytes: usize) -> bool {
-    seal && text_bytes > CHUNK_BYTES
-}
+/// Whether registers may not hold all that is secret of a whole message: they do, at any length.
+const SPILLS: bool = false;
 
 /// Words of stack that are cleared then.
 const SPILLED_WORDS: usize = 64;
-
-/// Whether products are added up behind a row, before the rounds go on: as seldom as the registers
-/// allow. Left to itself, the compiler puts them off, and the units overlap further.
-const fn settles(seal: bool, row: usize) -> bool {
-    !seal && row % 4 == 3
-}
 
 engine! {
     Vaes512, rows = [1, 2, 3, 4, 5, 6, 7, 8],
@@ -115,6 +110,13 @@ fn count_row(count: u32) -> Row {
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
 fn reverse(row: Row) -> Row {
+    _mm512_shuffle_epi8(row, order_of_reverse())
+}
+
+/// The order that this puts them in.
+#[inline]
+#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
+fn order_of_reverse() -> Row {
     let order = _mm_set_epi64x(0x0001_0203_0405_0607, 0x0809_0a0b_0c0d_0e0f);
-    _mm512_shuffle_epi8(row, _mm512_broadcast_i32x4(order))
+    _mm512_broadcast_i32x4(order)
 }
