@@ -105,6 +105,7 @@ impl<K: Borrow<Key>> Stream<K> {
     /// # Errors
     ///
     /// [`AeadError::NonceLength`].
+    #[inline]
     pub fn start_trusted(&mut self, direction: Direction, nonce: &[u8]) -> Result<(), AeadError> {
         let key = self.key.borrow();
         key.check_nonce(nonce)?;
@@ -119,6 +120,7 @@ impl<K: Borrow<Key>> Stream<K> {
     /// # Errors
     ///
     /// [`AeadError::OutOfOrder`] once there was text.
+    #[inline]
     pub fn aad(&mut self, aad: &[u8]) -> Result<(), AeadError> {
         if self.phase != Phase::Aad {
             return Err(AeadError::OutOfOrder);
@@ -164,6 +166,7 @@ impl<K: Borrow<Key>> Stream<K> {
     /// # Errors
     ///
     /// [`AeadError::OutOfOrder`] if no message was started.
+    #[inline]
     pub fn finish(&mut self) -> Result<[u8; TAG_BYTES], AeadError> {
         if self.phase == Phase::Aad {
             self.update_in_place(&mut [])?;

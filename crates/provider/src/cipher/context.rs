@@ -44,6 +44,7 @@ impl From<CbcHmacError> for Refused {
 ///
 /// # Safety
 /// The parameter must have room for what it asks for.
+#[inline]
 pub(super) unsafe fn write(value: Value<'_>, param: &mut OsslParam) -> Result<(), Refused> {
     // SAFETY: passed on to the caller.
     let written = unsafe { value.write_to(param) };
