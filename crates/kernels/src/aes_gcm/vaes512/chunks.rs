@@ -89,6 +89,7 @@ pub(super) fn begin<const COUNT: usize, const KNOWN: bool>(
     begin_by::<COUNT, KNOWN>(key, counters, steps())
 }
 
+/// The same, by steps that may be in registers.
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
 fn begin_by<const COUNT: usize, const KNOWN: bool>(
@@ -147,18 +148,19 @@ fn hash_chunk(key: &Key, strands: Row, rows: &[Row; ROWS]) -> Row {
     add(reduce(sum), reverse(rows[ROWS - 1]))
 }
 
+/// An instruction.
+macro_rules! op {
+    ($($part:literal)+) => { concat!($($part,)+ "\n") };
+}
+
 /// The key of a round.
 macro_rules! round_key {
-    ($round:literal) => {
-        concat!("vbroadcasti32x4 {key}, [{keys} + {round_keys} + 16*", $round, "]\n")
-    };
+    ($round:literal) => { op!("vbroadcasti32x4 {key}, [{keys} + {round_keys} + 16*" $round "]") };
 }
 
 /// A round on some rows of the chunk.
 macro_rules! encrypt {
-    ($($row:literal),+) => {
-        concat!($("vaesenc {s", $row, "}, {s", $row, "}, {key}\n"),+)
-    };
+    ($($row:literal),+) => { concat!($(op!("vaesenc {s" $row "}, {s" $row "}, {key}")),+) };
 }
 
 /// A round on all rows.
@@ -168,28 +170,18 @@ macro_rules! round {
     };
 }
 
-/// A round on all rows, and meanwhile a row of the chunk before is stored and one of this chunk
-/// takes its place, with the last round key added. The one that is ciphertext is to be hashed.
+/// Half a round, and meanwhile a row of the chunk before is stored, and one of this chunk takes its
+/// place with the last round key added. The one that is ciphertext is to be hashed.
 macro_rules! exchange {
     (seal, $round:literal, $row:literal) => {
         concat!(
             round_key!($round),
             encrypt!(0),
-            "vmovdqu64 [{before} + 64*",
-            $row,
-            "], {r",
-            $row,
-            "}\n",
+            op!("vmovdqu64 [{before} + 64*" $row "], {r" $row "}"),
             encrypt!(1),
-            "vpshufb {row}, {r",
-            $row,
-            "}, {order}\n",
+            op!("vpshufb {row}, {r" $row "}, {order}"),
             encrypt!(2),
-            "vpxorq {r",
-            $row,
-            "}, {last_key}, [{chunk} + 64*",
-            $row,
-            "]\n",
+            op!("vpxorq {r" $row "}, {last_key}, [{chunk} + 64*" $row "]"),
             encrypt!(3),
         )
     };
@@ -197,21 +189,13 @@ macro_rules! exchange {
         concat!(
             round_key!($round),
             encrypt!(0),
-            "vmovdqu64 [{before} + 64*",
-            $row,
-            "], {r",
-            $row,
-            "}\n",
+            op!("vmovdqu64 [{before} + 64*" $row "], {r" $row "}"),
             encrypt!(1),
-            "vmovdqu64 {row}, [{chunk} + 64*",
-            $row,
-            "]\n",
+            op!("vmovdqu64 {row}, [{chunk} + 64*" $row "]"),
             encrypt!(2),
-            "vpxorq {r",
-            $row,
-            "}, {last_key}, {row}\n",
+            op!("vpxorq {r" $row "}, {last_key}, {row}"),
             encrypt!(3),
-            "vpshufb {row}, {row}, {order}\n",
+            op!("vpshufb {row}, {row}, {order}"),
         )
     };
 }
@@ -221,22 +205,18 @@ macro_rules! hashed {
     ($way:ident, $round:literal, $row:literal) => {
         concat!(
             exchange!($way, $round, $row),
-            "vbroadcasti32x4 {power}, [{keys} + {powers} + 64*",
-            $row,
-            "]\n",
-            "vpclmulqdq {a}, {row}, {power}, 0x01\n",
+            op!("vbroadcasti32x4 {power}, [{keys} + {powers} + 64*" $row "]"),
+            op!("vpclmulqdq {a}, {row}, {power}, 0x01"),
             encrypt!(4),
-            "vbroadcasti32x4 {shifted}, [{keys} + {all_shifted} + 64*",
-            $row,
-            "]\n",
-            "vpclmulqdq {b}, {row}, {shifted}, 0x00\n",
+            op!("vbroadcasti32x4 {shifted}, [{keys} + {all_shifted} + 64*" $row "]"),
+            op!("vpclmulqdq {b}, {row}, {shifted}, 0x00"),
             encrypt!(5),
-            "vpternlogq {low}, {a}, {b}, 0x96\n",
-            "vpclmulqdq {a}, {row}, {power}, 0x11\n",
+            op!("vpternlogq {low}, {a}, {b}, 0x96"),
+            op!("vpclmulqdq {a}, {row}, {power}, 0x11"),
             encrypt!(6),
-            "vpclmulqdq {b}, {row}, {shifted}, 0x10\n",
+            op!("vpclmulqdq {b}, {row}, {shifted}, 0x10"),
             encrypt!(7),
-            "vpternlogq {high}, {a}, {b}, 0x96\n",
+            op!("vpternlogq {high}, {a}, {b}, 0x96"),
         )
     };
 }
