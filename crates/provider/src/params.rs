@@ -316,14 +316,8 @@ impl Value<'_> {
             return false;
         }
         let data = param.data.cast::<u8>();
-        // Most are tags of this length, and a copy that knows its length takes no call.
-        if let Ok(tag) = <[u8; 16]>::try_from(bytes) {
-            // SAFETY: there is room for so many bytes, at any address.
-            unsafe { data.cast::<[u8; 16]>().write_unaligned(tag) };
-        } else {
-            // SAFETY: as above; what we hold is not the program's buffer.
-            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), data, bytes.len()) };
-        }
+        // SAFETY: there is room for so many bytes; what we hold is not the program's buffer.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), data, bytes.len()) };
         if param.data_type == PARAM_UTF8_STRING && param.data_size > bytes.len() {
             // SAFETY: there is room for one more.
             let end = unsafe { data.add(bytes.len()) };

@@ -158,17 +158,6 @@ macro_rules! chunks {
             reverse(if SEAL { sealed[row] } else { load(chunk, row * ROW_BYTES) })
         }
 
-        /// Hashes a chunk that was sealed.
-        #[inline]
-        #[$features]
-        fn hash_chunk(key: &Key, strands: Row, rows: &[Row; ROWS]) -> Row {
-            let mut sum = product_at(key, 0, strands);
-            for row in 0..ROWS - 1 {
-                sum = add_products(sum, product_at(key, row + 1, reverse(rows[row])));
-            }
-            add(reduce(sum), reverse(rows[ROWS - 1]))
-        }
-
         /// Counter blocks, with the first round key added.
         #[inline]
         #[$features]

@@ -21,7 +21,7 @@ macro_rules! engine {
         /// what they count, which tell the blocks of a chunk apart, are the same in every chunk,
         /// and adding is `xor`.
         struct Counters {
-            /// Known: blocks whose lowest bits are zero, with the first round key added. Otherwise
+            /// Known: what the room counts a chunk from, with the first round key added. Otherwise
             /// those of the next row, with their bytes reversed.
             row: Row,
             /// What known blocks count, lowest bits zero.

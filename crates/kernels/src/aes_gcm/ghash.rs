@@ -140,6 +140,18 @@ macro_rules! ghash {
             add(swap_halves(row), carryless::<0x00>(row, broadcast(&[field::FOLDING, 0])))
         }
 
+        /// Hashes the rows of a chunk of ciphertext.
+        #[inline]
+        #[$features]
+        fn hash_chunk(key: &Key, strands: Row, rows: &[Row; ROWS]) -> Row {
+            let mut sum = product_at(key, 0, strands);
+            // Not by an iterator over the array, which would be kept in memory.
+            for place in 1..ROWS {
+                sum = add_products(sum, product_at(key, place, reverse(rows[place - 1])));
+            }
+            add(reduce(sum), reverse(rows[ROWS - 1]))
+        }
+
         /// Adds up a row of products and reduces the sum.
         #[inline]
         #[$features]

@@ -13,7 +13,7 @@ use core::mem::offset_of;
 
 use super::{
     BLOCK_BYTES, BLOCKS, CHUNK_BLOCKS, CHUNK_BYTES, Counters, Element, Key, POWER_MAX, ROW_BYTES,
-    ROWS, Row, add, add_products, all_of_row, broadcast, count_row, encrypt_chunk, encrypt_last,
+    ROWS, Row, add, all_of_row, broadcast, count_row, encrypt_chunk, encrypt_last, hash_chunk,
     load, next_row, order_of_reverse, product_at, reduce, reverse, store, wrapped,
 };
 use crate::text::Text;
@@ -136,18 +136,6 @@ fn rows_of(chunk: Text<'_>) -> [Row; ROWS] {
     rows
 }
 
-/// Hashes the rows of a chunk of ciphertext.
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
-fn hash_chunk(key: &Key, strands: Row, rows: &[Row; ROWS]) -> Row {
-    let mut sum = product_at(key, 0, strands);
-    // Not by an iterator over the array, which would be kept in memory.
-    for place in 1..ROWS {
-        sum = add_products(sum, product_at(key, place, reverse(rows[place - 1])));
-    }
-    add(reduce(sum), reverse(rows[ROWS - 1]))
-}
-
 /// An instruction.
 macro_rules! op {
     ($($part:literal)+) => { concat!($($part,)+ "\n") };
@@ -173,28 +161,32 @@ macro_rules! round {
 /// Half a round, and meanwhile a row of the chunk before is stored, and one of this chunk takes its
 /// place with the last round key added. The one that is ciphertext is to be hashed.
 macro_rules! exchange {
-    (seal, $round:literal, $row:literal) => {
+    ($way:ident, $round:literal, $row:literal) => {
         concat!(
             round_key!($round),
             encrypt!(0),
             op!("vmovdqu64 [{before} + 64*" $row "], {r" $row "}"),
             encrypt!(1),
-            op!("vpshufb {row}, {r" $row "}, {order}"),
-            encrypt!(2),
-            op!("vpxorq {r" $row "}, {last_key}, [{chunk} + 64*" $row "]"),
+            replace!($way, $row),
             encrypt!(3),
         )
     };
-    (open, $round:literal, $row:literal) => {
+}
+
+/// What of that differs between the ways.
+macro_rules! replace {
+    (seal, $row:literal) => {
         concat!(
-            round_key!($round),
-            encrypt!(0),
-            op!("vmovdqu64 [{before} + 64*" $row "], {r" $row "}"),
-            encrypt!(1),
+            op!("vpshufb {row}, {r" $row "}, {order}"),
+            encrypt!(2),
+            op!("vpxorq {r" $row "}, {last_key}, [{chunk} + 64*" $row "]"),
+        )
+    };
+    (open, $row:literal) => {
+        concat!(
             op!("vmovdqu64 {row}, [{chunk} + 64*" $row "]"),
             encrypt!(2),
             op!("vpxorq {r" $row "}, {last_key}, {row}"),
-            encrypt!(3),
             op!("vpshufb {row}, {row}, {order}"),
         )
     };
