@@ -102,6 +102,15 @@ pub fn wide_vectors_take_two_turns() -> bool {
     amd_family() == Some(AMD_FAMILY_19)
 }
 
+/// Whether loads and stores beside wide operations lower the clock, as on Granite Rapids: then few
+/// wide ones are better than many narrow ones, at the price of operations. On Zen 4 and Zen 5 they
+/// are done for nothing.
+///
+/// No feature tells; nothing but speed may depend on it.
+pub fn loads_and_stores_lower_the_clock() -> bool {
+    amd_family().is_none()
+}
+
 /// CPUID leaf 7, EDX: tiles, and products of bytes in them (Intel SDM, volume 2, CPUID).
 const AMX_TILE: u32 = 1 << 24;
 const AMX_INT8: u32 = 1 << 25;

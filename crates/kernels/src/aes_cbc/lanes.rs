@@ -8,6 +8,7 @@
 use core::arch::x86_64 as arch;
 use core::hint::black_box;
 use core::marker::PhantomData;
+use core::ptr::{null, null_mut};
 
 use widelane_cpu::Vaes512;
 use widelane_secret::{wipe, wipe_vector_registers};
@@ -15,7 +16,7 @@ use widelane_secret::{wipe, wipe_vector_registers};
 use super::{BLOCK_BYTES, Block, HASH_BLOCK_BYTES, Key, ROUND_KEYS_MAX};
 use crate::hash::{self, Beside, Hash, States};
 use crate::text::Text;
-use crate::words::{Task, Words};
+use crate::words::{Task, Words, in_pieces};
 
 /// Texts that a row encrypts.
 pub const LANES: usize = 4;
@@ -86,9 +87,9 @@ fn encrypt_body<const LANE_ROWS: usize>(
     texts: &[[Text<'_>; LANES]; LANE_ROWS],
     blocks: usize,
 ) {
-    let mut chains = Chains::begin(room, keys, last);
-    for block in 0..blocks {
-        chains.step(texts, block * BLOCK_BYTES);
+    let mut chains = Chains::begin(room, keys, last, texts, blocks);
+    for _ in 0..blocks {
+        chains.step();
     }
     chains.end(last);
     wipe_vector_registers();
@@ -114,12 +115,33 @@ pub fn encrypt_hashed<H, W, const LANE_ROWS: usize>(
     H: Hash<W>,
     W: Words<Word = u32, Room = Vaes512>,
 {
-    const { assert!(W::LANES == LANE_ROWS * LANES, "each lane is hashed and encrypted") };
-    let hash = PhantomData::<H>;
-    W::call(room, Stitched { keys, last, states, ahead, texts, blocks, hash });
+    if in_pieces::<W>() {
+        encrypt_hashed_by::<H, W, LANE_ROWS, true>(room, keys, last, states, ahead, texts, blocks);
+    } else {
+        encrypt_hashed_by::<H, W, LANE_ROWS, false>(room, keys, last, states, ahead, texts, blocks);
+    }
 }
 
-struct Stitched<'a, H, W: Words, const LANE_ROWS: usize> {
+/// As [`encrypt_hashed`], with blocks that come to the hash in pieces or by words.
+pub(super) fn encrypt_hashed_by<H, W, const LANE_ROWS: usize, const PIECES: bool>(
+    room: Vaes512,
+    keys: &LaneKeys<LANE_ROWS>,
+    last: &mut [[Block; LANES]; LANE_ROWS],
+    states: &mut States<W>,
+    ahead: usize,
+    texts: &[[Text<'_>; LANES]; LANE_ROWS],
+    blocks: usize,
+) where
+    H: Hash<W>,
+    W: Words<Word = u32, Room = Vaes512>,
+{
+    const { assert!(W::LANES == LANE_ROWS * LANES, "each lane is hashed and encrypted") };
+    let hash = PhantomData::<H>;
+    let stitched = Stitched::<_, _, _, PIECES> { keys, last, states, ahead, texts, blocks, hash };
+    W::call(room, stitched);
+}
+
+struct Stitched<'a, H, W: Words, const LANE_ROWS: usize, const PIECES: bool> {
     keys: &'a LaneKeys<LANE_ROWS>,
     last: &'a mut [[Block; LANES]; LANE_ROWS],
     states: &'a mut States<W>,
@@ -129,7 +151,8 @@ struct Stitched<'a, H, W: Words, const LANE_ROWS: usize> {
     hash: PhantomData<H>,
 }
 
-impl<H, W, const LANE_ROWS: usize> Task<W> for Stitched<'_, H, W, LANE_ROWS>
+impl<H, W, const LANE_ROWS: usize, const PIECES: bool> Task<W>
+    for Stitched<'_, H, W, LANE_ROWS, PIECES>
 where
     H: Hash<W>,
     W: Words<Word = u32, Room = Vaes512>,
@@ -139,28 +162,22 @@ where
 
     #[inline(always)]
     fn run(self, room: Vaes512) {
-        let mut state = hash::load(room, self.states);
-        let chains = Chains::begin(room, self.keys, self.last);
-        let messages = self.texts.as_flattened();
-        let mut step = Step { chains, texts: self.texts, offset: 0 };
-        hash::compress_fed::<H, W>(room, &mut state, messages, self.ahead, self.blocks, &mut step);
-        hash::store(&state, self.states);
-        step.chains.end(self.last);
+        let Stitched { keys, last, states, ahead, texts, blocks, .. } = self;
+        let mut state = hash::load(room, states);
+        let encrypted = blocks * (HASH_BLOCK_BYTES / BLOCK_BYTES);
+        let mut chains = Chains::begin(room, keys, last, texts, encrypted);
+        let (messages, beside) = (texts.as_flattened(), &mut chains);
+        hash::compress_fed::<H, W, PIECES>(room, &mut state, messages, ahead, blocks, beside);
+        hash::store(&state, states);
+        chains.end(last);
     }
 }
 
-/// The blocks of the cipher from byte `offset` on, one beside each quarter of a block of the hash.
-struct Step<'a, const LANE_ROWS: usize> {
-    chains: Chains<'a, LANE_ROWS>,
-    texts: &'a [[Text<'a>; LANES]; LANE_ROWS],
-    offset: usize,
-}
-
-impl<const LANE_ROWS: usize> Beside for Step<'_, LANE_ROWS> {
+/// A block of the cipher goes beside each quarter of a block of the hash.
+impl<const LANE_ROWS: usize> Beside for Chains<'_, LANE_ROWS> {
     #[inline(always)]
     fn quarter(&mut self) {
-        self.chains.step(self.texts, self.offset);
-        self.offset += BLOCK_BYTES;
+        self.step();
     }
 }
 
@@ -170,32 +187,60 @@ const _: () = assert!(HASH_BLOCK_BYTES == 4 * BLOCK_BYTES, "each quarter has its
 struct Chains<'a, const LANE_ROWS: usize> {
     keys: &'a LaneKeys<LANE_ROWS>,
     rows: [Row; LANE_ROWS],
+    /// Where the blocks of each lane are read and written.
+    sources: [[*const u8; LANES]; LANE_ROWS],
+    targets: [[*mut u8; LANES]; LANE_ROWS],
+    /// Bytes that can be read and written there, and how many are done.
+    bytes: usize,
+    done: usize,
     room: Vaes512,
 }
 
 impl<'a, const LANE_ROWS: usize> Chains<'a, LANE_ROWS> {
-    /// Begins behind the blocks `last`.
+    /// Begins `blocks` blocks behind the blocks `last`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a text is shorter.
     #[inline(always)]
     fn begin(
         room: Vaes512,
         keys: &'a LaneKeys<LANE_ROWS>,
         last: &[[Block; LANES]; LANE_ROWS],
+        texts: &[[Text<'a>; LANES]; LANE_ROWS],
+        blocks: usize,
     ) -> Self {
+        let bytes = blocks * BLOCK_BYTES;
+        let (mut sources, mut targets) =
+            ([[null(); LANES]; LANE_ROWS], [[null_mut(); LANES]; LANE_ROWS]);
+        for ((sources, targets), texts) in sources.iter_mut().zip(&mut targets).zip(texts) {
+            for ((source, target), text) in sources.iter_mut().zip(targets).zip(texts) {
+                (*source, *target) = (text.source(0, bytes), text.target(0, bytes));
+            }
+        }
         let mut rows = [intrinsic!(_mm512_setzero_si512()); LANE_ROWS];
         for (row, last) in rows.iter_mut().zip(last) {
             // SAFETY: the blocks are as many as a row has.
             *row = unsafe { arch::_mm512_loadu_si512(last.as_ptr().cast()) };
         }
-        Chains { keys, rows, room }
+        Chains { keys, rows, sources, targets, bytes, done: 0, room }
     }
 
-    /// Encrypts a block of each text.
+    /// Encrypts the next block of each text.
+    ///
+    /// # Panics
+    ///
+    /// Panics if all of them are done.
     #[inline(always)]
-    fn step(&mut self, texts: &[[Text<'_>; LANES]; LANE_ROWS], offset: usize) {
+    fn step(&mut self) {
+        let offset = self.done;
+        assert!(offset < self.bytes, "there is a block to encrypt");
+        self.done += BLOCK_BYTES;
         // So that the compiler reads keys where they are, and does not copy them all to the stack.
         let LaneKeys { keys, rounds } = black_box(self.keys);
-        for ((row, texts), keys) in self.rows.iter_mut().zip(texts).zip(&keys[0]) {
-            let plain = gather(self.room, texts, offset);
+        for ((row, sources), keys) in self.rows.iter_mut().zip(&self.sources).zip(&keys[0]) {
+            // SAFETY: each source names as many bytes as all blocks, of which this is one.
+            let plain = unsafe { gather(self.room, sources, offset) };
             *row = intrinsic!(_mm512_ternarylogic_epi64::<0x96>(*row, plain, row_of(keys)));
         }
         for keys in &keys[1..*rounds] {
@@ -203,9 +248,10 @@ impl<'a, const LANE_ROWS: usize> Chains<'a, LANE_ROWS> {
                 *row = intrinsic!(_mm512_aesenc_epi128(*row, row_of(keys)));
             }
         }
-        for ((row, texts), keys) in self.rows.iter_mut().zip(texts).zip(&keys[*rounds]) {
+        for ((row, targets), keys) in self.rows.iter_mut().zip(&self.targets).zip(&keys[*rounds]) {
             *row = intrinsic!(_mm512_aesenclast_epi128(*row, row_of(keys)));
-            scatter(self.room, texts, offset, *row);
+            // SAFETY: as for the sources.
+            unsafe { scatter(self.room, targets, offset, *row) };
         }
     }
 
@@ -227,13 +273,15 @@ fn row_of(keys: &[[u64; 2]; LANES]) -> Row {
 }
 
 /// A block of each of four texts.
+///
+/// # Safety
+///
+/// Each source names a block at `offset` that can be read.
 #[inline(always)]
-fn gather(_room: Vaes512, texts: &[Text<'_>; LANES], offset: usize) -> Row {
-    let load = |lane: usize| {
-        let source = texts[lane].source(offset, BLOCK_BYTES);
-        // SAFETY: `source` names as many readable bytes as a block has.
-        unsafe { arch::_mm_loadu_si128(source.cast()) }
-    };
+unsafe fn gather(_room: Vaes512, sources: &[*const u8; LANES], offset: usize) -> Row {
+    // SAFETY: see above.
+    let load =
+        |lane: usize| unsafe { arch::_mm_loadu_si128(sources[lane].wrapping_add(offset).cast()) };
     let row = intrinsic!(_mm512_zextsi128_si512(load(0)));
     let row = intrinsic!(_mm512_inserti32x4::<1>(row, load(1)));
     let row = intrinsic!(_mm512_inserti32x4::<2>(row, load(2)));
@@ -241,12 +289,15 @@ fn gather(_room: Vaes512, texts: &[Text<'_>; LANES], offset: usize) -> Row {
 }
 
 /// Writes a block to each of four texts.
+///
+/// # Safety
+///
+/// Each target names a block at `offset` that can be written.
 #[inline(always)]
-fn scatter(_room: Vaes512, texts: &[Text<'_>; LANES], offset: usize, row: Row) {
-    let store = |lane: usize, block| {
-        let target = texts[lane].target(offset, BLOCK_BYTES);
-        // SAFETY: `target` names as many writable bytes as a block has.
-        unsafe { arch::_mm_storeu_si128(target.cast(), block) }
+unsafe fn scatter(_room: Vaes512, targets: &[*mut u8; LANES], offset: usize, row: Row) {
+    // SAFETY: see above.
+    let store = |lane: usize, block| unsafe {
+        arch::_mm_storeu_si128(targets[lane].wrapping_add(offset).cast(), block);
     };
     store(0, intrinsic!(_mm512_castsi512_si128(row)));
     store(1, intrinsic!(_mm512_extracti32x4_epi32::<1>(row)));

@@ -165,13 +165,15 @@ fn lanes_are_encrypted_and_hashed_at_once() {
         eprintln!("rooms: none, this machine has no VAES on zmm registers");
         return;
     };
-    encrypted_and_hashed::<sha1::Sha1, Vaes512x8, 2>(room, 5);
-    encrypted_and_hashed::<sha1::Sha1, Vaes512x16, 4>(room, 5);
-    encrypted_and_hashed::<sha2::Sha256, Vaes512x8, 2>(room, 8);
-    encrypted_and_hashed::<sha2::Sha256, Vaes512x16, 4>(room, 8);
+    encrypted_and_hashed::<sha1::Sha1, Vaes512x8, 2, false>(room, 5);
+    encrypted_and_hashed::<sha1::Sha1, Vaes512x16, 4, false>(room, 5);
+    encrypted_and_hashed::<sha1::Sha1, Vaes512x16, 4, true>(room, 5);
+    encrypted_and_hashed::<sha2::Sha256, Vaes512x8, 2, false>(room, 8);
+    encrypted_and_hashed::<sha2::Sha256, Vaes512x16, 4, false>(room, 8);
+    encrypted_and_hashed::<sha2::Sha256, Vaes512x16, 4, true>(room, 8);
 }
 
-fn encrypted_and_hashed<H, W, const ROWS: usize>(room: Vaes512, words: usize)
+fn encrypted_and_hashed<H, W, const ROWS: usize, const PIECES: bool>(room: Vaes512, words: usize)
 where
     H: Hash<W> + Hash<u32>,
     W: Words<Word = u32, Room = Vaes512>,
@@ -197,7 +199,7 @@ where
         let (mut texts, mut last, mut hashed) = (plain.clone(), ivs, states);
         let mut each = texts.iter_mut().map(|text| Text::in_place(text));
         let rows = core::array::from_fn(|_| core::array::from_fn(|_| each.next().unwrap()));
-        lanes::encrypt_hashed::<H, W, ROWS>(
+        lanes::encrypt_hashed_by::<H, W, ROWS, PIECES>(
             room,
             &keys,
             &mut last,
@@ -304,10 +306,12 @@ fn no_room_leaves_anything_on_the_stack() {
     eprintln!("rooms: {visited:?}");
     assert_eq!(visited, supported_of(&[Room::Portable, Room::Aesni, Room::Vaes512]));
     if let Some(room) = Vaes512::enter(&open) {
-        lanes_leave_nothing::<sha1::Sha1, Vaes512x8, 2>(room);
-        lanes_leave_nothing::<sha1::Sha1, Vaes512x16, 4>(room);
-        lanes_leave_nothing::<sha2::Sha256, Vaes512x8, 2>(room);
-        lanes_leave_nothing::<sha2::Sha256, Vaes512x16, 4>(room);
+        lanes_leave_nothing::<sha1::Sha1, Vaes512x8, 2, false>(room);
+        lanes_leave_nothing::<sha1::Sha1, Vaes512x16, 4, false>(room);
+        lanes_leave_nothing::<sha1::Sha1, Vaes512x16, 4, true>(room);
+        lanes_leave_nothing::<sha2::Sha256, Vaes512x8, 2, false>(room);
+        lanes_leave_nothing::<sha2::Sha256, Vaes512x16, 4, false>(room);
+        lanes_leave_nothing::<sha2::Sha256, Vaes512x16, 4, true>(room);
     }
     if let (Some(room), Some(aesni)) = (Shani::enter(&open), Aesni::enter(&open)) {
         let mut key = Key::default();
@@ -323,7 +327,7 @@ fn no_room_leaves_anything_on_the_stack() {
     }
 }
 
-fn lanes_leave_nothing<H, W, const ROWS: usize>(room: Vaes512)
+fn lanes_leave_nothing<H, W, const ROWS: usize, const PIECES: bool>(room: Vaes512)
 where
     H: Hash<W>,
     W: Words<Word = u32, Room = Vaes512>,
@@ -342,7 +346,7 @@ where
             []
         });
         leaves_nothing("lanes, hashed", || {
-            lanes::encrypt_hashed::<H, W, ROWS>(
+            lanes::encrypt_hashed_by::<H, W, ROWS, PIECES>(
                 room,
                 &keys,
                 &mut last,

@@ -14,7 +14,7 @@ use core::marker::PhantomData;
 
 use widelane_secret::wipe;
 
-use crate::words::{BLOCK_WORDS, Feed, Message, Task, Word, Words};
+use crate::words::{BLOCK_WORDS, Feed, Message, Task, Word, Words, in_pieces};
 
 /// Words of a state: of SHA-1, the last three mean nothing.
 pub const STATE_WORDS: usize = 8;
@@ -68,11 +68,25 @@ pub fn compress<H: Hash<W>, W: Words>(
     messages: &[&[u8]],
     blocks: usize,
 ) {
+    if in_pieces::<W>() {
+        compress_by::<H, W, true>(room, states, messages, blocks);
+    } else {
+        compress_by::<H, W, false>(room, states, messages, blocks);
+    }
+}
+
+/// As [`compress`], with blocks that come in pieces or by words.
+fn compress_by<H: Hash<W>, W: Words, const PIECES: bool>(
+    room: W::Room,
+    states: &mut States<W>,
+    messages: &[&[u8]],
+    blocks: usize,
+) {
     let hash = PhantomData::<H>;
     if blocks == 1 {
         W::call(room, CompressOne { states, block: Block::Messages(messages), hash });
     } else {
-        W::call(room, Compress { states, messages, blocks, hash });
+        W::call(room, Compress::<_, _, PIECES> { states, messages, blocks, hash });
     }
 }
 
@@ -98,14 +112,14 @@ pub fn compress_digests<H: Hash<W>, W: Words>(
     rows.iter_mut().for_each(|row| wipe(row.as_mut()));
 }
 
-struct Compress<'a, H, W: Words> {
+struct Compress<'a, H, W: Words, const PIECES: bool> {
     states: &'a mut States<W>,
     messages: &'a [&'a [u8]],
     blocks: usize,
     hash: PhantomData<H>,
 }
 
-impl<H: Hash<W>, W: Words> Task<W> for Compress<'_, H, W> {
+impl<H: Hash<W>, W: Words, const PIECES: bool> Task<W> for Compress<'_, H, W, PIECES> {
     type Output = ();
     const FEEDS: bool = true;
 
@@ -118,7 +132,8 @@ impl<H: Hash<W>, W: Words> Task<W> for Compress<'_, H, W> {
                 H::compress(room, &mut state, block, &mut ());
             }
         } else {
-            compress_fed::<H, W>(room, &mut state, self.messages, 0, self.blocks, &mut ());
+            let Compress { messages, blocks, .. } = self;
+            compress_fed::<H, W, PIECES>(room, &mut state, messages, 0, blocks, &mut ());
         }
         store(&state, self.states);
     }
@@ -127,7 +142,7 @@ impl<H: Hash<W>, W: Words> Task<W> for Compress<'_, H, W> {
 /// Adds `blocks` blocks of each lane's message, from byte `offset` on, to `state`, and does
 /// something else beside them.
 #[inline(always)]
-pub(crate) fn compress_fed<H: Hash<W>, W: Words>(
+pub(crate) fn compress_fed<H: Hash<W>, W: Words, const PIECES: bool>(
     room: W::Room,
     state: &mut [W; STATE_WORDS],
     messages: &[impl Message],
@@ -138,26 +153,23 @@ pub(crate) fn compress_fed<H: Hash<W>, W: Words>(
     if blocks == 0 {
         return;
     }
+    let mut feed = Feed::<W, PIECES>::new(messages, offset, blocks);
     let mut block = W::block(room, messages, offset);
-    let mut feed = Feed::default();
-    feed.turn(messages, offset);
-    for next in 1..=blocks {
+    for _ in 0..blocks {
         // Behind the last block there is none to bring, and that one is brought once more.
-        if next < blocks {
-            feed.turn(messages, offset + next * W::BLOCK_BYTES);
-        }
+        feed.turn();
         H::compress(room, state, block, &mut Fed { feed: &mut feed, other });
         block = feed.block(room);
     }
 }
 
 /// The block that comes next, and something else.
-struct Fed<'a, 'b, W: Words, B> {
-    feed: &'b mut Feed<'a, W>,
+struct Fed<'a, 'b, W: Words, B, const PIECES: bool> {
+    feed: &'b mut Feed<'a, W, PIECES>,
     other: &'b mut B,
 }
 
-impl<W: Words, B: Beside> Beside for Fed<'_, '_, W, B> {
+impl<W: Words, B: Beside, const PIECES: bool> Beside for Fed<'_, '_, W, B, PIECES> {
     #[inline(always)]
     fn quarter(&mut self) {
         self.other.quarter();

@@ -39,8 +39,13 @@ macro_rules! lanes_agree {
                 .collect();
             let padded: Vec<_> = messages.iter().map(|(_, padded)| &padded[..]).collect();
             $({
-                let mut states = $initial.map(|word| [word; <$register>::LANES]);
-                compress::<$hash, $register>($room, &mut states, &padded, blocks);
+                let initial = $initial.map(|word| [word; <$register>::LANES]);
+                let (mut states, mut in_pieces) = (initial, initial);
+                compress_by::<$hash, $register, false>($room, &mut states, &padded, blocks);
+                if <$register>::MAY_TAKE_PIECES {
+                    compress_by::<$hash, $register, true>($room, &mut in_pieces, &padded, blocks);
+                    assert_eq!(in_pieces, states, "{blocks} blocks in pieces");
+                }
                 for (lane, (message, _)) in messages.iter().enumerate() {
                     let expected = hash($digest, message).unwrap();
                     let words = states.iter().flat_map(|row| row[lane].to_be_bytes());
@@ -231,10 +236,17 @@ macro_rules! lanes_leave_nothing {
             let message = vec![0x55; blocks * <$register>::BLOCK_BYTES];
             let messages = vec![&message[..]; <$register>::LANES];
             let mut states = $initial.map(|word| [word; <$register>::LANES]);
-            leaves_nothing(concat!(stringify!($hash), " in ", stringify!($register)), || {
-                compress::<$hash, $register>($room, &mut states, &messages, blocks);
+            let what = concat!(stringify!($hash), " in ", stringify!($register));
+            leaves_nothing(what, || {
+                compress_by::<$hash, $register, false>($room, &mut states, &messages, blocks);
                 []
             });
+            if <$register>::MAY_TAKE_PIECES {
+                leaves_nothing(what, || {
+                    compress_by::<$hash, $register, true>($room, &mut states, &messages, blocks);
+                    []
+                });
+            }
         })+
     }};
     (u32: $register:ty, $room:expr) => {

@@ -11,7 +11,7 @@ use widelane_secret::wipe_ymm_registers;
 
 use super::message::{Message, chunks_at};
 use super::portable::SPILLED_WORDS;
-use super::{BLOCK_WORDS, FED_WORDS, PIECE_BYTES, Task, Words};
+use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words, wide};
 use crate::stack::{wipe_frame, wipe_stack};
 
 wide_words! {
@@ -23,7 +23,7 @@ wide_words! {
     gather = gather, shuffle = _mm256_shuffle_epi8,
     broadcast = _mm256_broadcastsi128_si256,
     order = (0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203),
-    transpose = transpose4, wipe = wipe_ymm_registers, spilled = 128,
+    transpose = transpose4, wipe = wipe_ymm_registers, spilled = 128, fed = 376,
 }
 
 wide_words! {
@@ -35,7 +35,7 @@ wide_words! {
     gather = gather, shuffle = _mm256_shuffle_epi8,
     broadcast = _mm256_broadcastsi128_si256,
     order = (0x0809_0a0b_0c0d_0e0f, 0x0001_0203_0405_0607),
-    transpose = transpose2, wipe = wipe_ymm_registers, spilled = 128,
+    transpose = transpose2, wipe = wipe_ymm_registers, spilled = 128, fed = 376,
 }
 
 pieces_in_ymm!(Avx2);

@@ -9,11 +9,11 @@ use widelane_cpu::Avx512;
 use widelane_secret::wipe_vector_registers;
 
 use super::message::{Message, chunks_at};
-use super::{BLOCK_WORDS, FED_WORDS, PIECE_BYTES, Task, Words};
+use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words, wide};
 use crate::stack::wipe_frame;
 
 words_of_32_bits_in_zmm! {
-    Avx512x16, Avx512, features = "avx512f,avx512dq,avx512vl,avx512bw,bmi2"
+    Avx512x16, Avx512, features = "avx512f,avx512dq,avx512vl,avx512bw,bmi2", fed = 256
 }
 
 wide_words! {
@@ -24,7 +24,7 @@ wide_words! {
     left = _mm512_sllv_epi64, right = _mm512_srlv_epi64,
     gather = gather, shuffle = _mm512_shuffle_epi8,
     broadcast = _mm512_broadcast_i32x4, order = (0x0809_0a0b_0c0d_0e0f, 0x0001_0203_0405_0607),
-    transpose = transpose2, wipe = wipe_vector_registers, spilled = 80,
+    transpose = transpose2, wipe = wipe_vector_registers, spilled = 96, fed = 256,
     majority = _mm512_ternarylogic_epi64::<0xe8>,
 }
 

@@ -18,7 +18,7 @@ mod vaes512;
 
 pub use avx2::{Avx2x1, Avx2x4, Avx2x8};
 pub use avx512::{Avx512x8, Avx512x16};
-pub(crate) use feed::Feed;
+pub(crate) use feed::{Feed, in_pieces};
 pub use message::Message;
 pub use vaes512::{Vaes512x8, Vaes512x16};
 
@@ -84,6 +84,23 @@ pub trait Words: Copy {
     /// Words that are big-endian in memory, after they were loaded.
     fn in_order(self) -> Self;
 
+    /// Words of a piece.
+    const PIECE_WORDS: usize = PIECE_BYTES / size_of::<Self::Word>();
+
+    /// Whether pieces can come to these lanes faster than words.
+    const MAY_TAKE_PIECES: bool = false;
+
+    /// Makes words of a block that was loaded in pieces: each group of as many registers as a piece
+    /// has words holds one piece of every message, those of neighbours in neighbouring registers.
+    ///
+    /// # Panics
+    ///
+    /// Panics where there is one lane, whose words are where they belong.
+    #[inline(always)]
+    fn words_of_pieces(_room: Self::Room, _block: &mut [Self; BLOCK_WORDS]) {
+        unreachable!("one lane takes words")
+    }
+
     /// The sum.
     fn add(self, other: Self) -> Self;
 
@@ -129,9 +146,6 @@ pub trait Task<W: Words> {
     /// Does the work. Always `#[inline(always)]`, as is all that it calls.
     fn run(self, room: W::Room) -> Self::Output;
 }
-
-/// Words of stack that are cleared behind a task with a feed, in any room with lanes.
-const FED_WORDS: usize = 240;
 
 /// Bytes of a piece, in which words are moved from messages to lanes.
 const PIECE_BYTES: usize = 16;

@@ -10,7 +10,7 @@ use widelane_cpu::Vaes512;
 use widelane_secret::wipe_vector_registers;
 
 use super::message::{Message, chunks_at};
-use super::{BLOCK_WORDS, FED_WORDS, PIECE_BYTES, Task, Words};
+use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words, wide};
 use crate::stack::wipe_frame;
 
 // The assembler knows these registers by the class of the wider ones: all 32 of them.
@@ -23,7 +23,7 @@ wide_words! {
     gather = gather, shuffle = _mm256_shuffle_epi8,
     broadcast = _mm256_broadcastsi128_si256,
     order = (0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203),
-    transpose = transpose4, wipe = wipe_vector_registers, spilled = 80,
+    transpose = transpose4, wipe = wipe_vector_registers, spilled = 80, fed = 256,
     majority = _mm256_ternarylogic_epi32::<0xe8>,
 }
 
@@ -37,7 +37,8 @@ mod zmm {
 
     words_of_32_bits_in_zmm! {
         Vaes512x16, Vaes512,
-        features = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2"
+        features = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2",
+        fed = 376
     }
 
     pieces_in_zmm!(Vaes512);

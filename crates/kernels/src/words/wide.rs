@@ -1,12 +1,14 @@
 //! What the wide rooms of words have in common: the text of their implementation.
 
+use super::PIECE_BYTES;
+
 /// Implements [`Words`](super::Words) for a register of `$lanes` words of type `$word`.
 ///
 /// A piece is 16 bytes of one message. `$gather` puts pieces of several messages into one vector,
 /// `$shuffle` brings the bytes of each word into the order `$order` of a piece, and `$transpose`
 /// turns vectors of pieces into vectors of words. The assembler knows the vector as a register of
 /// `$class` under the letter `$width`. Tasks without a feed spill up to `$spilled` words
-/// of stack.
+/// of stack, those with one `$fed`.
 macro_rules! wide_words {
     (
         $register:ident($vector:ident in $class:ident as $width:literal, $token:ident),
@@ -15,7 +17,7 @@ macro_rules! wide_words {
         xor = $xor:ident, or = $or:ident, left = $left:ident, right = $right:ident,
         gather = $gather:ident, shuffle = $shuffle:ident, broadcast = $broadcast:ident,
         order = ($high:literal, $low:literal), transpose = $transpose:ident, wipe = $wipe:ident,
-        spilled = $spilled:literal,
+        spilled = $spilled:literal, fed = $fed:literal,
         $(majority = $majority:ident::<$table:literal>,)?
     ) => {
         #[doc = concat!("A register of ", $lanes, " words, one message in each.")]
@@ -27,6 +29,45 @@ macro_rules! wide_words {
             #[inline(always)]
             fn bits(self, bits: u32) -> arch::$vector {
                 Self::splat(self.1, $word::from(bits)).0
+            }
+
+            /// Each word rotated right by a byte, where bytes are moved: rotations by other numbers
+            /// of bits have a port of Intel's for themselves, which is the busiest one.
+            #[inline(always)]
+            fn rotate_by_a_byte(self) -> Self {
+                #[target_feature(enable = $features)]
+                #[inline]
+                fn moved(register: arch::$vector, order: arch::$vector) -> arch::$vector {
+                    let moved;
+                    // SAFETY: works on registers only. The compiler would make a rotation of it.
+                    unsafe {
+                        asm!(
+                            concat!("vpshufb {0:", $width, "}, {1:", $width, "}, {2:", $width, "}"),
+                            lateout($class) moved,
+                            in($class) register,
+                            in($class) order,
+                            options(pure, nomem, nostack, preserves_flags),
+                        );
+                    }
+                    moved
+                }
+                const ORDER: [i64; 2] = wide::rotation_by_a_byte(size_of::<$word>());
+                let order = intrinsic!(_mm_set_epi64x(ORDER[1], ORDER[0]));
+                let order = intrinsic!($broadcast(order));
+                // SAFETY: the token exists only where the machine has every feature of the room.
+                $register(unsafe { moved(self.0, order) }, self.1)
+            }
+
+            /// The words of one piece of every message.
+            #[inline(always)]
+            fn words_of_piece(
+                room: $token,
+                mut rows: [arch::$vector; Self::PIECE_WORDS],
+            ) -> [arch::$vector; Self::PIECE_WORDS] {
+                for row in &mut rows {
+                    *row = $register(*row, room).in_order().0;
+                }
+                $transpose(room, rows)
             }
         }
 
@@ -59,26 +100,40 @@ macro_rules! wide_words {
                 messages: &[impl Message],
                 offset: usize,
             ) -> [Self; BLOCK_WORDS] {
-                const STEP: usize = PIECE_BYTES / size_of::<$word>();
-                let mut lanes = [&[[0; PIECE_BYTES]; Self::BLOCK_BYTES / PIECE_BYTES]; $lanes];
+                let mut lanes = [&[[0u8; PIECE_BYTES]; Self::BLOCK_BYTES / PIECE_BYTES]; $lanes];
                 for (lane, message) in lanes.iter_mut().zip(&messages[..$lanes]) {
                     *lane = chunks_at(message, offset);
                 }
-                let order = intrinsic!(_mm_set_epi64x($high, $low));
-                let order = intrinsic!($broadcast(order));
                 let mut block = [Self::splat(room, 0); BLOCK_WORDS];
-                let (groups, _) = block.as_chunks_mut::<STEP>();
+                let (groups, _) = block.as_chunks_mut::<{ Self::PIECE_WORDS }>();
                 for (piece, words) in groups.iter_mut().enumerate() {
-                    let mut rows = [order; STEP];
+                    let mut rows = [words[0].0; Self::PIECE_WORDS];
                     for (first, row) in rows.iter_mut().enumerate() {
-                        let gathered = $gather(room, |at| &lanes[first + STEP * at][piece]);
-                        *row = intrinsic!($shuffle(gathered, order));
+                        *row = $gather(room, |at| &lanes[first + Self::PIECE_WORDS * at][piece]);
                     }
-                    for (word, row) in words.iter_mut().zip($transpose(room, rows)) {
+                    for (word, row) in words.iter_mut().zip(Self::words_of_piece(room, rows)) {
                         *word = $register(row, room);
                     }
                 }
                 block
+            }
+
+            // In ymm registers the clock is not lowered, nor is it by words of 64 bits.
+            const MAY_TAKE_PIECES: bool =
+                size_of::<arch::$vector>() == 64 && size_of::<$word>() == 4;
+
+            #[inline(always)]
+            fn words_of_pieces(room: $token, block: &mut [Self; BLOCK_WORDS]) {
+                let (groups, _) = block.as_chunks_mut::<{ Self::PIECE_WORDS }>();
+                for words in groups {
+                    let mut rows = [words[0].0; Self::PIECE_WORDS];
+                    for (row, piece) in rows.iter_mut().zip(&*words) {
+                        *row = piece.0;
+                    }
+                    for (word, row) in words.iter_mut().zip(Self::words_of_piece(room, rows)) {
+                        *word = $register(row, room);
+                    }
+                }
             }
 
             #[inline(always)]
@@ -112,6 +167,9 @@ macro_rules! wide_words {
 
             #[inline(always)]
             fn rotate<const BITS: u32>(self) -> Self {
+                if BITS == 8 {
+                    return self.rotate_by_a_byte();
+                }
                 let (left, right) = (self.bits($word::BITS - BITS), self.bits(BITS));
                 let (left, right) =
                     (intrinsic!($left(self.0, left)), intrinsic!($right(self.0, right)));
@@ -163,7 +221,7 @@ macro_rules! wide_words {
                 let output = unsafe { body(room, task) };
                 // SAFETY: as above.
                 unsafe {
-                    if T::FEEDS { wipe_spilled::<FED_WORDS>() } else { wipe_spilled::<$spilled>() }
+                    if T::FEEDS { wipe_spilled::<$fed>() } else { wipe_spilled::<$spilled>() }
                 }
                 output
             }
@@ -173,7 +231,7 @@ macro_rules! wide_words {
 
 /// Implements [`Words`](super::Words) for a zmm register of sixteen words of 32 bits.
 macro_rules! words_of_32_bits_in_zmm {
-    ($register:ident, $token:ident, features = $features:literal) => {
+    ($register:ident, $token:ident, features = $features:literal, fed = $fed:literal) => {
         wide_words! {
             $register(__m512i in zmm_reg as "z", $token), 16 of u32, features = $features,
             splat = _mm512_set1_epi32, add = _mm512_add_epi32,
@@ -182,7 +240,7 @@ macro_rules! words_of_32_bits_in_zmm {
             gather = gather, shuffle = _mm512_shuffle_epi8,
             broadcast = _mm512_broadcast_i32x4,
             order = (0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203),
-            transpose = transpose4, wipe = wipe_vector_registers, spilled = 80,
+            transpose = transpose4, wipe = wipe_vector_registers, spilled = 80, fed = $fed,
             majority = _mm512_ternarylogic_epi64::<0xe8>,
         }
     };
@@ -256,4 +314,15 @@ macro_rules! transpositions {
             [intrinsic!($low64(a, b)), intrinsic!($high64(a, b))]
         }
     };
+}
+
+/// Which byte comes to each place of a piece when words of so many bytes are rotated right by one.
+pub(super) const fn rotation_by_a_byte(word_bytes: usize) -> [i64; 2] {
+    let (mut order, mut at) = ([0; 2], 0);
+    while at < PIECE_BYTES {
+        let from = at - at % word_bytes + (at + 1) % word_bytes;
+        order[at / 8] |= (from as i64) << (8 * (at % 8));
+        at += 1;
+    }
+    order
 }
