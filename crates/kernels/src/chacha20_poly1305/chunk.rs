@@ -107,7 +107,10 @@ macro_rules! opening_by_words {
 
         #[inline]
         #[$features]
-        fn opening<const COUNT: usize>(key: &Key, nonce: &[u8; NONCE_BYTES]) -> [Set; COUNT] {
+        fn opening<const COUNT: usize, const SEAL: bool, const LONG: bool>(
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+        ) -> [Set; COUNT] {
             let mut words = words_before(key, nonce, 0);
             for _ in 0..DOUBLE_ROUNDS {
                 double_round_of_words(&mut words);
@@ -128,7 +131,10 @@ macro_rules! opening_by_both {
 
         #[inline]
         #[$features]
-        fn opening<const COUNT: usize>(key: &Key, nonce: &[u8; NONCE_BYTES]) -> [Set; COUNT] {
+        fn opening<const COUNT: usize, const SEAL: bool, const LONG: bool>(
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+        ) -> [Set; COUNT] {
             let [first] = before_rounds(key, nonce, 0);
             let [last] = before_rounds(key, nonce, ((1 + SETS) * BLOCKS) as u32);
             let before = [first, last];
@@ -191,9 +197,7 @@ macro_rules! paced {
                 let mut pace = Pace::new(groups);
                 for _ in 0..DOUBLE_ROUNDS {
                     double_round_of_words(&mut words);
-                    for group in pace.due() {
-                        absorb_group(running, group);
-                    }
+                    absorb_groups(running, pace.due());
                 }
             }
             words_after(&words, &words_before(key, nonce, counter))
@@ -219,13 +223,13 @@ macro_rules! staged {
         ) -> [Set; SETS] {
             let mut words = words_before(key, nonce, counter);
             let Some((more, [beside_rounds @ .., last])) = groups.split_last_chunk::<4>() else {
-                groups.iter().for_each(|group| absorb_group(running, group));
+                absorb_groups(running, groups);
                 for _ in 0..DOUBLE_ROUNDS {
                     double_round_of_words(&mut words);
                 }
                 return words_after(&words, &words_before(key, nonce, counter));
             };
-            more.iter().for_each(|group| absorb_group(running, group));
+            absorb_groups(running, more);
             for group in beside_rounds {
                 columns_of_words(&mut words, || ());
                 let limbs = running.limbs(rows_of_group(group));

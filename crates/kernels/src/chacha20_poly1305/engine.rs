@@ -4,6 +4,19 @@
 //! on four rows, so that it does all columns, or all diagonals, of all these blocks. Blocks stay
 //! together, which is what makes short messages quick; longer ones are made by words (`chunk.rs`).
 
+/// Repeats an expression for each index of the sets of an opening, as straight code.
+macro_rules! each_set {
+    ($index:ident => $step:expr) => {
+        each_set!($index => $step, 0 1 2 3 4 5)
+    };
+    ($index:ident => $step:expr, $($number:literal)+) => {
+        $({
+            const $index: usize = $number;
+            $step;
+        })+
+    };
+}
+
 /// Defines the room: see the module.
 macro_rules! engine {
     ($token:ty, #[$features:meta] $(, narrower = $narrower:ident)?) => {
@@ -16,6 +29,7 @@ macro_rules! engine {
         const SHORT_OPENING_BYTES: usize = SHORT_OPENING * SET_BYTES - BLOCK_BYTES;
         /// Of the words of a short stack, most are rows.
         const SHORT_STACK_OF_ROOM: usize = SHORT_STACK - 7 * (64 - ROW_BYTES);
+        const SEALED_STACK_OF_ROOM: usize = SEALED_STACK - 3 * (64 - ROW_BYTES);
         const GROUP_BYTES: usize = GROUP_BLOCKS * TAG_BYTES;
 
         /// Four rows: the state of `BLOCKS` blocks.
@@ -80,11 +94,11 @@ macro_rules! engine {
             } else if bytes <= SHORT_OPENING_BYTES {
                 // SAFETY: as above.
                 unsafe { message_body::<SHORT_OPENING, SEAL>(room, message, poly) }
-                wipe_stack::<SHORT_STACK_OF_ROOM>();
+                wipe_short_stack::<SEAL>();
             } else if bytes <= OPENING_BYTES {
                 // SAFETY: as above.
                 unsafe { message_body::<OPENING, SEAL>(room, message, poly) }
-                wipe_stack::<SHORT_STACK_OF_ROOM>();
+                wipe_short_stack::<SEAL>();
             } else if key_beside_chunk && turns_behind(CHUNK_BYTES) == turns_behind(OPENING_BYTES) {
                 // SAFETY: as above.
                 unsafe { chunk_body::<true, SEAL>(room, message, poly) }
@@ -92,11 +106,20 @@ macro_rules! engine {
             } else if turns_behind(SHORT_OPENING_BYTES) == turns_behind(OPENING_BYTES) {
                 // SAFETY: as above.
                 unsafe { long_message_body::<SHORT_OPENING, SEAL>(room, message, poly) }
-                wipe_stack::<LONG_STACK>();
+                if SEAL { wipe_stack::<SEALED_LONG_STACK>() } else { wipe_stack::<LONG_STACK>() }
             } else {
                 // SAFETY: as above.
                 unsafe { long_message_body::<OPENING, SEAL>(room, message, poly) }
-                wipe_stack::<LONG_STACK>();
+                if SEAL { wipe_stack::<SEALED_LONG_STACK>() } else { wipe_stack::<LONG_STACK>() }
+            }
+        }
+
+        /// Clears the stack behind a message of an opening.
+        fn wipe_short_stack<const SEAL: bool>() {
+            if SEAL {
+                wipe_stack::<SEALED_STACK_OF_ROOM>();
+            } else {
+                wipe_stack::<SHORT_STACK_OF_ROOM>();
             }
         }
 
@@ -271,20 +294,22 @@ macro_rules! engine {
         ) {
             let Message { key, nonce, aad, text, .. } = message;
             with_tag::<SEAL>(message, poly, |poly| {
-                let sets = if COUNT <= 2 {
-                    key_stream(key, nonce, 0)
-                } else {
-                    opening::<COUNT>(key, nonce)
-                };
-                begin_first(poly, sets[0]);
-                let apply = || apply(&sets, BLOCK_BYTES, text);
-                if COUNT == 1 {
+                if COUNT <= 2 {
+                    let sets = key_stream::<COUNT>(key, nonce, 0);
+                    begin_first(poly, sets[0]);
                     poly.absorb_inline(aad);
+                    let apply = || apply(&sets, BLOCK_BYTES, text);
                     one_turn::<SEAL>(text, poly, Poly1305::absorb_inline, apply);
+                    return;
+                }
+                if SEAL {
+                    begin_opened(room, poly, seal_opening::<COUNT, false>(key, nonce, text), aad);
+                    text.with_target(|bytes| authenticate(room, poly, whole_blocks(bytes)));
                 } else {
-                    authenticate(room, poly, aad);
-                    let absorb = |poly: &mut _, bytes: &_| authenticate(room, poly, bytes);
-                    one_turn::<SEAL>(text, poly, absorb, apply);
+                    let sets = opening::<COUNT, false, false>(key, nonce);
+                    begin_opened(room, poly, first_block(sets[0]), aad);
+                    text.with_source(|bytes| authenticate(room, poly, whole_blocks(bytes)));
+                    apply(&sets, BLOCK_BYTES, text);
                 }
             });
         }
@@ -299,13 +324,21 @@ macro_rules! engine {
         ) {
             let Message { key, nonce, aad, text, .. } = message;
             with_tag::<SEAL>(message, poly, |poly| {
-                let sets = opening::<COUNT>(key, nonce);
-                begin_first(poly, sets[0]);
-                authenticate(room, poly, aad);
-                let mut queue = Queue::<SEAL>::new(begin_running(room, poly), text);
-                queue.apply(&sets, BLOCK_BYTES);
-                rest(key, nonce, 1, &mut queue);
-                queue.end(poly);
+                if SEAL {
+                    let (first, _) = text.split_at(COUNT * SET_BYTES - BLOCK_BYTES);
+                    begin_opened(room, poly, seal_opening::<COUNT, true>(key, nonce, first), aad);
+                    let mut queue = Queue::<SEAL>::new(begin_running(room, poly), text);
+                    queue.done = first.len();
+                    rest(key, nonce, 1, &mut queue);
+                    queue.end(poly);
+                } else {
+                    let sets = opening::<COUNT, false, true>(key, nonce);
+                    begin_opened(room, poly, first_block(sets[0]), aad);
+                    let mut queue = Queue::<SEAL>::new(begin_running(room, poly), text);
+                    queue.apply(&sets, BLOCK_BYTES);
+                    rest(key, nonce, 1, &mut queue);
+                    queue.end(poly);
+                }
             });
         }
 
@@ -432,10 +465,8 @@ macro_rules! engine {
                 end.with_source(|bytes| last[..bytes.len()].copy_from_slice(bytes));
             }
             crypt(poly);
-            if SEAL && !end.is_empty() {
-                end.with_target(|bytes| last[..bytes.len()].copy_from_slice(bytes));
-            }
-            *tag = close(poly, &last[..end.len()], aad.len() as u64, text.len() as u64);
+            let close = |last: &[u8]| close(poly, last, aad.len() as u64, text.len() as u64);
+            *tag = if SEAL { end.with_target(close) } else { close(&last[..end.len()]) };
         }
 
         /// Has a text encrypted or decrypted by `crypt`, and its whole blocks authenticated by
@@ -455,6 +486,21 @@ macro_rules! engine {
             if SEAL {
                 text.with_target(|bytes| absorb(poly, whole_blocks(bytes)));
             }
+        }
+
+        /// Begins an authenticator whose key is the first block of an opening, with the AAD.
+        #[inline]
+        #[$features]
+        fn begin_opened(
+            room: $token,
+            poly: &mut Poly1305,
+            block: [u8; BLOCK_BYTES],
+            aad: &[u8],
+        ) {
+            let mut block = block;
+            poly.begin(&block);
+            wipe(&mut block);
+            authenticate(room, poly, aad);
         }
 
         /// Begins an authenticator whose key is the first block of a set.
@@ -616,9 +662,7 @@ macro_rules! engine {
                 let ready = self.ready(end);
                 let running = &mut self.running;
                 self.text.with_ciphertext::<SEAL, _>(|bytes| {
-                    for group in bytes[ready.clone()].as_chunks().0 {
-                        absorb_group(running, group);
-                    }
+                    absorb_groups(running, bytes[ready].as_chunks().0);
                 });
             }
 
@@ -648,21 +692,47 @@ macro_rules! engine {
             (blocks - 1) % GROUP_BLOCKS + 1
         }
 
+        /// Encrypts what an opening of `COUNT` sets has behind its first block, and answers that
+        /// one.
+        /// The key stream stays in registers; `LONG` says who calls, each with code of its own.
+        #[inline]
+        #[$features]
+        fn seal_opening<const COUNT: usize, const LONG: bool>(
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            text: Text<'_>,
+        ) -> [u8; BLOCK_BYTES] {
+            let sets = opening::<COUNT, true, LONG>(key, nonce);
+            let block = first_block(sets[0]);
+            each_set!(INDEX => if let Some(set) = sets.get(INDEX) {
+                for (place, row) in set.iter().enumerate() {
+                    let offset = INDEX * SET_BYTES + place * ROW_BYTES;
+                    if offset >= BLOCK_BYTES {
+                        apply_row(text, offset - BLOCK_BYTES, *row);
+                    }
+                }
+            });
+            block
+        }
+
         /// Adds a key stream, from byte `skip` on, to a text that is no longer.
         #[inline]
         #[$features]
         fn apply<const COUNT: usize>(sets: &[Set; COUNT], skip: usize, text: Text<'_>) {
-            let mut offset = 0;
-            for (index, set) in sets.iter().enumerate() {
-                for row in set.iter().skip(if index == 0 { skip / ROW_BYTES } else { 0 }) {
-                    let bytes = (text.len() - offset).min(ROW_BYTES);
-                    if bytes == ROW_BYTES {
-                        store(text, offset, add_bits(load(text, offset), *row));
-                    } else if bytes > 0 {
-                        add_part(text, offset, bytes, *row);
-                    }
-                    offset += bytes;
-                }
+            for (index, row) in sets.as_flattened().iter().enumerate().skip(skip / ROW_BYTES) {
+                apply_row(text, index * ROW_BYTES - skip, *row);
+            }
+        }
+
+        /// Adds a row, or as much of it as there is text.
+        #[inline]
+        #[$features]
+        fn apply_row(text: Text<'_>, offset: usize, row: Row) {
+            let bytes = text.len().saturating_sub(offset);
+            if bytes >= ROW_BYTES {
+                store(text, offset, add_bits(load(text, offset), row));
+            } else if bytes > 0 {
+                add_part(text, offset, bytes, row);
             }
         }
 
@@ -697,9 +767,7 @@ macro_rules! engine {
             let mut pace = Pace::new(groups);
             for _ in 0..DOUBLE_ROUNDS {
                 double_round(&mut states);
-                for group in pace.due() {
-                    absorb_group(running, group);
-                }
+                absorb_groups(running, pace.due());
             }
             after_rounds(states, &before)
         }

@@ -14,8 +14,8 @@ use super::poly1305_lanes::{self, BlockLanes, Factor};
 use super::single::Single;
 use super::{
     BESIDE_KEY, BESIDE_STACK, BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, LONG_STACK, Message,
-    NONCE_BYTES, Pace, Poly1305, SHORT_STACK, SHORTEST_STACK, TAG_BYTES, Ways, close, fills_a_set,
-    last_block, last_words, whole_blocks,
+    NONCE_BYTES, Pace, Poly1305, SEALED_LONG_STACK, SEALED_STACK, SHORT_STACK, SHORTEST_STACK,
+    TAG_BYTES, Ways, close, fills_a_set, last_block, last_words, whole_blocks,
 };
 use crate::lanes::{Ifma256x4, Lanes};
 use crate::stack::wipe_stack;
@@ -56,5 +56,6 @@ in_lanes! {
     Ifma256x4, Ifma256,
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")],
     __m256i, 4, ymm_reg, blocks = [0, 2, 1, 3],
-    load = _mm256_loadu_si256, unpack = (_mm256_unpacklo_epi64, _mm256_unpackhi_epi64),
+    load = _mm256_loadu_si256, load_some = _mm256_maskz_loadu_epi64,
+    unpack = (_mm256_unpacklo_epi64, _mm256_unpackhi_epi64),
 }

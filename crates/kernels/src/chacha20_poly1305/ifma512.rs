@@ -14,8 +14,8 @@ use super::poly1305_lanes::{self, BlockLanes, Factor};
 use super::single::Single;
 use super::{
     BESIDE_KEY, BESIDE_STACK, BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, LONG_STACK, Message,
-    NONCE_BYTES, Pace, Poly1305, SHORT_STACK, SHORTEST_STACK, TAG_BYTES, Ways, close, fills_a_set,
-    last_block, last_words, whole_blocks,
+    NONCE_BYTES, Pace, Poly1305, SEALED_LONG_STACK, SEALED_STACK, SHORT_STACK, SHORTEST_STACK,
+    TAG_BYTES, Ways, close, fills_a_set, last_block, last_words, whole_blocks,
 };
 use crate::lanes::{Ifma512x8, Lanes};
 use crate::stack::wipe_stack;
@@ -55,5 +55,6 @@ in_lanes! {
     Ifma512x8, Ifma512,
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")],
     __m512i, 8, zmm_reg, blocks = [0, 4, 1, 5, 2, 6, 3, 7],
-    load = _mm512_loadu_si512, unpack = (_mm512_unpacklo_epi64, _mm512_unpackhi_epi64),
+    load = _mm512_loadu_si512, load_some = _mm512_maskz_loadu_epi64,
+    unpack = (_mm512_unpacklo_epi64, _mm512_unpackhi_epi64),
 }

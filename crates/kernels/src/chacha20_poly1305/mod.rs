@@ -56,8 +56,14 @@ const BESIDE_STACK: usize = 208;
 /// Words of stack that are cleared when one of more sets, or of the opening of a long one, is.
 const SHORT_STACK: usize = 512;
 
+/// Words of stack that are cleared when an opening, whose key stream stays in registers, is sealed.
+const SEALED_STACK: usize = 280;
+
 /// Words of stack that are cleared when any other is.
-const LONG_STACK: usize = 768;
+const LONG_STACK: usize = 856;
+
+/// Words of stack that are cleared when a longer text with such an opening is.
+const SEALED_LONG_STACK: usize = 696;
 
 /// Pairs of rounds on the way from a state to a block.
 const DOUBLE_ROUNDS: usize = 10;

@@ -175,8 +175,8 @@ macro_rules! scalar {
 
         #[inline]
         #[$features]
-        fn absorb_group(running: &mut Running, group: &[u8; GROUP_BYTES]) {
-            running.absorb_blocks(group.as_chunks().0);
+        fn absorb_groups(running: &mut Running, groups: &[[u8; GROUP_BYTES]]) {
+            running.absorb_blocks(groups.as_flattened().as_chunks().0);
         }
 
         #[inline]

@@ -18,12 +18,13 @@ pub(super) trait BlockLanes: Lanes {
     /// Which block of a row each lane takes.
     const BLOCKS: &[u8];
     /// The bytes of a row.
-    type Row: Copy + AsRef<[u8]> + AsMut<[u8]>;
-    /// A row of zeros.
-    const EMPTY: Self::Row;
+    type Row: Copy;
 
-    /// The lower and the upper words of the blocks.
+    /// The lower and the upper words of the blocks of a row.
     fn split(room: Self::Room, row: &Self::Row) -> (Self, Self);
+
+    /// The lower and the upper words of a row that ends with some blocks and has nothing before.
+    fn split_end(room: Self::Room, blocks: &[u8]) -> (Self, Self);
 
     /// [`Lanes::madd52lo`] with a limb that stays in memory.
     fn madd52lo_from<const LIMB: usize>(self, a: Self, factor: &Factor<Self>) -> Self;
@@ -121,26 +122,30 @@ impl<L: BlockLanes> Running<L> {
         let room = self.powers[0].room();
         let blank = (2 * Self::ROW_BYTES - blocks.len()) % Self::ROW_BYTES;
         let (first, second) = blocks.split_at(Self::ROW_BYTES - blank);
-        let mut row = L::EMPTY;
-        row.as_mut()[blank..].copy_from_slice(first);
-        let lead = blank / TAG_BYTES;
-        let taken = lanes_where::<L>(|block| usize::from(block) >= lead);
-        let before = lanes_where::<L>(|block| usize::from(block) == lead);
-        let limbs_of_row = limbs::<L>(room, &row, taken);
-        for ((sum, limb), before_limb) in self.sum.iter_mut().zip(limbs_of_row).zip(self.before) {
-            *sum = limb.add(L::splat(room, before_limb).select(before, L::splat(room, 0)));
+        let numbers = L::from_fn(room, |lane| u64::from(L::BLOCKS[lane]));
+        let lead = L::splat(room, (blank / TAG_BYTES) as u64);
+        let (lead_lane, blank_lanes) = (numbers.equals(lead), numbers.less_than(lead));
+        let mut sum = limbs(L::split_end(room, first), !blank_lanes);
+        for (limb, before) in sum.iter_mut().zip(self.before) {
+            *limb = limb.add(L::splat(room, before).select(lead_lane, L::splat(room, 0)));
         }
         if !second.is_empty() {
-            row.as_mut().copy_from_slice(second);
-            self.sum = multiply(limbs::<L>(room, &row, LaneMask::ALL), self.sum, &self.row);
+            let row = limbs(L::split_end(room, second), LaneMask::ALL);
+            sum = multiply(row, sum, &self.row);
         }
+        self.sum = sum;
     }
 
-    /// Takes two blocks in each lane: all stages at once.
+    /// Takes groups one after the other, each with all its stages at once.
     #[inline(always)]
-    pub(super) fn absorb(&mut self, group: &[L::Row; 2]) {
-        let columns = self.columns(self.limbs(group));
-        self.carry(self.with_sum(columns));
+    pub(super) fn absorb(&mut self, groups: &[[L::Row; 2]]) {
+        // Of its own, and not in memory between two groups, where the powers have to be.
+        let mut sum = self.sum;
+        for group in groups {
+            let columns = self.columns(self.limbs(group));
+            sum = columns.add(sum, &Stored(&self.group)).carried();
+        }
+        self.sum = sum;
     }
 
     /// The first stage of a group: its rows in limbs.
@@ -148,7 +153,7 @@ impl<L: BlockLanes> Running<L> {
     pub(super) fn limbs(&self, group: &[L::Row; 2]) -> [Limbs<L>; 2] {
         let room = self.powers[0].room();
         let [first, second] = group;
-        [limbs::<L>(room, first, LaneMask::ALL), limbs::<L>(room, second, LaneMask::ALL)]
+        [limbs(L::split(room, first), LaneMask::ALL), limbs(L::split(room, second), LaneMask::ALL)]
     }
 
     /// The second stage: what does not wait for the sum.
@@ -239,17 +244,23 @@ macro_rules! in_lanes {
     (
         $register:ident, $token:ty, #[$features:meta],
         $vector:ty, $lanes:literal, $class:ident, blocks = $blocks:expr,
-        load = $load:ident, unpack = ($low:ident, $high:ident),
+        load = $load:ident, load_some = $load_some:ident, unpack = ($low:ident, $high:ident),
     ) => {
         impl BlockLanes for $register {
             const BLOCKS: &[u8] = &$blocks;
             type Row = [u8; TAG_BYTES * $lanes];
-            const EMPTY: Self::Row = [0; TAG_BYTES * $lanes];
 
             #[inline(always)]
             fn split(room: $token, row: &Self::Row) -> (Self, Self) {
                 // SAFETY: the token exists only if every feature of its room was detected.
                 let (low, high) = unsafe { split(row) };
+                (Self::load(room, &low), Self::load(room, &high))
+            }
+
+            #[inline(always)]
+            fn split_end(room: $token, blocks: &[u8]) -> (Self, Self) {
+                // SAFETY: as above.
+                let (low, high) = unsafe { split_end(blocks) };
                 (Self::load(room, &low), Self::load(room, &high))
             }
 
@@ -277,6 +288,22 @@ macro_rules! in_lanes {
             let left = unsafe { $load(halves[0].as_ptr().cast()) };
             // SAFETY: as above.
             let right = unsafe { $load(halves[1].as_ptr().cast()) };
+            (words($low(left, right)), words($high(left, right)))
+        }
+
+        /// As [`split`], of a row that ends with some blocks and has zeros before.
+        #[inline]
+        #[$features]
+        fn split_end(blocks: &[u8]) -> ([u64; $lanes], [u64; $lanes]) {
+            const ROW_BYTES: usize = TAG_BYTES * $lanes;
+            let blank = ROW_BYTES.checked_sub(blocks.len()).expect("no more blocks than a row has");
+            let start = blocks.as_ptr().wrapping_sub(blank);
+            let there = u16::MAX << (blank / 8);
+            let middle = start.wrapping_add(ROW_BYTES / 2);
+            // SAFETY: only words of the blocks are read.
+            let left = unsafe { $load_some(there as u8, start.cast()) };
+            // SAFETY: as above.
+            let right = unsafe { $load_some((there >> $lanes) as u8, middle.cast()) };
             (words($low(left, right)), words($high(left, right)))
         }
 
@@ -316,8 +343,9 @@ macro_rules! in_lanes {
 
         #[inline]
         #[$features]
-        fn absorb_group(running: &mut Running, group: &[u8; GROUP_BYTES]) {
-            running.absorb(rows_of_group(group));
+        fn absorb_groups(running: &mut Running, groups: &[[u8; GROUP_BYTES]]) {
+            let (rows, _) = groups.as_flattened().as_chunks();
+            running.absorb(rows.as_chunks().0);
         }
 
         #[inline]
@@ -344,9 +372,7 @@ macro_rules! in_lanes {
             let mut running = begin_running(room, poly);
             let (first, groups) = blocks.split_at(first_blocks(blocks.len()));
             absorb_first(&mut running, first.as_flattened());
-            for group in groups.as_flattened().as_chunks().0 {
-                absorb_group(&mut running, group);
-            }
+            absorb_groups(&mut running, groups.as_flattened().as_chunks().0);
             end_running(&running, poly);
             poly.absorb(&bytes[blocks.len() * TAG_BYTES..]);
         }
@@ -392,8 +418,8 @@ fn choose<L: Lanes>(lanes: LaneMask, yes: Limbs<L>, no: Limbs<L>) -> Limbs<L> {
 
 /// A row in limbs, with 2^128 in the lanes that have a block.
 #[inline(always)]
-fn limbs<L: BlockLanes>(room: L::Room, row: &L::Row, blocks: LaneMask) -> Limbs<L> {
-    let (low, high) = L::split(room, row);
+fn limbs<L: BlockLanes>((low, high): (L, L), blocks: LaneMask) -> Limbs<L> {
+    let room = low.room();
     let mask = L::splat(room, LOW);
     let above = L::splat(room, 1 << 40).select(blocks, L::splat(room, 0));
     let middle = low.shr::<44>().or(high.shl::<20>()).and(mask);
