@@ -181,24 +181,39 @@ macro_rules! paced {
             running: &mut Running,
             groups: &[[u8; GROUP_BYTES]],
         ) -> [Set; SETS] {
+            let Some(groups) = groups.as_array::<{ CHUNK_BYTES / GROUP_BYTES }>() else {
+                return chunk_at_pace(key, nonce, counter, running, groups);
+            };
             let mut words = words_before(key, nonce, counter);
-            if let Some(groups) = groups.as_array::<{ CHUNK_BYTES / GROUP_BYTES }>() {
-                let (blocks, _) = groups.as_flattened().as_chunks();
-                let (beside_rounds, rest) = blocks.as_chunks::<{ 3 * THIRD }>();
-                for beside_round in beside_rounds {
-                    let (first, others) = beside_round.split_at(THIRD);
-                    let (second, third) = others.split_at(THIRD);
-                    columns_of_words(&mut words, || running.absorb_blocks(first));
-                    diagonals_of_words(&mut words, || running.absorb_blocks(second));
-                    running.absorb_blocks(third);
-                }
-                running.absorb_blocks(rest);
-            } else {
-                let mut pace = Pace::new(groups);
-                for _ in 0..DOUBLE_ROUNDS {
-                    double_round_of_words(&mut words);
-                    absorb_groups(running, pace.due());
-                }
+            let (blocks, _) = groups.as_flattened().as_chunks();
+            let (beside_rounds, rest) = blocks.as_chunks::<{ 3 * THIRD }>();
+            for beside_round in beside_rounds {
+                let (first, others) = beside_round.split_at(THIRD);
+                let (second, third) = others.split_at(THIRD);
+                columns_of_words(&mut words, || running.absorb_blocks(first));
+                diagonals_of_words(&mut words, || running.absorb_blocks(second));
+                running.absorb_blocks(third);
+            }
+            running.absorb_blocks(rest);
+            words_after(&words, &words_before(key, nonce, counter))
+        }
+
+        /// As [`chunk_beside`], with any number of groups. Not inlined, so that the registers of
+        /// whole chunks are given out without a look at it.
+        #[inline(never)]
+        #[$features]
+        fn chunk_at_pace(
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            counter: u32,
+            running: &mut Running,
+            groups: &[[u8; GROUP_BYTES]],
+        ) -> [Set; SETS] {
+            let mut words = words_before(key, nonce, counter);
+            let mut pace = Pace::new(groups);
+            for _ in 0..DOUBLE_ROUNDS {
+                double_round_of_words(&mut words);
+                absorb_groups(running, pace.due());
             }
             words_after(&words, &words_before(key, nonce, counter))
         }
