@@ -332,14 +332,30 @@ macro_rules! engine {
                     rest(key, nonce, 1, &mut queue);
                     queue.end(poly);
                 } else {
-                    let sets = opening::<COUNT, false, true>(key, nonce);
-                    begin_opened(room, poly, first_block(sets[0]), aad);
-                    let mut queue = Queue::<SEAL>::new(begin_running(room, poly), text);
-                    queue.apply(&sets, BLOCK_BYTES);
+                    let mut queue = open_opening::<COUNT>(room, key, nonce, aad, text, poly);
                     rest(key, nonce, 1, &mut queue);
                     queue.end(poly);
                 }
             });
+        }
+
+        /// Decrypts what an opening of `COUNT` sets has of a longer text. Not inlined: its key
+        /// stream is gone from the stack before there is more.
+        #[inline(never)]
+        #[$features]
+        fn open_opening<'a, const COUNT: usize>(
+            room: $token,
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            aad: &[u8],
+            text: Text<'a>,
+            poly: &mut Poly1305,
+        ) -> Queue<'a, false> {
+            let sets = opening::<COUNT, false, true>(key, nonce);
+            begin_opened(room, poly, first_block(sets[0]), aad);
+            let mut queue = Queue::new(begin_running(room, poly), text);
+            queue.apply(&sets, BLOCK_BYTES);
+            queue
         }
 
         /// A message of a chunk beside the block of the one-time key, or a longer one (`LONG`);
@@ -557,17 +573,10 @@ macro_rules! engine {
                 let start = queue.done;
                 let bytes = (queue.text.len() - start).min(CHUNK_BYTES);
                 let counter = counter.wrapping_add((start / BLOCK_BYTES) as u32);
-                match bytes.div_ceil(SET_BYTES) {
-                    _ if bytes == CHUNK_BYTES => queue.turn_of_chunk(key, nonce, counter),
-                    1 => queue.turn(bytes, |running, groups| {
-                        key_stream_beside::<1>(key, nonce, counter, running, groups)
-                    }),
-                    2 => queue.turn(bytes, |running, groups| {
-                        key_stream_beside::<2>(key, nonce, counter, running, groups)
-                    }),
-                    _ => queue.turn(bytes, |running, groups| {
-                        chunk_beside::<SEAL, false>(key, nonce, counter, running, groups)
-                    }),
+                if bytes == CHUNK_BYTES {
+                    queue.turn_of_chunk(key, nonce, counter);
+                } else {
+                    queue.turn_of_part(key, nonce, counter, bytes);
                 }
             }
         }
@@ -644,6 +653,30 @@ macro_rules! engine {
                 for (index, row) in sets.as_flattened().iter().enumerate() {
                     let offset = index * ROW_BYTES;
                     store(chunk, offset, add_bits(load(chunk, offset), *row));
+                }
+            }
+
+            /// Encrypts or decrypts what is less than a chunk. Not inlined: its key stream is on
+            /// the stack, but not beside what a chunk has there.
+            #[inline(never)]
+            #[$features]
+            fn turn_of_part(
+                &mut self,
+                key: &Key,
+                nonce: &[u8; NONCE_BYTES],
+                counter: u32,
+                bytes: usize,
+            ) {
+                match bytes.div_ceil(SET_BYTES) {
+                    1 => self.turn(bytes, |running, groups| {
+                        key_stream_beside::<1>(key, nonce, counter, running, groups)
+                    }),
+                    2 => self.turn(bytes, |running, groups| {
+                        key_stream_beside::<2>(key, nonce, counter, running, groups)
+                    }),
+                    _ => self.turn(bytes, |running, groups| {
+                        chunk_beside::<SEAL, false>(key, nonce, counter, running, groups)
+                    }),
                 }
             }
 

@@ -60,10 +60,10 @@ const SHORT_STACK: usize = 512;
 const SEALED_STACK: usize = 280;
 
 /// Words of stack that are cleared when any other is.
-const LONG_STACK: usize = 856;
+const LONG_STACK: usize = 712;
 
 /// Words of stack that are cleared when a longer text with such an opening is.
-const SEALED_LONG_STACK: usize = 696;
+const SEALED_LONG_STACK: usize = 616;
 
 /// Pairs of rounds on the way from a state to a block.
 const DOUBLE_ROUNDS: usize = 10;
