@@ -105,6 +105,8 @@ macro_rules! opening_by_words {
         const SHORT_OPENING: usize = SETS;
         const OPENING: usize = SETS;
 
+        /// The sets that a message begins with. `SEAL` and `LONG` say who calls: each caller has
+        /// code of its own, where those that are sealed stay in registers.
         #[inline]
         #[$features]
         fn opening<const COUNT: usize, const SEAL: bool, const LONG: bool>(
@@ -129,6 +131,8 @@ macro_rules! opening_by_both {
         const SHORT_OPENING: usize = 1 + SETS;
         const OPENING: usize = 1 + SETS + 1;
 
+        /// The sets that a message begins with. `SEAL` and `LONG` say who calls: each caller has
+        /// code of its own, where those that are sealed stay in registers.
         #[inline]
         #[$features]
         fn opening<const COUNT: usize, const SEAL: bool, const LONG: bool>(

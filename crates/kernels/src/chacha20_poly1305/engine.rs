@@ -297,9 +297,15 @@ macro_rules! engine {
                 if COUNT <= 2 {
                     let sets = key_stream::<COUNT>(key, nonce, 0);
                     begin_first(poly, sets[0]);
-                    poly.absorb_inline(aad);
                     let apply = || apply(&sets, BLOCK_BYTES, text);
-                    one_turn::<SEAL>(text, poly, Poly1305::absorb_inline, apply);
+                    if COUNT == 1 {
+                        poly.absorb_inline(aad);
+                        one_turn::<SEAL>(text, poly, Poly1305::absorb_inline, apply);
+                    } else {
+                        authenticate(room, poly, aad);
+                        let absorb = |poly: &mut _, bytes: &_| authenticate(room, poly, bytes);
+                        one_turn::<SEAL>(text, poly, absorb, apply);
+                    }
                     return;
                 }
                 if SEAL {

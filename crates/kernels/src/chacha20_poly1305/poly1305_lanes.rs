@@ -34,7 +34,7 @@ pub(super) trait BlockLanes: Lanes {
 }
 
 /// From so many blocks on, lanes are quicker than scalar products, their powers included.
-pub(super) const BLOCKS_MIN: usize = 12;
+pub(super) const BLOCKS_MIN: usize = 24;
 
 /// A sum on its way, one in each lane. A group is two rows, which share the carries of a product;
 /// lane by lane blocks follow by steps of r^`LANES`, and the lanes come together in the end.
