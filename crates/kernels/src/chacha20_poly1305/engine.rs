@@ -330,18 +330,17 @@ macro_rules! engine {
         ) {
             let Message { key, nonce, aad, text, .. } = message;
             with_tag::<SEAL>(message, poly, |poly| {
-                if SEAL {
+                let mut queue = if SEAL {
                     let (first, _) = text.split_at(COUNT * SET_BYTES - BLOCK_BYTES);
                     begin_opened(room, poly, seal_opening::<COUNT, true>(key, nonce, first), aad);
-                    let mut queue = Queue::<SEAL>::new(begin_running(room, poly), text);
+                    let mut queue = Queue::new(begin_running(room, poly), text);
                     queue.done = first.len();
-                    rest(key, nonce, 1, &mut queue);
-                    queue.end(poly);
+                    queue
                 } else {
-                    let mut queue = open_opening::<COUNT>(room, key, nonce, aad, text, poly);
-                    rest(key, nonce, 1, &mut queue);
-                    queue.end(poly);
-                }
+                    open_opening::<COUNT, SEAL>(room, key, nonce, aad, text, poly)
+                };
+                rest(key, nonce, 1, &mut queue);
+                queue.end(poly);
             });
         }
 
@@ -349,14 +348,14 @@ macro_rules! engine {
         /// stream is gone from the stack before there is more.
         #[inline(never)]
         #[$features]
-        fn open_opening<'a, const COUNT: usize>(
+        fn open_opening<'a, const COUNT: usize, const SEAL: bool>(
             room: $token,
             key: &Key,
             nonce: &[u8; NONCE_BYTES],
             aad: &[u8],
             text: Text<'a>,
             poly: &mut Poly1305,
-        ) -> Queue<'a, false> {
+        ) -> Queue<'a, SEAL> {
             let sets = opening::<COUNT, false, true>(key, nonce);
             begin_opened(room, poly, first_block(sets[0]), aad);
             let mut queue = Queue::new(begin_running(room, poly), text);
@@ -519,9 +518,7 @@ macro_rules! engine {
             block: [u8; BLOCK_BYTES],
             aad: &[u8],
         ) {
-            let mut block = block;
-            poly.begin(&block);
-            wipe(&mut block);
+            begin_block(poly, block);
             authenticate(room, poly, aad);
         }
 
@@ -529,7 +526,14 @@ macro_rules! engine {
         #[inline]
         #[$features]
         fn begin_first(poly: &mut Poly1305, set: Set) {
-            let mut block = first_block(set);
+            begin_block(poly, first_block(set));
+        }
+
+        /// Begins an authenticator whose key is a block of key stream.
+        #[inline]
+        #[$features]
+        fn begin_block(poly: &mut Poly1305, block: [u8; BLOCK_BYTES]) {
+            let mut block = block;
             poly.begin(&block);
             wipe(&mut block);
         }
