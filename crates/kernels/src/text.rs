@@ -73,6 +73,12 @@ impl<'a> Text<'a> {
         (Text { bytes, ..self }, rest)
     }
 
+    /// The result, once it is written, as a message: to be read.
+    #[inline(always)]
+    pub(crate) fn result(self) -> Self {
+        Text { source: self.target, ..self }
+    }
+
     /// Replaces up to one block of the message: `transform` gets what is read and answers what is
     /// written.
     ///

@@ -4,9 +4,11 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 use core::hint::black_box;
+use core::mem::offset_of;
+use core::slice::{from_raw_parts, from_raw_parts_mut};
 
 use widelane_cpu::Aesni;
-use widelane_secret::{wipe, wipe_ymm_registers as wipe_registers};
+use widelane_secret::wipe_ymm_registers as wipe_registers;
 
 use super::expand::expand_rounds;
 use super::field::{self, Element};
@@ -22,21 +24,26 @@ const SPILLS: bool = true;
 const SPILLED_WORDS: usize = 64;
 
 engine! {
-    Aesni, rows = [1, 2, 3, 4],
+    Aesni,
     #[target_feature(enable = "aes,pclmulqdq,avx")]
 }
 
 chunks! {
-    xmm_reg, [1, 2, 3, 4],
+    xmm_reg, load = "vmovdqa",
     #[target_feature(enable = "aes,pclmulqdq,avx")]
 }
 
 ghash! {
+    beside = halves,
+    #[target_feature(enable = "aes,pclmulqdq,avx")]
+}
+
+three_products! {
     #[target_feature(enable = "aes,pclmulqdq,avx")]
 }
 
 rows! {
-    Element, xmm_reg, [0, 1, 2, 3],
+    Element, xmm_reg,
     #[target_feature(enable = "aes,pclmulqdq,avx")],
     load = _mm_loadu_si128, store = _mm_storeu_si128, xor = _mm_xor_si128,
     shuffle = _mm_shuffle_epi32, count = _mm_add_epi32,
@@ -44,8 +51,8 @@ rows! {
     multiply = _mm_clmulepi64_si128,
 }
 
-parts_by_copy! {
-    #[target_feature(enable = "aes,pclmulqdq,avx")], store = _mm_storeu_si128
+parts_by_words! {
+    #[target_feature(enable = "aes,pclmulqdq,avx")], and = _mm_and_si128
 }
 
 #[inline]
@@ -64,6 +71,18 @@ fn last_of_row(block: Element) -> Row {
 #[target_feature(enable = "aes,pclmulqdq,avx")]
 fn first_of_row(block: Element) -> Row {
     block
+}
+
+#[inline]
+#[target_feature(enable = "aes,pclmulqdq,avx")]
+fn first_block(row: Row) -> Element {
+    row
+}
+
+#[inline]
+#[target_feature(enable = "aes,pclmulqdq,avx")]
+fn last_block(row: Row) -> Element {
+    row
 }
 
 #[inline]

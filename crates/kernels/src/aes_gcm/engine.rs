@@ -9,7 +9,7 @@
 
 /// Defines the room: see the module.
 macro_rules! engine {
-    ($token:ty, rows = [$($count:literal),+], #[$features:meta]) => {
+    ($token:ty, #[$features:meta]) => {
         /// Blocks of a chunk.
         const CHUNK_BLOCKS: usize = ROWS * BLOCKS;
         const ROW_BYTES: usize = BLOCKS * BLOCK_BYTES;
@@ -282,17 +282,26 @@ macro_rules! engine {
             // Blocks to come after the strands; what finishes the hash counts for one, and so does
             // the multiplication that follows it.
             let after = text.len().div_ceil(BLOCK_BYTES) + if lengths.is_some() { 2 } else { 0 };
-            let mut power = after + BLOCKS - 1;
-            let mut sum = product_from(key, power, strands);
-            if !text.is_empty() {
-                power -= BLOCKS;
-                let counters = &mut counters;
-                let hashed = match text.len().div_ceil(ROW_BYTES) {
-                    $($count => {
-                        tail_rows::<ROUNDS, $count, SEAL, KNOWN>(key, counters, text, power)
-                    })+
+            let power = after + BLOCKS - 1;
+            // The strands wait as they are: three sums of their products would be spilled.
+            let hashed = if text.is_empty() {
+                None
+            } else {
+                let (counters, power) = (&mut counters, power - BLOCKS);
+                Some(match text.len().div_ceil(ROW_BYTES) {
+                    1 => tail_rows::<ROUNDS, 1, SEAL, KNOWN>(key, counters, text, power),
+                    2 => tail_rows::<ROUNDS, 2, SEAL, KNOWN>(key, counters, text, power),
+                    3 => tail_rows::<ROUNDS, 3, SEAL, KNOWN>(key, counters, text, power),
+                    4 => tail_rows::<ROUNDS, 4, SEAL, KNOWN>(key, counters, text, power),
+                    5 => tail_rows::<ROUNDS, 5, SEAL, KNOWN>(key, counters, text, power),
+                    6 => tail_rows::<ROUNDS, 6, SEAL, KNOWN>(key, counters, text, power),
+                    7 => tail_rows::<ROUNDS, 7, SEAL, KNOWN>(key, counters, text, power),
+                    8 => tail_rows::<ROUNDS, 8, SEAL, KNOWN>(key, counters, text, power),
                     _ => unreachable!("a tail has no more rows than a chunk"),
-                };
+                })
+            };
+            let mut sum = product_from(key, power, strands);
+            if let Some(hashed) = hashed {
                 sum = add_products(sum, hashed);
             }
             if let Some(lengths) = lengths {
@@ -316,8 +325,7 @@ macro_rules! engine {
             text: Text<'_>,
             power: usize,
         ) -> Product {
-            let last_bytes = text.len() - (COUNT - 1) * ROW_BYTES;
-            let rows = crypt_rows::<ROUNDS, COUNT, SEAL, KNOWN>(key, counters, text, last_bytes);
+            let rows = crypt_rows::<ROUNDS, COUNT, SEAL, KNOWN>(key, counters, text);
             let mut sum = product_from(key, power, reverse(rows[0]));
             // Not by an iterator over the array itself, which would be kept in memory.
             for index in 1..COUNT {
@@ -327,7 +335,7 @@ macro_rules! engine {
             sum
         }
 
-        /// Encrypts or decrypts rows, of which the last has `last_bytes` bytes, and answers their
+        /// Encrypts or decrypts rows, of which the last may be shorter, and answers their
         /// ciphertext, filled up with zeros.
         #[inline]
         #[$features]
@@ -340,8 +348,9 @@ macro_rules! engine {
             key: &Key,
             counters: &mut Counters,
             text: Text<'_>,
-            last_bytes: usize,
         ) -> [Row; COUNT] {
+            // Split once: with a check for each row, rows would be encrypted one after the other.
+            let (whole, last) = text.split_at((COUNT - 1) * ROW_BYTES);
             let mut states = begin::<COUNT, KNOWN>(key, counters);
             for round_key in &key.round_keys[1..ROUNDS] {
                 let round_key = broadcast(round_key);
@@ -350,20 +359,24 @@ macro_rules! engine {
                 }
             }
             let last_key = broadcast(&key.round_keys[ROUNDS]);
-            for (row, state) in states.iter_mut().enumerate() {
-                let offset = row * ROW_BYTES;
-                if row < COUNT - 1 {
-                    let source = load(text, offset);
-                    let target = encrypt_last(*state, add(last_key, source));
-                    store(text, offset, target);
-                    *state = if SEAL { target } else { source };
-                } else {
-                    let source = load_part(text, offset, last_bytes);
-                    let target = encrypt_last(*state, add(last_key, source));
-                    let stored = store_part(text, offset, last_bytes, target);
-                    *state = if SEAL { stored } else { source };
-                }
+            // Not by an iterator, as above.
+            for row in 0..COUNT - 1 {
+                let source = load(whole, row * ROW_BYTES);
+                let target = encrypt_last(states[row], add(last_key, source));
+                store(whole, row * ROW_BYTES, target);
+                states[row] = if SEAL { target } else { source };
             }
+            states[COUNT - 1] = if last.len() == ROW_BYTES {
+                let source = load(last, 0);
+                let target = encrypt_last(states[COUNT - 1], add(last_key, source));
+                store(last, 0, target);
+                if SEAL { target } else { source }
+            } else {
+                let source = load_part(last);
+                let target = encrypt_last(states[COUNT - 1], add(last_key, source));
+                let stored = store_part(last, target);
+                if SEAL { stored } else { source }
+            };
             states
         }
     };

@@ -81,6 +81,29 @@ pub(super) fn partial_block(bytes: &[u8]) -> Element {
     }
 }
 
+/// Writes the first bytes of a block: up to 15.
+#[inline]
+#[target_feature(enable = "aes,pclmulqdq,avx")]
+pub(super) fn store_part(block: Element, bytes: &mut [u8]) {
+    debug_assert!(bytes.len() < BLOCK_BYTES);
+    let [low, high] = words(block);
+    let length = bytes.len();
+    // As in `partial_block`, the last word may begin inside the first one.
+    if let Some(first) = bytes.first_chunk_mut() {
+        *first = low.to_le_bytes();
+        let last = (u128::from(high) << 64 | u128::from(low)) >> (8 * (length - 8));
+        *bytes.last_chunk_mut().expect("a word") = (last as u64).to_le_bytes();
+    } else if let Some(first) = bytes.first_chunk_mut() {
+        *first = (low as u32).to_le_bytes();
+        let last = low >> (8 * (length - 4));
+        *bytes.last_chunk_mut().expect("half a word") = (last as u32).to_le_bytes();
+    } else {
+        for (byte, value) in bytes.iter_mut().zip(low.to_le_bytes()) {
+            *byte = value;
+        }
+    }
+}
+
 /// The first counter block of a nonce of 96 bits.
 #[inline]
 pub fn first_counter(nonce: &[u8; NONCE_BYTES]) -> Block {

@@ -44,15 +44,15 @@ pub(crate) const ROUND_KEYS_MAX: usize = 15;
 
 /// The key of a wide room, wiped when it is dropped.
 ///
-/// Every power of the hash key comes with its product with u^(−64), so that both halves of a block
-/// have a factor whose product begins at u^0.
+/// Every power of the hash key comes with a second factor, which the room's way to multiply decides
+/// (`ghash.rs`).
 #[derive(Clone)]
 #[repr(C, align(64))]
 pub struct Key<const ENTRIES: usize> {
     /// Powers of the hash key, falling to H^0, then zeros.
     pub(super) powers: [[u64; 2]; ENTRIES],
-    /// Each of them times u^(−64).
-    pub(super) shifted: [[u64; 2]; ENTRIES],
+    /// Beside each of them: it times u^(−64), or the sum of its halves.
+    pub(super) beside: [[u64; 2]; ENTRIES],
     pub(super) round_keys: [[u64; 2]; ROUND_KEYS_MAX],
     pub(super) rounds: usize,
 }
@@ -62,7 +62,7 @@ impl<const ENTRIES: usize> Default for Key<ENTRIES> {
     fn default() -> Self {
         Key {
             powers: [[0; 2]; ENTRIES],
-            shifted: [[0; 2]; ENTRIES],
+            beside: [[0; 2]; ENTRIES],
             round_keys: [[0; 2]; ROUND_KEYS_MAX],
             rounds: 0,
         }
@@ -72,7 +72,7 @@ impl<const ENTRIES: usize> Default for Key<ENTRIES> {
 impl<const ENTRIES: usize> Drop for Key<ENTRIES> {
     fn drop(&mut self) {
         wipe(self.powers.as_flattened_mut());
-        wipe(self.shifted.as_flattened_mut());
+        wipe(self.beside.as_flattened_mut());
         wipe(self.round_keys.as_flattened_mut());
     }
 }

@@ -3,7 +3,7 @@
 /// Defines the operations of a room on its rows, but for those that move blocks inside a row.
 macro_rules! rows {
     (
-        $vector:ty, $class:ident, [$($state:literal),+], #[$features:meta],
+        $vector:ty, $class:ident, #[$features:meta],
         load = $load:ident, store = $store:ident, xor = $xor:ident, shuffle = $shuffle:ident,
         count = $count:ident, encrypt = $encrypt:ident, encrypt_last = $encrypt_last:ident,
         multiply = $multiply:ident,
@@ -11,11 +11,22 @@ macro_rules! rows {
         /// Blocks of a row.
         const BLOCKS: usize = size_of::<$vector>() / BLOCK_BYTES;
         /// Rows of a chunk: what the registers hold beside the hash.
-        const ROWS: usize = [$($state),+].len();
+        const ROWS: usize = 8;
 
         type Row = $vector;
 
         crate::text::rows_of_text! { #[$features], load = $load, store = $store }
+
+        /// The rows of a chunk, as they are read.
+        #[inline]
+        #[$features]
+        fn rows_of(chunk: Text<'_>) -> [Row; ROWS] {
+            let mut rows = [load(chunk, 0); ROWS];
+            for (index, row) in rows.iter_mut().enumerate() {
+                *row = load(chunk, index * ROW_BYTES);
+            }
+            rows
+        }
 
         #[inline]
         #[$features]
@@ -102,8 +113,11 @@ macro_rules! rows {
             // between rounds.
             unsafe {
                 asm!(
-                    $(concat!("vaesenc {", $state, "}, {", $state, "}, {key}"),)+
-                    $(inout($class) states[$state],)+
+                    encrypt!(0, 1, 2, 3, 4, 5, 6, 7),
+                    s0 = inout($class) states[0], s1 = inout($class) states[1],
+                    s2 = inout($class) states[2], s3 = inout($class) states[3],
+                    s4 = inout($class) states[4], s5 = inout($class) states[5],
+                    s6 = inout($class) states[6], s7 = inout($class) states[7],
                     key = in($class) round_key,
                     options(nomem, nostack, preserves_flags),
                 );
@@ -125,47 +139,46 @@ macro_rules! rows {
     };
 }
 
-/// Defines how a room without masks takes the beginning of a row: by way of a copy.
-macro_rules! parts_by_copy {
-    (#[$features:meta], store = $store:ident) => {
-        /// The first bytes of a row, then zeros.
+/// Defines how a room without masks takes the beginning of a row: by words. Not by a copy, which
+/// would be a call, before which registers are spilled.
+macro_rules! parts_by_words {
+    (#[$features:meta], and = $and:ident) => {
+        /// What selects the first bytes of a row, from as many bytes before the middle on.
+        static FIRST: [[u8; ROW_BYTES]; 2] = [[0xff; ROW_BYTES], [0; ROW_BYTES]];
+
+        /// What there is of a row, then zeros.
         #[inline]
         #[$features]
-        fn load_part(text: Text<'_>, offset: usize, bytes: usize) -> Row {
-            if bytes == ROW_BYTES {
-                return load(text, offset);
+        fn load_part(text: Text<'_>) -> Row {
+            let bytes = text.len();
+            // SAFETY: `source` names as many readable bytes, which nobody writes meanwhile.
+            let bytes = unsafe { from_raw_parts(text.source(0, bytes), bytes) };
+            let (blocks, rest) = bytes.as_chunks();
+            let part = field::reverse(field::partial_block(rest));
+            match blocks.first() {
+                Some(block) => add(first_of_row(field::load(block)), last_of_row(part)),
+                None => first_of_row(part),
             }
-            let mut row = [0; ROW_BYTES];
-            let source = text.source(offset, bytes);
-            // SAFETY: `source` names `bytes` readable bytes; a row has room for them.
-            unsafe { source.copy_to_nonoverlapping(row[..bytes].as_mut_ptr(), bytes) };
-            row_from(&row)
         }
 
-        /// Stores the first bytes of a row and answers them, then zeros. What lies behind the text
-        /// is key stream: no copy of it stays.
+        /// Stores as much of a row as there is room for and answers that, then zeros.
         #[inline]
         #[$features]
-        fn store_part(text: Text<'_>, offset: usize, bytes: usize, row: Row) -> Row {
-            if bytes == ROW_BYTES {
-                store(text, offset, row);
-                return row;
+        fn store_part(text: Text<'_>, row: Row) -> Row {
+            let bytes = text.len();
+            let first = FIRST.as_flattened()[ROW_BYTES - bytes..].first_chunk();
+            let row = $and(row, row_from(first.expect("a row from there on")));
+            // SAFETY: `target` names as many writable bytes, which nobody else uses meanwhile.
+            let bytes = unsafe { from_raw_parts_mut(text.target(0, bytes), bytes) };
+            let (blocks, rest) = bytes.as_chunks_mut();
+            match blocks.first_mut() {
+                Some(block) => {
+                    *block = field::store(first_block(row));
+                    field::store_part(last_block(row), rest);
+                }
+                None => field::store_part(first_block(row), rest),
             }
-            let mut row = bytes_of(row);
-            wipe(&mut row[bytes..]);
-            let target = text.target(offset, bytes);
-            // SAFETY: `target` names `bytes` writable bytes; a row has as many.
-            unsafe { target.copy_from_nonoverlapping(row[..bytes].as_ptr(), bytes) };
-            row_from(&row)
-        }
-
-        #[inline]
-        #[$features]
-        fn bytes_of(row: Row) -> [u8; ROW_BYTES] {
-            let mut bytes = [0; ROW_BYTES];
-            // SAFETY: the bytes are as many as a row has.
-            unsafe { $store(bytes.as_mut_ptr().cast(), row) };
-            bytes
+            row
         }
     };
 }

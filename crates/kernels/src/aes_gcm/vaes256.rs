@@ -4,9 +4,11 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 use core::hint::black_box;
+use core::mem::offset_of;
+use core::slice::{from_raw_parts, from_raw_parts_mut};
 
 use widelane_cpu::Vaes256;
-use widelane_secret::{wipe, wipe_ymm_registers as wipe_registers};
+use widelane_secret::wipe_ymm_registers as wipe_registers;
 
 use super::expand::expand_rounds;
 use super::field::{self, Element};
@@ -22,29 +24,34 @@ const SPILLS: bool = true;
 const SPILLED_WORDS: usize = 64;
 
 engine! {
-    Vaes256, rows = [1, 2, 3, 4],
+    Vaes256,
     #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
 }
 
 chunks! {
-    ymm_reg, [1, 2, 3, 4],
+    ymm_reg, load = "vbroadcasti128",
     #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
 }
 
 ghash! {
+    beside = halves,
+    #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
+}
+
+three_products! {
     #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
 }
 
 rows! {
-    __m256i, ymm_reg, [0, 1, 2, 3],
+    __m256i, ymm_reg,
     #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")],
     load = _mm256_loadu_si256, store = _mm256_storeu_si256, xor = _mm256_xor_si256,
     shuffle = _mm256_shuffle_epi32, count = _mm256_add_epi32, encrypt = _mm256_aesenc_epi128,
     encrypt_last = _mm256_aesenclast_epi128, multiply = _mm256_clmulepi64_epi128,
 }
 
-parts_by_copy! {
-    #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")], store = _mm256_storeu_si256
+parts_by_words! {
+    #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")], and = _mm256_and_si256
 }
 
 #[inline]
@@ -67,8 +74,20 @@ fn first_of_row(block: Element) -> Row {
 
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
+fn first_block(row: Row) -> Element {
+    _mm256_castsi256_si128(row)
+}
+
+#[inline]
+#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
+fn last_block(row: Row) -> Element {
+    _mm256_extracti128_si256::<1>(row)
+}
+
+#[inline]
+#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
 fn sum_of_row(row: Row) -> Element {
-    _mm_xor_si128(_mm256_castsi256_si128(row), _mm256_extracti128_si256::<1>(row))
+    field::add(first_block(row), last_block(row))
 }
 
 /// What a row counts from that counts from where the next chunk does.

@@ -25,37 +25,42 @@ const SPILLS: bool = false;
 const SPILLED_WORDS: usize = 64;
 
 engine! {
-    Vaes512, rows = [1, 2, 3, 4, 5, 6, 7, 8],
+    Vaes512,
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
 }
 
 ghash! {
+    beside = fold,
+#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
+}
+
+four_products! {
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
 }
 
 rows! {
-    __m512i, zmm_reg, [0, 1, 2, 3, 4, 5, 6, 7],
+    __m512i, zmm_reg,
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")],
     load = _mm512_loadu_si512, store = _mm512_storeu_si512, xor = _mm512_xor_si512,
     shuffle = _mm512_shuffle_epi32, count = _mm512_add_epi32, encrypt = _mm512_aesenc_epi128,
     encrypt_last = _mm512_aesenclast_epi128, multiply = _mm512_clmulepi64_epi128,
 }
 
-/// The first bytes of a row, then zeros.
+/// What there is of a row, then zeros.
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
-fn load_part(text: Text<'_>, offset: usize, bytes: usize) -> Row {
-    let (source, mask) = (text.source(offset, bytes), first(bytes));
-    // SAFETY: `source` names `bytes` readable bytes, and the mask selects no others.
+fn load_part(text: Text<'_>) -> Row {
+    let (source, mask) = (text.source(0, text.len()), first(text.len()));
+    // SAFETY: `source` names as many readable bytes, and the mask selects no others.
     unsafe { _mm512_maskz_loadu_epi8(mask, source.cast()) }
 }
 
-/// Stores the first bytes of a row and answers them, then zeros.
+/// Stores as much of a row as there is room for and answers that, then zeros.
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
-fn store_part(text: Text<'_>, offset: usize, bytes: usize, row: Row) -> Row {
-    let (target, mask) = (text.target(offset, bytes), first(bytes));
-    // SAFETY: `target` names `bytes` writable bytes, and the mask selects no others.
+fn store_part(text: Text<'_>, row: Row) -> Row {
+    let (target, mask) = (text.target(0, text.len()), first(text.len()));
+    // SAFETY: `target` names as many writable bytes, and the mask selects no others.
     unsafe { _mm512_mask_storeu_epi8(target.cast(), mask, row) }
     _mm512_maskz_mov_epi8(mask, row)
 }

@@ -14,7 +14,7 @@ use core::mem::offset_of;
 use super::{
     BLOCK_BYTES, BLOCKS, CHUNK_BLOCKS, CHUNK_BYTES, Counters, Element, Key, POWER_MAX, ROW_BYTES,
     ROWS, Row, add, all_of_row, broadcast, count_row, encrypt_chunk, encrypt_last, hash_chunk,
-    load, next_row, order_of_reverse, product_at, reduce, reverse, store, wrapped,
+    next_row, order_of_reverse, product_at, reduce, reverse, rows_of, store, wrapped,
 };
 use crate::text::Text;
 
@@ -125,45 +125,12 @@ fn begin_by<const COUNT: usize, const KNOWN: bool>(
     states
 }
 
-/// The rows of a chunk, as they are read.
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
-fn rows_of(chunk: Text<'_>) -> [Row; ROWS] {
-    let mut rows = [_mm512_setzero_si512(); ROWS];
-    for (index, row) in rows.iter_mut().enumerate() {
-        *row = load(chunk, index * ROW_BYTES);
-    }
-    rows
-}
-
-/// An instruction.
-macro_rules! op {
-    ($($part:literal)+) => { concat!($($part,)+ "\n") };
-}
-
-/// The key of a round.
-macro_rules! round_key {
-    ($round:literal) => { op!("vbroadcasti32x4 {key}, [{keys} + {round_keys} + 16*" $round "]") };
-}
-
-/// A round on some rows of the chunk.
-macro_rules! encrypt {
-    ($($row:literal),+) => { concat!($(op!("vaesenc {s" $row "}, {s" $row "}, {key}")),+) };
-}
-
-/// A round on all rows.
-macro_rules! round {
-    ($round:literal) => {
-        concat!(round_key!($round), encrypt!(0, 1, 2, 3, 4, 5, 6, 7))
-    };
-}
-
 /// Half a round, and meanwhile a row of the chunk before is stored, and one of this chunk takes its
 /// place with the last round key added. The one that is ciphertext is to be hashed.
 macro_rules! exchange {
     ($way:ident, $round:literal, $row:literal) => {
         concat!(
-            round_key!($round),
+            round_key!("vbroadcasti32x4", $round),
             encrypt!(0),
             op!("vmovdqu64 [{before} + 64*" $row "], {r" $row "}"),
             encrypt!(1),
@@ -232,39 +199,39 @@ macro_rules! woven {
             hashed!($way, 6, 5),
             hashed!($way, 7, 6),
             kept!($way, 8, 7),
-            round!(9),
+            round!("vbroadcasti32x4", 9),
         )
     };
     ($way:ident, 12) => {
         concat!(
             hashed!($way, 1, 0),
             hashed!($way, 2, 1),
-            round!(3),
+            round!("vbroadcasti32x4", 3),
             hashed!($way, 4, 2),
             hashed!($way, 5, 3),
             hashed!($way, 6, 4),
-            round!(7),
+            round!("vbroadcasti32x4", 7),
             hashed!($way, 8, 5),
             hashed!($way, 9, 6),
             kept!($way, 10, 7),
-            round!(11),
+            round!("vbroadcasti32x4", 11),
         )
     };
     ($way:ident, 14) => {
         concat!(
             hashed!($way, 1, 0),
-            round!(2),
+            round!("vbroadcasti32x4", 2),
             hashed!($way, 3, 1),
             hashed!($way, 4, 2),
-            round!(5),
+            round!("vbroadcasti32x4", 5),
             hashed!($way, 6, 3),
-            round!(7),
+            round!("vbroadcasti32x4", 7),
             hashed!($way, 8, 4),
             hashed!($way, 9, 5),
-            round!(10),
+            round!("vbroadcasti32x4", 10),
             hashed!($way, 11, 6),
             kept!($way, 12, 7),
-            round!(13),
+            round!("vbroadcasti32x4", 13),
         )
     };
 }
@@ -292,7 +259,7 @@ macro_rules! weave {
                 chunk = in(reg) $chunk.source(0, CHUNK_BYTES),
                 round_keys = const offset_of!(Key, round_keys),
                 powers = const offset_of!(Key, powers) + FIRST_POWER,
-                all_shifted = const offset_of!(Key, shifted) + FIRST_POWER,
+                all_shifted = const offset_of!(Key, beside) + FIRST_POWER,
                 s0 = inout(zmm_reg) $states[0], s1 = inout(zmm_reg) $states[1],
                 s2 = inout(zmm_reg) $states[2], s3 = inout(zmm_reg) $states[3],
                 s4 = inout(zmm_reg) $states[4], s5 = inout(zmm_reg) $states[5],
