@@ -37,9 +37,10 @@ macro_rules! abreast {
             for (set, message) in before.iter_mut().zip(messages.iter().flatten()) {
                 [*set] = before_rounds::<1>(message.key, message.nonce, 0);
             }
+            let rotations = Rotations::here();
             let mut states = before;
             for _ in 0..DOUBLE_ROUNDS {
-                double_round(&mut states);
+                double_round(&mut states, &rotations);
             }
             let sets = after_rounds(states, &before);
             for (set, message) in sets.into_iter().zip(messages) {

@@ -71,49 +71,65 @@ fn bytes_of(row: Row) -> [u8; ROW_BYTES] {
     bytes
 }
 
-/// Where each byte comes from when the words are rotated.
-static BYTES_BY_16: [u128; 2] = [0x0d0c_0f0e_0908_0b0a_0504_0706_0100_0302; 2];
-static BYTES_BY_8: [u128; 2] = [0x0e0d_0c0f_0a09_080b_0605_0407_0201_0003; 2];
+/// Rotations of words. Those by whole bytes are moves, whose orders lie in the frame beside what is
+/// spilled: anywhere else they would, in some processes, have the same address in a page as a word
+/// that is spilled, and wait for it.
+#[repr(C, align(32))]
+struct Rotations {
+    /// Where each byte comes from.
+    by_16: [u128; 2],
+    by_8: [u128; 2],
+}
 
 /// Moves the bytes of a row by one instruction, for which the compiler would put two, with an order
 /// that stays in memory.
 macro_rules! move_bytes {
-    ($row:ident, $order:ident) => {
+    ($row:ident, $order:expr) => {
         asm!(
-            "vpshufb {0}, {0}, ymmword ptr [rip + {1}]",
+            "vpshufb {0}, {0}, ymmword ptr [{1}]",
             inout(ymm_reg) $row,
-            sym $order,
+            in(reg) $order,
             options(pure, readonly, nostack, preserves_flags),
         )
     };
 }
 
-#[inline]
-#[target_feature(enable = "avx2,bmi2")]
-fn rotate16(row: Row) -> Row {
-    let mut rotated = row;
-    // SAFETY: reads the order of bytes and touches no other memory.
-    unsafe { move_bytes!(rotated, BYTES_BY_16) }
-    rotated
-}
+impl Rotations {
+    #[inline]
+    fn here() -> Self {
+        Rotations {
+            by_16: [0x0d0c_0f0e_0908_0b0a_0504_0706_0100_0302; 2],
+            by_8: [0x0e0d_0c0f_0a09_080b_0605_0407_0201_0003; 2],
+        }
+    }
 
-#[inline]
-#[target_feature(enable = "avx2,bmi2")]
-fn rotate12(row: Row) -> Row {
-    _mm256_or_si256(_mm256_slli_epi32::<12>(row), _mm256_srli_epi32::<20>(row))
-}
+    #[inline]
+    #[target_feature(enable = "avx2,bmi2")]
+    fn by_16(&self, row: Row) -> Row {
+        let mut rotated = row;
+        // SAFETY: reads the order of bytes and touches no other memory.
+        unsafe { move_bytes!(rotated, &self.by_16) }
+        rotated
+    }
 
-#[inline]
-#[target_feature(enable = "avx2,bmi2")]
-fn rotate8(row: Row) -> Row {
-    let mut rotated = row;
-    // SAFETY: as above.
-    unsafe { move_bytes!(rotated, BYTES_BY_8) }
-    rotated
-}
+    #[inline]
+    #[target_feature(enable = "avx2,bmi2")]
+    fn by_12(&self, row: Row) -> Row {
+        _mm256_or_si256(_mm256_slli_epi32::<12>(row), _mm256_srli_epi32::<20>(row))
+    }
 
-#[inline]
-#[target_feature(enable = "avx2,bmi2")]
-fn rotate7(row: Row) -> Row {
-    _mm256_or_si256(_mm256_slli_epi32::<7>(row), _mm256_srli_epi32::<25>(row))
+    #[inline]
+    #[target_feature(enable = "avx2,bmi2")]
+    fn by_8(&self, row: Row) -> Row {
+        let mut rotated = row;
+        // SAFETY: as above.
+        unsafe { move_bytes!(rotated, &self.by_8) }
+        rotated
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,bmi2")]
+    fn by_7(&self, row: Row) -> Row {
+        _mm256_or_si256(_mm256_slli_epi32::<7>(row), _mm256_srli_epi32::<25>(row))
+    }
 }

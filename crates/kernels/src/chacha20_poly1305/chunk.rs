@@ -26,19 +26,19 @@ macro_rules! by_words {
         /// A round on the columns of all blocks, and one on their diagonals.
         #[inline]
         #[$features]
-        fn double_round_of_words(words: &mut Words) {
-            columns_of_words(words, || ());
-            diagonals_of_words(words, || ());
+        fn double_round_of_words(words: &mut Words, rotations: &Rotations) {
+            columns_of_words(words, rotations, || ());
+            diagonals_of_words(words, rotations, || ());
         }
 
         /// A round on the columns of all blocks, with something else halfway.
         #[inline]
         #[$features]
-        fn columns_of_words(words: &mut Words, halfway: impl FnOnce()) {
+        fn columns_of_words(words: &mut Words, rotations: &Rotations, halfway: impl FnOnce()) {
             let [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3] = *words;
             let mut columns =
                 [[a0, b0, c0, d0], [a1, b1, c1, d1], [a2, b2, c2, d2], [a3, b3, c3, d3]];
-            quarter_rounds(&mut columns, halfway);
+            quarter_rounds(&mut columns, rotations, halfway);
             let [[a0, b0, c0, d0], [a1, b1, c1, d1], [a2, b2, c2, d2], [a3, b3, c3, d3]] = columns;
             *words = [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3];
         }
@@ -46,11 +46,11 @@ macro_rules! by_words {
         /// A round on their diagonals, with something else halfway.
         #[inline]
         #[$features]
-        fn diagonals_of_words(words: &mut Words, halfway: impl FnOnce()) {
+        fn diagonals_of_words(words: &mut Words, rotations: &Rotations, halfway: impl FnOnce()) {
             let [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3] = *words;
             let mut diagonals =
                 [[a0, b1, c2, d3], [a1, b2, c3, d0], [a2, b3, c0, d1], [a3, b0, c1, d2]];
-            quarter_rounds(&mut diagonals, halfway);
+            quarter_rounds(&mut diagonals, rotations, halfway);
             let [[a0, b1, c2, d3], [a1, b2, c3, d0], [a2, b3, c0, d1], [a3, b0, c1, d2]] =
                 diagonals;
             *words = [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3];
@@ -113,9 +113,10 @@ macro_rules! opening_by_words {
             key: &Key,
             nonce: &[u8; NONCE_BYTES],
         ) -> [Set; COUNT] {
+            let rotations = Rotations::here();
             let mut words = words_before(key, nonce, 0);
             for _ in 0..DOUBLE_ROUNDS {
-                double_round_of_words(&mut words);
+                double_round_of_words(&mut words, &rotations);
             }
             let mut sets = [[splat(0); 4]; COUNT];
             sets.copy_from_slice(&words_after(&words, &words_before(key, nonce, 0)));
@@ -143,13 +144,14 @@ macro_rules! opening_by_both {
             let [last] = before_rounds(key, nonce, ((1 + SETS) * BLOCKS) as u32);
             let before = [first, last];
             let mut states = before;
+            let rotations = Rotations::here();
             let mut words = words_before(key, nonce, BLOCKS as u32);
             for _ in 0..DOUBLE_ROUNDS {
-                double_round_of_words(&mut words);
+                double_round_of_words(&mut words, &rotations);
                 if COUNT == OPENING {
-                    double_round(&mut states);
+                    double_round(&mut states, &rotations);
                 } else {
-                    double_round::<1>(states.first_chunk_mut().expect("two sets"));
+                    double_round::<1>(states.first_chunk_mut().expect("two sets"), &rotations);
                 }
             }
             let [first, last] = after_rounds(states, &before);
@@ -188,14 +190,15 @@ macro_rules! paced {
             let Some(groups) = groups.as_array::<{ CHUNK_BYTES / GROUP_BYTES }>() else {
                 return chunk_at_pace(key, nonce, counter, running, groups);
             };
+            let rotations = Rotations::here();
             let mut words = words_before(key, nonce, counter);
             let (blocks, _) = groups.as_flattened().as_chunks();
             let (beside_rounds, rest) = blocks.as_chunks::<{ 3 * THIRD }>();
             for beside_round in beside_rounds {
                 let (first, others) = beside_round.split_at(THIRD);
                 let (second, third) = others.split_at(THIRD);
-                columns_of_words(&mut words, || running.absorb_blocks(first));
-                diagonals_of_words(&mut words, || running.absorb_blocks(second));
+                columns_of_words(&mut words, &rotations, || running.absorb_blocks(first));
+                diagonals_of_words(&mut words, &rotations, || running.absorb_blocks(second));
                 running.absorb_blocks(third);
             }
             running.absorb_blocks(rest);
@@ -213,10 +216,11 @@ macro_rules! paced {
             running: &mut Running,
             groups: &[[u8; GROUP_BYTES]],
         ) -> [Set; SETS] {
+            let rotations = Rotations::here();
             let mut words = words_before(key, nonce, counter);
             let mut pace = Pace::new(groups);
             for _ in 0..DOUBLE_ROUNDS {
-                double_round_of_words(&mut words);
+                double_round_of_words(&mut words, &rotations);
                 absorb_groups(running, pace.due());
             }
             words_after(&words, &words_before(key, nonce, counter))
@@ -240,27 +244,28 @@ macro_rules! staged {
             running: &mut Running,
             groups: &[[u8; GROUP_BYTES]],
         ) -> [Set; SETS] {
+            let rotations = Rotations::here();
             let mut words = words_before(key, nonce, counter);
             let Some((more, [beside_rounds @ .., last])) = groups.split_last_chunk::<4>() else {
                 absorb_groups(running, groups);
                 for _ in 0..DOUBLE_ROUNDS {
-                    double_round_of_words(&mut words);
+                    double_round_of_words(&mut words, &rotations);
                 }
                 return words_after(&words, &words_before(key, nonce, counter));
             };
             absorb_groups(running, more);
             for group in beside_rounds {
-                columns_of_words(&mut words, || ());
+                columns_of_words(&mut words, &rotations, || ());
                 let limbs = running.limbs(rows_of_group(group));
-                diagonals_of_words(&mut words, || ());
+                diagonals_of_words(&mut words, &rotations, || ());
                 let columns = running.columns(limbs);
-                columns_of_words(&mut words, || ());
+                columns_of_words(&mut words, &rotations, || ());
                 let columns = running.with_sum(columns);
-                diagonals_of_words(&mut words, || ());
+                diagonals_of_words(&mut words, &rotations, || ());
                 running.carry(columns);
-                double_round_of_words(&mut words);
+                double_round_of_words(&mut words, &rotations);
             }
-            double_round_of_words(&mut words);
+            double_round_of_words(&mut words, &rotations);
             let before = words_before(key, nonce, counter);
             let limbs = running.limbs(rows_of_group(last));
             let first = quarter_after(&words, &before, 0);

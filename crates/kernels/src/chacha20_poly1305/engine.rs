@@ -64,9 +64,11 @@ macro_rules! engine {
             })?
             // Of a text that is longer.
             let turns_behind = |first: usize| (bytes - first).div_ceil(CHUNK_BYTES);
-            // Where an opening is no more than a chunk, registers are too few for more beside it.
-            let key_beside_chunk = ways.beside_chunk && OPENING > SETS;
-            let beside_sets = ways.beside_sets || fills_a_set(bytes, SET_BYTES);
+            // Where an opening is no more than a chunk, registers are too few for more beside it,
+            // and sets so short that one more for the one-time key costs less than general ones.
+            let key_beside = OPENING > SETS;
+            let key_beside_chunk = key_beside && ways.beside_chunk;
+            let beside_sets = key_beside && (ways.beside_sets || fills_a_set(bytes, SET_BYTES));
             if !beside_sets && bytes <= SET_BYTES - BLOCK_BYTES {
                 // SAFETY: the token exists only if every feature of its room was detected.
                 unsafe { message_body::<1, SEAL>(room, message, poly) }
@@ -74,6 +76,10 @@ macro_rules! engine {
             } else if !beside_sets && bytes <= 2 * SET_BYTES - BLOCK_BYTES {
                 // SAFETY: as above.
                 unsafe { message_body::<2, SEAL>(room, message, poly) }
+                wipe_stack::<SHORT_STACK_OF_ROOM>();
+            } else if !key_beside && bytes <= 3 * SET_BYTES - BLOCK_BYTES {
+                // SAFETY: as above.
+                unsafe { message_body::<3, SEAL>(room, message, poly) }
                 wipe_stack::<SHORT_STACK_OF_ROOM>();
             } else if bytes <= BLOCK_BYTES {
                 // SAFETY: as above.
@@ -294,7 +300,7 @@ macro_rules! engine {
         ) {
             let Message { key, nonce, aad, text, .. } = message;
             with_tag::<SEAL>(message, poly, |poly| {
-                if COUNT <= 2 {
+                if COUNT <= 3 {
                     let sets = key_stream::<COUNT>(key, nonce, 0);
                     begin_first(poly, sets[0]);
                     let apply = || apply(&sets, BLOCK_BYTES, text);
@@ -399,9 +405,10 @@ macro_rules! engine {
             sets: &mut [Set; SETS],
         ) -> [u64; BLOCK_BYTES / 8] {
             let before = Single::new(key, nonce, 0);
+            let rotations = Rotations::here();
             let (mut block, mut words) = (before, words_before(key, nonce, 1));
             for _ in 0..DOUBLE_ROUNDS {
-                double_round_of_words(&mut words);
+                double_round_of_words(&mut words, &rotations);
                 block.double_round();
             }
             *sets = words_after(&words, &words_before(key, nonce, 1));
@@ -420,10 +427,11 @@ macro_rules! engine {
             poly: &mut Poly1305,
         ) -> [Set; COUNT] {
             let before = before_rounds::<COUNT>(key, nonce, 1);
+            let rotations = Rotations::here();
             let mut states = before;
             begin_beside(room, key, nonce, aad, &mut states, poly);
             for _ in BESIDE_KEY..DOUBLE_ROUNDS {
-                double_round(&mut states);
+                double_round(&mut states, &rotations);
             }
             after_rounds(states, &before)
         }
@@ -441,12 +449,13 @@ macro_rules! engine {
             poly: &mut Poly1305,
         ) {
             let before = Single::new(key, nonce, 0);
+            let rotations = Rotations::here();
             let mut block = before;
             for _ in 0..BESIDE_KEY / 2 {
-                double_round(states);
+                double_round(states, &rotations);
                 block.double_round();
                 block.double_round();
-                double_round(states);
+                double_round(states, &rotations);
                 block.double_round();
             }
             block.double_round();
@@ -788,9 +797,10 @@ macro_rules! engine {
             counter: u32,
         ) -> [Set; COUNT] {
             let before = before_rounds::<COUNT>(key, nonce, counter);
+            let rotations = Rotations::here();
             let mut states = before;
             for _ in 0..DOUBLE_ROUNDS {
-                double_round(&mut states);
+                double_round(&mut states, &rotations);
             }
             after_rounds(states, &before)
         }
@@ -806,10 +816,11 @@ macro_rules! engine {
             groups: &[[u8; GROUP_BYTES]],
         ) -> [Set; COUNT] {
             let before = before_rounds::<COUNT>(key, nonce, counter);
+            let rotations = Rotations::here();
             let mut states = before;
             let mut pace = Pace::new(groups);
             for _ in 0..DOUBLE_ROUNDS {
-                double_round(&mut states);
+                double_round(&mut states, &rotations);
                 absorb_groups(running, pace.due());
             }
             after_rounds(states, &before)
@@ -853,13 +864,13 @@ macro_rules! engine {
         /// A round on the columns of all blocks, and one on their diagonals.
         #[inline]
         #[$features]
-        fn double_round<const COUNT: usize>(states: &mut [Set; COUNT]) {
+        fn double_round<const COUNT: usize>(states: &mut [Set; COUNT], rotations: &Rotations) {
             // Row b is what a quarter round ends and begins with: the others are turned against it.
-            quarter_rounds(states, || ());
+            quarter_rounds(states, rotations, || ());
             for [a, _, c, d] in &mut *states {
                 (*a, *c, *d) = (turn::<0x93>(*a), turn::<0x39>(*c), turn::<0x4e>(*d));
             }
-            quarter_rounds(states, || ());
+            quarter_rounds(states, rotations, || ());
             for [a, _, c, d] in &mut *states {
                 (*a, *c, *d) = (turn::<0x39>(*a), turn::<0x93>(*c), turn::<0x4e>(*d));
             }
@@ -868,23 +879,27 @@ macro_rules! engine {
         /// A quarter round on the columns of all blocks, with something else halfway.
         #[inline]
         #[$features]
-        fn quarter_rounds<const COUNT: usize>(states: &mut [Set; COUNT], halfway: impl FnOnce()) {
+        fn quarter_rounds<const COUNT: usize>(
+            states: &mut [Set; COUNT],
+            rotations: &Rotations,
+            halfway: impl FnOnce(),
+        ) {
             for [a, b, _, d] in &mut *states {
                 *a = add(*a, *b);
-                *d = rotate16(add_bits(*d, *a));
+                *d = rotations.by_16(add_bits(*d, *a));
             }
             for [_, b, c, d] in &mut *states {
                 *c = add(*c, *d);
-                *b = rotate12(add_bits(*b, *c));
+                *b = rotations.by_12(add_bits(*b, *c));
             }
             halfway();
             for [a, b, _, d] in &mut *states {
                 *a = add(*a, *b);
-                *d = rotate8(add_bits(*d, *a));
+                *d = rotations.by_8(add_bits(*d, *a));
             }
             for [_, b, c, d] in &mut *states {
                 *c = add(*c, *d);
-                *b = rotate7(add_bits(*b, *c));
+                *b = rotations.by_7(add_bits(*b, *c));
             }
         }
     };

@@ -106,28 +106,38 @@ macro_rules! masked_rows {
             unsafe { $store_masked(target.cast(), mask, sum) };
         }
 
-        #[inline]
-        #[$features]
-        fn rotate16(row: Row) -> Row {
-            $rotate::<16>(row)
-        }
+        /// Rotations of words by one instruction each.
+        struct Rotations;
 
-        #[inline]
-        #[$features]
-        fn rotate12(row: Row) -> Row {
-            $rotate::<12>(row)
-        }
+        impl Rotations {
+            #[inline]
+            fn here() -> Self {
+                Rotations
+            }
 
-        #[inline]
-        #[$features]
-        fn rotate8(row: Row) -> Row {
-            $rotate::<8>(row)
-        }
+            #[inline]
+            #[$features]
+            fn by_16(&self, row: Row) -> Row {
+                $rotate::<16>(row)
+            }
 
-        #[inline]
-        #[$features]
-        fn rotate7(row: Row) -> Row {
-            $rotate::<7>(row)
+            #[inline]
+            #[$features]
+            fn by_12(&self, row: Row) -> Row {
+                $rotate::<12>(row)
+            }
+
+            #[inline]
+            #[$features]
+            fn by_8(&self, row: Row) -> Row {
+                $rotate::<8>(row)
+            }
+
+            #[inline]
+            #[$features]
+            fn by_7(&self, row: Row) -> Row {
+                $rotate::<7>(row)
+            }
         }
     };
 }
