@@ -149,5 +149,10 @@ fn room(kind: CipherKind) -> Option<Room> {
         }
         _ => return None,
     };
-    [Room::Vaes256, Room::Vaes512, Room::Ifma512].contains(&room).then_some(room)
+    let faster = match room {
+        Room::Vaes256 | Room::Vaes512 | Room::Ifma512 => true,
+        Room::Avx2 => !Room::Avx512.is_supported(),
+        _ => false,
+    };
+    faster.then_some(room)
 }

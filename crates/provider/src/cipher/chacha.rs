@@ -119,7 +119,12 @@ impl Context for ChaCha {
     ];
 
     fn gains(algorithm: Algorithm) -> bool {
-        config().aead(algorithm).room() == Room::Ifma512
+        match config().aead(algorithm).room() {
+            Room::Ifma512 => true,
+            // With AVX-512, OpenSSL uses it whatever our policy is.
+            Room::Avx2 => !Room::Avx512.is_supported(),
+            _ => false,
+        }
     }
 
     fn new(delegate: Arc<Delegate>, kind: CipherKind, algorithm: Algorithm) -> Self {
