@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use widelane_cpu::Room;
 use widelane_results::{Results, Status};
 
 fn widelane() -> Command {
@@ -30,7 +31,8 @@ fn compares_the_embedded_server_or_names_what_is_missing() {
     let directory = tempfile::tempdir().unwrap();
     let arguments =
         ["--server", "embedded", "--quick", "--connections", "64", "--pairs", "2", "--tls", "1.3"];
-    let output = compare(directory.path(), &arguments);
+    let output =
+        compare(directory.path(), &[&arguments[..], &["--workload", "handshake"]].concat());
     if !is_whole() {
         assert!(!output.status.success());
         assert!(stderr(&output).contains("libwidelane"), "{}", stderr(&output));
@@ -166,6 +168,32 @@ fn says_plainly_when_nothing_can_be_gained() {
     let ours = results.rows.iter().find(|row| row.subject == "accelerated").unwrap();
     assert_eq!(ours.ratio, None);
     assert_ne!(ours.status, Status::Ok);
+}
+
+#[test]
+fn downloads_are_compared_where_ciphers_alone_gain() {
+    if !is_whole() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let policy = directory.path().join("policy.toml");
+    std::fs::write(&policy, "rooms_closed = [\"ifma256\", \"ifma512\"]\n").unwrap();
+    let mut command = widelane();
+    command.env("WIDELANE_POLICY", &policy).args(["compare", "--server", "embedded", "--quick"]);
+    command.args(["--tls", "1.3", "--pairs", "1", "--ciphers", "aes128-gcm", "--json"]);
+    command.arg(directory.path().join("results.json"));
+    let output = command.arg("--html").arg(directory.path().join("r.html")).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    let of = |metric: &str| {
+        let rows = results.rows.iter().filter(|row| row.metric == metric);
+        rows.map(|row| row.scenario.as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("server_cpu_per_handshake").len(), 2, "{text}");
+    let download = "embedded/tls1.3/rsa2048/aes128-gcm/16MiB/c4";
+    let expected = if Room::Vaes256.is_supported() { vec![download; 2] } else { vec![] };
+    assert_eq!(of("server_cpu_per_gb"), expected, "{text}");
 }
 
 #[test]

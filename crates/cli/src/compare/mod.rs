@@ -33,10 +33,12 @@ pub struct Args {
     /// two joined by + for a server that shows either, each to half of the clients
     #[arg(long, value_delimiter = ',', value_parser = keys, default_value = "rsa2048")]
     key: Vec<Keys>,
-    /// What clients want; several one after the other, or all
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "handshake")]
+    /// What clients want; several one after the other, or all [default: handshake, and 16 MiB of
+    /// bulk where handshakes have nothing to gain and ciphers have]
+    #[arg(long, value_enum, value_delimiter = ',')]
     workload: Vec<Workload>,
-    /// Lengths of downloads, 1M to 4G [default: 1M to 1G by powers of four, or 16M with --quick]
+    /// Lengths of downloads, 1M to 4G [default: 1M to 1G by powers of four, or 16M with --quick or
+    /// where bulk is not asked for]
     #[arg(long, value_delimiter = ',', value_parser = size)]
     sizes: Vec<u64>,
     /// Ciphers of downloads: aes128-sha (encrypt-then-MAC where the server agrees),
@@ -201,7 +203,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let room = machine::widest_open(&resolved);
     let mut failures = Vec::new();
-    for workload in args.workloads()? {
+    for workload in args.workloads(&resolved.policy)? {
         failures.extend(match workload {
             Workload::Handshake => {
                 let plan = args.plan(args.handshakes(), &programs, room);

@@ -8,6 +8,7 @@ use widelane_bench::mixed;
 use widelane_bench::pairs::Rounds;
 use widelane_bench::programs::Programs;
 use widelane_bench::server::{ServerKind, Subject};
+use widelane_cpu::{Ifma256, Ifma512, Policy, Vaes256};
 use widelane_loadgen::{Goal, TlsVersion};
 
 use super::{Args, Keys, Server, Workload};
@@ -142,7 +143,8 @@ impl Args {
 
     /// Downloads by cipher and length.
     pub(super) fn downloads(&self) -> Vec<Scenario> {
-        let sizes: &[u64] = if self.quick { &SIZES_QUICK } else { &SIZES };
+        let short = self.quick || self.workload.is_empty();
+        let sizes: &[u64] = if short { &SIZES_QUICK } else { &SIZES };
         let usual = if self.quick { ROUNDS_BULK_QUICK } else { ROUNDS_BULK };
         let least = self.pairs.unwrap_or(usual);
         let most = if self.quick { least } else { least + least / 2 };
@@ -207,8 +209,15 @@ impl Args {
         self.workload.contains(&workload)
     }
 
-    /// The workloads, each once; of all, those that the servers have.
-    pub(super) fn workloads(&self) -> anyhow::Result<Vec<Workload>> {
+    /// The workloads, each once; of all, those that the servers have. If none is named, handshakes,
+    /// and behind them downloads where no batch can run but ciphers gain.
+    pub(super) fn workloads(&self, policy: &Policy) -> anyhow::Result<Vec<Workload>> {
+        if self.workload.is_empty() {
+            let batches = Ifma256::enter(policy).is_some() || Ifma512::enter(policy).is_some();
+            let downloads = !batches && Vaes256::enter(policy).is_some();
+            let bulk = downloads.then_some(Workload::Bulk);
+            return Ok([Workload::Handshake].into_iter().chain(bulk).collect());
+        }
         const ALL: [Workload; 4] =
             [Workload::Handshake, Workload::Bulk, Workload::Mixed, Workload::Application];
         let of_nginx =
