@@ -328,6 +328,7 @@ impl Context for Gcm {
     }
 
     unsafe fn answer(&mut self, name: Name<'_>, param: &mut OsslParam) -> Result<(), Refused> {
+        // What is asked of every message comes first, apart from what would make this a table.
         let value = if name == core::CIPHER_PARAM_IVLEN {
             Value::Size(self.iv_bytes)
         } else if name == core::CIPHER_PARAM_AEAD_TAG {
@@ -337,7 +338,27 @@ impl Context for Gcm {
                 return Err(core::PROV_R_INVALID_TAG.into());
             }
             Value::Octets(&self.common.tag[..wanted])
-        } else if name == core::CIPHER_PARAM_AEAD_TLS1_AAD_PAD {
+        } else {
+            // SAFETY: the caller vouches for the room.
+            return unsafe { self.answer_seldom(name, param) };
+        };
+        // SAFETY: as above.
+        unsafe { write(value, param) }
+    }
+}
+
+impl Gcm {
+    /// What is not asked of every message.
+    ///
+    /// # Safety
+    /// As for [`Context::answer`].
+    #[inline(never)]
+    unsafe fn answer_seldom(
+        &mut self,
+        name: Name<'_>,
+        param: &mut OsslParam,
+    ) -> Result<(), Refused> {
+        let value = if name == core::CIPHER_PARAM_AEAD_TLS1_AAD_PAD {
             Value::Size(self.growth)
         } else if name == core::CIPHER_PARAM_KEYLEN {
             Value::Size(self.common.key_bytes())
