@@ -253,9 +253,13 @@ fn speed_times_messages_by_size_directly_and_through_evp() {
         };
         assert!(row("openssl", "cycles_per_byte").value.unwrap() > 0.0);
         assert!(row("openssl", "throughput").value.unwrap() > 0.0);
-        let ours = row("widelane", "operations_per_second");
-        assert_eq!(ours.rival.as_deref(), Some("openssl"));
-        assert!(ours.ratio.unwrap() > 0.0);
+        // A room that the CPU lacks has a row too, without a rival.
+        let ours = results.rows.iter().find(|row| {
+            (row.scenario.as_str(), row.subject.as_str()) == (scenario, "widelane")
+                && row.metric == "operations_per_second"
+                && row.rival.as_deref() == Some("openssl")
+        });
+        assert!(ours.and_then(|row| row.ratio).unwrap() > 0.0, "{ours:?}");
         if is_whole() {
             let through_evp = row("widelane-evp", "operations_per_second");
             let is_missing = through_evp.status == Status::NotApplicable;
