@@ -23,7 +23,7 @@ macro_rules! abreast {
                 if count == ABREAST {
                     // SAFETY: the token exists only if every feature of its room was detected.
                     unsafe { abreast_body(&mut waiting) }
-                    wipe_stack::<LONG_STACK>();
+                    wipe_stack::<LONG_STACK_OF_ROOM>();
                     count = 0;
                 }
             }

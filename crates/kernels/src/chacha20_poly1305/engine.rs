@@ -30,6 +30,10 @@ macro_rules! engine {
         /// Of the words of a short stack, most are rows.
         const SHORT_STACK_OF_ROOM: usize = SHORT_STACK - 7 * (64 - ROW_BYTES);
         const SEALED_STACK_OF_ROOM: usize = SEALED_STACK - 3 * (64 - ROW_BYTES);
+        const LONG_STACK_OF_ROOM: usize =
+            if OPENING == SETS { NARROW_LONG_STACK } else { LONG_STACK };
+        const SEALED_LONG_STACK_OF_ROOM: usize =
+            if OPENING == SETS { NARROW_LONG_STACK } else { SEALED_LONG_STACK };
         const GROUP_BYTES: usize = GROUP_BLOCKS * TAG_BYTES;
 
         /// Four rows: the state of `BLOCKS` blocks.
@@ -108,15 +112,15 @@ macro_rules! engine {
             } else if key_beside_chunk && turns_behind(CHUNK_BYTES) == turns_behind(OPENING_BYTES) {
                 // SAFETY: as above.
                 unsafe { chunk_body::<true, SEAL>(room, message, poly) }
-                wipe_stack::<LONG_STACK>();
+                wipe_stack::<LONG_STACK_OF_ROOM>();
             } else if turns_behind(SHORT_OPENING_BYTES) == turns_behind(OPENING_BYTES) {
                 // SAFETY: as above.
                 unsafe { long_message_body::<SHORT_OPENING, SEAL>(room, message, poly) }
-                if SEAL { wipe_stack::<SEALED_LONG_STACK>() } else { wipe_stack::<LONG_STACK>() }
+                wipe_long_stack::<SEAL>();
             } else {
                 // SAFETY: as above.
                 unsafe { long_message_body::<OPENING, SEAL>(room, message, poly) }
-                if SEAL { wipe_stack::<SEALED_LONG_STACK>() } else { wipe_stack::<LONG_STACK>() }
+                wipe_long_stack::<SEAL>();
             }
         }
 
@@ -126,6 +130,15 @@ macro_rules! engine {
                 wipe_stack::<SEALED_STACK_OF_ROOM>();
             } else {
                 wipe_stack::<SHORT_STACK_OF_ROOM>();
+            }
+        }
+
+        /// Clears the stack behind a longer message.
+        fn wipe_long_stack<const SEAL: bool>() {
+            if SEAL {
+                wipe_stack::<SEALED_LONG_STACK_OF_ROOM>();
+            } else {
+                wipe_stack::<LONG_STACK_OF_ROOM>();
             }
         }
 
@@ -156,7 +169,7 @@ macro_rules! engine {
         ) {
             // SAFETY: as above.
             unsafe { crypt_body::<SEAL>(room, key, nonce, counter, poly, text) }
-            wipe_stack::<LONG_STACK>();
+            wipe_stack::<LONG_STACK_OF_ROOM>();
         }
 
         /// Stores a block of the key stream.
