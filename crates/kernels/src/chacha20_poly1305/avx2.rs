@@ -83,15 +83,20 @@ struct Rotations {
 
 /// Moves the bytes of a row by one instruction, for which the compiler would put two, with an order
 /// that stays in memory.
-macro_rules! move_bytes {
-    ($row:ident, $order:expr) => {
+#[inline]
+#[target_feature(enable = "avx2,bmi2")]
+fn move_bytes(row: Row, order: &[u128; 2]) -> Row {
+    let mut moved = row;
+    // SAFETY: reads the order of bytes and touches no other memory.
+    unsafe {
         asm!(
             "vpshufb {0}, {0}, ymmword ptr [{1}]",
-            inout(ymm_reg) $row,
-            in(reg) $order,
+            inout(ymm_reg) moved,
+            in(reg) order,
             options(pure, readonly, nostack, preserves_flags),
-        )
-    };
+        );
+    }
+    moved
 }
 
 impl Rotations {
@@ -106,10 +111,7 @@ impl Rotations {
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
     fn by_16(&self, row: Row) -> Row {
-        let mut rotated = row;
-        // SAFETY: reads the order of bytes and touches no other memory.
-        unsafe { move_bytes!(rotated, &self.by_16) }
-        rotated
+        move_bytes(row, &self.by_16)
     }
 
     #[inline]
@@ -121,10 +123,7 @@ impl Rotations {
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
     fn by_8(&self, row: Row) -> Row {
-        let mut rotated = row;
-        // SAFETY: as above.
-        unsafe { move_bytes!(rotated, &self.by_8) }
-        rotated
+        move_bytes(row, &self.by_8)
     }
 
     #[inline]

@@ -68,11 +68,9 @@ macro_rules! engine {
             })?
             // Of a text that is longer.
             let turns_behind = |first: usize| (bytes - first).div_ceil(CHUNK_BYTES);
-            // Where an opening is no more than a chunk, registers are too few for more beside it,
-            // and sets so short that one more for the one-time key costs less than general ones.
-            let key_beside = OPENING > SETS;
-            let key_beside_chunk = key_beside && ways.beside_chunk;
-            let beside_sets = key_beside && (ways.beside_sets || fills_a_set(bytes, SET_BYTES));
+            // Where an opening is no more than a chunk, registers are too few for more beside it.
+            let key_beside_chunk = ways.beside_chunk && OPENING > SETS;
+            let beside_sets = ways.beside_sets || fills_a_set(bytes, SET_BYTES);
             if !beside_sets && bytes <= SET_BYTES - BLOCK_BYTES {
                 // SAFETY: the token exists only if every feature of its room was detected.
                 unsafe { message_body::<1, SEAL>(room, message, poly) }
@@ -81,7 +79,7 @@ macro_rules! engine {
                 // SAFETY: as above.
                 unsafe { message_body::<2, SEAL>(room, message, poly) }
                 wipe_stack::<SHORT_STACK_OF_ROOM>();
-            } else if !key_beside && bytes <= 3 * SET_BYTES - BLOCK_BYTES {
+            } else if !beside_sets && OPENING == SETS && bytes <= 3 * SET_BYTES - BLOCK_BYTES {
                 // SAFETY: as above.
                 unsafe { message_body::<3, SEAL>(room, message, poly) }
                 wipe_stack::<SHORT_STACK_OF_ROOM>();

@@ -133,7 +133,8 @@ impl Ways {
 }
 
 /// Whether a text fills a set of four blocks: a second one for nothing but the one-time key costs
-/// as much on Intel as the key in general registers, and more on Zen 4.
+/// as much on Intel as the key in general registers, and more on Zen 4. A set of two is not worth
+/// it.
 #[inline]
 fn fills_a_set(bytes: usize, set_bytes: usize) -> bool {
     bytes > 3 * BLOCK_BYTES && bytes <= set_bytes
