@@ -203,7 +203,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let room = machine::widest_open(&resolved);
     let mut failures = Vec::new();
-    for workload in args.workloads(&resolved.policy)? {
+    for workload in args.workloads(&resolved.policy, room)? {
         failures.extend(match workload {
             Workload::Handshake => {
                 let plan = args.plan(args.handshakes(), &programs, room);

@@ -8,7 +8,7 @@ use widelane_bench::mixed;
 use widelane_bench::pairs::Rounds;
 use widelane_bench::programs::Programs;
 use widelane_bench::server::{ServerKind, Subject};
-use widelane_cpu::{Ifma256, Ifma512, Policy, Vaes256};
+use widelane_cpu::{Policy, Room, Vaes256};
 use widelane_loadgen::{Goal, TlsVersion};
 
 use super::{Args, Keys, Server, Workload};
@@ -210,11 +210,10 @@ impl Args {
     }
 
     /// The workloads, each once; of all, those that the servers have. If none is named, handshakes,
-    /// and behind them downloads where no batch can run but ciphers gain.
-    pub(super) fn workloads(&self, policy: &Policy) -> anyhow::Result<Vec<Workload>> {
+    /// and behind them downloads where batches have no `room` of their own but ciphers gain.
+    pub(super) fn workloads(&self, policy: &Policy, room: Room) -> anyhow::Result<Vec<Workload>> {
         if self.workload.is_empty() {
-            let batches = Ifma256::enter(policy).is_some() || Ifma512::enter(policy).is_some();
-            let downloads = !batches && Vaes256::enter(policy).is_some();
+            let downloads = room == Room::Portable && Vaes256::enter(policy).is_some();
             let bulk = downloads.then_some(Workload::Bulk);
             return Ok([Workload::Handshake].into_iter().chain(bulk).collect());
         }
