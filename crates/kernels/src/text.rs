@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "pointers that may name the same bytes twice")]
 
 use core::marker::PhantomData;
+use core::ops::BitXor;
 
 /// A message to be transformed: `len` bytes to read and as many to write, which are the same bytes
 /// or do not overlap.
@@ -105,16 +106,37 @@ impl<'a> Text<'a> {
         let (words, rest) = self.split_at(self.bytes - self.bytes % 8);
         let (whole, last) = stream.split_at(words.bytes / 8);
         for (index, word) in whole.iter().enumerate() {
-            let source = words.source(8 * index, 8).cast::<u64>();
-            // SAFETY: `source` names eight readable bytes.
-            let sum = unsafe { source.read_unaligned() } ^ word;
-            let target = words.target(8 * index, 8).cast::<u64>();
-            // SAFETY: `target` names eight writable bytes.
-            unsafe { target.write_unaligned(sum) }
+            words.add_at(8 * index, *word);
         }
         if !rest.is_empty() {
-            rest.map(|bytes| *bytes = (u64::from_ne_bytes(*bytes) ^ last[0]).to_ne_bytes());
+            rest.add_part_of_word(last[0]);
         }
+    }
+
+    /// Adds the first bytes of a word, as many as there are: four, two and one.
+    #[inline(always)]
+    fn add_part_of_word(self, word: u64) {
+        let (behind_four, behind_two) = (self.bytes & 4, self.bytes & 6);
+        if self.bytes & 4 != 0 {
+            self.add_at(0, word as u32);
+        }
+        if self.bytes & 2 != 0 {
+            self.add_at(behind_four, (word >> (8 * behind_four)) as u16);
+        }
+        if self.bytes & 1 != 0 {
+            self.add_at(behind_two, (word >> (8 * behind_two)) as u8);
+        }
+    }
+
+    /// Adds a word, an unsigned integer, to the bytes from `offset` on.
+    #[inline(always)]
+    fn add_at<W: BitXor<Output = W>>(self, offset: usize, word: W) {
+        let source = self.source(offset, size_of::<W>()).cast::<W>();
+        // SAFETY: `source` names as many readable bytes as the word has, and any bytes are a word.
+        let sum = unsafe { source.read_unaligned() } ^ word;
+        let target = self.target(offset, size_of::<W>()).cast::<W>();
+        // SAFETY: `target` names as many writable bytes as the word has.
+        unsafe { target.write_unaligned(sum) }
     }
 
     /// Shows what is read: the message.

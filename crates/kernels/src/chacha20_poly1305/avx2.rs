@@ -11,8 +11,9 @@ use widelane_secret::{wipe, wipe_ymm_registers as wipe_registers};
 use super::single::Single;
 use super::{
     BESIDE_KEY, BESIDE_STACK, BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, LONG_STACK, Message,
-    NARROW_LONG_STACK, NONCE_BYTES, Pace, Poly1305, SEALED_LONG_STACK, SEALED_STACK, SHORT_STACK,
-    SHORTEST_STACK, TAG_BYTES, Ways, close, fills_a_set, last_block, last_words, whole_blocks,
+    NARROW_LONG_STACK, NARROW_SETS_STACK, NONCE_BYTES, Pace, Poly1305, SEALED_LONG_STACK,
+    SEALED_STACK, SHORT_STACK, SHORTEST_STACK, TAG_BYTES, Ways, close, fills_a_set, last_block,
+    last_words, whole_blocks,
 };
 use crate::stack::wipe_stack;
 use crate::text::Text;
@@ -48,27 +49,15 @@ rows256! {
     #[target_feature(enable = "avx2,bmi2")]
 }
 
-/// Adds the first bytes of a row to a text.
-#[inline]
+/// Adds the first bytes of a row to a text. Not inlined, so that whoever adds rows is short.
+#[inline(never)]
 #[target_feature(enable = "avx2,bmi2")]
 fn add_part(text: Text<'_>, offset: usize, bytes: usize, row: Row) {
-    let stream = bytes_of(row);
+    let mut stream = [0; ROW_BYTES / 8];
+    // SAFETY: the words have as many bytes as a row.
+    unsafe { _mm256_storeu_si256(stream.as_mut_ptr().cast(), row) };
     let (_, rest) = text.split_at(offset);
-    let (part, _) = rest.split_at(bytes);
-    part.map(|block: &mut [u8; ROW_BYTES]| {
-        for (byte, stream) in block.iter_mut().zip(stream) {
-            *byte ^= stream;
-        }
-    });
-}
-
-#[inline]
-#[target_feature(enable = "avx2,bmi2")]
-fn bytes_of(row: Row) -> [u8; ROW_BYTES] {
-    let mut bytes = [0; ROW_BYTES];
-    // SAFETY: the bytes are as many as a row has.
-    unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), row) };
-    bytes
+    rest.split_at(bytes).0.add_words(&stream);
 }
 
 /// Rotations of words. Those by whole bytes are moves, whose orders lie in the frame beside what is

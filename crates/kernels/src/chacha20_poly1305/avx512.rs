@@ -10,8 +10,9 @@ use widelane_secret::{wipe, wipe_vector_registers as wipe_registers};
 use super::single::Single;
 use super::{
     BESIDE_KEY, BESIDE_STACK, BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, LONG_STACK, Message,
-    NARROW_LONG_STACK, NONCE_BYTES, Pace, Poly1305, SEALED_LONG_STACK, SEALED_STACK, SHORT_STACK,
-    SHORTEST_STACK, TAG_BYTES, Ways, close, fills_a_set, last_block, last_words, whole_blocks,
+    NARROW_LONG_STACK, NARROW_SETS_STACK, NONCE_BYTES, Pace, Poly1305, SEALED_LONG_STACK,
+    SEALED_STACK, SHORT_STACK, SHORTEST_STACK, TAG_BYTES, Ways, close, fills_a_set, last_block,
+    last_words, whole_blocks,
 };
 use crate::stack::wipe_stack;
 use crate::text::Text;

@@ -20,6 +20,8 @@ macro_rules! each_set {
 /// Defines the room: see the module.
 macro_rules! engine {
     ($token:ty, #[$features:meta] $(, narrower = $narrower:ident)?) => {
+        /// Whether registers are too few for more than a chunk at a time.
+        const FEW_REGISTERS: bool = OPENING == SETS;
         const ROW_BYTES: usize = 16 * BLOCKS;
         /// Bytes of a set: whole blocks.
         const SET_BYTES: usize = 4 * ROW_BYTES;
@@ -29,11 +31,13 @@ macro_rules! engine {
         const SHORT_OPENING_BYTES: usize = SHORT_OPENING * SET_BYTES - BLOCK_BYTES;
         /// Of the words of a short stack, most are rows.
         const SHORT_STACK_OF_ROOM: usize = SHORT_STACK - 7 * (64 - ROW_BYTES);
+        const SETS_STACK_OF_ROOM: usize =
+            if FEW_REGISTERS { NARROW_SETS_STACK } else { SHORT_STACK_OF_ROOM };
         const SEALED_STACK_OF_ROOM: usize = SEALED_STACK - 3 * (64 - ROW_BYTES);
         const LONG_STACK_OF_ROOM: usize =
-            if OPENING == SETS { NARROW_LONG_STACK } else { LONG_STACK };
+            if FEW_REGISTERS { NARROW_LONG_STACK } else { LONG_STACK };
         const SEALED_LONG_STACK_OF_ROOM: usize =
-            if OPENING == SETS { NARROW_LONG_STACK } else { SEALED_LONG_STACK };
+            if FEW_REGISTERS { NARROW_LONG_STACK } else { SEALED_LONG_STACK };
         const GROUP_BYTES: usize = GROUP_BLOCKS * TAG_BYTES;
 
         /// Four rows: the state of `BLOCKS` blocks.
@@ -68,8 +72,12 @@ macro_rules! engine {
             })?
             // Of a text that is longer.
             let turns_behind = |first: usize| (bytes - first).div_ceil(CHUNK_BYTES);
-            // Where an opening is no more than a chunk, registers are too few for more beside it.
-            let key_beside_chunk = ways.beside_chunk && OPENING > SETS;
+            // Twice as many, where a turn of no more than two sets counts half.
+            let half_turns_behind = |first: usize| {
+                let (chunks, rest) = ((bytes - first) / CHUNK_BYTES, (bytes - first) % CHUNK_BYTES);
+                2 * chunks + rest.div_ceil(2 * SET_BYTES)
+            };
+            let key_beside_chunk = ways.beside_chunk && !FEW_REGISTERS;
             let beside_sets = ways.beside_sets || fills_a_set(bytes, SET_BYTES);
             if !beside_sets && bytes <= SET_BYTES - BLOCK_BYTES {
                 // SAFETY: the token exists only if every feature of its room was detected.
@@ -78,11 +86,11 @@ macro_rules! engine {
             } else if !beside_sets && bytes <= 2 * SET_BYTES - BLOCK_BYTES {
                 // SAFETY: as above.
                 unsafe { message_body::<2, SEAL>(room, message, poly) }
-                wipe_stack::<SHORT_STACK_OF_ROOM>();
-            } else if !beside_sets && OPENING == SETS && bytes <= 3 * SET_BYTES - BLOCK_BYTES {
+                wipe_stack::<SETS_STACK_OF_ROOM>();
+            } else if !beside_sets && FEW_REGISTERS && bytes <= 3 * SET_BYTES - BLOCK_BYTES {
                 // SAFETY: as above.
                 unsafe { message_body::<3, SEAL>(room, message, poly) }
-                wipe_stack::<SHORT_STACK_OF_ROOM>();
+                wipe_stack::<SETS_STACK_OF_ROOM>();
             } else if bytes <= BLOCK_BYTES {
                 // SAFETY: as above.
                 unsafe { block_body::<SEAL>(room, message, poly) }
@@ -107,6 +115,18 @@ macro_rules! engine {
                 // SAFETY: as above.
                 unsafe { message_body::<OPENING, SEAL>(room, message, poly) }
                 wipe_short_stack::<SEAL>();
+            } else if !SEAL && FEW_REGISTERS {
+                // What an opening decrypts is authenticated before, beside nothing: it is short.
+                if half_turns_behind(2 * SET_BYTES - BLOCK_BYTES)
+                    < half_turns_behind(SET_BYTES - BLOCK_BYTES)
+                {
+                    // SAFETY: as above.
+                    unsafe { long_message_body::<2, SEAL>(room, message, poly) }
+                } else {
+                    // SAFETY: as above.
+                    unsafe { long_message_body::<1, SEAL>(room, message, poly) }
+                }
+                wipe_long_stack::<SEAL>();
             } else if key_beside_chunk && turns_behind(CHUNK_BYTES) == turns_behind(OPENING_BYTES) {
                 // SAFETY: as above.
                 unsafe { chunk_body::<true, SEAL>(room, message, poly) }
@@ -347,7 +367,13 @@ macro_rules! engine {
         ) {
             let Message { key, nonce, aad, text, .. } = message;
             with_tag::<SEAL>(message, poly, |poly| {
-                let mut queue = if SEAL {
+                let mut queue = if COUNT <= 3 {
+                    let sets = key_stream::<COUNT>(key, nonce, 0);
+                    begin_opened(room, poly, first_block(sets[0]), aad);
+                    let mut queue = Queue::new(begin_running(room, poly), text);
+                    queue.apply(&sets, BLOCK_BYTES);
+                    queue
+                } else if SEAL {
                     let (first, _) = text.split_at(COUNT * SET_BYTES - BLOCK_BYTES);
                     begin_opened(room, poly, seal_opening::<COUNT, true>(key, nonce, first), aad);
                     let mut queue = Queue::new(begin_running(room, poly), text);

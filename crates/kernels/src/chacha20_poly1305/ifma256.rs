@@ -14,8 +14,9 @@ use super::poly1305_lanes::{self, BlockLanes, Factor};
 use super::single::Single;
 use super::{
     BESIDE_KEY, BESIDE_STACK, BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, LONG_STACK, Message,
-    NARROW_LONG_STACK, NONCE_BYTES, Pace, Poly1305, SEALED_LONG_STACK, SEALED_STACK, SHORT_STACK,
-    SHORTEST_STACK, TAG_BYTES, Ways, close, fills_a_set, last_block, last_words, whole_blocks,
+    NARROW_LONG_STACK, NARROW_SETS_STACK, NONCE_BYTES, Pace, Poly1305, SEALED_LONG_STACK,
+    SEALED_STACK, SHORT_STACK, SHORTEST_STACK, TAG_BYTES, Ways, close, fills_a_set, last_block,
+    last_words, whole_blocks,
 };
 use crate::lanes::{Ifma256x4, Lanes};
 use crate::stack::wipe_stack;

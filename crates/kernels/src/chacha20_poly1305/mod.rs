@@ -56,6 +56,10 @@ const BESIDE_STACK: usize = 208;
 /// Words of stack that are cleared when one of more sets, or of the opening of a long one, is.
 const SHORT_STACK: usize = 512;
 
+/// Words of stack that are cleared instead when one of two or three sets is, where registers are of
+/// 256 bits and sixteen.
+const NARROW_SETS_STACK: usize = 160;
+
 /// Words of stack that are cleared when an opening, whose key stream stays in registers, is sealed.
 const SEALED_STACK: usize = 280;
 
