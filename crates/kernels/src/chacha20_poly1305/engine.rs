@@ -808,8 +808,14 @@ macro_rules! engine {
         #[inline]
         #[$features]
         fn apply<const COUNT: usize>(sets: &[Set; COUNT], skip: usize, text: Text<'_>) {
-            for (index, row) in sets.as_flattened().iter().enumerate().skip(skip / ROW_BYTES) {
-                apply_row(text, index * ROW_BYTES - skip, *row);
+            let (_, rows) = sets.as_flattened().split_at(skip / ROW_BYTES);
+            let (whole, rest) = rows.split_at(text.len() / ROW_BYTES);
+            for (index, row) in whole.iter().enumerate() {
+                let offset = index * ROW_BYTES;
+                store(text, offset, add_bits(load(text, offset), *row));
+            }
+            if let ([row, ..], bytes @ 1..) = (rest, text.len() % ROW_BYTES) {
+                add_part(text, whole.len() * ROW_BYTES, bytes, *row);
             }
         }
 
