@@ -18,7 +18,7 @@ use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
 use widelane_integration::server::widelane;
 use widelane_loadgen::{Cipher, Group, Load, Pattern, TlsVersion, Work, run};
 use widelane_testkit::counters::sum;
-use widelane_testkit::rooms::policy_here;
+use widelane_testkit::rooms::{outruns_openssl, policy_here};
 
 /// Bytes of a body.
 const BODY_BYTES: u64 = 16 << 20;
@@ -149,10 +149,5 @@ fn room(kind: CipherKind) -> Option<Room> {
         }
         _ => return None,
     };
-    let faster = match room {
-        Room::Vaes256 | Room::Vaes512 | Room::Ifma512 => true,
-        Room::Avx2 => !Room::Avx512.is_supported(),
-        _ => false,
-    };
-    faster.then_some(room)
+    outruns_openssl(room).then_some(room)
 }

@@ -21,7 +21,10 @@ fn is_whole() -> bool {
 }
 
 fn compare(directory: &Path, arguments: &[&str]) -> std::process::Output {
-    let mut command = widelane();
+    compare_by(widelane(), directory, arguments)
+}
+
+fn compare_by(mut command: Command, directory: &Path, arguments: &[&str]) -> std::process::Output {
     command.arg("compare").args(arguments).arg("--json").arg(directory.join("results.json"));
     command.arg("--html").arg(directory.join("report.html")).output().unwrap()
 }
@@ -158,9 +161,8 @@ fn says_plainly_when_nothing_can_be_gained() {
     let directory = tempfile::tempdir().unwrap();
     let mut command = widelane();
     command.env("WIDELANE_MAX_SIMD_BITWIDTH", "128");
-    command.args(["compare", "--server", "embedded", "--quick", "--tls", "1.2", "--json"]);
-    command.arg(directory.path().join("results.json"));
-    let output = command.arg("--html").arg(directory.path().join("r.html")).output().unwrap();
+    let arguments = ["--server", "embedded", "--quick", "--tls", "1.2"];
+    let output = compare_by(command, directory.path(), &arguments);
     assert!(output.status.success(), "{}", stderr(&output));
     let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
     let results = Results::from_json(&text).unwrap();
@@ -179,10 +181,10 @@ fn downloads_are_compared_where_ciphers_alone_gain() {
     let policy = directory.path().join("policy.toml");
     std::fs::write(&policy, "rooms_closed = [\"ifma256\", \"ifma512\"]\n").unwrap();
     let mut command = widelane();
-    command.env("WIDELANE_POLICY", &policy).args(["compare", "--server", "embedded", "--quick"]);
-    command.args(["--tls", "1.3", "--pairs", "1", "--ciphers", "aes128-gcm", "--json"]);
-    command.arg(directory.path().join("results.json"));
-    let output = command.arg("--html").arg(directory.path().join("r.html")).output().unwrap();
+    command.env("WIDELANE_POLICY", &policy);
+    let mut arguments = vec!["--server", "embedded", "--quick", "--tls", "1.3"];
+    arguments.extend(["--pairs", "1", "--ciphers", "aes128-gcm"]);
+    let output = compare_by(command, directory.path(), &arguments);
     assert!(output.status.success(), "{}", stderr(&output));
     let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
     let results = Results::from_json(&text).unwrap();

@@ -76,3 +76,14 @@ pub fn has_lanes() -> bool {
     }
     has_lanes
 }
+
+/// Whether ciphers in `room` are faster on this machine than OpenSSL's own, so that the provider
+/// offers them.
+pub fn outruns_openssl(room: Room) -> bool {
+    match room {
+        Room::Vaes256 | Room::Vaes512 | Room::Ifma512 => true,
+        // Of ChaCha20: OpenSSL's own takes AVX-512 where there is some.
+        Room::Avx2 => !Room::Avx512.is_supported(),
+        _ => false,
+    }
+}

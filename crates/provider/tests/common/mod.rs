@@ -19,6 +19,7 @@ use widelane_crypto::aead::{Aead, Algorithm};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
 use widelane_crypto::rsa::Rsa;
 use widelane_testkit::counters;
+use widelane_testkit::rooms::outruns_openssl;
 
 /// A directory with the provider, a configuration that loads it, and what a test makes.
 pub struct Place {
@@ -104,14 +105,8 @@ pub fn ciphers_offered(policy: &Policy) -> Vec<(CipherKind, Room)> {
         CipherKind::Aes128CbcHmacSha256 => cbc(cbc_hmac::Algorithm::Aes128Sha256),
         CipherKind::Aes256CbcHmacSha256 => cbc(cbc_hmac::Algorithm::Aes256Sha256),
     };
-    let faster = |room| match room {
-        Room::Vaes256 | Room::Vaes512 | Room::Ifma512 => true,
-        // Of ChaCha20: OpenSSL's own takes AVX-512 where there is some.
-        Room::Avx2 => !Room::Avx512.is_supported(),
-        _ => false,
-    };
     let ciphers = CipherKind::ALL.map(|kind| (kind, room(kind)));
-    ciphers.into_iter().filter(|(_, room)| faster(*room)).collect()
+    ciphers.into_iter().filter(|(_, room)| outruns_openssl(*room)).collect()
 }
 
 /// The provider that cargo built beside this test.
