@@ -166,7 +166,7 @@ fn described(points: &[Point]) -> String {
     points.iter().map(describe).collect::<Vec<_>>().join("; ")
 }
 
-/// 1, 10, 100 … within the range, with 2 and 5 between them where only one of those is, or at equal
+/// 1, 10, 100 … within the range, with 2 and 5 between them where only two of those are, or at equal
 /// distances where that is not enough.
 pub fn round_values(low: f64, high: f64) -> Vec<f64> {
     let within = |steps: &[f64]| -> Vec<f64> {
@@ -176,7 +176,7 @@ pub fn round_values(low: f64, high: f64) -> Vec<f64> {
         all.filter(|tick| (low..=high).contains(tick)).collect()
     };
     let powers = within(&[1.0]);
-    if powers.len() >= 2 {
+    if powers.len() >= 3 {
         return powers;
     }
     let between = within(&[1.0, 2.0, 5.0]);
