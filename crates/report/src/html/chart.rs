@@ -166,8 +166,8 @@ fn described(points: &[Point]) -> String {
     points.iter().map(describe).collect::<Vec<_>>().join("; ")
 }
 
-/// 1, 10, 100 … within the range, with 2 and 5 between them where only two of those are, or at equal
-/// distances where that is not enough.
+/// 1, 10, 100 … within the range, with 2 and 5 between them where no more than two of those are, or
+/// at equal distances where that is not enough.
 pub fn round_values(low: f64, high: f64) -> Vec<f64> {
     let within = |steps: &[f64]| -> Vec<f64> {
         let first = low.log10().floor() as i32;
