@@ -149,5 +149,5 @@ fn room(kind: CipherKind) -> Option<Room> {
         }
         _ => return None,
     };
-    outruns_openssl(room).then_some(room)
+    outruns_openssl(kind, room).then_some(room)
 }

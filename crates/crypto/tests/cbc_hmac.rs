@@ -40,7 +40,7 @@ fn tour(mut test: impl FnMut(Algorithm, Mode, &dyn Fn(&[u8]) -> Key)) {
             }
         }
     };
-    let rooms = [Room::Portable, Room::Aesni, Room::Vaes512];
+    let rooms = [Room::Portable, Room::Aesni, Room::Vaes256, Room::Vaes512];
     let visited = for_each_room_of(&rooms, |room, policy| visit(policy, Some(room)));
     assert_eq!(visited, supported_of(&rooms));
     let all = Policy::open();

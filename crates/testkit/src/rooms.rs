@@ -2,6 +2,7 @@
 
 use std::env;
 
+use widelane_bridge::counters::CipherKind;
 use widelane_cpu::policy::{self, Inputs};
 use widelane_cpu::{Policy, Room};
 
@@ -77,13 +78,16 @@ pub fn has_lanes() -> bool {
     has_lanes
 }
 
-/// Whether ciphers in `room` are faster on this machine than OpenSSL's own, so that the provider
-/// offers them.
-pub fn outruns_openssl(room: Room) -> bool {
-    match room {
-        Room::Vaes256 | Room::Vaes512 | Room::Ifma512 => true,
-        // Of ChaCha20: OpenSSL's own takes AVX-512 where there is some.
-        Room::Avx2 => !Room::Avx512.is_supported(),
+/// Whether a cipher in `room` is faster on this machine than OpenSSL's own, so that the provider
+/// offers it.
+pub fn outruns_openssl(kind: CipherKind, room: Room) -> bool {
+    match (kind, room) {
+        (_, Room::Vaes512 | Room::Ifma512) => true,
+        (CipherKind::Aes128Gcm | CipherKind::Aes192Gcm | CipherKind::Aes256Gcm, room) => {
+            room == Room::Vaes256
+        }
+        // OpenSSL's own takes AVX-512 where there is some.
+        (CipherKind::ChaCha20Poly1305, Room::Avx2) => !Room::Avx512.is_supported(),
         _ => false,
     }
 }

@@ -9,7 +9,7 @@ use openssl::hash::MessageDigest;
 use openssl::pkey::PKey;
 use openssl::sign::Signer;
 use openssl::symm::{self, Crypter, Mode as Direction};
-use widelane_cpu::{Aesni, Policy, Room, Vaes512};
+use widelane_cpu::{Aesni, Policy, Room, Vaes256, Vaes512};
 use widelane_crypto::cbc_hmac::{
     Algorithm, BLOCK_BYTES, CbcHmac, Header, Key, Mode, Outcome, SealJob, seal_many,
 };
@@ -167,7 +167,7 @@ impl Contest for Records {
 fn with_hashes(policy: &Policy) -> Policy {
     let beside: &[Room] = if Vaes512::enter(policy).is_some() {
         &[Room::Avx512, Room::Avx2, Room::Shani]
-    } else if Aesni::enter(policy).is_some() {
+    } else if Vaes256::enter(policy).is_some() || Aesni::enter(policy).is_some() {
         &[Room::Avx2, Room::Shani]
     } else {
         &[]

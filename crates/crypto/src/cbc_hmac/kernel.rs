@@ -1,7 +1,8 @@
 //! AES-CBC in the room chosen: which kernel does what.
 
-use widelane_cpu::{Aesni, Policy, Room, Vaes512};
-use widelane_kernels::aes_cbc::{self, Block, KeyBytes, aesni, portable, vaes512};
+use widelane_cpu::{Aesni, Policy, Room, Vaes256, Vaes512};
+use widelane_kernels::aes_cbc::lanes::{self, LANES, LaneKeys};
+use widelane_kernels::aes_cbc::{self, Block, KeyBytes, aesni, portable, vaes256, vaes512};
 use widelane_kernels::text::Text;
 use widelane_secret::wipe;
 
@@ -13,6 +14,7 @@ use crate::mac;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Choice {
     Vaes512(Vaes512),
+    Vaes256(Vaes256),
     Aesni(Aesni),
     Portable,
 }
@@ -21,6 +23,7 @@ pub(super) enum Choice {
 #[derive(Clone)]
 pub(super) enum Cipher {
     Vaes512(Vaes512, Box<aes_cbc::Key>),
+    Vaes256(Vaes256, Box<aes_cbc::Key>),
     Aesni(Aesni, Box<aes_cbc::Key>),
     Portable((), Box<portable::Key>),
 }
@@ -30,6 +33,7 @@ macro_rules! in_room {
     ($cipher:expr, $function:ident, |$key:ident| $($argument:expr),+) => {
         match $cipher {
             Cipher::Vaes512(room, $key) => vaes512::$function(*room, $($argument),+),
+            Cipher::Vaes256(room, $key) => vaes256::$function(*room, $($argument),+),
             Cipher::Aesni(room, $key) => aesni::$function(*room, $($argument),+),
             Cipher::Portable(room, $key) => portable::$function(*room, $($argument),+),
         }
@@ -38,16 +42,21 @@ macro_rules! in_room {
 
 impl Choice {
     pub(super) fn new(policy: &Policy) -> Self {
-        match (Vaes512::enter(policy), Aesni::enter(policy)) {
-            (Some(room), _) => Choice::Vaes512(room),
-            (None, Some(room)) => Choice::Aesni(room),
-            (None, None) => Choice::Portable,
+        if let Some(room) = Vaes512::enter(policy) {
+            Choice::Vaes512(room)
+        } else if let Some(room) = Vaes256::enter(policy) {
+            Choice::Vaes256(room)
+        } else if let Some(room) = Aesni::enter(policy) {
+            Choice::Aesni(room)
+        } else {
+            Choice::Portable
         }
     }
 
     pub(super) fn room(self) -> Room {
         match self {
             Choice::Vaes512(_) => Room::Vaes512,
+            Choice::Vaes256(_) => Room::Vaes256,
             Choice::Aesni(_) => Room::Aesni,
             Choice::Portable => Room::Portable,
         }
@@ -60,6 +69,7 @@ impl Cipher {
         let bytes = KeyBytes::new(bytes).expect("the caller has looked at the length");
         let mut cipher = match choice {
             Choice::Vaes512(room) => Cipher::Vaes512(room, Box::default()),
+            Choice::Vaes256(room) => Cipher::Vaes256(room, Box::default()),
             Choice::Aesni(room) => Cipher::Aesni(room, Box::default()),
             Choice::Portable => Cipher::Portable((), Box::default()),
         };
@@ -110,7 +120,8 @@ impl Cipher {
             hash.compress(&mut state, &first);
         }
         if !blocks.is_empty() {
-            if let Cipher::Vaes512(_, key) | Cipher::Aesni(_, key) = self {
+            if let Cipher::Vaes512(_, key) | Cipher::Vaes256(_, key) | Cipher::Aesni(_, key) = self
+            {
                 let text = Text::in_place(text);
                 done = hash.compress_and_encrypt(&mut state, ahead, key, last, text);
             }
@@ -128,10 +139,34 @@ impl Cipher {
     }
 
     /// The key and the room with lanes, if it lives there.
-    pub(super) fn lanes(&self) -> Option<(Vaes512, &aes_cbc::Key)> {
+    pub(super) fn lanes(&self) -> Option<(Lanes, &aes_cbc::Key)> {
         match self {
-            Cipher::Vaes512(room, key) => Some((*room, key)),
+            Cipher::Vaes512(room, key) => Some((Lanes::Vaes512(*room), key)),
+            Cipher::Vaes256(room, key) => Some((Lanes::Vaes256(*room), key)),
             Cipher::Aesni(..) | Cipher::Portable(..) => None,
+        }
+    }
+}
+
+/// A room with lanes.
+#[derive(Clone, Copy)]
+pub(super) enum Lanes {
+    Vaes512(Vaes512),
+    Vaes256(Vaes256),
+}
+
+impl Lanes {
+    /// See [`lanes::encrypt`].
+    pub(super) fn encrypt<const ROWS: usize>(
+        self,
+        keys: &LaneKeys<ROWS>,
+        last: &mut [[Block; LANES]; ROWS],
+        texts: &[[Text<'_>; LANES]; ROWS],
+        blocks: usize,
+    ) {
+        match self {
+            Lanes::Vaes512(room) => lanes::encrypt(room, keys, last, texts, blocks),
+            Lanes::Vaes256(room) => lanes::encrypt_in_halves(room, keys, last, texts, blocks),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Many records at once: their tags in the lanes of the hash, then their blocks in the lanes of the
 //! cipher, each lane with a key of its own; or, of records that go on together, both at once.
 
-use widelane_cpu::Vaes512;
-use widelane_kernels::aes_cbc::lanes::{self, LANES, LaneKeys};
+use widelane_kernels::aes_cbc::lanes::{LANES, LaneKeys};
 use widelane_kernels::aes_cbc::{self, Block};
 use widelane_kernels::text::Text;
 
+use super::kernel::Lanes;
 use super::{BLOCK_BYTES, CbcHmacError, HEADER_BYTES, Header, Key, Mode, abreast};
 use crate::digest::Digest;
 
@@ -136,9 +136,11 @@ fn encrypt(jobs: &mut [SealJob<'_>]) {
         let bytes = job.key.encrypted_bytes(job.text_bytes);
         Chain { key: job.key, last: *job.iv, text: Text::in_place(&mut job.record[..bytes]) }
     });
-    match chains.len() {
-        count if count <= 2 * LANES => fill::<2>(room, chains),
-        count if count <= 4 * LANES => fill::<4>(room, chains),
+    match (chains.len(), room) {
+        (count, _) if count <= 2 * LANES => fill::<2>(room, chains),
+        // Sixteen registers are no more than sixteen lanes want.
+        (_, Lanes::Vaes256(_)) => fill::<4>(room, chains),
+        (count, _) if count <= 4 * LANES => fill::<4>(room, chains),
         _ => fill::<8>(room, chains),
     }
 }
@@ -163,7 +165,7 @@ impl<'a> Chain<'a> {
 }
 
 /// Keeps rows of lanes of the room full as long as there are records.
-fn fill<'a, const ROWS: usize>(room: Vaes512, chains: impl Iterator<Item = Chain<'a>>) {
+fn fill<'a, const ROWS: usize>(room: Lanes, chains: impl Iterator<Item = Chain<'a>>) {
     let mut chains = chains;
     let mut lanes = [const { [const { None }; LANES] }; ROWS];
     let lanes: &mut [Option<Chain<'a>>] = lanes.as_flattened_mut();
@@ -192,7 +194,7 @@ fn fill<'a, const ROWS: usize>(room: Vaes512, chains: impl Iterator<Item = Chain
                 None => keys.copy(place, lane),
             }
         }
-        lanes::encrypt(room, &keys, &mut last, &texts, bytes / BLOCK_BYTES);
+        room.encrypt(&keys, &mut last, &texts, bytes / BLOCK_BYTES);
         for (slot, last) in lanes.iter_mut().zip(last.as_flattened()) {
             if let Some(chain) = slot {
                 (_, chain.text) = chain.text.split_at(bytes);

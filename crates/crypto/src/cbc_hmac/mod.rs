@@ -99,7 +99,7 @@ impl Algorithm {
 
     /// The rooms of the cipher, best first. Hashes choose for themselves.
     pub const fn rooms(self) -> &'static [Room] {
-        &[Room::Vaes512, Room::Aesni, Room::Portable]
+        &[Room::Vaes512, Room::Vaes256, Room::Aesni, Room::Portable]
     }
 }
 

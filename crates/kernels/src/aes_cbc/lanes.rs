@@ -1,5 +1,5 @@
-//! Room vaes512 of aes_cbc: four texts per instruction, each with a key of its own, encrypted alone
-//! or while they are hashed. Secret-independent.
+//! Rooms vaes512 and vaes256 of aes_cbc: four texts per instruction or two, each with a key of its
+//! own, encrypted alone or, in vaes512, while they are hashed. Secret-independent.
 //!
 //! A round of a hash in lanes is many instructions, and a block of the cipher is few that wait for
 //! one another: beside each quarter of a block of the hash goes one block of the cipher.
@@ -10,8 +10,8 @@ use core::hint::black_box;
 use core::marker::PhantomData;
 use core::ptr::{null, null_mut};
 
-use widelane_cpu::Vaes512;
-use widelane_secret::{wipe, wipe_vector_registers};
+use widelane_cpu::{Vaes256, Vaes512};
+use widelane_secret::{wipe, wipe_vector_registers, wipe_ymm_registers};
 
 use super::{BLOCK_BYTES, Block, HASH_BLOCK_BYTES, Key, ROUND_KEYS_MAX};
 use crate::hash::{self, Beside, Hash, States};
@@ -20,8 +20,6 @@ use crate::words::{Task, Words, in_pieces};
 
 /// Texts that a row encrypts.
 pub const LANES: usize = 4;
-
-type Row = arch::__m512i;
 
 /// The round keys of all lanes, side by side; wiped when dropped.
 #[repr(C, align(64))]
@@ -87,12 +85,51 @@ fn encrypt_body<const LANE_ROWS: usize>(
     texts: &[[Text<'_>; LANES]; LANE_ROWS],
     blocks: usize,
 ) {
-    let mut chains = Chains::begin(room, keys, last, texts, blocks);
+    run::<arch::__m512i, LANE_ROWS>(room, keys, last, texts, blocks);
+    wipe_vector_registers();
+}
+
+/// As [`encrypt`], in registers of half the width, of which a row takes two.
+///
+/// # Panics
+///
+/// As [`encrypt`].
+pub fn encrypt_in_halves<const LANE_ROWS: usize>(
+    room: Vaes256,
+    keys: &LaneKeys<LANE_ROWS>,
+    last: &mut [[Block; LANES]; LANE_ROWS],
+    texts: &[[Text<'_>; LANES]; LANE_ROWS],
+    blocks: usize,
+) {
+    // SAFETY: as above.
+    unsafe { encrypt_in_halves_body(room, keys, last, texts, blocks) }
+}
+
+#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
+fn encrypt_in_halves_body<const LANE_ROWS: usize>(
+    room: Vaes256,
+    keys: &LaneKeys<LANE_ROWS>,
+    last: &mut [[Block; LANES]; LANE_ROWS],
+    texts: &[[Text<'_>; LANES]; LANE_ROWS],
+    blocks: usize,
+) {
+    run::<Halves, LANE_ROWS>(room, keys, last, texts, blocks);
+    wipe_ymm_registers();
+}
+
+#[inline(always)]
+fn run<R: Row, const LANE_ROWS: usize>(
+    room: R::Room,
+    keys: &LaneKeys<LANE_ROWS>,
+    last: &mut [[Block; LANES]; LANE_ROWS],
+    texts: &[[Text<'_>; LANES]; LANE_ROWS],
+    blocks: usize,
+) {
+    let mut chains = Chains::<R, LANE_ROWS>::begin(room, keys, last, texts, blocks);
     for _ in 0..blocks {
         chains.step();
     }
     chains.end(last);
-    wipe_vector_registers();
 }
 
 /// Encrypts the first `blocks` blocks of the hash of each lane's text behind its block of `last`,
@@ -165,7 +202,8 @@ where
         let Stitched { keys, last, states, ahead, texts, blocks, .. } = self;
         let mut state = hash::load(room, states);
         let encrypted = blocks * (HASH_BLOCK_BYTES / BLOCK_BYTES);
-        let mut chains = Chains::begin(room, keys, last, texts, encrypted);
+        let mut chains =
+            Chains::<arch::__m512i, LANE_ROWS>::begin(room, keys, last, texts, encrypted);
         let (messages, beside) = (texts.as_flattened(), &mut chains);
         hash::compress_fed::<H, W, PIECES>(room, &mut state, messages, ahead, blocks, beside);
         hash::store(&state, states);
@@ -174,7 +212,7 @@ where
 }
 
 /// A block of the cipher goes beside each quarter of a block of the hash.
-impl<const LANE_ROWS: usize> Beside for Chains<'_, LANE_ROWS> {
+impl<const LANE_ROWS: usize> Beside for Chains<'_, arch::__m512i, LANE_ROWS> {
     #[inline(always)]
     fn quarter(&mut self) {
         self.step();
@@ -184,19 +222,19 @@ impl<const LANE_ROWS: usize> Beside for Chains<'_, LANE_ROWS> {
 const _: () = assert!(HASH_BLOCK_BYTES == 4 * BLOCK_BYTES, "each quarter has its block");
 
 /// A chain of blocks under encryption in each lane: the last blocks, made from the room's token.
-struct Chains<'a, const LANE_ROWS: usize> {
+struct Chains<'a, R: Row, const LANE_ROWS: usize> {
     keys: &'a LaneKeys<LANE_ROWS>,
-    rows: [Row; LANE_ROWS],
+    rows: [R; LANE_ROWS],
     /// Where the blocks of each lane are read and written.
     sources: [[*const u8; LANES]; LANE_ROWS],
     targets: [[*mut u8; LANES]; LANE_ROWS],
     /// Bytes that can be read and written there, and how many are done.
     bytes: usize,
     done: usize,
-    room: Vaes512,
+    room: R::Room,
 }
 
-impl<'a, const LANE_ROWS: usize> Chains<'a, LANE_ROWS> {
+impl<'a, R: Row, const LANE_ROWS: usize> Chains<'a, R, LANE_ROWS> {
     /// Begins `blocks` blocks behind the blocks `last`.
     ///
     /// # Panics
@@ -204,7 +242,7 @@ impl<'a, const LANE_ROWS: usize> Chains<'a, LANE_ROWS> {
     /// Panics if a text is shorter.
     #[inline(always)]
     fn begin(
-        room: Vaes512,
+        room: R::Room,
         keys: &'a LaneKeys<LANE_ROWS>,
         last: &[[Block; LANES]; LANE_ROWS],
         texts: &[[Text<'a>; LANES]; LANE_ROWS],
@@ -218,10 +256,9 @@ impl<'a, const LANE_ROWS: usize> Chains<'a, LANE_ROWS> {
                 (*source, *target) = (text.source(0, bytes), text.target(0, bytes));
             }
         }
-        let mut rows = [intrinsic!(_mm512_setzero_si512()); LANE_ROWS];
+        let mut rows = [R::load(room, &[[0; BLOCK_BYTES]; LANES]); LANE_ROWS];
         for (row, last) in rows.iter_mut().zip(last) {
-            // SAFETY: the blocks are as many as a row has.
-            *row = unsafe { arch::_mm512_loadu_si512(last.as_ptr().cast()) };
+            *row = R::load(room, last);
         }
         Chains { keys, rows, sources, targets, bytes, done: 0, room }
     }
@@ -233,25 +270,25 @@ impl<'a, const LANE_ROWS: usize> Chains<'a, LANE_ROWS> {
     /// Panics if all of them are done.
     #[inline(always)]
     fn step(&mut self) {
-        let offset = self.done;
+        let (room, offset) = (self.room, self.done);
         assert!(offset < self.bytes, "there is a block to encrypt");
         self.done += BLOCK_BYTES;
         // So that the compiler reads keys where they are, and does not copy them all to the stack.
         let LaneKeys { keys, rounds } = black_box(self.keys);
         for ((row, sources), keys) in self.rows.iter_mut().zip(&self.sources).zip(&keys[0]) {
             // SAFETY: each source names as many bytes as all blocks, of which this is one.
-            let plain = unsafe { gather(self.room, sources, offset) };
-            *row = intrinsic!(_mm512_ternarylogic_epi64::<0x96>(*row, plain, row_of(keys)));
+            let plain = unsafe { R::gather(room, sources, offset) };
+            *row = row.plus(plain, R::keys(room, keys));
         }
         for keys in &keys[1..*rounds] {
             for (row, keys) in self.rows.iter_mut().zip(keys) {
-                *row = intrinsic!(_mm512_aesenc_epi128(*row, row_of(keys)));
+                *row = row.round(R::keys(room, keys));
             }
         }
         for ((row, targets), keys) in self.rows.iter_mut().zip(&self.targets).zip(&keys[*rounds]) {
-            *row = intrinsic!(_mm512_aesenclast_epi128(*row, row_of(keys)));
+            *row = row.last_round(R::keys(room, keys));
             // SAFETY: as for the sources.
-            unsafe { scatter(self.room, targets, offset, *row) };
+            unsafe { row.scatter(targets, offset) };
         }
     }
 
@@ -259,48 +296,181 @@ impl<'a, const LANE_ROWS: usize> Chains<'a, LANE_ROWS> {
     #[inline(always)]
     fn end(self, last: &mut [[Block; LANES]; LANE_ROWS]) {
         for (row, last) in self.rows.iter().zip(last) {
-            // SAFETY: the blocks are as many as a row has.
-            unsafe { arch::_mm512_storeu_si512(last.as_mut_ptr().cast(), *row) };
+            row.store(last);
         }
     }
 }
 
-/// The keys of one round for a row of lanes.
-#[inline(always)]
-fn row_of(keys: &[[u64; 2]; LANES]) -> Row {
-    // SAFETY: the keys are as many bytes as a row has.
-    unsafe { arch::_mm512_loadu_si512(keys.as_ptr().cast()) }
+/// A block of each of four texts, in registers of a room whose token made them.
+trait Row: Copy {
+    type Room: Copy;
+
+    fn load(room: Self::Room, blocks: &[Block; LANES]) -> Self;
+
+    fn store(self, blocks: &mut [Block; LANES]);
+
+    /// The keys of one round.
+    fn keys(room: Self::Room, keys: &[[u64; 2]; LANES]) -> Self;
+
+    /// The sum with plaintext and first keys.
+    fn plus(self, plain: Self, keys: Self) -> Self;
+
+    fn round(self, keys: Self) -> Self;
+
+    fn last_round(self, keys: Self) -> Self;
+
+    /// A block of each text.
+    ///
+    /// # Safety
+    ///
+    /// Each source names a block at `offset` that can be read.
+    unsafe fn gather(room: Self::Room, sources: &[*const u8; LANES], offset: usize) -> Self;
+
+    /// Writes a block to each text.
+    ///
+    /// # Safety
+    ///
+    /// Each target names a block at `offset` that can be written.
+    unsafe fn scatter(self, targets: &[*mut u8; LANES], offset: usize);
 }
 
-/// A block of each of four texts.
-///
-/// # Safety
-///
-/// Each source names a block at `offset` that can be read.
-#[inline(always)]
-unsafe fn gather(_room: Vaes512, sources: &[*const u8; LANES], offset: usize) -> Row {
-    // SAFETY: see above.
-    let load =
-        |lane: usize| unsafe { arch::_mm_loadu_si128(sources[lane].wrapping_add(offset).cast()) };
-    let row = intrinsic!(_mm512_zextsi128_si512(load(0)));
-    let row = intrinsic!(_mm512_inserti32x4::<1>(row, load(1)));
-    let row = intrinsic!(_mm512_inserti32x4::<2>(row, load(2)));
-    intrinsic!(_mm512_inserti32x4::<3>(row, load(3)))
+impl Row for arch::__m512i {
+    type Room = Vaes512;
+
+    #[inline(always)]
+    fn load(_room: Vaes512, blocks: &[Block; LANES]) -> Self {
+        // SAFETY: the blocks are as many bytes as a row has.
+        unsafe { arch::_mm512_loadu_si512(blocks.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn store(self, blocks: &mut [Block; LANES]) {
+        // SAFETY: as for `load`.
+        unsafe { arch::_mm512_storeu_si512(blocks.as_mut_ptr().cast(), self) };
+    }
+
+    #[inline(always)]
+    fn keys(_room: Vaes512, keys: &[[u64; 2]; LANES]) -> Self {
+        // SAFETY: the keys are as many bytes as a row has.
+        unsafe { arch::_mm512_loadu_si512(keys.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn plus(self, plain: Self, keys: Self) -> Self {
+        intrinsic!(_mm512_ternarylogic_epi64::<0x96>(self, plain, keys))
+    }
+
+    #[inline(always)]
+    fn round(self, keys: Self) -> Self {
+        intrinsic!(_mm512_aesenc_epi128(self, keys))
+    }
+
+    #[inline(always)]
+    fn last_round(self, keys: Self) -> Self {
+        intrinsic!(_mm512_aesenclast_epi128(self, keys))
+    }
+
+    #[inline(always)]
+    unsafe fn gather(_room: Vaes512, sources: &[*const u8; LANES], offset: usize) -> Self {
+        // SAFETY: as the caller vouches.
+        let load = |lane: usize| unsafe {
+            arch::_mm_loadu_si128(sources[lane].wrapping_add(offset).cast())
+        };
+        let row = intrinsic!(_mm512_zextsi128_si512(load(0)));
+        let row = intrinsic!(_mm512_inserti32x4::<1>(row, load(1)));
+        let row = intrinsic!(_mm512_inserti32x4::<2>(row, load(2)));
+        intrinsic!(_mm512_inserti32x4::<3>(row, load(3)))
+    }
+
+    #[inline(always)]
+    unsafe fn scatter(self, targets: &[*mut u8; LANES], offset: usize) {
+        // SAFETY: as the caller vouches.
+        let store = |lane: usize, block| unsafe {
+            arch::_mm_storeu_si128(targets[lane].wrapping_add(offset).cast(), block);
+        };
+        store(0, intrinsic!(_mm512_castsi512_si128(self)));
+        store(1, intrinsic!(_mm512_extracti32x4_epi32::<1>(self)));
+        store(2, intrinsic!(_mm512_extracti32x4_epi32::<2>(self)));
+        store(3, intrinsic!(_mm512_extracti32x4_epi32::<3>(self)));
+    }
 }
 
-/// Writes a block to each of four texts.
-///
-/// # Safety
-///
-/// Each target names a block at `offset` that can be written.
-#[inline(always)]
-unsafe fn scatter(_room: Vaes512, targets: &[*mut u8; LANES], offset: usize, row: Row) {
-    // SAFETY: see above.
-    let store = |lane: usize, block| unsafe {
-        arch::_mm_storeu_si128(targets[lane].wrapping_add(offset).cast(), block);
-    };
-    store(0, intrinsic!(_mm512_castsi512_si128(row)));
-    store(1, intrinsic!(_mm512_extracti32x4_epi32::<1>(row)));
-    store(2, intrinsic!(_mm512_extracti32x4_epi32::<2>(row)));
-    store(3, intrinsic!(_mm512_extracti32x4_epi32::<3>(row)));
+/// A row in two registers.
+type Halves = [arch::__m256i; 2];
+
+impl Row for Halves {
+    type Room = Vaes256;
+
+    #[inline(always)]
+    fn load(_room: Vaes256, blocks: &[Block; LANES]) -> Self {
+        let [low, high] = [&blocks[..2], &blocks[2..]];
+        // SAFETY: two blocks are as many bytes as a register has.
+        let load = |two: &[Block]| unsafe { arch::_mm256_loadu_si256(two.as_ptr().cast()) };
+        [load(low), load(high)]
+    }
+
+    #[inline(always)]
+    fn store(self, blocks: &mut [Block; LANES]) {
+        let (low, high) = blocks.split_at_mut(2);
+        // SAFETY: as for `load`.
+        let store = |two: &mut [Block], half| unsafe {
+            arch::_mm256_storeu_si256(two.as_mut_ptr().cast(), half);
+        };
+        store(low, self[0]);
+        store(high, self[1]);
+    }
+
+    #[inline(always)]
+    fn keys(_room: Vaes256, keys: &[[u64; 2]; LANES]) -> Self {
+        let [low, high] = [&keys[..2], &keys[2..]];
+        // SAFETY: two keys are as many bytes as a register has.
+        let load = |two: &[[u64; 2]]| unsafe { arch::_mm256_loadu_si256(two.as_ptr().cast()) };
+        [load(low), load(high)]
+    }
+
+    #[inline(always)]
+    fn plus(self, plain: Self, keys: Self) -> Self {
+        let plus = |half: usize| {
+            let sum = intrinsic!(_mm256_xor_si256(plain[half], keys[half]));
+            intrinsic!(_mm256_xor_si256(self[half], sum))
+        };
+        [plus(0), plus(1)]
+    }
+
+    #[inline(always)]
+    fn round(self, keys: Self) -> Self {
+        let round = |half: usize| intrinsic!(_mm256_aesenc_epi128(self[half], keys[half]));
+        [round(0), round(1)]
+    }
+
+    #[inline(always)]
+    fn last_round(self, keys: Self) -> Self {
+        let round = |half: usize| intrinsic!(_mm256_aesenclast_epi128(self[half], keys[half]));
+        [round(0), round(1)]
+    }
+
+    #[inline(always)]
+    unsafe fn gather(_room: Vaes256, sources: &[*const u8; LANES], offset: usize) -> Self {
+        // SAFETY: as the caller vouches.
+        let load = |lane: usize| unsafe {
+            arch::_mm_loadu_si128(sources[lane].wrapping_add(offset).cast())
+        };
+        let half = |lane: usize| {
+            let low = intrinsic!(_mm256_castsi128_si256(load(lane)));
+            intrinsic!(_mm256_inserti128_si256::<1>(low, load(lane + 1)))
+        };
+        [half(0), half(2)]
+    }
+
+    #[inline(always)]
+    unsafe fn scatter(self, targets: &[*mut u8; LANES], offset: usize) {
+        // SAFETY: as the caller vouches.
+        let store = |lane: usize, block| unsafe {
+            arch::_mm_storeu_si128(targets[lane].wrapping_add(offset).cast(), block);
+        };
+        for (lane, half) in [(0, self[0]), (2, self[1])] {
+            store(lane, intrinsic!(_mm256_castsi256_si128(half)));
+            store(lane + 1, intrinsic!(_mm256_extracti128_si256::<1>(half)));
+        }
+    }
 }

@@ -16,6 +16,7 @@ pub mod portable;
 pub mod shani;
 #[cfg(test)]
 mod tests;
+pub mod vaes256;
 pub mod vaes512;
 
 use widelane_secret::wipe;

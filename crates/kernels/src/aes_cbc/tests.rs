@@ -5,7 +5,7 @@ use std::vec;
 use std::vec::Vec;
 
 use openssl::symm::{Cipher, Crypter, Mode};
-use widelane_cpu::{Aesni, Policy, Room, Shani, Vaes512};
+use widelane_cpu::{Aesni, Policy, Room, Shani, Vaes256, Vaes512};
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::supported_of;
 
@@ -41,10 +41,16 @@ macro_rules! tour {
     };
 }
 
+const ROOMS: [Room; 4] = [Room::Portable, Room::Aesni, Room::Vaes256, Room::Vaes512];
+
 fn tours() -> Vec<Tour> {
     let mut tours = vec![tour!(Room::Portable, (), portable, portable::Key)];
     if Aesni::enter(&Policy::open()).is_some() {
         let tour = tour!(Room::Aesni, Aesni::enter(&Policy::open()).unwrap(), aesni, Key);
+        tours.push(tour);
+    }
+    if Vaes256::enter(&Policy::open()).is_some() {
+        let tour = tour!(Room::Vaes256, Vaes256::enter(&Policy::open()).unwrap(), vaes256, Key);
         tours.push(tour);
     }
     if Vaes512::enter(&Policy::open()).is_some() {
@@ -53,7 +59,7 @@ fn tours() -> Vec<Tour> {
     }
     let visited: Vec<_> = tours.iter().map(|tour| tour.room).collect();
     eprintln!("rooms: {visited:?}");
-    assert_eq!(visited, supported_of(&[Room::Portable, Room::Aesni, Room::Vaes512]));
+    assert_eq!(visited, supported_of(&ROOMS));
     tours
 }
 
@@ -119,21 +125,39 @@ fn every_number_of_blocks_is_encrypted_as_openssl_does() {
 
 #[test]
 fn lanes_encrypt_as_one_text_after_the_other() {
-    let Some(room) = Vaes512::enter(&Policy::open()) else {
-        eprintln!("rooms: none, this machine has no VAES on zmm registers");
-        return;
-    };
-    lanes_encrypt::<4>(room);
-    lanes_encrypt::<8>(room);
+    let open = Policy::open();
+    if let Some(room) = Vaes256::enter(&open) {
+        lanes_encrypt::<2, _>(vaes256::expand, lanes::encrypt_in_halves, room);
+        lanes_encrypt::<4, _>(vaes256::expand, lanes::encrypt_in_halves, room);
+    } else {
+        eprintln!("rooms: none, this machine has no VAES on ymm registers");
+    }
+    if let Some(room) = Vaes512::enter(&open) {
+        lanes_encrypt::<4, _>(vaes512::expand, lanes::encrypt, room);
+        lanes_encrypt::<8, _>(vaes512::expand, lanes::encrypt, room);
+    }
 }
 
-fn lanes_encrypt<const LANE_ROWS: usize>(room: Vaes512) {
+/// How a room encrypts in lanes.
+type Encrypt<R, const LANE_ROWS: usize> = fn(
+    R,
+    &lanes::LaneKeys<LANE_ROWS>,
+    &mut [[Block; lanes::LANES]; LANE_ROWS],
+    &[[Text<'_>; lanes::LANES]; LANE_ROWS],
+    usize,
+);
+
+fn lanes_encrypt<const LANE_ROWS: usize, R: Copy>(
+    expand: fn(R, KeyBytes<'_>, &mut Key),
+    encrypt: Encrypt<R, LANE_ROWS>,
+    room: R,
+) {
     let mut random = Random::new(2);
     for (key_bytes, blocks) in [(16, 0), (16, 1), (24, 2), (32, 3), (16, 65)] {
         let keys: Vec<_> = (0..LANE_ROWS * lanes::LANES)
             .map(|_| {
                 let (raw, mut key) = (random_bytes(&mut random, key_bytes), Key::default());
-                vaes512::expand(room, KeyBytes::new(&raw).unwrap(), &mut key);
+                expand(room, KeyBytes::new(&raw).unwrap(), &mut key);
                 (raw, key)
             })
             .collect();
@@ -149,7 +173,7 @@ fn lanes_encrypt<const LANE_ROWS: usize>(room: Vaes512) {
         let mut each = texts.iter_mut().map(|text| Text::in_place(text));
         let mut row = |_| core::array::from_fn(|_| each.next().unwrap());
         let rows = core::array::from_fn(&mut row);
-        lanes::encrypt(room, &lane_keys, &mut last, &rows, blocks);
+        encrypt(room, &lane_keys, &mut last, &rows, blocks);
         let (ivs, last) = (ivs.as_flattened(), last.as_flattened());
         for (lane, (raw, _)) in keys.iter().enumerate() {
             let expected = openssl_encrypt(raw, &ivs[lane], &plain[lane]);
@@ -300,11 +324,16 @@ fn no_room_leaves_anything_on_the_stack() {
     let visited = [
         Some(leaves_nothing!((), portable, portable::Key, Room::Portable)),
         Aesni::enter(&open).map(|room| leaves_nothing!(room, aesni, Key, Room::Aesni)),
+        Vaes256::enter(&open).map(|room| leaves_nothing!(room, vaes256, Key, Room::Vaes256)),
         Vaes512::enter(&open).map(|room| leaves_nothing!(room, vaes512, Key, Room::Vaes512)),
     ];
     let visited: Vec<_> = visited.into_iter().flatten().collect();
     eprintln!("rooms: {visited:?}");
-    assert_eq!(visited, supported_of(&[Room::Portable, Room::Aesni, Room::Vaes512]));
+    assert_eq!(visited, supported_of(&ROOMS));
+    if let Some(room) = Vaes256::enter(&open) {
+        halves_leave_nothing::<2>(room);
+        halves_leave_nothing::<4>(room);
+    }
     if let Some(room) = Vaes512::enter(&open) {
         lanes_leave_nothing::<sha1::Sha1, Vaes512x8, 2, false>(room);
         lanes_leave_nothing::<sha1::Sha1, Vaes512x16, 4, false>(room);
@@ -324,6 +353,22 @@ fn no_room_leaves_anything_on_the_stack() {
                 []
             });
         }
+    }
+}
+
+fn halves_leave_nothing<const ROWS: usize>(room: Vaes256) {
+    let (mut keys, mut key) = (lanes::LaneKeys::<ROWS>::default(), Key::default());
+    vaes256::expand(room, KeyBytes::new(&[0x77; 16]).unwrap(), &mut key);
+    (0..ROWS * lanes::LANES).for_each(|lane| keys.set(lane, &key));
+    for blocks in [1, 5] {
+        let mut last = [[[0x99; BLOCK_BYTES]; lanes::LANES]; ROWS];
+        let mut texts = vec![vec![0x33; blocks * BLOCK_BYTES]; ROWS * lanes::LANES];
+        let mut each = texts.iter_mut().map(|text| Text::in_place(text));
+        let rows = core::array::from_fn(|_| core::array::from_fn(|_| each.next().unwrap()));
+        leaves_nothing("halves", || {
+            lanes::encrypt_in_halves(room, &keys, &mut last, &rows, blocks);
+            []
+        });
     }
 }
 
