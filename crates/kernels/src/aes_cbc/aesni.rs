@@ -22,13 +22,6 @@ cbc_doors! {
     #[target_feature(enable = "aes,pclmulqdq,avx")]
 }
 
-/// What is less than a row: nothing.
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,avx")]
-fn rest(_key: &Key, _last: &mut Block, text: Text<'_>) {
-    debug_assert!(text.is_empty(), "texts are whole blocks");
-}
-
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,avx")]
 fn first_row(last: &Block) -> Row {

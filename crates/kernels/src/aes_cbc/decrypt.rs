@@ -60,6 +60,22 @@ macro_rules! cbc_doors {
             wipe_registers();
         }
 
+        /// What is less than a row.
+        #[inline]
+        #[$features]
+        fn rest(key: &Key, last: &mut Block, text: Text<'_>) {
+            debug_assert!(BLOCKS > 1 || text.is_empty(), "texts are whole blocks");
+            let bytes = text.len() / BLOCK_BYTES * BLOCK_BYTES;
+            if bytes == 0 {
+                return;
+            }
+            text.map(|blocks: &mut [u8; ROW_BYTES]| {
+                let ciphertext = *blocks;
+                rows::<1>(key, first_row(last), Text::in_place(blocks));
+                last.copy_from_slice(&ciphertext[bytes - BLOCK_BYTES..bytes]);
+            });
+        }
+
         /// Decrypts some rows, and answers the last row of ciphertext.
         #[inline]
         #[$features]

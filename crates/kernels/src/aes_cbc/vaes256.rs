@@ -23,21 +23,6 @@ cbc_doors! {
     #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
 }
 
-/// What is less than a row: one block.
-#[inline]
-#[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
-fn rest(key: &Key, last: &mut Block, text: Text<'_>) {
-    let bytes = text.len() / BLOCK_BYTES * BLOCK_BYTES;
-    if bytes == 0 {
-        return;
-    }
-    text.map(|blocks: &mut [u8; ROW_BYTES]| {
-        let ciphertext = *blocks;
-        rows::<1>(key, first_row(last), Text::in_place(blocks));
-        last.copy_from_slice(&ciphertext[bytes - BLOCK_BYTES..bytes]);
-    });
-}
-
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx2")]
 fn first_row(last: &Block) -> Row {
