@@ -30,10 +30,14 @@ pub(crate) struct Job<'a> {
     pub(crate) digest: &'a mut Digest,
 }
 
+/// Messages that come one after the other. Whoever has them, the code of the rooms exists once.
+type Jobs<'i, 'a> = &'i mut dyn ExactSizeIterator<Item = Job<'a>>;
+
 /// Executes all jobs.
-pub(super) fn run<'a>(hash: &Hash, jobs: impl ExactSizeIterator<Item = Job<'a>>) {
+pub(super) fn run(hash: &Hash, jobs: Jobs<'_, '_>) {
     let Rooms { function, lanes, .. } = hash.rooms;
     match (function, lanes) {
+        _ if jobs.len() < hash.rooms.lanes_min() => finish(hash, jobs.map(|job| alone(hash, job))),
         (Function::Sha1, Some(Lanes::Avx512(room))) => fill::<Sha1, Avx512x16>(room, hash, jobs),
         (Function::Sha256, Some(Lanes::Avx512(room))) => {
             fill::<Sha256, Avx512x16>(room, hash, jobs);
@@ -47,14 +51,7 @@ pub(super) fn run<'a>(hash: &Hash, jobs: impl ExactSizeIterator<Item = Job<'a>>)
 }
 
 /// Keeps the lanes of a room full as long as there are messages.
-fn fill<'a, H: hash::Hash<W>, W: Words>(
-    room: W::Room,
-    hash: &Hash,
-    mut jobs: impl ExactSizeIterator<Item = Job<'a>>,
-) {
-    if jobs.len() < hash.rooms.lanes_min() {
-        return finish(hash, jobs.map(|job| alone(hash, job)));
-    }
+fn fill<'a, H: hash::Hash<W>, W: Words>(room: W::Room, hash: &Hash, jobs: Jobs<'_, 'a>) {
     let mut states = hash::zeros::<W>();
     let mut lanes: [Lane<'a>; LANES_MAX] = [const { Lane::IDLE }; LANES_MAX];
     let lanes = &mut lanes[..W::LANES];

@@ -176,8 +176,8 @@ impl Hash {
     }
 
     /// Hashes many messages.
-    pub(crate) fn run<'a>(&self, jobs: impl ExactSizeIterator<Item = Job<'a>>) {
-        lanes::run(self, jobs);
+    pub(crate) fn run<'a>(&self, mut jobs: impl ExactSizeIterator<Item = Job<'a>>) {
+        lanes::run(self, &mut jobs);
     }
 
     /// How many of the bytes are whole blocks.
