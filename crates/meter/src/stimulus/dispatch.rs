@@ -1,4 +1,6 @@
 //! Sites that choose between a wide and a narrow side, and always take the narrow one.
+//!
+//! Their code is long: none of it is inlined, so that it exists once.
 #![allow(unsafe_code, reason = "the branches must reach the CPU as written")]
 
 use std::arch::asm;
@@ -42,6 +44,7 @@ impl Dispatch {
 /// Sites of a pass.
 pub const SITES: u64 = 4096;
 
+#[inline(never)]
 fn branches() {
     // SAFETY: the branch at every site is taken, so the wide instructions are never executed; the
     // code touches no memory and no stack.
@@ -62,6 +65,7 @@ fn branches() {
     }
 }
 
+#[inline(never)]
 fn narrow() {
     // SAFETY: tests a register and jumps within the block; it touches no memory and no stack.
     unsafe {
@@ -80,6 +84,7 @@ fn narrow() {
     }
 }
 
+#[inline(never)]
 fn pointers() {
     // SAFETY: jumps to the return address that each site has put into a register, by way of one
     // indirect jump; it touches no memory and no stack.
@@ -103,6 +108,7 @@ fn pointers() {
 }
 
 /// More branches than a predictor remembers.
+#[inline(never)]
 fn forget() {
     // SAFETY: jumps forward within the block; it touches no register, no memory and no stack.
     unsafe {
