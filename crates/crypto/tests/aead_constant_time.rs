@@ -4,7 +4,7 @@
 use widelane_cpu::{Policy, Room};
 use widelane_crypto::aead::{Aead, Algorithm, TAG_BYTES};
 use widelane_testkit::rooms::{for_each_room_of, supported_of};
-use widelane_testkit::trace::{Trace, trace};
+use widelane_testkit::trace::{Tracing, trace};
 
 /// Every way that short messages have of their own, and chunks, a tail of several rows and a block
 /// that is not whole, in every wide room.
@@ -17,16 +17,16 @@ const LENGTHS_PORTABLE: [usize; 1] = [150];
 fn main() {
     for algorithm in Algorithm::ALL {
         let visited = for_each_room_of(algorithm.rooms(), |room, policy| {
-            let expand = expanded(algorithm, policy, 0x00);
-            report(room.name(), "expand", expand, expanded(algorithm, policy, 0xa5));
+            // Both traces are begun before anything else: the heap must be the same for both.
+            let expansions = [0x00, 0xa5].map(|key| expanded(algorithm, policy, key));
+            report(room, "expand", expansions);
             let portable = room == Room::Portable;
-            for length in if portable { &LENGTHS_PORTABLE[..] } else { &LENGTHS } {
-                let sealed = |key, message| sealed(algorithm, policy, key, message, *length);
-                let opened = |key, message| opened(algorithm, policy, key, message, *length);
-                let seal = sealed(0x00, 0x00);
-                report(room.name(), &format!("seal {length}"), seal, sealed(0xa5, 0xff));
-                let open = opened(0x00, 0x00);
-                report(room.name(), &format!("open {length}"), open, opened(0xa5, 0xff));
+            for &length in if portable { &LENGTHS_PORTABLE[..] } else { &LENGTHS } {
+                let secrets = [(0x00, 0x00), (0xa5, 0xff)];
+                let seals = secrets.map(|secrets| sealed(algorithm, policy, secrets, length));
+                report(room, &format!("seal {length}"), seals);
+                let openings = secrets.map(|secrets| opened(algorithm, policy, secrets, length));
+                report(room, &format!("open {length}"), openings);
             }
         });
         assert_eq!(visited, supported_of(algorithm.rooms()));
@@ -39,7 +39,7 @@ fn bytes<const N: usize>(pattern: u8) -> [u8; N] {
 }
 
 #[inline(never)]
-fn expanded(algorithm: Algorithm, policy: &Policy, pattern: u8) -> Trace {
+fn expanded(algorithm: Algorithm, policy: &Policy, pattern: u8) -> Tracing {
     let aead = Aead::choose(algorithm, policy);
     let key: [u8; 32] = bytes(pattern);
     let length = algorithm.key_bytes();
@@ -47,7 +47,12 @@ fn expanded(algorithm: Algorithm, policy: &Policy, pattern: u8) -> Trace {
 }
 
 #[inline(never)]
-fn sealed(algorithm: Algorithm, policy: &Policy, key: u8, message: u8, length: usize) -> Trace {
+fn sealed(
+    algorithm: Algorithm,
+    policy: &Policy,
+    (key, message): (u8, u8),
+    length: usize,
+) -> Tracing {
     let key = &bytes::<32>(key)[..algorithm.key_bytes()];
     let prepare = || {
         let key = Aead::choose(algorithm, policy).key(key).expect("a key");
@@ -59,7 +64,12 @@ fn sealed(algorithm: Algorithm, policy: &Policy, key: u8, message: u8, length: u
 }
 
 #[inline(never)]
-fn opened(algorithm: Algorithm, policy: &Policy, key: u8, message: u8, length: usize) -> Trace {
+fn opened(
+    algorithm: Algorithm,
+    policy: &Policy,
+    (key, message): (u8, u8),
+    length: usize,
+) -> Tracing {
     let key = &bytes::<32>(key)[..algorithm.key_bytes()];
     let prepare = || {
         let key = Aead::choose(algorithm, policy).key(key).expect("a key");
@@ -72,7 +82,8 @@ fn opened(algorithm: Algorithm, policy: &Policy, key: u8, message: u8, length: u
     })
 }
 
-fn report(room: &str, what: &str, one: Trace, other: Trace) {
+fn report(room: Room, what: &str, traces: [Tracing; 2]) {
+    let [one, other] = traces.map(Tracing::end);
     eprintln!("{room} {what}: {} and {} instructions", one.instructions, other.instructions);
     assert_eq!(one, other, "{what} in {room} takes two ways");
     assert!(one.instructions > 50, "{what} did something");

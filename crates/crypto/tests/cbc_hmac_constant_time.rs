@@ -6,7 +6,7 @@ use widelane_crypto::cbc_hmac::{
     Algorithm, BLOCK_BYTES, CbcHmac, Header, Key, Mode, Outcome, SealJob, seal_many,
 };
 use widelane_testkit::rooms::for_each_room_of;
-use widelane_testkit::trace::{Trace, trace};
+use widelane_testkit::trace::{Trace, Tracing, trace};
 
 const IV: [u8; BLOCK_BYTES] = [7; BLOCK_BYTES];
 const HEADER: Header = Header { sequence: 5, kind: 23, version: 0x0303 };
@@ -49,9 +49,9 @@ fn judge(room: Room, algorithm: Algorithm, policy: &Policy) {
     ]
     .map(|(key, padding, change)| (key, record(key, padding, change)));
     let [accepted, otherwise, refused, others @ ..] =
-        records.each_ref().map(|(key, record)| opened(key, record));
-    report(room, "open", accepted, otherwise);
-    others.into_iter().for_each(|other| report(room, "refuse", refused, other));
+        records.each_ref().map(|(key, record)| opened(key, record)).map(Tracing::end);
+    compare(room, "open", accepted, otherwise);
+    others.into_iter().for_each(|other| compare(room, "refuse", refused, other));
 }
 
 /// Bytes that differ from one another and from those of another `pattern`.
@@ -60,7 +60,7 @@ fn bytes<const N: usize>(pattern: u8) -> [u8; N] {
 }
 
 #[inline(never)]
-fn sealed(key: &Key, pattern: u8) -> Trace {
+fn sealed(key: &Key, pattern: u8) -> Tracing {
     let length = 200;
     trace(
         || {
@@ -73,7 +73,7 @@ fn sealed(key: &Key, pattern: u8) -> Trace {
 }
 
 #[inline(never)]
-fn sealed_at_once(key: &Key, pattern: u8, count: usize) -> Trace {
+fn sealed_at_once(key: &Key, pattern: u8, count: usize) -> Tracing {
     let text_bytes = 200;
     trace(
         || {
@@ -111,12 +111,16 @@ fn record(key: &Key, padding: u8, change: Option<usize>) -> Vec<u8> {
 }
 
 #[inline(never)]
-fn opened(key: &Key, record: &[u8]) -> Trace {
+fn opened(key: &Key, record: &[u8]) -> Tracing {
     let prepare = || (key.clone(), record.to_vec());
     trace(prepare, |(key, record)| _ = key.open(&IV, HEADER, record))
 }
 
-fn report(room: Room, what: &str, one: Trace, other: Trace) {
+fn report(room: Room, what: &str, one: Tracing, other: Tracing) {
+    compare(room, what, one.end(), other.end());
+}
+
+fn compare(room: Room, what: &str, one: Trace, other: Trace) {
     eprintln!("{room} {what}: {} and {} instructions", one.instructions, other.instructions);
     assert_eq!(one, other, "{what} in {room} takes two ways");
     assert!(one.instructions > 300, "{what} did something");

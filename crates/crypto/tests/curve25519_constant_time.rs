@@ -5,7 +5,7 @@ use widelane_crypto::ed25519::{Ed25519, SignJob, SigningKey};
 use widelane_crypto::x25519::{DeriveJob, GenerateJob, Outcome, PrivateKey, X25519};
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::{for_each_room, supported};
-use widelane_testkit::trace::{Trace, trace};
+use widelane_testkit::trace::{Tracing, trace};
 
 fn main() {
     let full = std::env::args().any(|argument| argument == "--full");
@@ -27,16 +27,16 @@ fn main() {
     assert_eq!(visited, supported());
 }
 
-fn compare<K>(what: &str, keys: impl Fn(u64) -> Vec<K>, traced: impl Fn(&[K]) -> Trace) {
+fn compare<K>(what: &str, keys: impl Fn(u64) -> Vec<K>, traced: impl Fn(&[K]) -> Tracing) {
     // All keys come first, and are copied: the heap must be the same for both.
-    let [one, other] = [keys(1), keys(2)].each_ref().map(|keys| traced(keys));
+    let [one, other] = [keys(1), keys(2)].each_ref().map(|keys| traced(keys)).map(Tracing::end);
     eprintln!("{what}: {} and {} instructions", one.instructions, other.instructions);
     assert_eq!(one, other, "{what} takes two ways");
     assert!(one.instructions > 1000, "{what} did something");
 }
 
 #[inline(never)]
-fn generation(x25519: X25519, keys: &[PrivateKey]) -> Trace {
+fn generation(x25519: X25519, keys: &[PrivateKey]) -> Tracing {
     trace(
         || (keys.to_vec(), vec![[0; 32]; keys.len()]),
         |(keys, publics)| {
@@ -51,7 +51,7 @@ fn generation(x25519: X25519, keys: &[PrivateKey]) -> Trace {
 }
 
 #[inline(never)]
-fn agreement(x25519: X25519, keys: &[PrivateKey]) -> Trace {
+fn agreement(x25519: X25519, keys: &[PrivateKey]) -> Tracing {
     let mut peer = [0; 32];
     Random::new(100).fill(&mut peer);
     trace(
@@ -69,7 +69,7 @@ fn agreement(x25519: X25519, keys: &[PrivateKey]) -> Trace {
 }
 
 #[inline(never)]
-fn signing(ed25519: Ed25519, keys: &[SigningKey]) -> Trace {
+fn signing(ed25519: Ed25519, keys: &[SigningKey]) -> Tracing {
     trace(
         || (keys.to_vec(), vec![[0; 64]; keys.len()]),
         |(keys, signatures)| {

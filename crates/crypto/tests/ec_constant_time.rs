@@ -9,7 +9,7 @@ use widelane_crypto::ec::{
 };
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::{for_each_room, supported};
-use widelane_testkit::trace::{Trace, trace};
+use widelane_testkit::trace::{Tracing, trace};
 
 fn main() {
     let full = std::env::args().any(|argument| argument == "--full");
@@ -22,8 +22,8 @@ fn main() {
             }
             // All keys come first, and are copied: the heap must be the same for both.
             let sets = [1, 2].map(|seed| keys(&ec, curve, seed));
-            let compare = |what: &str, traced: &dyn Fn(&[PrivateKey]) -> Trace| {
-                let [one, other] = sets.each_ref().map(|keys| traced(keys));
+            let compare = |what: &str, traced: &dyn Fn(&[PrivateKey]) -> Tracing| {
+                let [one, other] = sets.each_ref().map(|keys| traced(keys)).map(Tracing::end);
                 let what = format!("{what} on {curve:?} in {room}");
                 eprintln!("{what}: {} and {} instructions", one.instructions, other.instructions);
                 assert_eq!(one, other, "{what} takes two ways");
@@ -42,13 +42,13 @@ fn main() {
 }
 
 #[inline(never)]
-fn import(curve: Curve, keys: &[PrivateKey]) -> Trace {
+fn import(curve: Curve, keys: &[PrivateKey]) -> Tracing {
     let prepare = || (keys[0].as_bytes().to_vec(), None);
     trace(prepare, |(bytes, key)| *key = Some(PrivateKey::from_bytes(curve, bytes)))
 }
 
 #[inline(never)]
-fn generation(ec: &Ec, curve: Curve, keys: &[PrivateKey]) -> Trace {
+fn generation(ec: &Ec, curve: Curve, keys: &[PrivateKey]) -> Tracing {
     trace(
         || (keys.to_vec(), vec![vec![0; 1 + 2 * curve.bytes()]; keys.len()]),
         |(keys, publics)| {
@@ -64,7 +64,7 @@ fn generation(ec: &Ec, curve: Curve, keys: &[PrivateKey]) -> Trace {
 }
 
 #[inline(never)]
-fn derivation(ec: &Ec, curve: Curve, keys: &[PrivateKey], peer: &PublicKey) -> Trace {
+fn derivation(ec: &Ec, curve: Curve, keys: &[PrivateKey], peer: &PublicKey) -> Tracing {
     trace(
         || (keys.to_vec(), vec![vec![0; curve.bytes()]; keys.len()]),
         |(keys, secrets)| {
@@ -80,7 +80,7 @@ fn derivation(ec: &Ec, curve: Curve, keys: &[PrivateKey], peer: &PublicKey) -> T
 }
 
 #[inline(never)]
-fn signing(ec: &Ec, curve: Curve, keys: &[PrivateKey]) -> Trace {
+fn signing(ec: &Ec, curve: Curve, keys: &[PrivateKey]) -> Tracing {
     trace(
         || (keys.to_vec(), vec![vec![0; 2 * curve.bytes()]; keys.len()]),
         |(keys, signatures)| {

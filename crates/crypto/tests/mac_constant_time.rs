@@ -4,7 +4,7 @@
 use widelane_crypto::digest::{Algorithm, Digest};
 use widelane_crypto::mac::{Hmac, Key, TagJob, tag_many};
 use widelane_testkit::rooms::for_each_room_of;
-use widelane_testkit::trace::{Trace, trace};
+use widelane_testkit::trace::{Tracing, trace};
 
 /// Some blocks and one that is not whole.
 const LENGTH: usize = 300;
@@ -31,14 +31,14 @@ fn bytes<const N: usize>(pattern: u8) -> [u8; N] {
 }
 
 #[inline(never)]
-fn alone(hmac: &Hmac, pattern: u8) -> Trace {
+fn alone(hmac: &Hmac, pattern: u8) -> Tracing {
     trace(Digest::default, |tag| {
         *tag = hmac.key(&bytes::<32>(pattern)).tag(&bytes::<LENGTH>(!pattern))
     })
 }
 
 #[inline(never)]
-fn many(key: &Key, pattern: u8) -> Trace {
+fn many(key: &Key, pattern: u8) -> Tracing {
     trace(
         || (key.clone(), bytes::<LENGTH>(!pattern)),
         |(key, message)| {
@@ -48,7 +48,8 @@ fn many(key: &Key, pattern: u8) -> Trace {
     )
 }
 
-fn report(room: &str, what: &str, one: Trace, other: Trace) {
+fn report(room: &str, what: &str, one: Tracing, other: Tracing) {
+    let [one, other] = [one, other].map(Tracing::end);
     eprintln!("{room} {what}: {} and {} instructions", one.instructions, other.instructions);
     assert_eq!(one, other, "{what} in {room} takes two ways");
     assert!(one.instructions > 1000, "{what} did something");

@@ -2,12 +2,18 @@
 //! memory.
 #![allow(unsafe_code, reason = "fork")]
 
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use nix::libc::user_regs_struct;
-use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::ptrace;
 use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, fork};
+use nix::unistd::{ForkResult, Pid, fork, pipe};
 
 use crate::touch::Touches;
 
@@ -23,20 +29,65 @@ pub struct Trace {
     pub touched: u64,
 }
 
-/// Traces `work` on what `prepare` makes, instruction by instruction, in a child process.
+/// A trace that is being taken.
+#[derive(Debug)]
+#[must_use = "it says nothing before its end"]
+pub struct Tracing {
+    tracer: Pid,
+    told: OwnedFd,
+}
+
+impl Tracing {
+    /// Waits for the trace.
+    ///
+    /// # Panics
+    /// When the code that is traced panics, or may not be traced.
+    pub fn end(self) -> Trace {
+        let mut words = [[0; 8]; 3];
+        let read = File::from(self.told).read_exact(words.as_flattened_mut());
+        let status = waitpid(self.tracer, None).expect("wait");
+        assert!(read.is_ok(), "nothing was traced: {status:?}");
+        let [instructions, hash, touched] = words.map(u64::from_ne_bytes);
+        Trace { instructions, hash, touched }
+    }
+}
+
+/// Begins to trace `work` on what `prepare` makes, instruction by instruction, in a grandchild of
+/// this process. Several are traced at once, on all CPUs.
 ///
-/// Children of one parent have the same addresses, so that two calls that differ in their secrets
-/// alone must give equal traces if no branch and no address depends on a secret. What `work` reads
-/// must therefore be made, or copied, by `prepare`: then it is at the same place in both children.
-/// The function that calls this must not be inlined, or its two copies have their variables apart.
-/// Costs some microseconds for each instruction. Call it from a process with one thread.
+/// They all have the same addresses, so that two calls that differ in their secrets alone must give
+/// equal traces if no branch and no address depends on a secret. What `work` reads must therefore
+/// be made, or copied, by `prepare`: then it is at the same place in both. The function that calls
+/// this must not be inlined, or its two copies have their variables apart. Costs some microseconds
+/// for each instruction. Call it from a process with one thread.
 ///
 /// # Panics
-/// When the child fails, or may not be traced.
-pub fn trace<T>(prepare: impl FnOnce() -> T, work: impl FnOnce(&mut T)) -> Trace {
-    stay_on_this_cpu();
+/// When there can be no further process.
+pub fn trace<T>(prepare: impl FnOnce() -> T, work: impl FnOnce(&mut T)) -> Tracing {
+    static TURN: AtomicUsize = AtomicUsize::new(0);
+    let turn = TURN.fetch_add(1, Ordering::Relaxed);
+    let (told, telling) = pipe().expect("a pipe");
+    // SAFETY: the process has one thread, as the caller promises; the child only takes the trace.
+    match unsafe { fork() }.expect("fork") {
+        ForkResult::Child => {
+            // A panic must not go on in the caller's code.
+            let taken = catch_unwind(AssertUnwindSafe(|| {
+                stay_on_one_cpu(turn);
+                let Trace { instructions, hash, touched } = take(prepare, work);
+                let words = [instructions, hash, touched].map(u64::to_ne_bytes);
+                File::from(telling).write_all(words.as_flattened()).expect("somebody listens");
+            }));
+            std::process::exit(i32::from(taken.is_err()))
+        }
+        ForkResult::Parent { child } => Tracing { tracer: child, told },
+    }
+}
+
+/// Takes a trace of a child.
+fn take<T>(prepare: impl FnOnce() -> T, work: impl FnOnce(&mut T)) -> Trace {
     let mut decoded = Decoded::new();
-    // SAFETY: the process has one thread, as the caller promises; the child only runs the closures.
+    // SAFETY: this is a child that a process with one thread forked; its child only runs the
+    // closures.
     match unsafe { fork() }.expect("fork") {
         ForkResult::Child => {
             ptrace::traceme().expect("a child may be traced");
@@ -50,12 +101,15 @@ pub fn trace<T>(prepare: impl FnOnce() -> T, work: impl FnOnce(&mut T)) -> Trace
     }
 }
 
-/// Has this process and its children take turns on one CPU: to wake another one for each step takes
-/// many times the step.
-fn stay_on_this_cpu() {
-    let mut cpus = CpuSet::new();
-    cpus.set(sched_getcpu().expect("a CPU that runs us")).expect("a CPU that a set can hold");
-    sched_setaffinity(Pid::from_raw(0), &cpus).expect("a process may stay where it is");
+/// Has this process and its children take turns on one of its CPUs: to wake another one for each
+/// step takes many times the step.
+fn stay_on_one_cpu(turn: usize) {
+    let ours = sched_getaffinity(Pid::from_raw(0)).expect("the CPUs that we may run on");
+    let cpus: Vec<usize> =
+        (0..CpuSet::count()).filter(|cpu| ours.is_set(*cpu).unwrap_or(false)).collect();
+    let mut one = CpuSet::new();
+    one.set(cpus[turn % cpus.len()]).expect("a CPU that a set can hold");
+    sched_setaffinity(Pid::from_raw(0), &one).expect("a process may stay on one of its CPUs");
 }
 
 const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;

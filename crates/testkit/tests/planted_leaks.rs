@@ -3,26 +3,28 @@
 
 use std::hint::black_box;
 
-use widelane_testkit::trace::{Trace, trace};
+use widelane_testkit::trace::{Tracing, trace};
 
 fn main() {
     for (what, leak, harmless) in [
-        ("a branch", branch as fn(u8) -> Trace, [2, 4]),
+        ("a branch", branch as fn(u8) -> Tracing, [2, 4]),
         ("a table index", table_index, [5, 5]),
         ("an early exit", early_exit, [9, 9]),
     ] {
-        let [one, other] = harmless.map(leak);
+        let [one, other] = harmless.map(leak).map(Tracing::end);
         assert_eq!(one, other, "{what}: nothing leaks, yet the traces differ");
-        assert_ne!(leak(2), leak(7), "a leak through {what} is not seen");
+        let [one, other] = [2, 7].map(leak).map(Tracing::end);
+        assert_ne!(one, other, "a leak through {what} is not seen");
         eprintln!("planted leak through {what}: seen");
     }
-    assert_eq!(table_scan(2), table_scan(7), "a full scan of a table leaks nothing");
+    let [one, other] = [2, 7].map(table_scan).map(Tracing::end);
+    assert_eq!(one, other, "a full scan of a table leaks nothing");
     eprintln!("a full scan of a table: no leak seen");
 }
 
 /// A branch on a secret's lowest bit.
 #[inline(never)]
-fn branch(secret: u8) -> Trace {
+fn branch(secret: u8) -> Tracing {
     trace(
         || black_box(secret),
         |secret| {
@@ -35,7 +37,7 @@ fn branch(secret: u8) -> Trace {
 
 /// A look-up at a secret index, as of tables of AES: the same instructions, another address.
 #[inline(never)]
-fn table_index(secret: u8) -> Trace {
+fn table_index(secret: u8) -> Tracing {
     trace(
         || ([7u8; 256], black_box(secret), 0),
         |(table, secret, found)| *found = black_box(&*table)[usize::from(*secret)],
@@ -44,7 +46,7 @@ fn table_index(secret: u8) -> Trace {
 
 /// The same look-up that reads the whole table.
 #[inline(never)]
-fn table_scan(secret: u8) -> Trace {
+fn table_scan(secret: u8) -> Tracing {
     trace(
         || ([7u8; 256], black_box(secret), 0),
         |(table, secret, found)| {
@@ -60,7 +62,7 @@ fn table_scan(secret: u8) -> Trace {
 
 /// A comparison that ends at the first difference: how far it comes tells how much is right.
 #[inline(never)]
-fn early_exit(secret: u8) -> Trace {
+fn early_exit(secret: u8) -> Tracing {
     trace(
         || (black_box([0u8, 1, 2, 3, 4, 5, 6, 7, 8, 9]), black_box(secret), 0),
         |(guess, secret, right)| {
