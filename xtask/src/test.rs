@@ -63,10 +63,12 @@ pub fn run(workspace: &Workspace) -> Result<()> {
             .args(["test", "--quiet"])
             .args(CHECKED.map(|name| format!("--package=widelane-{name}"))),
     )?;
-    // The tests of the servers need the program and both shared objects beside it.
-    announce_and_run(workspace.cargo().args(["build", "--release", "--quiet"]))?;
-    let test = ["test", "--release", "--workspace", "--no-fail-fast"];
-    announce_and_run(workspace.cargo().args(test))?;
+    // The tests of the servers need the program and both shared objects beside it; built with the
+    // tests, they have the features that the tests want of what both use, and are built once. What
+    // is left out are examples, which Clippy has checked.
+    let tested = ["--release", "--workspace", "--lib", "--bins", "--tests"];
+    announce_and_run(workspace.cargo().arg("build").args(tested).arg("--quiet"))?;
+    announce_and_run(workspace.cargo().arg("test").args(tested).arg("--no-fail-fast"))?;
     announce("servers once more, as on a CPU whose operations cannot be batched");
     announce_and_run(
         workspace
