@@ -126,7 +126,8 @@ fn holds_nothing_back(server: &Server, plan: &Plan) -> Result<()> {
         eprintln!("holdings before: {before:?}\nholdings after:  {after:?}");
         assert_eq!(server.settle()?, workers, "workers were replaced although nobody touched them");
         let grown = before.iter().zip(&after).map(|(before, after)| {
-            assert!(after.descriptors <= before.descriptors, "{before:?}, then {after:?}");
+            let closed = after.descriptors <= before.descriptors;
+            assert!(closed, "descriptors leak: {before:?}, then {after:?}");
             after.memory_kib.saturating_sub(before.memory_kib)
         });
         least_grown_kib = least_grown_kib.min(grown.sum());

@@ -65,7 +65,7 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     )?;
     // The tests of the servers need the program and both shared objects beside it; built with the
     // tests, they have the features that the tests want of what both use, and are built once. What
-    // is left out are examples, which Clippy has checked.
+    // is left out are examples, which Clippy has checked, and doc tests, of which there are none.
     let tested = ["--release", "--workspace", "--lib", "--bins", "--tests"];
     announce_and_run(workspace.cargo().arg("build").args(tested).arg("--quiet"))?;
     announce_and_run(workspace.cargo().arg("test").args(tested).arg("--no-fail-fast"))?;
