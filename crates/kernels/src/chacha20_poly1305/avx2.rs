@@ -9,6 +9,7 @@ use widelane_cpu::Avx2;
 use widelane_secret::{wipe, wipe_ymm_registers as wipe_registers};
 
 use super::single::Single;
+use super::woven::{Frame, absorb_blocks, absorb_bytes, blocks_beside, rounds_beside, rounds_for};
 use super::{
     BESIDE_KEY, BESIDE_STACK, BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, LONG_STACK, Message,
     NARROW_LONG_STACK, NARROW_SETS_STACK, NONCE_BYTES, Pace, Poly1305, SEALED_LONG_STACK,
@@ -32,17 +33,86 @@ by_words! {
     #[target_feature(enable = "avx2,bmi2")]
 }
 
-paced! {
-    #[target_feature(enable = "avx2,bmi2")]
+/// A chunk of key stream, beside any number of groups. `SEAL` and `WHOLE` say who calls.
+#[inline]
+#[target_feature(enable = "avx2,bmi2")]
+fn chunk_beside<const SEAL: bool, const WHOLE: bool>(
+    key: &Key,
+    nonce: &[u8; NONCE_BYTES],
+    counter: u32,
+    running: &mut Running,
+    groups: &[[u8; GROUP_BYTES]],
+) -> [Set; SETS] {
+    let (blocks, _) = groups.as_flattened().as_chunks();
+    let rounds = rounds_for(blocks.len()).min(DOUBLE_ROUNDS);
+    let (first, beside) = blocks.split_at(blocks.len() - blocks_beside(rounds));
+    absorb_blocks(running, first);
+    let mut frame = Frame::new(words_before(key, nonce, counter));
+    let mut words = rounds_beside(&mut frame, running, beside);
+    let rotations = Rotations::here();
+    for _ in rounds..DOUBLE_ROUNDS {
+        double_round_of_words(&mut words, &rotations);
+    }
+    words_after(&words, &frame.before)
 }
 
-opening_by_words! {
+/// Encrypts (`SEAL`) or decrypts a chunk of a text, while groups of it are authenticated, a chunk
+/// of them. First come the first halves of all blocks: there are not registers for both.
+#[inline]
+#[target_feature(enable = "avx2,bmi2")]
+fn crypt_chunk<const SEAL: bool>(
+    key: &Key,
+    nonce: &[u8; NONCE_BYTES],
+    counter: u32,
+    chunk: Text<'_>,
+    text: Text<'_>,
+    running: &mut Running,
+    groups: Range<usize>,
+) {
+    let mut frame = Frame::new(words_before(key, nonce, counter));
+    let words = text.with_ciphertext::<SEAL, _>(|bytes| {
+        let (blocks, _) = bytes[groups].as_chunks();
+        let beside = blocks.as_array::<{ blocks_beside(DOUBLE_ROUNDS) }>();
+        rounds_beside(&mut frame, running, beside.expect("a chunk of groups"))
+    });
+    let [first, mut second] = *words.as_chunks().0 else { unreachable!("two halves") };
+    let [before_first, before_second] = frame.before.as_chunks().0 else {
+        unreachable!("two halves")
+    };
+    add_halves(0, &first, before_first, chunk);
+    // SAFETY: touches `second` at most, which the compiler has to leave in memory until here.
+    unsafe { asm!("/* {} */", in(reg) &raw mut second, options(nostack, preserves_flags)) }
+    add_halves(1, &second, before_second, chunk);
+}
+
+/// Adds one half of each block of a chunk to a text, which one half of the words make.
+#[inline]
+#[target_feature(enable = "avx2,bmi2")]
+fn add_halves(half: usize, words: &[Row; 8], before: &[Row; 8], chunk: Text<'_>) {
+    let mut sums = *words;
+    for (sum, before) in sums.iter_mut().zip(before) {
+        *sum = add(*sum, *before);
+    }
+    let [a, b, c, d, e, f, g, h] = sums;
+    let quarters = transpose([a, b, c, d]).into_iter().zip(transpose([e, f, g, h]));
+    for (column, (left, right)) in quarters.enumerate() {
+        let [first, _, second, _] = in_order([left, right, left, right]);
+        for (block, row) in [(column, first), (column + 4, second)] {
+            let offset = block * BLOCK_BYTES + half * ROW_BYTES;
+            store(chunk, offset, add_bits(load(chunk, offset), row));
+        }
+    }
+}
+
+opening_of_few_registers! {
     #[target_feature(enable = "avx2,bmi2")]
 }
 
 scalar! {
     Avx2,
-    #[target_feature(enable = "avx2,bmi2")]
+    #[target_feature(enable = "avx2,bmi2")],
+    blocks = absorb_blocks,
+    bytes = absorb_bytes,
 }
 
 rows256! {
@@ -58,6 +128,26 @@ fn add_part(text: Text<'_>, offset: usize, bytes: usize, row: Row) {
     unsafe { _mm256_storeu_si256(stream.as_mut_ptr().cast(), row) };
     let (_, rest) = text.split_at(offset);
     rest.split_at(bytes).0.add_words(&stream);
+}
+
+/// A word from memory everywhere, by one instruction: the compiler would load several words at once
+/// and take them apart by two or three each.
+#[inline]
+#[target_feature(enable = "avx2,bmi2")]
+fn splat_from<const INDEX: usize>(words: &[u32; 4]) -> Row {
+    const { assert!(INDEX < 4) };
+    let row;
+    // SAFETY: reads one of the words and touches no other memory.
+    unsafe {
+        asm!(
+            "vpbroadcastd {}, dword ptr [{} + 4*{}]",
+            out(ymm_reg) row,
+            in(reg) words,
+            const INDEX,
+            options(pure, readonly, nostack, preserves_flags),
+        );
+    }
+    row
 }
 
 /// Rotations of words. Those by whole bytes are moves, whose orders lie in the frame beside what is

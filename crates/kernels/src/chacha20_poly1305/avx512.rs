@@ -41,7 +41,9 @@ opening_by_both! {
 
 scalar! {
     Avx512,
-    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,bmi2")],
+    blocks = Poly1305::absorb_blocks,
+    bytes = Poly1305::absorb,
 }
 
 rows512! {

@@ -11,16 +11,26 @@ macro_rules! by_words {
         #[inline]
         #[$features]
         fn words_before(key: &Key, nonce: &[u8; NONCE_BYTES], counter: u32) -> Words {
-            let [_, n0, n1, n2] = last_words(counter, nonce);
-            let [c0, c1, c2, c3] = CONSTANTS;
-            let [[k0, k1, k2, k3], [k4, k5, k6, k7]] = key.words;
-            let mut words = [splat(0); 16];
-            let values = [c0, c1, c2, c3, k0, k1, k2, k3, k4, k5, k6, k7, counter, n0, n1, n2];
-            for (word, value) in words.iter_mut().zip(values) {
-                *word = splat(value);
-            }
-            words[12] = add(words[12], numbers());
-            words
+            let [lower, upper] = &key.words;
+            let [counter, n0, n1, n2] = last_words(counter, nonce);
+            [
+                splat(CONSTANTS[0]),
+                splat(CONSTANTS[1]),
+                splat(CONSTANTS[2]),
+                splat(CONSTANTS[3]),
+                splat_from::<0>(lower),
+                splat_from::<1>(lower),
+                splat_from::<2>(lower),
+                splat_from::<3>(lower),
+                splat_from::<0>(upper),
+                splat_from::<1>(upper),
+                splat_from::<2>(upper),
+                splat_from::<3>(upper),
+                add(splat(counter), numbers()),
+                splat(n0),
+                splat(n1),
+                splat(n2),
+            ]
         }
 
         /// A round on the columns of all blocks, and one on their diagonals.
@@ -99,11 +109,13 @@ macro_rules! by_words {
     };
 }
 
-/// Defines what a long message begins with: a chunk.
-macro_rules! opening_by_words {
+/// Defines what a long message begins with where registers are few: a chunk, or a chunk behind a
+/// set.
+macro_rules! opening_of_few_registers {
     (#[$features:meta]) => {
+        const FEW_REGISTERS: bool = true;
         const SHORT_OPENING: usize = SETS;
-        const OPENING: usize = SETS;
+        const OPENING: usize = 1 + SETS;
 
         /// The sets that a message begins with. `SEAL` and `LONG` say who calls: each caller has
         /// code of its own, where those that are sealed stay in registers.
@@ -114,12 +126,25 @@ macro_rules! opening_by_words {
             nonce: &[u8; NONCE_BYTES],
         ) -> [Set; COUNT] {
             let rotations = Rotations::here();
-            let mut words = words_before(key, nonce, 0);
+            let mut sets = [[splat(0); 4]; COUNT];
+            if COUNT == SHORT_OPENING {
+                let mut words = words_before(key, nonce, 0);
+                for _ in 0..DOUBLE_ROUNDS {
+                    double_round_of_words(&mut words, &rotations);
+                }
+                sets.copy_from_slice(&words_after(&words, &words_before(key, nonce, 0)));
+                return sets;
+            }
+            let before = before_rounds::<1>(key, nonce, 0);
+            let mut states = before;
+            let mut words = words_before(key, nonce, BLOCKS as u32);
             for _ in 0..DOUBLE_ROUNDS {
                 double_round_of_words(&mut words, &rotations);
+                double_round(&mut states, &rotations);
             }
-            let mut sets = [[splat(0); 4]; COUNT];
-            sets.copy_from_slice(&words_after(&words, &words_before(key, nonce, 0)));
+            [sets[0]] = after_rounds(states, &before);
+            sets[1..]
+                .copy_from_slice(&words_after(&words, &words_before(key, nonce, BLOCKS as u32)));
             sets
         }
     };
@@ -129,6 +154,7 @@ macro_rules! opening_by_words {
 /// enough, which take the registers and the time that the rounds of a chunk leave idle.
 macro_rules! opening_by_both {
     (#[$features:meta]) => {
+        const FEW_REGISTERS: bool = false;
         const SHORT_OPENING: usize = 1 + SETS;
         const OPENING: usize = 1 + SETS + 1;
 
@@ -166,6 +192,38 @@ macro_rules! opening_by_both {
     };
 }
 
+/// Defines how a room adds a chunk of key stream to a text: from registers.
+macro_rules! chunk_in_rows {
+    (#[$features:meta]) => {
+        /// Encrypts (`SEAL`) or decrypts a chunk of a text, while groups of it are authenticated.
+        #[inline]
+        #[$features]
+        fn crypt_chunk<const SEAL: bool>(
+            key: &Key,
+            nonce: &[u8; NONCE_BYTES],
+            counter: u32,
+            chunk: Text<'_>,
+            text: Text<'_>,
+            running: &mut Running,
+            groups: Range<usize>,
+        ) {
+            let sets = text.with_ciphertext::<SEAL, _>(|bytes| {
+                chunk_beside::<SEAL, true>(
+                    key,
+                    nonce,
+                    counter,
+                    running,
+                    bytes[groups].as_chunks().0,
+                )
+            });
+            for (index, row) in sets.as_flattened().iter().enumerate() {
+                let offset = index * ROW_BYTES;
+                store(chunk, offset, add_bits(load(chunk, offset), *row));
+            }
+        }
+    };
+}
+
 /// Defines how a room with scalar products authenticates groups while it makes a chunk: those of a
 /// whole chunk in three places of each double round, others one after the other as the rounds go.
 /// A block waits for the one before: of more than two in one place the core does not see the rounds
@@ -175,6 +233,8 @@ macro_rules! paced {
         /// Blocks of a whole chunk that go with a third of a double round.
         const THIRD: usize = CHUNK_BYTES / TAG_BYTES / DOUBLE_ROUNDS / 3;
         const _: () = assert!(CHUNK_BYTES / TAG_BYTES / THIRD / 3 == DOUBLE_ROUNDS);
+
+        chunk_in_rows! { #[$features] }
 
         /// A chunk of key stream. `SEAL` and `WHOLE` say who calls: each caller has code of its
         /// own, where the key stream stays in registers.
@@ -233,6 +293,8 @@ macro_rules! paced {
 /// with the transposition, which leaves one of two ports of Golden Cove idle.
 macro_rules! staged {
     (#[$features:meta]) => {
+        chunk_in_rows! { #[$features] }
+
         /// A chunk of key stream. `SEAL` and `WHOLE` say who calls: each caller has code of its
         /// own, where the key stream stays in registers.
         #[inline]

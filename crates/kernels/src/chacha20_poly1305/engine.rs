@@ -20,8 +20,6 @@ macro_rules! each_set {
 /// Defines the room: see the module.
 macro_rules! engine {
     ($token:ty, #[$features:meta] $(, narrower = $narrower:ident)?) => {
-        /// Whether registers are too few for more than a chunk at a time.
-        const FEW_REGISTERS: bool = OPENING == SETS;
         const ROW_BYTES: usize = 16 * BLOCKS;
         /// Bytes of a set: whole blocks.
         const SET_BYTES: usize = 4 * ROW_BYTES;
@@ -629,7 +627,7 @@ macro_rules! engine {
                 let start = queue.done;
                 let bytes = (queue.text.len() - start).min(CHUNK_BYTES);
                 let counter = counter.wrapping_add((start / BLOCK_BYTES) as u32);
-                if bytes == CHUNK_BYTES {
+                if queue.is_next_whole(bytes) {
                     queue.turn_of_chunk(key, nonce, counter);
                 } else {
                     queue.turn_of_part(key, nonce, counter, bytes);
@@ -698,22 +696,24 @@ macro_rules! engine {
                 let start = self.done;
                 self.done += CHUNK_BYTES;
                 let ready = self.ready(if SEAL { start } else { self.done });
-                let running = &mut self.running;
-                let beside = |bytes: &[u8]| {
-                    let groups = bytes[ready].as_chunks().0;
-                    chunk_beside::<SEAL, true>(key, nonce, counter, running, groups)
-                };
-                let sets = self.text.with_ciphertext::<SEAL, _>(beside);
                 let (_, rest) = self.text.split_at(start);
-                let (chunk, _) = rest.split_at(CHUNK_BYTES);
-                for (index, row) in sets.as_flattened().iter().enumerate() {
-                    let offset = index * ROW_BYTES;
-                    store(chunk, offset, add_bits(load(chunk, offset), *row));
-                }
+                let chunk = rest.split_at(CHUNK_BYTES).0;
+                let running = &mut self.running;
+                crypt_chunk::<SEAL>(key, nonce, counter, chunk, self.text, running, ready);
             }
 
-            /// Encrypts or decrypts what is less than a chunk. Not inlined: its key stream is on
-            /// the stack, but not beside what a chunk has there.
+            /// Whether the next bytes are a chunk that goes by `turn_of_chunk`: where registers are
+            /// few, beside no less than a chunk of groups.
+            #[inline]
+            #[$features]
+            fn is_next_whole(&self, bytes: usize) -> bool {
+                let end = if SEAL { self.done } else { self.done + CHUNK_BYTES };
+                bytes == CHUNK_BYTES
+                    && (!FEW_REGISTERS || self.groups(end) * GROUP_BYTES >= CHUNK_BYTES)
+            }
+
+            /// Encrypts or decrypts what is less than a whole chunk, or goes beside less. Not
+            /// inlined: its key stream is on the stack, but not beside what a chunk has there.
             #[inline(never)]
             #[$features]
             fn turn_of_part(
@@ -755,8 +755,7 @@ macro_rules! engine {
                 });
             }
 
-            /// Takes the groups up to `end` out of the queue: those that have all their bytes when
-            /// sealing, and when opening all that have one.
+            /// Takes the groups up to `end` out of the queue.
             #[inline]
             #[$features]
             fn ready(&mut self, end: usize) -> Range<usize> {
@@ -767,11 +766,18 @@ macro_rules! engine {
                     });
                     self.next = first_bytes;
                 }
-                let bytes = end.min(self.end).saturating_sub(self.next);
-                let groups = if SEAL { bytes / GROUP_BYTES } else { bytes.div_ceil(GROUP_BYTES) };
                 let start = self.next;
-                self.next += groups * GROUP_BYTES;
+                self.next += self.groups(end) * GROUP_BYTES;
                 start..self.next
+            }
+
+            /// Groups up to `end`, but for the first one: those that have all their bytes when
+            /// sealing, and when opening all that have one.
+            #[inline]
+            #[$features]
+            fn groups(&self, end: usize) -> usize {
+                let bytes = end.min(self.end).saturating_sub(self.next.max(self.first_bytes));
+                if SEAL { bytes / GROUP_BYTES } else { bytes.div_ceil(GROUP_BYTES) }
             }
         }
 

@@ -19,6 +19,7 @@ mod poly1305_lanes;
 mod rows;
 
 mod single;
+mod woven;
 
 pub mod avx2;
 pub mod avx512;

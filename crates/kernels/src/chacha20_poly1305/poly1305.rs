@@ -83,8 +83,7 @@ impl Poly1305 {
     #[inline(always)]
     fn step(&self, [h0, h1, h2]: [u64; 3], block: u128) -> [u64; 3] {
         let [r0, r1] = self.r;
-        // r1 is a multiple of 4, so that r1·2^128 = (5/4)·r1·2^(-2)·2^130 is one factor.
-        let folded = r1 + (r1 >> 2);
+        let folded = folded(r1);
 
         let (h0, carry) = h0.carrying_add(block as u64, false);
         let (h1, carry) = h1.carrying_add((block >> 64) as u64, carry);
@@ -113,6 +112,12 @@ impl Poly1305 {
         let reduced = low ^ (low ^ plus) & mask;
         reduced.wrapping_add(u128::from(self.s[1]) << 64 | u128::from(self.s[0]))
     }
+}
+
+/// The factor that r1·2^128 is: r1 is a multiple of 4, and 2^130 = 5.
+#[inline(always)]
+pub(super) fn folded(r1: u64) -> u64 {
+    r1 + (r1 >> 2)
 }
 
 /// Brings down what a sum has above 2^130, and adds `more` at 2^128.
@@ -155,7 +160,7 @@ impl Drop for Poly1305 {
 /// Defines how a room without vector multiplies authenticates: scalar products run beside the
 /// vectors and cost no licence.
 macro_rules! scalar {
-    ($token:ty, #[$features:meta]) => {
+    ($token:ty, #[$features:meta], blocks = $absorb_blocks:expr, bytes = $absorb:expr,) => {
         /// Blocks of a group, which are absorbed at a time.
         const GROUP_BLOCKS: usize = 4;
 
@@ -170,13 +175,13 @@ macro_rules! scalar {
         #[inline]
         #[$features]
         fn absorb_first(running: &mut Running, blocks: &[u8]) {
-            running.absorb(blocks);
+            $absorb(running, blocks);
         }
 
         #[inline]
         #[$features]
         fn absorb_groups(running: &mut Running, groups: &[[u8; GROUP_BYTES]]) {
-            running.absorb_blocks(groups.as_flattened().as_chunks().0);
+            $absorb_blocks(running, groups.as_flattened().as_chunks().0);
         }
 
         #[inline]
@@ -188,7 +193,7 @@ macro_rules! scalar {
         #[inline]
         #[$features]
         fn authenticate(_room: $token, poly: &mut Poly1305, bytes: &[u8]) {
-            poly.absorb(bytes);
+            $absorb(poly, bytes);
         }
     };
 }

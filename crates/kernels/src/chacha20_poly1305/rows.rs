@@ -106,6 +106,13 @@ macro_rules! masked_rows {
             unsafe { $store_masked(target.cast(), mask, sum) };
         }
 
+        /// A word from memory everywhere.
+        #[inline]
+        #[$features]
+        fn splat_from<const INDEX: usize>(words: &[u32; 4]) -> Row {
+            splat(words[INDEX])
+        }
+
         /// Rotations of words by one instruction each.
         struct Rotations;
 

@@ -141,3 +141,43 @@ fn sums_next_to_the_modulus_are_reduced() {
     }
     assert_eq!(tag_of(&[7], u128::MAX), 6);
 }
+
+#[test]
+fn every_room_absorbs_the_largest_blocks_under_the_largest_keys() {
+    let mut random = Random::new(3);
+    let mut visited = vec![Room::Portable];
+    for (r, byte) in
+        [(u64::MAX, 0xff), (u64::MAX, 0xfb), (4, 0xff), (0, 0xff), (random.next_u64(), 0xff)]
+    {
+        let blocks = vec![byte; 70 * TAG_BYTES];
+        let mut begun = Poly1305::default();
+        begun.begin_words([r, r, u64::MAX, u64::MAX]);
+        for count in 0..70 {
+            let (first, second) = blocks[..count * TAG_BYTES].split_at(count / 3 * TAG_BYTES);
+            let mut expected = begun.clone();
+            portable::absorb((), &mut expected, first);
+            portable::absorb((), &mut expected, second);
+            let expected = expected.tag(&[], u128::MAX);
+            macro_rules! check {
+                ($token:ident, $room:ident) => {
+                    if let Some(room) = $token::enter(&Policy::open()) {
+                        let mut poly = begun.clone();
+                        $room::absorb(room, &mut poly, first);
+                        $room::absorb(room, &mut poly, second);
+                        let tag = poly.tag(&[], u128::MAX);
+                        assert_eq!(tag, expected, "{} {r:#x} {count}", $token::ROOM);
+                        visited.push($token::ROOM);
+                    }
+                };
+            }
+            check!(Avx2, avx2);
+            check!(Avx512, avx512);
+            check!(Ifma256, ifma256);
+            check!(Ifma512, ifma512);
+        }
+    }
+    visited.sort_by_key(|room| ROOMS.iter().position(|other| other == room));
+    visited.dedup();
+    eprintln!("rooms: {visited:?}");
+    assert_eq!(visited, supported_of(&ROOMS));
+}
