@@ -48,11 +48,7 @@ fn chunk_beside<const SEAL: bool, const WHOLE: bool>(
     let (first, beside) = blocks.split_at(blocks.len() - blocks_beside(rounds));
     absorb_blocks(running, first);
     let mut frame = Frame::new(words_before(key, nonce, counter));
-    let mut words = rounds_beside(&mut frame, running, beside);
-    let rotations = Rotations::here();
-    for _ in rounds..DOUBLE_ROUNDS {
-        double_round_of_words(&mut words, &rotations);
-    }
+    let words = rounds_beside(&mut frame, running, beside);
     words_after(&words, &frame.before)
 }
 
@@ -104,8 +100,38 @@ fn add_halves(half: usize, words: &[Row; 8], before: &[Row; 8], chunk: Text<'_>)
     }
 }
 
-opening_of_few_registers! {
-    #[target_feature(enable = "avx2,bmi2")]
+const FEW_REGISTERS: bool = true;
+const SHORT_OPENING: usize = SETS;
+const OPENING: usize = 1 + SETS;
+
+/// The sets that a message begins with: a chunk, or one behind a set. `SEAL` and `LONG` say who
+/// calls: each caller has code of its own, where those that are sealed stay in registers.
+#[inline]
+#[target_feature(enable = "avx2,bmi2")]
+fn opening<const COUNT: usize, const SEAL: bool, const LONG: bool>(
+    key: &Key,
+    nonce: &[u8; NONCE_BYTES],
+) -> [Set; COUNT] {
+    let rotations = Rotations::here();
+    let mut sets = [[splat(0); 4]; COUNT];
+    if COUNT == SHORT_OPENING {
+        let mut words = words_before(key, nonce, 0);
+        for _ in 0..DOUBLE_ROUNDS {
+            double_round_of_words(&mut words, &rotations);
+        }
+        sets.copy_from_slice(&words_after(&words, &words_before(key, nonce, 0)));
+        return sets;
+    }
+    let before = before_rounds::<1>(key, nonce, 0);
+    let mut states = before;
+    let mut words = words_before(key, nonce, BLOCKS as u32);
+    for _ in 0..DOUBLE_ROUNDS {
+        double_round_of_words(&mut words, &rotations);
+        double_round(&mut states, &rotations);
+    }
+    [sets[0]] = after_rounds(states, &before);
+    sets[1..].copy_from_slice(&words_after(&words, &words_before(key, nonce, BLOCKS as u32)));
+    sets
 }
 
 scalar! {

@@ -109,47 +109,6 @@ macro_rules! by_words {
     };
 }
 
-/// Defines what a long message begins with where registers are few: a chunk, or a chunk behind a
-/// set.
-macro_rules! opening_of_few_registers {
-    (#[$features:meta]) => {
-        const FEW_REGISTERS: bool = true;
-        const SHORT_OPENING: usize = SETS;
-        const OPENING: usize = 1 + SETS;
-
-        /// The sets that a message begins with. `SEAL` and `LONG` say who calls: each caller has
-        /// code of its own, where those that are sealed stay in registers.
-        #[inline]
-        #[$features]
-        fn opening<const COUNT: usize, const SEAL: bool, const LONG: bool>(
-            key: &Key,
-            nonce: &[u8; NONCE_BYTES],
-        ) -> [Set; COUNT] {
-            let rotations = Rotations::here();
-            let mut sets = [[splat(0); 4]; COUNT];
-            if COUNT == SHORT_OPENING {
-                let mut words = words_before(key, nonce, 0);
-                for _ in 0..DOUBLE_ROUNDS {
-                    double_round_of_words(&mut words, &rotations);
-                }
-                sets.copy_from_slice(&words_after(&words, &words_before(key, nonce, 0)));
-                return sets;
-            }
-            let before = before_rounds::<1>(key, nonce, 0);
-            let mut states = before;
-            let mut words = words_before(key, nonce, BLOCKS as u32);
-            for _ in 0..DOUBLE_ROUNDS {
-                double_round_of_words(&mut words, &rotations);
-                double_round(&mut states, &rotations);
-            }
-            [sets[0]] = after_rounds(states, &before);
-            sets[1..]
-                .copy_from_slice(&words_after(&words, &words_before(key, nonce, BLOCKS as u32)));
-            sets
-        }
-    };
-}
-
 /// Defines what a long message begins with: a chunk between two sets, or behind one if that is
 /// enough, which take the registers and the time that the rounds of a chunk leave idle.
 macro_rules! opening_by_both {

@@ -9,15 +9,20 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 use core::mem::offset_of;
+use core::ops::Range;
 use core::ptr;
 
+use super::DOUBLE_ROUNDS;
 use super::poly1305::{Poly1305, TAG_BYTES, folded};
 
 /// Blocks of Poly1305 that go with a double round.
 const BESIDE_ROUND: usize = 3;
 
-/// Blocks that come behind the last double round, while its words go where they belong.
+/// Blocks behind the last of these; of a whole chunk, while its words go where they belong.
 const BEHIND_ROUNDS: usize = 2;
+
+/// Bytes that are absorbed sooner without assembly: what it has in memory is waited for.
+const SHORT: Range<usize> = TAG_BYTES..320;
 
 /// How many blocks go with some double rounds.
 pub(super) const fn blocks_beside(rounds: usize) -> usize {
@@ -43,6 +48,8 @@ pub(super) struct Frame {
     c0: __m256i,
     c2: __m256i,
     poly: PolyFrame,
+    /// Double rounds without blocks beside.
+    rounds_alone: usize,
     /// The words before the rounds, which are added behind them.
     pub(super) before: Words,
 }
@@ -58,6 +65,7 @@ impl Frame {
             c0: before[8],
             c2: before[10],
             poly: PolyFrame { r1: 0, folded: 0, end: ptr::null() },
+            rounds_alone: 0,
             before,
         }
     }
@@ -149,6 +157,40 @@ macro_rules! pair {
     };
 }
 
+/// A double round: the columns in two pairs, and the diagonals, with twelve quarters of blocks
+/// beside. The words c0 and c2 are in registers by turns.
+macro_rules! double_round {
+    (
+        $first:expr, $second:expr, $third:expr, $fourth:expr, $fifth:expr, $sixth:expr,
+        $seventh:expr, $eighth:expr, $ninth:expr, $tenth:expr, $eleventh:expr, $twelfth:expr
+    ) => {
+        concat!(
+            pair! {
+                ["a0" "b0" "c0" "d0"] from "{c0}",
+                ["a1" "b1" "c1" "d1"] from "{c1}",
+                by "c2", beside $first, $second, $third
+            },
+            "vmovdqa [{frame} + {c0_there}], {c0}\n",
+            pair! {
+                ["a2" "b2" "c2" "d2"] from "[{frame} + {c2_there}]",
+                ["a3" "b3" "c3" "d3"] from "{c3}",
+                by "c0", beside $fourth, $fifth, $sixth
+            },
+            pair! {
+                ["a0" "b1" "c2" "d3"] from "{c2}",
+                ["a3" "b0" "c1" "d2"] from "{c1}",
+                by "c0", beside $seventh, $eighth, $ninth
+            },
+            "vmovdqa [{frame} + {c2_there}], {c2}\n",
+            pair! {
+                ["a1" "b2" "c3" "d0"] from "{c3}",
+                ["a2" "b3" "c0" "d1"] from "[{frame} + {c0_there}]",
+                by "c2", beside $tenth, $eleventh, $twelfth
+            },
+        )
+    };
+}
+
 /// First quarter of a block: 2^130 = 5 takes down what h has above, and the block is read.
 macro_rules! read {
     ($block:literal) => {
@@ -206,8 +248,8 @@ macro_rules! upper {
     };
 }
 
-/// Takes the words before the rounds through as many double rounds as the blocks go with, which
-/// `poly` takes meanwhile.
+/// Takes the words before the rounds through all of them, while `poly` takes blocks: three beside
+/// each of the first double rounds, and two behind these.
 #[inline]
 #[target_feature(enable = "avx2,bmi2")]
 pub(super) fn rounds_beside(
@@ -215,41 +257,25 @@ pub(super) fn rounds_beside(
     poly: &mut Poly1305,
     blocks: &[[u8; TAG_BYTES]],
 ) -> Words {
-    let mut words = frame.before;
     let beside_rounds = blocks.len().saturating_sub(BEHIND_ROUNDS);
-    assert_eq!(beside_rounds % BESIDE_ROUND, 0, "blocks for whole rounds");
-    if beside_rounds == 0 {
-        return words;
-    }
-    let [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3] = &mut words;
+    let rounds = beside_rounds / BESIDE_ROUND;
+    assert_eq!(blocks.len(), blocks_beside(rounds), "blocks for whole rounds");
     frame.poly = PolyFrame::new(poly, &blocks[..beside_rounds]);
+    frame.rounds_alone = DOUBLE_ROUNDS.checked_sub(rounds).expect("no more blocks than rounds");
+    let mut words = frame.before;
+    let [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3] = &mut words;
     let [r0, _] = poly.r;
     let [h0, h1, h2] = &mut poly.h;
     // SAFETY: reads the blocks, reads and writes `frame`, and touches no other memory.
     unsafe {
         asm!(
+            "cmp {next}, [{frame} + {end}]",
+            "je 3f",
             "2:",
-            pair! {
-                ["a0" "b0" "c0" "d0"] from "{c0}",
-                ["a1" "b1" "c1" "d1"] from "{c1}",
-                by "c2", beside read!("0"), lower!(), middle!()
-            },
-            "vmovdqa [{frame} + {c0_there}], {c0}",
-            pair! {
-                ["a2" "b2" "c2" "d2"] from "[{frame} + {c2_there}]",
-                ["a3" "b3" "c3" "d3"] from "{c3}",
-                by "c0", beside upper!(), read!("1"), lower!()
-            },
-            pair! {
-                ["a0" "b1" "c2" "d3"] from "{c2}",
-                ["a3" "b0" "c1" "d2"] from "{c1}",
-                by "c0", beside middle!(), upper!(), read!("2")
-            },
-            "vmovdqa [{frame} + {c2_there}], {c2}",
-            pair! {
-                ["a1" "b2" "c3" "d0"] from "{c3}",
-                ["a2" "b3" "c0" "d1"] from "[{frame} + {c0_there}]",
-                by "c2", beside lower!(), middle!(), upper!()
+            double_round! {
+                read!("0"), lower!(), middle!(), upper!(),
+                read!("1"), lower!(), middle!(), upper!(),
+                read!("2"), lower!(), middle!(), upper!()
             },
             "add {next}, {beside_round}",
             "cmp {next}, [{frame} + {end}]",
@@ -262,6 +288,14 @@ pub(super) fn rounds_beside(
             lower!(),
             middle!(),
             upper!(),
+            "3:",
+            "cmp qword ptr [{frame} + {rounds_alone}], 0",
+            "je 5f",
+            "4:",
+            double_round! { "", "", "", "", "", "", "", "", "", "", "", "" },
+            "dec qword ptr [{frame} + {rounds_alone}]",
+            "jne 4b",
+            "5:",
             a0 = inout(ymm_reg) *a0,
             a1 = inout(ymm_reg) *a1,
             a2 = inout(ymm_reg) *a2,
@@ -291,6 +325,7 @@ pub(super) fn rounds_beside(
             carry = out(reg) _,
             e1 = out(reg) _,
             e2 = out(reg) _,
+            rounds_alone = const offset_of!(Frame, rounds_alone),
             beside_round = const BESIDE_ROUND * TAG_BYTES,
             by_16 = const offset_of!(Frame, by_16),
             by_8 = const offset_of!(Frame, by_8),
@@ -352,6 +387,9 @@ pub(super) fn absorb_blocks(poly: &mut Poly1305, blocks: &[[u8; TAG_BYTES]]) {
 #[inline]
 #[target_feature(enable = "bmi2")]
 pub(super) fn absorb_bytes(poly: &mut Poly1305, bytes: &[u8]) {
+    if SHORT.contains(&bytes.len()) {
+        return poly.absorb(bytes);
+    }
     let (blocks, rest) = bytes.as_chunks();
     absorb_blocks(poly, blocks);
     poly.absorb_block(rest);
