@@ -100,6 +100,7 @@ fn add_halves(half: usize, words: &[Row; 8], before: &[Row; 8], chunk: Text<'_>)
     }
 }
 
+/// Whether registers are too few for a chunk and what goes beside it.
 const FEW_REGISTERS: bool = true;
 const SHORT_OPENING: usize = SETS;
 const OPENING: usize = 1 + SETS;
@@ -180,10 +181,10 @@ fn splat_from<const INDEX: usize>(words: &[u32; 4]) -> Row {
 /// spilled: anywhere else they would, in some processes, have the same address in a page as a word
 /// that is spilled, and wait for it.
 #[repr(C, align(32))]
-struct Rotations {
+pub(super) struct Rotations {
     /// Where each byte comes from.
-    by_16: [u128; 2],
-    by_8: [u128; 2],
+    pub(super) by_16: [u128; 2],
+    pub(super) by_8: [u128; 2],
 }
 
 /// Moves the bytes of a row by one instruction, for which the compiler would put two, with an order
@@ -206,7 +207,7 @@ fn move_bytes(row: Row, order: &[u128; 2]) -> Row {
 
 impl Rotations {
     #[inline]
-    fn here() -> Self {
+    pub(super) fn here() -> Self {
         Rotations {
             by_16: [0x0d0c_0f0e_0908_0b0a_0504_0706_0100_0302; 2],
             by_8: [0x0e0d_0c0f_0a09_080b_0605_0407_0201_0003; 2],

@@ -113,6 +113,7 @@ macro_rules! by_words {
 /// enough, which take the registers and the time that the rounds of a chunk leave idle.
 macro_rules! opening_by_both {
     (#[$features:meta]) => {
+        /// Whether registers are too few for a chunk and what goes beside it.
         const FEW_REGISTERS: bool = false;
         const SHORT_OPENING: usize = 1 + SETS;
         const OPENING: usize = 1 + SETS + 1;

@@ -70,8 +70,7 @@ const LONG_STACK: usize = 712;
 /// Words of stack that are cleared when a longer text with such an opening is.
 const SEALED_LONG_STACK: usize = 616;
 
-/// Words of stack that are cleared instead of either where an opening is no more than a chunk, and
-/// registers are of 256 bits.
+/// Words of stack that are cleared instead of either where registers are of 256 bits and sixteen.
 const NARROW_LONG_STACK: usize = 416;
 
 /// Pairs of rounds on the way from a state to a block.

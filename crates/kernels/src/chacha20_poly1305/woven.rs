@@ -13,6 +13,7 @@ use core::ops::Range;
 use core::ptr;
 
 use super::DOUBLE_ROUNDS;
+use super::avx2::Rotations;
 use super::poly1305::{Poly1305, TAG_BYTES, folded};
 
 /// Blocks of Poly1305 that go with a double round.
@@ -41,9 +42,7 @@ type Words = [__m256i; 16];
 /// processes, have the same address in a page, and wait for it.
 #[repr(C, align(32))]
 pub(super) struct Frame {
-    /// Where each byte comes from.
-    by_16: [u128; 2],
-    by_8: [u128; 2],
+    rotations: Rotations,
     /// Two words for which there is no register at times.
     c0: __m256i,
     c2: __m256i,
@@ -60,8 +59,7 @@ impl Frame {
     #[target_feature(enable = "avx2,bmi2")]
     pub(super) fn new(before: Words) -> Self {
         Frame {
-            by_16: [0x0d0c_0f0e_0908_0b0a_0504_0706_0100_0302; 2],
-            by_8: [0x0e0d_0c0f_0a09_080b_0605_0407_0201_0003; 2],
+            rotations: Rotations::here(),
             c0: before[8],
             c2: before[10],
             poly: PolyFrame { r1: 0, folded: 0, end: ptr::null() },
@@ -248,6 +246,13 @@ macro_rules! upper {
     };
 }
 
+/// A block with nothing beside.
+macro_rules! block {
+    ($block:literal) => {
+        concat!(read!($block), lower!(), middle!(), upper!())
+    };
+}
+
 /// Takes the words before the rounds through all of them, while `poly` takes blocks: three beside
 /// each of the first double rounds, and two behind these.
 #[inline]
@@ -280,14 +285,8 @@ pub(super) fn rounds_beside(
             "add {next}, {beside_round}",
             "cmp {next}, [{frame} + {end}]",
             "jne 2b",
-            read!("0"),
-            lower!(),
-            middle!(),
-            upper!(),
-            read!("1"),
-            lower!(),
-            middle!(),
-            upper!(),
+            block!("0"),
+            block!("1"),
             "3:",
             "cmp qword ptr [{frame} + {rounds_alone}], 0",
             "je 5f",
@@ -327,8 +326,8 @@ pub(super) fn rounds_beside(
             e2 = out(reg) _,
             rounds_alone = const offset_of!(Frame, rounds_alone),
             beside_round = const BESIDE_ROUND * TAG_BYTES,
-            by_16 = const offset_of!(Frame, by_16),
-            by_8 = const offset_of!(Frame, by_8),
+            by_16 = const offset_of!(Frame, rotations.by_16),
+            by_8 = const offset_of!(Frame, rotations.by_8),
             c0_there = const offset_of!(Frame, c0),
             c2_there = const offset_of!(Frame, c2),
             r1 = const offset_of!(Frame, poly.r1),
@@ -355,10 +354,7 @@ pub(super) fn absorb_blocks(poly: &mut Poly1305, blocks: &[[u8; TAG_BYTES]]) {
     unsafe {
         asm!(
             "2:",
-            read!("0"),
-            lower!(),
-            middle!(),
-            upper!(),
+            block!("0"),
             "add {next}, 16",
             "cmp {next}, [{frame} + {end}]",
             "jne 2b",
