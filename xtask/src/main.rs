@@ -5,6 +5,7 @@ mod certificates;
 mod ct;
 mod deb;
 mod demo;
+mod emulate;
 mod fuzz;
 mod miri;
 mod openssl;
@@ -45,6 +46,8 @@ enum Chore {
     Deb(deb::Arguments),
     /// Installs what the machine lacks, builds, compares your servers with and without Widelane.
     Demo,
+    /// Runs tests of the arithmetic on an emulated CPU that has every room. Takes minutes.
+    Emulate(emulate::Arguments),
     /// Runs every fuzz target for a while, on a nightly compiler.
     Fuzz(fuzz::Arguments),
     /// Runs the tests that Miri can run, on a nightly compiler: undefined behaviour, data races.
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Chore::Ct(arguments) => ct::run(&workspace, &arguments),
         Chore::Deb(arguments) => deb::run(&workspace, &arguments),
         Chore::Demo => demo::run(&workspace),
+        Chore::Emulate(arguments) => emulate::run(&workspace, &arguments),
         Chore::Fuzz(arguments) => fuzz::run(&workspace, &arguments),
         Chore::Miri => miri::run(&workspace),
         Chore::Openssl(arguments) => openssl::run(&workspace, &arguments),

@@ -10,7 +10,12 @@ use crate::shell::{announce, announce_and_run, find_program, run as run_command,
 /// Installs what the machine lacks. Without apt or the right to use it, prints the line that
 /// somebody else has to run, and fails only if nothing can be built without it.
 pub fn run() -> Result<()> {
-    let lacking: Vec<&Need> = NEEDS.iter().filter(|need| !need.is_met()).collect();
+    meet(NEEDS)
+}
+
+/// As [`run`], for the needs of one chore.
+pub fn meet(needs: &[Need]) -> Result<()> {
+    let lacking: Vec<&Need> = needs.iter().filter(|need| !need.is_met()).collect();
     if lacking.is_empty() {
         announce("set-up: nothing lacks");
         return Ok(());
@@ -28,7 +33,7 @@ pub fn run() -> Result<()> {
 }
 
 /// Something that building, testing or comparing takes.
-struct Need {
+pub struct Need {
     /// Debian's name for it.
     package: &'static str,
     proof: Proof,
@@ -37,14 +42,14 @@ struct Need {
 }
 
 /// How to tell that it is there, however it was installed.
-enum Proof {
+pub enum Proof {
     Program(&'static str),
     OneOf(&'static [&'static str]),
     PkgConfig(&'static str),
 }
 
 impl Need {
-    const fn to_build(package: &'static str, proof: Proof) -> Self {
+    pub const fn to_build(package: &'static str, proof: Proof) -> Self {
         Need { package, proof, to_build: true }
     }
 

@@ -1,0 +1,353 @@
+//! Rooms that this machine lacks: Bochs emulates an Intel Ice Lake, on which Debian's kernel runs
+//! tests of the arithmetic, some hundred times slower than they are. What is measured there says
+//! nothing.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, Permissions};
+use std::io::Read;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::setup::{self, Need, Proof};
+use crate::shell::{announce, announce_and_run, capture, run as run_command};
+use crate::workspace::Workspace;
+
+/// What `cargo xtask emulate` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Test programs of kernels and crypto, such as aead; those that take minutes unless some are
+    /// named
+    tests: Vec<String>,
+
+    /// Runs the tests whose names contain this
+    #[arg(long, default_value = "")]
+    only: String,
+
+    /// Gives up after so many minutes
+    #[arg(long, default_value_t = 60)]
+    minutes: u32,
+}
+
+/// Builds the tests, boots them, and fails if one of them does.
+pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
+    setup::meet(NEEDS)?;
+    let machine = Machine { directory: workspace.target.join("emulate") };
+    fs::create_dir_all(&machine.directory)?;
+    let (kernel, busybox) = machine.fetch()?;
+    let built = tests(workspace)?;
+    let named: Vec<&str> = match arguments.tests.as_slice() {
+        [] => SHORT.to_vec(),
+        named => named.iter().map(String::as_str).collect(),
+    };
+    let mut chosen = BTreeMap::new();
+    for name in named {
+        let known = || built.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let program = built
+            .get(name)
+            .with_context(|| format!("no test program is called {name}; there are {}", known()))?;
+        chosen.insert(name, program);
+    }
+    machine.pack(&kernel, &busybox, &chosen, &arguments.only)?;
+    let passed = machine.boot(arguments.minutes)?;
+    ensure!(
+        passed == chosen.len(),
+        "{} of {} test programs failed",
+        chosen.len() - passed,
+        chosen.len()
+    );
+    announce(&format!("{passed} test programs pass on the emulated CPU"));
+    Ok(())
+}
+
+/// The test programs of the crates with arithmetic, by name, built as `cargo xtask test` does.
+fn tests(workspace: &Workspace) -> Result<BTreeMap<String, PathBuf>> {
+    announce("building the tests");
+    let printed = capture(
+        workspace
+            .cargo()
+            .args(["test", "--release", "--workspace", "--lib", "--bins", "--tests", "--no-run"])
+            .args(["--quiet", "--message-format=json-render-diagnostics"]),
+    )?;
+    let mut tests = BTreeMap::new();
+    for line in printed.lines() {
+        let message: Value = serde_json::from_str(line).context("what cargo says of a build")?;
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let (Some(program), Some(manifest), Some(name)) = (
+            text(&message["executable"]),
+            text(&message["manifest_path"]),
+            text(&message["target"]["name"]),
+        ) else {
+            continue;
+        };
+        let is_ours = CRATES.iter().any(|name| {
+            Path::new(&manifest) == workspace.root.join("crates").join(name).join("Cargo.toml")
+        });
+        if is_ours && message["profile"]["test"] == true {
+            let name = name.strip_prefix("widelane_").unwrap_or(&name).to_owned();
+            tests.insert(name, program.into());
+        }
+    }
+    Ok(tests)
+}
+
+/// An emulated machine, and where its files are.
+struct Machine {
+    directory: PathBuf,
+}
+
+impl Machine {
+    /// Fetches a kernel and a shell from Debian, and unpacks without installing them.
+    fn fetch(&self) -> Result<(PathBuf, PathBuf)> {
+        let said = capture(Command::new("apt-cache").args(["depends", "linux-image-cloud-amd64"]))
+            .context("Debian's kernel is not among apt's packages")?;
+        let newest = said.lines().find_map(|line| line.trim().strip_prefix("Depends: "));
+        let image = newest.context("linux-image-cloud-amd64 names no kernel")?;
+        let unpacked = self.directory.join(image);
+        if !unpacked.exists() {
+            let fresh = self.directory.join("fresh");
+            if fresh.exists() {
+                fs::remove_dir_all(&fresh)?;
+            }
+            fs::create_dir_all(&fresh)?;
+            announce_and_run(Command::new("apt-get").current_dir(&fresh).args([
+                "download",
+                "--quiet=2",
+                image,
+                "busybox-static",
+            ]))?;
+            for file in files_in(&fresh)? {
+                run_command(Command::new("dpkg-deb").arg("--extract").args([&file, &fresh]))?;
+                fs::remove_file(file)?;
+            }
+            fs::rename(fresh, &unpacked)?;
+        }
+        let kernel = unpacked.join("boot").join(image.replace("linux-image", "vmlinuz"));
+        let busybox = ["bin", "usr/bin"].map(|place| unpacked.join(place).join("busybox"));
+        let busybox = busybox.into_iter().find(|file| file.exists());
+        Ok((kernel, busybox.context("busybox-static has no busybox")?))
+    }
+
+    /// Makes the disc: a kernel, and in memory the tests with what they are linked to.
+    fn pack(
+        &self,
+        kernel: &Path,
+        busybox: &Path,
+        tests: &BTreeMap<&str, &PathBuf>,
+        only: &str,
+    ) -> Result<()> {
+        let (memory, disc) = (self.directory.join("memory"), self.directory.join("disc"));
+        for directory in [&memory, &disc] {
+            if directory.exists() {
+                fs::remove_dir_all(directory)?;
+            }
+        }
+        for place in ["bin", "dev", "proc", "sys", "tests", "tmp"] {
+            fs::create_dir_all(memory.join(place))?;
+        }
+        fs::create_dir_all(disc.join("boot/grub"))?;
+        fs::copy(busybox, memory.join("bin/busybox"))?;
+        symlink("busybox", memory.join("bin/sh"))?;
+        for (name, program) in tests {
+            let stripped = memory.join("tests").join(name);
+            run_command(Command::new("strip").arg("-o").arg(stripped).arg(program))?;
+            for library in libraries(program)? {
+                let place = memory.join(library.strip_prefix("/")?);
+                fs::create_dir_all(place.parent().context("a library in the root")?)?;
+                fs::copy(&library, place)?;
+            }
+        }
+        let init = memory.join("init");
+        fs::write(memory.join("only"), only)?;
+        let words = [("BEGUN", BEGUN), ("PASSED", PASSED), ("ENDED", ENDED)];
+        let script =
+            words.iter().fold(INIT.to_owned(), |text, (name, word)| text.replace(name, word));
+        fs::write(&init, script)?;
+        fs::set_permissions(init, Permissions::from_mode(0o755))?;
+        let archive = File::create(disc.join("boot/memory"))?;
+        let mut pack = Command::new(busybox);
+        pack.current_dir(&memory).args(["sh", "-c", "find . | cpio -o -H newc"]).stdout(archive);
+        run_command(pack.stderr(Stdio::null()))?;
+        fs::copy(kernel, disc.join("boot/kernel"))?;
+        fs::write(disc.join("boot/grub/grub.cfg"), BOOT)?;
+        run_command(
+            Command::new("grub-mkrescue")
+                .args(["--directory=/usr/lib/grub/i386-pc", "--output"])
+                .args([self.directory.join("disc.iso"), disc])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null()),
+        )
+    }
+
+    /// Runs the machine until it says that it has ended, and shows what it says; answers how many
+    /// programs have passed.
+    fn boot(&self, minutes: u32) -> Result<usize> {
+        announce("booting the emulated CPU, which takes a minute");
+        fs::write(self.directory.join("bochsrc"), BOCHS)?;
+        // Debian's Bochs has its debugger, which waits for a command to begin.
+        fs::write(self.directory.join("commands"), "continue\n")?;
+        let serial = self.directory.join("serial");
+        fs::write(&serial, "")?;
+        let log = File::create(self.directory.join("bochs.out"))?;
+        let mut machine = Stopped(
+            Command::new("bochs")
+                .current_dir(&self.directory)
+                .args(["-q", "-f", "bochsrc", "-rc", "commands"])
+                // The emulated screen, which nobody looks at, is drawn for a terminal.
+                .env("TERM", "xterm")
+                .stdin(Stdio::null())
+                .stdout(log.try_clone()?)
+                .stderr(log)
+                .spawn()
+                .context("cannot start bochs")?,
+        );
+        let mut said = Console { file: File::open(serial)?, rest: Vec::new(), is_up: false };
+        let mut passed = 0;
+        for _ in 0..minutes * LOOKS_PER_MINUTE {
+            let has_ended = machine.0.try_wait()?.is_some();
+            for line in said.lines()? {
+                if line == ENDED {
+                    return Ok(passed);
+                }
+                passed += usize::from(line == PASSED);
+                eprintln!("    {line}");
+            }
+            let logs = self.directory.join("bochs.out");
+            ensure!(!has_ended, "the emulator ended before the tests: see {}", logs.display());
+            thread::sleep(Duration::from_secs(60) / LOOKS_PER_MINUTE);
+        }
+        bail!("not done after {minutes} minutes; --minutes gives more")
+    }
+}
+
+/// A process that does not outlive this.
+struct Stopped(Child);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What the machine writes to its serial line, from its first program on.
+struct Console {
+    file: File,
+    rest: Vec<u8>,
+    is_up: bool,
+}
+
+impl Console {
+    /// The lines that are whole since the last call.
+    fn lines(&mut self) -> Result<Vec<String>> {
+        self.file.read_to_end(&mut self.rest)?;
+        let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else {
+            return Ok(Vec::new());
+        };
+        let whole: Vec<u8> = self.rest.drain(..=end).collect();
+        let text = String::from_utf8_lossy(&whole).replace('\r', "");
+        let mut lines = Vec::new();
+        for line in text.lines().filter(|line| !line.is_empty()) {
+            if self.is_up {
+                lines.push(line.to_owned());
+            }
+            self.is_up |= line == BEGUN;
+        }
+        Ok(lines)
+    }
+}
+
+/// The libraries that a program is linked to, and its loader.
+fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
+    let said = capture(Command::new("ldd").arg(program))?;
+    let paths = said.split_whitespace().filter(|word| word.starts_with('/'));
+    Ok(paths.map(PathBuf::from).collect())
+}
+
+fn files_in(directory: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(directory)?.collect::<std::io::Result<Vec<_>>>()?;
+    Ok(entries.into_iter().map(|entry| entry.path()).collect())
+}
+
+/// Crates whose tests are arithmetic, and want nothing of a machine but its CPU.
+const CRATES: [&str; 2] = ["kernels", "crypto"];
+
+/// Test programs that take minutes there.
+const SHORT: [&str; 4] = ["aead", "aead_nist", "aead_wycheproof", "kernels"];
+
+/// How often somebody looks what the machine has said.
+const LOOKS_PER_MINUTE: u32 = 300;
+
+/// What the first program says when it begins and ends, and behind a test program that passes.
+const BEGUN: &str = "the emulated CPU is up";
+const ENDED: &str = "the emulated CPU has done its work";
+const PASSED: &str = "this program passes";
+
+/// The first program. The emulator's SHA extensions are wrong: libcrypto does without by bit 29 of
+/// its fifth word (OPENSSL_ia32cap(3)), and a test of ours that is about them is left out.
+const INIT: &str = "\
+#!/bin/sh
+export PATH=/bin OPENSSL_ia32cap=:~0x20000000
+busybox mount -t proc proc /proc
+busybox mount -t devtmpfs dev /dev
+echo 'BEGUN'
+for test in /tests/*; do
+    echo \"==> ${test##*/}\"
+    if $test --test-threads=1 --skip=the_sha_extensions_hash \"$(busybox cat /only)\" 2>&1; then
+        echo 'PASSED'
+    fi
+done
+echo 'ENDED'
+busybox poweroff -f
+";
+
+/// How the kernel starts. The emulator has FSRM without ERMS, which the kernel's memmove takes for
+/// impossible, and says a wrong size of what XSAVE stores with protection keys or in its short
+/// form, with which there would be no AVX.
+const BOOT: &str = "\
+set timeout=0
+menuentry tests {
+    linux /boot/kernel console=ttyS0 quiet loglevel=1 nosmp nokaslr mitigations=off \
+        clearcpuid=fsrm,pku,xsaves,xsavec
+    initrd /boot/memory
+}
+";
+
+/// The machine: an Ice Lake, as fast as it goes.
+const BOCHS: &str = "\
+cpu: model=corei7_icelake_u, count=1, ips=50000000, reset_on_triple_fault=0, ignore_bad_msrs=1
+memory: guest=1024, host=1024
+romimage: file=/usr/share/bochs/BIOS-bochs-latest
+vgaromimage: file=/usr/share/vgabios/vgabios.bin
+boot: cdrom
+ata0: enabled=1, ioaddr1=0x1f0, ioaddr2=0x3f0, irq=14
+ata0-master: type=cdrom, path=disc.iso, status=inserted
+com1: enabled=1, mode=file, dev=serial
+clock: sync=none
+log: bochs.log
+panic: action=fatal
+error: action=report
+info: action=ignore
+display_library: term
+";
+
+/// What this takes beside Debian's kernel and busybox.
+const NEEDS: &[Need] = &[
+    Need::to_build("bochs", Proof::Program("bochs")),
+    Need::to_build(
+        "bochs-term",
+        Proof::OneOf(&["/usr/lib/x86_64-linux-gnu/bochs/plugins/libbx_term_gui.so"]),
+    ),
+    Need::to_build("bochsbios", Proof::OneOf(&["/usr/share/bochs/BIOS-bochs-latest"])),
+    Need::to_build("vgabios", Proof::OneOf(&["/usr/share/vgabios/vgabios.bin"])),
+    Need::to_build("binutils", Proof::Program("strip")),
+    Need::to_build("grub-common", Proof::Program("grub-mkrescue")),
+    Need::to_build("grub-pc-bin", Proof::OneOf(&["/usr/lib/grub/i386-pc/modinfo.sh"])),
+    Need::to_build("xorriso", Proof::Program("xorriso")),
+];
