@@ -104,13 +104,15 @@ fn answers<'a, 'b>(servers: &'a [Comparison<'b>], rival: &str) -> Vec<Answer<'a,
     answers
 }
 
-/// The best kernel of each algorithm at the largest size, beside OpenSSL.
+/// The best kernel of each algorithm at the largest size, beside OpenSSL, or if it was not timed,
+/// beside whoever was.
 fn best_of_families<'a, 'b>(algorithms: &'a [Comparison<'b>]) -> Vec<Answer<'a, 'b>> {
+    let all = || algorithms.iter().filter_map(Answer::of);
+    let rival = |answer: &Answer<'a, 'b>| answer.comparison.row.rival.as_deref();
+    let openssl = all().find(|answer| rival(answer) == Some("openssl"));
+    let beside = openssl.or_else(|| all().next()).and_then(|answer| rival(&answer));
     let mut answers: Vec<Answer<'_, '_>> = Vec::new();
-    for answer in algorithms.iter().filter_map(Answer::of) {
-        if answer.comparison.row.rival.as_deref() != Some("openssl") {
-            continue;
-        }
+    for answer in all().filter(|answer| rival(answer) == beside) {
         let family = answer.comparison.scenario.family();
         let rank = |of: &Answer<'_, '_>| (of.comparison.scenario.size, of.ratio.centre);
         match answers.iter_mut().find(|known| known.comparison.scenario.family() == family) {
@@ -355,6 +357,7 @@ fn of_ciphers(results: &Results) -> Option<Verdict> {
 fn without_answer<'a, 'b: 'a>(comparisons: impl Iterator<Item = &'a Comparison<'b>>) -> Verdict {
     let mut rejected = None;
     let mut not_applicable = None;
+    let mut of_messages = true;
     for comparison in comparisons {
         let reason = comparison.row.reason.clone().unwrap_or_else(|| "no reason given".to_owned());
         match comparison.row.status {
@@ -362,12 +365,19 @@ fn without_answer<'a, 'b: 'a>(comparisons: impl Iterator<Item = &'a Comparison<'
             Status::Rejected => rejected = rejected.or(Some(reason)),
             Status::NotApplicable => not_applicable = not_applicable.or(Some(reason)),
         }
+        let is_speed = comparison.row.metric == OPERATIONS.name;
+        of_messages &= is_speed && comparison.scenario.size.is_some();
     }
     let (tone, sentence, detail) = match (rejected, not_applicable) {
         (Some(reason), _) => (
             Tone::Unknown,
             "This run cannot tell: its comparisons were rejected.",
             format!("First reason: {reason}. Remove the cause and repeat the run."),
+        ),
+        (None, Some(reason)) if of_messages => (
+            Tone::Unknown,
+            "Nothing of Widelane's was timed beside another library here.",
+            format!("{}; `--against openssl` compares.", words::capitalised(&reason)),
         ),
         (None, Some(reason)) => (
             Tone::Same,
@@ -529,6 +539,43 @@ mod tests {
         let verdict = verdict_of(vec![infeasible]);
         assert_eq!(verdict.sentence, "No rate of downloads was found that keeps the limit.");
         assert!(verdict.detail.ends_with("infeasible: 17.2 Gbit/s."), "{}", verdict.detail);
+    }
+
+    #[test]
+    fn without_openssl_another_library_is_the_rival() {
+        let beside = |rival: &str, ratio: [f64; 3]| Row {
+            subject: "widelane".to_owned(),
+            room: Some("avx2".to_owned()),
+            metric: OPERATIONS.name.to_owned(),
+            rival: Some(rival.to_owned()),
+            ..row("sha-1/digest-many/16384", ratio)
+        };
+        let other = beside("ipsec-mb", [1.05, 1.03, 1.07]);
+        let sentence = |rows| verdict_of(rows).sentence;
+        assert!(sentence(vec![other.clone()]).ends_with("per second as ipsec-mb."));
+        let both = vec![other, beside("openssl", [1.8, 1.7, 1.9])];
+        assert!(sentence(both).ends_with("per second as OpenSSL."));
+    }
+
+    #[test]
+    fn messages_without_openssl_are_not_taken_for_handshakes() {
+        let missing = |scenario: &str| Row {
+            subject: "widelane-evp".to_owned(),
+            metric: OPERATIONS.name.to_owned(),
+            rival: Some("openssl".to_owned()),
+            value: None,
+            status: Status::NotApplicable,
+            reason: Some("the provider does not offer it".to_owned()),
+            ..Row { scenario: scenario.to_owned(), ..Row::default() }
+        };
+        let verdict = verdict_of(vec![missing("sha-512/digest/16384")]);
+        assert_eq!(
+            verdict.sentence,
+            "Nothing of Widelane's was timed beside another library here."
+        );
+        assert_eq!(verdict.tone, Tone::Unknown);
+        let verdict = verdict_of(vec![missing("rsa2048/sign")]);
+        assert!(verdict.sentence.starts_with("Nothing to gain"), "{}", verdict.sentence);
     }
 
     #[test]
