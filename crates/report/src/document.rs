@@ -3,7 +3,7 @@
 use widelane_results::{Results, Tone};
 
 use crate::verdict::verdict;
-use crate::view::{self, Section};
+use crate::view::{self, Section, Sheet};
 use crate::words::{self, Axis};
 
 /// One block of the document.
@@ -249,21 +249,8 @@ fn fills(results: &Results) -> Vec<Block> {
 }
 
 fn paths(results: &Results) -> Vec<Block> {
-    let mut columns =
-        vec![("Operation", Kind::Words), ("Count", Kind::Number), ("Jobs per batch", Kind::Number)];
-    columns.extend(view::PATHS.map(|path| (path, Kind::Number)));
-    let paths = view::paths(results);
-    let mut blocks = Vec::new();
-    for server in paths.chunk_by(|a, b| a.title == b.title) {
-        let mut table = Table::new(&columns);
-        for paths in server {
-            let mut row = vec![paths.operation.clone(), words::count(paths.count), paths.jobs()];
-            row.extend(paths.shares());
-            table.rows.push(row);
-        }
-        let title = format!("{}:", server[0].title);
-        blocks.extend([Block::Text(title), Block::Table(table.without_empty_columns())]);
-    }
+    let told = |sheet: Sheet| [Block::Text(format!("{}:", sheet.title)), Block::Table(sheet.table)];
+    let mut blocks: Vec<Block> = view::paths(results).into_iter().flat_map(told).collect();
     if !blocks.is_empty() {
         blocks.insert(0, Block::Heading("Which way the public-key operations went".to_owned()));
     }

@@ -16,8 +16,7 @@ use self::chart::Scale;
 use crate::document::Table;
 use crate::verdict::{Verdict, verdict};
 use crate::view::{
-    self, Comparison, Cost, Curves, Distribution, Fill, Latency, Map, Paths, Rejected, Section,
-    Sheet,
+    self, Comparison, Cost, Curves, Distribution, Fill, Latency, Map, Rejected, Section, Sheet,
 };
 use crate::words::{self, Axis};
 
@@ -76,7 +75,7 @@ struct Page<'a> {
     curves: Vec<CurvesFigure>,
     latencies: Vec<LatencyFigure>,
     fills: Vec<FillFigure>,
-    paths: Vec<Paths>,
+    paths: Vec<Sheet>,
     distributions: Vec<DistributionFigure>,
     costs: Vec<CostFigure>,
     sections: Vec<Forest<'a>>,

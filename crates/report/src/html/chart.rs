@@ -1,5 +1,6 @@
 //! The figures of the page. Colours come from the style sheet by class.
 
+use super::plot::apart_from_each_other;
 use super::svg::{self, percent, units};
 use crate::view::{Distribution, Fill, Ratio};
 use crate::words;
@@ -251,10 +252,11 @@ pub fn distribution(distribution: &Distribution) -> String {
     let (low, high) = (low / 1.5, high * 1.5);
     let x = |value: f64| WIDTH * (value.max(low) / low).ln() / (high / low).ln();
     let mut content = String::new();
-    for tick in round_values(low, high) {
-        let at = units(x(tick));
+    let ticks = round_values(low, high).into_iter().map(|tick| (tick, words::tick_us(tick)));
+    for (tick, label) in apart_from_each_other(&ticks.collect::<Vec<_>>(), x) {
+        let at = units(x(*tick));
         content += &svg::line("grid", [at.clone(), at.clone()], [units(TOP), units(BASE)]);
-        content += &svg::label("middle", at, BASE + 16.0, "", &words::tick_us(tick));
+        content += &svg::label("middle", at, BASE + 16.0, "", label);
     }
     content += &svg::line("base", [0.0, WIDTH], [BASE, BASE]);
     for (class, buckets) in both {
@@ -274,6 +276,8 @@ pub fn bar(share: f64, class: &str, title: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use widelane_results::Bucket;
+
     use super::*;
 
     #[test]
@@ -292,6 +296,18 @@ mod tests {
             let scale = Scale::around_one(values.into_iter());
             assert!((scale.percent(1.0) - 50.0).abs() < 1e-9, "{scale:?}");
         }
+    }
+
+    #[test]
+    fn times_of_a_narrow_distribution_stay_legible() {
+        let bucket = |upto: f64| Bucket { upto, count: 1 };
+        let narrow = Distribution {
+            title: "narrow".to_owned(),
+            native: vec![bucket(280_000.0)],
+            accelerated: vec![bucket(310_000.0)],
+        };
+        let labels = distribution(&narrow).matches(" ms</text>").count();
+        assert!((2..=5).contains(&labels), "{labels} labels in 320 units");
     }
 
     #[test]

@@ -93,9 +93,6 @@ struct Name<'a> {
 impl Plot<'_> {
     /// Draws it.
     pub fn draw(&self) -> String {
-        let letters = |ticks: &[(f64, String)]| {
-            ticks.iter().map(|(_, label)| label.chars().count()).max().unwrap_or(0) as f64
-        };
         let left = LEFT.max(LETTER * letters(&self.y_ticks) + 10.0);
         let right = left + ACROSS;
         let from = left + MARGIN;
@@ -108,8 +105,7 @@ impl Plot<'_> {
             content += &svg::line("grid", [left, right], [units(y), units(y)]);
             content += &svg::label("end", left - 8.0, units(y + TEXT_MIDDLE), "", label);
         }
-        let apart = LABELS_APART.max(LETTER * letters(&self.x_ticks) + 4.0);
-        for (tick, label) in apart_from_each_other(&self.x_ticks, apart, x) {
+        for (tick, label) in apart_from_each_other(&self.x_ticks, x) {
             let at = units(x(*tick));
             content += &svg::line("grid", [at.clone(), at.clone()], [units(TOP), units(BOTTOM)]);
             content += &svg::label("middle", at, BOTTOM + 18.0, "", label);
@@ -147,12 +143,17 @@ impl Plot<'_> {
     }
 }
 
-/// Those of `ticks` whose labels do not run into each other, the last first.
-fn apart_from_each_other(
+/// Letters of the longest label.
+fn letters(ticks: &[(f64, String)]) -> f64 {
+    ticks.iter().map(|(_, label)| label.chars().count()).max().unwrap_or(0) as f64
+}
+
+/// Those of `ticks` whose labels below do not run into each other, the last first.
+pub fn apart_from_each_other(
     ticks: &[(f64, String)],
-    apart: f64,
     x: impl Fn(f64) -> f64,
 ) -> Vec<&(f64, String)> {
+    let apart = LABELS_APART.max(LETTER * letters(ticks) + 4.0);
     let mut kept: Vec<&(f64, String)> = Vec::new();
     for tick in ticks.iter().rev() {
         if kept.last().is_none_or(|last| x(last.0) - x(tick.0) >= apart) {

@@ -148,7 +148,7 @@ impl Section<'_> {
 
 /// The sections that have something to show, most telling first.
 pub fn sections(results: &Results) -> Vec<Section<'_>> {
-    METRICS
+    let mut sections: Vec<Section<'_>> = METRICS
         .into_iter()
         .map(|metric| {
             let mut comparisons = comparisons(results, metric.name);
@@ -162,7 +162,10 @@ pub fn sections(results: &Results) -> Vec<Section<'_>> {
             Section { metric, comparisons }
         })
         .filter(|section| !section.comparisons.is_empty())
-        .collect()
+        .collect();
+    // What only says why there is no ratio says less than what has one.
+    sections.sort_by_key(|section| section.comparisons.iter().all(|c| c.reliable().is_none()));
+    sections
 }
 
 /// The rows of `metric` that are ours and have a rival or a reason, one family after the other.
@@ -192,4 +195,32 @@ pub fn comparisons<'a>(results: &'a Results, metric: &str) -> Vec<Comparison<'a>
         (families.iter().position(|known| *known == family), size, mix, cores, connections)
     });
     comparisons
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::{SERVER_CPU, SERVER_CPU_PER_GB};
+
+    #[test]
+    fn what_has_ratios_comes_first() {
+        let row = |scenario: &str, metric: Metric| Row {
+            scenario: scenario.to_owned(),
+            subject: "accelerated".to_owned(),
+            metric: metric.name.to_owned(),
+            rival: Some("native".to_owned()),
+            ..Row::default()
+        };
+        let handshakes =
+            Row { status: Status::NotApplicable, ..row("nginx/tls1.2/rsa2048/c256", SERVER_CPU) };
+        let downloads = Row {
+            ratio: Some(0.8),
+            ratio_low: Some(0.7),
+            ratio_high: Some(0.9),
+            ..row("nginx/tls1.3/rsa2048/aes128-gcm/16MiB/c4", SERVER_CPU_PER_GB)
+        };
+        let results = Results { rows: vec![handshakes, downloads], ..Results::default() };
+        let titles: Vec<&str> = sections(&results).iter().map(|s| s.metric.name).collect();
+        assert_eq!(titles, [SERVER_CPU_PER_GB.name, SERVER_CPU.name]);
+    }
 }

@@ -14,7 +14,7 @@ const COMMANDS: [&str; 3] = ["load/", "power/", "tune/"];
 pub struct Sheet {
     /// The scenario.
     pub title: String,
-    /// Subjects down, metrics across.
+    /// Its figures: one line for each subject, or each kind of operation.
     pub table: Table,
 }
 

@@ -2,45 +2,17 @@
 
 use widelane_results::{Bucket, Histogram, HistogramKind, Operations, Results};
 
-use super::{detour, join, mode};
+use super::{Sheet, detour, join, mode};
+use crate::document::{Kind, Table};
 use crate::words::{self, Scenario};
 
-/// By which paths one kind of operation went on one server.
-#[derive(Debug, PartialEq)]
-pub struct Paths {
-    /// Server, protocol, key, group and mode, and the connections.
-    pub title: String,
-    /// What was done: `X25519 derive`.
-    pub operation: String,
-    /// How often.
-    pub count: u64,
-    /// Shares in batches, out of a pool, alone, at once, and left to the default provider.
-    pub shares: [f64; 5],
-    /// Jobs in a batch of the kernel, on average.
-    pub jobs_per_batch: Option<f64>,
-    /// Lanes of the kernel.
-    pub lanes: u32,
-}
+/// The paths that an operation takes: in a batch, out of a pool, alone, at once, and left to the
+/// default provider.
+const PATHS: [&str; 5] = ["in batches", "from a pool", "alone", "at once", "default provider"];
 
-impl Paths {
-    /// The shares in words; nothing where there is none.
-    pub fn shares(&self) -> [String; 5] {
-        self.shares.map(words::share)
-    }
-
-    /// Jobs per batch beside the lanes: `7.8 of 8`; nothing where none ran in batches.
-    pub fn jobs(&self) -> String {
-        let lanes = self.lanes;
-        self.jobs_per_batch.map_or(String::new(), |jobs| format!("{jobs:.1} of {lanes}"))
-    }
-}
-
-/// What [`Paths::shares`] are called.
-pub const PATHS: [&str; 5] = ["in batches", "from a pool", "alone", "at once", "default provider"];
-
-/// The paths of operations, of those scenarios that differ in connections alone in the one that
-/// speaks for the server.
-pub fn paths(results: &Results) -> Vec<Paths> {
+/// By which paths the operations of each server went, of those scenarios that differ in connections
+/// alone in the one that speaks for the server.
+pub fn paths(results: &Results) -> Vec<Sheet> {
     let place = |operations: &Operations| {
         let scenario = Scenario::parse(&operations.scenario);
         (join([Some(scenario.family()), mode(&operations.subject)]), scenario.connections)
@@ -50,23 +22,38 @@ pub fn paths(results: &Results) -> Vec<Paths> {
         let rivals = results.operations.iter().map(place).filter(|(other, _)| *other == family);
         rivals.map(|(_, connections)| detour(connections)).min() == Some(detour(connections))
     };
-    let paths = |operations: &Operations| {
-        let Operations { batched, pooled, single, synchronous, delegated, .. } = *operations;
-        let by_path = [batched, pooled, single, synchronous, delegated];
-        let count: u64 = by_path.iter().sum();
-        let made = batched + operations.pool_made;
+    let title = |operations: &Operations| {
         let (family, connections) = place(operations);
-        Paths {
-            title: join([family, connections.map(words::connections)]).unwrap_or_default(),
-            operation: words::operation(&operations.kind),
-            count,
-            shares: by_path.map(|part| part as f64 / count.max(1) as f64),
-            jobs_per_batch: (operations.batches > 0 && made > 0)
-                .then(|| made as f64 / operations.batches as f64),
-            lanes: operations.lanes,
-        }
+        join([family, connections.map(words::connections)]).unwrap_or_default()
     };
-    results.operations.iter().filter(telling).map(paths).filter(|paths| paths.count > 0).collect()
+    let mut columns =
+        vec![("Operation", Kind::Words), ("Count", Kind::Number), ("Jobs per batch", Kind::Number)];
+    columns.extend(PATHS.map(|path| (path, Kind::Number)));
+    let ours: Vec<&Operations> = results.operations.iter().filter(telling).collect();
+    let mut sheets = Vec::new();
+    for server in ours.chunk_by(|a, b| title(a) == title(b)) {
+        let mut table = Table::new(&columns);
+        table.rows.extend(server.iter().filter_map(|operations| row(operations)));
+        if !table.rows.is_empty() {
+            let table = table.without_empty_columns();
+            sheets.push(Sheet { title: title(server[0]), table });
+        }
+    }
+    sheets
+}
+
+/// The paths of one kind of operation; nothing where there was none.
+fn row(operations: &Operations) -> Option<Vec<String>> {
+    let Operations { batched, pooled, single, synchronous, delegated, .. } = *operations;
+    let by_path = [batched, pooled, single, synchronous, delegated];
+    let count: u64 = by_path.iter().sum();
+    let made = batched + operations.pool_made;
+    let jobs = (operations.batches > 0 && made > 0)
+        .then(|| format!("{:.1} of {}", made as f64 / operations.batches as f64, operations.lanes));
+    let kind = words::operation(&operations.kind);
+    let mut row = vec![kind, words::count(count), jobs.unwrap_or_default()];
+    row.extend(by_path.map(|part| words::share(part as f64 / count.max(1) as f64)));
+    (count > 0).then_some(row)
 }
 
 /// One distribution over time, or two to compare.
