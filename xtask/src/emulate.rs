@@ -309,12 +309,13 @@ busybox poweroff -f
 
 /// How the kernel starts. The emulator has FSRM without ERMS, which the kernel's memmove takes for
 /// impossible, and says a wrong size of what XSAVE stores with protection keys or in its short
-/// form, with which there would be no AVX.
+/// form, with which there would be no AVX. A cursor would blink on a screen that nobody empties,
+/// until the emulator waited for somebody who does.
 const BOOT: &str = "\
 set timeout=0
 menuentry tests {
     linux /boot/kernel console=ttyS0 quiet loglevel=1 nosmp nokaslr mitigations=off \
-        clearcpuid=fsrm,pku,xsaves,xsavec
+        clearcpuid=fsrm,pku,xsaves,xsavec vt.global_cursor_default=0
     initrd /boot/memory
 }
 ";
