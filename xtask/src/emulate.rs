@@ -21,8 +21,7 @@ use crate::workspace::Workspace;
 /// What `cargo xtask emulate` takes.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Test programs of kernels and crypto, such as aead; those that take minutes unless some are
-    /// named
+    /// Test programs of kernels and crypto, such as aead; without a name, those of a few minutes
     tests: Vec<String>,
 
     /// Runs the tests whose names contain this
@@ -206,7 +205,7 @@ impl Machine {
                 .spawn()
                 .context("cannot start bochs")?,
         );
-        let mut said = Console { file: File::open(serial)?, rest: Vec::new(), is_up: false };
+        let mut said = Console::new(File::open(serial)?);
         let mut passed = 0;
         for _ in 0..minutes * LOOKS_PER_MINUTE {
             let has_ended = machine.0.try_wait()?.is_some();
@@ -237,16 +236,20 @@ impl Drop for Stopped {
 }
 
 /// What the machine writes to its serial line, from its first program on.
-struct Console {
-    file: File,
+struct Console<R> {
+    serial: R,
     rest: Vec<u8>,
     is_up: bool,
 }
 
-impl Console {
+impl<R: Read> Console<R> {
+    fn new(serial: R) -> Self {
+        Console { serial, rest: Vec::new(), is_up: false }
+    }
+
     /// The lines that are whole since the last call.
     fn lines(&mut self) -> Result<Vec<String>> {
-        self.file.read_to_end(&mut self.rest)?;
+        self.serial.read_to_end(&mut self.rest)?;
         let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else {
             return Ok(Vec::new());
         };
@@ -352,3 +355,19 @@ const NEEDS: &[Need] = &[
     Need::to_build("grub-pc-bin", Proof::OneOf(&["/usr/lib/grub/i386-pc/modinfo.sh"])),
     Need::to_build("xorriso", Proof::Program("xorriso")),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_lines_are_told_once_the_machine_is_up() {
+        let mut console = Console::new(&b"Booting\r\n"[..]);
+        assert!(console.lines().unwrap().is_empty());
+        let begun = format!("{BEGUN}\r\n\r\ntest one ... ok\r\ntest tw");
+        console.serial = begun.as_bytes();
+        assert_eq!(console.lines().unwrap(), ["test one ... ok"]);
+        console.serial = b"o ... ok\r\n";
+        assert_eq!(console.lines().unwrap(), ["test two ... ok"]);
+    }
+}
