@@ -305,7 +305,7 @@ const ENDED: &str = "the emulated CPU has done its work";
 const PASSED: &str = "this program passes";
 
 /// The first program. Libcrypto does without SHA extensions by a bit of its second number:
-/// OPENSSL_ia32cap(3).
+/// OPENSSL_ia32cap(3). What is still on its way to the serial line would be lost with the power.
 const INIT: &str = "\
 #!/bin/sh
 export PATH=/bin OPENSSL_ia32cap=:~0x20000000
@@ -319,6 +319,7 @@ for test in /tests/*; do
     fi
 done
 echo 'ENDED'
+busybox sleep 10
 busybox poweroff -f
 ";
 
