@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::setup::{self, Need, Proof};
 use crate::shell::{announce, announce_and_run, capture, run as run_command};
+use crate::test::TESTED;
 use crate::workspace::Workspace;
 
 /// What `cargo xtask emulate` takes.
@@ -75,12 +76,12 @@ struct Passed {
 /// The test programs of the crates with arithmetic, by name, built as `cargo xtask test` does.
 fn tests(workspace: &Workspace) -> Result<BTreeMap<String, PathBuf>> {
     announce("building the tests");
-    let printed = capture(
-        workspace
-            .cargo()
-            .args(["test", "--release", "--workspace", "--lib", "--bins", "--tests", "--no-run"])
-            .args(["--quiet", "--message-format=json-render-diagnostics"]),
-    )?;
+    let printed = capture(workspace.cargo().arg("test").args(TESTED).args([
+        "--no-run",
+        "--quiet",
+        "--message-format=json-render-diagnostics",
+    ]))?;
+    let manifests = CRATES.map(|name| workspace.root.join("crates").join(name).join("Cargo.toml"));
     let mut tests = BTreeMap::new();
     for line in printed.lines() {
         let message: Value = serde_json::from_str(line).context("what cargo says of a build")?;
@@ -92,10 +93,7 @@ fn tests(workspace: &Workspace) -> Result<BTreeMap<String, PathBuf>> {
         ) else {
             continue;
         };
-        let is_ours = CRATES.iter().any(|name| {
-            Path::new(&manifest) == workspace.root.join("crates").join(name).join("Cargo.toml")
-        });
-        if is_ours && message["profile"]["test"] == true {
+        if manifests.contains(&manifest.into()) && message["profile"]["test"] == true {
             let name = name.strip_prefix("widelane_").unwrap_or(&name).to_owned();
             tests.insert(name, program.into());
         }
@@ -118,10 +116,7 @@ impl Machine {
         let unpacked = self.directory.join(image);
         if !unpacked.exists() {
             let fresh = self.directory.join("fresh");
-            if fresh.exists() {
-                fs::remove_dir_all(&fresh)?;
-            }
-            fs::create_dir_all(&fresh)?;
+            make_afresh(&fresh)?;
             announce_and_run(Command::new("apt-get").current_dir(&fresh).args([
                 "download",
                 "--quiet=2",
@@ -149,11 +144,8 @@ impl Machine {
         options: &str,
     ) -> Result<()> {
         let (memory, disc) = (self.directory.join("memory"), self.directory.join("disc"));
-        for directory in [&memory, &disc] {
-            if directory.exists() {
-                fs::remove_dir_all(directory)?;
-            }
-        }
+        make_afresh(&memory)?;
+        make_afresh(&disc)?;
         for place in ["bin", "dev", "proc", "sys", "tests", "tmp"] {
             fs::create_dir_all(memory.join(place))?;
         }
@@ -171,10 +163,7 @@ impl Machine {
         }
         let init = memory.join("init");
         fs::write(memory.join("options"), options)?;
-        let words = [("BEGUN", BEGUN), ("PASSED", PASSED), ("ENDED", ENDED)];
-        let script =
-            words.iter().fold(INIT.to_owned(), |text, (name, word)| text.replace(name, word));
-        fs::write(&init, script)?;
+        fs::write(&init, first_program())?;
         fs::set_permissions(init, Permissions::from_mode(0o755))?;
         let archive = File::create(disc.join("boot/memory"))?;
         let mut pack = Command::new(busybox);
@@ -281,6 +270,14 @@ fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths.map(PathBuf::from).collect())
 }
 
+/// Makes an empty directory, whatever was there.
+fn make_afresh(directory: &Path) -> Result<()> {
+    if directory.exists() {
+        fs::remove_dir_all(directory)?;
+    }
+    Ok(fs::create_dir_all(directory)?)
+}
+
 fn files_in(directory: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory)?.collect::<std::io::Result<Vec<_>>>()?;
     Ok(entries.into_iter().map(|entry| entry.path()).collect())
@@ -307,12 +304,14 @@ const PASSED: &str = "this program passes";
 /// The first program. Libcrypto does without SHA extensions by a bit of its second number:
 /// OPENSSL_ia32cap(3). Without the features that all this is for, nothing is tested and so nothing
 /// passes. What is still on its way to the serial line would be lost with the power.
-const INIT: &str = "\
+fn first_program() -> String {
+    format!(
+        "\
 #!/bin/sh
 export PATH=/bin OPENSSL_ia32cap=:~0x20000000
 busybox mount -t proc proc /proc
 busybox mount -t devtmpfs dev /dev
-echo 'BEGUN'
+echo '{BEGUN}'
 for feature in avx512ifma avx512bw vaes vpclmulqdq; do
     if ! busybox grep -qw $feature /proc/cpuinfo; then
         echo \"the emulated CPU has no $feature\"
@@ -320,15 +319,17 @@ for feature in avx512ifma avx512bw vaes vpclmulqdq; do
     fi
 done
 for test in /tests/*; do
-    echo \"==> ${test##*/}\"
+    echo \"==> ${{test##*/}}\"
     if $test --test-threads=1 $(busybox cat /options) 2>&1; then
-        echo 'PASSED'
+        echo '{PASSED}'
     fi
 done
-echo 'ENDED'
+echo '{ENDED}'
 busybox sleep 10
 busybox poweroff -f
-";
+"
+    )
+}
 
 /// How the kernel starts. The emulator has FSRM without ERMS, which the kernel's memmove takes for
 /// impossible, and says a wrong size of what XSAVE stores with protection keys or in its short

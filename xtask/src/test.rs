@@ -66,9 +66,8 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     // The tests of the servers need the program and both shared objects beside it; built with the
     // tests, they have the features that the tests want of what both use, and are built once. What
     // is left out are examples, which Clippy has checked, and doc tests, of which there are none.
-    let tested = ["--release", "--workspace", "--lib", "--bins", "--tests"];
-    announce_and_run(workspace.cargo().arg("build").args(tested).arg("--quiet"))?;
-    announce_and_run(workspace.cargo().arg("test").args(tested).arg("--no-fail-fast"))?;
+    announce_and_run(workspace.cargo().arg("build").args(TESTED).arg("--quiet"))?;
+    announce_and_run(workspace.cargo().arg("test").args(TESTED).arg("--no-fail-fast"))?;
     announce("servers once more, as on a CPU whose operations cannot be batched");
     announce_and_run(
         workspace
@@ -79,6 +78,10 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     )?;
     pages::run(workspace, &pages::Arguments::default())
 }
+
+/// What is built and tested as a release: everything at once, for what is built of a package alone
+/// has other features.
+pub const TESTED: [&str; 5] = ["--release", "--workspace", "--lib", "--bins", "--tests"];
 
 /// Crates that are tested in the dev profile too: those that bring no large dependency along.
 const CHECKED: [&str; 5] = ["batch", "bridge", "cpu", "kernels", "secret"];

@@ -405,7 +405,7 @@ mod tests {
     use widelane_results::Row;
 
     use super::*;
-    use crate::words::SERVER_CPU_PER_REQUEST;
+    use crate::words::{Metric, SERVER_CPU_PER_REQUEST};
 
     fn row(scenario: &str, ratio: [f64; 3]) -> Row {
         Row {
@@ -417,6 +417,17 @@ mod tests {
             ratio_low: Some(ratio[1]),
             ratio_high: Some(ratio[2]),
             ..Row::default()
+        }
+    }
+
+    /// What a room of ours did beside a rival.
+    fn of_room(room: &str, metric: Metric, rival: &str, scenario: &str, ratio: [f64; 3]) -> Row {
+        Row {
+            subject: "widelane".to_owned(),
+            room: Some(room.to_owned()),
+            metric: metric.name.to_owned(),
+            rival: Some(rival.to_owned()),
+            ..row(scenario, ratio)
         }
     }
 
@@ -471,12 +482,8 @@ mod tests {
 
     #[test]
     fn lookups_name_the_other_classifier() {
-        let lookups = |room: &str, ratio: [f64; 3]| Row {
-            subject: "widelane".to_owned(),
-            room: Some(room.to_owned()),
-            metric: CYCLES_PER_LOOKUP.name.to_owned(),
-            rival: Some("rte_acl".to_owned()),
-            ..row("acl/fw-4096/burst32", ratio)
+        let lookups = |room: &str, ratio: [f64; 3]| {
+            of_room(room, CYCLES_PER_LOOKUP, "rte_acl", "acl/fw-4096/burst32", ratio)
         };
         let verdict = verdict_of(vec![
             lookups("portable", [1.33, 1.30, 1.34]),
@@ -493,12 +500,8 @@ mod tests {
 
     #[test]
     fn lookups_while_rules_change_are_told_by_their_rate() {
-        let beside = |rival: &str, ratio: [f64; 3]| Row {
-            subject: "widelane".to_owned(),
-            room: Some("avx512".to_owned()),
-            metric: TIME_PER_LOOKUP.name.to_owned(),
-            rival: Some(rival.to_owned()),
-            ..row("acl/fw/updates10000", ratio)
+        let beside = |rival: &str, ratio: [f64; 3]| {
+            of_room("avx512", TIME_PER_LOOKUP, rival, "acl/fw/updates10000", ratio)
         };
         let verdict = verdict_of(vec![
             beside("live/quiet", [1.6, 1.25, 2.0]),
@@ -543,12 +546,8 @@ mod tests {
 
     #[test]
     fn without_openssl_another_library_is_the_rival() {
-        let beside = |rival: &str, ratio: [f64; 3]| Row {
-            subject: "widelane".to_owned(),
-            room: Some("avx2".to_owned()),
-            metric: OPERATIONS.name.to_owned(),
-            rival: Some(rival.to_owned()),
-            ..row("sha-1/digest-many/16384", ratio)
+        let beside = |rival: &str, ratio: [f64; 3]| {
+            of_room("avx2", OPERATIONS, rival, "sha-1/digest-many/16384", ratio)
         };
         let other = beside("ipsec-mb", [1.05, 1.03, 1.07]);
         let sentence = |rows| verdict_of(rows).sentence;
@@ -560,13 +559,13 @@ mod tests {
     #[test]
     fn messages_without_openssl_are_not_taken_for_handshakes() {
         let missing = |scenario: &str| Row {
+            scenario: scenario.to_owned(),
             subject: "widelane-evp".to_owned(),
             metric: OPERATIONS.name.to_owned(),
             rival: Some("openssl".to_owned()),
-            value: None,
             status: Status::NotApplicable,
             reason: Some("the provider does not offer it".to_owned()),
-            ..Row { scenario: scenario.to_owned(), ..Row::default() }
+            ..Row::default()
         };
         let verdict = verdict_of(vec![missing("sha-512/digest/16384")]);
         assert_eq!(
@@ -613,12 +612,9 @@ mod tests {
 
     #[test]
     fn speed_results_name_the_algorithm_and_the_rival() {
-        let row = |algorithm: &str, room: &str, ratio: f64| Row {
-            subject: "widelane".to_owned(),
-            room: Some(room.to_owned()),
-            metric: OPERATIONS.name.to_owned(),
-            rival: Some("openssl".to_owned()),
-            ..row(&format!("{algorithm}/private"), [ratio, ratio - 0.1, ratio + 0.1])
+        let row = |algorithm: &str, room: &str, ratio: f64| {
+            let scenario = format!("{algorithm}/private");
+            of_room(room, OPERATIONS, "openssl", &scenario, [ratio, ratio - 0.1, ratio + 0.1])
         };
         let verdict = verdict_of(vec![
             row("rsa2048", "portable", 0.3),

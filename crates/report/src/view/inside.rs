@@ -29,17 +29,14 @@ pub fn paths(results: &Results) -> Vec<Sheet> {
     let mut columns =
         vec![("Operation", Kind::Words), ("Count", Kind::Number), ("Jobs per batch", Kind::Number)];
     columns.extend(PATHS.map(|path| (path, Kind::Number)));
-    let ours: Vec<&Operations> = results.operations.iter().filter(telling).collect();
-    let mut sheets = Vec::new();
-    for server in ours.chunk_by(|a, b| title(a) == title(b)) {
+    let told = |operations: &Operations| Some((title(operations), row(operations)?));
+    let rows: Vec<_> = results.operations.iter().filter(telling).filter_map(told).collect();
+    let of_server = |rows: &[(String, Vec<String>)]| {
         let mut table = Table::new(&columns);
-        table.rows.extend(server.iter().filter_map(|operations| row(operations)));
-        if !table.rows.is_empty() {
-            let table = table.without_empty_columns();
-            sheets.push(Sheet { title: title(server[0]), table });
-        }
-    }
-    sheets
+        table.rows.extend(rows.iter().map(|(_, row)| row.clone()));
+        Sheet { title: rows[0].0.clone(), table: table.without_empty_columns() }
+    };
+    rows.chunk_by(|a, b| a.0 == b.0).map(of_server).collect()
 }
 
 /// The paths of one kind of operation; nothing where there was none.
@@ -47,13 +44,16 @@ fn row(operations: &Operations) -> Option<Vec<String>> {
     let Operations { batched, pooled, single, synchronous, delegated, .. } = *operations;
     let by_path = [batched, pooled, single, synchronous, delegated];
     let count: u64 = by_path.iter().sum();
+    if count == 0 {
+        return None;
+    }
     let made = batched + operations.pool_made;
     let jobs = (operations.batches > 0 && made > 0)
         .then(|| format!("{:.1} of {}", made as f64 / operations.batches as f64, operations.lanes));
     let kind = words::operation(&operations.kind);
     let mut row = vec![kind, words::count(count), jobs.unwrap_or_default()];
-    row.extend(by_path.map(|part| words::share(part as f64 / count.max(1) as f64)));
-    (count > 0).then_some(row)
+    row.extend(by_path.map(|part| words::share(part as f64 / count as f64)));
+    Some(row)
 }
 
 /// One distribution over time, or two to compare.
