@@ -1,7 +1,7 @@
 //! Installs what the machine lacks, through apt where that is allowed.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
 
@@ -79,11 +79,12 @@ fn install(packages: &[&str]) -> Result<()> {
         command.args(all);
         command
     };
-    announce_and_run(&mut root(&["apt-get", "update", "--quiet=2"]))?;
+    announce_and_run(root(&["apt-get", "update", "--quiet=2"]).stdout(Stdio::null()))?;
     let mut words = vec!["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install"];
     words.extend(["--yes", "--quiet=2", "--no-install-recommends"]);
     words.extend(packages);
-    announce_and_run(&mut root(&words))?;
+    // Even quiet, dpkg has five lines for every package.
+    announce_and_run(root(&words).stdout(Stdio::null()))?;
     // Debian starts a server when it installs it. Nobody asked for one on port 80.
     for server in packages.iter().filter(|package| SERVICES.contains(package)) {
         announce(&format!("set-up: leaving the system's own {server} stopped"));
@@ -112,8 +113,6 @@ fn becoming_root() -> Option<&'static [&'static str]> {
 const SERVICES: &[&str] = &["nginx", "haproxy", "nats-server"];
 
 const NEEDS: &[Need] = &[
-    Need::to_build("gcc", Proof::Program("cc")),
-    Need::to_build("libc6-dev", Proof::OneOf(&["/usr/include/stdio.h"])),
     Need::to_build("pkg-config", Proof::Program("pkg-config")),
     Need::to_build("libssl-dev", Proof::PkgConfig("openssl")),
     Need::to_compare("openssl", Proof::Program("openssl")),
