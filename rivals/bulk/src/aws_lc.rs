@@ -6,7 +6,7 @@ use aws_lc_rs::aead::{
 use aws_lc_rs::{digest, hmac};
 
 use crate::task::{
-    AAD, Aead, HMAC_KEY, Hash, NONCE, Operation, TAG_BYTES, Task, Work, alone, text_and_tag,
+    AAD, Aead, HMAC_KEY, Hash, NONCE, Operation, Task, Work, alone, message, text_and_tag,
 };
 
 /// How it does `task`, or why it cannot.
@@ -23,12 +23,10 @@ pub fn work(task: &Task) -> Result<Work, String> {
             }))
         }
         Operation::Open(aead) => {
-            let (key, size) = (key(aead)?, task.size);
+            let key = key(aead)?;
             Ok(alone(move |output| {
-                let (text, message) = output.split_at_mut(size);
-                let (sealed, tag) = message.split_at(message.len() - TAG_BYTES);
                 let nonce = Nonce::assume_unique_for_key(NONCE);
-                let opened = key.open_separate_gather(nonce, Aad::from(AAD), sealed, tag, text);
+                let opened = key.open_in_place(nonce, Aad::from(AAD), message(output));
                 opened.expect("the tag is right");
             }))
         }

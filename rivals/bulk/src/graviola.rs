@@ -4,19 +4,19 @@ use graviola::aead::{AesGcm, ChaCha20Poly1305};
 use graviola::hashing::hmac::Hmac;
 use graviola::hashing::{self, Sha256, Sha384, Sha512};
 
-use crate::task::{AAD, Aead, HMAC_KEY, Hash, NONCE, Operation, Task, Work, alone, text_and_tag};
+use crate::task::{
+    AAD, Aead, HMAC_KEY, Hash, NONCE, Operation, Task, Work, alone, message, text_and_tag,
+};
 
 const NO_AES_192_GCM: &str = "no AES-192-GCM";
 const NO_SHA_1: &str = "no SHA-1";
-const IN_PLACE_ONLY: &str = "opening in place only, before which each message had to be copied";
 
 /// How it does `task`, or why it cannot.
 pub fn work(task: &Task) -> Result<Work, String> {
     task.takes_one()?;
     match task.operation {
         Operation::Seal(aead) => seal(aead),
-        Operation::Open(Aead::Aes192Gcm) => Err(NO_AES_192_GCM.to_owned()),
-        Operation::Open(_) => Err(IN_PLACE_ONLY.to_owned()),
+        Operation::Open(aead) => open(aead),
         Operation::Digest(hash) => match hash {
             Hash::Sha1 => Err(NO_SHA_1.to_owned()),
             Hash::Sha256 => Ok(digest::<Sha256>(task.text())),
@@ -49,6 +49,27 @@ fn seal(aead: Aead) -> Result<Work, String> {
             Ok(alone(move |output| {
                 let (text, tag) = text_and_tag(output);
                 key.encrypt(&NONCE, &AAD, text, tag);
+            }))
+        }
+    }
+}
+
+fn open(aead: Aead) -> Result<Work, String> {
+    match aead {
+        Aead::Aes128Gcm | Aead::Aes256Gcm => {
+            let key = AesGcm::new(&aead.key());
+            Ok(alone(move |output| {
+                let (text, tag) = text_and_tag(message(output));
+                key.decrypt(&NONCE, &AAD, text, tag).expect("the tag is right");
+            }))
+        }
+        Aead::Aes192Gcm => Err(NO_AES_192_GCM.to_owned()),
+        Aead::ChaCha20Poly1305 => {
+            let key = aead.key().try_into().map_err(|_| "the key has not 32 bytes")?;
+            let key = ChaCha20Poly1305::new(key);
+            Ok(alone(move |output| {
+                let (text, tag) = text_and_tag(message(output));
+                key.decrypt(&NONCE, &AAD, text, tag).expect("the tag is right");
             }))
         }
     }

@@ -12,9 +12,6 @@ pub const AAD: [u8; 13] = [1; 13];
 /// The key of HMAC, where that stands alone.
 pub const HMAC_KEY: [u8; 32] = [9; 32];
 
-/// What there is to open, byte for byte.
-pub const TEXT: u8 = 0x5a;
-
 /// Bytes of a block of AES.
 const BLOCK_BYTES: usize = 16;
 
@@ -38,7 +35,7 @@ pub struct Task {
 pub enum Operation {
     /// Seals the text in front of the place for its tag.
     Seal(Aead),
-    /// Opens the message behind the place for its text.
+    /// Opens the text in front of the place for its tag, behind which its tags are.
     Open(Aead),
     Digest(Hash),
     /// The tag of HMAC.
@@ -195,6 +192,17 @@ impl CbcHmac {
             CbcHmac::Aes128Sha256 | CbcHmac::Aes256Sha256 => Hash::Sha256,
         }
     }
+}
+
+/// The message to open, which ends with its tag. Opened twice, a text is what it was: there are
+/// zeros, whose tag is the first of the two behind the message, and the key stream, which does not
+/// begin with zero.
+pub fn message(output: &mut [u8]) -> &mut [u8] {
+    let (message, tags) = output.split_at_mut(output.len() - 2 * TAG_BYTES);
+    let (of_zeros, of_key_stream) = tags.split_at(TAG_BYTES);
+    let (text, tag) = text_and_tag(message);
+    tag.copy_from_slice(if let [0, ..] = text { of_zeros } else { of_key_stream });
+    message
 }
 
 /// The text in front of the tag.

@@ -1,8 +1,9 @@
 //! Authenticated encryption of records: one at a time, many at once, and back.
 //!
 //! Keys, nonces and texts are fixed: they do not change what anything costs, and let a rival in
-//! another process be checked by its tag. What is sealed is sealed in place, as libssl does; the
-//! first text is all zeros, and each next one what the last has left.
+//! another process be checked by its tag. What is sealed or opened is so in place, as libssl does;
+//! the first text is all zeros, and each next one what the last has left. Opened twice it is what
+//! it was, so that there are two texts to open, and two tags.
 
 use openssl::cipher::Cipher;
 use openssl::error::ErrorStack;
@@ -18,9 +19,6 @@ const NONCE: [u8; NONCE_BYTES] = [7; NONCE_BYTES];
 /// As long as TLS 1.2 has it.
 const AAD: [u8; 13] = [1; 13];
 
-/// What there is to open, byte for byte.
-const TEXT: u8 = 0x5a;
-
 /// Sealing, one message at a time.
 pub fn seal(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
     Ok(Box::new(Message { algorithm, size, task: Task::Seal }))
@@ -34,9 +32,14 @@ pub fn seal_many(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, 
 /// Opening, one message at a time.
 pub fn open(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
     let message = Message { algorithm, size, task: Task::Seal };
-    let mut sealed = vec![TEXT; size + TAG_BYTES];
-    message.seal_by(&message.default_cipher()?, &mut sealed)?;
-    Ok(Box::new(Message { task: Task::Open { sealed }, ..message }))
+    let mut sealed = vec![0; size + TAG_BYTES];
+    let mut tag = || {
+        message.seal_by(&message.default_cipher()?, &mut sealed)?;
+        Ok::<_, ErrorStack>(*text_and_tag(&mut sealed).1)
+    };
+    let (of_key_stream, of_zeros) = (tag()?, tag()?);
+    let task = Task::Open(Tags { of_zeros, of_key_stream });
+    Ok(Box::new(Message { task, ..message }))
 }
 
 struct Message {
@@ -49,7 +52,24 @@ struct Message {
 enum Task {
     Seal,
     SealMany,
-    Open { sealed: Vec<u8> },
+    Open(Tags),
+}
+
+/// The tags of the two texts that there are to open.
+#[derive(Clone, Copy)]
+struct Tags {
+    of_zeros: [u8; TAG_BYTES],
+    of_key_stream: [u8; TAG_BYTES],
+}
+
+impl Tags {
+    /// The one of `text`, by its first byte: that of the key stream is not zero.
+    fn of(&self, text: &[u8]) -> &[u8; TAG_BYTES] {
+        match text {
+            [0, ..] => &self.of_zeros,
+            _ => &self.of_key_stream,
+        }
+    }
 }
 
 impl Message {
@@ -92,12 +112,11 @@ impl Message {
                     records.seal(&NONCE, &AAD, text, tag)
                 })
             }
-            Task::Open { sealed } => {
+            Task::Open(tags) => {
                 let mut records = Records::new(cipher, &self.key_bytes(), Way::Open)?;
-                let mut sealed = sealed.clone();
-                in_turn(move |_, output| {
-                    let (sealed, tag) = text_and_tag(&mut sealed);
-                    records.open(&NONCE, &AAD, sealed, output, tag)
+                in_turn(move |_, text| {
+                    let mut tag = *tags.of(text);
+                    records.open(&NONCE, &AAD, text, &mut tag)
                 })
             }
         })
@@ -108,13 +127,13 @@ impl Contest for Message {
     fn output_len(&self) -> usize {
         match self.task {
             Task::Seal | Task::SealMany => self.size + TAG_BYTES,
-            Task::Open { .. } => self.size,
+            Task::Open(_) => self.size,
         }
     }
 
     fn inputs(&self) -> usize {
         match self.task {
-            Task::Seal | Task::Open { .. } => 1,
+            Task::Seal | Task::Open(_) => 1,
             Task::SealMany => MANY,
         }
     }
@@ -130,7 +149,7 @@ impl Contest for Message {
     fn provider(&self, provider: &Provider) -> Option<Result<Runner<'_>, ErrorStack>> {
         // EVP has no call for many messages.
         let cipher = match self.task {
-            Task::Seal | Task::Open { .. } => provider.cipher(self.cipher_name())?,
+            Task::Seal | Task::Open(_) => provider.cipher(self.cipher_name())?,
             Task::SealMany => return None,
         };
         Some(self.by(&cipher))
@@ -149,25 +168,21 @@ impl Contest for Message {
             Task::SealMany => {
                 Ours { lanes: MANY, run: Box::new(move |outputs| many(&key, outputs)) }
             }
-            Task::Open { sealed } => Ours {
+            Task::Open(tags) => Ours {
                 lanes: 1,
                 run: Box::new(move |outputs| {
-                    let (text, tag) = sealed.split_at(self.size);
-                    Ok(key.open(&NONCE, &AAD, text, &mut outputs[0], tag).is_ok().into())
+                    let text = &mut outputs[0];
+                    let tag = tags.of(text);
+                    Ok(key.open_in_place(&NONCE, &AAD, text, tag).is_ok().into())
                 }),
             },
         }
     }
 
     fn is_right(&self, _lane: usize, output: &[u8]) -> Result<bool, ErrorStack> {
-        let expected = match self.task {
-            Task::Seal | Task::SealMany => {
-                let mut sealed = vec![0; self.output_len()];
-                self.seal_by(&self.default_cipher()?, &mut sealed)?;
-                sealed
-            }
-            Task::Open { .. } => vec![TEXT; self.size],
-        };
+        let mut expected = vec![0; self.size + TAG_BYTES];
+        self.seal_by(&self.default_cipher()?, &mut expected)?;
+        expected.truncate(self.output_len());
         Ok(output == expected)
     }
 }

@@ -63,11 +63,10 @@ void widelane_direct_seal(const struct widelane_key *key, const unsigned char *n
     }
 }
 
-// Opens `length` bytes at `sealed` into `text`; says whether the 16 bytes at `tag` are right.
+// Opens `length` bytes at `text` where they are; says whether the 16 bytes at `tag` are right.
 bool widelane_direct_open(const struct widelane_key *key, const unsigned char *nonce,
                           const unsigned char *aad, size_t aad_length,
-                          const unsigned char *sealed, unsigned char *text, size_t length,
-                          const unsigned char *tag)
+                          unsigned char *text, size_t length, const unsigned char *tag)
 {
     IMB_MGR *manager = key->manager;
     struct gcm_context_data gcm;
@@ -75,20 +74,20 @@ bool widelane_direct_open(const struct widelane_key *key, const unsigned char *n
     unsigned char made[TAG_BYTES];
     switch (key->kind) {
     case 16:
-        IMB_AES128_GCM_DEC(manager, &key->gcm, &gcm, text, sealed, length, nonce, aad, aad_length,
+        IMB_AES128_GCM_DEC(manager, &key->gcm, &gcm, text, text, length, nonce, aad, aad_length,
                            made, TAG_BYTES);
         break;
     case 24:
-        IMB_AES192_GCM_DEC(manager, &key->gcm, &gcm, text, sealed, length, nonce, aad, aad_length,
+        IMB_AES192_GCM_DEC(manager, &key->gcm, &gcm, text, text, length, nonce, aad, aad_length,
                            made, TAG_BYTES);
         break;
     case 32:
-        IMB_AES256_GCM_DEC(manager, &key->gcm, &gcm, text, sealed, length, nonce, aad, aad_length,
+        IMB_AES256_GCM_DEC(manager, &key->gcm, &gcm, text, text, length, nonce, aad, aad_length,
                            made, TAG_BYTES);
         break;
     default:
         IMB_CHACHA20_POLY1305_INIT(manager, key->chacha, &chacha, nonce, aad, aad_length);
-        IMB_CHACHA20_POLY1305_DEC_UPDATE(manager, key->chacha, &chacha, text, sealed, length);
+        IMB_CHACHA20_POLY1305_DEC_UPDATE(manager, key->chacha, &chacha, text, text, length);
         IMB_CHACHA20_POLY1305_DEC_FINALIZE(manager, &chacha, made, TAG_BYTES);
     }
     return memcmp(made, tag, TAG_BYTES) == 0;

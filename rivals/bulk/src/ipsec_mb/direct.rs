@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::task::{AAD, Aead, Hash, NONCE, TAG_BYTES, Work, alone, text_and_tag};
+use crate::task::{AAD, Aead, Hash, NONCE, Work, alone, message, text_and_tag};
 
 use super::{NO_MANAGER, kind};
 
@@ -35,7 +35,6 @@ unsafe extern "C" {
         nonce: *const u8,
         aad: *const u8,
         aad_length: usize,
-        sealed: *const u8,
         text: *mut u8,
         length: usize,
         tag: *const u8,
@@ -71,19 +70,16 @@ pub fn seal(aead: Aead) -> Result<Work, String> {
     }))
 }
 
-/// Opening of the message that stands behind the `size` bytes for its text.
-pub fn open(aead: Aead, size: usize) -> Result<Work, String> {
+/// Opening, in place.
+pub fn open(aead: Aead) -> Result<Work, String> {
     let key = key(aead)?;
     Ok(alone(move |output| {
-        let (text, message) = output.split_at_mut(size);
-        let (sealed, tag) = message.split_at(message.len() - TAG_BYTES);
-        assert_eq!(sealed.len(), text.len());
+        let (text, tag) = text_and_tag(message(output));
         let (nonce, aad) = (NONCE.as_ptr(), AAD.as_ptr());
-        let (sealed, place, tag) = (sealed.as_ptr(), text.as_mut_ptr(), tag.as_ptr());
-        // SAFETY: the key was made above and is never freed; text and sealed text are of the same
-        // length, a nonce has 12 bytes and a tag 16.
+        let (place, length, tag) = (text.as_mut_ptr(), text.len(), tag.as_ptr());
+        // SAFETY: as for sealing.
         let is_right = unsafe {
-            widelane_direct_open(key.as_ptr(), nonce, aad, AAD.len(), sealed, place, size, tag)
+            widelane_direct_open(key.as_ptr(), nonce, aad, AAD.len(), place, length, tag)
         };
         assert!(is_right, "the tag is right");
     }))
