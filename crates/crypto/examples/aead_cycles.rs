@@ -1,8 +1,9 @@
 //! Cycles per sealed message, every room beside OpenSSL, AWS-LC and ring in the same run.
 //!
-//! `cargo run --release -p widelane-kernels --example aead_cycles [aes128|aes256|chacha20]`
+//! `cargo run --release -p widelane-crypto --example aead_cycles [aes128|aes256|chacha20]`
 #![allow(clippy::print_stdout, reason = "an example answers on the terminal")]
 
+#[path = "../../kernels/examples/add_chain/mod.rs"]
 mod add_chain;
 
 use add_chain::cycles_per_ns;
