@@ -21,14 +21,22 @@ const MANY: (usize, u64) = (400, 4_000);
 const NEW_WORKERS: usize = 8;
 
 #[test]
-fn workers_outlive_a_want_of_memory() -> Result<()> {
-    for kind in [Kind::Nginx, Kind::Haproxy] {
-        let [ours, native] = [false, true].map(|natively| failures(kind, natively));
-        let (Some(ours), Some(native)) = (ours?, native?) else {
-            eprintln!("{} is not installed: nothing was tested", kind.name());
-            continue;
-        };
-        eprintln!("{}: {ours} handshakes failed, natively {native}", kind.name());
+fn workers_of_nginx_outlive_a_want_of_memory() -> Result<()> {
+    workers_outlive_a_want_of_memory(Kind::Nginx)
+}
+
+#[test]
+fn workers_of_haproxy_outlive_a_want_of_memory() -> Result<()> {
+    workers_outlive_a_want_of_memory(Kind::Haproxy)
+}
+
+fn workers_outlive_a_want_of_memory(kind: Kind) -> Result<()> {
+    let [ours, native] = [false, true].map(|natively| failures(kind, natively));
+    match (ours?, native?) {
+        (Some(ours), Some(native)) => {
+            eprintln!("{}: {ours} handshakes failed, natively {native}", kind.name());
+        }
+        _ => eprintln!("{} is not installed: nothing was tested", kind.name()),
     }
     Ok(())
 }

@@ -5,16 +5,17 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::setup;
 use crate::shell::announce_and_run;
-use crate::{setup, workspace::Workspace};
+use crate::workspace::{QUICK, Workspace};
 
 /// Builds Widelane and compares the servers that are installed; ends with the path of the report.
 pub fn run(workspace: &Workspace) -> Result<()> {
     setup::run()?;
-    announce_and_run(workspace.cargo().args(["build", "--profile=demo", "--no-default-features"]))?;
+    announce_and_run(workspace.cargo().args(["build", QUICK, "--no-default-features"]))?;
     let report = workspace.target.join("widelane-report.html");
     announce_and_run(
-        Command::new(workspace.target.join("demo/widelane"))
+        Command::new(workspace.quick("widelane"))
             .args(["compare", "--quick", "--html"])
             .arg(&report),
     )

@@ -16,8 +16,7 @@ use serde_json::Value;
 
 use crate::setup::{self, Need, Proof};
 use crate::shell::{announce, announce_and_run, capture, run as run_command};
-use crate::test::TESTED;
-use crate::workspace::Workspace;
+use crate::workspace::{QUICK, Workspace};
 
 /// What `cargo xtask emulate` takes.
 #[derive(clap::Args)]
@@ -73,14 +72,16 @@ struct Passed {
     tests: usize,
 }
 
-/// The test programs of the crates with arithmetic, by name, built as `cargo xtask test` does.
+/// The test programs of the crates with arithmetic, by name.
 fn tests(workspace: &Workspace) -> Result<BTreeMap<String, PathBuf>> {
     announce("building the tests");
-    let printed = capture(workspace.cargo().arg("test").args(TESTED).args([
-        "--no-run",
-        "--quiet",
-        "--message-format=json-render-diagnostics",
-    ]))?;
+    let printed = capture(
+        workspace
+            .cargo()
+            .args(["test", QUICK, "--lib", "--tests", "--no-run", "--quiet"])
+            .arg("--message-format=json-render-diagnostics")
+            .args(CRATES.map(|name| format!("--package=widelane-{name}"))),
+    )?;
     let manifests = CRATES.map(|name| workspace.root.join("crates").join(name).join("Cargo.toml"));
     let mut tests = BTreeMap::new();
     for line in printed.lines() {

@@ -59,7 +59,7 @@ const LOOKS: [Look; 3] = [
     Look { name: "narrow", dark: false, width: 500 },
 ];
 
-/// Opens the pages that are given, or those of [`RESULTS`] as the released program writes them.
+/// Opens the pages that are given, or those of [`RESULTS`] as the tested program writes them.
 /// Says so and does nothing where there is no Chromium.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     let Some(chromium) = find_program("chromium") else {
@@ -74,7 +74,7 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     if arguments.pages.is_empty() {
         for results in RESULTS {
             let page = browser.place.join(results.replace('/', "-")).with_extension("html");
-            let mut report = Command::new(workspace.released("widelane"));
+            let mut report = Command::new(workspace.quick("widelane"));
             report.arg("report").arg(workspace.root.join(results)).arg("--output").arg(&page);
             capture(&mut report)?;
             objections.extend(browser.look_at(&page)?);

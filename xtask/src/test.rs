@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use widelane_cpu::Room;
 
 use crate::shell::{announce, announce_and_run, capture};
-use crate::workspace::Workspace;
+use crate::workspace::{QUICK, Workspace};
 use crate::{pages, setup, tidy};
 
 /// Runs everything that has to pass; what costs least goes first.
@@ -19,14 +19,14 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     announce_and_run(
         workspace
             .cargo()
-            .args(["clippy", "--release", "--workspace", "--all-targets", "--quiet"])
+            .args(["clippy", QUICK, "--workspace", "--all-targets", "--quiet"])
             .args(["--", "--deny=warnings"]),
     )?;
     // The demo builds it so.
     announce_and_run(
         workspace
             .cargo()
-            .args(["clippy", "--release", "--package=widelane-cli", "--no-default-features"])
+            .args(["clippy", QUICK, "--package=widelane-cli", "--no-default-features"])
             .args(["--quiet", "--", "--deny=warnings"]),
     )?;
     // Nobody publishes these pages, so they may link to what is private. The program's go where the
@@ -37,7 +37,7 @@ pub fn run(workspace: &Workspace) -> Result<()> {
         announce_and_run(
             workspace
                 .cargo()
-                .args(["doc", "--release", "--no-deps", "--document-private-items"])
+                .args(["doc", QUICK, "--no-deps", "--document-private-items"])
                 .args(["--keep-going", "--quiet"])
                 .args(packages)
                 .env("RUSTDOCFLAGS", "--deny=warnings --allow=rustdoc::private_intra_doc_links"),
@@ -67,23 +67,33 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     // tests, they have the features that the tests want of what both use, and are built once. What
     // is left out are examples, which Clippy has checked, and doc tests, of which there are none.
     announce_and_run(workspace.cargo().arg("build").args(TESTED).arg("--quiet"))?;
-    announce_and_run(workspace.cargo().arg("test").args(TESTED).arg("--no-fail-fast"))?;
-    announce("servers once more, as on a CPU whose operations cannot be batched");
     announce_and_run(
-        workspace
-            .cargo()
-            .args(["test", "--release", "--package=widelane-runtime", "--test=*"])
-            .arg("--no-fail-fast")
-            .env(widelane_cpu::policy::BITWIDTH_VARIABLE, "128"),
+        workspace.cargo().arg("test").args(TESTED).arg("--no-fail-fast").env(BUILT, "yes"),
     )?;
+    if Room::Ifma256.is_supported() {
+        announce("servers once more, as on a CPU whose operations cannot be batched");
+        announce_and_run(
+            workspace
+                .cargo()
+                .args(["test", QUICK, "--package=widelane-runtime", "--test=*", "--no-fail-fast"])
+                .env(BUILT, "yes")
+                .env(widelane_cpu::policy::BITWIDTH_VARIABLE, "128"),
+        )?;
+    }
     pages::run(workspace, &pages::Arguments::default())
 }
 
-/// What is built and tested as a release: everything at once, for what is built of a package alone
-/// has other features.
-pub const TESTED: [&str; 5] = ["--release", "--workspace", "--lib", "--bins", "--tests"];
+/// What is built and tested as it is shipped: everything at once, for what is built of a package
+/// alone has other features. The kernels' own tests take as long to compile as a quarter of the
+/// rest; what is shipped of kernels is tested by those of crypto.
+const TESTED: [&str; 6] =
+    [QUICK, "--workspace", "--exclude=widelane-kernels", "--lib", "--bins", "--tests"];
 
-/// Crates that are tested in the dev profile too: those that bring no large dependency along.
+/// Tells the tests of the runtime that the program and what it preloads are built: on their own
+/// account, they would build them as packages, with other features.
+const BUILT: &str = "WIDELANE_BUILT";
+
+/// Crates that are tested in the dev profile: those that bring no large dependency along.
 const CHECKED: [&str; 5] = ["batch", "bridge", "cpu", "kernels", "secret"];
 
 /// Says what this run stands for: compiler, CPU, rooms.

@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use crate::shell;
 
+/// Has cargo build what somebody waits for: see the profile in the root manifest.
+pub const QUICK: &str = "--profile=quick";
+
 /// The workspace as cargo describes it.
 pub struct Workspace {
     /// Directory of the root manifest.
@@ -59,6 +62,11 @@ impl Workspace {
         let mut cargo = shell::cargo();
         cargo.current_dir(&self.root);
         cargo
+    }
+
+    /// A program or library that cargo made in [`QUICK`].
+    pub fn quick(&self, name: &str) -> PathBuf {
+        self.target.join("quick").join(name)
     }
 
     /// A program or library that `cargo build --release` made.

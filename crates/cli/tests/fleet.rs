@@ -433,7 +433,7 @@ fn a_director_that_is_interrupted_stops_its_agents() {
     agents[1].says("takes part");
     thread::sleep(Duration::from_secs(3));
     let signalled =
-        Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+        Command::new("sh").args(["-c", &format!("kill -INT {}", running.id())]).status().unwrap();
     assert!(signalled.success());
     let output = running.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));

@@ -9,6 +9,7 @@ use std::ffi::{CStr, c_int, c_long, c_void};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::ptr;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use common::process::{Child, in_child, prefer, setting};
@@ -119,11 +120,14 @@ fn room_of(suite: &Suite, offered: &[(CipherKind, Room)]) -> Option<Room> {
 
 /// Messages of each cipher in each room, so far.
 fn messages(place: &Place) -> Vec<((CipherKind, Room), u64)> {
+    let processes = place.counters();
     let each = CipherKind::ALL.into_iter().flat_map(|kind| Room::ALL.map(|room| (kind, room)));
     each.map(|(kind, room)| {
-        let sum =
-            place.sum(|counters| &counters.ciphers[kind as usize].messages_by_room[room as usize]);
-        ((kind, room), sum)
+        let counted = processes.iter().map(|counters| {
+            let cipher = &counters.ciphers[kind as usize];
+            cipher.messages_by_room[room as usize].load(Ordering::Relaxed)
+        });
+        ((kind, room), counted.sum())
     })
     .collect()
 }

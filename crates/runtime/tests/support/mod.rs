@@ -47,35 +47,44 @@ pub fn run(command: &mut Command) -> Output {
     output
 }
 
-/// The `widelane` program, built with its two shared objects into the profile of this one.
+/// The `widelane` program, built with its two shared objects into the profile of this one, unless
+/// `WIDELANE_BUILT` says that they are.
 pub fn widelane() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| build(cargo()))
+    PROGRAM.get_or_init(|| match std::env::var_os("WIDELANE_BUILT") {
+        Some(_) => profile().join("widelane"),
+        None => build(cargo()),
+    })
 }
 
 /// What builds the workspace.
 pub fn cargo() -> Command {
-    // Set by `cargo test`; whoever runs the test program by hand may name /bin/true.
+    // Set by `cargo test`.
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into()))
 }
 
 /// Has `cargo` build what [`widelane`] answers.
 pub fn build(mut cargo: Command) -> PathBuf {
+    let profile = profile();
+    cargo.args(["build", "--quiet", "-p", "widelane-cli"]);
+    cargo.args(["-p", "widelane-provider", "-p", "widelane-runtime", "--target-dir"]);
+    cargo.arg(profile.parent().expect("a directory for all profiles"));
+    let name = profile.file_name().expect("target/<profile>");
+    cargo.arg("--profile").arg(if name == "debug" { "dev".as_ref() } else { name });
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let workspace = folders.find(|folder| folder.join("crates").exists());
+    run(cargo.current_dir(workspace.expect("tests are built in the workspace")));
+    profile.join("widelane")
+}
+
+/// Where this program's profile has its programs.
+fn profile() -> PathBuf {
     let this = std::env::current_exe().expect("a running program has a file");
     let mut profile = this.parent().expect("target/<profile>/<fuzz target>");
     if profile.ends_with("deps") {
         profile = profile.parent().expect("target/<profile>/deps/<test>");
     }
-    cargo.args(["build", "--quiet", "-p", "widelane-cli"]);
-    cargo.args(["-p", "widelane-provider", "-p", "widelane-runtime", "--target-dir"]);
-    cargo.arg(profile.parent().expect("a directory for all profiles"));
-    if profile.ends_with("release") {
-        cargo.arg("--release");
-    }
-    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    let workspace = folders.find(|folder| folder.join("crates").exists());
-    run(cargo.current_dir(workspace.expect("tests are built in the workspace")));
-    profile.join("widelane")
+    profile.to_owned()
 }
 
 /// Waits until `is_so`; panics with `what` after a generous time.
