@@ -22,11 +22,11 @@ pub fn run(workspace: &Workspace) -> Result<()> {
             .args(["clippy", QUICK, "--workspace", "--all-targets", "--quiet"])
             .args(["--", "--deny=warnings"]),
     )?;
-    // The demo builds it so.
+    // The demo builds it so; with all else, its dependencies have the features that they had.
     announce_and_run(
         workspace
             .cargo()
-            .args(["clippy", QUICK, "--package=widelane-cli", "--no-default-features"])
+            .args(["clippy", QUICK, "--workspace", "--all-targets", "--no-default-features"])
             .args(["--quiet", "--", "--deny=warnings"]),
     )?;
     // Nobody publishes these pages, so they may link to what is private. The program's go where the
