@@ -84,7 +84,7 @@ pub fn run(workspace: &Workspace) -> Result<()> {
 }
 
 /// What is built and tested as it is shipped: everything at once, for what is built of a package
-/// alone has other features. The kernels' own tests take as long to compile as a quarter of the
+/// alone has other features. The kernels' own tests take as long to compile as a sixth of the
 /// rest; what is shipped of kernels is tested by those of crypto.
 const TESTED: [&str; 6] =
     [QUICK, "--workspace", "--exclude=widelane-kernels", "--lib", "--bins", "--tests"];

@@ -56,7 +56,6 @@ enum Task {
 }
 
 /// The tags of the two texts that there are to open.
-#[derive(Clone, Copy)]
 struct Tags {
     of_zeros: [u8; TAG_BYTES],
     of_key_stream: [u8; TAG_BYTES],
