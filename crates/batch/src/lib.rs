@@ -8,7 +8,7 @@
 //! | [`Shared`] | threads with other work meanwhile | lanes full, or a moving deadline |
 //! | [`Crew`] | threads that block until their job is done | a leader's turn |
 //!
-//! [`BreakEven`] says how many jobs are worth a batch at all.
+//! [`cheapest`] divides jobs among kernels by what each costs.
 //!
 //! A job is any type; what a batch does with it is the caller's business. Time is passed in as
 //! [`Tick`]s. Every [`Batch`] carries what statistics need: its fill, why it closed, and since when
@@ -19,8 +19,8 @@
 #![forbid(unsafe_code)]
 
 mod batch;
-mod break_even;
 mod crew;
+mod ladder;
 mod lane;
 mod pace;
 mod shared;
@@ -28,8 +28,8 @@ mod sync;
 mod tick;
 
 pub use batch::{Batch, Closed, Entry};
-pub use break_even::{BreakEven, Split};
 pub use crew::Crew;
+pub use ladder::{JOBS_MAX, Way, cheapest};
 pub use lane::{Lane, Progress};
 pub use shared::{Due, Shared, Submitted};
 pub use tick::Tick;

@@ -192,7 +192,7 @@ pub struct CipherCounters {
 pub struct KindCounters {
     /// Operations finished in a batch.
     pub batched: AtomicU64,
-    /// Operations that took the single-job path because too few waited to break even.
+    /// Operations done one by one by the default provider, where that costs less than a kernel.
     pub single: AtomicU64,
     /// Operations run at once because their caller could not park.
     pub synchronous: AtomicU64,
@@ -237,7 +237,7 @@ pub struct Counters {
     pub runs_by_room: [AtomicU64; ROOMS_MAX],
     /// Operations finished in a batch.
     pub jobs_batched: AtomicU64,
-    /// Operations that took the single-job path because too few waited to break even.
+    /// Operations done one by one by the default provider, where that costs less than a kernel.
     pub jobs_single: AtomicU64,
     /// Operations run at once because their caller could not park.
     pub jobs_synchronous: AtomicU64,

@@ -17,11 +17,14 @@ pub(crate) enum Choice {
 impl Choice {
     /// Chooses the widest room that the machine has and `policy` leaves open.
     pub(crate) fn new(policy: &Policy) -> Self {
-        match (Ifma512::enter(policy), Ifma256::enter(policy)) {
-            (Some(room), _) => Choice::Ifma512(room),
-            (None, Some(room)) => Choice::Ifma256(room),
-            (None, None) => Choice::Portable,
-        }
+        Self::with_lanes(policy).last().unwrap_or(Choice::Portable)
+    }
+
+    /// The rooms with several lanes that the machine has and `policy` leaves open, narrowest first.
+    pub(crate) fn with_lanes(policy: &Policy) -> impl Iterator<Item = Self> {
+        let ifma256 = Ifma256::enter(policy).map(Choice::Ifma256);
+        let ifma512 = Ifma512::enter(policy).map(Choice::Ifma512);
+        ifma256.into_iter().chain(ifma512)
     }
 
     /// The room chosen.

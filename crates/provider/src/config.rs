@@ -25,14 +25,14 @@ use crate::errors::say;
 /// It is read once, because `widelane run` takes its variables out of the environment of the
 /// servers that it accelerates, so that their children stay as they are.
 pub(crate) struct Config {
-    /// RSA in the widest room that the policy leaves open.
-    pub(crate) rsa: Rsa,
+    /// RSA by each kernel that the policy leaves open, those with the fewest lanes first.
+    pub(crate) rsa: Vec<Rsa>,
     /// P-256 and P-384, likewise.
-    pub(crate) ec: Ec,
+    pub(crate) ec: Vec<Ec>,
     /// X25519, likewise.
-    pub(crate) x25519: X25519,
+    pub(crate) x25519: Vec<X25519>,
     /// Ed25519, likewise.
-    pub(crate) ed25519: Ed25519,
+    pub(crate) ed25519: Vec<Ed25519>,
     aeads: [Aead; aead::Algorithm::ALL.len()],
     cbc_hmacs: [CbcHmac; cbc_hmac::Algorithm::ALL.len()],
     kdfs: [Kdf; kdf::Hash::ALL.len()],
@@ -51,7 +51,12 @@ pub(crate) fn config() -> &'static Config {
 impl Config {
     /// Operations of a kind that one batch holds; 1 where there is nothing to batch.
     pub(crate) fn lanes(&self, kind: OperationKind) -> usize {
-        self.lanes_and_room(kind).0
+        self.kernels(kind).last().map_or(1, |(lanes, _)| *lanes)
+    }
+
+    /// Lanes and room of the widest kernel for RSA, for whoever reads the counters.
+    pub(crate) fn widest(&self) -> (usize, Room) {
+        self.rsa.last().map_or((1, Room::Portable), |rsa| (rsa.lanes(), rsa.room()))
     }
 
     /// A cipher with tags in the widest room that the policy leaves open.
@@ -69,21 +74,24 @@ impl Config {
         &self.kdfs[hash as usize]
     }
 
-    /// The room in which batches of a kind run.
-    pub(crate) fn room(&self, kind: OperationKind) -> Room {
-        self.lanes_and_room(kind).1
-    }
-
-    fn lanes_and_room(&self, kind: OperationKind) -> (usize, Room) {
+    /// Lanes and room of each kernel for operations of a kind, in the order of the lists above; none
+    /// where there is nothing to batch.
+    pub(crate) fn kernels(&self, kind: OperationKind) -> Vec<(usize, Room)> {
         use OperationKind::*;
         match kind {
-            Rsa2048 | Rsa3072 | Rsa4096 => (self.rsa.lanes(), self.rsa.room()),
-            P256Generate | P256Derive | P256Sign | P384Generate | P384Derive | P384Sign => {
-                (self.ec.lanes(), self.ec.room())
+            Rsa2048 | Rsa3072 | Rsa4096 => {
+                self.rsa.iter().map(|rsa| (rsa.lanes(), rsa.room())).collect()
             }
-            X25519Generate | X25519Derive => (self.x25519.lanes(), self.x25519.room()),
-            Ed25519Sign => (self.ed25519.lanes(), self.ed25519.room()),
-            Other => (1, Room::Portable),
+            P256Generate | P256Derive | P256Sign | P384Generate | P384Derive | P384Sign => {
+                self.ec.iter().map(|ec| (ec.lanes(), ec.room())).collect()
+            }
+            X25519Generate | X25519Derive => {
+                self.x25519.iter().map(|x25519| (x25519.lanes(), x25519.room())).collect()
+            }
+            Ed25519Sign => {
+                self.ed25519.iter().map(|ed25519| (ed25519.lanes(), ed25519.room())).collect()
+            }
+            Other => Vec::new(),
         }
     }
 
@@ -107,10 +115,10 @@ impl Config {
             }
         };
         Config {
-            rsa: Rsa::choose(&policy),
-            ec: Ec::choose(&policy),
-            x25519: X25519::choose(&policy),
-            ed25519: Ed25519::choose(&policy),
+            rsa: Rsa::kernels(&policy),
+            ec: Ec::kernels(&policy),
+            x25519: X25519::kernels(&policy),
+            ed25519: Ed25519::kernels(&policy),
             aeads: aead::Algorithm::ALL.map(|algorithm| Aead::choose(algorithm, &policy)),
             cbc_hmacs: cbc_hmac::Algorithm::ALL
                 .map(|algorithm| CbcHmac::choose(algorithm, Mode::MacThenEncrypt, &policy)),

@@ -92,7 +92,7 @@ impl Process {
 
     /// The counters of the calling thread.
     pub(crate) fn counters(&'static self) -> &'static Counters {
-        let open = || Pages::open(&config().rsa, config().counters_dir.as_deref());
+        let open = || Pages::open(config().widest(), config().counters_dir.as_deref());
         self.counters.get_or_init(open).mine()
     }
 

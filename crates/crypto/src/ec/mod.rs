@@ -182,6 +182,13 @@ impl Ec {
         Ec { choice: Choice::new(policy), hash: Hash::choose(Algorithm::Sha512, policy) }
     }
 
+    /// One for each room with several lanes that the machine has and `policy` leaves open, those
+    /// with the fewest lanes first: who has several jobs can choose the one that costs least.
+    pub fn kernels(policy: &Policy) -> Vec<Self> {
+        let hash = Hash::choose(Algorithm::Sha512, policy);
+        Choice::with_lanes(policy).map(|choice| Ec { choice, hash }).collect()
+    }
+
     /// The room chosen.
     pub fn room(&self) -> Room {
         self.choice.room()

@@ -91,6 +91,12 @@ impl Rsa {
         Rsa { choice: Choice::new(policy) }
     }
 
+    /// One for each room with several lanes that the machine has and `policy` leaves open, those
+    /// with the fewest lanes first: who has several jobs can choose the one that costs least.
+    pub fn kernels(policy: &Policy) -> Vec<Self> {
+        Choice::with_lanes(policy).map(|choice| Rsa { choice }).collect()
+    }
+
     /// The room chosen.
     pub fn room(&self) -> Room {
         self.choice.room()

@@ -1,4 +1,5 @@
-//! Doing a batch: by the kernel where it pays, one by one where it does not or has failed.
+//! Executes what has met: by the kernels that cost least for so many, one by one where that costs
+//! less, or where a kernel has failed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,9 +8,8 @@ use widelane_bridge::counters::Counters;
 use widelane_cpu::clock;
 
 use crate::batching::kernel::{self, Kernel, Outcome};
-use crate::batching::queues::Queues;
+use crate::batching::queues::{Method, Queues};
 use crate::batching::request::{Answer, Request};
-use crate::config::config;
 use crate::counters::{How, add, count, count_jobs, count_wait, of_kind};
 use crate::stack;
 
@@ -18,26 +18,14 @@ pub(crate) fn now() -> Tick {
     Tick(clock::now_ns())
 }
 
-/// Does the operations of a batch, all of one kind, and answers each.
+/// Does operations of one kind that have met, and answers each.
 pub(super) fn execute(queues: &Queues, counters: &Counters, requests: &[&Request]) -> Vec<Answer> {
-    if requests.is_empty() {
-        return Vec::new();
-    }
-    if queues.costs.is_worth_a_batch(requests.len()) {
-        return run_batch(queues, counters, requests, How::Batched, kernel::run);
-    }
-    count_jobs(counters, queues.kind, How::Single, requests.len());
-    run_singles(queues, requests)
+    run(queues, counters, requests, [How::Batched, How::Single])
 }
 
 /// Does an operation whose caller cannot wait, and answers it.
 pub(super) fn execute_alone(queues: &Queues, counters: &Counters, request: &Request) -> Answer {
-    let answers = if queues.costs.is_worth_a_batch(1) {
-        run_batch(queues, counters, &[request], How::Synchronous, kernel::run)
-    } else {
-        count_jobs(counters, queues.kind, How::Synchronous, 1);
-        run_singles(queues, &[request])
-    };
+    let answers = run(queues, counters, &[request], [How::Synchronous; 2]);
     answers.into_iter().next().unwrap_or(Answer::Failed)
 }
 
@@ -57,31 +45,52 @@ pub(super) fn count_waits<J>(counters: &Counters, batch: &Batch<J>) {
     batch.waits_ns(now()).for_each(|wait_ns| count_wait(counters, wait_ns));
 }
 
-fn run_singles(queues: &Queues, requests: &[&Request]) -> Vec<Answer> {
-    let begin = now();
-    let answers = requests.iter().map(|request| request.run_single()).collect();
-    queues.costs.single(now().since(begin) / requests.len() as u64);
+/// Does operations in the runs that cost least, and counts them as done by a kernel, or singly.
+fn run(
+    queues: &Queues,
+    counters: &Counters,
+    requests: &[&Request],
+    [by_kernel, singly]: [How; 2],
+) -> Vec<Answer> {
+    let mut answers = Vec::with_capacity(requests.len());
+    while let Some(rest @ [next, ..]) = requests.get(answers.len()..) {
+        match queues.costs.choose(rest.len()) {
+            Method::Kernel(index) => {
+                let (lanes, _) = queues.costs.lanes_and_room(index);
+                let run = &rest[..lanes.min(rest.len())];
+                answers.extend(run_kernel(queues, counters, run, by_kernel, index, kernel::run));
+            }
+            Method::DefaultProvider => {
+                let begin = now();
+                answers.push(next.run_single());
+                queues.costs.record(Method::DefaultProvider, now().since(begin));
+                count_jobs(counters, queues.kind, singly, 1);
+            }
+        }
+    }
     answers
 }
 
-fn run_batch(
+fn run_kernel(
     queues: &Queues,
     counters: &Counters,
     requests: &[&Request],
     how: How,
+    index: usize,
     kernel: Kernel,
 ) -> Vec<Answer> {
     let begin = now();
     // The kernel needs more stack than an ASYNC job or some threads have. What waits is not lost
     // to a panic or for want of memory.
-    let run = || stack::on_large(|| kernel(requests));
+    let run = || stack::on_large(|| kernel(requests, index));
     let Some(outcomes) = catch_unwind(AssertUnwindSafe(run)).ok().flatten().flatten() else {
         add(&counters.fallbacks, requests.len());
         return requests.iter().map(|request| request.run_single()).collect();
     };
-    queues.costs.batch(now().since(begin));
+    queues.costs.record(Method::Kernel(index), now().since(begin));
     count(&counters.batches_by_fill[requests.len()]);
-    count(&counters.runs_by_room[config().room(queues.kind) as usize]);
+    let (_, room) = queues.costs.lanes_and_room(index);
+    count(&counters.runs_by_room[room as usize]);
     count(&of_kind(counters, queues.kind).runs);
     let settle = |(request, outcome): (&&Request, Outcome)| match outcome {
         Outcome::Done(output) => {
@@ -150,7 +159,7 @@ mod tests {
         let requests: Vec<&Request> = requests.iter().collect();
         let counters = Pages::of_nobody().first();
         let queues = process::current().queues(requests[0].kind());
-        let answers = run_batch(queues, counters, &requests, How::Batched, kernel);
+        let answers = run_kernel(queues, counters, &requests, How::Batched, 0, kernel);
         assert_eq!(answers.len(), 3);
         for (request, answer) in requests.iter().zip(answers) {
             let (Answer::Done(made), Answer::Done(expected)) = (answer, request.run_single())
@@ -165,14 +174,15 @@ mod tests {
 
     #[test]
     fn a_fault_is_made_good_by_the_default_provider() {
-        let counters = run_by(|requests| Some(requests.iter().map(|_| Outcome::Fault).collect()));
+        let counters =
+            run_by(|requests, _| Some(requests.iter().map(|_| Outcome::Fault).collect()));
         assert_eq!(counters.faults_detected.load(Ordering::Relaxed), 3);
         assert_eq!(counters.fallbacks.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn a_kernel_that_fails_or_panics_is_made_good_by_the_default_provider() {
-        for kernel in [(|_| None) as Kernel, |_| panic!("on purpose")] {
+        for kernel in [(|_, _| None) as Kernel, |_, _| panic!("on purpose")] {
             let counters = run_by(kernel);
             assert_eq!(counters.fallbacks.load(Ordering::Relaxed), 3);
             assert_eq!(counters.faults_detected.load(Ordering::Relaxed), 0);

@@ -19,27 +19,28 @@ pub(super) enum Outcome {
 }
 
 /// Does operations, all of one kind and at most as many as there are lanes; nothing if a key is not
-/// what its maker has said it is.
-pub(super) type Kernel = fn(&[&Request]) -> Option<Vec<Outcome>>;
+/// what its maker has said it is. Which of the kernels for its kind that is, is a place in
+/// [`config`].
+pub(super) type Kernel = fn(&[&Request], usize) -> Option<Vec<Outcome>>;
 
 /// The kernels of [`config`].
-pub(super) fn run(requests: &[&Request]) -> Option<Vec<Outcome>> {
+pub(super) fn run(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
     match requests.first()?.operation() {
-        Operation::Rsa { .. } => run_rsa(requests),
+        Operation::Rsa { .. } => run_rsa(requests, index),
         Operation::Derive { key, .. } => match key.curve()? {
-            Curve::X25519 => derive_x25519(requests),
-            Curve::Ec(curve) => derive_ec(requests, curve),
+            Curve::X25519 => derive_x25519(requests, index),
+            Curve::Ec(curve) => derive_ec(requests, curve, index),
             Curve::Ed25519 => None,
         },
         Operation::SignDigest { key, .. } => match key.curve()? {
-            Curve::Ec(curve) => sign_ec(requests, curve),
+            Curve::Ec(curve) => sign_ec(requests, curve, index),
             Curve::X25519 | Curve::Ed25519 => None,
         },
-        Operation::SignMessage { .. } => sign_ed25519(requests),
+        Operation::SignMessage { .. } => sign_ed25519(requests, index),
     }
 }
 
-fn run_rsa(requests: &[&Request]) -> Option<Vec<Outcome>> {
+fn run_rsa(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
     let operands = collect(requests, |operation| match operation {
         Operation::Rsa { key, input } => Some((&key.accelerated()?.private, &**input)),
         _ => None,
@@ -51,7 +52,7 @@ fn run_rsa(requests: &[&Request]) -> Option<Vec<Outcome>> {
         .zip(&mut outputs)
         .map(|((key, input), output)| rsa::PrivateJob::new(key, input, &mut output.0))
         .collect();
-    config().rsa.private_batch(&mut jobs);
+    config().rsa[index].private_batch(&mut jobs);
     let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
     Some(settle(outcomes, outputs, |outcome| match outcome {
         rsa::Outcome::Done => Verdict::Done,
@@ -60,7 +61,7 @@ fn run_rsa(requests: &[&Request]) -> Option<Vec<Outcome>> {
     }))
 }
 
-fn derive_x25519(requests: &[&Request]) -> Option<Vec<Outcome>> {
+fn derive_x25519(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
     let operands = collect(requests, |operation| match operation {
         Operation::Derive { key, peer } => Some((key.x25519()?, peer.x25519_public()?)),
         _ => None,
@@ -74,7 +75,7 @@ fn derive_x25519(requests: &[&Request]) -> Option<Vec<Outcome>> {
             Some(x25519::DeriveJob { private, peer, shared, outcome })
         })
         .collect::<Option<Vec<_>>>()?;
-    config().x25519.derive_batch(&mut jobs);
+    config().x25519[index].derive_batch(&mut jobs);
     let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
     Some(settle(outcomes, outputs, |outcome| match outcome {
         x25519::Outcome::Done => Verdict::Done,
@@ -82,7 +83,7 @@ fn derive_x25519(requests: &[&Request]) -> Option<Vec<Outcome>> {
     }))
 }
 
-fn derive_ec(requests: &[&Request], curve: ec::Curve) -> Option<Vec<Outcome>> {
+fn derive_ec(requests: &[&Request], curve: ec::Curve, index: usize) -> Option<Vec<Outcome>> {
     let operands = collect(requests, |operation| match operation {
         Operation::Derive { key, peer } => Some((key.ec()?, peer.ec_public()?)),
         _ => None,
@@ -99,12 +100,12 @@ fn derive_ec(requests: &[&Request], curve: ec::Curve) -> Option<Vec<Outcome>> {
             outcome: ec::Outcome::Pending,
         })
         .collect();
-    config().ec.derive_batch(&mut jobs);
+    config().ec[index].derive_batch(&mut jobs);
     let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
     Some(settle(outcomes, outputs, ec_verdict))
 }
 
-fn sign_ec(requests: &[&Request], curve: ec::Curve) -> Option<Vec<Outcome>> {
+fn sign_ec(requests: &[&Request], curve: ec::Curve, index: usize) -> Option<Vec<Outcome>> {
     let operands = collect(requests, |operation| match operation {
         Operation::SignDigest { key, digest, entropy } => Some((key.ec()?, &**digest, entropy)),
         _ => None,
@@ -122,7 +123,7 @@ fn sign_ec(requests: &[&Request], curve: ec::Curve) -> Option<Vec<Outcome>> {
             outcome: ec::Outcome::Pending,
         })
         .collect();
-    config().ec.sign_batch(&mut jobs);
+    config().ec[index].sign_batch(&mut jobs);
     let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
     for (outcome, output) in outcomes.iter().zip(&mut outputs) {
         if *outcome == ec::Outcome::Done {
@@ -132,7 +133,7 @@ fn sign_ec(requests: &[&Request], curve: ec::Curve) -> Option<Vec<Outcome>> {
     Some(settle(outcomes, outputs, ec_verdict))
 }
 
-fn sign_ed25519(requests: &[&Request]) -> Option<Vec<Outcome>> {
+fn sign_ed25519(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
     let operands = collect(requests, |operation| match operation {
         Operation::SignMessage { key, message } => Some((key.ed25519()?, &**message)),
         _ => None,
@@ -146,7 +147,7 @@ fn sign_ed25519(requests: &[&Request]) -> Option<Vec<Outcome>> {
             Some(ed25519::SignJob { key, message, signature, outcome })
         })
         .collect::<Option<Vec<_>>>()?;
-    config().ed25519.sign_batch(&mut jobs);
+    config().ed25519[index].sign_batch(&mut jobs);
     let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
     Some(settle(outcomes, outputs, |outcome| match outcome {
         ed25519::Outcome::Done => Verdict::Done,

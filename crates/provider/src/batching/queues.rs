@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use widelane_batch::{BreakEven, Crew, Shared};
+use widelane_batch::{Crew, Shared, Way, cheapest};
 use widelane_bridge::counters::OperationKind;
+use widelane_cpu::Room;
 
 use crate::batching::native::{self, Waiting};
 use crate::batching::request::Request;
@@ -32,7 +33,7 @@ impl Queues {
             kind,
             shared: Shared::new(lanes),
             crew: Crew::new(lanes, config().cpus),
-            costs: Costs::new(lanes, Lone::of(kind)),
+            costs: Costs::new(&config().kernels(kind)),
             helper: Mutex::new(None),
         }
     }
@@ -60,169 +61,216 @@ impl Queues {
     }
 }
 
-/// What a batch costs here, however full, and what a single operation costs by the default
-/// provider: the shortest times seen, since a thread that was interrupted only takes longer.
+/// How operations of one kind can be executed here, and the shortest time that each way has been
+/// seen to take: a thread that was interrupted only takes longer.
 pub(crate) struct Costs {
+    default_provider: Measured,
+    /// Those of [`config`], in its order.
+    kernels: Box<[Kernel]>,
+    decisions: AtomicU32,
+}
+
+/// How to execute the next operations of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// One operation, by the default provider.
+    DefaultProvider,
+    /// As many as it has lanes, by the kernel that has this place in [`config`].
+    Kernel(usize),
+}
+
+/// A kernel, and what it costs.
+struct Kernel {
     lanes: usize,
-    lone: Lone,
-    batch_ns: AtomicU64,
-    single_ns: AtomicU64,
-    batches_measured: AtomicU32,
-    singles_measured: AtomicU32,
-    probes: AtomicU32,
+    room: Room,
+    measured: Measured,
 }
 
-/// What a lone operation may do.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Lone {
-    /// It never runs as a batch: the default provider is faster on every machine we know.
-    Single,
-    /// Whichever is faster here: a batch with one lane in use, or the default provider.
-    Faster,
+/// The shortest time of some runs.
+struct Measured {
+    shortest_ns: AtomicU64,
+    runs: AtomicU32,
 }
 
-impl Lone {
-    fn of(kind: OperationKind) -> Self {
-        match kind {
-            OperationKind::Rsa2048 | OperationKind::Rsa3072 | OperationKind::Rsa4096 => {
-                Lone::Single
-            }
-            _ => Lone::Faster,
-        }
+impl Measured {
+    const fn new() -> Self {
+        Measured { shortest_ns: AtomicU64::new(u64::MAX), runs: AtomicU32::new(0) }
+    }
+
+    fn record(&self, ns: u64) {
+        self.shortest_ns.fetch_min(ns, Ordering::Relaxed);
+        self.runs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Nothing before enough runs were seen to trust that one was not interrupted.
+    fn trusted(&self) -> Option<u64> {
+        let enough = self.runs.load(Ordering::Relaxed) >= SAMPLES_TO_TRUST;
+        enough.then(|| self.shortest_ns.load(Ordering::Relaxed))
     }
 }
 
 impl Costs {
-    const fn new(lanes: usize, lone: Lone) -> Self {
+    /// Costs that are not known yet, of the default provider and of kernels by lanes and room.
+    fn new(kernels: &[(usize, Room)]) -> Self {
+        let kernel = |&(lanes, room)| Kernel { lanes, room, measured: Measured::new() };
         Costs {
-            lanes,
-            lone,
-            batch_ns: AtomicU64::new(u64::MAX),
-            single_ns: AtomicU64::new(u64::MAX),
-            batches_measured: AtomicU32::new(0),
-            singles_measured: AtomicU32::new(0),
-            probes: AtomicU32::new(0),
+            default_provider: Measured::new(),
+            kernels: kernels.iter().take(KERNELS_MAX).map(kernel).collect(),
+            decisions: AtomicU32::new(0),
         }
     }
 
-    /// A batch took so long.
-    pub(crate) fn batch(&self, ns: u64) {
-        self.batch_ns.fetch_min(ns, Ordering::Relaxed);
-        self.batches_measured.fetch_add(1, Ordering::Relaxed);
+    /// How many operations a run of a kernel takes, and in which room.
+    pub(crate) fn lanes_and_room(&self, index: usize) -> (usize, Room) {
+        (self.kernels[index].lanes, self.kernels[index].room)
     }
 
-    /// A single operation took so long.
-    pub(crate) fn single(&self, ns: u64) {
-        self.single_ns.fetch_min(ns, Ordering::Relaxed);
-        self.singles_measured.fetch_add(1, Ordering::Relaxed);
+    /// A run took so long: one operation of the default provider's, or one run of a kernel.
+    pub(crate) fn record(&self, method: Method, ns: u64) {
+        match method {
+            Method::DefaultProvider => self.default_provider.record(ns),
+            Method::Kernel(index) => self.kernels[index].measured.record(ns),
+        }
     }
 
-    /// Whether so many operations, at most as there are lanes, are worth a batch.
+    /// How the next of so many waiting operations are executed, so that all of them cost least.
     ///
-    /// The first lone ones try both ways. Later the answer is now and then against the measurement:
-    /// if all times of one way were interrupted, that is how it is noticed.
-    pub(crate) fn is_worth_a_batch(&self, jobs: usize) -> bool {
-        let lone = jobs <= 1;
-        if jobs == 0 || lone && self.lone == Lone::Single {
-            return false;
+    /// A kernel that has not been measured is taken to cost as little as it possibly can: as much
+    /// as one with fewer lanes, at first nothing. So every kernel that might be the best is tried,
+    /// and none that cannot be. Now and then one is taken to be unmeasured: if all its runs were
+    /// interrupted, that is how it is noticed.
+    pub(crate) fn choose(&self, jobs: usize) -> Method {
+        let doubted = self.doubted();
+        let trusted =
+            |way: usize, measured: &Measured| measured.trusted().filter(|_| doubted != Some(way));
+        let default_provider = trusted(0, &self.default_provider).unwrap_or(0);
+        let mut ways = [Way { lanes: 1, cost_ns: default_provider }; 1 + KERNELS_MAX];
+        let mut cost_min = 0;
+        for (index, kernel) in self.kernels.iter().enumerate() {
+            let cost_ns = trusted(1 + index, &kernel.measured).unwrap_or(cost_min);
+            cost_min = cost_min.max(cost_ns);
+            ways[1 + index] = Way { lanes: kernel.lanes, cost_ns };
         }
-        let worth = |break_even: BreakEven| break_even.split(jobs).batched > 0;
-        let assumed = worth(BreakEven::assumed(self.lanes, JOBS_MIN_ASSUMED));
-        let measured = |count: &AtomicU32| count.load(Ordering::Relaxed) >= SAMPLES_TO_TRUST;
-        match (measured(&self.singles_measured), measured(&self.batches_measured)) {
-            (false, _) if lone => return false,
-            (true, false) if lone => return true,
-            (true, true) => {}
-            _ => return assumed,
+        match cheapest(&ways[..1 + self.kernels.len()], jobs) {
+            Some(way @ 1..) => Method::Kernel(way - 1),
+            _ => Method::DefaultProvider,
         }
-        let single_ns = self.single_ns.load(Ordering::Relaxed);
-        let batch_ns = self.batch_ns.load(Ordering::Relaxed);
-        let answer = worth(BreakEven::measured(self.lanes, batch_ns, single_ns));
-        // A lone operation is never far from break-even, so that a wrong answer costs little.
-        let probe_every = if lone { LONE_PROBE_EVERY } else { PROBE_EVERY };
-        let doubted = lone || assumed && !answer;
-        let probe = || self.probes.fetch_add(1, Ordering::Relaxed).is_multiple_of(probe_every);
-        if doubted && probe() { !answer } else { answer }
+    }
+
+    /// The way that this decision takes to be unmeasured, if it is one of those that doubt.
+    fn doubted(&self) -> Option<usize> {
+        let decision = self.decisions.fetch_add(1, Ordering::Relaxed) as usize;
+        let doubts = decision % DOUBT_EVERY == DOUBT_EVERY - 1;
+        doubts.then(|| decision / DOUBT_EVERY % (1 + self.kernels.len()))
     }
 }
 
-/// Operations that are worth a batch on the machines we know, until this one is measured.
-const JOBS_MIN_ASSUMED: usize = 3;
+/// Kernels of one kind of operation, at most.
+const KERNELS_MAX: usize = 8;
 
 /// Measured times until the shortest is trusted to be one that was not interrupted.
 const SAMPLES_TO_TRUST: u32 = 4;
 
-/// One in so many batches that do not seem worth while runs all the same.
-const PROBE_EVERY: u32 = 16;
-
-/// One in so many lone operations takes the way that seems slower.
-const LONE_PROBE_EVERY: u32 = 256;
+/// One in so many decisions doubts what was measured: of one way, each in its turn.
+const DOUBT_EVERY: usize = 256;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn measured(batch_ns: u64, single_ns: u64, lone: Lone) -> Costs {
-        let costs = Costs::new(8, lone);
-        (0..SAMPLES_TO_TRUST).for_each(|_| costs.batch(batch_ns));
-        (0..SAMPLES_TO_TRUST).for_each(|_| costs.single(single_ns));
-        costs
-    }
+    /// Kernels for one operation, four and eight, and their places.
+    const KERNELS: [(usize, Room); 3] =
+        [(1, Room::Ifma256), (4, Room::Ifma256), (8, Room::Ifma512)];
+    const ONE: Method = Method::Kernel(0);
+    const FOUR: Method = Method::Kernel(1);
+    const EIGHT: Method = Method::Kernel(2);
 
-    #[test]
-    fn three_jobs_are_worth_a_batch_until_it_is_measured() {
-        let costs = Costs::new(8, Lone::Single);
-        costs.single(1);
-        assert!(!costs.is_worth_a_batch(2));
-        assert!(costs.is_worth_a_batch(3));
-    }
-
-    #[test]
-    fn a_slow_first_single_job_does_not_send_lone_jobs_to_the_kernel() {
-        let costs = Costs::new(8, Lone::Single);
-        (0..SAMPLES_TO_TRUST).for_each(|_| costs.batch(600_000));
-        costs.single(3_000_000);
-        assert!(!costs.is_worth_a_batch(2), "one sample proves nothing");
-        (1..SAMPLES_TO_TRUST).for_each(|_| costs.single(3_000_000));
-        assert!(!costs.is_worth_a_batch(1));
-        assert!(costs.is_worth_a_batch(2));
-    }
-
-    #[test]
-    fn lone_jobs_try_both_ways_and_then_take_the_faster() {
-        for (batch_ns, single_ns) in [(480_000, 2_300_000), (96_000, 72_000)] {
-            let costs = Costs::new(8, Lone::Faster);
-            for _ in 0..SAMPLES_TO_TRUST {
-                assert!(!costs.is_worth_a_batch(1));
-                costs.single(single_ns);
+    /// Executes operations as they come, `jobs` at a time, on a machine where a method costs what
+    /// `cost` says, and returns what was chosen first each time.
+    fn run(costs: &Costs, jobs: usize, times: usize, cost: impl Fn(Method) -> u64) -> Vec<Method> {
+        let mut chosen = Vec::new();
+        for _ in 0..times {
+            let mut left = jobs;
+            while left > 0 {
+                let method = costs.choose(left);
+                costs.record(method, cost(method));
+                if left == jobs {
+                    chosen.push(method);
+                }
+                left = left.saturating_sub(match method {
+                    Method::DefaultProvider => 1,
+                    Method::Kernel(index) => costs.lanes_and_room(index).0,
+                });
             }
-            for _ in 0..SAMPLES_TO_TRUST {
-                assert!(costs.is_worth_a_batch(1));
-                costs.batch(batch_ns);
-            }
-            let batches = (0..LONE_PROBE_EVERY).filter(|_| costs.is_worth_a_batch(1)).count();
-            let probes =
-                if batch_ns < single_ns { LONE_PROBE_EVERY as usize - batches } else { batches };
-            assert_eq!(probes, 1);
+        }
+        chosen
+    }
+
+    /// RSA-2048 on a Zen 4.
+    fn rsa_2048(method: Method) -> u64 {
+        match method {
+            Method::DefaultProvider => 242_000,
+            ONE => 205_000,
+            FOUR => 509_000,
+            _ => 992_000,
         }
     }
 
     #[test]
-    fn the_shortest_times_decide() {
-        let costs = measured(900_000, 300_000, Lone::Single);
-        costs.batch(600_000);
-        costs.batch(5_000_000);
-        assert!(!costs.is_worth_a_batch(2));
-        assert!(costs.is_worth_a_batch(3));
+    fn without_kernels_the_default_provider_does_all() {
+        let costs = Costs::new(&[]);
+        assert_eq!(run(&costs, 3, 1_000, |_| 5), vec![Method::DefaultProvider; 1_000]);
+    }
+
+    #[test]
+    fn the_cheapest_is_found_for_each_number_of_jobs() {
+        let costs = Costs::new(&KERNELS);
+        for (jobs, best) in [(1, ONE), (3, FOUR), (4, FOUR), (8, EIGHT)] {
+            run(&costs, jobs, 40, rsa_2048);
+            let later = run(&costs, jobs, 40, rsa_2048);
+            let right = later.iter().filter(|method| **method == best).count();
+            assert!(right >= 39, "{jobs} jobs, {later:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_the_best_is_never_tried() {
+        let costs = Costs::new(&KERNELS);
+        let chosen = run(&costs, 1, 200, rsa_2048);
+        assert!(chosen.iter().all(|method| *method != FOUR));
+        assert!(chosen.iter().all(|method| *method != EIGHT));
+        let singles = chosen.iter().filter(|method| **method == Method::DefaultProvider).count();
+        assert_eq!(singles, SAMPLES_TO_TRUST as usize);
+    }
+
+    #[test]
+    fn a_lone_operation_goes_to_lanes_where_these_are_faster() {
+        let costs = Costs::new(&KERNELS[1..]);
+        let p384 = |method| match method {
+            Method::DefaultProvider => 610_000,
+            Method::Kernel(0) => 80_000,
+            Method::Kernel(_) => 140_000,
+        };
+        let chosen = run(&costs, 1, 100, p384);
+        assert_eq!(chosen[20..], vec![Method::Kernel(0); 80]);
+    }
+
+    #[test]
+    fn one_slow_sample_proves_nothing() {
+        let costs = Costs::new(&KERNELS[..1]);
+        costs.record(ONE, 3_000_000);
+        let chosen = run(&costs, 1, 50, rsa_2048);
+        assert_eq!(chosen[20..], vec![ONE; 30]);
     }
 
     #[test]
     fn a_measurement_that_was_interrupted_heals() {
-        let costs = measured(90_000_000, 300_000, Lone::Single);
-        let tried = (0..2 * PROBE_EVERY).filter(|_| costs.is_worth_a_batch(8)).count();
-        assert_eq!(tried, 2);
-        assert!((0..PROBE_EVERY).all(|_| !costs.is_worth_a_batch(2)), "too few even to try");
-        costs.batch(600_000);
-        assert!(costs.is_worth_a_batch(8));
+        let costs = Costs::new(&KERNELS[..1]);
+        for _ in 0..SAMPLES_TO_TRUST {
+            costs.record(ONE, 90_000_000);
+        }
+        let chosen = run(&costs, 1, 4 * DOUBT_EVERY, rsa_2048);
+        assert_eq!(chosen[0], Method::DefaultProvider);
+        assert_eq!(chosen.last(), Some(&ONE));
     }
 }

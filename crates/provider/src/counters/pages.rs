@@ -12,7 +12,7 @@ use std::{io, process, slice};
 use widelane_bridge::counters::{
     COUNTERS_FILE_BYTES, COUNTERS_MAGIC, COUNTERS_PAGES, COUNTERS_VERSION, Counters,
 };
-use widelane_crypto::rsa::Rsa;
+use widelane_cpu::Room;
 
 use super::file;
 use crate::errors::say;
@@ -45,9 +45,9 @@ pub(crate) fn begin_thread() {
 }
 
 impl Pages {
-    /// Makes the counters of this process: in a file of `dir` if it is given and can be written,
+    /// Makes the counters of this process, whose widest kernel for RSA has these lanes: in a file of `dir` if it is given and can be written,
     /// which else is said on stderr.
-    pub(crate) fn open(rsa: &Rsa, dir: Option<&Path>) -> Self {
+    pub(crate) fn open((lanes, room): (usize, Room), dir: Option<&Path>) -> Self {
         let mapped = dir.and_then(|dir| {
             file::map(dir)
                 .inspect_err(|error| {
@@ -62,8 +62,8 @@ impl Pages {
         first
             .started_ticks
             .store(file::started_ticks(process::id()).unwrap_or(0), Ordering::Relaxed);
-        first.room.store(rsa.room() as u32, Ordering::Relaxed);
-        first.lanes.store(rsa.lanes() as u32, Ordering::Relaxed);
+        first.room.store(room as u32, Ordering::Relaxed);
+        first.lanes.store(lanes as u32, Ordering::Relaxed);
         first.pages_used.store(1, Ordering::Relaxed);
         first.magic.store(COUNTERS_MAGIC, Ordering::Release);
         pages

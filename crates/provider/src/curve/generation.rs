@@ -10,6 +10,7 @@ use widelane_ossl_sys::core::{self, OsslCallback, OsslParam};
 use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 
 use crate::batching::execute::now;
+use crate::batching::queues::Method;
 use crate::counters::{How, count_jobs};
 use crate::curve::key::Key;
 use crate::curve::{Algorithm, Curve};
@@ -85,7 +86,7 @@ impl Generation {
             (Some(only), None) if params::key(only) == core::PKEY_PARAM_GROUP_NAME => {
                 params::text_of(only)
                     .and_then(|name| Curve::by_name(self.algorithm, name.as_c_str()))
-                    .filter(|curve| curve.lanes() > 1)
+                    .filter(|curve| curve.has_kernels())
             }
             _ => None,
         };
@@ -121,7 +122,7 @@ impl Generation {
         callback: Option<OsslCallback>,
         argument: *mut c_void,
     ) -> Option<Arc<Key>> {
-        let curve = self.curve.filter(|curve| self.inner.is_none() && curve.lanes() > 1);
+        let curve = self.curve.filter(|curve| self.inner.is_none() && curve.has_kernels());
         if let Some(curve) = curve {
             if self.selection & core::SELECT_KEYPAIR == 0 {
                 return Some(Arc::new(Key::parameters(&self.delegate, curve)));
@@ -147,7 +148,7 @@ impl Generation {
         };
         if self.selection & core::SELECT_KEYPAIR != 0 {
             let process = process::current();
-            process.queues(kind).costs.single(now().since(begin));
+            process.queues(kind).costs.record(Method::DefaultProvider, now().since(begin));
             count_jobs(process.counters(), kind, how, 1);
         }
         Some(key)

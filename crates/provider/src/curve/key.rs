@@ -390,7 +390,7 @@ impl Key {
                 told.then(|| Curve::by_name(self.algorithm, name.as_c_str())).flatten()?
             }
         };
-        (curve.lanes() > 1).then_some(curve)
+        (curve.has_kernels()).then_some(curve)
     }
 
     fn export_public(&self) -> Option<Public> {

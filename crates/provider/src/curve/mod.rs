@@ -91,12 +91,12 @@ impl Curve {
         }
     }
 
-    /// Operations on it that one batch holds; 1 where there is nothing to batch.
-    pub(crate) fn lanes(self) -> usize {
+    /// Whether there are kernels for it.
+    pub(crate) fn has_kernels(self) -> bool {
         match self {
-            Curve::Ec(_) => config().ec.lanes(),
-            Curve::Ed25519 => config().ed25519.lanes(),
-            Curve::X25519 => config().x25519.lanes(),
+            Curve::Ec(_) => !config().ec.is_empty(),
+            Curve::Ed25519 => !config().ed25519.is_empty(),
+            Curve::X25519 => !config().x25519.is_empty(),
         }
     }
 

@@ -131,7 +131,7 @@ impl Plain {
 
     /// Whether there are lanes to fill with its operations.
     pub(crate) fn is_batched(&self) -> bool {
-        self.curve.lanes() > 1
+        self.curve.has_kernels()
     }
 }
 

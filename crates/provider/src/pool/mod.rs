@@ -18,6 +18,7 @@ use widelane_crypto::{ec, x25519};
 
 use crate::batching::Secret;
 use crate::batching::execute::now;
+use crate::batching::queues::Method;
 use crate::config::config;
 use crate::counters::{add, count, of_kind};
 use crate::curve::Curve;
@@ -84,16 +85,14 @@ impl Pools {
             return Some(pair);
         }
         let costs = &self.process.queues(kind).costs;
-        let lanes = curve.lanes();
-        if !costs.is_worth_a_batch(recent.min(lanes)) {
-            return None;
-        }
+        let Method::Kernel(index) = costs.choose(recent) else { return None };
+        let (lanes, room) = costs.lanes_and_room(index);
         let begin = now();
         // A caller on a small stack is not paused in there: nothing waits.
-        let pairs = stack::on_large(|| generate(delegate, curve, lanes)).flatten()?;
-        costs.batch(now().since(begin));
+        let pairs = stack::on_large(|| generate(delegate, curve, index, lanes)).flatten()?;
+        costs.record(Method::Kernel(index), now().since(begin));
         count(&counters.runs);
-        count(&self.process.counters().runs_by_room[config().room(kind) as usize]);
+        count(&self.process.counters().runs_by_room[room as usize]);
         add(&counters.pool_made, pairs.len());
         shelf.fill(&pairs, at);
         count(&counters.pooled);
@@ -101,8 +100,8 @@ impl Pools {
     }
 }
 
-/// Makes a batch of key pairs.
-fn generate(delegate: &Delegate, curve: Curve, lanes: usize) -> Option<Vec<Pair>> {
+/// Makes as many key pairs as a kernel has lanes; which kernel is a place in [`config`].
+fn generate(delegate: &Delegate, curve: Curve, index: usize, lanes: usize) -> Option<Vec<Pair>> {
     let bytes = curve.private_bytes();
     let mut random = Secret(vec![0; lanes * bytes]);
     delegate.random(&mut random.0)?;
@@ -115,14 +114,14 @@ fn generate(delegate: &Delegate, curve: Curve, lanes: usize) -> Option<Vec<Pair>
         }
     }
     match curve {
-        Curve::X25519 => generate_x25519(&mut pairs)?,
-        Curve::Ec(curve) => generate_ec(delegate, curve, &mut pairs)?,
+        Curve::X25519 => generate_x25519(&mut pairs, index)?,
+        Curve::Ec(curve) => generate_ec(delegate, curve, &mut pairs, index)?,
         Curve::Ed25519 => return None,
     }
     Some(pairs)
 }
 
-fn generate_x25519(pairs: &mut [Pair]) -> Option<()> {
+fn generate_x25519(pairs: &mut [Pair], index: usize) -> Option<()> {
     let keys = pairs
         .iter()
         .map(|pair| Some(x25519::PrivateKey::from_bytes(pair.private().try_into().ok()?)))
@@ -134,11 +133,16 @@ fn generate_x25519(pairs: &mut [Pair]) -> Option<()> {
             Some(x25519::GenerateJob { private, public: pair.public_mut().try_into().ok()? })
         })
         .collect::<Option<Vec<_>>>()?;
-    config().x25519.generate_batch(&mut jobs);
+    config().x25519[index].generate_batch(&mut jobs);
     Some(())
 }
 
-fn generate_ec(delegate: &Delegate, curve: ec::Curve, pairs: &mut [Pair]) -> Option<()> {
+fn generate_ec(
+    delegate: &Delegate,
+    curve: ec::Curve,
+    pairs: &mut [Pair],
+    index: usize,
+) -> Option<()> {
     let keys = pairs
         .iter_mut()
         .map(|pair| valid_key(delegate, curve, pair))
@@ -152,7 +156,7 @@ fn generate_ec(delegate: &Delegate, curve: ec::Curve, pairs: &mut [Pair]) -> Opt
             outcome: ec::Outcome::Pending,
         })
         .collect();
-    config().ec.generate_batch(&mut jobs);
+    config().ec[index].generate_batch(&mut jobs);
     jobs.iter().all(|job| job.outcome == ec::Outcome::Done).then_some(())
 }
 

@@ -104,10 +104,10 @@ impl Key {
         self.accelerated.get().is_some()
     }
 
-    /// The key as the batch kernels use it; nothing where there are no lanes to fill, no private
+    /// The key as the batch kernels use it; nothing where there are no kernels, no private
     /// key, or one that they do not know.
     pub(crate) fn accelerated(&self) -> Option<&Accelerated> {
-        if config().rsa.lanes() == 1 {
+        if config().rsa.is_empty() {
             return None;
         }
         // The caller may be on the small stack of an ASYNC job.

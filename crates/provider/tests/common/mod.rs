@@ -14,7 +14,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use widelane_bridge::counters::{COUNTERS_MAGIC, CipherKind, Counters};
-use widelane_cpu::{Policy, Room, Width};
+use widelane_cpu::{Ifma256, Ifma512, Policy, Room, Width};
 use widelane_crypto::aead::{Aead, Algorithm};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
 use widelane_crypto::rsa::Rsa;
@@ -88,6 +88,17 @@ pub fn done(command: &mut Command) -> String {
 /// The room in which batches run under a policy.
 pub fn room(width: Width) -> Room {
     Rsa::choose(&Policy::up_to(width)).room()
+}
+
+/// Whether operations may run in a room under a policy: the kernels of all that it leaves open are
+/// chosen by what they cost.
+pub fn may_run(room: Room, width: Width) -> bool {
+    let policy = Policy::up_to(width);
+    match room {
+        Room::Ifma256 => Ifma256::enter(&policy).is_some(),
+        Room::Ifma512 => Ifma512::enter(&policy).is_some(),
+        _ => false,
+    }
 }
 
 /// The ciphers that the provider offers under a policy, each with its room: those of a room that is
