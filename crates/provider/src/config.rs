@@ -19,6 +19,7 @@ use widelane_crypto::rsa::Rsa;
 use widelane_crypto::x25519::X25519;
 
 use crate::errors::say;
+use crate::stack;
 
 /// What the environment said when the provider was first loaded.
 ///
@@ -45,7 +46,10 @@ pub(crate) struct Config {
 /// The configuration of this process.
 pub(crate) fn config() -> &'static Config {
     static CONFIG: OnceLock<Config> = OnceLock::new();
-    CONFIG.get_or_init(Config::read)
+    // Reading files takes more stack than a small thread has; without memory for one of ours,
+    // nothing is accelerated.
+    let read = || stack::on_large(Config::read);
+    CONFIG.get_or_init(|| read().unwrap_or_else(|| Config::under(&Policy::up_to(Width::W128))))
 }
 
 impl Config {
@@ -115,15 +119,23 @@ impl Config {
             }
         };
         Config {
-            rsa: Rsa::kernels(&policy),
-            ec: Ec::kernels(&policy),
-            x25519: X25519::kernels(&policy),
-            ed25519: Ed25519::kernels(&policy),
-            aeads: aead::Algorithm::ALL.map(|algorithm| Aead::choose(algorithm, &policy)),
-            cbc_hmacs: cbc_hmac::Algorithm::ALL
-                .map(|algorithm| CbcHmac::choose(algorithm, Mode::MacThenEncrypt, &policy)),
-            kdfs: kdf::Hash::ALL.map(|hash| Kdf::choose(hash, &policy)),
             counters_dir: variable(COUNTERS_DIRECTORY_VARIABLE).map(PathBuf::from),
+            ..Config::under(&policy)
+        }
+    }
+
+    /// All that follows from a policy, without counters in files.
+    fn under(policy: &Policy) -> Self {
+        Config {
+            rsa: Rsa::kernels(policy),
+            ec: Ec::kernels(policy),
+            x25519: X25519::kernels(policy),
+            ed25519: Ed25519::kernels(policy),
+            aeads: aead::Algorithm::ALL.map(|algorithm| Aead::choose(algorithm, policy)),
+            cbc_hmacs: cbc_hmac::Algorithm::ALL
+                .map(|algorithm| CbcHmac::choose(algorithm, Mode::MacThenEncrypt, policy)),
+            kdfs: kdf::Hash::ALL.map(|hash| Kdf::choose(hash, policy)),
+            counters_dir: None,
             cpus: thread::available_parallelism().map_or(1, NonZero::get),
         }
     }

@@ -6,10 +6,7 @@ use widelane_secret::wipe;
 use super::key::{CurvePoint, Material, PrivateKey, PublicKey, UNCOMPRESSED};
 use super::{DeriveJob, GenerateJob, Outcome, SignJob, VerifyJob};
 use crate::digest::{Digest, Hash, Job};
-use crate::stack::scrubbed;
-
-/// More stack than a batch uses, in any room and on either curve.
-const BATCH_BYTES: usize = 64 << 10;
+use crate::stack::{P256_BYTES, P384_BYTES, scrubbed};
 
 /// A room for jobs on either curve.
 pub(super) trait BothCurves: Door<P256, 5> + Door<P384, 8> {}
@@ -20,6 +17,9 @@ impl<R: Door<P256, 5> + Door<P384, 8>> BothCurves for R {}
 trait Keys<const D: usize>: kernels::Curve<D> {
     fn scalar(key: &PrivateKey) -> Option<&Scalar<D>>;
     fn point(key: &PublicKey) -> Option<&Point<D>>;
+
+    /// Executes a batch and wipes the stack that it took.
+    fn scrubbed(work: impl FnOnce());
 }
 
 impl Keys<5> for P256 {
@@ -36,6 +36,10 @@ impl Keys<5> for P256 {
             CurvePoint::P384(_) => None,
         }
     }
+
+    fn scrubbed(work: impl FnOnce()) {
+        scrubbed::<P256_BYTES, _>(work);
+    }
 }
 
 impl Keys<8> for P384 {
@@ -51,6 +55,10 @@ impl Keys<8> for P384 {
             CurvePoint::P384(point) => Some(point),
             CurvePoint::P256(_) => None,
         }
+    }
+
+    fn scrubbed(work: impl FnOnce()) {
+        scrubbed::<P384_BYTES, _>(work);
     }
 }
 
@@ -75,7 +83,7 @@ fn generate_on<R: Door<C, D>, C: Keys<D>, const D: usize>(room: R, jobs: &mut [G
         formats.push(format);
     }
     for jobs in batch.chunks_mut(R::LANES) {
-        scrubbed::<BATCH_BYTES, _>(|| room.generate(jobs));
+        C::scrubbed(|| room.generate(jobs));
     }
     for ((outcome, format), job) in outcomes.into_iter().zip(formats).zip(&batch) {
         *outcome = outcome_of(job.verdict);
@@ -106,7 +114,7 @@ fn derive_on<R: Door<C, D>, C: Keys<D>, const D: usize>(room: R, jobs: &mut [Der
         outcomes.push(&mut job.outcome);
     }
     for jobs in batch.chunks_mut(R::LANES) {
-        scrubbed::<BATCH_BYTES, _>(|| room.derive(jobs));
+        C::scrubbed(|| room.derive(jobs));
     }
     for (outcome, job) in outcomes.into_iter().zip(&batch) {
         *outcome = outcome_of(job.verdict);
@@ -137,7 +145,7 @@ fn sign_on<R: Door<C, D>, C: Keys<D>, const D: usize>(
         }
     }
     for jobs in ours.chunks_mut(R::LANES) {
-        scrubbed::<BATCH_BYTES, _>(|| {
+        C::scrubbed(|| {
             let mut nonces = nonces(hash, jobs);
             let (mut batch, mut outcomes) = (Vec::new(), Vec::new());
             for (job, nonce) in jobs.iter_mut().zip(&nonces) {

@@ -10,7 +10,7 @@ use widelane_secret::wipe;
 use widelane_vault::Vault;
 
 use crate::digest::{Algorithm, Hash};
-use crate::stack::{CURVE25519_BYTES, scrubbed};
+use crate::stack::{ED25519_KEY_BYTES, scrubbed};
 
 /// A private key and its public key; wiped when dropped.
 #[derive(Clone)]
@@ -32,7 +32,7 @@ impl SigningKey {
     /// Expands a seed, the private key of RFC 8032 section 5.1.5.
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         let mut material = Vault::new(Material::default());
-        scrubbed::<CURVE25519_BYTES, _>(|| material.expand(seed));
+        scrubbed::<ED25519_KEY_BYTES, _>(|| material.expand(seed));
         SigningKey { material }
     }
 

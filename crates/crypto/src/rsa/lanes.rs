@@ -5,7 +5,7 @@ use widelane_kernels::mont::{CrtJob, CrtKey, Verdict, ifma256_x4, ifma512_x8};
 
 use super::key::Material;
 use super::{Outcome, PrivateJob};
-use crate::stack::{BATCH_BYTES, scrubbed};
+use crate::stack::{RSA_2048_BYTES, RSA_3072_BYTES, RSA_4096_BYTES, scrubbed};
 
 /// A room that runs batches.
 pub(super) trait BatchRoom: Copy {
@@ -40,22 +40,23 @@ impl BatchRoom for Ifma512 {
 
 /// Executes `jobs` in `room`: the jobs of one key size together, in as few batches as they need.
 pub(super) fn private(room: impl BatchRoom, jobs: &mut [PrivateJob<'_>]) {
-    private_of_size(room, jobs, |material| match material {
+    private_of_size::<RSA_2048_BYTES, _, _, _>(room, jobs, |material| match material {
         Material::Rsa2048(key) => Some(&key.lanes),
         _ => None,
     });
-    private_of_size(room, jobs, |material| match material {
+    private_of_size::<RSA_3072_BYTES, _, _, _>(room, jobs, |material| match material {
         Material::Rsa3072(key) => Some(&key.lanes),
         _ => None,
     });
-    private_of_size(room, jobs, |material| match material {
+    private_of_size::<RSA_4096_BYTES, _, _, _>(room, jobs, |material| match material {
         Material::Rsa4096(key) => Some(&key.lanes),
         _ => None,
     });
 }
 
-/// Executes those of `jobs` whose key `select` finds to be of its size.
-fn private_of_size<R: BatchRoom, const HALF: usize, const FULL: usize>(
+/// Executes those of `jobs` whose key `select` finds to be of its size, and takes less than `STACK`
+/// bytes of stack for a batch.
+fn private_of_size<const STACK: usize, R: BatchRoom, const HALF: usize, const FULL: usize>(
     room: R,
     jobs: &mut [PrivateJob<'_>],
     select: impl Fn(&Material) -> Option<&CrtKey<HALF, FULL>>,
@@ -73,7 +74,7 @@ fn private_of_size<R: BatchRoom, const HALF: usize, const FULL: usize>(
         outcomes.push(&mut job.outcome);
     }
     for jobs in batch.chunks_mut(R::LANES) {
-        scrubbed::<BATCH_BYTES, _>(|| room.private_crt(jobs));
+        scrubbed::<STACK, _>(|| room.private_crt(jobs));
     }
     for (outcome, job) in outcomes.into_iter().zip(&batch) {
         *outcome = match job.verdict {

@@ -18,6 +18,7 @@ use super::tally::Tally;
 use crate::config::config;
 use crate::delegate::Delegate;
 use crate::params::{self, Array, Name, Value, gettable};
+use crate::stack;
 
 /// A context of AES-CBC with HMAC.
 #[derive(Clone)]
@@ -156,7 +157,10 @@ impl CbcHmac {
         let output = unsafe { slice::from_raw_parts_mut(output, self.packed_bytes) };
         let mut ivs = Ivs::default();
         self.delegate.public_random(ivs.as_flattened_mut()).ok_or(Refused::SILENTLY)?;
-        plan.seal(self.whole_key()?, &ivs, text, output).ok_or(Refused::SILENTLY)?;
+        let key = self.whole_key()?;
+        // The caller may be on the small stack of an ASYNC job, and lanes take a large one.
+        let sealed = stack::on_large(|| plan.seal(key, &ivs, text, output)).flatten();
+        sealed.ok_or(Refused::SILENTLY)?;
         self.tally.text(text.len());
         (0..plan.records).for_each(|_| self.tally.message());
         Ok(())
