@@ -309,13 +309,6 @@ token! {
     /// Proof that AVX-512 IFMA on 512-bit registers may be used.
     Ifma512
 }
-impl From<Ifma512> for Ifma256 {
-    /// Who may use a register may use half of it: CPUs with the wider room have the narrower one.
-    fn from(_wider: Ifma512) -> Self {
-        Ifma256(())
-    }
-}
-
 token! {
     /// Proof that AES-NI and PCLMULQDQ may be used.
     Aesni

@@ -13,7 +13,8 @@ use super::{SealJob, kernel};
 /// The room chosen, with the token that opens it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Choice {
-    Ifma512(Ifma512),
+    /// With the narrower room, where that is open too.
+    Ifma512(Ifma512, Option<Ifma256>),
     Ifma256(Ifma256),
     Avx512(Avx512),
     Avx2(Avx2),
@@ -49,7 +50,7 @@ impl Session {
 macro_rules! in_room {
     ($choice:expr, $function:ident $(::<$flag:ident>)?, $($argument:expr),+) => {
         match $choice {
-            Choice::Ifma512(room) => ifma512::$function $(::<$flag>)?(room, $($argument),+),
+            Choice::Ifma512(room, _) => ifma512::$function $(::<$flag>)?(room, $($argument),+),
             Choice::Ifma256(room) => ifma256::$function $(::<$flag>)?(room, $($argument),+),
             Choice::Avx512(room) => avx512::$function $(::<$flag>)?(room, $($argument),+),
             Choice::Avx2(room) => avx2::$function $(::<$flag>)?(room, $($argument),+),
@@ -61,7 +62,7 @@ macro_rules! in_room {
 impl Choice {
     pub(super) fn new(policy: &Policy) -> Self {
         if let Some(room) = Ifma512::enter(policy) {
-            Choice::Ifma512(room)
+            Choice::Ifma512(room, Ifma256::enter(policy))
         } else if let Some(room) = Ifma256::enter(policy) {
             Choice::Ifma256(room)
         } else if let Some(room) = Avx512::enter(policy) {
@@ -73,9 +74,20 @@ impl Choice {
         }
     }
 
+    /// The room for a whole text of so many bytes.
+    #[inline(always)]
+    fn for_text(self, bytes: usize) -> Self {
+        match self {
+            Choice::Ifma512(_, Some(narrower)) if ifma512::is_slower_than_ifma256(bytes) => {
+                Choice::Ifma256(narrower)
+            }
+            choice => choice,
+        }
+    }
+
     pub(super) fn room(self) -> Room {
         match self {
-            Choice::Ifma512(_) => Room::Ifma512,
+            Choice::Ifma512(..) => Room::Ifma512,
             Choice::Ifma256(_) => Room::Ifma256,
             Choice::Avx512(_) => Room::Avx512,
             Choice::Avx2(_) => Room::Avx2,
@@ -104,7 +116,8 @@ impl Kernel {
         text: Text<'_>,
         tag: &mut [u8; TAG_BYTES],
     ) {
-        in_room!(self.choice, seal, Message { key: &self.key, nonce, aad, text, tag });
+        let choice = self.choice.for_text(text.len());
+        in_room!(choice, seal, Message { key: &self.key, nonce, aad, text, tag });
     }
 
     /// Decrypts and answers the tag that the message should have come with.
@@ -116,8 +129,9 @@ impl Kernel {
         text: Text<'_>,
     ) -> [u8; TAG_BYTES] {
         let mut tag = [0; TAG_BYTES];
+        let choice = self.choice.for_text(text.len());
         let message = Message { key: &self.key, nonce, aad, text, tag: &mut tag };
-        in_room!(self.choice, open, message);
+        in_room!(choice, open, message);
         tag
     }
 
@@ -153,7 +167,8 @@ impl Kernel {
             end.with_source(|bytes| last.copy_from_slice(bytes));
         }
         let message = Message { key: &self.key, nonce, aad, text, tag: &mut tag };
-        in_room!(self.choice, start::<SEAL>, message, poly.insert(Poly1305::default()));
+        let choice = self.choice.for_text(text.len());
+        in_room!(choice, start::<SEAL>, message, poly.insert(Poly1305::default()));
         if SEAL {
             end.with_target(|bytes| last.copy_from_slice(bytes));
         }
@@ -205,4 +220,35 @@ pub(super) fn seal_many(jobs: &mut [SealJob<'_>]) {
         kernel::Kernel::Gcm(_) => None,
     });
     in_room!(choice, seal_many, messages);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_goes_through_a_room_that_is_closed() {
+        let mut visited = 0;
+        for closed in Room::ALL {
+            let policy = Policy { rooms_closed: [closed].into(), ..Policy::open() };
+            let choice = Choice::new(&policy);
+            for bytes in 0..20_000 {
+                let room = choice.for_text(bytes).room();
+                assert!(room == Room::Portable || room != closed, "{bytes} bytes in {closed}");
+                visited += 1;
+            }
+        }
+        assert_eq!(visited, 20_000 * Room::ALL.len());
+    }
+
+    #[test]
+    fn what_is_narrower_is_used_only_where_it_is_open() {
+        let open = Choice::new(&Policy::open());
+        if let Choice::Ifma512(room, Some(_)) = open
+            && ifma512::is_slower_than_ifma256(500)
+        {
+            assert_eq!(open.for_text(500).room(), Room::Ifma256);
+            assert_eq!(Choice::Ifma512(room, None).for_text(500).room(), Room::Ifma512);
+        }
+    }
 }

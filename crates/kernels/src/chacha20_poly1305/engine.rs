@@ -19,7 +19,7 @@ macro_rules! each_set {
 
 /// Defines the room: see the module.
 macro_rules! engine {
-    ($token:ty, #[$features:meta] $(, narrower = $narrower:ident)?) => {
+    ($token:ty, #[$features:meta]) => {
         const ROW_BYTES: usize = 16 * BLOCKS;
         /// Bytes of a set: whole blocks.
         const SET_BYTES: usize = 4 * ROW_BYTES;
@@ -65,9 +65,6 @@ macro_rules! engine {
             ways: Ways,
         ) {
             let bytes = message.text.len();
-            $(if ways.narrower && NARROWER.contains(&bytes) {
-                return super::$narrower::start_by::<SEAL>(room.into(), message, poly, ways);
-            })?
             // Of a text that is longer.
             let turns_behind = |first: usize| (bytes - first).div_ceil(CHUNK_BYTES);
             // Twice as many, where a turn of no more than two sets counts half.

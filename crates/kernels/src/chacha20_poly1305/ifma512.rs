@@ -5,9 +5,9 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 use core::mem::transmute;
-use core::ops::{Range, RangeInclusive};
+use core::ops::Range;
 
-use widelane_cpu::Ifma512;
+use widelane_cpu::{Ifma512, features};
 use widelane_secret::{wipe, wipe_vector_registers as wipe_registers};
 
 use super::poly1305_lanes::{self, BlockLanes, Factor};
@@ -22,13 +22,16 @@ use crate::lanes::{Ifma512x8, Lanes};
 use crate::stack::wipe_stack;
 use crate::text::Text;
 
-/// Texts that narrower registers take less time for, where wide ones take two turns (Zen 4).
-const NARROWER: RangeInclusive<usize> = 257..=704;
+/// Whether a text takes less time in `ifma256` on this CPU, where wide registers take two turns
+/// (Zen 4).
+#[inline]
+pub fn is_slower_than_ifma256(text_bytes: usize) -> bool {
+    (257..=704).contains(&text_bytes) && features::wide_vectors_take_two_turns()
+}
 
 engine! {
     Ifma512,
-    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")],
-    narrower = ifma256
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
 }
 
 abreast! {

@@ -122,8 +122,6 @@ struct Ways {
     beside_sets: bool,
     /// That of a longer one is, beside its first chunk.
     beside_chunk: bool,
-    /// What does not fill a chunk goes through narrower registers, where they do as much.
-    narrower: bool,
 }
 
 impl Ways {
@@ -131,7 +129,6 @@ impl Ways {
         Ways {
             beside_sets: features::vector_steps_take_two_cycles(),
             beside_chunk: features::vectors_leave_general_registers_idle(),
-            narrower: features::wide_vectors_take_two_turns(),
         }
     }
 }

@@ -37,11 +37,11 @@ macro_rules! tour {
 }
 
 /// The one-time key is made with the text.
-const WITH_TEXT: Ways = Ways { beside_sets: false, beside_chunk: false, narrower: false };
+const WITH_TEXT: Ways = Ways { beside_sets: false, beside_chunk: false };
 /// It is made in general registers.
-const BESIDE: Ways = Ways { beside_sets: true, beside_chunk: true, narrower: false };
-/// Texts that fill no chunk go through narrower registers.
-const NARROWER: Ways = Ways { beside_sets: false, beside_chunk: true, narrower: true };
+const BESIDE: Ways = Ways { beside_sets: true, beside_chunk: true };
+/// That of a longer text only is made there.
+const CHUNK_BESIDE: Ways = Ways { beside_sets: false, beside_chunk: true };
 
 fn tours() -> Vec<Tour> {
     let portable: Tour = (
@@ -59,7 +59,7 @@ fn tours() -> Vec<Tour> {
         tour!(Ifma256, ifma256, BESIDE),
         tour!(Ifma512, ifma512, WITH_TEXT),
         tour!(Ifma512, ifma512, BESIDE),
-        tour!(Ifma512, ifma512, NARROWER),
+        tour!(Ifma512, ifma512, CHUNK_BESIDE),
     ];
     let tours: Vec<_> = tours.into_iter().flatten().collect();
     let mut rooms: Vec<_> = tours.iter().map(|tour| tour.0).collect();
