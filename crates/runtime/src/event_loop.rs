@@ -102,6 +102,7 @@ impl EventLoop {
     }
 
     pub(crate) fn add_to_ready(&self, handshake: &Handshake) {
+        handshake.is_to_be_reported.store(true, Ordering::Release);
         self.ready.borrow_mut().push(handshake);
     }
 
@@ -118,6 +119,7 @@ impl EventLoop {
 
     /// Forgets an executed handshake that somebody else takes up, or that is being freed.
     pub(crate) fn take_from_ready(&self, handshake: &Handshake) {
+        handshake.is_to_be_reported.store(false, Ordering::Release);
         self.ready.borrow_mut().retain(|&other| !ptr::eq(other, handshake));
         self.warm.borrow_mut().retain(|&other| !ptr::eq(other, handshake));
     }
@@ -146,6 +148,13 @@ impl EventLoop {
             && self.closing.borrow().parked() == 1
             && self.ready.borrow().is_empty()
             && !has_events(self.waiting.get())
+    }
+
+    /// Whether a handshake is parked, or executed and not taken up.
+    fn has_unfinished(&self) -> bool {
+        // SAFETY: handshakes leave `ready` before they are freed.
+        let is_ready = |&handshake: &*const Handshake| unsafe { &*handshake }.is_ready();
+        self.closing.borrow().parked() > 0 || self.ready.borrow().iter().any(is_ready)
     }
 
     fn has_nothing_to_do(&self) -> bool {
@@ -188,7 +197,13 @@ impl EventLoop {
             (hooks.execute)(true);
             self.warm.borrow_mut().clear();
         }
-        let filled = self.report(epoll, events, filled, room);
+        let mut filled = self.report(hooks, epoll, events, filled, room);
+        // What goes on by itself may have parked again.
+        while filled == 0 && !timeout_is_zero && self.closing.borrow().parked() > 0 {
+            (hooks.execute)(true);
+            self.warm.borrow_mut().clear();
+            filled = self.report(hooks, epoll, events, filled, room);
+        }
         if filled == 0 && !timeout_is_zero {
             return wait(Patience::Asked);
         }
@@ -196,26 +211,24 @@ impl EventLoop {
     }
 
     /// Reports the ready handshakes in `events`, of which `count` are filled and `room` exist;
-    /// returns how many are filled then.
-    fn report(&self, epoll: c_int, events: *mut epoll_event, count: usize, room: usize) -> usize {
+    /// returns how many are filled then. Those that the program does not hear of here go on.
+    fn report(
+        &self,
+        hooks: &ProviderHooks,
+        epoll: c_int,
+        events: *mut epoll_event,
+        count: usize,
+        room: usize,
+    ) -> usize {
         let mut filled = count;
         let mut ready = self.ready.borrow_mut();
-        ready.retain(|&handshake| {
-            // SAFETY: handshakes leave `ready` before they are freed.
-            let handshake = unsafe { &*handshake };
+        let mut stays = |handshake: &Handshake| {
             let registration = registry::look_up(handshake.descriptor());
             match Wake::choose(registration, handshake.wanted(), epoll) {
-                Wake::Nothing => false,
-                Wake::Later => true,
-                Wake::Rearm(registration) => {
-                    let mut event =
-                        epoll_event { events: registration.events, u64: registration.data };
-                    real::epoll_ctl(
-                        registration.epoll_descriptor,
-                        libc::EPOLL_CTL_MOD,
-                        handshake.descriptor(),
-                        &mut event,
-                    );
+                // Not before the program listens, if it went on already.
+                Wake::GoOn { .. } if !handshake.is_ready() => true,
+                Wake::GoOn { .. } => {
+                    self.warm.borrow_mut().push_back(handshake);
                     false
                 }
                 Wake::Report { events: reported, data } => {
@@ -238,16 +251,67 @@ impl EventLoop {
                     false
                 }
             }
+        };
+        ready.retain(|&handshake| {
+            // SAFETY: handshakes leave `ready` before they are freed.
+            let handshake = unsafe { &*handshake };
+            let stays = stays(handshake);
+            handshake.is_to_be_reported.store(stays, Ordering::Release);
+            stays
         });
+        drop(ready);
+        self.go_on(hooks, epoll);
         filled
+    }
+
+    /// Lets all warm handshakes go on, and wakes who waits for them in another epoll set.
+    fn go_on(&self, hooks: &ProviderHooks, epoll: c_int) {
+        while let Some(handshake) = self.next_warm() {
+            let descriptor = handshake.descriptor();
+            let wake = Wake::choose(registry::look_up(descriptor), handshake.wanted(), epoll);
+            handshake::go_on_unasked(hooks, self, handshake);
+            if let Wake::GoOn { rearm: Some(registration) } = wake {
+                let (events, data) = (registration.events, registration.data);
+                let mut event = epoll_event { events, u64: data };
+                let epoll = registration.epoll_descriptor;
+                real::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, descriptor, &mut event);
+            }
+        }
     }
 }
 
 /// Whether a wait for `epoll` would return at once.
 fn has_events(epoll: c_int) -> bool {
     let mut question = libc::pollfd { fd: epoll, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one entry, which the kernel reads and writes during the call.
-    unsafe { libc::poll(&mut question, 1, 0) != 0 }
+    real::poll(&mut question, 1, 0) != 0
+}
+
+/// Finishes what is parked on this thread, which is about to wait by other means than epoll: there
+/// is no array of events in which it could be told of them.
+pub(crate) fn finish_before_sleep() {
+    let Some(hooks) = provider() else { return };
+    EventLoop::with(|event_loop| {
+        if event_loop.is_on_fibre() || event_loop.has_nothing_to_do() {
+            return;
+        }
+        let errno = real::errno();
+        event_loop.empty_mailbox();
+        while event_loop.has_unfinished() {
+            (hooks.execute)(true);
+            event_loop.warm.borrow_mut().clear();
+            event_loop.ready.borrow_mut().retain(|&handshake| {
+                // SAFETY: handshakes leave `ready` before they are freed.
+                let handshake = unsafe { &*handshake };
+                if handshake.is_ready() {
+                    handshake.is_to_be_reported.store(false, Ordering::Release);
+                    event_loop.warm.borrow_mut().push_back(handshake);
+                }
+                !handshake.is_ready()
+            });
+            event_loop.go_on(hooks, -1);
+        }
+        real::set_errno(errno);
+    });
 }
 
 /// How long one of the waiting functions is to wait.

@@ -21,7 +21,7 @@ mod ahead;
 use core::cell::Cell;
 use core::ffi::{CStr, c_int, c_long, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 
 use widelane_bridge::hooks::ProviderHooks;
@@ -105,7 +105,7 @@ impl Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum State {
-    /// No fibre: libssl waits for the peer, or is at work on ours right now.
+    /// No fibre: libssl waits for the peer.
     Idle,
     /// The fibre waits for its private-key operation.
     Parked,
@@ -113,6 +113,8 @@ enum State {
     Ready,
     /// The fibre has ended without the program; its next call is told how.
     Held,
+    /// The fibre is running on its thread: no other may touch the connection.
+    Running,
 }
 
 /// The state of one handshake; its address is the handle that the provider knows.
@@ -135,6 +137,8 @@ pub(crate) struct Handshake {
     held: Cell<Option<Held>>,
     /// Cleared when the connection is being freed: nothing may park any more.
     may_park: Cell<bool>,
+    /// Whether its thread's list of those to be reported has it.
+    pub(crate) is_to_be_reported: AtomicBool,
 }
 
 impl Handshake {
@@ -143,7 +147,8 @@ impl Handshake {
             0 => State::Idle,
             1 => State::Parked,
             2 => State::Ready,
-            _ => State::Held,
+            3 => State::Held,
+            _ => State::Running,
         }
     }
 
@@ -154,6 +159,16 @@ impl Handshake {
     /// Whether the program is HAProxy: only its BIO is taken in without a descriptor.
     fn has_bio_of_haproxy(&self) -> bool {
         self.descriptor < 0
+    }
+
+    /// Whether it is executed and waits to be taken up.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.state() == State::Ready
+    }
+
+    /// Whether its fibre is what runs on this thread now.
+    fn is_on(&self, event_loop: &EventLoop) -> bool {
+        event_loop.on_fibre().is_some_and(|running| ptr::eq(running, self))
     }
 
     pub(crate) fn place(&self) -> &Cell<Place> {
@@ -199,23 +214,28 @@ fn advance(
     handshake: &Handshake,
     call: Call,
 ) -> c_int {
+    if handshake.is_to_be_reported.load(Ordering::Relaxed) {
+        event_loop.take_from_ready(handshake);
+    }
     if handshake.state() == State::Parked {
         count(hooks, |counters| &counters.resumes_early);
         let mut wait = handshake.wait.get();
         let verdict = event_loop.closing(|closing| closing.ask(&mut wait));
         handshake.wait.set(wait);
         if verdict == Verdict::KeepOpen {
-            return call.later();
+            return postponed(call);
         }
         (hooks.execute)(true);
         ahead::go_on(hooks, event_loop, handshake);
         if handshake.state() == State::Parked {
-            return call.later();
+            return postponed(call);
         }
     }
     loop {
         let result = match handshake.state() {
-            State::Held => handshake.tell(),
+            State::Held => handshake.tell(call),
+            // Not from here: the fibre is this thread's.
+            State::Running => return postponed(call),
             State::Ready => {
                 event_loop.take_from_ready(handshake);
                 event_loop.run_fibre(handshake, call)
@@ -229,7 +249,7 @@ fn advance(
             }
             ahead::go_on(hooks, event_loop, handshake);
             if handshake.state() == State::Parked {
-                return call.later();
+                return postponed(call);
             }
             continue;
         };
@@ -243,7 +263,7 @@ fn advance(
             return result;
         }
         if !begun.is_done(result) {
-            return call.later();
+            return postponed(call);
         }
     }
 }
@@ -263,18 +283,40 @@ fn park(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
     }
 }
 
-/// A thread calls for a handshake whose fibre belongs to another one.
+/// A thread calls for a handshake whose fibre belongs to another one. That one lets it go on before
+/// it sleeps, and then the handshake is whoever's calls for it.
 fn drive_foreign(handshake: &Handshake, call: Call) -> c_int {
-    static ONCE: Once = Once::new();
-    if handshake.state() == State::Idle {
-        return call.make(handshake.ssl);
+    match handshake.state() {
+        State::Idle => call.make(handshake.ssl),
+        State::Held => match handshake.tell(call) {
+            Some(result) if handshake.begun.get().is_same_kind(call) => result,
+            _ => call.make(handshake.ssl),
+        },
+        State::Parked | State::Ready | State::Running => postponed(call),
     }
-    crate::notice::say_once(
-        &ONCE,
-        "this program moves connections between threads during the handshake; each stays with the \
-         thread that began its signature",
-    );
+}
+
+/// What a call returns whose handshake is parked: as natively, with nothing in the error queue and
+/// an `errno` that says why.
+fn postponed(call: Call) -> c_int {
+    if let Some(openssl) = real::openssl() {
+        (openssl.ERR_clear_error)();
+    }
+    real::set_errno(libc::EAGAIN);
     call.later()
+}
+
+/// Lets a handshake go on that was executed and whose program does not call for it on this thread.
+pub(crate) fn go_on_unasked(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
+    let Some(openssl) = real::openssl() else { return };
+    // What the program has left in its error queue is neither touched nor mistaken for this one's.
+    let errors = Held::take(openssl, 0);
+    let error = ahead::run(hooks, event_loop, openssl, handshake);
+    errors.restore(openssl);
+    // What waits for its peer hears of it; of anything else the program must be told.
+    if error.is_some_and(|error| error != SSL_ERROR_WANT_READ) {
+        event_loop.add_to_ready(handshake);
+    }
 }
 
 /// Finishes what a call other than a handshake call finds suspended: `None` if the call may go on,
@@ -289,19 +331,38 @@ pub(crate) fn settle(ssl: *mut c_void) -> Option<()> {
         return Some(());
     }
     EventLoop::with(|event_loop| {
-        if event_loop.is_on_fibre() || !Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
-            return None;
+        if event_loop.is_on_fibre() {
+            // A callback of the program uses the connection that it was called for.
+            return handshake.is_on(event_loop).then_some(());
         }
         let call = handshake.begun.get();
-        let result = advance(hooks, event_loop, handshake, call);
-        call.is_done(result).then_some(())
+        if Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
+            let result = advance(hooks, event_loop, handshake, call);
+            return call.is_done(result).then_some(());
+        }
+        match handshake.state() {
+            State::Idle => Some(()),
+            State::Held => {
+                let result = handshake.tell(call)?;
+                call.is_done(result).then_some(())
+            }
+            State::Parked | State::Ready | State::Running => {
+                postponed(call);
+                None
+            }
+        }
     })
     .flatten()
 }
 
-/// What `SSL_get_error` answers for a suspended handshake.
+/// What `SSL_get_error` answers for a suspended handshake; nothing if a function has failed
+/// meanwhile, which it has said in the error queue.
 pub(crate) fn error_of_suspended(ssl: *const c_void) -> Option<c_int> {
-    Some(match suspended(ssl)?.wanted.get() {
+    let handshake = suspended(ssl)?;
+    if (real::openssl()?.ERR_peek_error)() != 0 {
+        return None;
+    }
+    Some(match handshake.wanted.get() {
         Wanted::Read => SSL_ERROR_WANT_READ,
         Wanted::Write => SSL_ERROR_WANT_WRITE,
     })
@@ -317,7 +378,13 @@ pub(crate) fn want_of_suspended(ssl: *const c_void) -> Option<c_int> {
 
 fn suspended(ssl: *const c_void) -> Option<&'static Handshake> {
     provider()?;
-    find(ssl.cast_mut()).filter(|handshake| handshake.state() != State::Idle)
+    let is_suspended = |handshake: &&Handshake| match handshake.state() {
+        State::Idle => false,
+        State::Parked | State::Ready | State::Held => true,
+        // For its own callbacks it is not.
+        State::Running => !EventLoop::with(|it| handshake.is_on(it)).unwrap_or(false),
+    };
+    find(ssl.cast_mut()).filter(is_suspended)
 }
 
 /// Takes a handshake under our care, or leaves it alone: `None`.
@@ -362,6 +429,7 @@ fn take_in(
         result: Cell::new(None),
         held: Cell::new(None),
         may_park: Cell::new(true),
+        is_to_be_reported: AtomicBool::new(false),
     }));
     if (openssl.SSL_set_ex_data)(ssl, index, handshake.cast()) == 0 {
         // SAFETY: made by `into_raw` above, and the SSL did not take it.
@@ -426,11 +494,25 @@ fn extra_data_index(openssl: &OpenSsl) -> Option<c_int> {
             0,
             ptr::null_mut(),
             ptr::null(),
-            ptr::null(),
+            leave_out_extra_data,
             free_extra_data,
         )
     });
     (index >= 0).then_some(index)
+}
+
+/// A copy of a connection begins without a handshake under our care.
+extern "C" fn leave_out_extra_data(
+    _copy: *mut c_void,
+    _original: *const c_void,
+    handshake: *mut *mut c_void,
+    _index: c_int,
+    _argument: c_long,
+    _pointer: *mut c_void,
+) -> c_int {
+    // SAFETY: what OpenSSL is about to give the copy.
+    unsafe { handshake.write(ptr::null_mut()) };
+    1
 }
 
 extern "C" fn free_extra_data(
@@ -492,11 +574,12 @@ impl EventLoop {
             handshake.place.set(Place::begin(&stack, body, handle(handshake)));
             handshake.stack.set(Some(stack));
         }
-        handshake.set_state(State::Idle);
+        handshake.set_state(State::Running);
         self.closing(|closing| closing.progress());
         self.switch_to(handshake);
         let result = handshake.result.take();
         if let Some(result) = result {
+            handshake.set_state(State::Idle);
             self.recycle(handshake);
             let errno = real::errno();
             if result <= 0 && real::SSL_get_error(handshake.ssl, result) == SSL_ERROR_SSL {

@@ -10,7 +10,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::OnceLock;
 
-use libc::{epoll_event, sigset_t, timespec};
+use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
 /// A function that we stand in front of, resolved at its first call.
 struct Next {
@@ -104,6 +104,18 @@ next_functions! {
     fn EVP_set_default_properties(
         context: *mut c_void, properties: *const c_char
     ) -> c_int, or 0;
+    fn poll(descriptors: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int, or -1;
+    fn ppoll(
+        descriptors: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t
+    ) -> c_int, or -1;
+    fn pselect(
+        count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set,
+        timeout: *const timespec, mask: *const sigset_t
+    ) -> c_int, or -1;
+    fn select(
+        count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set,
+        timeout: *mut timeval
+    ) -> c_int, or -1;
     fn PEM_read_bio_PrivateKey(
         bio: *mut c_void, key: *mut *mut c_void, ask: PasswordCallback, argument: *mut c_void
     ) -> *mut c_void, or ptr::null_mut();
@@ -223,8 +235,9 @@ openssl_functions! {
     fn BIO_s_null() -> *const c_void;
     fn BIO_up_ref(*mut c_void) -> c_int;
     fn CRYPTO_get_ex_new_index(
-        c_int, c_long, *mut c_void, *const c_void, *const c_void, FreeExtraData
+        c_int, c_long, *mut c_void, *const c_void, DuplicateExtraData, FreeExtraData
     ) -> c_int;
+    fn ERR_clear_error();
     fn ERR_get_error_all(
         *mut *const c_char, *mut c_int, *mut *const c_char, *mut *const c_char, *mut c_int
     ) -> c_ulong;
@@ -285,6 +298,17 @@ openssl_functions! {
     variadic
     fn ERR_set_error(c_int, c_int, *const c_char);
 }
+
+/// What OpenSSL calls when it duplicates an object with extra data: the data of the copy and of the
+/// original, our pointer, the index, and the two arguments given at registration.
+pub(crate) type DuplicateExtraData = extern "C" fn(
+    *mut c_void,
+    *const c_void,
+    *mut *mut c_void,
+    c_int,
+    c_long,
+    *mut c_void,
+) -> c_int;
 
 /// What OpenSSL calls when it frees an object with extra data: the object, our pointer, the table,
 /// the index, and the two arguments given at registration.

@@ -44,15 +44,16 @@ impl Wanted {
 /// How to wake one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
-    /// The program asks again by itself.
-    Nothing,
-    /// Not before the program listens again: it has taken the descriptor out of its epoll set.
-    Later,
     /// Report this event from the `epoll_wait` at hand.
     Report { events: u32, data: u64 },
-    /// Register the same interest again: that raises the edge in an epoll set which another call,
-    /// or another thread, waits for.
-    Rearm(Registration),
+    /// The program of this thread may not hear of it here: it waits elsewhere, on another thread,
+    /// or not for this descriptor. So the handshake goes on by itself, up to where the peer or the
+    /// program itself must do something, as it would have done in the program's call.
+    GoOn {
+        /// Register the same interest again afterwards: that raises the edge in an epoll set which
+        /// another call, or another thread, waits for.
+        rearm: Option<Registration>,
+    },
 }
 
 impl Wake {
@@ -63,21 +64,23 @@ impl Wake {
         wanted: Wanted,
         waiting: c_int,
     ) -> Self {
-        let Some(registration) = registration else {
-            return match wanted {
-                Wanted::Read => Self::Later,
-                // When it asks for writability again, that comes by itself.
-                Wanted::Write => Self::Nothing,
-            };
+        // A one-shot registration is armed by the program each time it wants to hear again.
+        let Some(registration) = registration.filter(|known| !is_special(known.events)) else {
+            return Self::GoOn { rearm: None };
         };
-        if is_special(registration.events) {
-            // A one-shot registration is armed by the program each time it wants to hear again.
-            return Self::Nothing;
+        if registration.epoll_descriptor != waiting {
+            return Self::GoOn { rearm: Some(registration) };
         }
-        match wanted {
-            _ if registration.epoll_descriptor != waiting => Self::Rearm(registration),
-            Wanted::Read => Self::Report { events: IN, data: registration.data },
-            Wanted::Write => Self::Report { events: OUT, data: registration.data },
+        // What the program was told to wait for, or else what it waits for.
+        let registered = registration.events & (IN | OUT);
+        let told = match wanted {
+            Wanted::Read => IN,
+            Wanted::Write => OUT,
+        };
+        match registered & told {
+            0 if registered == 0 => Self::GoOn { rearm: None },
+            0 => Self::Report { events: registered, data: registration.data },
+            events => Self::Report { events, data: registration.data },
         }
     }
 }
@@ -112,26 +115,37 @@ mod tests {
         assert_eq!(Wanted::choose(registration(OUT), 5), Wanted::Write);
         let wake = Wake::choose(registration(OUT | EDGE), Wanted::Write, 5);
         assert_eq!(wake, Wake::Report { events: OUT, data: 99 });
-        assert_eq!(Wake::choose(None, Wanted::Write, 5), Wake::Nothing);
     }
 
     #[test]
-    fn who_listens_no_more_is_told_when_it_does_again() {
-        assert_eq!(Wake::choose(None, Wanted::Read, 5), Wake::Later);
+    fn what_is_registered_is_reported_whatever_was_told() {
+        let wake = Wake::choose(registration(IN | EDGE), Wanted::Write, 5);
+        assert_eq!(wake, Wake::Report { events: IN, data: 99 });
+        let wake = Wake::choose(registration(OUT), Wanted::Read, 5);
+        assert_eq!(wake, Wake::Report { events: OUT, data: 99 });
+    }
+
+    #[test]
+    fn nobody_waits_for_what_nobody_listens_to() {
+        for wanted in [Wanted::Read, Wanted::Write] {
+            for registration in [None, registration(0), registration(EDGE)] {
+                let wake = Wake::choose(registration, wanted, 5);
+                assert_eq!(wake, Wake::GoOn { rearm: None });
+            }
+        }
     }
 
     #[test]
     fn one_shot_registrations_are_left_to_the_program() {
         let one_shot = registration(IN | ONE_SHOT);
         assert_eq!(Wanted::choose(one_shot, 5), Wanted::Write);
-        assert_eq!(Wake::choose(one_shot, Wanted::Write, 5), Wake::Nothing);
+        assert_eq!(Wake::choose(one_shot, Wanted::Write, 5), Wake::GoOn { rearm: None });
     }
 
     #[test]
     fn another_epoll_set_is_woken_through_the_kernel() {
         let both = registration(IN | OUT | EDGE);
         assert_eq!(Wanted::choose(both, 6), Wanted::Write);
-        let wake = Wake::choose(both, Wanted::Write, 6);
-        assert_eq!(wake, Wake::Rearm(both.expect("made above")));
+        assert_eq!(Wake::choose(both, Wanted::Write, 6), Wake::GoOn { rearm: both });
     }
 }

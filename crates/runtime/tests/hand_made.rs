@@ -72,8 +72,207 @@ fn blocking_sockets_and_memory_are_not_parked() {
     assert_eq!(counters.jobs_synchronous, synchronous, "{counters:?}");
 }
 
+#[test]
+fn another_thread_may_continue_a_handshake() {
+    let Some(counters) = accelerated_with_lanes("scenario_continue_elsewhere") else { return };
+    assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 1), "{counters:?}");
+}
+
+#[test]
+fn a_descriptor_may_be_registered_after_the_call() {
+    let Some(counters) = accelerated_with_lanes("scenario_late_registration") else { return };
+    assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 2), "{counters:?}");
+}
+
+#[test]
+fn a_program_may_wait_by_other_functions_than_epoll() {
+    let Some(counters) = accelerated_with_lanes("scenario_other_pollers") else { return };
+    assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 6), "{counters:?}");
+}
+
+#[test]
+fn epoll_sets_may_be_duplicated_and_nested() {
+    let Some(counters) = accelerated_with_lanes("scenario_other_epoll_sets") else { return };
+    assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 2), "{counters:?}");
+}
+
+#[test]
+fn what_fails_on_a_parked_connection_says_so() {
+    let Some(counters) = accelerated_with_lanes("scenario_shutdown") else { return };
+    assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 1), "{counters:?}");
+}
+
+#[test]
+fn a_copy_of_a_cleared_connection_is_freed_once() {
+    let Some(counters) = accelerated_with_lanes("scenario_duplicate") else { return };
+    assert_eq!((counters.jobs_cancelled, counters.parked()), (1, 0), "{counters:?}");
+}
+
 unsafe extern "C" {
     fn SSL_clear(ssl: *mut sys::SSL) -> c_int;
+    fn SSL_dup(ssl: *mut sys::SSL) -> *mut sys::SSL;
+}
+
+/// An `SSL` that another thread may use: its only owner while it does.
+struct Lent(*mut sys::SSL);
+
+// SAFETY: who lends it does not use it meanwhile.
+unsafe impl Send for Lent {}
+
+impl Lent {
+    /// A read by whoever has it: its result, and what `SSL_get_error` says of it.
+    fn read(&self) -> (c_int, c_int) {
+        let mut buffer = [0u8; 16];
+        // SAFETY: a live SSL, and room for 16 bytes.
+        let result = unsafe { sys::SSL_read(self.0, buffer.as_mut_ptr().cast(), 16) };
+        // SAFETY: a live SSL.
+        (result, unsafe { sys::SSL_get_error(self.0, result) })
+    }
+}
+
+/// Waits by `poll` until the client's side has something to read.
+fn flight_comes(connection: &Connection) -> bool {
+    let descriptor = connection.client.as_raw_fd();
+    let mut question = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry.
+    unsafe { libc::poll(&mut question, 1, 0) == 1 }
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_continue_elsewhere() {
+    // As memcached does: one thread accepts, and gives the connection to another, which reads.
+    let (context, epoll) = (context(), Epoll::new());
+    let connection = Connection::new(&context, false);
+    assert_eq!(connection.handshake(), -1);
+    let (lent, descriptor) = (Lent(connection.ssl), connection.socket.as_raw_fd());
+    let (registered, wait_for_registration) = std::sync::mpsc::channel();
+    let worker = std::thread::spawn(move || {
+        let epoll = Epoll::new();
+        epoll.add(descriptor, libc::EPOLLIN);
+        registered.send(()).expect("the listener waits");
+        // Told to read, or not at all: what the listener was told to wait for is not its business.
+        let began = std::time::Instant::now();
+        loop {
+            let (result, error) = lent.read();
+            assert_eq!(result, -1);
+            if error == sys::SSL_ERROR_WANT_READ && epoll.wait(10).is_none() {
+                break;
+            }
+            assert!(began.elapsed().as_secs() < 10, "the handshake hangs");
+        }
+        lent.read()
+    });
+    wait_for_registration.recv().expect("the worker registers");
+    // The listener has nothing else to do, and nobody tells it of the connection.
+    assert_eq!(epoll.wait(100), None);
+    assert_eq!(worker.join().expect("a worker"), (-1, sys::SSL_ERROR_WANT_READ));
+    assert!(connection.sent() > 1000, "certificate and key exchange");
+    connection.free();
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_late_registration() {
+    let context = context();
+    for events in [libc::EPOLLIN, libc::EPOLLIN | libc::EPOLLET] {
+        let epoll = Epoll::new();
+        let connection = Connection::new(&context, false);
+        assert_eq!(connection.handshake(), -1);
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EAGAIN));
+        epoll.add(connection.socket.as_raw_fd(), events);
+        while connection.sent() == 0 {
+            let reported = epoll.wait(1_000).expect("an event");
+            assert_eq!(reported & !events.cast_unsigned(), 0, "only what was asked for");
+            assert_eq!(connection.handshake(), -1);
+        }
+        connection.free();
+    }
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_other_pollers() {
+    let (context, epoll) = (context(), Epoll::new());
+    let mut none = libc::timeval { tv_sec: 0, tv_usec: 1 };
+    let short = libc::timespec { tv_sec: 0, tv_nsec: 1 };
+    let (null, wait) = (std::ptr::null_mut(), std::ptr::null());
+    for function in 0..6 {
+        let connection = Connection::parked(&context, &epoll, libc::EPOLLIN);
+        let descriptor = connection.client.as_raw_fd();
+        let mut question = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
+        assert!(!flight_comes(&connection), "nothing sleeps yet");
+        match function {
+            // SAFETY: one entry.
+            0 | 1 => unsafe { libc::poll(&mut question, 1, 1_000) },
+            // SAFETY: as above; no timeout and no mask.
+            2 | 3 => unsafe { libc::ppoll(&mut question, 1, wait, wait.cast()) },
+            // SAFETY: no sets of descriptors, and a timeout.
+            4 => unsafe { libc::select(0, null, null, null, &mut none) },
+            // SAFETY: as above, and no mask.
+            _ => unsafe { libc::pselect(0, null, null, null, &short, wait.cast()) },
+        };
+        assert!(flight_comes(&connection), "{function}");
+        connection.assert_went_on();
+        connection.free();
+        drop(connection);
+    }
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_other_epoll_sets() {
+    let context = context();
+    for nested in [false, true] {
+        let inner = Epoll::new();
+        let connection = Connection::new(&context, false);
+        inner.add(connection.socket.as_raw_fd(), libc::EPOLLIN);
+        assert_eq!(connection.handshake(), -1);
+        let outer = if nested {
+            let outer = Epoll::new();
+            outer.add(inner.0, libc::EPOLLIN);
+            outer
+        } else {
+            // SAFETY: a second number for the same set.
+            Epoll(unsafe { libc::dup(inner.0) })
+        };
+        // Whatever it is told, the handshake goes on before the thread sleeps.
+        outer.wait(100);
+        assert!(flight_comes(&connection), "nested: {nested}");
+        connection.assert_went_on();
+        connection.free();
+    }
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_shutdown() {
+    let (context, epoll) = (context(), Epoll::new());
+    let connection = Connection::parked(&context, &epoll, libc::EPOLLIN | libc::EPOLLET);
+    // SAFETY: a live SSL.
+    assert_eq!(unsafe { sys::SSL_shutdown(connection.ssl) }, -1);
+    assert_eq!(connection.error(-1), sys::SSL_ERROR_SSL, "it says why in the error queue");
+    assert_eq!(connection.handshake(), -1);
+    assert_eq!(connection.error(-1), sys::SSL_ERROR_WANT_READ, "the queue was emptied, as ever");
+    epoll.wait(-1).expect("an event");
+    connection.assert_went_on();
+    connection.free();
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_duplicate() {
+    let (context, epoll) = (context(), Epoll::new());
+    let connection = Connection::parked(&context, &epoll, libc::EPOLLIN | libc::EPOLLET);
+    // SAFETY: a live SSL.
+    assert_eq!(unsafe { SSL_clear(connection.ssl) }, 1);
+    // SAFETY: as above.
+    let copy = unsafe { SSL_dup(connection.ssl) };
+    assert!(!copy.is_null() && copy != connection.ssl);
+    // SAFETY: freed once.
+    unsafe { sys::SSL_free(copy) };
+    connection.free();
+    while epoll.wait(0).is_some() {}
 }
 
 #[test]

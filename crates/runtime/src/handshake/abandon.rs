@@ -2,9 +2,10 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
+use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use super::{Handshake, State, handle, suspended};
+use super::{Handshake, State, find, handle};
 use crate::event_loop::EventLoop;
 use crate::provider::provider;
 use crate::real::{self, OpenSsl};
@@ -12,10 +13,17 @@ use crate::real::{self, OpenSsl};
 /// Prepares `ssl` to be freed: `true` if the caller may do so now, `false` if its fibre's thread
 /// will.
 pub(crate) fn abandon_before_free(ssl: *mut c_void) -> bool {
-    let Some(handshake) = suspended(ssl) else { return true };
+    let Some(handshake) = provider().and_then(|_| find(ssl)) else { return true };
+    let is_to_be_reported = handshake.is_to_be_reported.load(Ordering::Acquire);
+    if handshake.state() == State::Idle && !is_to_be_reported {
+        return true;
+    }
     EventLoop::with(|event_loop| {
         if Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
             abandon(event_loop, handshake);
+            true
+        } else if handshake.state() == State::Held && !is_to_be_reported {
+            // Its fibre is gone already.
             true
         } else {
             // Should that thread be gone, its fibre is lost, but the rest can be freed here.
@@ -27,7 +35,7 @@ pub(crate) fn abandon_before_free(ssl: *mut c_void) -> bool {
 
 /// Prepares `ssl` to be used anew for another handshake.
 pub(crate) fn abandon_before_clear(ssl: *mut c_void) {
-    let Some(handshake) = suspended(ssl) else { return };
+    let Some(handshake) = provider().and_then(|_| find(ssl)) else { return };
     EventLoop::with(|event_loop| {
         if Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
             abandon(event_loop, handshake);
@@ -41,6 +49,11 @@ pub(crate) fn abandon_before_clear(ssl: *mut c_void) {
 fn abandon(event_loop: &EventLoop, handshake: &Handshake) {
     let (Some(hooks), Some(openssl)) = (provider(), real::openssl()) else { return };
     let errno = real::errno();
+    event_loop.take_from_ready(handshake);
+    // libssl clears a connection at the beginning of its handshake, on the fibre itself.
+    if matches!(handshake.state(), State::Idle | State::Running) {
+        return;
+    }
     if handshake.state() == State::Held {
         handshake.held.set(None);
         handshake.set_state(State::Idle);
@@ -49,8 +62,6 @@ fn abandon(event_loop: &EventLoop, handshake: &Handshake) {
     if handshake.state() == State::Parked {
         (hooks.cancel)(handle(handshake));
         event_loop.closing(|closing| closing.unpark(handshake.wait.get()));
-    } else {
-        event_loop.take_from_ready(handshake);
     }
     handshake.may_park.set(false);
     let ssl = handshake.ssl;

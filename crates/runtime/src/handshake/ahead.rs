@@ -11,7 +11,10 @@
 //! they need by the connection, hold no lock, and serve no two threads; what other programs do is
 //! not known, so theirs are left alone. It does not happen in `epoll_wait`, where a thread of
 //! HAProxy has declared that it touches nothing.
-#![allow(unsafe_code, reason = "texts of OpenSSL's error queue, and a variadic function")]
+#![allow(
+    unsafe_code,
+    reason = "the program's variable, texts of OpenSSL's error queue, a variadic function"
+)]
 
 use core::ffi::{CStr, c_int, c_ulong};
 use core::ptr;
@@ -39,16 +42,30 @@ pub(super) fn go_on(hooks: &ProviderHooks, event_loop: &EventLoop, own: &Handsha
         if (openssl.ERR_peek_error)() != 0 {
             continue;
         }
-        let Some(result) = event_loop.run_fibre(handshake, handshake.begun.get()) else {
-            park(hooks, event_loop, handshake);
-            event_loop.take_from_ready(own);
-            continue;
-        };
-        if is_final(real::SSL_get_error(handshake.ssl, result)) {
-            handshake.held.set(Some(Held::take(openssl, result)));
-            handshake.set_state(State::Held);
-        }
+        run(hooks, event_loop, openssl, handshake);
+        event_loop.take_from_ready(own);
     }
+}
+
+/// Runs the fibre of a handshake that was executed, without its program; what ends for good is held
+/// until the program calls. The error queue is empty before. Returns what `SSL_get_error` says, or
+/// nothing if it has parked again.
+pub(super) fn run(
+    hooks: &ProviderHooks,
+    event_loop: &EventLoop,
+    openssl: &OpenSsl,
+    handshake: &Handshake,
+) -> Option<c_int> {
+    let Some(result) = event_loop.run_fibre(handshake, handshake.begun.get()) else {
+        park(hooks, event_loop, handshake);
+        return None;
+    };
+    let error = real::SSL_get_error(handshake.ssl, result);
+    if is_final(error) {
+        handshake.held.set(Some(Held::take(openssl, result)));
+        handshake.set_state(State::Held);
+    }
+    Some(error)
 }
 
 impl Handshake {
@@ -59,9 +76,16 @@ impl Handshake {
 
     /// Ends [`State::Held`]: the result of the call that ended ahead of the program, which is told
     /// now.
-    pub(super) fn tell(&self) -> Option<c_int> {
-        self.set_state(State::Idle);
+    pub(super) fn tell(&self, call: Call) -> Option<c_int> {
         let held = self.held.take()?;
+        self.set_state(State::Idle);
+        if let Call::ReadEarlyData { done, .. } = call
+            && !done.is_null()
+        {
+            // A handshake that parks has no early data.
+            // SAFETY: the program's variable for the number of bytes read.
+            unsafe { done.write(0) };
+        }
         Some(held.restore(real::openssl()?))
     }
 }
@@ -86,14 +110,14 @@ struct Error {
 
 impl Held {
     /// Moves everything in the thread's error queue here.
-    fn take(openssl: &OpenSsl, result: c_int) -> Self {
+    pub(super) fn take(openssl: &OpenSsl, result: c_int) -> Self {
         let errno = real::errno();
         let errors = core::iter::from_fn(|| Error::take(openssl)).collect();
         Self { result, errno, errors }
     }
 
     /// Puts back `errno` and what was in the queue.
-    fn restore(self, openssl: &OpenSsl) -> c_int {
+    pub(super) fn restore(self, openssl: &OpenSsl) -> c_int {
         for error in self.errors {
             error.put_back(openssl);
         }

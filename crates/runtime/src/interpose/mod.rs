@@ -6,6 +6,7 @@
 mod epoll;
 mod exec;
 mod pem;
+mod poll;
 mod ssl;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,0 +1,88 @@
+//! Doors in front of the other functions that wait for descriptors: a program that uses epoll may
+//! wait by these as well, with its epoll set or its connections among the descriptors.
+#![allow(unsafe_code, reason = "exported symbols")]
+
+use core::ffi::c_int;
+
+use libc::{fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
+
+use super::guard;
+use crate::event_loop;
+use crate::real;
+
+#[unsafe(no_mangle)]
+extern "C" fn poll(descriptors: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+    if timeout != 0 {
+        guard((), event_loop::finish_before_sleep);
+    }
+    real::poll(descriptors, count, timeout)
+}
+
+/// What programs call that are compiled with `_FORTIFY_SOURCE`.
+#[unsafe(no_mangle)]
+extern "C" fn __poll_chk(
+    descriptors: *mut pollfd,
+    count: nfds_t,
+    timeout: c_int,
+    bytes: usize,
+) -> c_int {
+    check(count, bytes);
+    poll(descriptors, count, timeout)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ppoll(
+    descriptors: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    guard((), event_loop::finish_before_sleep);
+    real::ppoll(descriptors, count, timeout, mask)
+}
+
+/// As [`__poll_chk`].
+#[unsafe(no_mangle)]
+extern "C" fn __ppoll_chk(
+    descriptors: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+    bytes: usize,
+) -> c_int {
+    check(count, bytes);
+    ppoll(descriptors, count, timeout, mask)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn select(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *mut timeval,
+) -> c_int {
+    guard((), event_loop::finish_before_sleep);
+    real::select(count, read, write, except, timeout)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn pselect(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    guard((), event_loop::finish_before_sleep);
+    real::pselect(count, read, write, except, timeout, mask)
+}
+
+/// Ends the program as the C library does, if it says that there are more descriptors than its
+/// array has room for.
+fn check(count: nfds_t, bytes: usize) {
+    if usize::try_from(count).is_ok_and(|count| count > bytes / size_of::<pollfd>()) {
+        std::process::abort();
+    }
+}
