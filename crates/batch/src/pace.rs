@@ -86,7 +86,8 @@ const SILENCE_MAX_NS: u64 = 500_000;
 /// Mean gaps of silence after which nobody else is expected.
 const SILENCE_GAPS: u64 = 4;
 
-/// Jobs that make waiting worth while: with three, a batch costs less than singles nearly everywhere.
+/// Jobs that make waiting worth while: three in a batch cost less than three alone nearly
+/// everywhere.
 const JOBS_WORTH: usize = 3;
 
 /// Batches in a row that were not worth the wait, after which nothing waits.

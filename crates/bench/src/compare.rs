@@ -8,11 +8,11 @@ pub(crate) mod rows;
 pub(crate) mod window;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use widelane_cpu::Room;
-use widelane_loadgen::LoadError;
+use widelane_loadgen::{Group, LoadError, TlsVersion};
 use widelane_results::{Results, Row, Status};
 
 pub use self::download::{Download, Protection};
@@ -217,13 +217,26 @@ impl Run<'_> {
                 }
             }
         }
+        let mut capacities = Vec::new();
         for scenario in scenarios {
-            let shape =
-                Shape { plan: self.plan, identities: &identities, scenario, cpus: cpus.clone() };
+            let mut shape = Shape {
+                plan: self.plan,
+                identities: &identities,
+                scenario,
+                cpus: cpus.clone(),
+                rate: None,
+                round: 0,
+            };
+            if let Some(percent) = scenario.load
+                && scenario.fits(kind).is_ok()
+            {
+                let capacity = self.capacity(kind, &shape, &mut servers[0], &mut capacities)?;
+                shape.rate = Some(capacity * f64::from(percent) / 100.0);
+            }
             match scenario.fits(kind) {
                 Ok(()) => match self.plan.goal_of(&scenario) {
                     Some(goal) => self.search(kind, &shape, &mut servers, &goal)?,
-                    None => self.scenario(kind, &shape, &mut servers)?,
+                    None => self.scenario(kind, shape, &mut servers)?,
                 },
                 Err(reason) => {
                     let path = scenario.path(kind, &shape.key_name());
@@ -234,21 +247,58 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Handshakes per second that the first subject can do, as far as connections that are never
+    /// fewer than [`CAPACITY_CONNECTIONS`] tell; found once for each version and group.
+    fn capacity(
+        &mut self,
+        kind: ServerKind,
+        shape: &Shape<'_>,
+        (subject, server): &mut (Subject, Server),
+        known: &mut Vec<((TlsVersion, Group), f64)>,
+    ) -> Result<f64, CompareError> {
+        let of = (shape.scenario.version, shape.scenario.group);
+        if let Some((_, capacity)) = known.iter().find(|(other, _)| *other == of) {
+            return Ok(*capacity);
+        }
+        let scenario = Scenario {
+            load: None,
+            connections: kind
+                .connections_max()
+                .map_or(CAPACITY_CONNECTIONS, |(most, _)| most.min(CAPACITY_CONNECTIONS)),
+            window: CAPACITY_WINDOW,
+            ..shape.scenario
+        };
+        let shape = Shape { scenario, cpus: shape.cpus.clone(), ..*shape };
+        let mut capacity: f64 = 0.0;
+        for _ in 0..CAPACITY_WINDOWS {
+            let sample = measure(*subject, server, &shape, self.stop)?;
+            capacity = capacity.max(rows::rate(&sample.measurement).unwrap_or(0.0));
+        }
+        let path = scenario.path(kind, &shape.key_name());
+        self.results.notes.push(format!(
+            "{path}: {subject} did {capacity:.0} handshakes per second at most; partial loads are \
+             shares of that, by arrivals independent of each other."
+        ));
+        known.push((of, capacity));
+        Ok(capacity)
+    }
+
     /// One scenario: interleaved rounds over all subjects, then its rows.
     fn scenario(
         &mut self,
         kind: ServerKind,
-        shape: &Shape<'_>,
+        mut shape: Shape<'_>,
         servers: &mut [(Subject, Server)],
     ) -> Result<(), CompareError> {
-        let Scenario { connections, rounds, .. } = shape.scenario;
+        let Scenario { connections, rounds, load, .. } = shape.scenario;
         let path = shape.scenario.path(kind, &shape.key_name());
         self.observer.began(&path);
         let subjects = servers.iter().map(|(subject, _)| *subject);
         let mut record = Record::new(path, shape.scenario.work, subjects);
         let mut outcome = Ok(());
         while rounds.go_on(record.pairs(), || record.is_precise(connections)) {
-            outcome = self.round(record.pairs().len() as u32, shape, servers, &mut record);
+            shape.round = record.pairs().len() as u32;
+            outcome = self.round(&shape, servers, &mut record);
             if outcome.is_err() {
                 break;
             }
@@ -261,7 +311,8 @@ impl Run<'_> {
             record.write(
                 self.results,
                 self.plan.room,
-                connections,
+                // At a partial load nobody may have met another one.
+                if load.is_some() { 0 } else { connections },
                 self.nothing_to_gain.as_deref(),
             );
             self.flush();
@@ -279,20 +330,19 @@ impl Run<'_> {
 
     fn round(
         &mut self,
-        round: u32,
         shape: &Shape<'_>,
         servers: &mut [(Subject, Server)],
         record: &mut Record,
     ) -> Result<(), CompareError> {
         let mut samples = Vec::new();
-        for index in pairs::order(servers.len(), round) {
+        for index in pairs::order(servers.len(), shape.round) {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(CompareError::Interrupted);
             }
             let (subject, server) = &mut servers[index];
             samples.push(measure(*subject, server, shape, self.stop)?);
         }
-        record.push(round, samples);
+        record.push(shape.round, samples);
         Ok(())
     }
 
@@ -301,6 +351,11 @@ impl Run<'_> {
         self.observer.ended(self.results);
     }
 }
+
+/// How a server's capacity is found: connections that keep it busy, and the best of some windows.
+const CAPACITY_CONNECTIONS: usize = 200;
+const CAPACITY_WINDOW: Duration = Duration::from_millis(500);
+const CAPACITY_WINDOWS: usize = 3;
 
 /// The row that stands for a server, or one subject of it, that could not be measured.
 fn failed_row(

@@ -15,6 +15,10 @@ const SATURATED_SHARE: f64 = 0.95;
 /// Share of its CPU below which the server counts as idling.
 const IDLING_SHARE: f64 = 0.90;
 
+/// Share of the arrivals of an open loop that have to finish: fewer are no accident, but a server
+/// or a client that fell behind.
+const FINISHED_SHARE_MIN: f64 = 0.7;
+
 /// Width of an interval, as a share of its ratio, from which on more rounds are not worth their
 /// time.
 const WIDTH_WANTED: f64 = 0.03;
@@ -81,6 +85,13 @@ fn objection(measurement: &Measurement) -> Option<String> {
     }
     if *operations == 0 {
         return Some(format!("{subject}: nothing finished within {wall_s:.2} s"));
+    }
+    if let Some(due) = measurement.arrivals_due.filter(|due| *due > 0.0)
+        && (*operations as f64) < due * FINISHED_SHARE_MIN
+    {
+        return Some(format!(
+            "{subject}: of {due:.0} handshakes that were due, {operations} were finished"
+        ));
     }
     if *cpu_s <= 0.0 {
         return Some(format!("{subject}: the server used no CPU time"));
@@ -241,7 +252,11 @@ mod tests {
     #[test]
     fn rejects_each_flaw_and_names_it() {
         type Flaw = fn(&mut Measurement);
-        let cases: [(Flaw, &str); 6] = [
+        let cases: [(Flaw, &str); 7] = [
+            (
+                |m| m.arrivals_due = Some(2000.0),
+                "of 2000 handshakes that were due, 1000 were finished",
+            ),
             (|m| _ = m.errors.insert("reset".to_owned(), 2), "2 handshakes failed (2 reset)"),
             (|m| m.resumed = 5, "5 handshakes resumed"),
             (|m| m.operations = 0, "nothing finished"),

@@ -44,6 +44,8 @@ fn load(target: SocketAddr, identities: &[Identity], version: TlsVersion, group:
         cipher: Cipher::Aes256Gcm,
         work: Work::Handshake,
         connections: 8,
+        rate: None,
+        seed: 0,
         cpus: Vec::new(),
         warm_up: Duration::from_millis(20),
         window: Duration::from_secs(20),

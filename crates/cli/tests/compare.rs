@@ -292,6 +292,49 @@ fn speed_compares_two_ciphers() {
 }
 
 #[test]
+fn compares_partial_loads_of_what_native_can_do() {
+    if !is_whole() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["--server", "embedded", "--workload", "handshake", "--tls", "1.3"];
+    let loads = ["--load", "20,60", "--pairs", "2", "--seconds", "0.1"];
+    let output = compare(directory.path(), &[&arguments[..], &loads].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    if results.notes.iter().any(|note| note.contains("nothing to gain")) {
+        return;
+    }
+    let due = |percent: u32| -> Vec<f64> {
+        let scenario = format!("embedded/tls1.3/rsa2048/x25519/load{percent}");
+        let pairs = results.pairs.iter().filter(|pair| pair.scenario == scenario);
+        let rate = |m: &widelane_results::Measurement| m.arrivals_due.unwrap() / m.wall_s;
+        pairs.flat_map(|pair| &pair.measurements).map(rate).collect()
+    };
+    let (low, high) = (due(20), due(60));
+    assert!(low.len() >= 4 && high.len() >= 4, "{text}");
+    // Native and accelerated get the same, and the shares are those that were asked for.
+    for (low, high) in low.iter().zip(&high) {
+        assert!((high / low - 3.0).abs() < 1e-6, "{low} {high}");
+    }
+    assert!(results.notes.iter().any(|note| note.contains("handshakes per second at most")));
+    assert!(results.rows.iter().any(|row| row.metric == "jobs_per_batch"));
+}
+
+#[test]
+fn loads_that_are_none_are_named() {
+    for (loads, said) in [("0", "from 1 to 95"), ("101", "from 1 to 95"), ("ten", "from 1 to 95")] {
+        let output = widelane().args(["compare", "--load", loads]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    }
+    let output = widelane().args(["compare", "--load", "20,20"]).output().unwrap();
+    assert!(!output.status.success());
+    assert!(stderr(&output).contains("20 twice"), "{}", stderr(&output));
+}
+
+#[test]
 fn compares_downloads_from_the_embedded_server() {
     if !is_whole() {
         return;

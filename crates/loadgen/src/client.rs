@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use crate::crowd::Crowd;
 use crate::drive::divide;
 use crate::load::{Load, LoadError};
-use crate::plan::{Plan, Work};
+use crate::plan::{Pace, Plan, Work};
 use crate::tally::{Tally, Window};
 
 /// Longest time between looks at `stop`.
@@ -24,10 +24,10 @@ pub const TICK: Duration = Duration::from_millis(20);
 pub struct Stint {
     /// CPUs, on each of which there is a thread; if none are given, one anywhere.
     pub cpus: Vec<usize>,
-    /// Time under load before the measured window, prolonged until there have been as many
-    /// handshakes as there are connections, by the plan's patience at most. Before, the whole crowd
-    /// is in the same phase, and a window would hold the cost of one phase and the count of
-    /// another.
+    /// Time under load before the measured window. In a closed loop it is prolonged until there
+    /// have been as many handshakes as there are connections, by the plan's patience at most:
+    /// before, all clients are in the same phase, and a window would hold the cost of one phase and
+    /// the count of another.
     pub warm_up: Duration,
     /// Length of the measured window.
     pub window: Duration,
@@ -168,9 +168,10 @@ fn take_part(
         pin(cpu)?;
     }
     let mut crowd = Crowd::gather(plan)?;
-    let connections = plan.pace.connections() as u64;
     pass(&mut crowd, stint.warm_up, |_| false, stop)?;
-    pass(&mut crowd, plan.patience, |tally| tally.full >= connections, stop)?;
+    if let Pace::Closed { connections, .. } = plan.pace {
+        pass(&mut crowd, plan.patience, |tally| tally.full >= connections as u64, stop)?;
+    }
 
     *crowd.tally() = Tally::new();
     edge()?;

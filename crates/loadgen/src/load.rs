@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::plan::{Mix, Pace, Plan, Resume, Trust, Weighted, Work};
+use crate::plan::{Arrivals, Mix, Pace, Plan, Resume, Trust, Weighted, Work};
 use crate::tally::ErrorKind;
 use crate::tls::{Cipher, Group, TlsVersion};
 
-/// A closed-loop load on one server, whose sessions are never resumed.
+/// A load on one server, whose sessions are never resumed.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// Where the server listens.
@@ -27,8 +27,13 @@ pub struct Load {
     pub cipher: Cipher,
     /// What a connection does after its handshake.
     pub work: Work,
-    /// Connections outstanding at any time.
+    /// Connections outstanding at any time; with a rate, at most.
     pub connections: usize,
+    /// Connections begun per second by a Poisson process, whatever the server does (open loop); if
+    /// none is given, each begins as soon as another has ended (closed loop).
+    pub rate: Option<f64>,
+    /// Makes arrivals reproducible.
+    pub seed: u64,
     /// CPUs, on each of which there is a thread of clients; if none are given, one anywhere.
     pub cpus: Vec<usize>,
     /// Time under load before the measured window; more is taken until the connections have done
@@ -59,9 +64,17 @@ impl Load {
                 identities: Weighted::only(None),
             },
             work: self.work.clone(),
-            pace: Pace::Closed { connections: self.connections, ramp: Duration::ZERO },
+            pace: match self.rate {
+                None => Pace::Closed { connections: self.connections, ramp: Duration::ZERO },
+                Some(rate) => Pace::Open {
+                    rate,
+                    arrivals: Arrivals::Poisson,
+                    ramp: Duration::ZERO,
+                    connections_max: self.connections,
+                },
+            },
             patience: self.patience,
-            seed: 0,
+            seed: self.seed,
         }
     }
 }

@@ -23,6 +23,8 @@ fn load(server: &Server, version: TlsVersion) -> Load {
         cipher: Cipher::Aes256Gcm,
         work: Work::Handshake,
         connections: 8,
+        rate: None,
+        seed: 0,
         cpus: Vec::new(),
         warm_up: Duration::ZERO,
         window: Duration::from_secs(20),

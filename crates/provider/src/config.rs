@@ -78,8 +78,8 @@ impl Config {
         &self.kdfs[hash as usize]
     }
 
-    /// Lanes and room of each kernel for operations of a kind, in the order of the lists above; none
-    /// where there is nothing to batch.
+    /// Lanes and room of each kernel for operations of a kind, in the order of the lists above;
+    /// none where there is nothing to batch.
     pub(crate) fn kernels(&self, kind: OperationKind) -> Vec<(usize, Room)> {
         use OperationKind::*;
         match kind {

@@ -159,7 +159,7 @@ fn is_on_large(function: &Function) -> bool {
         || function.name.starts_with("widelane::batching::kernel::run")
 }
 
-/// Whether it is the provider's own: what libcrypto calls, and what is handed to `Once` and the like.
+/// Whether it is the provider's own: what libcrypto calls, and what is handed to `Once`.
 fn is_ours(name: &str) -> bool {
     ["widelane::", "<widelane::", "core::ops::function::FnOnce::call_once{{vtable.shim}}"]
         .iter()

@@ -200,7 +200,8 @@ fn curves(curves: &view::Curves) -> Vec<Block> {
     let heading = |what: &str| Block::Heading(format!("{}: {what}", curves.family));
     let mut blocks = vec![heading(&curves.metric.heading()), Block::Table(curves.table())];
     if let Some(ratios) = curves.ratios() {
-        blocks.extend([heading("times as fast as OpenSSL"), Block::Table(ratios)]);
+        blocks
+            .extend([heading(&words::uncapitalised(curves.ratios_title())), Block::Table(ratios)]);
     }
     blocks.extend(curves.remarks().into_iter().map(Block::Warning));
     blocks

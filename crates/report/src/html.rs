@@ -174,7 +174,7 @@ struct CurvesFigure {
 impl CurvesFigure {
     fn of(curves: Curves) -> Self {
         let chart = curves::chart(&curves);
-        let ratios = curves.ratios().map(|ratios| ("Times as fast as OpenSSL", ratios));
+        let ratios = curves.ratios().map(|ratios| (curves.ratios_title(), ratios));
         let tables = [(curves.metric.title, curves.table())].into_iter().chain(ratios).collect();
         CurvesFigure { curves, chart, tables }
     }
@@ -187,7 +187,7 @@ impl CurvesFigure {
     fn scales(&self) -> &'static str {
         match self.curves.axis {
             Axis::Size => "both scales are logarithmic",
-            Axis::Mix | Axis::Cores => "the scale of the values is logarithmic",
+            Axis::Mix | Axis::Cores | Axis::Load => "the scale of the values is logarithmic",
         }
     }
 }

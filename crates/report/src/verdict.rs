@@ -96,7 +96,11 @@ fn answers<'a, 'b>(servers: &'a [Comparison<'b>], rival: &str) -> Vec<Answer<'a,
         let detour = match (scenario.size, scenario.mix) {
             (Some(size), _) => size_detour(size),
             (None, Some(mix)) => mix_detour(mix),
-            (None, None) => view::detour(scenario.connections),
+            (None, None) => match scenario.load {
+                // A saturated server answers first, then one that is nearly so.
+                Some(load) => u32::MAX - load as u32,
+                None => view::detour(scenario.connections),
+            },
         };
         let rank = server_rank(&answer.comparison.row.scenario);
         (answer.wanted(), rank, is_rare(scenario), detour)
@@ -122,6 +126,22 @@ fn best_of_families<'a, 'b>(algorithms: &'a [Comparison<'b>]) -> Vec<Answer<'a, 
         }
     }
     answers
+}
+
+/// The same server at a partial load, as most servers are.
+fn partial_load<'a, 'b, 'c>(
+    of: &Comparison<'_>,
+    others: &'c [Answer<'a, 'b>],
+) -> Option<&'c Answer<'a, 'b>> {
+    const TELLING_PERCENT: u64 = 30;
+    let is_same = |answer: &&Answer<'_, '_>| {
+        let scenario = &answer.comparison.scenario;
+        scenario.load.is_some() && scenario.server == of.scenario.server
+    };
+    let detour = |answer: &&Answer<'_, '_>| {
+        answer.comparison.scenario.load.unwrap_or(0).abs_diff(TELLING_PERCENT)
+    };
+    others.iter().filter(is_same).min_by_key(detour)
 }
 
 /// How far a share of ChaCha20-Poly1305 is from the one that is found on the web.
@@ -179,6 +199,12 @@ fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>
         detail.push_str(&rounds);
     }
     detail.push('.');
+    if comparison.scenario.load.is_none()
+        && let Some(partial) = partial_load(comparison, others)
+    {
+        let conditions = partial.comparison.scenario.conditions();
+        detail.push_str(&format!(" {conditions}: {}.", ratio_with_interval(partial.ratio)));
+    }
     let mut told = vec![(first.wanted(), answerer(comparison))];
     for other in others {
         let answerer = (other.wanted(), answerer(other.comparison));
@@ -452,6 +478,25 @@ mod tests {
             "TLS 1.2, RSA-2048, 200 connections: 0.58×, 95 % interval 0.56–0.60. \
              HAProxy: 0.62× (0.60–0.65)."
         );
+    }
+
+    #[test]
+    fn a_partial_load_is_told_behind_the_saturated_server() {
+        let partial =
+            |percent: u32, ratio| row(&format!("nginx/tls1.3/rsa2048/x25519/load{percent}"), ratio);
+        let verdict = verdict_of(vec![
+            partial(20, [0.83, 0.80, 0.86]),
+            partial(30, [0.82, 0.80, 0.84]),
+            row("nginx/tls1.3/rsa2048/x25519/c200", [0.58, 0.56, 0.60]),
+        ]);
+        assert_eq!(
+            verdict.detail,
+            "TLS 1.3, RSA-2048, X25519, 200 connections: 0.58×, 95 % interval 0.56–0.60. \
+             TLS 1.3, RSA-2048, X25519, 30 % load: 0.82× (0.80–0.84)."
+        );
+        let alone =
+            verdict_of(vec![partial(20, [0.83, 0.80, 0.86]), partial(80, [0.7, 0.68, 0.72])]);
+        assert!(alone.detail.starts_with("TLS 1.3, RSA-2048, X25519, 80 % load: 0.70×"));
     }
 
     #[test]

@@ -222,6 +222,10 @@ mod tests {
             Scenario::parse("embedded/tls1.3/ed25519/x25519/c1").conditions(),
             "TLS 1.3, Ed25519, X25519, 1 connection"
         );
+        let partial = Scenario::parse("nginx/tls1.3/rsa2048/x25519/2-cores/load30");
+        assert_eq!(partial.title(), "nginx, TLS 1.3, RSA-2048, X25519, 30 % load, 2 cores");
+        assert_eq!(partial.family(), "nginx, TLS 1.3, RSA-2048, X25519, 30 % load");
+        assert_eq!(partial.family_along(Axis::Load), "nginx, TLS 1.3, RSA-2048, X25519, 2 cores");
         assert_eq!(Scenario::parse("rsa3072/private").title(), "RSA-3072");
         assert_eq!(Scenario::parse("ecdh-p384/generate").title(), "ECDH P-384 generate");
         assert_eq!(operation("p256-sign"), "P-256 sign");

@@ -54,6 +54,10 @@ pub struct Measurement {
     /// CPUs of the load generator; 0 where one is meant.
     #[serde(default)]
     pub client_cpus: u32,
+    /// Connections that were to arrive within the window on average, where they arrive by
+    /// themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrivals_due: Option<f64>,
     /// Median latency, microseconds.
     pub latency_us_p50: Option<f64>,
     /// 99th percentile of the latency, microseconds.

@@ -46,8 +46,11 @@ pub struct Scenario {
     pub group: Group,
     /// What the clients want.
     pub work: Work,
-    /// Outstanding connections.
+    /// Outstanding connections; of a partial load, at most.
     pub connections: usize,
+    /// Percent of what the first subject can do at most, at which connections arrive independently
+    /// of each other; none where as many as can be are outstanding.
+    pub load: Option<u8>,
     /// Cores of the server, where that is a question; one otherwise.
     pub cores: Option<usize>,
     /// Time under load before each window.
@@ -109,7 +112,8 @@ impl Plan {
     /// Cut down to one short check that everything works, for machines where nothing can be gained.
     pub(super) fn into_check(mut self) -> Self {
         self.keys.truncate(1);
-        let fullest = self.scenarios.iter().copied().max_by_key(|scenario| scenario.connections);
+        let closed = self.scenarios.iter().copied().filter(|scenario| scenario.load.is_none());
+        let fullest = closed.max_by_key(|scenario| scenario.connections);
         self.scenarios = fullest.into_iter().collect();
         for scenario in &mut self.scenarios {
             scenario.rounds = Rounds { least: 1, most: 2 };
@@ -136,10 +140,10 @@ impl Scenario {
         }
     }
 
-    /// The path of its results: `nginx/tls1.3/ecdsa-p256/x25519/c200`, or
-    /// `nginx/tls1.3/rsa2048/aes128-gcm/16MiB/c4`.
+    /// The path of its results: `nginx/tls1.3/ecdsa-p256/x25519/c200`,
+    /// `nginx/tls1.3/rsa2048/x25519/load30`, or `nginx/tls1.3/rsa2048/aes128-gcm/16MiB/c4`.
     pub(super) fn path(&self, kind: ServerKind, key: &str) -> String {
-        let Scenario { version, group, work, connections, cores, .. } = self;
+        let Scenario { version, group, work, connections, load, cores, .. } = self;
         let cores = cores.map_or(String::new(), |cores| format!("{cores}-cores/"));
         let (server, version) = (kind.name(), version.name());
         let work = match work {
@@ -147,7 +151,8 @@ impl Scenario {
             Work::Download(download) => download.to_string(),
             Work::Page => "application".to_owned(),
         };
-        format!("{server}/tls{version}/{key}/{work}/{cores}c{connections}")
+        let load = load.map_or(format!("c{connections}"), |percent| format!("load{percent}"));
+        format!("{server}/tls{version}/{key}/{work}/{cores}{load}")
     }
 
     /// The metric that answers for it.

@@ -33,6 +33,8 @@ pub const RATE: (&str, &str) = ("handshakes_per_second", "1/s");
 const LATENCY_P50: (&str, &str) = ("latency_p50", "us");
 const LATENCY_P99: (&str, &str) = ("latency_p99", "us");
 const FULL_BATCHES: (&str, &str) = ("full_batches", "1");
+/// Name and unit of how many operations a kernel executes at once, on average.
+const MEAN_FILL: (&str, &str) = ("jobs_per_batch", "1");
 
 /// Connections from which on batches must have formed, or the server was not accelerated.
 const BATCHES_EXPECTED_FROM: usize = 64;
@@ -157,10 +159,10 @@ impl Record {
             };
             self.rows(&context, &basis, &mut results.rows);
             if let Some(counts) = &counts {
-                results.rows.extend(self.fill_row(&context, counts));
+                results.rows.extend(self.fill_rows(&context, counts));
                 results.histograms.extend(self.count_histograms(*subject, counts));
                 results.operations.extend(self.operations(*subject, counts));
-                results.notes.extend(self.remarks(*subject, counts, expected));
+                results.notes.extend(self.remarks(*subject, counts));
             }
             results.histograms.extend(latency_ns.as_ref().map(|latency_ns| {
                 self.histogram(*subject, HistogramKind::Latency, latency_buckets(latency_ns))
@@ -239,19 +241,21 @@ impl Record {
         }
     }
 
-    fn fill_row(&self, context: &Context<'_>, counts: &Counts) -> Option<Row> {
-        let share = counts.full_share()?;
-        Some(Row {
+    fn fill_rows(&self, context: &Context<'_>, counts: &Counts) -> Vec<Row> {
+        let row = |(metric, unit): (&str, &str), value| Row {
             scenario: self.scenario.clone(),
             subject: context.subject.name().to_owned(),
             room: context.room.map(str::to_owned),
-            metric: FULL_BATCHES.0.to_owned(),
-            unit: FULL_BATCHES.1.to_owned(),
-            value: Some(share),
+            metric: metric.to_owned(),
+            unit: unit.to_owned(),
+            value: Some(value),
             status: context.status(),
             reason: context.reason(),
             ..Row::default()
-        })
+        };
+        let full = counts.full_share().map(|share| row(FULL_BATCHES, share));
+        let mean = counts.mean_fill().map(|jobs| row(MEAN_FILL, jobs));
+        full.into_iter().chain(mean).collect()
     }
 
     /// How each kind of operation that occurred was carried out.
@@ -322,18 +326,9 @@ impl Record {
     }
 
     /// What a reader should know about the counters.
-    fn remarks(&self, subject: Subject, counts: &Counts, expected: Room) -> Vec<String> {
+    fn remarks(&self, subject: Subject, counts: &Counts) -> Vec<String> {
         let place = format!("{} ({subject})", self.scenario);
         let mut remarks = Vec::new();
-        if let Some(room) = counts.room()
-            && room != expected
-        {
-            remarks.push(format!(
-                "{place}: room {} ran, though {} is open.",
-                room.name(),
-                expected.name()
-            ));
-        }
         if counts.faults_detected > 0 {
             remarks.push(format!(
                 "{place}: {} results failed their check and were made again; \

@@ -130,6 +130,10 @@ pub struct Shape<'a> {
     pub scenario: Scenario,
     /// Where server and clients are.
     pub cpus: Cpus,
+    /// Connections per second, where they arrive by themselves.
+    pub rate: Option<f64>,
+    /// Which round it is: arrivals are the same for all subjects of one.
+    pub round: u32,
 }
 
 impl Shape<'_> {
@@ -249,6 +253,8 @@ pub fn load(server: &Server, shape: &Shape<'_>) -> Load {
         cipher: shape.plan.cipher,
         work: loadgen::Work::Handshake,
         connections,
+        rate: shape.rate,
+        seed: shape.round.into(),
         cpus: cpus.client.clone(),
         warm_up,
         window,
@@ -312,8 +318,10 @@ fn drive(
                 let value = tally.latency_ns.value_at_percentile(percent);
                 (!tally.latency_ns.is_empty()).then_some(value as f64 / 1e3)
             };
+            let due = shape.rate.map(|rate| rate * wall.as_secs_f64());
             let measurement = Measurement {
                 operations: tally.full,
+                arrivals_due: due,
                 latency_us_p50: percentile(50.0),
                 latency_us_p99: percentile(99.0),
                 ..measurement

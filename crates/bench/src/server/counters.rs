@@ -284,6 +284,14 @@ impl Counts {
         fills
     }
 
+    /// Operations executed at once, on average; `None` before the first.
+    pub fn mean_fill(&self) -> Option<f64> {
+        let fills = self.fills();
+        let runs: u64 = fills.iter().sum();
+        let jobs: u64 = fills.iter().zip(0..).map(|(count, jobs)| count * jobs).sum();
+        (runs > 0).then(|| jobs as f64 / runs as f64)
+    }
+
     /// Share of the batches that had every lane in use; `None` before the first.
     pub fn full_share(&self) -> Option<f64> {
         let total: u64 = self.fills().iter().sum();

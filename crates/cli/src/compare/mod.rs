@@ -17,7 +17,7 @@ use widelane_bench::{compare, machine, mixed};
 use widelane_loadgen::{Cipher, Group, TlsVersion};
 
 pub use self::values::seconds;
-use self::values::{keys, size, tls_version};
+use self::values::{keys, load, size, tls_version};
 use crate::files::raise_file_limit;
 use crate::run::libraries::Libraries;
 use crate::{measure, output, units};
@@ -56,6 +56,11 @@ pub struct Args {
         value_parser = clap::value_parser!(u16).range(1..=4000)
     )]
     connections: Vec<u16>,
+    /// Partial loads, in percent of what the native server can do at most, which is found first:
+    /// handshakes arrive independently of each other (Poisson). Such as 10,20,40,60,80,90; nothing
+    /// else is measured then, unless --connections says so [with --quick: 30,60]
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = load)]
+    load: Vec<u8>,
     /// Cores of the server, one number after the other; clients have the rest of the machine
     /// [default: 1]
     #[arg(
@@ -197,7 +202,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let stop = measure::stop_on_signals()?;
     let mut progress = measure::Progress::new(args.json.as_deref());
 
+    let twice = args.load.iter().enumerate().find(|(at, load)| args.load[..*at].contains(load));
+    if let Some((_, load)) = twice {
+        bail!("--load has {load} twice; say each once");
+    }
     // Servers inherit the limit; one that passes requests on has two for each connection.
+    if !args.load.is_empty() || args.quick {
+        raise_file_limit(plans::DESCRIPTORS_LOAD)?;
+    }
     if let Some(most) = args.connections.iter().max() {
         raise_file_limit(2 * usize::from(*most))?;
     }

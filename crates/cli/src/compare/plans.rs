@@ -9,7 +9,7 @@ use widelane_bench::pairs::Rounds;
 use widelane_bench::programs::Programs;
 use widelane_bench::server::{ServerKind, Subject};
 use widelane_cpu::{Policy, Room, Vaes256};
-use widelane_loadgen::{Goal, TlsVersion};
+use widelane_loadgen::{Goal, Group, TlsVersion};
 
 use super::{Args, Keys, Server, Workload};
 
@@ -62,6 +62,17 @@ const ALONE_WINDOW_DIVISOR: u32 = 5;
 const ALONE_WINDOW_MIN: Duration = Duration::from_millis(100);
 const ALONE_ROUNDS_LEAST: u32 = 2;
 const ALONE_ROUNDS_MOST: u32 = 5;
+
+/// Partial loads of `--quick`, in percent of native's capacity; their windows and rounds, and those
+/// of others, as a multiple of `--seconds`; and how many connections there are at most.
+const LOADS_QUICK: [u8; 2] = [30, 60];
+const WINDOW_LOAD_QUICK: Duration = Duration::from_millis(700);
+const ROUNDS_LOAD_QUICK: u32 = 4;
+const WINDOW_LOAD_FACTOR: u32 = 4;
+const ROUNDS_LOAD: u32 = 8;
+const CONNECTIONS_LOAD: usize = 2_000;
+/// Open files that those take of a client or a server.
+pub(super) const DESCRIPTORS_LOAD: usize = 2 * CONNECTIONS_LOAD;
 
 /// Connections at which CPU time is the question.
 const COST_CONNECTIONS: u16 = 200;
@@ -163,6 +174,7 @@ impl Args {
                             group: self.group[0].group(),
                             work: Work::Download(Download { protection, bytes }),
                             connections: connections.into(),
+                            load: None,
                             cores: None,
                             warm_up: WARM_UP_QUICK,
                             window: if self.quick { QUICK_COST } else { self.seconds },
@@ -182,10 +194,14 @@ impl Args {
             kinds.extend(self.group.iter().map(|group| (version, group.group())));
         }
         let all_connections = Self::or_usual(&self.connections, &CONNECTIONS);
+        let is_single = all_connections.len() == 1;
+        // Who asks for partial loads alone wants no others.
+        let loads_only = !self.load.is_empty() && self.connections.is_empty();
         let mut scenarios = Vec::new();
-        for (index, (version, group)) in kinds.into_iter().enumerate() {
-            for connections in all_connections.iter().copied() {
-                let cost = connections == COST_CONNECTIONS || all_connections.len() == 1;
+        for (index, (version, group)) in kinds.iter().copied().enumerate() {
+            let all_connections = all_connections.iter().copied().filter(|_| !loads_only);
+            for connections in all_connections {
+                let cost = connections == COST_CONNECTIONS || is_single;
                 if self.quick && index > 0 && !cost {
                     continue;
                 }
@@ -194,14 +210,48 @@ impl Args {
                     group,
                     work: Work::Handshakes,
                     connections: connections.into(),
+                    load: None,
                     cores: None,
                     warm_up: self.warm_up(connections),
                     window: self.window(connections, cost),
                     rounds: self.rounds(connections),
                 });
             }
+            // What is newest stands for all where there is little time.
+            let has_loads = !self.quick || version == TlsVersion::Tls13 || kinds.len() == 1;
+            let loads = self.loads().into_iter().filter(|_| has_loads);
+            scenarios.extend(loads.map(|percent| self.partial(version, group, percent)));
         }
         scenarios
+    }
+
+    /// Partial loads, in percent of native's capacity.
+    fn loads(&self) -> Vec<u8> {
+        match &self.load[..] {
+            [] if self.quick && self.connections.is_empty() => LOADS_QUICK.to_vec(),
+            loads => loads.to_vec(),
+        }
+    }
+
+    /// Handshakes that arrive independently of each other. At a low load a window has few, so
+    /// windows are longer than others, and there are fewer.
+    fn partial(&self, version: TlsVersion, group: Group, percent: u8) -> Scenario {
+        let (window, rounds) = match self.quick {
+            true => (WINDOW_LOAD_QUICK, ROUNDS_LOAD_QUICK),
+            false => (self.seconds * WINDOW_LOAD_FACTOR, ROUNDS_LOAD),
+        };
+        let rounds = self.pairs.unwrap_or(rounds);
+        Scenario {
+            version,
+            group,
+            work: Work::Handshakes,
+            connections: CONNECTIONS_LOAD,
+            load: Some(percent),
+            cores: None,
+            warm_up: WARM_UP,
+            window,
+            rounds: Rounds { least: rounds, most: rounds + rounds / 2 },
+        }
     }
 
     /// Whether a workload was named, not only implied.
@@ -242,6 +292,7 @@ impl Args {
             group: self.group[0].group(),
             work: Work::Page,
             connections: Self::or_usual(&self.connections, &[CONNECTIONS_PAGES])[0].into(),
+            load: None,
             cores: None,
             warm_up: WARM_UP_PAGES,
             window: if self.quick { WINDOW_PAGES_QUICK } else { WINDOW_PAGES.max(self.seconds) },

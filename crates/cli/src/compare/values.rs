@@ -50,6 +50,16 @@ pub fn tls_version(text: &str) -> Result<TlsVersion, String> {
     }
 }
 
+/// A partial load, in percent.
+pub fn load(text: &str) -> Result<u8, String> {
+    let percent = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    let within = percent.filter(|percent| (1..=95).contains(percent));
+    within.ok_or_else(|| {
+        "expected percent of what the native server can do, from 1 to 95; it is saturated above"
+            .to_owned()
+    })
+}
+
 /// Lengths between which downloads are useful, and a server's disk is not filled.
 const SIZE_MIN: u64 = 1 << 10;
 const SIZE_MAX: u64 = 1 << 32;

@@ -191,8 +191,8 @@ pub fn comparisons<'a>(results: &'a Results, metric: &str) -> Vec<Comparison<'a>
     let families: Vec<String> = comparisons.iter().map(|c| c.scenario.family()).collect();
     comparisons.sort_by_key(|comparison| {
         let family = comparison.scenario.family();
-        let Scenario { size, mix, cores, connections, .. } = comparison.scenario;
-        (families.iter().position(|known| *known == family), size, mix, cores, connections)
+        let Scenario { size, mix, cores, load, connections, .. } = comparison.scenario;
+        (families.iter().position(|known| *known == family), size, mix, cores, load, connections)
     });
     comparisons
 }

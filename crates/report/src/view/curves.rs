@@ -31,7 +31,7 @@ pub struct Series {
     pub side: Side,
     /// Values by place on the axis, the smallest first.
     pub points: Vec<(u64, f64)>,
-    /// Ratios to OpenSSL by place on the axis, where there are such.
+    /// Ratios to OpenSSL, or to the native server, by place on the axis, where there are such.
     pub ratios: Vec<(u64, f64)>,
 }
 
@@ -47,7 +47,10 @@ pub enum Side {
 }
 
 /// What is drawn.
-const CURVES: [(Metric, Axis); 9] = [
+const CURVES: [(Metric, Axis); 12] = [
+    (words::SERVER_CPU, Axis::Load),
+    (words::LATENCY_P50, Axis::Load),
+    (words::LATENCY_P99, Axis::Load),
     (words::CYCLES_PER_BYTE, Axis::Size),
     (words::GOODPUT, Axis::Size),
     (words::GOODPUT_WITHIN, Axis::Size),
@@ -85,7 +88,16 @@ impl Curves {
         self.tabulate(|series| &series.points, words::figure)
     }
 
-    /// The ratios to OpenSSL, the axis to the right; `None` where there are none.
+    /// What the ratios are.
+    pub fn ratios_title(&self) -> &'static str {
+        match self.axis {
+            Axis::Load => "Ratio to the server as installed",
+            _ => "Times as fast as OpenSSL",
+        }
+    }
+
+    /// The ratios to OpenSSL or to the native server, the axis to the right; `None` where there are
+    /// none.
     pub fn ratios(&self) -> Option<Table> {
         let has_ratios = self.series.iter().any(|series| !series.ratios.is_empty());
         has_ratios.then(|| self.tabulate(|series| &series.ratios, words::ratio))
@@ -150,8 +162,11 @@ pub fn curves(results: &Results) -> Vec<Curves> {
             if series.points.iter().all(|(known, _)| *known != place) {
                 series.points.push((place, value));
             }
-            let is_rate = metric == words::CYCLES_PER_BYTE;
-            if let Some(ratio) = openssl_ratio(results, row).filter(|_| is_rate)
+            let ratio = match axis {
+                Axis::Load => row.ratio.filter(|_| row.rival.as_deref() == Some("native")),
+                _ => openssl_ratio(results, row).filter(|_| metric == words::CYCLES_PER_BYTE),
+            };
+            if let Some(ratio) = ratio
                 && series.ratios.iter().all(|(known, _)| *known != place)
             {
                 series.ratios.push((place, ratio));

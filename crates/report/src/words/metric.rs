@@ -148,6 +148,17 @@ pub const LATENCY_ALONE: Metric = Metric {
     less_is_better: true,
 };
 
+/// What half of the clients of a partial load wait at most.
+pub const LATENCY_P50: Metric =
+    Metric { name: "latency_p50", title: "Median handshake latency", less_is_better: true };
+
+/// What all but one in a hundred wait at most.
+pub const LATENCY_P99: Metric = Metric {
+    name: "latency_p99",
+    title: "99th percentile of the handshake latency",
+    less_is_better: true,
+};
+
 /// The metric that answers it for an algorithm alone.
 pub const OPERATIONS: Metric = Metric {
     name: "operations_per_second",

@@ -15,6 +15,8 @@ pub struct Scenario {
     pub mix: Option<u64>,
     /// Cores of the server, where they are counted.
     pub cores: Option<u64>,
+    /// Percent of native's capacity at which connections arrive, where they do so by themselves.
+    pub load: Option<u64>,
     /// How many connections are open at a time.
     pub connections: Option<u32>,
 }
@@ -37,6 +39,7 @@ impl Scenario {
             }
             value
         };
+        let load = take(|part| part.strip_prefix("load")?.parse().ok());
         let cores = take(|part| part.strip_suffix("-cores")?.parse().ok());
         let size = take(bytes);
         let mix = take(|part| part.strip_prefix("chacha20-poly1305-")?.parse().ok());
@@ -60,11 +63,17 @@ impl Scenario {
             }
             _ => parts.into_iter().map(part).collect(),
         };
-        Scenario { server, parts, size, mix, cores, connections }
+        Scenario { server, parts, size, mix, cores, load, connections }
     }
 
     /// All but size, mix, cores and connections: `nginx, TLS 1.2, RSA-2048`.
     pub fn family(&self) -> String {
+        let load = self.load.map(|load| Axis::Load.label(load));
+        [self.named()].into_iter().chain(load).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What has a name: server, version, key, group.
+    fn named(&self) -> String {
         let server = self.server.iter();
         server.chain(&self.parts).map(String::as_str).collect::<Vec<_>>().join(", ")
     }
@@ -73,7 +82,7 @@ impl Scenario {
     pub fn family_along(&self, axis: Axis) -> String {
         let others = Axis::ALL.into_iter().filter(|other| *other != axis);
         let places = others.filter_map(|other| Some(other.label(other.of(self)?)));
-        [self.family()].into_iter().chain(places).collect::<Vec<_>>().join(", ")
+        [self.named()].into_iter().chain(places).collect::<Vec<_>>().join(", ")
     }
 
     /// What stands together in a table: the family, and what is mixed.
@@ -92,7 +101,8 @@ impl Scenario {
     /// All but the server: `TLS 1.2, RSA-2048, 200 connections`.
     pub fn conditions(&self) -> String {
         let mix = self.mix.map(|mix| Axis::Mix.label(mix));
-        let parts = self.parts.iter().cloned().chain(mix).chain(self.place());
+        let load = self.load.map(|load| Axis::Load.label(load));
+        let parts = self.parts.iter().cloned().chain(mix).chain(load).chain(self.place());
         parts.collect::<Vec<_>>().join(", ")
     }
 
@@ -115,11 +125,13 @@ pub enum Axis {
     Mix,
     /// Cores of the server.
     Cores,
+    /// Percent of native's capacity.
+    Load,
 }
 
 impl Axis {
     /// All, in the order in which they are told.
-    pub const ALL: [Axis; 3] = [Axis::Size, Axis::Mix, Axis::Cores];
+    pub const ALL: [Axis; 4] = [Axis::Size, Axis::Mix, Axis::Cores, Axis::Load];
 
     /// Where `scenario` lies on it.
     pub fn of(self, scenario: &Scenario) -> Option<u64> {
@@ -127,6 +139,7 @@ impl Axis {
             Axis::Size => scenario.size,
             Axis::Mix => scenario.mix,
             Axis::Cores => scenario.cores,
+            Axis::Load => scenario.load,
         }
     }
 
@@ -136,13 +149,14 @@ impl Axis {
             Axis::Size => size(at),
             Axis::Mix => format!("{at} % ChaCha20-Poly1305"),
             Axis::Cores => format!("{at} core{}", if at == 1 { "" } else { "s" }),
+            Axis::Load => format!("{at} % load"),
         }
     }
 
     /// The same at a tick or above a column, where little room is.
     pub fn tick(self, at: u64) -> String {
         match self {
-            Axis::Mix => format!("{at} %"),
+            Axis::Mix | Axis::Load => format!("{at} %"),
             Axis::Size | Axis::Cores => self.label(at),
         }
     }
@@ -153,6 +167,7 @@ impl Axis {
             Axis::Size => "size",
             Axis::Mix => "the share of ChaCha20-Poly1305",
             Axis::Cores => "cores of the server",
+            Axis::Load => "the load, in percent of what the native server can do",
         }
     }
 }

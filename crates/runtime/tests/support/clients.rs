@@ -45,6 +45,8 @@ pub fn load_mixed(
         cipher: Cipher::Aes256Gcm,
         work: Work::Handshake,
         connections,
+        rate: None,
+        seed: 0,
         cpus: Vec::new(),
         warm_up: Duration::ZERO,
         window: Duration::from_secs(60),
