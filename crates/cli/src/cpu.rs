@@ -14,7 +14,7 @@ use widelane_cpu::topology::Cache;
 use widelane_cpu::{LicenceClass, Machine, Policy, Room, Topology};
 use widelane_report::{Block, Kind, Table, Tone};
 
-use crate::run::fitness::{self, Fitness};
+use crate::run::fitness;
 use crate::run::libraries::Libraries;
 use crate::{measure, output};
 
@@ -257,10 +257,10 @@ fn servers(programs: &Programs, nginx: Option<String>, haproxy: Option<String>) 
         .map(|(name, package, path, version)| {
             let remark = match path {
                 None => Some(format!("not installed; {} installs it", install_command(package))),
-                Some(path) => match fitness::judge(path) {
-                    Fitness::Accelerates => None,
-                    Fitness::RunsUnchanged(reason) => Some(format!("runs unchanged: {reason}")),
-                },
+                Some(path) => {
+                    let objection = fitness::judge(path).objection();
+                    objection.map(|reason| format!("runs unchanged: {reason}"))
+                }
             };
             Server { name, path: path.clone(), version, accelerates: remark.is_none(), remark }
         })

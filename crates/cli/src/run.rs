@@ -21,10 +21,11 @@ use crate::live;
 
 /// Runs an unmodified TLS server accelerated
 ///
-/// The server must be dynamically linked with OpenSSL 3 (libssl.so.3), as the nginx and HAProxy of
-/// the distributions are. It keeps its process, arguments, signals and exit status; programs that
-/// it starts are not affected. A program that cannot be accelerated runs unchanged, and one line
-/// says why.
+/// The server must use OpenSSL 3 (libssl.so.3) as a shared library, as the nginx and HAProxy of the
+/// distributions do. It keeps its process, arguments, signals and exit status; programs that it
+/// starts are not affected. Programs between, such as `taskset`, `sh -c` or the entry script of a
+/// container, pass on what the server needs. A program that cannot be accelerated runs unchanged,
+/// and one line says why.
 #[derive(clap::Args)]
 pub struct Args {
     /// Policy file to obey instead of /etc/widelane/policy.toml
@@ -68,6 +69,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     command.arg0(name).args(arguments);
     match fitness::judge(&program) {
         Fitness::Accelerates => accelerate(&mut command, &args)?,
+        Fitness::PassesOn => {
+            accelerate(&mut command, &args)?;
+            eprintln!(
+                "widelane: {} is not linked with OpenSSL 3 itself; what it starts or loads is \
+                 accelerated if it is, and then `widelane top` shows it",
+                program.display()
+            );
+        }
         Fitness::RunsUnchanged(reason) => {
             eprintln!("widelane: {} runs unchanged: {reason}", program.display());
         }

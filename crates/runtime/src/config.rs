@@ -1,8 +1,11 @@
 //! What `widelane run` told this process through its environment; the only reader of it here.
 //!
-//! The constructor takes the run-only variables out again before `main` starts, so that children
-//! (log rotation, CGI programs, hooks) run as if nobody were here. The exec functions put them back
-//! where the process starts its own program anew (see `interpose/exec.rs`).
+//! In a program that is linked with libssl, the constructor takes the run-only variables out again
+//! before `main` starts, so that children (log rotation, CGI programs, hooks) run as if nobody were
+//! here. The exec functions put them back where the process starts its own program anew (see
+//! `interpose/exec.rs`). Any other program passes them on: it may be a wrapper that starts the
+//! server, or becomes it. Should it load libssl later and become a server, its exec functions take
+//! them out.
 #![allow(unsafe_code, reason = "the constructor and the environment before main")]
 
 use core::ffi::{CStr, c_int};
@@ -29,6 +32,8 @@ pub(crate) struct Config {
     pub(crate) library: OsString,
     /// Variables (`NAME=value`) to put back, the preload apart.
     pub(crate) variables: Vec<CString>,
+    /// Whether the environment still has them.
+    pub(crate) is_passed_on: bool,
 }
 
 /// The configuration, if this process was started by `widelane run`.
@@ -53,6 +58,15 @@ pub(crate) fn preload_variable(library: &OsStr, others: Option<&OsStr>) -> Optio
         variable.push(others);
     }
     CString::new(variable.into_vec()).ok()
+}
+
+/// `LD_PRELOAD=` without this library; nothing if no other is left.
+pub(crate) fn preload_without(library: &OsStr, list: &OsStr) -> Option<CString> {
+    let others = split_preload(list, library).map_or_else(|| list.to_owned(), |(_, others)| others);
+    let mut variable = OsString::from(PRELOAD_VARIABLE);
+    variable.push("=");
+    variable.push(&others);
+    CString::new(variable.into_vec()).ok().filter(|_| !others.is_empty())
 }
 
 /// The value of `variable` (`NAME=value`) if it is the preload list.
@@ -103,23 +117,27 @@ fn take_over() {
     let Some(library) = own_path() else { return };
     let Some(list) = std::env::var_os(PRELOAD_VARIABLE) else { return };
     let Some((library, others)) = split_preload(&list, library) else { return };
-    if others.is_empty() {
-        // SAFETY: before `main` there is no other thread that could read the environment.
-        unsafe { std::env::remove_var(PRELOAD_VARIABLE) };
-    } else {
+    let provider = std::env::var_os(PROVIDER_VARIABLE);
+    let is_passed_on = provider.is_some() && !crate::real::has_libssl();
+    if !is_passed_on {
+        if others.is_empty() {
+            // SAFETY: before `main` there is no other thread that could read the environment.
+            unsafe { std::env::remove_var(PRELOAD_VARIABLE) };
+        } else {
+            // SAFETY: as above.
+            unsafe { std::env::set_var(PRELOAD_VARIABLE, &others) };
+        }
         // SAFETY: as above.
-        unsafe { std::env::set_var(PRELOAD_VARIABLE, &others) };
+        unsafe { std::env::remove_var(PROVIDER_VARIABLE) };
     }
-    let Some(provider) = std::env::var_os(PROVIDER_VARIABLE) else { return };
-    // SAFETY: as above.
-    unsafe { std::env::remove_var(PROVIDER_VARIABLE) };
+    let Some(provider) = provider else { return };
     let variables = PROVIDER_OPTIONS
         .iter()
         .filter_map(|name| assignment(name, &std::env::var_os(name)?))
         .chain(assignment(PROVIDER_VARIABLE, &provider))
         .collect();
     let Ok(provider) = CString::new(provider.into_vec()) else { return };
-    let _ = CONFIG.set(Config { provider, library, variables });
+    let _ = CONFIG.set(Config { provider, library, variables, is_passed_on });
 }
 
 /// Whether the program runs with more rights than whoever started it.
@@ -186,5 +204,8 @@ mod tests {
         let before = preload_variable(ours, Some(OsStr::new("/a.so"))).expect("no nul");
         assert_eq!(alone.as_c_str(), c"LD_PRELOAD=/w.so");
         assert_eq!(before.as_c_str(), c"LD_PRELOAD=/w.so:/a.so");
+        let without = |list| preload_without(ours, OsStr::new(list));
+        assert_eq!(without("/w.so:/a.so").as_deref(), Some(c"LD_PRELOAD=/a.so"));
+        assert_eq!(without("/w.so"), None);
     }
 }

@@ -331,6 +331,11 @@ pub(crate) fn openssl() -> Option<&'static OpenSsl> {
         .as_ref()
 }
 
+/// Whether the program has loaded a libssl that we know.
+pub(crate) fn has_libssl() -> bool {
+    [c"libssl.so.3", c"libssl.so.4"].into_iter().any(|name| loaded_library(name).is_some())
+}
+
 /// The handle of a library that the program has already loaded.
 fn loaded_library(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: with RTLD_NOLOAD no code of the library runs.

@@ -28,7 +28,66 @@ fn a_program_without_tls_runs_unchanged() {
     assert_eq!(text(&output.stdout), "hello\n");
     let said = text(&output.stderr);
     assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.contains("runs unchanged: it is not linked with OpenSSL 3"), "{said}");
+    assert!(said.contains("echo is not linked with OpenSSL 3 itself"), "{said}");
+}
+
+/// Programs between `widelane run` and the server, and a server whose TLS is in a library that it
+/// loads.
+#[test]
+fn wrappers_pass_on_what_their_server_needs() {
+    let server = "openssl s_client -connect 127.0.0.1:1";
+    let python = "import ssl; ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)";
+    let wrapped: [&[&str]; 5] = [
+        &["sh", "-c", server],
+        &["sh", "-c", "true; openssl s_client -connect 127.0.0.1:1; exit 0"],
+        &["env", "A=b", "openssl", "s_client", "-connect", "127.0.0.1:1"],
+        &["nice", "sh", "-c", server],
+        &["python3", "-c", python],
+    ];
+    for command_line in wrapped {
+        if Command::new(command_line[0]).arg("--version").output().is_err() {
+            eprintln!("there is no {}: it was not tested", command_line[0]);
+            continue;
+        }
+        let directory = without_provider();
+        let mut command = command();
+        command.args(["run", "--"]).args(command_line);
+        let output = command.env("WIDELANE_LIBRARY_DIR", directory.path()).output();
+        let said = text(&output.expect("widelane was built").stderr);
+        assert!(said.contains("is not linked with OpenSSL 3 itself"), "{said}");
+        // What would have been accelerated says why it is not.
+        let tried = said.matches("the provider cannot be loaded").count();
+        assert_eq!(tried, 1, "{command_line:?}: {said}");
+    }
+}
+
+#[test]
+fn what_a_server_starts_is_not_accelerated() {
+    let becomes_a_server = "import ssl; ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); ";
+    for (before, is_passed_on) in [("", true), (becomes_a_server, false)] {
+        let program = format!("{before}import os; os.execv('/usr/bin/env', ['env'])");
+        let output = run(&["--", "python3", "-c", &program]);
+        let shown = text(&output.stdout);
+        if !output.status.success() {
+            eprintln!("there is no python3: nothing was tested");
+            return;
+        }
+        assert_eq!(shown.contains("libwidelane_runtime.so"), is_passed_on, "{shown}");
+    }
+}
+
+#[test]
+fn a_system_without_proc_starts_the_server() {
+    let hide = ["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /proc && exec \"$@\"", "sh"];
+    let mut command = Command::new(hide[0]);
+    command.args(&hide[1..]).arg(widelane()).args(["run", "--", "openssl", "version"]);
+    let output = command.env("WIDELANE_COUNTERS_DIR", "").output().expect("util-linux");
+    if text(&output.stderr).contains("unshare failed") {
+        eprintln!("only root can hide /proc: nothing was tested");
+        return;
+    }
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).starts_with("OpenSSL 3"), "{output:?}");
 }
 
 #[test]
@@ -98,12 +157,18 @@ fn a_policy_is_found_from_every_directory() {
     }
 }
 
-#[test]
-fn a_provider_that_cannot_be_loaded_leaves_the_server_running() {
+/// A directory with the runtime, and a provider that is none.
+fn without_provider() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let runtime = widelane().with_file_name("libwidelane_runtime.so");
     std::fs::copy(runtime, directory.path().join("libwidelane_runtime.so")).expect("a copy");
     std::fs::write(directory.path().join("widelane.so"), "not a library").expect("a write");
+    directory
+}
+
+#[test]
+fn a_provider_that_cannot_be_loaded_leaves_the_server_running() {
+    let directory = without_provider();
     let output = command()
         .args(["run", "--", "openssl", "s_client", "-connect", "127.0.0.1:1"])
         .env("WIDELANE_LIBRARY_DIR", directory.path())

@@ -19,7 +19,7 @@ use self::drop_in::DropIn;
 use self::files::Plan;
 use self::unit::Unit;
 use crate::output;
-use crate::run::fitness::{self, Fitness};
+use crate::run::fitness;
 use crate::run::libraries::Libraries;
 
 /// Accelerates a service of systemd from its next start on
@@ -69,7 +69,7 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
     let Service { name, dry_run, root } = &args.service;
     let root = root.canonicalize().with_context(|| format!("there is no {}", root.display()))?;
     let unit = Unit::find(&root, name)?;
-    if let Fitness::RunsUnchanged(reason) = fitness::judge(&below(&root, &unit.program)) {
+    if let Some(reason) = fitness::judge(&below(&root, &unit.program)).objection() {
         bail!("{name} would run unchanged: {reason}");
     }
     let drop_in = DropIn::for_service(name, &unit, &libraries(&root)?)?;

@@ -13,6 +13,9 @@ use super::elf::{Elf, NotElf};
 pub enum Fitness {
     /// The runtime will find its TLS library.
     Accelerates,
+    /// It does no TLS by OpenSSL itself, as far as its file says; but programs that it starts or
+    /// becomes may, and libraries that it loads later.
+    PassesOn,
     /// Nothing can be gained, for this reason.
     RunsUnchanged(String),
 }
@@ -23,45 +26,57 @@ const OPENSSL: [&str; 2] = ["libssl.so.4", "libssl.so.3"];
 /// How many scripts may run scripts, as in the kernel.
 const SCRIPT_DEPTH_MAX: usize = 4;
 
-/// Judges the program in the file `path`.
-pub fn judge(path: &Path) -> Fitness {
-    match objection(path, 0) {
-        None => Fitness::Accelerates,
-        Some(reason) => Fitness::RunsUnchanged(reason),
+impl Fitness {
+    /// Why the program in this file is not accelerated itself, if it is not.
+    pub fn objection(self) -> Option<String> {
+        match self {
+            Fitness::Accelerates => None,
+            Fitness::PassesOn => Some("it is not linked with OpenSSL 3 (libssl.so.3)".to_owned()),
+            Fitness::RunsUnchanged(reason) => Some(reason),
+        }
     }
 }
 
-fn objection(path: &Path, depth: usize) -> Option<String> {
+/// Judges the program in the file `path`.
+pub fn judge(path: &Path) -> Fitness {
+    judge_at(path, 0)
+}
+
+fn judge_at(path: &Path, depth: usize) -> Fitness {
     if let Some(privilege) = privilege(path) {
-        return Some(format!(
+        return Fitness::RunsUnchanged(format!(
             "it gains privileges by {privilege}, and the dynamic loader preloads nothing into \
              such programs"
         ));
     }
     let mut bytes = Vec::new();
     if let Err(error) = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
-        return Some(format!("its file cannot be read ({error})"));
+        return Fitness::RunsUnchanged(format!("its file cannot be read ({error})"));
     }
     if let Some(interpreter) = interpreter(&bytes) {
         if depth == SCRIPT_DEPTH_MAX {
-            return Some("it is a script run by a script, and so on".to_owned());
+            return Fitness::RunsUnchanged("it is a script run by a script, and so on".to_owned());
         }
-        let reason = objection(&interpreter, depth + 1)?;
-        return Some(format!(
-            "it is a script for {}, and {reason}; put `widelane run --` before the server in it",
-            interpreter.display()
-        ));
+        return match judge_at(&interpreter, depth + 1) {
+            Fitness::RunsUnchanged(reason) => Fitness::RunsUnchanged(format!(
+                "it is a script for {}, and {reason}; put `widelane run --` before the server in it",
+                interpreter.display()
+            )),
+            fitness => fitness,
+        };
     }
     match Elf::parse(&bytes) {
-        Ok(elf) if !elf.is_dynamic => Some("it is statically linked".to_owned()),
+        Ok(elf) if !elf.is_dynamic => Fitness::RunsUnchanged("it is statically linked".to_owned()),
         Ok(elf) if OPENSSL.iter().any(|name| elf.needed.iter().any(|needed| needed == name)) => {
-            None
+            Fitness::Accelerates
         }
-        Ok(elf) => Some(match tls_library(&elf.needed) {
-            Some(other) => format!("it uses {other}, not OpenSSL 3 (libssl.so.3)"),
-            None => "it is not linked with OpenSSL 3 (libssl.so.3)".to_owned(),
-        }),
-        Err(NotElf) => Some("it is not a program for this machine".to_owned()),
+        Ok(elf) => match tls_library(&elf.needed) {
+            Some(other) => {
+                Fitness::RunsUnchanged(format!("it uses {other}, not OpenSSL 3 (libssl.so.3)"))
+            }
+            None => Fitness::PassesOn,
+        },
+        Err(NotElf) => Fitness::RunsUnchanged("it is not a program for this machine".to_owned()),
     }
 }
 
@@ -107,21 +122,23 @@ mod tests {
 
     fn reason(path: &Path) -> String {
         match judge(path) {
-            Fitness::Accelerates => panic!("{} is said to be accelerated", path.display()),
             Fitness::RunsUnchanged(reason) => reason,
+            fitness => panic!("{} is said to be {fitness:?}", path.display()),
         }
     }
 
     #[test]
-    fn a_shell_uses_no_tls() {
-        assert!(reason(Path::new("/bin/sh")).contains("not linked with OpenSSL 3"));
+    fn a_shell_passes_on_what_it_cannot_use() {
+        assert_eq!(judge(Path::new("/bin/sh")), Fitness::PassesOn);
+        let said = Fitness::PassesOn.objection();
+        assert!(said.is_some_and(|said| said.contains("not linked with OpenSSL 3")));
     }
 
     #[test]
     fn a_script_is_judged_by_its_interpreter() {
-        let file = script("#! /bin/sh -e");
-        let reason = reason(file.path());
-        assert!(reason.contains("a script for /bin/sh, and it is not linked"), "{reason}");
+        assert_eq!(judge(script("#! /bin/sh -e").path()), Fitness::PassesOn);
+        let reason = reason(script("#!/sbin/ldconfig").path());
+        assert!(reason.contains("a script for /sbin/ldconfig, and it is static"), "{reason}");
     }
 
     #[test]

@@ -23,7 +23,10 @@ impl Libraries {
         let directories = match std::env::var_os(DIRECTORY_VARIABLE) {
             Some(directory) => vec![std::path::absolute(directory)?],
             None => {
-                let program = std::env::current_exe().context("cannot tell where widelane is")?;
+                let program = own_program().context(format!(
+                    "cannot tell where widelane is; set {DIRECTORY_VARIABLE} to the directory of \
+                     its libraries"
+                ))?;
                 let beside = program.parent().unwrap_or(Path::new("/"));
                 vec![beside.to_owned(), beside.join("../lib/widelane")]
             }
@@ -41,6 +44,13 @@ impl Libraries {
         }
         Ok(libraries)
     }
+}
+
+/// The file of this program; where there is no `/proc`, as in some containers, by the name that it
+/// was started by.
+fn own_program() -> Option<PathBuf> {
+    let by_name = || super::find_program(&std::env::args_os().next()?);
+    std::env::current_exe().ok().or_else(by_name)?.canonicalize().ok()
 }
 
 fn find_one(directories: &[PathBuf], names: &[&str]) -> anyhow::Result<PathBuf> {

@@ -45,8 +45,8 @@ pub(crate) fn begin_thread() {
 }
 
 impl Pages {
-    /// Makes the counters of this process, whose widest kernel for RSA has these lanes: in a file of
-    /// `dir` if it is given and can be written; what prevents that is said on stderr.
+    /// Makes the counters of this process, whose widest kernel for RSA has these lanes: in a file
+    /// of `dir` if it is given and can be written; what prevents that is said on stderr.
     pub(crate) fn open((lanes, room): (usize, Room), dir: Option<&Path>) -> Self {
         let mapped = dir.and_then(|dir| {
             file::map(dir)

@@ -2,7 +2,8 @@
 //!
 //! nginx upgrades its binary, and HAProxy reloads its configuration, by executing their own
 //! program, nginx with an environment of its own making. Only then is ours put back; any other
-//! program runs in the environment it was given.
+//! program runs in the environment it was given, and without our part of it if this one, which
+//! passes that on, has become a server itself.
 #![allow(unsafe_code, reason = "exported symbols, C strings and lists of them")]
 
 use core::ffi::{CStr, c_char, c_int};
@@ -12,7 +13,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::guard;
-use crate::config::{Config, config, is_run_variable, preload_value, preload_variable};
+use crate::config::{
+    Config, config, is_run_variable, preload_value, preload_variable, preload_without,
+};
+use crate::provider::provider;
 use crate::real::{self, Strings};
 
 #[unsafe(no_mangle)]
@@ -55,14 +59,24 @@ impl Environment {
     }
 }
 
-/// The environment for executing `path`, if that is the program that this process runs.
+/// The environment for executing `path`, where it is not the one given.
 fn environment_for(path: &Path, variables: Strings) -> Option<Environment> {
     let config = config()?;
-    let own = std::fs::read_link("/proc/self/exe").ok()?;
-    if !is_same_program(&own, path) {
-        return None;
+    if own_program().is_some_and(|own| is_same_program(&own, path)) {
+        return Some(accelerated(config, list_of(variables)));
     }
-    Some(accelerated(config, list_of(variables)))
+    let is_server = provider().is_some();
+    (config.is_passed_on && is_server).then(|| unaccelerated(config, list_of(variables)))
+}
+
+/// The program that this process runs; where there is no `/proc`, by the path it was executed by.
+fn own_program() -> Option<PathBuf> {
+    std::fs::read_link("/proc/self/exe").ok().or_else(|| {
+        // SAFETY: reads a value that the kernel gave this process.
+        let path = unsafe { libc::getauxval(libc::AT_EXECFN) };
+        let path = text(ptr::with_exposed_provenance(path as usize));
+        std::fs::canonicalize(path).ok()
+    })
 }
 
 /// Whether `path` leads to `own`, as `/proc/self/exe` shows it; a replaced file is shown as
@@ -97,6 +111,23 @@ fn accelerated(config: &Config, given: Vec<*const c_char>) -> Environment {
         }
     }
     strings.extend(preload_variable(&config.library, others.as_deref()));
+    list.extend(strings.iter().map(|variable| variable.as_ptr()));
+    list.push(ptr::null());
+    Environment { _strings: strings, list }
+}
+
+/// `given` without the preload and what the runtime looks for.
+fn unaccelerated(config: &Config, given: Vec<*const c_char>) -> Environment {
+    let mut list = Vec::with_capacity(given.len() + 1);
+    let mut strings: Vec<CString> = Vec::new();
+    for variable in given {
+        let bytes = text(variable).as_bytes();
+        match preload_value(bytes) {
+            Some(value) => strings.extend(preload_without(&config.library, value)),
+            None if is_run_variable(bytes) => {}
+            None => list.push(variable),
+        }
+    }
     list.extend(strings.iter().map(|variable| variable.as_ptr()));
     list.push(ptr::null());
     Environment { _strings: strings, list }
@@ -175,6 +206,7 @@ mod tests {
                 c"WIDELANE_POLICY=/p".to_owned(),
                 c"WIDELANE_PROVIDER=/w/widelane.so".to_owned(),
             ],
+            is_passed_on: false,
         };
         let given = [c"PATH=/bin", c"LD_PRELOAD=/a.so", c"WIDELANE_POLICY=/mine"];
         let environment =
@@ -188,6 +220,25 @@ mod tests {
                 "LD_PRELOAD=/w/runtime.so:/a.so",
             ]
         );
+    }
+
+    #[test]
+    fn takes_out_what_was_passed_on() {
+        let config = Config {
+            provider: c"/w/widelane.so".to_owned(),
+            library: OsString::from("/w/runtime.so"),
+            variables: Vec::new(),
+            is_passed_on: true,
+        };
+        let given = [
+            c"PATH=/bin",
+            c"LD_PRELOAD=/w/runtime.so:/a.so",
+            c"WIDELANE_PROVIDER=/w/widelane.so",
+            c"HOME=/",
+        ];
+        let environment =
+            unaccelerated(&config, given.iter().map(|string| string.as_ptr()).collect());
+        assert_eq!(strings(&environment), ["PATH=/bin", "HOME=/", "LD_PRELOAD=/a.so"]);
     }
 
     #[test]
