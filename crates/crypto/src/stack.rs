@@ -7,23 +7,23 @@ use widelane_secret::wipe;
 // that a small thread may not have.
 
 /// The import of an RSA key, or a single private operation.
-pub(crate) const RSA_SINGLE_BYTES: usize = 36 << 10;
+pub(crate) const RSA_SINGLE_BYTES: usize = 48 << 10;
 /// A batch of RSA operations, by size.
-pub(crate) const RSA_2048_BYTES: usize = 72 << 10;
+pub(crate) const RSA_2048_BYTES: usize = 80 << 10;
 /// As above.
-pub(crate) const RSA_3072_BYTES: usize = 108 << 10;
+pub(crate) const RSA_3072_BYTES: usize = 116 << 10;
 /// As above.
-pub(crate) const RSA_4096_BYTES: usize = 144 << 10;
+pub(crate) const RSA_4096_BYTES: usize = 152 << 10;
 /// The import of a key on a NIST curve.
-pub(crate) const EC_KEY_BYTES: usize = 2 << 10;
+pub(crate) const EC_KEY_BYTES: usize = 3 << 10;
 /// A batch on P-256.
-pub(crate) const P256_BYTES: usize = 28 << 10;
+pub(crate) const P256_BYTES: usize = 32 << 10;
 /// A batch on P-384.
-pub(crate) const P384_BYTES: usize = 52 << 10;
+pub(crate) const P384_BYTES: usize = 60 << 10;
 /// A batch on curve25519.
-pub(crate) const CURVE25519_BYTES: usize = 20 << 10;
+pub(crate) const CURVE25519_BYTES: usize = 24 << 10;
 /// The import of a key of Ed25519.
-pub(crate) const ED25519_KEY_BYTES: usize = 5 << 10;
+pub(crate) const ED25519_KEY_BYTES: usize = 6 << 10;
 /// A key derivation.
 pub(crate) const KDF_BYTES: usize = 4 << 10;
 

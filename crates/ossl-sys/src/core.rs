@@ -68,6 +68,9 @@ pub struct EvpMac([u8; 0]);
 /// `EVP_MD`.
 #[repr(C)]
 pub struct EvpMd([u8; 0]);
+/// `EVP_RAND_CTX`.
+#[repr(C)]
+pub struct EvpRandCtx([u8; 0]);
 /// `EVP_MD_CTX`.
 #[repr(C)]
 pub struct EvpMdCtx([u8; 0]);

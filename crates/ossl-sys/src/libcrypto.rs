@@ -6,8 +6,8 @@ use std::mem::{MaybeUninit, transmute_copy};
 use std::ptr;
 
 use crate::core::{
-    AsyncJob, AsyncWaitCtx, EvpMac, EvpMd, EvpMdCtx, OsslAlgorithm, OsslCallback, OsslLibCtx,
-    OsslParam, OsslProvider,
+    AsyncJob, AsyncWaitCtx, EvpMac, EvpMd, EvpMdCtx, EvpRandCtx, OsslAlgorithm, OsslCallback,
+    OsslCoreHandle, OsslDispatch, OsslLibCtx, OsslParam, OsslProvider,
 };
 
 /// `ASYNC_callback_fn`.
@@ -88,6 +88,8 @@ macro_rules! functions {
 functions! {
     /// Makes a library context.
     OSSL_LIB_CTX_new() -> *mut OsslLibCtx;
+    /// Makes a library context that has the providers of the one that a provider was loaded into.
+    OSSL_LIB_CTX_new_child(*const OsslCoreHandle, *const OsslDispatch) -> *mut OsslLibCtx;
     /// Frees a library context.
     OSSL_LIB_CTX_free(*mut OsslLibCtx);
     /// Loads a provider into a library context.
@@ -153,6 +155,10 @@ functions! {
     RAND_bytes_ex(*mut OsslLibCtx, *mut u8, usize, c_uint) -> c_int;
     /// Random bytes for secrets.
     RAND_priv_bytes_ex(*mut OsslLibCtx, *mut u8, usize, c_uint) -> c_int;
+    /// This thread's generator of bytes that need not be secret, made now if there is none.
+    RAND_get0_public(*mut OsslLibCtx) -> *mut EvpRandCtx;
+    /// This thread's generator of bytes for secrets, made now if there is none.
+    RAND_get0_private(*mut OsslLibCtx) -> *mut EvpRandCtx;
     /// Wipes memory.
     OPENSSL_cleanse(*mut c_void, usize);
 

@@ -15,8 +15,9 @@ use widelane_ossl_sys::dispatch::{
     SignatureFunctions,
 };
 
+use crate::child::{self, Child, Core};
 use crate::cipher;
-use crate::digest::Digests;
+use crate::digest::{self, Digests};
 
 /// The default provider, in a library context of our own.
 ///
@@ -33,6 +34,8 @@ pub(crate) struct Delegate {
     pub(crate) provctx: *mut c_void,
     provider: *mut OsslProvider,
     context: *mut OsslLibCtx,
+    /// For digests that the default provider does not have.
+    child: Child,
 }
 
 /// The algorithms of the default provider that we offer as well.
@@ -100,6 +103,7 @@ impl Delegate {
             provctx: ptr::null_mut(),
             provider: ptr::null_mut(),
             context,
+            child: Child::default(),
         };
         // SAFETY: the context was made above.
         delegate.provider = unsafe { (libcrypto.OSSL_PROVIDER_load)(context, c"default".as_ptr()) };
@@ -140,10 +144,13 @@ impl Delegate {
     fn fetch_ahead(&self) {
         // SAFETY: no arguments.
         unsafe { (self.libcrypto.ERR_set_mark)() };
-        // What fails here is tried again where it is needed.
-        let mut byte = [0];
-        let _ = self.random(&mut byte);
-        let _ = self.public_random(&mut byte);
+        // What fails here is tried again where it is needed. The generators are made but not used:
+        // the first byte that is drawn settles whether they or an engine's are used from then on,
+        // and the program may not have set its engine up yet.
+        // SAFETY: the context was made by `load`.
+        unsafe { (self.libcrypto.RAND_get0_private)(self.context) };
+        // SAFETY: as above.
+        unsafe { (self.libcrypto.RAND_get0_public)(self.context) };
         self.digests.find_all(self);
         // SAFETY: the context was made by `load`, the name is a C string.
         let mac =
@@ -152,6 +159,30 @@ impl Delegate {
         unsafe { (self.libcrypto.EVP_MAC_free)(mac) };
         // SAFETY: no arguments.
         unsafe { (self.libcrypto.ERR_pop_to_mark)() };
+    }
+
+    /// Lets signatures use the digests of the library context that `core` belongs to.
+    pub(crate) fn with_core(mut self, core: Core) -> Self {
+        self.child = Child::of(core);
+        self
+    }
+
+    /// What the default provider's functions take for its own context in a signature with a digest
+    /// of this name, if there is one: that of our library context wherever it has the digest.
+    ///
+    /// # Safety
+    /// `digest` must be null or a C string.
+    pub(crate) unsafe fn provctx_for(&self, digest: *const c_char) -> *mut c_void {
+        if digest.is_null() {
+            return self.provctx;
+        }
+        // SAFETY: passed on to the caller.
+        let name = unsafe { CStr::from_ptr(digest) };
+        let known = name.is_empty()
+            || digest::by_name(name).is_some()
+            || child::has_digest(&self.libcrypto, self.context, name);
+        let elsewhere = || self.child.provctx_with(&self.libcrypto, name);
+        if known { self.provctx } else { elsewhere().unwrap_or(self.provctx) }
     }
 
     /// The library context of the default provider.
@@ -246,6 +277,7 @@ type Generate = unsafe extern "C" fn(*mut OsslLibCtx, *mut u8, usize, c_uint) ->
 impl Drop for Delegate {
     fn drop(&mut self) {
         self.digests.free(&self.libcrypto);
+        self.child.free(&self.libcrypto);
         if !self.provider.is_null() {
             // SAFETY: loaded by `load`, unloaded once.
             unsafe { (self.libcrypto.OSSL_PROVIDER_unload)(self.provider) };

@@ -66,6 +66,10 @@ macro_rules! begin {
                 let function = context.functions().$name?;
                 // SAFETY: the core passes a key of ours, or none.
                 let key = unsafe { context.hand_over(key) }?;
+                $(
+                    // SAFETY: the core passes a name, or none.
+                    unsafe { context.expect_digest($digest) }?;
+                )?
                 let inner = context.inner()?;
                 // SAFETY: context and key are the default provider's, the rest the core's.
                 Some(unsafe { function(inner, $($digest,)? key, params) })

@@ -2,22 +2,25 @@
 #![allow(unsafe_code, reason = "exports a C symbol and reads the core's tables")]
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use widelane_ossl_sys::Libcrypto;
 use widelane_ossl_sys::core::{OsslCoreHandle, OsslDispatch};
 
+use crate::child::Core;
 use crate::config::config;
 use crate::delegate::Delegate;
 use crate::entry::{entry, lend};
 use crate::errors::{raise_text, say};
 use crate::instance::Instance;
+use crate::stack::on_large;
 use crate::{process, runtime};
 
 entry! {
     /// Called by libcrypto when it loads the provider.
     #[unsafe(no_mangle)]
     pub fn OSSL_provider_init(
-        _handle: *const OsslCoreHandle,
+        handle: *const OsslCoreHandle,
         upcalls: *const OsslDispatch,
         functions: *mut *const OsslDispatch,
         provctx: *mut *mut c_void,
@@ -31,20 +34,30 @@ entry! {
                 return None;
             }
         };
-        let delegate = Delegate::load(libcrypto)
-            .inspect_err(|error| raise_text(&libcrypto, error))
-            .ok()?;
-        config();
-        process::watch_forks();
-        process::begin_thread();
-        runtime::attach();
-        let instance = Instance::new(delegate);
+        let instance = on_large(|| begin(libcrypto, Core { handle, upcalls })).or_else(|| {
+            raise_text(&libcrypto, "no memory for a stack");
+            None
+        })?;
+        let instance = instance.inspect_err(|error| raise_text(&libcrypto, error)).ok()?;
         // SAFETY: the core waits for the answer here.
         unsafe { functions.write(instance.functions()) };
         // SAFETY: as above.
         unsafe { provctx.write(lend(instance)) };
         Some(1)
     }
+}
+
+/// Makes all that a loaded provider has.
+///
+/// # Errors
+/// A text that says what is missing.
+fn begin(libcrypto: Libcrypto, core: Core) -> Result<Arc<Instance>, String> {
+    let delegate = Delegate::load(libcrypto)?.with_core(core);
+    config();
+    process::watch_forks();
+    process::begin_thread();
+    runtime::attach();
+    Ok(Instance::new(delegate))
 }
 
 /// Any function of the core: all are in libcrypto.

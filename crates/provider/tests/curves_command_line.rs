@@ -269,3 +269,24 @@ fn every_certificate_group_and_version_shakes_hands() {
     assert_eq!(place.sum(|counters| &counters.fallbacks), 0);
     assert_eq!(place.sum(|counters| &counters.faults_detected), 0);
 }
+
+#[test]
+fn clients_with_nists_curves_alone_do_no_harm_to_asynchronous_servers() {
+    let place = Place::new();
+    done(&mut place.ours("openssl genpkey -quiet -algorithm RSA -out key.pem"));
+    done(&mut place.ours("openssl req -x509 -key key.pem -subj /CN=localhost -out root.pem"));
+    let server = Server::start(
+        &mut place
+            .ours("openssl s_server -accept 127.0.0.1:0 -cert root.pem -key key.pem -www -async"),
+    );
+    for _ in 0..10 {
+        for group in ["P-256", "P-384"] {
+            let mut client = place.plain(&format!(
+                "openssl s_client -connect 127.0.0.1:{} -CAfile root.pem -brief -groups {group}",
+                server.port
+            ));
+            let said = done(client.stdin(Stdio::null()));
+            assert!(said.contains("Verification: OK"), "{said}");
+        }
+    }
+}

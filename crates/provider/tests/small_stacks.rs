@@ -58,24 +58,20 @@ fn every_operation_fits_an_asynchronous_job_and_a_small_thread() {
     assert_eq!(unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) }, 0);
     // SAFETY: begun above.
     let attributes = unsafe { attributes.assume_init_mut() };
+    let stack = guarded(STACK_BYTES);
     // SAFETY: the attributes, and memory that nothing else uses.
-    assert_eq!(
-        unsafe { libc::pthread_attr_setstack(attributes, guarded(STACK_BYTES), STACK_BYTES) },
-        0
-    );
+    let set = unsafe { libc::pthread_attr_setstack(attributes, stack, STACK_BYTES) };
+    assert_eq!(set, 0);
     let mut thread = MaybeUninit::uninit();
+    let argument = ptr::from_ref(&calls).cast_mut().cast();
     // SAFETY: as above; the calls outlive the thread.
-    let made = unsafe {
-        libc::pthread_create(
-            thread.as_mut_ptr(),
-            attributes,
-            in_thread,
-            ptr::from_ref(&calls).cast_mut().cast(),
-        )
-    };
+    let made =
+        unsafe { libc::pthread_create(thread.as_mut_ptr(), attributes, in_thread, argument) };
     assert_eq!(made, 0);
-    // SAFETY: made above, joined once.
-    assert_eq!(unsafe { libc::pthread_join(thread.assume_init(), ptr::null_mut()) }, 0);
+    // SAFETY: made above.
+    let thread = unsafe { thread.assume_init() };
+    // SAFETY: joined once.
+    assert_eq!(unsafe { libc::pthread_join(thread, ptr::null_mut()) }, 0);
 }
 
 /// What a fuzz target does with an input.

@@ -186,7 +186,8 @@ fn code() -> Option<Code> {
 impl Code {
     fn read(listing: &str, relocations: &str) -> Self {
         let pointers: BTreeMap<u64, u64> = relocations.lines().filter_map(relocation).collect();
-        let mut texts: BTreeMap<u64, (&str, Vec<(&str, &str)>)> = BTreeMap::new();
+        type Text<'a> = (&'a str, Vec<(&'a str, &'a str)>);
+        let mut texts: BTreeMap<u64, Text<'_>> = BTreeMap::new();
         for line in listing.lines() {
             if let Some((address, name)) = heading(line) {
                 texts.insert(address, (name, Vec::new()));

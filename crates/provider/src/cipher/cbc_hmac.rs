@@ -121,10 +121,23 @@ impl CbcHmac {
         let (explicit, rest) =
             bytes.split_at_mut_checked(record.explicit_bytes()).ok_or(Refused::SILENTLY)?;
         let iv = explicit.first_chunk().copied().unwrap_or(self.last);
+        // OpenSSL's suites with SHA-256 decrypt an explicit IV as if it were text; those with SHA-1
+        // leave it as it is.
+        if self.decrypts_iv() {
+            self.key.as_ref().ok_or(Refused::SILENTLY)?.decrypt(&mut self.last, explicit)?;
+        }
         self.last = *rest.last_chunk().ok_or(Refused::SILENTLY)?;
         let text_bytes = self.whole_key()?.open(&iv, record.header, rest)?;
         self.count(text_bytes);
         Ok(if self.strips { text_bytes } else { bytes.len() })
+    }
+
+    /// Whether the explicit IV of an opened record is decrypted.
+    fn decrypts_iv(&self) -> bool {
+        match self.suite.algorithm() {
+            Algorithm::Aes128Sha1 | Algorithm::Aes256Sha1 => false,
+            Algorithm::Aes128Sha256 | Algorithm::Aes256Sha256 => true,
+        }
     }
 
     /// Plans several records of a text that is as long as the parameter says, which holds the

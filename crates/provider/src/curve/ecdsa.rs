@@ -78,6 +78,8 @@ struct Context {
     /// The digest of the message so far.
     digest: Option<Digest>,
     inner: OnDemand,
+    /// The context of the default provider's that `inner` belongs to.
+    provctx: *mut c_void,
 }
 
 /// What is signed.
@@ -104,7 +106,7 @@ impl Context {
         // The query is meant for the program's library context, not for the delegate's, where
         // all digests are the default provider's.
         // SAFETY: the default provider's own context.
-        let inner = unsafe { functions.newctx?(self.delegate.provctx, ptr::null()) };
+        let inner = unsafe { functions.newctx?(self.provctx, ptr::null()) };
         let inner = Owned::adopt(inner, functions.freectx)?;
         let (Some(signs), Some(key)) = (self.ours, &self.key) else { return Some(inner) };
         let key = key.inner()?;
@@ -126,6 +128,7 @@ impl Context {
     /// `key` must be null or a key of ours.
     unsafe fn begin(&mut self, key: *mut c_void, signs: Option<Signs>) -> bool {
         (self.ours, self.digest, self.inner) = (None, None, OnDemand::default());
+        self.provctx = self.delegate.provctx;
         // SAFETY: passed on to the caller.
         let new = unsafe { share::<Key>(key) };
         self.key = new.or(self.key.take());
@@ -145,6 +148,16 @@ impl Context {
             Some(key) => key.inner(),
             None => Some(ptr::null_mut()),
         }
+    }
+
+    /// Sees to it that the default provider finds the digest of this name, if there is one.
+    ///
+    /// # Safety
+    /// `digest` must be null or a C string.
+    unsafe fn expect_digest(&mut self, digest: *const c_char) -> Option<()> {
+        // SAFETY: passed on to the caller.
+        self.provctx = unsafe { self.delegate.provctx_for(digest) };
+        Some(())
     }
 
     /// Bytes of the longest signature of a key that is ours to sign with.
@@ -194,7 +207,8 @@ entry! {
         // SAFETY: the core passes our instance.
         let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
         let (key, ours, digest, inner) = (None, None, None, OnDemand::default());
-        Some(give(Context { delegate, key, ours, digest, inner }))
+        let provctx = delegate.provctx;
+        Some(give(Context { delegate, key, ours, digest, inner, provctx }))
     }
 
     fn freectx(context: *mut c_void) {
@@ -213,7 +227,8 @@ entry! {
         // SAFETY: a context of the default provider, and its function for such.
         let inner = unsafe { context.inner.duplicate(context.functions().dupctx) }?;
         let (delegate, key) = (Arc::clone(&context.delegate), context.key.clone());
-        Some(give(Context { delegate, key, ours: context.ours, digest, inner }))
+        let (ours, provctx) = (context.ours, context.provctx);
+        Some(give(Context { delegate, key, ours, digest, inner, provctx }))
     }
 
     fn sign_init(context: *mut c_void, key: *mut c_void, params: *const OsslParam) -> c_int {
@@ -251,6 +266,8 @@ entry! {
         }
         // SAFETY: as above.
         let key = unsafe { context.hand_over(key) }?;
+        // SAFETY: the core passes a name, or none.
+        unsafe { context.expect_digest(digest) }?;
         let (inner, digest_sign_init) = (context.inner()?, context.functions().digest_sign_init?);
         // SAFETY: context and key are the default provider's, the rest the core's.
         Some(unsafe { digest_sign_init(inner, digest, key, params) })
