@@ -84,9 +84,8 @@ struct Call {
 fn calls() -> Vec<Call> {
     let mut random = Random::new(64);
     let mut calls = Vec::new();
-    let targets: [(&str, fn(&[u8])); 2] =
-        [("key_parameters", key_parameters), ("operation_parameters", operation_parameters)];
-    for (name, target) in targets {
+    for name in ["key_parameters", "operation_parameters"] {
+        let target = if name == "key_parameters" { key_parameters } else { operation_parameters };
         let by_chance = std::iter::repeat_with(|| {
             let mut input = vec![0; 64];
             random.fill(&mut input);
@@ -130,8 +129,10 @@ const PAUSED: c_int = 2;
 const FINISHED: c_int = 3;
 
 unsafe extern "C" fn body(argument: *mut c_void) -> c_int {
-    // SAFETY: what `in_job` hands over, which waits for this job.
-    let call = unsafe { &*argument.cast::<*const Call>().read_unaligned() };
+    // SAFETY: what `in_job` hands over.
+    let call = unsafe { argument.cast::<*const Call>().read_unaligned() };
+    // SAFETY: `in_job` waits for this job.
+    let call = unsafe { &*call };
     (call.target)(&call.input);
     1
 }
