@@ -9,16 +9,11 @@ use crate::stack::{BATCH_BYTES, scrubbed};
 
 /// A room that runs batches.
 pub(super) trait BatchRoom: Copy {
-    /// How many jobs a full batch has.
-    const LANES: usize;
-
-    /// Executes up to `LANES` jobs.
+    /// Executes up to so many jobs as its kernels have lanes.
     fn private_crt<const HALF: usize, const FULL: usize>(self, jobs: &mut [CrtJob<'_, HALF, FULL>]);
 }
 
 impl BatchRoom for Ifma256 {
-    const LANES: usize = ifma256_x4::LANES;
-
     fn private_crt<const HALF: usize, const FULL: usize>(
         self,
         jobs: &mut [CrtJob<'_, HALF, FULL>],
@@ -28,8 +23,6 @@ impl BatchRoom for Ifma256 {
 }
 
 impl BatchRoom for Ifma512 {
-    const LANES: usize = ifma512_x8::LANES;
-
     fn private_crt<const HALF: usize, const FULL: usize>(
         self,
         jobs: &mut [CrtJob<'_, HALF, FULL>],
@@ -38,25 +31,26 @@ impl BatchRoom for Ifma512 {
     }
 }
 
-/// Executes `jobs` in `room`: the jobs of one key size together, in as few batches as they need.
-pub(super) fn private(room: impl BatchRoom, jobs: &mut [PrivateJob<'_>]) {
-    private_of_size(room, jobs, |material| match material {
+/// Executes `jobs` in `room`: the jobs of one key size together, up to `lanes` at once.
+pub(super) fn private(room: impl BatchRoom, lanes: usize, jobs: &mut [PrivateJob<'_>]) {
+    private_of_size(room, lanes, jobs, |material| match material {
         Material::Rsa2048(key) => Some(&key.lanes),
         _ => None,
     });
-    private_of_size(room, jobs, |material| match material {
+    private_of_size(room, lanes, jobs, |material| match material {
         Material::Rsa3072(key) => Some(&key.lanes),
         _ => None,
     });
-    private_of_size(room, jobs, |material| match material {
+    private_of_size(room, lanes, jobs, |material| match material {
         Material::Rsa4096(key) => Some(&key.lanes),
         _ => None,
     });
 }
 
 /// Executes those of `jobs` whose key `select` finds to be of its size.
-fn private_of_size<R: BatchRoom, const HALF: usize, const FULL: usize>(
-    room: R,
+fn private_of_size<const HALF: usize, const FULL: usize>(
+    room: impl BatchRoom,
+    lanes: usize,
     jobs: &mut [PrivateJob<'_>],
     select: impl Fn(&Material) -> Option<&CrtKey<HALF, FULL>>,
 ) {
@@ -72,7 +66,7 @@ fn private_of_size<R: BatchRoom, const HALF: usize, const FULL: usize>(
         batch.push(CrtJob { key, input: job.input, output: job.output, verdict: Verdict::Pending });
         outcomes.push(&mut job.outcome);
     }
-    for jobs in batch.chunks_mut(R::LANES) {
+    for jobs in batch.chunks_mut(lanes) {
         scrubbed::<BATCH_BYTES, _>(|| room.private_crt(jobs));
     }
     for (outcome, job) in outcomes.into_iter().zip(&batch) {

@@ -39,7 +39,7 @@ mod key;
 mod lanes;
 mod single;
 
-use widelane_cpu::{Policy, Room};
+use widelane_cpu::{Ifma256, Policy, Room};
 
 use crate::choice::Choice;
 
@@ -72,10 +72,20 @@ pub struct PrivateJob<'a> {
     pub outcome: Outcome,
 }
 
-/// RSA in the room chosen for it.
+/// RSA in the rooms open for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Rsa {
     choice: Choice,
+    /// The narrower room beside a wider one, if it is open.
+    narrow: Option<Ifma256>,
+}
+
+/// One kernel for the private operation: it costs the same for one job as for as many as it has
+/// lanes. [`Rsa::rungs`] has those that machine and policy leave open.
+#[derive(Clone, Copy, Debug)]
+pub struct Rung {
+    choice: Choice,
+    lanes: usize,
 }
 
 impl<'a> PrivateJob<'a> {
@@ -88,7 +98,7 @@ impl<'a> PrivateJob<'a> {
 impl Rsa {
     /// Chooses the widest room that the machine has and `policy` leaves open.
     pub fn choose(policy: &Policy) -> Self {
-        Rsa { choice: Choice::new(policy) }
+        Rsa { choice: Choice::new(policy), narrow: Ifma256::enter(policy) }
     }
 
     /// The room chosen.
@@ -108,8 +118,8 @@ impl Rsa {
     /// several batches. Uses up to 200 KiB of stack.
     pub fn private_batch(&self, jobs: &mut [PrivateJob<'_>]) {
         match self.choice {
-            Choice::Ifma512(room) => lanes::private(room, jobs),
-            Choice::Ifma256(room) => lanes::private(room, jobs),
+            Choice::Ifma512(room) => lanes::private(room, self.lanes(), jobs),
+            Choice::Ifma256(room) => lanes::private(room, self.lanes(), jobs),
             Choice::Portable => {
                 for job in jobs {
                     job.outcome = single::private(job.key, job.input, job.output);
@@ -118,9 +128,45 @@ impl Rsa {
         }
     }
 
+    /// The kernels of the open rooms with lanes, those for fewer jobs first; none in the portable
+    /// room.
+    pub fn rungs(&self) -> Vec<Rung> {
+        let narrow = self.narrow.map(Choice::Ifma256);
+        let wide = Some(self.choice).filter(|choice| matches!(choice, Choice::Ifma512(_)));
+        let mut rungs: Vec<Rung> = narrow
+            .into_iter()
+            .chain(wide)
+            .map(|choice| Rung { choice, lanes: choice.lanes() })
+            .collect();
+        rungs.sort_by_key(|rung| rung.lanes);
+        rungs
+    }
+
     /// Executes one job in the portable room: `output` = `input`^d mod n.
     pub fn private_one(&self, key: &PrivateKey, input: &[u8], output: &mut [u8]) -> Outcome {
         single::private(key, input, output)
+    }
+}
+
+impl Rung {
+    /// The room of the kernel.
+    pub fn room(&self) -> Room {
+        self.choice.room()
+    }
+
+    /// How many jobs cost no more than one.
+    pub fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    /// Executes the jobs as [`Rsa::private_batch`] does, all of them on this rung: more jobs than
+    /// [`lanes`](Self::lanes), or jobs of several key sizes, make several batches.
+    pub fn private_batch(&self, jobs: &mut [PrivateJob<'_>]) {
+        match self.choice {
+            Choice::Ifma512(room) => lanes::private(room, self.lanes, jobs),
+            Choice::Ifma256(room) => lanes::private(room, self.lanes, jobs),
+            Choice::Portable => unreachable!("the portable room has no rungs"),
+        }
     }
 }
 

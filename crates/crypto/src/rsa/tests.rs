@@ -48,6 +48,24 @@ fn each_policy_chooses_its_room() {
 }
 
 #[test]
+fn each_policy_leaves_its_rungs() {
+    let rooms = |width| {
+        let rungs = Rsa::choose(&Policy::up_to(width)).rungs();
+        assert!(rungs.is_sorted_by_key(Rung::lanes), "{rungs:?}");
+        let mut rooms: Vec<_> = rungs.iter().map(Rung::room).collect();
+        rooms.sort();
+        rooms.dedup();
+        rooms
+    };
+    let wanted = |widest| {
+        supported().into_iter().filter(|r| *r != Room::Portable && *r <= widest).collect::<Vec<_>>()
+    };
+    assert_eq!(rooms(Width::W128), []);
+    assert_eq!(rooms(Width::W256), wanted(Room::Ifma256));
+    assert_eq!(rooms(Width::W512), wanted(Room::Ifma512));
+}
+
+#[test]
 fn keys_and_rooms_may_be_shared_by_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<PrivateKey>();
