@@ -18,6 +18,7 @@
 mod tiles;
 
 mod digits;
+pub mod few;
 pub mod ifma256_x4;
 pub mod ifma512_x8;
 mod key;
