@@ -10,8 +10,9 @@
 //! A stream advances by one block of columns per turn, then the next stream does. The chain from
 //! one block of quotients to the next is so hidden under the tiles of the others. See
 //! `docs/radix52.md`.
+#![allow(unsafe_code, reason = "stores that stay as they are")]
 
-use core::array;
+use core::{array, ptr, slice};
 
 use widelane_secret::wipe;
 
@@ -52,7 +53,7 @@ impl Digits for Ifma512x8 {
 
 /// A number of `R` registers.
 #[repr(C, align(64))]
-pub(super) struct Number<L: Lanes, const R: usize>([L::Words; R]);
+struct Number<L: Lanes, const R: usize>([L::Words; R]);
 
 impl<L: Lanes, const R: usize> Clone for Number<L, R> {
     fn clone(&self) -> Self {
@@ -103,23 +104,29 @@ impl<L: Lanes, const R: usize> Number<L, R> {
 
 /// One of the sequences of multiplications that run side by side, with its modulus m.
 #[repr(C, align(64))]
-pub(super) struct Stream<L: Lanes, const R: usize> {
+struct Stream<L: Lanes, const R: usize> {
     /// What is squared or multiplied, and the result, below 3·m.
-    pub(super) x: Number<L, R>,
+    x: Number<L, R>,
     /// The other factor, below 6·m.
-    pub(super) y: Number<L, R>,
+    y: Number<L, R>,
     m: Number<L, R>,
     m1: Number<L, R>,
     k: Number<L, 1>,
+    /// Blocks of columns that became quotients, but for the last.
     quotients: Number<L, R>,
+    /// The last quotients.
+    last: Number<L, 1>,
     /// What each class has left for the next block of columns.
     pending: Number<L, LANES_MAX>,
     carry: u64,
 }
 
+/// The longest numbers whose blocks of columns have a text each.
+const UNROLLED_MAX: usize = 5;
+
 /// What a turn of the streams computes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
+enum Operation {
     /// x = x²/R mod m.
     Square,
     /// x = x·y/R mod m.
@@ -127,7 +134,7 @@ pub(super) enum Operation {
 }
 
 impl<L: Digits, const R: usize> Stream<L, R> {
-    pub(super) fn new<const D: usize>(modulus: &Modulus<D>) -> Self {
+    fn new<const D: usize>(modulus: &Modulus<D>) -> Self {
         let (k, m1, _) = L::blocks(modulus);
         Stream {
             x: Number::ZERO,
@@ -136,74 +143,35 @@ impl<L: Digits, const R: usize> Stream<L, R> {
             m1: Number::new(m1),
             k: Number::new(k),
             quotients: Number::ZERO,
+            last: Number::ZERO,
             pending: Number::ZERO,
             carry: 0,
         }
     }
 
     fn wipe(&mut self) {
-        let Stream { x, y, m, m1, k, quotients, pending, carry } = self;
+        let Stream { x, y, m, m1, k, quotients, last, pending, carry } = self;
         for number in [x, y, m, m1, quotients] {
             number.wipe();
         }
         k.wipe();
+        last.wipe();
         pending.wipe();
-        wipe(core::slice::from_mut(carry));
-    }
-
-    /// Computes block `c` of the columns, of which there are 2·R, and what becomes known by it.
-    #[inline(always)]
-    fn advance(&mut self, room: L::Room, operation: Operation, c: usize) {
-        let mut classes = Classes::<L>::zero(room);
-        let lowest = c.saturating_sub(R - 1);
-        match operation {
-            Operation::Square => {
-                for b in lowest..c.div_ceil(2) {
-                    classes.add_tile(room, &self.x.0[b], &self.x.0[c - b]);
-                }
-                classes.double();
-                if c.is_multiple_of(2) {
-                    classes.add_tile(room, &self.x.0[c / 2], &self.x.0[c / 2]);
-                }
-            }
-            Operation::Multiply => {
-                for b in lowest..R.min(c + 1) {
-                    classes.add_tile(room, &self.x.0[b], &self.y.0[c - b]);
-                }
-            }
-        }
-        for b in c.saturating_sub(R)..c.min(R - 1) {
-            classes.add_tile(room, &self.quotients.0[b], &self.m1.0[c - b - 1]);
-        }
-        if c >= R && lowest < R {
-            classes.add_tile(room, &self.quotients.0[R - 1], &self.m.0[lowest]);
-        }
-        let columns = classes.columns(room, &mut self.pending).words();
-        let digits = carried::<L>(columns, &mut self.carry);
-        if c >= R {
-            self.x.0[c - R] = digits;
-        } else {
-            self.quotients.0[c] = digits;
-            if c == R - 1 {
-                self.last_quotients(room);
-            }
-        }
+        wipe(slice::from_mut(carry));
     }
 
     /// Makes the last block of columns vanish by Montgomery's own quotients, which keep the result
     /// of a reduction below 3·m.
     #[inline(always)]
     fn last_quotients(&mut self, room: L::Room) {
-        let block = self.quotients.0[R - 1];
         let mut classes = Classes::<L>::zero(room);
-        classes.add_tile(room, &block, &self.k.0[0]);
+        classes.add_tile(room, &self.quotients.0[R - 1], &self.k.0[0]);
         let mut beyond = Number::ZERO;
         let columns = classes.columns(room, &mut beyond).words();
-        let quotients = carried::<L>(columns, &mut 0);
-        self.quotients.0[R - 1] = quotients;
+        carry::<L>(columns, &mut self.last.0[0], &mut 0);
 
         let mut classes = Classes::<L>::zero(room);
-        classes.add_tile(room, &quotients, &self.m.0[0]);
+        classes.add_tile(room, &self.last.0[0], &self.m.0[0]);
         let mut pending = Number::ZERO;
         let columns = classes.columns(room, &mut pending).words();
         for (sum, more) in self.pending.0.iter_mut().zip(&pending.0).take(L::LANES) {
@@ -211,21 +179,79 @@ impl<L: Digits, const R: usize> Stream<L, R> {
         }
         // All that is left of the block are carries.
         let mut carry = 0;
-        for (digit, column) in block.as_ref().iter().zip(columns.as_ref()) {
+        for (digit, column) in self.quotients.0[R - 1].as_ref().iter().zip(columns.as_ref()) {
             carry = (carry + (digit & DIGIT_MASK) + column) >> DIGIT_BITS;
         }
         self.carry += carry;
     }
 }
 
+/// Computes block `c` of the columns, of which there are 2·R, and what becomes known by it, for `G`
+/// streams whose tiles take turns.
+#[inline(always)]
+fn advance<L: Digits, const R: usize, const G: usize>(
+    room: L::Room,
+    streams: &mut [Stream<L, R>; G],
+    operation: Operation,
+    c: usize,
+) {
+    let mut classes = [const { () }; G].map(|()| Classes::<L>::zero(room));
+    let lowest = c.saturating_sub(R - 1);
+    match operation {
+        Operation::Square => {
+            for b in lowest..c.div_ceil(2) {
+                for g in 0..G {
+                    classes[g].add_tile(room, &streams[g].x.0[b], &streams[g].x.0[c - b]);
+                }
+            }
+            for g in 0..G {
+                classes[g].double();
+                if c.is_multiple_of(2) {
+                    classes[g].add_tile(room, &streams[g].x.0[c / 2], &streams[g].x.0[c / 2]);
+                }
+            }
+        }
+        Operation::Multiply => {
+            for b in lowest..R.min(c + 1) {
+                for g in 0..G {
+                    classes[g].add_tile(room, &streams[g].x.0[b], &streams[g].y.0[c - b]);
+                }
+            }
+        }
+    }
+    for b in c.saturating_sub(R)..c.min(R - 1) {
+        for g in 0..G {
+            let Stream { quotients, m1, .. } = &streams[g];
+            classes[g].add_tile(room, &quotients.0[b], &m1.0[c - b - 1]);
+        }
+    }
+    if c >= R && lowest < R {
+        for g in 0..G {
+            classes[g].add_tile(room, &streams[g].last.0[0], &streams[g].m.0[lowest]);
+        }
+    }
+    for g in 0..G {
+        let Stream { x, quotients, pending, carry, .. } = &mut streams[g];
+        let columns = classes[g].columns(room, pending).words();
+        let target = if c >= R { &mut x.0[c - R] } else { &mut quotients.0[c] };
+        self::carry::<L>(columns, target, carry);
+    }
+    if c == R - 1 {
+        for stream in streams {
+            stream.last_quotients(room);
+        }
+    }
+}
+
 /// Carries a block of columns: of its digits only the low 52 bits count.
 #[inline(always)]
-fn carried<L: Lanes>(mut columns: L::Words, carry: &mut u64) -> L::Words {
-    for word in columns.as_mut() {
-        *word += *carry;
-        *carry = *word >> DIGIT_BITS;
+fn carry<L: Lanes>(columns: L::Words, target: &mut L::Words, carry: &mut u64) {
+    for (digit, column) in target.as_mut().iter_mut().zip(columns.as_ref()) {
+        let sum = column + *carry;
+        // SAFETY: a reference may be written to.
+        unsafe { ptr::write_volatile(digit, sum) };
+        *carry = sum >> DIGIT_BITS;
     }
-    columns
 }
 
 /// The sums of a block of columns, class by class: low and high halves of what digit k of a factor
@@ -264,7 +290,7 @@ impl<L: Lanes> Classes<L> {
     /// Moves the classes to their columns and adds them; what belongs to the next block is left in
     /// `pending`, what was left for this one taken from there.
     #[inline(always)]
-    fn columns(self, room: L::Room, pending: &mut Number<L, LANES_MAX>) -> L {
+    fn columns(&self, room: L::Room, pending: &mut Number<L, LANES_MAX>) -> L {
         let mut sums = self.low;
         sums[0] = sums[0].add(L::load(room, &pending.0[0]));
         pending.0[0] = self.high[L::LANES - 1].words();
@@ -273,22 +299,42 @@ impl<L: Lanes> Classes<L> {
             sums[k] = class.shift_in(L::load(room, &pending.0[k]), k);
             pending.0[k] = class.words();
         }
-        let half = if L::LANES == LANES_MAX {
+        if L::LANES == LANES_MAX {
             for k in 0..4 {
                 sums[k] = sums[k].add(sums[k + 4]);
             }
-            4
-        } else {
-            L::LANES
-        };
-        if half == 4 { sums[0].add(sums[1]).add(sums[2].add(sums[3])) } else { sums[0] }
+        }
+        sums[0].add(sums[1]).add(sums[2].add(sums[3]))
     }
 }
 
+/// One operation by all streams, block of columns by block. Short numbers have a text for each
+/// block, in which no loop has an end to be guessed.
+macro_rules! columns {
+    ($room:ident, $streams:ident, $operation:expr) => {
+        if R <= UNROLLED_MAX {
+            columns!($room, $streams, $operation; 0 1 2 3 4 5 6 7 8 9);
+        } else {
+            for c in 0..2 * R {
+                columns!($room, $streams, $operation; c);
+            }
+        }
+    };
+    ($room:ident, $streams:ident, $operation:expr; $($c:tt)*) => {{
+        $(
+            if $c < 2 * R {
+                for group in &mut *$streams {
+                    advance($room, group, $operation, $c);
+                }
+            }
+        )*
+    }};
+}
+
 /// One operation, by all streams.
-pub(super) struct Turn<'a, L: Lanes, const R: usize> {
-    pub(super) streams: &'a mut [Stream<L, R>],
-    pub(super) operation: Operation,
+struct Turn<'a, L: Lanes, const R: usize> {
+    streams: &'a mut [Stream<L, R>],
+    operation: Operation,
 }
 
 impl<L: Digits, const R: usize> Task<L> for Turn<'_, L, R> {
@@ -300,22 +346,27 @@ impl<L: Digits, const R: usize> Task<L> for Turn<'_, L, R> {
             stream.carry = 0;
             stream.pending = Number::ZERO;
         }
-        match self.operation {
-            Operation::Square => {
-                for c in 0..2 * R {
-                    for stream in &mut *self.streams {
-                        stream.advance(room, Operation::Square, c);
-                    }
-                }
+        // Short registers have room for the sums of two streams, whose tiles then take turns; that
+        // pays where no third stream is there to fill the gaps.
+        match self.streams.as_chunks_mut() {
+            ([pair], []) if L::LANES < LANES_MAX => {
+                turn::<L, R, 2>(room, slice::from_mut(pair), self.operation)
             }
-            Operation::Multiply => {
-                for c in 0..2 * R {
-                    for stream in &mut *self.streams {
-                        stream.advance(room, Operation::Multiply, c);
-                    }
-                }
-            }
+            _ => turn::<L, R, 1>(room, self.streams.as_chunks_mut().0, self.operation),
         }
+    }
+}
+
+/// One operation, by streams in groups of `G`.
+#[inline(always)]
+fn turn<L: Digits, const R: usize, const G: usize>(
+    room: L::Room,
+    groups: &mut [[Stream<L, R>; G]],
+    operation: Operation,
+) {
+    match operation {
+        Operation::Square => columns!(room, groups, Operation::Square),
+        Operation::Multiply => columns!(room, groups, Operation::Multiply),
     }
 }
 
@@ -422,9 +473,8 @@ fn run<
         Half { modulus, exponent, input }
     });
     let mut powers = exponentiate::<L, R, HALF, FULL, STREAMS>(room, halves);
-    let mut results: [[u64; FULL]; JOBS] = array::from_fn(|job| {
-        recombine(keys[job], &powers[2 * job], &powers[2 * job + 1])
-    });
+    let mut results: [[u64; FULL]; JOBS] =
+        array::from_fn(|job| recombine(keys[job], &powers[2 * job], &powers[2 * job + 1]));
     let checks = raise_to_public::<L, F, HALF, FULL, JOBS>(room, keys, &results);
     for (index, job) in jobs.into_iter().enumerate() {
         job.conclude(&inputs[index], &results[index], &checks[index]);
@@ -522,9 +572,8 @@ fn exponentiate<
         stream.y = Number::new(&[1]);
     }
     run(&mut streams, Operation::Multiply);
-    let powers = array::from_fn(|stream| {
-        halves[stream].modulus.canonical(&streams[stream].x.digits())
-    });
+    let powers =
+        array::from_fn(|stream| halves[stream].modulus.canonical(&streams[stream].x.digits()));
     streams.iter_mut().for_each(Stream::wipe);
     tables.as_flattened_mut().iter_mut().for_each(Number::wipe);
     powers
@@ -606,8 +655,7 @@ fn raise_to_public<
         run(streams, Operation::Multiply);
         (rest, first) = (others, first + count);
     }
-    let powers =
-        array::from_fn(|job| keys[job].n.canonical(&streams[job].x.digits()));
+    let powers = array::from_fn(|job| keys[job].n.canonical(&streams[job].x.digits()));
     streams.iter_mut().for_each(Stream::wipe);
     powers
 }
