@@ -7,7 +7,7 @@
 //! import of keys besides.
 
 use widelane_crypto::rsa::encoding::{PREMASTER_BYTES, tls_premaster_select};
-use widelane_crypto::rsa::{Components, Outcome, PrivateJob, PrivateKey, Rsa};
+use widelane_crypto::rsa::{Components, Outcome, PrivateJob, PrivateKey, Rsa, Rung};
 use widelane_kernels::mont::portable::{Modulus, Workspace};
 use widelane_testkit::rooms::{for_each_room, supported};
 use widelane_testkit::rsa::{TestKey, test_keys};
@@ -60,10 +60,11 @@ fn low_limbs(bytes: &[u8]) -> [u64; 2] {
 fn private_operations_take_one_way() {
     let keys = test_keys(2048);
     let visited = for_each_room(|room, policy| {
-        let batch_traced = |keys: &[TestKey]| {
+        let batch_traced = |keys: &[TestKey], rung: Option<Rung>| {
             let prepare = || {
                 let rsa = Rsa::choose(policy);
-                let keys: Vec<_> = keys[..rsa.lanes()].iter().map(import).collect();
+                let lanes = rung.map_or(rsa.lanes(), |rung| rung.lanes());
+                let keys: Vec<_> = keys[..lanes].iter().map(import).collect();
                 let outputs = vec![[0; 256]; keys.len()];
                 (rsa, keys, [0x42; 256], outputs)
             };
@@ -73,11 +74,20 @@ fn private_operations_take_one_way() {
                     .zip(outputs)
                     .map(|(key, output)| PrivateJob::new(key, input, output))
                     .collect();
-                rsa.private_batch(&mut jobs);
+                match rung {
+                    Some(rung) => rung.private_batch(&mut jobs),
+                    None => rsa.private_batch(&mut jobs),
+                }
                 assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
             })
         };
-        report(room.name(), batch_traced(&keys[..8]), batch_traced(&keys[4..12]));
+        let rungs = Rsa::choose(policy).rungs();
+        let kernels =
+            if rungs.is_empty() { vec![None] } else { rungs.into_iter().map(Some).collect() };
+        for rung in kernels {
+            let name = rung.map_or(room.name().to_owned(), |rung| format!("{rung:?}"));
+            report(&name, batch_traced(&keys[..8], rung), batch_traced(&keys[4..12], rung));
+        }
     });
     assert_eq!(visited, supported());
 }

@@ -1,7 +1,8 @@
 //! The private operation for many jobs: sorted by key size into batches of the IFMA rooms.
 
 use widelane_cpu::{Ifma256, Ifma512};
-use widelane_kernels::mont::{CrtJob, CrtKey, Verdict, ifma256_x4, ifma512_x8};
+use widelane_kernels::lanes::{Ifma256x4, Ifma512x8};
+use widelane_kernels::mont::{CrtJob, CrtKey, Verdict, few, ifma256_x4, ifma512_x8};
 
 use super::key::Material;
 use super::{Outcome, PrivateJob};
@@ -9,25 +10,46 @@ use crate::stack::{BATCH_BYTES, scrubbed};
 
 /// A room that runs batches.
 pub(super) trait BatchRoom: Copy {
-    /// Executes up to so many jobs as its kernels have lanes.
-    fn private_crt<const HALF: usize, const FULL: usize>(self, jobs: &mut [CrtJob<'_, HALF, FULL>]);
+    /// How many jobs cost no more than one, kernel by kernel.
+    const KERNELS: [usize; 3];
+
+    /// Executes up to `lanes` jobs by the kernel that has so many.
+    fn private_crt<const HALF: usize, const FULL: usize>(
+        self,
+        lanes: usize,
+        jobs: &mut [CrtJob<'_, HALF, FULL>],
+    );
 }
 
 impl BatchRoom for Ifma256 {
+    const KERNELS: [usize; 3] = [1, few::JOBS_MAX, ifma256_x4::LANES];
+
     fn private_crt<const HALF: usize, const FULL: usize>(
         self,
+        lanes: usize,
         jobs: &mut [CrtJob<'_, HALF, FULL>],
     ) {
-        ifma256_x4::private_crt(self, jobs);
+        if lanes <= few::JOBS_MAX {
+            few::private_crt::<Ifma256x4, HALF, FULL>(self, jobs);
+        } else {
+            ifma256_x4::private_crt(self, jobs);
+        }
     }
 }
 
 impl BatchRoom for Ifma512 {
+    const KERNELS: [usize; 3] = [1, few::JOBS_MAX, ifma512_x8::LANES];
+
     fn private_crt<const HALF: usize, const FULL: usize>(
         self,
+        lanes: usize,
         jobs: &mut [CrtJob<'_, HALF, FULL>],
     ) {
-        ifma512_x8::private_crt(self, jobs);
+        if lanes <= few::JOBS_MAX {
+            few::private_crt::<Ifma512x8, HALF, FULL>(self, jobs);
+        } else {
+            ifma512_x8::private_crt(self, jobs);
+        }
     }
 }
 
@@ -67,7 +89,7 @@ fn private_of_size<const HALF: usize, const FULL: usize>(
         outcomes.push(&mut job.outcome);
     }
     for jobs in batch.chunks_mut(lanes) {
-        scrubbed::<BATCH_BYTES, _>(|| room.private_crt(jobs));
+        scrubbed::<BATCH_BYTES, _>(|| room.private_crt(lanes, jobs));
     }
     for (outcome, job) in outcomes.into_iter().zip(&batch) {
         *outcome = match job.verdict {

@@ -39,8 +39,9 @@ mod key;
 mod lanes;
 mod single;
 
-use widelane_cpu::{Ifma256, Policy, Room};
+use widelane_cpu::{Ifma256, Ifma512, Policy, Room};
 
+use self::lanes::BatchRoom;
 use crate::choice::Choice;
 
 pub use key::{Components, KeyError, KeySize, PrivateKey};
@@ -131,13 +132,16 @@ impl Rsa {
     /// The kernels of the open rooms with lanes, those for fewer jobs first; none in the portable
     /// room.
     pub fn rungs(&self) -> Vec<Rung> {
-        let narrow = self.narrow.map(Choice::Ifma256);
-        let wide = Some(self.choice).filter(|choice| matches!(choice, Choice::Ifma512(_)));
-        let mut rungs: Vec<Rung> = narrow
-            .into_iter()
-            .chain(wide)
-            .map(|choice| Rung { choice, lanes: choice.lanes() })
-            .collect();
+        let mut rungs = Vec::new();
+        let mut add = |choice, kernels: [usize; 3]| {
+            rungs.extend(kernels.map(|lanes| Rung { choice, lanes }));
+        };
+        if let Some(room) = self.narrow {
+            add(Choice::Ifma256(room), Ifma256::KERNELS);
+        }
+        if let Choice::Ifma512(room) = self.choice {
+            add(Choice::Ifma512(room), Ifma512::KERNELS);
+        }
         rungs.sort_by_key(|rung| rung.lanes);
         rungs
     }

@@ -77,6 +77,8 @@ fn every_room_agrees_with_the_model() {
     let visited = for_each_room(|room, policy| {
         let rsa = Rsa::choose(policy);
         assert_eq!(rsa.room(), room);
+        let rungs = rsa.rungs();
+        assert!(rungs.iter().all(|rung| rung.room() == room));
         for size in KeySize::ALL {
             let test_keys = test_keys(size.bits());
             let keys: Vec<_> = test_keys.iter().map(|key| import(key).unwrap()).collect();
@@ -109,10 +111,21 @@ fn every_room_agrees_with_the_model() {
                 .zip(&mut outputs)
                 .map(|((key, input), output)| PrivateJob::new(key, input, output))
                 .collect();
-            rsa.private_batch(&mut jobs);
-            for (index, job) in jobs.iter().enumerate() {
-                assert_eq!(job.outcome, Outcome::Done, "{room:?} {size:?} {index}");
-                assert_eq!(*job.output, model(&test_keys[index], job.input), "{room:?} {index}");
+            let mut check = |run: &dyn Fn(&mut [PrivateJob<'_>])| {
+                for job in &mut jobs {
+                    job.outcome = Outcome::Pending;
+                    job.output.fill(0xaa);
+                }
+                run(&mut jobs);
+                for (index, job) in jobs.iter().enumerate() {
+                    assert_eq!(job.outcome, Outcome::Done, "{room:?} {size:?} {index}");
+                    let expected = model(&test_keys[index], job.input);
+                    assert_eq!(*job.output, expected, "{room:?} {size:?} {index}");
+                }
+            };
+            check(&|jobs| rsa.private_batch(jobs));
+            for rung in &rungs {
+                check(&|jobs| rung.private_batch(jobs));
             }
         }
     });
@@ -131,6 +144,9 @@ fn a_batch_fits_the_promised_stack() {
                 let mut jobs: Vec<_> =
                     outputs.iter_mut().map(|o| PrivateJob::new(&key, &input, o)).collect();
                 rsa.private_batch(&mut jobs);
+                for rung in rsa.rungs() {
+                    rung.private_batch(&mut jobs);
+                }
                 assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
             }
         })
@@ -224,15 +240,22 @@ fn a_corrupted_half_never_leaves() {
                 .zip(&mut outputs)
                 .map(|(key, output)| PrivateJob::new(key, &input, output))
                 .collect();
-            Rsa::choose(policy).private_batch(&mut jobs);
-            for (index, job) in jobs.iter().enumerate() {
-                if index == 3 {
-                    assert_eq!(job.outcome, Outcome::FaultDetected, "{room:?} {size:?}");
-                    assert!(job.output.iter().all(|byte| *byte == 0));
-                } else {
-                    assert_eq!(job.outcome, Outcome::Done, "{room:?} {size:?} {index}");
-                    assert_eq!(*job.output, model(&test_keys[index], &input));
+            let rsa = Rsa::choose(policy);
+            let mut check = |run: &dyn Fn(&mut [PrivateJob<'_>])| {
+                run(&mut jobs);
+                for (index, job) in jobs.iter().enumerate() {
+                    if index == 3 {
+                        assert_eq!(job.outcome, Outcome::FaultDetected, "{room:?} {size:?}");
+                        assert!(job.output.iter().all(|byte| *byte == 0));
+                    } else {
+                        assert_eq!(job.outcome, Outcome::Done, "{room:?} {size:?} {index}");
+                        assert_eq!(*job.output, model(&test_keys[index], &input));
+                    }
                 }
+            };
+            check(&|jobs| rsa.private_batch(jobs));
+            for rung in rsa.rungs() {
+                check(&|jobs| rung.private_batch(jobs));
             }
         });
         assert_eq!(visited, supported());

@@ -1,4 +1,4 @@
-//! One to three RSA private operations at once: the digits of a number across the lanes of a
+//! One or two RSA private operations at once: the digits of a number across the lanes of a
 //! register, and both halves of every job as streams of work side by side.
 //!
 //! Written once for all registers. A **block** is as many digits as a register has lanes. Products
@@ -22,7 +22,7 @@ use super::modulus::{Blocks, Modulus};
 use crate::lanes::{Ifma256x4, Ifma512x8, Lanes, Task};
 
 /// The most jobs at once.
-pub const JOBS_MAX: usize = 3;
+pub const JOBS_MAX: usize = 2;
 
 /// Bits of the exponent that one multiplication takes in.
 const WINDOW_BITS: usize = 5;
@@ -308,33 +308,24 @@ impl<L: Lanes> Classes<L> {
     }
 }
 
-/// One operation by all streams, block of columns by block. Short numbers have a text for each
-/// block, in which no loop has an end to be guessed.
+/// Blocks of columns, of each group of streams in turn.
 macro_rules! columns {
-    ($room:ident, $streams:ident, $operation:expr) => {
-        if R <= UNROLLED_MAX {
-            columns!($room, $streams, $operation; 0 1 2 3 4 5 6 7 8 9);
-        } else {
-            for c in 0..2 * R {
-                columns!($room, $streams, $operation; c);
-            }
-        }
-    };
-    ($room:ident, $streams:ident, $operation:expr; $($c:tt)*) => {{
+    ($room:ident, $groups:ident, $operation:expr; $($c:tt)*) => {
         $(
             if $c < 2 * R {
-                for group in &mut *$streams {
+                for group in &mut *$groups {
                     advance($room, group, $operation, $c);
                 }
             }
         )*
-    }};
+    };
 }
 
-/// One operation, by all streams.
+/// An operation, so many times, by all streams.
 struct Turn<'a, L: Lanes, const R: usize> {
     streams: &'a mut [Stream<L, R>],
     operation: Operation,
+    times: usize,
 }
 
 impl<L: Digits, const R: usize> Task<L> for Turn<'_, L, R> {
@@ -342,17 +333,15 @@ impl<L: Digits, const R: usize> Task<L> for Turn<'_, L, R> {
 
     #[inline(always)]
     fn run(self, room: L::Room) {
-        for stream in &mut *self.streams {
-            stream.carry = 0;
-            stream.pending = Number::ZERO;
-        }
-        // Short registers have room for the sums of two streams, whose tiles then take turns; that
-        // pays where no third stream is there to fill the gaps.
-        match self.streams.as_chunks_mut() {
-            ([pair], []) if L::LANES < LANES_MAX => {
-                turn::<L, R, 2>(room, slice::from_mut(pair), self.operation)
+        for _ in 0..self.times {
+            // Short registers have room for the sums of two streams, whose tiles then take turns.
+            // That pays for long numbers where there are no other streams to fill the gaps.
+            match self.streams.as_chunks_mut() {
+                ([pair], []) if L::LANES < LANES_MAX && R > UNROLLED_MAX => {
+                    turn::<L, R, 2>(room, slice::from_mut(pair), self.operation);
+                }
+                _ => turn::<L, R, 1>(room, self.streams.as_chunks_mut().0, self.operation),
             }
-            _ => turn::<L, R, 1>(room, self.streams.as_chunks_mut().0, self.operation),
         }
     }
 }
@@ -364,9 +353,26 @@ fn turn<L: Digits, const R: usize, const G: usize>(
     groups: &mut [[Stream<L, R>; G]],
     operation: Operation,
 ) {
+    for stream in groups.as_flattened_mut() {
+        stream.carry = 0;
+        stream.pending = Number::ZERO;
+    }
     match operation {
-        Operation::Square => columns!(room, groups, Operation::Square),
-        Operation::Multiply => columns!(room, groups, Operation::Multiply),
+        // A text for each block of columns, in which no loop has an end to be guessed. Longer
+        // numbers, and multiplications too, would not fit the instruction cache.
+        Operation::Square if R <= UNROLLED_MAX => {
+            columns!(room, groups, Operation::Square; 0 1 2 3 4 5 6 7 8 9);
+        }
+        Operation::Square => {
+            for c in 0..2 * R {
+                columns!(room, groups, Operation::Square; c);
+            }
+        }
+        Operation::Multiply => {
+            for c in 0..2 * R {
+                columns!(room, groups, Operation::Multiply; c);
+            }
+        }
     }
 }
 
@@ -405,7 +411,7 @@ impl<L: Lanes, const R: usize> Task<L> for Select<'_, L, R> {
 /// Runs 1 to [`JOBS_MAX`] private-key operations of one size, each with a key of its own.
 ///
 /// Every job gets a verdict; outputs are zeros unless it is [`Done`](super::Verdict::Done). Needs
-/// up to 180 kB of stack.
+/// up to 130 kB of stack.
 ///
 /// # Panics
 ///
@@ -446,7 +452,6 @@ fn private_crt_of<
     match jobs {
         [one] => run::<L, R, F, HALF, FULL, 1, 2>(room, [one]),
         [one, two] => run::<L, R, F, HALF, FULL, 2, 4>(room, [one, two]),
-        [one, two, three] => run::<L, R, F, HALF, FULL, 3, 6>(room, [one, two, three]),
         _ => panic!("a batch has 1 to {JOBS_MAX} jobs"),
     }
 }
@@ -506,7 +511,9 @@ fn exponentiate<
 ) -> [[u64; HALF]; STREAMS] {
     let mut streams = halves.map(|half| Stream::<L, R>::new(half.modulus));
     let mut tables = [[Number::ZERO; ENTRIES]; STREAMS];
-    let run = |streams: &mut [Stream<L, R>], operation| L::call(room, Turn { streams, operation });
+    let run = |streams: &mut [Stream<L, R>], operation| {
+        L::call(room, Turn { streams, operation, times: 1 });
+    };
 
     // Into Montgomery form, by the digits below R and those from there on: c·R = high·R² + low·R.
     for ((stream, table), half) in streams.iter_mut().zip(&mut tables).zip(&halves) {
@@ -561,9 +568,8 @@ fn exponentiate<
         stream.x = stream.y;
     }
     for window in (0..windows - 1).rev() {
-        for _ in 0..WINDOW_BITS {
-            run(&mut streams, Operation::Square);
-        }
+        let (streams_all, operation) = (&mut streams[..], Operation::Square);
+        L::call(room, Turn { streams: streams_all, operation, times: WINDOW_BITS });
         select(&mut streams, window);
         run(&mut streams, Operation::Multiply);
     }
@@ -625,7 +631,9 @@ fn raise_to_public<
     bases: &[[u64; FULL]; JOBS],
 ) -> [[u64; FULL]; JOBS] {
     let mut streams = keys.map(|key| Stream::<L, F>::new(&key.n));
-    let run = |streams: &mut [Stream<L, F>], operation| L::call(room, Turn { streams, operation });
+    let run = |streams: &mut [Stream<L, F>], operation| {
+        L::call(room, Turn { streams, operation, times: 1 });
+    };
     for ((stream, key), base) in streams.iter_mut().zip(&keys).zip(bases) {
         let (_, _, rr) = L::blocks(&key.n);
         (stream.x, stream.y) = (Number::new(base), Number::new(rr));

@@ -14,6 +14,7 @@ use super::digits::{DIGIT_BITS, DIGIT_MASK};
 use super::few::Digits;
 use super::lanes::{Arithmetic, ENTRIES, LaneModulus, Lanes, Lookup, Product, Table};
 use super::model::Model;
+use super::modulus::Blocks;
 use super::{CrtJob, CrtKey, CrtParts, Modulus, Verdict, few, ifma256_x4, ifma512_x8};
 use crate::lanes::{Ifma256x4, Ifma512x8};
 
@@ -206,7 +207,16 @@ fn check_moduli<const D: usize>() {
         assert_eq!(number(&modulus.one), &r % &m);
         assert_eq!(number(&modulus.rr), &r * &r % &m);
         assert_eq!(number(&modulus.rrr), &r * &r * &r % &m);
+        check_blocks(&modulus.by_four, &m);
+        check_blocks(&modulus.by_eight, &m);
     }
+}
+
+fn check_blocks<const W: usize, const D: usize>(blocks: &Blocks<W, D>, m: &BigUint) {
+    let block = BigUint::from(1u32) << (DIGIT_BITS as usize * W);
+    assert_eq!(number(&blocks.m1) * &block - 1u32, m * number(&blocks.k));
+    let r = BigUint::from(1u32) << (DIGIT_BITS as usize * D.next_multiple_of(W));
+    assert_eq!(number(&blocks.rr), &r * &r % m);
 }
 
 #[test]
