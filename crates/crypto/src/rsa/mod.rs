@@ -114,18 +114,17 @@ impl Rsa {
 
     /// Executes the jobs and stores what became of each.
     ///
-    /// The result and the time of a job do not depend on the others. A batch costs the same for one
-    /// job as for [`lanes`](Self::lanes) of them; more jobs, or jobs of several key sizes, make
-    /// several batches. Uses up to 200 KiB of stack.
+    /// The result and the time of a job do not depend on the others. The jobs go to the kernel with
+    /// the fewest lanes that hold them all, or in full batches to that with the most; jobs of
+    /// several key sizes make several batches. Uses up to 200 KiB of stack.
     pub fn private_batch(&self, jobs: &mut [PrivateJob<'_>]) {
-        match self.choice {
-            Choice::Ifma512(room) => lanes::private(room, self.lanes(), jobs),
-            Choice::Ifma256(room) => lanes::private(room, self.lanes(), jobs),
-            Choice::Portable => {
-                for job in jobs {
-                    job.outcome = single::private(job.key, job.input, job.output);
-                }
-            }
+        let rungs = self.rungs();
+        let holds = |rung: &&Rung| rung.lanes >= jobs.len();
+        if let Some(rung) = rungs.iter().find(holds).or(rungs.last()) {
+            return rung.private_batch(jobs);
+        }
+        for job in jobs {
+            job.outcome = single::private(job.key, job.input, job.output);
         }
     }
 

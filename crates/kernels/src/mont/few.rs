@@ -7,9 +7,8 @@
 //! k is a **class** with sums of its own; once per block of columns the classes are moved to their
 //! places and added. No register is shifted or loaded askew per digit.
 //!
-//! A stream advances by one block of columns per turn, then the next stream does. The chain from
-//! one block of quotients to the next is so hidden under the tiles of the others. See
-//! `docs/radix52.md`.
+//! A stream advances by one block of columns per turn, then the next stream does. So the tiles of
+//! others hide the chain from one block of quotients to the next. See `docs/radix52.md`.
 #![allow(unsafe_code, reason = "stores that stay as they are")]
 
 use core::{array, ptr, slice};
@@ -248,6 +247,8 @@ fn advance<L: Digits, const R: usize, const G: usize>(
 fn carry<L: Lanes>(columns: L::Words, target: &mut L::Words, carry: &mut u64) {
     for (digit, column) in target.as_mut().iter_mut().zip(columns.as_ref()) {
         let sum = column + *carry;
+        // One by one, or LLVM would gather them in a register first, which whoever reads one next
+        // waits for.
         // SAFETY: a reference may be written to.
         unsafe { ptr::write_volatile(digit, sum) };
         *carry = sum >> DIGIT_BITS;
