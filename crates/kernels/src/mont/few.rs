@@ -194,7 +194,7 @@ fn advance<L: Digits, const R: usize, const G: usize>(
     operation: Operation,
     c: usize,
 ) {
-    let mut classes = [const { () }; G].map(|()| Classes::<L>::zero(room));
+    let mut classes = [Classes::<L>::zero(room); G];
     let lowest = c.saturating_sub(R - 1);
     match operation {
         Operation::Square => {
@@ -257,6 +257,7 @@ fn carry<L: Lanes>(columns: L::Words, target: &mut L::Words, carry: &mut u64) {
 
 /// The sums of a block of columns, class by class: low and high halves of what digit k of a factor
 /// gives belong k and k + 1 columns higher than their lane says.
+#[derive(Clone, Copy)]
 struct Classes<L> {
     low: [L; LANES_MAX],
     high: [L; LANES_MAX],
@@ -295,6 +296,7 @@ impl<L: Lanes> Classes<L> {
         let mut sums = self.low;
         sums[0] = sums[0].add(L::load(room, &pending.0[0]));
         pending.0[0] = self.high[L::LANES - 1].words();
+        #[expect(clippy::needless_range_loop, reason = "a chain of iterators is not unrolled")]
         for k in 1..L::LANES {
             let class = sums[k].add(self.high[k - 1]);
             sums[k] = class.shift_in(L::load(room, &pending.0[k]), k);
