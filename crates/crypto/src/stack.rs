@@ -7,7 +7,7 @@ use widelane_secret::wipe;
 // that a small thread may not have.
 
 /// The import of an RSA key, or a single private operation.
-pub(crate) const RSA_SINGLE_BYTES: usize = 48 << 10;
+pub(crate) const RSA_SINGLE_BYTES: usize = 64 << 10;
 /// A batch of RSA operations, by size.
 pub(crate) const RSA_2048_BYTES: usize = 80 << 10;
 /// As above.

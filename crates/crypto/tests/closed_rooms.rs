@@ -5,7 +5,7 @@ use widelane_crypto::aead::{self, Aead};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
 use widelane_crypto::ec::Ec;
 use widelane_crypto::ed25519::Ed25519;
-use widelane_crypto::rsa::Rsa;
+use widelane_crypto::rsa::{Kernel, Rsa};
 use widelane_crypto::x25519::X25519;
 
 /// Rooms that algorithms choose under a policy, those that a caller may choose among included.
@@ -16,7 +16,7 @@ fn chosen(policy: &Policy) -> Vec<Room> {
         X25519::choose(policy).room(),
         Ed25519::choose(policy).room(),
     ];
-    rooms.extend(Rsa::kernels(policy).iter().map(Rsa::room));
+    rooms.extend(Rsa::choose(policy).kernels().iter().map(Kernel::room));
     rooms.extend(Ec::kernels(policy).iter().map(Ec::room));
     rooms.extend(X25519::kernels(policy).iter().map(X25519::room));
     rooms.extend(Ed25519::kernels(policy).iter().map(Ed25519::room));

@@ -7,7 +7,7 @@
 //! import of keys besides.
 
 use widelane_crypto::rsa::encoding::{PREMASTER_BYTES, tls_premaster_select};
-use widelane_crypto::rsa::{Components, Outcome, PrivateJob, PrivateKey, Rsa};
+use widelane_crypto::rsa::{Components, Kernel, Outcome, PrivateJob, PrivateKey, Rsa};
 use widelane_kernels::mont::portable::{Modulus, Workspace};
 use widelane_testkit::rooms::{for_each_room, supported};
 use widelane_testkit::rsa::{TestKey, test_keys};
@@ -60,10 +60,11 @@ fn low_limbs(bytes: &[u8]) -> [u64; 2] {
 fn private_operations_take_one_way() {
     let keys = test_keys(2048);
     let visited = for_each_room(|room, policy| {
-        let batch_traced = |keys: &[TestKey]| {
+        let batch_traced = |keys: &[TestKey], kernel: Option<Kernel>| {
             let prepare = || {
                 let rsa = Rsa::choose(policy);
-                let keys: Vec<_> = keys[..rsa.lanes()].iter().map(import).collect();
+                let lanes = kernel.map_or(rsa.lanes(), |kernel| kernel.lanes());
+                let keys: Vec<_> = keys[..lanes].iter().map(import).collect();
                 let outputs = vec![[0; 256]; keys.len()];
                 (rsa, keys, [0x42; 256], outputs)
             };
@@ -73,11 +74,20 @@ fn private_operations_take_one_way() {
                     .zip(outputs)
                     .map(|(key, output)| PrivateJob::new(key, input, output))
                     .collect();
-                rsa.private_batch(&mut jobs);
+                match kernel {
+                    Some(kernel) => kernel.private_batch(&mut jobs),
+                    None => rsa.private_batch(&mut jobs),
+                }
                 assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
             })
         };
-        report(room.name(), batch_traced(&keys[..8]), batch_traced(&keys[4..12]));
+        let kernels = Rsa::choose(policy).kernels();
+        let kernels =
+            if kernels.is_empty() { vec![None] } else { kernels.into_iter().map(Some).collect() };
+        for kernel in kernels {
+            let name = kernel.map_or(room.name().to_owned(), |kernel| format!("{kernel:?}"));
+            report(&name, batch_traced(&keys[..8], kernel), batch_traced(&keys[4..12], kernel));
+        }
     });
     assert_eq!(visited, supported());
 }

@@ -167,6 +167,7 @@ fn sign_by_threads(rsa: &Rsa, keys: &[Key], messages: &[Message], seed: u64) -> 
 fn sign(rsa: &Rsa, keys: &[Key], messages: &[Message], random: &mut Random) -> Vec<Vec<u8>> {
     let mut signatures: Vec<_> = messages.iter().map(|m| vec![0xaa; m.encoded.len()]).collect();
     let mut batch_counts = vec![0; rsa.lanes()];
+    let kernels = rsa.kernels();
     for size in KeySize::ALL {
         let mut jobs: Vec<_> = zip(messages, &mut signatures)
             .filter(|(message, _)| keys[message.key].size == size)
@@ -178,7 +179,11 @@ fn sign(rsa: &Rsa, keys: &[Key], messages: &[Message], random: &mut Random) -> V
         while !rest.is_empty() {
             let count = (1 + random.below(rsa.lanes())).min(rest.len());
             let (batch, others) = rest.split_at_mut(count);
-            rsa.private_batch(batch);
+            // The whole choice, or any of its kernels.
+            match kernels.get(random.below(kernels.len() + 1)) {
+                Some(kernel) => kernel.private_batch(batch),
+                None => rsa.private_batch(batch),
+            }
             batch_counts[count - 1] += 1;
             rest = others;
         }

@@ -30,26 +30,46 @@ fn main() {
     let visited = for_each_room(|room, policy| {
         let rsa = Rsa::choose(policy);
         assert_eq!(rsa.room(), room);
-        let keys = &keys[..rsa.lanes()];
-        let began = Instant::now();
-        let right = batch(rsa, keys, &INPUT).1;
-        let lasts = began.elapsed();
-        let judge = |input: &mut [u8; 256]| {
-            let (outcomes, outputs) = batch(rsa, keys, input);
-            let wrong = (0..keys.len()).filter(|&index| {
-                outcomes[index] == Outcome::Done && outputs[index] != right[index]
-            });
-            let judged = wrong.map(|index| reveals(&test_keys[index], &outputs[index]));
-            match judged.max() {
-                Some(true) => Leaves::Revealing,
-                Some(false) => Leaves::Useless,
-                None if outcomes.contains(&Outcome::FaultDetected) => Leaves::Nothing,
-                None => Leaves::Right,
-            }
-        };
-        attack(&room.to_string(), flips, lasts, || INPUT, judge);
+        let mut kernels: Vec<(usize, Box<Kernel>)> =
+            vec![(rsa.lanes(), Box::new(move |jobs| rsa.private_batch(jobs)))];
+        for kernel in rsa.kernels().into_iter().filter(|kernel| kernel.lanes() < rsa.lanes()) {
+            kernels.push((kernel.lanes(), Box::new(move |jobs| kernel.private_batch(jobs))));
+        }
+        for (lanes, kernel) in &kernels {
+            let keys = &keys[..*lanes];
+            flip_bits(&format!("{room}, {lanes}"), flips, &test_keys, keys, kernel);
+        }
     });
     assert_eq!(visited, supported());
+}
+
+/// What executes jobs.
+type Kernel = dyn Fn(&mut [PrivateJob<'_>]);
+
+/// Attacks one operation with each of `keys`.
+fn flip_bits(
+    name: &str,
+    flips: usize,
+    test_keys: &[TestKey],
+    keys: &[PrivateKey],
+    kernel: &Kernel,
+) {
+    let began = Instant::now();
+    let right = batch(kernel, keys, &INPUT).1;
+    let lasts = began.elapsed();
+    let judge = |input: &mut [u8; 256]| {
+        let (outcomes, outputs) = batch(kernel, keys, input);
+        let wrong = (0..keys.len())
+            .filter(|&index| outcomes[index] == Outcome::Done && outputs[index] != right[index]);
+        let judged = wrong.map(|index| reveals(&test_keys[index], &outputs[index]));
+        match judged.max() {
+            Some(true) => Leaves::Revealing,
+            Some(false) => Leaves::Useless,
+            None if outcomes.contains(&Outcome::FaultDetected) => Leaves::Nothing,
+            None => Leaves::Right,
+        }
+    };
+    attack(name, flips, lasts, || INPUT, judge);
 }
 
 /// What is signed.
@@ -68,14 +88,18 @@ fn reveals(key: &TestKey, signature: &[u8]) -> bool {
 }
 
 /// One operation with each key.
-fn batch(rsa: Rsa, keys: &[PrivateKey], input: &[u8; 256]) -> (Vec<Outcome>, Vec<[u8; 256]>) {
+fn batch(
+    kernel: &Kernel,
+    keys: &[PrivateKey],
+    input: &[u8; 256],
+) -> (Vec<Outcome>, Vec<[u8; 256]>) {
     let mut outputs = vec![[0; 256]; keys.len()];
     let mut jobs: Vec<_> = keys
         .iter()
         .zip(&mut outputs)
         .map(|(key, output)| PrivateJob::new(key, input, output))
         .collect();
-    rsa.private_batch(&mut jobs);
+    kernel(&mut jobs);
     let outcomes = jobs.iter().map(|job| job.outcome).collect();
     drop(jobs);
     (outcomes, outputs)

@@ -27,6 +27,10 @@ fn a_dropped_key_is_gone() {
                 outputs.iter_mut().map(|output| PrivateJob::new(&key, &input, output)).collect();
             rsa.private_batch(&mut jobs);
             assert_ne!(upper_halves_in_use(), Some(true), "{room:?} {size:?}");
+            for kernel in rsa.kernels() {
+                kernel.private_batch(&mut jobs);
+                assert_ne!(upper_halves_in_use(), Some(true), "{kernel:?} {size:?}");
+            }
             assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
             assert_ne!(secret.count(), 0, "a key in use is found");
             assert_eq!(secret.count_in_core_file(), 0, "a core file would have the key");

@@ -91,6 +91,14 @@ fn pkcs1_decryption_in_every_room() {
                     .map(|(test, output)| PrivateJob::new(&key, &test.ct, output))
                     .collect();
                 rsa.private_batch(&mut jobs);
+                for kernel in rsa.kernels() {
+                    let before: Vec<_> =
+                        jobs.iter().map(|job| (job.outcome, job.output.to_vec())).collect();
+                    kernel.private_batch(&mut jobs);
+                    for (job, before) in jobs.iter().zip(before) {
+                        assert_eq!((job.outcome, job.output.to_vec()), before, "{kernel:?}");
+                    }
+                }
                 for (test, job) in group.tests.iter().zip(&jobs) {
                     let message = match job.outcome {
                         Outcome::Done => decode(job.output),

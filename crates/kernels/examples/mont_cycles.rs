@@ -8,7 +8,8 @@ mod add_chain;
 use add_chain::cycles_per_ns;
 use widelane_cpu::clock::now_ns;
 use widelane_cpu::{Ifma256, Ifma512, Policy};
-use widelane_kernels::mont::{CrtJob, CrtKey, CrtParts, Verdict, ifma256_x4, ifma512_x8};
+use widelane_kernels::lanes::{Ifma256x4, Ifma512x8, Lanes};
+use widelane_kernels::mont::{CrtJob, CrtKey, CrtParts, Verdict, few, ifma256_x4, ifma512_x8};
 use widelane_testkit::rsa::test_keys;
 
 /// Rounds per row; the first quartile counts, because the machine may be busy.
@@ -17,7 +18,7 @@ const ROUNDS: usize = 101;
 const PORTS: f64 = 2.0;
 
 fn main() {
-    println!("room     key       kcycles/op   madd52/op   % of port limit      GHz      ops/s");
+    println!("room     jobs  key       kcycles/op  madd52/op  % of port limit      GHz      ops/s");
     measure::<20, 40>("rsa2048");
     measure::<30, 60>("rsa3072");
     measure::<40, 80>("rsa4096");
@@ -26,14 +27,26 @@ fn main() {
 fn measure<const HALF: usize, const FULL: usize>(name: &str) {
     let key = key::<HALF, FULL>();
     if let Some(room) = Ifma512::enter(&Policy::open()) {
-        report(name, "ifma512", ifma512_x8::LANES, HALF, &key, |jobs| {
-            ifma512_x8::private_crt(room, jobs);
-        });
+        for jobs in 1..=few::JOBS_MAX {
+            let count = madd52_of_few(HALF, Ifma512x8::LANES);
+            report(name, "ifma512", jobs, count, &key, |jobs| {
+                few::private_crt::<Ifma512x8, HALF, FULL>(room, jobs);
+            });
+        }
+        let lanes = ifma512_x8::LANES;
+        let count = madd52_per_batch(HALF) / lanes;
+        report(name, "ifma512", lanes, count, &key, |jobs| ifma512_x8::private_crt(room, jobs));
     }
     if let Some(room) = Ifma256::enter(&Policy::open()) {
-        report(name, "ifma256", ifma256_x4::LANES, HALF, &key, |jobs| {
-            ifma256_x4::private_crt(room, jobs);
-        });
+        for jobs in 1..=few::JOBS_MAX {
+            let count = madd52_of_few(HALF, Ifma256x4::LANES);
+            report(name, "ifma256", jobs, count, &key, |jobs| {
+                few::private_crt::<Ifma256x4, HALF, FULL>(room, jobs);
+            });
+        }
+        let lanes = ifma256_x4::LANES;
+        let count = madd52_per_batch(HALF) / lanes;
+        report(name, "ifma256", lanes, count, &key, |jobs| ifma256_x4::private_crt(room, jobs));
     }
 }
 
@@ -41,7 +54,7 @@ fn report<const HALF: usize, const FULL: usize>(
     name: &str,
     room: &str,
     lanes: usize,
-    half: usize,
+    madd52: usize,
     key: &CrtKey<HALF, FULL>,
     run: impl Fn(&mut [CrtJob<'_, HALF, FULL>]),
 ) {
@@ -64,13 +77,11 @@ fn report<const HALF: usize, const FULL: usize>(
     rounds.sort_by(|left, right| left.0.total_cmp(&right.0));
     let (cycles, nanoseconds) = rounds[ROUNDS / 4];
     let clock = cycles / nanoseconds;
-    let madd52 = madd52_per_batch(half) as f64 / lanes as f64;
     let cycles = cycles / lanes as f64;
     println!(
-        "{room}  {name}  {:>10.1}  {:>10.0}  {:>16.1}  {clock:>7.2}  {:>9.0}",
+        "{room}  {lanes:>4}  {name}  {:>10.1}  {madd52:>9}  {:>15.1}  {clock:>7.2}  {:>9.0}",
         cycles / 1e3,
-        madd52,
-        100.0 * madd52 / PORTS / cycles,
+        100.0 * madd52 as f64 / PORTS / cycles,
         lanes as f64 * 1e9 / nanoseconds,
     );
 }
@@ -87,6 +98,19 @@ fn madd52_per_batch(half: usize) -> usize {
     let garner = multiply(half) + 2 * half * half;
     let check = 2 * multiply(2 * half) + 16 * square(2 * half);
     2 * (exponentiate + half_in_and_out) + garner + check
+}
+
+/// Multiply-adds of one operation in registers of so many digits of one number.
+fn madd52_of_few(half: usize, lanes: usize) -> usize {
+    let reduce = |blocks: usize| blocks * blocks + 2;
+    let multiply = |blocks: usize| blocks * blocks + reduce(blocks);
+    let square = |blocks: usize| blocks * (blocks + 1) / 2 + reduce(blocks);
+    let windows = (half / 5 * 256).div_ceil(5);
+    let (blocks, all) = (half.div_ceil(lanes), (2 * half).div_ceil(lanes));
+    let exponentiate = 15 * (square(blocks) + multiply(blocks))
+        + (windows - 1) * (5 * square(blocks) + multiply(blocks))
+        + 5 * multiply(blocks);
+    2 * lanes * (2 * exponentiate + 2 * multiply(all) + 16 * square(all))
 }
 
 fn key<const HALF: usize, const FULL: usize>() -> CrtKey<HALF, FULL> {

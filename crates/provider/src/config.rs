@@ -15,7 +15,7 @@ use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
 use widelane_crypto::ec::Ec;
 use widelane_crypto::ed25519::Ed25519;
 use widelane_crypto::kdf::{self, Kdf};
-use widelane_crypto::rsa::Rsa;
+use widelane_crypto::rsa::{self, Rsa};
 use widelane_crypto::x25519::X25519;
 
 use crate::errors::say;
@@ -27,7 +27,7 @@ use crate::stack;
 /// servers that it accelerates, so that their children stay as they are.
 pub(crate) struct Config {
     /// RSA by each kernel that the policy leaves open, those with the fewest lanes first.
-    pub(crate) rsa: Vec<Rsa>,
+    pub(crate) rsa: Vec<rsa::Kernel>,
     /// P-256 and P-384, likewise.
     pub(crate) ec: Vec<Ec>,
     /// X25519, likewise.
@@ -127,7 +127,7 @@ impl Config {
     /// All that follows from a policy, without counters in files.
     fn under(policy: &Policy) -> Self {
         Config {
-            rsa: Rsa::kernels(policy),
+            rsa: Rsa::choose(policy).kernels(),
             ec: Ec::kernels(policy),
             x25519: X25519::kernels(policy),
             ed25519: Ed25519::kernels(policy),

@@ -59,7 +59,8 @@ fn judge_at(path: &Path, depth: usize) -> Fitness {
         }
         return match judge_at(&interpreter, depth + 1) {
             Fitness::RunsUnchanged(reason) => Fitness::RunsUnchanged(format!(
-                "it is a script for {}, and {reason}; put `widelane run --` before the server in it",
+                "it is a script for {}, and {reason}; put `widelane run --` before the server in \
+                 it",
                 interpreter.display()
             )),
             fitness => fitness,

@@ -1,7 +1,8 @@
 //! The private operation for many jobs: sorted by key size into batches of the IFMA rooms.
 
 use widelane_cpu::{Ifma256, Ifma512};
-use widelane_kernels::mont::{CrtJob, CrtKey, Verdict, ifma256_x4, ifma512_x8};
+use widelane_kernels::lanes::{Ifma256x4, Ifma512x8};
+use widelane_kernels::mont::{CrtJob, CrtKey, Verdict, few, ifma256_x4, ifma512_x8};
 
 use super::key::Material;
 use super::{Outcome, PrivateJob};
@@ -9,46 +10,60 @@ use crate::stack::{RSA_2048_BYTES, RSA_3072_BYTES, RSA_4096_BYTES, scrubbed};
 
 /// A room that runs batches.
 pub(super) trait BatchRoom: Copy {
-    /// How many jobs a full batch has.
-    const LANES: usize;
+    /// How many jobs cost no more than one, kernel by kernel.
+    const KERNELS: [usize; 3];
 
-    /// Executes up to `LANES` jobs.
-    fn private_crt<const HALF: usize, const FULL: usize>(self, jobs: &mut [CrtJob<'_, HALF, FULL>]);
+    /// Executes up to `lanes` jobs by the kernel that has so many.
+    fn private_crt<const HALF: usize, const FULL: usize>(
+        self,
+        lanes: usize,
+        jobs: &mut [CrtJob<'_, HALF, FULL>],
+    );
 }
 
 impl BatchRoom for Ifma256 {
-    const LANES: usize = ifma256_x4::LANES;
+    const KERNELS: [usize; 3] = [1, few::JOBS_MAX, ifma256_x4::LANES];
 
     fn private_crt<const HALF: usize, const FULL: usize>(
         self,
+        lanes: usize,
         jobs: &mut [CrtJob<'_, HALF, FULL>],
     ) {
-        ifma256_x4::private_crt(self, jobs);
+        if lanes <= few::JOBS_MAX {
+            few::private_crt::<Ifma256x4, HALF, FULL>(self, jobs);
+        } else {
+            ifma256_x4::private_crt(self, jobs);
+        }
     }
 }
 
 impl BatchRoom for Ifma512 {
-    const LANES: usize = ifma512_x8::LANES;
+    const KERNELS: [usize; 3] = [1, few::JOBS_MAX, ifma512_x8::LANES];
 
     fn private_crt<const HALF: usize, const FULL: usize>(
         self,
+        lanes: usize,
         jobs: &mut [CrtJob<'_, HALF, FULL>],
     ) {
-        ifma512_x8::private_crt(self, jobs);
+        if lanes <= few::JOBS_MAX {
+            few::private_crt::<Ifma512x8, HALF, FULL>(self, jobs);
+        } else {
+            ifma512_x8::private_crt(self, jobs);
+        }
     }
 }
 
-/// Executes `jobs` in `room`: the jobs of one key size together, in as few batches as they need.
-pub(super) fn private(room: impl BatchRoom, jobs: &mut [PrivateJob<'_>]) {
-    private_of_size::<RSA_2048_BYTES, _, _, _>(room, jobs, |material| match material {
+/// Executes `jobs` in `room`: the jobs of one key size together, up to `lanes` at once.
+pub(super) fn private(room: impl BatchRoom, lanes: usize, jobs: &mut [PrivateJob<'_>]) {
+    private_of_size::<RSA_2048_BYTES, _, _>(room, lanes, jobs, |material| match material {
         Material::Rsa2048(key) => Some(&key.lanes),
         _ => None,
     });
-    private_of_size::<RSA_3072_BYTES, _, _, _>(room, jobs, |material| match material {
+    private_of_size::<RSA_3072_BYTES, _, _>(room, lanes, jobs, |material| match material {
         Material::Rsa3072(key) => Some(&key.lanes),
         _ => None,
     });
-    private_of_size::<RSA_4096_BYTES, _, _, _>(room, jobs, |material| match material {
+    private_of_size::<RSA_4096_BYTES, _, _>(room, lanes, jobs, |material| match material {
         Material::Rsa4096(key) => Some(&key.lanes),
         _ => None,
     });
@@ -56,8 +71,9 @@ pub(super) fn private(room: impl BatchRoom, jobs: &mut [PrivateJob<'_>]) {
 
 /// Executes those of `jobs` whose key `select` finds to be of its size, and takes less than `STACK`
 /// bytes of stack for a batch.
-fn private_of_size<const STACK: usize, R: BatchRoom, const HALF: usize, const FULL: usize>(
-    room: R,
+fn private_of_size<const STACK: usize, const HALF: usize, const FULL: usize>(
+    room: impl BatchRoom,
+    lanes: usize,
     jobs: &mut [PrivateJob<'_>],
     select: impl Fn(&Material) -> Option<&CrtKey<HALF, FULL>>,
 ) {
@@ -73,8 +89,8 @@ fn private_of_size<const STACK: usize, R: BatchRoom, const HALF: usize, const FU
         batch.push(CrtJob { key, input: job.input, output: job.output, verdict: Verdict::Pending });
         outcomes.push(&mut job.outcome);
     }
-    for jobs in batch.chunks_mut(R::LANES) {
-        scrubbed::<STACK, _>(|| room.private_crt(jobs));
+    for jobs in batch.chunks_mut(lanes) {
+        scrubbed::<STACK, _>(|| room.private_crt(lanes, jobs));
     }
     for (outcome, job) in outcomes.into_iter().zip(&batch) {
         *outcome = match job.verdict {

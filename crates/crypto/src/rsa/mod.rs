@@ -39,8 +39,9 @@ mod key;
 mod lanes;
 mod single;
 
-use widelane_cpu::{Policy, Room};
+use widelane_cpu::{Ifma256, Ifma512, Policy, Room};
 
+use self::lanes::BatchRoom;
 use crate::choice::Choice;
 
 pub use key::{Components, KeyError, KeySize, PrivateKey};
@@ -72,10 +73,20 @@ pub struct PrivateJob<'a> {
     pub outcome: Outcome,
 }
 
-/// RSA in the room chosen for it.
+/// RSA in the rooms open for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Rsa {
     choice: Choice,
+    /// The narrower room beside a wider one, if it is open.
+    narrow: Option<Ifma256>,
+}
+
+/// One kernel for the private operation: it costs the same for one job as for as many as it has
+/// lanes. [`Rsa::kernels`] has those that machine and policy leave open.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel {
+    choice: Choice,
+    lanes: usize,
 }
 
 impl<'a> PrivateJob<'a> {
@@ -88,13 +99,7 @@ impl<'a> PrivateJob<'a> {
 impl Rsa {
     /// Chooses the widest room that the machine has and `policy` leaves open.
     pub fn choose(policy: &Policy) -> Self {
-        Rsa { choice: Choice::new(policy) }
-    }
-
-    /// One for each room with several lanes that the machine has and `policy` leaves open, those
-    /// with the fewest lanes first: who has several jobs can choose the one that costs least.
-    pub fn kernels(policy: &Policy) -> Vec<Self> {
-        Choice::with_lanes(policy).map(|choice| Rsa { choice }).collect()
+        Rsa { choice: Choice::new(policy), narrow: Ifma256::enter(policy) }
     }
 
     /// The room chosen.
@@ -109,24 +114,62 @@ impl Rsa {
 
     /// Executes the jobs and stores what became of each.
     ///
-    /// The result and the time of a job do not depend on the others. A batch costs the same for one
-    /// job as for [`lanes`](Self::lanes) of them; more jobs, or jobs of several key sizes, make
-    /// several batches. Uses up to 200 KiB of stack.
+    /// The result and the time of a job do not depend on the others. The jobs go to the kernel with
+    /// the fewest lanes that hold them all, or in full batches to that with the most; jobs of
+    /// several key sizes make several batches. Uses up to 200 KiB of stack.
     pub fn private_batch(&self, jobs: &mut [PrivateJob<'_>]) {
-        match self.choice {
-            Choice::Ifma512(room) => lanes::private(room, jobs),
-            Choice::Ifma256(room) => lanes::private(room, jobs),
-            Choice::Portable => {
-                for job in jobs {
-                    job.outcome = single::private(job.key, job.input, job.output);
-                }
-            }
+        let kernels = self.kernels();
+        let holds = |kernel: &&Kernel| kernel.lanes >= jobs.len();
+        if let Some(kernel) = kernels.iter().find(holds).or(kernels.last()) {
+            return kernel.private_batch(jobs);
         }
+        for job in jobs {
+            job.outcome = single::private(job.key, job.input, job.output);
+        }
+    }
+
+    /// The kernels of the open rooms with lanes, those for fewer jobs first; none in the portable
+    /// room.
+    pub fn kernels(&self) -> Vec<Kernel> {
+        let mut kernels = Vec::new();
+        let mut add = |choice, lanes: [usize; 3]| {
+            kernels.extend(lanes.map(|lanes| Kernel { choice, lanes }));
+        };
+        if let Some(room) = self.narrow {
+            add(Choice::Ifma256(room), Ifma256::KERNELS);
+        }
+        if let Choice::Ifma512(room) = self.choice {
+            add(Choice::Ifma512(room), Ifma512::KERNELS);
+        }
+        kernels.sort_by_key(|kernel| kernel.lanes);
+        kernels
     }
 
     /// Executes one job in the portable room: `output` = `input`^d mod n.
     pub fn private_one(&self, key: &PrivateKey, input: &[u8], output: &mut [u8]) -> Outcome {
         single::private(key, input, output)
+    }
+}
+
+impl Kernel {
+    /// The room of the kernel.
+    pub fn room(&self) -> Room {
+        self.choice.room()
+    }
+
+    /// How many jobs cost no more than one.
+    pub fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    /// Executes the jobs as [`Rsa::private_batch`] does, all of them by this kernel: more jobs than
+    /// [`lanes`](Self::lanes), or jobs of several key sizes, make several batches.
+    pub fn private_batch(&self, jobs: &mut [PrivateJob<'_>]) {
+        match self.choice {
+            Choice::Ifma512(room) => lanes::private(room, self.lanes, jobs),
+            Choice::Ifma256(room) => lanes::private(room, self.lanes, jobs),
+            Choice::Portable => unreachable!("the portable room has no kernels"),
+        }
     }
 }
 

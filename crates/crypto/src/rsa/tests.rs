@@ -48,6 +48,24 @@ fn each_policy_chooses_its_room() {
 }
 
 #[test]
+fn each_policy_leaves_its_kernels() {
+    let rooms = |width| {
+        let kernels = Rsa::choose(&Policy::up_to(width)).kernels();
+        assert!(kernels.is_sorted_by_key(Kernel::lanes), "{kernels:?}");
+        let mut rooms: Vec<_> = kernels.iter().map(Kernel::room).collect();
+        rooms.sort();
+        rooms.dedup();
+        rooms
+    };
+    let wanted = |widest| {
+        supported().into_iter().filter(|r| *r != Room::Portable && *r <= widest).collect::<Vec<_>>()
+    };
+    assert_eq!(rooms(Width::W128), []);
+    assert_eq!(rooms(Width::W256), wanted(Room::Ifma256));
+    assert_eq!(rooms(Width::W512), wanted(Room::Ifma512));
+}
+
+#[test]
 fn keys_and_rooms_may_be_shared_by_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<PrivateKey>();
@@ -59,6 +77,8 @@ fn every_room_agrees_with_the_model() {
     let visited = for_each_room(|room, policy| {
         let rsa = Rsa::choose(policy);
         assert_eq!(rsa.room(), room);
+        let kernels = rsa.kernels();
+        assert!(kernels.iter().all(|kernel| kernel.room() == room));
         for size in KeySize::ALL {
             let test_keys = test_keys(size.bits());
             let keys: Vec<_> = test_keys.iter().map(|key| import(key).unwrap()).collect();
@@ -91,10 +111,21 @@ fn every_room_agrees_with_the_model() {
                 .zip(&mut outputs)
                 .map(|((key, input), output)| PrivateJob::new(key, input, output))
                 .collect();
-            rsa.private_batch(&mut jobs);
-            for (index, job) in jobs.iter().enumerate() {
-                assert_eq!(job.outcome, Outcome::Done, "{room:?} {size:?} {index}");
-                assert_eq!(*job.output, model(&test_keys[index], job.input), "{room:?} {index}");
+            let mut check = |run: &dyn Fn(&mut [PrivateJob<'_>])| {
+                for job in &mut jobs {
+                    job.outcome = Outcome::Pending;
+                    job.output.fill(0xaa);
+                }
+                run(&mut jobs);
+                for (index, job) in jobs.iter().enumerate() {
+                    assert_eq!(job.outcome, Outcome::Done, "{room:?} {size:?} {index}");
+                    let expected = model(&test_keys[index], job.input);
+                    assert_eq!(*job.output, expected, "{room:?} {size:?} {index}");
+                }
+            };
+            check(&|jobs| rsa.private_batch(jobs));
+            for kernel in &kernels {
+                check(&|jobs| kernel.private_batch(jobs));
             }
         }
     });
@@ -113,6 +144,9 @@ fn a_batch_fits_the_promised_stack() {
                 let mut jobs: Vec<_> =
                     outputs.iter_mut().map(|o| PrivateJob::new(&key, &input, o)).collect();
                 rsa.private_batch(&mut jobs);
+                for kernel in rsa.kernels() {
+                    kernel.private_batch(&mut jobs);
+                }
                 assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
             }
         })
@@ -206,15 +240,22 @@ fn a_corrupted_half_never_leaves() {
                 .zip(&mut outputs)
                 .map(|(key, output)| PrivateJob::new(key, &input, output))
                 .collect();
-            Rsa::choose(policy).private_batch(&mut jobs);
-            for (index, job) in jobs.iter().enumerate() {
-                if index == 3 {
-                    assert_eq!(job.outcome, Outcome::FaultDetected, "{room:?} {size:?}");
-                    assert!(job.output.iter().all(|byte| *byte == 0));
-                } else {
-                    assert_eq!(job.outcome, Outcome::Done, "{room:?} {size:?} {index}");
-                    assert_eq!(*job.output, model(&test_keys[index], &input));
+            let rsa = Rsa::choose(policy);
+            let mut check = |run: &dyn Fn(&mut [PrivateJob<'_>])| {
+                run(&mut jobs);
+                for (index, job) in jobs.iter().enumerate() {
+                    if index == 3 {
+                        assert_eq!(job.outcome, Outcome::FaultDetected, "{room:?} {size:?}");
+                        assert!(job.output.iter().all(|byte| *byte == 0));
+                    } else {
+                        assert_eq!(job.outcome, Outcome::Done, "{room:?} {size:?} {index}");
+                        assert_eq!(*job.output, model(&test_keys[index], &input));
+                    }
                 }
+            };
+            check(&|jobs| rsa.private_batch(jobs));
+            for kernel in rsa.kernels() {
+                check(&|jobs| kernel.private_batch(jobs));
             }
         });
         assert_eq!(visited, supported());

@@ -37,6 +37,8 @@ pub trait Lanes: Copy {
     type Words: Copy + AsRef<[u64]> + AsMut<[u64]>;
     /// How many words a register has.
     const LANES: usize;
+    /// Words that are zero.
+    const ZEROS: Self::Words;
 
     /// The same word in all lanes.
     fn splat(room: Self::Room, word: u64) -> Self;
@@ -101,6 +103,10 @@ pub trait Lanes: Copy {
 
     /// The words of `self` where the mask is set, those of `other` elsewhere.
     fn select(self, mask: LaneMask, other: Self) -> Self;
+
+    /// All words moved up by `count` < LANES lanes; the lowest lanes get the highest ones of `below`.
+    /// `count` is a constant once loops are unrolled.
+    fn shift_in(self, below: Self, count: usize) -> Self;
 
     /// Runs `task` in a function of its own that has the features of the room.
     fn call<T: Task<Self>>(room: Self::Room, task: T) -> T::Output;

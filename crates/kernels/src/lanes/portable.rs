@@ -15,6 +15,7 @@ impl Lanes for Portable {
     type Room = ();
     type Words = [u64; 1];
     const LANES: usize = 1;
+    const ZEROS: [u64; 1] = [0];
 
     #[inline(always)]
     fn splat((): (), word: u64) -> Self {
@@ -123,6 +124,12 @@ impl Lanes for Portable {
     #[inline(always)]
     fn select(self, mask: LaneMask, other: Self) -> Self {
         Portable(Mask::equal(u64::from(mask.bits() & 1), 1).select(self.0, other.0))
+    }
+
+    #[inline(always)]
+    fn shift_in(self, _below: Self, count: usize) -> Self {
+        debug_assert_eq!(count, 0);
+        self
     }
 
     #[inline(never)]

@@ -18,6 +18,7 @@ macro_rules! wide_lanes {
         add = $add:ident, sub = $sub:ident, mul = $mul:ident,
         and = $and:ident, or = $or:ident, xor = $xor:ident, shl = $shl:ident, shr = $shr:ident,
         shr_signed = $shr_signed:ident, madd52lo = $madd52lo:ident, madd52hi = $madd52hi:ident,
+        align = $align:ident by $($count:literal)*,
     ) => {
         #[doc = concat!("A register of ", $lanes, " words, one job in each.")]
         #[derive(Clone, Copy)]
@@ -27,6 +28,7 @@ macro_rules! wide_lanes {
             type Room = $token;
             type Words = [u64; $lanes];
             const LANES: usize = $lanes;
+            const ZEROS: [u64; $lanes] = [0; $lanes];
 
             #[inline(always)]
             fn splat(room: $token, word: u64) -> Self {
@@ -134,6 +136,17 @@ macro_rules! wide_lanes {
             #[inline(always)]
             fn select(self, mask: LaneMask, other: Self) -> Self {
                 $register(intrinsic!($blend(mask.bits(), other.0, self.0)), self.1)
+            }
+
+            #[inline(always)]
+            fn shift_in(self, below: Self, count: usize) -> Self {
+                // What comes from below is what the lowest lanes of a pair moved down would be.
+                let vector = match count {
+                    0 => self.0,
+                    $($count => intrinsic!($align::<{ $lanes - $count }>(self.0, below.0)),)*
+                    _ => unreachable!("there are {} lanes", $lanes),
+                };
+                $register(vector, self.1)
             }
 
             #[inline(always)]

@@ -1,8 +1,8 @@
 //! What a batch of mont is made of: prepared keys, jobs from bytes to bytes, and their verdicts.
 
-use widelane_secret::wipe;
+use widelane_secret::{Mask, wipe};
 
-use super::digits::from_bytes;
+use super::digits::{from_bytes, to_bytes};
 use super::modulus::Modulus;
 
 /// The big-endian numbers of an RSA key with two primes, already validated.
@@ -86,6 +86,43 @@ pub struct CrtJob<'a, const HALF: usize, const FULL: usize> {
     pub output: &'a mut [u8],
     /// How it went.
     pub verdict: Verdict,
+}
+
+impl<const HALF: usize, const FULL: usize> CrtJob<'_, HALF, FULL> {
+    /// The input as a number.
+    ///
+    /// # Panics
+    ///
+    /// Panics if input or output is not as long as the modulus (`51.2·FULL` bits).
+    pub(super) fn input_digits(&self) -> [u64; FULL] {
+        let modulus_bytes = FULL / 5 * 32;
+        assert_eq!(self.input.len(), modulus_bytes, "an input is as long as its modulus");
+        assert_eq!(self.output.len(), modulus_bytes, "an output is as long as its modulus");
+        from_bytes(self.input)
+    }
+
+    /// Gives the verdict, and lets the result go if `check`, which is its public power, is the
+    /// input.
+    pub(super) fn conclude(
+        &mut self,
+        input: &[u64; FULL],
+        result: &[u64; FULL],
+        check: &[u64; FULL],
+    ) {
+        let in_range = input.iter().rev().lt(self.key.n.m.iter().rev());
+        let difference = input.iter().zip(check).fold(0, |seen, (x, y)| seen | (x ^ y));
+        self.verdict = if !in_range {
+            Verdict::OutOfRange
+        } else if Mask::is_zero(difference).declassify() {
+            Verdict::Done
+        } else {
+            Verdict::Fault
+        };
+        self.output.fill(0);
+        if self.verdict == Verdict::Done {
+            to_bytes(result, self.output);
+        }
+    }
 }
 
 /// How one job of a batch went.

@@ -6,10 +6,10 @@
 
 use core::array;
 
-use widelane_secret::{Mask, wipe};
+use widelane_secret::wipe;
 
-use super::digits::{DIGIT_BITS, DIGIT_MASK, from_bytes, to_bytes};
-use super::key::{CrtJob, CrtKey, Verdict};
+use super::digits::{DIGIT_BITS, DIGIT_MASK};
+use super::key::{CrtJob, CrtKey};
 use super::modulus::Modulus;
 
 /// Bits of the exponent that one multiplication takes in.
@@ -291,31 +291,16 @@ pub(super) fn private_crt<const LANES: usize, const HALF: usize, const FULL: usi
     room: impl Arithmetic<LANES>,
     jobs: &mut [CrtJob<'_, HALF, FULL>],
 ) {
-    let modulus_bytes = modulus_bytes::<FULL>();
     assert!((1..=LANES).contains(&jobs.len()), "a batch has 1 to {LANES} jobs");
-    for job in jobs.iter() {
-        assert_eq!(job.input.len(), modulus_bytes, "an input is as long as its modulus");
-        assert_eq!(job.output.len(), modulus_bytes, "an output is as long as its modulus");
-    }
     // Lanes without a job repeat the first one; nobody reads their result.
     let job_of = |lane: usize| if lane < jobs.len() { lane } else { 0 };
     let keys: [&CrtKey<HALF, FULL>; LANES] = array::from_fn(|lane| jobs[job_of(lane)].key);
-    let inputs: [[u64; FULL]; LANES] = array::from_fn(|lane| from_bytes(jobs[job_of(lane)].input));
+    let inputs: [[u64; FULL]; LANES] = array::from_fn(|lane| jobs[job_of(lane)].input_digits());
 
     let mut results = exponentiate_and_recombine(room, &keys, &inputs);
     let checks = raise_to_public(room, &keys, &results);
     for (lane, job) in jobs.iter_mut().enumerate() {
-        job.verdict = if !less(&inputs[lane], &keys[lane].n.m) {
-            Verdict::OutOfRange
-        } else if equal(&checks.lane(lane), &inputs[lane]).declassify() {
-            Verdict::Done
-        } else {
-            Verdict::Fault
-        };
-        job.output.fill(0);
-        if job.verdict == Verdict::Done {
-            to_bytes(&results[lane], job.output);
-        }
+        job.conclude(&inputs[lane], &results[lane], &checks.lane(lane));
     }
     wipe(results.as_flattened_mut());
     room.wipe_registers();
@@ -454,14 +439,4 @@ fn raise_to_public<const LANES: usize, const HALF: usize, const FULL: usize>(
     let powers = workspace.x;
     workspace.wipe();
     powers
-}
-
-/// Whether x < y. Both are public.
-fn less<const D: usize>(x: &[u64; D], y: &[u64; D]) -> bool {
-    x.iter().rev().lt(y.iter().rev())
-}
-
-/// Whether x = y.
-fn equal<const D: usize>(x: &[u64; D], y: &[u64; D]) -> Mask {
-    Mask::is_zero(x.iter().zip(y).fold(0, |seen, (x, y)| seen | (x ^ y)))
 }

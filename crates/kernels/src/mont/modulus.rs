@@ -21,6 +21,22 @@ pub struct Modulus<const D: usize> {
     pub(super) rr: [u64; D],
     /// R³ mod m.
     pub(super) rrr: [u64; D],
+    /// For reductions by four digits at once.
+    pub(super) by_four: Blocks<4, D>,
+    /// For reductions by eight digits at once.
+    pub(super) by_eight: Blocks<8, D>,
+}
+
+/// What reductions by `W` digits at once know of a modulus of `D` digits.
+#[derive(Clone)]
+pub(super) struct Blocks<const W: usize, const D: usize> {
+    /// −1/m modulo 2^(52·W).
+    pub(super) k: [u64; W],
+    /// (m·k + 1) / 2^(52·W): the multiple of m that is −1 modulo 2^(52·W), without its lowest
+    /// digits.
+    pub(super) m1: [u64; D],
+    /// R² mod m, where R = 2^(52·D') and D' is D rounded up to a multiple of `W`.
+    pub(super) rr: [u64; D],
 }
 
 impl<const D: usize> Modulus<D> {
@@ -40,7 +56,16 @@ impl<const D: usize> Modulus<D> {
         assert!(bytes.last().is_some_and(|byte| byte & 1 == 1), "a modulus is odd");
         let m = from_bytes(bytes);
         let k0 = negated_inverse(m[0]);
-        let mut modulus = Modulus { m, m1: times_k0(&m, k0), k0, one: m, rr: m, rrr: m };
+        let mut modulus = Modulus {
+            m,
+            m1: Blocks::<1, D>::new(&m, k0).m1,
+            k0,
+            one: m,
+            rr: m,
+            rrr: m,
+            by_four: Blocks::new(&m, k0),
+            by_eight: Blocks::new(&m, k0),
+        };
 
         // 2^bits − m = 2^bits mod m, because the top bit of m is set; then double up to R.
         modulus.one = power_of_two_minus(&m, bits);
@@ -59,6 +84,8 @@ impl<const D: usize> Modulus<D> {
         }
         modulus.rr = power;
         modulus.rrr = modulus.multiply(&power, &power);
+        modulus.by_four.rr = modulus.rr_of_blocks::<4>();
+        modulus.by_eight.rr = modulus.rr_of_blocks::<8>();
         modulus
     }
 
@@ -82,6 +109,12 @@ impl<const D: usize> Modulus<D> {
         self.subtract_once(&z)
     }
 
+    /// Computes R² mod m for D rounded up to a multiple of `W`.
+    fn rr_of_blocks<const W: usize>(&self) -> [u64; D] {
+        let digits_more = D.next_multiple_of(W) - D;
+        (0..2 * digits_more * DIGIT_BITS as usize).fold(self.rr, |power, _| self.double(&power))
+    }
+
     /// Computes 2·x mod m for x < m.
     fn double(&self, x: &[u64; D]) -> [u64; D] {
         let mut doubled = [0; D];
@@ -91,6 +124,23 @@ impl<const D: usize> Modulus<D> {
             carry = x >> (DIGIT_BITS - 1);
         }
         self.subtract_once(&doubled)
+    }
+
+    /// Computes x mod m for x < 3·m.
+    pub(super) fn canonical(&self, x: &[u64; D]) -> [u64; D] {
+        self.subtract_once(&self.subtract_once(x))
+    }
+
+    /// Computes x − y mod m for x < m and y < 2·m.
+    pub(super) fn subtract(&self, x: &[u64; D], y: &[u64; D]) -> [u64; D] {
+        let mut difference = [0; D];
+        let mut carry = 0;
+        for (i, digit) in difference.iter_mut().enumerate() {
+            let sum = (x[i] + 2 * self.m[i]).cast_signed() - y[i].cast_signed() + carry;
+            *digit = sum.cast_unsigned() & DIGIT_MASK;
+            carry = sum >> DIGIT_BITS;
+        }
+        self.canonical(&difference)
     }
 
     /// Computes x mod m for x < 2·m.
@@ -110,6 +160,37 @@ impl<const D: usize> Modulus<D> {
     }
 }
 
+impl<const W: usize, const D: usize> Blocks<W, D> {
+    /// Prepares m, of which −1/m modulo 2^52 is `k0`; but for `rr`.
+    fn new(m: &[u64; D], k0: u64) -> Self {
+        // A reduction of one: what is added to make the low digits vanish is m·k.
+        let mut m1 = [0u64; D];
+        m1[0] = 1;
+        let k = core::array::from_fn(|_| {
+            let digit = m1[0].wrapping_mul(k0) & DIGIT_MASK;
+            let mut carry = 0;
+            for j in 0..D {
+                carry += u128::from(m1[j]) + u128::from(digit) * u128::from(m[j]);
+                if j > 0 {
+                    m1[j - 1] = carry as u64 & DIGIT_MASK;
+                }
+                carry >>= DIGIT_BITS;
+            }
+            m1[D - 1] = carry as u64;
+            digit
+        });
+        Blocks { k, m1, rr: *m }
+    }
+}
+
+impl<const W: usize, const D: usize> Drop for Blocks<W, D> {
+    fn drop(&mut self) {
+        wipe(&mut self.k);
+        wipe(&mut self.m1);
+        wipe(&mut self.rr);
+    }
+}
+
 impl<const D: usize> Drop for Modulus<D> {
     fn drop(&mut self) {
         for digits in [&mut self.m, &mut self.m1, &mut self.one, &mut self.rr, &mut self.rrr] {
@@ -126,19 +207,6 @@ fn negated_inverse(m: u64) -> u64 {
         inverse = inverse.wrapping_mul(2u64.wrapping_sub(m.wrapping_mul(inverse)));
     }
     inverse.wrapping_neg() & DIGIT_MASK
-}
-
-/// Computes (m·k0 + 1) / 2^52.
-fn times_k0<const D: usize>(m: &[u64; D], k0: u64) -> [u64; D] {
-    let mut product = [0; D];
-    let mut carry = (u128::from(m[0]) * u128::from(k0) + 1) >> DIGIT_BITS;
-    for j in 1..D {
-        carry += u128::from(m[j]) * u128::from(k0);
-        product[j - 1] = carry as u64 & DIGIT_MASK;
-        carry >>= DIGIT_BITS;
-    }
-    product[D - 1] = carry as u64;
-    product
 }
 
 /// Computes 2^bits − m for 0 < m < 2^bits.
