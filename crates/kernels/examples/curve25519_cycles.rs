@@ -8,7 +8,9 @@ mod add_chain;
 use add_chain::cycles_per_ns;
 use widelane_cpu::clock::now_ns;
 use widelane_cpu::{Ifma256, Ifma512, Policy};
-use widelane_kernels::curve25519::{ed25519_base, ed25519_difference, x25519, x25519_base};
+use widelane_kernels::curve25519::{
+    QUAD, ed25519_base, ed25519_difference, x25519, x25519_base, x25519_quad,
+};
 use widelane_kernels::lanes::{Ifma256x4, Ifma512x8, Lanes, Portable};
 
 /// Rounds per row; the first quartile counts, because the machine may be busy.
@@ -18,9 +20,11 @@ fn main() {
     println!("room      operation                cycles/op      GHz      ops/s");
     if let Some(room) = Ifma512::enter(&Policy::open()) {
         measure::<Ifma512x8>("ifma512", room);
+        measure_few::<Ifma512x8>("ifma512", room);
     }
     if let Some(room) = Ifma256::enter(&Policy::open()) {
         measure::<Ifma256x4>("ifma256", room);
+        measure_few::<Ifma256x4>("ifma256", room);
     }
     measure::<Portable>("portable", ());
 }
@@ -35,7 +39,7 @@ fn measure<L: Lanes>(name: &str, room: L::Room) {
     let (points, publics) = ([&point], public.each_ref());
     let mut results = [[0; 32]; 8];
 
-    let report = |operation, run: &mut dyn FnMut()| report::<L>(name, operation, run);
+    let report = |operation, run: &mut dyn FnMut()| report(name, L::LANES, operation, run);
     report("X25519 key agreement", &mut || {
         x25519::<L>(room, scalars, &points, &mut results);
     });
@@ -46,7 +50,20 @@ fn measure<L: Lanes>(name: &str, room: L::Room) {
     });
 }
 
-fn report<L: Lanes>(room: &str, operation: &str, run: &mut dyn FnMut()) {
+/// What has four lanes for a job.
+fn measure_few<L: Lanes>(name: &str, room: L::Room) {
+    let jobs = L::LANES / QUAD;
+    let scalars = [[0x0b; 32]; 2];
+    let scalars = &scalars.each_ref()[..jobs];
+    let mut point = [0; 32];
+    point[0] = 9;
+    let mut results = [[0; 32]; 2];
+    report(name, jobs, &format!("X25519 agreement of {jobs}"), &mut || {
+        x25519_quad::<L>(room, scalars, &[&point], &mut results);
+    });
+}
+
+fn report(room: &str, jobs: usize, operation: &str, run: &mut dyn FnMut()) {
     let mut rounds: Vec<(f64, f64)> = (0..ROUNDS)
         .map(|_| {
             let before = cycles_per_ns(200);
@@ -59,11 +76,11 @@ fn report<L: Lanes>(room: &str, operation: &str, run: &mut dyn FnMut()) {
         .collect();
     rounds.sort_by(|left, right| left.0.total_cmp(&right.0));
     let (cycles, nanoseconds) = rounds[ROUNDS / 4];
-    let lanes = L::LANES as f64;
+    let jobs = jobs as f64;
     println!(
         "{room:<8}  {operation:<22}  {:>10.0}  {:>7.2}  {:>9.0}",
-        cycles / lanes,
+        cycles / jobs,
         cycles / nanoseconds,
-        lanes * 1e9 / nanoseconds,
+        jobs * 1e9 / nanoseconds,
     );
 }

@@ -180,6 +180,25 @@ impl<L: Lanes> Element<L> {
         fold([c0, c1, c2, c3, c4], [c5, c6, c7, c8, c9])
     }
 
+    /// The product, sooner: low and high halves are summed apart, so that no chain of multiply-adds
+    /// is longer than five. For who has nothing else to do meanwhile.
+    #[inline(always)]
+    pub(super) fn mul_soon(self, other: Self) -> Columns<L> {
+        let zero = L::splat(self.room(), 0);
+        let (mut low, mut high) = ([zero; 10], [zero; 10]);
+        for (i, a) in self.0.into_iter().enumerate() {
+            for (j, b) in other.0.into_iter().enumerate() {
+                low[i + j] = low[i + j].madd52lo(a, b);
+                high[i + j + 1] = high[i + j + 1].madd52hi(a, b);
+            }
+        }
+        let column = |index: usize| low[index].add(high[index].add(high[index]));
+        fold(
+            [column(0), column(1), column(2), column(3), column(4)],
+            [column(5), column(6), column(7), column(8), column(9)],
+        )
+    }
+
     /// The square.
     #[inline(always)]
     pub(super) fn square(self) -> Columns<L> {
@@ -238,6 +257,12 @@ impl<L: Lanes> Element<L> {
     pub(super) fn select(self, mask: LaneMask, other: Self) -> Self {
         Element(each(self.0, other.0, |yes, no| yes.select(mask, no)))
     }
+
+    /// The numbers of the lanes that `index` says.
+    #[inline(always)]
+    pub(super) fn permute(self, index: L) -> Self {
+        Element(each(self.0, [index; 5], L::permute))
+    }
 }
 
 impl<L: Lanes> From<Element<L>> for Columns<L> {
@@ -271,6 +296,25 @@ impl<L: Lanes> Columns<L> {
     #[inline(always)]
     pub(super) fn minus(self, other: Self) -> Sum<L> {
         Sum(each(plus_multiple_of_p::<8, L>(self.0), other.0, L::sub))
+    }
+
+    /// The sum where the mask is set, and elsewhere what `other` has more.
+    #[inline(always)]
+    pub(super) fn plus_or_from(self, mask: LaneMask, other: Self) -> Sum<L> {
+        let (sum, difference) = (self.plus(other), other.minus(self));
+        Sum(each(sum.0, difference.0, |yes, no| yes.select(mask, no)))
+    }
+
+    /// The number where the mask is set, `other` elsewhere.
+    #[inline(always)]
+    pub(super) fn select(self, mask: LaneMask, other: Self) -> Self {
+        Columns(each(self.0, other.0, |yes, no| yes.select(mask, no)))
+    }
+
+    /// The numbers of the lanes that `index` says.
+    #[inline(always)]
+    pub(super) fn permute(self, index: L) -> Self {
+        Columns(each(self.0, [index; 5], L::permute))
     }
 
     /// The difference to twice the other product.

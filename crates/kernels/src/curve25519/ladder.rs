@@ -5,7 +5,7 @@ use super::field::{Columns, Element};
 use crate::lanes::{LaneMask, Lanes, Task};
 
 /// (A − 2) / 4 of the curve v² = u³ + A·u² + u.
-const A24: u64 = 121665;
+pub(super) const A24: u64 = 121665;
 
 /// One batch of the function X25519.
 pub(super) struct Ladder<'a> {
@@ -120,7 +120,7 @@ pub(super) fn clamp<L: Lanes>(words: [L; 4]) -> [L; 4] {
 
 /// Where a bit differs from the next higher one: there the ladder changes sides.
 #[inline(always)]
-fn changes<L: Lanes>(words: [L; 4]) -> [L; 4] {
+pub(super) fn changes<L: Lanes>(words: [L; 4]) -> [L; 4] {
     let [w0, w1, w2, w3] = words;
     [
         w0.xor(w0.shr::<1>().or(w1.shl::<63>())),

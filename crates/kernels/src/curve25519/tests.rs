@@ -46,6 +46,7 @@ impl<L: Lanes> Task<L> for Operations {
             ("a", a),
             ("a·b", ab.carry()),
             ("a²", aa.carry()),
+            ("a·b, sooner", a.mul_soon(b).carry()),
             ("a + b", a.plus(b).carry()),
             ("a − b", a.minus(b).carry()),
             ("a·b + a²", ab.plus(aa).carry()),
@@ -90,6 +91,7 @@ fn compute<L: Lanes>(room: L::Room) {
             a.clone(),
             &a * &b,
             &a * &a,
+            &a * &b,
             &a + &b,
             &large + &a - &b,
             &a * &b + &a * &a,
@@ -138,6 +140,8 @@ fn carried_limbs_stay_within_their_bounds() {
     let largest = Element::<Portable>::splat((), [TIGHT; 5]);
     let product = largest.mul(largest);
     assert!(limbs(product.columns()).iter().all(|column| *column < (1 << 59) - (1 << 14)));
+    let soon = largest.mul_soon(largest);
+    assert_eq!(limbs(soon.columns()), limbs(product.columns()));
     assert!(limbs(largest.square().columns()).iter().all(|column| *column < (1 << 59) - (1 << 14)));
     let zero = Columns::from(Element::small((), 0));
     let sums = [
@@ -181,6 +185,52 @@ fn iterate<L: Lanes>(room: L::Room) {
     }
     let thousand_times = "684cf59ba83309552800ef566f2f4d3c1c3887c49360e3875f2eb94d99532c51";
     assert_eq!(hex(&scalar), thousand_times);
+}
+
+/// Four lanes for a job against one: edges of the field, and random points and scalars.
+#[test]
+fn the_ladder_for_few_jobs_agrees_with_the_one_for_many() {
+    let mut rooms = 0;
+    for_each_room(|room, policy| match room {
+        Room::Ifma256 => rooms += agree::<Ifma256x4>(Ifma256::enter(policy).unwrap()),
+        Room::Ifma512 => rooms += agree::<Ifma512x8>(Ifma512::enter(policy).unwrap()),
+        _ => {}
+    });
+    assert_eq!(rooms, supported().len() - 1);
+}
+
+fn agree<L: Lanes>(room: L::Room) -> usize {
+    let mut random = Random::new(4);
+    let mut number = |round: usize| {
+        let mut bytes = [0; 32];
+        match round % 8 {
+            0 => bytes[0] = (round / 8) as u8,
+            // 2^255 − 20 and around, p among them.
+            1 => {
+                bytes = [0xff; 32];
+                bytes[0] = 0xe0 + (round / 8 % 32) as u8;
+                bytes[31] = 0x7f;
+            }
+            _ => random.fill(&mut bytes),
+        }
+        bytes
+    };
+    for round in 0..200 {
+        let points = [number(round), number(round + 1)];
+        let scalars = [number(7 * round + 2), number(5 * round)];
+        let jobs = 1 + round % (L::LANES / QUAD);
+        let (mut results, mut expected) = ([[0; 32]; 2], [[0; 32]; 2]);
+        let (scalars, points) = (scalars.each_ref(), points.each_ref());
+        let zero = x25519_quad::<L>(room, &scalars[..jobs], &points[..jobs], &mut results[..jobs]);
+        for job in 0..jobs {
+            let expected = &mut expected[job..=job];
+            let expected_zero =
+                x25519::<Portable>((), &scalars[job..=job], &points[job..=job], expected);
+            assert_eq!(zero.declassify(job), expected_zero.declassify(0));
+        }
+        assert_eq!(results, expected, "{points:x?} {scalars:x?}");
+    }
+    1
 }
 
 /// The table against the ladder: every entry of every window, as good as certainly.

@@ -20,6 +20,7 @@ wide_lanes! {
     shr_signed = _mm256_maskz_srai_epi64, madd52lo = _mm256_madd52lo_epu64,
     madd52hi = _mm256_madd52hi_epu64,
     align = _mm256_alignr_epi64 by 1 2 3,
+    permute = _mm256_permutexvar_epi64,
 }
 
 /// Two permutations of two registers each, and a choice between them by bit 3 of the index.

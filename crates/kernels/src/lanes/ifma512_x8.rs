@@ -20,6 +20,7 @@ wide_lanes! {
     shr_signed = _mm512_maskz_srai_epi64, madd52lo = _mm512_madd52lo_epu64,
     madd52hi = _mm512_madd52hi_epu64,
     align = _mm512_alignr_epi64 by 1 2 3 4 5 6 7,
+    permute = _mm512_permutexvar_epi64,
 }
 
 /// One permutation of two registers.

@@ -27,7 +27,8 @@ pub use ifma512_x8::Ifma512x8;
 pub use mask::LaneMask;
 pub use portable::Portable;
 
-/// One register of independent 64-bit words, each of which belongs to one job.
+/// One register of 64-bit words that only [`permute`](Lanes::permute) lets meet: each belongs to one
+/// job, or is one of several numbers that a job computes with at once.
 ///
 /// Sums and products are modulo 2^64. Nothing depends on the values in time or addresses.
 pub trait Lanes: Copy {
@@ -100,6 +101,10 @@ pub trait Lanes: Copy {
     /// Entry `index` of `row` in each lane, all of which is read; only the low 4 bits of an index
     /// count.
     fn pick(row: &[u64; 16], index: Self) -> Self;
+
+    /// Word `index` of the register in each lane; only as many low bits of an index count as there
+    /// are lanes to number. Here jobs may meet.
+    fn permute(self, index: Self) -> Self;
 
     /// The words of `self` where the mask is set, those of `other` elsewhere.
     fn select(self, mask: LaneMask, other: Self) -> Self;

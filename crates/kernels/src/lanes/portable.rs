@@ -122,6 +122,11 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    fn permute(self, _index: Self) -> Self {
+        self
+    }
+
+    #[inline(always)]
     fn select(self, mask: LaneMask, other: Self) -> Self {
         Portable(Mask::equal(u64::from(mask.bits() & 1), 1).select(self.0, other.0))
     }

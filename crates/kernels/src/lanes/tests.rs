@@ -82,6 +82,26 @@ fn compare<L: Lanes>(room: L::Room) {
                 }
             }
         }
+        let permuted = L::call(room, Permutation { x: &x, y: &y });
+        for (lane, word) in permuted.into_iter().enumerate() {
+            assert_eq!(word, x[y[lane] as usize % L::LANES]);
+        }
+    }
+}
+
+/// The words of `x` by the indices `y`.
+struct Permutation<'a> {
+    x: &'a [u64],
+    y: &'a [u64],
+}
+
+impl<L: Lanes> Task<L> for Permutation<'_> {
+    type Output = Vec<u64>;
+
+    #[inline(always)]
+    fn run(self, room: L::Room) -> Vec<u64> {
+        let [x, y] = [self.x, self.y].map(|words| L::from_fn(room, |lane| words[lane]));
+        x.permute(y).words().as_ref().to_vec()
     }
 }
 

@@ -19,6 +19,7 @@ macro_rules! wide_lanes {
         and = $and:ident, or = $or:ident, xor = $xor:ident, shl = $shl:ident, shr = $shr:ident,
         shr_signed = $shr_signed:ident, madd52lo = $madd52lo:ident, madd52hi = $madd52hi:ident,
         align = $align:ident by $($count:literal)*,
+        permute = $permute:ident,
     ) => {
         #[doc = concat!("A register of ", $lanes, " words, one job in each.")]
         #[derive(Clone, Copy)]
@@ -131,6 +132,11 @@ macro_rules! wide_lanes {
             #[inline(always)]
             fn pick(row: &[u64; 16], index: Self) -> Self {
                 pick(row, index)
+            }
+
+            #[inline(always)]
+            fn permute(self, index: Self) -> Self {
+                $register(intrinsic!($permute(index.0, self.0)), self.1)
             }
 
             #[inline(always)]
