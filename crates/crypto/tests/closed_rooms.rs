@@ -19,6 +19,7 @@ fn chosen(policy: &Policy) -> Vec<Room> {
     rooms.extend(Rsa::choose(policy).kernels().iter().map(Kernel::room));
     rooms.extend(Ec::kernels(policy).iter().map(Ec::room));
     rooms.extend(X25519::kernels(policy).iter().map(X25519::room));
+    rooms.extend(X25519::derive_kernels(policy).iter().map(X25519::room));
     rooms.extend(Ed25519::kernels(policy).iter().map(Ed25519::room));
     rooms.extend(aead::Algorithm::ALL.map(|algorithm| Aead::choose(algorithm, policy).room()));
     let cbc_hmac = |algorithm| CbcHmac::choose(algorithm, Mode::MacThenEncrypt, policy).room();

@@ -16,8 +16,12 @@ fn main() {
         let what = format!("key generation in {room}");
         compare(&what, exchange_keys, |keys| generation(x25519, keys));
         if full {
-            let what = format!("key agreement in {room}");
-            compare(&what, exchange_keys, |keys| agreement(x25519, keys));
+            for x25519 in X25519::derive_kernels(policy).into_iter().chain([x25519]) {
+                let lanes = x25519.lanes();
+                let what = format!("key agreement of {lanes} in {room}");
+                let exchange_keys = |seed| keys(lanes, seed, PrivateKey::from_bytes);
+                compare(&what, exchange_keys, |keys| agreement(x25519, keys));
+            }
         }
         let ed25519 = Ed25519::choose(policy);
         assert_eq!(ed25519.room(), room);

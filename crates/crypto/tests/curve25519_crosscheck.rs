@@ -45,18 +45,20 @@ fn key_agreement_agrees_with_openssl() {
         let mut jobs: Vec<_> =
             keys.iter().zip(&mut publics).map(|(key, out)| GenerateJob::new(key, out)).collect();
         in_batches(&mut jobs, |jobs| x25519.generate_batch(jobs));
-        let mut shared = vec![[0; 32]; JOBS];
-        let mut jobs: Vec<_> = keys
-            .iter()
-            .zip(&peers)
-            .zip(&mut shared)
-            .map(|((key, peer), shared)| DeriveJob::new(key, peer, shared))
-            .collect();
-        in_batches(&mut jobs, |jobs| x25519.derive_batch(jobs));
-        for (index, job) in jobs.iter().enumerate() {
-            assert_eq!(job.outcome, x25519::Outcome::Done);
-            assert_eq!(job.shared[..], expected[index].1, "{room} {:x?}", privates[index]);
-            assert_eq!(publics[index][..], expected[index].0, "{room} {:x?}", privates[index]);
+        for x25519 in X25519::derive_kernels(policy).iter().chain([&x25519]) {
+            let mut shared = vec![[0; 32]; JOBS];
+            let mut jobs: Vec<_> = keys
+                .iter()
+                .zip(&peers)
+                .zip(&mut shared)
+                .map(|((key, peer), shared)| DeriveJob::new(key, peer, shared))
+                .collect();
+            in_batches(&mut jobs, |jobs| x25519.derive_batch(jobs));
+            for (index, job) in jobs.iter().enumerate() {
+                assert_eq!(job.outcome, x25519::Outcome::Done);
+                assert_eq!(job.shared[..], expected[index].1, "{room} {:x?}", privates[index]);
+                assert_eq!(publics[index][..], expected[index].0, "{room} {:x?}", privates[index]);
+            }
         }
     });
     assert_eq!(visited, supported());

@@ -3,6 +3,7 @@
 use std::hint::black_box;
 
 use openssl::sha::sha512;
+use widelane_cpu::Room;
 use widelane_cpu::features::upper_halves_in_use;
 use widelane_crypto::ed25519::{Ed25519, SignJob, SigningKey};
 use widelane_crypto::x25519::{DeriveJob, GenerateJob, PrivateKey, X25519};
@@ -15,28 +16,11 @@ use widelane_testkit::rooms::{for_each_room, supported};
 #[test]
 fn a_dropped_key_is_gone() {
     let visited = for_each_room(|room, policy| {
-        let (secret, key) = x25519_key(room as u64);
         let x25519 = X25519::choose(policy);
         assert_eq!(x25519.room(), room);
-        let mut publics = vec![[0; 32]; x25519.lanes()];
-        let mut jobs: Vec<_> =
-            publics.iter_mut().map(|public| GenerateJob::new(&key, public)).collect();
-        x25519.generate_batch(&mut jobs);
-        assert_ne!(upper_halves_in_use(), Some(true), "{room}");
-        let peer = publics[0];
-        let mut shared = vec![[0; 32]; x25519.lanes()];
-        let mut jobs: Vec<_> =
-            shared.iter_mut().map(|shared| DeriveJob::new(&key, &peer, shared)).collect();
-        x25519.derive_batch(&mut jobs);
-        assert_ne!(upper_halves_in_use(), Some(true), "{room}");
-        assert_ne!(secret.count(), 0, "a key in use is found");
-        drop(key);
-        assert_eq!(secret.count(), 0, "{room} leaves words of the private key behind");
-        let mut secret = Secret::default();
-        add(&mut secret, &shared[0]);
-        assert_ne!(secret.count(), 0, "a secret in use is found");
-        wipe(shared.as_flattened_mut());
-        assert_eq!(secret.count(), 0, "{room} leaves words of the shared secret behind");
+        for x25519 in X25519::derive_kernels(policy).iter().chain([&x25519]) {
+            agree(room, x25519);
+        }
 
         let (secret, key) = ed25519_key(room as u64);
         let ed25519 = Ed25519::choose(policy);
@@ -54,6 +38,30 @@ fn a_dropped_key_is_gone() {
         assert_eq!(secret.count(), 0, "{room} leaves words of the signing key behind");
     });
     assert_eq!(visited, supported());
+}
+
+fn agree(room: Room, x25519: &X25519) {
+    let (secret, key) = x25519_key(room as u64);
+    let mut publics = vec![[0; 32]; x25519.lanes()];
+    let mut jobs: Vec<_> =
+        publics.iter_mut().map(|public| GenerateJob::new(&key, public)).collect();
+    x25519.generate_batch(&mut jobs);
+    assert_ne!(upper_halves_in_use(), Some(true), "{room}");
+    let peer = publics[0];
+    let mut shared = vec![[0; 32]; x25519.lanes()];
+    let mut jobs: Vec<_> =
+        shared.iter_mut().map(|shared| DeriveJob::new(&key, &peer, shared)).collect();
+    x25519.derive_batch(&mut jobs);
+    assert_ne!(upper_halves_in_use(), Some(true), "{room}");
+    assert_ne!(secret.count(), 0, "a key in use is found");
+    drop(key);
+    let jobs = x25519.lanes();
+    assert_eq!(secret.count(), 0, "{room} x{jobs} leaves words of the private key behind");
+    let mut secret = Secret::default();
+    add(&mut secret, &shared[0]);
+    assert_ne!(secret.count(), 0, "a secret in use is found");
+    wipe(shared.as_flattened_mut());
+    assert_eq!(secret.count(), 0, "{room} x{jobs} leaves words of the shared secret behind");
 }
 
 #[inline(never)]

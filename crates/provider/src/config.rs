@@ -32,6 +32,8 @@ pub(crate) struct Config {
     pub(crate) ec: Vec<Ec>,
     /// X25519, likewise.
     pub(crate) x25519: Vec<X25519>,
+    /// Those of X25519 that derive.
+    pub(crate) x25519_derive: Vec<X25519>,
     /// Ed25519, likewise.
     pub(crate) ed25519: Vec<Ed25519>,
     aeads: [Aead; aead::Algorithm::ALL.len()],
@@ -89,8 +91,11 @@ impl Config {
             P256Generate | P256Derive | P256Sign | P384Generate | P384Derive | P384Sign => {
                 self.ec.iter().map(|ec| (ec.lanes(), ec.room())).collect()
             }
-            X25519Generate | X25519Derive => {
+            X25519Generate => {
                 self.x25519.iter().map(|x25519| (x25519.lanes(), x25519.room())).collect()
+            }
+            X25519Derive => {
+                self.x25519_derive.iter().map(|x25519| (x25519.lanes(), x25519.room())).collect()
             }
             Ed25519Sign => {
                 self.ed25519.iter().map(|ed25519| (ed25519.lanes(), ed25519.room())).collect()
@@ -130,6 +135,7 @@ impl Config {
             rsa: Rsa::choose(policy).kernels(),
             ec: Ec::kernels(policy),
             x25519: X25519::kernels(policy),
+            x25519_derive: X25519::derive_kernels(policy),
             ed25519: Ed25519::kernels(policy),
             aeads: aead::Algorithm::ALL.map(|algorithm| Aead::choose(algorithm, policy)),
             cbc_hmacs: cbc_hmac::Algorithm::ALL

@@ -151,11 +151,12 @@ impl Entry {
 }
 
 /// Everything that can be timed.
-pub static EVENTS: [Event; 49] = [
+pub static EVENTS: [Event; 50] = [
     event("rsa2048", "private", || Ok(Box::new(rsa::Private::new(KeySize::Rsa2048)?))),
     event("rsa3072", "private", || Ok(Box::new(rsa::Private::new(KeySize::Rsa3072)?))),
     event("rsa4096", "private", || Ok(Box::new(rsa::Private::new(KeySize::Rsa4096)?))),
     event("x25519", "derive", || Ok(Box::new(x25519::Derive::new()?))),
+    event("x25519", "derive-few", || Ok(Box::new(x25519::Derive::few()?))),
     event("x25519", "generate", || Ok(Box::new(x25519::Generate::new()?))),
     event("ed25519", "sign", || Ok(Box::new(ed25519::Sign::new()?))),
     event("ed25519", "verify", || Ok(Box::new(ed25519::Verify::new()?))),
@@ -281,7 +282,8 @@ mod tests {
     #[test]
     fn names_select_operations_algorithms_and_families() {
         let paths = |name| select(name).unwrap().into_iter().map(Event::path).collect::<Vec<_>>();
-        assert_eq!(paths("x25519/derive"), ["x25519/derive"]);
+        assert_eq!(paths("x25519/derive"), ["x25519/derive", "x25519/derive-few"]);
+        assert_eq!(paths("x25519/g"), ["x25519/generate"]);
         assert_eq!(paths("ed25519"), ["ed25519/sign", "ed25519/verify"]);
         assert_eq!(paths("rsa"), ["rsa2048/private", "rsa3072/private", "rsa4096/private"]);
         assert_eq!(paths("ecd").len(), 8);

@@ -32,17 +32,31 @@ impl Key {
 pub struct Derive {
     keys: Vec<Key>,
     peers: Vec<(PKey<Public>, [u8; 32])>,
+    /// Our kernel under a policy.
+    kernel: fn(&Policy) -> X25519,
 }
 
 impl Derive {
-    /// Makes keys of both sides.
+    /// Makes keys of both sides, for full batches of the widest kernel.
     pub fn new() -> Result<Self, ErrorStack> {
+        Self::by(X25519::choose)
+    }
+
+    /// The same for the kernel that has the fewest jobs.
+    pub fn few() -> Result<Self, ErrorStack> {
+        Self::by(|policy| {
+            let kernels = X25519::derive_kernels(policy);
+            kernels.first().copied().unwrap_or_else(|| X25519::choose(policy))
+        })
+    }
+
+    fn by(kernel: fn(&Policy) -> X25519) -> Result<Self, ErrorStack> {
         let peer = |key: Key| {
             let public = key.openssl.raw_public_key()?;
             Ok((PKey::public_key_from_raw_bytes(&public, Id::X25519)?, *array(&public)))
         };
         let peers = Key::several()?.into_iter().map(peer).collect::<Result<_, ErrorStack>>()?;
-        Ok(Derive { keys: Key::several()?, peers })
+        Ok(Derive { keys: Key::several()?, peers, kernel })
     }
 
     fn deriver(&self, lane: usize) -> Result<Deriver<'_>, ErrorStack> {
@@ -64,7 +78,7 @@ impl Contest for Derive {
     }
 
     fn widelane(&self, policy: &Policy) -> Ours<'_> {
-        let x25519 = X25519::choose(policy);
+        let x25519 = (self.kernel)(policy);
         let lanes = x25519.lanes();
         let run = move |outputs: &mut [Vec<u8>]| {
             let inputs = self.keys.iter().zip(&self.peers).zip(outputs).take(lanes);

@@ -34,6 +34,7 @@ use std::fmt;
 
 use widelane_cpu::{Policy, Room};
 use widelane_kernels::curve25519;
+use widelane_kernels::lanes::{Ifma256x4, Ifma512x8};
 use widelane_secret::wipe;
 
 use crate::choice::{Choice, LANES_MAX, call_in};
@@ -83,6 +84,8 @@ pub struct DeriveJob<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct X25519 {
     choice: Choice,
+    /// How many lanes one derivation takes.
+    lanes_per_derivation: usize,
 }
 
 impl PrivateKey {
@@ -126,13 +129,26 @@ impl<'a> DeriveJob<'a> {
 impl X25519 {
     /// Chooses the widest room that the machine has and `policy` leaves open.
     pub fn choose(policy: &Policy) -> Self {
-        X25519 { choice: Choice::new(policy) }
+        Self::with_a_lane_each(Choice::new(policy))
     }
 
     /// One for each room with several lanes that the machine has and `policy` leaves open, those
     /// with the fewest lanes first: who has several jobs can choose the one that costs least.
     pub fn kernels(policy: &Policy) -> Vec<Self> {
-        Choice::with_lanes(policy).map(|choice| X25519 { choice }).collect()
+        Choice::with_lanes(policy).map(Self::with_a_lane_each).collect()
+    }
+
+    /// The same for derivations only, which have one kernel more: in the narrowest of these rooms
+    /// one that takes four lanes for a job, and so costs less for very few jobs.
+    pub fn derive_kernels(policy: &Policy) -> Vec<Self> {
+        let few = Choice::with_lanes(policy)
+            .next()
+            .map(|choice| X25519 { choice, lanes_per_derivation: curve25519::QUAD });
+        few.into_iter().chain(Self::kernels(policy)).collect()
+    }
+
+    fn with_a_lane_each(choice: Choice) -> Self {
+        X25519 { choice, lanes_per_derivation: 1 }
     }
 
     /// The room chosen.
@@ -140,17 +156,17 @@ impl X25519 {
         self.choice.room()
     }
 
-    /// How many jobs a full batch has.
+    /// How many derivations a full batch has.
     pub fn lanes(&self) -> usize {
-        self.choice.lanes()
+        self.choice.lanes() / self.lanes_per_derivation
     }
 
-    /// Makes public keys.
+    /// Makes public keys, each in a lane of its own.
     ///
-    /// A batch costs the same for one job as for [`lanes`](Self::lanes) of them; more jobs make
-    /// several batches.
+    /// A batch costs the same for one job as for all the lanes of the room; more jobs make several
+    /// batches.
     pub fn generate_batch(&self, jobs: &mut [GenerateJob<'_>]) {
-        for jobs in jobs.chunks_mut(self.lanes()) {
+        for jobs in jobs.chunks_mut(self.choice.lanes()) {
             scrubbed::<CURVE25519_BYTES, _>(|| self.generate(jobs));
         }
     }
@@ -180,10 +196,18 @@ impl X25519 {
         let scalars = lanes_of(jobs, |job| job.private.as_bytes());
         let points = lanes_of(jobs, |job| job.peer);
         let mut results = [[0; 32]; LANES_MAX];
-        let zero = call_in!(
-            self.choice,
-            curve25519::x25519(&scalars[..count], &points[..count], &mut results[..count])
-        );
+        let (scalars, points) = (&scalars[..count], &points[..count]);
+        let zero = match (self.choice, self.lanes_per_derivation) {
+            (Choice::Ifma256(room), curve25519::QUAD) => {
+                curve25519::x25519_quad::<Ifma256x4>(room, scalars, points, &mut results[..count])
+            }
+            (Choice::Ifma512(room), curve25519::QUAD) => {
+                curve25519::x25519_quad::<Ifma512x8>(room, scalars, points, &mut results[..count])
+            }
+            (choice, _) => {
+                call_in!(choice, curve25519::x25519(scalars, points, &mut results[..count]))
+            }
+        };
         for (lane, (job, result)) in jobs.iter_mut().zip(results).enumerate() {
             *job.shared = result;
             job.outcome =

@@ -21,6 +21,28 @@ fn each_policy_chooses_its_room() {
 }
 
 #[test]
+fn few_derivations_have_a_kernel_of_the_narrowest_open_room() {
+    let kernels = |policy: &Policy| -> Vec<_> {
+        X25519::derive_kernels(policy)
+            .iter()
+            .map(|kernel| (kernel.lanes(), kernel.room()))
+            .collect()
+    };
+    assert_eq!(kernels(&Policy::up_to(Width::W128)), []);
+    let supported = supported();
+    if supported.contains(&Room::Ifma256) {
+        let narrow = [(1, Room::Ifma256), (4, Room::Ifma256)];
+        assert_eq!(kernels(&Policy::up_to(Width::W256)), narrow);
+    }
+    if supported.contains(&Room::Ifma512) {
+        let all = [(1, Room::Ifma256), (4, Room::Ifma256), (8, Room::Ifma512)];
+        assert_eq!(kernels(&Policy::open()), all);
+        let policy = Policy { rooms_closed: [Room::Ifma256].into(), ..Policy::open() };
+        assert_eq!(kernels(&policy), [(2, Room::Ifma512), (8, Room::Ifma512)]);
+    }
+}
+
+#[test]
 fn keys_and_rooms_may_be_shared_by_threads() {
     fn shared<T: Send + Sync + Clone>() {}
     shared::<PrivateKey>();
@@ -35,6 +57,7 @@ fn a_batch_of_any_size_is_all_done() {
     let visited = for_each_room(|room, policy| {
         let x25519 = X25519::choose(policy);
         assert_eq!(x25519.room(), room);
+        let derive_kernels = X25519::derive_kernels(policy);
         for count in 0..=keys.len() {
             let mut publics = vec![[0; 32]; count];
             let mut jobs: Vec<_> = keys
@@ -43,15 +66,17 @@ fn a_batch_of_any_size_is_all_done() {
                 .map(|(key, public)| GenerateJob::new(key, public))
                 .collect();
             x25519.generate_batch(&mut jobs);
-            let mut shared = vec![[0; 32]; count];
-            let mut jobs: Vec<_> = keys
-                .iter()
-                .zip(&mut shared)
-                .map(|(key, shared)| DeriveJob::new(key, &peer, shared))
-                .collect();
-            x25519.derive_batch(&mut jobs);
-            assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
-            assert_eq!(shared, publics, "{room} {count}");
+            for x25519 in derive_kernels.iter().chain([&x25519]) {
+                let mut shared = vec![[0; 32]; count];
+                let mut jobs: Vec<_> = keys
+                    .iter()
+                    .zip(&mut shared)
+                    .map(|(key, shared)| DeriveJob::new(key, &peer, shared))
+                    .collect();
+                x25519.derive_batch(&mut jobs);
+                assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
+                assert_eq!(shared, publics, "{room} {count}");
+            }
         }
     });
     assert_eq!(visited, supported());
@@ -79,18 +104,20 @@ fn points_of_small_order_are_told() {
         let x25519 = X25519::choose(policy);
         assert_eq!(x25519.room(), room);
         let peers: Vec<_> = low.iter().flat_map(|low| [low, &good]).collect();
-        let mut shared = vec![[1; 32]; peers.len()];
-        let mut jobs: Vec<_> = peers
-            .iter()
-            .zip(&mut shared)
-            .map(|(peer, shared)| DeriveJob::new(&key, peer, shared))
-            .collect();
-        x25519.derive_batch(&mut jobs);
-        for pair in jobs.chunks(2) {
-            assert_eq!(pair[0].outcome, Outcome::ZeroSharedSecret, "{:?}", pair[0].peer);
-            assert_eq!(*pair[0].shared, [0; 32]);
-            assert_eq!(pair[1].outcome, Outcome::Done);
-            assert_ne!(*pair[1].shared, [0; 32]);
+        for x25519 in X25519::derive_kernels(policy).iter().chain([&x25519]) {
+            let mut shared = vec![[1; 32]; peers.len()];
+            let mut jobs: Vec<_> = peers
+                .iter()
+                .zip(&mut shared)
+                .map(|(peer, shared)| DeriveJob::new(&key, peer, shared))
+                .collect();
+            x25519.derive_batch(&mut jobs);
+            for pair in jobs.chunks(2) {
+                assert_eq!(pair[0].outcome, Outcome::ZeroSharedSecret, "{:?}", pair[0].peer);
+                assert_eq!(*pair[0].shared, [0; 32]);
+                assert_eq!(pair[1].outcome, Outcome::Done);
+                assert_ne!(*pair[1].shared, [0; 32]);
+            }
         }
     });
     assert_eq!(visited, supported());

@@ -75,7 +75,7 @@ fn derive_x25519(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
             Some(x25519::DeriveJob { private, peer, shared, outcome })
         })
         .collect::<Option<Vec<_>>>()?;
-    config().x25519[index].derive_batch(&mut jobs);
+    config().x25519_derive[index].derive_batch(&mut jobs);
     let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
     Some(settle(outcomes, outputs, |outcome| match outcome {
         x25519::Outcome::Done => Verdict::Done,
