@@ -28,6 +28,7 @@ mod fibre;
 mod handshake;
 mod interpose;
 mod keys;
+mod methods;
 mod notice;
 mod provider;
 mod real;

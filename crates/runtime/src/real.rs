@@ -46,7 +46,9 @@ fn next_symbol(name: &CStr) -> *mut c_void {
     if !next.is_null() {
         return next;
     }
-    for library in [c"libssl.so.3", c"libssl.so.4", c"libssl.so.1.1"] {
+    let libraries =
+        [c"libssl.so.3", c"libssl.so.4", c"libssl.so.1.1", c"libcrypto.so.3", c"libcrypto.so.4"];
+    for library in libraries {
         let Some(handle) = loaded_library(library) else { continue };
         // SAFETY: a C string and the handle of a loaded library.
         let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
@@ -101,6 +103,60 @@ next_functions! {
     ) -> c_int, or -1;
     fn execve(path: *const c_char, arguments: Strings, variables: Strings) -> c_int, or -1;
     fn execvpe(file: *const c_char, arguments: Strings, variables: Strings) -> c_int, or -1;
+    fn EVP_ASYM_CIPHER_fetch(
+        context: *mut c_void, name: *const c_char, properties: *const c_char
+    ) -> *mut c_void, or ptr::null_mut();
+    fn EVP_CIPHER_fetch(
+        context: *mut c_void, name: *const c_char, properties: *const c_char
+    ) -> *mut c_void, or ptr::null_mut();
+    fn EVP_KDF_fetch(
+        context: *mut c_void, name: *const c_char, properties: *const c_char
+    ) -> *mut c_void, or ptr::null_mut();
+    fn EVP_KEM_fetch(
+        context: *mut c_void, name: *const c_char, properties: *const c_char
+    ) -> *mut c_void, or ptr::null_mut();
+    fn EVP_KEYEXCH_fetch(
+        context: *mut c_void, name: *const c_char, properties: *const c_char
+    ) -> *mut c_void, or ptr::null_mut();
+    fn EVP_KEYMGMT_fetch(
+        context: *mut c_void, name: *const c_char, properties: *const c_char
+    ) -> *mut c_void, or ptr::null_mut();
+    fn EVP_MAC_fetch(
+        context: *mut c_void, name: *const c_char, properties: *const c_char
+    ) -> *mut c_void, or ptr::null_mut();
+    fn EVP_MD_fetch(
+        context: *mut c_void, name: *const c_char, properties: *const c_char
+    ) -> *mut c_void, or ptr::null_mut();
+    fn EVP_SIGNATURE_fetch(
+        context: *mut c_void, name: *const c_char, properties: *const c_char
+    ) -> *mut c_void, or ptr::null_mut();
+    fn CONF_modules_finish();
+    fn CONF_modules_load(
+        configuration: *const c_void, program: *const c_char, flags: c_ulong
+    ) -> c_int, or 0;
+    fn CONF_modules_load_file(
+        file: *const c_char, program: *const c_char, flags: c_ulong
+    ) -> c_int, or 0;
+    fn CONF_modules_load_file_ex(
+        context: *mut c_void, file: *const c_char, program: *const c_char, flags: c_ulong
+    ) -> c_int, or 0;
+    fn CONF_modules_unload(all: c_int);
+    fn EVP_default_properties_enable_fips(context: *mut c_void, enable: c_int) -> c_int, or 0;
+    fn OSSL_LIB_CTX_load_config(context: *mut c_void, file: *const c_char) -> c_int, or 0;
+    fn OSSL_PROVIDER_load(
+        context: *mut c_void, name: *const c_char
+    ) -> *mut c_void, or ptr::null_mut();
+    fn OSSL_PROVIDER_load_ex(
+        context: *mut c_void, name: *const c_char, parameters: *mut c_void
+    ) -> *mut c_void, or ptr::null_mut();
+    fn OSSL_PROVIDER_self_test(provider: *const c_void) -> c_int, or 0;
+    fn OSSL_PROVIDER_try_load(
+        context: *mut c_void, name: *const c_char, retain: c_int
+    ) -> *mut c_void, or ptr::null_mut();
+    fn OSSL_PROVIDER_try_load_ex(
+        context: *mut c_void, name: *const c_char, parameters: *mut c_void, retain: c_int
+    ) -> *mut c_void, or ptr::null_mut();
+    fn OSSL_PROVIDER_unload(provider: *mut c_void) -> c_int, or 0;
     fn EVP_set_default_properties(
         context: *mut c_void, properties: *const c_char
     ) -> c_int, or 0;
@@ -247,16 +303,33 @@ openssl_functions! {
     fn ERR_set_mark() -> c_int;
     fn EVP_ASYM_CIPHER_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_ASYM_CIPHER_free(*mut c_void);
-    fn EVP_default_properties_is_fips_enabled(*mut c_void) -> c_int;
+    fn EVP_ASYM_CIPHER_get0_provider(*const c_void) -> *const c_void;
+    fn EVP_ASYM_CIPHER_up_ref(*mut c_void) -> c_int;
+    fn EVP_CIPHER_free(*mut c_void);
+    fn EVP_CIPHER_get0_provider(*const c_void) -> *const c_void;
+    fn EVP_CIPHER_up_ref(*mut c_void) -> c_int;
     fn EVP_KDF_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_KDF_free(*mut c_void);
+    fn EVP_KDF_get0_provider(*const c_void) -> *const c_void;
+    fn EVP_KDF_up_ref(*mut c_void) -> c_int;
+    fn EVP_KEM_free(*mut c_void);
+    fn EVP_KEM_get0_provider(*const c_void) -> *const c_void;
+    fn EVP_KEM_up_ref(*mut c_void) -> c_int;
     fn EVP_KEYEXCH_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_KEYEXCH_free(*mut c_void);
+    fn EVP_KEYEXCH_get0_provider(*const c_void) -> *const c_void;
+    fn EVP_KEYEXCH_up_ref(*mut c_void) -> c_int;
     fn EVP_KEYMGMT_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_KEYMGMT_free(*mut c_void);
     fn EVP_KEYMGMT_get0_provider(*const c_void) -> *const c_void;
+    fn EVP_KEYMGMT_up_ref(*mut c_void) -> c_int;
     fn EVP_MAC_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_MAC_free(*mut c_void);
+    fn EVP_MAC_get0_provider(*const c_void) -> *const c_void;
+    fn EVP_MAC_up_ref(*mut c_void) -> c_int;
+    fn EVP_MD_free(*mut c_void);
+    fn EVP_MD_get0_provider(*const c_void) -> *const c_void;
+    fn EVP_MD_up_ref(*mut c_void) -> c_int;
     fn EVP_PKEY_CTX_new_from_name(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_PKEY_export(*const c_void, c_int, ParametersCallback, *mut c_void) -> c_int;
     fn EVP_PKEY_free(*mut c_void);
@@ -266,6 +339,9 @@ openssl_functions! {
     fn EVP_PKEY_new() -> *mut c_void;
     fn EVP_SIGNATURE_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_SIGNATURE_free(*mut c_void);
+    fn EVP_SIGNATURE_get0_provider(*const c_void) -> *const c_void;
+    fn EVP_SIGNATURE_up_ref(*mut c_void) -> c_int;
+    fn EVP_default_properties_is_fips_enabled(*mut c_void) -> c_int;
     fn OPENSSL_init_crypto(u64, *const c_void) -> c_int;
     fn OSSL_DECODER_CTX_new_for_pkey(
         *mut *mut c_void, *const c_char, *const c_char, *const c_char, c_int, *mut c_void,
@@ -275,6 +351,7 @@ openssl_functions! {
         *mut c_void, PasswordCallback, *mut c_void
     ) -> c_int;
     fn OSSL_DECODER_from_bio(*mut c_void, *mut c_void) -> c_int;
+    fn OSSL_LIB_CTX_set0_default(*mut c_void) -> *mut c_void;
     fn OSSL_PROVIDER_add_builtin(*mut c_void, *const c_char, *const c_void) -> c_int;
     fn OSSL_PROVIDER_available(*mut c_void, *const c_char) -> c_int;
     fn OSSL_PROVIDER_get0_name(*const c_void) -> *const c_char;

@@ -5,6 +5,7 @@
 
 mod epoll;
 mod exec;
+mod fetch;
 mod pem;
 mod poll;
 mod ssl;

@@ -7,6 +7,7 @@ use core::ffi::{c_char, c_int, c_void};
 use super::guard;
 use crate::activate::{activate, with_preference};
 use crate::handshake::{self, Call};
+use crate::methods;
 use crate::real;
 
 #[unsafe(no_mangle)]
@@ -30,7 +31,9 @@ extern "C" fn SSL_CTX_new_ex(
 extern "C" fn EVP_set_default_properties(context: *mut c_void, properties: *const c_char) -> c_int {
     let merged = guard(None, || with_preference(properties).filter(|_| context.is_null()));
     let properties = merged.as_ref().map_or(properties, |merged| merged.as_ptr());
-    real::EVP_set_default_properties(context, properties)
+    let result = real::EVP_set_default_properties(context, properties);
+    methods::forget();
+    result
 }
 
 #[unsafe(no_mangle)]

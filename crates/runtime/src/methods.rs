@@ -1,0 +1,200 @@
+//! Algorithms that a thread has looked up by name, kept for its next handshakes.
+//!
+//! libcrypto finds an algorithm under several locks, each an atomic write to a cache line that all
+//! threads share. What it finds depends on the name, the properties, the library context, and on
+//! which providers and default properties that context has at the moment. So a thread keeps what it
+//! found for the default context without further properties, until anything changes what providers
+//! or properties there are, in whichever thread ([`forget`]). Only algorithms of the default
+//! provider and of our own are kept: others may offer something else each time they are asked.
+//!
+//! Each algorithm kept is one reference, as libcrypto's own caches have them; a provider that is
+//! unloaded ends when every thread has noticed.
+#![allow(unsafe_code, reason = "names as C strings")]
+
+use core::cell::RefCell;
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::ffi::CString;
+
+use crate::activate::PROVIDER_NAME;
+use crate::event_loop::EventLoop;
+use crate::real::{self, OpenSsl};
+
+/// Algorithms that a thread keeps; a handshake needs some twenty.
+const KEPT_MAX: usize = 64;
+
+/// Grows with every change of providers or properties.
+static CHANGES: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static METHODS: RefCell<Methods> = const { RefCell::new(Methods::EMPTY) };
+}
+
+/// What an algorithm does: each kind is looked up by a function of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    AsymCipher,
+    Cipher,
+    Digest,
+    Kdf,
+    Kem,
+    KeyExchange,
+    KeyManagement,
+    Mac,
+    Signature,
+}
+
+/// libcrypto's functions for the algorithms of one operation.
+struct Functions {
+    free: extern "C" fn(*mut c_void),
+    provider: extern "C" fn(*const c_void) -> *const c_void,
+    up_ref: extern "C" fn(*mut c_void) -> c_int,
+}
+
+impl Operation {
+    fn functions(self, openssl: &OpenSsl) -> Functions {
+        macro_rules! functions {
+            ($free:ident, $provider:ident, $up_ref:ident) => {
+                Functions {
+                    free: openssl.$free,
+                    provider: openssl.$provider,
+                    up_ref: openssl.$up_ref,
+                }
+            };
+        }
+        match self {
+            Self::AsymCipher => functions!(
+                EVP_ASYM_CIPHER_free,
+                EVP_ASYM_CIPHER_get0_provider,
+                EVP_ASYM_CIPHER_up_ref
+            ),
+            Self::Cipher => {
+                functions!(EVP_CIPHER_free, EVP_CIPHER_get0_provider, EVP_CIPHER_up_ref)
+            }
+            Self::Digest => functions!(EVP_MD_free, EVP_MD_get0_provider, EVP_MD_up_ref),
+            Self::Kdf => functions!(EVP_KDF_free, EVP_KDF_get0_provider, EVP_KDF_up_ref),
+            Self::Kem => functions!(EVP_KEM_free, EVP_KEM_get0_provider, EVP_KEM_up_ref),
+            Self::KeyExchange => {
+                functions!(EVP_KEYEXCH_free, EVP_KEYEXCH_get0_provider, EVP_KEYEXCH_up_ref)
+            }
+            Self::KeyManagement => {
+                functions!(EVP_KEYMGMT_free, EVP_KEYMGMT_get0_provider, EVP_KEYMGMT_up_ref)
+            }
+            Self::Mac => functions!(EVP_MAC_free, EVP_MAC_get0_provider, EVP_MAC_up_ref),
+            Self::Signature => {
+                functions!(EVP_SIGNATURE_free, EVP_SIGNATURE_get0_provider, EVP_SIGNATURE_up_ref)
+            }
+        }
+    }
+}
+
+/// The algorithm of this name, with a reference for the caller, if it may be kept: as it was found
+/// before, or as `fetch` finds it now.
+pub(crate) fn fetch(
+    operation: Operation,
+    context: *mut c_void,
+    name: *const c_char,
+    properties: *const c_char,
+    fetch: impl FnOnce() -> *mut c_void,
+) -> Option<*mut c_void> {
+    if name.is_null() || !properties.is_null() || !EventLoop::with(EventLoop::is_on_fibre)? {
+        return None;
+    }
+    let openssl = real::openssl()?;
+    // Without an argument it changes nothing.
+    let default = (openssl.OSSL_LIB_CTX_set0_default)(ptr::null_mut());
+    if !context.is_null() && context != default {
+        return None;
+    }
+    let name = text(name);
+    let functions = operation.functions(openssl);
+    let known = METHODS
+        .try_with(|methods| methods.try_borrow_mut().ok()?.find(openssl, default, operation, name));
+    if let Some(known) = known.ok()? {
+        return ((functions.up_ref)(known) == 1).then_some(known);
+    }
+    let found = fetch();
+    if !found.is_null() && is_to_be_kept(openssl, &functions, found) {
+        let _ = METHODS.try_with(|methods| {
+            let mut methods = methods.try_borrow_mut().ok()?;
+            if methods.kept.len() < KEPT_MAX && (functions.up_ref)(found) == 1 {
+                methods.kept.push(Kept { operation, name: name.to_owned(), method: found });
+            }
+            Some(())
+        });
+    }
+    Some(found)
+}
+
+/// Called whenever an algorithm's name may have come to mean another one.
+pub(crate) fn forget() {
+    CHANGES.fetch_add(1, Ordering::Release);
+}
+
+/// Whether the algorithm's provider always offers the same.
+fn is_to_be_kept(openssl: &OpenSsl, functions: &Functions, method: *mut c_void) -> bool {
+    let provider = (functions.provider)(method);
+    if provider.is_null() {
+        return false;
+    }
+    let name = (openssl.OSSL_PROVIDER_get0_name)(provider);
+    !name.is_null() && [c"default", PROVIDER_NAME].contains(&text(name))
+}
+
+fn text<'a>(string: *const c_char) -> &'a CStr {
+    // SAFETY: not null; a C string of the caller's or of libcrypto's, which outlives the call.
+    unsafe { CStr::from_ptr(string) }
+}
+
+/// What one thread keeps.
+struct Methods {
+    /// [`CHANGES`] when the first was kept.
+    changes: u64,
+    /// The default context of the thread at that time.
+    default: *mut c_void,
+    kept: Vec<Kept>,
+}
+
+/// An algorithm kept, with a reference.
+struct Kept {
+    operation: Operation,
+    name: CString,
+    method: *mut c_void,
+}
+
+impl Methods {
+    const EMPTY: Self = Self { changes: 0, default: ptr::null_mut(), kept: Vec::new() };
+
+    /// The algorithm of this name, if it was kept and nothing has changed since.
+    fn find(
+        &mut self,
+        openssl: &OpenSsl,
+        default: *mut c_void,
+        operation: Operation,
+        name: &CStr,
+    ) -> Option<*mut c_void> {
+        let changes = CHANGES.load(Ordering::Acquire);
+        if (self.changes, self.default) != (changes, default) {
+            self.clear(openssl);
+            (self.changes, self.default) = (changes, default);
+            return None;
+        }
+        let is_it = |kept: &&Kept| kept.operation == operation && *kept.name == *name;
+        self.kept.iter().find(is_it).map(|kept| kept.method)
+    }
+
+    fn clear(&mut self, openssl: &OpenSsl) {
+        for kept in self.kept.drain(..) {
+            (kept.operation.functions(openssl).free)(kept.method);
+        }
+    }
+}
+
+impl Drop for Methods {
+    fn drop(&mut self) {
+        if let Some(openssl) = real::openssl() {
+            self.clear(openssl);
+        }
+    }
+}
