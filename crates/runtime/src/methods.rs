@@ -45,6 +45,17 @@ pub(crate) enum Operation {
     Signature,
 }
 
+/// What libcrypto asks itself whenever it makes random bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Random {
+    /// The method behind `RAND_bytes`.
+    Method,
+    /// The thread's generator of what becomes public.
+    Public,
+    /// The thread's generator of secrets.
+    Private,
+}
+
 /// libcrypto's functions for the algorithms of one operation.
 struct Functions {
     free: extern "C" fn(*mut c_void),
@@ -98,33 +109,138 @@ pub(crate) fn fetch(
     properties: *const c_char,
     fetch: impl FnOnce() -> *mut c_void,
 ) -> Option<*mut c_void> {
-    if name.is_null() || !properties.is_null() || !EventLoop::with(EventLoop::is_on_fibre)? {
+    if name.is_null() || !properties.is_null() {
         return None;
     }
+    let name = text(name);
+    let known = with_methods(context, |methods| methods.find(operation, name))?;
     let openssl = real::openssl()?;
+    let functions = operation.functions(openssl);
+    if let Some(known) = known {
+        return ((functions.up_ref)(known) == 1).then_some(known);
+    }
+    let found = fetch();
+    if !found.is_null() && is_to_be_kept(openssl, &functions, found) {
+        with_methods(context, |methods| {
+            if methods.kept.len() < KEPT_MAX && (functions.up_ref)(found) == 1 {
+                methods.kept.push(Kept {
+                    operation,
+                    name: name.to_owned(),
+                    method: found,
+                    answers: Vec::new(),
+                    names: [ptr::null(); NAMES_MAX],
+                });
+            }
+        });
+    }
+    Some(found)
+}
+
+/// One of libcrypto's answers that stay the same for a thread: as it was before, or as `get` finds
+/// it now for this context.
+pub(crate) fn random(
+    part: Random,
+    context: *mut c_void,
+    get: impl FnOnce() -> *const c_void,
+) -> Option<*const c_void> {
+    with_methods(context, |methods| {
+        let place = &mut methods.random[part as usize];
+        if place.is_null() {
+            *place = get();
+        }
+        *place
+    })
+}
+
+/// Whether it is known that no engine has keys of this kind; asks `has_engine` the first time.
+pub(crate) fn has_no_engine(name: &[u8], has_engine: impl FnOnce() -> bool) -> Option<bool> {
+    with_methods(ptr::null_mut(), |methods| {
+        if methods.without_engine.iter().any(|known| **known == *name) {
+            return true;
+        }
+        let is_without = !has_engine();
+        if is_without && methods.without_engine.len() < KEPT_MAX {
+            methods.without_engine.push(name.into());
+        }
+        is_without
+    })
+}
+
+/// Whether the key management has this name, as `ask` finds it the first time; nothing if it is
+/// none of those that are kept, whose address could become another one's.
+pub(crate) fn is_a(
+    key_management: *const c_void,
+    name: &CStr,
+    ask: impl FnOnce() -> c_int,
+) -> Option<c_int> {
+    with_methods(ptr::null_mut(), |methods| {
+        let kept = methods.kept_at(key_management)?;
+        if let Some((_, answer)) = kept.answers.iter().find(|(known, _)| **known == *name) {
+            return Some(*answer);
+        }
+        let answer = ask();
+        if kept.answers.len() < KEPT_MAX {
+            kept.answers.push((name.to_owned(), answer));
+        }
+        Some(answer)
+    })?
+}
+
+/// Names of one algorithm, as many as there are.
+pub(crate) type Names = [*const c_char; NAMES_MAX];
+
+/// Names of one algorithm that are kept; key managements have two to four.
+const NAMES_MAX: usize = 8;
+
+/// The names of a key management that is kept, as `all` hands them out the first time.
+///
+/// They are libcrypto's own strings, which live as long as its library context.
+pub(crate) fn names(
+    key_management: *const c_void,
+    all: impl FnOnce(NameCallback, *mut c_void) -> c_int,
+) -> Option<Names> {
+    with_methods(ptr::null_mut(), |methods| {
+        let kept = methods.kept_at(key_management)?;
+        if kept.names[0].is_null() {
+            let mut found: Vec<*const c_char> = Vec::with_capacity(NAMES_MAX);
+            let done = all(add_name, ptr::from_mut(&mut found).cast());
+            if done != 1 || found.len() > NAMES_MAX {
+                return None;
+            }
+            kept.names[..found.len()].copy_from_slice(&found);
+        }
+        Some(kept.names)
+    })?
+}
+
+/// What libcrypto hands names to, with an argument of the caller's.
+pub(crate) type NameCallback = extern "C" fn(*const c_char, *mut c_void);
+
+extern "C" fn add_name(name: *const c_char, names: *mut c_void) {
+    // SAFETY: the list that `names` handed out with this function.
+    if let Some(names) = unsafe { names.cast::<Vec<*const c_char>>().as_mut() } {
+        names.push(name);
+    }
+}
+
+/// Calls `f` with what this thread keeps for its default context, on a handshake's fibre only.
+fn with_methods<T>(context: *mut c_void, f: impl FnOnce(&mut Methods) -> T) -> Option<T> {
+    let openssl = is_on_fibre().then(real::openssl)??;
     // Without an argument it changes nothing.
     let default = (openssl.OSSL_LIB_CTX_set0_default)(ptr::null_mut());
     if !context.is_null() && context != default {
         return None;
     }
-    let name = text(name);
-    let functions = operation.functions(openssl);
-    let known = METHODS
-        .try_with(|methods| methods.try_borrow_mut().ok()?.find(openssl, default, operation, name));
-    if let Some(known) = known.ok()? {
-        return ((functions.up_ref)(known) == 1).then_some(known);
-    }
-    let found = fetch();
-    if !found.is_null() && is_to_be_kept(openssl, &functions, found) {
-        let _ = METHODS.try_with(|methods| {
-            let mut methods = methods.try_borrow_mut().ok()?;
-            if methods.kept.len() < KEPT_MAX && (functions.up_ref)(found) == 1 {
-                methods.kept.push(Kept { operation, name: name.to_owned(), method: found });
-            }
-            Some(())
-        });
-    }
-    Some(found)
+    let answer = METHODS.try_with(|methods| {
+        let mut methods = methods.try_borrow_mut().ok()?;
+        methods.refresh(openssl, default);
+        Some(f(&mut methods))
+    });
+    answer.ok()?
+}
+
+fn is_on_fibre() -> bool {
+    EventLoop::with(EventLoop::is_on_fibre).unwrap_or(false)
 }
 
 /// Called whenever an algorithm's name may have come to mean another one.
@@ -154,6 +270,10 @@ struct Methods {
     /// The default context of the thread at that time.
     default: *mut c_void,
     kept: Vec<Kept>,
+    /// By [`Random`]; null if it was not asked for.
+    random: [*const c_void; 3],
+    /// Kinds of keys that no engine has.
+    without_engine: Vec<Box<[u8]>>,
 }
 
 /// An algorithm kept, with a reference.
@@ -161,33 +281,47 @@ struct Kept {
     operation: Operation,
     name: CString,
     method: *mut c_void,
+    /// Names that it was asked about, and the answers.
+    answers: Vec<(CString, c_int)>,
+    /// All of its names; null where there are no more, or where nobody has asked.
+    names: Names,
 }
 
 impl Methods {
-    const EMPTY: Self = Self { changes: 0, default: ptr::null_mut(), kept: Vec::new() };
+    const EMPTY: Self = Self {
+        changes: 0,
+        default: ptr::null_mut(),
+        kept: Vec::new(),
+        random: [ptr::null(); 3],
+        without_engine: Vec::new(),
+    };
 
-    /// The algorithm of this name, if it was kept and nothing has changed since.
-    fn find(
-        &mut self,
-        openssl: &OpenSsl,
-        default: *mut c_void,
-        operation: Operation,
-        name: &CStr,
-    ) -> Option<*mut c_void> {
+    /// Lets go of everything if anything has changed since it was kept.
+    fn refresh(&mut self, openssl: &OpenSsl, default: *mut c_void) {
         let changes = CHANGES.load(Ordering::Acquire);
         if (self.changes, self.default) != (changes, default) {
             self.clear(openssl);
             (self.changes, self.default) = (changes, default);
-            return None;
         }
+    }
+
+    /// The algorithm of this name, if it was kept.
+    fn find(&self, operation: Operation, name: &CStr) -> Option<*mut c_void> {
         let is_it = |kept: &&Kept| kept.operation == operation && *kept.name == *name;
         self.kept.iter().find(is_it).map(|kept| kept.method)
+    }
+
+    /// The algorithm at this address, if it was kept.
+    fn kept_at(&mut self, method: *const c_void) -> Option<&mut Kept> {
+        self.kept.iter_mut().find(|kept| ptr::eq(kept.method, method))
     }
 
     fn clear(&mut self, openssl: &OpenSsl) {
         for kept in self.kept.drain(..) {
             (kept.operation.functions(openssl).free)(kept.method);
         }
+        self.random = [ptr::null(); 3];
+        self.without_engine.clear();
     }
 }
 

@@ -10,6 +10,8 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::OnceLock;
 
+use crate::methods::NameCallback;
+
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
 /// A function that we stand in front of, resolved at its first call.
@@ -103,6 +105,11 @@ next_functions! {
     ) -> c_int, or -1;
     fn execve(path: *const c_char, arguments: Strings, variables: Strings) -> c_int, or -1;
     fn execvpe(file: *const c_char, arguments: Strings, variables: Strings) -> c_int, or -1;
+    fn ENGINE_pkey_asn1_find_str(
+        engine: *mut *mut c_void, name: *const c_char, length: c_int
+    ) -> *const c_void, or ptr::null();
+    fn ENGINE_register_pkey_asn1_meths(engine: *mut c_void) -> c_int, or 0;
+    fn ENGINE_set_default_pkey_asn1_meths(engine: *mut c_void) -> c_int, or 0;
     fn EVP_ASYM_CIPHER_fetch(
         context: *mut c_void, name: *const c_char, properties: *const c_char
     ) -> *mut c_void, or ptr::null_mut();
@@ -172,6 +179,18 @@ next_functions! {
         count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set,
         timeout: *mut timeval
     ) -> c_int, or -1;
+    fn EVP_KEYMGMT_is_a(key_management: *const c_void, name: *const c_char) -> c_int, or 0;
+    fn EVP_KEYMGMT_names_do_all(
+        key_management: *const c_void, callback: Option<NameCallback>, argument: *mut c_void
+    ) -> c_int, or 0;
+    fn OPENSSL_thread_stop();
+    fn OPENSSL_thread_stop_ex(context: *mut c_void);
+    fn RAND_get0_private(context: *mut c_void) -> *const c_void, or ptr::null();
+    fn RAND_get0_public(context: *mut c_void) -> *const c_void, or ptr::null();
+    fn RAND_set0_private(context: *mut c_void, generator: *mut c_void) -> c_int, or 0;
+    fn RAND_set0_public(context: *mut c_void, generator: *mut c_void) -> c_int, or 0;
+    fn RAND_get_rand_method() -> *const c_void, or ptr::null();
+    fn RAND_set_rand_method(method: *const c_void) -> c_int, or 0;
     fn PEM_read_bio_PrivateKey(
         bio: *mut c_void, key: *mut *mut c_void, ask: PasswordCallback, argument: *mut c_void
     ) -> *mut c_void, or ptr::null_mut();

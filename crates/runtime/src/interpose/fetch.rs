@@ -6,10 +6,11 @@
 #![allow(unsafe_code, reason = "exported symbols")]
 #![allow(non_snake_case, reason = "the names of OpenSSL")]
 
-use core::ffi::{c_char, c_int, c_ulong, c_void};
+use core::ffi::{CStr, c_char, c_int, c_ulong, c_void};
+use core::ptr;
 
 use super::guard;
-use crate::methods::{self, Operation};
+use crate::methods::{self, NameCallback, Operation, Random};
 use crate::real;
 
 macro_rules! fetch_functions {
@@ -43,6 +44,83 @@ fetch_functions! {
     EVP_SIGNATURE_fetch: Signature;
 }
 
+#[unsafe(no_mangle)]
+extern "C" fn RAND_get_rand_method() -> *const c_void {
+    guard(None, || methods::random(Random::Method, ptr::null_mut(), real::RAND_get_rand_method))
+        .unwrap_or_else(real::RAND_get_rand_method)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn RAND_get0_public(context: *mut c_void) -> *const c_void {
+    let get = || real::RAND_get0_public(context);
+    guard(None, || methods::random(Random::Public, context, get)).unwrap_or_else(get)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn RAND_get0_private(context: *mut c_void) -> *const c_void {
+    let get = || real::RAND_get0_private(context);
+    guard(None, || methods::random(Random::Private, context, get)).unwrap_or_else(get)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn EVP_KEYMGMT_is_a(key_management: *const c_void, name: *const c_char) -> c_int {
+    let ask = || real::EVP_KEYMGMT_is_a(key_management, name);
+    if key_management.is_null() || name.is_null() {
+        return ask();
+    }
+    // SAFETY: not null, and the caller's C string.
+    let text = unsafe { CStr::from_ptr(name) };
+    guard(None, || methods::is_a(key_management, text, ask)).unwrap_or_else(ask)
+}
+
+/// A new key or context asks for all names of its kind, and libcrypto goes through all names of all
+/// algorithms to find them.
+#[unsafe(no_mangle)]
+extern "C" fn EVP_KEYMGMT_names_do_all(
+    key_management: *const c_void,
+    callback: Option<NameCallback>,
+    argument: *mut c_void,
+) -> c_int {
+    let all = |callback, argument| {
+        real::EVP_KEYMGMT_names_do_all(key_management, Some(callback), argument)
+    };
+    match (callback, guard(None, || methods::names(key_management, all))) {
+        (Some(callback), Some(names)) => {
+            names.iter().filter(|name| !name.is_null()).for_each(|name| callback(*name, argument));
+            1
+        }
+        _ => real::EVP_KEYMGMT_names_do_all(key_management, callback, argument),
+    }
+}
+
+/// What a new key of a provider asks for several times: another implementation of its kind, in an
+/// engine. Libcrypto goes through all engines for that, under a lock for writing.
+#[unsafe(no_mangle)]
+extern "C" fn ENGINE_pkey_asn1_find_str(
+    engine: *mut *mut c_void,
+    name: *const c_char,
+    length: c_int,
+) -> *const c_void {
+    let find = || real::ENGINE_pkey_asn1_find_str(engine, name, length);
+    let (false, false, Ok(bytes)) = (engine.is_null(), name.is_null(), usize::try_from(length))
+    else {
+        return find();
+    };
+    // SAFETY: not null, and as many bytes as the caller says.
+    let text = unsafe { core::slice::from_raw_parts(name.cast(), bytes) };
+    let mut found = None;
+    let is_known = guard(None, || methods::has_no_engine(text, || !found.insert(find()).is_null()));
+    match (found, is_known) {
+        (Some(found), _) => found,
+        (None, Some(true)) => {
+            // SAFETY: where the caller waits for the engine.
+            unsafe { engine.write(ptr::null_mut()) };
+            ptr::null()
+        }
+        (None, _) => find(),
+    }
+}
+
 macro_rules! changes {
     ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         $(
@@ -57,6 +135,13 @@ macro_rules! changes {
 }
 
 changes! {
+    fn ENGINE_register_pkey_asn1_meths(engine: *mut c_void) -> c_int;
+    fn ENGINE_set_default_pkey_asn1_meths(engine: *mut c_void) -> c_int;
+    fn OPENSSL_thread_stop();
+    fn OPENSSL_thread_stop_ex(context: *mut c_void);
+    fn RAND_set0_private(context: *mut c_void, generator: *mut c_void) -> c_int;
+    fn RAND_set0_public(context: *mut c_void, generator: *mut c_void) -> c_int;
+    fn RAND_set_rand_method(method: *const c_void) -> c_int;
     fn CONF_modules_finish();
     fn CONF_modules_load(
         configuration: *const c_void, program: *const c_char, flags: c_ulong
