@@ -13,6 +13,7 @@ mod openssl_ec;
 use std::time::Instant;
 
 use num_bigint::BigUint;
+use openssl::bn::BigNum;
 use openssl::ec::EcKey;
 use openssl::pkey::Private;
 use widelane_crypto::ec::{Curve, Ec, Outcome, PrivateKey, SignJob};
@@ -46,7 +47,10 @@ fn main() {
                         Outcome::Done if signature == right => Leaves::Right,
                         // With another nonce.
                         Outcome::Done if verifies(&theirs, digest, signature) => Leaves::Right,
-                        Outcome::Done if is_off_by_a_bit(curve, &theirs, digest, signature) => {
+                        Outcome::Done
+                            if is_off_by_a_bit(curve, &theirs, digest, signature)
+                                || is_with_another_r(curve, &theirs, digest, signature) =>
+                        {
                             Leaves::Useless
                         }
                         Outcome::Done => Leaves::Revealing,
@@ -82,6 +86,23 @@ fn sign(ec: Ec, key: &PrivateKey, digests: &[Vec<u8>]) -> Vec<(Outcome, Vec<u8>)
 fn verifies(key: &EcKey<Private>, digest: &[u8], signature: &[u8]) -> bool {
     let signature = openssl_ec::signature(signature);
     signature.verify(digest, key).unwrap_or(false)
+}
+
+/// Whether s was made with an r that is off by a bit, while the right one stands in the signature.
+/// As with another digest, that is an equation with two unknowns: it tells nothing that the right
+/// one would not.
+fn is_with_another_r(curve: Curve, key: &EcKey<Private>, digest: &[u8], signature: &[u8]) -> bool {
+    let number = |number: &BigUint| BigNum::from_slice(&number.to_bytes_be()).unwrap();
+    let order = BigUint::from_bytes_be(&openssl_ec::order(curve).to_vec());
+    let r = BigUint::from_bytes_be(&signature[..signature.len() / 2]);
+    let digest = number(&BigUint::from_bytes_be(digest));
+    (0..8 * curve.bytes() + 24).any(|bit| {
+        let amount = (BigUint::from(1u32) << bit) % &order;
+        [&r + &amount, &r + &order - &amount].into_iter().any(|other| {
+            let other = number(&(other % &order));
+            openssl_ec::leads_to_r(curve, key, [&digest, &other], signature)
+        })
+    })
 }
 
 /// Whether a signature is that of a digest but for one bit of either. The digits of numbers leave
