@@ -194,6 +194,37 @@ fn tls13_stages_follow_from_each_other() {
     }
 }
 
+/// The stage behind the one without a pre-shared key, whose secret everybody knows, and those that
+/// only look like it.
+#[test]
+fn tls13_begins_without_a_pre_shared_key() {
+    let key = Set::Octets(c"key", &[7; 48]);
+    for (digest, bytes) in DIGESTS {
+        let digest = Set::Text(c"digest", digest);
+        let (_, lock) = setting();
+        let early = [Step::Derive(bytes, &[digest, EXTRACT])];
+        let early = answers(TLS13, THEIRS, &early).remove(0).1;
+        drop(lock);
+        let mut other = early.clone();
+        other[bytes - 1] ^= 1;
+        for salt in [&early, &other] {
+            let salt = Set::Octets(c"salt", salt);
+            for (prefix, label) in [
+                (PREFIX, DERIVED),
+                (PREFIX, Set::Octets(c"label", b"drived")),
+                (Set::Octets(c"prefix", b"dtls13"), DERIVED),
+            ] {
+                for set in [
+                    &[digest, EXTRACT, key, salt, prefix, label][..],
+                    &[digest, EXTRACT, salt, prefix, label],
+                ] {
+                    same(TLS13, &[Step::Derive(bytes, set)]);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn tls13_labels_expand() {
     let data = [5; 300];

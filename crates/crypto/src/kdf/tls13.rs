@@ -1,5 +1,7 @@
 //! The key schedule of TLS 1.3: HKDF (RFC 5869) with labels (RFC 8446, 7.1).
 
+use widelane_secret::Mask;
+
 use crate::kdf::{Hash, Kdf, Tag, TooLong};
 use crate::stack::{KDF_BYTES, scrubbed};
 
@@ -70,6 +72,55 @@ pub fn empty_digest(hash: Hash) -> &'static [u8] {
     }
 }
 
+/// What all handshakes without a pre-shared key begin with (RFC 8446, 7.1), so nothing secret.
+#[derive(Clone, Copy, Debug)]
+pub struct Early {
+    /// What extraction makes of zeroes.
+    pub secret: &'static [u8],
+    /// What is derived from that as the salt of the next extraction.
+    pub salt: &'static [u8],
+}
+
+impl Early {
+    /// Whether a secret is the one that these are about, which the peer knows as well. Otherwise
+    /// nothing of it is told, not even by how long this takes.
+    pub fn is(self, secret: &[u8]) -> bool {
+        let pairs = self.secret.iter().zip(secret);
+        let difference = pairs.fold(0, |sum, (left, right)| sum | (left ^ right));
+        secret.len() == self.secret.len() && Mask::is_zero(u64::from(difference)).declassify()
+    }
+}
+
+/// The beginning without a pre-shared key.
+pub fn early(hash: Hash) -> Early {
+    match hash {
+        Hash::Sha256 => Early { secret: &EARLY_SHA256, salt: &EARLY_SALT_SHA256 },
+        Hash::Sha384 => Early { secret: &EARLY_SHA384, salt: &EARLY_SALT_SHA384 },
+    }
+}
+
+const EARLY_SHA256: [u8; 32] = [
+    0x33, 0xad, 0x0a, 0x1c, 0x60, 0x7e, 0xc0, 0x3b, 0x09, 0xe6, 0xcd, 0x98, 0x93, 0x68, 0x0c, 0xe2,
+    0x10, 0xad, 0xf3, 0x00, 0xaa, 0x1f, 0x26, 0x60, 0xe1, 0xb2, 0x2e, 0x10, 0xf1, 0x70, 0xf9, 0x2a,
+];
+
+const EARLY_SALT_SHA256: [u8; 32] = [
+    0x6f, 0x26, 0x15, 0xa1, 0x08, 0xc7, 0x02, 0xc5, 0x67, 0x8f, 0x54, 0xfc, 0x9d, 0xba, 0xb6, 0x97,
+    0x16, 0xc0, 0x76, 0x18, 0x9c, 0x48, 0x25, 0x0c, 0xeb, 0xea, 0xc3, 0x57, 0x6c, 0x36, 0x11, 0xba,
+];
+
+const EARLY_SHA384: [u8; 48] = [
+    0x7e, 0xe8, 0x20, 0x6f, 0x55, 0x70, 0x02, 0x3e, 0x6d, 0xc7, 0x51, 0x9e, 0xb1, 0x07, 0x3b, 0xc4,
+    0xe7, 0x91, 0xad, 0x37, 0xb5, 0xc3, 0x82, 0xaa, 0x10, 0xba, 0x18, 0xe2, 0x35, 0x7e, 0x71, 0x69,
+    0x71, 0xf9, 0x36, 0x2f, 0x2c, 0x2f, 0xe2, 0xa7, 0x6b, 0xfd, 0x78, 0xdf, 0xec, 0x4e, 0xa9, 0xb5,
+];
+
+const EARLY_SALT_SHA384: [u8; 48] = [
+    0x15, 0x91, 0xda, 0xc5, 0xcb, 0xbf, 0x03, 0x30, 0xa4, 0xa8, 0x4d, 0xe9, 0xc7, 0x53, 0x33, 0x0e,
+    0x92, 0xd0, 0x1f, 0x0a, 0x88, 0x21, 0x4b, 0x44, 0x64, 0x97, 0x2f, 0xd6, 0x68, 0x04, 0x9e, 0x93,
+    0xe5, 0x2f, 0x2b, 0x16, 0xfa, 0xd9, 0x22, 0xfd, 0xc0, 0x58, 0x44, 0x78, 0x42, 0x8f, 0x28, 0x2b,
+];
+
 const EMPTY_SHA256: [u8; 32] = [
     0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
     0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
@@ -93,6 +144,26 @@ mod tests {
         let digest = |algorithm| digest::Hash::choose(algorithm, &Policy::open()).digest(&[]);
         assert_eq!(empty_digest(Hash::Sha256), digest(Algorithm::Sha256).as_ref());
         assert_eq!(empty_digest(Hash::Sha384), digest(Algorithm::Sha384).as_ref());
+    }
+
+    #[test]
+    fn the_beginning_without_a_pre_shared_key() {
+        for hash in Hash::ALL {
+            let kdf = Kdf::choose(hash, &Policy::open());
+            let (mut secret, mut salt) = (vec![0; hash.bytes()], vec![0; hash.bytes()]);
+            extract(&kdf, &[], &vec![0; hash.bytes()], &mut secret).expect("a digest's length");
+            let context = empty_digest(hash);
+            expand_label(&kdf, &secret, b"tls13 ", b"derived", context, &mut salt)
+                .expect("a digest's length");
+            assert_eq!((early(hash).secret, early(hash).salt), (&secret[..], &salt[..]));
+            assert!(early(hash).is(&secret));
+            assert!(!early(hash).is(&secret[1..]) && !early(hash).is(&[]));
+            for byte in 0..hash.bytes() {
+                let mut other = secret.clone();
+                other[byte] ^= 0x80;
+                assert!(!early(hash).is(&other), "byte {byte}");
+            }
+        }
     }
 
     #[test]

@@ -55,15 +55,29 @@ fn derive(fields: &Fields, output: &mut [u8]) -> Option<()> {
     }
 }
 
+/// What labels of TLS 1.3 begin with.
+const PREFIX: &[u8] = b"tls13 ";
+/// What the salt of the next stage is derived for.
+const DERIVED: &[u8] = b"derived";
+
 /// The next stage's secret: of the one before it, what is derived for this is the salt. A stage
 /// that nothing is put in gets zeroes instead.
 fn extract(kdf: &Kdf, fields: &Fields, output: &mut [u8]) -> Option<()> {
     let (hash, zeroes) = (kdf.hash(), [0; Hash::BYTES_MAX]);
+    let early = tls13::early(hash);
+    let is_whole = output.len() == hash.bytes();
+    if is_whole && fields.get(Field::Key).is_none() && fields.get(Field::Salt).is_none() {
+        output.copy_from_slice(early.secret);
+        return Some(());
+    }
     let input = fields.get(Field::Key).unwrap_or(&zeroes[..hash.bytes()]);
     let Some(before) = fields.get(Field::Salt) else {
         return tls13::extract(kdf, &[], input, output).ok();
     };
     let (prefix, label) = (fields.get(Field::Prefix)?, fields.get(Field::Label)?);
+    if prefix == PREFIX && label == DERIVED && early.is(before) {
+        return tls13::extract(kdf, early.salt, input, output).ok();
+    }
     let mut salt = zeroes;
     let salt = &mut salt[..hash.bytes()];
     let done = tls13::expand_label(kdf, before, prefix, label, tls13::empty_digest(hash), salt)

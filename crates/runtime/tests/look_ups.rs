@@ -1,0 +1,200 @@
+//! What a handshake looks up by name: how many locks that takes, and that every change of providers
+//! and properties is noticed at once.
+//!
+//! Each test runs this program again under `widelane run`, with the ignored test of the scenario.
+#![allow(unsafe_code, reason = "libcrypto by its C interface, and counting doors in front of libc")]
+
+mod support;
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use openssl::ssl::{ClientHelloResponse, SslContext};
+use support::by_hand::{Connection, Epoll, accelerated, file, quick_context, rare_context_with};
+
+#[test]
+fn a_handshake_takes_few_locks() {
+    accelerated("scenario_locks");
+}
+
+#[test]
+fn changes_are_noticed_within_a_handshake() {
+    accelerated("scenario_changes");
+}
+
+unsafe extern "C" {
+    fn EVP_KDF_fetch(ctx: *mut c_void, name: *const c_char, query: *const c_char) -> *mut c_void;
+    fn EVP_KDF_free(kdf: *mut c_void);
+    fn EVP_KDF_get0_provider(kdf: *const c_void) -> *mut c_void;
+    fn EVP_MD_fetch(ctx: *mut c_void, name: *const c_char, query: *const c_char) -> *mut c_void;
+    fn EVP_MD_free(digest: *mut c_void);
+    fn EVP_set_default_properties(ctx: *mut c_void, properties: *const c_char) -> c_int;
+    fn OSSL_LIB_CTX_free(ctx: *mut c_void);
+    fn OSSL_LIB_CTX_new() -> *mut c_void;
+    fn OSSL_LIB_CTX_set0_default(ctx: *mut c_void) -> *mut c_void;
+    fn OSSL_PROVIDER_get0_name(provider: *const c_void) -> *const c_char;
+    fn OSSL_PROVIDER_load(ctx: *mut c_void, name: *const c_char) -> *mut c_void;
+    fn OSSL_PROVIDER_unload(provider: *mut c_void) -> c_int;
+}
+
+/// A lock of pthreads, and how often it was taken.
+struct Counted {
+    name: &'static CStr,
+    next: AtomicPtr<c_void>,
+    times: AtomicUsize,
+}
+
+impl Counted {
+    const fn new(name: &'static CStr) -> Self {
+        Self { name, next: AtomicPtr::new(ptr::null_mut()), times: AtomicUsize::new(0) }
+    }
+
+    fn take(&self, lock: *mut c_void) -> c_int {
+        self.times.fetch_add(1, Ordering::Relaxed);
+        let mut next = self.next.load(Ordering::Relaxed);
+        if next.is_null() {
+            // SAFETY: a C string; looking up a symbol has no precondition.
+            next = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+            self.next.store(next, Ordering::Relaxed);
+        }
+        // SAFETY: libc's function of this name has this signature.
+        let next = unsafe { std::mem::transmute::<*mut c_void, fn(*mut c_void) -> c_int>(next) };
+        next(lock)
+    }
+}
+
+static READERS: Counted = Counted::new(c"pthread_rwlock_rdlock");
+static WRITERS: Counted = Counted::new(c"pthread_rwlock_wrlock");
+
+#[unsafe(no_mangle)]
+extern "C" fn pthread_rwlock_rdlock(lock: *mut c_void) -> c_int {
+    READERS.take(lock)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn pthread_rwlock_wrlock(lock: *mut c_void) -> c_int {
+    WRITERS.take(lock)
+}
+
+/// The server's part of a handshake of TLS 1.3, up to where it waits for the client; reader and
+/// writer locks that it took.
+fn handshake(context: &SslContext, epoll: &Epoll) -> (usize, usize) {
+    let taken = || (READERS.times.load(Ordering::Relaxed), WRITERS.times.load(Ordering::Relaxed));
+    let (mut connection, _client) = Connection::with_client(context);
+    let hello = std::fs::read(file("hello-of-1.3")).expect("captured");
+    connection.client.write_all(&hello).expect("room");
+    epoll.add(connection.socket.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET);
+    let before = taken();
+    let mut sent = 0;
+    for _ in 0..4 {
+        assert_eq!(connection.handshake(), -1);
+        sent += connection.sent();
+    }
+    let after = taken();
+    assert!(sent > 500, "the flight of the server: {sent}");
+    connection.free();
+    (after.0 - before.0, after.1 - before.1)
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_locks() {
+    let (context, epoll) = (quick_context(), Epoll::new());
+    let first = handshake(&context, &epoll);
+    handshake(&context, &epoll);
+    let (readers, writers) = handshake(&context, &epoll);
+    // OpenSSL 3.0 takes some 300 and 30 by itself, and 3.5 some 120 and none.
+    assert!(readers <= 60, "{readers} reader locks");
+    assert!(writers <= 20, "{writers} writer locks");
+    assert!(first.0 > readers, "what was looked up is kept: {first:?}");
+    // What changes is looked up anew.
+    // SAFETY: no properties.
+    assert_eq!(unsafe { EVP_set_default_properties(ptr::null_mut(), ptr::null()) }, 1);
+    let (again, _) = handshake(&context, &epoll);
+    assert!(again > readers, "{again} reader locks behind a change, {readers} before");
+}
+
+/// Whether the default context has a digest of this name.
+fn has_digest(name: &CStr) -> bool {
+    // SAFETY: the default context, and C strings.
+    let digest = unsafe { EVP_MD_fetch(ptr::null_mut(), name.as_ptr(), ptr::null()) };
+    // SAFETY: null, or fetched above.
+    unsafe { EVP_MD_free(digest) };
+    !digest.is_null()
+}
+
+/// The provider that the key schedule of TLS 1.3 comes from.
+fn provider_of_kdf() -> Option<String> {
+    // SAFETY: the default context, and C strings.
+    let kdf = unsafe { EVP_KDF_fetch(ptr::null_mut(), c"TLS13-KDF".as_ptr(), ptr::null()) };
+    if kdf.is_null() {
+        return None;
+    }
+    // SAFETY: fetched above.
+    let name = unsafe { OSSL_PROVIDER_get0_name(EVP_KDF_get0_provider(kdf)) };
+    // SAFETY: a C string.
+    let name = unsafe { CStr::from_ptr(name) }.to_str().expect("text").to_owned();
+    // SAFETY: fetched above.
+    unsafe { EVP_KDF_free(kdf) };
+    Some(name)
+}
+
+fn set_properties(properties: &CStr) {
+    // SAFETY: the default context and a C string.
+    assert_eq!(unsafe { EVP_set_default_properties(ptr::null_mut(), properties.as_ptr()) }, 1);
+}
+
+/// Changes everything while a handshake is under way, and undoes it.
+fn change_and_look() {
+    for _ in 0..2 {
+        assert!(has_digest(c"SHA2-256") && !has_digest(c"no such digest"));
+        assert_eq!(provider_of_kdf().as_deref(), Some("widelane"));
+    }
+    set_properties(c"provider=default");
+    assert_eq!(provider_of_kdf().as_deref(), Some("default"));
+    set_properties(c"provider=absent");
+    assert!(!has_digest(c"SHA2-256"));
+    assert_eq!(provider_of_kdf(), None);
+    set_properties(c"");
+    assert!(has_digest(c"SHA2-256"));
+    assert_eq!(provider_of_kdf().as_deref(), Some("widelane"));
+
+    assert!(!has_digest(c"MD4"));
+    // SAFETY: the default context and a C string.
+    let legacy = unsafe { OSSL_PROVIDER_load(ptr::null_mut(), c"legacy".as_ptr()) };
+    assert!(!legacy.is_null(), "OpenSSL's legacy provider");
+    assert!(has_digest(c"MD4") && has_digest(c"MD4"));
+    // SAFETY: loaded above.
+    assert_eq!(unsafe { OSSL_PROVIDER_unload(legacy) }, 1);
+    assert!(!has_digest(c"MD4"));
+
+    // SAFETY: a context without our provider.
+    let other = unsafe { OSSL_LIB_CTX_new() };
+    // SAFETY: made above.
+    let before = unsafe { OSSL_LIB_CTX_set0_default(other) };
+    assert_eq!(provider_of_kdf().as_deref(), Some("default"));
+    // SAFETY: the one that was this thread's.
+    unsafe { OSSL_LIB_CTX_set0_default(before) };
+    assert_eq!(provider_of_kdf().as_deref(), Some("widelane"));
+    // SAFETY: made above, and nothing of it is left.
+    unsafe { OSSL_LIB_CTX_free(other) };
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_changes() {
+    static LOOKED: AtomicUsize = AtomicUsize::new(0);
+    let context = rare_context_with(|| {
+        change_and_look();
+        LOOKED.fetch_add(1, Ordering::Relaxed);
+        ClientHelloResponse::SUCCESS
+    });
+    let epoll = Epoll::new();
+    for count in 1..=2 {
+        handshake(&context, &epoll);
+        assert_eq!(LOOKED.load(Ordering::Relaxed), count);
+    }
+}
