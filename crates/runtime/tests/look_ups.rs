@@ -88,13 +88,12 @@ fn handshake(context: &SslContext, epoll: &Epoll) -> (usize, usize) {
     connection.client.write_all(&hello).expect("room");
     epoll.add(connection.socket.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET);
     let before = taken();
-    let mut sent = 0;
-    for _ in 0..4 {
+    assert_eq!(connection.handshake(), -1);
+    while connection.sent() == 0 {
+        epoll.wait(1000);
         assert_eq!(connection.handshake(), -1);
-        sent += connection.sent();
     }
     let after = taken();
-    assert!(sent > 500, "the flight of the server: {sent}");
     connection.free();
     (after.0 - before.0, after.1 - before.1)
 }
