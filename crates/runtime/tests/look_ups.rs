@@ -133,7 +133,9 @@ fn provider_of_kdf() -> Option<String> {
         return None;
     }
     // SAFETY: fetched above.
-    let name = unsafe { OSSL_PROVIDER_get0_name(EVP_KDF_get0_provider(kdf)) };
+    let provider = unsafe { EVP_KDF_get0_provider(kdf) };
+    // SAFETY: the provider of what was fetched.
+    let name = unsafe { OSSL_PROVIDER_get0_name(provider) };
     // SAFETY: a C string.
     let name = unsafe { CStr::from_ptr(name) }.to_str().expect("text").to_owned();
     // SAFETY: fetched above.
