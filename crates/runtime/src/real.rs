@@ -190,6 +190,7 @@ next_functions! {
     fn RAND_set0_private(context: *mut c_void, generator: *mut c_void) -> c_int, or 0;
     fn RAND_set0_public(context: *mut c_void, generator: *mut c_void) -> c_int, or 0;
     fn RAND_get_rand_method() -> *const c_void, or ptr::null();
+    fn RAND_set_rand_engine(engine: *mut c_void) -> c_int, or 0;
     fn RAND_set_rand_method(method: *const c_void) -> c_int, or 0;
     fn PEM_read_bio_PrivateKey(
         bio: *mut c_void, key: *mut *mut c_void, ask: PasswordCallback, argument: *mut c_void

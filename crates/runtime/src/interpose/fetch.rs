@@ -141,6 +141,7 @@ changes! {
     fn OPENSSL_thread_stop_ex(context: *mut c_void);
     fn RAND_set0_private(context: *mut c_void, generator: *mut c_void) -> c_int;
     fn RAND_set0_public(context: *mut c_void, generator: *mut c_void) -> c_int;
+    fn RAND_set_rand_engine(engine: *mut c_void) -> c_int;
     fn RAND_set_rand_method(method: *const c_void) -> c_int;
     fn CONF_modules_finish();
     fn CONF_modules_load(
