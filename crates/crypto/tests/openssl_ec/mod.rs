@@ -25,8 +25,8 @@ pub fn key(curve: Curve, scalar: &[u8]) -> EcKey<Private> {
     EcKey::from_private_components(&group, &number, &point).unwrap()
 }
 
-/// Whether the x coordinate of (digest·G + `other`·Q)/s is r, for the signature r || s and the public
-/// key Q.
+/// Whether the x coordinate of (digest·G + `other`·Q)/s is r, for the signature r || s and the
+/// public key Q.
 #[allow(dead_code, reason = "for those that disturb signatures")]
 pub fn leads_to_r(
     curve: Curve,

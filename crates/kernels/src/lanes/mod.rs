@@ -27,8 +27,9 @@ pub use ifma512_x8::Ifma512x8;
 pub use mask::LaneMask;
 pub use portable::Portable;
 
-/// One register of 64-bit words that only [`permute`](Lanes::permute) lets meet: each belongs to one
-/// job, or is one of several numbers that a job computes with at once.
+/// One register of 64-bit words. Only [`permute`](Lanes::permute) and
+/// [`shift_in`](Lanes::shift_in) let them meet: each belongs to one job, or is one of several
+/// numbers, or digits of a number, that a job computes with at once.
 ///
 /// Sums and products are modulo 2^64. Nothing depends on the values in time or addresses.
 pub trait Lanes: Copy {
@@ -109,8 +110,8 @@ pub trait Lanes: Copy {
     /// The words of `self` where the mask is set, those of `other` elsewhere.
     fn select(self, mask: LaneMask, other: Self) -> Self;
 
-    /// All words moved up by `count` < LANES lanes; the lowest lanes get the highest ones of `below`.
-    /// `count` is a constant once loops are unrolled.
+    /// All words moved up by `count` < LANES lanes; the lowest lanes get the highest ones of
+    /// `below`. `count` is a constant once loops are unrolled.
     fn shift_in(self, below: Self, count: usize) -> Self;
 
     /// Runs `task` in a function of its own that has the features of the room.

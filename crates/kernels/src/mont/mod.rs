@@ -1,9 +1,10 @@
 //! Montgomery arithmetic for RSA: the types of a batch, and one file per room.
 //!
 //! A room's door is one call, `private_crt`: up to [`ifma512_x8::LANES`] (or [`ifma256_x4::LANES`],
-//! or [`few::JOBS_MAX`], for which [`few`] has a kernel in either room) private-key operations of one size, each with a key of its own, from bytes to bytes. It reduces,
-//! exponentiates modulo both primes, recombines, and raises every result to the public exponent
-//! before it lets it go. The mathematics and its bounds are in `docs/radix52.md`.
+//! or [`few::JOBS_MAX`], for which [`few`] has a kernel in either room) private-key operations of
+//! one size, each with a key of its own, from bytes to bytes. It reduces, exponentiates modulo both
+//! primes, recombines, and raises every result to the public exponent before it lets it go. The
+//! mathematics and its bounds are in `docs/radix52.md`.
 //!
 //! Sizes are counted in 52-bit digits: a prime has `HALF` digits and a modulus `FULL = 2·HALF`.
 //!
