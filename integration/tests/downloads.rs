@@ -84,6 +84,8 @@ fn download(
             pattern: Pattern::of(&PATTERN),
         },
         connections: 1,
+        rate: None,
+        seed: 0,
         cpus: Vec::new(),
         warm_up: Duration::ZERO,
         window: Duration::from_millis(20),
