@@ -12,8 +12,7 @@
 //!   it as an event of its own making;
 //! * [`keys`]: private keys are read with decoders that are kept, and [`transfer`]: moved into the
 //!   provider;
-//! * [`methods`]: what handshakes look up by name is kept by their thread, and [`memory`]: so are
-//!   libcrypto's larger blocks;
+//! * [`methods`]: what handshakes look up by name is kept by their thread;
 //! * [`interpose`]: the exported symbols; nothing else in the workspace defines symbols of others.
 //!
 //! `docs/event-loop.md` tells the whole story. In a process that never creates an `SSL_CTX`, all of
