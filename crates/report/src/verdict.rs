@@ -176,8 +176,13 @@ fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>
     let gain = words::ratio_short(1.0 / ratio.centre);
     let (one, many) = first.wanted().words();
     let (tone, sentence) = if ratio.high < 1.0 {
-        let sentence =
-            format!("{server} spends {spends} the CPU per {one}: {gain} {many} per core.");
+        let sentence = match comparison.scenario.load {
+            // How many more it could do, a server with time to spare does not tell.
+            Some(load) => {
+                format!("At {load} % load {server} spends {spends} the CPU per {one}.")
+            }
+            None => format!("{server} spends {spends} the CPU per {one}: {gain} {many} per core."),
+        };
         (Tone::Better, sentence)
     } else if ratio.low > 1.0 {
         let sentence =
@@ -497,6 +502,10 @@ mod tests {
         let alone =
             verdict_of(vec![partial(20, [0.83, 0.80, 0.86]), partial(80, [0.7, 0.68, 0.72])]);
         assert!(alone.detail.starts_with("TLS 1.3, RSA-2048, X25519, 80 % load: 0.70×"));
+        assert_eq!(
+            alone.sentence,
+            "At 80 % load nginx spends 0.70× the CPU per full TLS handshake."
+        );
     }
 
     #[test]

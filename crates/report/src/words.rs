@@ -227,6 +227,8 @@ mod tests {
         assert_eq!(partial.family(), "nginx, TLS 1.3, RSA-2048, X25519, 30 % load");
         assert_eq!(partial.family_along(Axis::Load), "nginx, TLS 1.3, RSA-2048, X25519, 2 cores");
         assert_eq!(Scenario::parse("rsa3072/private").title(), "RSA-3072");
+        let title = Scenario::parse("x25519/derive-few").title();
+        assert_eq!(title, "X25519 derive, fewest at once");
         assert_eq!(Scenario::parse("ecdh-p384/generate").title(), "ECDH P-384 generate");
         assert_eq!(operation("p256-sign"), "P-256 sign");
         assert_eq!(operation("rsa-2048"), "RSA-2048");

@@ -196,8 +196,9 @@ fn cpus(part: &str) -> String {
 pub const SERVERS: [&str; 4] = ["nginx", "haproxy", "s-server", "embedded"];
 
 /// What algorithms do in results of `speed`.
-const OPERATIONS_TIMED: [&str; 12] = [
+const OPERATIONS_TIMED: [&str; 13] = [
     "derive",
+    "derive-few",
     "digest",
     "digest-many",
     "generate",
@@ -213,6 +214,7 @@ const OPERATIONS_TIMED: [&str; 12] = [
 
 fn operation_timed(name: &str) -> &str {
     match name {
+        "derive-few" => "derive, fewest at once",
         "digest-many" => "digest, 32 at once",
         "seal-many" => "seal, 32 at once",
         "tag-many" => "tag, 32 at once",
