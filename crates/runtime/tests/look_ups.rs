@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use openssl::ssl::{ClientHelloResponse, SslContext};
 use support::by_hand::{Connection, Epoll, accelerated, file, quick_context, rare_context_with};
+use widelane_testkit::rooms::has_lanes;
 
 #[test]
 fn a_handshake_takes_few_locks() {
@@ -61,7 +62,9 @@ impl Counted {
             self.next.store(next, Ordering::Relaxed);
         }
         // SAFETY: libc's function of this name has this signature.
-        let next = unsafe { std::mem::transmute::<*mut c_void, fn(*mut c_void) -> c_int>(next) };
+        let next = unsafe {
+            std::mem::transmute::<*mut c_void, extern "C" fn(*mut c_void) -> c_int>(next)
+        };
         next(lock)
     }
 }
@@ -106,7 +109,9 @@ fn scenario_locks() {
     handshake(&context, &epoll);
     let (readers, writers) = handshake(&context, &epoll);
     // OpenSSL 3.0 takes some 300 and 30 by itself, and 3.5 some 120 and none.
-    assert!(readers <= 60, "{readers} reader locks");
+    // Where operations cannot be batched, the default provider does more of it.
+    let readers_max = if has_lanes() { 60 } else { 120 };
+    assert!(readers <= readers_max, "{readers} reader locks");
     assert!(writers <= 20, "{writers} writer locks");
     assert!(first.0 > readers, "what was looked up is kept: {first:?}");
 }
