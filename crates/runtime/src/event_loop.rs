@@ -194,20 +194,36 @@ impl EventLoop {
         let ready = filled + self.ready.borrow().len();
         let verdict = self.closing(|closing| closing.poll(timeout_is_zero, ready));
         if verdict == Verdict::Close {
-            (hooks.execute)(true);
-            self.warm.borrow_mut().clear();
+            self.execute_parked(hooks);
         }
         let mut filled = self.report(hooks, epoll, events, filled, room);
         // What goes on by itself may have parked again.
         while filled == 0 && !timeout_is_zero && self.closing.borrow().parked() > 0 {
-            (hooks.execute)(true);
-            self.warm.borrow_mut().clear();
+            self.execute_parked(hooks);
             filled = self.report(hooks, epoll, events, filled, room);
         }
         if filled == 0 && !timeout_is_zero {
             return wait(Patience::Asked);
         }
         c_int::try_from(filled).unwrap_or(c_int::MAX)
+    }
+
+    /// Executes all that is parked. What may go on then is in `ready`, for the caller to sort.
+    fn execute_parked(&self, hooks: &ProviderHooks) {
+        (hooks.execute)(true);
+        self.warm.borrow_mut().clear();
+    }
+
+    /// Keeps those ready handshakes for which `stays` says so; the program need not hear of the
+    /// others any more.
+    fn keep_ready(&self, mut stays: impl FnMut(&Handshake) -> bool) {
+        self.ready.borrow_mut().retain(|&handshake| {
+            // SAFETY: handshakes leave `ready` before they are freed.
+            let handshake = unsafe { &*handshake };
+            let stays = stays(handshake);
+            handshake.is_to_be_reported.store(stays, Ordering::Release);
+            stays
+        });
     }
 
     /// Reports the ready handshakes in `events`, of which `count` are filled and `room` exist;
@@ -221,14 +237,13 @@ impl EventLoop {
         room: usize,
     ) -> usize {
         let mut filled = count;
-        let mut ready = self.ready.borrow_mut();
-        let mut stays = |handshake: &Handshake| {
+        self.keep_ready(|handshake| {
             let registration = registry::look_up(handshake.descriptor());
             match Wake::choose(registration, handshake.wanted(), epoll) {
                 // Not before the program listens, if it went on already.
                 Wake::GoOn { .. } if !handshake.is_ready() => true,
                 Wake::GoOn { .. } => {
-                    self.warm.borrow_mut().push_back(handshake);
+                    self.add_to_warm(handshake);
                     false
                 }
                 Wake::Report { events: reported, data } => {
@@ -251,15 +266,7 @@ impl EventLoop {
                     false
                 }
             }
-        };
-        ready.retain(|&handshake| {
-            // SAFETY: handshakes leave `ready` before they are freed.
-            let handshake = unsafe { &*handshake };
-            let stays = stays(handshake);
-            handshake.is_to_be_reported.store(stays, Ordering::Release);
-            stays
         });
-        drop(ready);
         self.go_on(hooks, epoll);
         filled
     }
@@ -297,14 +304,10 @@ pub(crate) fn finish_before_sleep() {
         let errno = real::errno();
         event_loop.empty_mailbox();
         while event_loop.has_unfinished() {
-            (hooks.execute)(true);
-            event_loop.warm.borrow_mut().clear();
-            event_loop.ready.borrow_mut().retain(|&handshake| {
-                // SAFETY: handshakes leave `ready` before they are freed.
-                let handshake = unsafe { &*handshake };
+            event_loop.execute_parked(hooks);
+            event_loop.keep_ready(|handshake| {
                 if handshake.is_ready() {
-                    handshake.is_to_be_reported.store(false, Ordering::Release);
-                    event_loop.warm.borrow_mut().push_back(handshake);
+                    event_loop.add_to_warm(handshake);
                 }
                 !handshake.is_ready()
             });

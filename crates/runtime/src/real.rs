@@ -10,9 +10,9 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::OnceLock;
 
-use crate::methods::NameCallback;
-
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
+
+use crate::methods::NameCallback;
 
 /// A function that we stand in front of, resolved at its first call.
 struct Next {
@@ -418,19 +418,20 @@ pub(crate) fn openssl() -> Option<&'static OpenSsl> {
     static OPENSSL: OnceLock<Option<OpenSsl>> = OnceLock::new();
     OPENSSL
         .get_or_init(|| {
-            OpenSsl::resolve(libc::RTLD_NEXT).or_else(|| {
-                [c"libssl.so.3", c"libssl.so.4"].into_iter().find_map(|name| {
-                    let library = loaded_library(name)?;
-                    OpenSsl::resolve(library)
-                })
-            })
+            OpenSsl::resolve(libc::RTLD_NEXT)
+                .or_else(|| loaded_libssls().find_map(OpenSsl::resolve))
         })
         .as_ref()
 }
 
 /// Whether the program has loaded a libssl that we know.
 pub(crate) fn has_libssl() -> bool {
-    [c"libssl.so.3", c"libssl.so.4"].into_iter().any(|name| loaded_library(name).is_some())
+    loaded_libssls().next().is_some()
+}
+
+/// The handles of the libssls that we know and that the program has already loaded.
+fn loaded_libssls() -> impl Iterator<Item = *mut c_void> {
+    [c"libssl.so.3", c"libssl.so.4"].into_iter().filter_map(loaded_library)
 }
 
 /// The handle of a library that the program has already loaded.
