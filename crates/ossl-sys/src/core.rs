@@ -47,6 +47,26 @@ pub struct OsslAlgorithm {
 /// `OSSL_CALLBACK`.
 pub type OsslCallback = unsafe extern "C" fn(params: *const OsslParam, arg: *mut c_void) -> c_int;
 
+/// `OSSL_PASSPHRASE_CALLBACK`.
+pub type OsslPassphraseCallback = unsafe extern "C" fn(
+    passphrase: *mut c_char,
+    size: usize,
+    length: *mut usize,
+    params: *const OsslParam,
+    arg: *mut c_void,
+) -> c_int;
+
+/// `OSSL_provider_init_fn`.
+pub type OsslProviderInit = unsafe extern "C" fn(
+    handle: *const OsslCoreHandle,
+    upcalls: *const OsslDispatch,
+    functions: *mut *const OsslDispatch,
+    provctx: *mut *mut c_void,
+) -> c_int;
+
+/// `OSSL_CORE_BIO`.
+#[repr(C)]
+pub struct OsslCoreBio([u8; 0]);
 /// `OSSL_LIB_CTX`.
 #[repr(C)]
 pub struct OsslLibCtx([u8; 0]);
@@ -65,6 +85,9 @@ pub struct AsyncWaitCtx([u8; 0]);
 /// `EVP_MAC`.
 #[repr(C)]
 pub struct EvpMac([u8; 0]);
+/// `EVP_CIPHER`.
+#[repr(C)]
+pub struct EvpCipher([u8; 0]);
 /// `EVP_MD`.
 #[repr(C)]
 pub struct EvpMd([u8; 0]);
@@ -137,6 +160,8 @@ pub const PARAM_OCTET_PTR: c_uint = 7;
 /// `return_size` of a parameter that nobody answered.
 pub const PARAM_UNMODIFIED: usize = usize::MAX;
 
+/// Operation: digest.
+pub const OP_DIGEST: c_int = 1;
 /// Operation: cipher.
 pub const OP_CIPHER: c_int = 2;
 /// Operation: key derivation.
@@ -149,6 +174,8 @@ pub const OP_KEYEXCH: c_int = 11;
 pub const OP_SIGNATURE: c_int = 12;
 /// Operation: asymmetric cipher.
 pub const OP_ASYM_CIPHER: c_int = 13;
+/// Operation: encoder.
+pub const OP_ENCODER: c_int = 20;
 
 /// Function of the core: its parameters.
 pub const FUNC_CORE_GET_PARAMS: c_int = 2;
@@ -244,6 +271,12 @@ pub const PARAM_PAD_MODE: &CStr = c"pad-mode";
 pub const SIGNATURE_PARAM_DIGEST: &CStr = c"digest";
 /// Parameter of a signature: digest of the mask generation function.
 pub const SIGNATURE_PARAM_MGF1_DIGEST: &CStr = c"mgf1-digest";
+/// Parameter of a shared secret: digest of the key derivation on top of it.
+pub const EXCHANGE_PARAM_KDF_DIGEST: &CStr = c"kdf-digest";
+/// Parameter of an encoder: cipher for private keys.
+pub const ENCODER_PARAM_CIPHER: &CStr = c"cipher";
+/// Parameter of an encoder: whether a key's parameters are written.
+pub const ENCODER_PARAM_SAVE_PARAMETERS: &CStr = c"save-parameters";
 /// Parameter of a signature: bytes of PSS salt, or one of the `SALTLEN_*` rules.
 pub const SIGNATURE_PARAM_PSS_SALTLEN: &CStr = c"saltlen";
 /// Parameter of an asymmetric cipher: the version that the client offered.

@@ -4,7 +4,9 @@
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 use std::mem::transmute;
 
-use crate::core::{OsslCallback, OsslDispatch, OsslParam};
+use crate::core::{
+    OsslCallback, OsslCoreBio, OsslDispatch, OsslParam, OsslPassphraseCallback,
+};
 
 macro_rules! table {
     (
@@ -216,5 +218,22 @@ table! {
         gettable_ctx_params: 9 => fn(*mut c_void, *mut c_void) -> *const OsslParam,
         set_ctx_params: 10 => fn(*mut c_void, *const OsslParam) -> c_int,
         settable_ctx_params: 11 => fn(*mut c_void, *mut c_void) -> *const OsslParam,
+    }
+}
+
+table! {
+    /// `OSSL_OP_ENCODER`.
+    EncoderFunctions {
+        newctx: 1 => fn(*mut c_void) -> *mut c_void,
+        freectx: 2 => fn(*mut c_void),
+        set_ctx_params: 5 => fn(*mut c_void, *const OsslParam) -> c_int,
+        settable_ctx_params: 6 => fn(*mut c_void) -> *const OsslParam,
+        does_selection: 10 => fn(*mut c_void, c_int) -> c_int,
+        encode: 11 => fn(
+            *mut c_void, *mut OsslCoreBio, *const c_void, *const OsslParam, c_int,
+            Option<OsslPassphraseCallback>, *mut c_void
+        ) -> c_int,
+        import_object: 20 => fn(*mut c_void, c_int, *const OsslParam) -> *mut c_void,
+        free_object: 21 => fn(*mut c_void),
     }
 }

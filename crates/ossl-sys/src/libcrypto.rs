@@ -6,8 +6,9 @@ use std::mem::{MaybeUninit, transmute_copy};
 use std::ptr;
 
 use crate::core::{
-    AsyncJob, AsyncWaitCtx, EvpMac, EvpMd, EvpMdCtx, EvpRandCtx, OsslAlgorithm, OsslCallback,
-    OsslCoreHandle, OsslDispatch, OsslLibCtx, OsslParam, OsslProvider,
+    AsyncJob, AsyncWaitCtx, EvpCipher, EvpMac, EvpMd, EvpMdCtx, EvpRandCtx, OsslAlgorithm,
+    OsslCallback, OsslCoreHandle, OsslDispatch, OsslLibCtx, OsslParam, OsslProvider,
+    OsslProviderInit,
 };
 
 /// `ASYNC_callback_fn`.
@@ -94,6 +95,12 @@ functions! {
     OSSL_LIB_CTX_free(*mut OsslLibCtx);
     /// Loads a provider into a library context.
     OSSL_PROVIDER_load(*mut OsslLibCtx, *const c_char) -> *mut OsslProvider;
+    /// Makes a provider known to a library context by its name and its init function.
+    OSSL_PROVIDER_add_builtin(
+        *mut OsslLibCtx, *const c_char, Option<OsslProviderInit>
+    ) -> c_int;
+    /// The name of a provider.
+    OSSL_PROVIDER_get0_name(*const OsslProvider) -> *const c_char;
     /// Unloads a provider.
     OSSL_PROVIDER_unload(*mut OsslProvider) -> c_int;
     /// The context that the provider's functions expect.
@@ -126,6 +133,12 @@ functions! {
         *mut AsyncWaitCtx, *const c_void, c_int, *mut c_void, Option<WaitCleanup>
     ) -> c_int;
 
+    /// Finds a cipher.
+    EVP_CIPHER_fetch(*mut OsslLibCtx, *const c_char, *const c_char) -> *mut EvpCipher;
+    /// Counts one user of a cipher less.
+    EVP_CIPHER_free(*mut EvpCipher);
+    /// The provider that has a cipher.
+    EVP_CIPHER_get0_provider(*const EvpCipher) -> *const OsslProvider;
     /// Finds a message authentication code.
     EVP_MAC_fetch(*mut OsslLibCtx, *const c_char, *const c_char) -> *mut EvpMac;
     /// Counts one user of a message authentication code less.
@@ -134,6 +147,8 @@ functions! {
     EVP_MD_fetch(*mut OsslLibCtx, *const c_char, *const c_char) -> *mut EvpMd;
     /// Counts one user of a digest less.
     EVP_MD_free(*mut EvpMd);
+    /// The provider that has a digest.
+    EVP_MD_get0_provider(*const EvpMd) -> *const OsslProvider;
     /// Bytes of a digest.
     EVP_MD_get_size(*const EvpMd) -> c_int;
     /// Whether a digest has a name.

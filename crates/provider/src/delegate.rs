@@ -11,13 +11,14 @@ use widelane_ossl_sys::core::{
     self, OsslAlgorithm, OsslCallback, OsslLibCtx, OsslParam, OsslProvider,
 };
 use widelane_ossl_sys::dispatch::{
-    AsymCipherFunctions, CipherFunctions, KdfFunctions, KeyexchFunctions, KeymgmtFunctions,
-    SignatureFunctions,
+    AsymCipherFunctions, CipherFunctions, EncoderFunctions, KdfFunctions, KeyexchFunctions,
+    KeymgmtFunctions, SignatureFunctions,
 };
 
-use crate::child::{self, Child, Core};
-use crate::cipher;
 use crate::digest::{self, Digests};
+use crate::lent::{Core, Lent, Wanted};
+use crate::params::Array;
+use crate::{cipher, params};
 
 /// The default provider, in a library context of our own.
 ///
@@ -34,8 +35,8 @@ pub(crate) struct Delegate {
     pub(crate) provctx: *mut c_void,
     provider: *mut OsslProvider,
     context: *mut OsslLibCtx,
-    /// For digests that the default provider does not have.
-    child: Child,
+    /// For digests and ciphers that the default provider does not have.
+    lent: Lent,
 }
 
 /// The algorithms of the default provider that we offer as well.
@@ -51,6 +52,8 @@ pub(crate) struct Algorithms {
     pub(crate) rsa_cipher: Algorithm<AsymCipherFunctions>,
     /// Keys on NIST's curves, and on many others.
     pub(crate) ec: Algorithm<KeymgmtFunctions>,
+    /// Encoders of such keys.
+    pub(crate) ec_encoders: Vec<Encoder>,
     /// ECDH.
     pub(crate) ecdh: Algorithm<KeyexchFunctions>,
     /// ECDSA.
@@ -80,6 +83,16 @@ pub(crate) struct Algorithm<F> {
     pub(crate) functions: F,
 }
 
+/// An encoder of the default provider.
+pub(crate) struct Encoder {
+    /// Its names, by which ours is known as well.
+    pub(crate) names: CString,
+    /// What it writes, as properties by which ours is found.
+    pub(crate) properties: CString,
+    /// Its functions.
+    pub(crate) functions: EncoderFunctions,
+}
+
 // SAFETY: library context, provider and functions are made for use by many threads.
 unsafe impl Send for Delegate {}
 // SAFETY: as above.
@@ -103,7 +116,7 @@ impl Delegate {
             provctx: ptr::null_mut(),
             provider: ptr::null_mut(),
             context,
-            child: Child::default(),
+            lent: Lent::default(),
         };
         // SAFETY: the context was made above.
         delegate.provider = unsafe { (libcrypto.OSSL_PROVIDER_load)(context, c"default".as_ptr()) };
@@ -122,6 +135,7 @@ impl Delegate {
                 AsymCipherFunctions::read(table)
             })?,
             ec: delegate.keymgmt(c"EC")?,
+            ec_encoders: delegate.encoders(c"EC"),
             ecdh: delegate.exchange(c"ECDH")?,
             ecdsa: delegate.signature(c"ECDSA")?,
             x25519: delegate.keymgmt(c"X25519")?,
@@ -161,28 +175,60 @@ impl Delegate {
         unsafe { (self.libcrypto.ERR_pop_to_mark)() };
     }
 
-    /// Lets signatures use the digests of the library context that `core` belongs to.
+    /// Lets the default provider use the digests and ciphers of the library context that `core`
+    /// belongs to.
     pub(crate) fn with_core(mut self, core: Core) -> Self {
-        self.child = Child::of(core);
+        self.lent = Lent::of(core);
         self
     }
 
-    /// What the default provider's functions take for its own context in a signature with a digest
-    /// of this name, if there is one: that of our library context wherever it has the digest.
+    /// Sees to it that the default provider finds the digest of this name, if there is one.
     ///
     /// # Safety
     /// `digest` must be null or a C string.
-    pub(crate) unsafe fn provctx_for(&self, digest: *const c_char) -> *mut c_void {
+    pub(crate) unsafe fn expect_digest(&self, digest: *const c_char) {
         if digest.is_null() {
-            return self.provctx;
+            return;
         }
         // SAFETY: passed on to the caller.
-        let name = unsafe { CStr::from_ptr(digest) };
-        let known = name.is_empty()
-            || digest::by_name(name).is_some()
-            || child::has_digest(&self.libcrypto, self.context, name);
-        let elsewhere = || self.child.provctx_with(&self.libcrypto, name);
-        if known { self.provctx } else { elsewhere().unwrap_or(self.provctx) }
+        self.expect(Wanted::Digest(unsafe { CStr::from_ptr(digest) }, None));
+    }
+
+    /// Sees to it that the default provider finds the digests and the cipher that parameters name.
+    ///
+    /// # Safety
+    /// `params` must be null or an array that ends with a null name.
+    pub(crate) unsafe fn expect_all(&self, params: *const OsslParam) {
+        // SAFETY: passed on to the caller.
+        let params = unsafe { Array::new(params) };
+        for param in params.iter() {
+            let name = params::name(param);
+            let is_digest = DIGESTS.iter().any(|known| name == *known);
+            if !is_digest && name != core::ENCODER_PARAM_CIPHER {
+                continue;
+            }
+            let Some(named) = params::text_of(param) else { continue };
+            if !is_digest {
+                self.expect(Wanted::Cipher(named.as_c_str()));
+                continue;
+            }
+            self.expect(Wanted::Digest(named.as_c_str(), None));
+            let is_query =
+                |param: &&OsslParam| QUERIES.iter().any(|known| params::key(param) == *known);
+            for query in params.iter().filter(is_query).filter_map(params::text_of) {
+                self.expect(Wanted::Digest(named.as_c_str(), Some(query.as_c_str())));
+            }
+        }
+    }
+
+    fn expect(&self, wanted: Wanted) {
+        let is_known = match wanted {
+            Wanted::Digest(name, None) => name.is_empty() || digest::by_name(name).is_some(),
+            _ => false,
+        };
+        if !is_known {
+            self.lent.expect(&self.libcrypto, self.context, wanted);
+        }
     }
 
     /// The library context of the default provider.
@@ -243,25 +289,24 @@ impl Delegate {
         self.algorithm(core::OP_SIGNATURE, name, |table| unsafe { SignatureFunctions::read(table) })
     }
 
+    /// The encoders of keys of a name.
+    fn encoders(&self, name: &CStr) -> Vec<Encoder> {
+        self.with_list(core::OP_ENCODER, |list| {
+            let encoders = entries(list).filter(|(names, _)| has_name(names, name));
+            encoders.filter_map(|(names, algorithm)| Encoder::read(names, algorithm)).collect()
+        })
+    }
+
     fn algorithm<F>(
         &self,
         operation: c_int,
         name: &CStr,
         read: impl FnOnce(*const core::OsslDispatch) -> F,
     ) -> Result<Algorithm<F>, String> {
-        let mut no_cache = 0;
-        // SAFETY: the provider is loaded.
-        let list = unsafe {
-            (self.libcrypto.OSSL_PROVIDER_query_operation)(self.provider, operation, &mut no_cache)
-        };
-        let found =
-            find(list, name).map(|(names, table)| Algorithm { names, functions: read(table) });
-        if !list.is_null() {
-            // SAFETY: `list` is the answer of the query above.
-            unsafe {
-                (self.libcrypto.OSSL_PROVIDER_unquery_operation)(self.provider, operation, list);
-            }
-        }
+        let found = self.with_list(operation, |list| {
+            let (names, algorithm) = entries(list).find(|(names, _)| has_name(names, name))?;
+            Some(Algorithm { names: names.to_owned(), functions: read(algorithm.implementation) })
+        });
         found.ok_or_else(|| {
             format!(
                 "the default provider has no {} (operation {operation})",
@@ -269,7 +314,53 @@ impl Delegate {
             )
         })
     }
+
+    /// Asks the default provider for its algorithms for an operation, for as long as `read` runs.
+    fn with_list<R>(&self, operation: c_int, read: impl FnOnce(*const OsslAlgorithm) -> R) -> R {
+        let mut no_cache = 0;
+        // SAFETY: the provider is loaded.
+        let list = unsafe {
+            (self.libcrypto.OSSL_PROVIDER_query_operation)(self.provider, operation, &mut no_cache)
+        };
+        let result = read(list);
+        if !list.is_null() {
+            // SAFETY: `list` is the answer of the query above.
+            unsafe {
+                (self.libcrypto.OSSL_PROVIDER_unquery_operation)(self.provider, operation, list);
+            }
+        }
+        result
+    }
 }
+
+impl Encoder {
+    /// Reads an entry of the default provider's list; nothing if what it writes cannot be told.
+    fn read(names: &CStr, algorithm: &OsslAlgorithm) -> Option<Self> {
+        if algorithm.property_definition.is_null() {
+            return None;
+        }
+        // SAFETY: checked for null; properties are a C string.
+        let properties = unsafe { CStr::from_ptr(algorithm.property_definition) };
+        let properties = properties.to_str().ok()?.replace("provider=default", "provider=widelane");
+        Some(Encoder {
+            names: names.to_owned(),
+            properties: CString::new(properties).ok()?,
+            // SAFETY: the table of an encoder.
+            functions: unsafe { EncoderFunctions::read(algorithm.implementation) },
+        })
+    }
+}
+
+/// Parameters that name a digest.
+const DIGESTS: [&CStr; 3] = [
+    core::SIGNATURE_PARAM_DIGEST,
+    core::SIGNATURE_PARAM_MGF1_DIGEST,
+    core::EXCHANGE_PARAM_KDF_DIGEST,
+];
+
+/// Parameters that say which implementation of a digest is meant.
+const QUERIES: [&CStr; 4] =
+    [c"properties", c"mgf1-properties", c"digest-props", c"kdf-digest-props"];
 
 /// A generator of random bytes.
 type Generate = unsafe extern "C" fn(*mut OsslLibCtx, *mut u8, usize, c_uint) -> c_int;
@@ -277,35 +368,30 @@ type Generate = unsafe extern "C" fn(*mut OsslLibCtx, *mut u8, usize, c_uint) ->
 impl Drop for Delegate {
     fn drop(&mut self) {
         self.digests.free(&self.libcrypto);
-        self.child.free(&self.libcrypto);
         if !self.provider.is_null() {
             // SAFETY: loaded by `load`, unloaded once.
             unsafe { (self.libcrypto.OSSL_PROVIDER_unload)(self.provider) };
         }
         // SAFETY: made by `load`, freed once, after all that lives in it.
         unsafe { (self.libcrypto.OSSL_LIB_CTX_free)(self.context) };
+        self.lent.free(&self.libcrypto);
     }
 }
 
-/// Finds the algorithm of a name in a list, and answers all its names and its functions.
-fn find(
-    mut list: *const OsslAlgorithm,
-    name: &CStr,
-) -> Option<(CString, *const core::OsslDispatch)> {
-    loop {
+/// The algorithms of a list, each with its names.
+fn entries<'a>(list: *const OsslAlgorithm) -> impl Iterator<Item = (&'a CStr, &'a OsslAlgorithm)> {
+    let mut next = list;
+    std::iter::from_fn(move || {
         // SAFETY: null, or an entry of the list: its end has not been seen yet.
-        let algorithm = unsafe { list.as_ref() }?;
+        let algorithm = unsafe { next.as_ref() }?;
         if algorithm.algorithm_names.is_null() {
             return None;
         }
-        // SAFETY: checked for null; the names are a C string.
-        let names = unsafe { CStr::from_ptr(algorithm.algorithm_names) };
-        if has_name(names, name) {
-            return Some((names.to_owned(), algorithm.implementation));
-        }
         // SAFETY: this entry was not the end, so there is another.
-        list = unsafe { list.add(1) };
-    }
+        next = unsafe { next.add(1) };
+        // SAFETY: checked for null; the names are a C string.
+        Some((unsafe { CStr::from_ptr(algorithm.algorithm_names) }, algorithm))
+    })
 }
 
 /// Whether a list of names of one algorithm has a name.

@@ -68,8 +68,10 @@ macro_rules! begin {
                 let key = unsafe { context.hand_over(key) }?;
                 $(
                     // SAFETY: the core passes a name, or none.
-                    unsafe { context.expect_digest($digest) }?;
+                    unsafe { context.delegate.expect_digest($digest) };
                 )?
+                // SAFETY: the core's parameters.
+                unsafe { context.delegate.expect_all(params) };
                 let inner = context.inner()?;
                 // SAFETY: context and key are the default provider's, the rest the core's.
                 Some(unsafe { function(inner, $($digest,)? key, params) })

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use widelane_ossl_sys::Libcrypto;
 use widelane_ossl_sys::core::{OsslCoreHandle, OsslDispatch};
 
-use crate::child::Core;
 use crate::config::config;
 use crate::delegate::Delegate;
 use crate::entry::{entry, lend};
 use crate::errors::{raise_text, say};
 use crate::instance::Instance;
+use crate::lent::Core;
 use crate::stack::on_large;
 use crate::{process, runtime};
 

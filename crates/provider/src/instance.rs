@@ -25,6 +25,7 @@ pub(crate) struct Instance {
     exchange: Offers,
     signature: Offers,
     asym_cipher: Offers,
+    encoder: Offers,
 }
 
 /// The algorithms of one operation.
@@ -128,6 +129,14 @@ impl Instance {
                 rsa::asym_cipher::functions(&delegate),
                 c"RSA decryption, batched by Widelane",
             )]),
+            encoder: Offers::with_properties(
+                known.ec_encoders.iter().zip(curve::encoder::functions(&delegate)).map(
+                    |(encoder, table)| {
+                        let properties = encoder.properties.as_c_str();
+                        (&encoder.names, properties, table, c"encoder of EC keys for Widelane")
+                    },
+                ),
+            ),
             delegate,
         })
     }
@@ -154,12 +163,21 @@ impl Offers {
     fn new<'a>(
         offers: impl IntoIterator<Item = (&'a CString, Box<[OsslDispatch]>, &'static CStr)>,
     ) -> Self {
+        let properties = c"provider=widelane";
+        Offers::with_properties(
+            offers.into_iter().map(|(names, table, said)| (names, properties, table, said)),
+        )
+    }
+
+    /// Names, properties, functions and description of each algorithm.
+    fn with_properties<'a>(
+        offers: impl Iterator<Item = (&'a CString, &'a CStr, Box<[OsslDispatch]>, &'static CStr)>,
+    ) -> Self {
         let (mut list, tables): (Vec<_>, _) = offers
-            .into_iter()
-            .map(|(names, table, description)| {
+            .map(|(names, properties, table, description)| {
                 let algorithm = OsslAlgorithm {
                     algorithm_names: names.as_ptr(),
-                    property_definition: c"provider=widelane".as_ptr(),
+                    property_definition: properties.as_ptr(),
                     implementation: table.as_ptr(),
                     algorithm_description: description.as_ptr(),
                 };
@@ -261,6 +279,7 @@ entry! {
             core::OP_KEYEXCH => Some(instance.exchange.list.as_ptr()),
             core::OP_SIGNATURE => Some(instance.signature.list.as_ptr()),
             core::OP_ASYM_CIPHER => Some(instance.asym_cipher.list.as_ptr()),
+            core::OP_ENCODER => Some(instance.encoder.list.as_ptr()),
             _ => None,
         }
     }

@@ -14,7 +14,6 @@
 #![deny(clippy::print_stderr)]
 
 mod batching;
-mod child;
 mod cipher;
 mod config;
 mod counters;
@@ -26,6 +25,7 @@ mod errors;
 mod init;
 mod instance;
 mod kdf;
+mod lent;
 mod one_shot;
 mod params;
 mod pool;

@@ -61,6 +61,55 @@ fn keys_of_every_kind_are_made_read_written_checked_and_compared() {
     }
 }
 
+/// Every curve that `openssl` knows by a name.
+fn curves(place: &Place) -> Vec<String> {
+    let listed = done(&mut place.plain("openssl ecparam -list_curves"));
+    let names = listed.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned()));
+    names.filter(|name| !name.is_empty()).collect()
+}
+
+#[test]
+fn keys_on_every_named_curve_are_written_as_by_the_default_provider() {
+    let all = curves(&Place::new());
+    assert!(all.len() > 20 && all.iter().any(|name| name == "SM2"), "{all:?}");
+    thread::scope(|scope| {
+        for curves in all.chunks(all.len().div_ceil(4)) {
+            scope.spawn(|| curves.iter().for_each(|curve| is_written_as_natively(curve)));
+        }
+    });
+}
+
+fn is_written_as_natively(curve: &str) {
+    let place = Place::new();
+    let option = format!("-algorithm EC -pkeyopt ec_paramgen_curve:{curve}");
+    // A key as it comes from its generation, and then from a file: some curves have another kind of
+    // keys there.
+    let made = by(&place, true, &format!("openssl genpkey {option} -text"));
+    fs::write(place.path("key.pem"), &made).unwrap();
+    assert_eq!(by(&place, false, "openssl pkey -in key.pem -text"), made, "{curve}");
+    by(&place, true, &format!("openssl genpkey {option} -outform DER -out made.der"));
+    by(&place, false, "openssl pkey -in made.der -inform DER -check -noout");
+    by(&place, true, &format!("openssl ecparam -name {curve} -genkey -noout -out traditional.pem"));
+    for command in [
+        "openssl pkey -in key.pem -outform DER",
+        "openssl pkey -in key.pem -pubout",
+        "openssl pkey -in traditional.pem -pubout -outform DER",
+        "openssl ec -in traditional.pem -text",
+        "openssl ec -in key.pem -conv_form compressed -param_enc explicit",
+    ] {
+        let written = |ours| place_output(&place, ours, command);
+        assert_eq!(written(true), written(false), "{curve}: {command}");
+    }
+    let parameters = |ours| by(&place, ours, &format!("openssl genpkey -genparam {option}"));
+    let named = parameters(true);
+    assert_eq!(named, parameters(false), "{curve}");
+    fs::write(place.path("parameters.pem"), named).unwrap();
+    let read = |ours| by(&place, ours, "openssl pkeyparam -in parameters.pem -text -check");
+    assert_eq!(read(true), read(false), "{curve}");
+    by(&place, true, "openssl genpkey -paramfile parameters.pem -out key.pem");
+    by(&place, false, "openssl pkey -in key.pem -check -noout");
+}
+
 /// What a command writes, which need not be text, and whether it succeeds.
 fn place_output(place: &Place, ours: bool, command: &str) -> (bool, Vec<u8>) {
     let mut command = if ours { place.ours(command) } else { place.plain(command) };

@@ -78,8 +78,6 @@ struct Context {
     /// The digest of the message so far.
     digest: Option<Digest>,
     inner: OnDemand,
-    /// The context of the default provider's that `inner` belongs to.
-    provctx: *mut c_void,
 }
 
 /// What is signed.
@@ -106,7 +104,7 @@ impl Context {
         // The query is meant for the program's library context, not for the delegate's, where
         // all digests are the default provider's.
         // SAFETY: the default provider's own context.
-        let inner = unsafe { functions.newctx?(self.provctx, ptr::null()) };
+        let inner = unsafe { functions.newctx?(self.delegate.provctx, ptr::null()) };
         let inner = Owned::adopt(inner, functions.freectx)?;
         let (Some(signs), Some(key)) = (self.ours, &self.key) else { return Some(inner) };
         let key = key.inner()?;
@@ -128,7 +126,6 @@ impl Context {
     /// `key` must be null or a key of ours.
     unsafe fn begin(&mut self, key: *mut c_void, signs: Option<Signs>) -> bool {
         (self.ours, self.digest, self.inner) = (None, None, OnDemand::default());
-        self.provctx = self.delegate.provctx;
         // SAFETY: passed on to the caller.
         let new = unsafe { share::<Key>(key) };
         self.key = new.or(self.key.take());
@@ -148,16 +145,6 @@ impl Context {
             Some(key) => key.inner(),
             None => Some(ptr::null_mut()),
         }
-    }
-
-    /// Sees to it that the default provider finds the digest of this name, if there is one.
-    ///
-    /// # Safety
-    /// `digest` must be null or a C string.
-    unsafe fn expect_digest(&mut self, digest: *const c_char) -> Option<()> {
-        // SAFETY: passed on to the caller.
-        self.provctx = unsafe { self.delegate.provctx_for(digest) };
-        Some(())
     }
 
     /// Bytes of the longest signature of a key that is ours to sign with.
@@ -207,8 +194,7 @@ entry! {
         // SAFETY: the core passes our instance.
         let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
         let (key, ours, digest, inner) = (None, None, None, OnDemand::default());
-        let provctx = delegate.provctx;
-        Some(give(Context { delegate, key, ours, digest, inner, provctx }))
+        Some(give(Context { delegate, key, ours, digest, inner }))
     }
 
     fn freectx(context: *mut c_void) {
@@ -227,8 +213,7 @@ entry! {
         // SAFETY: a context of the default provider, and its function for such.
         let inner = unsafe { context.inner.duplicate(context.functions().dupctx) }?;
         let (delegate, key) = (Arc::clone(&context.delegate), context.key.clone());
-        let (ours, provctx) = (context.ours, context.provctx);
-        Some(give(Context { delegate, key, ours, digest, inner, provctx }))
+        Some(give(Context { delegate, key, ours: context.ours, digest, inner }))
     }
 
     fn sign_init(context: *mut c_void, key: *mut c_void, params: *const OsslParam) -> c_int {
@@ -242,6 +227,8 @@ entry! {
         }
         // SAFETY: as above.
         let key = unsafe { context.hand_over(key) }?;
+        // SAFETY: the core's parameters.
+        unsafe { context.delegate.expect_all(params) };
         let (inner, sign_init) = (context.inner()?, context.functions().sign_init?);
         // SAFETY: context and key are the default provider's, the parameters the core's.
         Some(unsafe { sign_init(inner, key, params) })
@@ -267,7 +254,9 @@ entry! {
         // SAFETY: as above.
         let key = unsafe { context.hand_over(key) }?;
         // SAFETY: the core passes a name, or none.
-        unsafe { context.expect_digest(digest) }?;
+        unsafe { context.delegate.expect_digest(digest) };
+        // SAFETY: the core's parameters.
+        unsafe { context.delegate.expect_all(params) };
         let (inner, digest_sign_init) = (context.inner()?, context.functions().digest_sign_init?);
         // SAFETY: context and key are the default provider's, the rest the core's.
         Some(unsafe { digest_sign_init(inner, digest, key, params) })
@@ -389,6 +378,8 @@ entry! {
         if unsafe { params::iter(params) }.next().is_none() {
             return Some(1);
         }
+        // SAFETY: as above.
+        unsafe { context.delegate.expect_all(params) };
         let (inner, set_ctx_params) = (context.inner()?, context.functions().set_ctx_params?);
         // In the middle of a message nothing changes that concerns us; at any other time the
         // default provider does the rest.

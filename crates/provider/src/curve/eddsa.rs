@@ -119,14 +119,6 @@ impl Context {
         }
     }
 
-    /// Nothing: the default provider refuses every digest.
-    ///
-    /// # Safety
-    /// Any pointer will do.
-    unsafe fn expect_digest(&mut self, _digest: *const c_char) -> Option<()> {
-        Some(())
-    }
-
     /// Takes over what was just handed over, if we know the key and the rest is `plain`.
     fn take_over(&mut self, begun: Begun, plain: bool) -> bool {
         let known = |key: &Arc<Key>| key.private_curve() == Some(Curve::Ed25519);

@@ -157,6 +157,8 @@ entry! {
             context.key = key;
             return Some(1);
         }
+        // SAFETY: as above.
+        unsafe { context.delegate.expect_all(params) };
         let (inner, init) = (context.inner()?, context.functions().init?);
         let inner_key = match &key {
             Some(key) => key.inner()?,
@@ -231,6 +233,8 @@ entry! {
             return Some(1);
         }
         context.ours = false;
+        // SAFETY: as above.
+        unsafe { context.delegate.expect_all(params) };
         let (inner, set_ctx_params) = (context.inner()?, context.functions().set_ctx_params?);
         // SAFETY: a context of the default provider, and the core's parameters.
         Some(unsafe { set_ctx_params(inner, params) })

@@ -151,7 +151,7 @@ entry! {
         Some(unsafe { matches(inner, second.inner()?, selection) })
     }
 
-    fn import(key: *mut c_void, selection: c_int, params: *const OsslParam) -> c_int {
+    pub(super) fn import(key: *mut c_void, selection: c_int, params: *const OsslParam) -> c_int {
         // SAFETY: the core passes a key of ours.
         let key = unsafe { borrow::<Key>(key) }?;
         // What is in lanes must not change; the core imports into new keys only.

@@ -6,6 +6,7 @@
 
 pub(crate) mod ecdsa;
 pub(crate) mod eddsa;
+pub(crate) mod encoder;
 pub(crate) mod exchange;
 pub(crate) mod generation;
 pub(crate) mod key;

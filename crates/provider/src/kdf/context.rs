@@ -96,6 +96,8 @@ impl Context {
                 return Some(1);
             }
         }
+        // SAFETY: passed on to the caller.
+        unsafe { self.delegate.expect_all(params) };
         let (inner, set) = (self.hand_over()?, self.functions().set_ctx_params?);
         // SAFETY: a context of the default provider, and the core's parameters.
         Some(unsafe { set(inner, params) })

@@ -190,6 +190,16 @@ entry! {
         // SAFETY: a context of the default provider, and the core's buffers.
         Some(unsafe { decrypt(context.inner.as_ptr(), plaintext, length, size, data, bytes) })
     }
+
+    fn set_ctx_params(context: *mut c_void, params: *const OsslParam) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow::<Context>(context) }?;
+        // SAFETY: the core's parameters.
+        unsafe { context.delegate.expect_all(params) };
+        let set_ctx_params = context.functions().set_ctx_params?;
+        // SAFETY: a context of the default provider, and the core's parameters.
+        Some(unsafe { set_ctx_params(context.inner.as_ptr(), params) })
+    }
 }
 
 begin! {
@@ -214,5 +224,4 @@ forward! {
         bytes: usize
     ) -> c_int;
     fn get_ctx_params(context: *mut c_void => Context, params: *mut OsslParam) -> c_int;
-    fn set_ctx_params(context: *mut c_void => Context, params: *const OsslParam) -> c_int;
 }

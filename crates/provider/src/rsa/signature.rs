@@ -71,8 +71,6 @@ struct Context {
     delegate: Arc<Delegate>,
     /// The default provider's context, which knows all parameters.
     inner: Owned,
-    /// The context of the default provider's that `inner` belongs to.
-    provctx: *mut c_void,
     key: Option<Arc<Key>>,
     /// What digests the message, where we do: while signing with a key that is accelerated.
     hashes: Option<DigestAlgorithm>,
@@ -109,23 +107,6 @@ impl Context {
         let inner = new.as_ref().map_or(ptr::null_mut(), |key| key.as_ptr());
         self.key = new.or(self.key.take());
         Some(inner)
-    }
-
-    /// Sees to it that the default provider finds the digest of this name, if there is one.
-    ///
-    /// # Safety
-    /// `digest` must be null or a C string.
-    unsafe fn expect_digest(&mut self, digest: *const c_char) -> Option<()> {
-        // SAFETY: passed on to the caller.
-        let provctx = unsafe { self.delegate.provctx_for(digest) };
-        if provctx != self.provctx {
-            let functions = self.functions();
-            // SAFETY: the default provider's own context.
-            let inner = unsafe { functions.newctx?(provctx, ptr::null()) };
-            self.inner = Owned::adopt(inner, functions.freectx)?;
-            self.provctx = provctx;
-        }
-        Some(())
     }
 
     /// The key, if its operations can be batched.
@@ -167,12 +148,11 @@ entry! {
         let newctx = table(delegate).newctx?;
         // The query is meant for the program's library context, not for the delegate's, where
         // all digests are the default provider's.
-        let provctx = delegate.provctx;
         // SAFETY: the default provider's own context.
-        let inner = unsafe { newctx(provctx, ptr::null()) };
+        let inner = unsafe { newctx(delegate.provctx, ptr::null()) };
         let inner = Owned::adopt(inner, table(delegate).freectx)?;
         let delegate = Arc::clone(delegate);
-        Some(give(Context { delegate, inner, provctx, key: None, hashes: None, digest: None }))
+        Some(give(Context { delegate, inner, key: None, hashes: None, digest: None }))
     }
 
     fn freectx(context: *mut c_void) {
@@ -193,8 +173,7 @@ entry! {
         let inner = unsafe { dupctx(context.as_ptr()) };
         let inner = Owned::adopt(inner, context.functions().freectx)?;
         let (delegate, key) = (Arc::clone(&context.delegate), context.key.clone());
-        let (provctx, hashes) = (context.provctx, context.hashes);
-        Some(give(Context { delegate, inner, provctx, key, hashes, digest }))
+        Some(give(Context { delegate, inner, key, hashes: context.hashes, digest }))
     }
 
     fn digest_sign_init(
@@ -209,7 +188,9 @@ entry! {
         // SAFETY: the core passes a key of ours, or none.
         let key = unsafe { context.hand_over(key) }?;
         // SAFETY: the core passes a name, or none.
-        unsafe { context.expect_digest(digest) }?;
+        unsafe { context.delegate.expect_digest(digest) };
+        // SAFETY: the core's parameters.
+        unsafe { context.delegate.expect_all(params) };
         // SAFETY: context and key are the default provider's, the rest the core's.
         let begun = unsafe { digest_sign_init(context.as_ptr(), digest, key, params) };
         if begun > 0 && context.accelerated_key().is_some() {
@@ -326,6 +307,16 @@ entry! {
         Some(unsafe { sign(context.as_ptr(), signature, length, size, data, bytes) })
     }
 
+    fn set_ctx_params(context: *mut c_void, params: *const OsslParam) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow::<Context>(context) }?;
+        // SAFETY: the core's parameters.
+        unsafe { context.delegate.expect_all(params) };
+        let set_ctx_params = context.functions().set_ctx_params?;
+        // SAFETY: a context of the default provider, and the core's parameters.
+        Some(unsafe { set_ctx_params(context.as_ptr(), params) })
+    }
+
     fn set_ctx_md_params(context: *mut c_void, params: *const OsslParam) -> c_int {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow_mut::<Context>(context) }?;
@@ -378,7 +369,6 @@ forward! {
         length: usize
     ) -> c_int;
     fn get_ctx_params(context: *mut c_void => Context, params: *mut OsslParam) -> c_int;
-    fn set_ctx_params(context: *mut c_void => Context, params: *const OsslParam) -> c_int;
     fn get_ctx_md_params(context: *mut c_void => Context, params: *mut OsslParam) -> c_int;
     fn gettable_ctx_md_params(context: *mut c_void => Context) -> *const OsslParam;
     fn settable_ctx_md_params(context: *mut c_void => Context) -> *const OsslParam;

@@ -6,6 +6,7 @@ pub mod evp;
 pub mod process;
 pub mod server;
 pub mod tour;
+pub mod toy;
 
 use std::fs;
 use std::os::unix::fs::symlink;
