@@ -144,11 +144,7 @@ impl Square {
     fn new(crowd: &Crowd) -> Result<Self> {
         let mut configs = Vec::new();
         for certificate in &crowd.certificates {
-            for version in [&version::TLS12, &version::TLS13] {
-                for group in [kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1] {
-                    configs.push(Arc::new(config(certificate, version, group)?));
-                }
-            }
+            configs.extend(configurations(certificate)?);
         }
         Ok(Square {
             target: crowd.target,
@@ -254,6 +250,17 @@ impl Square {
         while receive(&mut tcp, &mut tls, &mut incoming).await? {}
         Ok(())
     }
+}
+
+/// Clients that want to see `certificate`: one for each protocol version and key-exchange group.
+pub(crate) fn configurations(certificate: &[u8]) -> Result<Vec<Arc<ClientConfig>>> {
+    let mut configurations = Vec::new();
+    for version in [&version::TLS12, &version::TLS13] {
+        for group in [kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1] {
+            configurations.push(Arc::new(config(certificate, version, group)?));
+        }
+    }
+    Ok(configurations)
 }
 
 /// A client that wants to see `certificate`, and would rather use `group`.

@@ -373,7 +373,7 @@ pub fn widelane() -> Result<PathBuf> {
     Ok(program)
 }
 
-fn find_program(name: &str) -> Option<PathBuf> {
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path);
     let mut files = directories
@@ -390,7 +390,7 @@ pub fn nginx_files(directory: &Path) -> String {
 }
 
 /// A loopback address whose port is free now.
-fn free_address() -> Result<SocketAddr> {
+pub(crate) fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 

@@ -14,7 +14,7 @@ use crate::{setup, workspace::Workspace};
 /// Builds both libraries for AddressSanitizer, proves that it sees a mistake in nginx, and runs the
 /// tests that start servers.
 pub fn run(workspace: &Workspace) -> Result<()> {
-    setup::run()?;
+    setup::run_for_tests()?;
     let reports = Reports::open()?;
     let libraries = Libraries::build(workspace, &reports)?;
     libraries.see_a_planted_mistake(&reports)?;

@@ -13,9 +13,14 @@ pub fn run() -> Result<()> {
     meet(NEEDS)
 }
 
+/// As [`run`], with what only the tests of servers need.
+pub fn run_for_tests() -> Result<()> {
+    meet(NEEDS.iter().chain(TESTED))
+}
+
 /// As [`run`], for the needs of one chore.
-pub fn meet(needs: &[Need]) -> Result<()> {
-    let lacking: Vec<&Need> = needs.iter().filter(|need| !need.is_met()).collect();
+pub fn meet<'a>(needs: impl IntoIterator<Item = &'a Need>) -> Result<()> {
+    let lacking: Vec<&Need> = needs.into_iter().filter(|need| !need.is_met()).collect();
     if lacking.is_empty() {
         announce("set-up: nothing lacks");
         return Ok(());
@@ -27,7 +32,7 @@ pub fn meet(needs: &[Need]) -> Result<()> {
         if lacking.iter().any(|need| need.to_build) {
             bail!("{error:#}; run this as root, then try again:\n\n    {line}\n");
         }
-        eprintln!("    {error:#}; to compare these servers too, run this as root:\n\n    {line}\n");
+        eprintln!("    {error:#}; to have these servers too, run this as root:\n\n    {line}\n");
     }
     Ok(())
 }
@@ -110,7 +115,13 @@ fn becoming_root() -> Option<&'static [&'static str]> {
 }
 
 /// Packages that start a service when they are installed.
-const SERVICES: &[&str] = &["nginx", "haproxy", "nats-server"];
+const SERVICES: &[&str] = &["nginx", "haproxy", "nats-server", "memcached", "redis-server"];
+
+/// Servers that the tests run, and nothing else.
+const TESTED: &[Need] = &[
+    Need::to_compare("memcached", Proof::Program("memcached")),
+    Need::to_compare("redis-server", Proof::Program("redis-server")),
+];
 
 const NEEDS: &[Need] = &[
     Need::to_build("pkg-config", Proof::Program("pkg-config")),

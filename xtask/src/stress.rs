@@ -15,7 +15,7 @@ pub struct Arguments {
 
 /// Builds everything and runs the stress test of `integration/` with so many handshakes.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
-    setup::run()?;
+    setup::run_for_tests()?;
     announce_and_run(workspace.cargo().args(["build", "--release"]))?;
     announce_and_run(
         workspace

@@ -4,9 +4,7 @@
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 use std::mem::transmute;
 
-use crate::core::{
-    OsslCallback, OsslCoreBio, OsslDispatch, OsslParam, OsslPassphraseCallback,
-};
+use crate::core::{OsslCallback, OsslCoreBio, OsslDispatch, OsslParam, OsslPassphraseCallback};
 
 macro_rules! table {
     (
