@@ -9,6 +9,7 @@ mod emulate;
 mod fuzz;
 mod miri;
 mod openssl;
+mod openssl_suite;
 mod pages;
 mod reproduce;
 mod setup;
@@ -54,6 +55,8 @@ enum Chore {
     Miri,
     /// Builds newer releases of OpenSSL and runs what touches OpenSSL under them. Takes minutes
     Openssl(openssl::Arguments),
+    /// Runs OpenSSL's own tests natively and with the provider, and lists what differs. Takes long
+    OpensslSuite(openssl_suite::Arguments),
     /// Opens reports in Chromium, with axe-core; what it says, and who could not read them.
     Pages(pages::Arguments),
     /// Installs what the machine lacks: compiler tools, OpenSSL's headers, nginx, HAProxy.
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         Chore::Fuzz(arguments) => fuzz::run(&workspace, &arguments),
         Chore::Miri => miri::run(&workspace),
         Chore::Openssl(arguments) => openssl::run(&workspace, &arguments),
+        Chore::OpensslSuite(arguments) => openssl_suite::run(&workspace, &arguments),
         Chore::Pages(arguments) => pages::run(&workspace, &arguments),
         Chore::Setup => setup::run(),
         Chore::Soak(arguments) => soak::run(&workspace, &arguments),

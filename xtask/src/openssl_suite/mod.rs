@@ -1,0 +1,99 @@
+//! OpenSSL's own tests, those of Debian's source package, natively and with the provider preferred.
+
+mod differences;
+mod source;
+mod tap;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use anyhow::{Result, ensure};
+
+use crate::openssl_suite::differences::{Difference, judge};
+use crate::openssl_suite::source::Suite;
+use crate::openssl_suite::tap::Outcome;
+use crate::setup::{self, Need, Proof};
+use crate::shell::{announce, announce_and_run};
+use crate::workspace::{QUICK, Workspace};
+
+/// What `cargo xtask openssl-suite` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Recipes of OpenSSL to run, by their names (`test_evp`); all of them unless some are named
+    recipes: Vec<String>,
+}
+
+/// Runs the tests natively and accelerated; fails where the provider makes a difference that nobody
+/// has explained.
+pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
+    setup::meet(NEEDS)?;
+    announce_and_run(workspace.cargo().args(["build", QUICK, "--package=widelane-provider"]))?;
+    let suite = Suite::prepare(&workspace.target.join("openssl-suite"))?;
+    let recipes = suite.recipes(&arguments.recipes)?;
+    let provider = workspace.quick("libwidelane.so");
+    announce(&format!("{} recipes of {}, natively", recipes.len(), suite.name()));
+    suite.configure(None)?;
+    let natively = outcomes(&suite, &recipes)?;
+    announce("the same with the provider preferred");
+    suite.configure(Some(&provider))?;
+    let accelerated = suite.sees_the_provider().and_then(|()| outcomes(&suite, &recipes));
+    suite.configure(None)?;
+    report(&recipes, &natively, &accelerated?)
+}
+
+/// The outcomes of each recipe's tests.
+type Outcomes = BTreeMap<String, BTreeMap<String, Outcome>>;
+
+/// Runs recipes, one on each CPU at a time.
+fn outcomes(suite: &Suite, recipes: &[String]) -> Result<Outcomes> {
+    let left: Mutex<VecDeque<&String>> = Mutex::new(recipes.iter().collect());
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    let work = || -> Result<Vec<(String, BTreeMap<String, Outcome>)>> {
+        let run = |recipe: &String| Ok((recipe.clone(), tap::read(&suite.run(recipe)?)));
+        std::iter::from_fn(next).map(run).collect()
+    };
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        let mut all = Outcomes::new();
+        for worker in workers {
+            all.extend(worker.join().expect("workers do not panic")?);
+        }
+        Ok(all)
+    })
+}
+
+/// Lists the differences, each with its reason.
+fn report(recipes: &[String], natively: &Outcomes, accelerated: &Outcomes) -> Result<()> {
+    let count = |outcomes: &Outcomes| outcomes.values().map(BTreeMap::len).sum::<usize>();
+    announce(&format!("{} tests natively, {} accelerated", count(natively), count(accelerated)));
+    ensure!(count(natively) > recipes.len(), "hardly a test ran: look at what is installed");
+    let differences = recipes
+        .iter()
+        .flat_map(|recipe| Difference::between(recipe, &natively[recipe], &accelerated[recipe]))
+        .collect::<Vec<_>>();
+    let (explained, unexplained): (Vec<_>, Vec<_>) =
+        differences.iter().partition(|difference| judge(difference).is_some());
+    for difference in &explained {
+        println!("{difference}\n    {}", judge(difference).unwrap_or_default());
+    }
+    for difference in &unexplained {
+        println!("{difference}\n    UNEXPLAINED");
+    }
+    ensure!(
+        unexplained.is_empty(),
+        "{} differences are not explained: repair the provider, or explain them in \
+         xtask/src/openssl_suite/differences.rs",
+        unexplained.len()
+    );
+    announce(&format!("{} differences, each explained", explained.len()));
+    Ok(())
+}
+
+const NEEDS: &[Need] = &[
+    Need::to_build("dpkg-dev", Proof::Program("dpkg-source")),
+    Need::to_build("make", Proof::Program("make")),
+    Need::to_build("gcc", Proof::Program("gcc")),
+    Need::to_build("perl", Proof::Program("prove")),
+];
