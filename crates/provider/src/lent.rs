@@ -112,7 +112,7 @@ impl Lent {
     }
 
     /// Withdraws all loans; what is still wanted of them is lent again.
-    fn withdraw(&self, libcrypto: &Libcrypto) {
+    pub(crate) fn withdraw(&self, libcrypto: &Libcrypto) {
         for loan in self.loans().iter_mut().filter(|loan| !loan.second.is_null()) {
             // SAFETY: loaded by `lend`, unloaded once.
             unsafe { (libcrypto.OSSL_PROVIDER_unload)(loan.second) };
