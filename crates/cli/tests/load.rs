@@ -2,11 +2,11 @@
 
 mod common;
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
 use std::process::{Command, Output};
 
 use common::haproxy::Haproxy;
-use common::nginx::{Nginx, RSA};
+use common::nginx::{EC, Nginx, RSA};
 use common::{stderr, widelane};
 use serde_json::Value;
 
@@ -92,6 +92,19 @@ fn counts_full_and_resumed_handshakes_as_haproxy_does() {
             assert!((0..=4).contains(&(theirs as i64 - ours as i64)), "{resume}: {theirs} {found}");
         }
         assert_eq!(resumed > 0, resume != "never", "{resume}: {found}");
+    }
+}
+
+#[test]
+fn names_the_host_as_a_server_expects_it() {
+    for nginx in [Nginx::start(), Nginx::at(Ipv6Addr::LOCALHOST, EC)] {
+        let url = format!("https://{}/host", nginx.address);
+        let short = ["--insecure", "--connections", "2", "--warm-up", "0", "--duration", "1s"];
+        let output = load(&[&[url.as_str(), "--json"], &short[..]].concat());
+        assert!(output.status.success(), "{url}: {}", stderr(&output));
+        let found = json(&output);
+        assert_eq!(found["errors"], serde_json::json!({}), "{url}");
+        assert!(found["answers"].as_u64().unwrap() > 0, "{url}: {found}");
     }
 }
 

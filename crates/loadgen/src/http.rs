@@ -1,7 +1,22 @@
 //! HTTP/1.1 as a load needs it: one request, and where its answer ends.
 
+use std::net::Ipv6Addr;
+
 use crate::plan::Pattern;
 use crate::tally::Failure;
+
+/// The port that `https` means where none is named.
+const HTTPS: u16 = 443;
+
+/// The value of the header `Host` (RFC 9110, 7.2): IPv6 in brackets, and the port unless it is that
+/// of the scheme.
+pub fn host(name: &str, port: u16) -> String {
+    let name = match name.parse::<Ipv6Addr>() {
+        Ok(address) => format!("[{address}]"),
+        Err(_) => name.to_owned(),
+    };
+    if port == HTTPS { name } else { format!("{name}:{port}") }
+}
 
 /// A GET request; `last` asks the server to close the connection after its answer.
 pub fn request(path: &str, host: &str, last: bool) -> Vec<u8> {
@@ -219,6 +234,19 @@ fn split(bytes: &[u8], count: u64) -> (&[u8], &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_has_brackets_and_a_port_where_it_must() {
+        for (name, port, expected) in [
+            ("localhost", 443, "localhost"),
+            ("localhost", 8443, "localhost:8443"),
+            ("127.0.0.1", 443, "127.0.0.1"),
+            ("::1", 443, "[::1]"),
+            ("::1", 8443, "[::1]:8443"),
+        ] {
+            assert_eq!(host(name, port), expected);
+        }
+    }
 
     /// Takes `text` in pieces of every size; all must come to the same.
     fn answer(text: &str) -> Result<Answer, Failure> {

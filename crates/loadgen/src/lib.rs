@@ -28,6 +28,7 @@ mod latency;
 mod load;
 mod pem;
 mod plan;
+mod public_key;
 mod search;
 mod session;
 mod tally;

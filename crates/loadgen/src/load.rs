@@ -105,8 +105,8 @@ pub enum LoadError {
     Authorities(#[from] rustls::client::VerifierBuilderError),
     /// Nothing succeeded any more.
     #[error(
-        "{count} handshakes with {target} failed in a row, the last one with: {kind}: {message}; \
-         check that the server is alive and offers the version, suite and group asked for"
+        "{count} connections to {target} failed in a row, the last one with: {kind}: {message}; \
+         {}", advice(*kind)
     )]
     Failing {
         /// The server.
@@ -121,4 +121,31 @@ pub enum LoadError {
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,
+}
+
+/// What to do about connections that fail in this way.
+fn advice(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Refused => "check that a server listens at this address and port",
+        ErrorKind::Reset | ErrorKind::Closed => {
+            "check that this is a TLS server, and what it logs about these connections"
+        }
+        ErrorKind::Timeout => "check that this is a TLS server, or wait longer for it",
+        ErrorKind::Alert => {
+            "the server refuses what was offered: check version, cipher, group and name, whether \
+             it wants a certificate of the client, and its key (RSA-PSS and Ed448 keys work in TLS \
+             1.3 only)"
+        }
+        ErrorKind::Certificate => {
+            "trust the authority that issued the certificate, ask for a name that it has, or \
+             accept any certificate"
+        }
+        ErrorKind::Signature => "the server does not have the key of the certificate that it shows",
+        ErrorKind::Group => "ask for the group that the server prefers",
+        ErrorKind::Protocol => "check that this is a TLS server of the version asked for",
+        ErrorKind::Answer | ErrorKind::Status => {
+            "handshakes succeed: check the path, the name sent as host and the length expected"
+        }
+        ErrorKind::System => "check the network of this host",
+    }
 }

@@ -66,7 +66,7 @@ pub struct Mix {
     pub ciphers: Weighted<Cipher>,
     /// Key-exchange group; a handshake with any other is an error.
     pub groups: Weighted<Group>,
-    /// Name sent as SNI and, in requests, as host.
+    /// Name sent as SNI and, in requests, as host; with the port unless that is HTTPS's.
     pub names: Weighted<String>,
     /// Protocol offered by ALPN.
     pub protocols: Weighted<Option<String>>,
@@ -140,10 +140,6 @@ impl<T> Weighted<T> {
             here
         });
         taken.expect("less than the sum of the weights is left")
-    }
-
-    pub(crate) fn get(&self, index: usize) -> &T {
-        &self.alternatives[index].0
     }
 }
 

@@ -6,7 +6,7 @@ use std::{fmt, io};
 
 use hdrhistogram::Histogram;
 use rustix::io::Errno;
-use rustls::CertificateError;
+use rustls::{CertificateError, OtherError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -269,7 +269,7 @@ pub(crate) enum Failure {
     )]
     Ports,
     /// TLS says so.
-    #[error(transparent)]
+    #[error("{}", said(.0))]
     Tls(#[from] rustls::Error),
     /// The server closed the connection.
     #[error("the server closed the connection too early")]
@@ -289,6 +289,16 @@ pub(crate) enum Failure {
     /// It took too long.
     #[error("the server took too long")]
     Patience,
+}
+
+/// What an error of TLS says; of errors that are not its own, rustls writes only the name.
+fn said(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(reason))) => {
+            format!("invalid peer certificate: {reason}")
+        }
+        error => error.to_string(),
+    }
 }
 
 impl From<Errno> for Failure {

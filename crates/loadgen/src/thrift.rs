@@ -8,7 +8,7 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use aws_lc_rs::agreement::{self, ECDH_P256, ECDH_P384, PrivateKey, X25519};
+use aws_lc_rs::agreement::{self, ECDH_P256, ECDH_P384, ECDH_P521, PrivateKey, X25519};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hmac::{self, HMAC_SHA256, HMAC_SHA384};
 use rustls::crypto::aws_lc_rs::cipher_suite as suites;
@@ -32,6 +32,12 @@ pub static SECP256R1_REUSED: Reused = Reused {
 pub static SECP384R1_REUSED: Reused = Reused {
     name: NamedGroup::secp384r1,
     pair: LazyLock::new(|| Pair::generate(PrivateKey::generate(&ECDH_P384))),
+};
+
+/// P-521 with one key pair.
+pub static SECP521R1_REUSED: Reused = Reused {
+    name: NamedGroup::secp521r1,
+    pair: LazyLock::new(|| Pair::generate(PrivateKey::generate(&ECDH_P521))),
 };
 
 /// `TLS_AES_256_GCM_SHA384`.

@@ -3,16 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use aws_lc_rs::signature::{self as algorithms, ParsedPublicKey, VerificationAlgorithm};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::ParsedCertificate;
-use rustls::{
-    CertificateError, DigitallySignedStruct, Error, PeerMisbehaved, RootCertStore, SignatureScheme,
-};
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 use crate::key::KeyKind;
+use crate::public_key::PublicKey;
+use crate::tls::TlsVersion;
 
 /// Accepts one certificate and every correct signature made with its key.
 ///
@@ -21,7 +19,6 @@ use crate::key::KeyKind;
 #[derive(Debug)]
 pub struct Pinned {
     certificate: CertificateDer<'static>,
-    kind: KeyKind,
     key: PublicKey,
 }
 
@@ -32,13 +29,13 @@ impl Pinned {
     ///
     /// If the certificate cannot be read or holds a key of a kind that is not in [`KeyKind`].
     pub fn new(certificate: CertificateDer<'static>) -> Result<Self, Error> {
-        let (kind, key) = PublicKey::of(&certificate)?;
-        Ok(Pinned { certificate, kind, key })
+        let key = PublicKey::of(&certificate)?;
+        Ok(Pinned { certificate, key })
     }
 
     /// The kind of the certificate's key.
     pub fn kind(&self) -> KeyKind {
-        self.kind
+        self.key.kind()
     }
 }
 
@@ -64,7 +61,7 @@ impl ServerCertVerifier for Pinned {
         _certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.key.verify(message, signature)
+        self.key.verify(message, parts(signature), TlsVersion::Tls12)
     }
 
     fn verify_tls13_signature(
@@ -73,11 +70,11 @@ impl ServerCertVerifier for Pinned {
         _certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.key.verify_tls13(message, signature)
+        self.key.verify(message, parts(signature), TlsVersion::Tls13)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.kind.schemes().to_vec()
+        self.kind().schemes().to_vec()
     }
 }
 
@@ -123,7 +120,7 @@ impl Judge {
         if let Some(known) = passed.get(certificate.as_ref()) {
             return Ok(Arc::clone(known));
         }
-        let (_, key) = PublicKey::of(certificate)?;
+        let key = PublicKey::of(certificate)?;
         let new = Arc::new(Passed { names: Mutex::default(), key });
         if passed.len() < REMEMBERED {
             passed.insert(certificate.to_vec(), Arc::clone(&new));
@@ -147,6 +144,7 @@ impl ServerCertVerifier for Judge {
         let passed = self.passed(end_entity)?;
         let mut names = passed.names.lock().unwrap_or_else(PoisonError::into_inner);
         if !names.contains(server_name) {
+            passed.key.check_strength()?;
             judge
                 .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
                 .map_err(not_of_the_handshake)?;
@@ -161,7 +159,7 @@ impl ServerCertVerifier for Judge {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.passed(certificate)?.key.verify(message, signature)
+        self.passed(certificate)?.key.verify(message, parts(signature), TlsVersion::Tls12)
     }
 
     fn verify_tls13_signature(
@@ -170,7 +168,7 @@ impl ServerCertVerifier for Judge {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.passed(certificate)?.key.verify_tls13(message, signature)
+        self.passed(certificate)?.key.verify(message, parts(signature), TlsVersion::Tls13)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -188,64 +186,54 @@ fn not_of_the_handshake(error: Error) -> Error {
     }
 }
 
-/// A public key, parsed once for every scheme it can be used with.
-#[derive(Debug)]
-struct PublicKey(Vec<(SignatureScheme, ParsedPublicKey)>);
-
-impl PublicKey {
-    fn of(certificate: &CertificateDer<'_>) -> Result<(KeyKind, Self), Error> {
-        let unreadable = || Error::InvalidCertificate(CertificateError::BadEncoding);
-        let kind = KeyKind::of(certificate).ok_or_else(unreadable)?;
-        let info = ParsedCertificate::try_from(certificate)?.subject_public_key_info();
-        let parse = |scheme: &SignatureScheme| {
-            let key = ParsedPublicKey::new(algorithm(*scheme)?, info.as_ref()).ok()?;
-            Some((*scheme, key))
-        };
-        let keys: Option<Vec<_>> = kind.schemes().iter().map(parse).collect();
-        Ok((kind, PublicKey(keys.ok_or_else(unreadable)?)))
-    }
-
-    fn verify(
-        &self,
-        message: &[u8],
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let (_, key) = (self.0.iter())
-            .find(|(scheme, _)| *scheme == signature.scheme)
-            .ok_or(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme)?;
-        key.verify_sig(message, signature.signature())
-            .map(|()| HandshakeSignatureValid::assertion())
-            .map_err(|_| Error::InvalidCertificate(CertificateError::BadSignature))
-    }
-
-    /// TLS 1.3 has no signatures by PKCS #1 v1.5 (RFC 8446, 4.2.3).
-    fn verify_tls13(
-        &self,
-        message: &[u8],
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        match signature.scheme {
-            SignatureScheme::RSA_PKCS1_SHA256
-            | SignatureScheme::RSA_PKCS1_SHA384
-            | SignatureScheme::RSA_PKCS1_SHA512 => {
-                Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into())
-            }
-            _ => self.verify(message, signature),
-        }
-    }
+fn parts(signature: &DigitallySignedStruct) -> (SignatureScheme, &[u8]) {
+    (signature.scheme, signature.signature())
 }
 
-fn algorithm(scheme: SignatureScheme) -> Option<&'static dyn VerificationAlgorithm> {
-    Some(match scheme {
-        SignatureScheme::ECDSA_NISTP256_SHA256 => &algorithms::ECDSA_P256_SHA256_ASN1,
-        SignatureScheme::ECDSA_NISTP384_SHA384 => &algorithms::ECDSA_P384_SHA384_ASN1,
-        SignatureScheme::ED25519 => &algorithms::ED25519,
-        SignatureScheme::RSA_PKCS1_SHA256 => &algorithms::RSA_PKCS1_2048_8192_SHA256,
-        SignatureScheme::RSA_PKCS1_SHA384 => &algorithms::RSA_PKCS1_2048_8192_SHA384,
-        SignatureScheme::RSA_PKCS1_SHA512 => &algorithms::RSA_PKCS1_2048_8192_SHA512,
-        SignatureScheme::RSA_PSS_SHA256 => &algorithms::RSA_PSS_2048_8192_SHA256,
-        SignatureScheme::RSA_PSS_SHA384 => &algorithms::RSA_PSS_2048_8192_SHA384,
-        SignatureScheme::RSA_PSS_SHA512 => &algorithms::RSA_PSS_2048_8192_SHA512,
-        _ => return None,
-    })
+/// A verifier that offers only what the client can do in one version of TLS.
+#[derive(Debug)]
+pub struct InVersion {
+    /// Who decides.
+    pub verifier: Arc<dyn ServerCertVerifier>,
+    /// The version.
+    pub version: TlsVersion,
+}
+
+impl ServerCertVerifier for InVersion {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let (verifier, name) = (&self.verifier, server_name);
+        verifier.verify_server_cert(end_entity, intermediates, name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        let kinds = KeyKind::ALL.iter().filter(|kind| kind.works_in(self.version));
+        let mut schemes = self.verifier.supported_verify_schemes();
+        schemes.retain(|scheme| kinds.clone().any(|kind| kind.schemes().contains(scheme)));
+        schemes
+    }
 }

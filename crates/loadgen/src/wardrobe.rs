@@ -5,22 +5,26 @@ use std::sync::Arc;
 
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, Tls12Resumption};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, NamedGroup};
 
+use crate::http;
 use crate::key::KeyKind;
 use crate::load::LoadError;
 use crate::plan::{Mix, Plan, Resume, Shown, Trust};
 use crate::session::{Legacy, Speech};
+use crate::thrift::SECP521R1_REUSED;
 use crate::tls::{AES128_SHA, Cipher, Group, TlsVersion};
-use crate::verifier::{Judge, Pinned};
+use crate::verifier::{InVersion, Judge, Pinned};
 
 /// All configurations of a plan.
 pub struct Wardrobe {
     mix: Mix,
     names: Vec<ServerName<'static>>,
+    /// The same names as HTTP sends them.
+    hosts: Vec<String>,
     outfits: Vec<Outfit>,
     /// Certificates that are asked for in turn.
     turns: usize,
@@ -54,6 +58,7 @@ impl Wardrobe {
             ServerName::try_from(name.clone()).map_err(|_| LoadError::ServerName(name.clone()))
         };
         let names = mix.names.iter().map(name).collect::<Result<_, _>>()?;
+        let hosts = mix.names.iter().map(|name| http::host(name, plan.target.port())).collect();
         let trusted = Trusted::all(&plan.trust)?;
         let turns = trusted.len();
         let mut outfits = Vec::new();
@@ -77,7 +82,7 @@ impl Wardrobe {
                 }
             }
         }
-        Ok(Wardrobe { mix, names, outfits, turns })
+        Ok(Wardrobe { mix, names, hosts, outfits, turns })
     }
 
     /// Draws what the connection of `slot` wears.
@@ -104,9 +109,9 @@ impl Wardrobe {
         &self.names[drawn.name]
     }
 
-    /// The name drawn, as HTTP sends it.
+    /// The name drawn, and the port where HTTP names it.
     pub fn host(&self, drawn: Drawn) -> &str {
-        self.mix.names.get(drawn.name)
+        &self.hosts[drawn.name]
     }
 }
 
@@ -151,13 +156,14 @@ impl Trusted {
         group.group().start()?;
         let provider = CryptoProvider {
             cipher_suites: cipher.suites(version, kind),
-            kx_groups: groups(version, group, kind).into_iter().map(Group::group).collect(),
+            kx_groups: groups(version, group, kind),
             ..aws_lc_rs::default_provider()
         };
         let builder = ClientConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(&[version.protocol()])?
             .dangerous();
-        let builder = builder.with_custom_certificate_verifier(self.verifier());
+        let verifier = Arc::new(InVersion { verifier: self.verifier(), version });
+        let builder = builder.with_custom_certificate_verifier(verifier);
         let mut config = match identity {
             None => builder.with_no_client_auth(),
             Some(Shown(certified)) => builder.with_client_cert_resolver(Arc::new(
@@ -212,13 +218,21 @@ impl Trusted {
 /// The groups to offer. In TLS 1.2 a server may show an ECDSA certificate only to a client that
 /// offers its curve (RFC 8422, 5.1.1); a server that heeds the client's order does not use it for
 /// the key exchange.
-fn groups(version: TlsVersion, group: Group, kind: Option<KeyKind>) -> Vec<Group> {
-    let curves: &[Group] = match (version, kind) {
-        (TlsVersion::Tls12, Some(KeyKind::EcdsaP256)) => &[Group::Secp256r1],
-        (TlsVersion::Tls12, Some(KeyKind::EcdsaP384)) => &[Group::Secp384r1],
-        (TlsVersion::Tls12, None) => &[Group::Secp256r1, Group::Secp384r1],
-        _ => &[],
+fn groups(
+    version: TlsVersion,
+    group: Group,
+    kind: Option<KeyKind>,
+) -> Vec<&'static dyn SupportedKxGroup> {
+    let (p256, p384) = (Group::Secp256r1.group(), Group::Secp384r1.group());
+    let p521: &'static dyn SupportedKxGroup = &SECP521R1_REUSED;
+    let curves = match (version, kind) {
+        (TlsVersion::Tls12, Some(KeyKind::EcdsaP256)) => vec![p256],
+        (TlsVersion::Tls12, Some(KeyKind::EcdsaP384)) => vec![p384],
+        (TlsVersion::Tls12, Some(KeyKind::EcdsaP521)) => vec![p521],
+        (TlsVersion::Tls12, None) => vec![p256, p384, p521],
+        _ => vec![],
     };
-    let curves = curves.iter().copied().filter(|curve| *curve != group);
+    let group = group.group();
+    let curves = curves.into_iter().filter(|curve| curve.name() != group.name());
     [group].into_iter().chain(curves).collect()
 }

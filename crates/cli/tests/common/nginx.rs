@@ -1,7 +1,7 @@
 //! A stock nginx to load.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
@@ -44,11 +44,13 @@ impl Nginx {
     }
 
     /// Starts it at another address of this host.
-    pub fn at(host: Ipv4Addr, kind: &[&str]) -> Self {
+    pub fn at(host: impl Into<IpAddr>, kind: &[&str]) -> Self {
+        let host = host.into();
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path();
         make_certificate(place, kind);
         let port = TcpListener::bind((host, 0)).unwrap().local_addr().unwrap().port();
+        let address = SocketAddr::new(host, port).to_string();
         let configuration = format!(
             "daemon off; master_process off; pid {0}/pid; error_log {0}/errors;
             events {{ worker_connections 1024; }}
@@ -57,11 +59,12 @@ impl Nginx {
                 client_body_temp_path {0}/1; proxy_temp_path {0}/2; fastcgi_temp_path {0}/3;
                 uwsgi_temp_path {0}/4; scgi_temp_path {0}/5;
                 server {{
-                    listen {host}:{port} ssl;
+                    listen {address} ssl;
                     ssl_certificate {0}/certificate.pem; ssl_certificate_key {0}/key.pem;
                     ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:s:1m;
                     location / {{ return 200 'hello'; }}
                     location /missing {{ return 404; }}
+                    location /host {{ if ($http_host = '{address}') {{ return 200; }} return 421; }}
                 }}
             }}",
             place.display()
@@ -74,7 +77,6 @@ impl Nginx {
             .arg(place.join("nginx.conf"))
             .spawn()
             .expect("nginx; `cargo xtask setup` installs it");
-        let address = format!("{host}:{port}");
         let end = Instant::now() + Duration::from_secs(20);
         while TcpStream::connect(&address).is_err() {
             assert!(Instant::now() < end, "nginx does not listen");
