@@ -125,6 +125,29 @@ fn a_saved_firewall_is_told_from_its_first_lines() {
 }
 
 #[test]
+fn a_file_that_rules_nothing_is_refused() {
+    let directory = directory();
+    for (text, said) in [
+        ("", "file holds no rules: it is empty, or has comments only"),
+        ("\u{feff}# nothing\n\n", "file holds no rules: it is empty, or has comments only"),
+        (
+            "*nat\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n",
+            "file:3:1: expected the chain FORWARD of the table filter, as iptables-save writes it, \
+             found the end of the file",
+        ),
+        (
+            "table ip t {\n}\n",
+            "file:2:1: expected a filter chain at the hook forward, as nft list ruleset writes it, \
+             found the end of the file",
+        ),
+    ] {
+        fs::write(directory.path().join("file"), text).unwrap();
+        let refused = acl(directory.path(), &["check", "file"]).assert().failure();
+        refused.stderr(format!("widelane: {said}\n"));
+    }
+}
+
+#[test]
 fn bench_measures_every_room_without_a_rival() {
     let directory = directory();
     let arguments =

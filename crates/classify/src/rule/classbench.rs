@@ -4,7 +4,8 @@
 //! @10.1.0.0/16  0.0.0.0/0  0 : 65535  25 : 25  0x06/0xFF  0x0000/0x0000
 //! ```
 //!
-//! The flags at the end of a filter are read and not compared. The result of a packet is the index
+//! Addresses may be of IPv6 instead, in all of a file. The flags at the end of a filter are read and
+//! not compared. The result of a packet is the index
 //! of its filter, counted from 0.
 
 use super::parse::{Address, Cursor, ParseError};
@@ -20,11 +21,12 @@ pub const NO_FILTER: u32 = u32::MAX;
 ///
 /// At the first line that is no filter, with line and column.
 pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
-    let mut rules = Vec::new();
+    let (mut bytes, mut rules) = (None, Vec::new());
     for mut cursor in Cursor::lines(file, text) {
         cursor.must_take('@')?;
-        let (source, _) = cursor.prefix(Some(4))?;
-        let (destination, _) = cursor.prefix(Some(4))?;
+        let (source, source_bytes) = cursor.prefix(bytes)?;
+        bytes = Some(source_bytes);
+        let (destination, _) = cursor.prefix(bytes)?;
         let (source_ports, destination_ports) = (cursor.ports()?, cursor.ports()?);
         let protocol = cursor.protocol()?;
         if !cursor.is_at_end() {
@@ -41,7 +43,8 @@ pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
             line: cursor.number(),
         });
     }
-    Ok(RuleSet { default: NO_FILTER, rules, ..RuleSet::new(Layout::ipv4()) })
+    let layout = if bytes == Some(16) { Layout::ipv6() } else { Layout::ipv4() };
+    Ok(RuleSet { default: NO_FILTER, rules, ..RuleSet::new(layout) })
 }
 
 /// Reads a trace: one flow per line, as addresses, ports and protocol separated by space. An IPv4
@@ -94,6 +97,18 @@ mod tests {
     fn a_filter_without_its_sign_is_refused() {
         let error = parse("acl1", &LINE[1..]).unwrap_err();
         assert_eq!(error.to_string(), "acl1:1:1: expected \"@\", found \"10.1.0.0/16\"");
+    }
+
+    #[test]
+    fn filters_of_ipv6_are_read_and_what_does_not_fit_is_named_where_it_stands() {
+        let v6 = LINE.replace("10.1.0.0/16", "2001:db8::/32").replace("0.0.0.0/0", "::/0");
+        let set = parse("acl1", &format!("\u{feff}{v6}\n{v6}\n")).unwrap();
+        assert_eq!((set.layout, set.rules.len()), (Layout::ipv6(), 2));
+        let error = parse("acl1", &format!("{v6}\n{LINE}\n")).unwrap_err().to_string();
+        assert!(error.starts_with("acl1:2:2: expected an IPv6 address, as the file's"), "{error}");
+        let mixed = LINE.replace("0.0.0.0/0", "::/0");
+        let error = parse("acl1", &mixed).unwrap_err().to_string();
+        assert!(error.starts_with("acl1:1:14: expected an IPv4 address, as the file's"), "{error}");
     }
 
     #[test]

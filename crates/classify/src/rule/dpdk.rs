@@ -91,7 +91,7 @@ mod tests {
         let error = parse("b", &mixed).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "b:2:2: expected an IPv6 address as in the rules before, found \"1.2.3.4/32\""
+            "b:2:2: expected an IPv6 address, as the file's others are, found \"1.2.3.4/32\""
         );
     }
 

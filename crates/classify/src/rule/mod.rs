@@ -7,6 +7,7 @@ pub mod iptables;
 mod layout;
 pub mod nftables;
 mod parse;
+mod protocol;
 
 pub use layout::{Field, Layout, LayoutError};
 pub use parse::ParseError;

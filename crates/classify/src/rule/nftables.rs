@@ -9,12 +9,14 @@
 //! }
 //! ```
 //!
-//! The rules of the filter chain at the hook `forward` are read, and its policy; other chains, and
-//! sets with names, are left alone. A rule with anonymous sets stands for one rule for each choice
+//! The rules of the filter chain at the hook `forward` are read, and its policy; other chains, sets
+//! with names, tables that are dormant or of other families, and the handles of `nft -a` are left
+//! alone. A rule with anonymous sets stands for one rule for each choice
 //! of their elements. What looks at more than addresses, protocol and ports is refused.
 
-use super::iptables::{ACCEPT, DROP, protocol};
+use super::iptables::{ACCEPT, DROP};
 use super::parse::{Cursor, ParseError};
+use super::protocol::protocol;
 use super::{Layout, Match, Rule, RuleSet};
 
 /// Sets of one rule may stand for so many rules.
@@ -30,19 +32,38 @@ enum Place {
     Forward,
 }
 
+/// Which packets come to a table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    /// Those with addresses of so many bytes.
+    Of(usize),
+    /// Those of both versions of IP.
+    Both,
+    /// Frames of bridges and others.
+    Other,
+}
+
 /// Reads the text of a rule set; `file` is what errors call it.
 ///
 /// # Errors
 ///
-/// At the first rule that looks at something else, with line and column.
+/// At the first rule that looks at something else, with line and column; and if the chain is
+/// missing.
 pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
     let (mut bytes, mut default, mut rules) = (None, ACCEPT, Vec::new());
-    let (mut place, mut is_read, mut family) = (Place::Outside, false, None);
+    let (mut place, mut is_read) = (Place::Outside, false);
+    let (mut family, mut is_live) = (Family::Other, false);
     for mut cursor in Cursor::lines(file, text) {
+        cursor.cut_off(" # handle ");
         let line = cursor.rest_trimmed();
         place = match place {
             Place::Outside => {
                 family = table(&mut cursor)?;
+                is_live = family != Family::Other;
+                Place::Table
+            }
+            Place::Table if line == "flags dormant" => {
+                is_live = false;
                 Place::Table
             }
             Place::Table | Place::Block | Place::Forward if line == "}" => match place {
@@ -50,12 +71,12 @@ pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
                 _ => Place::Table,
             },
             Place::Table if line.ends_with('{') => Place::Block,
-            Place::Block if line.starts_with("type filter hook forward ") => {
+            Place::Block if is_live && line.starts_with("type filter hook forward ") => {
                 if is_read {
                     return Err(cursor.expected("one chain at the hook forward in all tables"));
                 }
                 (is_read, default) = (true, policy(&mut cursor)?);
-                if let Some(length) = family {
+                if let Family::Of(length) = family {
                     settle(&mut cursor, &mut bytes, length)?;
                 }
                 Place::Forward
@@ -67,21 +88,25 @@ pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
             place => place,
         };
     }
+    if !is_read {
+        let wanted = "a filter chain at the hook forward, as nft list ruleset writes it";
+        return Err(Cursor::missing(file, text, wanted));
+    }
     let layout = if bytes == Some(16) { Layout::ipv6() } else { Layout::ipv4() };
     Ok(RuleSet { default, rules, ..RuleSet::new(layout) })
 }
 
-/// Reads the first line of a table; returns how long addresses are if its family tells.
-fn table(cursor: &mut Cursor<'_>) -> Result<Option<usize>, ParseError> {
+/// Reads the first line of a table.
+fn table(cursor: &mut Cursor<'_>) -> Result<Family, ParseError> {
     if !cursor.take_name("table") {
         return Err(cursor.expected("\"table\", as nft list ruleset begins"));
     }
-    let family = match cursor.peek() {
-        "ip" => Some(4),
-        "ip6" => Some(16),
-        _ => None,
-    };
-    Ok(family)
+    Ok(match cursor.peek() {
+        "ip" => Family::Of(4),
+        "ip6" => Family::Of(16),
+        "inet" => Family::Both,
+        _ => Family::Other,
+    })
 }
 
 /// Reads the policy behind a chain's hook and priority; without one, packets are accepted.
@@ -304,6 +329,47 @@ bytes 0 accept comment \"dns back\"
         assert_eq!(one("inet", "meta nfproto ipv6 accept").unwrap().layout, Layout::ipv6());
         let error = one("ip", "ip6 saddr ::1 drop").unwrap_err();
         assert!(error.starts_with("listed:4:1: expected rules of IPv4 only"), "{error}");
+    }
+
+    #[test]
+    fn handles_names_and_a_byte_order_mark_change_nothing() {
+        // As `nft -a` writes them: behind every line that begins something, and behind rules.
+        let with_handles: String = LISTED
+            .lines()
+            .zip(1..)
+            .map(|(line, handle)| match line.trim() {
+                "" | "}" => format!("{line}\n"),
+                text if text.starts_with("type ") || text.starts_with("elements") => {
+                    format!("{line}\n")
+                }
+                text if text.starts_with("10.0.0.9") => format!("{line}\n"),
+                _ => format!("{line} # handle {handle}\n"),
+            })
+            .collect();
+        assert!(with_handles.contains("chain forward { # handle 13\n"), "{with_handles}");
+        assert_eq!(parse("listed", &with_handles), parse("listed", LISTED));
+        assert_eq!(parse("listed", &format!("\u{feff}{LISTED}")), parse("listed", LISTED));
+        let set = one("ip", "meta l4proto { vrrp, ospf, ipencap } accept").unwrap();
+        let protocols: Vec<Match> = set.rules.iter().map(|rule| rule.matches[4]).collect();
+        assert_eq!(protocols, [112, 89, 4].map(|number| Match::exact(number, 1)));
+    }
+
+    #[test]
+    fn only_a_chain_that_sees_forwarded_packets_makes_a_rule_set() {
+        let wanted = "expected a filter chain at the hook forward, as nft list ruleset writes it";
+        for (text, line, found) in [
+            (String::new(), 1, "an empty file"),
+            (LISTED.replace("hook forward", "hook output"), 24, "the end of the file"),
+            (LISTED.replace("table inet", "table bridge"), 24, "the end of the file"),
+            (
+                LISTED.replace("table inet filter {", "table inet filter {\n\tflags dormant\n"),
+                26,
+                "the end of the file",
+            ),
+        ] {
+            let error = parse("listed", &text).unwrap_err().to_string();
+            assert_eq!(error, format!("listed:{line}:1: {wanted}, found {found}"));
+        }
     }
 
     #[test]

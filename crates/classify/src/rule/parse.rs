@@ -55,8 +55,10 @@ impl<'a> Cursor<'a> {
         Cursor { file, number, line, at: 0 }
     }
 
-    /// The lines of a file that say something: not empty and no comment.
+    /// The lines of a file that say something: not empty and no comment. A byte order mark in front
+    /// of the first, as editors of Windows write it, does not count.
     pub(super) fn lines(file: &'a str, text: &'a str) -> impl Iterator<Item = Cursor<'a>> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let lines =
             text.lines().zip(1..).map(move |(line, number)| Cursor::new(file, number, line));
         lines.filter(|cursor| {
@@ -112,6 +114,19 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// The error that a file says nothing of what it should.
+    pub(super) fn missing(file: &str, text: &str, expected: &str) -> ParseError {
+        let number = u32::try_from(text.lines().count()).unwrap_or(u32::MAX);
+        let found = if text.trim().is_empty() { "an empty file" } else { "the end of the file" };
+        ParseError {
+            file: file.to_owned(),
+            line: number.max(1),
+            column: 1,
+            expected: expected.to_owned(),
+            found: found.to_owned(),
+        }
+    }
+
     /// Takes `wanted` if it comes next.
     pub(super) fn take(&mut self, wanted: char) -> bool {
         self.skip_space();
@@ -146,6 +161,23 @@ impl<'a> Cursor<'a> {
         let taken = self.word(|c| c.is_ascii_alphanumeric() || c == '-') == wanted;
         self.at += if taken { wanted.len() } else { 0 };
         taken
+    }
+
+    /// Takes the name of a protocol if it comes next and ends there.
+    pub(super) fn take_protocol(&mut self, wanted: &str) -> bool {
+        let taken = self.word(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.')) == wanted;
+        self.at += if taken { wanted.len() } else { 0 };
+        taken
+    }
+
+    /// Has the line end where `mark` and a number end it.
+    pub(super) fn cut_off(&mut self, mark: &str) {
+        if let Some((kept, number)) = self.line.rsplit_once(mark)
+            && !number.is_empty()
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            self.line = kept;
+        }
     }
 
     /// Leaves the next word behind.
@@ -218,7 +250,7 @@ impl<'a> Cursor<'a> {
         if let Some(settled) = bytes.filter(|&settled| settled != address.bytes()) {
             self.at = began;
             let version = if settled == 4 { 4 } else { 6 };
-            return Err(self.expected(format!("an IPv{version} address as in the rules before")));
+            return Err(self.expected(format!("an IPv{version} address, as the file's others are")));
         }
         self.must_take('/')?;
         let length = self.integer("a prefix length", 8 * address.bytes() as u128)? as u32;

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::ValueEnum;
 use widelane_classify::rule::{RuleSet, classbench, csv, dpdk, iptables, nftables};
 use widelane_classify::{Flow, Limits, Table};
@@ -27,10 +27,17 @@ pub enum Format {
     Nftables,
 }
 
+/// What some editors write in front of a text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// Reads a rule file.
 pub fn rules(path: &Path, format: Format) -> anyhow::Result<RuleSet> {
     let text = text(path)?;
     let name = path.display().to_string();
+    let says_something = |line: &str| !line.is_empty() && !line.starts_with('#');
+    if !text.trim_start_matches(BYTE_ORDER_MARK).lines().map(str::trim).any(says_something) {
+        bail!("{name} holds no rules: it is empty, or has comments only");
+    }
     Ok(match format {
         Format::Auto => return rules_of_text(path, &name, &text),
         Format::Classbench => classbench::parse(&name, &text)?,
@@ -42,10 +49,11 @@ pub fn rules(path: &Path, format: Format) -> anyhow::Result<RuleSet> {
 }
 
 fn rules_of_text(path: &Path, name: &str, text: &str) -> anyhow::Result<RuleSet> {
-    let mut lines = text.lines().map(str::trim_start).filter(|line| !line.starts_with('#'));
+    let lines = text.trim_start_matches(BYTE_ORDER_MARK).lines();
+    let mut lines = lines.map(str::trim_start).filter(|line| !line.starts_with('#'));
     if path.extension().is_some_and(|extension| extension == "csv") {
         Ok(csv::parse(name, text)?)
-    } else if lines.clone().any(|line| line.starts_with("*filter")) {
+    } else if lines.clone().any(|line| line.starts_with('*')) {
         Ok(iptables::parse(name, text)?)
     } else if lines.clone().any(|line| line.starts_with("table ")) {
         Ok(nftables::parse(name, text)?)
