@@ -12,6 +12,7 @@ mod openssl;
 mod openssl_suite;
 mod pages;
 mod reproduce;
+mod rival;
 mod setup;
 mod shell;
 mod soak;
@@ -59,6 +60,8 @@ enum Chore {
     OpensslSuite(openssl_suite::Arguments),
     /// Opens reports in Chromium, with axe-core; what it says, and who could not read them.
     Pages(pages::Arguments),
+    /// Builds a program that `widelane compare --rival` measures beside the servers. Takes minutes
+    Rival(rival::Arguments),
     /// Installs what the machine lacks: compiler tools, OpenSSL's headers, nginx, HAProxy.
     Setup,
     /// Runs nginx and HAProxy for long under changing load, and draws what they held.
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Chore::Openssl(arguments) => openssl::run(&workspace, &arguments),
         Chore::OpensslSuite(arguments) => openssl_suite::run(&workspace, &arguments),
         Chore::Pages(arguments) => pages::run(&workspace, &arguments),
+        Chore::Rival(arguments) => rival::run(&workspace, &arguments),
         Chore::Setup => setup::run(),
         Chore::Soak(arguments) => soak::run(&workspace, &arguments),
         Chore::Stress(arguments) => stress::run(&workspace, &arguments),

@@ -51,6 +51,8 @@ pub enum Proof {
     Program(&'static str),
     OneOf(&'static [&'static str]),
     PkgConfig(&'static str),
+    /// That Debian's package is installed, where its files have names of versions.
+    Package,
 }
 
 impl Need {
@@ -69,6 +71,7 @@ impl Need {
             Proof::PkgConfig(library) => {
                 succeeds(Command::new("pkg-config").args(["--exists", library]))
             }
+            Proof::Package => succeeds(Command::new("dpkg").args(["--status", self.package])),
         }
     }
 }
