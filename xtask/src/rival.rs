@@ -221,13 +221,14 @@ mod tests {
 
     #[test]
     fn cargo_tells_where_aws_lc_is() {
-        let script = r#"{"reason":"build-script-executed","package_id":"registry+https://index#aws-lc-sys@0.47.0","linked_paths":["native=/target/artifacts"]}"#;
-        let library = r#"{"reason":"compiler-artifact","package_id":"registry+https://index#aws-lc-sys@0.47.0","manifest_path":"/registry/aws-lc-sys-0.47.0/Cargo.toml"}"#;
-        let other = r#"{"reason":"compiler-artifact","package_id":"registry+https://index#libc@0.2.0","manifest_path":"/registry/libc/Cargo.toml"}"#;
-        let found = AwsLc::read(&[other, script, library].join("\n")).unwrap();
+        let messages = r#"{"package_id":"index#libc@0.2.0","manifest_path":"/libc/Cargo.toml"}
+            {"package_id":"index#aws-lc-sys@0.47.0","linked_paths":["native=/out/artifacts"]}
+            {"package_id":"index#aws-lc-sys@0.47.0","manifest_path":"/aws-lc-sys/Cargo.toml"}"#;
+        let found = AwsLc::read(messages).unwrap();
         assert_eq!(found.version, "0.47.0");
-        assert_eq!(found.headers, Path::new("/registry/aws-lc-sys-0.47.0/aws-lc/include"));
-        assert_eq!(found.libraries, Path::new("/target/artifacts"));
-        assert!(AwsLc::read(&[other, script].join("\n")).is_err());
+        assert_eq!(found.headers, Path::new("/aws-lc-sys/aws-lc/include"));
+        assert_eq!(found.libraries, Path::new("/out/artifacts"));
+        let (unfinished, _) = messages.rsplit_once('\n').unwrap();
+        assert!(AwsLc::read(unfinished).is_err());
     }
 }

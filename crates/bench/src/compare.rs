@@ -16,7 +16,7 @@ use widelane_loadgen::{Group, LoadError, TlsVersion};
 use widelane_results::{Results, Row, Status};
 
 pub use self::download::{Download, Protection};
-pub use self::plan::{Plan, Scenario, Work};
+pub use self::plan::{Plan, Scenario, Work, Workers};
 use self::rows::Record;
 pub use self::window::Threads;
 use self::window::{Cpus, Shape, measure};
@@ -168,8 +168,9 @@ impl Run<'_> {
         (cores, keys): (Option<usize>, &[Key]),
         failures: &mut Vec<CompareError>,
     ) -> Result<(), CompareError> {
-        let scenarios: Vec<Scenario> =
-            self.plan.scenarios.iter().map(|scenario| Scenario { cores, ..*scenario }).collect();
+        let workers = self.plan.workers.of(kind);
+        let of_target = |scenario: &Scenario| Scenario { cores, workers, ..*scenario };
+        let scenarios: Vec<Scenario> = self.plan.scenarios.iter().map(of_target).collect();
         let cpus = match cores.map(|count| Cpus::of_cores(count, self.plan.threads)) {
             None => self.cpus.clone(),
             Some(Ok(cpus)) => {
@@ -186,6 +187,9 @@ impl Run<'_> {
         };
         let mut workshop =
             Workshop::open(self.programs.clone(), &cpus.server, self.plan.port_first)?;
+        if let Some(count) = workers {
+            workshop.employ(count);
+        }
         let sizes = self.plan.body_sizes();
         if !sizes.is_empty() {
             workshop.serve(&sizes, cpus.client.first().copied())?;
@@ -210,6 +214,10 @@ impl Run<'_> {
             match workshop.start(kind, *subject, &identities) {
                 Ok(server) => servers.push((*subject, server)),
                 Err(error) if servers.is_empty() => return Err(error.into()),
+                // Who asked for it was told before the run began.
+                Err(error @ ServerError::NotBuilt { .. }) => {
+                    self.results.rows.push(failed_row(kind, Some(*subject), keys, &error.into()));
+                }
                 Err(error) => {
                     let error = CompareError::from(error);
                     self.results.rows.push(failed_row(kind, Some(*subject), keys, &error));
@@ -357,7 +365,8 @@ const CAPACITY_CONNECTIONS: usize = 200;
 const CAPACITY_WINDOW: Duration = Duration::from_millis(500);
 const CAPACITY_WINDOWS: usize = 3;
 
-/// The row that stands for a server, or one subject of it, that could not be measured.
+/// The row that stands for a server, or one subject of it, that could not be measured. Of a rival it
+/// is the comparison with it.
 fn failed_row(
     kind: ServerKind,
     subject: Option<Subject>,
@@ -368,15 +377,19 @@ fn failed_row(
         error,
         CompareError::Server(
             ServerError::NotInstalled(_)
+                | ServerError::NotBuilt { .. }
                 | ServerError::NoApplication(_)
                 | ServerError::Incomplete { .. }
         )
     );
     let key = key_name(keys);
     let reason = error.to_string();
+    let rival = subject.filter(|subject| !subject.is_ours());
+    let ours = subject.filter(|subject| subject.is_ours());
     Row {
         scenario: format!("{}/{key}", kind.name()),
-        subject: subject.unwrap_or(Subject::Accelerated).name().to_owned(),
+        subject: ours.unwrap_or(Subject::Accelerated).name().to_owned(),
+        rival: rival.map(|rival| rival.name().to_owned()),
         metric: rows::SERVER_CPU.0.to_owned(),
         unit: rows::SERVER_CPU.1.to_owned(),
         status: if missing { Status::NotApplicable } else { Status::Rejected },

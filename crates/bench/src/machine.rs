@@ -24,6 +24,7 @@ pub fn describe(programs: &Programs, resolved: &Resolved) -> Machine {
         openssl: Some(openssl::version::version().to_owned()),
         nginx: programs.nginx_version(),
         haproxy: programs.haproxy_version(),
+        haproxy_aws_lc: programs.haproxy_aws_lc_version(),
         widelane: Some(env!("CARGO_PKG_VERSION").to_owned()),
         policy: resolved.policy.to_string(),
         policy_source: resolved.source.to_string(),

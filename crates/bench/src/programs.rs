@@ -16,10 +16,24 @@ pub struct Programs {
     pub nginx: Option<PathBuf>,
     /// HAProxy, if installed.
     pub haproxy: Option<PathBuf>,
+    /// HAProxy on AWS-LC, which is built from source.
+    pub haproxy_aws_lc: Built,
     /// The `openssl` tool, if installed.
     pub openssl: Option<PathBuf>,
     /// Where programs were looked for.
     pub search: Vec<PathBuf>,
+}
+
+/// A rival that is built from source.
+#[derive(Clone, Debug, Default)]
+pub enum Built {
+    /// Nobody asked for it.
+    #[default]
+    Unwanted,
+    /// Where it is.
+    At(PathBuf),
+    /// It is not there; why, where a build has failed.
+    Missing(Option<String>),
 }
 
 impl Programs {
@@ -30,6 +44,7 @@ impl Programs {
             provider,
             nginx: find("nginx", search),
             haproxy: find("haproxy", search),
+            haproxy_aws_lc: Built::Unwanted,
             openssl: find("openssl", search),
             search: search.to_vec(),
         }
@@ -76,8 +91,21 @@ impl Programs {
     /// Version of HAProxy, as it tells: `2.6.12-1+deb12u4`.
     pub fn haproxy_version(&self) -> Option<String> {
         let text = output(self.haproxy.as_deref()?, "-v")?;
-        Some(text.split("ersion ").nth(1)?.split_whitespace().next()?.to_owned())
+        word_behind(&text, "ersion ")
     }
+
+    /// Versions of HAProxy on AWS-LC and of its library, as it tells: `3.0.11, AWS-LC 5.12.0`.
+    pub fn haproxy_aws_lc_version(&self) -> Option<String> {
+        let Built::At(program) = &self.haproxy_aws_lc else { return None };
+        let text = output(program, "-vv")?;
+        let own = word_behind(&text, "ersion ")?;
+        let own = own.split_once('-').map_or(own.as_str(), |(version, _)| version);
+        Some(format!("{own}, AWS-LC {}", word_behind(&text, ": AWS-LC ")?))
+    }
+}
+
+fn word_behind(text: &str, mark: &str) -> Option<String> {
+    Some(text.split(mark).nth(1)?.split_whitespace().next()?.to_owned())
 }
 
 fn find(name: &str, search: &[PathBuf]) -> Option<PathBuf> {

@@ -84,6 +84,8 @@ pub enum Subject {
     Async,
     /// With the provider, by OpenSSL's configuration alone.
     Configured,
+    /// HAProxy built from source on AWS-LC instead of OpenSSL: what a user would run instead.
+    HaproxyAwsLc,
 }
 
 impl Subject {
@@ -95,6 +97,7 @@ impl Subject {
             Subject::Accelerated => "accelerated",
             Subject::Async => "async",
             Subject::Configured => "configured",
+            Subject::HaproxyAwsLc => "haproxy-aws-lc",
         }
     }
 
@@ -116,6 +119,17 @@ pub enum ServerError {
     /// The program is not installed.
     #[error("{0} is not installed; install it, for instance: apt-get install {0}")]
     NotInstalled(&'static str),
+    /// A rival that is built from source is not there.
+    #[error(
+        "{name} is not there{}; `cargo xtask rival {name}` builds it",
+        reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"))
+    )]
+    NotBuilt {
+        /// The rival.
+        name: &'static str,
+        /// Why its build failed, if it did.
+        reason: Option<String>,
+    },
     /// nginx lacks modules.
     #[error(
         "nginx has no {missing} in {directory}; install its modules, for instance: apt-get install \

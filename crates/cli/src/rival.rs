@@ -1,7 +1,10 @@
 //! Where rival programs are.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
+
+use widelane_bench::programs::Built;
 
 /// The rival program `name`: where the user says, beside this binary, or in the PATH.
 pub fn find(name: &str, said: Option<&Path>) -> Option<PathBuf> {
@@ -12,4 +15,20 @@ pub fn find(name: &str, said: Option<&Path>) -> Option<PathBuf> {
     let search = env::var_os("PATH").unwrap_or_default();
     let mut candidates = env::split_paths(&search).map(|directory| directory.join(name));
     beside.filter(|path| path.is_file()).or_else(|| candidates.find(|path| path.is_file()))
+}
+
+/// The rival program `name` that is built from source: beside this binary, in the PATH, or where
+/// `cargo xtask rival` puts it; if that has failed, why.
+pub fn find_built(name: &str) -> Built {
+    let built =
+        env::current_exe().ok().and_then(|own| Some(own.parent()?.parent()?.join("rivals")));
+    let program = built.as_ref().map(|rivals| rivals.join(name)).filter(|path| path.is_file());
+    match find(name, None).or(program) {
+        Some(program) => Built::At(program),
+        None => {
+            let said = built.map(|rivals| rivals.join(format!("{name}.failed")));
+            let said = said.and_then(|path| fs::read_to_string(path).ok());
+            Built::Missing(said.and_then(|said| Some(said.lines().next()?.to_owned())))
+        }
+    }
 }

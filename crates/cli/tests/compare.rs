@@ -382,3 +382,38 @@ fn names_what_exists_when_a_name_is_unknown() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("rsa2048, rsa3072, rsa4096"), "{}", stderr(&output));
 }
+
+#[test]
+fn a_rival_is_measured_or_told_how_to_be_built() {
+    let directory = tempfile::tempdir().unwrap();
+    let rival = ["--rival", "haproxy-aws-lc", "--tls", "1.3", "--quick", "--pairs", "1"];
+    let output = compare(directory.path(), &[&rival[..], &["--server", "nginx"]].concat());
+    assert!(stderr(&output).contains("say --server haproxy"), "{}", stderr(&output));
+    let how = ["--server", "haproxy", "--connections", "8"];
+    let output = compare(directory.path(), &[&rival[..], &how].concat());
+    if !output.status.success() {
+        let said = stderr(&output);
+        assert!(said.contains("apt-get install") || said.contains("libwidelane"), "{said}");
+        return;
+    }
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    assert!(results.complete);
+    let rows = results.rows.iter().filter(|row| row.metric == "server_cpu_per_handshake");
+    let compared: Vec<_> = rows.filter(|row| row.subject == "accelerated").collect();
+    let against = |rival: &str| {
+        let row = compared.iter().find(|row| row.rival.as_deref() == Some(rival));
+        row.unwrap_or_else(|| panic!("nothing against {rival}: {text}"))
+    };
+    assert!(against("native").value.unwrap() > 0.0);
+    let row = against("haproxy-aws-lc");
+    if results.machine.haproxy_aws_lc.is_some() {
+        assert_eq!(row.scenario, "haproxy/tls1.3/rsa2048/x25519/c8");
+        assert!(row.ratio.unwrap() > 0.0, "{text}");
+    } else {
+        let how = "`cargo xtask rival haproxy-aws-lc` builds it";
+        assert!(stderr(&output).contains(how), "{}", stderr(&output));
+        assert_eq!(row.status, Status::NotApplicable);
+        assert!(row.reason.as_ref().unwrap().contains(how), "{text}");
+    }
+}

@@ -20,7 +20,9 @@ pub fn verdict(results: &Results) -> Verdict {
         .flat_map(|metric| view::comparisons(results, metric.name))
         .collect();
     if let Some((first, others)) = answers(&servers, "native").split_first() {
-        return of_server(results, first, others);
+        let mut verdict = of_server(results, first, others);
+        verdict.detail.push_str(&beside_aws_lc(&answers(&servers, AWS_LC)));
+        return verdict;
     }
     let algorithms = view::comparisons(results, OPERATIONS.name);
     if let Some((first, others)) = best_of_families(&algorithms).split_first() {
@@ -227,6 +229,21 @@ fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>
         told.push(answerer);
     }
     Verdict { tone, sentence: words::capitalised(&sentence), detail }
+}
+
+/// The rebuilt server that a user could run instead.
+const AWS_LC: &str = "haproxy-aws-lc";
+
+/// What the comparison with that server says: where it is busy, and at a partial load.
+fn beside_aws_lc(answers: &[Answer<'_, '_>]) -> String {
+    let Some((first, others)) = answers.split_first() else { return String::new() };
+    let partial = partial_load(first.comparison, others);
+    let partial = partial.filter(|_| first.comparison.scenario.load.is_none());
+    let told = |answer: &Answer<'_, '_>| {
+        let (rival, conditions) = (words::subject(AWS_LC), answer.comparison.scenario.conditions());
+        format!(" Against {rival}, {conditions}: {}.", ratio_with_interval(answer.ratio))
+    };
+    [first].into_iter().chain(partial).map(told).collect()
 }
 
 /// Packets, beside the classifier of others.
@@ -505,6 +522,25 @@ mod tests {
         assert_eq!(
             alone.sentence,
             "At 80 % load nginx spends 0.70× the CPU per full TLS handshake."
+        );
+    }
+
+    #[test]
+    fn a_rebuilt_server_is_told_beside_the_native_one() {
+        let against = |rival: &str, place: &str, ratio| Row {
+            rival: Some(rival.to_owned()),
+            ..row(&format!("haproxy/tls1.3/rsa2048/x25519/{place}"), ratio)
+        };
+        let verdict = verdict_of(vec![
+            against("native", "c200", [0.45, 0.44, 0.46]),
+            against("haproxy-aws-lc", "c200", [0.72, 0.70, 0.74]),
+            against("haproxy-aws-lc", "load30", [0.95, 0.93, 0.97]),
+        ]);
+        assert_eq!(
+            verdict.detail,
+            "TLS 1.3, RSA-2048, X25519, 200 connections: 0.45×, 95 % interval 0.44–0.46. Against \
+             HAProxy on AWS-LC, TLS 1.3, RSA-2048, X25519, 200 connections: 0.72× (0.70–0.74). \
+             Against HAProxy on AWS-LC, TLS 1.3, RSA-2048, X25519, 30 % load: 0.95× (0.93–0.97)."
         );
     }
 

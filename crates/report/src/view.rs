@@ -293,6 +293,7 @@ pub fn machine(results: &Results) -> Vec<(&'static str, String)> {
         ("OpenSSL", machine.openssl.as_ref().map(|version| version.replace("OpenSSL ", ""))),
         ("nginx", machine.nginx.clone()),
         ("HAProxy", machine.haproxy.clone()),
+        ("HAProxy on AWS-LC", machine.haproxy_aws_lc.clone()),
         ("Widelane", machine.widelane.clone()),
         ("Policy", Some(machine.policy.clone())),
         ("Policy set by", Some(machine.policy_source.clone())),

@@ -59,6 +59,7 @@ pub fn subject(name: &str) -> &str {
         "async" => "accelerated, async",
         "aws-lc" => "AWS-LC",
         "configured" => "accelerated, by configuration",
+        "haproxy-aws-lc" => "HAProxy on AWS-LC",
         "light-256" => "accelerated, 256 bits without multiplications",
         "light-only" => "accelerated without multiplications",
         "live/quiet" => "the same rules without changes",
@@ -79,6 +80,7 @@ pub fn is_rival(subject: &str) -> bool {
         subject,
         "aws-lc"
             | "graviola"
+            | "haproxy-aws-lc"
             | "ipsec-mb"
             | "native"
             | "native-masked"
@@ -226,6 +228,16 @@ mod tests {
         assert_eq!(partial.title(), "nginx, TLS 1.3, RSA-2048, X25519, 30 % load, 2 cores");
         assert_eq!(partial.family(), "nginx, TLS 1.3, RSA-2048, X25519, 30 % load");
         assert_eq!(partial.family_along(Axis::Load), "nginx, TLS 1.3, RSA-2048, X25519, 2 cores");
+        let crowded = Scenario::parse("nginx/tls1.3/rsa2048/x25519/4-workers/2-cores/c8");
+        assert_eq!(
+            crowded.title(),
+            "nginx, TLS 1.3, RSA-2048, X25519, 4 workers, 2 cores, 8 connections"
+        );
+        let threads = Scenario::parse("haproxy/tls1.3/rsa2048/x25519/2-threads/load30");
+        assert_eq!(
+            threads.family_along(Axis::Load),
+            "HAProxy, TLS 1.3, RSA-2048, X25519, 2 threads"
+        );
         assert_eq!(Scenario::parse("rsa3072/private").title(), "RSA-3072");
         let title = Scenario::parse("x25519/derive-few").title();
         assert_eq!(title, "X25519 derive, fewest at once");

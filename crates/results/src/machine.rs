@@ -22,6 +22,9 @@ pub struct Machine {
     pub nginx: Option<String>,
     /// Version of HAProxy, if installed.
     pub haproxy: Option<String>,
+    /// Versions of HAProxy on AWS-LC and of that, where it is compared.
+    #[serde(default)]
+    pub haproxy_aws_lc: Option<String>,
     /// Version of widelane itself.
     pub widelane: Option<String>,
     /// The width policy in force, in words.

@@ -25,6 +25,8 @@ pub struct Plan {
     pub scenarios: Vec<Scenario>,
     /// Numbers of cores on which each server goes through all of that; if there are none, on one.
     pub cores: Vec<usize>,
+    /// How many workers share the CPUs of a server.
+    pub workers: Workers,
     /// Which hardware threads of those cores.
     pub threads: Threads,
     /// What downloads have to keep; their highest rate under it is searched then.
@@ -35,6 +37,26 @@ pub struct Plan {
     pub port_first: Option<u16>,
     /// The widest room that is open, which is expected to run.
     pub room: Room,
+}
+
+/// How many workers share the CPUs of a server, where they are not as many as those.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Workers {
+    /// Processes of nginx.
+    pub nginx: Option<usize>,
+    /// Threads of HAProxy.
+    pub haproxy: Option<usize>,
+}
+
+impl Workers {
+    /// Those of a server of `kind`.
+    pub(super) fn of(self, kind: ServerKind) -> Option<usize> {
+        match kind {
+            ServerKind::Nginx => self.nginx,
+            ServerKind::Haproxy => self.haproxy,
+            ServerKind::Embedded | ServerKind::SServer => None,
+        }
+    }
 }
 
 /// One load.
@@ -53,6 +75,8 @@ pub struct Scenario {
     pub load: Option<u8>,
     /// Cores of the server, where that is a question; one otherwise.
     pub cores: Option<usize>,
+    /// Workers of the server, where that is a question; one for each of its CPUs otherwise.
+    pub workers: Option<usize>,
     /// Time under load before each window.
     pub warm_up: Duration,
     /// Length of a window.
@@ -143,9 +167,12 @@ impl Scenario {
     }
 
     /// The path of its results: `nginx/tls1.3/ecdsa-p256/x25519/c200`,
-    /// `nginx/tls1.3/rsa2048/x25519/load30`, or `nginx/tls1.3/rsa2048/aes128-gcm/16MiB/c4`.
+    /// `nginx/tls1.3/rsa2048/x25519/4-workers/load30`, or
+    /// `nginx/tls1.3/rsa2048/aes128-gcm/16MiB/c4`.
     pub(super) fn path(&self, kind: ServerKind, key: &str) -> String {
-        let Scenario { version, group, work, connections, load, cores, .. } = self;
+        let Scenario { version, group, work, connections, load, cores, workers, .. } = self;
+        let worker = if kind == ServerKind::Haproxy { "threads" } else { "workers" };
+        let workers = workers.map_or(String::new(), |count| format!("{count}-{worker}/"));
         let cores = cores.map_or(String::new(), |cores| format!("{cores}-cores/"));
         let (server, version) = (kind.name(), version.name());
         let work = match work {
@@ -154,7 +181,7 @@ impl Scenario {
             Work::Page => "application".to_owned(),
         };
         let load = load.map_or(format!("c{connections}"), |percent| format!("load{percent}"));
-        format!("{server}/tls{version}/{key}/{work}/{cores}{load}")
+        format!("{server}/tls{version}/{key}/{work}/{workers}{cores}{load}")
     }
 
     /// The metric that answers for it.

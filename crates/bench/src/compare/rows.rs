@@ -232,13 +232,15 @@ impl Record {
         }
     }
 
-    /// The native subjects with which `subject` is compared; `Native` itself is compared with none.
+    /// The subjects with which `subject` is compared: of ours all that are not, of those `Native`
+    /// alone, which itself is compared with none.
     fn rivals(&self, subject: Subject) -> Vec<Subject> {
-        let natives = self.subjects.iter().copied().filter(|rival| !rival.is_ours());
-        match subject {
-            Subject::Native => Vec::new(),
-            _ => natives.filter(|rival| *rival != subject).collect(),
-        }
+        let is_rival = |rival: &Subject| match rival {
+            _ if subject.is_ours() => !rival.is_ours(),
+            Subject::Native => subject != Subject::Native,
+            _ => false,
+        };
+        self.subjects.iter().copied().filter(is_rival).collect()
     }
 
     fn fill_rows(&self, context: &Context<'_>, counts: &Counts) -> Vec<Row> {
@@ -410,5 +412,21 @@ pub fn conclude(results: &mut Results) {
             "Batching ran but won nothing on this machine: no scenario cost less than native."
                 .to_owned(),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_are_compared_with_all_others_and_those_with_the_native_server() {
+        use Subject::{Accelerated, HaproxyAwsLc, Native, NativeMasked};
+        let subjects = [Native, NativeMasked, Accelerated, HaproxyAwsLc];
+        let record = Record::new("s".to_owned(), Work::Handshakes, subjects.into_iter());
+        assert_eq!(record.rivals(Accelerated), [Native, NativeMasked, HaproxyAwsLc]);
+        assert_eq!(record.rivals(HaproxyAwsLc), [Native]);
+        assert_eq!(record.rivals(NativeMasked), [Native]);
+        assert_eq!(record.rivals(Native), []);
     }
 }

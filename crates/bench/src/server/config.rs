@@ -18,18 +18,39 @@ const GROUPS: &str = "X25519:P-256:P-384";
 /// Connections that may wait to be accepted, and that a server may hold.
 const CONNECTIONS_MAX: u32 = 4096;
 
-/// nginx: a worker on each of `cpus`, nothing but TLS, no session kept; what there is to serve as
-/// files, or pages of an application.
+/// The workers, or threads, of a server.
+#[derive(Clone, Debug)]
+pub struct Workers {
+    /// How many there are.
+    pub count: usize,
+    /// The CPUs that they share; wherever they are if none are given.
+    pub cpus: Vec<usize>,
+}
+
+impl Workers {
+    /// One on each of `cpus`, or one anywhere.
+    pub fn on_each(cpus: &[usize]) -> Self {
+        Workers { count: cpus.len().max(1), cpus: cpus.to_vec() }
+    }
+
+    /// The CPU of each, where there are several to choose from.
+    fn placed(&self) -> Option<impl Iterator<Item = usize> + '_> {
+        (self.cpus.len() > 1).then(|| self.cpus.iter().copied().cycle().take(self.count))
+    }
+}
+
+/// nginx: nothing but TLS, no session kept; what there is to serve as files, or pages of an
+/// application.
 pub fn nginx(
     address: SocketAddr,
     identities: &[Identity],
     content: Option<&Content>,
     application: Option<&Application>,
-    cpus: &[usize],
+    workers: &Workers,
     directory: &Path,
 ) -> String {
     let pages = application.map_or("return 200;".to_owned(), Application::location);
-    let workers = workers(cpus);
+    let workers = processes(workers);
     let files = content.map_or(String::new(), |content| {
         let root = content.root().display();
         format!("        location {PREFIX} {{ root \"{root}\"; sendfile on; tcp_nopush on; }}\n")
@@ -71,31 +92,34 @@ http {{
     )
 }
 
-/// As many workers as there are `cpus`, each on its own; one, wherever it is, if none are given.
-fn workers(cpus: &[usize]) -> String {
-    let mask = |cpu: &usize| {
-        let highest = cpus.iter().max().unwrap_or(cpu);
-        let bit = |place: usize| if place == *cpu { '1' } else { '0' };
-        format!(" {}", (0..=*highest).rev().map(bit).collect::<String>())
+/// nginx's lines for its workers, each on its CPU.
+fn processes(workers: &Workers) -> String {
+    let mask = |cpu: usize| {
+        let highest = workers.cpus.iter().copied().max().unwrap_or(cpu);
+        let bit = |place: usize| if place == cpu { '1' } else { '0' };
+        format!(" {}", (0..=highest).rev().map(bit).collect::<String>())
     };
-    let count = cpus.len().max(1);
-    match cpus {
-        [] | [_] => format!("worker_processes {count};\n"),
-        _ => format!(
-            "worker_processes {count};\nworker_cpu_affinity{};\n",
-            cpus.iter().map(mask).collect::<String>()
-        ),
-    }
+    let count = format!("worker_processes {};\n", workers.count);
+    workers.placed().map_or(count.clone(), |cpus| {
+        format!("{count}worker_cpu_affinity{};\n", cpus.map(mask).collect::<String>())
+    })
 }
 
-/// HAProxy: a thread on each of `cpus`, nothing but TLS, no session kept; its own asynchronous mode
-/// on request, and what there is to serve from its origin.
+/// HAProxy's lines for its threads, each on its CPU.
+fn threads(workers: &Workers) -> String {
+    let map = |(thread, cpu): (usize, usize)| format!("\n    cpu-map 1/{thread} {cpu}");
+    let maps = workers.placed().into_iter().flat_map(|cpus| (1..).zip(cpus)).map(map);
+    format!("nbthread {}{}", workers.count, maps.collect::<String>())
+}
+
+/// HAProxy: nothing but TLS, no session kept; its own asynchronous mode on request, and what there
+/// is to serve from its origin.
 pub fn haproxy(
     address: SocketAddr,
     identities: &[Identity],
     content: Option<&Content>,
     asynchronous: bool,
-    cpus: &[usize],
+    workers: &Workers,
 ) -> String {
     let (front, back) = content.map_or_else(Default::default, |content| {
         let front = format!("    use_backend origin if {{ path_beg {PREFIX} }}\n");
@@ -103,14 +127,7 @@ pub fn haproxy(
     });
     let certificates: String =
         identities.iter().map(|identity| format!(" crt {}", identity.bundle.display())).collect();
-    let threads = match cpus {
-        [] | [_] => "nbthread 1".to_owned(),
-        _ => {
-            let count = cpus.len();
-            let list: String = cpus.iter().map(|cpu| format!(" {cpu}")).collect();
-            format!("nbthread {count}\n    cpu-map auto:1/1-{count}{list}")
-        }
-    };
+    let threads = threads(workers);
     let mode = if asynchronous { "    ssl-mode-async\n" } else { "" };
     format!(
         "global
@@ -178,9 +195,22 @@ mod tests {
 
     #[test]
     fn workers_have_cpus_of_their_own() {
-        assert_eq!(workers(&[]), "worker_processes 1;\n");
-        assert_eq!(workers(&[3]), "worker_processes 1;\n");
+        let on_each = |cpus: &[usize]| processes(&Workers::on_each(cpus));
+        assert_eq!(on_each(&[]), "worker_processes 1;\n");
+        assert_eq!(on_each(&[3]), "worker_processes 1;\n");
         let two = "worker_processes 2;\nworker_cpu_affinity 0001 1000;\n";
-        assert_eq!(workers(&[0, 3]), two);
+        assert_eq!(on_each(&[0, 3]), two);
+        assert_eq!(threads(&Workers::on_each(&[2])), "nbthread 1");
+    }
+
+    #[test]
+    fn more_workers_share_the_cpus_evenly() {
+        let three = |cpus: &[usize]| Workers { count: 3, cpus: cpus.to_vec() };
+        assert_eq!(processes(&three(&[1])), "worker_processes 3;\n");
+        let shared = "worker_processes 3;\nworker_cpu_affinity 01 10 01;\n";
+        assert_eq!(processes(&three(&[0, 1])), shared);
+        assert_eq!(threads(&three(&[])), "nbthread 3");
+        let shared = "nbthread 3\n    cpu-map 1/1 0\n    cpu-map 1/2 1\n    cpu-map 1/3 0";
+        assert_eq!(threads(&three(&[0, 1])), shared);
     }
 }

@@ -10,10 +10,11 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::application::Application;
+use super::config::Workers;
 use super::content::Content;
 use super::process::Process;
 use super::{Identity, Server, ServerError, ServerKind, Subject, config};
-use crate::programs::Programs;
+use crate::programs::{Built, Programs};
 
 /// Hides AVX-512 IFMA from OpenSSL: bit 21 of EBX of CPUID leaf 7, in the notation of
 /// OPENSSL_ia32cap(3).
@@ -37,7 +38,7 @@ pub struct Workshop {
     application: Option<Application>,
     directory: TempDir,
     programs: Programs,
-    cpus: Vec<usize>,
+    workers: Workers,
     port_next: Option<u16>,
     content: Option<Content>,
     server_count: usize,
@@ -62,12 +63,17 @@ impl Workshop {
         Ok(Workshop {
             directory,
             programs,
-            cpus: cpus.to_vec(),
+            workers: Workers::on_each(cpus),
             port_next: port_first,
             content: None,
             application: None,
             server_count: 0,
         })
+    }
+
+    /// Has servers have so many workers on their CPUs.
+    pub fn employ(&mut self, count: usize) {
+        self.workers.count = count;
     }
 
     /// Has servers serve bodies of `sizes`; where they need an origin, it stays on `cpu`.
@@ -90,7 +96,7 @@ impl Workshop {
     /// See [`ServerError`].
     pub fn host_application(&mut self) -> Result<(), ServerError> {
         let directory = self.directory.path().join("application");
-        let cpus = self.cpus.as_slice();
+        let cpus = self.workers.cpus.as_slice();
         self.application = Some(Application::start(&self.programs, &directory, cpus)?);
         Ok(())
     }
@@ -136,7 +142,7 @@ impl Workshop {
     ) -> Result<Server, ServerError> {
         let Site { directory, address } = site;
         let program = command.get_program().to_string_lossy().into_owned();
-        let process = Process::start(command, &self.cpus, directory.join("log"))
+        let process = Process::start(command, &self.workers.cpus, directory.join("log"))
             .map_err(|source| ServerError::Start { program, source })?;
         let counters = is_ours.then(|| directory.join(COUNTERS));
         let pids = self.application.as_ref().map(Application::pids);
@@ -178,7 +184,7 @@ impl Workshop {
         };
         let counters = directory.join(COUNTERS);
         Ok(match subject {
-            Subject::Native => command(&server),
+            Subject::Native | Subject::HaproxyAwsLc => command(&server),
             Subject::NativeMasked => {
                 let mut masked = command(&server);
                 masked.env(IFMA_MASK.0, IFMA_MASK.1);
@@ -251,7 +257,7 @@ impl Workshop {
         directory: &Path,
     ) -> String {
         let (content, application) = (self.content.as_ref(), self.application.as_ref());
-        config::nginx(address, identities, content, application, &self.cpus, directory)
+        config::nginx(address, identities, content, application, &self.workers, directory)
     }
 
     fn haproxy(
@@ -261,13 +267,25 @@ impl Workshop {
         subject: Subject,
         directory: &Path,
     ) -> Result<Vec<PathBuf>, ServerError> {
-        let haproxy = self.programs.haproxy.clone().ok_or(ServerError::NotInstalled("haproxy"))?;
+        let haproxy = match subject {
+            Subject::HaproxyAwsLc => self.haproxy_aws_lc()?,
+            _ => self.programs.haproxy.clone().ok_or(ServerError::NotInstalled("haproxy"))?,
+        };
         let file = directory.join("haproxy.cfg");
         let (content, asynchronous) = (self.content.as_ref(), subject == Subject::Async);
-        write(&file, &config::haproxy(address, identities, content, asynchronous, &self.cpus))?;
+        write(&file, &config::haproxy(address, identities, content, asynchronous, &self.workers))?;
         let server = vec![haproxy, "-db".into(), "-f".into(), file];
         check(command(&server).arg("-c"))?;
         Ok(server)
+    }
+
+    fn haproxy_aws_lc(&self) -> Result<PathBuf, ServerError> {
+        let reason = match &self.programs.haproxy_aws_lc {
+            Built::At(program) => return Ok(program.clone()),
+            Built::Missing(reason) => reason.clone(),
+            Built::Unwanted => None,
+        };
+        Err(ServerError::NotBuilt { name: Subject::HaproxyAwsLc.name(), reason })
     }
 }
 

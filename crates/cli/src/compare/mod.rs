@@ -74,6 +74,12 @@ pub struct Args {
     /// --server-cores does not count them]
     #[arg(long)]
     server_threads: bool,
+    /// Workers of nginx, which share the server's CPUs [default: one on each]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
+    workers: Option<u16>,
+    /// Threads of HAProxy, which share the server's CPUs [default: one on each]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
+    threads: Option<u16>,
     /// Of downloads, searches the highest rate at which every one ends within this time, as 2s;
     /// says where that cannot be. Takes minutes for each length and cipher
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
@@ -94,6 +100,9 @@ pub struct Args {
     /// Also measures the server with IFMA hidden from OpenSSL
     #[arg(long)]
     masked: bool,
+    /// Also measures HAProxy built on another library, which `cargo xtask rival` builds
+    #[arg(long, value_enum)]
+    rival: Option<Rival>,
     /// Key-exchange groups
     #[arg(long, value_enum, value_delimiter = ',', default_value = "x25519")]
     group: Vec<KeyExchange>,
@@ -132,6 +141,12 @@ enum Server {
     /// `openssl s_server`, accelerated by OpenSSL's configuration alone; 16 connections at most
     #[value(name = "s-server")]
     Openssl,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Rival {
+    /// HAProxy on AWS-LC
+    HaproxyAwsLc,
 }
 
 /// The keys of one server.
@@ -196,7 +211,11 @@ impl Suite {
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Libraries::find()?;
-    let programs = measure::programs()?;
+    let mut programs = measure::programs()?;
+    args.check_workers(&programs)?;
+    if let Some(Rival::HaproxyAwsLc) = args.rival {
+        args.find_haproxy_aws_lc(&mut programs)?;
+    }
     let resolved = measure::policy()?;
     let mut results = measure::blank(machine::describe(&programs, &resolved));
     let stop = measure::stop_on_signals()?;

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use widelane_bench::compare::{Download, Plan, Protection, Scenario, Threads, Work};
+use widelane_bench::compare::{Download, Plan, Protection, Scenario, Threads, Work, Workers};
 use widelane_bench::mixed;
 use widelane_bench::pairs::Rounds;
-use widelane_bench::programs::Programs;
-use widelane_bench::server::{ServerKind, Subject};
+use widelane_bench::programs::{Built, Programs};
+use widelane_bench::server::{ServerError, ServerKind, Subject};
 use widelane_cpu::{Policy, Room, Vaes256};
 use widelane_loadgen::{Goal, Group, TlsVersion};
 
 use super::{Args, Keys, Server, Workload};
+use crate::{output, rival};
 
 /// Rounds by default, and with `--quick`.
 const ROUNDS: u32 = 20;
@@ -91,6 +92,7 @@ impl Args {
             identity: self.certificate.clone().zip(self.private_key.clone()),
             scenarios,
             cores: self.cores(),
+            workers: self.workers(),
             threads: if self.server_threads { Threads::All } else { Threads::First },
             goal: self.latency_max.map(|latency_max| Goal { latency_max, percentile: 100.0 }),
             cipher: self.cipher.cipher(),
@@ -104,6 +106,24 @@ impl Args {
         let counted = self.server_cores.iter().copied().map(usize::from);
         let one = (self.server_threads && self.server_cores.is_empty()).then_some(1);
         counted.chain(one).collect()
+    }
+
+    fn workers(&self) -> Workers {
+        let [nginx, haproxy] = [self.workers, self.threads].map(|count| count.map(usize::from));
+        Workers { nginx, haproxy }
+    }
+
+    /// Refuses to count what the servers do not have.
+    pub(super) fn check_workers(&self, programs: &Programs) -> anyhow::Result<()> {
+        let targets = self.targets(programs);
+        let has = |kind| targets.iter().any(|(other, _)| *other == kind);
+        if self.workers.is_some() && !has(ServerKind::Nginx) {
+            bail!("--workers counts nginx's; say --server nginx, or --threads for HAProxy");
+        }
+        if self.threads.is_some() && !has(ServerKind::Haproxy) {
+            bail!("--threads counts HAProxy's; say --server haproxy, or --workers for nginx");
+        }
+        Ok(())
     }
 
     /// Servers and subjects; the first subject is the rival of the others.
@@ -142,10 +162,28 @@ impl Args {
                 if asynchronous && kind == ServerKind::Haproxy {
                     subjects.push(Subject::Async);
                 }
+                if self.rival.is_some() && kind == ServerKind::Haproxy {
+                    subjects.push(Subject::HaproxyAwsLc);
+                }
                 targets.push((kind, subjects));
             }
         }
         targets
+    }
+
+    /// Looks for the rival, and says at once how to have it where it is not there: who waits for the
+    /// comparison wants to know before it has ended.
+    pub(super) fn find_haproxy_aws_lc(&self, programs: &mut Programs) -> anyhow::Result<()> {
+        let targets = self.targets(programs);
+        if targets.iter().all(|(kind, _)| *kind != ServerKind::Haproxy) {
+            bail!("--rival haproxy-aws-lc is compared with HAProxy; say --server haproxy");
+        }
+        let name = Subject::HaproxyAwsLc.name();
+        programs.haproxy_aws_lc = rival::find_built(name);
+        if let Built::Missing(reason) = programs.haproxy_aws_lc.clone() {
+            output::complain(&ServerError::NotBuilt { name, reason }.into());
+        }
+        Ok(())
     }
 
     fn or_usual<T: Copy>(given: &[T], usual: &[T]) -> Vec<T> {
@@ -176,6 +214,7 @@ impl Args {
                             connections: connections.into(),
                             load: None,
                             cores: None,
+                            workers: None,
                             warm_up: WARM_UP_QUICK,
                             window: if self.quick { QUICK_COST } else { self.seconds },
                             rounds: Rounds { least, most },
@@ -212,6 +251,7 @@ impl Args {
                     connections: connections.into(),
                     load: None,
                     cores: None,
+                    workers: None,
                     warm_up: self.warm_up(connections),
                     window: self.window(connections, cost),
                     rounds: self.rounds(connections),
@@ -248,6 +288,7 @@ impl Args {
             connections: CONNECTIONS_LOAD,
             load: Some(percent),
             cores: None,
+            workers: None,
             warm_up: WARM_UP,
             window,
             rounds: Rounds { least: rounds, most: rounds + rounds / 2 },
@@ -294,6 +335,7 @@ impl Args {
             connections: Self::or_usual(&self.connections, &[CONNECTIONS_PAGES])[0].into(),
             load: None,
             cores: None,
+            workers: None,
             warm_up: WARM_UP_PAGES,
             window: if self.quick { WINDOW_PAGES_QUICK } else { WINDOW_PAGES.max(self.seconds) },
             rounds: Rounds { least: rounds, most: rounds },

@@ -260,6 +260,10 @@ pub(super) fn part(part: &str) -> String {
         capitalised(part)
     } else if let Some(bits) = part.strip_suffix("-gcm").and_then(|key| key.strip_prefix("aes")) {
         format!("AES-{}-GCM", bits.trim_start_matches('-'))
+    } else if let Some(count) = part.strip_suffix("-workers") {
+        format!("{count} workers")
+    } else if let Some(count) = part.strip_suffix("-threads") {
+        format!("{count} threads")
     } else if let Some(mode) = part.strip_prefix("aes128-sha") {
         format!("AES128-SHA{}", mode.replace("-mac-first", ", MAC first"))
     } else if part.contains("hmac-sha") || part.starts_with("sha-") {
