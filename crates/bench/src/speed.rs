@@ -56,6 +56,8 @@ pub struct Plan {
     pub rooms: Vec<Room>,
     /// Bytes of the messages, of operations whose cost depends on them.
     pub sizes: Vec<usize>,
+    /// Numbers of jobs at a time, of operations in lanes; if there are none, full batches.
+    pub jobs: Vec<usize>,
     /// Whether OpenSSL's own operation is timed beside ours.
     pub against_openssl: bool,
     /// Our provider, to time messages through OpenSSL's calls as well.
@@ -141,7 +143,7 @@ pub fn run(
     let began = Instant::now();
     stay_on_this_cpu();
     let entries: Vec<Entry> =
-        plan.events.iter().flat_map(|event| event.heats(&plan.sizes)).collect();
+        plan.events.iter().flat_map(|event| event.heats(&plan.sizes, &plan.jobs)).collect();
     entries.iter().try_for_each(Entry::check_size)?;
     observer.planned(entries.len() as u64 * u64::from(plan.rounds.least));
     // Loaded and started only where there is something for them to do.
@@ -204,7 +206,7 @@ impl Field<'_> {
                 rows.push(rows::missing(entry, Who::Room(room), reason));
                 continue;
             }
-            let mut ours = contest.widelane(&only(room, contest.rooms()));
+            let mut ours = contest.widelane(&only(room, contest.rooms()), entry.jobs);
             if !is_right(contest, &mut ours)? {
                 return Err(SpeedError::Wrong { room: room.name(), scenario });
             }

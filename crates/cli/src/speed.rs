@@ -35,6 +35,11 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', default_value = "64,256,1024,1350,4096,16384",
           value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     size: Vec<u32>,
+    /// Public-key operations by the number of jobs at a time, 1 to 8, instead of full batches: what
+    /// few handshakes cost that arrive together
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=8),
+          conflicts_with = "cipher_compare")]
+    jobs: Vec<u8>,
     /// Whom to compare with; the other libraries take part in what they offer of operations on
     /// messages, and are asked for in the program widelane-rival-bulk, where that is installed
     /// [default: all that are there]
@@ -127,10 +132,15 @@ impl Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let programs = measure::programs()?;
     let resolved = measure::policy()?;
+    let events = events(&args);
+    if events.is_empty() {
+        bail!("--jobs counts public-key operations; name rsa, x25519, ecdsa, ecdh or ed25519");
+    }
     let plan = Plan {
-        events: events(&args.algorithms),
+        events,
         rooms: rooms(&args.room)?,
-        sizes: sizes(&args.size),
+        sizes: ascending(&args.size),
+        jobs: ascending(&args.jobs),
         against_openssl: args.is_against(Rival::Openssl),
         provider: programs.provider.clone(),
         libraries: args.libraries()?,
@@ -169,19 +179,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The sizes, each once, the smallest first.
-fn sizes(sizes: &[u32]) -> Vec<usize> {
-    let mut sizes: Vec<usize> = sizes.iter().map(|size| *size as usize).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    sizes
+/// Sizes or numbers of jobs, each once, the smallest first.
+fn ascending<T: Copy + TryInto<usize>>(numbers: &[T]) -> Vec<usize> {
+    let mut all: Vec<usize> =
+        numbers.iter().filter_map(|number| (*number).try_into().ok()).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
-/// What was selected, each once, in the order of the list.
-fn events(selections: &[Selection]) -> Vec<&'static Event> {
-    let selected: Vec<String> =
-        selections.iter().flat_map(|Selection(events)| events).map(|event| event.path()).collect();
-    let is_wanted = |event: &&Event| selected.is_empty() || selected.contains(&event.path());
+/// What was selected, each once, in the order of the list; where jobs are counted, of what has them.
+fn events(args: &Args) -> Vec<&'static Event> {
+    let selections = args.algorithms.iter().flat_map(|Selection(events)| events);
+    let selected: Vec<String> = selections.map(|event| event.path()).collect();
+    let is_wanted = |event: &&Event| {
+        (selected.is_empty() || selected.contains(&event.path()))
+            && (args.jobs.is_empty() || event.has_lanes())
+    };
     speed::EVENTS.iter().filter(is_wanted).collect()
 }
 

@@ -187,7 +187,9 @@ impl CurvesFigure {
     fn scales(&self) -> &'static str {
         match self.curves.axis {
             Axis::Size => "both scales are logarithmic",
-            Axis::Mix | Axis::Cores | Axis::Load => "the scale of the values is logarithmic",
+            Axis::Mix | Axis::Cores | Axis::Jobs | Axis::Load => {
+                "the scale of the values is logarithmic"
+            }
         }
     }
 }

@@ -120,7 +120,10 @@ fn best_of_families<'a, 'b>(algorithms: &'a [Comparison<'b>]) -> Vec<Answer<'a, 
     let mut answers: Vec<Answer<'_, '_>> = Vec::new();
     for answer in all().filter(|answer| rival(answer) == beside) {
         let family = answer.comparison.scenario.family();
-        let rank = |of: &Answer<'_, '_>| (of.comparison.scenario.size, of.ratio.centre);
+        let rank = |of: &Answer<'_, '_>| {
+            let scenario = &of.comparison.scenario;
+            (scenario.size, scenario.jobs, of.ratio.centre)
+        };
         match answers.iter_mut().find(|known| known.comparison.scenario.family() == family) {
             Some(best) if rank(best) < rank(&answer) => *best = answer,
             Some(_) => {}

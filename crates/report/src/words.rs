@@ -239,8 +239,10 @@ mod tests {
             "HAProxy, TLS 1.3, RSA-2048, X25519, 2 threads"
         );
         assert_eq!(Scenario::parse("rsa3072/private").title(), "RSA-3072");
-        let title = Scenario::parse("x25519/derive-few").title();
-        assert_eq!(title, "X25519 derive, fewest at once");
+        let few = Scenario::parse("x25519/derive/3-jobs");
+        assert_eq!(few.title(), "X25519 derive, 3 jobs");
+        assert_eq!(few.family_along(Axis::Jobs), "X25519 derive");
+        assert_eq!(Scenario::parse("rsa2048/private/1-jobs").title(), "RSA-2048, 1 job");
         assert_eq!(Scenario::parse("ecdh-p384/generate").title(), "ECDH P-384 generate");
         assert_eq!(operation("p256-sign"), "P-256 sign");
         assert_eq!(operation("rsa-2048"), "RSA-2048");

@@ -154,7 +154,7 @@ impl Contest for Message {
         Some(self.by(&cipher))
     }
 
-    fn widelane(&self, policy: &Policy) -> Ours<'_> {
+    fn widelane(&self, policy: &Policy, _jobs: Option<usize>) -> Ours<'_> {
         let key = self.key(policy);
         match &self.task {
             Task::Seal => Ours {

@@ -119,7 +119,7 @@ impl Contest for Records {
         Some(self.by(&cipher))
     }
 
-    fn widelane(&self, policy: &Policy) -> Ours<'_> {
+    fn widelane(&self, policy: &Policy, _jobs: Option<usize>) -> Ours<'_> {
         let (key, size) = (self.key(policy), self.size);
         let run: Runner<'_> = if self.count == 1 {
             Box::new(move |outputs| {

@@ -49,8 +49,9 @@ pub trait Contest {
         None
     }
 
-    /// Ours, a full batch at a time, in the widest room that `policy` leaves open.
-    fn widelane(&self, policy: &Policy) -> Ours<'_>;
+    /// Ours, so many jobs at a time, in the widest room that `policy` leaves open; full batches if
+    /// none are named, and always where the operation is not done in lanes.
+    fn widelane(&self, policy: &Policy, jobs: Option<usize>) -> Ours<'_>;
 
     /// Whether OpenSSL agrees with what we put out for `lane`.
     fn is_right(&self, lane: usize, output: &[u8]) -> Result<bool, ErrorStack>;
@@ -58,9 +59,9 @@ pub trait Contest {
 
 /// Our side of a contest.
 pub struct Ours<'a> {
-    /// Jobs in a full batch.
+    /// Jobs of one run.
     pub lanes: usize,
-    /// Does one batch.
+    /// Does as many.
     pub run: Runner<'a>,
 }
 
@@ -86,9 +87,9 @@ pub struct Event {
     make: Make,
 }
 
-/// How a contest is made, and whether for a size.
+/// How a contest is made: of an operation that is done in lanes, or for a size.
 enum Make {
-    Once(fn() -> Result<Box<dyn Contest>, SpeedError>),
+    InLanes(fn() -> Result<Box<dyn Contest>, SpeedError>),
     Sized {
         /// The largest size.
         most: usize,
@@ -97,36 +98,53 @@ enum Make {
 }
 
 impl Event {
-    /// The path of its results: `x25519/derive`; that of a size follows: `aes-128-gcm/seal/1350`.
+    /// The path of its results: `x25519/derive`; size or jobs follow: `aes-128-gcm/seal/1350`,
+    /// `x25519/derive/3-jobs`.
     pub fn path(&self) -> String {
         format!("{}/{}", self.algorithm, self.operation)
     }
 
-    /// The heats that it takes with messages of `sizes` bytes.
-    pub fn heats(&'static self, sizes: &[usize]) -> Vec<Entry> {
+    /// The heats that it takes with messages of `sizes` bytes, or by numbers of `jobs`, in full
+    /// batches if there are no such numbers.
+    pub fn heats(&'static self, sizes: &[usize], jobs: &[usize]) -> Vec<Entry> {
+        let full = Entry { event: self, size: None, jobs: None };
         match self.make {
-            Make::Once(_) => vec![Entry { event: self, size: None }],
+            Make::InLanes(_) if jobs.is_empty() => vec![full],
+            Make::InLanes(_) => {
+                jobs.iter().map(|jobs| Entry { jobs: Some(*jobs), ..full }).collect()
+            }
             Make::Sized { .. } => {
-                sizes.iter().map(|size| Entry { event: self, size: Some(*size) }).collect()
+                sizes.iter().map(|size| Entry { size: Some(*size), ..full }).collect()
             }
         }
     }
+
+    /// Whether it is done in lanes, so that numbers of jobs matter.
+    pub fn has_lanes(&self) -> bool {
+        matches!(self.make, Make::InLanes(_))
+    }
 }
 
-/// An operation, with the size of its messages where that matters.
+/// An operation, with the size of its messages or the number of its jobs where that matters.
 #[derive(Clone, Copy)]
 pub struct Entry {
     /// The operation.
     pub event: &'static Event,
     /// Bytes of a message.
     pub size: Option<usize>,
+    /// Jobs at a time, where that is a question.
+    pub jobs: Option<usize>,
 }
 
 impl Entry {
     /// The path of its results.
     pub fn path(&self) -> String {
         let path = self.event.path();
-        self.size.map_or(path.clone(), |size| format!("{path}/{size}"))
+        match (self.size, self.jobs) {
+            (Some(size), _) => format!("{path}/{size}"),
+            (None, Some(jobs)) => format!("{path}/{jobs}-jobs"),
+            (None, None) => path,
+        }
     }
 
     /// # Errors
@@ -144,19 +162,18 @@ impl Entry {
     /// Makes keys and inputs.
     pub fn contest(&self) -> Result<Box<dyn Contest>, SpeedError> {
         match (&self.event.make, self.size) {
-            (Make::Once(make), _) => make(),
+            (Make::InLanes(make), _) => make(),
             (Make::Sized { make, .. }, size) => make(size.unwrap_or_default()),
         }
     }
 }
 
 /// Everything that can be timed.
-pub static EVENTS: [Event; 50] = [
+pub static EVENTS: [Event; 49] = [
     event("rsa2048", "private", || Ok(Box::new(rsa::Private::new(KeySize::Rsa2048)?))),
     event("rsa3072", "private", || Ok(Box::new(rsa::Private::new(KeySize::Rsa3072)?))),
     event("rsa4096", "private", || Ok(Box::new(rsa::Private::new(KeySize::Rsa4096)?))),
     event("x25519", "derive", || Ok(Box::new(x25519::Derive::new()?))),
-    event("x25519", "derive-few", || Ok(Box::new(x25519::Derive::few()?))),
     event("x25519", "generate", || Ok(Box::new(x25519::Generate::new()?))),
     event("ed25519", "sign", || Ok(Box::new(ed25519::Sign::new()?))),
     event("ed25519", "verify", || Ok(Box::new(ed25519::Verify::new()?))),
@@ -215,7 +232,7 @@ const fn event(
     operation: &'static str,
     make: fn() -> Result<Box<dyn Contest>, SpeedError>,
 ) -> Event {
-    Event { algorithm, operation, make: Make::Once(make) }
+    Event { algorithm, operation, make: Make::InLanes(make) }
 }
 
 const fn bulk(
@@ -282,7 +299,7 @@ mod tests {
     #[test]
     fn names_select_operations_algorithms_and_families() {
         let paths = |name| select(name).unwrap().into_iter().map(Event::path).collect::<Vec<_>>();
-        assert_eq!(paths("x25519/derive"), ["x25519/derive", "x25519/derive-few"]);
+        assert_eq!(paths("x25519/derive"), ["x25519/derive"]);
         assert_eq!(paths("x25519/g"), ["x25519/generate"]);
         assert_eq!(paths("ed25519"), ["ed25519/sign", "ed25519/verify"]);
         assert_eq!(paths("rsa"), ["rsa2048/private", "rsa3072/private", "rsa4096/private"]);
@@ -299,22 +316,22 @@ mod tests {
 
     /// Every operation, with a size that fills no block where that matters.
     fn entries() -> impl Iterator<Item = Entry> {
-        EVENTS.iter().flat_map(|event| event.heats(&[1350]))
+        EVENTS.iter().flat_map(|event| event.heats(&[1350], &[]))
     }
 
     #[test]
     fn sizes_are_for_those_operations_that_have_them() {
         assert_eq!(entries().count(), EVENTS.len());
-        let heats = |name: &str| select(name).unwrap()[0].heats(&[64, 1350]);
+        let heats = |name: &str| select(name).unwrap()[0].heats(&[64, 1350], &[1, 8]);
         let paths = |name| heats(name).iter().map(Entry::path).collect::<Vec<_>>();
         assert_eq!(paths("aes-128-gcm/open"), ["aes-128-gcm/open/64", "aes-128-gcm/open/1350"]);
-        assert_eq!(paths("rsa2048"), ["rsa2048/private"]);
+        assert_eq!(paths("rsa2048"), ["rsa2048/private/1-jobs", "rsa2048/private/8-jobs"]);
         assert_eq!(select("aead").unwrap().len(), 12);
     }
 
     #[test]
     fn a_record_larger_than_tls_allows_is_refused() {
-        let check = |name: &str, size| select(name).unwrap()[0].heats(&[size])[0].check_size();
+        let check = |name: &str, size| select(name).unwrap()[0].heats(&[size], &[])[0].check_size();
         assert!(check("aes-128-cbc-hmac-sha1", 16_384).is_ok());
         let error = check("aes-128-cbc-hmac-sha1", 16_385).unwrap_err().to_string();
         assert!(
@@ -322,6 +339,24 @@ mod tests {
             "{error}"
         );
         assert!(check("aes-128-gcm", 16_385).is_ok());
+    }
+
+    #[test]
+    fn every_number_of_jobs_comes_out_right_in_every_open_room() {
+        let few = |event: &&Event| event.has_lanes() && !event.algorithm.starts_with("rsa");
+        let events = EVENTS.iter().filter(few).chain(select("rsa2048").unwrap());
+        for entry in events.flat_map(|event| event.heats(&[], &[1, 2, 3, 5, 8])) {
+            let contest = entry.contest().unwrap();
+            for status in widelane_cpu::rooms::status(&Policy::open()) {
+                if status.open && contest.rooms().contains(&status.room) {
+                    let policy = super::super::only(status.room, contest.rooms());
+                    let mut ours = contest.widelane(&policy, entry.jobs);
+                    assert_eq!(Some(ours.lanes), entry.jobs);
+                    let right = super::super::is_right(&*contest, &mut ours).unwrap();
+                    assert!(right, "{}, {}", entry.path(), status.room);
+                }
+            }
+        }
     }
 
     #[test]
@@ -339,7 +374,8 @@ mod tests {
                 assert_eq!(openssl(&mut outputs).unwrap(), 1, "{}", entry.path());
             }
             for room in contest.rooms().iter().filter(|room| open.contains(room)) {
-                let mut ours = contest.widelane(&super::super::only(*room, contest.rooms()));
+                let policy = super::super::only(*room, contest.rooms());
+                let mut ours = contest.widelane(&policy, entry.jobs);
                 let right = super::super::is_right(&*contest, &mut ours).unwrap();
                 assert!(right, "{}, {room}", entry.path());
                 won += 1;
@@ -353,7 +389,7 @@ mod tests {
     fn a_wrong_result_is_noticed() {
         for entry in entries() {
             let contest = entry.contest().unwrap();
-            let mut ours = contest.widelane(&Policy::open());
+            let mut ours = contest.widelane(&Policy::open(), entry.jobs);
             let lanes = ours.lanes;
             let mut spoiled = Ours {
                 lanes,

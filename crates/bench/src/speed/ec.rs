@@ -101,9 +101,9 @@ impl Contest for Sign {
         }))
     }
 
-    fn widelane(&self, policy: &Policy) -> Ours<'_> {
+    fn widelane(&self, policy: &Policy, jobs: Option<usize>) -> Ours<'_> {
         let ec = Ec::choose(policy);
-        let lanes = ec.lanes();
+        let lanes = jobs.unwrap_or(ec.lanes());
         let run = move |outputs: &mut [Vec<u8>]| {
             let inputs = self.keys.iter().zip(&self.digests).zip(&self.entropy);
             let mut jobs: Vec<_> = inputs
@@ -178,9 +178,9 @@ impl Contest for Verify {
         }))
     }
 
-    fn widelane(&self, policy: &Policy) -> Ours<'_> {
+    fn widelane(&self, policy: &Policy, jobs: Option<usize>) -> Ours<'_> {
         let ec = Ec::choose(policy);
-        let lanes = ec.lanes();
+        let lanes = jobs.unwrap_or(ec.lanes());
         let run = move |outputs: &mut [Vec<u8>]| {
             let inputs = self.keys.iter().zip(&self.digests).zip(&self.signatures).take(lanes);
             let mut jobs: Vec<_> = inputs
@@ -235,9 +235,9 @@ impl Contest for Derive {
         Ok(in_turn(move |lane, output| derivers[lane].derive(output).map(drop)))
     }
 
-    fn widelane(&self, policy: &Policy) -> Ours<'_> {
+    fn widelane(&self, policy: &Policy, jobs: Option<usize>) -> Ours<'_> {
         let ec = Ec::choose(policy);
-        let lanes = ec.lanes();
+        let lanes = jobs.unwrap_or(ec.lanes());
         let run = move |outputs: &mut [Vec<u8>]| {
             let inputs = self.keys.iter().zip(&self.peers).zip(outputs).take(lanes);
             let mut jobs: Vec<_> = inputs
@@ -279,9 +279,9 @@ impl Contest for Generate {
         Ok(in_turn(move |_, _| context.keygen().map(drop)))
     }
 
-    fn widelane(&self, policy: &Policy) -> Ours<'_> {
+    fn widelane(&self, policy: &Policy, jobs: Option<usize>) -> Ours<'_> {
         let ec = Ec::choose(policy);
-        let lanes = ec.lanes();
+        let lanes = jobs.unwrap_or(ec.lanes());
         let run = move |outputs: &mut [Vec<u8>]| {
             let inputs = self.keys.iter().zip(outputs).take(lanes);
             let mut jobs: Vec<_> =

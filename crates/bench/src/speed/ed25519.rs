@@ -62,9 +62,9 @@ impl Contest for Sign {
         }))
     }
 
-    fn widelane(&self, policy: &Policy) -> Ours<'_> {
+    fn widelane(&self, policy: &Policy, jobs: Option<usize>) -> Ours<'_> {
         let ed25519 = Ed25519::choose(policy);
-        let lanes = ed25519.lanes();
+        let lanes = jobs.unwrap_or(ed25519.lanes());
         let run = move |outputs: &mut [Vec<u8>]| {
             let inputs = self.inputs.iter().zip(outputs).take(lanes);
             let mut jobs: Vec<_> = inputs
@@ -120,9 +120,9 @@ impl Contest for Verify {
         }))
     }
 
-    fn widelane(&self, policy: &Policy) -> Ours<'_> {
+    fn widelane(&self, policy: &Policy, jobs: Option<usize>) -> Ours<'_> {
         let ed25519 = Ed25519::choose(policy);
-        let lanes = ed25519.lanes();
+        let lanes = jobs.unwrap_or(ed25519.lanes());
         let run = move |outputs: &mut [Vec<u8>]| {
             let inputs = self.inputs.iter().zip(&self.publics).zip(&self.signatures).take(lanes);
             let mut jobs: Vec<_> = inputs

@@ -131,7 +131,7 @@ impl Contest for Messages {
         })
     }
 
-    fn widelane(&self, policy: &Policy) -> Ours<'_> {
+    fn widelane(&self, policy: &Policy, _jobs: Option<usize>) -> Ours<'_> {
         let lanes = self.texts.len();
         let messages: Vec<&[u8]> = self.texts.iter().map(Vec::as_slice).collect();
         let mut results = vec![Digest::default(); lanes];

@@ -59,9 +59,9 @@ impl Contest for Private {
         Ok(in_turn(|lane, output| self.one(lane, output)))
     }
 
-    fn widelane(&self, policy: &Policy) -> Ours<'_> {
+    fn widelane(&self, policy: &Policy, jobs: Option<usize>) -> Ours<'_> {
         let rsa = Rsa::choose(policy);
-        let lanes = rsa.lanes();
+        let lanes = jobs.unwrap_or(rsa.lanes());
         let run = move |outputs: &mut [Vec<u8>]| {
             let inputs = self.inputs.iter().zip(outputs).take(lanes);
             let mut jobs: Vec<_> =

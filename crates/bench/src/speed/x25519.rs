@@ -32,31 +32,17 @@ impl Key {
 pub struct Derive {
     keys: Vec<Key>,
     peers: Vec<(PKey<Public>, [u8; 32])>,
-    /// Our kernel under a policy.
-    kernel: fn(&Policy) -> X25519,
 }
 
 impl Derive {
-    /// Makes keys of both sides, for full batches of the widest kernel.
+    /// Makes keys of both sides.
     pub fn new() -> Result<Self, ErrorStack> {
-        Self::by(X25519::choose)
-    }
-
-    /// The same for the kernel that has the fewest jobs.
-    pub fn few() -> Result<Self, ErrorStack> {
-        Self::by(|policy| {
-            let kernels = X25519::derive_kernels(policy);
-            kernels.first().copied().unwrap_or_else(|| X25519::choose(policy))
-        })
-    }
-
-    fn by(kernel: fn(&Policy) -> X25519) -> Result<Self, ErrorStack> {
         let peer = |key: Key| {
             let public = key.openssl.raw_public_key()?;
             Ok((PKey::public_key_from_raw_bytes(&public, Id::X25519)?, *array(&public)))
         };
         let peers = Key::several()?.into_iter().map(peer).collect::<Result<_, ErrorStack>>()?;
-        Ok(Derive { keys: Key::several()?, peers, kernel })
+        Ok(Derive { keys: Key::several()?, peers })
     }
 
     fn deriver(&self, lane: usize) -> Result<Deriver<'_>, ErrorStack> {
@@ -77,9 +63,13 @@ impl Contest for Derive {
         Ok(in_turn(move |lane, output| derivers[lane].derive(output).map(drop)))
     }
 
-    fn widelane(&self, policy: &Policy) -> Ours<'_> {
-        let x25519 = (self.kernel)(policy);
-        let lanes = x25519.lanes();
+    fn widelane(&self, policy: &Policy, jobs: Option<usize>) -> Ours<'_> {
+        // The kernel with the fewest lanes that holds them all; for full batches that with the most.
+        let kernels = X25519::derive_kernels(policy);
+        let holds = |kernel: &&X25519| jobs.is_some_and(|jobs| kernel.lanes() >= jobs);
+        let x25519 = kernels.iter().find(holds).or(kernels.last()).copied();
+        let x25519 = x25519.unwrap_or_else(|| X25519::choose(policy));
+        let lanes = jobs.unwrap_or(x25519.lanes());
         let run = move |outputs: &mut [Vec<u8>]| {
             let inputs = self.keys.iter().zip(&self.peers).zip(outputs).take(lanes);
             let mut jobs: Vec<_> = inputs
@@ -121,9 +111,9 @@ impl Contest for Generate {
         Ok(in_turn(move |_, _| context.keygen().map(drop)))
     }
 
-    fn widelane(&self, policy: &Policy) -> Ours<'_> {
+    fn widelane(&self, policy: &Policy, jobs: Option<usize>) -> Ours<'_> {
         let x25519 = X25519::choose(policy);
-        let lanes = x25519.lanes();
+        let lanes = jobs.unwrap_or(x25519.lanes());
         let run = move |outputs: &mut [Vec<u8>]| {
             let inputs = self.keys.iter().zip(outputs).take(lanes);
             let mut jobs: Vec<_> = inputs

@@ -56,7 +56,7 @@ impl Material {
             Material::Operation(contest) => {
                 // Where every wide room is closed, the provider leaves it to OpenSSL.
                 let mut run = match self.room(policy) {
-                    Some(_) => contest.widelane(policy).run,
+                    Some(_) => contest.widelane(policy, None).run,
                     None => contest.openssl().map_err(crate::speed::SpeedError::from)?,
                 };
                 let mut outputs = vec![vec![0; contest.output_len()]; contest.inputs()];

@@ -207,7 +207,7 @@ impl Work {
         let event = contest::EVENTS.iter().find(|event| event.path() == self.what);
         let event = event.ok_or_else(|| WorkloadError::UnknownWork { what: what() })?;
         let bytes = self.bytes.unwrap_or(BYTES);
-        let entry = event.heats(&[bytes])[0];
+        let entry = event.heats(&[bytes], &[])[0];
         match entry.size {
             None => without_bytes(Kind::Operation(entry)),
             Some(1..=BYTES_MAX) => Ok(Kind::Operation(entry)),

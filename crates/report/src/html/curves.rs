@@ -26,7 +26,7 @@ pub fn chart(curves: &Curves) -> String {
     let (low, high) = (low / air, high * air);
     let scale = match curves.axis {
         Axis::Size => Scale::logarithmic,
-        Axis::Mix | Axis::Cores | Axis::Load => Scale::linear,
+        Axis::Mix | Axis::Cores | Axis::Jobs | Axis::Load => Scale::linear,
     };
     let styles = styles(&curves.series);
     let lines = curves.series.iter().zip(&all).zip(&styles).map(|((series, points), style)| Line {

@@ -155,9 +155,11 @@ pub fn sections(results: &Results) -> Vec<Section<'_>> {
             if metric == LATENCY_ALONE {
                 comparisons.retain(|comparison| comparison.scenario.connections == Some(1));
             }
-            // Messages have tables and curves over their sizes instead.
+            // What has sizes or numbers of jobs has tables and curves over those instead.
             if metric.is_of_algorithms() {
-                comparisons.retain(|comparison| comparison.scenario.size.is_none());
+                comparisons.retain(|comparison| {
+                    comparison.scenario.size.is_none() && comparison.scenario.jobs.is_none()
+                });
             }
             Section { metric, comparisons }
         })
@@ -191,8 +193,9 @@ pub fn comparisons<'a>(results: &'a Results, metric: &str) -> Vec<Comparison<'a>
     let families: Vec<String> = comparisons.iter().map(|c| c.scenario.family()).collect();
     comparisons.sort_by_key(|comparison| {
         let family = comparison.scenario.family();
-        let Scenario { size, mix, cores, load, connections, .. } = comparison.scenario;
-        (families.iter().position(|known| *known == family), size, mix, cores, load, connections)
+        let Scenario { size, mix, cores, jobs, load, connections, .. } = comparison.scenario;
+        let place = (size, mix, cores, jobs, load, connections);
+        (families.iter().position(|known| *known == family), place)
     });
     comparisons
 }

@@ -47,10 +47,11 @@ pub enum Side {
 }
 
 /// What is drawn.
-const CURVES: [(Metric, Axis); 12] = [
+const CURVES: [(Metric, Axis); 13] = [
     (words::SERVER_CPU, Axis::Load),
     (words::LATENCY_P50, Axis::Load),
     (words::LATENCY_P99, Axis::Load),
+    (words::CYCLES, Axis::Jobs),
     (words::CYCLES_PER_BYTE, Axis::Size),
     (words::GOODPUT, Axis::Size),
     (words::GOODPUT_WITHIN, Axis::Size),
@@ -164,7 +165,8 @@ pub fn curves(results: &Results) -> Vec<Curves> {
             }
             let ratio = match axis {
                 Axis::Load => row.ratio.filter(|_| row.rival.as_deref() == Some("native")),
-                _ => openssl_ratio(results, row).filter(|_| metric == words::CYCLES_PER_BYTE),
+                _ => openssl_ratio(results, row)
+                    .filter(|_| [words::CYCLES_PER_BYTE, words::CYCLES].contains(&metric)),
             };
             if let Some(ratio) = ratio
                 && series.ratios.iter().all(|(known, _)| *known != place)

@@ -15,6 +15,8 @@ pub struct Scenario {
     pub mix: Option<u64>,
     /// Cores of the server, where they are counted.
     pub cores: Option<u64>,
+    /// Jobs that are done at once, where they are counted.
+    pub jobs: Option<u64>,
     /// Percent of native's capacity at which connections arrive, where they do so by themselves.
     pub load: Option<u64>,
     /// How many connections are open at a time.
@@ -41,6 +43,7 @@ impl Scenario {
         };
         let load = take(|part| part.strip_prefix("load")?.parse().ok());
         let cores = take(|part| part.strip_suffix("-cores")?.parse().ok());
+        let jobs = take(|part| part.strip_suffix("-jobs")?.parse().ok());
         let size = take(bytes);
         let mix = take(|part| part.strip_prefix("chacha20-poly1305-")?.parse().ok());
         let names_server = parts.first().is_some_and(|first| SERVERS.contains(first));
@@ -63,7 +66,7 @@ impl Scenario {
             }
             _ => parts.into_iter().map(part).collect(),
         };
-        Scenario { server, parts, size, mix, cores, load, connections }
+        Scenario { server, parts, size, mix, cores, jobs, load, connections }
     }
 
     /// All but size, mix, cores and connections: `nginx, TLS 1.2, RSA-2048`.
@@ -93,7 +96,7 @@ impl Scenario {
 
     /// What sets it apart from others of its group: `16 MiB, 4 connections`.
     pub fn place(&self) -> Vec<String> {
-        let axes = [Axis::Size, Axis::Cores];
+        let axes = [Axis::Size, Axis::Jobs, Axis::Cores];
         let places = axes.into_iter().filter_map(|axis| Some(axis.label(axis.of(self)?)));
         places.chain(self.connections.map(connections)).collect()
     }
@@ -125,13 +128,15 @@ pub enum Axis {
     Mix,
     /// Cores of the server.
     Cores,
+    /// Jobs that are done at once.
+    Jobs,
     /// Percent of native's capacity.
     Load,
 }
 
 impl Axis {
     /// All, in the order in which they are told.
-    pub const ALL: [Axis; 4] = [Axis::Size, Axis::Mix, Axis::Cores, Axis::Load];
+    pub const ALL: [Axis; 5] = [Axis::Size, Axis::Mix, Axis::Cores, Axis::Jobs, Axis::Load];
 
     /// Where `scenario` lies on it.
     pub fn of(self, scenario: &Scenario) -> Option<u64> {
@@ -139,6 +144,7 @@ impl Axis {
             Axis::Size => scenario.size,
             Axis::Mix => scenario.mix,
             Axis::Cores => scenario.cores,
+            Axis::Jobs => scenario.jobs,
             Axis::Load => scenario.load,
         }
     }
@@ -149,6 +155,7 @@ impl Axis {
             Axis::Size => size(at),
             Axis::Mix => format!("{at} % ChaCha20-Poly1305"),
             Axis::Cores => format!("{at} core{}", if at == 1 { "" } else { "s" }),
+            Axis::Jobs => format!("{at} job{}", if at == 1 { "" } else { "s" }),
             Axis::Load => format!("{at} % load"),
         }
     }
@@ -157,7 +164,7 @@ impl Axis {
     pub fn tick(self, at: u64) -> String {
         match self {
             Axis::Mix | Axis::Load => format!("{at} %"),
-            Axis::Size | Axis::Cores => self.label(at),
+            Axis::Size | Axis::Cores | Axis::Jobs => self.label(at),
         }
     }
 
@@ -167,6 +174,7 @@ impl Axis {
             Axis::Size => "size",
             Axis::Mix => "the share of ChaCha20-Poly1305",
             Axis::Cores => "cores of the server",
+            Axis::Jobs => "the jobs that are done at once",
             Axis::Load => "the load, in percent of what the native server can do",
         }
     }
@@ -196,9 +204,8 @@ fn cpus(part: &str) -> String {
 pub const SERVERS: [&str; 4] = ["nginx", "haproxy", "s-server", "embedded"];
 
 /// What algorithms do in results of `speed`.
-const OPERATIONS_TIMED: [&str; 13] = [
+const OPERATIONS_TIMED: [&str; 12] = [
     "derive",
-    "derive-few",
     "digest",
     "digest-many",
     "generate",
@@ -214,7 +221,6 @@ const OPERATIONS_TIMED: [&str; 13] = [
 
 fn operation_timed(name: &str) -> &str {
     match name {
-        "derive-few" => "derive, fewest at once",
         "digest-many" => "digest, 32 at once",
         "seal-many" => "seal, 32 at once",
         "tag-many" => "tag, 32 at once",
