@@ -17,6 +17,7 @@ pub mod pairs;
 pub mod programs;
 pub mod rival;
 pub mod server;
+pub mod simulate;
 pub mod speed;
 pub mod stats;
 pub mod tune;

@@ -21,6 +21,7 @@ mod report;
 mod rival;
 mod run;
 mod serve;
+mod simulate;
 mod speed;
 mod top;
 mod tune;
@@ -64,6 +65,7 @@ enum Command {
     Run(run::Args),
     #[command(hide = true)]
     ServeEmbedded(serve::Args),
+    Simulate(simulate::Args),
     Speed(speed::Args),
     Status(enable::StatusArgs),
     Top(top::Args),
@@ -87,6 +89,7 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(args),
         Command::Run(args) => run::run(args),
         Command::ServeEmbedded(args) => serve::run(args),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Speed(args) => speed::run(args),
         Command::Status(args) => enable::status(&args),
         Command::Top(args) => top::run(&args),

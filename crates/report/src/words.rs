@@ -276,6 +276,12 @@ mod tests {
         assert_eq!(Scenario::parse("power/map/1-cpus").title(), "Licence map, 1 CPU");
         assert_eq!(Scenario::parse("power/map/2-cpus").title(), "Licence map, 2 CPUs");
         assert_eq!(Scenario::parse("power/duty").title(), "Duty");
+        assert_eq!(
+            Scenario::parse("simulate/4-workers/wait-500us/combined").title(),
+            "Simulation, 4 workers, wait of 500 µs at most, combined"
+        );
+        let alone = Scenario::parse("simulate/1-workers/wait-0us/apart").title();
+        assert_eq!(alone, "Simulation, 1 worker, no wait, apart");
         assert_eq!(Scenario::parse("").title(), "");
     }
 

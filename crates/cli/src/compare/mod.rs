@@ -16,8 +16,8 @@ use widelane_bench::server::{Key, ServerError};
 use widelane_bench::{compare, machine, mixed};
 use widelane_loadgen::{Cipher, Group, TlsVersion};
 
-pub use self::values::seconds;
-use self::values::{keys, load, size, tls_version};
+use self::values::{keys, size, tls_version};
+pub use self::values::{load, seconds};
 use crate::files::raise_file_limit;
 use crate::run::libraries::Libraries;
 use crate::{measure, output, units};

@@ -7,7 +7,7 @@ use crate::document::{Kind, Table};
 use crate::words::{self, Scenario};
 
 /// The commands whose rows are told subject by subject.
-const COMMANDS: [&str; 3] = ["load/", "power/", "tune/"];
+const COMMANDS: [&str; 4] = ["load/", "power/", "simulate/", "tune/"];
 
 /// The figures of one scenario.
 #[derive(Debug, PartialEq)]

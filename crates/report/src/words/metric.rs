@@ -62,10 +62,13 @@ pub const CLOCK_KEPT: Metric =
 /// What a metric is called above a column.
 pub fn column(metric: &str) -> String {
     match metric {
+        "added_p50" => "Added".to_owned(),
+        "added_p99" => "Added to p99".to_owned(),
         "began_late" => "Began late by".to_owned(),
         "client_busy" => "Busiest thread".to_owned(),
         "client_cpu_per_handshake" => "Client CPU each".to_owned(),
         "clock_kept" => "Clock kept".to_owned(),
+        "cpu_ratio" => "CPU, of native's".to_owned(),
         "latency_p50" => "p50".to_owned(),
         "latency_p90" => "p90".to_owned(),
         "latency_p99" => "p99".to_owned(),

@@ -56,6 +56,10 @@ impl Scenario {
                 let what = what.iter().map(|what| part(what));
                 [format!("Load of {target}")].into_iter().chain(what).collect()
             }
+            ["simulate", ref what @ ..] => {
+                let what = what.iter().map(|what| part(what));
+                ["Simulation".to_owned()].into_iter().chain(what).collect()
+            }
             ["tune", workload, stage] => {
                 vec![format!("Policies for {workload}"), stage.to_owned()]
             }
@@ -267,9 +271,11 @@ pub(super) fn part(part: &str) -> String {
     } else if let Some(bits) = part.strip_suffix("-gcm").and_then(|key| key.strip_prefix("aes")) {
         format!("AES-{}-GCM", bits.trim_start_matches('-'))
     } else if let Some(count) = part.strip_suffix("-workers") {
-        format!("{count} workers")
+        format!("{count} worker{}", if count == "1" { "" } else { "s" })
+    } else if let Some(time) = part.strip_prefix("wait-").and_then(|time| time.strip_suffix("us")) {
+        if time == "0" { "no wait".to_owned() } else { format!("wait of {time} µs at most") }
     } else if let Some(count) = part.strip_suffix("-threads") {
-        format!("{count} threads")
+        format!("{count} thread{}", if count == "1" { "" } else { "s" })
     } else if let Some(mode) = part.strip_prefix("aes128-sha") {
         format!("AES128-SHA{}", mode.replace("-mac-first", ", MAC first"))
     } else if part.contains("hmac-sha") || part.starts_with("sha-") {

@@ -1,0 +1,333 @@
+//! A machine whose workers serve handshakes that arrive by themselves, event by event.
+//!
+//! A handshake has three parts: what is done before its private-key operation, the operation, and
+//! what is done after it. A worker takes what is ready in the order in which it came. Operations
+//! wait in a queue until the worker has nothing else to do, for as long as the budget allows, or
+//! until as many wait as go at once.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// A machine and its load. Times are in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// Workers, each on a CPU of its own.
+    pub workers: usize,
+    /// Handshakes that arrive at each worker in a second, independently of each other.
+    pub rate: f64,
+    /// CPU time of a handshake before its operation, and after it.
+    pub before: u64,
+    /// See `before`.
+    pub after: u64,
+    /// CPU time of one operation, of two at once, and so on up to all lanes.
+    pub together: Vec<u64>,
+    /// How long an operation waits for company at most, while company may be expected.
+    pub wait: u64,
+    /// Whether the operations of all workers wait in one queue.
+    pub combined: bool,
+    /// How many handshakes arrive.
+    pub handshakes: usize,
+    /// Where the arrivals begin: the same arrivals for the same number.
+    pub seed: u64,
+}
+
+/// What became of the handshakes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// CPU time of a handshake, nanoseconds.
+    pub cpu_ns: f64,
+    /// Operations done at once, on average.
+    pub fill: f64,
+    /// From arrival to the end, nanoseconds, the shortest first.
+    pub latencies: Vec<u64>,
+}
+
+impl Outcome {
+    /// The latency that so large a share of the handshakes does not exceed.
+    pub fn latency(&self, share: f64) -> u64 {
+        let last = self.latencies.len().saturating_sub(1);
+        self.latencies.get((last as f64 * share).round() as usize).copied().unwrap_or(0)
+    }
+}
+
+impl Model {
+    /// Lets all handshakes arrive and end.
+    pub fn run(&self) -> Outcome {
+        Run::new(self).finish()
+    }
+}
+
+/// A handshake: when it arrived, and whose it is.
+#[derive(Clone, Copy)]
+struct Handshake {
+    arrived: u64,
+    owner: usize,
+}
+
+/// What a worker does at a time.
+enum Work {
+    Before(Handshake),
+    Operations(Vec<Handshake>),
+    After(Handshake),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Arrival(usize),
+    Done(usize),
+    BudgetOver(usize),
+}
+
+#[derive(Default)]
+struct Worker {
+    ready: VecDeque<Work>,
+    doing: Option<Work>,
+    random: fastrand::Rng,
+}
+
+/// Operations that wait, with the time since when.
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<(u64, Handshake)>,
+    last: u64,
+    /// The time from one operation to the next, averaged over the last ones.
+    gap: f64,
+}
+
+/// Weight of the last gap in the average.
+const GAP_WEIGHT: f64 = 0.1;
+
+impl Queue {
+    fn push(&mut self, now: u64, handshake: Handshake) {
+        self.gap += GAP_WEIGHT * ((now - self.last) as f64 - self.gap);
+        self.last = now;
+        self.waiting.push_back((now, handshake));
+    }
+
+    /// When the oldest operation has waited long enough.
+    fn due(&self, wait: u64) -> Option<u64> {
+        let (since, _) = self.waiting.front()?;
+        // Who is likely to stay alone does not wait.
+        let likely = self.gap <= wait as f64;
+        Some(since + if likely { wait } else { 0 })
+    }
+}
+
+struct Run<'a> {
+    model: &'a Model,
+    now: u64,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    events_seen: u64,
+    workers: Vec<Worker>,
+    queues: Vec<Queue>,
+    arrivals_left: usize,
+    cpu: u64,
+    batches: u64,
+    operations: u64,
+    latencies: Vec<u64>,
+}
+
+impl<'a> Run<'a> {
+    fn new(model: &'a Model) -> Self {
+        let worker = |index: usize| Worker {
+            random: fastrand::Rng::with_seed(model.seed.wrapping_add(index as u64)),
+            ..Worker::default()
+        };
+        let queues = if model.combined { 1 } else { model.workers };
+        let mut run = Run {
+            model,
+            now: 0,
+            events: BinaryHeap::new(),
+            events_seen: 0,
+            workers: (0..model.workers).map(worker).collect(),
+            queues: (0..queues).map(|_| Queue::default()).collect(),
+            arrivals_left: model.handshakes,
+            cpu: 0,
+            batches: 0,
+            operations: 0,
+            latencies: Vec::with_capacity(model.handshakes),
+        };
+        for index in 0..model.workers {
+            run.expect_arrival(index);
+        }
+        run
+    }
+
+    fn finish(mut self) -> Outcome {
+        while let Some(Reverse((at, _, event))) = self.events.pop() {
+            self.now = at;
+            match event {
+                Event::Arrival(index) => self.arrive(index),
+                Event::Done(index) => self.done(index),
+                Event::BudgetOver(index) => self.go_on(index),
+            }
+        }
+        self.latencies.sort_unstable();
+        Outcome {
+            cpu_ns: self.cpu as f64 / self.latencies.len().max(1) as f64,
+            fill: self.operations as f64 / self.batches.max(1) as f64,
+            latencies: self.latencies,
+        }
+    }
+
+    fn schedule(&mut self, at: u64, event: Event) {
+        self.events_seen += 1;
+        self.events.push(Reverse((at, self.events_seen, event)));
+    }
+
+    fn expect_arrival(&mut self, index: usize) {
+        if self.arrivals_left > 0 {
+            self.arrivals_left -= 1;
+            let seconds = -(1.0 - self.workers[index].random.f64()).ln() / self.model.rate;
+            self.schedule(self.now + (seconds * 1e9).round() as u64, Event::Arrival(index));
+        }
+    }
+
+    fn arrive(&mut self, index: usize) {
+        self.expect_arrival(index);
+        let handshake = Handshake { arrived: self.now, owner: index };
+        self.workers[index].ready.push_back(Work::Before(handshake));
+        self.go_on(index);
+    }
+
+    /// What a worker did is done.
+    fn done(&mut self, index: usize) {
+        match self.workers[index].doing.take() {
+            Some(Work::Before(handshake)) => {
+                let queue = if self.model.combined { 0 } else { index };
+                self.queues[queue].push(self.now, handshake);
+            }
+            Some(Work::Operations(handshakes)) => {
+                for handshake in handshakes {
+                    self.workers[handshake.owner].ready.push_back(Work::After(handshake));
+                    if handshake.owner != index {
+                        self.go_on(handshake.owner);
+                    }
+                }
+            }
+            Some(Work::After(handshake)) => self.latencies.push(self.now - handshake.arrived),
+            None => {}
+        }
+        self.go_on(index);
+    }
+
+    /// Has a worker take what is next, if it is free.
+    fn go_on(&mut self, index: usize) {
+        if self.workers[index].doing.is_some() {
+            return;
+        }
+        let lanes = self.model.together.len();
+        let queue = &mut self.queues[if self.model.combined { 0 } else { index }];
+        let due = queue.due(self.model.wait);
+        let is_idle = self.workers[index].ready.is_empty();
+        let count = queue.waiting.len().min(lanes);
+        if count == lanes || (is_idle && due.is_some_and(|due| due <= self.now)) {
+            let taken = queue.waiting.drain(..count).map(|(_, handshake)| handshake).collect();
+            self.batches += 1;
+            self.operations += count as u64;
+            self.begin(index, Work::Operations(taken), self.model.together[count - 1]);
+            return;
+        }
+        match self.workers[index].ready.pop_front() {
+            Some(work @ Work::After(_)) => self.begin(index, work, self.model.after),
+            Some(work) => self.begin(index, work, self.model.before),
+            None => {
+                if let Some(due) = due {
+                    self.schedule(due, Event::BudgetOver(index));
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, index: usize, work: Work, cpu: u64) {
+        self.cpu += cpu;
+        let before = self.workers[index].doing.replace(work);
+        debug_assert!(before.is_none(), "a worker does one thing at a time");
+        self.schedule(self.now + cpu, Event::Done(index));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One worker with nothing to do but single operations of 100 µs, busy for a share of its time.
+    fn queue(share: f64) -> Model {
+        Model {
+            workers: 1,
+            rate: share / 100e-6,
+            before: 0,
+            after: 0,
+            together: vec![100_000],
+            wait: 0,
+            combined: false,
+            handshakes: 400_000,
+            seed: 1,
+        }
+    }
+
+    fn mean(outcome: &Outcome) -> f64 {
+        outcome.latencies.iter().sum::<u64>() as f64 / outcome.latencies.len() as f64
+    }
+
+    #[test]
+    fn without_batches_the_wait_is_that_of_a_queue_with_one_server() {
+        for share in [0.2, 0.5, 0.8] {
+            let outcome = queue(share).run();
+            // Pollaczek and Khinchine, for service that takes always the same time.
+            let expected = 100_000.0 * (1.0 + share / (2.0 * (1.0 - share)));
+            let error = mean(&outcome) / expected - 1.0;
+            assert!(error.abs() < 0.02, "{share}: {error}");
+            assert_eq!((outcome.cpu_ns, outcome.fill), (100_000.0, 1.0));
+        }
+    }
+
+    #[test]
+    fn parts_of_a_handshake_add_up() {
+        let parts = Model { before: 30_000, after: 20_000, rate: 1.0, ..queue(0.5) };
+        let outcome = Model { handshakes: 100, ..parts }.run();
+        assert_eq!(outcome.latency(0.5), 150_000);
+        assert_eq!(outcome.cpu_ns, 150_000.0);
+    }
+
+    #[test]
+    fn a_saturated_worker_fills_its_lanes() {
+        let together = vec![100_000, 110_000, 120_000, 130_000];
+        let outcome = Model { together, before: 10_000, after: 5_000, ..queue(20.0) }.run();
+        assert!(outcome.fill > 3.99, "{}", outcome.fill);
+        assert!((outcome.cpu_ns - 15_000.0 - 130_000.0 / 4.0).abs() < 50.0, "{}", outcome.cpu_ns);
+    }
+
+    #[test]
+    fn an_operation_waits_for_company_that_is_likely_and_no_longer() {
+        let together = vec![100_000, 100_000];
+        let lonely = Model { wait: 500_000, together: together.clone(), ..queue(0.001) };
+        let outcome = Model { handshakes: 2_000, ..lonely }.run();
+        assert_eq!(outcome.latency(0.5), 100_000, "an idle server does not wait");
+        // Ten microseconds from one to the next: two are there at once.
+        let busy = Model { wait: 500_000, together: together.clone(), rate: 1e4, ..queue(0.1) };
+        let outcome = busy.run();
+        assert!(outcome.fill > 1.99, "{}", outcome.fill);
+        assert!(outcome.latency(1.0) < 500_000 + 100_000 * 50, "{}", outcome.latency(1.0));
+        let hasty = Model { wait: 0, ..busy }.run();
+        assert!(hasty.fill < outcome.fill && hasty.latency(0.5) < outcome.latency(0.5));
+    }
+
+    #[test]
+    fn workers_that_combine_meet_more_often() {
+        let together = vec![200_000, 210_000, 220_000, 230_000];
+        let apart = Model { workers: 4, together, before: 50_000, ..queue(0.2) };
+        let combined = Model { combined: true, ..apart.clone() };
+        let (apart, combined) = (apart.run(), combined.run());
+        assert!(combined.fill > 1.1 * apart.fill, "{} {}", combined.fill, apart.fill);
+        assert!(combined.cpu_ns < apart.cpu_ns);
+    }
+
+    #[test]
+    fn the_seed_decides_all() {
+        let short = Model { handshakes: 10_000, ..queue(0.7) };
+        let outcome = short.run();
+        assert_eq!(short.run(), outcome);
+        assert_ne!(Model { seed: 2, ..short }.run(), outcome);
+    }
+}
