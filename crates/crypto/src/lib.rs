@@ -9,6 +9,7 @@ pub mod ec;
 pub mod ed25519;
 pub mod kdf;
 pub mod mac;
+pub mod mlkem;
 pub mod rsa;
 mod stack;
 pub mod x25519;

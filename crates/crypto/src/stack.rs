@@ -24,6 +24,8 @@ pub(crate) const P384_BYTES: usize = 60 << 10;
 pub(crate) const CURVE25519_BYTES: usize = 24 << 10;
 /// The import of a key of Ed25519.
 pub(crate) const ED25519_KEY_BYTES: usize = 6 << 10;
+/// A batch of ML-KEM.
+pub(crate) const MLKEM_BYTES: usize = 13 << 10;
 /// A key derivation.
 pub(crate) const KDF_BYTES: usize = 4 << 10;
 

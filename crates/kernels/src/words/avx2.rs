@@ -24,6 +24,7 @@ wide_words! {
     broadcast = _mm256_broadcastsi128_si256,
     order = (0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203),
     transpose = transpose4, wipe = wipe_ymm_registers, spilled = 128, fed = 376,
+    and_not = _mm256_andnot_si256,
 }
 
 wide_words! {
@@ -36,6 +37,7 @@ wide_words! {
     broadcast = _mm256_broadcastsi128_si256,
     order = (0x0809_0a0b_0c0d_0e0f, 0x0001_0203_0405_0607),
     transpose = transpose2, wipe = wipe_ymm_registers, spilled = 128, fed = 376,
+    and_not = _mm256_andnot_si256,
 }
 
 pieces_in_ymm!(Avx2);
@@ -91,6 +93,11 @@ impl<W: Words<Room = ()>> Words for Avx2x1<W> {
     }
 
     #[inline(always)]
+    fn and_not(self, other: Self) -> Self {
+        Avx2x1(self.0.and_not(other.0), self.1)
+    }
+
+    #[inline(always)]
     fn xor(self, other: Self) -> Self {
         Avx2x1(self.0.xor(other.0), self.1)
     }
@@ -106,14 +113,19 @@ impl<W: Words<Room = ()>> Words for Avx2x1<W> {
     }
 
     #[inline(always)]
-    fn call<T: Task<Self>>(room: Avx2, task: T) -> T::Output {
+    fn enter<T: Task<Self>>(room: Avx2, task: T) -> T::Output {
         #[target_feature(enable = "avx2,bmi2")]
         #[inline(never)]
         fn body<W: Words<Room = ()>, T: Task<Avx2x1<W>>>(room: Avx2, task: T) -> T::Output {
             task.run(room)
         }
         // SAFETY: the token exists only where the machine has every feature of the room.
-        let output = unsafe { body(room, task) };
+        unsafe { body(room, task) }
+    }
+
+    #[inline(always)]
+    fn call<T: Task<Self>>(room: Avx2, task: T) -> T::Output {
+        let output = Self::enter(room, task);
         wipe_stack::<SPILLED_WORDS>();
         output
     }

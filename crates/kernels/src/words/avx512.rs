@@ -25,7 +25,7 @@ wide_words! {
     gather = gather, shuffle = _mm512_shuffle_epi8,
     broadcast = _mm512_broadcast_i32x4, order = (0x0809_0a0b_0c0d_0e0f, 0x0001_0203_0405_0607),
     transpose = transpose2, wipe = wipe_vector_registers, spilled = 96, fed = 256,
-    majority = _mm512_ternarylogic_epi64::<0xe8>,
+    and_not = _mm512_andnot_si512, ternary = _mm512_ternarylogic_epi64,
 }
 
 pieces_in_zmm!(Avx512);

@@ -107,8 +107,26 @@ pub trait Words: Copy {
     /// The bits set in both.
     fn and(self, other: Self) -> Self;
 
+    /// The bits set in the first and not in the second.
+    fn and_not(self, other: Self) -> Self;
+
     /// The bits set in one of both.
     fn xor(self, other: Self) -> Self;
+
+    /// Whether one instruction computes any function of three words.
+    const HAS_TERNARY: bool = false;
+
+    /// The bits set in one or all of three words.
+    #[inline(always)]
+    fn parity(self, second: Self, third: Self) -> Self {
+        self.xor(second).xor(third)
+    }
+
+    /// The word with those bits inverted that the third has and the second has not.
+    #[inline(always)]
+    fn chi(self, second: Self, third: Self) -> Self {
+        self.xor(third.and_not(second))
+    }
 
     /// The bits that most of three words have set.
     #[inline(always)]
@@ -130,6 +148,10 @@ pub trait Words: Copy {
     fn settled(self) -> Self {
         self
     }
+
+    /// Runs `task` in a function of its own that has the features of the room. What it leaves in
+    /// registers and on the stack is for the caller to clear.
+    fn enter<T: Task<Self>>(room: Self::Room, task: T) -> T::Output;
 
     /// Runs `task` in a function of its own that has the features of the room, and clears the stack
     /// on which that kept what its registers could not hold.

@@ -56,6 +56,11 @@ macro_rules! plain_words {
             }
 
             #[inline(always)]
+            fn and_not(self, other: Self) -> Self {
+                self & !other
+            }
+
+            #[inline(always)]
             fn xor(self, other: Self) -> Self {
                 self ^ other
             }
@@ -68,6 +73,11 @@ macro_rules! plain_words {
             #[inline(always)]
             fn shift<const BITS: u32>(self) -> Self {
                 self >> BITS
+            }
+
+            #[inline(never)]
+            fn enter<T: Task<Self>>((): (), task: T) -> T::Output {
+                task.run(())
             }
 
             fn call<T: Task<Self>>((): (), task: T) -> T::Output {

@@ -24,7 +24,7 @@ wide_words! {
     broadcast = _mm256_broadcastsi128_si256,
     order = (0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203),
     transpose = transpose4, wipe = wipe_vector_registers, spilled = 80, fed = 256,
-    majority = _mm256_ternarylogic_epi32::<0xe8>,
+    and_not = _mm256_andnot_si256, ternary = _mm256_ternarylogic_epi32,
 }
 
 pieces_in_ymm!(Vaes512);

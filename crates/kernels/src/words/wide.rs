@@ -18,7 +18,8 @@ macro_rules! wide_words {
         gather = $gather:ident, shuffle = $shuffle:ident, broadcast = $broadcast:ident,
         order = ($high:literal, $low:literal), transpose = $transpose:ident, wipe = $wipe:ident,
         spilled = $spilled:literal, fed = $fed:literal,
-        $(majority = $majority:ident::<$table:literal>,)?
+        and_not = $and_not:ident,
+        $(ternary = $ternary:ident,)?
     ) => {
         #[doc = concat!("A register of ", $lanes, " words, one message in each.")]
         #[derive(Clone, Copy)]
@@ -158,10 +159,27 @@ macro_rules! wide_words {
                 $register(intrinsic!($xor(self.0, other.0)), self.1)
             }
 
+            #[inline(always)]
+            fn and_not(self, other: Self) -> Self {
+                $register(intrinsic!($and_not(other.0, self.0)), self.1)
+            }
+
             $(
+                const HAS_TERNARY: bool = true;
+
                 #[inline(always)]
                 fn majority(self, second: Self, third: Self) -> Self {
-                    $register(intrinsic!($majority::<$table>(self.0, second.0, third.0)), self.1)
+                    $register(intrinsic!($ternary::<0xe8>(self.0, second.0, third.0)), self.1)
+                }
+
+                #[inline(always)]
+                fn parity(self, second: Self, third: Self) -> Self {
+                    $register(intrinsic!($ternary::<0x96>(self.0, second.0, third.0)), self.1)
+                }
+
+                #[inline(always)]
+                fn chi(self, second: Self, third: Self) -> Self {
+                    $register(intrinsic!($ternary::<0xd2>(self.0, second.0, third.0)), self.1)
                 }
             )?
 
@@ -204,6 +222,17 @@ macro_rules! wide_words {
             }
 
             #[inline(always)]
+            fn enter<T: Task<Self>>(room: $token, task: T) -> T::Output {
+                #[target_feature(enable = $features)]
+                #[inline(never)]
+                fn body<T: Task<$register>>(room: $token, task: T) -> T::Output {
+                    task.run(room)
+                }
+                // SAFETY: the token exists only where the machine has every feature of the room.
+                unsafe { body(room, task) }
+            }
+
+            #[inline(always)]
             fn call<T: Task<Self>>(room: $token, task: T) -> T::Output {
                 #[target_feature(enable = $features)]
                 #[inline(never)]
@@ -241,7 +270,7 @@ macro_rules! words_of_32_bits_in_zmm {
             broadcast = _mm512_broadcast_i32x4,
             order = (0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203),
             transpose = transpose4, wipe = wipe_vector_registers, spilled = 80, fed = $fed,
-            majority = _mm512_ternarylogic_epi64::<0xe8>,
+            and_not = _mm512_andnot_si512, ternary = _mm512_ternarylogic_epi64,
         }
     };
 }

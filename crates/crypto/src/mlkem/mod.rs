@@ -1,0 +1,456 @@
+//! ML-KEM (FIPS 203): many jobs at once, each with a key of its own.
+//!
+//! [`MlKem::choose`] picks the widest room that machine and policy leave open, once; a batch then
+//! fills its lanes. Time and memory accesses depend on no secret; they do depend on the seeds of
+//! matrices in encapsulation keys, which everybody knows (`docs/ml-kem.md`).
+//!
+//! # Examples
+//!
+//! ```
+//! use widelane_cpu::Policy;
+//! use widelane_crypto::mlkem::{
+//!     DecapsulateJob, EncapsulateJob, MlKem, Outcome, ParameterSet, Workspace,
+//! };
+//!
+//! let ml_kem = MlKem::choose(ParameterSet::MlKem768, &Policy::open());
+//! let mut workspace = Workspace::new();
+//! // These bytes have to be random.
+//! let keys = ml_kem.generate_batch(&mut workspace, &[&[1; 64], &[2; 64]]);
+//!
+//! let mut ciphertext = [0; 1088];
+//! let (mut mine, mut theirs) = ([0; 32], [0; 32]);
+//! let message = [3; 32];
+//! let mut jobs =
+//!     [EncapsulateJob::new(keys[0].encapsulation_key(), &message, &mut ciphertext, &mut theirs)];
+//! ml_kem.encapsulate_batch(&mut workspace, &mut jobs);
+//! assert_eq!(jobs[0].outcome, Outcome::Done);
+//!
+//! let mut jobs = [DecapsulateJob::new(&keys[0], &ciphertext, &mut mine)];
+//! ml_kem.decapsulate_batch(&mut workspace, &mut jobs);
+//! assert_eq!(jobs[0].outcome, Outcome::Done);
+//! assert_eq!(mine, theirs);
+//! ```
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use thiserror::Error;
+use widelane_cpu::{Avx2, Avx512, Policy, Room};
+use widelane_kernels::coefficients::{
+    Avx2Pairs, Avx512Pairs, Coefficients, POLYNOMIALS, PortablePairs,
+};
+use widelane_kernels::mlkem::{
+    self, Buffer, ExpandedSeed, GROUPS, Group, JOBS_MAX, ML_KEM_512, ML_KEM_768, ML_KEM_1024,
+    Parameters,
+};
+use widelane_secret::{Mask, wipe};
+
+use crate::stack::{MLKEM_BYTES, scrubbed};
+
+/// Bytes of a seed: those that FIPS 203 names d, and then z.
+pub const SEED_BYTES: usize = 64;
+
+/// Bytes of a shared secret, and of the random bytes that it is made from.
+pub const SHARED_BYTES: usize = 32;
+
+/// The rooms that ML-KEM has, best first.
+pub const ROOMS: [Room; 3] = [Room::Avx512, Room::Avx2, Room::Portable];
+
+/// A parameter set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ParameterSet {
+    /// ML-KEM-512.
+    MlKem512,
+    /// ML-KEM-768.
+    MlKem768,
+    /// ML-KEM-1024.
+    MlKem1024,
+}
+
+impl ParameterSet {
+    /// Every parameter set.
+    pub const ALL: [ParameterSet; 3] =
+        [ParameterSet::MlKem512, ParameterSet::MlKem768, ParameterSet::MlKem1024];
+
+    const fn parameters(self) -> &'static Parameters {
+        match self {
+            ParameterSet::MlKem512 => &ML_KEM_512,
+            ParameterSet::MlKem768 => &ML_KEM_768,
+            ParameterSet::MlKem1024 => &ML_KEM_1024,
+        }
+    }
+
+    /// Bytes of an encapsulation key.
+    pub const fn encapsulation_key_bytes(self) -> usize {
+        self.parameters().encapsulation_key_bytes()
+    }
+
+    /// Bytes of a decapsulation key, in its expanded form.
+    pub const fn decapsulation_key_bytes(self) -> usize {
+        self.parameters().decapsulation_key_bytes()
+    }
+
+    /// Bytes of a ciphertext.
+    pub const fn ciphertext_bytes(self) -> usize {
+        self.parameters().ciphertext_bytes()
+    }
+}
+
+/// What became of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Outcome {
+    /// Not executed yet.
+    #[default]
+    Pending,
+    /// The results are there.
+    Done,
+    /// The key or the ciphertext has another length than those of the parameter set; nothing was
+    /// written.
+    WrongLength,
+    /// A coefficient of the encapsulation key is not below q (FIPS 203, 7.2); results are zeros.
+    InvalidKey,
+}
+
+/// Why bytes are no decapsulation key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum KeyError {
+    /// They are too few or too many.
+    #[error("a decapsulation key has {expected} bytes, not {actual}")]
+    Length {
+        /// Bytes of a key.
+        expected: usize,
+        /// Bytes that came.
+        actual: usize,
+    },
+    /// The hash in the key is not that of the encapsulation key in it (FIPS 203, 7.3).
+    #[error("the hash in the decapsulation key is not that of its encapsulation key")]
+    Hash,
+}
+
+/// A decapsulation key, in its expanded form; wiped when dropped.
+#[derive(Clone)]
+pub struct DecapsulationKey {
+    set: ParameterSet,
+    /// On the heap, so that moving a key leaves no copies behind.
+    bytes: Box<[u8]>,
+}
+
+impl DecapsulationKey {
+    /// The parameter set.
+    pub fn parameter_set(&self) -> ParameterSet {
+        self.set
+    }
+
+    /// The bytes of the key.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The bytes of the encapsulation key in it.
+    pub fn encapsulation_key(&self) -> &[u8] {
+        let parameters = self.set.parameters();
+        let begin = parameters.encapsulation_key_offset();
+        &self.bytes[begin..][..parameters.encapsulation_key_bytes()]
+    }
+}
+
+impl fmt::Debug for DecapsulationKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("DecapsulationKey").field("set", &self.set).finish_non_exhaustive()
+    }
+}
+
+impl Drop for DecapsulationKey {
+    fn drop(&mut self) {
+        wipe(&mut self.bytes);
+    }
+}
+
+/// One encapsulation.
+pub struct EncapsulateJob<'a> {
+    /// The peer's encapsulation key.
+    pub key: &'a [u8],
+    /// Random bytes that nobody else knows.
+    pub message: &'a [u8; SHARED_BYTES],
+    /// Where the ciphertext goes.
+    pub ciphertext: &'a mut [u8],
+    /// Where the shared secret goes.
+    pub shared: &'a mut [u8; SHARED_BYTES],
+    /// What became of the job.
+    pub outcome: Outcome,
+}
+
+impl<'a> EncapsulateJob<'a> {
+    /// A job not yet executed.
+    pub fn new(
+        key: &'a [u8],
+        message: &'a [u8; SHARED_BYTES],
+        ciphertext: &'a mut [u8],
+        shared: &'a mut [u8; SHARED_BYTES],
+    ) -> Self {
+        EncapsulateJob { key, message, ciphertext, shared, outcome: Outcome::Pending }
+    }
+}
+
+/// One decapsulation.
+pub struct DecapsulateJob<'a> {
+    /// The decapsulation key.
+    pub key: &'a DecapsulationKey,
+    /// The peer's ciphertext.
+    pub ciphertext: &'a [u8],
+    /// Where the shared secret goes: whether the ciphertext was good is not told.
+    pub shared: &'a mut [u8; SHARED_BYTES],
+    /// What became of the job.
+    pub outcome: Outcome,
+}
+
+impl<'a> DecapsulateJob<'a> {
+    /// A job not yet executed.
+    pub fn new(
+        key: &'a DecapsulationKey,
+        ciphertext: &'a [u8],
+        shared: &'a mut [u8; SHARED_BYTES],
+    ) -> Self {
+        DecapsulateJob { key, ciphertext, shared, outcome: Outcome::Pending }
+    }
+}
+
+/// The memory that batches work in, some 90 KiB. It is for one batch at a time; whoever has many
+/// batches keeps it. No batch leaves a secret there.
+pub struct Workspace {
+    groups: Box<[Group]>,
+    buffers: Box<[Buffer]>,
+}
+
+impl Workspace {
+    /// Memory for batches of any parameter set, in any room.
+    pub fn new() -> Self {
+        // Made where they are to be: they are too large for a stack.
+        Workspace {
+            groups: vec![Group::ZERO; GROUPS].into_boxed_slice(),
+            buffers: vec![Buffer::ZERO; POLYNOMIALS].into_boxed_slice(),
+        }
+    }
+
+    fn lend<C: Coefficients>(&mut self) -> mlkem::Workspace<'_, C> {
+        let groups = self.groups.first_chunk_mut().expect("there are as many groups");
+        let buffers = self.buffers.first_chunk_mut().expect("there are as many buffers");
+        mlkem::Workspace::new(groups, buffers)
+    }
+}
+
+impl Default for Workspace {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Workspace {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Workspace").finish_non_exhaustive()
+    }
+}
+
+/// The room chosen, with the token that opens it.
+#[derive(Clone, Copy, Debug)]
+enum Choice {
+    Avx512(Avx512),
+    Avx2(Avx2),
+    Portable,
+}
+
+/// Calls a kernel with the register and the token of the room chosen.
+macro_rules! call_in {
+    ($choice:expr, $kernel:ident($parameters:expr, $workspace:expr, $($argument:expr),* $(,)?)) => {
+        match $choice {
+            Choice::Avx512(room) => {
+                let workspace = &mut $workspace.lend::<Avx512Pairs>();
+                mlkem::$kernel(room, $parameters, workspace, $($argument),*)
+            }
+            Choice::Avx2(room) => {
+                let workspace = &mut $workspace.lend::<Avx2Pairs>();
+                mlkem::$kernel(room, $parameters, workspace, $($argument),*)
+            }
+            Choice::Portable => {
+                let workspace = &mut $workspace.lend::<PortablePairs>();
+                mlkem::$kernel((), $parameters, workspace, $($argument),*)
+            }
+        }
+    };
+}
+
+/// ML-KEM of one parameter set, in the room chosen for it.
+#[derive(Clone, Copy, Debug)]
+pub struct MlKem {
+    set: ParameterSet,
+    choice: Choice,
+}
+
+impl MlKem {
+    /// Chooses the widest room that the machine has and `policy` leaves open.
+    pub fn choose(set: ParameterSet, policy: &Policy) -> Self {
+        let choice = match (Avx512::enter(policy), Avx2::enter(policy)) {
+            (Some(room), _) => Choice::Avx512(room),
+            (None, Some(room)) => Choice::Avx2(room),
+            (None, None) => Choice::Portable,
+        };
+        MlKem { set, choice }
+    }
+
+    /// The parameter set.
+    pub fn parameter_set(&self) -> ParameterSet {
+        self.set
+    }
+
+    /// The room chosen.
+    pub fn room(&self) -> Room {
+        match self.choice {
+            Choice::Avx512(_) => Room::Avx512,
+            Choice::Avx2(_) => Room::Avx2,
+            Choice::Portable => Room::Portable,
+        }
+    }
+
+    /// How many jobs a full batch has. A batch of fewer costs less, though not in proportion.
+    pub fn lanes(&self) -> usize {
+        JOBS_MAX
+    }
+
+    /// Takes over a decapsulation key, in its expanded form, and checks it (FIPS 203, 7.3).
+    ///
+    /// # Errors
+    ///
+    /// See [`KeyError`].
+    pub fn import(
+        &self,
+        workspace: &mut Workspace,
+        bytes: &[u8],
+    ) -> Result<DecapsulationKey, KeyError> {
+        let expected = self.set.decapsulation_key_bytes();
+        if bytes.len() != expected {
+            return Err(KeyError::Length { expected, actual: bytes.len() });
+        }
+        let key = DecapsulationKey { set: self.set, bytes: bytes.into() };
+        let parameters = self.set.parameters();
+        let public = [key.encapsulation_key()];
+        let digests = call_in!(self.choice, hash_keys(parameters, workspace, &public));
+        let begin = parameters.encapsulation_key_offset() + parameters.encapsulation_key_bytes();
+        let hash = &key.bytes[begin..][..digests[0].len()];
+        if Mask::equal_bytes(hash, &digests[0]).declassify() {
+            Ok(key)
+        } else {
+            Err(KeyError::Hash)
+        }
+    }
+
+    /// Makes a key of each seed, which has to be random.
+    pub fn generate_batch(
+        &self,
+        workspace: &mut Workspace,
+        seeds: &[&[u8; SEED_BYTES]],
+    ) -> Vec<DecapsulationKey> {
+        let zeros = || vec![0; self.set.decapsulation_key_bytes()].into_boxed_slice();
+        let mut keys: Vec<_> =
+            seeds.iter().map(|_| DecapsulationKey { set: self.set, bytes: zeros() }).collect();
+        for (seeds, keys) in seeds.chunks(JOBS_MAX).zip(keys.chunks_mut(JOBS_MAX)) {
+            scrubbed::<MLKEM_BYTES, _>(|| self.generate(workspace, seeds, keys));
+        }
+        keys
+    }
+
+    fn generate(
+        &self,
+        workspace: &mut Workspace,
+        seeds: &[&[u8; SEED_BYTES]],
+        keys: &mut [DecapsulationKey],
+    ) {
+        let parameters = self.set.parameters();
+        let mut expanded = [ExpandedSeed::default(); JOBS_MAX];
+        let firsts: Vec<_> =
+            seeds.iter().map(|seed| seed.first_chunk().expect("half of a seed")).collect();
+        call_in!(self.choice, expand(parameters, workspace, &firsts, &mut expanded));
+        let mut jobs: Vec<_> = seeds
+            .iter()
+            .zip(&expanded)
+            .zip(keys)
+            .map(|((seed, expanded), key)| mlkem::GenerateJob {
+                seed: expanded,
+                rejection: seed.last_chunk().expect("half of a seed"),
+                key: &mut key.bytes,
+            })
+            .collect();
+        call_in!(self.choice, generate_vartime(parameters, workspace, &mut jobs));
+        expanded.iter_mut().for_each(|seed| wipe(&mut seed.noise));
+    }
+
+    /// Encapsulates a shared secret for each key, and stores what became of each job.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a ciphertext has another length than those of the parameter set.
+    pub fn encapsulate_batch(&self, workspace: &mut Workspace, jobs: &mut [EncapsulateJob<'_>]) {
+        for jobs in jobs.chunks_mut(JOBS_MAX) {
+            scrubbed::<MLKEM_BYTES, _>(|| self.encapsulate(workspace, jobs));
+        }
+    }
+
+    fn encapsulate(&self, workspace: &mut Workspace, jobs: &mut [EncapsulateJob<'_>]) {
+        let key_bytes = self.set.encapsulation_key_bytes();
+        let mut lent = Vec::with_capacity(JOBS_MAX);
+        let mut outcomes = Vec::with_capacity(JOBS_MAX);
+        for job in jobs {
+            job.outcome = Outcome::WrongLength;
+            if job.key.len() == key_bytes {
+                lent.push(mlkem::EncapsulateJob {
+                    key: job.key,
+                    message: job.message,
+                    ciphertext: job.ciphertext,
+                    shared: job.shared,
+                    is_key: true,
+                });
+                outcomes.push(&mut job.outcome);
+            }
+        }
+        if lent.is_empty() {
+            return;
+        }
+        let parameters = self.set.parameters();
+        call_in!(self.choice, encapsulate_vartime(parameters, workspace, &mut lent));
+        for (outcome, job) in outcomes.into_iter().zip(&lent) {
+            *outcome = if job.is_key { Outcome::Done } else { Outcome::InvalidKey };
+        }
+    }
+
+    /// Decapsulates shared secrets, and stores what became of each job.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a key is one of another parameter set.
+    pub fn decapsulate_batch(&self, workspace: &mut Workspace, jobs: &mut [DecapsulateJob<'_>]) {
+        for jobs in jobs.chunks_mut(JOBS_MAX) {
+            scrubbed::<MLKEM_BYTES, _>(|| self.decapsulate(workspace, jobs));
+        }
+    }
+
+    fn decapsulate(&self, workspace: &mut Workspace, jobs: &mut [DecapsulateJob<'_>]) {
+        let mut lent = Vec::with_capacity(JOBS_MAX);
+        for job in jobs {
+            assert_eq!(job.key.set, self.set, "a key belongs to its parameter set");
+            job.outcome = Outcome::WrongLength;
+            if job.ciphertext.len() == self.set.ciphertext_bytes() {
+                job.outcome = Outcome::Done;
+                lent.push(mlkem::DecapsulateJob {
+                    key: &job.key.bytes,
+                    ciphertext: job.ciphertext,
+                    shared: job.shared,
+                });
+            }
+        }
+        if !lent.is_empty() {
+            let parameters = self.set.parameters();
+            call_in!(self.choice, decapsulate_vartime(parameters, workspace, &mut lent));
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The choice of a room, and batches of every size.

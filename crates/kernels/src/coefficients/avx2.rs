@@ -1,0 +1,178 @@
+//! Room avx2 of coefficients: each half of a register in a ymm register. Secret-independent, except
+//! where a name ends in `_vartime`.
+#![allow(unsafe_code, reason = "room: door, loads, stores and intrinsics")]
+
+use core::arch::x86_64 as arch;
+use core::mem::transmute;
+
+use widelane_cpu::Avx2;
+use widelane_secret::wipe_ymm_registers;
+
+use super::{CANDIDATES, Coefficients, PAIRS, POLYNOMIALS, Row, Task};
+use crate::words::Avx2x4;
+
+/// A register of room avx2: two of the machine's.
+#[derive(Clone, Copy)]
+pub struct Avx2Pairs([arch::__m256i; 2], Avx2);
+
+/// Implements operations of two registers by an intrinsic each.
+macro_rules! of_two {
+    ($($name:ident = $intrinsic:ident),* $(,)?) => {
+        $(
+            #[inline(always)]
+            fn $name(self, other: Self) -> Self {
+                let ([a, b], [c, d]) = (self.0, other.0);
+                let (first, second) = (intrinsic!($intrinsic(a, c)), intrinsic!($intrinsic(b, d)));
+                Avx2Pairs([first, second], self.1)
+            }
+        )*
+    };
+}
+
+/// For each choice among eight candidates, where in them the bytes of those chosen are.
+static CHOSEN: [[u8; 16]; 256] = {
+    let (mut table, mut chosen) = ([[0x80; 16]; 256], 0);
+    while chosen < 256 {
+        let (mut place, mut candidate) = (0, 0);
+        while candidate < 8 {
+            if chosen >> candidate & 1 == 1 {
+                table[chosen][2 * place] = 2 * candidate;
+                table[chosen][2 * place + 1] = 2 * candidate + 1;
+                place += 1;
+            }
+            candidate += 1;
+        }
+        chosen += 1;
+    }
+    table
+};
+
+impl Coefficients for Avx2Pairs {
+    type Room = Avx2;
+    type Words = Avx2x4;
+
+    #[inline(always)]
+    fn splat(room: Avx2, word: u32) -> Self {
+        Avx2Pairs([intrinsic!(_mm256_set1_epi32(word.cast_signed())); 2], room)
+    }
+
+    #[inline(always)]
+    fn halves(room: Avx2, first: u32, second: u32) -> Self {
+        let first = intrinsic!(_mm256_set1_epi32(first.cast_signed()));
+        let second = intrinsic!(_mm256_set1_epi32(second.cast_signed()));
+        Avx2Pairs([first, second], room)
+    }
+
+    #[inline(always)]
+    fn load(room: Avx2, row: &Row) -> Self {
+        // SAFETY: both types are the same number of bytes, and all their values are valid.
+        Avx2Pairs(unsafe { transmute::<[u32; PAIRS], [arch::__m256i; 2]>(row.0) }, room)
+    }
+
+    #[inline(always)]
+    fn store(self, row: &mut Row) {
+        // SAFETY: both types are the same number of bytes, and all their values are valid.
+        row.0 = unsafe { transmute::<[arch::__m256i; 2], [u32; PAIRS]>(self.0) };
+    }
+
+    of_two! {
+        add = _mm256_add_epi16, sub = _mm256_sub_epi16, mul_low = _mm256_mullo_epi16,
+        mul_high = _mm256_mulhi_epi16, mul_high_unsigned = _mm256_mulhi_epu16,
+        mul_pairs = _mm256_madd_epi16, add_words = _mm256_add_epi32, sub_words = _mm256_sub_epi32,
+        and = _mm256_and_si256, or = _mm256_or_si256,
+    }
+
+    #[inline(always)]
+    fn shr_signed<const BITS: u32>(self) -> Self {
+        let bits = intrinsic!(_mm_cvtsi32_si128(BITS.cast_signed()));
+        let [a, b] = self.0;
+        let (first, second) =
+            (intrinsic!(_mm256_sra_epi16(a, bits)), intrinsic!(_mm256_sra_epi16(b, bits)));
+        Avx2Pairs([first, second], self.1)
+    }
+
+    #[inline(always)]
+    fn shl(self, bits: u32) -> Self {
+        let bits = intrinsic!(_mm_cvtsi32_si128(bits.cast_signed()));
+        let [a, b] = self.0;
+        let (first, second) =
+            (intrinsic!(_mm256_sll_epi32(a, bits)), intrinsic!(_mm256_sll_epi32(b, bits)));
+        Avx2Pairs([first, second], self.1)
+    }
+
+    #[inline(always)]
+    fn shr(self, bits: u32) -> Self {
+        let bits = intrinsic!(_mm_cvtsi32_si128(bits.cast_signed()));
+        let [a, b] = self.0;
+        let (first, second) =
+            (intrinsic!(_mm256_srl_epi32(a, bits)), intrinsic!(_mm256_srl_epi32(b, bits)));
+        Avx2Pairs([first, second], self.1)
+    }
+
+    #[inline(always)]
+    fn unzip(self, other: Self) -> (Self, Self) {
+        let ([a, b], [c, d]) = (self.0, other.0);
+        (Avx2Pairs([a, c], self.1), Avx2Pairs([b, d], self.1))
+    }
+
+    #[inline(always)]
+    fn choose(self, from: Self) -> Self {
+        let ([a, b], [from, _]) = (self.0, from.0);
+        let first = intrinsic!(_mm256_permutevar8x32_epi32(a, from));
+        let second = intrinsic!(_mm256_permutevar8x32_epi32(b, from));
+        Avx2Pairs([first, second], self.1)
+    }
+
+    #[inline(always)]
+    fn accept_vartime(
+        _room: Avx2,
+        candidates: &[u8; 32],
+        bound: u16,
+        accepted: &mut [u16],
+        count: usize,
+    ) -> usize {
+        assert!(count + CANDIDATES <= accepted.len(), "there is room for all candidates");
+        let bytes = intrinsic!(_mm_set_epi64x(0x0b0a_0a09_0807_0706, 0x0504_0403_0201_0100));
+        let mask = intrinsic!(_mm_set1_epi16(0xfff));
+        let bounds = intrinsic!(_mm_set1_epi16(bound.cast_signed()));
+        let zeros = intrinsic!(_mm_setzero_si128());
+        let mut count = count;
+        for half in [0, CANDIDATES * 3 / 4] {
+            let source: &[u8; 16] = candidates[half..].first_chunk().expect("bytes behind those");
+            // SAFETY: as many bytes as are read.
+            let read = unsafe { arch::_mm_loadu_si128(source.as_ptr().cast()) };
+            let read = intrinsic!(_mm_shuffle_epi8(read, bytes));
+            let (even, odd) =
+                (intrinsic!(_mm_and_si128(read, mask)), intrinsic!(_mm_srli_epi16::<4>(read)));
+            let words = intrinsic!(_mm_blend_epi16::<0xaa>(even, odd));
+            let below = intrinsic!(_mm_cmpgt_epi16(bounds, words));
+            let below = intrinsic!(_mm_packs_epi16(below, zeros));
+            let chosen = intrinsic!(_mm_movemask_epi8(below)).cast_unsigned() as usize;
+            // SAFETY: as many bytes as are read.
+            let order = unsafe { arch::_mm_loadu_si128(CHOSEN[chosen % 256].as_ptr().cast()) };
+            let kept = intrinsic!(_mm_shuffle_epi8(words, order));
+            let target: &mut [u16; POLYNOMIALS] =
+                accepted[count..].first_chunk_mut().expect("there is room for all candidates");
+            // SAFETY: as many bytes as are written.
+            unsafe { arch::_mm_storeu_si128(target.as_mut_ptr().cast(), kept) };
+            count += chosen.count_ones() as usize;
+        }
+        count
+    }
+
+    #[inline(always)]
+    fn call<T: Task<Self>>(room: Avx2, task: T) -> T::Output {
+        #[target_feature(enable = "avx2,bmi2")]
+        #[inline(never)]
+        fn body<T: Task<Avx2Pairs>>(room: Avx2, task: T) -> T::Output {
+            task.run(room)
+        }
+        // SAFETY: the token exists only where the machine has every feature of the room.
+        unsafe { body(room, task) }
+    }
+
+    fn wipe_registers(_room: Avx2) {
+        // SAFETY: the token exists only where the machine has AVX2.
+        unsafe { wipe_ymm_registers() }
+    }
+}

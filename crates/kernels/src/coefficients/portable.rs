@@ -1,0 +1,183 @@
+//! Room portable of coefficients: arrays, in plain Rust. Secret-independent.
+
+use super::{Coefficients, PAIRS, POLYNOMIALS, Row, Task};
+
+/// A register of room portable.
+#[derive(Clone, Copy)]
+pub struct PortablePairs([u32; PAIRS]);
+
+impl PortablePairs {
+    #[inline(always)]
+    fn each(self, other: Self, function: impl Fn(u32, u32) -> u32) -> Self {
+        let mut words = self.0;
+        for (word, other) in words.iter_mut().zip(other.0) {
+            *word = function(*word, other);
+        }
+        PortablePairs(words)
+    }
+
+    /// Does something to both coefficients of each pair, as signed numbers; 16 bits of it stay.
+    #[inline(always)]
+    fn both(self, other: Self, function: impl Fn(i32, i32) -> i32) -> Self {
+        self.each(other, |left, right| {
+            let low = function(low(left), low(right));
+            let high = function(high(left), high(right));
+            u32::from(low as u16) | (high as u32) << 16
+        })
+    }
+}
+
+/// The first coefficient of a pair.
+#[inline(always)]
+fn low(pair: u32) -> i32 {
+    i32::from(pair as i16)
+}
+
+/// The second coefficient of a pair.
+#[inline(always)]
+fn high(pair: u32) -> i32 {
+    pair.cast_signed() >> 16
+}
+
+impl Coefficients for PortablePairs {
+    type Room = ();
+    type Words = u64;
+
+    #[inline(always)]
+    fn splat((): (), word: u32) -> Self {
+        PortablePairs([word; PAIRS])
+    }
+
+    #[inline(always)]
+    fn halves((): (), first: u32, second: u32) -> Self {
+        let mut words = [first; PAIRS];
+        words[POLYNOMIALS..].fill(second);
+        PortablePairs(words)
+    }
+
+    #[inline(always)]
+    fn load((): (), row: &Row) -> Self {
+        PortablePairs(row.0)
+    }
+
+    #[inline(always)]
+    fn store(self, row: &mut Row) {
+        row.0 = self.0;
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        self.both(other, |left, right| left + right)
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        self.both(other, |left, right| left - right)
+    }
+
+    #[inline(always)]
+    fn mul_low(self, other: Self) -> Self {
+        self.both(other, |left, right| left * right)
+    }
+
+    #[inline(always)]
+    fn mul_high(self, other: Self) -> Self {
+        self.both(other, |left, right| (left * right) >> 16)
+    }
+
+    #[inline(always)]
+    fn mul_high_unsigned(self, other: Self) -> Self {
+        self.each(other, |left, right| {
+            let low = ((left & 0xffff) * (right & 0xffff)) >> 16;
+            let high = ((left >> 16) * (right >> 16)) >> 16;
+            low | high << 16
+        })
+    }
+
+    #[inline(always)]
+    fn shr_signed<const BITS: u32>(self) -> Self {
+        self.both(self, |coefficient, _| coefficient >> BITS)
+    }
+
+    #[inline(always)]
+    fn mul_pairs(self, other: Self) -> Self {
+        self.each(other, |left, right| {
+            (low(left) * low(right)).wrapping_add(high(left) * high(right)).cast_unsigned()
+        })
+    }
+
+    #[inline(always)]
+    fn add_words(self, other: Self) -> Self {
+        self.each(other, u32::wrapping_add)
+    }
+
+    #[inline(always)]
+    fn sub_words(self, other: Self) -> Self {
+        self.each(other, u32::wrapping_sub)
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        self.each(other, |left, right| left & right)
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        self.each(other, |left, right| left | right)
+    }
+
+    #[inline(always)]
+    fn shl(self, bits: u32) -> Self {
+        self.each(self, |word, _| word << bits)
+    }
+
+    #[inline(always)]
+    fn shr(self, bits: u32) -> Self {
+        self.each(self, |word, _| word >> bits)
+    }
+
+    #[inline(always)]
+    fn unzip(self, other: Self) -> (Self, Self) {
+        let (mut first, mut second) = (self.0, other.0);
+        first[POLYNOMIALS..].copy_from_slice(&other.0[..POLYNOMIALS]);
+        second[..POLYNOMIALS].copy_from_slice(&self.0[POLYNOMIALS..]);
+        (PortablePairs(first), PortablePairs(second))
+    }
+
+    #[inline(always)]
+    fn choose(self, from: Self) -> Self {
+        let mut words = self.0;
+        for (polynomial, from) in from.0[..POLYNOMIALS].iter().enumerate() {
+            let from = *from as usize % POLYNOMIALS;
+            words[polynomial] = self.0[from];
+            words[POLYNOMIALS + polynomial] = self.0[POLYNOMIALS + from];
+        }
+        PortablePairs(words)
+    }
+
+    #[inline(always)]
+    fn accept_vartime(
+        (): (),
+        candidates: &[u8; 32],
+        bound: u16,
+        accepted: &mut [u16],
+        count: usize,
+    ) -> usize {
+        let mut count = count;
+        for &[first, second, third] in &candidates.as_chunks().0[..8] {
+            let (first, second, third) = (u16::from(first), u16::from(second), u16::from(third));
+            for candidate in [first | (second & 0xf) << 8, second >> 4 | third << 4] {
+                accepted[count] = candidate;
+                count += usize::from(candidate < bound);
+            }
+        }
+        count
+    }
+
+    #[inline(never)]
+    fn call<T: Task<Self>>((): (), task: T) -> T::Output {
+        task.run(())
+    }
+
+    fn wipe_registers((): ()) {}
+}

@@ -1,0 +1,251 @@
+//! Sampling: the matrix out of its seed, which is public, and noise out of secret seeds.
+
+use super::group::{COEFFICIENTS, Group};
+use super::layout::{Layout, Place};
+use super::numbers::Q;
+use super::{MESSAGE_BYTES, Parameters, Words32};
+use crate::coefficients::{CANDIDATES, Coefficients, POLYNOMIALS, Task};
+use crate::keccak::sponge::{Function, SHAKE128, SHAKE256, Sponges};
+use crate::words::Words;
+
+/// Blocks of SHAKE128 that are sampled from at once: nearly always they suffice.
+const BLOCKS: usize = 3;
+
+/// Bytes that are sampled from at once, and those behind them that may be read.
+const BYTES: usize = BLOCKS * SHAKE128.rate_bytes + 8;
+
+/// Bytes of [`CANDIDATES`] candidates.
+const CANDIDATE_BYTES: usize = 3 * CANDIDATES / 2;
+
+/// Memory for sampling one polynomial, of public data.
+#[derive(Clone)]
+pub struct Buffer {
+    squeezed: [u8; BYTES],
+    accepted: [u16; COEFFICIENTS + CANDIDATES],
+}
+
+impl Buffer {
+    /// Zeros.
+    pub const ZERO: Buffer =
+        Buffer { squeezed: [0; BYTES], accepted: [0; COEFFICIENTS + CANDIDATES] };
+}
+
+/// A polynomial of a matrix: the seed it comes from, what is appended to that, where it goes.
+#[derive(Clone, Copy)]
+pub(super) struct Entry<'a> {
+    pub(super) seed: &'a [u8; 32],
+    pub(super) indices: [u8; 2],
+    pub(super) place: Place,
+}
+
+/// Adds the words of a seed to a lane.
+#[inline(always)]
+fn add_seed<W: Words<Word = u64>>(sponges: &mut Sponges<W>, lane: usize, seed: &Words32) {
+    for (index, word) in seed.iter().enumerate() {
+        sponges.add_word(lane, index, *word);
+    }
+}
+
+/// The words of 32 bytes.
+#[inline(always)]
+pub(super) fn words_of(bytes: &[u8; MESSAGE_BYTES]) -> Words32 {
+    let mut words = [0; 4];
+    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    words
+}
+
+/// Samples polynomials uniformly (FIPS 203, algorithm 7). Seeds are public: time depends on them.
+pub(super) fn uniform_vartime<C: Coefficients>(
+    room: C::Room,
+    sponges: &mut Sponges<C::Words>,
+    buffers: &mut [Buffer; POLYNOMIALS],
+    entries: &[Entry<'_>],
+    groups: &mut [Group],
+) {
+    for entries in entries.chunks(<C::Words as Words>::LANES) {
+        sponges.clear();
+        for (lane, entry) in entries.iter().enumerate() {
+            add_seed(sponges, lane, &words_of(entry.seed));
+            let [first, second] = entry.indices;
+            sponges.add_word(lane, 4, u64::from(first) | u64::from(second) << 8);
+            sponges.pad(lane, 34, SHAKE128);
+        }
+        let mut counts = [0; POLYNOMIALS];
+        let counts = &mut counts[..entries.len()];
+        let mut blocks = BLOCKS;
+        while counts.iter().any(|count| *count < COEFFICIENTS) {
+            for block in 0..blocks {
+                sponges.permute_within(room);
+                for lane in 0..entries.len() {
+                    let target = &mut buffers[lane].squeezed[block * SHAKE128.rate_bytes..];
+                    for (index, bytes) in
+                        target.as_chunks_mut().0[..SHAKE128.rate_words()].iter_mut().enumerate()
+                    {
+                        *bytes = sponges.word(lane, index).to_le_bytes();
+                    }
+                }
+            }
+            for (lane, count) in counts.iter_mut().enumerate() {
+                let Buffer { squeezed, accepted } = &mut buffers[lane];
+                let bytes = blocks * SHAKE128.rate_bytes;
+                *count = C::call(room, Accept { squeezed, bytes, accepted, count: *count });
+            }
+            blocks = 1;
+        }
+        for (entry, buffer) in entries.iter().zip(&*buffers) {
+            let coefficients =
+                buffer.accepted.first_chunk().expect("there are as many coefficients");
+            groups[entry.place.group].put(entry.place.lane, coefficients);
+        }
+    }
+}
+
+/// Takes candidates of 12 bits that are below q, as long as coefficients are missing.
+struct Accept<'a> {
+    squeezed: &'a [u8; BYTES],
+    bytes: usize,
+    accepted: &'a mut [u16; COEFFICIENTS + CANDIDATES],
+    count: usize,
+}
+
+impl<C: Coefficients> Task<C> for Accept<'_> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self, room: C::Room) -> usize {
+        let mut count = self.count;
+        let mut offset = 0;
+        while offset < self.bytes && count < COEFFICIENTS {
+            let candidates = self.squeezed[offset..].first_chunk().expect("bytes behind the last");
+            count = C::accept_vartime(room, candidates, Q as u16, self.accepted, count);
+            offset += CANDIDATE_BYTES;
+        }
+        count
+    }
+}
+
+/// Puts the bits of noise where they are to be unpacked (FIPS 203, algorithm 8): of each job, those
+/// of the polynomials of one target, and then of the other one, with ascending nonces.
+///
+/// Secrets: seeds, and the bits.
+pub(super) fn noise_bits<C: Coefficients>(
+    room: C::Room,
+    sponges: &mut Sponges<C::Words>,
+    layout: Layout,
+    seeds: &[Words32],
+    [mut first, mut second]: [NoiseTarget<'_>; 2],
+) {
+    let longest = first.eta.max(second.eta);
+    let mut streams = (0..first.count + second.count)
+        .flat_map(|nonce| (0..layout.jobs).map(move |job| (job, nonce)))
+        .peekable();
+    while streams.peek().is_some() {
+        let mut lanes = [(0, 0); POLYNOMIALS];
+        let mut count = 0;
+        sponges.clear();
+        for (lane, stream) in streams.by_ref().take(<C::Words as Words>::LANES).enumerate() {
+            let (job, nonce) = stream;
+            add_seed(sponges, lane, &seeds[job]);
+            sponges.add_word(lane, 4, nonce as u64);
+            sponges.pad(lane, 33, SHAKE256);
+            (lanes[lane], count) = (stream, lane + 1);
+        }
+        let mut done = 0;
+        while done < 8 * longest {
+            sponges.permute_within(room);
+            let rate = SHAKE256.rate_words();
+            for (lane, &(job, nonce)) in lanes[..count].iter().enumerate() {
+                let (target, index) = match nonce.checked_sub(first.count) {
+                    None => (&mut first, nonce),
+                    Some(index) => (&mut second, index),
+                };
+                let place = layout.place(job, index);
+                let group = &mut target.groups[place.group];
+                for word in done..(done + rate).min(8 * target.eta) {
+                    let squeezed = sponges.word(lane, word - done);
+                    group.put_word(place.lane, 2 * target.eta, word, squeezed);
+                }
+            }
+            done += rate;
+        }
+    }
+}
+
+/// Where noise goes.
+pub(super) struct NoiseTarget<'a> {
+    pub(super) groups: &'a mut [Group],
+    /// Polynomials of each job.
+    pub(super) count: usize,
+    /// The largest coefficient.
+    pub(super) eta: usize,
+}
+
+/// Hashes `count` words of each of `jobs` messages, and hands the lanes of several jobs at once to
+/// `take`, with the first of those jobs.
+///
+/// Secrets: messages and digests.
+#[inline(always)]
+pub(super) fn hash<W: Words<Word = u64>>(
+    room: W::Room,
+    sponges: &mut Sponges<W>,
+    function: Function,
+    jobs: usize,
+    count: usize,
+    word: impl Fn(usize, usize) -> u64,
+    mut take: impl FnMut(usize, usize, &Sponges<W>),
+) {
+    let rate = function.rate_words();
+    for begin in (0..jobs).step_by(W::LANES) {
+        let lanes = W::LANES.min(jobs - begin);
+        sponges.clear();
+        for index in 0..count {
+            for lane in 0..lanes {
+                sponges.add_word(lane, index % rate, word(begin + lane, index));
+            }
+            if index % rate == rate - 1 {
+                sponges.permute_within(room);
+            }
+        }
+        for lane in 0..lanes {
+            sponges.pad(lane, 8 * (count % rate), function);
+        }
+        sponges.permute_within(room);
+        for lane in 0..lanes {
+            take(begin + lane, lane, sponges);
+        }
+    }
+}
+
+impl Parameters {
+    /// The entries of a matrix that a pass over rows needs: those of a job's rows, for each of its
+    /// columns; `transposed` where rows are columns of the matrix that FIPS 203 has.
+    pub(super) fn entries<'a>(
+        &self,
+        layout: Layout,
+        pass: usize,
+        transposed: bool,
+        seed: impl Fn(usize) -> &'a [u8; 32],
+        entries: &mut [Entry<'a>],
+    ) -> usize {
+        let mut count = 0;
+        let rows = pass * layout.width..self.rank.min((pass + 1) * layout.width);
+        for column in 0..self.rank {
+            for row in rows.clone() {
+                for job in 0..layout.jobs {
+                    let indices = [column as u8, row as u8];
+                    let [first, second] = indices;
+                    let lane = layout.place(job, row).lane;
+                    entries[count] = Entry {
+                        seed: seed(job),
+                        indices: if transposed { [second, first] } else { indices },
+                        place: Place { group: column, lane },
+                    };
+                    count += 1;
+                }
+            }
+        }
+        count
+    }
+}

@@ -1,0 +1,1 @@
+//! Tests of ML-KEM's kernels.
