@@ -9,7 +9,7 @@ use add_chain::cycles_per_ns;
 use widelane_cpu::clock::now_ns;
 use widelane_cpu::{Ifma256, Ifma512, Policy};
 use widelane_kernels::lanes::{Ifma256x4, Ifma512x8, Lanes};
-use widelane_kernels::mont::{CrtJob, CrtKey, CrtParts, Verdict, few, ifma256_x4, ifma512_x8};
+use widelane_kernels::mont::{CrtJob, CrtKey, CrtParts, Verdict, ifma256_x4, ifma512_x8, one};
 use widelane_testkit::rsa::test_keys;
 
 /// Rounds per row; the first quartile counts, because the machine may be busy.
@@ -27,25 +27,27 @@ fn main() {
 fn measure<const HALF: usize, const FULL: usize>(name: &str) {
     let key = key::<HALF, FULL>();
     if let Some(room) = Ifma512::enter(&Policy::open()) {
-        for jobs in 1..=few::JOBS_MAX {
-            let count = madd52_of_few(HALF, Ifma512x8::LANES);
-            report(name, "ifma512", jobs, count, &key, |jobs| {
-                few::private_crt::<Ifma512x8, HALF, FULL>(room, jobs);
-            });
-        }
+        let count = madd52_of_one(HALF, Ifma512x8::LANES);
+        report(name, "ifma512", 1, count, &key, |jobs| {
+            jobs.iter_mut().for_each(|job| one::private_crt::<Ifma512x8, HALF, FULL>(room, job));
+        });
         let lanes = ifma512_x8::LANES;
         let count = madd52_per_batch(HALF) / lanes;
+        report(name, "ifma512", lanes / 2, count, &key, |jobs| {
+            ifma512_x8::private_crt_abreast(room, jobs);
+        });
         report(name, "ifma512", lanes, count, &key, |jobs| ifma512_x8::private_crt(room, jobs));
     }
     if let Some(room) = Ifma256::enter(&Policy::open()) {
-        for jobs in 1..=few::JOBS_MAX {
-            let count = madd52_of_few(HALF, Ifma256x4::LANES);
-            report(name, "ifma256", jobs, count, &key, |jobs| {
-                few::private_crt::<Ifma256x4, HALF, FULL>(room, jobs);
-            });
-        }
+        let count = madd52_of_one(HALF, Ifma256x4::LANES);
+        report(name, "ifma256", 1, count, &key, |jobs| {
+            jobs.iter_mut().for_each(|job| one::private_crt::<Ifma256x4, HALF, FULL>(room, job));
+        });
         let lanes = ifma256_x4::LANES;
         let count = madd52_per_batch(HALF) / lanes;
+        report(name, "ifma256", lanes / 2, count, &key, |jobs| {
+            ifma256_x4::private_crt_abreast(room, jobs);
+        });
         report(name, "ifma256", lanes, count, &key, |jobs| ifma256_x4::private_crt(room, jobs));
     }
 }
@@ -101,16 +103,11 @@ fn madd52_per_batch(half: usize) -> usize {
 }
 
 /// Multiply-adds of one operation in registers of so many digits of one number.
-fn madd52_of_few(half: usize, lanes: usize) -> usize {
-    let reduce = |blocks: usize| blocks * blocks + 2;
-    let multiply = |blocks: usize| blocks * blocks + reduce(blocks);
-    let square = |blocks: usize| blocks * (blocks + 1) / 2 + reduce(blocks);
+fn madd52_of_one(half: usize, lanes: usize) -> usize {
+    let multiply = |digits: usize| 4 * digits * digits.div_ceil(lanes);
     let windows = (half / 5 * 256).div_ceil(5);
-    let (blocks, all) = (half.div_ceil(lanes), (2 * half).div_ceil(lanes));
-    let exponentiate = 15 * (square(blocks) + multiply(blocks))
-        + (windows - 1) * (5 * square(blocks) + multiply(blocks))
-        + 5 * multiply(blocks);
-    2 * lanes * (2 * exponentiate + 2 * multiply(all) + 16 * square(all))
+    let exponentiate = (30 + 6 * (windows - 1) + 3) * multiply(half);
+    2 * exponentiate + 19 * multiply(2 * half)
 }
 
 fn key<const HALF: usize, const FULL: usize>() -> CrtKey<HALF, FULL> {

@@ -9,5 +9,5 @@
 mod mask;
 mod wipe;
 
-pub use mask::Mask;
+pub use mask::{Mask, hidden};
 pub use wipe::{wipe, wipe_vector_registers, wipe_ymm_registers};

@@ -90,7 +90,8 @@ impl Not for Mask {
 }
 
 /// Returns `value`, of which the optimiser no longer knows anything.
-fn hidden(mut value: u64) -> u64 {
+#[inline(always)]
+pub fn hidden(mut value: u64) -> u64 {
     // SAFETY: an empty block changes no state.
     unsafe { asm!("/* {0} */", inout(reg) value, options(pure, nomem, nostack, preserves_flags)) };
     value

@@ -97,7 +97,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/aes_gcm",   // rooms: doors, loads, stores, rounds of a chunk
         "crates/kernels/src/chacha20_poly1305", // rooms: doors, loads, stores
         "crates/kernels/src/hash/one_message.rs", // the door of rooms with the SHA extensions
-        "crates/kernels/src/mont/few.rs", // stores that stay as they are
+        "crates/kernels/src/mont/one/blocks.rs", // stores that stay as they are
         "crates/kernels/src/mont/ifma256_x4.rs",
         "crates/kernels/src/mont/ifma512_x8.rs",
         "crates/kernels/src/mont/lanes.rs", // the doors that both rooms share

@@ -2,7 +2,7 @@
 
 use widelane_cpu::{Ifma256, Ifma512};
 use widelane_kernels::lanes::{Ifma256x4, Ifma512x8};
-use widelane_kernels::mont::{CrtJob, CrtKey, Verdict, few, ifma256_x4, ifma512_x8};
+use widelane_kernels::mont::{CrtJob, CrtKey, Verdict, ifma256_x4, ifma512_x8, one};
 
 use super::key::Material;
 use super::{Outcome, PrivateJob};
@@ -22,33 +22,33 @@ pub(super) trait BatchRoom: Copy {
 }
 
 impl BatchRoom for Ifma256 {
-    const KERNELS: [usize; 3] = [1, few::JOBS_MAX, ifma256_x4::LANES];
+    const KERNELS: [usize; 3] = [1, ifma256_x4::LANES / 2, ifma256_x4::LANES];
 
     fn private_crt<const HALF: usize, const FULL: usize>(
         self,
         lanes: usize,
         jobs: &mut [CrtJob<'_, HALF, FULL>],
     ) {
-        if lanes <= few::JOBS_MAX {
-            few::private_crt::<Ifma256x4, HALF, FULL>(self, jobs);
-        } else {
-            ifma256_x4::private_crt(self, jobs);
+        match jobs {
+            [job] if lanes == 1 => one::private_crt::<Ifma256x4, HALF, FULL>(self, job),
+            jobs if lanes < ifma256_x4::LANES => ifma256_x4::private_crt_abreast(self, jobs),
+            jobs => ifma256_x4::private_crt(self, jobs),
         }
     }
 }
 
 impl BatchRoom for Ifma512 {
-    const KERNELS: [usize; 3] = [1, few::JOBS_MAX, ifma512_x8::LANES];
+    const KERNELS: [usize; 3] = [1, ifma512_x8::LANES / 2, ifma512_x8::LANES];
 
     fn private_crt<const HALF: usize, const FULL: usize>(
         self,
         lanes: usize,
         jobs: &mut [CrtJob<'_, HALF, FULL>],
     ) {
-        if lanes <= few::JOBS_MAX {
-            few::private_crt::<Ifma512x8, HALF, FULL>(self, jobs);
-        } else {
-            ifma512_x8::private_crt(self, jobs);
+        match jobs {
+            [job] if lanes == 1 => one::private_crt::<Ifma512x8, HALF, FULL>(self, job),
+            jobs if lanes < ifma512_x8::LANES => ifma512_x8::private_crt_abreast(self, jobs),
+            jobs => ifma512_x8::private_crt(self, jobs),
         }
     }
 }

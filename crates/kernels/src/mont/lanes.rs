@@ -279,25 +279,46 @@ impl<const D: usize, const LANES: usize> Workspace<D, LANES> {
     }
 }
 
-/// Runs 1 to `LANES` private-key operations of one size.
+/// How the two exponentiations of a job, modulo p and modulo q, share the lanes.
+#[derive(Clone, Copy)]
+pub(super) enum Halves {
+    /// One after the other in one lane: `LANES` jobs at most.
+    InTurn,
+    /// In two lanes: half as many jobs at most, in half the time.
+    Abreast,
+}
+
+impl Halves {
+    /// The most jobs that so many lanes hold.
+    const fn jobs_max(self, lanes: usize) -> usize {
+        match self {
+            Halves::InTurn => lanes,
+            Halves::Abreast => lanes / 2,
+        }
+    }
+}
+
+/// Runs private-key operations of one size, as many as the lanes hold at most.
 ///
 /// Needs some 60 kB (RSA-2048) to 120 kB (RSA-4096) of stack.
 ///
 /// # Panics
 ///
-/// Panics if there is no job, if there are more than `LANES`, or if an input or output is not as
-/// long as the modulus (`51.2·FULL` bits).
+/// Panics if there is no job, if there are more than the lanes hold, or if an input or output is
+/// not as long as the modulus (`51.2·FULL` bits).
 pub(super) fn private_crt<const LANES: usize, const HALF: usize, const FULL: usize>(
     room: impl Arithmetic<LANES>,
+    halves: Halves,
     jobs: &mut [CrtJob<'_, HALF, FULL>],
 ) {
-    assert!((1..=LANES).contains(&jobs.len()), "a batch has 1 to {LANES} jobs");
+    let jobs_max = halves.jobs_max(LANES);
+    assert!((1..=jobs_max).contains(&jobs.len()), "a batch has 1 to {jobs_max} jobs");
     // Lanes without a job repeat the first one; nobody reads their result.
-    let job_of = |lane: usize| if lane < jobs.len() { lane } else { 0 };
+    let job_of = |lane: usize| if lane % jobs_max < jobs.len() { lane % jobs_max } else { 0 };
     let keys: [&CrtKey<HALF, FULL>; LANES] = array::from_fn(|lane| jobs[job_of(lane)].key);
     let inputs: [[u64; FULL]; LANES] = array::from_fn(|lane| jobs[job_of(lane)].input_digits());
 
-    let mut results = exponentiate_and_recombine(room, &keys, &inputs);
+    let mut results = exponentiate_and_recombine(room, halves, &keys, &inputs);
     let checks = raise_to_public(room, &keys, &results);
     for (lane, job) in jobs.iter_mut().enumerate() {
         job.conclude(&inputs[lane], &results[lane], &checks.lane(lane));
@@ -315,6 +336,7 @@ const fn modulus_bytes<const FULL: usize>() -> usize {
 #[inline(never)]
 fn exponentiate_and_recombine<const LANES: usize, const HALF: usize, const FULL: usize>(
     room: impl Arithmetic<LANES>,
+    halves: Halves,
     keys: &[&CrtKey<HALF, FULL>; LANES],
     inputs: &[[u64; FULL]; LANES],
 ) -> [[u64; FULL]; LANES] {
@@ -335,8 +357,23 @@ fn exponentiate_and_recombine<const LANES: usize, const HALF: usize, const FULL:
         workspace.make_canonical();
         workspace.x
     };
-    let mut modulo_q = half(array::from_fn(|j| &keys[j].q), array::from_fn(|j| &keys[j].dq));
-    half(array::from_fn(|j| &keys[j].p), array::from_fn(|j| &keys[j].dp));
+    let mut modulo_q = match halves {
+        Halves::InTurn => {
+            let modulo_q = half(array::from_fn(|j| &keys[j].q), array::from_fn(|j| &keys[j].dq));
+            half(array::from_fn(|j| &keys[j].p), array::from_fn(|j| &keys[j].dp));
+            modulo_q
+        }
+        // The upper lanes have q. From here on they compute numbers that nobody reads.
+        Halves::Abreast => {
+            half(
+                array::from_fn(|j| if j < LANES / 2 { &keys[j].p } else { &keys[j].q }),
+                array::from_fn(|j| if j < LANES / 2 { &keys[j].dp } else { &keys[j].dq }),
+            );
+            let mut modulo_q = Lanes::ZERO;
+            modulo_q.fill(|lane, i| workspace.x.0[i][(lane + LANES / 2) % LANES]);
+            modulo_q
+        }
+    };
 
     // Garner: h = (mp − mq)·qinv mod p, then s = mq + h·q.
     workspace.subtract(&modulo_q);

@@ -1,8 +1,9 @@
 //! Montgomery arithmetic for RSA: the types of a batch, and one file per room.
 //!
-//! A room's door is one call, `private_crt`: up to [`ifma512_x8::LANES`] (or [`ifma256_x4::LANES`],
-//! or [`few::JOBS_MAX`], for which [`few`] has a kernel in either room) private-key operations of
-//! one size, each with a key of its own, from bytes to bytes. It reduces, exponentiates modulo both
+//! A room's door is one call, `private_crt`: up to [`ifma512_x8::LANES`] (or [`ifma256_x4::LANES`])
+//! private-key operations of one size, each with a key of its own, from bytes to bytes. Up to half
+//! as many take half the time by `private_crt_abreast`, and [`one`] is for a single one, in either
+//! room. It reduces, exponentiates modulo both
 //! primes, recombines, and raises every result to the public exponent before it lets it go. The
 //! mathematics and its bounds are in `docs/radix52.md`.
 //!
@@ -19,7 +20,6 @@
 mod tiles;
 
 mod digits;
-pub mod few;
 pub mod ifma256_x4;
 pub mod ifma512_x8;
 mod key;
@@ -27,6 +27,7 @@ mod lanes;
 #[cfg(test)]
 mod model;
 mod modulus;
+pub mod one;
 pub mod portable;
 #[cfg(test)]
 mod tests;

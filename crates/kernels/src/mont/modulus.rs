@@ -22,14 +22,14 @@ pub struct Modulus<const D: usize> {
     /// R³ mod m.
     pub(super) rrr: [u64; D],
     /// For reductions by four digits at once.
-    pub(super) by_four: Blocks<4, D>,
+    pub(super) by_four: BlockModulus<4, D>,
     /// For reductions by eight digits at once.
-    pub(super) by_eight: Blocks<8, D>,
+    pub(super) by_eight: BlockModulus<8, D>,
 }
 
 /// What reductions by `W` digits at once know of a modulus of `D` digits.
 #[derive(Clone)]
-pub(super) struct Blocks<const W: usize, const D: usize> {
+pub(super) struct BlockModulus<const W: usize, const D: usize> {
     /// −1/m modulo 2^(52·W).
     pub(super) k: [u64; W],
     /// (m·k + 1) / 2^(52·W): the multiple of m that is −1 modulo 2^(52·W), without its lowest
@@ -58,13 +58,13 @@ impl<const D: usize> Modulus<D> {
         let k0 = negated_inverse(m[0]);
         let mut modulus = Modulus {
             m,
-            m1: Blocks::<1, D>::new(&m, k0).m1,
+            m1: BlockModulus::<1, D>::new(&m, k0).m1,
             k0,
             one: m,
             rr: m,
             rrr: m,
-            by_four: Blocks::new(&m, k0),
-            by_eight: Blocks::new(&m, k0),
+            by_four: BlockModulus::new(&m, k0),
+            by_eight: BlockModulus::new(&m, k0),
         };
 
         // 2^bits − m = 2^bits mod m, because the top bit of m is set; then double up to R.
@@ -160,7 +160,7 @@ impl<const D: usize> Modulus<D> {
     }
 }
 
-impl<const W: usize, const D: usize> Blocks<W, D> {
+impl<const W: usize, const D: usize> BlockModulus<W, D> {
     /// Prepares m, of which −1/m modulo 2^52 is `k0`; but for `rr`.
     fn new(m: &[u64; D], k0: u64) -> Self {
         // A reduction of one: what is added to make the low digits vanish is m·k.
@@ -179,11 +179,11 @@ impl<const W: usize, const D: usize> Blocks<W, D> {
             m1[D - 1] = carry as u64;
             digit
         });
-        Blocks { k, m1, rr: *m }
+        BlockModulus { k, m1, rr: *m }
     }
 }
 
-impl<const W: usize, const D: usize> Drop for Blocks<W, D> {
+impl<const W: usize, const D: usize> Drop for BlockModulus<W, D> {
     fn drop(&mut self) {
         wipe(&mut self.k);
         wipe(&mut self.m1);

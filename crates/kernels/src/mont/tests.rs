@@ -11,11 +11,10 @@ use widelane_testkit::random::Random;
 use widelane_testkit::rsa::{TestKey, test_keys};
 
 use super::digits::{DIGIT_BITS, DIGIT_MASK};
-use super::few::Digits;
 use super::lanes::{Arithmetic, ENTRIES, LaneModulus, Lanes, Lookup, Product, Table};
 use super::model::Model;
-use super::modulus::Blocks;
-use super::{CrtJob, CrtKey, CrtParts, Modulus, Verdict, few, ifma256_x4, ifma512_x8};
+use super::modulus::BlockModulus;
+use super::{CrtJob, CrtKey, CrtParts, Modulus, Verdict, ifma256_x4, ifma512_x8, one};
 use crate::lanes::{Ifma256x4, Ifma512x8};
 
 fn number(digits: &[u64]) -> BigUint {
@@ -212,7 +211,7 @@ fn check_moduli<const D: usize>() {
     }
 }
 
-fn check_blocks<const W: usize, const D: usize>(blocks: &Blocks<W, D>, m: &BigUint) {
+fn check_blocks<const W: usize, const D: usize>(blocks: &BlockModulus<W, D>, m: &BigUint) {
     let block = BigUint::from(1u32) << (DIGIT_BITS as usize * W);
     assert_eq!(number(&blocks.m1) * &block - 1u32, m * number(&blocks.k));
     let r = BigUint::from(1u32) << (DIGIT_BITS as usize * D.next_multiple_of(W));
@@ -321,32 +320,39 @@ fn check_verdicts<const HALF: usize, const FULL: usize>(
     assert!(results[1].1.iter().chain(&results[2].1).all(|byte| *byte == 0));
 }
 
-/// The kernel for few jobs, which gets what the others get in pieces.
-fn check_few<L: Digits, const HALF: usize, const FULL: usize>(room: L::Room) {
+/// A kernel, which gets as many jobs at once as it takes.
+fn check_kernel<const HALF: usize, const FULL: usize>(
+    jobs_max: usize,
+    kernel: impl Fn(&mut [CrtJob<'_, HALF, FULL>]),
+) {
     let run = |jobs: &mut [CrtJob<'_, HALF, FULL>]| {
-        for jobs in jobs.chunks_mut(few::JOBS_MAX) {
-            few::private_crt::<L, HALF, FULL>(room, jobs);
-            assert_ne!(upper_halves_in_use(), Some(true), "few");
+        for jobs in jobs.chunks_mut(jobs_max) {
+            kernel(jobs);
+            assert_ne!(upper_halves_in_use(), Some(true), "kernel for {jobs_max}");
         }
     };
-    check_batches::<HALF, FULL>(few::JOBS_MAX, run);
-    check_verdicts::<HALF, FULL>(run);
+    check_batches(jobs_max, run);
+    check_verdicts(run);
 }
 
 fn check_size<const HALF: usize, const FULL: usize>() {
     let mut visited = 0;
     if let Some(room) = Ifma512::enter(&Policy::open()) {
-        let run = |jobs: &mut [CrtJob<'_, HALF, FULL>]| ifma512_x8::private_crt(room, jobs);
-        check_batches::<HALF, FULL>(ifma512_x8::LANES, run);
-        check_verdicts::<HALF, FULL>(run);
-        check_few::<Ifma512x8, HALF, FULL>(room);
+        let lanes = ifma512_x8::LANES;
+        check_kernel::<HALF, FULL>(lanes, |jobs| ifma512_x8::private_crt(room, jobs));
+        check_kernel::<HALF, FULL>(lanes / 2, |jobs| ifma512_x8::private_crt_abreast(room, jobs));
+        check_kernel::<HALF, FULL>(1, |jobs| {
+            one::private_crt::<Ifma512x8, HALF, FULL>(room, &mut jobs[0]);
+        });
         visited += 1;
     }
     if let Some(room) = Ifma256::enter(&Policy::open()) {
-        let run = |jobs: &mut [CrtJob<'_, HALF, FULL>]| ifma256_x4::private_crt(room, jobs);
-        check_batches::<HALF, FULL>(ifma256_x4::LANES, run);
-        check_verdicts::<HALF, FULL>(run);
-        check_few::<Ifma256x4, HALF, FULL>(room);
+        let lanes = ifma256_x4::LANES;
+        check_kernel::<HALF, FULL>(lanes, |jobs| ifma256_x4::private_crt(room, jobs));
+        check_kernel::<HALF, FULL>(lanes / 2, |jobs| ifma256_x4::private_crt_abreast(room, jobs));
+        check_kernel::<HALF, FULL>(1, |jobs| {
+            one::private_crt::<Ifma256x4, HALF, FULL>(room, &mut jobs[0]);
+        });
         visited += 1;
     }
     assert_visited("batches", visited);
