@@ -24,6 +24,10 @@ use crate::real::{self, OpenSsl};
 /// Algorithms that a thread keeps; a handshake needs some twenty.
 const KEPT_MAX: usize = 64;
 
+/// Providers that always offer the same, each with the properties that only its algorithms have.
+const KEPT_PROVIDERS: [(&CStr, &CStr); 2] =
+    [(c"default", c"provider=default"), (PROVIDER_NAME, c"provider=widelane")];
+
 /// Grows with every change of providers or properties.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 
@@ -123,13 +127,7 @@ pub(crate) fn fetch(
     if !found.is_null() && is_to_be_kept(openssl, &functions, found) {
         with_methods(context, |methods| {
             if methods.kept.len() < KEPT_MAX && (functions.up_ref)(found) == 1 {
-                methods.kept.push(Kept {
-                    operation,
-                    name: name.to_owned(),
-                    method: found,
-                    answers: Vec::new(),
-                    names: [ptr::null(); NAMES_MAX],
-                });
+                methods.kept.push(Kept::new(operation, Some(name.to_owned()), found));
             }
         });
     }
@@ -167,14 +165,15 @@ pub(crate) fn has_no_engine(name: &[u8], has_engine: impl FnOnce() -> bool) -> O
 }
 
 /// Whether the key management has this name, as `ask` finds it the first time; nothing if it is
-/// none of those that are kept, whose address could become another one's.
+/// not kept, since its address could become another one's.
 pub(crate) fn is_a(
     key_management: *const c_void,
     name: &CStr,
     ask: impl FnOnce() -> c_int,
 ) -> Option<c_int> {
+    let openssl = real::openssl()?;
     with_methods(ptr::null_mut(), |methods| {
-        let kept = methods.kept_at(key_management)?;
+        let kept = methods.key_management(openssl, key_management)?;
         if let Some((_, answer)) = kept.answers.iter().find(|(known, _)| **known == *name) {
             return Some(*answer);
         }
@@ -192,15 +191,17 @@ pub(crate) type Names = [*const c_char; NAMES_MAX];
 /// Names of one algorithm that are kept; key managements have two to four.
 const NAMES_MAX: usize = 8;
 
-/// The names of a key management that is kept, as `all` hands them out the first time.
+/// The names of a key management, as `all` hands them out the first time; nothing if it is not
+/// kept.
 ///
 /// They are libcrypto's own strings, which live as long as its library context.
 pub(crate) fn names(
     key_management: *const c_void,
     all: impl FnOnce(NameCallback, *mut c_void) -> c_int,
 ) -> Option<Names> {
+    let openssl = real::openssl()?;
     with_methods(ptr::null_mut(), |methods| {
-        let kept = methods.kept_at(key_management)?;
+        let kept = methods.key_management(openssl, key_management)?;
         if kept.names[0].is_null() {
             let mut found: Vec<*const c_char> = Vec::with_capacity(NAMES_MAX);
             let done = all(add_name, ptr::from_mut(&mut found).cast());
@@ -255,7 +256,32 @@ fn is_to_be_kept(openssl: &OpenSsl, functions: &Functions, method: *mut c_void) 
         return false;
     }
     let name = (openssl.OSSL_PROVIDER_get0_name)(provider);
-    !name.is_null() && [c"default", PROVIDER_NAME].contains(&text(name))
+    !name.is_null() && KEPT_PROVIDERS.iter().any(|(known, _)| *known == text(name))
+}
+
+/// The same key management, with a reference, if it is the default context's and may be kept.
+///
+/// One of another context may end with that context, whoever has a reference.
+fn find_in_default_context(
+    openssl: &OpenSsl,
+    key_management: *const c_void,
+) -> Option<*mut c_void> {
+    let provider = (openssl.EVP_KEYMGMT_get0_provider)(key_management);
+    let name = (openssl.EVP_KEYMGMT_get0_name)(key_management);
+    if provider.is_null() || name.is_null() {
+        return None;
+    }
+    let provider = (openssl.OSSL_PROVIDER_get0_name)(provider);
+    let is_theirs = |known: &&(&CStr, &CStr)| !provider.is_null() && known.0 == text(provider);
+    let (_, properties) = KEPT_PROVIDERS.iter().find(is_theirs)?;
+    (openssl.ERR_set_mark)();
+    let found = real::EVP_KEYMGMT_fetch(ptr::null_mut(), name, properties.as_ptr());
+    (openssl.ERR_pop_to_mark)();
+    if ptr::eq(found, key_management) {
+        return Some(found);
+    }
+    (openssl.EVP_KEYMGMT_free)(found);
+    None
 }
 
 fn text<'a>(string: *const c_char) -> &'a CStr {
@@ -274,17 +300,26 @@ struct Methods {
     random: [*const c_void; 3],
     /// Kinds of keys that no engine has.
     without_engine: Vec<Box<[u8]>>,
+    /// Addresses of key managements that are not to be kept.
+    foreign: Vec<*const c_void>,
 }
 
 /// An algorithm kept, with a reference.
 struct Kept {
     operation: Operation,
-    name: CString,
+    /// The name by which it is looked up; nothing if it was not looked up.
+    name: Option<CString>,
     method: *mut c_void,
     /// Names that it was asked about, and the answers.
     answers: Vec<(CString, c_int)>,
     /// All of its names; null where there are no more, or where nobody has asked.
     names: Names,
+}
+
+impl Kept {
+    fn new(operation: Operation, name: Option<CString>, method: *mut c_void) -> Self {
+        Self { operation, name, method, answers: Vec::new(), names: [ptr::null(); NAMES_MAX] }
+    }
 }
 
 impl Methods {
@@ -294,6 +329,7 @@ impl Methods {
         kept: Vec::new(),
         random: [ptr::null(); 3],
         without_engine: Vec::new(),
+        foreign: Vec::new(),
     };
 
     /// Lets go of everything if anything has changed since it was kept.
@@ -307,13 +343,34 @@ impl Methods {
 
     /// The algorithm of this name, if it was kept.
     fn find(&self, operation: Operation, name: &CStr) -> Option<*mut c_void> {
-        let is_it = |kept: &&Kept| kept.operation == operation && *kept.name == *name;
+        let is_it = |kept: &&Kept| {
+            kept.operation == operation && kept.name.as_deref().is_some_and(|known| known == name)
+        };
         self.kept.iter().find(is_it).map(|kept| kept.method)
     }
 
-    /// The algorithm at this address, if it was kept.
-    fn kept_at(&mut self, method: *const c_void) -> Option<&mut Kept> {
-        self.kept.iter_mut().find(|kept| ptr::eq(kept.method, method))
+    /// What is kept of the key management at this address. One that a key came with, such as a
+    /// certificate's, is kept when it is first asked about.
+    fn key_management(
+        &mut self,
+        openssl: &OpenSsl,
+        key_management: *const c_void,
+    ) -> Option<&mut Kept> {
+        let is_it = |kept: &Kept| ptr::eq(kept.method, key_management);
+        if let Some(place) = self.kept.iter().position(is_it) {
+            return self.kept.get_mut(place);
+        }
+        if self.kept.len() == KEPT_MAX || self.foreign.contains(&key_management) {
+            return None;
+        }
+        let Some(found) = find_in_default_context(openssl, key_management) else {
+            if self.foreign.len() < KEPT_MAX {
+                self.foreign.push(key_management);
+            }
+            return None;
+        };
+        self.kept.push(Kept::new(Operation::KeyManagement, None, found));
+        self.kept.last_mut()
     }
 
     fn clear(&mut self, openssl: &OpenSsl) {
@@ -322,6 +379,7 @@ impl Methods {
         }
         self.random = [ptr::null(); 3];
         self.without_engine.clear();
+        self.foreign.clear();
     }
 }
 

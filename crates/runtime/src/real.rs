@@ -341,6 +341,7 @@ openssl_functions! {
     fn EVP_KEYEXCH_up_ref(*mut c_void) -> c_int;
     fn EVP_KEYMGMT_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_KEYMGMT_free(*mut c_void);
+    fn EVP_KEYMGMT_get0_name(*const c_void) -> *const c_char;
     fn EVP_KEYMGMT_get0_provider(*const c_void) -> *const c_void;
     fn EVP_KEYMGMT_up_ref(*mut c_void) -> c_int;
     fn EVP_MAC_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;

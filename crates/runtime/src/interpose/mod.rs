@@ -6,6 +6,7 @@
 mod epoll;
 mod exec;
 mod fetch;
+mod memory;
 mod pem;
 mod poll;
 mod ssl;
