@@ -368,7 +368,7 @@ type Generate = unsafe extern "C" fn(*mut OsslLibCtx, *mut u8, usize, c_uint) ->
 impl Drop for Delegate {
     fn drop(&mut self) {
         self.digests.free(&self.libcrypto);
-        self.lent.withdraw(&self.libcrypto);
+        self.lent.withdraw_all(&self.libcrypto);
         if !self.provider.is_null() {
             // SAFETY: loaded by `load`, unloaded once.
             unsafe { (self.libcrypto.OSSL_PROVIDER_unload)(self.provider) };

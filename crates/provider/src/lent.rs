@@ -68,22 +68,37 @@ impl Lent {
     /// what the program has unloaded is lent no more.
     pub(crate) fn expect(&self, libcrypto: &Libcrypto, context: *mut OsslLibCtx, wanted: Wanted) {
         let here = Algorithm::fetch(libcrypto, context, wanted);
-        if let Some(algorithm) = &here {
-            algorithm.free(libcrypto);
-            if self.loans().iter().all(|loan| loan.second.is_null()) {
-                return;
-            }
-        }
-        let search = || {
-            let Some(child) = self.child(libcrypto) else { return };
-            match (Algorithm::fetch(libcrypto, child, wanted), here) {
-                (Some(algorithm), None) => self.lend(libcrypto, context, algorithm),
-                (Some(algorithm), Some(_)) => algorithm.free(libcrypto),
-                (None, _) => self.withdraw(libcrypto),
-            }
+        let is_lent = |algorithm: &Algorithm| {
+            let provider = algorithm.provider(libcrypto);
+            self.loans().iter().any(|loan| ptr::eq(loan.second, provider))
         };
-        // The caller may be on the small stack of an ASYNC job.
-        on_large(search);
+        if here.as_ref().is_none_or(is_lent) {
+            // The caller may be on the small stack of an ASYNC job.
+            on_large(|| self.search(libcrypto, context, wanted, here.as_ref()));
+        }
+        if let Some(algorithm) = here {
+            algorithm.free(libcrypto);
+        }
+    }
+
+    /// Looks into the program's library context for an algorithm that is lent or is not here.
+    fn search(
+        &self,
+        libcrypto: &Libcrypto,
+        context: *mut OsslLibCtx,
+        wanted: Wanted,
+        lent: Option<&Algorithm>,
+    ) {
+        let Some(child) = self.child(libcrypto) else { return };
+        match (Algorithm::fetch(libcrypto, child, wanted), lent) {
+            (Some(theirs), None) => self.lend(libcrypto, context, theirs),
+            (Some(theirs), Some(_)) => theirs.free(libcrypto),
+            (None, Some(lent)) => {
+                let provider = lent.provider(libcrypto);
+                self.withdraw(libcrypto, |second| ptr::eq(second, provider));
+            }
+            (None, None) => {}
+        }
     }
 
     /// Lends the provider of an algorithm.
@@ -111,16 +126,23 @@ impl Lent {
         }
     }
 
-    /// Withdraws all loans; what is still wanted of them is lent again.
-    pub(crate) fn withdraw(&self, libcrypto: &Libcrypto) {
-        for loan in self.loans().iter_mut().filter(|loan| !loan.second.is_null()) {
-            // SAFETY: loaded by `lend`, unloaded once.
-            unsafe { (libcrypto.OSSL_PROVIDER_unload)(loan.second) };
-            loan.second = ptr::null_mut();
+    /// Withdraws all loans, before the library context ends that they were made to.
+    pub(crate) fn withdraw_all(&self, libcrypto: &Libcrypto) {
+        self.withdraw(libcrypto, |_| true);
+    }
+
+    /// Withdraws the loans whose second provider is meant.
+    fn withdraw(&self, libcrypto: &Libcrypto, is_meant: impl Fn(*const OsslProvider) -> bool) {
+        for loan in self.loans().iter_mut() {
+            if !loan.second.is_null() && is_meant(loan.second) {
+                // SAFETY: loaded by `lend`, unloaded once.
+                unsafe { (libcrypto.OSSL_PROVIDER_unload)(loan.second) };
+                loan.second = ptr::null_mut();
+            }
         }
     }
 
-    /// Gives back what was lent, after the library context that it was lent to has ended.
+    /// Gives back what was lent, after the library context has ended that it was lent to.
     pub(crate) fn free(&mut self, libcrypto: &Libcrypto) {
         for loan in self.loans().drain(..) {
             let provider = loan.algorithm.provider(libcrypto);

@@ -67,7 +67,13 @@ fn outcomes(suite: &Suite, recipes: &[String]) -> Result<Outcomes> {
 /// Lists the differences, each with its reason.
 fn report(recipes: &[String], natively: &Outcomes, accelerated: &Outcomes) -> Result<()> {
     let count = |outcomes: &Outcomes| outcomes.values().map(BTreeMap::len).sum::<usize>();
-    announce(&format!("{} tests natively, {} accelerated", count(natively), count(accelerated)));
+    let failed = |outcomes: &Outcomes| {
+        let all = outcomes.values().flat_map(BTreeMap::values);
+        all.filter(|outcome| **outcome == Outcome::Failed).count()
+    };
+    for (how, outcomes) in [("natively", natively), ("accelerated", accelerated)] {
+        announce(&format!("{} tests {how}, {} failed", count(outcomes), failed(outcomes)));
+    }
     ensure!(count(natively) > recipes.len(), "hardly a test ran: look at what is installed");
     let differences = recipes
         .iter()
@@ -76,10 +82,10 @@ fn report(recipes: &[String], natively: &Outcomes, accelerated: &Outcomes) -> Re
     let (explained, unexplained): (Vec<_>, Vec<_>) =
         differences.iter().partition(|difference| judge(difference).is_some());
     for difference in &explained {
-        println!("{difference}\n    {}", judge(difference).unwrap_or_default());
+        eprintln!("{difference}\n    {}", judge(difference).unwrap_or_default());
     }
     for difference in &unexplained {
-        println!("{difference}\n    UNEXPLAINED");
+        eprintln!("{difference}\n    UNEXPLAINED");
     }
     ensure!(
         unexplained.is_empty(),

@@ -52,8 +52,11 @@ impl Suite {
         Ok(recipes)
     }
 
-    /// Writes the configurations that tests read: as they are, or with the provider loaded and
-    /// preferred.
+    /// Writes the configurations that tests read: with the default provider, or with ours beside it
+    /// and preferred.
+    ///
+    /// A configuration that names any provider has to name the default one as well. That alone
+    /// makes a difference to tests that expect it only where nothing is loaded, so both have it.
     pub fn configure(&self, provider: Option<&Path>) -> Result<()> {
         for name in CONFIGURATIONS {
             let file = self.directory.join(name);
@@ -61,7 +64,7 @@ impl Suite {
             if !pristine.exists() {
                 fs::copy(&file, &pristine)?;
             }
-            let mut text = fs::read_to_string(&pristine)?;
+            let mut text = fs::read_to_string(&pristine)? + DEFAULT;
             if let Some(provider) = provider {
                 text += &PREFERRED.replace('@', &provider.to_string_lossy());
             }
@@ -179,16 +182,22 @@ const OPTIONS: &[&str] = &[
 const CONFIGURATIONS: [&str; 3] =
     ["apps/openssl.cnf", "test/default.cnf", "test/default-and-legacy.cnf"];
 
-/// What users write to have the provider preferred. A section that is there already is continued.
-const PREFERRED: &str = "
+/// Names the default provider. A section that is there already is continued.
+const DEFAULT: &str = "
 [openssl_init]
 providers = provider_sect
-alg_section = widelane_algorithms
 [provider_sect]
 default = default_sect
-widelane = widelane_sect
 [default_sect]
 activate = 1
+";
+
+/// What users add to have ours preferred.
+const PREFERRED: &str = "
+[openssl_init]
+alg_section = widelane_algorithms
+[provider_sect]
+widelane = widelane_sect
 [widelane_sect]
 module = @
 activate = 1

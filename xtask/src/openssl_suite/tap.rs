@@ -57,7 +57,8 @@ mod tests {
 
     #[test]
     fn parts_are_told_from_what_they_are_part_of() {
-        let text = "00-test_x.t ..\n1..2\n    # Subtest: x\n    1..2\n        # Subtest: inner\n        \
+        let text = "00-test_x.t ..\n1..2\n    # Subtest: x\n    1..2\n\
+                    \x20       # Subtest: inner\n        \
                     1..1\n        ok 1 - iteration 1\n    ok 1 - inner\n    not ok 2 - other\n\
                     not ok 1 - running x\nok 2 # skip not here\nok\nDubious\n";
         let outcomes: Vec<_> = read(text).into_iter().collect();
