@@ -4,9 +4,8 @@
 //! @10.1.0.0/16  0.0.0.0/0  0 : 65535  25 : 25  0x06/0xFF  0x0000/0x0000
 //! ```
 //!
-//! Addresses may be of IPv6 instead, in all of a file. The flags at the end of a filter are read and
-//! not compared. The result of a packet is the index
-//! of its filter, counted from 0.
+//! Addresses may be of IPv6 instead, in all of a file. The flags at the end of a filter are read
+//! and not compared. The result of a packet is the index of its filter, counted from 0.
 
 use super::parse::{Address, Cursor, ParseError};
 use super::{Layout, Rule, RuleSet};
