@@ -365,8 +365,8 @@ const CAPACITY_CONNECTIONS: usize = 200;
 const CAPACITY_WINDOW: Duration = Duration::from_millis(500);
 const CAPACITY_WINDOWS: usize = 3;
 
-/// The row that stands for a server, or one subject of it, that could not be measured. Of a rival it
-/// is the comparison with it.
+/// The row that stands for a server, or one subject of it, that could not be measured. Of a rival
+/// it is the comparison with it.
 fn failed_row(
     kind: ServerKind,
     subject: Option<Subject>,

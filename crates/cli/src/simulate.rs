@@ -54,8 +54,8 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Combine::Both)]
     combine: Combine,
     /// Loads, in percent of what the native server can do
-    #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "10,20,30,40,60,80,90",
-          value_parser = crate::compare::load)]
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = crate::compare::load,
+          default_value = "10,20,30,40,60,80,90")]
     load: Vec<u8>,
     /// Handshakes of each simulation
     #[arg(long, value_name = "COUNT", default_value_t = 50_000,

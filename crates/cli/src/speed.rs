@@ -188,7 +188,7 @@ fn ascending<T: Copy + TryInto<usize>>(numbers: &[T]) -> Vec<usize> {
     all
 }
 
-/// What was selected, each once, in the order of the list; where jobs are counted, of what has them.
+/// What was selected, each once, in the order of the list; where jobs are counted, what has them.
 fn events(args: &Args) -> Vec<&'static Event> {
     let selections = args.algorithms.iter().flat_map(|Selection(events)| events);
     let selected: Vec<String> = selections.map(|event| event.path()).collect();

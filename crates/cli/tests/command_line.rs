@@ -10,6 +10,7 @@ use assert_cmd::assert::Assert;
 use assert_cmd::prelude::*;
 use common::widelane as command;
 use tempfile::TempDir;
+use widelane_results::Results;
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../report/tests/sample.json");
 
@@ -46,6 +47,10 @@ fn a_wrong_command_line_has_its_own_status() {
         (&["compare", "--server", "apache"], "nginx"),
         (&["compare", "--connections", "0"], "1..=4000"),
         (&["compare", "--sizes", "16T"], "between 1K and 4G"),
+        (&["compare", "--workers", "0"], "1..=64"),
+        (&["simulate", "--rest", "200us"], "--speed"),
+        (&["simulate", "--rest", "200us", "--cost", "fast", "--native-cost", "1us"], "no time"),
+        (&["speed", "--jobs", "9"], "1..=8"),
         (&["compare", "--ciphers", "rc4"], "aes128-sha, aes128-sha-mac-first"),
         (&[], "Usage"),
     ] {
@@ -208,4 +213,41 @@ fn top_and_the_exporter_speak_where_nobody_is_accelerated() {
     let metrics = stdout(&widelane(&["exporter", "--once", "--counters-dir", place]).success());
     assert!(metrics.contains("widelane_files_skipped 1\n"), "{metrics}");
     assert!(metrics.ends_with("# EOF\n"));
+}
+
+#[test]
+fn a_simulation_is_reproducible_and_says_what_it_rests_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let results = directory.path().join("results.json");
+    let simulate = |more: &[&str]| {
+        let costs = ["simulate", "--cost", "205us,385us,509us,509us", "--native-cost", "242us"];
+        let rest = ["--rest", "284us", "--rest-accelerated", "215us", "--handshakes", "1000"];
+        widelane(&[&costs[..], &rest, more].concat())
+    };
+    let first = stdout(&simulate(&["--workers", "1,2", "--json", path(&results)]).success());
+    assert!(first.contains("Predicted, not measured") && first.contains("242 µs"), "{first}");
+    assert!(first.contains("2 workers, wait of 500 µs at most, combined"), "{first}");
+    let kept = Results::from_json(&fs::read_to_string(&results).unwrap()).unwrap();
+    // One worker and two, those also combined; each with and without a wait, at seven loads.
+    assert_eq!(kept.rows.iter().filter(|row| row.metric == "cpu_ratio").count(), 3 * 2 * 7);
+    let again = directory.path().join("again.json");
+    simulate(&["--workers", "1,2", "--json", path(&again)]).success();
+    let again = Results::from_json(&fs::read_to_string(&again).unwrap()).unwrap();
+    assert_eq!(kept.rows, again.rows);
+    let nothing = simulate(&["--rest-accelerated", "1us"]);
+    assert!(stderr(&nothing.code(2)).contains("--rest-accelerated"));
+    let other = widelane(&["simulate", "--speed", path(&results), "--rest", "1us"]).code(1);
+    assert!(stderr(&other).contains("rsa2048/private/1-jobs beside OpenSSL; measure it"));
+}
+
+#[test]
+fn workers_and_threads_are_counted_of_servers_that_have_them() {
+    for (flags, expected) in [
+        (["--server", "haproxy", "--workers", "2"], "--threads for HAProxy"),
+        (["--server", "embedded", "--threads", "2"], "--workers for nginx"),
+    ] {
+        let failure = widelane(&[&["compare"][..], &flags].concat()).code(1);
+        let said = stderr(&failure);
+        assert!(said.contains(expected) || said.contains("libwidelane"), "{said}");
+    }
 }

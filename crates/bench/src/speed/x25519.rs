@@ -64,7 +64,7 @@ impl Contest for Derive {
     }
 
     fn widelane(&self, policy: &Policy, jobs: Option<usize>) -> Ours<'_> {
-        // The kernel with the fewest lanes that holds them all; for full batches that with the most.
+        // The kernel with the fewest lanes that holds them all; of full batches that with the most.
         let kernels = X25519::derive_kernels(policy);
         let holds = |kernel: &&X25519| jobs.is_some_and(|jobs| kernel.lanes() >= jobs);
         let x25519 = kernels.iter().find(holds).or(kernels.last()).copied();

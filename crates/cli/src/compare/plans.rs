@@ -171,8 +171,8 @@ impl Args {
         targets
     }
 
-    /// Looks for the rival, and says at once how to have it where it is not there: who waits for the
-    /// comparison wants to know before it has ended.
+    /// Looks for the rival, and says at once how to have it where it is not there: who waits for
+    /// the comparison wants to know before it has ended.
     pub(super) fn find_haproxy_aws_lc(&self, programs: &mut Programs) -> anyhow::Result<()> {
         let targets = self.targets(programs);
         if targets.iter().all(|(kind, _)| *kind != ServerKind::Haproxy) {
