@@ -199,16 +199,25 @@ impl<'a> Run<'a> {
             }
             Some(Work::Operations(handshakes)) => {
                 for handshake in handshakes {
-                    self.workers[handshake.owner].ready.push_back(Work::After(handshake));
-                    if handshake.owner != index {
-                        self.go_on(handshake.owner);
-                    }
+                    self.finish_operation(handshake, index);
                 }
             }
             Some(Work::After(handshake)) => self.latencies.push(self.now - handshake.arrived),
             None => {}
         }
         self.go_on(index);
+    }
+
+    /// A handshake goes on at its owner; one without a last part ends with its operation.
+    fn finish_operation(&mut self, handshake: Handshake, executor: usize) {
+        if self.model.after == 0 {
+            self.latencies.push(self.now - handshake.arrived);
+            return;
+        }
+        self.workers[handshake.owner].ready.push_back(Work::After(handshake));
+        if handshake.owner != executor {
+            self.go_on(handshake.owner);
+        }
     }
 
     /// Has a worker take what is next, if it is free.
@@ -304,22 +313,22 @@ mod tests {
         let lonely = Model { wait: 500_000, together: together.clone(), ..queue(0.001) };
         let outcome = Model { handshakes: 2_000, ..lonely }.run();
         assert_eq!(outcome.latency(0.5), 100_000, "an idle server does not wait");
-        // Ten microseconds from one to the next: two are there at once.
-        let busy = Model { wait: 500_000, together: together.clone(), rate: 1e4, ..queue(0.1) };
+        // One comes 200 µs after the other, on average: most meet within half a millisecond.
+        let busy = Model { wait: 500_000, together, rate: 5e3, ..queue(0.1) };
         let outcome = busy.run();
-        assert!(outcome.fill > 1.99, "{}", outcome.fill);
-        assert!(outcome.latency(1.0) < 500_000 + 100_000 * 50, "{}", outcome.latency(1.0));
+        assert!(outcome.fill > 1.8, "{}", outcome.fill);
+        assert!(outcome.latency(0.99) < 800_000, "{}", outcome.latency(0.99));
         let hasty = Model { wait: 0, ..busy }.run();
-        assert!(hasty.fill < outcome.fill && hasty.latency(0.5) < outcome.latency(0.5));
+        assert!(hasty.fill < 1.6 && hasty.latency(0.5) < outcome.latency(0.5), "{}", hasty.fill);
     }
 
     #[test]
     fn workers_that_combine_meet_more_often() {
         let together = vec![200_000, 210_000, 220_000, 230_000];
-        let apart = Model { workers: 4, together, before: 50_000, ..queue(0.2) };
+        let apart = Model { workers: 4, wait: 600_000, together, before: 50_000, ..queue(0.2) };
         let combined = Model { combined: true, ..apart.clone() };
         let (apart, combined) = (apart.run(), combined.run());
-        assert!(combined.fill > 1.1 * apart.fill, "{} {}", combined.fill, apart.fill);
+        assert!(combined.fill > 1.2 * apart.fill, "{} {}", combined.fill, apart.fill);
         assert!(combined.cpu_ns < apart.cpu_ns);
     }
 
