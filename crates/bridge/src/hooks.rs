@@ -29,7 +29,7 @@ use core::ffi::c_void;
 use crate::counters::Counters;
 
 /// Version of both tables; each side refuses another one.
-pub const HOOKS_VERSION: u32 = 4;
+pub const HOOKS_VERSION: u32 = 5;
 
 /// Name of the symbol that the runtime exports, of type [`Attach`].
 pub const ATTACH_SYMBOL: &core::ffi::CStr = c"widelane_runtime_attach";
@@ -47,6 +47,9 @@ pub struct ProviderHooks {
     /// first waits, when memory is not short yet: the C library ends a process in which it finds
     /// none for a variable of a thread.
     pub begin_thread: extern "C" fn(),
+    /// The calling thread begins to run a handshake's fibre, or has left it: what the provider
+    /// keeps meanwhile of the handshake's secrets is wiped.
+    pub fibre: extern "C" fn(is_begun: bool),
     /// Number of parked requests of this thread not yet executed.
     pub pending: extern "C" fn() -> usize,
     /// Whether a whole batch is parked on this thread.

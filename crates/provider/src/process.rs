@@ -13,6 +13,7 @@ use crate::batching::queues::Queues;
 use crate::config::config;
 use crate::counters::{self, Pages};
 use crate::entry::entry;
+use crate::kdf::kept;
 use crate::{pool, stack};
 
 /// What belongs to one process.
@@ -60,6 +61,7 @@ pub(crate) fn watch_forks() {
 /// counters: if memory is short at its first handshake, their room is what libssl then lacks.
 pub(crate) fn begin_thread() {
     event_loop::pending();
+    kept::begin_thread();
     pool::begin_thread();
     counters::begin_thread();
     stack::on_large(|| ());

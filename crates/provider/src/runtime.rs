@@ -13,6 +13,7 @@ use widelane_ossl_sys::core::SELECT_ALL;
 use crate::batching::event_loop;
 use crate::curve::params::Plain;
 use crate::entry::hook;
+use crate::kdf::kept;
 use crate::params::Array;
 use crate::process;
 
@@ -68,6 +69,10 @@ hook! {
         process::begin_thread();
     }
 
+    fn fibre(is_begun: bool), otherwise (); {
+        kept::fibre(is_begun);
+    }
+
     fn pending() -> usize, otherwise 0; {
         event_loop::pending()
     }
@@ -102,6 +107,7 @@ static RUNTIME: OnceLock<Option<&'static RuntimeHooks>> = OnceLock::new();
 static PROVIDER_HOOKS: ProviderHooks = ProviderHooks {
     version: HOOKS_VERSION,
     begin_thread,
+    fibre,
     pending,
     full,
     execute,

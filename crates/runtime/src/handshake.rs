@@ -576,7 +576,7 @@ impl EventLoop {
         }
         handshake.set_state(State::Running);
         self.closing(|closing| closing.progress());
-        self.switch_to(handshake);
+        self.enter(handshake);
         let result = handshake.result.take();
         if let Some(result) = result {
             handshake.set_state(State::Idle);
@@ -588,6 +588,18 @@ impl EventLoop {
             real::set_errno(errno);
         }
         result
+    }
+
+    /// Runs the fibre until it pauses or ends, between two words to the provider.
+    fn enter(&self, handshake: &Handshake) {
+        let tell = |is_begun| {
+            if let Some(hooks) = provider() {
+                (hooks.fibre)(is_begun);
+            }
+        };
+        tell(true);
+        self.switch_to(handshake);
+        tell(false);
     }
 
     /// Takes the stack from a handshake that has left it.

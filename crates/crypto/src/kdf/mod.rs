@@ -7,6 +7,7 @@ use widelane_cpu::{Policy, Room};
 
 use crate::digest::{Algorithm, Digest};
 use crate::mac::{self, Hmac};
+use crate::stack::{KDF_BYTES, scrubbed};
 
 /// The hash function of a cipher suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,19 @@ impl Kdf {
     pub fn room(&self) -> Room {
         self.hmac.room()
     }
+
+    /// Makes a secret ready for what is derived from it: half of the hashing where that is short.
+    ///
+    /// Secrets: `bytes`.
+    pub fn secret(&self, bytes: &[u8]) -> Secret {
+        scrubbed::<KDF_BYTES, _>(|| Secret { hash: self.hash, key: self.hmac.key(bytes) })
+    }
+}
+
+/// A secret that others are derived from, made ready for that; wiped when it is dropped.
+pub struct Secret {
+    hash: Hash,
+    key: mac::Key,
 }
 
 /// A tag of HMAC, wiped when it is dropped.

@@ -2,7 +2,7 @@
 
 use widelane_secret::Mask;
 
-use crate::kdf::{Hash, Kdf, Tag, TooLong};
+use crate::kdf::{Hash, Kdf, Secret, Tag, TooLong};
 use crate::stack::{KDF_BYTES, scrubbed};
 
 /// HKDF-Extract: a secret as long as a digest from `input`, salted with the secret before it.
@@ -35,33 +35,47 @@ pub fn expand_label(
     context: &[u8],
     output: &mut [u8],
 ) -> Result<(), TooLong> {
-    let output_bytes = u16::try_from(output.len()).map_err(|_| TooLong)?.to_be_bytes();
-    let label_bytes = u8::try_from(prefix.len() + label.len()).map_err(|_| TooLong)?;
-    let context_bytes = u8::try_from(context.len()).map_err(|_| TooLong)?;
-    let digest_bytes = kdf.hash.bytes();
-    if output.len() > usize::from(u8::MAX) * digest_bytes {
-        return Err(TooLong);
-    }
-    scrubbed::<KDF_BYTES, _>(|| {
-        let key = kdf.hmac.key(secret);
-        let mut before: Option<Tag> = None;
-        for (number, chunk) in (1..=u8::MAX).zip(output.chunks_mut(digest_bytes)) {
-            let pieces: [&[u8]; 8] = [
-                before.as_ref().map_or(&[], Tag::as_bytes),
-                &output_bytes,
-                &[label_bytes],
-                prefix,
-                label,
-                &[context_bytes],
-                context,
-                &[number],
-            ];
-            let tag = Tag::of(&key, &pieces);
-            chunk.copy_from_slice(&tag.as_bytes()[..chunk.len()]);
-            before = Some(tag);
+    kdf.secret(secret).expand_label(prefix, label, context, output)
+}
+
+impl Secret {
+    /// [`expand_label`] from this secret.
+    ///
+    /// Secrets: `self`, `output`.
+    pub fn expand_label(
+        &self,
+        prefix: &[u8],
+        label: &[u8],
+        context: &[u8],
+        output: &mut [u8],
+    ) -> Result<(), TooLong> {
+        let output_bytes = u16::try_from(output.len()).map_err(|_| TooLong)?.to_be_bytes();
+        let label_bytes = u8::try_from(prefix.len() + label.len()).map_err(|_| TooLong)?;
+        let context_bytes = u8::try_from(context.len()).map_err(|_| TooLong)?;
+        let digest_bytes = self.hash.bytes();
+        if output.len() > usize::from(u8::MAX) * digest_bytes {
+            return Err(TooLong);
         }
-    });
-    Ok(())
+        scrubbed::<KDF_BYTES, _>(|| {
+            let mut before: Option<Tag> = None;
+            for (number, chunk) in (1..=u8::MAX).zip(output.chunks_mut(digest_bytes)) {
+                let pieces: [&[u8]; 8] = [
+                    before.as_ref().map_or(&[], Tag::as_bytes),
+                    &output_bytes,
+                    &[label_bytes],
+                    prefix,
+                    label,
+                    &[context_bytes],
+                    context,
+                    &[number],
+                ];
+                let tag = Tag::of(&self.key, &pieces);
+                chunk.copy_from_slice(&tag.as_bytes()[..chunk.len()]);
+                before = Some(tag);
+            }
+        });
+        Ok(())
+    }
 }
 
 /// The digest of nothing: the context in which a secret is derived for the next extraction.

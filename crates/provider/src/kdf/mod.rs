@@ -7,5 +7,6 @@
 
 mod context;
 mod fields;
+pub(crate) mod kept;
 pub(crate) mod tls13_kdf;
 pub(crate) mod tls1_prf;

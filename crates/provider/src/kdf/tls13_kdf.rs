@@ -16,6 +16,7 @@ use crate::entry::{describe, entry};
 use crate::instance::Instance;
 use crate::kdf::context::{Context, FUNCTIONS, Kind};
 use crate::kdf::fields::{Field, Fields};
+use crate::kdf::kept::with_secret;
 
 /// Our functions: those that the default provider has as well.
 pub(crate) fn functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
@@ -49,7 +50,9 @@ fn derive(fields: &Fields, output: &mut [u8]) -> Option<()> {
         HKDF_MODE_EXPAND_ONLY => {
             let (prefix, label) = (fields.get(Field::Prefix)?, fields.get(Field::Label)?);
             let data = fields.get(Field::Data).unwrap_or_default();
-            tls13::expand_label(kdf, fields.get(Field::Key)?, prefix, label, data, output).ok()
+            with_secret(kdf, fields.get(Field::Key)?, |secret| {
+                secret.expand_label(prefix, label, data, output).ok()
+            })
         }
         _ => None,
     }
@@ -80,8 +83,10 @@ fn extract(kdf: &Kdf, fields: &Fields, output: &mut [u8]) -> Option<()> {
     }
     let mut salt = zeroes;
     let salt = &mut salt[..hash.bytes()];
-    let done = tls13::expand_label(kdf, before, prefix, label, tls13::empty_digest(hash), salt)
-        .and_then(|()| tls13::extract(kdf, salt, input, output));
+    let done = with_secret(kdf, before, |secret| {
+        secret.expand_label(prefix, label, tls13::empty_digest(hash), salt)
+    })
+    .and_then(|()| tls13::extract(kdf, salt, input, output));
     wipe(salt);
     done.ok()
 }
