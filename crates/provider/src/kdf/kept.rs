@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use widelane_crypto::kdf::{Hash, Kdf, Secret};
 use widelane_secret::{Mask, wipe};
 
-/// As many as libssl derives from in turns: one of a stage of the handshake, and one of a direction.
+/// As many as libssl derives from in turns: one of a stage of the handshake, one of a direction.
 const KEPT_MAX: usize = 2;
 
 thread_local! {
@@ -75,7 +75,7 @@ impl Kept {
 impl Place {
     const EMPTY: Self = Self { bytes: [0; Hash::BYTES_MAX], ready: None };
 
-    /// Whether this is the secret. Otherwise nothing of it is told, not even by how long this takes.
+    /// Whether this is the secret; otherwise nothing of it is told, not even by the time it takes.
     fn is(&self, hash: Hash, bytes: &[u8]) -> bool {
         self.ready.as_ref().is_some_and(|(known, _)| *known == hash)
             && Mask::equal_bytes(&self.bytes[..hash.bytes()], bytes).declassify()
