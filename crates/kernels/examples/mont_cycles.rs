@@ -104,10 +104,21 @@ fn madd52_per_batch(half: usize) -> usize {
 
 /// Multiply-adds of one operation in registers of so many digits of one number.
 fn madd52_of_one(half: usize, lanes: usize) -> usize {
-    let multiply = |digits: usize| 4 * digits * digits.div_ceil(lanes);
+    let by_rows = (half, lanes) == (20, 8);
+    let multiply = |digits: usize| {
+        let blocks = digits.div_ceil(lanes);
+        if by_rows { 4 * digits * blocks } else { 2 * lanes * (2 * blocks * blocks + 2) }
+    };
+    let square = |digits: usize| {
+        let blocks = digits.div_ceil(lanes);
+        let halved = if by_rows { 0 } else { lanes * blocks * (blocks - 1) };
+        multiply(digits) - halved
+    };
     let windows = (half / 5 * 256).div_ceil(5);
-    let exponentiate = (30 + 6 * (windows - 1) + 3) * multiply(half);
-    2 * exponentiate + 19 * multiply(2 * half)
+    let exponentiate =
+        15 * (square(half) + multiply(half)) + (windows - 1) * (5 * square(half) + multiply(half));
+    let others = 5 * multiply(half);
+    2 * (exponentiate + others) + 2 * multiply(2 * half) + 16 * square(2 * half)
 }
 
 fn key<const HALF: usize, const FULL: usize>() -> CrtKey<HALF, FULL> {

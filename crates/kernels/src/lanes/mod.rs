@@ -48,6 +48,9 @@ pub trait Lanes: Copy {
     /// A register from memory.
     fn load(room: Self::Room, words: &Self::Words) -> Self;
 
+    /// The words of registers in memory, one register after the other.
+    fn flatten(registers: &[Self::Words]) -> &[u64];
+
     /// A word for each lane.
     fn from_fn(room: Self::Room, word: impl FnMut(usize) -> u64) -> Self;
 

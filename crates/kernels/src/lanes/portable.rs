@@ -28,6 +28,11 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    fn flatten(registers: &[[u64; 1]]) -> &[u64] {
+        registers.as_flattened()
+    }
+
+    #[inline(always)]
     fn from_fn((): (), mut word: impl FnMut(usize) -> u64) -> Self {
         Portable(word(0))
     }

@@ -44,6 +44,11 @@ macro_rules! wide_lanes {
             }
 
             #[inline(always)]
+            fn flatten(registers: &[[u64; $lanes]]) -> &[u64] {
+                registers.as_flattened()
+            }
+
+            #[inline(always)]
             fn from_fn(room: $token, word: impl FnMut(usize) -> u64) -> Self {
                 Self::load(room, &array::from_fn(word))
             }

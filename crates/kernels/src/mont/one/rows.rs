@@ -68,14 +68,14 @@ impl<L: Lanes, const R: usize> Stream<L, R> for Rows<L, R> {
 }
 
 impl<L: Lanes, const R: usize> Rows<L, R> {
-    /// A digit of the factor that is taken row by row, in all lanes.
+    /// The digits of the factor that is taken row by row.
     #[inline(always)]
-    fn digit(&self, room: L::Room, operation: Operation, row: usize) -> L {
+    fn rows(&self, operation: Operation) -> &[u64] {
         let factor = match operation {
             Operation::Square => &self.factors.x,
             Operation::Multiply => &self.factors.y,
         };
-        L::splat(room, factor.0[row / L::LANES].as_ref()[row % L::LANES])
+        &L::flatten(&factor.0)[..self.digits]
     }
 }
 
@@ -95,14 +95,15 @@ impl<L: Lanes, const R: usize, const STREAMS: usize> Task<L> for Turn<'_, L, R, 
         let last = streams[0].digits - 1;
         for _ in 0..times {
             let mut columns = [Columns::zero(room); STREAMS];
+            let rows = streams.each_ref().map(|stream| stream.rows(operation));
             for row in 0..last {
-                for (columns, stream) in columns.iter_mut().zip(&*streams) {
-                    columns.add_row(room, stream, stream.digit(room, operation, row));
+                for ((columns, stream), rows) in columns.iter_mut().zip(&*streams).zip(rows) {
+                    columns.add_row(room, stream, L::splat(room, rows[row]));
                     columns.reduce(room);
                 }
             }
-            for (columns, stream) in columns.iter_mut().zip(&*streams) {
-                columns.add_row(room, stream, stream.digit(room, operation, last));
+            for ((columns, stream), rows) in columns.iter_mut().zip(&*streams).zip(rows) {
+                columns.add_row(room, stream, L::splat(room, rows[last]));
                 columns.finish(room, stream);
             }
             for (columns, stream) in columns.iter().zip(&mut *streams) {
@@ -151,12 +152,12 @@ impl<L: Lanes, const R: usize> Columns<L, R> {
     #[inline(always)]
     fn advance(&mut self, room: L::Room) {
         let zero = L::splat(room, 0);
-        let carry = self.sums[0].shr::<DIGIT_BITS>().select(FIRST, zero);
+        let carry = self.sums[0].shr::<DIGIT_BITS>();
         for block in 0..R {
             let above = if block + 1 < R { self.sums[block + 1] } else { zero };
             self.sums[block] = above.shift_in(self.sums[block], L::LANES - 1);
         }
-        self.sums[0] = self.sums[0].add(carry);
+        self.sums[0] = self.sums[0].add(carry).select(FIRST, self.sums[0]);
     }
 
     /// Takes the lowest digit as quotient.
