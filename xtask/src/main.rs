@@ -2,6 +2,7 @@
 
 mod asan;
 mod certificates;
+mod chroot;
 mod ct;
 mod deb;
 mod demo;
@@ -18,6 +19,7 @@ mod shell;
 mod soak;
 mod stress;
 mod supply;
+mod systems;
 mod test;
 mod tidy;
 mod workspace;
@@ -71,6 +73,9 @@ enum Chore {
     /// Checks licences and advisories of dependencies, and lists them all (SBOM); with --reproduce
     /// builds what the package holds twice and compares.
     Supply(supply::Arguments),
+    /// Runs tests and comparisons of Debian's servers in chroots of its releases, and writes the
+    /// tables of docs/compatibility.md. Takes minutes
+    Systems(systems::Arguments),
     /// Runs everything that has to pass: formatting, clippy, tidy, documentation, loom, all tests.
     #[command(visible_alias = "ci")]
     Test,
@@ -96,6 +101,7 @@ fn main() -> ExitCode {
         Chore::Soak(arguments) => soak::run(&workspace, &arguments),
         Chore::Stress(arguments) => stress::run(&workspace, &arguments),
         Chore::Supply(arguments) => supply::run(&workspace, &arguments),
+        Chore::Systems(arguments) => systems::run(&workspace, &arguments),
         Chore::Test => test::run(&workspace),
         Chore::Tidy => tidy::run(&workspace),
     });

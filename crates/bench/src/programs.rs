@@ -38,7 +38,7 @@ pub enum Built {
 
 impl Programs {
     /// Looks for servers in the directories of `search`, in order.
-    pub fn find(widelane: PathBuf, provider: Option<PathBuf>, search: &[PathBuf]) -> Self {
+    pub fn search(widelane: PathBuf, provider: Option<PathBuf>, search: &[PathBuf]) -> Self {
         Programs {
             widelane,
             provider,
@@ -61,9 +61,14 @@ impl Programs {
         kinds
     }
 
+    /// A program by its name.
+    pub fn find(&self, name: &str) -> Option<PathBuf> {
+        find(name, &self.search)
+    }
+
     /// A program by its name, or by a name with a version behind it: `php-fpm8.2`.
     pub fn find_beginning(&self, name: &str) -> Option<PathBuf> {
-        find(name, &self.search).or_else(|| {
+        self.find(name).or_else(|| {
             let is_version = |rest: &str| {
                 !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
             };

@@ -8,6 +8,7 @@ pub mod content;
 mod counters;
 mod mixed;
 pub mod process;
+mod recipe;
 mod workshop;
 
 use std::collections::BTreeSet;
@@ -25,6 +26,7 @@ use thiserror::Error;
 pub use self::certificate::{Identity, IdentityError, Key, SERVER_NAME};
 pub use self::counters::{CipherCounts, Claim, Counts, KindCounts};
 use self::process::Process;
+pub use self::recipe::{RECIPES, Recipe};
 pub use self::workshop::Workshop;
 use crate::accounting::{self, AccountingError};
 
@@ -38,6 +40,8 @@ pub enum ServerKind {
     Embedded,
     /// HAProxy as installed.
     Haproxy,
+    /// One of [`RECIPES`], as installed.
+    Listed(&'static Recipe),
     /// nginx as installed.
     Nginx,
     /// `openssl s_server` as installed: one thread, one connection at a time, all of it blocking.
@@ -50,6 +54,7 @@ impl ServerKind {
         match self {
             ServerKind::Embedded => "embedded",
             ServerKind::Haproxy => "haproxy",
+            ServerKind::Listed(recipe) => recipe.name,
             ServerKind::Nginx => "nginx",
             ServerKind::SServer => "s-server",
         }
@@ -66,7 +71,10 @@ impl ServerKind {
             ServerKind::SServer => {
                 Some((16, "openssl s_server serves one connection at a time and lets few wait"))
             }
-            ServerKind::Embedded | ServerKind::Haproxy | ServerKind::Nginx => None,
+            ServerKind::Embedded
+            | ServerKind::Haproxy
+            | ServerKind::Listed(_)
+            | ServerKind::Nginx => None,
         }
     }
 }
@@ -130,6 +138,9 @@ pub enum ServerError {
         /// Why its build failed, if it did.
         reason: Option<String>,
     },
+    /// A server that shows one certificate is to show several.
+    #[error("{0} shows one certificate here; give its keys apart: --key rsa2048,ecdsa-p256")]
+    OneCertificate(&'static str),
     /// nginx lacks modules.
     #[error(
         "nginx has no {missing} in {directory}; install its modules, for instance: apt-get install \

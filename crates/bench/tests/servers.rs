@@ -21,7 +21,7 @@ use widelane_loadgen::{Cipher, Group, Load, LoadError, Pattern, TlsVersion, Work
 
 fn programs() -> Programs {
     let search = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"].map(PathBuf::from);
-    let programs = Programs::find(PathBuf::from("/nonexistent/widelane"), None, &search);
+    let programs = Programs::search(PathBuf::from("/nonexistent/widelane"), None, &search);
     assert!(programs.nginx.is_some(), "install nginx");
     assert!(programs.haproxy.is_some(), "install haproxy");
     assert!(programs.openssl.is_some(), "install openssl");
@@ -297,7 +297,7 @@ fn busy_port_is_named_with_the_remedy() {
 
 #[test]
 fn missing_program_is_named() {
-    let nothing = Programs::find(PathBuf::from("/nonexistent/widelane"), None, &[]);
+    let nothing = Programs::search(PathBuf::from("/nonexistent/widelane"), None, &[]);
     let mut workshop = Workshop::open(nothing, &[], None).unwrap();
     let identity = Identity::make(Key::Rsa(2048), workshop.directory()).unwrap();
     let Err(error) =

@@ -30,7 +30,7 @@ pub fn programs() -> anyhow::Result<Programs> {
     let search: Vec<PathBuf> =
         env::split_paths(&path).chain(SYSTEM_DIRECTORIES.map(PathBuf::from)).collect();
     let provider = Libraries::find().map(|libraries| libraries.provider).ok();
-    Ok(Programs::find(widelane, provider, &search))
+    Ok(Programs::search(widelane, provider, &search))
 }
 
 /// The policy in force.

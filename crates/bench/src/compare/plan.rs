@@ -161,6 +161,9 @@ impl Scenario {
             (_, Work::Download(_)) if kind == ServerKind::SServer => {
                 Err("openssl s_server serves no bodies of a given length")
             }
+            (_, Work::Download(_)) if matches!(kind, ServerKind::Listed(_)) => {
+                Err("only nginx, HAProxy and the embedded server are set up to serve bodies")
+            }
             (Some((most, reason)), _) if self.connections > most => Err(reason),
             _ => Ok(()),
         }

@@ -8,12 +8,12 @@ use super::certificate::Identity;
 use super::content::{Content, PREFIX};
 
 /// TLS 1.2 suites that every server offers; the client picks one of them.
-const SUITES: &str = "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:\
+pub(super) const SUITES: &str = "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:\
                       ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:\
                       ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305:AES128-SHA";
 
 /// Key-exchange groups that every server offers; the client's first is taken.
-const GROUPS: &str = "X25519:P-256:P-384";
+pub(super) const GROUPS: &str = "X25519:P-256:P-384";
 
 /// Connections that may wait to be accepted, and that a server may hold.
 const CONNECTIONS_MAX: u32 = 4096;

@@ -179,6 +179,10 @@ impl Workshop {
         let server = match kind {
             ServerKind::Embedded => self.embedded(identities, address),
             ServerKind::Haproxy => self.haproxy(identities, address, subject, directory)?,
+            ServerKind::Listed(recipe) => match identities {
+                [identity] => recipe.prepare(&self.programs, identity, address, directory)?,
+                _ => return Err(ServerError::OneCertificate(recipe.name)),
+            },
             ServerKind::Nginx => self.nginx(identities, address, directory)?,
             ServerKind::SServer => self.s_server(identities, address)?,
         };

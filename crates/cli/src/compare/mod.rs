@@ -5,14 +5,16 @@ mod values;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::bail;
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use widelane_bench::compare::{CompareError, Protection};
 use widelane_bench::server::application::Application;
-use widelane_bench::server::{Key, ServerError};
+use widelane_bench::server::{Key, RECIPES, Recipe, ServerError};
 use widelane_bench::{compare, machine, mixed};
 use widelane_loadgen::{Cipher, Group, TlsVersion};
 
@@ -126,20 +128,14 @@ pub struct Args {
     html: PathBuf,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
-    /// nginx and HAProxy, its own asynchronous mode included
     All,
-    /// The server inside this binary
     Embedded,
-    /// HAProxy as installed
     Haproxy,
-    /// HAProxy as installed, also with its own `ssl-mode-async`
     HaproxyAsync,
-    /// nginx as installed
+    Listed(&'static Recipe),
     Nginx,
-    /// `openssl s_server`, accelerated by OpenSSL's configuration alone; 16 connections at most
-    #[value(name = "s-server")]
     Openssl,
 }
 
@@ -147,6 +143,42 @@ enum Server {
 enum Rival {
     /// HAProxy on AWS-LC
     HaproxyAwsLc,
+}
+
+impl ValueEnum for Server {
+    fn value_variants<'a>() -> &'a [Self] {
+        static VARIANTS: LazyLock<Vec<Server>> = LazyLock::new(|| {
+            let made_for = [
+                Server::All,
+                Server::Nginx,
+                Server::Haproxy,
+                Server::HaproxyAsync,
+                Server::Openssl,
+                Server::Embedded,
+            ];
+            made_for.into_iter().chain(RECIPES.iter().map(Server::Listed)).collect()
+        });
+        &VARIANTS
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, about) = match self {
+            Server::All => ("all", "nginx and HAProxy, its own asynchronous mode included"),
+            Server::Embedded => ("embedded", "The server inside this binary"),
+            Server::Haproxy => ("haproxy", "HAProxy as installed"),
+            Server::HaproxyAsync => {
+                ("haproxy-async", "HAProxy as installed, also with its own `ssl-mode-async`")
+            }
+            Server::Listed(recipe) => (recipe.name, recipe.about),
+            Server::Nginx => ("nginx", "nginx as installed"),
+            Server::Openssl => (
+                "s-server",
+                "`openssl s_server`, accelerated by OpenSSL's configuration alone; 16 connections \
+                 at most",
+            ),
+        };
+        Some(PossibleValue::new(name).help(about))
+    }
 }
 
 /// The keys of one server.

@@ -142,6 +142,7 @@ impl Args {
                     kinds.push(ServerKind::Haproxy);
                     asynchronous = true;
                 }
+                Server::Listed(recipe) => kinds.push(ServerKind::Listed(recipe)),
                 Server::Nginx => kinds.push(ServerKind::Nginx),
                 Server::Openssl => kinds.push(ServerKind::SServer),
             }

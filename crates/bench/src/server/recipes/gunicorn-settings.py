@@ -1,0 +1,9 @@
+bind = "{host}:{port}"
+certfile = "{certificate}"
+keyfile = "{key}"
+ciphers = "{suites}"
+backlog = 4096
+workers = 1
+threads = 16
+worker_class = "gthread"
+loglevel = "error"

@@ -1,0 +1,75 @@
+//! A Debian in a directory, made by debootstrap and entered with processes, mounts and a network of
+//! its own, so that nothing of what runs in it stays behind.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::shell::{announce_and_run, find_program, run};
+
+/// Makes sure that chroots can be made here.
+pub fn check_tools() -> Result<()> {
+    for program in ["debootstrap", "unshare"] {
+        if find_program(program).is_none() {
+            let package = if program == "unshare" { "util-linux" } else { program };
+            bail!("{program} is missing; run this as root: apt-get install {package}");
+        }
+    }
+    Ok(())
+}
+
+/// Makes a minimal Debian of `suite` at `root`, in which installed services are not started.
+pub fn bootstrap(root: &Path, suite: &str) -> Result<()> {
+    let unfinished = root.with_extension("unfinished");
+    if unfinished.exists() {
+        fs::remove_dir_all(&unfinished)?;
+    }
+    announce_and_run(
+        Command::new("debootstrap").args(["--variant=minbase", suite]).arg(&unfinished),
+    )?;
+    let policy = unfinished.join("usr/sbin/policy-rc.d");
+    fs::write(&policy, "#!/bin/sh\nexit 101\n")?;
+    run(Command::new("chmod").arg("755").arg(&policy))?;
+    fs::rename(unfinished, root)?;
+    Ok(())
+}
+
+/// Installs `packages` in the Debian at `root`, from the network of this machine.
+pub fn install(root: &Path, packages: &str) -> Result<()> {
+    // A mirror may be older than a suite that changes daily says its lists may be.
+    let script = format!(
+        "export DEBIAN_FRONTEND=noninteractive
+         apt-get update --quiet=2 -o Acquire::Check-Valid-Until=false >/dev/null
+         apt-get install --yes --quiet=2 --no-install-recommends {packages} >/dev/null"
+    );
+    let words = ["--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", ENTER, "sh"];
+    run(Command::new("unshare").args(words).arg(root).args(["sh", "-euc", &script]))
+}
+
+/// A command that runs `words` in the Debian at `root`, without a network but loopback. The
+/// directories of `shared` are there under the same paths.
+pub fn command(root: &Path, shared: &[&Path], words: &[&str]) -> Command {
+    let mut script = "ip link set lo up\n".to_owned();
+    for directory in shared {
+        let directory = directory.display();
+        script +=
+            &format!("mkdir -p \"$1{directory}\"\nmount --bind {directory} \"$1{directory}\"\n");
+    }
+    script += ENTER;
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--pid", "--net", "--fork", "--kill-child", "sh", "-euc"]);
+    command.args([&script, "sh"]).arg(root).args(words);
+    command
+}
+
+/// Enters the chroot `$1` and runs the other words there.
+const ENTER: &str = "\
+root=$1
+shift
+mount -t proc proc \"$root/proc\"
+mount -t devpts -o newinstance,ptmxmode=0666 devpts \"$root/dev/pts\"
+mount -t tmpfs tmpfs \"$root/run\"
+mount -t tmpfs tmpfs \"$root/tmp\"
+exec chroot \"$root\" \"$@\"";

@@ -1,0 +1,288 @@
+//! What Debian's servers gain on each of its releases: chroots made from Debian's packages, the
+//! tests of servers and `widelane compare` in them, and the tables of docs/compatibility.md.
+
+mod page;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use crate::shell::{announce, announce_and_run, capture, succeeds};
+use crate::workspace::{QUICK, Workspace};
+use crate::{chroot, setup};
+
+/// What `cargo xtask systems` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Systems, or parts of them: debian13, debian13/nginx, debian13/tests [default: everything]
+    #[arg(long, value_delimiter = ',', value_name = "SYSTEM[/PART]")]
+    only: Vec<Choice>,
+    /// Only writes the tables again, from what earlier runs left in target/systems
+    #[arg(long)]
+    write: bool,
+}
+
+/// A system, and one part of it if not all.
+#[derive(Clone, Copy)]
+struct Choice {
+    system: &'static System,
+    part: Option<Part>,
+}
+
+/// What is run in a system.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// The project's tests of servers.
+    Tests,
+    /// A server, natively and accelerated.
+    Server(&'static Server),
+}
+
+/// A release of Debian.
+struct System {
+    name: &'static str,
+    title: &'static str,
+    suite: &'static str,
+}
+
+/// A server by the name that `widelane compare` knows.
+#[derive(PartialEq, Eq)]
+struct Server {
+    name: &'static str,
+    title: &'static str,
+    /// Debian's packages; the version of the first is told.
+    packages: &'static str,
+    /// Why no more can be expected of it, and what it would take.
+    remark: &'static str,
+}
+
+const SYSTEMS: [System; 3] = [
+    System { name: "debian12", title: "Debian 12", suite: "bookworm" },
+    System { name: "debian13", title: "Debian 13", suite: "trixie" },
+    System { name: "sid", title: "Debian sid", suite: "sid" },
+];
+
+const SERVERS: [Server; 21] = [
+    server("nginx", "nginx", "nginx", ""),
+    server("haproxy", "HAProxy", "haproxy", ""),
+    server("hitch", "hitch", "hitch", ""),
+    server("apache", "Apache httpd, event", "apache2", "Threads block: RSA is batched among them"),
+    server("lighttpd", "lighttpd", "lighttpd lighttpd-mod-openssl", ""),
+    server("nghttpx", "nghttpx", "nghttp2-proxy", ""),
+    server("squid", "Squid", "squid-openssl", ""),
+    server("stunnel", "stunnel", "stunnel4", "A thread for each connection"),
+    server("node", "Node.js", "nodejs", "TLS in memory, not on sockets: nothing waits for company"),
+    server("asyncio", "Python asyncio", "python3", "TLS in memory, as with Node.js"),
+    server("uvicorn", "uvicorn", "uvicorn", "TLS in memory, as with Node.js"),
+    server("gunicorn", "gunicorn", "gunicorn", "Threads block, under Python's lock"),
+    server("redis", "Redis", "redis-server", ""),
+    server("valkey", "Valkey", "valkey-server", ""),
+    server("mosquitto", "mosquitto", "mosquitto", ""),
+    server("unbound", "Unbound, DNS over TLS", "unbound", ""),
+    server("dnsdist", "dnsdist, DNS over TLS", "dnsdist", ""),
+    server("coturn", "coturn", "coturn", ""),
+    server("slapd", "OpenLDAP slapd", "slapd", ""),
+    server("rsyslog", "rsyslog", "rsyslog rsyslog-openssl", ""),
+    server("s-server", "openssl s_server", "openssl", "One connection at a time"),
+];
+
+const fn server(
+    name: &'static str,
+    title: &'static str,
+    packages: &'static str,
+    remark: &'static str,
+) -> Server {
+    Server { name, title, packages, remark }
+}
+
+/// What the tests of servers and every comparison take beside the server itself.
+const BASE: &str = "openssl ca-certificates curl python3 iproute2 procps";
+const OF_TESTS: &str = "nginx haproxy libnginx-mod-stream libnginx-mod-mail";
+
+/// Keys that every server is compared with, one certificate each.
+const KEYS: [&str; 2] = ["rsa2048", "ecdsa-p256"];
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (system, part) = text.split_once('/').map_or((text, None), |(s, p)| (s, Some(p)));
+        let names = SYSTEMS.iter().map(|system| system.name).collect::<Vec<_>>().join(", ");
+        let system = SYSTEMS.iter().find(|known| known.name == system);
+        let system = system.ok_or_else(|| format!("there are {names}"))?;
+        let part = part.map(|name| match SERVERS.iter().find(|server| server.name == name) {
+            _ if name == "tests" => Ok(Part::Tests),
+            Some(server) => Ok(Part::Server(server)),
+            None => {
+                let names = SERVERS.iter().map(|server| server.name).collect::<Vec<_>>();
+                Err(format!("behind the / there is tests, or one of {}", names.join(", ")))
+            }
+        });
+        Ok(Choice { system, part: part.transpose()? })
+    }
+}
+
+/// Runs what is chosen, one part after the other, and writes the tables; a part that fails does not
+/// keep others from running.
+pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
+    let place = workspace.target.join("systems");
+    let mut failed = Vec::new();
+    if !arguments.write {
+        setup::run()?;
+        chroot::check_tools()?;
+        announce_and_run(
+            workspace
+                .cargo()
+                .args(["build", QUICK, "--package=widelane-cli", "--package=widelane-provider"])
+                .args(["--package=widelane-runtime"]),
+        )?;
+        for (system, part) in chosen(&arguments.only) {
+            let name = format!("{}/{}", system.name, part.name());
+            announce(&name);
+            if let Err(error) = run_part(workspace, &place, system, part) {
+                eprintln!("    {name}: {error:#}");
+                failed.push(name);
+            }
+        }
+    }
+    page::write(&place, &workspace.root.join("docs/compatibility.md"))?;
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+/// Everything chosen, in order.
+fn chosen(only: &[Choice]) -> Vec<(&'static System, Part)> {
+    let all: Vec<Choice> = SYSTEMS.iter().map(|system| Choice { system, part: None }).collect();
+    let choices = if only.is_empty() { &all } else { only };
+    let mut parts = Vec::new();
+    for Choice { system, part } in choices {
+        match part {
+            Some(part) => parts.push((*system, *part)),
+            None => {
+                parts.push((*system, Part::Tests));
+                parts.extend(SERVERS.iter().map(|server| (*system, Part::Server(server))));
+            }
+        }
+    }
+    parts
+}
+
+impl Part {
+    fn name(self) -> &'static str {
+        match self {
+            Part::Tests => "tests",
+            Part::Server(server) => server.name,
+        }
+    }
+}
+
+fn run_part(workspace: &Workspace, place: &Path, system: &System, part: Part) -> Result<()> {
+    let root = place.join(system.suite);
+    if !root.exists() {
+        fs::create_dir_all(place)?;
+        chroot::bootstrap(&root, system.suite)?;
+        chroot::install(&root, BASE)?;
+    }
+    match part {
+        Part::Tests => test(workspace, &root),
+        Part::Server(server) => {
+            let outcome = compare(workspace, &root, server)?;
+            let file = page::outcome_file(place, system, server);
+            fs::create_dir_all(file.parent().expect("a file in a directory"))?;
+            fs::write(&file, serde_json::to_string_pretty(&outcome)?)?;
+            Ok(())
+        }
+    }
+}
+
+/// Runs the tests of the runtime, which are those of whole servers, as they were built here.
+fn test(workspace: &Workspace, root: &Path) -> Result<()> {
+    chroot::install(root, OF_TESTS)?;
+    let said = capture(
+        workspace
+            .cargo()
+            .args(["test", QUICK, "--package=widelane-runtime", "--test=*", "--no-run"])
+            .args(["--message-format=json", "--quiet"]),
+    )?;
+    let messages = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let programs: Vec<PathBuf> =
+        messages.filter_map(|message| Some(message["executable"].as_str()?.into())).collect();
+    for program in &programs {
+        let program = program.to_str().context("a path in UTF-8")?;
+        let words = ["env", "WIDELANE_BUILT=yes", program, "--quiet"];
+        announce_and_run(&mut chroot::command(
+            root,
+            &[&workspace.root, &workspace.target],
+            &words,
+        ))?;
+    }
+    Ok(())
+}
+
+/// What came of a server: its version, and the results of `widelane compare`, or why there are none.
+fn compare(workspace: &Workspace, root: &Path, server: &Server) -> Result<Value> {
+    if !is_offered(root, server)? {
+        return Ok(json!({ "missing": true }));
+    }
+    chroot::install(root, server.packages)?;
+    let package = server.packages.split(' ').next().expect("a server has a package");
+    let version = capture(Command::new("chroot").arg(root).args([
+        "dpkg-query",
+        "-W",
+        "-f",
+        "${Version}",
+        package,
+    ]))?;
+    let results = workspace.target.join("systems/results.json");
+    let program = workspace.quick("widelane");
+    let [program, results_path] = [&program, &results].map(|path| path.to_string_lossy());
+    let keys = KEYS.join(",");
+    let connections = if server.name == "s-server" { "8" } else { "100" };
+    let words = [
+        "timeout",
+        "120",
+        &program,
+        "compare",
+        "--server",
+        server.name,
+        "--key",
+        &keys,
+        "--tls",
+        "1.3",
+        "--connections",
+        connections,
+        "--pairs",
+        "4",
+        "--seconds",
+        "1",
+        "--html",
+        "/tmp/report.html",
+        "--json",
+        &results_path,
+    ];
+    let mut command = chroot::command(root, &[&workspace.root, &workspace.target], &words);
+    let log = fs::File::create(workspace.target.join("systems/compare.log"))?;
+    let status = command.stdout(log.try_clone()?).stderr(log).status()?;
+    let said = fs::read_to_string(workspace.target.join("systems/compare.log"))?;
+    let mut outcome = json!({ "version": version });
+    if status.success() {
+        outcome["results"] = serde_json::from_str(&fs::read_to_string(&results)?)?;
+    } else {
+        let line = said.lines().rev().find(|line| !line.trim().is_empty());
+        outcome["failure"] = line.unwrap_or("it said nothing").into();
+        eprintln!("    {said}");
+    }
+    Ok(outcome)
+}
+
+/// Whether this release of Debian has the packages of `server`.
+fn is_offered(root: &Path, server: &Server) -> Result<bool> {
+    let show = format!("apt-cache show {} >/dev/null 2>&1", server.packages);
+    Ok(succeeds(Command::new("chroot").arg(root).args(["sh", "-c", &show])))
+}
