@@ -72,4 +72,6 @@ mount -t proc proc \"$root/proc\"
 mount -t devpts -o newinstance,ptmxmode=0666 devpts \"$root/dev/pts\"
 mount -t tmpfs tmpfs \"$root/run\"
 mount -t tmpfs tmpfs \"$root/tmp\"
+mkdir -p \"$root/dev/shm\"
+mount -t tmpfs tmpfs \"$root/dev/shm\"
 exec chroot \"$root\" \"$@\"";

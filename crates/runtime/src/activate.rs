@@ -123,6 +123,29 @@ pub(crate) fn with_preference(properties: *const c_char) -> Option<CString> {
     merge_preference(properties)
 }
 
+/// What a context of the program asks for instead of `properties`: our preference, where they only
+/// exclude a provider that is not loaded. Such an exclusion changes nothing but that it stands in
+/// the place of our preference (stunnel has `provider!=fips`).
+pub(crate) fn without_idle_exclusion(properties: *const c_char) -> Option<CString> {
+    config()?;
+    if properties.is_null() {
+        return None;
+    }
+    // SAFETY: the program's C string.
+    let properties = unsafe { CStr::from_ptr(properties) };
+    let excluded = CString::new(excluded_provider(properties)?).ok()?;
+    let available = (real::openssl()?.OSSL_PROVIDER_available)(ptr::null_mut(), excluded.as_ptr());
+    if available == 1 { None } else { CString::new(PREFERENCE).ok() }
+}
+
+/// The provider that `properties` exclude, if they say nothing else.
+fn excluded_provider(properties: &CStr) -> Option<&str> {
+    let (name, value) = properties.to_str().ok()?.split_once("!=")?;
+    let value = value.trim();
+    let is_word = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    (name.trim() == "provider" && is_word && value != "widelane").then_some(value)
+}
+
 fn merge_preference(properties: &CStr) -> Option<CString> {
     let properties = properties.to_str().ok()?;
     if properties.contains("provider") || properties.contains("fips") {
@@ -143,5 +166,15 @@ mod tests {
         assert_eq!(merged(c"a=b"), Some(Ok("a=b,?provider=widelane".to_owned())));
         assert_eq!(merged(c"provider=tpm2"), None);
         assert_eq!(merged(c"fips=yes"), None);
+    }
+
+    #[test]
+    fn knows_properties_that_only_exclude_a_provider() {
+        assert_eq!(excluded_provider(c"provider!=fips"), Some("fips"));
+        assert_eq!(excluded_provider(c" provider != fips "), Some("fips"));
+        for others in [c"", c"provider=fips", c"provider!=fips,fips=yes", c"a!=b"] {
+            assert_eq!(excluded_provider(others), None, "{others:?}");
+        }
+        assert_eq!(excluded_provider(c"provider!=widelane"), None);
     }
 }

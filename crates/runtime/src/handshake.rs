@@ -486,20 +486,24 @@ fn release(handshake: &Handshake) {
     drop(unsafe { Box::from_raw(ptr::from_ref(handshake).cast_mut()) });
 }
 
+/// Where a connection keeps what we know of its handshake. Some programs use low indices without
+/// asking for them, which serves as long as nobody else does (rsyslog uses 0 to 4): those stay
+/// without an owner.
 fn extra_data_index(openssl: &OpenSsl) -> Option<c_int> {
     static INDEX: OnceLock<c_int> = OnceLock::new();
+    let next = |duplicate, free| {
+        let (object, argument, pointer) = (CRYPTO_EX_INDEX_SSL, ptr::null_mut(), ptr::null());
+        (openssl.CRYPTO_get_ex_new_index)(object, 0, argument, pointer, duplicate, free)
+    };
     let index = *INDEX.get_or_init(|| {
-        (openssl.CRYPTO_get_ex_new_index)(
-            CRYPTO_EX_INDEX_SSL,
-            0,
-            ptr::null_mut(),
-            ptr::null(),
-            leave_out_extra_data,
-            free_extra_data,
-        )
+        while (0..INDICES_LEFT_OUT).contains(&next(None, None)) {}
+        next(Some(leave_out_extra_data), Some(free_extra_data))
     });
     (index >= 0).then_some(index)
 }
+
+/// Indices of extra data that programs may use without asking.
+const INDICES_LEFT_OUT: c_int = 15;
 
 /// A copy of a connection begins without a handshake under our care.
 extern "C" fn leave_out_extra_data(

@@ -311,7 +311,7 @@ openssl_functions! {
     fn BIO_s_null() -> *const c_void;
     fn BIO_up_ref(*mut c_void) -> c_int;
     fn CRYPTO_get_ex_new_index(
-        c_int, c_long, *mut c_void, *const c_void, DuplicateExtraData, FreeExtraData
+        c_int, c_long, *mut c_void, *const c_void, Option<DuplicateExtraData>, Option<FreeExtraData>
     ) -> c_int;
     fn ERR_clear_error();
     fn ERR_get_error_all(

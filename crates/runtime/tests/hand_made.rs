@@ -11,8 +11,8 @@ use std::os::fd::AsRawFd;
 
 use openssl_sys as sys;
 use support::by_hand::{
-    BIO_s_socket, Connection, DATA, Epoll, accelerated, accelerated_with_lanes, context, executed,
-    file, new_ssl, rare_context,
+    BIO_s_socket, Connection, DATA, Epoll, accelerated, accelerated_with_lanes, context,
+    excluding_context, executed, file, new_ssl, rare_context,
 };
 
 #[test]
@@ -37,6 +37,18 @@ fn a_cleared_connection_handshakes_anew() {
 fn reading_a_parked_connection_waits_like_the_handshake() {
     let Some(counters) = accelerated_with_lanes("scenario_read") else { return };
     assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 1), "{counters:?}");
+}
+
+#[test]
+fn extra_data_that_nobody_asked_for_stays_the_programs() {
+    let Some(counters) = accelerated_with_lanes("scenario_extra_data") else { return };
+    assert_eq!((counters.jobs_cancelled, counters.parked()), (1, 0), "{counters:?}");
+}
+
+#[test]
+fn excluding_a_provider_that_is_not_loaded_excludes_nothing() {
+    let Some(counters) = accelerated_with_lanes("scenario_exclusion") else { return };
+    assert_eq!((counters.jobs_cancelled, counters.parked()), (1, 0), "{counters:?}");
 }
 
 #[test]
@@ -340,6 +352,30 @@ fn scenario_read() {
         assert_eq!(read(), -1);
     }
     assert_eq!(connection.error(-1), sys::SSL_ERROR_WANT_READ);
+    connection.free();
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_exclusion() {
+    let (context, epoll) = (excluding_context(c"provider!=fips"), Epoll::new());
+    Connection::parked(&context, &epoll, libc::EPOLLIN | libc::EPOLLET).free();
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_extra_data() {
+    let (context, epoll) = (context(), Epoll::new());
+    let connection = Connection::parked(&context, &epoll, libc::EPOLLIN | libc::EPOLLET);
+    let values: Vec<usize> = (0..8).map(|index| 0x1001 + index).collect();
+    for (index, value) in (0..).zip(&values) {
+        // SAFETY: an SSL, and a value that OpenSSL does not look at.
+        assert_eq!(unsafe { sys::SSL_set_ex_data(connection.ssl, index, *value as *mut _) }, 1);
+    }
+    for (index, value) in (0..).zip(&values) {
+        // SAFETY: as above.
+        assert_eq!(unsafe { sys::SSL_get_ex_data(connection.ssl, index) } as usize, *value);
+    }
     connection.free();
 }
 

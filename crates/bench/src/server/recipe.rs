@@ -49,7 +49,7 @@ pub const RECIPES: &[Recipe] = &[
         name: "coturn",
         about: "coturn, TURN over TLS",
         packages: "coturn",
-        command: "turnserver -n -c {configuration}",
+        command: "turnserver -c {configuration}",
         configuration: file!("turnserver.conf"),
     },
     Recipe {

@@ -5,7 +5,7 @@
 use core::ffi::{c_char, c_int, c_void};
 
 use super::guard;
-use crate::activate::{activate, with_preference};
+use crate::activate::{activate, with_preference, without_idle_exclusion};
 use crate::handshake::{self, Call};
 use crate::methods;
 use crate::real;
@@ -23,6 +23,8 @@ extern "C" fn SSL_CTX_new_ex(
     method: *const c_void,
 ) -> *mut c_void {
     guard((), activate);
+    let instead = guard(None, || without_idle_exclusion(properties).filter(|_| context.is_null()));
+    let properties = instead.as_ref().map_or(properties, |instead| instead.as_ptr());
     real::SSL_CTX_new_ex(context, properties, method)
 }
 

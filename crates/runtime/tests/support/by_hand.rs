@@ -3,7 +3,7 @@
 //! A test runs its own program again under `widelane run`, with the ignored test of its scenario.
 #![allow(unsafe_code, reason = "libssl and epoll by their C interfaces")]
 
-use std::ffi::{c_int, c_long};
+use std::ffi::{CStr, c_char, c_int, c_long};
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -113,6 +113,11 @@ fn prepared() -> Authority {
 
 unsafe extern "C" {
     pub fn BIO_s_socket() -> *const sys::BIO_METHOD;
+    fn SSL_CTX_new_ex(
+        library: *mut sys::OSSL_LIB_CTX,
+        properties: *const c_char,
+        method: *const sys::SSL_METHOD,
+    ) -> *mut sys::SSL_CTX;
     fn BIO_int_ctrl(bio: *mut sys::BIO, command: c_int, flag: c_long, value: c_int) -> c_long;
 }
 
@@ -167,6 +172,16 @@ pub fn context() -> SslContext {
     context_of(USUAL).build()
 }
 
+/// The same, of a program that excludes a provider.
+pub fn excluding_context(properties: &CStr) -> SslContext {
+    // SAFETY: the default context, a C string and OpenSSL's own method.
+    let context =
+        unsafe { SSL_CTX_new_ex(std::ptr::null_mut(), properties.as_ptr(), sys::TLS_method()) };
+    assert!(!context.is_null());
+    // SAFETY: just made, and nobody else's.
+    furnish(unsafe { SslContextBuilder::from_ptr(context) }, USUAL).build()
+}
+
 /// The same with a chain of certificates that no small socket takes at once.
 pub fn long_context() -> SslContext {
     let mut context = context_of(USUAL);
@@ -198,7 +213,10 @@ pub fn quick_context() -> SslContext {
 }
 
 fn context_of(name: &str) -> SslContextBuilder {
-    let mut context = SslContext::builder(SslMethod::tls()).expect("OpenSSL");
+    furnish(SslContext::builder(SslMethod::tls()).expect("OpenSSL"), name)
+}
+
+fn furnish(mut context: SslContextBuilder, name: &str) -> SslContextBuilder {
     let (key, certificate) = (file(&format!("{name}.key")), file(&format!("{name}.pem")));
     context.set_private_key_file(key, SslFiletype::PEM).expect("a key");
     context.set_certificate_file(certificate, SslFiletype::PEM).expect("a file");
