@@ -23,16 +23,33 @@ pub struct Way {
 ///
 /// If a way has no lanes.
 pub fn cheapest(ways: &[Way], jobs: usize) -> Option<usize> {
-    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-    struct Division {
-        cost_ns: u64,
-        runs: usize,
-        lanes: usize,
-        way: usize,
-    }
+    let jobs = jobs.min(JOBS_MAX);
+    (jobs > 0 && !ways.is_empty()).then(|| divisions(ways, jobs)[jobs].way)
+}
+
+/// What a cheapest division of each number of jobs costs; nothing without ways.
+///
+/// # Panics
+///
+/// If a way has no lanes.
+pub fn least_costs(ways: &[Way]) -> [u64; JOBS_MAX + 1] {
+    divisions(ways, JOBS_MAX).map(|division| division.cost_ns)
+}
+
+/// A division of some jobs into runs, by what makes it better than others.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Division {
+    cost_ns: u64,
+    runs: usize,
+    /// Those of the way of one of the runs.
+    lanes: usize,
+    way: usize,
+}
+
+/// The best division of each number of jobs up to so many.
+fn divisions(ways: &[Way], jobs: usize) -> [Division; JOBS_MAX + 1] {
     let nothing = Division { cost_ns: 0, runs: 0, lanes: 0, way: 0 };
     let mut best = [nothing; JOBS_MAX + 1];
-    let jobs = jobs.min(JOBS_MAX);
     for count in 1..=jobs {
         let division = |(way, &Way { lanes, cost_ns }): (usize, &Way)| {
             assert!(lanes > 0, "a run executes at least one job");
@@ -40,9 +57,9 @@ pub fn cheapest(ways: &[Way], jobs: usize) -> Option<usize> {
             let cost_ns = rest.cost_ns.saturating_add(cost_ns);
             Division { cost_ns, runs: rest.runs + 1, lanes, way }
         };
-        best[count] = ways.iter().enumerate().map(division).min()?;
+        best[count] = ways.iter().enumerate().map(division).min().unwrap_or(nothing);
     }
-    (jobs > 0).then(|| best[jobs].way)
+    best
 }
 
 /// The most jobs that are divided at once.
@@ -78,6 +95,8 @@ mod tests {
     fn each_number_of_jobs_has_its_kernels() {
         assert_eq!(cheapest(&RSA_2048, 0), None);
         assert_eq!(cheapest(&RSA_2048, 1), Some(1), "not the default provider's");
+        let costs = least_costs(&RSA_2048);
+        assert_eq!(costs[..4], [0, 205_000, 385_000, 509_000]);
         let divisions: Vec<_> = (1..=9).map(|jobs| runs(&RSA_2048, jobs)).collect();
         let expected: [&[usize]; 9] =
             [&[1], &[2], &[4], &[4], &[1, 4], &[2, 4], &[8], &[8], &[1, 8]];
@@ -96,7 +115,7 @@ mod tests {
 
     #[test]
     fn without_ways_nothing_is_chosen() {
-        assert_eq!(cheapest(&[], 3), None);
+        assert_eq!((cheapest(&[], 3), least_costs(&[])), (None, [0; JOBS_MAX + 1]));
     }
 
     proptest! {

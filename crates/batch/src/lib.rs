@@ -8,7 +8,8 @@
 //! | [`Shared`] | threads with other work meanwhile | lanes full, or a moving deadline |
 //! | [`Crew`] | threads that block until their job is done | a leader's turn |
 //!
-//! [`cheapest`] divides jobs among kernels by what each costs.
+//! [`Company`] tells whether a loop that is about to sleep should wait a little first; [`cheapest`]
+//! divides jobs among kernels by what each costs.
 //!
 //! A job is any type; what a batch does with it is the caller's business. Time is passed in as
 //! [`Tick`]s. Every [`Batch`] carries what statistics need: its fill, why it closed, and since when
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod company;
 mod crew;
 mod ladder;
 mod lane;
@@ -28,8 +30,9 @@ mod sync;
 mod tick;
 
 pub use batch::{Batch, Closed, Entry};
+pub use company::{Company, Waited};
 pub use crew::Crew;
-pub use ladder::{JOBS_MAX, Way, cheapest};
+pub use ladder::{JOBS_MAX, Way, cheapest, least_costs};
 pub use lane::{Lane, Progress};
 pub use shared::{Due, Shared, Submitted};
 pub use tick::Tick;

@@ -3,7 +3,9 @@
 
 use std::collections::VecDeque;
 
-use widelane_batch::{Batch, Closed, Due, Lane, Progress, Shared, Submitted, Tick};
+use widelane_batch::{
+    Batch, Closed, Company, Due, Lane, Progress, Shared, Submitted, Tick, Way, least_costs,
+};
 
 /// No job of [`Shared`] waits longer, as long as somebody looks when told to.
 const WAIT_MAX_NS: u64 = 2_000_000;
@@ -14,6 +16,7 @@ pub fn batch_schedules(bytes: &[u8]) {
     let lanes = 1 + usize::from(first % 16);
     lane(lanes, events);
     shared(lanes, events);
+    company(lanes, events);
 }
 
 /// Time that passes before an event: nothing, or up to some milliseconds.
@@ -53,6 +56,48 @@ fn lane(lanes: usize, events: &[u8]) {
             }
         }
         assert_eq!(lane.len(), model.len());
+    }
+}
+
+/// The longest wait for company here.
+const BUDGET_NS: u64 = 500_000;
+
+/// An event loop that waits as it is told to: no batch is kept longer than the budget, no job waits
+/// that may not, and company is counted.
+fn company(lanes: usize, events: &[u8]) {
+    let mut company = Company::new(BUDGET_NS);
+    let ways = [(1, 200_000), (lanes, 300_000)].map(|(lanes, cost_ns)| Way { lanes, cost_ns });
+    let costs = || least_costs(&ways);
+    let (mut now, mut opened, mut waiting) = (Tick(0), Tick(0), 0);
+    let mut waited_for: Option<(Tick, usize)> = None;
+    for &event in events {
+        let next = later(now, event);
+        if waiting > 0 {
+            let due = now.after(company.left_ns(now));
+            assert!(due <= opened.after(BUDGET_NS).max(now));
+            if due > now {
+                company.begin(now, waiting);
+                waited_for.get_or_insert((now, waiting));
+            }
+            // Full lanes, a program that asks, and the end of the wait.
+            if waiting >= lanes || event % 8 == 7 || due <= next {
+                let end = if due <= next { due } else { now };
+                let waited = company.left(end, waiting);
+                let expected = waited_for.take();
+                assert_eq!(waited.map(|waited| waited.ns), expected.map(|(at, _)| end.since(at)));
+                let joined = expected.map(|(_, before)| waiting - before);
+                assert_eq!(waited.map(|waited| waited.company), joined);
+                waiting = 0;
+            }
+        }
+        now = next;
+        if event % 8 < 6 {
+            waiting += 1;
+            opened = if waiting == 1 { now } else { opened };
+            let may_wait = event % 8 != 5;
+            company.joined(now, waiting, costs, || may_wait);
+            assert!(may_wait || company.left_ns(now) == 0);
+        }
     }
 }
 

@@ -1,0 +1,283 @@
+//! Whether a partial batch is worth a short wait before its thread sleeps, learnt from what came.
+
+use crate::{JOBS_MAX, Tick};
+
+/// Whether a partial [`Lane`](crate::Lane) is worth a short wait before its thread sleeps.
+///
+/// A wait pays if somebody joins in time, and if that saves more than the wait costs. How likely
+/// company is follows from the rate of the last arrivals: they count for as long as they lie back,
+/// so after a pause nobody is expected, and a server that is idle answers at once. Where
+/// [`MISSES_MAX`] waits in a row have brought nobody (one client that does one handshake after the
+/// other keeps a fine rate), nothing waits but one job in [`PROBE_EVERY`], to find out whether that
+/// is still so.
+///
+/// No job waits longer than the budget, whoever comes: who opens the batch sets its end, and who
+/// joins it can only bring that forward.
+#[derive(Clone, Debug)]
+pub struct Company {
+    budget_ns: u64,
+    /// When the last jobs came, in a ring.
+    arrivals: [Tick; ARRIVALS],
+    arrived: usize,
+    /// Waits in a row, up to their end, that brought nobody.
+    misses: u32,
+    /// Jobs that did not wait for that reason.
+    passed: u32,
+    /// When the batch at hand is due.
+    due: Tick,
+    wait: Option<Wait>,
+}
+
+/// A wait under way.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    since: Tick,
+    jobs: usize,
+}
+
+/// A wait that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waited {
+    /// How long it was.
+    pub ns: u64,
+    /// How many jobs joined the batch meanwhile.
+    pub company: usize,
+}
+
+impl Company {
+    /// Nothing is known yet; a job may wait for `budget_ns`, or not at all if that is 0.
+    pub const fn new(budget_ns: u64) -> Self {
+        Company {
+            budget_ns,
+            arrivals: [Tick(0); ARRIVALS],
+            arrived: 0,
+            misses: 0,
+            passed: 0,
+            due: Tick(0),
+            wait: None,
+        }
+    }
+
+    /// A job has come, which makes `waiting` of them.
+    ///
+    /// `costs` tells what each number of jobs costs; `may_wait` whether the job at hand may be made
+    /// to wait, and is asked only where that is worth it.
+    pub fn joined(
+        &mut self,
+        now: Tick,
+        waiting: usize,
+        costs: impl FnOnce() -> [u64; JOBS_MAX + 1],
+        may_wait: impl FnOnce() -> bool,
+    ) {
+        let latest = if waiting > 1 { self.due } else { now.after(self.budget_ns) };
+        if waiting == 1 {
+            // Of those that were waited for before, all have been withdrawn.
+            self.wait = None;
+        }
+        let oldest = self.arrivals[self.arrived % ARRIVALS];
+        self.arrivals[self.arrived % ARRIVALS] = now;
+        self.arrived = self.arrived.saturating_add(1);
+        let gap_ns = (now.since(oldest) / ARRIVALS as u64).max(1);
+        let expected = match self.arrived > ARRIVALS {
+            true => latest.since(now) as f64 / gap_ns as f64,
+            false => 0.0,
+        };
+        let is_likely = -(-expected).exp_m1() >= CHANCE_MIN;
+        let pays = is_likely && saving_ns(&costs(), waiting, expected) > WAIT_COST_NS;
+        let waits = pays && !self.is_discouraged(waiting) && may_wait();
+        self.due = if waits { latest } else { now };
+    }
+
+    /// Whether waiting has brought nobody of late; a job in so many does not mind.
+    fn is_discouraged(&mut self, waiting: usize) -> bool {
+        if self.misses < MISSES_MAX || waiting > 1 {
+            return false;
+        }
+        self.passed = self.passed.wrapping_add(1);
+        !self.passed.is_multiple_of(PROBE_EVERY)
+    }
+
+    /// How long those that wait are still to wait, 0 if not at all.
+    pub fn left_ns(&self, now: Tick) -> u64 {
+        self.due.since(now)
+    }
+
+    /// The thread begins to wait for company of so many jobs; no news if it does so already.
+    pub fn begin(&mut self, now: Tick, waiting: usize) {
+        self.wait.get_or_insert(Wait { since: now, jobs: waiting });
+    }
+
+    /// So many jobs leave together. If they had been made to wait, tells for how long.
+    pub fn left(&mut self, now: Tick, jobs: usize) -> Option<Waited> {
+        let Wait { since, jobs: before } = self.wait.take()?;
+        let company = jobs.saturating_sub(before);
+        if company > 0 {
+            self.misses = 0;
+        } else if now >= self.due {
+            // What was ended early proves nothing.
+            self.misses = (self.misses + 1).min(MISSES_MAX);
+        }
+        Some(Waited { ns: now.since(since), company })
+    }
+}
+
+/// What is saved on average if so many more are expected, and come at random, by their joining
+/// those that wait instead of being done one by one.
+fn saving_ns(costs: &[u64; JOBS_MAX + 1], waiting: usize, expected: f64) -> f64 {
+    let [_, alone, ..] = *costs;
+    let mut sum = 0.0;
+    // Poisson's distribution, term by term.
+    let mut chance = (-expected).exp();
+    for more in 1..=JOBS_MAX.saturating_sub(waiting) {
+        chance *= expected / more as f64;
+        let apart = costs[waiting].saturating_add(alone.saturating_mul(more as u64));
+        sum += chance * apart.saturating_sub(costs[waiting + more]) as f64;
+    }
+    sum
+}
+
+/// Arrivals whose rate is believed: fewer, and a single client that opens some connections at once
+/// would make a server wait.
+const ARRIVALS: usize = 16;
+
+/// The smallest chance of company for which anybody is made to wait.
+const CHANCE_MIN: f64 = 0.4;
+
+/// What a wait costs the thread: to be put to sleep and woken by a timer once more.
+const WAIT_COST_NS: f64 = 4_000.0;
+
+/// Waits in a row without company after which nothing waits. With the smallest chance it happens by
+/// accident once in four hundred times.
+const MISSES_MAX: u32 = 12;
+
+/// While nothing waits, one job in so many does all the same.
+const PROBE_EVERY: u32 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Way, least_costs};
+
+    const BUDGET_NS: u64 = 500_000;
+
+    /// RSA-2048 with kernels for one job, four and eight.
+    fn costs() -> [u64; JOBS_MAX + 1] {
+        let ways = [(1, 205_000), (4, 509_000), (8, 992_000)];
+        least_costs(&ways.map(|(lanes, cost_ns)| Way { lanes, cost_ns }))
+    }
+
+    /// A loop to which jobs come one by one, each `gap_ns` after the last, and which executes them
+    /// as soon as they are due.
+    fn waits(company: &mut Company, from: Tick, gap_ns: u64, jobs: u64) -> (Tick, usize) {
+        let (mut now, mut waited) = (from, 0);
+        for _ in 0..jobs {
+            now = now.after(gap_ns);
+            company.joined(now, 1, costs, || true);
+            let left_ns = company.left_ns(now);
+            assert!(left_ns <= BUDGET_NS);
+            if left_ns > 0 {
+                company.begin(now, 1);
+                waited += 1;
+            }
+            company.left(now.after(left_ns), 1);
+        }
+        (now, waited)
+    }
+
+    #[test]
+    fn nobody_waits_on_an_idle_server_nor_right_after() {
+        let mut company = Company::new(BUDGET_NS);
+        let (now, waited) = waits(&mut company, Tick(0), 20_000_000, 1_000);
+        assert_eq!(waited, 0);
+        let after_an_hour = now.after(3_600_000_000_000);
+        let (_, waited) = waits(&mut company, after_an_hour, 10_000, ARRIVALS as u64);
+        assert_eq!(waited, 0, "a few connections at once are no load");
+    }
+
+    #[test]
+    fn without_a_budget_nobody_ever_waits() {
+        let mut company = Company::new(0);
+        assert_eq!(waits(&mut company, Tick(0), 1_000, 1_000).1, 0);
+    }
+
+    #[test]
+    fn a_single_client_is_soon_left_in_peace() {
+        let mut company = Company::new(BUDGET_NS);
+        let (_, waited) = waits(&mut company, Tick(0), 600_000, 12 + 16 + 64 * 10);
+        assert!((12..=12 + 10).contains(&waited), "{waited}");
+    }
+
+    /// A company that has seen a load at which waiting pays.
+    fn busy() -> (Company, Tick) {
+        let mut company = Company::new(BUDGET_NS);
+        let (now, _) = waits(&mut company, Tick(0), 300_000, ARRIVALS as u64);
+        (company, now.after(300_000))
+    }
+
+    #[test]
+    fn who_joins_shares_the_budget_of_who_came_first() {
+        let (mut company, now) = busy();
+        company.joined(now, 1, costs, || true);
+        company.begin(now, 1);
+        assert_eq!(company.left_ns(now), BUDGET_NS);
+        let later = now.after(200_000);
+        company.joined(later, 2, costs, || true);
+        assert_eq!(company.left_ns(later), BUDGET_NS - 200_000);
+        company.begin(later, 2);
+        let end = now.after(BUDGET_NS);
+        assert_eq!(company.left_ns(end), 0);
+        assert_eq!(company.left(end, 2), Some(Waited { ns: BUDGET_NS, company: 1 }));
+        assert_eq!(company.left(end, 1), None, "the next ones have not waited");
+    }
+
+    #[test]
+    fn a_batch_in_which_one_more_saves_nothing_is_due() {
+        let (mut company, now) = busy();
+        let apart = std::array::from_fn(|jobs| 100_000 * jobs as u64);
+        company.joined(now, 1, || apart, || panic!("not asked"));
+        assert_eq!(company.left_ns(now), 0);
+        company.joined(now, 1, costs, || true);
+        company.joined(now, 2, || apart, || panic!("not asked"));
+        assert_eq!(company.left_ns(now), 0);
+    }
+
+    #[test]
+    fn what_is_saved_counts_all_that_may_come() {
+        // A second saves nothing, a third does.
+        let saving = |waiting| saving_ns(&costs(), waiting, 1.0).round();
+        assert!(saving(1) > 25_000.0 && saving(2) > saving(1), "{} {}", saving(1), saving(2));
+        assert_eq!(saving_ns(&costs(), JOBS_MAX, 1.0), 0.0);
+    }
+
+    #[test]
+    fn who_may_not_wait_does_not_and_keeps_nobody() {
+        let (mut company, now) = busy();
+        company.joined(now, 1, costs, || true);
+        company.joined(now, 2, costs, || false);
+        assert_eq!(company.left_ns(now), 0);
+    }
+
+    #[test]
+    fn a_wait_of_withdrawn_jobs_is_forgotten() {
+        let (mut company, now) = busy();
+        company.joined(now, 1, costs, || true);
+        company.begin(now, 1);
+        let later = now.after(300_000);
+        company.joined(later, 1, costs, || true);
+        company.begin(later, 1);
+        let waited = Waited { ns: 100_000, company: 0 };
+        assert_eq!(company.left(later.after(100_000), 1), Some(waited));
+    }
+
+    #[test]
+    fn waits_that_are_cut_short_discourage_nobody() {
+        let (mut company, mut now) = busy();
+        for _ in 0..4 * MISSES_MAX {
+            now = now.after(300_000);
+            company.joined(now, 1, costs, || true);
+            assert!(company.left_ns(now) > 0);
+            company.begin(now, 1);
+            company.left(now.after(1_000), 1);
+        }
+    }
+}
