@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub const COUNTERS_MAGIC: u64 = u64::from_le_bytes(*b"WIDELANE");
 
 /// Version of the layout below.
-pub const COUNTERS_VERSION: u32 = 6;
+pub const COUNTERS_VERSION: u32 = 7;
 
 /// Pages of a process: more than most servers have threads.
 pub const COUNTERS_PAGES: usize = 64;
@@ -261,6 +261,12 @@ pub struct Counters {
     pub waits_by_bucket: [AtomicU64; WAIT_BUCKETS],
     /// Sum of all waits, ns.
     pub wait_ns_total: AtomicU64,
+    /// Partial batches that waited for company though their event loop had nothing else to do.
+    pub short_waits: AtomicU64,
+    /// How long they waited for it, ns.
+    pub short_wait_ns_total: AtomicU64,
+    /// Operations that joined them meanwhile.
+    pub short_wait_company: AtomicU64,
     /// Handshakes that the runtime began to drive, failed ones included.
     pub handshakes: AtomicU64,
     /// Calls by the server for a handshake whose job was still parked.

@@ -15,7 +15,8 @@
 //!    `while request.waits() { pause() }`.
 //! 3. Back on the thread's own stack the runtime asks [`ProviderHooks::full`]; if lanes are full it
 //!    calls [`ProviderHooks::execute`]. Otherwise the server is told to call again later.
-//! 4. When the server is about to sleep in `epoll_wait`, the runtime calls
+//! 4. When the server is about to sleep in `epoll_wait`, the runtime asks
+//!    [`ProviderHooks::wait_ns`] whether company is worth a short wait, and then calls
 //!    [`ProviderHooks::execute`].
 //! 5. For each finished request the provider calls [`RuntimeHooks::completed`] with its handle; the
 //!    runtime wakes the connection, the server calls `SSL_do_handshake` again, and that resumes the
@@ -38,6 +39,18 @@ pub const ATTACH_SYMBOL: &core::ffi::CStr = c"widelane_runtime_attach";
 /// differ.
 pub type Attach = unsafe extern "C" fn(*const ProviderHooks) -> *const RuntimeHooks;
 
+/// Which of a thread's parked requests are executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Extent {
+    /// Whole batches only.
+    Whole = 0,
+    /// Those too that are not to wait for company any longer.
+    Due = 1,
+    /// All of them.
+    All = 2,
+}
+
 /// What the provider offers the runtime. All act on the calling thread's lanes only.
 #[repr(C)]
 pub struct ProviderHooks {
@@ -54,9 +67,12 @@ pub struct ProviderHooks {
     pub pending: extern "C" fn() -> usize,
     /// Whether a whole batch is parked on this thread.
     pub full: extern "C" fn() -> bool,
-    /// Executes parked requests on the caller's stack: whole batches only, or everything.
-    /// Returns how many requests were finished. Needs up to 256 KiB of stack.
-    pub execute: extern "C" fn(everything: bool) -> usize,
+    /// Executes parked requests on the caller's stack. Returns how many requests were finished.
+    /// Needs up to 256 KiB of stack.
+    pub execute: extern "C" fn(what: Extent) -> usize,
+    /// How long, in ns, the calling thread should wait for company of what is parked, if it has
+    /// nothing else to do; 0 if something is [due](Extent::Due). `begins` says that it does.
+    pub wait_ns: extern "C" fn(begins: bool) -> u64,
     /// Withdraws the request of handshake `h`; its fibre will see a failed operation when resumed.
     pub cancel: extern "C" fn(h: *mut c_void),
     /// Whether an EC key of these parameters, an array of `OSSL_PARAM` that ends with a null name,
@@ -78,6 +94,9 @@ pub struct RuntimeHooks {
     /// Suspends the fibre of the current handshake; returns when the runtime resumes it, which may
     /// be before its request is finished. Does nothing where [`RuntimeHooks::current`] is null.
     pub pause: extern "C" fn(),
+    /// Whether handshake `h` may be made to wait for company, which it may once: its later requests
+    /// go with what is there.
+    pub may_wait: extern "C" fn(h: *mut c_void) -> bool,
     /// Tells the runtime that the request parked for `h` is finished and its fibre can be resumed.
     pub completed: extern "C" fn(h: *mut c_void),
 }

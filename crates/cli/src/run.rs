@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
-use widelane_cpu::policy::{self, Inputs};
+use widelane_cpu::policy::{self, Inputs, WaitMax};
 
 use self::fitness::Fitness;
 use self::libraries::Libraries;
@@ -35,6 +35,11 @@ pub struct Args {
     /// Widest vector unit to use
     #[arg(long, value_name = "BITS", value_parser = ["128", "256", "512"])]
     max_simd_bitwidth: Option<String>,
+
+    /// Longest time that an operation waits for others before the server sleeps, such as 0.5ms; 0
+    /// for none. By default what the policy file says
+    #[arg(long, value_name = "TIME")]
+    wait_max: Option<WaitMax>,
 
     /// Directory for one file of counters per process; made if missing, writable for all. Without
     /// it, where `widelane top` looks: /run/widelane, or widelane in XDG_RUNTIME_DIR
@@ -99,6 +104,11 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
             .max_simd_bitwidth
             .clone()
             .or_else(|| std::env::var(policy::BITWIDTH_VARIABLE).ok()),
+        // What is given here makes that of the environment moot.
+        wait_max: match args.wait_max {
+            Some(_) => None,
+            None => std::env::var(policy::WAIT_VARIABLE).ok(),
+        },
         system_path: PathBuf::from(policy::SYSTEM_PATH),
     };
     policy::resolve(&inputs).context("the policy cannot be used")?;
@@ -108,6 +118,9 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
     }
     if let Some(bits) = &args.max_simd_bitwidth {
         command.env(policy::BITWIDTH_VARIABLE, bits);
+    }
+    if let Some(wait_max) = args.wait_max {
+        command.env(policy::WAIT_VARIABLE, wait_max.to_string());
     }
     match live::for_servers(args.counters_dir.as_deref()) {
         Ok(Some(directory)) => drop(command.env(COUNTERS_DIRECTORY_VARIABLE, directory)),

@@ -102,6 +102,21 @@ fn a_wrong_bitwidth_is_told_what_is_allowed() {
 }
 
 #[test]
+fn a_wrong_wait_is_told_what_a_time_is() {
+    let allowed = "the longest wait is a time up to 10ms such as 0.5ms or 200us, or 0 for none";
+    for subcommand in ["run", "enable"] {
+        let arguments = [subcommand, "--wait-max", "soon", "nginx"];
+        let text = stderr(&command().args(arguments).assert().code(2));
+        assert!(text.contains(allowed) && text.contains("\"soon\""), "{text}");
+    }
+    let failure = command().arg("cpu").env("WIDELANE_WAIT_MAX", "11ms").assert().code(1);
+    let text = stderr(&failure);
+    assert!(text.starts_with(&format!("widelane: WIDELANE_WAIT_MAX: {allowed}")), "{text}");
+    let policy = stdout(&command().arg("cpu").env("WIDELANE_WAIT_MAX", "200us").assert().success());
+    assert!(policy.contains("waits up to 0.2ms"), "{policy}");
+}
+
+#[test]
 fn a_malformed_policy_is_named_with_file_and_line() {
     let directory = TempDir::new().unwrap();
     let policy =

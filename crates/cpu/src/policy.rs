@@ -1,7 +1,8 @@
-//! The width policy: what the operator allows, apart from what the CPU can do.
+//! The policy: what the operator allows, apart from what the CPU can do.
 
 mod file;
 mod resolve;
+mod wait;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,6 +11,7 @@ use serde::Serialize;
 
 pub use self::file::{MalformedPolicy, parse};
 pub use self::resolve::{Base, Inputs, PolicyError, Resolved, Source, resolve};
+pub use self::wait::{UnknownWait, WaitMax};
 use crate::machine::Signature;
 use crate::rooms::{LicenceClass, Room, Width};
 
@@ -22,6 +24,9 @@ pub const PATH_VARIABLE: &str = "WIDELANE_POLICY";
 /// Name of the environment variable that holds the widest register width allowed, in bits.
 pub const BITWIDTH_VARIABLE: &str = "WIDELANE_MAX_SIMD_BITWIDTH";
 
+/// Name of the environment variable that holds how long operations may wait for company.
+pub const WAIT_VARIABLE: &str = "WIDELANE_WAIT_MAX";
+
 /// What may run: a widest register, closed licence classes, closed rooms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Policy {
@@ -31,6 +36,9 @@ pub struct Policy {
     pub classes_closed: BTreeSet<LicenceClass>,
     /// Rooms closed by name. `portable` cannot be closed.
     pub rooms_closed: BTreeSet<Room>,
+    /// How long an event loop may wait for company before it sleeps, where that is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_max: Option<WaitMax>,
 }
 
 impl Policy {
@@ -41,7 +49,12 @@ impl Policy {
 
     /// Allows everything up to `width_max`.
     pub const fn up_to(width_max: Width) -> Self {
-        Policy { width_max, classes_closed: BTreeSet::new(), rooms_closed: BTreeSet::new() }
+        Policy {
+            width_max,
+            classes_closed: BTreeSet::new(),
+            rooms_closed: BTreeSet::new(),
+            wait_max: None,
+        }
     }
 
     /// What we allow on a CPU if nobody says otherwise; docs/policy.md gives the reasons.
@@ -87,9 +100,13 @@ impl fmt::Display for Policy {
         let rooms = self.rooms_closed.iter().map(|room| format!("room {room}"));
         let closed: Vec<String> = classes.chain(rooms).collect();
         match closed.as_slice() {
-            [] if self.width_max == Width::W512 => formatter.write_str(", everything open"),
-            [] => Ok(()),
-            closed => write!(formatter, "; closed: {}", closed.join(", ")),
+            [] if self.width_max == Width::W512 => formatter.write_str(", everything open")?,
+            [] => {}
+            closed => write!(formatter, "; closed: {}", closed.join(", "))?,
+        }
+        match self.wait_max {
+            Some(wait_max) => write!(formatter, "; waits up to {wait_max}"),
+            None => Ok(()),
         }
     }
 }
@@ -104,6 +121,7 @@ mod tests {
             width_max: Width::W128,
             classes_closed: LicenceClass::ALL.into(),
             rooms_closed: Room::ALL.into(),
+            wait_max: None,
         };
         assert!(policy.allows(Room::Portable));
         assert_eq!(policy.objection(Room::Portable), None);
@@ -117,11 +135,12 @@ mod tests {
         let closed = Policy {
             classes_closed: [LicenceClass { width: Width::W512, heavy: true }].into(),
             rooms_closed: [Room::Ifma256].into(),
+            wait_max: "200us".parse().ok(),
             ..Policy::open()
         };
         assert_eq!(
             closed.to_string(),
-            "registers up to 512 bits; closed: class 512-heavy, room ifma256"
+            "registers up to 512 bits; closed: class 512-heavy, room ifma256; waits up to 0.2ms"
         );
     }
 

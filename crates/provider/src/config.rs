@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::thread;
 
 use widelane_bridge::counters::{COUNTERS_DIRECTORY_VARIABLE, OperationKind};
-use widelane_cpu::policy::{self, Inputs};
+use widelane_cpu::policy::{self, Inputs, WaitMax};
 use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::aead::{self, Aead};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
@@ -43,6 +43,8 @@ pub(crate) struct Config {
     pub(crate) counters_dir: Option<PathBuf>,
     /// CPUs that this process may use.
     pub(crate) cpus: usize,
+    /// How long operations may wait for company before their event loop sleeps.
+    pub(crate) wait_max: WaitMax,
 }
 
 /// The configuration of this process.
@@ -112,6 +114,8 @@ impl Config {
             policy_path: variable(policy::PATH_VARIABLE).map(PathBuf::from),
             max_simd_bitwidth: variable(policy::BITWIDTH_VARIABLE)
                 .map(|value| value.to_string_lossy().into_owned()),
+            wait_max: variable(policy::WAIT_VARIABLE)
+                .map(|value| value.to_string_lossy().into_owned()),
             system_path: PathBuf::from(policy::SYSTEM_PATH),
         };
         let policy = match policy::resolve(&inputs) {
@@ -143,6 +147,7 @@ impl Config {
             kdfs: kdf::Hash::ALL.map(|hash| Kdf::choose(hash, policy)),
             counters_dir: None,
             cpus: thread::available_parallelism().map_or(1, NonZero::get),
+            wait_max: policy.wait_max.unwrap_or(WaitMax::DEFAULT),
         }
     }
 }

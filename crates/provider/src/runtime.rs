@@ -7,7 +7,9 @@ use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
 use widelane_bridge::counters::Counters;
-use widelane_bridge::hooks::{ATTACH_SYMBOL, Attach, HOOKS_VERSION, ProviderHooks, RuntimeHooks};
+use widelane_bridge::hooks::{
+    ATTACH_SYMBOL, Attach, Extent, HOOKS_VERSION, ProviderHooks, RuntimeHooks,
+};
 use widelane_ossl_sys::core::SELECT_ALL;
 
 use crate::batching::event_loop;
@@ -57,6 +59,12 @@ pub(crate) fn pause() {
     }
 }
 
+/// Whether a handshake may be made to wait for company, which it may once.
+pub(crate) fn may_wait(handshake: Handshake) -> bool {
+    let hooks = RUNTIME.get().copied().flatten();
+    hooks.is_some_and(|hooks| (hooks.may_wait)(handshake.0.as_ptr()))
+}
+
 /// Tells the runtime that the request of a handshake is finished.
 pub(crate) fn completed(handshake: Handshake) {
     if let Some(Some(hooks)) = RUNTIME.get() {
@@ -81,8 +89,12 @@ hook! {
         event_loop::full()
     }
 
-    fn execute(everything: bool) -> usize, otherwise 0; {
-        event_loop::execute(everything)
+    fn execute(what: Extent) -> usize, otherwise 0; {
+        event_loop::execute(what)
+    }
+
+    fn wait_ns(begins: bool) -> u64, otherwise 0; {
+        event_loop::wait_ns(begins)
     }
 
     fn cancel(handshake: *mut c_void), otherwise (); {
@@ -111,6 +123,7 @@ static PROVIDER_HOOKS: ProviderHooks = ProviderHooks {
     pending,
     full,
     execute,
+    wait_ns,
     cancel,
     keeps_key,
     counters,

@@ -40,6 +40,8 @@ pub(crate) enum Verdict {
     KeepOpen,
     /// Nobody will join soon: execute.
     Close,
+    /// The program has nothing else to do: execute, unless company is worth a short wait.
+    Idle,
 }
 
 /// What [`Closing`] has to know of one parked handshake.
@@ -152,8 +154,9 @@ impl Closing {
         }
         self.barren_calls += 1;
         let barren_calls_max = if timeout_is_zero { BARREN_CALLS_ZERO } else { BARREN_CALLS_TIMED };
-        if about_to_sleep
-            || (all_asked && (ready == 0 || self.idle_rounds >= IDLE_ROUNDS))
+        if about_to_sleep || (all_asked && ready == 0) {
+            Verdict::Idle
+        } else if (all_asked && self.idle_rounds >= IDLE_ROUNDS)
             || self.barren_calls > barren_calls_max
         {
             Verdict::Close
@@ -188,7 +191,7 @@ mod tests {
     fn closes_before_sleeping_but_not_while_events_are_ready() {
         let (mut closing, _) = with_parked::<3>();
         assert_eq!(closing.poll(false, 5), Verdict::KeepOpen);
-        assert_eq!(closing.poll(false, 0), Verdict::Close);
+        assert_eq!(closing.poll(false, 0), Verdict::Idle);
     }
 
     #[test]
@@ -199,7 +202,7 @@ mod tests {
         assert_eq!(closing.ask(&mut waits[0]), Verdict::KeepOpen);
         assert_eq!(closing.poll(true, 0), Verdict::KeepOpen, "one asked twice, the other never");
         assert_eq!(closing.ask(&mut waits[1]), Verdict::KeepOpen);
-        assert_eq!(closing.poll(true, 0), Verdict::Close);
+        assert_eq!(closing.poll(true, 0), Verdict::Idle);
     }
 
     #[test]
@@ -209,7 +212,7 @@ mod tests {
         closing.progress();
         assert_eq!(closing.poll(true, 0), Verdict::KeepOpen);
         closing.ask(&mut wait);
-        assert_eq!(closing.poll(true, 0), Verdict::Close);
+        assert_eq!(closing.poll(true, 0), Verdict::Idle);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libc::epoll_event;
-use widelane_bridge::hooks::ProviderHooks;
+use widelane_bridge::hooks::{Extent, ProviderHooks};
 
 use crate::closing::{Closing, Verdict};
 use crate::fibre::{self, Place, Stack};
@@ -192,14 +192,21 @@ impl EventLoop {
             return count;
         };
         let ready = filled + self.ready.borrow().len();
-        let verdict = self.closing(|closing| closing.poll(timeout_is_zero, ready));
-        if verdict == Verdict::Close {
-            self.execute_parked(hooks);
+        match self.closing(|closing| closing.poll(timeout_is_zero, ready)) {
+            Verdict::KeepOpen => {}
+            Verdict::Close => self.execute_parked(hooks, Extent::All),
+            Verdict::Idle => {
+                if let Some(count) = self.rest(hooks, &wait) {
+                    return count;
+                }
+            }
         }
         let mut filled = self.report(hooks, epoll, events, filled, room);
-        // What goes on by itself may have parked again.
+        // What goes on by itself may have parked again, and something may wait for company still.
         while filled == 0 && !timeout_is_zero && self.closing.borrow().parked() > 0 {
-            self.execute_parked(hooks);
+            if let Some(count) = self.rest(hooks, &wait) {
+                return count;
+            }
             filled = self.report(hooks, epoll, events, filled, room);
         }
         if filled == 0 && !timeout_is_zero {
@@ -208,9 +215,23 @@ impl EventLoop {
         c_int::try_from(filled).unwrap_or(c_int::MAX)
     }
 
-    /// Executes all that is parked. What may go on then is in `ready`, for the caller to sort.
-    fn execute_parked(&self, hooks: &ProviderHooks) {
-        (hooks.execute)(true);
+    /// The program has nothing else to do, and nothing is to be reported: waits for company where
+    /// that is worth it, and executes what has no company to expect. Returns what the program's
+    /// call returns if the wait has brought something for the program.
+    fn rest(&self, hooks: &ProviderHooks, wait: impl Fn(Patience) -> c_int) -> Option<c_int> {
+        match (hooks.wait_ns)(true) {
+            0 => self.execute_parked(hooks, Extent::Due),
+            ns => match wait(Patience::AtMost(ns)) {
+                0 => self.execute_parked(hooks, Extent::All),
+                count => return Some(count),
+            },
+        }
+        None
+    }
+
+    /// Executes what is parked. What may go on then is in `ready`, for the caller to sort.
+    fn execute_parked(&self, hooks: &ProviderHooks, what: Extent) {
+        (hooks.execute)(what);
         self.warm.borrow_mut().clear();
     }
 
@@ -304,7 +325,7 @@ pub(crate) fn finish_before_sleep() {
         let errno = real::errno();
         event_loop.empty_mailbox();
         while event_loop.has_unfinished() {
-            event_loop.execute_parked(hooks);
+            event_loop.execute_parked(hooks, Extent::All);
             event_loop.keep_ready(|handshake| {
                 if handshake.is_ready() {
                     event_loop.add_to_warm(handshake);
@@ -322,6 +343,8 @@ pub(crate) fn finish_before_sleep() {
 pub(crate) enum Patience {
     /// Not at all.
     Zero,
+    /// So many nanoseconds, or as long as the program asked for if that is less.
+    AtMost(u64),
     /// As long as the program asked for.
     Asked,
 }

@@ -24,7 +24,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 
-use widelane_bridge::hooks::ProviderHooks;
+use widelane_bridge::hooks::{Extent, ProviderHooks};
 
 use crate::closing::{Verdict, Wait};
 use crate::event_loop::{EventLoop, Mailbox};
@@ -135,6 +135,8 @@ pub(crate) struct Handshake {
     result: Cell<Option<c_int>>,
     /// What [`State::Held`] holds.
     held: Cell<Option<Held>>,
+    /// Whether it was made to wait for company.
+    has_waited: Cell<bool>,
     /// Cleared when the connection is being freed: nothing may park any more.
     may_park: Cell<bool>,
     /// Whether its thread's list of those to be reported has it.
@@ -225,7 +227,7 @@ fn advance(
         if verdict == Verdict::KeepOpen {
             return postponed(call);
         }
-        (hooks.execute)(true);
+        (hooks.execute)(Extent::All);
         ahead::go_on(hooks, event_loop, handshake);
         if handshake.state() == State::Parked {
             return postponed(call);
@@ -244,8 +246,8 @@ fn advance(
         };
         let Some(result) = result else {
             park(hooks, event_loop, handshake);
-            if event_loop.is_alone() {
-                (hooks.execute)(true);
+            if (hooks.wait_ns)(false) == 0 && event_loop.is_alone() {
+                (hooks.execute)(Extent::Due);
             }
             ahead::go_on(hooks, event_loop, handshake);
             if handshake.state() == State::Parked {
@@ -276,9 +278,9 @@ fn park(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
     handshake.wanted.set(Wanted::choose(registration, event_loop.waiting()));
     handshake.wait.set(event_loop.closing(|closing| closing.park()));
     if (hooks.full)() {
-        (hooks.execute)(false);
+        (hooks.execute)(Extent::Whole);
         if event_loop.closing(|closing| closing.batch()) == Verdict::Close {
-            (hooks.execute)(true);
+            (hooks.execute)(Extent::All);
         }
     }
 }
@@ -428,6 +430,7 @@ fn take_in(
         call: Cell::new(Call::DoHandshake),
         result: Cell::new(None),
         held: Cell::new(None),
+        has_waited: Cell::new(false),
         may_park: Cell::new(true),
         is_to_be_reported: AtomicBool::new(false),
     }));
@@ -548,6 +551,13 @@ pub(crate) extern "C" fn current() -> Handle {
         (handshake.may_park.get() && is_private_key_state(state)).then(|| handle(handshake))
     });
     current.flatten().unwrap_or(ptr::null_mut())
+}
+
+/// `RuntimeHooks::may_wait`.
+pub(crate) extern "C" fn may_wait(handle: Handle) -> bool {
+    // SAFETY: the provider asks while the handshake's fibre is running.
+    let handshake = unsafe { handle.cast::<Handshake>().as_ref() };
+    handshake.is_some_and(|handshake| !handshake.has_waited.replace(true))
 }
 
 /// `RuntimeHooks::completed`.

@@ -16,6 +16,7 @@ static OURS: RuntimeHooks = RuntimeHooks {
     version: HOOKS_VERSION,
     current: handshake::current,
     pause: event_loop::pause,
+    may_wait: handshake::may_wait,
     completed: handshake::completed,
 };
 

@@ -236,6 +236,22 @@ pub(crate) type Strings = *const *const c_char;
 const SSL_ERROR_SSL: c_int = 1;
 const SSL_NOTHING: c_int = 1;
 
+/// `epoll_pwait2` of the kernel's, which the C library may lack; with its `errno`.
+pub(crate) fn epoll_pwait2_of_kernel(
+    epoll: c_int,
+    events: *mut epoll_event,
+    room: c_int,
+    timeout: &timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    /// Bytes of the kernel's signal sets.
+    const MASK_BYTES: usize = 8;
+    let (number, timeout) = (libc::SYS_epoll_pwait2, ptr::from_ref(timeout));
+    // SAFETY: the program's array and mask, as it gave them to one of its waiting functions.
+    let count = unsafe { libc::syscall(number, epoll, events, room, timeout, mask, MASK_BYTES) };
+    count as c_int
+}
+
 /// The thread's `errno`.
 pub(crate) fn errno() -> c_int {
     // SAFETY: always a valid pointer to this thread's variable.

@@ -8,12 +8,16 @@ mod support;
 use std::ffi::{c_int, c_void};
 use std::io::Write;
 use std::os::fd::AsRawFd;
+use std::thread;
+use std::time::Duration;
 
+use openssl::ssl::SslContext;
 use openssl_sys as sys;
 use support::by_hand::{
-    BIO_s_socket, Connection, DATA, Epoll, accelerated, accelerated_with_lanes, context,
-    excluding_context, executed, file, new_ssl, rare_context,
+    BIO_s_socket, Connection, DATA, Epoll, accelerated, accelerated_with, accelerated_with_lanes,
+    context, excluding_context, executed, file, new_ssl, rare_context,
 };
+use widelane_testkit::rooms::has_lanes;
 
 #[test]
 fn freeing_a_parked_connection_withdraws_its_operation() {
@@ -74,6 +78,19 @@ fn a_handshake_that_is_alone_goes_on_at_once() {
     let Some(counters) = accelerated_with_lanes("scenario_alone") else { return };
     assert_eq!((counters.handshakes, counters.parked()), (2, 2), "{counters:?}");
     assert_eq!(counters.jobs_synchronous, 0, "{counters:?}");
+}
+
+#[test]
+fn under_load_a_handshake_waits_for_company() {
+    if !has_lanes() {
+        return;
+    }
+    let counters = accelerated_with("scenario_company", &["--wait-max", "10ms"]);
+    assert!(counters.short_waits > 0 && counters.short_wait_company > 0, "{counters:?}");
+    assert_eq!((counters.jobs_cancelled, counters.jobs_synchronous), (0, 0), "{counters:?}");
+
+    let counters = accelerated_with("scenario_no_company", &["--wait-max", "0"]);
+    assert_eq!((counters.short_waits, counters.short_wait_company), (0, 0), "{counters:?}");
 }
 
 #[test]
@@ -472,6 +489,65 @@ fn scenario_alone() {
     }
     first.free();
     second.free();
+}
+
+/// A handshake that is all that its thread has to do.
+fn alone(context: &SslContext, epoll: &Epoll) -> Connection {
+    let connection = Connection::new(context, false);
+    epoll.add(connection.socket.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET);
+    epoll.wait(-1).expect("its hello");
+    assert_eq!(connection.handshake(), -1);
+    connection
+}
+
+#[test]
+#[ignore = "runs under `accelerated_with`"]
+fn scenario_company() {
+    let (context, epoll) = (context(), Epoll::new());
+    // The first find an idle server.
+    let alone = || alone(&context, &epoll);
+    let executed = (0..1_000).map(|_| alone()).take_while(|connection| connection.sent() > 0);
+    let executed: Vec<_> = executed.collect();
+    assert!((15..1_000).contains(&executed.len()), "{} did not wait", executed.len());
+    executed.iter().for_each(Connection::free);
+    let hello = std::fs::read(file("hello")).expect("captured");
+    for _ in 0..20 {
+        let (second, mut client) = Connection::with_client(&context);
+        epoll.add(second.socket.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET);
+        let first = alone();
+        let comes = thread::scope(|scope| {
+            // Most likely while the first one waits; whenever it comes, nobody is forgotten.
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(1));
+                client.write_all(&hello).expect("room");
+            });
+            epoll.wait(-1)
+        });
+        comes.expect("the other's hello, or the turn of the first");
+        let (mut first_sent, mut second_sent) = (0, 0);
+        loop {
+            assert_eq!((first.handshake(), second.handshake()), (-1, -1));
+            first_sent += first.sent();
+            second_sent += second.sent();
+            if first_sent > 0 && second_sent > 0 {
+                break;
+            }
+            epoll.wait(-1).expect("a turn");
+        }
+        first.free();
+        second.free();
+    }
+}
+
+#[test]
+#[ignore = "runs under `accelerated_with`"]
+fn scenario_no_company() {
+    let (context, epoll) = (context(), Epoll::new());
+    for _ in 0..100 {
+        let alone = alone(&context, &epoll);
+        assert!(alone.sent() > 1000, "nobody is made to wait");
+        alone.free();
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::bail;
 use widelane_cpu::Policy;
+use widelane_cpu::policy::{WAIT_VARIABLE, WaitMax};
 use widelane_crypto::digest::{Algorithm, Hash};
 
 use super::unit::Unit;
@@ -29,7 +30,12 @@ const DIRECTORY_MADE: &str = "# The directory of this file was made for it.\n";
 
 impl DropIn {
     /// What a service needs to load the libraries.
-    pub fn for_service(name: &str, unit: &Unit, libraries: &Libraries) -> anyhow::Result<Self> {
+    pub fn for_service(
+        name: &str,
+        unit: &Unit,
+        libraries: &Libraries,
+        wait_max: Option<WaitMax>,
+    ) -> anyhow::Result<Self> {
         if let Some(setting) = unit.hides(&libraries.runtime) {
             bail!(
                 "{setting} hides {} from {name}; install widelane elsewhere, as its package does",
@@ -47,6 +53,9 @@ impl DropIn {
              Environment=\"WIDELANE_PROVIDER={provider}\"\n\
              Environment=\"WIDELANE_COUNTERS_DIR={SYSTEM_DIRECTORY}\"\n"
         );
+        if let Some(wait_max) = wait_max {
+            writeln!(settings, "Environment=\"{WAIT_VARIABLE}={wait_max}\"")?;
+        }
         if unit.is_read_only {
             writeln!(settings, "ReadWritePaths=-{SYSTEM_DIRECTORY}")?;
         }
@@ -100,7 +109,7 @@ mod tests {
             Libraries { provider: "/l/100%/widelane.so".into(), runtime: "/l/r.so".into() };
         let preload = preload.map(str::to_owned);
         let unit = Unit { preload, is_read_only, ..Unit::default() };
-        DropIn::for_service("server", &unit, &libraries).unwrap()
+        DropIn::for_service("server", &unit, &libraries, "200us".parse().ok()).unwrap()
     }
 
     #[test]
@@ -108,6 +117,7 @@ mod tests {
         let text = drop_in(Some("/a.so"), false).text(false);
         assert!(text.contains("Environment=\"LD_PRELOAD=/l/r.so:/a.so\"\n"), "{text}");
         assert!(text.contains("PROVIDER=/l/100%%/widelane.so\""), "{text}");
+        assert!(text.contains("Environment=\"WIDELANE_WAIT_MAX=0.2ms\"\n"), "{text}");
         assert!(!text.contains("ReadWritePaths"));
         assert!(drop_in(None, true).text(false).contains("ReadWritePaths=-/run/widelane\n"));
     }

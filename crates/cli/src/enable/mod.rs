@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
+use widelane_cpu::policy::WaitMax;
 
 pub use self::status::{StatusArgs, status};
 
@@ -30,6 +31,10 @@ use crate::run::libraries::Libraries;
 pub struct EnableArgs {
     #[command(flatten)]
     service: Service,
+    /// Longest time that an operation waits for others before the server sleeps, such as 0.5ms; 0
+    /// for none. By default what the policy file says
+    #[arg(long, value_name = "TIME")]
+    wait_max: Option<WaitMax>,
 }
 
 /// Takes back what `widelane enable` did, from the service's next start on
@@ -72,7 +77,7 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
     if let Some(reason) = fitness::judge(&below(&root, &unit.program)).objection() {
         bail!("{name} would run unchanged: {reason}");
     }
-    let drop_in = DropIn::for_service(name, &unit, &libraries(&root)?)?;
+    let drop_in = DropIn::for_service(name, &unit, &libraries(&root)?, args.wait_max)?;
     let plan = Plan::to_enable(&root, name, &drop_in)?;
     let changes = plan.changes().len();
     carry_out(plan, *dry_run, &root)?;

@@ -11,7 +11,9 @@ use std::process::{Command, Output};
 /// `widelane`, whatever policy is in the environment of the tests.
 pub fn widelane() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_widelane"));
-    command.env_remove("WIDELANE_POLICY").env_remove("WIDELANE_MAX_SIMD_BITWIDTH");
+    for variable in ["WIDELANE_POLICY", "WIDELANE_MAX_SIMD_BITWIDTH", "WIDELANE_WAIT_MAX"] {
+        command.env_remove(variable);
+    }
     command
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::file::{self, MalformedPolicy};
-use super::{BITWIDTH_VARIABLE, PATH_VARIABLE, Policy, SYSTEM_PATH};
+use super::{BITWIDTH_VARIABLE, PATH_VARIABLE, Policy, SYSTEM_PATH, UnknownWait, WAIT_VARIABLE};
 use crate::machine::Signature;
 use crate::rooms::Width;
 
@@ -20,6 +20,8 @@ pub struct Inputs {
     pub policy_path: Option<PathBuf>,
     /// The value of `WIDELANE_MAX_SIMD_BITWIDTH`.
     pub max_simd_bitwidth: Option<String>,
+    /// The value of `WIDELANE_WAIT_MAX`.
+    pub wait_max: Option<String>,
     /// The operator's file, usually [`SYSTEM_PATH`]; it need not exist.
     pub system_path: PathBuf,
 }
@@ -31,6 +33,7 @@ impl Default for Inputs {
             argument: None,
             policy_path: None,
             max_simd_bitwidth: None,
+            wait_max: None,
             system_path: SYSTEM_PATH.into(),
         }
     }
@@ -97,6 +100,9 @@ pub enum PolicyError {
         /// Its value.
         value: String,
     },
+    /// `WIDELANE_WAIT_MAX` is no time.
+    #[error("{WAIT_VARIABLE}: {0}")]
+    Wait(#[from] UnknownWait),
     /// A policy file makes no sense.
     #[error(transparent)]
     Malformed(#[from] MalformedPolicy),
@@ -129,7 +135,8 @@ pub enum PolicyError {
 /// Strongest first: the argument; the file that `WIDELANE_POLICY` names; the operator's file; the
 /// default for this CPU model. A weaker source is not even read. `WIDELANE_MAX_SIMD_BITWIDTH` then
 /// narrows what a file says, never widens it; over the default, which no operator wrote, it decides
-/// in either direction. Variables that are set but empty count as unset.
+/// in either direction. `WIDELANE_WAIT_MAX` stands for what a file says of waiting. Variables that
+/// are set but empty count as unset.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
     if let Some(policy) = &inputs.argument {
         let source = Source { base: Base::Argument, bitwidth: None };
@@ -148,6 +155,9 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
         (Some(width), Base::BuiltIn) => policy.width_max = width,
         (Some(width), _) => policy.width_max = policy.width_max.min(width),
         (None, _) => {}
+    }
+    if let Some(wait) = inputs.wait_max.as_deref().filter(|wait| !wait.is_empty()) {
+        policy.wait_max = Some(wait.parse()?);
     }
     Ok(Resolved { policy, source: Source { base, bitwidth } })
 }
@@ -195,6 +205,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::policy::WaitMax;
 
     /// Inputs with an operator's file that allows 256 bits and a named file that allows 512.
     struct Files {
@@ -312,6 +323,29 @@ mod tests {
                 )
             );
         }
+    }
+
+    #[test]
+    fn the_variable_decides_how_long_operations_wait() {
+        let files = Files::new();
+        fs::write(files.path("named.toml"), "wait_max = \"0.2ms\"").unwrap();
+        for (variable, ns) in
+            [(None, 200_000), (Some(""), 200_000), (Some("0"), 0), (Some("2ms"), 2_000_000)]
+        {
+            let inputs = Inputs {
+                policy_path: Some(files.path("named.toml")),
+                wait_max: variable.map(str::to_owned),
+                ..files.inputs()
+            };
+            let wait_max = resolve(&inputs).unwrap().policy.wait_max;
+            assert_eq!(wait_max.map(WaitMax::ns), Some(ns), "{variable:?}");
+        }
+        let inputs = Inputs { wait_max: Some("a while".to_owned()), ..files.inputs() };
+        assert_eq!(
+            resolve(&inputs).unwrap_err().to_string(),
+            "WIDELANE_WAIT_MAX: the longest wait is a time up to 10ms such as 0.5ms or 200us, or \
+             0 for none, not \"a while\""
+        );
     }
 
     #[test]

@@ -4,10 +4,13 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use widelane_batch::{Batch, Lane};
+use widelane_batch::{Batch, Company, Lane, Tick};
 use widelane_bridge::counters::OperationKind;
+use widelane_bridge::hooks::Extent;
 
-use crate::batching::execute::{count_closed, count_waits, execute as execute_batch, now};
+use crate::batching::execute::{
+    count_closed, count_short_wait, count_waits, execute as execute_batch, now,
+};
 use crate::batching::request::{Answer, Request};
 use crate::batching::{PAUSES_MAX, blocking};
 use crate::config::config;
@@ -21,12 +24,49 @@ struct Parked {
     handshake: Handshake,
 }
 
+/// The requests of one kind that wait on this thread, and whether they should.
+struct Waiting {
+    lane: Lane<Parked>,
+    company: Company,
+}
+
 /// One for each kind: an operation waits for those that share its batch, and not for others.
-type Lanes = [Lane<Parked>; OperationKind::ALL.len()];
+type Lanes = [Waiting; OperationKind::ALL.len()];
 
 thread_local! {
-    static LANES: RefCell<Lanes> =
-        RefCell::new(OperationKind::ALL.map(|kind| Lane::new(config().lanes(kind))));
+    static LANES: RefCell<Lanes> = RefCell::new(OperationKind::ALL.map(Waiting::new));
+}
+
+impl Waiting {
+    fn new(kind: OperationKind) -> Self {
+        let company = Company::new(config().wait_max.ns());
+        Waiting { lane: Lane::new(config().lanes(kind)), company }
+    }
+
+    fn add(&mut self, kind: OperationKind, parked: Parked) {
+        let (now, handshake) = (now(), parked.handshake);
+        self.lane.submit(parked, now);
+        let waiting = self.lane.len();
+        let costs = || process::current().queues(kind).costs.by_jobs();
+        self.company.joined(now, waiting, costs, || runtime::may_wait(handshake));
+    }
+
+    fn is_due(&self, now: Tick) -> bool {
+        !self.lane.is_empty() && self.company.left_ns(now) == 0
+    }
+
+    fn take(&mut self, what: Extent) -> Option<Batch<Parked>> {
+        let is_whole_only = match what {
+            Extent::Whole => true,
+            Extent::Due => !self.is_due(now()),
+            Extent::All => false,
+        };
+        let batch = if is_whole_only { self.lane.flush_full() } else { self.lane.flush() }?;
+        if let Some(waited) = self.company.left(now(), batch.fill()) {
+            count_short_wait(process::current().counters(), waited);
+        }
+        Some(batch)
+    }
 }
 
 /// Parks the runtime's fibre until its request is done by [`execute`] or withdrawn by [`cancel`].
@@ -34,7 +74,7 @@ pub(super) fn run(request: Request, handshake: Handshake) -> Answer {
     let kind = request.kind();
     let request = Arc::new(request);
     let parked = Parked { request: Arc::clone(&request), handshake };
-    if with(|lanes| lanes[kind as usize].submit(parked, now())).is_none() {
+    if with(|lanes| lanes[kind as usize].add(kind, parked)).is_none() {
         return blocking::run_alone(&request);
     }
     for _ in 0..PAUSES_MAX {
@@ -44,27 +84,43 @@ pub(super) fn run(request: Request, handshake: Handshake) -> Answer {
         }
     }
     // Whoever runs this fibre resumes it for nothing.
-    with(|lanes| lanes[kind as usize].remove(|parked| Arc::ptr_eq(&parked.request, &request)));
+    with(|lanes| lanes[kind as usize].lane.remove(|parked| Arc::ptr_eq(&parked.request, &request)));
     blocking::run_alone(&request)
 }
 
 /// Number of parked requests of this thread.
 pub(crate) fn pending() -> usize {
-    with(|lanes| lanes.iter().map(Lane::len).sum()).unwrap_or(0)
+    with(|lanes| lanes.iter().map(|waiting| waiting.lane.len()).sum()).unwrap_or(0)
 }
 
 /// Whether a whole batch is parked on this thread.
 pub(crate) fn full() -> bool {
-    with(|lanes| lanes.iter().any(Lane::is_full)).unwrap_or(false)
+    with(|lanes| lanes.iter().any(|waiting| waiting.lane.is_full())).unwrap_or(false)
 }
 
-/// Executes what is parked on this thread: whole batches only, or everything. Answers how many were
-/// finished.
-pub(crate) fn execute(everything: bool) -> usize {
+/// How long this thread should wait for company of what is parked on it before it sleeps; not at
+/// all if any of it is due. `begins` says that it does now.
+pub(crate) fn wait_ns(begins: bool) -> u64 {
+    let wait_ns = |lanes: &mut Lanes| {
+        let now = now();
+        let occupied = || lanes.iter().filter(|waiting| !waiting.lane.is_empty());
+        let ns = occupied().map(|waiting| waiting.company.left_ns(now)).min().unwrap_or(0);
+        if begins && ns > 0 {
+            for Waiting { lane, company } in lanes.iter_mut().filter(|it| !it.lane.is_empty()) {
+                company.begin(now, lane.len());
+            }
+        }
+        ns
+    };
+    with(wait_ns).unwrap_or(0)
+}
+
+/// Executes what is parked on this thread. Answers how many were finished.
+pub(crate) fn execute(what: Extent) -> usize {
     let mut finished = 0;
     for kind in OperationKind::ALL {
         // The lanes are free while a batch runs: its end may bring the next request.
-        while let Some(batch) = take(kind, everything) {
+        while let Some(batch) = with(|lanes| lanes[kind as usize].take(what)).flatten() {
             finished += batch.fill();
             finish(kind, batch);
         }
@@ -75,18 +131,12 @@ pub(crate) fn execute(everything: bool) -> usize {
 /// Withdraws the request of a handshake, if it still waits.
 pub(crate) fn cancel(handshake: Handshake) {
     let is_its = |parked: &Parked| parked.handshake == handshake;
-    let removed = with(|lanes| lanes.iter_mut().find_map(|lane| lane.remove(is_its))).flatten();
+    let removed =
+        with(|lanes| lanes.iter_mut().find_map(|waiting| waiting.lane.remove(is_its))).flatten();
     if let Some(parked) = removed {
         count(&process::current().counters().jobs_cancelled);
         *parked.request.answer() = Some(Answer::Cancelled);
     }
-}
-
-fn take(kind: OperationKind, everything: bool) -> Option<Batch<Parked>> {
-    with(|lanes| {
-        let lane = &mut lanes[kind as usize];
-        if everything { lane.flush() } else { lane.flush_full() }
-    })?
 }
 
 fn finish(kind: OperationKind, batch: Batch<Parked>) {

@@ -2,8 +2,9 @@
 //! less, or where a kernel has failed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 
-use widelane_batch::{Batch, Closed, Tick};
+use widelane_batch::{Batch, Closed, Tick, Waited};
 use widelane_bridge::counters::Counters;
 use widelane_cpu::clock;
 
@@ -43,6 +44,13 @@ pub(super) fn count_closed(counters: &Counters, closed: Closed) {
 /// Counts how long the jobs of a finished batch have waited.
 pub(super) fn count_waits<J>(counters: &Counters, batch: &Batch<J>) {
     batch.waits_ns(now()).for_each(|wait_ns| count_wait(counters, wait_ns));
+}
+
+/// Counts that a partial batch waited for company.
+pub(super) fn count_short_wait(counters: &Counters, Waited { ns, company }: Waited) {
+    count(&counters.short_waits);
+    counters.short_wait_ns_total.fetch_add(ns, Ordering::Relaxed);
+    add(&counters.short_wait_company, company);
 }
 
 /// Does operations in the runs that cost least, and counts them as done by a kernel, or singly.
@@ -112,7 +120,6 @@ mod tests {
     use std::ffi::{c_int, c_void};
     use std::ptr;
     use std::sync::Arc;
-    use std::sync::atomic::Ordering;
 
     use widelane_ossl_sys::Libcrypto;
     use widelane_ossl_sys::core::{OsslParam, SELECT_KEYPAIR};

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use widelane_batch::{Crew, Shared, Way, cheapest};
+use widelane_batch::{Crew, JOBS_MAX, Shared, Way, cheapest, least_costs};
 use widelane_bridge::counters::OperationKind;
 use widelane_cpu::Room;
 
@@ -140,7 +140,22 @@ impl Costs {
     /// and none that cannot be. Now and then one is taken to be unmeasured: if all its runs were
     /// interrupted, that is how it is noticed.
     pub(crate) fn choose(&self, jobs: usize) -> Method {
-        let doubted = self.doubted();
+        let (ways, count) = self.ways(self.doubted());
+        match cheapest(&ways[..count], jobs) {
+            Some(way @ 1..) => Method::Kernel(way - 1),
+            _ => Method::DefaultProvider,
+        }
+    }
+
+    /// What each number of operations costs.
+    pub(crate) fn by_jobs(&self) -> [u64; JOBS_MAX + 1] {
+        let (ways, count) = self.ways(None);
+        least_costs(&ways[..count])
+    }
+
+    /// All ways to execute operations, the default provider's first, and how many there are. One
+    /// may be taken to be unmeasured.
+    fn ways(&self, doubted: Option<usize>) -> ([Way; 1 + KERNELS_MAX], usize) {
         let trusted =
             |way: usize, measured: &Measured| measured.trusted().filter(|_| doubted != Some(way));
         let default_provider = trusted(0, &self.default_provider).unwrap_or(0);
@@ -151,10 +166,7 @@ impl Costs {
             cost_min = cost_min.max(cost_ns);
             ways[1 + index] = Way { lanes: kernel.lanes, cost_ns };
         }
-        match cheapest(&ways[..1 + self.kernels.len()], jobs) {
-            Some(way @ 1..) => Method::Kernel(way - 1),
-            _ => Method::DefaultProvider,
-        }
+        (ways, 1 + self.kernels.len())
     }
 
     /// The way that this decision takes to be unmeasured, if it is one of those that doubt.
@@ -253,6 +265,16 @@ mod tests {
         };
         let chosen = run(&costs, 1, 100, p384);
         assert_eq!(chosen[20..], vec![Method::Kernel(0); 80]);
+    }
+
+    #[test]
+    fn each_number_of_operations_has_a_cost() {
+        let costs = Costs::new(&KERNELS);
+        for jobs in [1, 4, 8] {
+            run(&costs, jobs, 40, rsa_2048);
+        }
+        let expected = [0, 205_000, 410_000, 509_000, 509_000, 714_000, 919_000, 992_000, 992_000];
+        assert_eq!(costs.by_jobs()[..9], expected);
     }
 
     #[test]

@@ -2,8 +2,10 @@
 #![allow(unsafe_code, reason = "exported symbols")]
 
 use core::ffi::c_int;
+use core::ptr;
+use core::sync::atomic::{AtomicBool, Ordering};
 
-use libc::{epoll_event, sigset_t, timespec};
+use libc::{epoll_event, pollfd, sigset_t, timespec};
 
 use super::guard;
 use crate::event_loop::{self, Patience};
@@ -45,9 +47,13 @@ extern "C" fn epoll_wait(
     timeout: c_int,
 ) -> c_int {
     guard(-1, || {
-        event_loop::wait(epoll, events, room, timeout == 0, |patience| {
-            let timeout = if patience == Patience::Zero { 0 } else { timeout };
-            real::epoll_wait(epoll, events, room, timeout)
+        event_loop::wait(epoll, events, room, timeout == 0, |patience| match patience {
+            Patience::Zero => real::epoll_wait(epoll, events, room, 0),
+            Patience::AtMost(ns) => {
+                let ns = ns.min(longest_ns(timeout));
+                wait_briefly(epoll, events, room, ns, ptr::null())
+            }
+            Patience::Asked => real::epoll_wait(epoll, events, room, timeout),
         })
     })
 }
@@ -61,9 +67,12 @@ extern "C" fn epoll_pwait(
     mask: *const sigset_t,
 ) -> c_int {
     guard(-1, || {
-        event_loop::wait(epoll, events, room, timeout == 0, |patience| {
-            let timeout = if patience == Patience::Zero { 0 } else { timeout };
-            real::epoll_pwait(epoll, events, room, timeout, mask)
+        event_loop::wait(epoll, events, room, timeout == 0, |patience| match patience {
+            Patience::Zero => real::epoll_pwait(epoll, events, room, 0, mask),
+            Patience::AtMost(ns) => {
+                wait_briefly(epoll, events, room, ns.min(longest_ns(timeout)), mask)
+            }
+            Patience::Asked => real::epoll_pwait(epoll, events, room, timeout, mask),
         })
     })
 }
@@ -79,13 +88,61 @@ extern "C" fn epoll_pwait2(
     let zero = timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: null (for ever), or the program's own timespec.
     let asked = unsafe { timeout.as_ref() };
-    let is_zero = asked.is_some_and(|asked| asked.tv_sec == 0 && asked.tv_nsec == 0);
+    let asked_ns = asked.map_or(u64::MAX, |asked| {
+        let (seconds, ns) = (asked.tv_sec.unsigned_abs(), asked.tv_nsec.unsigned_abs());
+        seconds.saturating_mul(1_000_000_000).saturating_add(ns)
+    });
     guard(-1, || {
-        event_loop::wait(epoll, events, room, is_zero, |patience| {
-            let timeout = if patience == Patience::Zero { &raw const zero } else { timeout };
-            real::epoll_pwait2(epoll, events, room, timeout, mask)
+        event_loop::wait(epoll, events, room, asked_ns == 0, |patience| match patience {
+            Patience::Zero => real::epoll_pwait2(epoll, events, room, &raw const zero, mask),
+            Patience::AtMost(ns) => {
+                let longest_ns = if asked_ns == 0 { u64::MAX } else { asked_ns };
+                wait_briefly(epoll, events, room, ns.min(longest_ns), mask)
+            }
+            Patience::Asked => real::epoll_pwait2(epoll, events, room, timeout, mask),
         })
     })
+}
+
+/// How long a program may be kept that has nothing else to do and a timeout in milliseconds. With
+/// one of zero it would call again at once, and again; a negative one is none.
+fn longest_ns(timeout: c_int) -> u64 {
+    match u64::try_from(timeout) {
+        Ok(0) | Err(_) => u64::MAX,
+        Ok(milliseconds) => milliseconds * 1_000_000,
+    }
+}
+
+/// Waits for less than a millisecond, as `epoll_pwait` waits for some.
+///
+/// Where the kernel lacks `epoll_pwait2` (Linux before 5.11) or a filter forbids it, the set itself
+/// is polled; with that, a registration by `EPOLLEXCLUSIVE` may wake another process as well.
+fn wait_briefly(
+    epoll: c_int,
+    events: *mut epoll_event,
+    room: c_int,
+    ns: u64,
+    mask: *const sigset_t,
+) -> c_int {
+    static IS_MISSING: AtomicBool = AtomicBool::new(false);
+    let timeout = timespec {
+        tv_sec: (ns / 1_000_000_000).cast_signed(),
+        tv_nsec: (ns % 1_000_000_000).cast_signed(),
+    };
+    if !IS_MISSING.load(Ordering::Relaxed) {
+        let count = real::epoll_pwait2_of_kernel(epoll, events, room, &timeout, mask);
+        if count >= 0 || ![libc::ENOSYS, libc::EPERM].contains(&real::errno()) {
+            return count;
+        }
+        IS_MISSING.store(true, Ordering::Relaxed);
+    }
+    let mut set = pollfd { fd: epoll, events: libc::POLLIN, revents: 0 };
+    match real::ppoll(&mut set, 1, &timeout, mask) {
+        1.. => real::epoll_pwait(epoll, events, room, 0, mask),
+        // Of a signal the program has to hear; nothing else keeps what is parked from going on.
+        -1 if real::errno() == libc::EINTR => -1,
+        _ => 0,
+    }
 }
 
 /// Forgets the descriptor before its number can be given to another connection.

@@ -34,10 +34,15 @@ pub const DATA: u64 = 0x1122_3344_5566_7788;
 
 /// Runs `scenario` of this program under `widelane run`; its counters.
 pub fn accelerated(scenario: &str) -> Sums {
+    accelerated_with(scenario, &[])
+}
+
+/// The same with options for `widelane run`.
+pub fn accelerated_with(scenario: &str, options: &[&str]) -> Sums {
     let authority = prepared();
     let counters = authority.path("counters");
     let mut widelane = Command::new(widelane());
-    widelane.args(["run", "--counters-dir"]).arg(&counters).arg("--");
+    widelane.arg("run").args(options).arg("--counters-dir").arg(&counters).arg("--");
     run(widelane.arg(this_program()), scenario, &authority);
     Sums::read(&counters)
 }
@@ -76,7 +81,10 @@ pub fn accelerate_this_program() {
     // A fuzzer's are for its own code.
     cargo.env_remove("RUSTFLAGS");
     let mut widelane = Command::new(super::build(cargo));
-    widelane.args(["run", "--"]).arg(this_program()).args(std::env::args_os().skip(1));
+    widelane
+        .args(["run", "--wait-max", "2ms", "--"])
+        .arg(this_program())
+        .args(std::env::args_os().skip(1));
     let status = widelane.env(DIRECTORY, authority.path("")).status().expect("it was built");
     drop(authority);
     std::process::exit(status.code().unwrap_or(1));

@@ -22,6 +22,8 @@ pub struct Sums {
     pub fallbacks: u64,
     pub closed_full: u64,
     pub closed_idle: u64,
+    pub short_waits: u64,
+    pub short_wait_company: u64,
     /// By kind of operation: those that waited for others, and those that could not.
     kinds: [(u64, u64); OperationKind::ALL.len()],
 }
@@ -62,6 +64,8 @@ impl Sums {
             sums.fallbacks += word(offset_of!(Counters, fallbacks));
             sums.closed_full += word(offset_of!(Counters, closed_full));
             sums.closed_idle += word(offset_of!(Counters, closed_idle));
+            sums.short_waits += word(offset_of!(Counters, short_waits));
+            sums.short_wait_company += word(offset_of!(Counters, short_wait_company));
             for (index, (parked, synchronous)) in sums.kinds.iter_mut().enumerate() {
                 let kind = offset_of!(Counters, kinds) + index * size_of::<KindCounters>();
                 *parked += word(kind + offset_of!(KindCounters, batched));

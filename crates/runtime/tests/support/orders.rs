@@ -13,6 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::ptr;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use std::{mem, thread};
 
 use openssl::error::ErrorStack;
@@ -42,6 +43,9 @@ const ROUNDS_MAX: usize = 2_000;
 /// Events that a server takes at once.
 const ROOM: usize = 8;
 
+/// About as long as operations wait for company.
+const REST: Duration = Duration::from_micros(400);
+
 /// What happens to a connection, or to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -61,11 +65,13 @@ pub enum Event {
     /// A round of the event loop, without sleep and with.
     Serve,
     ServeOrSleep,
+    /// Nothing, until what waits for company has waited long enough, or nearly.
+    Rest,
 }
 
 impl Event {
     /// Every event, by how often it comes.
-    pub const ALL: [(Event, usize); 13] = [
+    pub const ALL: [(Event, usize); 14] = [
         (Event::Connect, 12),
         (Event::MoveClient, 14),
         (Event::Call, 6),
@@ -78,12 +84,13 @@ impl Event {
         (Event::CallAndFree, 1),
         (Event::Fork, 1),
         (Event::Serve, 11),
-        (Event::ServeOrSleep, 10),
+        (Event::ServeOrSleep, 9),
+        (Event::Rest, 1),
     ];
 
     /// Whether it happens to one connection.
     pub fn is_of_one(self) -> bool {
-        !matches!(self, Event::Connect | Event::Serve | Event::ServeOrSleep)
+        !matches!(self, Event::Connect | Event::Serve | Event::ServeOrSleep | Event::Rest)
     }
 
     fn by_chance(decisions: &mut Decisions<'_>) -> Self {
@@ -265,6 +272,7 @@ impl<'a> Order<'a> {
                 let room = 1 + self.decisions.below(ROOM);
                 self.serve(room, c_int::from(event == Event::ServeOrSleep));
             }
+            Event::Rest => thread::sleep(REST),
         }
     }
 
