@@ -36,6 +36,12 @@ const FULL_BATCHES: (&str, &str) = ("full_batches", "1");
 /// Name and unit of how many operations a kernel executes at once, on average.
 const MEAN_FILL: (&str, &str) = ("jobs_per_batch", "1");
 
+/// Names and units of what waits of an idle event loop were: how many for one handshake, how long,
+/// and what company one brought.
+const SHORT_WAITS: (&str, &str) = ("short_waits_per_handshake", "1");
+const SHORT_WAIT: (&str, &str) = ("short_wait_mean", "us");
+const SHORT_WAIT_COMPANY: (&str, &str) = ("short_wait_company", "1");
+
 /// Connections from which on batches must have formed, or the server was not accelerated.
 const BATCHES_EXPECTED_FROM: usize = 64;
 
@@ -257,7 +263,14 @@ impl Record {
         };
         let full = counts.full_share().map(|share| row(FULL_BATCHES, share));
         let mean = counts.mean_fill().map(|jobs| row(MEAN_FILL, jobs));
-        full.into_iter().chain(mean).collect()
+        let waits = ShortWaits::of(counts).map(|waits| {
+            [
+                row(SHORT_WAITS, waits.per_handshake),
+                row(SHORT_WAIT, waits.us),
+                row(SHORT_WAIT_COMPANY, waits.company),
+            ]
+        });
+        full.into_iter().chain(mean).chain(waits.into_iter().flatten()).collect()
     }
 
     /// How each kind of operation that occurred was carried out.
@@ -345,7 +358,33 @@ impl Record {
                 counts.fallbacks
             ));
         }
+        if let Some(ShortWaits { per_handshake, us, company }) = ShortWaits::of(counts) {
+            remarks.push(format!(
+                "{place}: {per_handshake:.2} waits for company per handshake, of {us:.0} µs each, \
+                 which brought {company:.2} operations each."
+            ));
+        }
         remarks
+    }
+}
+
+/// Waits of an idle event loop for company: how many for one handshake, and how long one was and
+/// what it brought, on average.
+struct ShortWaits {
+    per_handshake: f64,
+    us: f64,
+    company: f64,
+}
+
+impl ShortWaits {
+    /// Nothing where there were none.
+    fn of(counts: &Counts) -> Option<Self> {
+        let waits = (counts.short_waits > 0).then_some(counts.short_waits as f64)?;
+        Some(ShortWaits {
+            per_handshake: waits / counts.handshakes.max(1) as f64,
+            us: counts.short_wait_ns_total as f64 / 1e3 / waits,
+            company: counts.short_wait_company as f64 / waits,
+        })
     }
 }
 

@@ -46,6 +46,12 @@ pub struct Counts {
     pub closed_leader: u64,
     /// Sum of all waits, ns.
     pub wait_ns_total: u64,
+    /// Partial batches that waited for company though their event loop had nothing else to do.
+    pub short_waits: u64,
+    /// How long they waited for it, ns.
+    pub short_wait_ns_total: u64,
+    /// Operations that joined them meanwhile.
+    pub short_wait_company: u64,
     /// Handshakes that the runtime began to drive, failed ones included.
     pub handshakes: u64,
     /// Each cipher, by its number.
@@ -206,6 +212,9 @@ impl Counts {
             closed_deadline: page.u64(offset_of!(Counters, closed_deadline)),
             closed_leader: page.u64(offset_of!(Counters, closed_leader)),
             wait_ns_total: page.u64(offset_of!(Counters, wait_ns_total)),
+            short_waits: page.u64(offset_of!(Counters, short_waits)),
+            short_wait_ns_total: page.u64(offset_of!(Counters, short_wait_ns_total)),
+            short_wait_company: page.u64(offset_of!(Counters, short_wait_company)),
             handshakes: page.u64(offset_of!(Counters, handshakes)),
             by_cipher: CipherKind::ALL.map(|kind| CipherCounts::parse(page, kind)),
             by_kind: OperationKind::ALL.map(|kind| KindCounts::parse(page, kind)),
@@ -238,6 +247,9 @@ impl Counts {
             &mut self.closed_deadline,
             &mut self.closed_leader,
             &mut self.wait_ns_total,
+            &mut self.short_waits,
+            &mut self.short_wait_ns_total,
+            &mut self.short_wait_company,
             &mut self.handshakes,
         ];
         let ciphers = self.by_cipher.iter_mut();

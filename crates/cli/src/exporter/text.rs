@@ -79,6 +79,21 @@ const COUNTERS: &[Counter] = &[
         },
     },
     Counter {
+        name: "short_waits",
+        help: "Partial batches that waited for company though their event loop was idle",
+        figures: |counts| one(counts.short_waits),
+    },
+    Counter {
+        name: "short_wait_microseconds",
+        help: "How long they waited for it, together",
+        figures: |counts| one(counts.short_wait_ns_total / 1_000),
+    },
+    Counter {
+        name: "short_wait_company",
+        help: "Operations that joined them meanwhile",
+        figures: |counts| one(counts.short_wait_company),
+    },
+    Counter {
         name: "kernel_runs",
         help: "Runs of the batch kernels by room",
         figures: |counts| {
@@ -245,6 +260,7 @@ mod tests {
         counts.waits_by_bucket[5] = 2;
         counts.waits_by_bucket[WAIT_BUCKETS - 1] = 1;
         counts.wait_ns_total = 3_000_000_000;
+        (counts.short_waits, counts.short_wait_ns_total) = (5, 1_500_000);
         let process = Process {
             pid: 77,
             started_ticks: 1,
@@ -269,6 +285,8 @@ mod tests {
             "le=\"+Inf\",pid=\"77\",command=\"nginx\"} 3\n",
             "widelane_process_lanes{pid=\"77\",command=\"nginx\",user=\"33\"} 8\n",
             "widelane_processes 1\n",
+            "widelane_short_waits_total{pid=\"77\",command=\"nginx\"} 5\n",
+            "widelane_short_wait_microseconds_total{pid=\"77\",command=\"nginx\"} 1500\n",
         ] {
             assert!(text.contains(expected), "{expected} is missing in\n{text}");
         }

@@ -186,6 +186,7 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, row: &view::Row) {
         ))
     }));
     lines.push(Line::from(waits(row)));
+    lines.extend(short_waits(row).map(Line::from));
     let title = format!(
         " {} {}: {} since its start ",
         row.command,
@@ -210,6 +211,13 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, row: &view::Row) {
 fn waits(row: &view::Row) -> String {
     row.wait_us_p99_below
         .map_or_else(String::new, |below| format!("99 % of the waits now: less than {below} µs"))
+}
+
+/// How an idle event loop waited for company; nothing where it did not.
+fn short_waits(row: &view::Row) -> Option<String> {
+    let (us, company) = (row.short_wait_us_mean?, row.short_wait_company_mean?);
+    let waits = count(row.short_waits_per_s.round() as u64);
+    Some(format!("waits for company now: {waits}/s, {us:.0} µs and {company:.2} operations each"))
 }
 
 #[cfg(test)]
@@ -238,9 +246,13 @@ mod tests {
     fn processes_and_the_chosen_ones_batches_are_shown() {
         let mut screen = screen();
         let text = drawn(&screen, 140, 30);
-        for expected in
-            ["2 processes accelerated", "Handshakes/s", "8.0 of 8", "nginx 11: 1 thread since"]
-        {
+        for expected in [
+            "2 processes accelerated",
+            "Handshakes/s",
+            "8.0 of 8",
+            "nginx 11: 1 thread since",
+            "for company now: 100/s, 300 µs and 0.50 operations each",
+        ] {
             assert!(text.contains(expected), "{expected} is missing in\n{text}");
         }
         assert_eq!(screen.press(KeyCode::Down.into()), Answer::GoOn);

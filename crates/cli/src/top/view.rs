@@ -59,6 +59,11 @@ pub struct Row {
     pub wait_us_mean: Option<f64>,
     /// Power of two of microseconds below which 99 % of the waits were.
     pub wait_us_p99_below: Option<u64>,
+    /// Waits of partial batches for company, of an event loop that had nothing else to do.
+    pub short_waits_per_s: f64,
+    pub short_wait_us_mean: Option<f64>,
+    /// Operations that one of them brought.
+    pub short_wait_company_mean: Option<f64>,
     pub faults_detected: u64,
     pub fallbacks: u64,
     /// What of each kind was done since the start, those that did not occur apart.
@@ -253,6 +258,9 @@ impl Row {
             fill_mean: fill_mean(&window),
             wait_us_mean: mean(window.wait_ns_total as f64 / 1e3, waits.iter().sum()),
             wait_us_p99_below: wait_below(waits, 0.99),
+            short_waits_per_s: per_s(window.short_waits),
+            short_wait_us_mean: mean(window.short_wait_ns_total as f64 / 1e3, window.short_waits),
+            short_wait_company_mean: mean(window.short_wait_company as f64, window.short_waits),
             faults_detected: total.faults_detected,
             fallbacks: total.fallbacks,
             kinds: kinds(total),
@@ -333,6 +341,9 @@ pub mod tests {
         counts.waits_by_bucket[3] = 99 * handshakes;
         counts.waits_by_bucket[9] = handshakes;
         counts.wait_ns_total = 100 * handshakes * 7_000;
+        counts.short_waits = handshakes / 2;
+        counts.short_wait_ns_total = handshakes / 2 * 300_000;
+        counts.short_wait_company = handshakes / 4;
         Process { pid, started_ticks: 5, user: 33, command: "nginx".to_owned(), threads: 1, counts }
     }
 
@@ -352,6 +363,9 @@ pub mod tests {
         assert_eq!(of(1).fill_mean, Some(8.0));
         assert_eq!((of(1).wait_us_mean, of(1).wait_us_p99_below), (Some(7.0), Some(8)));
         assert_eq!(of(1).fills, [0, 0, 0, 0, 0, 0, 0, 25]);
+        let short = (of(1).short_waits_per_s, of(1).short_wait_us_mean);
+        assert_eq!(short, (12.5, Some(300.0)));
+        assert_eq!(of(1).short_wait_company_mean, Some(0.48));
         assert!(view.headline("").starts_with("3 processes accelerated, 185 handshakes/s"));
     }
 
