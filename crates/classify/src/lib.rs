@@ -32,6 +32,7 @@
 
 pub mod build;
 pub mod check;
+pub mod explain;
 mod flow;
 pub mod live;
 pub mod rule;

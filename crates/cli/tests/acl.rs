@@ -40,6 +40,28 @@ fn check_lists_rules_that_others_hide() {
 }
 
 #[test]
+fn check_explains_what_lookups_cost() {
+    let directory = directory();
+    let arguments = ["check", "a.rules", "--explain", "--trace", "a.trace"];
+    let told = acl(directory.path(), &[&arguments[..], &["--json"]].concat()).assert().success();
+    let told: serde_json::Value = serde_json::from_slice(&told.get_output().stdout).unwrap();
+    let explained = &told["explained"];
+    assert_eq!(explained["lookups"], 3, "{told}");
+    let tree = &explained["trees"][0];
+    assert_eq!((&tree["rules"], &tree["lists_by_chunks"]), (&3.into(), &json!([1])), "{told}");
+    let each = [&tree["tables_per_lookup"], &tree["chunks_per_lookup"]];
+    assert!(each.iter().all(|each| (each.as_f64().unwrap() - 1.0).abs() < 1e-9), "{told}");
+    // The first rule decides one of three lookups, and all are compared with it.
+    let rules = explained["slow_rules"].as_array().unwrap();
+    let first = rules.iter().find(|rule| rule["line"] == 2).unwrap();
+    let in_vain = first["compared_in_vain_per_lookup"].as_f64().unwrap();
+    assert!((in_vain - 2.0 / 3.0).abs() < 1e-9, "{told}");
+    let shown = acl(directory.path(), &arguments).assert().success();
+    let shown = String::from_utf8(shown.get_output().stdout.clone()).unwrap();
+    assert!(shown.contains("3 lookups") && shown.contains("Compared in vain"), "{shown}");
+}
+
+#[test]
 fn a_table_and_its_rules_classify_alike() {
     let directory = directory();
     let built = acl(directory.path(), &["build", "a.rules", "-o", "a.table"]).assert().success();

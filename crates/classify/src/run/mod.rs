@@ -7,6 +7,7 @@ mod keys;
 mod list;
 pub(crate) mod map;
 mod portable;
+pub(crate) mod record;
 pub(crate) mod shelf;
 mod wide;
 

@@ -39,7 +39,7 @@ fn many<W: Words, const K: usize, const C: usize>(
 }
 
 #[derive(Clone, Copy)]
-struct Portable;
+pub(super) struct Portable;
 
 impl Engine for Portable {
     const COMPARES_AT_ONCE: bool = false;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use widelane_classify::check;
 
+use super::explain::Explained;
 use super::input::{self, Format};
 use crate::output;
 
@@ -20,6 +21,13 @@ pub struct Args {
     /// Lists at most so many pairs of rules whose order decides; all pairs are compared
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     conflicts: usize,
+    /// Tells how the rules are divided, where lookups spend their time, and which rules make them
+    /// slow
+    #[arg(long)]
+    explain: bool,
+    /// Flows to look up for --explain; without it, flows are drawn from the rules
+    #[arg(long, value_name = "FILE", requires = "explain")]
+    trace: Option<PathBuf>,
     /// Prints JSON
     #[arg(long)]
     json: bool,
@@ -33,6 +41,8 @@ struct Findings {
     /// Rules that never decide, and would not decide otherwise.
     redundant: Vec<Pair>,
     conflicts: Vec<Pair>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explained: Option<Explained>,
 }
 
 /// Two rules, by their lines.
@@ -59,11 +69,19 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         most => check::conflicts(&set, most),
     };
     let conflicts = conflicts.into_iter().map(|(earlier, later)| pair(later, earlier)).collect();
-    let findings = Findings { rules: set.rules.len(), shadowed, redundant, conflicts };
-    output::print(&match args.json {
-        true => serde_json::to_string_pretty(&findings)?,
-        false => findings.text(&args.rules.display().to_string()),
-    })?;
+    let explained = match args.explain {
+        true => Some(Explained::of(&set, args.trace.as_deref())?),
+        false => None,
+    };
+    let findings = Findings { rules: set.rules.len(), shadowed, redundant, conflicts, explained };
+    if args.json {
+        output::print(&serde_json::to_string_pretty(&findings)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    output::print(&findings.text(&args.rules.display().to_string()))?;
+    if let Some(explained) = &findings.explained {
+        output::print(&widelane_report::show(explained.blocks(), &output::style()))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

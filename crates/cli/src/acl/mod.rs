@@ -4,6 +4,7 @@ mod bench;
 mod build;
 mod check;
 mod classify;
+mod explain;
 mod forward;
 mod input;
 mod rival;
