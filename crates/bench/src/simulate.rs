@@ -134,7 +134,7 @@ fn rows(configuration: Configuration, load: u8, native: &Outcome, ours: &Outcome
     });
     let figures = [
         (CPU_RATIO, "1", ours.cpu_ns / native.cpu_ns),
-        ("jobs_per_batch", "1/batch", ours.fill),
+        ("jobs_per_batch", "jobs", ours.fill),
         ("latency_p50", "us", p50.0),
         ("added_p50", "us", p50.1),
         ("latency_p99", "us", p99.0),

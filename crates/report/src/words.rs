@@ -98,6 +98,7 @@ pub fn figure(value: f64) -> String {
 /// A value with its unit.
 pub fn quantity(value: f64, unit: &str) -> String {
     match unit {
+        _ if value < 0.0 => format!("-{}", quantity(-value, unit)),
         "B" if value >= 1e6 => format!("{} MB", significant(value / 1e6)),
         "s" if value < 1.0 => format!("{} ms", significant(value * 1e3)),
         "us" if value >= 10_000.0 => format!("{} ms", significant(value / 1000.0)),
@@ -291,6 +292,7 @@ mod tests {
             (382.21, "us", "382 µs"),
             (9_999.4, "us", "9,999 µs"),
             (170_200.0, "us", "170 ms"),
+            (-106.0, "us", "-106 µs"),
             (12_345.0, "us", "12.3 ms"),
             (1_234_567.8, "1/s", "1,234,568/s"),
             (0.931, "1", "93 %"),
