@@ -23,13 +23,14 @@ pub struct Arguments {
 }
 
 /// Tests that trace, by their crate and name.
-const TRACES: [(&str, &str); 6] = [
+const TRACES: [(&str, &str); 7] = [
     ("crypto", "aead_constant_time"),
     ("crypto", "cbc_hmac_constant_time"),
     ("crypto", "constant_time"),
     ("crypto", "curve25519_constant_time"),
     ("crypto", "ec_constant_time"),
     ("crypto", "mac_constant_time"),
+    ("crypto", "mlkem_constant_time"),
 ];
 
 /// Looks for side channels in every way that we have; the report is what is printed.

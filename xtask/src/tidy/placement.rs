@@ -93,6 +93,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/cpu/src/features.rs",   // asks which registers are saved
         "crates/forward/src/port/ring.rs", // packet sockets, and memory shared with the kernel
         "crates/kernels/src/lanes",     // intrinsics behind safe methods, and doors
+        "crates/kernels/src/coefficients", // intrinsics behind safe methods, and doors
         "crates/kernels/src/aes_cbc",   // rooms: doors, loads, stores
         "crates/kernels/src/aes_gcm",   // rooms: doors, loads, stores, rounds of a chunk
         "crates/kernels/src/chacha20_poly1305", // rooms: doors, loads, stores
