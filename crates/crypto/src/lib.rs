@@ -11,5 +11,6 @@ pub mod kdf;
 pub mod mac;
 pub mod mlkem;
 pub mod rsa;
+pub mod sha3;
 mod stack;
 pub mod x25519;

@@ -47,6 +47,21 @@ static CHOSEN: [[u8; 16]; 256] = {
     table
 };
 
+/// Four registers, with the words of each piece of 16 bytes transposed.
+#[inline(always)]
+fn transpose4([a, b, c, d]: [arch::__m256i; 4], _room: Avx2) -> [arch::__m256i; 4] {
+    let ab_low = intrinsic!(_mm256_unpacklo_epi32(a, b));
+    let ab_high = intrinsic!(_mm256_unpackhi_epi32(a, b));
+    let cd_low = intrinsic!(_mm256_unpacklo_epi32(c, d));
+    let cd_high = intrinsic!(_mm256_unpackhi_epi32(c, d));
+    [
+        intrinsic!(_mm256_unpacklo_epi64(ab_low, cd_low)),
+        intrinsic!(_mm256_unpackhi_epi64(ab_low, cd_low)),
+        intrinsic!(_mm256_unpacklo_epi64(ab_high, cd_high)),
+        intrinsic!(_mm256_unpackhi_epi64(ab_high, cd_high)),
+    ]
+}
+
 impl Coefficients for Avx2Pairs {
     type Room = Avx2;
     type Words = Avx2x4;
@@ -67,6 +82,15 @@ impl Coefficients for Avx2Pairs {
     fn load(room: Avx2, row: &Row) -> Self {
         // SAFETY: both types are the same number of bytes, and all their values are valid.
         Avx2Pairs(unsafe { transmute::<[u32; PAIRS], [arch::__m256i; 2]>(row.0) }, room)
+    }
+
+    #[inline(always)]
+    fn load_halves(room: Avx2, first: &[u16; PAIRS], second: &[u16; PAIRS]) -> Self {
+        // SAFETY: as many bytes as are read.
+        let first = unsafe { arch::_mm256_loadu_si256(first.as_ptr().cast()) };
+        // SAFETY: as above.
+        let second = unsafe { arch::_mm256_loadu_si256(second.as_ptr().cast()) };
+        Avx2Pairs([first, second], room)
     }
 
     #[inline(always)]
@@ -116,6 +140,24 @@ impl Coefficients for Avx2Pairs {
     }
 
     #[inline(always)]
+    fn transpose(registers: [Self; POLYNOMIALS]) -> [Self; POLYNOMIALS] {
+        let mut transposed = registers;
+        for half in 0..2 {
+            let [a, b, c, d, e, f, g, h] = registers;
+            let first = [a.0[half], b.0[half], c.0[half], d.0[half]];
+            let second = [e.0[half], f.0[half], g.0[half], h.0[half]];
+            let (first, second) = (transpose4(first, a.1), transpose4(second, a.1));
+            let (lower, upper) = transposed.split_at_mut(POLYNOMIALS / 2);
+            let pairs = first.into_iter().zip(second);
+            for ((lower, upper), (left, right)) in lower.iter_mut().zip(upper).zip(pairs) {
+                lower.0[half] = intrinsic!(_mm256_permute2x128_si256::<0x20>(left, right));
+                upper.0[half] = intrinsic!(_mm256_permute2x128_si256::<0x31>(left, right));
+            }
+        }
+        transposed
+    }
+
+    #[inline(always)]
     fn choose(self, from: Self) -> Self {
         let ([a, b], [from, _]) = (self.0, from.0);
         let first = intrinsic!(_mm256_permutevar8x32_epi32(a, from));
@@ -126,7 +168,7 @@ impl Coefficients for Avx2Pairs {
     #[inline(always)]
     fn accept_vartime(
         _room: Avx2,
-        candidates: &[u8; 32],
+        candidates: [u64; 3],
         bound: u16,
         accepted: &mut [u16],
         count: usize,
@@ -137,10 +179,10 @@ impl Coefficients for Avx2Pairs {
         let bounds = intrinsic!(_mm_set1_epi16(bound.cast_signed()));
         let zeros = intrinsic!(_mm_setzero_si128());
         let mut count = count;
-        for half in [0, CANDIDATES * 3 / 4] {
-            let source: &[u8; 16] = candidates[half..].first_chunk().expect("bytes behind those");
-            // SAFETY: as many bytes as are read.
-            let read = unsafe { arch::_mm_loadu_si128(source.as_ptr().cast()) };
+        let [a, b, c] = candidates;
+        // Twelve bytes each.
+        for [low, high] in [[a, b], [b >> 32 | c << 32, c >> 32]] {
+            let read = intrinsic!(_mm_set_epi64x(high.cast_signed(), low.cast_signed()));
             let read = intrinsic!(_mm_shuffle_epi8(read, bytes));
             let (even, odd) =
                 (intrinsic!(_mm_and_si128(read, mask)), intrinsic!(_mm_srli_epi16::<4>(read)));

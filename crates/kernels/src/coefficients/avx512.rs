@@ -8,7 +8,7 @@ use core::mem::transmute;
 use widelane_cpu::Avx512;
 use widelane_secret::wipe_vector_registers;
 
-use super::{CANDIDATES, Coefficients, PAIRS, Row, Task};
+use super::{CANDIDATES, Coefficients, PAIRS, POLYNOMIALS, Row, Task};
 use crate::words::Avx512x8;
 
 /// A register of room avx512.
@@ -52,6 +52,27 @@ const GATHERED: [u32; PAIRS] = {
 /// How many bits lie in front of each candidate there.
 const SHIFTS: [u32; PAIRS] = [0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4];
 
+/// The first pieces of 16 bytes of each half of two registers.
+const LOWER_PIECES: [u32; PAIRS] = [0, 0, 1, 0, 8, 0, 9, 0, 4, 0, 5, 0, 12, 0, 13, 0];
+
+/// Their second pieces.
+const UPPER_PIECES: [u32; PAIRS] = [2, 0, 3, 0, 10, 0, 11, 0, 6, 0, 7, 0, 14, 0, 15, 0];
+
+/// Four registers, with the words of each piece of 16 bytes transposed.
+#[inline(always)]
+fn transpose4([a, b, c, d]: [arch::__m512i; 4], _room: Avx512) -> [arch::__m512i; 4] {
+    let ab_low = intrinsic!(_mm512_unpacklo_epi32(a, b));
+    let ab_high = intrinsic!(_mm512_unpackhi_epi32(a, b));
+    let cd_low = intrinsic!(_mm512_unpacklo_epi32(c, d));
+    let cd_high = intrinsic!(_mm512_unpackhi_epi32(c, d));
+    [
+        intrinsic!(_mm512_unpacklo_epi64(ab_low, cd_low)),
+        intrinsic!(_mm512_unpackhi_epi64(ab_low, cd_low)),
+        intrinsic!(_mm512_unpacklo_epi64(ab_high, cd_high)),
+        intrinsic!(_mm512_unpackhi_epi64(ab_high, cd_high)),
+    ]
+}
+
 impl Coefficients for Avx512Pairs {
     type Room = Avx512;
     type Words = Avx512x8;
@@ -71,6 +92,16 @@ impl Coefficients for Avx512Pairs {
     #[inline(always)]
     fn load(room: Avx512, row: &Row) -> Self {
         Avx512Pairs(vector(row.0), room)
+    }
+
+    #[inline(always)]
+    fn load_halves(room: Avx512, first: &[u16; PAIRS], second: &[u16; PAIRS]) -> Self {
+        // SAFETY: as many bytes as are read.
+        let first = unsafe { arch::_mm256_loadu_si256(first.as_ptr().cast()) };
+        // SAFETY: as above.
+        let second = unsafe { arch::_mm256_loadu_si256(second.as_ptr().cast()) };
+        let first = intrinsic!(_mm512_castsi256_si512(first));
+        Avx512Pairs(intrinsic!(_mm512_inserti64x4::<1>(first, second)), room)
     }
 
     #[inline(always)]
@@ -111,6 +142,22 @@ impl Coefficients for Avx512Pairs {
     }
 
     #[inline(always)]
+    fn transpose(registers: [Self; POLYNOMIALS]) -> [Self; POLYNOMIALS] {
+        let room = registers[0].1;
+        let [a, b, c, d, e, f, g, h] = registers;
+        let [a, b, c, d] = transpose4([a.0, b.0, c.0, d.0], room);
+        let [e, f, g, h] = transpose4([e.0, f.0, g.0, h.0], room);
+        let (lower, upper) = (vector(LOWER_PIECES), vector(UPPER_PIECES));
+        let low = |left, right| {
+            Avx512Pairs(intrinsic!(_mm512_permutex2var_epi64(left, lower, right)), room)
+        };
+        let high = |left, right| {
+            Avx512Pairs(intrinsic!(_mm512_permutex2var_epi64(left, upper, right)), room)
+        };
+        [low(a, e), low(b, f), low(c, g), low(d, h), high(a, e), high(b, f), high(c, g), high(d, h)]
+    }
+
+    #[inline(always)]
     fn choose(self, from: Self) -> Self {
         let twice = intrinsic!(_mm512_shuffle_i64x2::<0x44>(from.0, from.0));
         let above = Self::halves(self.1, 0, 8);
@@ -121,13 +168,13 @@ impl Coefficients for Avx512Pairs {
     #[inline(always)]
     fn accept_vartime(
         room: Avx512,
-        candidates: &[u8; 32],
+        candidates: [u64; 3],
         bound: u16,
         accepted: &mut [u16],
         count: usize,
     ) -> usize {
-        // SAFETY: as many bytes as are read.
-        let bytes = unsafe { arch::_mm256_loadu_si256(candidates.as_ptr().cast()) };
+        let [a, b, c] = candidates.map(u64::cast_signed);
+        let bytes = intrinsic!(_mm256_set_epi64x(0, c, b, a));
         let bytes = intrinsic!(_mm512_castsi256_si512(bytes));
         let pieces = intrinsic!(_mm512_permutexvar_epi32(vector(SPREAD), bytes));
         let words = intrinsic!(_mm512_shuffle_epi8(pieces, vector(GATHERED)));

@@ -58,6 +58,9 @@ pub trait Coefficients: Copy {
     /// A register from memory.
     fn load(room: Self::Room, row: &Row) -> Self;
 
+    /// Coefficients of one polynomial: 8 pairs in the first half, 8 in the second.
+    fn load_halves(room: Self::Room, first: &[u16; PAIRS], second: &[u16; PAIRS]) -> Self;
+
     /// Stores the register.
     fn store(self, row: &mut Row);
 
@@ -104,12 +107,15 @@ pub trait Coefficients: Copy {
     /// The first halves of both, and their second halves.
     fn unzip(self, other: Self) -> (Self, Self);
 
+    /// In each half, transposed words: word i of register j becomes word j of register i.
+    fn transpose(registers: [Self; POLYNOMIALS]) -> [Self; POLYNOMIALS];
+
     /// In each half, the word of the polynomial that `from` names in its first half, below 8.
     fn choose(self, from: Self) -> Self;
 
     /// Appends those of [`CANDIDATES`] candidates of 12 bits that are below `bound` to the `count`
-    /// that are in `accepted`, and answers how many there are. The bytes behind 24 do not count;
-    /// places of `accepted` behind those filled may be overwritten.
+    /// that are in `accepted`, and answers how many there are. Places of `accepted` behind those
+    /// filled may be overwritten.
     ///
     /// Candidates are public: time depends on them.
     ///
@@ -118,7 +124,7 @@ pub trait Coefficients: Copy {
     /// Panics if `accepted` has no more room for all candidates.
     fn accept_vartime(
         room: Self::Room,
-        candidates: &[u8; 32],
+        candidates: [u64; 3],
         bound: u16,
         accepted: &mut [u16],
         count: usize,

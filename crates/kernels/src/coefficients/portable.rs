@@ -61,6 +61,16 @@ impl Coefficients for PortablePairs {
     }
 
     #[inline(always)]
+    fn load_halves((): (), first: &[u16; PAIRS], second: &[u16; PAIRS]) -> Self {
+        let mut words = [0; PAIRS];
+        let pairs = first.as_chunks().0.iter().chain(second.as_chunks().0);
+        for (word, [first, second]) in words.iter_mut().zip(pairs) {
+            *word = u32::from(*first) | u32::from(*second) << 16;
+        }
+        PortablePairs(words)
+    }
+
+    #[inline(always)]
     fn store(self, row: &mut Row) {
         row.0 = self.0;
     }
@@ -145,6 +155,18 @@ impl Coefficients for PortablePairs {
     }
 
     #[inline(always)]
+    fn transpose(registers: [Self; POLYNOMIALS]) -> [Self; POLYNOMIALS] {
+        let mut transposed = registers;
+        for (from, register) in registers.iter().enumerate() {
+            for (to, target) in transposed.iter_mut().enumerate() {
+                target.0[from] = register.0[to];
+                target.0[POLYNOMIALS + from] = register.0[POLYNOMIALS + to];
+            }
+        }
+        transposed
+    }
+
+    #[inline(always)]
     fn choose(self, from: Self) -> Self {
         let mut words = self.0;
         for (polynomial, from) in from.0[..POLYNOMIALS].iter().enumerate() {
@@ -158,13 +180,14 @@ impl Coefficients for PortablePairs {
     #[inline(always)]
     fn accept_vartime(
         (): (),
-        candidates: &[u8; 32],
+        candidates: [u64; 3],
         bound: u16,
         accepted: &mut [u16],
         count: usize,
     ) -> usize {
         let mut count = count;
-        for &[first, second, third] in &candidates.as_chunks().0[..8] {
+        let bytes = candidates.map(u64::to_le_bytes);
+        for &[first, second, third] in bytes.as_flattened().as_chunks().0 {
             let (first, second, third) = (u16::from(first), u16::from(second), u16::from(third));
             for candidate in [first | (second & 0xf) << 8, second >> 4 | third << 4] {
                 accepted[count] = candidate;

@@ -100,10 +100,11 @@ fn decrypt<C: Coefficients>(
     let [vector_bits, last_bits] = parameters.bits;
     let Workspace { matrix, secret, times_gamma, message, .. } = &mut *workspace;
     for (job, DecapsulateJob { key, ciphertext, .. }) in jobs.iter().enumerate() {
-        let entries = ciphertext.chunks_exact(32 * vector_bits).zip(key.chunks(POLYNOMIAL_BYTES));
-        for (index, (entry, of_key)) in entries.take(rank).enumerate() {
+        for index in 0..rank {
             let place = layout.place(job, index);
+            let entry = &ciphertext[32 * vector_bits * index..][..32 * vector_bits];
             secret[place.group].put_bytes(place.lane, entry);
+            let of_key = &key[POLYNOMIAL_BYTES * index..][..POLYNOMIAL_BYTES];
             matrix[index].put_bytes(layout.place(job, 0).lane, of_key);
         }
         let last = &ciphertext[parameters.ciphertext_vector_bytes()..];

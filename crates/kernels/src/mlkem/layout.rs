@@ -12,7 +12,7 @@ pub(super) struct Layout {
 }
 
 /// A lane of a group.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) group: usize,
     pub(super) lane: usize,

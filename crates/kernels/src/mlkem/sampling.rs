@@ -4,30 +4,20 @@ use super::group::{COEFFICIENTS, Group};
 use super::layout::{Layout, Place};
 use super::numbers::Q;
 use super::{MESSAGE_BYTES, Parameters, Words32};
-use crate::coefficients::{CANDIDATES, Coefficients, POLYNOMIALS, Task};
+use crate::coefficients::{CANDIDATES, Coefficients, PAIRS, POLYNOMIALS, Task};
 use crate::keccak::sponge::{Function, SHAKE128, SHAKE256, Sponges};
 use crate::words::Words;
 
-/// Blocks of SHAKE128 that are sampled from at once: nearly always they suffice.
-const BLOCKS: usize = 3;
+/// Words that [`CANDIDATES`] candidates take.
+const CANDIDATE_WORDS: usize = 3;
 
-/// Bytes that are sampled from at once, and those behind them that may be read.
-const BYTES: usize = BLOCKS * SHAKE128.rate_bytes + 8;
-
-/// Bytes of [`CANDIDATES`] candidates.
-const CANDIDATE_BYTES: usize = 3 * CANDIDATES / 2;
-
-/// Memory for sampling one polynomial, of public data.
+/// Memory for a polynomial that is being sampled: public data.
 #[derive(Clone)]
-pub struct Buffer {
-    squeezed: [u8; BYTES],
-    accepted: [u16; COEFFICIENTS + CANDIDATES],
-}
+pub struct Buffer([u16; COEFFICIENTS + CANDIDATES]);
 
 impl Buffer {
     /// Zeros.
-    pub const ZERO: Buffer =
-        Buffer { squeezed: [0; BYTES], accepted: [0; COEFFICIENTS + CANDIDATES] };
+    pub const ZERO: Buffer = Buffer([0; COEFFICIENTS + CANDIDATES]);
 }
 
 /// A polynomial of a matrix: the seed it comes from, what is appended to that, where it goes.
@@ -64,65 +54,94 @@ pub(super) fn uniform_vartime<C: Coefficients>(
     entries: &[Entry<'_>],
     groups: &mut [Group],
 ) {
-    for entries in entries.chunks(<C::Words as Words>::LANES) {
-        sponges.clear();
-        for (lane, entry) in entries.iter().enumerate() {
-            add_seed(sponges, lane, &words_of(entry.seed));
-            let [first, second] = entry.indices;
-            sponges.add_word(lane, 4, u64::from(first) | u64::from(second) << 8);
-            sponges.pad(lane, 34, SHAKE128);
+    for entries in entries.chunks(POLYNOMIALS) {
+        let lanes = <C::Words as Words>::LANES;
+        for (entries, buffers) in entries.chunks(lanes).zip(buffers.chunks_mut(lanes)) {
+            fill_vartime::<C>(room, sponges, buffers, entries);
         }
-        let mut counts = [0; POLYNOMIALS];
-        let counts = &mut counts[..entries.len()];
-        let mut blocks = BLOCKS;
-        while counts.iter().any(|count| *count < COEFFICIENTS) {
-            for block in 0..blocks {
-                sponges.permute_within(room);
-                for lane in 0..entries.len() {
-                    let target = &mut buffers[lane].squeezed[block * SHAKE128.rate_bytes..];
-                    for (index, bytes) in
-                        target.as_chunks_mut().0[..SHAKE128.rate_words()].iter_mut().enumerate()
-                    {
-                        *bytes = sponges.word(lane, index).to_le_bytes();
-                    }
-                }
-            }
-            for (lane, count) in counts.iter_mut().enumerate() {
-                let Buffer { squeezed, accepted } = &mut buffers[lane];
-                let bytes = blocks * SHAKE128.rate_bytes;
-                *count = C::call(room, Accept { squeezed, bytes, accepted, count: *count });
-            }
-            blocks = 1;
+        let group = entries[0].place.group;
+        let is_whole = entries.len() == POLYNOMIALS
+            && (0..).zip(entries).all(|(lane, entry)| entry.place == Place { group, lane });
+        if is_whole {
+            C::call(room, Transpose { buffers, group: &mut groups[group] });
+            continue;
         }
         for (entry, buffer) in entries.iter().zip(&*buffers) {
-            let coefficients =
-                buffer.accepted.first_chunk().expect("there are as many coefficients");
+            let coefficients = buffer.0.first_chunk().expect("there are as many");
             groups[entry.place.group].put(entry.place.lane, coefficients);
         }
     }
 }
 
-/// Takes candidates of 12 bits that are below q, as long as coefficients are missing.
-struct Accept<'a> {
-    squeezed: &'a [u8; BYTES],
-    bytes: usize,
-    accepted: &'a mut [u16; COEFFICIENTS + CANDIDATES],
-    count: usize,
+/// Samples as many polynomials as there are lanes, or fewer, each into a buffer.
+fn fill_vartime<C: Coefficients>(
+    room: C::Room,
+    sponges: &mut Sponges<C::Words>,
+    buffers: &mut [Buffer],
+    entries: &[Entry<'_>],
+) {
+    sponges.clear();
+    for (lane, entry) in entries.iter().enumerate() {
+        add_seed(sponges, lane, &words_of(entry.seed));
+        let [first, second] = entry.indices;
+        sponges.add_word(lane, 4, u64::from(first) | u64::from(second) << 8);
+        sponges.pad(lane, 34, SHAKE128);
+    }
+    let mut counts = [0; POLYNOMIALS];
+    let counts = &mut counts[..entries.len()];
+    // Three blocks nearly always suffice.
+    while counts.iter().any(|count| *count < COEFFICIENTS) {
+        sponges.permute_within(room);
+        C::call(room, Accept { sponges, buffers, counts });
+    }
 }
 
-impl<C: Coefficients> Task<C> for Accept<'_> {
-    type Output = usize;
+/// Takes candidates of 12 bits that are below q out of a block of each lane, as long as coefficients
+/// are missing.
+struct Accept<'a, W: Words<Word = u64>> {
+    sponges: &'a Sponges<W>,
+    buffers: &'a mut [Buffer],
+    counts: &'a mut [usize],
+}
+
+impl<C: Coefficients> Task<C> for Accept<'_, C::Words> {
+    type Output = ();
 
     #[inline(always)]
-    fn run(self, room: C::Room) -> usize {
-        let mut count = self.count;
-        let mut offset = 0;
-        while offset < self.bytes && count < COEFFICIENTS {
-            let candidates = self.squeezed[offset..].first_chunk().expect("bytes behind the last");
-            count = C::accept_vartime(room, candidates, Q as u16, self.accepted, count);
-            offset += CANDIDATE_BYTES;
+    fn run(self, room: C::Room) {
+        for (lane, (buffer, count)) in self.buffers.iter_mut().zip(self.counts).enumerate() {
+            let mut index = 0;
+            while index < SHAKE128.rate_words() && *count < COEFFICIENTS {
+                let word = |more: usize| self.sponges.word(lane, index + more);
+                let candidates: [u64; CANDIDATE_WORDS] = [word(0), word(1), word(2)];
+                *count = C::accept_vartime(room, candidates, Q as u16, &mut buffer.0, *count);
+                index += CANDIDATE_WORDS;
+            }
         }
-        count
+    }
+}
+
+/// Puts the polynomials of all buffers side by side.
+struct Transpose<'a> {
+    buffers: &'a [Buffer; POLYNOMIALS],
+    group: &'a mut Group,
+}
+
+impl<C: Coefficients> Task<C> for Transpose<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, room: C::Room) {
+        for (index, rows) in self.group.0.as_chunks_mut::<POLYNOMIALS>().0.iter_mut().enumerate() {
+            let mut registers = [C::splat(room, 0); POLYNOMIALS];
+            for (register, buffer) in registers.iter_mut().zip(self.buffers) {
+                let (pieces, _) = buffer.0.as_chunks::<PAIRS>();
+                *register = C::load_halves(room, &pieces[index], &pieces[POLYNOMIALS + index]);
+            }
+            for (register, row) in C::transpose(registers).into_iter().zip(rows) {
+                register.store(row);
+            }
+        }
     }
 }
 
