@@ -40,7 +40,7 @@ const SUITES: [(TlsVersion, Cipher, Option<CipherKind>); 6] = [
 #[test]
 fn downloads_come_whole_through_the_providers_ciphers() -> Result<()> {
     let search = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"].map(PathBuf::from);
-    let programs = Programs::find(widelane()?, None, &search);
+    let programs = Programs::search(widelane()?, None, &search);
     let kinds = programs.servers();
     assert_ne!(kinds, [ServerKind::Embedded], "install nginx and HAProxy");
     let mut workshop = Workshop::open(programs, &[], None)?;

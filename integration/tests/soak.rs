@@ -80,7 +80,10 @@ fn servers_stay_as_they_are() -> Result<()> {
 /// Where it runs, under which policy.
 fn machine() -> Result<Machine> {
     let search = ["/usr/sbin", "/usr/bin"].map(PathBuf::from);
-    Ok(describe(&Programs::find(widelane()?, None, &search), &policy::resolve(&Inputs::default())?))
+    Ok(describe(
+        &Programs::search(widelane()?, None, &search),
+        &policy::resolve(&Inputs::default())?,
+    ))
 }
 
 /// What the threads of one soak share: what came of the crowds so far.

@@ -225,7 +225,7 @@ fn test(workspace: &Workspace, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What came of a server: its version, and the results of `widelane compare`, or why there are none.
+/// Compares a server: its version with the results of `widelane compare`, or why there are none.
 fn compare(workspace: &Workspace, root: &Path, server: &Server) -> Result<Value> {
     if !is_offered(root, server)? {
         return Ok(json!({ "missing": true }));

@@ -54,7 +54,7 @@ impl Workers {
         match kind {
             ServerKind::Nginx => self.nginx,
             ServerKind::Haproxy => self.haproxy,
-            ServerKind::Embedded | ServerKind::SServer => None,
+            ServerKind::Embedded | ServerKind::Listed(_) | ServerKind::SServer => None,
         }
     }
 }

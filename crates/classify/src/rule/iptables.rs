@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The rules of the chain `FORWARD` in the table `filter` are read, and its policy; other chains
-//! and tables are left alone, and so are the counters of `iptables-save -c`. What looks at more than
-//! addresses, protocol and ports is refused.
+//! and tables are left alone, and so are the counters of `iptables-save -c`. What looks at more
+//! than addresses, protocol and ports is refused.
 
 use super::parse::{Cursor, ParseError};
 use super::protocol::protocol;

@@ -1,4 +1,4 @@
-//! Coefficients for ML-KEM: one register of eight polynomials' coefficients, the same in every room.
+//! Coefficients for ML-KEM: registers with coefficients of eight polynomials, alike in all rooms.
 //!
 //! A register holds two *pairs* of neighbouring coefficients of each of eight polynomials: 32-bit
 //! word *l* < 8 has coefficients 2·i and 2·i + 1 of polynomial *l*, for some *i* < 64, and word

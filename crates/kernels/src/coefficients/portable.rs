@@ -1,4 +1,7 @@
 //! Room portable of coefficients: arrays, in plain Rust. Secret-independent.
+//!
+//! Operations are calls: inlined, they would make functions of 20,000 instructions, and this room
+//! is not in a hurry.
 
 use super::{Coefficients, PAIRS, POLYNOMIALS, Row, Task};
 
@@ -75,27 +78,27 @@ impl Coefficients for PortablePairs {
         row.0 = self.0;
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn add(self, other: Self) -> Self {
         self.both(other, |left, right| left + right)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn sub(self, other: Self) -> Self {
         self.both(other, |left, right| left - right)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn mul_low(self, other: Self) -> Self {
         self.both(other, |left, right| left * right)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn mul_high(self, other: Self) -> Self {
         self.both(other, |left, right| (left * right) >> 16)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn mul_high_unsigned(self, other: Self) -> Self {
         self.each(other, |left, right| {
             let low = ((left & 0xffff) * (right & 0xffff)) >> 16;
@@ -104,12 +107,12 @@ impl Coefficients for PortablePairs {
         })
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn shr_signed<const BITS: u32>(self) -> Self {
         self.both(self, |coefficient, _| coefficient >> BITS)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn mul_pairs(self, other: Self) -> Self {
         self.each(other, |left, right| {
             (low(left) * low(right)).wrapping_add(high(left) * high(right)).cast_unsigned()
@@ -146,7 +149,7 @@ impl Coefficients for PortablePairs {
         self.each(self, |word, _| word >> bits)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn unzip(self, other: Self) -> (Self, Self) {
         let (mut first, mut second) = (self.0, other.0);
         first[POLYNOMIALS..].copy_from_slice(&other.0[..POLYNOMIALS]);
@@ -154,7 +157,7 @@ impl Coefficients for PortablePairs {
         (PortablePairs(first), PortablePairs(second))
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn transpose(registers: [Self; POLYNOMIALS]) -> [Self; POLYNOMIALS] {
         let mut transposed = registers;
         for (from, register) in registers.iter().enumerate() {
@@ -166,7 +169,7 @@ impl Coefficients for PortablePairs {
         transposed
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn choose(self, from: Self) -> Self {
         let mut words = self.0;
         for (polynomial, from) in from.0[..POLYNOMIALS].iter().enumerate() {

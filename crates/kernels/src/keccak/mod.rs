@@ -29,7 +29,7 @@ const fn round_constants() -> [u64; ROUNDS] {
                 constants[round] |= 1 << ((1 << bit) - 1);
             }
             let carry = register >> 7;
-            register = register << 1 ^ carry * 0x71;
+            register = (register << 1) ^ (carry * 0x71);
             bit += 1;
         }
         round += 1;

@@ -25,10 +25,9 @@ pub struct ExpandedSeed {
 pub struct GenerateJob<'a> {
     /// Where it comes from.
     pub seed: &'a ExpandedSeed,
-    /// What a ciphertext that was not made by encapsulation is answered with: the second half of the
-    /// seed that FIPS 203 names z.
+    /// What decapsulation returns for a ciphertext that encapsulation did not make: z of FIPS 203.
     pub rejection: &'a [u8; MESSAGE_BYTES],
-    /// Where the decapsulation key goes, in its expanded form, which contains the encapsulation key.
+    /// Where the decapsulation key goes, expanded; it contains the encapsulation key.
     pub key: &'a mut [u8],
 }
 
@@ -166,7 +165,7 @@ pub fn generate_vartime<C: Coefficients>(
     for index in 0..rank {
         let Place { group, .. } = layout.place(0, index);
         if layout.place(0, index).lane == 0 {
-            C::call(room, Pack::<Plain, 12>::new(&workspace.secret[group], &mut workspace.packed));
+            C::call(room, Pack::<Plain, 12>::new(&workspace.secret[group], workspace.packed));
         }
         for (job, GenerateJob { key, .. }) in jobs.iter_mut().enumerate() {
             let bytes = &mut key[POLYNOMIAL_BYTES * index..][..POLYNOMIAL_BYTES];

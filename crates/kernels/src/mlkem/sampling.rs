@@ -96,8 +96,8 @@ fn fill_vartime<C: Coefficients>(
     }
 }
 
-/// Takes candidates of 12 bits that are below q out of a block of each lane, as long as coefficients
-/// are missing.
+/// Takes candidates of 12 bits that are below q out of a block of each lane, until a polynomial is
+/// complete.
 struct Accept<'a, W: Words<Word = u64>> {
     sponges: &'a Sponges<W>,
     buffers: &'a mut [Buffer],

@@ -36,7 +36,7 @@ wide_words! {
     gather = gather, shuffle = _mm256_shuffle_epi8,
     broadcast = _mm256_broadcastsi128_si256,
     order = (0x0809_0a0b_0c0d_0e0f, 0x0001_0203_0405_0607),
-    transpose = transpose2, wipe = wipe_ymm_registers, spilled = 128, fed = 376,
+    transpose = transpose2, wipe = wipe_ymm_registers, spilled = 144, fed = 376,
     and_not = _mm256_andnot_si256,
 }
 

@@ -5,7 +5,7 @@ use super::{BLOCK_WORDS, Task, Words};
 use crate::stack::wiped;
 
 /// Words of stack that a task spills.
-pub(super) const SPILLED_WORDS: usize = 64;
+pub(super) const SPILLED_WORDS: usize = 80;
 
 macro_rules! plain_words {
     ($word:ident) => {
