@@ -182,9 +182,11 @@ pub fn context() -> SslContext {
 
 /// The same, of a program that excludes a provider.
 pub fn excluding_context(properties: &CStr) -> SslContext {
+    let library = std::ptr::null_mut();
+    // SAFETY: OpenSSL's own table.
+    let method = unsafe { sys::TLS_method() };
     // SAFETY: the default context, a C string and OpenSSL's own method.
-    let context =
-        unsafe { SSL_CTX_new_ex(std::ptr::null_mut(), properties.as_ptr(), sys::TLS_method()) };
+    let context = unsafe { SSL_CTX_new_ex(library, properties.as_ptr(), method) };
     assert!(!context.is_null());
     // SAFETY: just made, and nobody else's.
     furnish(unsafe { SslContextBuilder::from_ptr(context) }, USUAL).build()
