@@ -71,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    /// RSA-2048 on a Zen 4: the default provider, one and two jobs across the lanes, four, eight.
+    /// RSA-2048 on a Zen 4: the default provider, kernels for one job, two, four and eight.
     const RSA_2048: [Way; 5] = [
         Way { lanes: 1, cost_ns: 242_000 },
         Way { lanes: 1, cost_ns: 205_000 },

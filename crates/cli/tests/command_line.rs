@@ -44,7 +44,7 @@ fn a_wrong_command_line_has_its_own_status() {
         (&["report"], "<FILE>"),
         (&["report", SAMPLE, "--format", "pdf"], "terminal, markdown, csv, html"),
         (&["run"], "<CMD>"),
-        (&["compare", "--server", "apache"], "nginx"),
+        (&["compare", "--server", "caddy"], "nginx"),
         (&["compare", "--connections", "0"], "1..=4000"),
         (&["compare", "--sizes", "16T"], "between 1K and 4G"),
         (&["compare", "--workers", "0"], "1..=64"),
@@ -105,7 +105,7 @@ fn a_wrong_bitwidth_is_told_what_is_allowed() {
 fn a_wrong_wait_is_told_what_a_time_is() {
     let allowed = "the longest wait is a time up to 10ms such as 0.5ms or 200us, or 0 for none";
     for subcommand in ["run", "enable"] {
-        let arguments = [subcommand, "--wait-max", "soon", "nginx"];
+        let arguments = [subcommand, "--wait-max", "soon", "--", "nginx"];
         let text = stderr(&command().args(arguments).assert().code(2));
         assert!(text.contains(allowed) && text.contains("\"soon\""), "{text}");
     }

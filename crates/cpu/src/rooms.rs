@@ -134,11 +134,11 @@ pub enum Room {
     Ifma512 = 2,
     /// AES-NI and PCLMULQDQ, one block per instruction.
     Aesni = 3,
-    /// AVX2 without vector multiplies; scalar multiplies may run beside it.
+    /// AVX2 without vector multiplies but of 16 bits (ML-KEM); scalar ones may run beside it.
     Avx2 = 4,
     /// VAES and VPCLMULQDQ on 256-bit registers.
     Vaes256 = 5,
-    /// AVX-512 without vector multiplies; scalar multiplies may run beside it.
+    /// AVX-512 without vector multiplies but of 16 bits (ML-KEM); scalar ones may run beside it.
     Avx512 = 6,
     /// VAES and VPCLMULQDQ on 512-bit registers.
     Vaes512 = 7,
