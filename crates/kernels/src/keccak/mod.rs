@@ -1,4 +1,4 @@
-//! Keccak-f[1600] (FIPS 202), written once for all registers of 64-bit words: as many states at
+//! Keccak-f\[1600\] (FIPS 202), written once for all registers of 64-bit words: as many states at
 //! once as a register has lanes.
 //!
 //! `docs/ml-kem.md` counts its instructions. Padding and the functions made of the permutation are
