@@ -69,6 +69,11 @@ fn ip_chains() {
 }
 
 #[test]
+fn clustered_addresses() {
+    check(Family::Clustered, &SIZES, 120..140, 100_000);
+}
+
+#[test]
 fn random_addresses() {
     check(Family::Random, &SIZES, 60..80, 100_000);
 }

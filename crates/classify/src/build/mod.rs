@@ -196,14 +196,16 @@ pub(crate) fn grow(
         // affordable.
         let bytes_max = GROWTH_MAX * best.0.bytes();
         let attempt = Limits { table_bytes: limits.table_bytes.min(2 * bytes_max) };
-        let mut divisions = group::joined(&divided);
-        divisions.truncate(JOINED_MAX);
+        let mut divisions = Vec::new();
         if divided.len() > 1 {
             divisions.push(vec![group::whole(&encoded)]);
         }
+        divisions.extend(group::joined(&divided).into_iter().take(JOINED_MAX));
         let cost = |(forest, groups): &Trees| (groups.len(), forest.bytes());
         for division in divisions {
-            if let Ok(other) = sources.grow(&division, attempt)
+            // More trees than the best has would not be taken.
+            if division.len() <= best.1.len()
+                && let Ok(other) = sources.grow(&division, attempt)
                 && other.0.bytes() <= bytes_max
                 && cost(&other) < cost(&best)
             {
@@ -262,14 +264,30 @@ impl Grown {
 }
 
 impl Sources<'_> {
-    /// Grows a tree of each group.
+    /// Grows a tree of each group; with few copies of rules if many do not fit the limits. Trees
+    /// that are to be tended have few in any case, for a change would have to find them all.
     fn grow(&self, divided: &[Group], limits: Limits) -> Result<Trees, BuildError> {
+        match self.grow_with(divided, limits, !self.tended) {
+            Err(BuildError::TooLarge { .. }) if !self.tended => {
+                self.grow_with(divided, limits, false)
+            }
+            grown => grown,
+        }
+    }
+
+    fn grow_with(
+        &self,
+        divided: &[Group],
+        limits: Limits,
+        is_generous: bool,
+    ) -> Result<Trees, BuildError> {
         let (plan, encoded, tended) = (self.plan, self.encoded, self.tended);
         let (fields, default) = (self.set.layout.fields(), self.set.default);
         let spare = if tended { Roots::SPARE } else { 0 };
         let roots = divided.len() + spare;
         let tending = tended.then(|| Tending::of(roots, self.wide));
         let mut forest = Forest::new(encoded, plan.shape, default, limits, roots, tending);
+        forest.is_generous = is_generous;
         let mut groups = Vec::new();
         for (root, group) in divided.iter().enumerate() {
             let (nodes, chunks) = (forest.nodes, forest.chunks.len());

@@ -2,7 +2,7 @@
 
 use super::encode::Encoded;
 use super::leaves::Leaves;
-use super::select::{CELL_GOAL, select};
+use super::select::{CELL_GOAL, LEAF_MAX, select};
 use super::tended::{Edits, Tending};
 use super::{BuildError, Limits};
 use crate::table::{
@@ -36,6 +36,8 @@ pub(crate) struct Forest {
     pub(super) copies_until: usize,
     /// Whether rules are left out where others hide them.
     pub(super) hides: bool,
+    /// Whether roots may copy rules many times to spare lookups another node.
+    pub(super) is_generous: bool,
     /// No path is longer; what is still together then stays in one leaf.
     pub(super) depth_max: usize,
     /// The categories that any rule has.
@@ -53,12 +55,15 @@ pub(crate) struct Forest {
     pub(super) edits: Edits,
 }
 
-/// Lists up to this length become leaves without looking for bits.
-const LEAF_MAX: usize = 12;
+/// Lists up to this length become leaves at the root, where every lookup reads a node in any case,
+/// and where rules change: each change writes whole lists.
+const SHORT_LEAF_MAX: usize = 12;
 /// How many of the strongest rules of a list are asked whether they hide others.
 const HIDING_MAX: usize = 64;
 /// Copies of rules in all cells of a node, for each rule.
 const COPIES_MAX: usize = 6;
+/// For more rules, the lists of a root's cells would take much memory while a table is built.
+const GENEROUS_RULES_MAX: usize = 1 << 16;
 /// No path is longer when a tree is planted.
 const DEPTH_MAX: usize = 24;
 
@@ -77,6 +82,7 @@ impl Forest {
             limits,
             copies_until: limits.table_bytes / 2,
             hides: true,
+            is_generous: false,
             depth_max: DEPTH_MAX,
             categories: encoded.categories.iter().fold(0, |all, of| all | of),
             index: vec![Entry::EMPTY.0; roots],
@@ -128,13 +134,18 @@ impl Forest {
         if ids.is_empty() {
             return Ok(Entry::EMPTY);
         }
-        if ids.len() <= LEAF_MAX || depth >= self.depth_max {
+        let is_short = depth == 0 || self.tending.is_some();
+        let leaf_max = if is_short { SHORT_LEAF_MAX } else { LEAF_MAX };
+        if ids.len() <= leaf_max || depth >= self.depth_max {
             return self.leaf(encoded, &ids);
         }
         // With half of the memory used, only tables that hardly copy are affordable.
-        let copies = if self.bytes() < self.copies_until { COPIES_MAX } else { 1 };
+        let is_plenty = self.bytes() < self.copies_until;
+        let copies = if is_plenty { COPIES_MAX } else { 1 };
         let copies_max = copies * ids.len() + CELL_GOAL;
-        let Some(selection) = select(encoded, &ids, copies_max) else {
+        let is_generous = self.is_generous && depth == 0 && ids.len() <= GENEROUS_RULES_MAX;
+        let selected = select(encoded, &ids, copies_max, is_generous);
+        let Some(selection) = selected else {
             return self.leaf(encoded, &ids);
         };
         let cells = distribute(encoded, &ids, selection.parts);

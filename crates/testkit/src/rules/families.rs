@@ -17,6 +17,10 @@ pub enum Family {
     Fw,
     /// IP chains: a mix of both.
     Ipc,
+    /// Access control lists of few networks: hosts in a handful of /24, many rules for the same two
+    /// hosts, told apart by destination port and protocol, as ClassBench draws them from its seed
+    /// acl1.
+    Clustered,
     /// Addresses of /24 to /32 anywhere, ports exact or a range.
     Random,
     /// One address of /32 counts, all other fields are free.
@@ -27,8 +31,15 @@ pub enum Family {
 
 impl Family {
     /// All families.
-    pub const ALL: [Family; 6] =
-        [Family::Acl, Family::Fw, Family::Ipc, Family::Random, Family::OneField, Family::RandomV6];
+    pub const ALL: [Family; 7] = [
+        Family::Acl,
+        Family::Fw,
+        Family::Ipc,
+        Family::Clustered,
+        Family::Random,
+        Family::OneField,
+        Family::RandomV6,
+    ];
 
     /// The family's name on a command line.
     pub const fn name(self) -> &'static str {
@@ -36,6 +47,7 @@ impl Family {
             Family::Acl => "acl",
             Family::Fw => "fw",
             Family::Ipc => "ipc",
+            Family::Clustered => "clustered",
             Family::Random => "random",
             Family::OneField => "one-field",
             Family::RandomV6 => "random-v6",
@@ -62,6 +74,7 @@ pub fn generate(family: Family, count: usize, seed: u64) -> TupleSet {
             Family::OneField => one_field(rules.len()),
             Family::Random | Family::RandomV6 => anywhere(family.version(), &mut random),
             Family::Acl | Family::Fw | Family::Ipc => shape.rule(&mut random),
+            Family::Clustered => clustered(count, shape.salt, &mut random),
         };
         if seen.insert(rule.clone()) {
             rules.push(rule);
@@ -69,7 +82,7 @@ pub fn generate(family: Family, count: usize, seed: u64) -> TupleSet {
     }
     // Specific rules stand before the general ones that they are exceptions to, as administrators
     // write them; a little disorder leaves some that overlap the other way.
-    if matches!(family, Family::Acl | Family::Fw | Family::Ipc) {
+    if matches!(family, Family::Acl | Family::Fw | Family::Ipc | Family::Clustered) {
         rules.sort_by_cached_key(|rule| {
             let length = rule.source.length + rule.destination.length;
             std::cmp::Reverse(length as usize + random.below(12))
@@ -221,6 +234,59 @@ fn ports(weights: [u32; 5], random: &mut Random) -> (u16, u16) {
             (port, port)
         }
     }
+}
+
+/// A rule of [`Family::Clustered`]: the more rules, the more networks, and as many for each.
+fn clustered(count: usize, salt: u64, random: &mut Random) -> TupleRule {
+    const SOURCES: &[(u32, u32)] = &[(32, 53), (31, 24), (30, 7), (24, 7), (23, 7), (22, 2)];
+    const DESTINATIONS: &[(u32, u32)] = &[
+        (32, 49),
+        (31, 21),
+        (30, 5),
+        (25, 2),
+        (24, 3),
+        (23, 5),
+        (22, 8),
+        (21, 3),
+        (16, 3),
+        (0, 1),
+    ];
+    let networks = (count / 512).max(8);
+    let source = host(salt, networks, 28, SOURCES, random);
+    // Few servers have most of the rules.
+    let crowded = random.below(4) > 0;
+    let (servers, hosts) = if crowded { (networks / 2, 1) } else { (24 * networks, 3) };
+    let destination = host(!salt, servers, hosts, DESTINATIONS, random);
+    let protocol = [Some(6), None, Some(1), Some(17)][weighted([89, 7, 3, 1], random)];
+    let destination_ports = match protocol {
+        Some(6 | 17) if random.below(5) > 0 => {
+            let service = random.below(12).min(random.below(12)) * 9 + random.below(9);
+            let near = Random::new(salt ^ (service as u64 / 9)).next_u64() as u16 / 2;
+            let port = 1 + near + (service % 9) as u16;
+            (port, port)
+        }
+        _ => (0, u16::MAX),
+    };
+    let source_ports = (0, u16::MAX);
+    TupleRule { source, destination, source_ports, destination_ports, protocol }
+}
+
+/// A prefix around one of so many hosts in each of so many networks of /24.
+fn host(
+    salt: u64,
+    networks: usize,
+    hosts: usize,
+    lengths: &[(u32, u32)],
+    random: &mut Random,
+) -> Prefix {
+    // Some networks, and some hosts in each, have more rules than others.
+    let mut drawn = |count: usize| random.below(count).min(random.below(count)) as u64;
+    let network = Random::new(salt ^ drawn(networks)).next_u64();
+    let own = Random::new(network ^ drawn(hosts)).next_u64() & 0xff;
+    let length = lengths[weighted(lengths.iter().map(|of| of.1), random)].0;
+    let address = u128::from(network as u32 & !0xff | own as u32);
+    let within = Prefix { address: 0, length };
+    Prefix { address: address & within.mask(Version::V4), length }
 }
 
 fn one_field(index: usize) -> TupleRule {
