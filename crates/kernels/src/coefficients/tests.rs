@@ -1,1 +1,89 @@
-//! Tests of registers.
+//! Tests of registers: every operation of the wide rooms against portable.
+
+use std::vec;
+use std::vec::Vec;
+
+use widelane_cpu::{Avx2, Avx512, Policy, Room};
+use widelane_testkit::random::Random;
+use widelane_testkit::rooms::supported_of;
+
+use super::*;
+
+/// What all operations make of two rows, an order and candidates.
+fn results<C: Coefficients>(room: C::Room, random: &mut Random) -> Vec<Row> {
+    let mut row = || Row(core::array::from_fn(|_| random.next_u64() as u32));
+    let rows: [Row; POLYNOMIALS] = core::array::from_fn(|_| row());
+    let order = Row(core::array::from_fn(|lane| (lane as u32 * 5 + 3) % 8));
+    let registers = rows.each_ref().map(|row| C::load(room, row));
+    let [a, b, ..] = registers;
+    let (first, second) = a.unzip(b);
+    let mut results = vec![
+        C::splat(room, 0x1234_5678),
+        C::halves(room, 1, 0xffff_0002),
+        a.add(b),
+        a.sub(b),
+        a.mul_low(b),
+        a.mul_high(b),
+        a.mul_high_unsigned(b),
+        a.shr_signed::<15>(),
+        a.shr_signed::<10>(),
+        a.mul_pairs(b),
+        a.add_words(b),
+        a.sub_words(b),
+        a.and(b),
+        a.or(b),
+        a.shl(7),
+        a.shr(16),
+        first,
+        second,
+        a.choose(C::load(room, &order)),
+        C::load_halves(room, &[0xabcd; PAIRS], &core::array::from_fn(|index| index as u16)),
+    ];
+    results.extend(C::transpose(registers));
+    let stored = |register: C| {
+        let mut row = Row::ZERO;
+        register.store(&mut row);
+        row
+    };
+    let mut results: Vec<_> = results.into_iter().map(stored).collect();
+    let candidates = core::array::from_fn(|_| random.next_u64());
+    let mut accepted = [0; 2 * CANDIDATES];
+    let count = C::accept_vartime(room, candidates, 3329, &mut accepted, 3);
+    // What stands behind those that count is of no interest.
+    accepted[count..].fill(0);
+    let pair = |[first, second]: &[u16; 2]| u32::from(*first) | u32::from(*second) << 16;
+    let pairs: Vec<_> = accepted.as_chunks().0.iter().map(pair).collect();
+    results.push(Row(pairs.try_into().expect("as many")));
+    results.push(Row([count as u32; PAIRS]));
+    results
+}
+
+struct Results(u64);
+
+impl<C: Coefficients> Task<C> for Results {
+    type Output = Vec<Row>;
+
+    fn run(self, room: C::Room) -> Vec<Row> {
+        results::<C>(room, &mut Random::new(self.0))
+    }
+}
+
+#[test]
+fn the_wide_rooms_do_as_portable_does() {
+    let mut visited = vec![Room::Portable];
+    for seed in 0..200 {
+        let expected = PortablePairs::call((), Results(seed));
+        if let Some(room) = Avx2::enter(&Policy::open()) {
+            assert_eq!(Avx2Pairs::call(room, Results(seed)), expected);
+            visited.push(Room::Avx2);
+        }
+        if let Some(room) = Avx512::enter(&Policy::open()) {
+            assert_eq!(Avx512Pairs::call(room, Results(seed)), expected);
+            visited.push(Room::Avx512);
+        }
+    }
+    visited.sort();
+    visited.dedup();
+    let rooms = [Room::Portable, Room::Avx2, Room::Avx512];
+    assert_eq!(visited, supported_of(&rooms));
+}
