@@ -198,6 +198,24 @@ typedef enum widelane_match_kind {
 } widelane_match_kind;
 
 /**
+ * Parameter sets of ML-KEM.
+ */
+typedef enum widelane_ml_kem_parameter_set {
+  /**
+   * ML-KEM-512.
+   */
+  WIDELANE_ML_KEM_PARAMETER_SET_ML_KEM512 = 0,
+  /**
+   * ML-KEM-768.
+   */
+  WIDELANE_ML_KEM_PARAMETER_SET_ML_KEM768 = 1,
+  /**
+   * ML-KEM-1024.
+   */
+  WIDELANE_ML_KEM_PARAMETER_SET_ML_KEM1024 = 2,
+} widelane_ml_kem_parameter_set;
+
+/**
  * A key of authenticated encryption; may be used by several threads at once.
  */
 typedef struct widelane_aead_key widelane_aead_key;
@@ -241,6 +259,11 @@ typedef struct widelane_hmac_key widelane_hmac_key;
  * A rule set that changes while packets are looked up; may be used by several threads at once.
  */
 typedef struct widelane_live widelane_live;
+
+/**
+ * A decapsulation key; may be used by several threads at once.
+ */
+typedef struct widelane_ml_kem_key widelane_ml_kem_key;
 
 /**
  * Looks packets up in a live set; each thread has one of its own.
@@ -624,6 +647,73 @@ typedef struct widelane_hmac_job {
    */
   uint32_t status;
 } widelane_hmac_job;
+
+/**
+ * One key to be made of a seed.
+ */
+typedef struct widelane_ml_kem_generate_job {
+  /**
+   * 64 random bytes: those that FIPS 203 names d, and then z.
+   */
+  const uint8_t *seed;
+  /**
+   * Where the key goes, which the caller frees.
+   */
+  struct widelane_ml_kem_key **key;
+  /**
+   * What became of the job: one of `widelane_status`.
+   */
+  uint32_t status;
+} widelane_ml_kem_generate_job;
+
+/**
+ * One shared secret to be encapsulated.
+ */
+typedef struct widelane_ml_kem_encapsulate_job {
+  /**
+   * The peer's encapsulation key, as long as those of the parameter set.
+   */
+  const uint8_t *public_key;
+  /**
+   * 32 random bytes, which nobody else knows.
+   */
+  const uint8_t *message;
+  /**
+   * Where the ciphertext goes, as long as those of the parameter set; zeros if the key is
+   * refused.
+   */
+  uint8_t *ciphertext;
+  /**
+   * Where the shared secret goes, 32 bytes; zeros if the key is refused.
+   */
+  uint8_t *shared;
+  /**
+   * What became of the job: one of `widelane_status`.
+   */
+  uint32_t status;
+} widelane_ml_kem_encapsulate_job;
+
+/**
+ * One shared secret to be decapsulated.
+ */
+typedef struct widelane_ml_kem_decapsulate_job {
+  /**
+   * Our key.
+   */
+  const struct widelane_ml_kem_key *key;
+  /**
+   * The ciphertext, as long as those of the key's parameter set.
+   */
+  const uint8_t *ciphertext;
+  /**
+   * Where the shared secret goes, 32 bytes. Nothing tells whether the ciphertext was good.
+   */
+  uint8_t *shared;
+  /**
+   * What became of the job: one of `widelane_status`.
+   */
+  uint32_t status;
+} widelane_ml_kem_decapsulate_job;
 
 /**
  * The numbers of an RSA private key (RFC 8017, 3.2), big-endian, leading zeros allowed.
@@ -1288,6 +1378,99 @@ enum widelane_status widelane_hmac_tag_many(struct widelane_hmac_job *jobs, size
  * As for `widelane_hmac_tag_many`.
  */
 enum widelane_status widelane_hmac_verify_many(struct widelane_hmac_job *jobs, size_t job_count);
+
+/**
+ * Bytes of an encapsulation key of a parameter set; 0 if there is no such set.
+ */
+size_t widelane_ml_kem_public_key_bytes(uint32_t parameter_set);
+
+/**
+ * Bytes of a decapsulation key of a parameter set; 0 if there is no such set.
+ */
+size_t widelane_ml_kem_private_key_bytes(uint32_t parameter_set);
+
+/**
+ * Bytes of a ciphertext of a parameter set; 0 if there is no such set.
+ */
+size_t widelane_ml_kem_ciphertext_bytes(uint32_t parameter_set);
+
+/**
+ * Takes over a decapsulation key in its expanded form, and checks it (FIPS 203, 7.3).
+ *
+ * # Safety
+ *
+ * `crypto` is one that is not freed, there are `bytes_count` bytes, and `key` can be written to.
+ */
+enum widelane_status widelane_ml_kem_key_new(const struct widelane_crypto *crypto,
+                                             uint32_t parameter_set,
+                                             const uint8_t *bytes,
+                                             size_t bytes_count,
+                                             struct widelane_ml_kem_key **key);
+
+/**
+ * Stores the encapsulation key that belongs to a key.
+ *
+ * # Safety
+ *
+ * `key` is one that is not freed, and there are as many bytes as its parameter set's have.
+ */
+enum widelane_status widelane_ml_kem_public_key(const struct widelane_ml_kem_key *key,
+                                                uint8_t *public_key);
+
+/**
+ * Stores a key in its expanded form.
+ *
+ * # Safety
+ *
+ * `key` is one that is not freed, and there are as many bytes as its parameter set's have.
+ */
+enum widelane_status widelane_ml_kem_private_key(const struct widelane_ml_kem_key *key,
+                                                 uint8_t *private_key);
+
+/**
+ * Wipes and frees a key.
+ *
+ * # Safety
+ *
+ * `key` is null or one that is not freed.
+ */
+void widelane_ml_kem_key_free(struct widelane_ml_kem_key *key);
+
+/**
+ * Makes keys of one parameter set.
+ *
+ * # Safety
+ *
+ * `crypto` is one that is not freed; there are `job_count` jobs, each points to what it says, and
+ * no output overlaps anything else.
+ */
+enum widelane_status widelane_ml_kem_generate_batch(const struct widelane_crypto *crypto,
+                                                    uint32_t parameter_set,
+                                                    struct widelane_ml_kem_generate_job *jobs,
+                                                    size_t job_count);
+
+/**
+ * Encapsulates shared secrets, for keys of one parameter set.
+ *
+ * # Safety
+ *
+ * As for `widelane_ml_kem_generate_batch`.
+ */
+enum widelane_status widelane_ml_kem_encapsulate_batch(const struct widelane_crypto *crypto,
+                                                       uint32_t parameter_set,
+                                                       struct widelane_ml_kem_encapsulate_job *jobs,
+                                                       size_t job_count);
+
+/**
+ * Decapsulates shared secrets; the keys may be of several parameter sets.
+ *
+ * # Safety
+ *
+ * As for `widelane_ml_kem_generate_batch`.
+ */
+enum widelane_status widelane_ml_kem_decapsulate_batch(const struct widelane_crypto *crypto,
+                                                       struct widelane_ml_kem_decapsulate_job *jobs,
+                                                       size_t job_count);
 
 /**
  * Takes over a key of 2048, 3072 or 4096 bits.

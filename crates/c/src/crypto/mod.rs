@@ -14,6 +14,7 @@ pub mod ec;
 pub mod ed25519;
 pub mod hash;
 mod jobs;
+pub mod mlkem;
 pub mod rsa;
 pub mod x25519;
 
