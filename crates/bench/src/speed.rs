@@ -11,6 +11,7 @@ mod evp;
 mod hashes;
 mod heat;
 mod libraries;
+mod mlkem;
 mod rows;
 mod rsa;
 mod x25519;
@@ -194,7 +195,9 @@ impl Field<'_> {
     ) -> Result<Vec<Subject<'a>>, SpeedError> {
         let scenario = entry.path();
         let mut subjects = Vec::new();
-        if self.plan.against_openssl {
+        if let Some(reason) = contest.openssl_lacks().filter(|_| self.plan.against_openssl) {
+            rows.push(rows::missing(entry, Who::Openssl, reason.to_owned()));
+        } else if self.plan.against_openssl {
             subjects.push(Subject { who: Who::Openssl, timed: Timed::Here(contest.openssl()?) });
         }
         for status in rooms::status(self.policy) {
