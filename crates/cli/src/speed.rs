@@ -17,11 +17,11 @@ use crate::{measure, output, rival};
 #[derive(clap::Args)]
 pub struct Args {
     /// What to time, all by default: rsa2048, rsa3072, rsa4096, x25519, ed25519, ecdsa-p256,
-    /// ecdsa-p384, ecdh-p256, ecdh-p384, aes-128-gcm, aes-192-gcm, aes-256-gcm,
-    /// chacha20-poly1305, sha-1, sha-256, sha-384, sha-512, hmac- before these,
-    /// aes-128-cbc-hmac-sha1, aes-128-cbc-hmac-sha256, aes-256-cbc-hmac-sha256; one operation
-    /// of them (x25519/derive, aes-128-gcm/seal), what several begin with (ecdsa, sha), or aead for
-    /// all authenticated encryption
+    /// ecdsa-p384, ecdh-p256, ecdh-p384, ml-kem-512, ml-kem-768, ml-kem-1024, aes-128-gcm,
+    /// aes-192-gcm, aes-256-gcm, chacha20-poly1305, sha-1, sha-256, sha-384, sha-512, hmac-
+    /// before these, aes-128-cbc-hmac-sha1, aes-128-cbc-hmac-sha256, aes-256-cbc-hmac-sha256; one
+    /// operation of them (x25519/derive, aes-128-gcm/seal), what several begin with (ecdsa, sha),
+    /// or aead for all authenticated encryption
     #[arg(value_name = "ALGORITHM", value_parser = selection)]
     algorithms: Vec<Selection>,
     /// Compares two ciphers instead, record by record: AES-128-GCM, and AES-128-CBC with
