@@ -139,6 +139,9 @@ fn comparisons(section: &Section<'_>) -> Table {
     for comparison in &section.comparisons {
         let (ratio, interval) = match comparison.reliable() {
             Some(_) => (comparison.ratio(), comparison.interval()),
+            None if comparison.row.rival.is_none() && comparison.objection().is_none() => {
+                ("–".to_owned(), "timed beside nobody".to_owned())
+            }
             None if comparison.objection().is_none() => ("–".to_owned(), "unknown".to_owned()),
             None => ("–".to_owned(), comparison.status().to_owned()),
         };

@@ -3,9 +3,9 @@
 use widelane_results::{Results, Row, Status};
 
 use super::{join, mode, status};
-use crate::words::{self, LATENCY_ALONE, METRICS, Metric, Scenario};
+use crate::words::{self, CYCLES, LATENCY_ALONE, METRICS, Metric, OPERATIONS, Scenario};
 
-/// One row with a rival, or one that says why there is none.
+/// One row with a rival, one that says why there is none, or an algorithm timed beside nobody.
 #[derive(Debug)]
 pub struct Comparison<'a> {
     /// The row.
@@ -175,7 +175,7 @@ pub fn comparisons<'a>(results: &'a Results, metric: &str) -> Vec<Comparison<'a>
     let rows = results.rows.iter().filter(|row| row.metric == metric);
     let rows = rows.filter(|row| !words::is_rival(&row.subject));
     let mut comparisons: Vec<Comparison<'a>> = rows
-        .filter(|row| row.rival.is_some() || row.status != Status::Ok)
+        .filter(|row| row.rival.is_some() || row.status != Status::Ok || has_no_rival(results, row))
         .map(|row| Comparison {
             row,
             scenario: Scenario::parse(&row.scenario),
@@ -198,6 +198,14 @@ pub fn comparisons<'a>(results: &'a Results, metric: &str) -> Vec<Comparison<'a>
         (families.iter().position(|known| *known == family), place)
     });
     comparisons
+}
+
+/// Whether an algorithm was timed beside nobody, so that its own figures are all there is.
+fn has_no_rival(results: &Results, row: &Row) -> bool {
+    let is_alike = |other: &&Row| other.scenario == row.scenario && other.metric == row.metric;
+    let mut alike = results.rows.iter().filter(is_alike);
+    [OPERATIONS.name, CYCLES.name].contains(&row.metric.as_str())
+        && alike.all(|other| other.rival.is_none())
 }
 
 #[cfg(test)]
@@ -225,5 +233,25 @@ mod tests {
         let results = Results { rows: vec![handshakes, downloads], ..Results::default() };
         let titles: Vec<&str> = sections(&results).iter().map(|s| s.metric.name).collect();
         assert_eq!(titles, [SERVER_CPU_PER_GB.name, SERVER_CPU.name]);
+    }
+
+    #[test]
+    fn an_algorithm_that_nobody_else_has_is_shown() {
+        let row = |scenario: &str, rival: Option<&str>| Row {
+            scenario: scenario.to_owned(),
+            subject: "widelane".to_owned(),
+            metric: OPERATIONS.name.to_owned(),
+            rival: rival.map(str::to_owned),
+            ..Row::default()
+        };
+        let rows = vec![
+            row("ml-kem-768/encapsulate", None),
+            row("x25519/derive", Some("openssl")),
+            row("x25519/derive", None),
+        ];
+        let results = Results { rows, ..Results::default() };
+        let shown = comparisons(&results, OPERATIONS.name);
+        let paths: Vec<&str> = shown.iter().map(|shown| shown.row.scenario.as_str()).collect();
+        assert_eq!(paths, ["ml-kem-768/encapsulate", "x25519/derive"]);
     }
 }
