@@ -2,8 +2,8 @@
 //! exponentiations modulo both primes as two streams of work side by side.
 //!
 //! Written once for all registers. There are two ways to multiply: by [`blocks`] of digits, which
-//! needs fewer multiply-adds for long numbers, and row by row ([`mod@rows`]), which has shorter chains.
-//! See `docs/radix52.md`.
+//! needs fewer multiply-adds for long numbers, and row by row ([`mod@rows`]), which has shorter
+//! chains. See `docs/radix52.md`.
 
 mod blocks;
 mod number;
