@@ -242,7 +242,7 @@ fn is_plain(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use widelane_loadgen::{Arrivals, Cipher, Group, Resume, TlsVersion, Weighted};
+    use widelane_loadgen::{Arrivals, Cipher, Group, TlsVersion, Weighted};
 
     use super::*;
 
@@ -254,15 +254,7 @@ mod tests {
             host: "localhost".to_owned(),
             port: 8443,
             authority: Authority::Anyone,
-            mix: Mix {
-                versions: Weighted::only(TlsVersion::Tls13),
-                ciphers: Weighted::only(Cipher::Aes128Gcm),
-                groups: Weighted::only(Group::X25519),
-                names: Weighted::only("localhost".to_owned()),
-                protocols: Weighted::only(None),
-                resumption: Weighted::only(Resume::Never),
-                identities: Weighted::only(None),
-            },
+            mix: Mix::alike(TlsVersion::Tls13, Cipher::Aes128Gcm, Group::X25519, "localhost"),
             work: Work::Handshake,
             pace: Pace::Closed { connections: 10, ramp: Duration::ZERO },
             patience: Duration::from_secs(10),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::plan::{Arrivals, Mix, Pace, Plan, Resume, Trust, Weighted, Work};
+use crate::plan::{Arrivals, Mix, Pace, Plan, Trust, Work};
 use crate::tally::ErrorKind;
 use crate::tls::{Cipher, Group, TlsVersion};
 
@@ -54,15 +54,7 @@ impl Load {
             target: self.target,
             sources: Vec::new(),
             trust: Trust::Pinned(self.certificates.clone()),
-            mix: Mix {
-                versions: Weighted::only(self.version),
-                ciphers: Weighted::only(self.cipher),
-                groups: Weighted::only(self.group),
-                names: Weighted::only(self.server_name.clone()),
-                protocols: Weighted::only(None),
-                resumption: Weighted::only(Resume::Never),
-                identities: Weighted::only(None),
-            },
+            mix: Mix::alike(self.version, self.cipher, self.group, &self.server_name),
             work: self.work.clone(),
             pace: match self.rate {
                 None => Pace::Closed { connections: self.connections, ramp: Duration::ZERO },

@@ -77,6 +77,21 @@ pub struct Mix {
     pub identities: Weighted<Option<Shown>>,
 }
 
+impl Mix {
+    /// Full handshakes that are all alike, without ALPN and without a client's certificate.
+    pub fn alike(version: TlsVersion, cipher: Cipher, group: Group, name: &str) -> Self {
+        Mix {
+            versions: Weighted::only(version),
+            ciphers: Weighted::only(cipher),
+            groups: Weighted::only(group),
+            names: Weighted::only(name.to_owned()),
+            protocols: Weighted::only(None),
+            resumption: Weighted::only(Resume::Never),
+            identities: none_to_show(),
+        }
+    }
+}
+
 fn none_to_show() -> Weighted<Option<Shown>> {
     Weighted::only(None)
 }

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use widelane_loadgen::{
-    Cipher, Course, ErrorKind, Group, LoadError, Mix, Outcome, Pace, Plan, Resume, TlsVersion,
-    Trust, Weighted, Work, drive,
+    Cipher, Course, ErrorKind, Group, LoadError, Mix, Outcome, Pace, Plan, TlsVersion, Trust, Work,
+    drive,
 };
 
 /// `openssl s_server` with a key of its own.
@@ -71,15 +71,7 @@ impl StockServer {
             target: self.address,
             sources: Vec::new(),
             trust,
-            mix: Mix {
-                versions: Weighted::only(version),
-                ciphers: Weighted::only(Cipher::Aes256Gcm),
-                groups: Weighted::only(Group::X25519),
-                names: Weighted::only("localhost".to_owned()),
-                protocols: Weighted::only(None),
-                resumption: Weighted::only(Resume::Never),
-                identities: Weighted::only(None),
-            },
+            mix: Mix::alike(version, Cipher::Aes256Gcm, Group::X25519, "localhost"),
             work: Work::Handshake,
             pace: Pace::Closed { connections: 1, ramp: Duration::ZERO },
             patience: Duration::from_secs(10),
