@@ -36,11 +36,13 @@ pub fn bootstrap(root: &Path, suite: &str) -> Result<()> {
     Ok(())
 }
 
-/// Installs `packages` in the Debian at `root`, from the network of this machine.
+/// Makes sure that `packages` are installed in the Debian at `root`; they come from the network of
+/// this machine.
 pub fn install(root: &Path, packages: &str) -> Result<()> {
     // A mirror may be older than a suite that changes daily says its lists may be.
     let script = format!(
-        "export DEBIAN_FRONTEND=noninteractive
+        "dpkg --status {packages} >/dev/null 2>&1 && exit
+         export DEBIAN_FRONTEND=noninteractive
          apt-get update --quiet=2 -o Acquire::Check-Valid-Until=false >/dev/null
          apt-get install --yes --quiet=2 --no-install-recommends {packages} >/dev/null"
     );

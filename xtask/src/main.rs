@@ -5,6 +5,7 @@ mod certificates;
 mod chroot;
 mod ct;
 mod deb;
+mod debian_source;
 mod demo;
 mod emulate;
 mod fuzz;

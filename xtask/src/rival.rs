@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use serde_json::Value;
 
+use crate::debian_source::{self, KEYRING};
 use crate::setup::{self, Need, Proof};
 use crate::shell::{announce, announce_and_run, capture, run as run_command};
 use crate::workspace::Workspace;
@@ -111,27 +112,8 @@ impl Build<'_> {
             return Ok(archive);
         }
         let mirror = mirror.map_or_else(mirror_of_apt, |mirror| Ok(mirror.to_owned()))?;
-        let list = self.directory.join("sources.list");
-        fs::write(&list, format!("deb-src [signed-by={KEYRING}] {mirror} {SUITE} main\n"))?;
-        for directory in ["lists/partial", "cache/archives/partial"] {
-            fs::create_dir_all(self.directory.join(directory))?;
-        }
-        let apt = || {
-            let mut apt = Command::new("apt-get");
-            apt.current_dir(&self.directory).arg("--quiet=2");
-            for (option, path) in [
-                ("Dir::Etc::SourceList", "sources.list"),
-                ("Dir::State::Lists", "lists"),
-                ("Dir::Cache", "cache"),
-            ] {
-                apt.arg(format!("--option={option}={}", self.directory.join(path).display()));
-            }
-            // Only the list above counts, and what is fetched belongs to who builds.
-            apt.args(["--option=Dir::Etc::SourceParts=-", "--option=APT::Sandbox::User="]);
-            apt
-        };
-        announce_and_run(apt().args(["--option=APT::Update::Error-Mode=any", "update"]))?;
-        announce_and_run(apt().args(["source", "--download-only", "--tar-only", "haproxy"]))?;
+        let words = ["--download-only", "--tar-only", "haproxy"];
+        debian_source::fetch(&self.directory, &mirror, SUITE, &words)?;
         self.archive()?.context("apt fetched no archive of HAProxy")
     }
 
@@ -201,9 +183,8 @@ fn mirror_of_apt() -> Result<String> {
     Ok(mirror.to_owned())
 }
 
-/// How the name of the archive ends, and that of Debian's keys.
+/// How the name of the archive ends.
 const ARCHIVE_END: &str = ".orig.tar.gz";
-const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// What this takes beside cargo.
 const NEEDS: &[Need] = &[

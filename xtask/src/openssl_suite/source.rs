@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::shell::{announce, announce_and_run, capture, run as run_command};
+use crate::debian_source;
+use crate::shell::{announce, announce_and_run, capture};
 
 /// A built source tree.
 pub struct Suite {
@@ -127,37 +128,18 @@ impl Suite {
 /// Has apt fetch and unpack the package, without a word to the system's own sources.
 fn fetch(work: &Path) -> Result<PathBuf> {
     announce(&format!("OpenSSL's source package of Debian into {}", work.display()));
-    for directory in ["lists/partial", "cache/archives/partial"] {
-        fs::create_dir_all(work.join(directory))?;
-    }
-    fs::write(work.join("sources.list"), SOURCES)?;
-    let place = |option: &str, path: &str| format!("{option}={}", work.join(path).display());
-    let apt = |words: &[&str]| {
-        let mut apt = Command::new("apt-get");
-        apt.current_dir(work).arg("--quiet").args(words);
-        for option in [
-            place("Dir::Etc::SourceList", "sources.list"),
-            "Dir::Etc::SourceParts=/dev/null".into(),
-            place("Dir::State::Lists", "lists"),
-            place("Dir::Cache", "cache"),
-        ] {
-            apt.arg("--option").arg(option);
-        }
-        apt
-    };
-    let unreachable = "cannot fetch OpenSSL's source; apt-get, Debian's keyring and deb.debian.org \
-                       are needed";
-    run_command(apt(&["update"]).stdout(Stdio::null())).context(unreachable)?;
-    run_command(apt(&["source", "openssl"]).stdout(Stdio::null())).context(unreachable)?;
+    debian_source::fetch(work, MIRROR, SUITE, &["openssl"]).context(
+        "cannot fetch OpenSSL's source; apt-get, Debian's keyring and deb.debian.org are needed",
+    )?;
     let entries = fs::read_dir(work)?.collect::<Result<Vec<_>, _>>()?;
     let unpacked =
         entries.iter().map(fs::DirEntry::path).find(|path| path.join("Configure").exists());
     unpacked.context("the source package was not unpacked")
 }
 
-/// Debian 12; updates between its point releases come and go.
-const SOURCES: &str = "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] \
-                       http://deb.debian.org/debian bookworm main\n";
+/// Debian 12, without the updates between its point releases, which come and go.
+const SUITE: &str = "bookworm";
+const MIRROR: &str = "http://deb.debian.org/debian";
 
 /// As `debian/rules` configures it.
 const OPTIONS: &[&str] = &[

@@ -1,0 +1,39 @@
+//! Source packages of Debian, fetched by apt without a change to the system's own sources.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+
+use crate::shell::announce_and_run;
+
+/// Debian's keys, which sign the indexes that tell the checksums of packages.
+pub const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// Has `apt-get source` fetch a package of `suite` into `directory`, from `mirror`; `words` are the
+/// package and what to do with it.
+pub fn fetch(directory: &Path, mirror: &str, suite: &str, words: &[&str]) -> Result<()> {
+    for part in ["lists/partial", "cache/archives/partial"] {
+        fs::create_dir_all(directory.join(part))?;
+    }
+    let list = format!("deb-src [signed-by={KEYRING}] {mirror} {suite} main\n");
+    fs::write(directory.join("sources.list"), list)?;
+    let apt = |words: &[&str]| {
+        let mut apt = Command::new("apt-get");
+        apt.current_dir(directory).arg("--quiet=2").stdout(Stdio::null());
+        for (option, path) in [
+            ("Dir::Etc::SourceList", "sources.list"),
+            ("Dir::State::Lists", "lists"),
+            ("Dir::Cache", "cache"),
+        ] {
+            apt.arg(format!("--option={option}={}", directory.join(path).display()));
+        }
+        // Only the list above counts, and what is fetched belongs to who builds.
+        apt.args(["--option=Dir::Etc::SourceParts=-", "--option=APT::Sandbox::User="]);
+        apt.args(words);
+        apt
+    };
+    announce_and_run(&mut apt(&["--option=APT::Update::Error-Mode=any", "update"]))?;
+    announce_and_run(&mut apt(&[&["source"], words].concat()))
+}
