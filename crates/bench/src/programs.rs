@@ -84,13 +84,13 @@ impl Programs {
     /// Version of nginx, as it tells: `1.22.1`.
     pub fn nginx_version(&self) -> Option<String> {
         let text = output(self.nginx.as_deref()?, "-v")?;
-        Some(text.split("nginx/").nth(1)?.split_whitespace().next()?.to_owned())
+        word_behind(&text, "nginx/")
     }
 
     /// Where nginx keeps its modules, as it tells.
     pub fn nginx_modules(&self) -> Option<PathBuf> {
         let text = output(self.nginx.as_deref()?, "-V")?;
-        Some(text.split("--modules-path=").nth(1)?.split_whitespace().next()?.into())
+        word_behind(&text, "--modules-path=").map(PathBuf::from)
     }
 
     /// Version of HAProxy, as it tells: `2.6.12-1+deb12u4`.

@@ -490,8 +490,8 @@ fn release(handshake: &Handshake) {
 }
 
 /// Where a connection keeps what we know of its handshake. Some programs use low indices without
-/// asking for them, which serves as long as nobody else does (rsyslog uses 0 to 4): those stay
-/// without an owner.
+/// asking for them, which serves as long as nobody else does (rsyslog does): those stay without
+/// an owner.
 fn extra_data_index(openssl: &OpenSsl) -> Option<c_int> {
     static INDEX: OnceLock<c_int> = OnceLock::new();
     let next = |duplicate, free| {
