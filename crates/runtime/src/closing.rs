@@ -57,6 +57,9 @@ pub(crate) struct Wait {
 #[derive(Debug)]
 pub(crate) struct Closing {
     parked: usize,
+    /// Events that the program has been given since it last had nothing else to do, and handshakes
+    /// that it had parked then.
+    events: usize,
     /// Counts the times that a handshake made progress; 0 is never current.
     epoch: u64,
     /// Distinct parked handshakes that asked during this epoch.
@@ -76,6 +79,7 @@ impl Closing {
     pub(crate) const fn new() -> Self {
         Self {
             parked: 0,
+            events: 0,
             epoch: 1,
             asked: 0,
             asks_since_poll: 0,
@@ -90,6 +94,19 @@ impl Closing {
     /// Number of handshakes parked and not yet executed.
     pub(crate) fn parked(&self) -> usize {
         self.parked
+    }
+
+    /// The program is given `count` events.
+    pub(crate) fn give(&mut self, timeout_is_zero: bool, count: usize) {
+        // A program that may sleep has turned around all it had.
+        let earlier = if timeout_is_zero { self.events } else { 0 };
+        self.events = earlier + count;
+    }
+
+    /// Whether as many handshakes are parked as the program has events: nothing that it knows of
+    /// can join them.
+    pub(crate) fn has_all(&self) -> bool {
+        self.events > 0 && self.parked >= self.events
     }
 
     /// A handshake goes on, or starts.
@@ -155,6 +172,7 @@ impl Closing {
         self.barren_calls += 1;
         let barren_calls_max = if timeout_is_zero { BARREN_CALLS_ZERO } else { BARREN_CALLS_TIMED };
         if about_to_sleep || (all_asked && ready == 0) {
+            self.events = self.parked;
             Verdict::Idle
         } else if (all_asked && self.idle_rounds >= IDLE_ROUNDS)
             || self.barren_calls > barren_calls_max
@@ -192,6 +210,28 @@ mod tests {
         let (mut closing, _) = with_parked::<3>();
         assert_eq!(closing.poll(false, 5), Verdict::KeepOpen);
         assert_eq!(closing.poll(false, 0), Verdict::Idle);
+    }
+
+    #[test]
+    fn has_all_once_every_event_has_brought_a_handshake_that_is_parked() {
+        let (mut closing, waits) = with_parked::<2>();
+        assert!(!closing.has_all(), "no event has come, so nothing tells");
+        closing.give(false, 3);
+        assert!(!closing.has_all());
+        let third = closing.park();
+        assert!(closing.has_all());
+        closing.give(true, 1);
+        assert!(!closing.has_all(), "without sleep the earlier ones count");
+        closing.give(false, 2);
+        assert!(closing.has_all());
+        // They are executed, and each may bring another operation.
+        assert_eq!(closing.poll(false, 0), Verdict::Idle);
+        waits.into_iter().chain([third]).for_each(|wait| closing.unpark(wait));
+        assert!(!closing.has_all());
+        for _ in 0..3 {
+            closing.park();
+        }
+        assert!(closing.has_all());
     }
 
     #[test]

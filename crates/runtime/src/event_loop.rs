@@ -29,8 +29,6 @@ pub(crate) struct EventLoop {
     mailbox: Arc<Mailbox>,
     /// The epoll descriptor that this thread waited for last, −1 if it never did.
     waiting: Cell<c_int>,
-    /// Whether the last wait had been allowed to sleep and brought one event.
-    is_woken_for_one: Cell<bool>,
     /// The handshake whose fibre is running, null on the thread's own stack.
     running: Cell<*const Handshake>,
     /// Where the thread's own stack goes on when the fibre pauses or ends.
@@ -38,8 +36,10 @@ pub(crate) struct EventLoop {
     closing: RefCell<Closing>,
     /// Executed handshakes whose program must be woken.
     ready: RefCell<Vec<*const Handshake>>,
-    /// Executed handshakes that may go on at once, until the thread leaves the call at hand.
+    /// Executed handshakes that may go on at once.
     warm: RefCell<VecDeque<*const Handshake>>,
+    /// Handshakes executed in `epoll_wait` that may go on at once in a call for another one.
+    deferred: RefCell<VecDeque<*const Handshake>>,
     stacks: Stacks,
 }
 
@@ -51,12 +51,12 @@ impl EventLoop {
                 letters: Mutex::new(Some(Vec::new())),
             }),
             waiting: Cell::new(-1),
-            is_woken_for_one: Cell::new(false),
             running: Cell::new(ptr::null()),
             own_place: Cell::new(Place::NONE),
             closing: RefCell::new(Closing::new()),
             ready: RefCell::new(Vec::new()),
             warm: RefCell::new(VecDeque::new()),
+            deferred: RefCell::new(VecDeque::new()),
             stacks: Stacks::default(),
         }
     }
@@ -122,6 +122,12 @@ impl EventLoop {
         handshake.is_to_be_reported.store(false, Ordering::Release);
         self.ready.borrow_mut().retain(|&other| !ptr::eq(other, handshake));
         self.warm.borrow_mut().retain(|&other| !ptr::eq(other, handshake));
+        self.deferred.borrow_mut().retain(|&other| !ptr::eq(other, handshake));
+    }
+
+    /// Lets what was executed in `epoll_wait` go on now.
+    pub(crate) fn warm_deferred(&self) {
+        self.warm.borrow_mut().append(&mut self.deferred.borrow_mut());
     }
 
     /// A stack for one fibre, if memory allows.
@@ -139,13 +145,13 @@ impl EventLoop {
         self.stacks.keep(stack);
     }
 
-    /// Whether the handshake that has just parked is all that the thread has to do: it was woken
-    /// for one event, and nothing has come in since.
+    /// Whether the handshakes that are parked are all that the thread has to do: none is executed
+    /// and not taken up, and nothing else has come in.
     ///
-    /// Its server would find that out by going to sleep; this spares it the way there and back.
-    pub(crate) fn is_alone(&self) -> bool {
-        self.is_woken_for_one.get()
-            && self.closing.borrow().parked() == 1
+    /// Its server would find that out by turning all of them around, or by going to sleep; this
+    /// spares it the way there and back.
+    pub(crate) fn has_nobody_else(&self) -> bool {
+        self.closing.borrow().has_all()
             && self.ready.borrow().is_empty()
             && !has_events(self.waiting.get())
     }
@@ -232,7 +238,7 @@ impl EventLoop {
     /// Executes what is parked. What may go on then is in `ready`, for the caller to sort.
     fn execute_parked(&self, hooks: &ProviderHooks, what: Extent) {
         (hooks.execute)(what);
-        self.warm.borrow_mut().clear();
+        self.deferred.borrow_mut().append(&mut self.warm.borrow_mut());
     }
 
     /// Keeps those ready handshakes for which `stays` says so; the program need not hear of the
@@ -367,7 +373,8 @@ pub(crate) fn wait(
         }
         event_loop.waiting.set(epoll);
         let count = event_loop.wait(hooks, epoll, events, room, timeout_is_zero, &wait);
-        event_loop.is_woken_for_one.set(!timeout_is_zero && count == 1);
+        let events = usize::try_from(count).unwrap_or(0);
+        event_loop.closing(|closing| closing.give(timeout_is_zero, events));
         count
     });
     result.unwrap_or_else(|| wait(Patience::Asked))

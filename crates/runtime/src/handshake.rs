@@ -17,6 +17,7 @@
 
 mod abandon;
 mod ahead;
+mod tickets;
 
 use core::cell::Cell;
 use core::ffi::{CStr, c_int, c_long, c_void};
@@ -35,6 +36,7 @@ use crate::registry;
 use crate::wake::Wanted;
 pub(crate) use abandon::{abandon_before_clear, abandon_before_free};
 use ahead::Held;
+pub(crate) use tickets::has_more_tickets;
 
 const SSL_CTRL_MODE: c_int = 33;
 const SSL_MODE_ASYNC: c_long = 0x100;
@@ -137,6 +139,8 @@ pub(crate) struct Handshake {
     held: Cell<Option<Held>>,
     /// Whether it was made to wait for company.
     has_waited: Cell<bool>,
+    /// Session tickets written and not sent, as others follow.
+    tickets: Cell<usize>,
     /// Cleared when the connection is being freed: nothing may park any more.
     may_park: Cell<bool>,
     /// Whether its thread's list of those to be reported has it.
@@ -246,10 +250,14 @@ fn advance(
         };
         let Some(result) = result else {
             park(hooks, event_loop, handshake);
-            if (hooks.wait_ns)(false) == 0 && event_loop.is_alone() {
-                (hooks.execute)(Extent::Due);
-            }
+            // What was executed before may bring its next operation.
+            event_loop.warm_deferred();
             ahead::go_on(hooks, event_loop, handshake);
+            let is_parked = handshake.state() == State::Parked;
+            if is_parked && (hooks.wait_ns)(false) == 0 && event_loop.has_nobody_else() {
+                (hooks.execute)(Extent::Due);
+                ahead::go_on(hooks, event_loop, handshake);
+            }
             if handshake.state() == State::Parked {
                 return postponed(call);
             }
@@ -431,6 +439,7 @@ fn take_in(
         result: Cell::new(None),
         held: Cell::new(None),
         has_waited: Cell::new(false),
+        tickets: Cell::new(0),
         may_park: Cell::new(true),
         is_to_be_reported: AtomicBool::new(false),
     }));

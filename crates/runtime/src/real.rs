@@ -88,6 +88,9 @@ macro_rules! next_functions {
 }
 
 next_functions! {
+    fn BIO_ctrl(
+        bio: *mut c_void, command: c_int, number: c_long, argument: *mut c_void
+    ) -> c_long, or 0;
     fn close(descriptor: c_int) -> c_int, or -1;
     fn epoll_ctl(
         epoll: c_int, operation: c_int, descriptor: c_int, event: *mut epoll_event
@@ -324,6 +327,7 @@ openssl_functions! {
     fn BIO_method_name(*const c_void) -> *const c_char;
     fn BIO_method_type(*const c_void) -> c_int;
     fn BIO_new(*const c_void) -> *mut c_void;
+    fn BIO_next(*mut c_void) -> *mut c_void;
     fn BIO_s_null() -> *const c_void;
     fn BIO_up_ref(*mut c_void) -> c_int;
     fn CRYPTO_get_ex_new_index(
@@ -398,17 +402,20 @@ openssl_functions! {
     fn SSL_ctrl(*mut c_void, c_int, c_long, *mut c_void) -> c_long;
     fn SSL_get_ex_data(*const c_void, c_int) -> *mut c_void;
     fn SSL_get_fd(*const c_void) -> c_int;
+    fn SSL_get_num_tickets(*const c_void) -> usize;
     fn SSL_get_rbio(*const c_void) -> *mut c_void;
     fn SSL_get_wbio(*const c_void) -> *mut c_void;
     fn SSL_in_init(*const c_void) -> c_int;
     fn SSL_is_dtls(*const c_void) -> c_int;
     fn SSL_is_server(*const c_void) -> c_int;
+    fn SSL_session_reused(*const c_void) -> c_int;
     fn SSL_set0_rbio(*mut c_void, *mut c_void);
     fn SSL_set0_wbio(*mut c_void, *mut c_void);
     fn SSL_set_ex_data(*mut c_void, c_int, *mut c_void) -> c_int;
     fn SSL_set_info_callback(*mut c_void, extern "C" fn(*const c_void, c_int, c_int));
     fn SSL_set_msg_callback(*mut c_void, *const c_void);
     fn SSL_state_string(*const c_void) -> *const c_char;
+    fn SSL_version(*const c_void) -> c_int;
     variadic
     fn ERR_set_error(c_int, c_int, *const c_char);
 }

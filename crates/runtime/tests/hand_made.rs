@@ -81,6 +81,13 @@ fn a_handshake_that_is_alone_goes_on_at_once() {
 }
 
 #[test]
+fn handshakes_that_are_all_there_is_go_on_at_once() {
+    let Some(counters) = accelerated_with_lanes("scenario_all") else { return };
+    assert_eq!((counters.handshakes, counters.parked()), (2, 2), "{counters:?}");
+    assert_eq!(counters.jobs_synchronous, 0, "{counters:?}");
+}
+
+#[test]
 fn under_load_a_handshake_waits_for_company() {
     if !has_lanes() {
         return;
@@ -489,6 +496,24 @@ fn scenario_alone() {
     }
     first.free();
     second.free();
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_all() {
+    let (context, epoll) = (context(), Epoll::new());
+    let connections = [(); 2].map(|()| Connection::new(&context, false));
+    for connection in &connections {
+        epoll.add(connection.socket.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET);
+    }
+    assert_eq!(epoll.ready(-1), 2, "both hellos");
+    let [first, second] = &connections;
+    assert_eq!(first.handshake(), -1);
+    assert_eq!(first.sent(), 0, "it waits for the other, whose hello was there too");
+    second.assert_went_on();
+    assert_eq!(epoll.ready(-1), 1, "it is the first one's turn");
+    first.assert_went_on();
+    connections.iter().for_each(Connection::free);
 }
 
 /// A handshake that is all that its thread has to do.

@@ -10,7 +10,7 @@
 //! This runs a connection's BIO and callbacks inside the call for another one. HAProxy's find all
 //! they need by the connection, hold no lock, and serve no two threads; what other programs do is
 //! not known, so theirs are left alone. It does not happen in `epoll_wait`, where a thread of
-//! HAProxy has declared that it touches nothing.
+//! HAProxy has declared that it touches nothing: what was executed there waits for a call.
 #![allow(
     unsafe_code,
     reason = "the program's variable, texts of OpenSSL's error queue, a variadic function"

@@ -3,6 +3,7 @@
 //! Each has the signature of the function it stands for, passes the call on where it is not ours to
 //! change, and lets no panic out.
 
+mod bio;
 mod epoll;
 mod exec;
 mod fetch;

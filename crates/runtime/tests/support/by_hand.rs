@@ -156,6 +156,13 @@ impl Epoll {
         assert_eq!(done, 0);
     }
 
+    /// The number of registrations that are ready within `timeout`.
+    pub fn ready(&self, timeout: c_int) -> c_int {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 4];
+        // SAFETY: room for four events.
+        unsafe { libc::epoll_wait(self.0, events.as_mut_ptr(), 4, timeout) }
+    }
+
     /// The events of the only registration, if it is ready within `timeout`.
     pub fn wait(&self, timeout: c_int) -> Option<u32> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 4];
@@ -255,7 +262,7 @@ impl Connection {
         connection
     }
 
-    fn silent(kind: *const sys::BIO_METHOD, context: &SslContext, is_blocking: bool) -> Self {
+    pub fn silent(kind: *const sys::BIO_METHOD, context: &SslContext, is_blocking: bool) -> Self {
         let (socket, client) = UnixStream::pair().expect("two sockets");
         socket.set_nonblocking(!is_blocking).expect("our own socket");
         let ssl = new_ssl(context);

@@ -1,0 +1,28 @@
+//! A door in front of libcrypto's `BIO_ctrl`, by which libssl sends what it has written.
+//!
+//! In TLS 1.3 libssl writes two session tickets behind each full handshake and sends each by itself:
+//! two system calls, two packets, and a client that is woken twice. On a handshake's fibre all
+//! tickets leave together.
+#![allow(unsafe_code, reason = "exported symbols")]
+#![allow(non_snake_case, reason = "the names of OpenSSL")]
+
+use core::ffi::{c_int, c_long, c_void};
+
+use super::guard;
+use crate::handshake;
+use crate::real;
+
+const BIO_CTRL_FLUSH: c_int = 11;
+
+#[unsafe(no_mangle)]
+extern "C" fn BIO_ctrl(
+    bio: *mut c_void,
+    command: c_int,
+    number: c_long,
+    argument: *mut c_void,
+) -> c_long {
+    if command == BIO_CTRL_FLUSH && guard(false, || handshake::has_more_tickets(bio)) {
+        return 1;
+    }
+    real::BIO_ctrl(bio, command, number, argument)
+}
