@@ -1,8 +1,8 @@
 //! A door in front of libcrypto's `BIO_ctrl`, by which libssl sends what it has written.
 //!
-//! In TLS 1.3 libssl writes two session tickets behind each full handshake and sends each by itself:
-//! two system calls, two packets, and a client that is woken twice. On a handshake's fibre all
-//! tickets leave together.
+//! In TLS 1.3 libssl writes two session tickets behind each full handshake and sends each by
+//! itself: two system calls, two packets, and a client that is woken twice. On a handshake's fibre
+//! all tickets leave together.
 #![allow(unsafe_code, reason = "exported symbols")]
 #![allow(non_snake_case, reason = "the names of OpenSSL")]
 
