@@ -41,7 +41,7 @@ fn what_was_recorded_keeps_the_default() {
         assert!(matches!(verdict.decision, Decision::Keep { .. }), "{name}: {verdict:?}");
         let over = over_extremes(&record, &verdict);
         assert!(over.len() == 1 && over[0].0 == NEVER_512 && over[0].1.low > 1.0, "{over:?}");
-        assert!(file::render(&record, &verdict).unwrap().contains("\nwidth_max = 512\n"));
+        assert!(file::render(&record, &verdict, None).unwrap().contains("\nwidth_max = 512\n"));
     }
 }
 
@@ -65,5 +65,5 @@ fn six_rounds_of_a_busy_hour_tell_nothing() {
     let verdict = judge(&record);
     let Decision::CannotTell { reason } = &verdict.decision else { panic!("{verdict:?}") };
     assert!(reason.contains(NEVER_512) && reason.contains("may be"), "{reason}");
-    assert_eq!(file::render(&record, &verdict), None);
+    assert_eq!(file::render(&record, &verdict, None), None);
 }

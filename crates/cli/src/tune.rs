@@ -13,7 +13,8 @@ use widelane_bench::tune::record::Record;
 use widelane_bench::tune::verdict::{self, Decision, Finding, Gain, Verdict};
 use widelane_bench::tune::workload::Workload;
 use widelane_bench::tune::{self, Plan, file};
-use widelane_cpu::{Policy, policy};
+use widelane_cpu::Policy;
+use widelane_cpu::policy::{self, WaitMax};
 use widelane_report::{Block, Kind, Table, Tone};
 use widelane_results::{Results, Row, Status};
 
@@ -88,7 +89,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(_) => args.keep.elsewhere(&record.model, record.cpus.len(), fill)?,
         None => args.keep.here(fill)?,
     }
-    let text = file::render(&record, &verdict);
+    let text = file::render(&record, &verdict, wait_max(&args.file));
     if let Some(text) = text.as_ref().filter(|_| writes) {
         measure::write(&args.file, text)?;
     }
@@ -127,6 +128,11 @@ fn may_write(path: &Path) -> anyhow::Result<()> {
             path.display()
         )
     })
+}
+
+/// The longest wait that the policy file at `path` sets, if there is one.
+fn wait_max(path: &Path) -> Option<WaitMax> {
+    policy::parse(path, &fs::read_to_string(path).ok()?).ok()?.wait_max
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use widelane_cpu::Policy;
+use widelane_cpu::policy::WaitMax;
 
 use super::record::Record;
 use super::verdict::{Decision, Finding, Gain, Verdict, over_extremes};
@@ -50,9 +51,10 @@ pub fn words(gain: &Gain) -> String {
     format!("{:.3} ({:.3} to {:.3})", gain.value, gain.low, gain.high)
 }
 
-/// The text of the policy file; nothing where it cannot be told what to write.
-pub fn render(record: &Record, verdict: &Verdict) -> Option<String> {
-    let policy = policy(record, verdict)?;
+/// The text of the policy file; nothing where it cannot be told what to write. The longest wait is
+/// none of what was measured: it stays as it was.
+pub fn render(record: &Record, verdict: &Verdict, wait_max: Option<WaitMax>) -> Option<String> {
+    let policy = Policy { wait_max, ..policy(record, verdict)?.clone() };
     let mut text = format!(
         "# Written by `widelane tune`, {}; `widelane tune --check` says if it still holds.\n#\n",
         record.created
@@ -86,7 +88,7 @@ pub fn render(record: &Record, verdict: &Verdict) -> Option<String> {
     for line in record.workload.to_toml().lines() {
         let _ = writeln!(text, "{}", format!("{indent}{line}").trim_end());
     }
-    let policy = toml::to_string(policy).expect("a policy is TOML");
+    let policy = toml::to_string(&policy).expect("a policy is TOML");
     let _ = write!(text, "\n{policy}");
     Some(text)
 }
@@ -167,9 +169,10 @@ mod tests {
             (keep, Width::W256, "No policy gets more done than default: it stays."),
             (change, Width::W512, "always-512 gets 1.050 (1.040 to 1.060) of the work done"),
         ] {
-            let text = render(&record, &verdict).unwrap();
+            let text = render(&record, &verdict, Some(WaitMax::NONE)).unwrap();
             let policy = policy::parse("policy.toml".as_ref(), &text).unwrap();
-            assert_eq!(policy, Policy::up_to(width), "{text}");
+            let expected = Policy { wait_max: Some(WaitMax::NONE), ..Policy::up_to(width) };
+            assert_eq!(policy, expected, "{text}");
             assert_eq!(workload(&text).unwrap(), Some(record.workload.clone()), "{text}");
             assert!(text.contains(words) && text.contains("2400 MHz, 29 of 30 rounds"), "{text}");
         }
@@ -181,7 +184,7 @@ mod tests {
         let verdict = judge(&record);
         assert!(matches!(verdict.decision, Decision::Keep { .. }), "nothing was tried");
         let decision = Decision::CannotTell { reason: "noise".to_owned() };
-        assert_eq!(render(&record, &Verdict { decision, ..verdict }), None);
+        assert_eq!(render(&record, &Verdict { decision, ..verdict }, None), None);
     }
 
     #[test]
