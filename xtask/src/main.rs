@@ -13,6 +13,7 @@ mod miri;
 mod openssl;
 mod openssl_suite;
 mod pages;
+mod profile;
 mod reproduce;
 mod rival;
 mod setup;
@@ -63,6 +64,9 @@ enum Chore {
     OpensslSuite(openssl_suite::Arguments),
     /// Opens reports in Chromium, with axe-core; what it says, and who could not read them.
     Pages(pages::Arguments),
+    /// Watches a server under load with perf: CPU time of a handshake by cause, native and
+    /// accelerated
+    Profile(profile::Arguments),
     /// Builds a program that `widelane compare --rival` measures beside the servers. Takes minutes
     Rival(rival::Arguments),
     /// Installs what the machine lacks: compiler tools, OpenSSL's headers, nginx, HAProxy.
@@ -97,6 +101,7 @@ fn main() -> ExitCode {
         Chore::Openssl(arguments) => openssl::run(&workspace, &arguments),
         Chore::OpensslSuite(arguments) => openssl_suite::run(&workspace, &arguments),
         Chore::Pages(arguments) => pages::run(&workspace, &arguments),
+        Chore::Profile(arguments) => profile::run(&workspace, &arguments),
         Chore::Rival(arguments) => rival::run(&workspace, &arguments),
         Chore::Setup => setup::run(),
         Chore::Soak(arguments) => soak::run(&workspace, &arguments),

@@ -109,12 +109,12 @@ impl Fields {
             self.mode = params::int_of(param);
             return self.mode.is_some() && !twice;
         }
-        let (Some(field), Some(value)) =
-            (known.iter().find(|field| field.name() == name), params::octets(param))
-        else {
-            return false;
-        };
-        self.put(*field, value, begin)
+        let Some(field) = known.iter().find(|field| field.name() == name) else { return false };
+        // Libssl always gives five, and those that it does not need are null.
+        if *field == Field::Seed && (param.data.is_null() || param.data_size == 0) {
+            return true;
+        }
+        params::octets(param).is_some_and(|value| self.put(*field, value, begin))
     }
 
     fn put(&mut self, field: Field, value: &[u8], begin: usize) -> bool {
@@ -185,5 +185,31 @@ fn algorithm(hash: Hash) -> DigestAlgorithm {
     match hash {
         Hash::Sha256 => DigestAlgorithm::Sha256,
         Hash::Sha384 => DigestAlgorithm::Sha384,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_libssl_sets_for_tls_1_2_is_ours() {
+        let (mut secret, mut label, mut random) = ([1; 48], *b"key expansion", [2; 32]);
+        let null =
+            OsslParam::new(core::KDF_PARAM_SEED, core::PARAM_OCTET_STRING, std::ptr::null_mut(), 0);
+        let params = [
+            params::text_in(core::KDF_PARAM_DIGEST, c"SHA2-384"),
+            params::octets_in(core::KDF_PARAM_SECRET, &mut secret),
+            params::octets_in(core::KDF_PARAM_SEED, &mut label),
+            params::octets_in(core::KDF_PARAM_SEED, &mut random),
+            null,
+            params::octets_in(core::KDF_PARAM_SEED, &mut []),
+        ];
+        let mut fields = Fields::new();
+        assert!(fields.set(params.iter(), &[Field::Secret, Field::Seed]));
+        assert_eq!(fields.hash, Some(Hash::Sha384));
+        let seed = [&b"key expansion"[..], &[2; 32]].concat();
+        assert_eq!(fields.get(Field::Seed), Some(&seed[..]));
+        assert_eq!(fields.get(Field::Secret), Some(&[1; 48][..]));
     }
 }

@@ -1,0 +1,172 @@
+//! A server to watch: one thread on the first CPU.
+
+use std::fs;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::{Arguments, Key, Program};
+use crate::shell::{find_program, run as run_command};
+use crate::workspace::Workspace;
+
+/// A running server, ended when it is dropped.
+pub struct Server {
+    process: Child,
+    log: PathBuf,
+}
+
+/// Where it listens.
+const ADDRESS: &str = "127.0.0.1:14433";
+
+impl Server {
+    /// Starts the server of `arguments` and waits until it listens.
+    pub fn start(
+        workspace: &Workspace,
+        arguments: &Arguments,
+        directory: &Path,
+        is_accelerated: bool,
+    ) -> Result<Self> {
+        make_identity(arguments.key, directory)?;
+        let mut command = Command::new("taskset");
+        command.args(["--cpu-list", "0"]);
+        if is_accelerated {
+            command.arg(workspace.target.join("quick/widelane"));
+            command.args(["run", "--counters-dir"]).arg(directory.join("counters")).arg("--");
+        }
+        let (name, text) = configuration(arguments.server, directory);
+        let file = directory.join("server.conf");
+        fs::write(&file, text)?;
+        let program = find_program(name).with_context(|| format!("{name} is not installed"))?;
+        command.arg(program);
+        match arguments.server {
+            Program::Haproxy => command.args(["-db", "-f"]),
+            Program::Nginx => command.arg("-c"),
+        };
+        if let Some(libraries) = &arguments.libraries {
+            command.env("LD_LIBRARY_PATH", fs::canonicalize(libraries)?);
+        }
+        let log = directory.join("server.log");
+        let output = fs::File::create(&log)?;
+        let process = command
+            .arg(file)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .context("cannot start taskset")?;
+        let mut server = Server { process, log };
+        server.wait_until_it_listens()?;
+        Ok(server)
+    }
+
+    fn wait_until_it_listens(&mut self) -> Result<()> {
+        let began = Instant::now();
+        while TcpStream::connect(ADDRESS).is_err() {
+            if self.process.try_wait()?.is_some() || began.elapsed() > Duration::from_secs(20) {
+                bail!("the server does not listen: {}", self.log());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &'static str {
+        ADDRESS
+    }
+
+    /// Its process.
+    pub fn process(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// What it has said.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// The CPU time of its threads so far.
+    pub fn cpu_time(&self) -> Result<Duration> {
+        let tasks = format!("/proc/{}/task", self.process());
+        let mut sum = 0;
+        for task in fs::read_dir(tasks).context("the server has ended")? {
+            let text = fs::read_to_string(task?.path().join("schedstat"))?;
+            let time = text.split(' ').next().unwrap_or_default();
+            sum += time.parse::<u64>().context("a time in nanoseconds")?;
+        }
+        Ok(Duration::from_nanos(sum))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A key and a certificate of its own, for localhost.
+fn make_identity(key: Key, directory: &Path) -> Result<()> {
+    let (key_file, certificate) = (directory.join("key.pem"), directory.join("certificate.pem"));
+    let mut openssl = Command::new("openssl");
+    openssl.args(["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"]);
+    match key {
+        Key::EcdsaP256 => openssl.args(["-newkey", "ec", "-pkeyopt", "group:P-256"]),
+        Key::Rsa2048 => openssl.args(["-newkey", "rsa:2048"]),
+    };
+    openssl.arg("-keyout").arg(&key_file).arg("-out").arg(&certificate);
+    run_command(openssl.stderr(Stdio::null()))?;
+    let bundle = [fs::read(&certificate)?, fs::read(&key_file)?].concat();
+    Ok(fs::write(directory.join("bundle.pem"), bundle)?)
+}
+
+/// The program's name, and its configuration.
+fn configuration(program: Program, directory: &Path) -> (&'static str, String) {
+    let bundle = directory.join("bundle.pem");
+    let (bundle, directory) = (bundle.display(), directory.display());
+    match program {
+        Program::Haproxy => (
+            "haproxy",
+            format!(
+                "global
+    nbthread 1
+    maxconn 4000
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 30s
+    timeout server 30s
+frontend tls
+    bind {ADDRESS} ssl crt {bundle} curves X25519 backlog 4000
+    http-request return status 200
+"
+            ),
+        ),
+        Program::Nginx => (
+            "nginx",
+            format!(
+                "daemon off;
+master_process off;
+pid {directory}/nginx.pid;
+error_log stderr warn;
+events {{ worker_connections 4000; }}
+http {{
+    access_log off;
+    server {{
+        listen {ADDRESS} ssl backlog=4000;
+        ssl_certificate {bundle};
+        ssl_certificate_key {bundle};
+        ssl_protocols TLSv1.2 TLSv1.3;
+        ssl_ecdh_curve X25519;
+        location / {{ return 200; }}
+    }}
+}}
+"
+            ),
+        ),
+    }
+}
