@@ -3,8 +3,9 @@
 mod causes;
 mod server;
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -92,8 +93,7 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
             columns.push((format!("{scenario}, {subject}"), costs));
         }
     }
-    print!("{}", table(&columns));
-    Ok(())
+    Ok(io::stdout().write_all(table(&columns).as_bytes())?)
 }
 
 /// Puts `server` under load, records it and finds the causes.
