@@ -25,6 +25,8 @@ pub struct Company {
     passed: u32,
     /// When the batch at hand is due.
     due: Tick,
+    /// Whether whoever opened the batch at hand was made to wait.
+    waits: bool,
     wait: Option<Wait>,
 }
 
@@ -54,6 +56,7 @@ impl Company {
             misses: 0,
             passed: 0,
             due: Tick(0),
+            waits: false,
             wait: None,
         }
     }
@@ -86,6 +89,7 @@ impl Company {
         let pays = is_likely && saving_ns(&costs(), waiting, expected) > WAIT_COST_NS;
         let waits = pays && !self.is_discouraged(waiting) && may_wait();
         self.due = if waits { latest } else { now };
+        self.waits = waits || (self.waits && waiting > 1);
     }
 
     /// Whether waiting has brought nobody of late; a job in so many does not mind.
@@ -109,11 +113,13 @@ impl Company {
 
     /// So many jobs leave together. If they had been made to wait, tells for how long.
     pub fn left(&mut self, now: Tick, jobs: usize) -> Option<Waited> {
+        if self.waits && jobs > 1 {
+            // Also if the thread had so much to do that it did not sleep meanwhile.
+            self.misses = 0;
+        }
         let Wait { since, jobs: before } = self.wait.take()?;
         let company = jobs.saturating_sub(before);
-        if company > 0 {
-            self.misses = 0;
-        } else if now >= self.due {
+        if jobs == 1 && now >= self.due {
             // What was ended early proves nothing.
             self.misses = (self.misses + 1).min(MISSES_MAX);
         }
@@ -144,7 +150,7 @@ const ARRIVALS: usize = 16;
 const CHANCE_MIN: f64 = 0.4;
 
 /// What a wait costs the thread: to be put to sleep and woken by a timer once more.
-const WAIT_COST_NS: f64 = 4_000.0;
+const WAIT_COST_NS: f64 = 15_000.0;
 
 /// Waits in a row without company after which nothing waits. With the smallest chance it happens by
 /// accident once in four hundred times.
@@ -267,6 +273,24 @@ mod tests {
         company.begin(later, 1);
         let waited = Waited { ns: 100_000, company: 0 };
         assert_eq!(company.left(later.after(100_000), 1), Some(waited));
+    }
+
+    #[test]
+    fn company_that_comes_while_the_thread_is_busy_encourages() {
+        let (mut company, mut now) = busy();
+        for _ in 1..MISSES_MAX {
+            company.joined(now, 1, costs, || true);
+            let left_ns = company.left_ns(now);
+            assert!(left_ns > 0);
+            company.begin(now, 1);
+            company.left(now.after(left_ns), 1);
+            now = now.after(300_000);
+        }
+        // Nobody sleeps, and another one comes all the same.
+        company.joined(now, 1, costs, || true);
+        company.joined(now, 2, costs, || true);
+        assert_eq!(company.left(now, 2), None);
+        assert_eq!(company.misses, 0);
     }
 
     #[test]

@@ -197,10 +197,12 @@ impl EventLoop {
         let (Ok(filled), Ok(room)) = (usize::try_from(count), usize::try_from(room)) else {
             return count;
         };
-        let ready = filled + self.ready.borrow().len();
+        let executed = self.ready.borrow().len() + self.deferred.borrow().len();
+        let ready = filled + executed;
         match self.closing(|closing| closing.poll(timeout_is_zero, ready)) {
             Verdict::KeepOpen => {}
-            Verdict::Close => self.execute_parked(hooks, Extent::All),
+            // What waits for company has an end of its own.
+            Verdict::Close => self.execute_parked(hooks, Extent::Due),
             Verdict::Idle => {
                 if let Some(count) = self.rest(hooks, &wait) {
                     return count;
