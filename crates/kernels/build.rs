@@ -166,7 +166,8 @@ impl<const D: usize> Field<D> {
 
     /// 1/x, as x^(m − 2).
     fn invert(&self, x: [u64; D]) -> [u64; D] {
-        let exponent = self.0.inverting_exponent();
+        let mut exponent = self.0.m;
+        exponent[0] -= 2;
         (0..DIGIT_BITS * D).rev().fold(self.0.one, |power, bit| {
             let square = self.multiply(power, power);
             let is_set = exponent[bit / DIGIT_BITS] >> (bit % DIGIT_BITS) & 1 == 1;

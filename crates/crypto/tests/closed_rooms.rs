@@ -18,6 +18,7 @@ fn chosen(policy: &Policy) -> Vec<Room> {
     ];
     rooms.extend(Rsa::choose(policy).kernels().iter().map(Kernel::room));
     rooms.extend(Ec::kernels(policy).iter().map(Ec::room));
+    rooms.extend(Ec::sign_kernels(policy).iter().map(Ec::room));
     rooms.extend(X25519::kernels(policy).iter().map(X25519::room));
     rooms.extend(X25519::derive_kernels(policy).iter().map(X25519::room));
     rooms.extend(Ed25519::kernels(policy).iter().map(Ed25519::room));

@@ -30,6 +30,9 @@ fn main() {
                 assert!(one.instructions > 100, "{what} did something");
             };
             compare("signing", &|keys| signing(&ec, curve, keys));
+            for alone in Ec::sign_kernels(policy).iter().filter(|kernel| kernel.lanes() == 1) {
+                compare("signing alone", &|keys| signing(alone, curve, &keys[..1]));
+            }
             if full {
                 compare("importing", &|keys| import(curve, keys));
                 compare("generating", &|keys| generation(&ec, curve, keys));

@@ -27,42 +27,51 @@ fn main() {
     let full = std::env::args().any(|argument| argument == "--full");
     let flips = if full { 4_000 } else { 400 };
     let visited = for_each_room(|room, policy| {
-        let ec = Ec::choose(policy);
-        assert_eq!(ec.room(), room);
-        for curve in Curve::ALL {
-            let secret = vec![0x42; curve.bytes()];
-            let ours = PrivateKey::from_bytes(curve, &secret).expect("a private key");
-            let theirs = openssl_ec::key(curve, &secret);
-            let digests: Vec<_> = (0..BATCHES).map(|batch| vec![batch; curve.bytes()]).collect();
-            let began = Instant::now();
-            let right = sign(ec, &ours, &digests);
-            let lasts = began.elapsed();
-            assert!(right.iter().all(|(outcome, _)| *outcome == Outcome::Done));
-            let judge = |digests: &mut Vec<Vec<u8>>| {
-                let signatures = sign(ec, &ours, digests);
-                let judged = signatures.iter().zip(&right).enumerate().map(|(index, pair)| {
-                    let ((outcome, signature), (_, right)) = pair;
-                    let digest = &digests[index / ec.lanes()];
-                    match outcome {
-                        Outcome::Done if signature == right => Leaves::Right,
-                        // With another nonce.
-                        Outcome::Done if verifies(&theirs, digest, signature) => Leaves::Right,
-                        Outcome::Done
-                            if is_off_by_a_bit(curve, &theirs, digest, signature)
-                                || is_with_another_r(curve, &theirs, digest, signature) =>
-                        {
-                            Leaves::Useless
-                        }
-                        Outcome::Done => Leaves::Revealing,
-                        Outcome::Rejected | Outcome::Pending => Leaves::Nothing,
-                    }
-                });
-                judged.max().expect("there are signatures")
-            };
-            attack(&format!("{curve:?} in {room}"), flips, lasts, || digests.clone(), judge);
+        let widest = Ec::choose(policy);
+        assert_eq!(widest.room(), room);
+        disturb(widest, flips);
+        for alone in Ec::sign_kernels(policy).into_iter().filter(|kernel| kernel.lanes() == 1) {
+            disturb(alone, flips);
         }
     });
     assert_eq!(visited, supported());
+}
+
+/// Flips bits while a kernel signs on each curve.
+fn disturb(ec: Ec, flips: usize) {
+    for curve in Curve::ALL {
+        let secret = vec![0x42; curve.bytes()];
+        let ours = PrivateKey::from_bytes(curve, &secret).expect("a private key");
+        let theirs = openssl_ec::key(curve, &secret);
+        let digests: Vec<_> = (0..BATCHES).map(|batch| vec![batch; curve.bytes()]).collect();
+        let began = Instant::now();
+        let right = sign(ec, &ours, &digests);
+        let lasts = began.elapsed();
+        assert!(right.iter().all(|(outcome, _)| *outcome == Outcome::Done));
+        let judge = |digests: &mut Vec<Vec<u8>>| {
+            let signatures = sign(ec, &ours, digests);
+            let judged = signatures.iter().zip(&right).enumerate().map(|(index, pair)| {
+                let ((outcome, signature), (_, right)) = pair;
+                let digest = &digests[index / ec.lanes()];
+                match outcome {
+                    Outcome::Done if signature == right => Leaves::Right,
+                    // With another nonce.
+                    Outcome::Done if verifies(&theirs, digest, signature) => Leaves::Right,
+                    Outcome::Done
+                        if is_off_by_a_bit(curve, &theirs, digest, signature)
+                            || is_with_another_r(curve, &theirs, digest, signature) =>
+                    {
+                        Leaves::Useless
+                    }
+                    Outcome::Done => Leaves::Revealing,
+                    Outcome::Rejected | Outcome::Pending => Leaves::Nothing,
+                }
+            });
+            judged.max().expect("there are signatures")
+        };
+        let what = format!("{curve:?} in {}, {} at a time", ec.room(), ec.lanes());
+        attack(&what, flips, lasts, || digests.clone(), judge);
+    }
 }
 
 /// Signs each digest in all lanes.

@@ -30,6 +30,8 @@ pub(crate) struct Config {
     pub(crate) rsa: Vec<rsa::Kernel>,
     /// P-256 and P-384, likewise.
     pub(crate) ec: Vec<Ec>,
+    /// Those of P-256 and P-384 that sign.
+    pub(crate) ec_sign: Vec<Ec>,
     /// X25519, likewise.
     pub(crate) x25519: Vec<X25519>,
     /// Those of X25519 that derive.
@@ -90,9 +92,10 @@ impl Config {
             Rsa2048 | Rsa3072 | Rsa4096 => {
                 self.rsa.iter().map(|rsa| (rsa.lanes(), rsa.room())).collect()
             }
-            P256Generate | P256Derive | P256Sign | P384Generate | P384Derive | P384Sign => {
+            P256Generate | P256Derive | P384Generate | P384Derive => {
                 self.ec.iter().map(|ec| (ec.lanes(), ec.room())).collect()
             }
+            P256Sign | P384Sign => self.ec_sign.iter().map(|ec| (ec.lanes(), ec.room())).collect(),
             X25519Generate => {
                 self.x25519.iter().map(|x25519| (x25519.lanes(), x25519.room())).collect()
             }
@@ -138,6 +141,7 @@ impl Config {
         Config {
             rsa: Rsa::choose(policy).kernels(),
             ec: Ec::kernels(policy),
+            ec_sign: Ec::sign_kernels(policy),
             x25519: X25519::kernels(policy),
             x25519_derive: X25519::derive_kernels(policy),
             ed25519: Ed25519::kernels(policy),

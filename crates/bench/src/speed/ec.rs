@@ -102,7 +102,11 @@ impl Contest for Sign {
     }
 
     fn widelane(&self, policy: &Policy, jobs: Option<usize>) -> Ours<'_> {
-        let ec = Ec::choose(policy);
+        // The kernel with the fewest lanes that holds them all; of full batches that with the most.
+        let kernels = Ec::sign_kernels(policy);
+        let holds = |kernel: &&Ec| jobs.is_some_and(|jobs| kernel.lanes() >= jobs);
+        let ec = kernels.iter().find(holds).or(kernels.last()).copied();
+        let ec = ec.unwrap_or_else(|| Ec::choose(policy));
         let lanes = jobs.unwrap_or(ec.lanes());
         let run = move |outputs: &mut [Vec<u8>]| {
             let inputs = self.keys.iter().zip(&self.digests).zip(&self.entropy);

@@ -1,6 +1,8 @@
 //! Jobs sorted by curve, in as few batches as they need.
 
-use widelane_kernels::weierstrass::{self as kernels, Door, P256, P384, Point, Scalar, Verdict};
+use widelane_kernels::weierstrass::{
+    self as kernels, Door, P256, P384, Point, Scalar, SharedDoor, Verdict,
+};
 use widelane_secret::wipe;
 
 use super::key::{CurvePoint, Material, PrivateKey, PublicKey, UNCOMPRESSED};
@@ -12,6 +14,14 @@ use crate::stack::{P256_BYTES, P384_BYTES, scrubbed};
 pub(super) trait BothCurves: Door<P256, 5> + Door<P384, 8> {}
 
 impl<R: Door<P256, 5> + Door<P384, 8>> BothCurves for R {}
+
+/// A room whose lanes can share a job on either curve.
+pub(super) trait BothCurvesShared:
+    BothCurves + SharedDoor<P256, 5> + SharedDoor<P384, 8>
+{
+}
+
+impl<R: BothCurves + SharedDoor<P256, 5> + SharedDoor<P384, 8>> BothCurvesShared for R {}
 
 /// A curve of the kernels with its keys among ours.
 trait Keys<const D: usize>: kernels::Curve<D> {
@@ -121,16 +131,32 @@ fn derive_on<R: Door<C, D>, C: Keys<D>, const D: usize>(room: R, jobs: &mut [Der
     }
 }
 
-/// Signs digests in `room`.
+/// Signs digests in `room`, one in each lane.
 pub(super) fn sign(room: impl BothCurves, hash: &Hash, jobs: &mut [SignJob<'_>]) {
-    sign_on::<_, P256, 5>(room, hash, jobs);
-    sign_on::<_, P384, 8>(room, hash, jobs);
+    sign_each::<_, P256, 5>(room, hash, jobs);
+    sign_each::<_, P384, 8>(room, hash, jobs);
 }
 
-fn sign_on<R: Door<C, D>, C: Keys<D>, const D: usize>(
+fn sign_each<R: Door<C, D>, C: Keys<D>, const D: usize>(
     room: R,
     hash: &Hash,
     jobs: &mut [SignJob<'_>],
+) {
+    sign_on::<C, D>(hash, jobs, R::LANES, |batch| room.sign(batch));
+}
+
+/// Signs digests in `room`, one after the other in all lanes.
+pub(super) fn sign_alone(room: impl BothCurvesShared, hash: &Hash, jobs: &mut [SignJob<'_>]) {
+    sign_on::<P256, 5>(hash, jobs, 1, |batch| room.sign_alone(&mut batch[0]));
+    sign_on::<P384, 8>(hash, jobs, 1, |batch| room.sign_alone(&mut batch[0]));
+}
+
+/// Signs those digests that are to be signed on a curve, at most `lanes` at a time.
+fn sign_on<C: Keys<D>, const D: usize>(
+    hash: &Hash,
+    jobs: &mut [SignJob<'_>],
+    lanes: usize,
+    kernel: impl Fn(&mut [kernels::SignJob<'_, D>]),
 ) {
     let mut ours = Vec::new();
     for job in jobs {
@@ -144,7 +170,7 @@ fn sign_on<R: Door<C, D>, C: Keys<D>, const D: usize>(
             job.outcome = Outcome::Rejected;
         }
     }
-    for jobs in ours.chunks_mut(R::LANES) {
+    for jobs in ours.chunks_mut(lanes) {
         C::scrubbed(|| {
             let mut nonces = nonces(hash, jobs);
             let (mut batch, mut outcomes) = (Vec::new(), Vec::new());
@@ -157,7 +183,7 @@ fn sign_on<R: Door<C, D>, C: Keys<D>, const D: usize>(
                 batch.push(kernels::SignJob { private, nonce, digest, signature, verdict });
                 outcomes.push(&mut job.outcome);
             }
-            room.sign(&mut batch);
+            kernel(&mut batch);
             for (outcome, job) in outcomes.into_iter().zip(&batch) {
                 *outcome = outcome_of(job.verdict);
             }

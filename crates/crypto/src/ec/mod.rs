@@ -158,6 +158,8 @@ impl<'a> VerifyJob<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Ec {
     choice: Choice,
+    /// Whether all lanes work on one signature at a time.
+    signs_alone: bool,
     /// What nonces are made with.
     hash: Hash,
 }
@@ -179,14 +181,26 @@ macro_rules! in_room {
 impl Ec {
     /// Chooses the widest room that the machine has and `policy` leaves open.
     pub fn choose(policy: &Policy) -> Self {
-        Ec { choice: Choice::new(policy), hash: Hash::choose(Algorithm::Sha512, policy) }
+        Self::with_a_lane_each(Choice::new(policy), policy)
     }
 
     /// One for each room with several lanes that the machine has and `policy` leaves open, those
     /// with the fewest lanes first: who has several jobs can choose the one that costs least.
     pub fn kernels(policy: &Policy) -> Vec<Self> {
-        let hash = Hash::choose(Algorithm::Sha512, policy);
-        Choice::with_lanes(policy).map(|choice| Ec { choice, hash }).collect()
+        let kernel = |choice| Self::with_a_lane_each(choice, policy);
+        Choice::with_lanes(policy).map(kernel).collect()
+    }
+
+    /// The same for signatures only, which have one kernel more: in the narrowest of these rooms
+    /// one whose lanes share a signature, and which so takes less time for a single one.
+    pub fn sign_kernels(policy: &Policy) -> Vec<Self> {
+        let kernels = Self::kernels(policy);
+        let alone = kernels.first().map(|kernel| Ec { signs_alone: true, ..*kernel });
+        alone.into_iter().chain(kernels).collect()
+    }
+
+    fn with_a_lane_each(choice: Choice, policy: &Policy) -> Self {
+        Ec { choice, signs_alone: false, hash: Hash::choose(Algorithm::Sha512, policy) }
     }
 
     /// The room chosen.
@@ -194,9 +208,9 @@ impl Ec {
         self.choice.room()
     }
 
-    /// How many jobs a full batch has.
+    /// How many jobs a full batch has; of a kernel whose lanes share a signature, one.
     pub fn lanes(&self) -> usize {
-        self.choice.lanes()
+        if self.signs_alone { 1 } else { self.choice.lanes() }
     }
 
     /// Makes public keys.
@@ -213,7 +227,11 @@ impl Ec {
     ///
     /// The nonce is SHA-512(private key || entropy || digest) modulo the order of the curve.
     pub fn sign_batch(&self, jobs: &mut [SignJob<'_>]) {
-        in_room!(self.choice, sign, &self.hash, jobs);
+        match (self.choice, self.signs_alone) {
+            (Choice::Ifma512(room), true) => batch::sign_alone(room, &self.hash, jobs),
+            (Choice::Ifma256(room), true) => batch::sign_alone(room, &self.hash, jobs),
+            (choice, _) => in_room!(choice, sign, &self.hash, jobs),
+        }
     }
 
     /// Verifies signatures of ECDSA. Time depends on nothing but how many there are of each curve.

@@ -40,6 +40,22 @@ fn each_policy_chooses_its_room() {
 }
 
 #[test]
+fn the_narrowest_room_has_a_kernel_for_a_single_signature() {
+    let kernels = |policy: &Policy| -> Vec<_> {
+        Ec::sign_kernels(policy).iter().map(|ec| (ec.lanes(), ec.room())).collect()
+    };
+    for_each_room(|room, policy| {
+        let lanes = [1, 4, 8][room as usize];
+        let expected = if lanes == 1 { vec![] } else { vec![(1, room), (lanes, room)] };
+        assert_eq!(kernels(policy), expected, "{room}");
+    });
+    if supported().contains(&Room::Ifma256) && supported().contains(&Room::Ifma512) {
+        let expected = [(1, Room::Ifma256), (4, Room::Ifma256), (8, Room::Ifma512)];
+        assert_eq!(kernels(&Policy::open()), expected);
+    }
+}
+
+#[test]
 fn keys_and_rooms_may_be_shared_by_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<PrivateKey>();
@@ -68,17 +84,21 @@ fn a_batch_may_mix_curves_and_bad_jobs() {
             assert_eq!(job.shared.iter().all(|byte| *byte == 0), index >= 2, "{room} {index}");
         }
 
-        let mut signatures = [vec![0xaa; 64], vec![0xaa; 96], vec![0xaa; 65], vec![0xaa; 64]];
-        let mut jobs: Vec<_> = signatures
-            .iter_mut()
-            .enumerate()
-            .map(|(index, out)| SignJob::new(&keys[index % 2], &[1; 32], &[2; 32], out))
-            .collect();
-        ec.sign_batch(&mut jobs);
-        for (index, job) in jobs.iter().enumerate() {
-            let wanted = if index < 2 { Outcome::Done } else { Outcome::Rejected };
-            assert_eq!(job.outcome, wanted, "{room} {index}");
-            assert_eq!(job.signature.iter().all(|byte| *byte == 0), index >= 2, "{room} {index}");
+        let mut signatures = Default::default();
+        for ec in Ec::sign_kernels(policy).iter().chain([&ec]) {
+            signatures = [64, 96, 65, 64].map(|length| vec![0xaa; length]);
+            let mut jobs: Vec<_> = signatures
+                .iter_mut()
+                .enumerate()
+                .map(|(index, out)| SignJob::new(&keys[index % 2], &[1; 32], &[2; 32], out))
+                .collect();
+            ec.sign_batch(&mut jobs);
+            for (index, job) in jobs.iter().enumerate() {
+                let wanted = if index < 2 { Outcome::Done } else { Outcome::Rejected };
+                assert_eq!(job.outcome, wanted, "{room} {index}");
+                let is_zero = job.signature.iter().all(|byte| *byte == 0);
+                assert_eq!(is_zero, index >= 2, "{room} {index}");
+            }
         }
 
         let mut short = [0xaa; 64];
@@ -159,7 +179,9 @@ fn a_batch_fits_the_promised_stack() {
                 let mut secret = vec![0; curve.bytes()];
                 ec.derive_batch(&mut [DeriveJob::new(&key, &peer, &mut secret)]);
                 let mut signature = vec![0; 2 * curve.bytes()];
-                ec.sign_batch(&mut [SignJob::new(&key, &[1; 32], &[2; 32], &mut signature)]);
+                for ec in Ec::sign_kernels(policy).iter().chain([&ec]) {
+                    ec.sign_batch(&mut [SignJob::new(&key, &[1; 32], &[2; 32], &mut signature)]);
+                }
                 let mut job = VerifyJob::new(&peer, &[1; 32], &signature);
                 ec.verify_batch(std::slice::from_mut(&mut job));
                 assert_eq!(job.outcome, Outcome::Done);

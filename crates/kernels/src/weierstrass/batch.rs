@@ -1,4 +1,4 @@
-//! The four operations on a batch of jobs, written once for all rooms and curves.
+//! Key generation, ECDH and verification of a batch of jobs, written once for all rooms and curves.
 
 use core::array;
 use core::marker::PhantomData;
@@ -7,22 +7,25 @@ use widelane_secret::wipe;
 
 use super::curve::Curve;
 use super::digits::{from_bytes, is_zero, less, to_bytes};
-use super::element::{Element, Prime, Product};
-use super::job::{DeriveJob, GenerateJob, SignJob, Verdict, VerifyJob};
+use super::element::{Element, Prime};
+use super::inverse::Invert;
+use super::job::{DeriveJob, GenerateJob, Verdict, VerifyJob};
 use super::multiply::{Multiply, MultiplyBase};
 use super::point::{Affine, Coordinate, Jacobian};
-use super::scalar::{Invert, InvertBoth};
 use crate::lanes::{LaneMask, Lanes, Task};
 
 /// The most lanes that a room has.
 const LANES_MAX: usize = 8;
 
 /// One number for each lane, each in digits.
-type Numbers<const D: usize> = [[u64; D]; LANES_MAX];
+pub(super) type Numbers<const D: usize> = [[u64; D]; LANES_MAX];
 
 /// What `digits` finds in the job of each lane. Lanes without a job repeat the first one; nobody
 /// reads their result.
-fn numbers<J, const D: usize>(jobs: &[J], digits: impl Fn(&J) -> [u64; D]) -> Numbers<D> {
+pub(super) fn numbers<J, const D: usize>(
+    jobs: &[J],
+    digits: impl Fn(&J) -> [u64; D],
+) -> Numbers<D> {
     assert!((1..=LANES_MAX).contains(&jobs.len()), "a batch has 1 to {LANES_MAX} jobs");
     array::from_fn(|lane| digits(jobs.get(lane).unwrap_or(&jobs[0])))
 }
@@ -82,103 +85,6 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for Derive<'_, '_, C, D> {
         wipe(private.as_flattened_mut());
         L::wipe_registers(room);
     }
-}
-
-/// Signs digests.
-pub(super) struct Sign<'a, 'b, C, const D: usize> {
-    pub jobs: &'a mut [SignJob<'b, D>],
-    pub curve: PhantomData<C>,
-}
-
-impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for Sign<'_, '_, C, D> {
-    type Output = ();
-
-    /// FIPS 186-5, section 6.4.1.
-    #[inline(always)]
-    fn run(self, room: L::Room) {
-        let mut private = numbers(self.jobs, |job| job.private.digits);
-        let mut negated = numbers(self.jobs, |job| job.private.negated);
-        // Of the 512 bits of a nonce, D digits and what is above.
-        let mut low = numbers(self.jobs, |job| wide_digits(job.nonce, 0));
-        let mut high = numbers(self.jobs, |job| wide_digits(job.nonce, D));
-        let digests = numbers(self.jobs, |job| from_bytes(job.digest));
-
-        let wide = Product::<C::Order, L, D>::from_digits(
-            Element::<C::Order, L, D>::from_lanes(room, |lane| low[lane]).0,
-            Element::<C::Order, L, D>::from_lanes(room, |lane| high[lane]).0,
-        );
-        let rrr = Element::splat(room, &<C::Order as Prime<D>>::MODULUS.rrr);
-        let k = wide.reduce().carry().times(rrr);
-        let (product, infinite) = L::call(room, MultiplyBase::<C, L, D>(k.leave_montgomery()));
-        let (mut z_inverse, mut k_inverse) = (product.z, k);
-        L::call(room, InvertBoth { first: &mut z_inverse, second: &mut k_inverse });
-        let x = product.affine(z_inverse).x.leave_montgomery();
-
-        let r = Element::<C::Order, L, D>::from_digits(x.0).canonical();
-        let d = Element::from_lanes(room, |lane| private[lane]).enter_montgomery();
-        let e = Element::from_lanes(room, |lane| digests[lane]);
-        let s = r.times(d).plus(e).carry().times(k_inverse).canonical();
-        let negative_d = Element::from_lanes(room, |lane| negated[lane]).enter_montgomery();
-        let confirmed = L::call(room, Confirm::<C, L, D> { r, s, k, negative_d, e });
-        let good = confirmed & !infinite & !r.is_zero() & !s.is_zero();
-        for (lane, job) in self.jobs.iter_mut().enumerate() {
-            let (r_bytes, s_bytes) = job.signature.split_at_mut(C::BYTES);
-            job.verdict = judge(good.declassify(lane), || {
-                to_bytes(&r.lane(lane), r_bytes);
-                to_bytes(&s.lane(lane), s_bytes);
-            });
-        }
-        for secret in [&mut private, &mut negated, &mut low, &mut high] {
-            wipe(secret.as_flattened_mut());
-        }
-        L::wipe_registers(room);
-    }
-}
-
-/// Finds out where (r, s) is the signature of e with the nonce k, by another way than it was made:
-/// from the negatives of nonce and key. The point of −k, made of other entries of the table, has to
-/// have the x that r is made of, and s·k − r·d has to be e. (A fault that makes a wrong signature
-/// by one way does not make the same by the other.)
-struct Confirm<C: Curve<D>, L, const D: usize> {
-    r: Element<C::Order, L, D>,
-    s: Element<C::Order, L, D>,
-    /// In Montgomery form, as what follows.
-    k: Element<C::Order, L, D>,
-    /// n − d.
-    negative_d: Element<C::Order, L, D>,
-    /// In plain form, as r and s.
-    e: Element<C::Order, L, D>,
-}
-
-impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for Confirm<C, L, D> {
-    type Output = LaneMask;
-
-    #[inline(always)]
-    fn run(self, room: L::Room) -> LaneMask {
-        let Confirm { r, s, k, negative_d, e } = self;
-        let n = Element::splat(room, &<C::Order as Prime<D>>::MODULUS.m);
-        let negative_k = n.minus(k.leave_montgomery()).carry();
-        let (point, infinite) = L::call(room, MultiplyBase::<C, L, D>(negative_k));
-        let rest = s.times(k).canonical().plus(r.times(negative_d)).plus(n).minus(e);
-        has_x(room, point, r) & !infinite & rest.carry().canonical().is_zero()
-    }
-}
-
-/// Where the x of a point is r modulo n.
-#[inline(always)]
-pub(super) fn has_x<C: Curve<D>, L: Lanes, const D: usize>(
-    room: L::Room,
-    point: Jacobian<C, L, D>,
-    r: Element<C::Order, L, D>,
-) -> LaneMask {
-    let (x, zz) = (point.x.canonical(), point.z.squared());
-    let is_x = |number: Element<C::Order, L, D>| {
-        let number = Coordinate::<C, L, D>::from_digits(number.0).enter_montgomery();
-        number.times(zz).canonical().equals(x)
-    };
-    let n = Element::splat(room, &<C::Order as Prime<D>>::MODULUS.m);
-    // x is below p, and p below 2·n.
-    is_x(r) | is_x(r.plus(n).carry())
 }
 
 /// Verifies signatures.
@@ -259,15 +165,7 @@ fn checked<C: Curve<D>, L: Lanes, const D: usize>(
     (point, point.is_on_curve() & !infinite)
 }
 
-/// `D` digits of a nonce of 64 bytes from digit `from` on; zeros beyond its end.
-fn wide_digits<const D: usize>(nonce: &[u8; 64], from: usize) -> [u64; D] {
-    let mut digits: [u64; 10] = from_bytes(nonce);
-    let part = array::from_fn(|index| digits.get(from + index).copied().unwrap_or(0));
-    wipe(&mut digits);
-    part
-}
-
-fn judge(good: bool, write: impl FnOnce()) -> Verdict {
+pub(super) fn judge(good: bool, write: impl FnOnce()) -> Verdict {
     if good {
         write();
         Verdict::Done

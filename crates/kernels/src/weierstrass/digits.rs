@@ -96,12 +96,14 @@ impl<const D: usize> Modulus<D> {
         shifted(parse(hex), DIGIT_BITS * D, &self.m)
     }
 
-    /// m − 2, the exponent that inverts.
-    pub const fn inverting_exponent(&self) -> [u64; D] {
-        let mut exponent = self.m;
-        // An odd prime above 2 whose lowest digit is not 1.
-        exponent[0] -= 2;
-        exponent
+    /// The number of bits of m.
+    pub const fn bits(&self) -> usize {
+        DIGIT_BITS * (D - 1) + self.m[D - 1].ilog2() as usize + 1
+    }
+
+    /// Computes x·2^doublings mod m for x < m.
+    pub const fn doubled(&self, x: [u64; D], doublings: usize) -> [u64; D] {
+        shifted(x, doublings, &self.m)
     }
 }
 

@@ -4,8 +4,9 @@ use core::marker::PhantomData;
 
 use widelane_cpu::{Ifma256, Ifma512};
 
-use super::batch::{Derive, Generate, Sign, Verify};
+use super::batch::{Derive, Generate, Verify};
 use super::job::{DeriveJob, GenerateJob, SignJob, VerifyJob};
+use super::sign::{Sign, SignAlone};
 use super::{Curve, P256, P384};
 use crate::lanes::{Ifma256x4, Ifma512x8, Lanes, Portable};
 
@@ -30,6 +31,16 @@ pub trait Door<C: Curve<D>, const D: usize>: Copy {
 
     /// Verifies signatures. Everything in it is public.
     fn verify(self, jobs: &mut [VerifyJob<'_, D>]);
+}
+
+/// A room whose lanes can share one job.
+///
+/// # Panics
+///
+/// Panics if the signature has the wrong length.
+pub trait SharedDoor<C: Curve<D>, const D: usize>: Door<C, D> {
+    /// Signs a digest in less time than a batch takes.
+    fn sign_alone(self, job: &mut SignJob<'_, D>);
 }
 
 /// What opens the portable room, which needs no token.
@@ -69,9 +80,24 @@ macro_rules! doors {
     };
 }
 
+/// Implements [`SharedDoor`] for the token of a room and a curve.
+macro_rules! shared_door {
+    ($token:ty, $register:ident, $curve:ident, $digits:literal) => {
+        impl SharedDoor<$curve, $digits> for $token {
+            fn sign_alone(self, job: &mut SignJob<'_, $digits>) {
+                $register::call(self, SignAlone::<$curve, $digits> { job, curve: PhantomData });
+            }
+        }
+    };
+}
+
 doors!(Ifma512, Ifma512x8, self => self);
 doors!(Ifma256, Ifma256x4, self => self);
 doors!(Single, Portable, self => ());
+shared_door!(Ifma512, Ifma512x8, P256, 5);
+shared_door!(Ifma512, Ifma512x8, P384, 8);
+shared_door!(Ifma256, Ifma256x4, P256, 5);
+shared_door!(Ifma256, Ifma256x4, P384, 8);
 
 fn check_count<J>(jobs: &[J], lanes: usize) {
     assert!((1..=lanes).contains(&jobs.len()), "a batch has 1 to {lanes} jobs");

@@ -225,6 +225,16 @@ impl<P: Prime<D>, L: Lanes, const D: usize> Element<P, L, D> {
         Self::from_digits(digits)
     }
 
+    /// The number of lane `index` in each lane.
+    #[inline(always)]
+    pub fn permute(self, index: L) -> Self {
+        let mut digits = self.0;
+        for digit in &mut digits {
+            *digit = digit.permute(index);
+        }
+        Self::from_digits(digits)
+    }
+
     /// The digits of one lane.
     pub fn lane(self, lane: usize) -> [u64; D] {
         self.0.map(|digit| digit.words().as_ref()[lane])

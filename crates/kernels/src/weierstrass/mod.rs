@@ -14,6 +14,7 @@ mod batch;
 mod curve;
 mod digits;
 mod door;
+mod inverse;
 mod job;
 mod multiply;
 #[allow(dead_code, reason = "the build script reads the rest")]
@@ -22,12 +23,14 @@ mod p256;
 mod p384;
 mod point;
 mod scalar;
+mod sign;
+mod spread;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use curve::Curve;
-pub use door::{Door, Single};
+pub use door::{Door, SharedDoor, Single};
 pub use job::{DeriveJob, GenerateJob, Point, Scalar, SignJob, Verdict, VerifyJob};
 pub use p256::P256;
 pub use p384::P384;

@@ -23,20 +23,32 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for MultiplyBase<C, L, D> {
         let mut infinite = LaneMask::ALL;
         for window in 0..window_count(8 * C::BYTES, C::BASE_WINDOW) {
             let (magnitude, negative) = windows.digit(room, window);
-            let entry: Affine<C, L, D> = base_entry(room, window, magnitude);
-            let entry = Affine { x: entry.x, y: entry.y.negated(negative) };
-            let none = magnitude.equals(zero);
-            let next = entry.jacobian().select(infinite, sum.plus_affine(entry));
-            sum = sum.select(none, next);
-            infinite = infinite & none;
+            let entry = base_entry(room, window, magnitude);
+            add_entry(&mut sum, &mut infinite, entry, magnitude, negative);
         }
         (sum, infinite)
     }
 }
 
+/// Adds the entry for a digit to a sum, or its opposite where the digit is negative.
+#[inline(always)]
+pub(super) fn add_entry<C: Curve<D>, L: Lanes, const D: usize>(
+    sum: &mut Jacobian<C, L, D>,
+    infinite: &mut LaneMask,
+    entry: Affine<C, L, D>,
+    magnitude: L,
+    negative: LaneMask,
+) {
+    let entry = Affine { x: entry.x, y: entry.y.negated(negative) };
+    let none = magnitude.equals(L::splat(magnitude.room(), 0));
+    let next = entry.jacobian().select(*infinite, sum.plus_affine(entry));
+    *sum = sum.select(none, next);
+    *infinite = *infinite & none;
+}
+
 /// The entry for a digit of a window; some entry for zero.
 #[inline(always)]
-fn base_entry<C: Curve<D>, L: Lanes, const D: usize>(
+pub(super) fn base_entry<C: Curve<D>, L: Lanes, const D: usize>(
     room: L::Room,
     window: usize,
     magnitude: L,

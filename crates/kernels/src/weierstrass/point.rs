@@ -39,6 +39,12 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Clone for Jacobian<C, L, D> {
 impl<C: Curve<D>, L: Lanes, const D: usize> Copy for Jacobian<C, L, D> {}
 
 impl<C: Curve<D>, L: Lanes, const D: usize> Affine<C, L, D> {
+    /// self where the mask is set, other elsewhere.
+    #[inline(always)]
+    pub fn select(self, mask: LaneMask, other: Self) -> Self {
+        Affine { x: self.x.select(mask, other.x), y: self.y.select(mask, other.y) }
+    }
+
     /// The same point with z = 1.
     #[inline(always)]
     pub fn jacobian(self) -> Jacobian<C, L, D> {
@@ -121,6 +127,18 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Jacobian<C, L, D> {
         let mut doubled = other;
         L::call(x1.room(), Double { point: &mut doubled, times: 1 });
         other.select(infinite, doubled.select(equal, sum))
+    }
+
+    /// The point of lane `index` in each lane.
+    #[inline(always)]
+    pub fn permute(self, index: L) -> Self {
+        Jacobian { x: self.x.permute(index), y: self.y.permute(index), z: self.z.permute(index) }
+    }
+
+    /// The point of one lane in all lanes.
+    #[inline(always)]
+    pub fn of_lane(self, lane: usize) -> Self {
+        self.permute(L::splat(self.x.room(), lane as u64))
     }
 
     /// self where the mask is set, other elsewhere.

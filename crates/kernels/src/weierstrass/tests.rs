@@ -8,16 +8,17 @@ use widelane_cpu::{Ifma256, Ifma512, Room};
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::{for_each_room, supported};
 
-use super::batch::has_x;
 use super::curve::Curve;
 use super::digits::{DIGIT_BITS, Modulus};
-use super::door::{Door, Single};
+use super::door::{Door, SharedDoor, Single};
 use super::element::{Element, Field, Prime};
+use super::inverse::{Invert, InvertBoth, InvertSideBySide};
 use super::job::{Scalar, SignJob, Verdict};
 use super::p256::{P256, P256Field, P256Order};
 use super::p384::{P384, P384Field, P384Order};
 use super::point::{Coordinate, Jacobian};
-use super::scalar::{Invert, InvertBoth, Windows, window_count};
+use super::scalar::{Windows, window_count};
+use super::sign::has_x;
 use crate::lanes::{Ifma256x4, Ifma512x8, LaneMask, Lanes, Portable, Task};
 
 fn big(digits: &[u64]) -> BigUint {
@@ -118,6 +119,27 @@ fn elements_agree<P: Prime<D>, L: Lanes, const D: usize>(room: L::Room) {
     }
 }
 
+/// An element of either prime of a curve, the same in all lanes, is inverted beside the other.
+fn lanes_share_inversions<C: Curve<D>, L: Lanes, const D: usize>(room: L::Room) {
+    let mut random = Random::new(53);
+    let numbers = operands(&<C::Field as Prime<D>>::MODULUS, &mut random);
+    let others = operands(&<C::Order as Prime<D>>::MODULUS, &mut random);
+    for (number, other) in numbers.iter().zip(&others) {
+        let mut first = Coordinate::<C, L, D>::splat(room, &digits(number));
+        let mut second = Element::<C::Order, L, D>::splat(room, &digits(other));
+        let (mut first_alone, mut second_alone) = (first, second);
+        L::call(room, InvertSideBySide { first: &mut first, second: &mut second });
+        L::call(room, Invert(&mut first_alone));
+        L::call(room, Invert(&mut second_alone));
+        for lane in 0..L::LANES {
+            let [found, expected] = [first, first_alone].map(|inverse| inverse.canonical());
+            assert_eq!(found.lane(lane), expected.lane(lane), "inverse of {number}");
+            let [found, expected] = [second, second_alone].map(|inverse| inverse.canonical());
+            assert_eq!(found.lane(lane), expected.lane(lane), "inverse of {other}");
+        }
+    }
+}
+
 /// Sums that are negative or large, as the formulas make them.
 struct Sums<'a, P, L: Lanes, const D: usize>(&'a Element<P, L, D>, &'a Element<P, L, D>);
 
@@ -173,12 +195,18 @@ fn in_room<L: Lanes>(room: L::Room) {
     sums_agree::<P384Field, L, 8>(room);
 }
 
+fn in_wide_room<L: Lanes>(room: L::Room) {
+    in_room::<L>(room);
+    lanes_share_inversions::<P256, L, 5>(room);
+    lanes_share_inversions::<P384, L, 8>(room);
+}
+
 #[test]
 fn elements_agree_with_the_model_in_every_room() {
     let visited = for_each_room(|room, policy| match room {
         Room::Portable => in_room::<Portable>(()),
-        Room::Ifma256 => in_room::<Ifma256x4>(Ifma256::enter(policy).expect("an open room")),
-        Room::Ifma512 => in_room::<Ifma512x8>(Ifma512::enter(policy).expect("an open room")),
+        Room::Ifma256 => in_wide_room::<Ifma256x4>(Ifma256::enter(policy).expect("an open room")),
+        Room::Ifma512 => in_wide_room::<Ifma512x8>(Ifma512::enter(policy).expect("an open room")),
         room => panic!("{room} is no room of these kernels"),
     });
     assert_eq!(visited, supported());
@@ -250,6 +278,59 @@ fn damaged_keys_sign_nothing<R: Door<C, D>, C: Curve<D>, const D: usize>(room: R
     }
 }
 
+/// The same where the lanes share a job.
+fn damaged_keys_sign_nothing_alone<R: SharedDoor<C, D>, C: Curve<D>, const D: usize>(room: R) {
+    let good = Scalar::from_bytes::<C>(&vec![7; C::BYTES]).expect("a private key");
+    for damage in 0..2 * D {
+        let mut damaged = good.clone();
+        let half = if damage < D { &mut damaged.digits } else { &mut damaged.negated };
+        half[damage % D] ^= 4;
+        for (private, wanted) in [(&damaged, Verdict::Rejected), (&good, Verdict::Done)] {
+            let (verdict, signature) = sign_alone::<R, C, D>(room, private, &[3; 64]);
+            assert_eq!(verdict, wanted, "digit {damage}");
+            assert_eq!(signature.iter().any(|byte| *byte != 0), wanted == Verdict::Done);
+        }
+    }
+}
+
+fn sign_alone<R: SharedDoor<C, D>, C: Curve<D>, const D: usize>(
+    room: R,
+    private: &Scalar<D>,
+    nonce: &[u8; 64],
+) -> (Verdict, Vec<u8>) {
+    let mut signature = vec![0; 2 * C::BYTES];
+    let (digest, verdict) = (&[5; 32], Verdict::Pending);
+    let mut job = SignJob { private, nonce, digest, signature: &mut signature, verdict };
+    room.sign_alone(&mut job);
+    (job.verdict, signature)
+}
+
+/// The one nonce of P-256 for which the lanes' last addition is of equal points, or of opposite
+/// ones for its negative (`docs/nist-curves.md`), and zero, are refused; their neighbours are not.
+fn nonces_without_a_product_are_refused<R: SharedDoor<P256, 5>>(room: R) {
+    let n = big(&<P256Order as Prime<5>>::MODULUS.m);
+    let equal = "fffffffefffffffeffffffffffffffffc2e706aa57085e7af445cd4303a35a51";
+    let equal = BigUint::parse_bytes(equal.as_bytes(), 16).expect("a number");
+    let private = Scalar::from_bytes::<P256>(&[7; 32]).expect("a private key");
+    for number in [equal.clone(), &n - &equal, n.clone()] {
+        for (offset, wanted) in [(0u32, Verdict::Rejected), (1, Verdict::Done)] {
+            let mut nonce = [0; 64];
+            for (byte, value) in nonce.iter_mut().rev().zip((&number + offset).to_bytes_le()) {
+                *byte = value;
+            }
+            let (verdict, signature) = sign_alone::<R, P256, 5>(room, &private, &nonce);
+            assert_eq!(verdict, wanted, "{number:x} + {offset}");
+            assert_eq!(signature.iter().any(|byte| *byte != 0), wanted == Verdict::Done);
+        }
+    }
+}
+
+fn lone_signatures_are_confirmed<R: SharedDoor<P256, 5> + SharedDoor<P384, 8>>(door: R) {
+    damaged_keys_sign_nothing_alone::<_, P256, 5>(door);
+    damaged_keys_sign_nothing_alone::<_, P384, 8>(door);
+    nonces_without_a_product_are_refused(door);
+}
+
 fn signatures_are_confirmed<L: Lanes, R>(room: L::Room, door: R)
 where
     R: Door<P256, 5> + Door<P384, 8> + Copy,
@@ -267,10 +348,12 @@ fn signatures_are_confirmed_in_every_room() {
         Room::Ifma256 => {
             let room = Ifma256::enter(policy).expect("an open room");
             signatures_are_confirmed::<Ifma256x4, _>(room, room);
+            lone_signatures_are_confirmed(room);
         }
         Room::Ifma512 => {
             let room = Ifma512::enter(policy).expect("an open room");
             signatures_are_confirmed::<Ifma512x8, _>(room, room);
+            lone_signatures_are_confirmed(room);
         }
         room => panic!("{room} is no room of these kernels"),
     });

@@ -123,7 +123,7 @@ fn sign_ec(requests: &[&Request], curve: ec::Curve, index: usize) -> Option<Vec<
             outcome: ec::Outcome::Pending,
         })
         .collect();
-    config().ec[index].sign_batch(&mut jobs);
+    config().ec_sign[index].sign_batch(&mut jobs);
     let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
     for (outcome, output) in outcomes.iter().zip(&mut outputs) {
         if *outcome == ec::Outcome::Done {
