@@ -263,7 +263,7 @@ impl Connection {
         let group = shared.wardrobe.outfit(self.drawn).group;
         let resumed = session.is_resumed();
         if !resumed && session.group() != group {
-            return Err(Failure::Group);
+            return Err(Failure::Group(session.group()));
         }
         let now = Instant::now();
         shared.tally.count_handshake(resumed, now - times.due, now - times.hello);

@@ -23,6 +23,7 @@ mod connection;
 mod crowd;
 mod drive;
 mod http;
+mod hybrid;
 mod key;
 mod latency;
 mod load;

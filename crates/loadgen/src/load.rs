@@ -92,6 +92,9 @@ pub enum LoadError {
     /// What the old cipher cannot do.
     #[error("aes128-sha does not go with {0}; give it a load of its own")]
     Legacy(&'static str),
+    /// What TLS 1.2 cannot do.
+    #[error("{0} needs TLS 1.3; leave out TLS 1.2, or name another group for it")]
+    Tls13Only(&'static str),
     /// There is no authority to vouch for certificates.
     #[error("no certificate authority is known; name a file of them, or accept any certificate")]
     Authorities(#[from] rustls::client::VerifierBuilderError),
@@ -133,7 +136,10 @@ fn advice(kind: ErrorKind) -> &'static str {
              accept any certificate"
         }
         ErrorKind::Signature => "the server does not have the key of the certificate that it shows",
-        ErrorKind::Group => "ask for the group that the server prefers",
+        ErrorKind::Group => {
+            "let it offer the group and heed the client's order, or ask for the one that it takes; \
+             groups with ML-KEM come with OpenSSL 3.5, or with widelane on an older one"
+        }
         ErrorKind::Protocol => "check that this is a TLS server of the version asked for",
         ErrorKind::Answer | ErrorKind::Status => {
             "handshakes succeed: check the path, the name sent as host and the length expected"

@@ -6,7 +6,7 @@ use std::{fmt, io};
 
 use hdrhistogram::Histogram;
 use rustix::io::Errno;
-use rustls::{CertificateError, OtherError};
+use rustls::{CertificateError, NamedGroup, OtherError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -249,7 +249,7 @@ impl ErrorKind {
             Failure::Ports => ErrorKind::System,
             Failure::Tls(_) | Failure::Exhausted => ErrorKind::Protocol,
             Failure::Closed => ErrorKind::Closed,
-            Failure::Group => ErrorKind::Group,
+            Failure::Group(_) => ErrorKind::Group,
             Failure::Patience => ErrorKind::Timeout,
             Failure::Answer(_) => ErrorKind::Answer,
             Failure::Status(_) => ErrorKind::Status,
@@ -275,8 +275,8 @@ pub(crate) enum Failure {
     #[error("the server closed the connection too early")]
     Closed,
     /// The handshake used another key-exchange group than the one to be measured.
-    #[error("the server took another key-exchange group; let it heed the order of the client")]
-    Group,
+    #[error("the server took {} for the key exchange", taken(.0))]
+    Group(Option<NamedGroup>),
     /// Nothing more can be encrypted.
     #[error("the session has sent all that it can send")]
     Exhausted,
@@ -289,6 +289,15 @@ pub(crate) enum Failure {
     /// It took too long.
     #[error("the server took too long")]
     Patience,
+}
+
+/// The group that a server took, by its number where rustls has no name.
+fn taken(group: &Option<NamedGroup>) -> String {
+    match group {
+        Some(NamedGroup::Unknown(number)) => format!("group {number:#06x}"),
+        Some(group) => format!("{group:?}"),
+        None => "no group".to_owned(),
+    }
 }
 
 /// What an error of TLS says; of errors that are not its own, rustls writes only the name.

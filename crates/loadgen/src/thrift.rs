@@ -1,8 +1,8 @@
 //! What repeats from connection to connection, done once: less cost to the client, the same work
 //! for the server.
 //!
-//! * One ephemeral key pair per group serves all connections of this process. What a load generator
-//!   sends needs no forward secrecy.
+//! * One ephemeral key pair per curve serves all connections of this process. What a load generator
+//!   sends needs no forward secrecy. Keys of ML-KEM are always new (`hybrid`).
 //! * HKDF of TLS 1.3 keeps the state of a keyed HMAC instead of computing it for every label.
 
 use std::fmt;

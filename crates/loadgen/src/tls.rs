@@ -7,7 +7,7 @@ use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
 use serde::{Deserialize, Serialize};
 
 use crate::key::KeyKind;
-use crate::thrift;
+use crate::{hybrid, thrift};
 
 /// A TLS protocol version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -45,15 +45,57 @@ pub enum Group {
     Secp256r1,
     /// NIST P-384.
     Secp384r1,
+    /// Curve25519 and ML-KEM-768, in TLS 1.3 only as the others with ML-KEM.
+    X25519MlKem768,
+    /// NIST P-256 and ML-KEM-768.
+    Secp256r1MlKem768,
+    /// NIST P-384 and ML-KEM-1024.
+    Secp384r1MlKem1024,
 }
 
 impl Group {
-    /// The group's name in scenarios and flags: `x25519`, `p256`, `p384`.
+    /// All of them.
+    pub const ALL: [Group; 6] = [
+        Group::X25519,
+        Group::Secp256r1,
+        Group::Secp384r1,
+        Group::X25519MlKem768,
+        Group::Secp256r1MlKem768,
+        Group::Secp384r1MlKem1024,
+    ];
+
+    /// The group's name in scenarios and flags: `x25519`, `p256`, `p384`, `x25519mlkem768`,
+    /// `secp256r1mlkem768`, `secp384r1mlkem1024`.
     pub const fn name(self) -> &'static str {
         match self {
             Group::X25519 => "x25519",
             Group::Secp256r1 => "p256",
             Group::Secp384r1 => "p384",
+            Group::X25519MlKem768 => "x25519mlkem768",
+            Group::Secp256r1MlKem768 => "secp256r1mlkem768",
+            Group::Secp384r1MlKem1024 => "secp384r1mlkem1024",
+        }
+    }
+
+    /// The group's name in configurations of servers, as OpenSSL knows it.
+    pub const fn openssl_name(self) -> &'static str {
+        match self {
+            Group::X25519 => "X25519",
+            Group::Secp256r1 => "P-256",
+            Group::Secp384r1 => "P-384",
+            Group::X25519MlKem768 => "X25519MLKEM768",
+            Group::Secp256r1MlKem768 => "SecP256r1MLKEM768",
+            Group::Secp384r1MlKem1024 => "SecP384r1MLKEM1024",
+        }
+    }
+
+    /// The curve alone, of a group with ML-KEM.
+    pub const fn without_ml_kem(self) -> Option<Group> {
+        match self {
+            Group::X25519 | Group::Secp256r1 | Group::Secp384r1 => None,
+            Group::X25519MlKem768 => Some(Group::X25519),
+            Group::Secp256r1MlKem768 => Some(Group::Secp256r1),
+            Group::Secp384r1MlKem1024 => Some(Group::Secp384r1),
         }
     }
 
@@ -62,6 +104,9 @@ impl Group {
             Group::X25519 => &thrift::X25519_REUSED,
             Group::Secp256r1 => &thrift::SECP256R1_REUSED,
             Group::Secp384r1 => &thrift::SECP384R1_REUSED,
+            Group::X25519MlKem768 => &hybrid::X25519_MLKEM768,
+            Group::Secp256r1MlKem768 => &hybrid::SECP256R1_MLKEM768,
+            Group::Secp384r1MlKem1024 => &hybrid::SECP384R1_MLKEM1024,
         }
     }
 }

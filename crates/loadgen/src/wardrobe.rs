@@ -152,6 +152,9 @@ impl Trusted {
             Trusted::Pinned(pinned) => Some(pinned.kind()),
             Trusted::Judged(_) => None,
         };
+        if group.without_ml_kem().is_some() && version != TlsVersion::Tls13 {
+            return Err(LoadError::Tls13Only(group.name()));
+        }
         // The first key takes far longer than others: it is made before the load begins.
         group.group().start()?;
         let provider = CryptoProvider {
@@ -215,9 +218,10 @@ impl Trusted {
     }
 }
 
-/// The groups to offer. In TLS 1.2 a server may show an ECDSA certificate only to a client that
-/// offers its curve (RFC 8422, 5.1.1); a server that heeds the client's order does not use it for
-/// the key exchange.
+/// The groups to offer, the one to be used first. In TLS 1.2 a server may show an ECDSA certificate
+/// only to a client that offers its curve (RFC 8422, 5.1.1); a server that heeds the client's order
+/// does not use it for the key exchange. Beside a group with ML-KEM its curve is offered, without a
+/// share: a server that lacks the group takes the curve, which tells more than its alert would.
 fn groups(
     version: TlsVersion,
     group: Group,
@@ -230,7 +234,7 @@ fn groups(
         (TlsVersion::Tls12, Some(KeyKind::EcdsaP384)) => vec![p384],
         (TlsVersion::Tls12, Some(KeyKind::EcdsaP521)) => vec![p521],
         (TlsVersion::Tls12, None) => vec![p256, p384, p521],
-        _ => vec![],
+        _ => group.without_ml_kem().map(Group::group).into_iter().collect(),
     };
     let group = group.group();
     let curves = curves.into_iter().filter(|curve| curve.name() != group.name());

@@ -96,6 +96,39 @@ fn refuses_a_certificate_that_no_client_of_ours_can_ask_for() {
 }
 
 #[test]
+fn hands_out_shares_of_ml_kem() {
+    use aws_lc_rs::kx_group::{SECP256R1MLKEM768, X25519MLKEM768};
+    let key = elliptic(Nid::X9_62_PRIME256V1);
+    let groups =
+        [(Group::X25519MlKem768, X25519MLKEM768), (Group::Secp256r1MlKem768, SECP256R1MLKEM768)];
+    for (group, of_server) in groups {
+        let mut provider = aws_lc_rs::default_provider();
+        provider.kx_groups = vec![of_server];
+        let server = serve_with(provider, &[(&key, &key)], Conduct::default());
+        let load = Load { group, ..load(&server, TlsVersion::Tls13) };
+        let window = run(&load, &AtomicBool::new(false), || ()).unwrap();
+        assert!(window.tally.full >= 50, "{group:?}: {}", window.tally.full);
+        assert!(window.tally.errors.is_empty(), "{group:?}: {:?}", window.tally.errors);
+    }
+}
+
+#[test]
+fn a_server_without_ml_kem_is_told_by_the_curve_that_it_takes() {
+    let mut provider = aws_lc_rs::default_provider();
+    provider.kx_groups = vec![aws_lc_rs::kx_group::X25519];
+    let key = elliptic(Nid::X9_62_PRIME256V1);
+    let server = serve_with(provider, &[(&key, &key)], Conduct::default());
+    let of = |version| Load { group: Group::X25519MlKem768, ..load(&server, version) };
+    let error =
+        run(&of(TlsVersion::Tls13), &AtomicBool::new(false), || ()).map(|_| ()).unwrap_err();
+    assert!(matches!(error, LoadError::Failing { kind: ErrorKind::Group, .. }), "{error}");
+    assert!(error.to_string().contains("the server took X25519"), "{error}");
+    let error =
+        run(&of(TlsVersion::Tls12), &AtomicBool::new(false), || ()).map(|_| ()).unwrap_err();
+    assert!(matches!(error, LoadError::Tls13Only("x25519mlkem768")), "{error}");
+}
+
+#[test]
 fn refuses_another_group() {
     let mut provider = aws_lc_rs::default_provider();
     provider.kx_groups = vec![aws_lc_rs::kx_group::SECP256R1];

@@ -95,7 +95,8 @@ pub struct Args {
     /// only), aes128-sha-mac-first (the same without encrypt-then-MAC)
     #[arg(long, value_name = "LIST", value_parser = ciphers, default_value = "aes256-gcm")]
     cipher: Weighted<Cipher>,
-    /// Key-exchange groups: x25519, p256, p384
+    /// Key-exchange groups: x25519, p256, p384; with ML-KEM, in TLS 1.3 only: x25519mlkem768,
+    /// secp256r1mlkem768, secp384r1mlkem1024
     #[arg(long, value_name = "LIST", value_parser = groups, default_value = "x25519")]
     group: Weighted<Group>,
     /// Protocols to offer by ALPN, or none; requests speak HTTP/1.1 in any case
@@ -190,8 +191,8 @@ fn ciphers(text: &str) -> Result<Weighted<Cipher>, String> {
 }
 
 fn groups(text: &str) -> Result<Weighted<Group>, String> {
-    let known = [Group::X25519, Group::Secp256r1, Group::Secp384r1];
-    weighted(text, |name| named(name, &known.map(|group| (group.name(), group))))
+    let known = Group::ALL.map(|group| (group.name(), group));
+    weighted(text, |name| named(name, &known))
 }
 
 fn protocols(text: &str) -> Result<Weighted<Option<String>>, String> {

@@ -1,0 +1,135 @@
+//! Key exchange by a curve and ML-KEM together (RFC 10024). Every connection has a new key of
+//! ML-KEM, as a client that sent the same share again would not be one that servers meet; the
+//! curve's is the one of all connections (`thrift`), which saves the client a tenth of its work.
+
+use std::fmt;
+
+use rustls::crypto::aws_lc_rs::kx_group::{MLKEM768, MLKEM1024};
+use rustls::crypto::{ActiveKeyExchange, SharedSecret, SupportedKxGroup};
+use rustls::{Error, NamedGroup, PeerMisbehaved, ProtocolVersion};
+
+use crate::thrift::{SECP256R1_REUSED, SECP384R1_REUSED, X25519_REUSED};
+
+/// ML-KEM-768 before X25519.
+pub static X25519_MLKEM768: Hybrid = Hybrid {
+    name: NamedGroup::X25519MLKEM768,
+    first: Part { group: MLKEM768, server_share_bytes: 1088 },
+    second: Part { group: &X25519_REUSED, server_share_bytes: 32 },
+};
+
+/// P-256 before ML-KEM-768.
+pub static SECP256R1_MLKEM768: Hybrid = Hybrid {
+    name: NamedGroup::secp256r1MLKEM768,
+    first: Part { group: &SECP256R1_REUSED, server_share_bytes: 65 },
+    second: Part { group: MLKEM768, server_share_bytes: 1088 },
+};
+
+/// P-384 before ML-KEM-1024, which rustls does not name.
+pub static SECP384R1_MLKEM1024: Hybrid = Hybrid {
+    name: NamedGroup::Unknown(0x11ED),
+    first: Part { group: &SECP384R1_REUSED, server_share_bytes: 97 },
+    second: Part { group: MLKEM1024, server_share_bytes: 1568 },
+};
+
+/// Two groups whose shares, and whose secrets, follow each other.
+pub struct Hybrid {
+    name: NamedGroup,
+    first: Part,
+    second: Part,
+}
+
+/// One of them.
+#[derive(Clone, Copy)]
+struct Part {
+    group: &'static dyn SupportedKxGroup,
+    server_share_bytes: usize,
+}
+
+impl fmt::Debug for Hybrid {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?}", self.name)
+    }
+}
+
+impl SupportedKxGroup for Hybrid {
+    fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
+        let (first, second) = (self.first.group.start()?, self.second.group.start()?);
+        let share = [first.pub_key(), second.pub_key()].concat();
+        let server_share_bytes = [self.first, self.second].map(|part| part.server_share_bytes);
+        Ok(Box::new(Exchange { name: self.name, first, second, share, server_share_bytes }))
+    }
+
+    fn name(&self) -> NamedGroup {
+        self.name
+    }
+
+    fn usable_for_version(&self, version: ProtocolVersion) -> bool {
+        version == ProtocolVersion::TLSv1_3
+    }
+}
+
+/// The exchange of one connection.
+struct Exchange {
+    name: NamedGroup,
+    first: Box<dyn ActiveKeyExchange>,
+    second: Box<dyn ActiveKeyExchange>,
+    share: Vec<u8>,
+    server_share_bytes: [usize; 2],
+}
+
+impl ActiveKeyExchange for Exchange {
+    fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, Error> {
+        let [of_first, of_second] = self.server_share_bytes;
+        let (first, second) = match peer.split_at_checked(of_first) {
+            Some(shares) if shares.1.len() == of_second => shares,
+            _ => return Err(PeerMisbehaved::InvalidKeyShare.into()),
+        };
+        let (first, second) = (self.first.complete(first)?, self.second.complete(second)?);
+        Ok(SharedSecret::from([first.secret_bytes(), second.secret_bytes()].concat()))
+    }
+
+    fn pub_key(&self) -> &[u8] {
+        &self.share
+    }
+
+    fn group(&self) -> NamedGroup {
+        self.name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Client shares by RFC 10024, section 4.2.
+    #[test]
+    fn shares_have_their_lengths_and_order() {
+        let all = [
+            (&X25519_MLKEM768, 1184, 32),
+            (&SECP256R1_MLKEM768, 65, 1184),
+            (&SECP384R1_MLKEM1024, 97, 1568),
+        ];
+        for (group, first, second) in all {
+            let exchange = group.start().expect("a random generator");
+            assert_eq!(exchange.pub_key().len(), first + second, "{group:?}");
+            // A point that is not compressed begins with 4.
+            assert_eq!(exchange.pub_key()[0] == 4, first < second, "{group:?}");
+        }
+    }
+
+    #[test]
+    fn every_connection_has_a_new_key_of_ml_kem() {
+        let shares = [(); 2].map(|()| X25519_MLKEM768.start().expect("a random generator"));
+        let [(one, one_of_curve), (other, other_of_curve)] =
+            shares.each_ref().map(|exchange| exchange.pub_key().split_at(1184));
+        assert!(one != other && one_of_curve == other_of_curve);
+    }
+
+    #[test]
+    fn a_share_of_wrong_length_is_refused() {
+        for length in [0, 1087, 1119, 1121] {
+            let exchange = X25519_MLKEM768.start().expect("a random generator");
+            assert!(exchange.complete(&vec![0; length]).is_err(), "{length}");
+        }
+    }
+}
