@@ -190,6 +190,7 @@ impl Run<'_> {
         if let Some(count) = workers {
             workshop.employ(count);
         }
+        workshop.offer(self.plan.groups_with_ml_kem());
         let sizes = self.plan.body_sizes();
         if !sizes.is_empty() {
             workshop.serve(&sizes, cpus.client.first().copied())?;

@@ -32,7 +32,7 @@ const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: clos
 #[derive(Debug, Error)]
 pub enum EmbeddedError {
     /// The key or certificate is not accepted.
-    #[error("the certificate or key is not accepted")]
+    #[error("the certificate, the key or a group is not accepted")]
     Identity(#[from] ErrorStack),
     /// The address cannot be listened on.
     #[error("cannot listen on {address}")]
@@ -47,14 +47,19 @@ pub enum EmbeddedError {
     Loop(#[from] io::Error),
 }
 
-/// Serves TLS on `address` until the process is ended. `identities` are certificate chains with
-/// their private keys; the client's signature algorithms decide which one it is shown.
+/// Serves TLS on `address` until the process is ended, with `groups` as OpenSSL reads them.
+/// `identities` are certificate chains with their private keys; the client's signature algorithms
+/// decide which one it is shown.
 ///
 /// # Errors
 ///
 /// See [`EmbeddedError`].
-pub fn serve(address: SocketAddr, identities: &[(&Path, &Path)]) -> Result<(), EmbeddedError> {
-    let context = context(identities)?;
+pub fn serve(
+    address: SocketAddr,
+    identities: &[(&Path, &Path)],
+    groups: &str,
+) -> Result<(), EmbeddedError> {
+    let context = context(identities, groups)?;
     let listen = |source| EmbeddedError::Listen { address, source };
     let mut listener = TcpListener::bind(address).map_err(listen)?;
     let mut poll = Poll::new()?;
@@ -75,13 +80,13 @@ pub fn serve(address: SocketAddr, identities: &[(&Path, &Path)]) -> Result<(), E
     }
 }
 
-fn context(identities: &[(&Path, &Path)]) -> Result<SslContext, ErrorStack> {
+fn context(identities: &[(&Path, &Path)], groups: &str) -> Result<SslContext, ErrorStack> {
     let mut builder = SslContext::builder(SslMethod::tls_server())?;
     builder.set_min_proto_version(Some(SslVersion::TLS1_2))?;
     builder.set_options(SslOptions::NO_TICKET);
     builder.set_num_tickets(0)?;
     builder.set_session_cache_mode(SslSessionCacheMode::OFF);
-    builder.set_groups_list("X25519:P-256:P-384")?;
+    builder.set_groups_list(groups)?;
     for (certificate, private_key) in identities {
         builder.set_certificate_chain_file(certificate)?;
         builder.set_private_key_file(private_key, SslFiletype::PEM)?;

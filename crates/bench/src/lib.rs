@@ -11,6 +11,7 @@ pub mod accounting;
 pub mod chain;
 pub mod compare;
 pub mod embedded;
+pub mod groups;
 pub mod machine;
 pub mod mixed;
 pub mod pairs;

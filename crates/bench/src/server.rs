@@ -24,6 +24,7 @@ use nix::unistd::Pid;
 use thiserror::Error;
 
 pub use self::certificate::{Identity, IdentityError, Key, SERVER_NAME};
+pub use self::config::GROUPS;
 pub use self::counters::{CipherCounts, Claim, Counts, KindCounts};
 use self::process::Process;
 pub use self::recipe::{RECIPES, Recipe};
@@ -206,6 +207,21 @@ pub enum ServerError {
     Rejected {
         /// The program.
         program: String,
+        /// What it printed.
+        output: String,
+    },
+    /// The server does not have the groups that its clients ask for.
+    #[error(
+        "{kind}/{subject} lacks one of the key-exchange groups {groups}: those with ML-KEM come \
+         with OpenSSL 3.5, or with widelane on an older one\n{output}"
+    )]
+    NoGroup {
+        /// The server.
+        kind: &'static str,
+        /// How it is run.
+        subject: Subject,
+        /// What it was asked to offer.
+        groups: String,
         /// What it printed.
         output: String,
     },

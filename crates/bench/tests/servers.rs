@@ -15,7 +15,7 @@ use widelane_bench::programs::Programs;
 use widelane_bench::server::application::Application;
 use widelane_bench::server::content::{self, PATTERN};
 use widelane_bench::server::{
-    Identity, Key, SERVER_NAME, Server, ServerError, ServerKind, Subject, Usage, Workshop,
+    GROUPS, Identity, Key, SERVER_NAME, Server, ServerError, ServerKind, Subject, Usage, Workshop,
 };
 use widelane_loadgen::{Cipher, Group, Load, LoadError, Pattern, TlsVersion, Work, run};
 
@@ -130,7 +130,7 @@ fn embedded_server(identities: &[Identity]) -> SocketAddr {
         let files: Vec<_> = (served.iter())
             .map(|identity| (identity.certificate.as_path(), identity.private_key.as_path()))
             .collect();
-        embedded::serve(address, &files)
+        embedded::serve(address, &files, GROUPS)
     });
     let end = Instant::now() + Duration::from_secs(10);
     while std::net::TcpStream::connect(address).is_err() {

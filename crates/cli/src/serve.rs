@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use widelane_bench::embedded;
+use widelane_bench::server::GROUPS;
 
 /// Serves TLS until it is ended; `widelane compare` uses it
 #[derive(clap::Args)]
@@ -18,6 +19,9 @@ pub struct Args {
     /// Their private keys, PEM, in the same order
     #[arg(long, required = true)]
     private_key: Vec<PathBuf>,
+    /// Key-exchange groups, as OpenSSL reads them
+    #[arg(long, default_value = GROUPS)]
+    groups: String,
 }
 
 /// Runs the command.
@@ -25,6 +29,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let identities: Vec<(&Path, &Path)> = (args.certificate.iter().zip(&args.private_key))
         .map(|(certificate, private_key)| (certificate.as_path(), private_key.as_path()))
         .collect();
-    embedded::serve(args.listen, &identities)?;
+    embedded::serve(args.listen, &identities, &args.groups)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -66,6 +66,33 @@ fn compares_the_embedded_server_or_names_what_is_missing() {
     assert!(html.contains("embedded/tls1.3/rsa2048/x25519/c64"));
 }
 
+/// What is said of a group depends on whether OpenSSL has it, alone or with the provider.
+#[test]
+fn groups_with_ml_kem_are_compared_or_what_lacks_them_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let short = ["--server", "embedded", "--connections", "8", "--pairs", "1", "--seconds", "0.1"];
+    let compare = |more: &[&str]| compare(directory.path(), &[&short[..], more].concat());
+    let wrong = compare(&["--group", "kyber"]);
+    assert!(stderr(&wrong).contains("the groups are x25519, p256"), "{}", stderr(&wrong));
+    let alone = compare(&["--group", "secp256r1mlkem768"]);
+    let is_native = !stderr(&alone).contains("--native-group x25519");
+    let older = compare(&["--group", "x25519mlkem768", "--tls", "1.2"]);
+    let advice = if is_native { "TLS 1.2 has none of the groups" } else { "--native-group x25519" };
+    assert!(stderr(&older).contains(advice), "{}", stderr(&older));
+    let output = compare(&["--group", "x25519mlkem768", "--native-group", "x25519"]);
+    let said = stderr(&output);
+    if !is_whole() || said.contains("group 'X25519MLKEM768' cannot be set") {
+        assert!(!output.status.success(), "{said}");
+        return;
+    }
+    assert!(output.status.success(), "{said}");
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    let scenario = "embedded/tls1.3/rsa2048/x25519mlkem768-vs-x25519/c8";
+    assert!(results.rows.iter().all(|row| row.scenario == scenario), "{text}");
+    assert!(results.notes.iter().any(|note| note.contains("two key exchanges")), "{text}");
+}
+
 #[test]
 fn mixed_requests_are_served_or_what_is_missing_is_named() {
     let directory = tempfile::tempdir().unwrap();

@@ -82,6 +82,7 @@ pub fn is_rival(subject: &str) -> bool {
             | "graviola"
             | "haproxy-aws-lc"
             | "ipsec-mb"
+            | "libcrux"
             | "native"
             | "native-masked"
             | "openssl"
@@ -240,6 +241,14 @@ mod tests {
             "HAProxy, TLS 1.3, RSA-2048, X25519, 2 threads"
         );
         assert_eq!(Scenario::parse("rsa3072/private").title(), "RSA-3072");
+        let two_groups = Scenario::parse("nginx/tls1.3/rsa2048/x25519mlkem768-vs-x25519/c8");
+        assert_eq!(
+            two_groups.title(),
+            "nginx, TLS 1.3, RSA-2048, X25519MLKEM768 (native: X25519), 8 connections"
+        );
+        assert_eq!(scenario::part("secp384r1mlkem1024"), "SecP384r1MLKEM1024");
+        let other = Scenario::parse("ml-kem-768/encapsulate").title();
+        assert_eq!(other, "ML-KEM-768 encapsulate");
         let few = Scenario::parse("x25519/derive/3-jobs");
         assert_eq!(few.title(), "X25519 derive, 3 jobs");
         assert_eq!(few.family_along(Axis::Jobs), "X25519 derive");

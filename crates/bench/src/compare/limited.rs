@@ -51,7 +51,7 @@ impl Searched {
         stop: &AtomicBool,
     ) -> Result<Self, CompareError> {
         server.check_alive()?;
-        let load = load(server, shape);
+        let load = load(subject, server, shape);
         let course = Course {
             threads: load.cpus.len().max(1),
             cpus: load.cpus.clone(),

@@ -66,6 +66,8 @@ pub struct Scenario {
     pub version: TlsVersion,
     /// Key-exchange group.
     pub group: Group,
+    /// That of the native server, where it lacks the other.
+    pub native_group: Option<Group>,
     /// What the clients want.
     pub work: Work,
     /// Outstanding connections; of a partial load, at most.
@@ -107,6 +109,16 @@ impl Plan {
         sizes.sort_unstable();
         sizes.dedup();
         sizes
+    }
+
+    /// Groups with ML-KEM that clients ask for.
+    pub(super) fn groups_with_ml_kem(&self) -> Vec<Group> {
+        let asked = self.scenarios.iter().flat_map(|scenario| {
+            [Some(scenario.group), scenario.native_group].into_iter().flatten()
+        });
+        let asked: Vec<Group> = asked.collect();
+        let is_asked = |group: &Group| group.without_ml_kem().is_some() && asked.contains(group);
+        Group::ALL.into_iter().filter(is_asked).collect()
     }
 
     /// What a scenario has to keep, if it is one of those that do.
@@ -169,17 +181,27 @@ impl Scenario {
         }
     }
 
+    /// The group that clients of `subject` ask for.
+    pub(super) fn group_of(&self, subject: Subject) -> Group {
+        match (subject, self.native_group) {
+            (Subject::Native | Subject::NativeMasked, Some(group)) => group,
+            _ => self.group,
+        }
+    }
+
     /// The path of its results: `nginx/tls1.3/ecdsa-p256/x25519/c200`,
-    /// `nginx/tls1.3/rsa2048/x25519/4-workers/load30`, or
+    /// `nginx/tls1.3/rsa2048/x25519mlkem768-vs-x25519/4-workers/load30`, or
     /// `nginx/tls1.3/rsa2048/aes128-gcm/16MiB/c4`.
     pub(super) fn path(&self, kind: ServerKind, key: &str) -> String {
-        let Scenario { version, group, work, connections, load, cores, workers, .. } = self;
+        let Scenario { version, work, connections, load, cores, workers, .. } = self;
+        let (own, native) = (self.group.name(), self.group_of(Subject::Native).name());
         let worker = if kind == ServerKind::Haproxy { "threads" } else { "workers" };
         let workers = workers.map_or(String::new(), |count| format!("{count}-{worker}/"));
         let cores = cores.map_or(String::new(), |cores| format!("{cores}-cores/"));
         let (server, version) = (kind.name(), version.name());
         let work = match work {
-            Work::Handshakes => group.name().to_owned(),
+            Work::Handshakes if own != native => format!("{own}-vs-{native}"),
+            Work::Handshakes => own.to_owned(),
             Work::Download(download) => download.to_string(),
             Work::Page => "application".to_owned(),
         };

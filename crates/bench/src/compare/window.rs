@@ -199,7 +199,7 @@ pub fn measure(
     stop: &AtomicBool,
 ) -> Result<Sample, CompareError> {
     server.check_alive()?;
-    let driven = drive(server, shape, stop)?;
+    let driven = drive(subject, server, shape, stop)?;
     let measured = Measurement { subject: subject.name().to_owned(), ..driven.measurement };
     let (measurement, counts) = account(server, &shape.cpus, driven.edges, measured)?;
     let Driven { latency_ns, encrypt_then_mac, .. } = driven;
@@ -240,16 +240,16 @@ pub fn account(
 }
 
 /// What clients are to do in a scenario.
-pub fn load(server: &Server, shape: &Shape<'_>) -> Load {
+pub fn load(subject: Subject, server: &Server, shape: &Shape<'_>) -> Load {
     let cpus = &shape.cpus;
-    let Scenario { version, group, connections, warm_up, window, .. } = shape.scenario;
+    let Scenario { version, connections, warm_up, window, .. } = shape.scenario;
     let certificates = shape.identities.iter().map(|identity| identity.leaf.clone());
     let handshakes = Load {
         target: server.address(),
         server_name: SERVER_NAME.to_owned(),
         certificates: certificates.collect(),
         version,
-        group,
+        group: shape.scenario.group_of(subject),
         cipher: shape.plan.cipher,
         work: loadgen::Work::Handshake,
         connections,
@@ -290,11 +290,12 @@ pub fn load(server: &Server, shape: &Shape<'_>) -> Load {
 
 /// Has clients do the work of a scenario.
 fn drive(
+    subject: Subject,
     server: &mut Server,
     shape: &Shape<'_>,
     stop: &AtomicBool,
 ) -> Result<Driven, CompareError> {
-    let (load, cpus) = (load(server, shape), &shape.cpus);
+    let (load, cpus) = (load(subject, server, shape), &shape.cpus);
     let window = match loadgen::run(&load, stop, || Edge::observe(server, cpus)) {
         Ok(window) => window,
         Err(LoadError::Interrupted) => return Err(CompareError::Interrupted),

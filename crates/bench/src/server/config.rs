@@ -13,7 +13,7 @@ pub(super) const SUITES: &str = "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-
                       ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305:AES128-SHA";
 
 /// Key-exchange groups that every server offers; the client's first is taken.
-pub(super) const GROUPS: &str = "X25519:P-256:P-384";
+pub const GROUPS: &str = "X25519:P-256:P-384";
 
 /// Connections that may wait to be accepted, and that a server may hold.
 const CONNECTIONS_MAX: u32 = 4096;
@@ -47,6 +47,7 @@ pub fn nginx(
     content: Option<&Content>,
     application: Option<&Application>,
     workers: &Workers,
+    groups: &str,
     directory: &Path,
 ) -> String {
     let pages = application.map_or("return 200;".to_owned(), Application::location);
@@ -81,7 +82,7 @@ http {{
         listen {address} ssl backlog={CONNECTIONS_MAX};
 {certificates}        ssl_protocols TLSv1.2 TLSv1.3;
         ssl_ciphers {SUITES};
-        ssl_ecdh_curve {GROUPS};
+        ssl_ecdh_curve {groups};
         ssl_session_cache off;
         ssl_session_tickets off;
 {files}        location / {{ {pages} }}
@@ -120,6 +121,7 @@ pub fn haproxy(
     content: Option<&Content>,
     asynchronous: bool,
     workers: &Workers,
+    groups: &str,
 ) -> String {
     let (front, back) = content.map_or_else(Default::default, |content| {
         let front = format!("    use_backend origin if {{ path_beg {PREFIX} }}\n");
@@ -136,7 +138,7 @@ pub fn haproxy(
     tune.ssl.cachesize 0
     ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets prefer-client-ciphers
     ssl-default-bind-ciphers {SUITES}
-    ssl-default-bind-curves {GROUPS}
+    ssl-default-bind-curves {groups}
 {mode}defaults
     mode http
     timeout connect 5s
@@ -151,13 +153,13 @@ frontend tls
 
 /// `openssl s_server`, which takes what a client says for the request of a page; no session is
 /// kept. It takes two certificates at most.
-pub fn s_server(address: SocketAddr, identities: &[Identity]) -> Vec<String> {
+pub fn s_server(address: SocketAddr, identities: &[Identity], groups: &str) -> Vec<String> {
     let mut words: Vec<String> =
         ["s_server", "-www", "-quiet", "-no_cache", "-no_ticket", "-num_tickets", "0", "-no_dhe"]
             .map(str::to_owned)
             .into();
     words.extend(["-accept".to_owned(), address.to_string()]);
-    words.extend(["-cipher", SUITES, "-groups", GROUPS].map(str::to_owned));
+    words.extend(["-cipher", SUITES, "-groups", groups].map(str::to_owned));
     for (identity, flags) in identities.iter().zip([["-cert", "-key"], ["-dcert", "-dkey"]]) {
         let files = [&identity.certificate, &identity.private_key];
         for (flag, file) in flags.into_iter().zip(files) {

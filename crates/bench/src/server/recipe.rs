@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::config::{GROUPS, SUITES};
+use super::config::SUITES;
 use super::{Identity, ServerError, workshop};
 use crate::programs::Programs;
 
@@ -180,13 +180,14 @@ impl Recipe {
         programs: &Programs,
         identity: &Identity,
         address: SocketAddr,
+        groups: &str,
         directory: &Path,
     ) -> Result<Vec<PathBuf>, ServerError> {
         let program = programs.find(self.program());
         let program = program.ok_or(ServerError::NotInstalled(self.packages))?;
         let (name, text) = self.configuration;
         let configuration = directory.join(name);
-        let fill = |text: &str| fill(text, identity, address, directory, &configuration);
+        let fill = |text: &str| fill(text, identity, address, groups, directory, &configuration);
         workshop::write(&configuration, &fill(text))?;
         let arguments = self.command.split(' ').skip(1).map(|word| fill(word).into());
         Ok(std::iter::once(program).chain(arguments).collect())
@@ -198,6 +199,7 @@ fn fill(
     text: &str,
     identity: &Identity,
     address: SocketAddr,
+    groups: &str,
     directory: &Path,
     configuration: &Path,
 ) -> String {
@@ -210,7 +212,7 @@ fn fill(
         ("{directory}", directory.display().to_string()),
         ("{configuration}", configuration.display().to_string()),
         ("{suites}", SUITES.to_owned()),
-        ("{groups}", GROUPS.to_owned()),
+        ("{groups}", groups.to_owned()),
     ];
     blanks.iter().fold(text.to_owned(), |text, (blank, value)| text.replace(blank, value))
 }
@@ -233,7 +235,8 @@ mod tests {
         for recipe in RECIPES {
             let text = format!("{} {}", recipe.command, recipe.configuration.1);
             let address = SocketAddr::from(([127, 0, 0, 1], 4433));
-            let filled = fill(&text, &identity, address, Path::new("/d"), Path::new("/d/f"));
+            let (directory, file) = (Path::new("/d"), Path::new("/d/f"));
+            let filled = fill(&text, &identity, address, "X25519", directory, file);
             for name in
                 ["host", "port", "certificate", "key", "bundle", "directory", "suites", "groups"]
             {

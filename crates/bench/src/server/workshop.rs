@@ -8,12 +8,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
+use widelane_loadgen::Group;
 
 use super::application::Application;
+use super::config::GROUPS;
 use super::config::Workers;
 use super::content::Content;
 use super::process::Process;
 use super::{Identity, Server, ServerError, ServerKind, Subject, config};
+use crate::groups;
 use crate::programs::{Built, Programs};
 
 /// Hides AVX-512 IFMA from OpenSSL: bit 21 of EBX of CPUID leaf 7, in the notation of
@@ -41,6 +44,8 @@ pub struct Workshop {
     workers: Workers,
     port_next: Option<u16>,
     content: Option<Content>,
+    /// Groups that servers offer beside the usual ones, in front of them.
+    groups: Vec<Group>,
     server_count: usize,
 }
 
@@ -66,6 +71,7 @@ impl Workshop {
             workers: Workers::on_each(cpus),
             port_next: port_first,
             content: None,
+            groups: Vec::new(),
             application: None,
             server_count: 0,
         })
@@ -74,6 +80,21 @@ impl Workshop {
     /// Has servers have so many workers on their CPUs.
     pub fn employ(&mut self, count: usize) {
         self.workers.count = count;
+    }
+
+    /// Has servers offer `groups` beside the usual ones, native ones those that they have.
+    pub fn offer(&mut self, groups: Vec<Group>) {
+        self.groups = groups;
+    }
+
+    /// The groups of a server, as OpenSSL reads them.
+    fn groups(&self, subject: Subject) -> String {
+        let has = |group: &&Group| match subject {
+            Subject::Native | Subject::NativeMasked => groups::is_native(**group),
+            _ => true,
+        };
+        let more = self.groups.iter().filter(has).map(|group| group.openssl_name());
+        more.chain([GROUPS]).collect::<Vec<_>>().join(":")
     }
 
     /// Has servers serve bodies of `sizes`; where they need an origin, it stays on `cpu`.
@@ -176,21 +197,48 @@ impl Workshop {
         address: SocketAddr,
         directory: &Path,
     ) -> Result<Command, ServerError> {
-        let server = match kind {
-            ServerKind::Embedded => self.embedded(identities, address),
-            ServerKind::Haproxy => self.haproxy(identities, address, subject, directory)?,
+        let groups = self.groups(subject);
+        let (server, check) = match kind {
+            ServerKind::Embedded => (self.embedded(identities, address, &groups), None),
+            ServerKind::Haproxy => {
+                (self.haproxy(identities, address, subject, &groups, directory)?, Some("-c"))
+            }
             ServerKind::Listed(recipe) => match identities {
-                [identity] => recipe.prepare(&self.programs, identity, address, directory)?,
+                [one] => (recipe.prepare(&self.programs, one, address, &groups, directory)?, None),
                 _ => return Err(ServerError::OneCertificate(recipe.name)),
             },
-            ServerKind::Nginx => self.nginx(identities, address, directory)?,
-            ServerKind::SServer => self.s_server(identities, address)?,
+            ServerKind::Nginx => (self.nginx(identities, address, &groups, directory)?, Some("-t")),
+            ServerKind::SServer => (self.s_server(identities, address, &groups)?, None),
         };
+        // By the subject itself: what the provider brings, the server accepts with it only.
+        if let Some(flag) = check {
+            let failed = |error| match error {
+                ServerError::Rejected { output, .. } if output.contains("curves") => {
+                    ServerError::NoGroup { kind: kind.name(), subject, groups, output }
+                }
+                ServerError::Rejected { output, .. } => {
+                    ServerError::Rejected { program: server[0].display().to_string(), output }
+                }
+                error => error,
+            };
+            let mut run = self.as_subject(&server, subject, directory)?;
+            self::check(run.arg(flag)).map_err(failed)?;
+        }
+        self.as_subject(&server, subject, directory)
+    }
+
+    /// The command of `server` as `subject` runs it.
+    fn as_subject(
+        &self,
+        server: &[PathBuf],
+        subject: Subject,
+        directory: &Path,
+    ) -> Result<Command, ServerError> {
         let counters = directory.join(COUNTERS);
         Ok(match subject {
-            Subject::Native | Subject::HaproxyAwsLc => command(&server),
+            Subject::Native | Subject::HaproxyAwsLc => command(server),
             Subject::NativeMasked => {
-                let mut masked = command(&server);
+                let mut masked = command(server);
                 masked.env(IFMA_MASK.0, IFMA_MASK.1);
                 masked
             }
@@ -202,7 +250,7 @@ impl Workshop {
             Subject::Async | Subject::Configured => {
                 let configuration = directory.join(OPENSSL_CONFIGURATION);
                 write(&configuration, &config::openssl(self.provider()?))?;
-                let mut configured = command(&server);
+                let mut configured = command(server);
                 configured
                     .env("OPENSSL_CONF", configuration)
                     .env("WIDELANE_COUNTERS_DIR", counters);
@@ -218,9 +266,10 @@ impl Workshop {
         })
     }
 
-    fn embedded(&self, identities: &[Identity], address: SocketAddr) -> Vec<PathBuf> {
+    fn embedded(&self, identities: &[Identity], address: SocketAddr, groups: &str) -> Vec<PathBuf> {
         let mut server = vec![self.programs.widelane.clone(), "serve-embedded".into()];
         server.extend(["--listen".into(), address.to_string().into()]);
+        server.extend(["--groups".into(), groups.into()]);
         for identity in identities {
             server.extend(["--certificate".into(), identity.certificate.clone()]);
             server.extend(["--private-key".into(), identity.private_key.clone()]);
@@ -232,10 +281,12 @@ impl Workshop {
         &self,
         identities: &[Identity],
         address: SocketAddr,
+        groups: &str,
     ) -> Result<Vec<PathBuf>, ServerError> {
         let openssl = self.programs.openssl.clone().ok_or(ServerError::NotInstalled("openssl"))?;
         let mut server = vec![openssl];
-        server.extend(config::s_server(address, identities).into_iter().map(PathBuf::from));
+        let words = config::s_server(address, identities, groups);
+        server.extend(words.into_iter().map(PathBuf::from));
         Ok(server)
     }
 
@@ -243,25 +294,19 @@ impl Workshop {
         &self,
         identities: &[Identity],
         address: SocketAddr,
+        groups: &str,
         directory: &Path,
     ) -> Result<Vec<PathBuf>, ServerError> {
         let nginx = self.programs.nginx.clone().ok_or(ServerError::NotInstalled("nginx"))?;
         let file = directory.join("nginx.conf");
-        write(&file, &self.nginx_configuration(address, identities, directory))?;
+        let (content, application) = (self.content.as_ref(), self.application.as_ref());
+        let workers = &self.workers;
+        let text =
+            config::nginx(address, identities, content, application, workers, groups, directory);
+        write(&file, &text)?;
         let mut server: Vec<PathBuf> = vec![nginx, "-e".into(), "stderr".into()];
         server.extend(["-p".into(), directory.to_owned(), "-c".into(), file]);
-        check(command(&server).arg("-t"))?;
         Ok(server)
-    }
-
-    fn nginx_configuration(
-        &self,
-        address: SocketAddr,
-        identities: &[Identity],
-        directory: &Path,
-    ) -> String {
-        let (content, application) = (self.content.as_ref(), self.application.as_ref());
-        config::nginx(address, identities, content, application, &self.workers, directory)
     }
 
     fn haproxy(
@@ -269,6 +314,7 @@ impl Workshop {
         identities: &[Identity],
         address: SocketAddr,
         subject: Subject,
+        groups: &str,
         directory: &Path,
     ) -> Result<Vec<PathBuf>, ServerError> {
         let haproxy = match subject {
@@ -277,10 +323,10 @@ impl Workshop {
         };
         let file = directory.join("haproxy.cfg");
         let (content, asynchronous) = (self.content.as_ref(), subject == Subject::Async);
-        write(&file, &config::haproxy(address, identities, content, asynchronous, &self.workers))?;
-        let server = vec![haproxy, "-db".into(), "-f".into(), file];
-        check(command(&server).arg("-c"))?;
-        Ok(server)
+        let workers = &self.workers;
+        let text = config::haproxy(address, identities, content, asynchronous, workers, groups);
+        write(&file, &text)?;
+        Ok(vec![haproxy, "-db".into(), "-f".into(), file])
     }
 
     fn haproxy_aws_lc(&self) -> Result<PathBuf, ServerError> {

@@ -18,7 +18,7 @@ use widelane_bench::server::{Key, RECIPES, Recipe, ServerError};
 use widelane_bench::{compare, machine, mixed};
 use widelane_loadgen::{Cipher, Group, TlsVersion};
 
-use self::values::{keys, size, tls_version};
+use self::values::{group, keys, size, tls_version};
 pub use self::values::{load, seconds};
 use crate::files::raise_file_limit;
 use crate::run::libraries::Libraries;
@@ -105,9 +105,15 @@ pub struct Args {
     /// Also measures HAProxy built on another library, which `cargo xtask rival` builds
     #[arg(long, value_enum)]
     rival: Option<Rival>,
-    /// Key-exchange groups
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "x25519")]
-    group: Vec<KeyExchange>,
+    /// Key-exchange groups: x25519, p256, p384, and with ML-KEM, in TLS 1.3 only, x25519mlkem768,
+    /// secp256r1mlkem768, secp384r1mlkem1024 [default: what the installed OpenSSL prefers, which is
+    /// x25519mlkem768 from 3.5 on, and x25519 before that and in TLS 1.2]
+    #[arg(long, value_delimiter = ',', value_parser = group)]
+    group: Vec<Group>,
+    /// Group of the native server where the installed OpenSSL lacks the one of --group that has
+    /// ML-KEM
+    #[arg(long, value_name = "GROUP", value_parser = group, requires = "group")]
+    native_group: Option<Group>,
     /// Cipher
     #[arg(long, value_enum, default_value_t = Suite::Aes256Gcm)]
     cipher: Suite,
@@ -185,16 +191,6 @@ impl ValueEnum for Server {
 #[derive(Clone, Debug)]
 struct Keys(Vec<Key>);
 
-#[derive(Clone, Copy, ValueEnum)]
-enum KeyExchange {
-    /// Curve25519
-    X25519,
-    /// NIST P-256
-    P256,
-    /// NIST P-384
-    P384,
-}
-
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Workload {
     /// Everything below, the application only where it is installed
@@ -220,16 +216,6 @@ enum Suite {
     Chacha20Poly1305,
 }
 
-impl KeyExchange {
-    fn group(self) -> Group {
-        match self {
-            KeyExchange::X25519 => Group::X25519,
-            KeyExchange::P256 => Group::Secp256r1,
-            KeyExchange::P384 => Group::Secp384r1,
-        }
-    }
-}
-
 impl Suite {
     fn cipher(self) -> Cipher {
         match self {
@@ -245,11 +231,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Libraries::find()?;
     let mut programs = measure::programs()?;
     args.check_workers(&programs)?;
+    args.check_groups()?;
     if let Some(Rival::HaproxyAwsLc) = args.rival {
         args.find_haproxy_aws_lc(&mut programs)?;
     }
     let resolved = measure::policy()?;
     let mut results = measure::blank(machine::describe(&programs, &resolved));
+    results.notes.extend(args.remark_on_groups());
     let stop = measure::stop_on_signals()?;
     let mut progress = measure::Progress::new(args.json.as_deref());
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::bail;
 use widelane_bench::compare::{Download, Plan, Protection, Scenario, Threads, Work, Workers};
-use widelane_bench::mixed;
 use widelane_bench::pairs::Rounds;
 use widelane_bench::programs::{Built, Programs};
 use widelane_bench::server::{ServerError, ServerKind, Subject};
+use widelane_bench::{groups, mixed};
 use widelane_cpu::{Policy, Room, Vaes256};
 use widelane_loadgen::{Goal, Group, TlsVersion};
 
@@ -126,6 +126,67 @@ impl Args {
         Ok(())
     }
 
+    /// Refuses groups that no server could be compared with, or that no version has.
+    pub(super) fn check_groups(&self) -> anyhow::Result<()> {
+        let openssl = groups::openssl();
+        let asked = |group: &Group| match (self.native_group, group.without_ml_kem()) {
+            (Some(native), Some(_)) => native,
+            _ => *group,
+        };
+        if let Some(lacking) = self.group.iter().map(asked).find(|group| !groups::is_native(*group))
+        {
+            bail!(
+                "{openssl} has no {} without widelane, so that there is no native server to \
+                 compare with; --native-group x25519 compares with one that uses X25519",
+                lacking.openssl_name()
+            );
+        }
+        match self.tls.iter().find(|version| self.groups(**version).is_empty()) {
+            Some(version) => bail!(
+                "TLS {} has none of the groups of --group; leave it out of --tls, or name x25519 \
+                 beside them",
+                version.name()
+            ),
+            None => Ok(()),
+        }
+    }
+
+    /// Which group it is, where nobody has named one, or where native uses another.
+    pub(super) fn remark_on_groups(&self) -> Option<String> {
+        match (&self.group[..], self.native_group) {
+            ([], _) => Some(format!(
+                "Key exchange in TLS 1.3: {}, which {} prefers; --group names others.",
+                groups::preferred(TlsVersion::Tls13).openssl_name(),
+                groups::openssl()
+            )),
+            (_, Some(native)) => Some(format!(
+                "The native server used {}, the accelerated one a group with ML-KEM: these ratios \
+                 compare two key exchanges, of which one does more.",
+                native.openssl_name()
+            )),
+            _ => None,
+        }
+    }
+
+    /// The groups to go through with a version.
+    fn groups(&self, version: TlsVersion) -> Vec<Group> {
+        let has = |group: &Group| version == TlsVersion::Tls13 || group.without_ml_kem().is_none();
+        match &self.group[..] {
+            [] => vec![groups::preferred(version)],
+            named => named.iter().copied().filter(has).collect(),
+        }
+    }
+
+    /// The group where only one is used.
+    fn group(&self, version: TlsVersion) -> Group {
+        self.groups(version).first().copied().unwrap_or_default()
+    }
+
+    /// The group of the native server, if it is another than `group`.
+    fn native_group(&self, group: Group) -> Option<Group> {
+        self.native_group.filter(|native| group.without_ml_kem().is_some() && *native != group)
+    }
+
     /// Servers and subjects; the first subject is the rival of the others.
     fn targets(&self, programs: &Programs) -> Vec<(ServerKind, Vec<Subject>)> {
         let mut asynchronous = false;
@@ -210,7 +271,8 @@ impl Args {
                     for connections in Self::or_usual(&self.connections, usual_connections) {
                         scenarios.push(Scenario {
                             version,
-                            group: self.group[0].group(),
+                            group: self.group(version),
+                            native_group: self.native_group(self.group(version)),
                             work: Work::Download(Download { protection, bytes }),
                             connections: connections.into(),
                             load: None,
@@ -231,7 +293,7 @@ impl Args {
     pub(super) fn handshakes(&self) -> Vec<Scenario> {
         let mut kinds = Vec::new();
         for version in Self::or_usual(&self.tls, &[TlsVersion::Tls12, TlsVersion::Tls13]) {
-            kinds.extend(self.group.iter().map(|group| (version, group.group())));
+            kinds.extend(self.groups(version).into_iter().map(|group| (version, group)));
         }
         let all_connections = Self::or_usual(&self.connections, &CONNECTIONS);
         let is_single = all_connections.len() == 1;
@@ -248,6 +310,7 @@ impl Args {
                 scenarios.push(Scenario {
                     version,
                     group,
+                    native_group: self.native_group(group),
                     work: Work::Handshakes,
                     connections: connections.into(),
                     load: None,
@@ -285,6 +348,7 @@ impl Args {
         Scenario {
             version,
             group,
+            native_group: self.native_group(group),
             work: Work::Handshakes,
             connections: CONNECTIONS_LOAD,
             load: Some(percent),
@@ -331,7 +395,8 @@ impl Args {
             self.pairs.unwrap_or(if self.quick { ROUNDS_PAGES_QUICK } else { ROUNDS_PAGES });
         let page = |version| Scenario {
             version,
-            group: self.group[0].group(),
+            group: self.group(version),
+            native_group: self.native_group(self.group(version)),
             work: Work::Page,
             connections: Self::or_usual(&self.connections, &[CONNECTIONS_PAGES])[0].into(),
             load: None,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use widelane_bench::server::Key;
-use widelane_loadgen::TlsVersion;
+use widelane_loadgen::{Group, TlsVersion};
 
 use super::Keys;
 use crate::units;
@@ -39,6 +39,12 @@ fn key(name: &str) -> Result<Key, String> {
     KEYS.into_iter()
         .find(|key| key.to_string() == name)
         .ok_or_else(|| format!("the keys are {}", KEYS.map(|key| key.to_string()).join(", ")))
+}
+
+/// A key-exchange group.
+pub fn group(name: &str) -> Result<Group, String> {
+    let known = Group::ALL.into_iter().find(|group| group.name() == name);
+    known.ok_or_else(|| format!("the groups are {}", Group::ALL.map(Group::name).join(", ")))
 }
 
 /// A protocol version.

@@ -208,10 +208,12 @@ fn cpus(part: &str) -> String {
 pub const SERVERS: [&str; 4] = ["nginx", "haproxy", "s-server", "embedded"];
 
 /// What algorithms do in results of `speed`.
-const OPERATIONS_TIMED: [&str; 12] = [
+const OPERATIONS_TIMED: [&str; 14] = [
+    "decapsulate",
     "derive",
     "digest",
     "digest-many",
+    "encapsulate",
     "generate",
     "open",
     "record",
@@ -256,7 +258,9 @@ fn server(name: &str) -> String {
 
 /// One part of a path in words: `tls1.2`, `rsa2048`, `x25519`.
 pub(super) fn part(part: &str) -> String {
-    if let Some((one, other)) = part.split_once('+') {
+    if let Some((own, native)) = part.split_once("-vs-") {
+        format!("{} (native: {})", self::part(own), self::part(native))
+    } else if let Some((one, other)) = part.split_once('+') {
         format!("{} + {}", self::part(one), self::part(other))
     } else if let Some(version) = part.strip_prefix("tls") {
         format!("TLS {version}")
@@ -268,6 +272,9 @@ pub(super) fn part(part: &str) -> String {
         format!("P-{bits}")
     } else if let "x25519" | "ed25519" = part {
         capitalised(part)
+    } else if let Some((curve, set)) = part.split_once("mlkem") {
+        let curve = curve.replace("secp", "SecP").replace('x', "X");
+        format!("{curve}MLKEM{set}")
     } else if let Some(bits) = part.strip_suffix("-gcm").and_then(|key| key.strip_prefix("aes")) {
         format!("AES-{}-GCM", bits.trim_start_matches('-'))
     } else if let Some(count) = part.strip_suffix("-workers") {
@@ -278,7 +285,7 @@ pub(super) fn part(part: &str) -> String {
         format!("{count} thread{}", if count == "1" { "" } else { "s" })
     } else if let Some(mode) = part.strip_prefix("aes128-sha") {
         format!("AES128-SHA{}", mode.replace("-mac-first", ", MAC first"))
-    } else if part.contains("hmac-sha") || part.starts_with("sha-") {
+    } else if part.contains("hmac-sha") || part.starts_with("sha-") || part.starts_with("ml-kem-") {
         part.to_uppercase()
     } else if part == "cipher-compare" {
         "Two ciphers".to_owned()
