@@ -41,6 +41,11 @@ pub struct Args {
     #[arg(long, value_name = "TIME")]
     wait_max: Option<WaitMax>,
 
+    /// Puts the post-quantum key exchange X25519MLKEM768 in front of OpenSSL's default groups, for
+    /// a program that names none; OpenSSL 3.5 does so by itself (docs/post-quantum.md)
+    #[arg(long)]
+    pq: bool,
+
     /// Directory for one file of counters per process; made if missing, writable for all. Without
     /// it, where `widelane top` looks: /run/widelane, or widelane in XDG_RUNTIME_DIR
     #[arg(long, value_name = "DIR")]
@@ -53,6 +58,9 @@ pub struct Args {
 
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 const PROVIDER_VARIABLE: &str = "WIDELANE_PROVIDER";
+
+/// Tells the runtime of `--pq`: the variable and its value.
+pub const PQ: (&str, &str) = ("WIDELANE_PQ", "yes");
 
 /// The statuses by which shells, too, say that a program does not exist or cannot be executed.
 const NO_SUCH_PROGRAM: u8 = 127;
@@ -121,6 +129,9 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
     }
     if let Some(wait_max) = args.wait_max {
         command.env(policy::WAIT_VARIABLE, wait_max.to_string());
+    }
+    if args.pq {
+        command.env(PQ.0, PQ.1);
     }
     match live::for_servers(args.counters_dir.as_deref()) {
         Ok(Some(directory)) => drop(command.env(COUNTERS_DIRECTORY_VARIABLE, directory)),

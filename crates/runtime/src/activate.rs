@@ -10,6 +10,7 @@ use std::ffi::CString;
 use std::sync::Once;
 
 use crate::config::{Config, config};
+use crate::groups;
 use crate::notice::say;
 use crate::real::{self, OpenSsl};
 
@@ -40,6 +41,7 @@ fn load(openssl: &OpenSsl, config: &Config) -> Result<(), String> {
     if (openssl.EVP_default_properties_is_fips_enabled)(default_context) == 1 {
         return Err("OpenSSL is configured to use FIPS modules only".to_owned());
     }
+    let groups = if config.is_pq { groups::with_ml_kem(openssl) } else { None };
     if (openssl.OSSL_PROVIDER_available)(default_context, PROVIDER_NAME.as_ptr()) != 1 {
         let start = provider_start(&config.provider)?;
         let name = PROVIDER_NAME.as_ptr();
@@ -57,6 +59,7 @@ fn load(openssl: &OpenSsl, config: &Config) -> Result<(), String> {
         return Err("OpenSSL refuses to prefer the provider".to_owned());
     }
     fetch_ahead(openssl);
+    groups::use_list(groups);
     Ok(())
 }
 

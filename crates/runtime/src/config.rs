@@ -16,6 +16,9 @@ use std::sync::OnceLock;
 /// Variable by which `widelane run` names the provider to load.
 const PROVIDER_VARIABLE: &str = "WIDELANE_PROVIDER";
 
+/// Variable by which it asks for X25519MLKEM768 where the program names no groups: `yes`.
+const PQ_VARIABLE: &str = "WIDELANE_PQ";
+
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 
 /// Variables that the provider reads; they are left alone, but put back in a new environment.
@@ -28,6 +31,8 @@ static CONFIG: OnceLock<Config> = OnceLock::new();
 pub(crate) struct Config {
     /// Path of the provider to load.
     pub(crate) provider: CString,
+    /// Whether X25519MLKEM768 comes in front of OpenSSL's default groups.
+    pub(crate) is_pq: bool,
     /// Path of this library as it stood in `LD_PRELOAD`.
     pub(crate) library: OsString,
     /// Variables (`NAME=value`) to put back, the preload apart.
@@ -43,7 +48,7 @@ pub(crate) fn config() -> Option<&'static Config> {
 
 /// Whether `variable` (`NAME=value`) carries one of the run-only settings.
 pub(crate) fn is_run_variable(variable: &[u8]) -> bool {
-    [PROVIDER_VARIABLE, PRELOAD_VARIABLE].iter().any(|name| {
+    [PROVIDER_VARIABLE, PQ_VARIABLE, PRELOAD_VARIABLE].iter().any(|name| {
         variable.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
     })
 }
@@ -118,6 +123,7 @@ fn take_over() {
     let Some(list) = std::env::var_os(PRELOAD_VARIABLE) else { return };
     let Some((library, others)) = split_preload(&list, library) else { return };
     let provider = std::env::var_os(PROVIDER_VARIABLE);
+    let pq = std::env::var_os(PQ_VARIABLE);
     let is_passed_on = provider.is_some() && !crate::real::has_libssl();
     if !is_passed_on {
         if others.is_empty() {
@@ -129,15 +135,19 @@ fn take_over() {
         }
         // SAFETY: as above.
         unsafe { std::env::remove_var(PROVIDER_VARIABLE) };
+        // SAFETY: as above.
+        unsafe { std::env::remove_var(PQ_VARIABLE) };
     }
     let Some(provider) = provider else { return };
     let variables = PROVIDER_OPTIONS
         .iter()
         .filter_map(|name| assignment(name, &std::env::var_os(name)?))
+        .chain(pq.as_ref().and_then(|pq| assignment(PQ_VARIABLE, pq)))
         .chain(assignment(PROVIDER_VARIABLE, &provider))
         .collect();
     let Ok(provider) = CString::new(provider.into_vec()) else { return };
-    let _ = CONFIG.set(Config { provider, library, variables, is_passed_on });
+    let is_pq = pq.is_some_and(|pq| pq == "yes");
+    let _ = CONFIG.set(Config { provider, is_pq, library, variables, is_passed_on });
 }
 
 /// Whether the program runs with more rights than whoever started it.

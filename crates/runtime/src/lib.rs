@@ -26,6 +26,7 @@ mod closing;
 mod config;
 mod event_loop;
 mod fibre;
+mod groups;
 mod handshake;
 mod interpose;
 mod keys;

@@ -328,6 +328,7 @@ openssl_functions! {
     fn BIO_method_type(*const c_void) -> c_int;
     fn BIO_new(*const c_void) -> *mut c_void;
     fn BIO_next(*mut c_void) -> *mut c_void;
+    fn BIO_s_mem() -> *const c_void;
     fn BIO_s_null() -> *const c_void;
     fn BIO_up_ref(*mut c_void) -> c_int;
     fn CRYPTO_get_ex_new_index(
@@ -399,23 +400,29 @@ openssl_functions! {
     fn OSSL_PROVIDER_try_load(*mut c_void, *const c_char, c_int) -> *mut c_void;
     fn RAND_bytes(*mut u8, c_int) -> c_int;
     fn RAND_priv_bytes(*mut u8, c_int) -> c_int;
+    fn SSL_CTX_ctrl(*mut c_void, c_int, c_long, *mut c_void) -> c_long;
+    fn SSL_CTX_free(*mut c_void);
     fn SSL_ctrl(*mut c_void, c_int, c_long, *mut c_void) -> c_long;
     fn SSL_get_ex_data(*const c_void, c_int) -> *mut c_void;
     fn SSL_get_fd(*const c_void) -> c_int;
     fn SSL_get_num_tickets(*const c_void) -> usize;
     fn SSL_get_rbio(*const c_void) -> *mut c_void;
     fn SSL_get_wbio(*const c_void) -> *mut c_void;
+    fn SSL_group_to_name(*mut c_void, c_int) -> *const c_char;
     fn SSL_in_init(*const c_void) -> c_int;
     fn SSL_is_dtls(*const c_void) -> c_int;
     fn SSL_is_server(*const c_void) -> c_int;
     fn SSL_session_reused(*const c_void) -> c_int;
+    fn SSL_new(*mut c_void) -> *mut c_void;
     fn SSL_set0_rbio(*mut c_void, *mut c_void);
     fn SSL_set0_wbio(*mut c_void, *mut c_void);
+    fn SSL_set_connect_state(*mut c_void);
     fn SSL_set_ex_data(*mut c_void, c_int, *mut c_void) -> c_int;
     fn SSL_set_info_callback(*mut c_void, extern "C" fn(*const c_void, c_int, c_int));
     fn SSL_set_msg_callback(*mut c_void, *const c_void);
     fn SSL_state_string(*const c_void) -> *const c_char;
     fn SSL_version(*const c_void) -> c_int;
+    fn TLS_client_method() -> *const c_void;
     variadic
     fn ERR_set_error(c_int, c_int, *const c_char);
 }

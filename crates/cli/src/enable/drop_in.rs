@@ -10,6 +10,7 @@ use widelane_crypto::digest::{Algorithm, Hash};
 
 use super::unit::Unit;
 use crate::live::SYSTEM_DIRECTORY;
+use crate::run::PQ;
 use crate::run::libraries::Libraries;
 
 /// Its name in the directory of the service's drop-ins.
@@ -35,6 +36,7 @@ impl DropIn {
         unit: &Unit,
         libraries: &Libraries,
         wait_max: Option<WaitMax>,
+        pq: bool,
     ) -> anyhow::Result<Self> {
         if let Some(setting) = unit.hides(&libraries.runtime) {
             bail!(
@@ -55,6 +57,9 @@ impl DropIn {
         );
         if let Some(wait_max) = wait_max {
             writeln!(settings, "Environment=\"{WAIT_VARIABLE}={wait_max}\"")?;
+        }
+        if pq {
+            writeln!(settings, "Environment=\"{}={}\"", PQ.0, PQ.1)?;
         }
         if unit.is_read_only {
             writeln!(settings, "ReadWritePaths=-{SYSTEM_DIRECTORY}")?;
@@ -105,11 +110,13 @@ mod tests {
     use super::*;
 
     fn drop_in(preload: Option<&str>, is_read_only: bool) -> DropIn {
+        // The two switches go together here, as one shows as little as the other.
         let libraries =
             Libraries { provider: "/l/100%/widelane.so".into(), runtime: "/l/r.so".into() };
         let preload = preload.map(str::to_owned);
         let unit = Unit { preload, is_read_only, ..Unit::default() };
-        DropIn::for_service("server", &unit, &libraries, "200us".parse().ok()).unwrap()
+        let wait_max = "200us".parse().ok();
+        DropIn::for_service("server", &unit, &libraries, wait_max, is_read_only).unwrap()
     }
 
     #[test]
@@ -118,8 +125,10 @@ mod tests {
         assert!(text.contains("Environment=\"LD_PRELOAD=/l/r.so:/a.so\"\n"), "{text}");
         assert!(text.contains("PROVIDER=/l/100%%/widelane.so\""), "{text}");
         assert!(text.contains("Environment=\"WIDELANE_WAIT_MAX=0.2ms\"\n"), "{text}");
-        assert!(!text.contains("ReadWritePaths"));
-        assert!(drop_in(None, true).text(false).contains("ReadWritePaths=-/run/widelane\n"));
+        assert!(!text.contains("ReadWritePaths") && !text.contains("WIDELANE_PQ"));
+        let text = drop_in(None, true).text(false);
+        assert!(text.contains("ReadWritePaths=-/run/widelane\n"), "{text}");
+        assert!(text.contains("Environment=\"WIDELANE_PQ=yes\"\n"), "{text}");
     }
 
     #[test]

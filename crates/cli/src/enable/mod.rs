@@ -35,6 +35,10 @@ pub struct EnableArgs {
     /// for none. By default what the policy file says
     #[arg(long, value_name = "TIME")]
     wait_max: Option<WaitMax>,
+    /// Puts the post-quantum key exchange X25519MLKEM768 in front of OpenSSL's default groups, for
+    /// a server that names none (docs/post-quantum.md)
+    #[arg(long)]
+    pq: bool,
 }
 
 /// Takes back what `widelane enable` did, from the service's next start on
@@ -77,7 +81,7 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
     if let Some(reason) = fitness::judge(&below(&root, &unit.program)).objection() {
         bail!("{name} would run unchanged: {reason}");
     }
-    let drop_in = DropIn::for_service(name, &unit, &libraries(&root)?, args.wait_max)?;
+    let drop_in = DropIn::for_service(name, &unit, &libraries(&root)?, args.wait_max, args.pq)?;
     let plan = Plan::to_enable(&root, name, &drop_in)?;
     let changes = plan.changes().len();
     carry_out(plan, *dry_run, &root)?;

@@ -200,6 +200,7 @@ mod tests {
     #[test]
     fn puts_back_what_the_constructor_took() {
         let config = Config {
+            is_pq: false,
             provider: c"/w/widelane.so".to_owned(),
             library: OsString::from("/w/runtime.so"),
             variables: vec![
@@ -225,6 +226,7 @@ mod tests {
     #[test]
     fn takes_out_what_was_passed_on() {
         let config = Config {
+            is_pq: false,
             provider: c"/w/widelane.so".to_owned(),
             library: OsString::from("/w/runtime.so"),
             variables: Vec::new(),

@@ -6,6 +6,7 @@ use core::ffi::{c_char, c_int, c_void};
 
 use super::guard;
 use crate::activate::{activate, with_preference, without_idle_exclusion};
+use crate::groups;
 use crate::handshake::{self, Call};
 use crate::methods;
 use crate::real;
@@ -13,7 +14,9 @@ use crate::real;
 #[unsafe(no_mangle)]
 extern "C" fn SSL_CTX_new(method: *const c_void) -> *mut c_void {
     guard((), activate);
-    real::SSL_CTX_new(method)
+    let made = real::SSL_CTX_new(method);
+    guard((), || groups::prefer(made));
+    made
 }
 
 #[unsafe(no_mangle)]
@@ -25,7 +28,12 @@ extern "C" fn SSL_CTX_new_ex(
     guard((), activate);
     let instead = guard(None, || without_idle_exclusion(properties).filter(|_| context.is_null()));
     let properties = instead.as_ref().map_or(properties, |instead| instead.as_ptr());
-    real::SSL_CTX_new_ex(context, properties, method)
+    let made = real::SSL_CTX_new_ex(context, properties, method);
+    // In another context of libraries there is no provider of ours.
+    if context.is_null() {
+        guard((), || groups::prefer(made));
+    }
+    made
 }
 
 /// Keeps the preference for our provider where the program sets properties for the default context.

@@ -23,6 +23,8 @@ pub enum Kind {
     Rsa3072,
     P256,
     P384,
+    /// Of OpenSSL 3.5 and later.
+    MlDsa65,
 }
 
 impl Kind {
@@ -32,6 +34,7 @@ impl Kind {
             Kind::Rsa3072 => "-algorithm RSA -pkeyopt rsa_keygen_bits:3072",
             Kind::P256 => "-algorithm EC -pkeyopt ec_paramgen_curve:P-256",
             Kind::P384 => "-algorithm EC -pkeyopt ec_paramgen_curve:P-384",
+            Kind::MlDsa65 => "-algorithm ML-DSA-65",
         }
     }
 }

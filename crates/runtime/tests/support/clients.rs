@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use widelane_loadgen::{Cipher, Group, Load, Tally, TlsVersion, Work, run};
+use widelane_loadgen::{Cipher, Group, Load, LoadError, Tally, TlsVersion, Work, run};
 
 use super::authority::Identity;
 
@@ -31,6 +31,19 @@ pub fn load_mixed(
     connections: usize,
     handshakes: u64,
 ) -> Tally {
+    try_load(port, identities, version, group, connections, handshakes)
+        .expect("a load that can be made")
+}
+
+/// Like [`load_mixed`], or why it cannot be made.
+pub fn try_load(
+    port: u16,
+    identities: &[&Identity],
+    version: TlsVersion,
+    group: Group,
+    connections: usize,
+    handshakes: u64,
+) -> Result<Tally, LoadError> {
     let certificate = |identity: &&Identity| {
         let mut convert = Command::new("openssl");
         convert.args(["x509", "-outform", "der", "-in"]).arg(&identity.certificate);
@@ -53,7 +66,7 @@ pub fn load_mixed(
         handshakes_max: handshakes,
         patience: Duration::from_secs(20),
     };
-    run(&load, &AtomicBool::new(false), || ()).expect("a load that can be made").tally
+    Ok(run(&load, &AtomicBool::new(false), || ())?.tally)
 }
 
 /// `openssl s_client` with `arguments`, sending `request`; what it printed.

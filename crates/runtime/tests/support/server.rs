@@ -1,6 +1,5 @@
 //! Real servers under `widelane run`, each in a directory and on ports of its own.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -39,6 +38,17 @@ impl Server {
 
     /// Starts nginx with `main` and `blocks` as its configuration.
     pub fn nginx_with(port: u16, workers: usize, main: &str, blocks: &str) -> Self {
+        Self::nginx_run(Command::new(widelane()).arg("run"), port, workers, main, blocks)
+    }
+
+    /// The same by `run`, which begins with `widelane run` and may have more options.
+    pub fn nginx_run(
+        run: &mut Command,
+        port: u16,
+        workers: usize,
+        main: &str,
+        blocks: &str,
+    ) -> Self {
         // A daemon, as nginx usually runs: only as such it upgrades its binary.
         let configuration = format!(
             "worker_processes {workers}; pid nginx.pid; error_log error.log notice;
@@ -47,7 +57,7 @@ impl Server {
              {blocks}\n"
         );
         let arguments = ["/usr/sbin/nginx", "-p", ".", "-e", "error.log", "-c", "configuration"];
-        let mut server = Self::start(port, &configuration, &arguments);
+        let mut server = Self::start(run, port, &configuration, &arguments);
         // As long as the process lives that left it behind, a daemon takes itself for an upgrade.
         wait_until("the daemon", || {
             let left_behind = server.child.try_wait().expect("our child").is_some();
@@ -70,18 +80,18 @@ impl Server {
         let mut command = vec!["/usr/sbin/haproxy"];
         command.extend(arguments);
         command.extend(["-f", "configuration"]);
-        Self::start(port, &configuration, &command)
+        Self::start(Command::new(widelane()).arg("run"), port, &configuration, &command)
     }
 
-    fn start(port: u16, configuration: &str, arguments: &[&str]) -> Self {
+    fn start(run: &mut Command, port: u16, configuration: &str, arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         // Workers give up their privileges and still write here.
         std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755))
             .expect("our own directory");
         std::fs::write(directory.path().join("configuration"), configuration).expect("a write");
         let output = File::create(directory.path().join("output")).expect("a file");
-        let child = Command::new(widelane())
-            .args([OsStr::new("run"), OsStr::new("--counters-dir")])
+        let child = run
+            .arg("--counters-dir")
             .arg(directory.path().join("counters"))
             .arg("--")
             .args(arguments)
