@@ -2,12 +2,13 @@
 //! took.
 //!
 //! `widelane-rival-bulk` says which libraries it has, and answers one line of JSON for every line
-//! on standard input, where a path is `ALGORITHM/OPERATION/SIZE` as in results of `widelane speed`:
+//! on standard input, where a path is `ALGORITHM/OPERATION/SIZE` as in results of `widelane speed`,
+//! or `ALGORITHM/OPERATION` of ML-KEM:
 //!
 //! - `output LIBRARY PATH`: what came out for every message, after one call on texts of zeros or
-//!   on what there is to hash; or why the library cannot do it
-//! - `slice LIBRARY PATH NANOSECONDS`: how many messages were done in at least so much CPU time,
-//!   and in how much
+//!   on what there is to hash, or for every key; or why the library cannot do it
+//! - `slice LIBRARY PATH NANOSECONDS`: how many messages, or operations, were done in at least so
+//!   much CPU time, and in how much
 //!
 //! Keys and inputs are the same as in `widelane speed`, which checks the output.
 
@@ -15,6 +16,7 @@ mod aws_lc;
 mod graviola;
 #[cfg(feature = "ipsec-mb")]
 mod ipsec_mb;
+mod kem;
 mod ring;
 mod task;
 
@@ -32,20 +34,30 @@ const BURST: Duration = Duration::from_micros(200);
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// A library: its name, and how it does a task, or why it cannot.
-type Library = (&'static str, fn(&Task) -> Result<Work, String>);
+/// A library, and how it does a task, or why it cannot.
+struct Library {
+    name: &'static str,
+    messages: fn(&Task) -> Result<Work, String>,
+    ml_kem: fn(kem::Task) -> Result<Work, String>,
+}
 
 const LIBRARIES: &[Library] = &[
-    ("aws-lc", aws_lc::work),
-    ("ring", ring::work),
-    ("graviola", graviola::work),
+    Library { name: "aws-lc", messages: aws_lc::work, ml_kem: aws_lc::ml_kem },
+    Library { name: "ring", messages: ring::work, ml_kem: |_| Err("no ML-KEM".to_owned()) },
+    Library { name: "graviola", messages: graviola::work, ml_kem: graviola::ml_kem },
     #[cfg(feature = "ipsec-mb")]
-    ("ipsec-mb", ipsec_mb::work),
+    Library { name: "ipsec-mb", messages: ipsec_mb::work, ml_kem: |_| Err("no ML-KEM".to_owned()) },
+    Library {
+        name: "libcrux",
+        messages: |_| Err("not asked for".to_owned()),
+        ml_kem: kem::libcrux,
+    },
 ];
 
 fn main() -> Outcome<()> {
     let mut out = io::stdout().lock();
-    let names: Vec<String> = LIBRARIES.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+    let names: Vec<String> =
+        LIBRARIES.iter().map(|library| format!("\"{}\"", library.name)).collect();
     writeln!(out, r#"{{"libraries":[{}]}}"#, names.join(","))?;
     out.flush()?;
     let mut bench = HashMap::new();
@@ -79,16 +91,24 @@ fn main() -> Outcome<()> {
 
 /// One library at one task.
 struct Contest {
-    task: Task,
     work: Work,
     outputs: Vec<Vec<u8>>,
+    output_bytes: usize,
+    /// Operations of one call.
+    count: u64,
     calls: u64,
 }
 
 impl Contest {
     fn new(library: &str, path: &str) -> Result<Self, String> {
-        let known = LIBRARIES.iter().find(|(name, _)| *name == library);
-        let (_, work_of) = known.ok_or_else(|| format!("{library} is not built in"))?;
+        let known = LIBRARIES.iter().find(|known| known.name == library);
+        let known = known.ok_or_else(|| format!("{library} is not built in"))?;
+        if let Some(task) = kem::Task::at(path) {
+            let (work, output_bytes) = ((known.ml_kem)(task)?, task.output_bytes());
+            let outputs = vec![vec![0; output_bytes]; kem::LANES];
+            return Ok(Contest { work, outputs, output_bytes, count: kem::LANES as u64, calls: 1 });
+        }
+        let work_of = known.messages;
         let task = Task::at(path)?;
         let work = work_of(&task)?;
         let mut outputs = task.outputs();
@@ -102,12 +122,13 @@ impl Contest {
             let (of_key_stream, of_zeros) = (tag(), tag());
             outputs[0].extend([0; TAG_BYTES].into_iter().chain(of_zeros).chain(of_key_stream));
         }
-        Ok(Contest { task, work, outputs, calls: 1 })
+        let (output_bytes, count) = (task.output_bytes(), task.count as u64);
+        Ok(Contest { work, outputs, output_bytes, count, calls: 1 })
     }
 
     /// What came out for every message.
     fn results(&self) -> Vec<&[u8]> {
-        self.outputs.iter().map(|output| &output[..self.task.output_bytes()]).collect()
+        self.outputs.iter().map(|output| &output[..self.output_bytes]).collect()
     }
 
     fn slice(&mut self, time: Duration) -> Outcome<(u64, Duration)> {
@@ -117,7 +138,7 @@ impl Contest {
             for _ in 0..self.calls {
                 (self.work)(&mut self.outputs);
             }
-            operations += self.calls * self.task.count as u64;
+            operations += self.calls * self.count;
             let now = cpu_time()?;
             if now - began >= time {
                 return Ok((operations, now - began));

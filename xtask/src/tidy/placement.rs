@@ -86,6 +86,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/bench/src/embedded.rs", // a server that speaks C to libssl
         "crates/bench/src/server/process.rs", // between fork and exec
         "crates/bench/src/speed/evp.rs", // OpenSSL's calls for a record
+        "crates/bench/src/speed/kem.rs", // OpenSSL's calls of key encapsulation
         "crates/bridge/src/hooks.rs",   // types of C functions
         "crates/classify/src/live/draft.rs", // chunks that no reader looks at
         "crates/classify/src/run",      // rooms, and a table mapped from a file
@@ -158,6 +159,7 @@ const PLACES: &[Placement] = &[
             "crates/cpu/src/clock.rs",
             "crates/fleet/src",
             "crates/loadgen/src",
+            "xtask/src/test.rs", // how long each part takes
         ],
         in_tests: true,
     },

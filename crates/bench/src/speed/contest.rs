@@ -11,6 +11,7 @@ use widelane_crypto::mlkem::ParameterSet;
 use widelane_crypto::rsa::KeySize;
 
 use super::evp::Provider;
+use super::libraries::Library;
 use super::{SpeedError, aead, cbc_hmac, ec, ed25519, hashes, mlkem, rsa, x25519};
 
 /// Inputs that a contest of public-key operations holds: the widest batch of any room.
@@ -63,6 +64,12 @@ pub trait Contest {
     /// Whether OpenSSL, or another room where it lacks the operation, agrees with what we put out
     /// for `lane`.
     fn is_right(&self, lane: usize, output: &[u8]) -> Result<bool, ErrorStack>;
+
+    /// The same of what another library put out. Where that draws random bytes which ours is given,
+    /// it is not the same twice, and has to be checked otherwise.
+    fn is_right_elsewhere(&self, lane: usize, output: &[u8]) -> Result<bool, ErrorStack> {
+        self.is_right(lane, output)
+    }
 }
 
 /// Our side of a contest.
@@ -152,6 +159,16 @@ impl Entry {
             (Some(size), _) => format!("{path}/{size}"),
             (None, Some(jobs)) => format!("{path}/{jobs}-jobs"),
             (None, None) => path,
+        }
+    }
+
+    /// By what name another library is asked for it, which does it one job at a time. Nobody is
+    /// asked for operations of RSA's and on curves, and libcrux for ML-KEM only.
+    pub fn path_for(&self, library: Library) -> Option<String> {
+        match self.size {
+            Some(_) if library == Library::Libcrux => None,
+            Some(_) => Some(self.path()),
+            None => self.event.algorithm.starts_with("ml-kem-").then(|| self.event.path()),
         }
     }
 

@@ -93,6 +93,8 @@ pub enum Timed<'a> {
         libraries: &'a Libraries,
         /// The library that does it.
         library: Library,
+        /// The name of what it does.
+        path: String,
     },
 }
 
@@ -151,7 +153,7 @@ impl Heat<'_> {
 
     /// Times one subject in slices, with the clock metered after each.
     fn measure(&mut self, index: usize) -> Result<Measurement, SpeedError> {
-        let Heat { scenario, subjects, outputs, window, .. } = self;
+        let Heat { subjects, outputs, window, .. } = self;
         let Subject { who, timed } = &mut subjects[index];
         let (mut operations, mut used, mut clocks) = (0, Duration::ZERO, Vec::new());
         let mut calls = 1;
@@ -159,8 +161,8 @@ impl Heat<'_> {
         while used < *window {
             let (done, time) = match timed {
                 Timed::Here(run) => slice(run, outputs, &mut calls)?,
-                Timed::There { libraries, library } => {
-                    libraries.slice(*library, scenario, SLICE)?
+                Timed::There { libraries, library, path } => {
+                    libraries.slice(*library, path, SLICE)?
                 }
             };
             operations += done;

@@ -18,14 +18,16 @@ pub enum Library {
     Graviola,
     /// Intel's Multi-Buffer Crypto for IPsec.
     IpsecMb,
+    /// libcrux.
+    Libcrux,
     /// ring.
     Ring,
 }
 
 impl Library {
     /// Every library.
-    pub const ALL: [Library; 4] =
-        [Library::AwsLc, Library::Ring, Library::Graviola, Library::IpsecMb];
+    pub const ALL: [Library; 5] =
+        [Library::AwsLc, Library::Ring, Library::Graviola, Library::IpsecMb, Library::Libcrux];
 
     /// The library's name in results and flags.
     pub const fn name(self) -> &'static str {
@@ -33,6 +35,7 @@ impl Library {
             Library::AwsLc => "aws-lc",
             Library::Graviola => "graviola",
             Library::IpsecMb => "ipsec-mb",
+            Library::Libcrux => "libcrux",
             Library::Ring => "ring",
         }
     }

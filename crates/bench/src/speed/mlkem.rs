@@ -1,14 +1,17 @@
 //! ML-KEM: key pairs, encapsulation from the bytes of a key, and decapsulation.
 
+use std::ffi::CStr;
+
 use openssl::error::ErrorStack;
+use openssl::pkey::{KeyType, PKey, Private};
 use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::mlkem::{
     DecapsulateJob, DecapsulationKey, EncapsulateJob, MlKem, Outcome, ParameterSet, ROOMS,
     SEED_BYTES, SHARED_BYTES, Workspace,
 };
 
-use super::SpeedError;
-use super::contest::{Contest, LANES_MAX, Ours, Runner};
+use super::contest::{Contest, LANES_MAX, Ours, Runner, in_turn};
+use super::{SpeedError, kem};
 
 /// Key pairs, each made of a seed.
 pub fn generate(set: ParameterSet) -> Result<Box<dyn Contest>, SpeedError> {
@@ -123,11 +126,35 @@ impl Contest for Jobs {
     }
 
     fn openssl_lacks(&self) -> Option<&'static str> {
-        Some("OpenSSL has ML-KEM from 3.5 on, and it is not timed here")
+        (!kem::has(name(self.set))).then_some("OpenSSL has ML-KEM from 3.5 on")
     }
 
+    /// Random bytes are OpenSSL's own, and encapsulation takes the bytes of a key, as ours does.
     fn openssl(&self) -> Result<Runner<'_>, ErrorStack> {
-        Err(ErrorStack::get())
+        let kind = key_type(self.set);
+        match self.operation {
+            Operation::Generate => {
+                let mut generator = kem::generator(name(self.set))?;
+                Ok(in_turn(move |_, _| generator.keygen().map(drop)))
+            }
+            Operation::Encapsulate => Ok(in_turn(move |lane, output| {
+                let bytes = self.keys[lane].encapsulation_key();
+                let key = PKey::public_key_from_raw_bytes_ex(None, kind, None, bytes)?;
+                let (ciphertext, shared) = output.split_at_mut(self.set.ciphertext_bytes());
+                kem::encapsulate(&key, ciphertext, shared)
+            })),
+            Operation::Decapsulate => {
+                let key = |key: &DecapsulationKey| -> Result<PKey<Private>, ErrorStack> {
+                    PKey::private_key_from_raw_bytes_ex(None, kind, None, key.as_bytes())
+                };
+                let ready = |bytes| kem::Decapsulation::new(&key(bytes)?);
+                let mut keys = self.keys.iter().map(ready).collect::<Result<Vec<_>, _>>()?;
+                Ok(in_turn(move |lane, output| {
+                    let ciphertext = &self.encapsulated[lane][..self.set.ciphertext_bytes()];
+                    keys[lane].decapsulate(ciphertext, output)
+                }))
+            }
+        }
     }
 
     fn widelane(&self, policy: &Policy, jobs: Option<usize>) -> Ours<'_> {
@@ -142,5 +169,59 @@ impl Contest for Jobs {
 
     fn is_right(&self, lane: usize, output: &[u8]) -> Result<bool, ErrorStack> {
         Ok(self.right(lane) == output)
+    }
+
+    /// Keys and secrets drawn elsewhere are right if our portable room makes the same of them.
+    fn is_right_elsewhere(&self, lane: usize, output: &[u8]) -> Result<bool, ErrorStack> {
+        let portable = MlKem::choose(self.set, &Policy::up_to(Width::W128));
+        let mut workspace = Workspace::new();
+        let bytes = self.set.ciphertext_bytes();
+        Ok(match self.operation {
+            Operation::Generate => portable.import(&mut workspace, output).is_ok_and(|key| {
+                let mut encapsulated = vec![vec![0; bytes + SHARED_BYTES]];
+                let keys = [key];
+                fill(portable, &mut workspace, &keys, &mut encapsulated);
+                opens(portable, &mut workspace, &keys[0], &encapsulated[0])
+            }),
+            Operation::Encapsulate => {
+                output.len() == bytes + SHARED_BYTES
+                    && opens(portable, &mut workspace, &self.keys[lane], output)
+            }
+            Operation::Decapsulate => self.right(lane) == output,
+        })
+    }
+}
+
+/// Whether `key` takes the secret out of a ciphertext that stands behind it.
+fn opens(
+    ml_kem: MlKem,
+    workspace: &mut Workspace,
+    key: &DecapsulationKey,
+    encapsulated: &[u8],
+) -> bool {
+    let Some((ciphertext, expected)) = encapsulated.split_last_chunk::<SHARED_BYTES>() else {
+        return false;
+    };
+    let mut shared = [0; SHARED_BYTES];
+    let mut job = [DecapsulateJob::new(key, ciphertext, &mut shared)];
+    ml_kem.decapsulate_batch(workspace, &mut job);
+    job[0].outcome == Outcome::Done && shared == *expected
+}
+
+/// What OpenSSL calls the keys of a set.
+fn name(set: ParameterSet) -> &'static CStr {
+    match set {
+        ParameterSet::MlKem512 => c"ML-KEM-512",
+        ParameterSet::MlKem768 => c"ML-KEM-768",
+        ParameterSet::MlKem1024 => c"ML-KEM-1024",
+    }
+}
+
+/// The same, as the openssl crate wants it.
+fn key_type(set: ParameterSet) -> KeyType {
+    match set {
+        ParameterSet::MlKem512 => KeyType::ML_KEM_512,
+        ParameterSet::MlKem768 => KeyType::ML_KEM_768,
+        ParameterSet::MlKem1024 => KeyType::ML_KEM_1024,
     }
 }
