@@ -81,9 +81,10 @@ enum Chore {
     /// Runs tests and comparisons of Debian's servers in chroots of its releases, and writes the
     /// tables of docs/compatibility.md. Takes minutes
     Systems(systems::Arguments),
-    /// Runs everything that has to pass: formatting, clippy, tidy, documentation, loom, all tests.
+    /// Runs everything that has to pass: formatting, clippy, tidy, documentation, all tests; with
+    /// --full also what takes long and rarely breaks.
     #[command(visible_alias = "ci")]
-    Test,
+    Test(test::Arguments),
     /// Checks the rules of the house that no other tool checks.
     Tidy,
 }
@@ -108,7 +109,7 @@ fn main() -> ExitCode {
         Chore::Stress(arguments) => stress::run(&workspace, &arguments),
         Chore::Supply(arguments) => supply::run(&workspace, &arguments),
         Chore::Systems(arguments) => systems::run(&workspace, &arguments),
-        Chore::Test => test::run(&workspace),
+        Chore::Test(arguments) => test::run(&workspace, &arguments),
         Chore::Tidy => tidy::run(&workspace),
     });
     match result {

@@ -1,6 +1,8 @@
 //! Everything that has to pass, in one order, for people and machines alike.
 
+use std::fmt;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use widelane_cpu::Room;
@@ -9,13 +11,84 @@ use crate::shell::{announce, announce_and_run, capture};
 use crate::workspace::{QUICK, Workspace};
 use crate::{pages, setup, tidy};
 
-/// Runs everything that has to pass; what costs least goes first.
-pub fn run(workspace: &Workspace) -> Result<()> {
+/// What `cargo xtask test` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Also what takes long and rarely breaks: every interleaving of threads, servers as on a CPU
+    /// whose operations cannot be batched, reports in Chromium. Before a release
+    #[arg(long)]
+    full: bool,
+}
+
+/// Runs everything that has to pass; what costs least goes first. Says in the end, or where it
+/// failed, how long each part took.
+pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     introduce()?;
-    setup::run_for_tests()?;
-    announce_and_run(workspace.cargo().args(["fmt", "--all", "--check"]))
-        .context("run `cargo fmt --all` and look at what it changed")?;
-    tidy::run(workspace)?;
+    let mut clock = Clock::default();
+    let outcome = parts(workspace, arguments.full, &mut clock);
+    announce(&clock.to_string());
+    outcome
+}
+
+fn parts(workspace: &Workspace, full: bool, clock: &mut Clock) -> Result<()> {
+    clock.time("set-up", setup::run_for_tests)?;
+    clock.time("format", || {
+        announce_and_run(workspace.cargo().args(["fmt", "--all", "--check"]))
+            .context("run `cargo fmt --all` and look at what it changed")
+    })?;
+    clock.time("tidy", || tidy::run(workspace))?;
+    clock.time("clippy", || clippy(workspace))?;
+    clock.time("documentation", || document(workspace))?;
+    if full {
+        clock.time("loom", || loom(workspace))?;
+    }
+    clock.time("assertions", || test_with_assertions(workspace))?;
+    // The tests of the servers need the program and both shared objects beside it; built with the
+    // tests, they have the features that the tests want of what both use, and are built once. What
+    // is left out are examples, which Clippy has checked, and doc tests, of which there are none.
+    clock.time("build", || {
+        announce_and_run(workspace.cargo().arg("build").args(TESTED).arg("--quiet"))?;
+        let test = ["test", "--no-run", "--quiet"];
+        announce_and_run(workspace.cargo().args(test).args(TESTED).env(BUILT, "yes"))
+    })?;
+    clock.time("tests", || {
+        let mut test = workspace.cargo();
+        announce_and_run(test.arg("test").args(TESTED).arg("--no-fail-fast").env(BUILT, "yes"))
+    })?;
+    if full && Room::Ifma256.is_supported() {
+        clock.time("servers without batches", || test_servers_without_batches(workspace))?;
+    }
+    if full {
+        clock.time("pages", || pages::run(workspace, &pages::Arguments::default()))?;
+    }
+    Ok(())
+}
+
+/// How long each part took.
+#[derive(Default)]
+struct Clock(Vec<(&'static str, Duration)>);
+
+impl Clock {
+    fn time(&mut self, part: &'static str, run: impl FnOnce() -> Result<()>) -> Result<()> {
+        let began = Instant::now();
+        let outcome = run();
+        self.0.push((part, began.elapsed()));
+        outcome
+    }
+}
+
+impl fmt::Display for Clock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total: Duration = self.0.iter().map(|(_, time)| *time).sum();
+        write!(formatter, "{} s:", total.as_secs())?;
+        for (part, time) in &self.0 {
+            write!(formatter, " {part} {},", time.as_secs())?;
+        }
+        Ok(())
+    }
+}
+
+fn clippy(workspace: &Workspace) -> Result<()> {
     announce_and_run(
         workspace
             .cargo()
@@ -28,9 +101,12 @@ pub fn run(workspace: &Workspace) -> Result<()> {
             .cargo()
             .args(["clippy", QUICK, "--workspace", "--all-targets", "--no-default-features"])
             .args(["--quiet", "--", "--deny=warnings"]),
-    )?;
-    // Nobody publishes these pages, so they may link to what is private. The program's go where the
-    // provider's go, who has the same name: side by side, one would take the other's away.
+    )
+}
+
+/// Nobody publishes these pages, so they may link to what is private. The program's go where the
+/// provider's go, who has the same name: side by side, one would take the other's away.
+fn document(workspace: &Workspace) -> Result<()> {
     for packages in
         [["--workspace", "--exclude=widelane-cli"].as_slice(), &["--package=widelane-cli"]]
     {
@@ -43,7 +119,12 @@ pub fn run(workspace: &Workspace) -> Result<()> {
                 .env("RUSTDOCFLAGS", "--deny=warnings --allow=rustdoc::private_intra_doc_links"),
         )?;
     }
-    // A target directory of its own: other flags would throw the first one's builds away.
+    Ok(())
+}
+
+/// Every interleaving of a few threads, in a target directory of its own: other flags would throw
+/// the first one's builds away.
+fn loom(workspace: &Workspace) -> Result<()> {
     for (package, tests) in
         [("batch", ["--test=loom"].as_slice()), ("classify", &["--lib", "relay"])]
     {
@@ -56,31 +137,28 @@ pub fn run(workspace: &Workspace) -> Result<()> {
                 .env("CARGO_TARGET_DIR", workspace.target.join("loom")),
         )?;
     }
+    Ok(())
+}
+
+fn test_with_assertions(workspace: &Workspace) -> Result<()> {
     announce(&format!("{} with every debug assertion on", CHECKED.join(", ")));
     announce_and_run(
         workspace
             .cargo()
             .args(["test", "--quiet"])
             .args(CHECKED.map(|name| format!("--package=widelane-{name}"))),
-    )?;
-    // The tests of the servers need the program and both shared objects beside it; built with the
-    // tests, they have the features that the tests want of what both use, and are built once. What
-    // is left out are examples, which Clippy has checked, and doc tests, of which there are none.
-    announce_and_run(workspace.cargo().arg("build").args(TESTED).arg("--quiet"))?;
+    )
+}
+
+fn test_servers_without_batches(workspace: &Workspace) -> Result<()> {
+    announce("servers once more, as on a CPU whose operations cannot be batched");
     announce_and_run(
-        workspace.cargo().arg("test").args(TESTED).arg("--no-fail-fast").env(BUILT, "yes"),
-    )?;
-    if Room::Ifma256.is_supported() {
-        announce("servers once more, as on a CPU whose operations cannot be batched");
-        announce_and_run(
-            workspace
-                .cargo()
-                .args(["test", QUICK, "--package=widelane-runtime", "--test=*", "--no-fail-fast"])
-                .env(BUILT, "yes")
-                .env(widelane_cpu::policy::BITWIDTH_VARIABLE, "128"),
-        )?;
-    }
-    pages::run(workspace, &pages::Arguments::default())
+        workspace
+            .cargo()
+            .args(["test", QUICK, "--package=widelane-runtime", "--test=*", "--no-fail-fast"])
+            .env(BUILT, "yes")
+            .env(widelane_cpu::policy::BITWIDTH_VARIABLE, "128"),
+    )
 }
 
 /// What is built and tested as it is shipped: everything at once, for what is built of a package
