@@ -19,6 +19,11 @@ use crate::tally::{Tally, Window};
 /// Longest time between looks at `stop`.
 pub const TICK: Duration = Duration::from_millis(20);
 
+/// Keys of ML-KEM that are made before the load of a closed loop, whose clients are to keep a
+/// server busy: as many as a thread may need, and some 5 KiB each.
+const KEYS_PER_SECOND: f64 = 7_000.0;
+const KEYS_AHEAD_MAX: usize = 8_192;
+
 /// How threads carry out a plan.
 #[derive(Clone, Debug)]
 pub struct Stint {
@@ -73,7 +78,13 @@ pub fn run_plan<T: Send>(
     stop: &AtomicBool,
     mut observe: impl FnMut() -> T + Send,
 ) -> Result<Window<T>, LoadError> {
-    let plans = divide(plan, stint.cpus.len().max(1));
+    let threads = stint.cpus.len().max(1);
+    if let Pace::Closed { .. } = plan.pace {
+        let seconds = (stint.warm_up + stint.window).as_secs_f64();
+        let keys = (seconds * KEYS_PER_SECOND) as usize * threads;
+        plan.mix.groups.iter().for_each(|group| group.make_keys_ahead(keys.min(KEYS_AHEAD_MAX)));
+    }
+    let plans = divide(plan, threads);
     let cpu = |index: usize| stint.cpus.get(index).copied();
     let thread = || thread::Builder::new().name("loadgen".to_owned());
     thread::scope(|scope| {

@@ -3,6 +3,7 @@
 //! curve's is the one of all connections (`thrift`), which saves the client a tenth of its work.
 
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
 use rustls::crypto::aws_lc_rs::kx_group::{MLKEM768, MLKEM1024};
 use rustls::crypto::{ActiveKeyExchange, SharedSecret, SupportedKxGroup};
@@ -13,36 +14,61 @@ use crate::thrift::{SECP256R1_REUSED, SECP384R1_REUSED, X25519_REUSED};
 /// ML-KEM-768 before X25519.
 pub static X25519_MLKEM768: Hybrid = Hybrid {
     name: NamedGroup::X25519MLKEM768,
-    first: Part { group: MLKEM768, server_share_bytes: 1088 },
-    second: Part { group: &X25519_REUSED, server_share_bytes: 32 },
+    curve: Part { group: &X25519_REUSED, server_share_bytes: 32 },
+    ml_kem: Part { group: MLKEM768, server_share_bytes: 1088 },
+    is_ml_kem_first: true,
+    ahead: Mutex::new(Vec::new()),
 };
 
 /// P-256 before ML-KEM-768.
 pub static SECP256R1_MLKEM768: Hybrid = Hybrid {
     name: NamedGroup::secp256r1MLKEM768,
-    first: Part { group: &SECP256R1_REUSED, server_share_bytes: 65 },
-    second: Part { group: MLKEM768, server_share_bytes: 1088 },
+    curve: Part { group: &SECP256R1_REUSED, server_share_bytes: 65 },
+    ml_kem: Part { group: MLKEM768, server_share_bytes: 1088 },
+    is_ml_kem_first: false,
+    ahead: Mutex::new(Vec::new()),
 };
 
 /// P-384 before ML-KEM-1024, which rustls does not name.
 pub static SECP384R1_MLKEM1024: Hybrid = Hybrid {
     name: NamedGroup::Unknown(0x11ED),
-    first: Part { group: &SECP384R1_REUSED, server_share_bytes: 97 },
-    second: Part { group: MLKEM1024, server_share_bytes: 1568 },
+    curve: Part { group: &SECP384R1_REUSED, server_share_bytes: 97 },
+    ml_kem: Part { group: MLKEM1024, server_share_bytes: 1568 },
+    is_ml_kem_first: false,
+    ahead: Mutex::new(Vec::new()),
 };
 
 /// Two groups whose shares, and whose secrets, follow each other.
 pub struct Hybrid {
     name: NamedGroup,
-    first: Part,
-    second: Part,
+    curve: Part,
+    ml_kem: Part,
+    is_ml_kem_first: bool,
+    /// Keys of ML-KEM that were made ahead, each for one connection.
+    ahead: Mutex<Vec<Box<dyn ActiveKeyExchange>>>,
 }
 
 /// One of them.
-#[derive(Clone, Copy)]
 struct Part {
     group: &'static dyn SupportedKxGroup,
     server_share_bytes: usize,
+}
+
+impl Hybrid {
+    /// Has `count` keys of ML-KEM lie ready, so that clients that are to keep a server busy do not
+    /// make them meanwhile. Where there are not enough, connections make their own.
+    pub fn make_keys_ahead(&self, count: usize) {
+        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        while ahead.len() < count {
+            let Ok(key) = self.ml_kem.group.start() else { return };
+            ahead.push(key);
+        }
+    }
+
+    fn key(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
+        let made = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        made.map_or_else(|| self.ml_kem.group.start(), Ok)
+    }
 }
 
 impl fmt::Debug for Hybrid {
@@ -53,10 +79,15 @@ impl fmt::Debug for Hybrid {
 
 impl SupportedKxGroup for Hybrid {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
-        let (first, second) = (self.first.group.start()?, self.second.group.start()?);
-        let share = [first.pub_key(), second.pub_key()].concat();
-        let server_share_bytes = [self.first, self.second].map(|part| part.server_share_bytes);
-        Ok(Box::new(Exchange { name: self.name, first, second, share, server_share_bytes }))
+        let mut keys = [self.curve.group.start()?, self.key()?];
+        let mut server_share_bytes =
+            [&self.curve, &self.ml_kem].map(|part| part.server_share_bytes);
+        if self.is_ml_kem_first {
+            keys.reverse();
+            server_share_bytes.reverse();
+        }
+        let share = [keys[0].pub_key(), keys[1].pub_key()].concat();
+        Ok(Box::new(Exchange { name: self.name, keys, share, server_share_bytes }))
     }
 
     fn name(&self) -> NamedGroup {
@@ -71,8 +102,7 @@ impl SupportedKxGroup for Hybrid {
 /// The exchange of one connection.
 struct Exchange {
     name: NamedGroup,
-    first: Box<dyn ActiveKeyExchange>,
-    second: Box<dyn ActiveKeyExchange>,
+    keys: [Box<dyn ActiveKeyExchange>; 2],
     share: Vec<u8>,
     server_share_bytes: [usize; 2],
 }
@@ -84,7 +114,8 @@ impl ActiveKeyExchange for Exchange {
             Some(shares) if shares.1.len() == of_second => shares,
             _ => return Err(PeerMisbehaved::InvalidKeyShare.into()),
         };
-        let (first, second) = (self.first.complete(first)?, self.second.complete(second)?);
+        let [first_key, second_key] = self.keys;
+        let (first, second) = (first_key.complete(first)?, second_key.complete(second)?);
         Ok(SharedSecret::from([first.secret_bytes(), second.secret_bytes()].concat()))
     }
 
@@ -123,6 +154,15 @@ mod tests {
         let [(one, one_of_curve), (other, other_of_curve)] =
             shares.each_ref().map(|exchange| exchange.pub_key().split_at(1184));
         assert!(one != other && one_of_curve == other_of_curve);
+    }
+
+    #[test]
+    fn keys_made_ahead_are_used_once() {
+        SECP384R1_MLKEM1024.make_keys_ahead(3);
+        let exchanges = [(); 5].map(|()| SECP384R1_MLKEM1024.start().expect("a random generator"));
+        let mut shares = exchanges.each_ref().map(|exchange| exchange.pub_key().to_vec());
+        shares.sort();
+        assert!(shares.is_sorted_by(|one, next| one < next));
     }
 
     #[test]
