@@ -36,6 +36,7 @@ use self::heat::{Heat, Subject, Timed, Who};
 use self::libraries::Libraries;
 pub use self::libraries::Library;
 use crate::Observer;
+use crate::groups;
 use crate::pairs::Rounds;
 use crate::rival::RivalError;
 
@@ -165,6 +166,12 @@ pub fn run(
         observer.began(&scenario);
         let contest = entry.contest()?;
         let field = Field { plan, policy, provider: provider.as_ref(), libraries: &libraries };
+        if let Some(reason) = contest.openssl_lacks().filter(|_| plan.against_openssl) {
+            let note = format!("Without OpenSSL, which is {}: {reason}.", groups::openssl());
+            if !results.notes.contains(&note) {
+                results.notes.push(note);
+            }
+        }
         let subjects = field.subjects(&*contest, entry, &mut results.rows)?;
         let outputs = vec![vec![0; contest.output_len()]; contest.inputs()];
         let window = plan.window(entry);
