@@ -1,5 +1,6 @@
 //! Whether a partial batch is worth a short wait before its thread sleeps, learnt from what came.
 
+use crate::sync::{AtomicU64, Ordering};
 use crate::{JOBS_MAX, Tick};
 
 /// Whether a partial [`Lane`](crate::Lane) is worth a short wait before its thread sleeps.
@@ -28,6 +29,26 @@ pub struct Company {
     /// Whether whoever opened the batch at hand was made to wait.
     waits: bool,
     wait: Option<Wait>,
+}
+
+/// When the last jobs came to any of several workers, in memory that they share.
+///
+/// Zeros are one to which none has come. A wrong time in it makes a wait too long or too short,
+/// within the budget.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Arrivals {
+    arrived: AtomicU64,
+    times: [AtomicU64; ARRIVALS],
+}
+
+/// Other workers that do jobs together with the one at hand.
+#[derive(Clone, Copy, Debug)]
+pub struct Others<'a> {
+    /// When jobs came, to it and to them.
+    pub arrivals: &'a Arrivals,
+    /// How many of their jobs wait.
+    pub waiting: usize,
 }
 
 /// A wait under way.
@@ -61,7 +82,7 @@ impl Company {
         }
     }
 
-    /// A job has come, which makes `waiting` of them.
+    /// A job has come, which makes `waiting` of them beside those of `others`, if there are any.
     ///
     /// `costs` tells what each number of jobs costs; `may_wait` whether the job at hand may be made
     /// to wait, and is asked only where that is worth it.
@@ -69,6 +90,7 @@ impl Company {
         &mut self,
         now: Tick,
         waiting: usize,
+        others: Option<Others<'_>>,
         costs: impl FnOnce() -> [u64; JOBS_MAX + 1],
         may_wait: impl FnOnce() -> bool,
     ) {
@@ -77,19 +99,22 @@ impl Company {
             // Of those that were waited for before, all have been withdrawn.
             self.wait = None;
         }
-        let oldest = self.arrivals[self.arrived % ARRIVALS];
-        self.arrivals[self.arrived % ARRIVALS] = now;
-        self.arrived = self.arrived.saturating_add(1);
-        let gap_ns = (now.since(oldest) / ARRIVALS as u64).max(1);
-        let expected = match self.arrived > ARRIVALS {
-            true => latest.since(now) as f64 / gap_ns as f64,
-            false => 0.0,
-        };
+        let own_gap_ns = self.arrived(now);
+        let gap_ns = others.map_or(own_gap_ns, |others| others.arrivals.arrived(now));
+        let expected = gap_ns.map_or(0.0, |gap_ns| latest.since(now) as f64 / gap_ns as f64);
+        let together = (waiting + others.map_or(0, |others| others.waiting)).min(JOBS_MAX);
         let is_likely = -(-expected).exp_m1() >= CHANCE_MIN;
-        let pays = is_likely && saving_ns(&costs(), waiting, expected) > WAIT_COST_NS;
-        let waits = pays && !self.is_discouraged(waiting) && may_wait();
+        let pays = is_likely && saving_ns(&costs(), together, expected) > WAIT_COST_NS;
+        let waits = pays && !self.is_discouraged(together) && may_wait();
         self.due = if waits { latest } else { now };
         self.waits = waits || (self.waits && waiting > 1);
+    }
+
+    /// Notes that a job has come; the time between the last ones, on average, once there are enough.
+    fn arrived(&mut self, now: Tick) -> Option<u64> {
+        let oldest = std::mem::replace(&mut self.arrivals[self.arrived % ARRIVALS], now);
+        self.arrived = self.arrived.saturating_add(1);
+        (self.arrived > ARRIVALS).then(|| gap_ns(oldest, now))
     }
 
     /// Whether waiting has brought nobody of late; a job in so many does not mind.
@@ -125,6 +150,39 @@ impl Company {
         }
         Some(Waited { ns: now.since(since), company })
     }
+
+    /// Another worker has done all that waited. If it had been made to wait, tells for how long.
+    pub fn met(&mut self, now: Tick) -> Option<Waited> {
+        let Wait { since, .. } = self.wait.take()?;
+        self.misses = 0;
+        Some(Waited { ns: now.since(since), company: 1 })
+    }
+}
+
+impl Arrivals {
+    /// None have come.
+    pub fn new() -> Self {
+        let times = std::array::from_fn(|_| AtomicU64::new(0));
+        Arrivals { arrived: AtomicU64::new(0), times }
+    }
+
+    /// Notes that a job has come; the time between the last ones, on average, once there are enough.
+    fn arrived(&self, now: Tick) -> Option<u64> {
+        let arrived = self.arrived.fetch_add(1, Ordering::Relaxed);
+        let oldest = self.times[arrived as usize % ARRIVALS].swap(now.0, Ordering::Relaxed);
+        (arrived >= ARRIVALS as u64).then(|| gap_ns(Tick(oldest), now))
+    }
+}
+
+impl Default for Arrivals {
+    fn default() -> Self {
+        Arrivals::new()
+    }
+}
+
+/// The time from one arrival to the next, on average, if `oldest` lies [`ARRIVALS`] back.
+fn gap_ns(oldest: Tick, now: Tick) -> u64 {
+    (now.since(oldest) / ARRIVALS as u64).max(1)
 }
 
 /// What is saved on average if so many more are expected, and come at random, by their joining
@@ -178,7 +236,7 @@ mod tests {
         let (mut now, mut waited) = (from, 0);
         for _ in 0..jobs {
             now = now.after(gap_ns);
-            company.joined(now, 1, costs, || true);
+            company.joined(now, 1, None, costs, || true);
             let left_ns = company.left_ns(now);
             assert!(left_ns <= BUDGET_NS);
             if left_ns > 0 {
@@ -223,11 +281,11 @@ mod tests {
     #[test]
     fn who_joins_shares_the_budget_of_who_came_first() {
         let (mut company, now) = busy();
-        company.joined(now, 1, costs, || true);
+        company.joined(now, 1, None, costs, || true);
         company.begin(now, 1);
         assert_eq!(company.left_ns(now), BUDGET_NS);
         let later = now.after(200_000);
-        company.joined(later, 2, costs, || true);
+        company.joined(later, 2, None, costs, || true);
         assert_eq!(company.left_ns(later), BUDGET_NS - 200_000);
         company.begin(later, 2);
         let end = now.after(BUDGET_NS);
@@ -240,10 +298,10 @@ mod tests {
     fn a_batch_in_which_one_more_saves_nothing_is_due() {
         let (mut company, now) = busy();
         let apart = std::array::from_fn(|jobs| 100_000 * jobs as u64);
-        company.joined(now, 1, || apart, || panic!("not asked"));
+        company.joined(now, 1, None, || apart, || panic!("not asked"));
         assert_eq!(company.left_ns(now), 0);
-        company.joined(now, 1, costs, || true);
-        company.joined(now, 2, || apart, || panic!("not asked"));
+        company.joined(now, 1, None, costs, || true);
+        company.joined(now, 2, None, || apart, || panic!("not asked"));
         assert_eq!(company.left_ns(now), 0);
     }
 
@@ -258,18 +316,18 @@ mod tests {
     #[test]
     fn who_may_not_wait_does_not_and_keeps_nobody() {
         let (mut company, now) = busy();
-        company.joined(now, 1, costs, || true);
-        company.joined(now, 2, costs, || false);
+        company.joined(now, 1, None, costs, || true);
+        company.joined(now, 2, None, costs, || false);
         assert_eq!(company.left_ns(now), 0);
     }
 
     #[test]
     fn a_wait_of_withdrawn_jobs_is_forgotten() {
         let (mut company, now) = busy();
-        company.joined(now, 1, costs, || true);
+        company.joined(now, 1, None, costs, || true);
         company.begin(now, 1);
         let later = now.after(300_000);
-        company.joined(later, 1, costs, || true);
+        company.joined(later, 1, None, costs, || true);
         company.begin(later, 1);
         let waited = Waited { ns: 100_000, company: 0 };
         assert_eq!(company.left(later.after(100_000), 1), Some(waited));
@@ -298,10 +356,31 @@ mod tests {
         let (mut company, mut now) = busy();
         for _ in 0..4 * MISSES_MAX {
             now = now.after(300_000);
-            company.joined(now, 1, costs, || true);
+            company.joined(now, 1, None, costs, || true);
             assert!(company.left_ns(now) > 0);
             company.begin(now, 1);
             company.left(now.after(1_000), 1);
         }
+    }
+
+    #[test]
+    fn who_is_rarely_asked_expects_the_company_of_others() {
+        let arrivals = Arrivals::new();
+        let mut workers = [0; 8].map(|_| Company::new(BUDGET_NS));
+        let mut waited = 0;
+        for job in 0..320 {
+            let now = Tick(300_000 * job);
+            let company = &mut workers[job as usize % 8];
+            let others = Some(Others { arrivals: &arrivals, waiting: 0 });
+            company.joined(now, 1, others, costs, || true);
+            waited += u32::from(company.left_ns(now) > 0);
+            company.begin(now, 1);
+            let met = company.met(now.after(100_000));
+            assert_eq!(met, Some(Waited { ns: 100_000, company: 1 }));
+        }
+        assert_eq!(waited, 320 - ARRIVALS as u32);
+        let now = Tick(300_000 * 320);
+        workers[0].joined(now, 1, None, costs, || true);
+        assert_eq!(workers[0].left_ns(now), 0, "alone it has nobody to expect");
     }
 }

@@ -54,6 +54,11 @@ impl<J> Lane<J> {
         if self.is_full() { self.flush() } else { None }
     }
 
+    /// Takes all jobs, whatever their number.
+    pub fn drain(&mut self) -> Vec<Entry<J>> {
+        self.waiting.drain(..).collect()
+    }
+
     /// Withdraws the oldest job for which `matches` answers true.
     pub fn remove(&mut self, mut matches: impl FnMut(&J) -> bool) -> Option<J> {
         let index = self.waiting.iter().position(|entry| matches(&entry.job))?;

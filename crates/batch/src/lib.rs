@@ -8,6 +8,7 @@
 //! | [`Shared`] | threads with other work meanwhile | lanes full, or a moving deadline |
 //! | [`Crew`] | threads that block until their job is done | a leader's turn |
 //!
+//! [`Slots`] is memory in which event loops of several threads or processes find each other's jobs.
 //! [`Company`] tells whether a loop that is about to sleep should wait a little first; [`cheapest`]
 //! divides jobs among kernels by what each costs.
 //!
@@ -26,13 +27,15 @@ mod ladder;
 mod lane;
 mod pace;
 mod shared;
+mod slots;
 mod sync;
 mod tick;
 
 pub use batch::{Batch, Closed, Entry};
-pub use company::{Company, Waited};
+pub use company::{Arrivals, Company, Others, Waited};
 pub use crew::Crew;
 pub use ladder::{JOBS_MAX, Way, cheapest, least_costs};
 pub use lane::{Lane, Progress};
 pub use shared::{Due, Shared, Submitted};
+pub use slots::{Choice, Claim, Claimed, Finished, KeyName, Offer, Slots, Stage};
 pub use tick::Tick;

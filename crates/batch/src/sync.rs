@@ -1,11 +1,16 @@
-//! Locks and condition variables: those of std, or loom's models of them.
+//! Locks, condition variables and atomics: those of std, or loom's models of them.
 
 #[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, fence};
+#[cfg(loom)]
 pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use std::sync::PoisonError;
+pub(crate) use std::sync::atomic::Ordering;
 
 /// Locks `mutex`. A panic elsewhere does not poison it: no caller's code runs under our locks.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

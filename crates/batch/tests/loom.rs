@@ -7,10 +7,12 @@
 
 use std::sync::atomic::Ordering;
 
-use loom::sync::Arc;
 use loom::sync::atomic::AtomicU64;
+use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
-use widelane_batch::{Batch, Closed, Crew, Shared, Submitted, Tick};
+use widelane_batch::{
+    Batch, Choice, Claim, Closed, Crew, Finished, Offer, Shared, Slots, Stage, Submitted, Tick,
+};
 
 /// A job that counts its executions.
 #[derive(Debug, PartialEq, Eq)]
@@ -133,4 +135,144 @@ fn a_partial_batch_is_closed_by_the_helper() {
 #[test]
 fn shutdown_loses_nothing() {
     shared_completes(3, true);
+}
+
+/// A table of two places with one slot each, for jobs of eight bytes.
+type Table = Slots<2, 1, 1>;
+
+const KIND: u8 = 3;
+const OWNER: u32 = 5;
+const OTHER: u32 = 6;
+
+/// A table that owner and claimer have entered, at places 0 and 1.
+fn table() -> Arc<Table> {
+    let slots = Table::new();
+    assert_eq!([OWNER, OTHER].map(|worker| slots.enter(worker, |_| false)), [Some(0), Some(1)]);
+    Arc::new(slots)
+}
+
+fn offer(slots: &Table, input: u8) -> Option<Offer> {
+    slots.offer(0, KIND, &[u64::from(input); 4], &[input; 8], |_| false)
+}
+
+/// Claims a job; its input is what belongs to its key.
+fn claim(slots: &Table) -> Option<(Claim, u8)> {
+    let mut claimed = slots.claim((1, OTHER), KIND, 1, |key, bytes| {
+        assert_eq!(bytes, 8);
+        Choice::Accept(key[0] as u8)
+    });
+    let (claim, key, input) = claimed.jobs.pop()?;
+    assert_eq!(input, [key; 8], "the input of another job");
+    Some((claim, key))
+}
+
+/// The result of a job, if it was done by the other worker; nothing if it was taken back.
+fn collect_or_take_back(slots: &Table, offer: Offer) -> Option<Vec<u8>> {
+    let result = match slots.stage(&offer) {
+        Stage::Done => slots.result(&offer, 8),
+        Stage::Open if slots.withdraw(&offer) => return None,
+        _ => None,
+    };
+    slots.abandon(offer);
+    result
+}
+
+#[test]
+fn a_late_result_never_lands_in_a_slot_that_was_opened_again() {
+    explore(|| {
+        let slots = table();
+        let claimer = {
+            let slots = Arc::clone(&slots);
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    if let Some((claim, input)) = claim(&slots) {
+                        slots.finish(claim, Some(&[input + 100; 8]));
+                    }
+                }
+            })
+        };
+        for input in [1, 2] {
+            if let Some(offer) = offer(&slots, input)
+                && let Some(result) = collect_or_take_back(&slots, offer)
+            {
+                assert_eq!(result, [input + 100; 8], "the result of another job");
+            }
+        }
+        claimer.join().unwrap();
+        assert!(offer(&slots, 3).is_some(), "the slot is out of use");
+    });
+}
+
+#[test]
+fn an_owner_that_sleeps_is_woken() {
+    explore(|| {
+        let slots = table();
+        let event = Arc::new((Mutex::new(false), Condvar::new()));
+        let offer = offer(&slots, 1).unwrap();
+        let claimer = {
+            let (slots, event) = (Arc::clone(&slots), Arc::clone(&event));
+            thread::spawn(move || {
+                let (claim, _) = claim(&slots).unwrap();
+                if slots.finish(claim, Some(&[101; 8])) == Finished::Wake(0) {
+                    *event.0.lock().unwrap() = true;
+                    event.1.notify_one();
+                }
+            })
+        };
+        slots.begin_sleep(0);
+        if slots.stage(&offer) != Stage::Done {
+            let mut raised = event.0.lock().unwrap();
+            while !*raised {
+                raised = event.1.wait(raised).unwrap();
+            }
+        }
+        assert_eq!(slots.result(&offer, 8), Some(vec![101; 8]));
+        claimer.join().unwrap();
+    });
+}
+
+#[test]
+fn two_workers_never_claim_the_same_job() {
+    explore(|| {
+        let slots = Arc::new(Slots::<3, 1, 1>::new());
+        for worker in 1..=3 {
+            slots.enter(worker, |_| false).unwrap();
+        }
+        let offer = slots.offer(0, KIND, &[7; 4], &[7; 8], |_| false).unwrap();
+        let claims = |slots: &Slots<3, 1, 1>, place: usize| {
+            let worker = (place, place as u32 + 1);
+            let claimed = slots.claim(worker, KIND, 1, |_, _| Choice::Accept(()));
+            claimed.jobs.into_iter().map(|(claim, ..)| slots.finish(claim, None)).count()
+        };
+        let other = {
+            let slots = Arc::clone(&slots);
+            thread::spawn(move || claims(&slots, 1))
+        };
+        let own = claims(&slots, 2);
+        assert_eq!(own + other.join().unwrap(), 1);
+        assert_eq!(slots.stage(&offer), Stage::Refused);
+    });
+}
+
+#[test]
+fn a_place_that_is_taken_over_has_no_jobs_left() {
+    explore(|| {
+        let slots = table();
+        let _lost = offer(&slots, 1).unwrap();
+        let claimer = {
+            let slots = Arc::clone(&slots);
+            thread::spawn(move || {
+                if let Some((claim, input)) = claim(&slots) {
+                    slots.finish(claim, Some(&[input + 100; 8]));
+                }
+            })
+        };
+        assert_eq!(slots.enter(7, |worker| worker == OWNER), Some(0));
+        if let Some(offer) = offer(&slots, 2) {
+            let result = collect_or_take_back(&slots, offer);
+            assert!(result.is_none_or(|result| result == [102; 8]), "of the lost job");
+        }
+        claimer.join().unwrap();
+        assert!(offer(&slots, 3).is_some(), "the slot is out of use");
+    });
 }

@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub const COUNTERS_MAGIC: u64 = u64::from_le_bytes(*b"WIDELANE");
 
 /// Version of the layout below.
-pub const COUNTERS_VERSION: u32 = 7;
+pub const COUNTERS_VERSION: u32 = 8;
 
 /// Pages of a process: more than most servers have threads.
 pub const COUNTERS_PAGES: usize = 64;
@@ -113,6 +113,14 @@ impl OperationKind {
             OperationKind::Ed25519Sign => "ed25519-sign",
             OperationKind::Other => "other",
         }
+    }
+
+    /// Whether it derives a secret shared with a peer.
+    pub const fn is_derivation(self) -> bool {
+        matches!(
+            self,
+            OperationKind::X25519Derive | OperationKind::P256Derive | OperationKind::P384Derive
+        )
     }
 
     /// Whether it makes an ephemeral key pair, which the totals leave out: nobody waits for it in
@@ -267,6 +275,14 @@ pub struct Counters {
     pub short_wait_ns_total: AtomicU64,
     /// Operations that joined them meanwhile.
     pub short_wait_company: AtomicU64,
+    /// Operations that another worker has done.
+    pub jobs_lent: AtomicU64,
+    /// Operations done for other workers. They are counted among the others here, and not by those.
+    pub jobs_for_others: AtomicU64,
+    /// Operations that another worker had claimed and not finished in time.
+    pub jobs_taken_back: AtomicU64,
+    /// Operations in shared memory that made no sense, or results that were wrong.
+    pub jobs_refused: AtomicU64,
     /// Handshakes that the runtime began to drive, failed ones included.
     pub handshakes: AtomicU64,
     /// Calls by the server for a handshake whose job was still parked.

@@ -17,7 +17,8 @@
 //!    calls [`ProviderHooks::execute`]. Otherwise the server is told to call again later.
 //! 4. When the server is about to sleep in `epoll_wait`, the runtime asks
 //!    [`ProviderHooks::wait_ns`] whether company is worth a short wait, and then calls
-//!    [`ProviderHooks::execute`].
+//!    [`ProviderHooks::execute`]. While it waits, another worker may do the operation; then
+//!    [`ProviderHooks::wake_descriptor`] wakes it.
 //! 5. For each finished request the provider calls [`RuntimeHooks::completed`] with its handle; the
 //!    runtime wakes the connection, the server calls `SSL_do_handshake` again, and that resumes the
 //!    fibre.
@@ -25,12 +26,12 @@
 //!    the fibre once, off the wire, so that it runs to its end. In a process that forked meanwhile
 //!    the request may be gone; then the fibre is dropped with its stack.
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 
 use crate::counters::Counters;
 
 /// Version of both tables; each side refuses another one.
-pub const HOOKS_VERSION: u32 = 5;
+pub const HOOKS_VERSION: u32 = 6;
 
 /// Name of the symbol that the runtime exports, of type [`Attach`].
 pub const ATTACH_SYMBOL: &core::ffi::CStr = c"widelane_runtime_attach";
@@ -47,8 +48,10 @@ pub enum Extent {
     Whole = 0,
     /// Those too that are not to wait for company any longer.
     Due = 1,
-    /// All of them.
+    /// All of them but those that another worker is about to finish.
     All = 2,
+    /// Those too.
+    Everything = 3,
 }
 
 /// What the provider offers the runtime. All act on the calling thread's lanes only.
@@ -73,6 +76,12 @@ pub struct ProviderHooks {
     /// How long, in ns, the calling thread should wait for company of what is parked, if it has
     /// nothing else to do; 0 if something is [due](Extent::Due). `begins` says that it does.
     pub wait_ns: extern "C" fn(begins: bool) -> u64,
+    /// The descriptor that becomes readable when another worker has finished what the calling
+    /// thread waits for, −1 if there is none. It is for epoll, edge-triggered, and never read.
+    pub wake_descriptor: extern "C" fn() -> c_int,
+    /// The program makes a configuration of TLS: workers that it forks then do no operations
+    /// together with those that it has forked before.
+    pub configures: extern "C" fn(),
     /// Withdraws the request of handshake `h`; its fibre will see a failed operation when resumed.
     pub cancel: extern "C" fn(h: *mut c_void),
     /// Whether an EC key of these parameters, an array of `OSSL_PARAM` that ends with a null name,

@@ -40,6 +40,7 @@ pub fn policy() -> anyhow::Result<Resolved> {
         policy_path: env::var_os(policy::PATH_VARIABLE).map(PathBuf::from),
         max_simd_bitwidth: env::var(policy::BITWIDTH_VARIABLE).ok(),
         wait_max: env::var(policy::WAIT_VARIABLE).ok(),
+        combine: env::var(policy::COMBINE_VARIABLE).ok(),
         system_path: PathBuf::from(policy::SYSTEM_PATH),
     };
     Ok(policy::resolve(&inputs)?)

@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
-use widelane_cpu::policy::{self, Inputs, WaitMax};
+use widelane_cpu::policy::{self, Combine, Inputs, WaitMax};
 
 use self::fitness::Fitness;
 use self::libraries::Libraries;
@@ -40,6 +40,11 @@ pub struct Args {
     /// for none. By default what the policy file says
     #[arg(long, value_name = "TIME")]
     wait_max: Option<WaitMax>,
+
+    /// Whether the server's workers execute each other's operations: on, off or auto. By default
+    /// what the policy file says
+    #[arg(long, value_name = "CHOICE")]
+    combine: Option<Combine>,
 
     /// Puts the post-quantum key exchange X25519MLKEM768 in front of OpenSSL's default groups, for
     /// a program that names none; OpenSSL 3.5 does so by itself (docs/post-quantum.md)
@@ -117,6 +122,10 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
             Some(_) => None,
             None => std::env::var(policy::WAIT_VARIABLE).ok(),
         },
+        combine: match args.combine {
+            Some(_) => None,
+            None => std::env::var(policy::COMBINE_VARIABLE).ok(),
+        },
         system_path: PathBuf::from(policy::SYSTEM_PATH),
     };
     policy::resolve(&inputs).context("the policy cannot be used")?;
@@ -132,6 +141,9 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
     }
     if args.pq {
         command.env(PQ.0, PQ.1);
+    }
+    if let Some(combine) = args.combine {
+        command.env(policy::COMBINE_VARIABLE, combine.to_string());
     }
     match live::for_servers(args.counters_dir.as_deref()) {
         Ok(Some(directory)) => drop(command.env(COUNTERS_DIRECTORY_VARIABLE, directory)),

@@ -117,6 +117,20 @@ fn a_wrong_wait_is_told_what_a_time_is() {
 }
 
 #[test]
+fn a_wrong_choice_of_combining_is_told_what_there_is() {
+    for subcommand in ["run", "enable"] {
+        let arguments = [subcommand, "--combine", "yes", "--", "nginx"];
+        let text = stderr(&command().args(arguments).assert().code(2));
+        assert!(text.contains("combining is on, off or auto, not \"yes\""), "{text}");
+    }
+    let failure = command().arg("cpu").env("WIDELANE_COMBINE", "1").assert().code(1);
+    let text = stderr(&failure);
+    assert!(text.starts_with("widelane: WIDELANE_COMBINE: combining is on, off or auto"), "{text}");
+    let policy = stdout(&command().arg("cpu").env("WIDELANE_COMBINE", "off").assert().success());
+    assert!(policy.contains("combining off"), "{policy}");
+}
+
+#[test]
 fn a_malformed_policy_is_named_with_file_and_line() {
     let directory = TempDir::new().unwrap();
     let policy =

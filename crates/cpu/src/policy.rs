@@ -1,5 +1,6 @@
 //! The policy: what the operator allows, apart from what the CPU can do.
 
+mod combine;
 mod file;
 mod resolve;
 mod wait;
@@ -9,6 +10,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+pub use self::combine::{Combine, UnknownCombine};
 pub use self::file::{MalformedPolicy, parse};
 pub use self::resolve::{Base, Inputs, PolicyError, Resolved, Source, resolve};
 pub use self::wait::{UnknownWait, WaitMax};
@@ -27,6 +29,9 @@ pub const BITWIDTH_VARIABLE: &str = "WIDELANE_MAX_SIMD_BITWIDTH";
 /// Name of the environment variable that holds how long operations may wait for company.
 pub const WAIT_VARIABLE: &str = "WIDELANE_WAIT_MAX";
 
+/// Name of the environment variable that says whether workers execute each other's operations.
+pub const COMBINE_VARIABLE: &str = "WIDELANE_COMBINE";
+
 /// What may run: a widest register, closed licence classes, closed rooms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Policy {
@@ -39,6 +44,9 @@ pub struct Policy {
     /// How long an event loop may wait for company before it sleeps, where that is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_max: Option<WaitMax>,
+    /// Whether workers execute each other's operations, where that is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub combine: Option<Combine>,
 }
 
 impl Policy {
@@ -54,6 +62,7 @@ impl Policy {
             classes_closed: BTreeSet::new(),
             rooms_closed: BTreeSet::new(),
             wait_max: None,
+            combine: None,
         }
     }
 
@@ -105,7 +114,11 @@ impl fmt::Display for Policy {
             closed => write!(formatter, "; closed: {}", closed.join(", "))?,
         }
         match self.wait_max {
-            Some(wait_max) => write!(formatter, "; waits up to {wait_max}"),
+            Some(wait_max) => write!(formatter, "; waits up to {wait_max}")?,
+            None => {}
+        }
+        match self.combine {
+            Some(combine) => write!(formatter, "; combining {combine}"),
             None => Ok(()),
         }
     }
@@ -121,7 +134,7 @@ mod tests {
             width_max: Width::W128,
             classes_closed: LicenceClass::ALL.into(),
             rooms_closed: Room::ALL.into(),
-            wait_max: None,
+            ..Policy::open()
         };
         assert!(policy.allows(Room::Portable));
         assert_eq!(policy.objection(Room::Portable), None);
@@ -136,11 +149,13 @@ mod tests {
             classes_closed: [LicenceClass { width: Width::W512, heavy: true }].into(),
             rooms_closed: [Room::Ifma256].into(),
             wait_max: "200us".parse().ok(),
+            combine: Some(Combine::Off),
             ..Policy::open()
         };
         assert_eq!(
             closed.to_string(),
-            "registers up to 512 bits; closed: class 512-heavy, room ifma256; waits up to 0.2ms"
+            "registers up to 512 bits; closed: class 512-heavy, room ifma256; waits up to 0.2ms; \
+             combining off"
         );
     }
 

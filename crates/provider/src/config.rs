@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::thread;
 
 use widelane_bridge::counters::{COUNTERS_DIRECTORY_VARIABLE, OperationKind};
-use widelane_cpu::policy::{self, Inputs, WaitMax};
+use widelane_cpu::policy::{self, Combine, Inputs, WaitMax};
 use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::aead::{self, Aead};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
@@ -47,6 +47,8 @@ pub(crate) struct Config {
     pub(crate) cpus: usize,
     /// How long operations may wait for company before their event loop sleeps.
     pub(crate) wait_max: WaitMax,
+    /// Whether workers make signatures for each other.
+    combine: Combine,
 }
 
 /// The configuration of this process.
@@ -59,6 +61,12 @@ pub(crate) fn config() -> &'static Config {
 }
 
 impl Config {
+    /// Whether workers make signatures for each other. Where none waits for company, none is ever
+    /// left for another one.
+    pub(crate) fn combines(&self) -> bool {
+        self.combine == Combine::On && self.wait_max != WaitMax::NONE
+    }
+
     /// Operations of a kind that one batch holds; 1 where there is nothing to batch.
     pub(crate) fn lanes(&self, kind: OperationKind) -> usize {
         self.kernels(kind).last().map_or(1, |(lanes, _)| *lanes)
@@ -119,6 +127,8 @@ impl Config {
                 .map(|value| value.to_string_lossy().into_owned()),
             wait_max: variable(policy::WAIT_VARIABLE)
                 .map(|value| value.to_string_lossy().into_owned()),
+            combine: variable(policy::COMBINE_VARIABLE)
+                .map(|value| value.to_string_lossy().into_owned()),
             system_path: PathBuf::from(policy::SYSTEM_PATH),
         };
         let policy = match policy::resolve(&inputs) {
@@ -152,6 +162,7 @@ impl Config {
             counters_dir: None,
             cpus: thread::available_parallelism().map_or(1, NonZero::get),
             wait_max: policy.wait_max.unwrap_or(WaitMax::DEFAULT),
+            combine: policy.combine.unwrap_or_default(),
         }
     }
 }

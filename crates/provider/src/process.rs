@@ -8,8 +8,8 @@ use std::sync::{Once, OnceLock};
 
 use widelane_bridge::counters::{Counters, OperationKind};
 
-use crate::batching::event_loop;
 use crate::batching::queues::Queues;
+use crate::batching::{combining, event_loop};
 use crate::config::config;
 use crate::counters::{self, Pages};
 use crate::entry::entry;
@@ -48,8 +48,8 @@ pub(crate) fn current() -> &'static Process {
 pub(crate) fn watch_forks() {
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| {
-        // SAFETY: the handler stores one pointer; this object is never unloaded.
-        unsafe { libc::pthread_atfork(None, None, Some(forget)) };
+        // SAFETY: handlers that unwind nowhere; this object is never unloaded.
+        unsafe { libc::pthread_atfork(Some(prepare), None, Some(forget)) };
     });
 }
 
@@ -105,8 +105,15 @@ impl Process {
 }
 
 entry! {
+    /// In the parent, right before a fork.
+    fn prepare() {
+        combining::before_fork();
+        Some(())
+    }
+
     /// In a child, right after the fork.
     fn forget() {
+        combining::after_fork();
         CURRENT.store(ptr::null_mut(), Ordering::Release);
         IS_CHILD.store(true, Ordering::Relaxed);
         Some(())

@@ -1,7 +1,7 @@
 //! The event-loop runtime of `widelane run`, where this process has it.
 #![allow(unsafe_code, reason = "looks the runtime up and calls its hooks")]
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
@@ -12,7 +12,7 @@ use widelane_bridge::hooks::{
 };
 use widelane_ossl_sys::core::SELECT_ALL;
 
-use crate::batching::event_loop;
+use crate::batching::{combining, event_loop};
 use crate::curve::params::Plain;
 use crate::entry::hook;
 use crate::kdf::kept;
@@ -97,6 +97,14 @@ hook! {
         event_loop::wait_ns(begins)
     }
 
+    fn wake_descriptor() -> c_int, otherwise -1; {
+        event_loop::wake_descriptor()
+    }
+
+    fn configures(), otherwise (); {
+        combining::configures();
+    }
+
     fn cancel(handshake: *mut c_void), otherwise (); {
         if let Some(handshake) = NonNull::new(handshake) {
             event_loop::cancel(Handshake(handshake));
@@ -124,6 +132,8 @@ static PROVIDER_HOOKS: ProviderHooks = ProviderHooks {
     full,
     execute,
     wait_ns,
+    wake_descriptor,
+    configures,
     cancel,
     keeps_key,
     counters,

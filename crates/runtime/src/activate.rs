@@ -12,14 +12,23 @@ use std::sync::Once;
 use crate::config::{Config, config};
 use crate::groups;
 use crate::notice::say;
+use crate::provider::provider;
 use crate::real::{self, OpenSsl};
 
 pub(crate) const PROVIDER_NAME: &CStr = c"widelane";
 const PREFERENCE: &str = "?provider=widelane";
 const OPENSSL_INIT_LOAD_CONFIG: u64 = 0x40;
 
+/// The program makes a configuration of TLS: loads the provider, and tells it.
+pub(crate) fn configure() {
+    activate();
+    if let Some(hooks) = provider() {
+        (hooks.configures)();
+    }
+}
+
 /// Loads the provider once, if `widelane run` asked for it.
-pub(crate) fn activate() {
+fn activate() {
     static ONCE: Once = Once::new();
     let Some(config) = config() else { return };
     ONCE.call_once(|| {

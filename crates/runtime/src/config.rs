@@ -22,8 +22,13 @@ const PQ_VARIABLE: &str = "WIDELANE_PQ";
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 
 /// Variables that the provider reads; they are left alone, but put back in a new environment.
-const PROVIDER_OPTIONS: [&str; 4] =
-    ["WIDELANE_COUNTERS_DIR", "WIDELANE_MAX_SIMD_BITWIDTH", "WIDELANE_POLICY", "WIDELANE_WAIT_MAX"];
+const PROVIDER_OPTIONS: [&str; 5] = [
+    "WIDELANE_COMBINE",
+    "WIDELANE_COUNTERS_DIR",
+    "WIDELANE_MAX_SIMD_BITWIDTH",
+    "WIDELANE_POLICY",
+    "WIDELANE_WAIT_MAX",
+];
 
 static CONFIG: OnceLock<Config> = OnceLock::new();
 

@@ -29,6 +29,9 @@ pub(crate) struct EventLoop {
     mailbox: Arc<Mailbox>,
     /// The epoll descriptor that this thread waited for last, −1 if it never did.
     waiting: Cell<c_int>,
+    /// The epoll descriptor by which this thread is woken when other workers have finished
+    /// operations of its, −1 if it never was.
+    woken_by: Cell<c_int>,
     /// The handshake whose fibre is running, null on the thread's own stack.
     running: Cell<*const Handshake>,
     /// Where the thread's own stack goes on when the fibre pauses or ends.
@@ -51,6 +54,7 @@ impl EventLoop {
                 letters: Mutex::new(Some(Vec::new())),
             }),
             waiting: Cell::new(-1),
+            woken_by: Cell::new(-1),
             running: Cell::new(ptr::null()),
             own_place: Cell::new(Place::NONE),
             closing: RefCell::new(Closing::new()),
@@ -186,9 +190,19 @@ impl EventLoop {
         epoll: c_int,
         events: *mut epoll_event,
         room: c_int,
-        timeout_is_zero: bool,
+        timeout: Timeout,
         wait: impl Fn(Patience) -> c_int,
     ) -> c_int {
+        let timeout_is_zero = timeout == Timeout::Zero;
+        let wait = |patience| loop {
+            let count = wait(patience);
+            let others = self.without_wakes(events, count);
+            // A program that asked for no end would be surprised by one.
+            let is_surprise = others == 0 && count > 0 && timeout == Timeout::Endless;
+            if !(is_surprise && patience == Patience::Asked) {
+                return others;
+            }
+        };
         if self.has_nothing_to_do() {
             return wait(Patience::Asked);
         }
@@ -204,7 +218,7 @@ impl EventLoop {
             // What waits for company has an end of its own.
             Verdict::Close => self.execute_parked(hooks, Extent::Due),
             Verdict::Idle => {
-                if let Some(count) = self.rest(hooks, &wait) {
+                if let Some(count) = self.rest(hooks, epoll, timeout, &wait) {
                     return count;
                 }
             }
@@ -212,7 +226,7 @@ impl EventLoop {
         let mut filled = self.report(hooks, epoll, events, filled, room);
         // What goes on by itself may have parked again, and something may wait for company still.
         while filled == 0 && !timeout_is_zero && self.closing.borrow().parked() > 0 {
-            if let Some(count) = self.rest(hooks, &wait) {
+            if let Some(count) = self.rest(hooks, epoll, timeout, &wait) {
                 return count;
             }
             filled = self.report(hooks, epoll, events, filled, room);
@@ -226,15 +240,60 @@ impl EventLoop {
     /// The program has nothing else to do, and nothing is to be reported: waits for company where
     /// that is worth it, and executes what has no company to expect. Returns what the program's
     /// call returns if the wait has brought something for the program.
-    fn rest(&self, hooks: &ProviderHooks, wait: impl Fn(Patience) -> c_int) -> Option<c_int> {
-        match (hooks.wait_ns)(true) {
-            0 => self.execute_parked(hooks, Extent::Due),
-            ns => match wait(Patience::AtMost(ns)) {
-                0 => self.execute_parked(hooks, Extent::All),
+    fn rest(
+        &self,
+        hooks: &ProviderHooks,
+        epoll: c_int,
+        timeout: Timeout,
+        wait: impl Fn(Patience) -> c_int,
+    ) -> Option<c_int> {
+        let ns = (hooks.wait_ns)(true);
+        if ns > 0 {
+            self.listen_for_wakes(hooks, epoll);
+            match wait(Patience::AtMost(ns)) {
+                0 => {}
                 count => return Some(count),
-            },
+            }
         }
+        // A program that wanted to wait for less has something to do now.
+        let is_over = matches!(timeout, Timeout::Ns(asked_ns) if asked_ns < ns);
+        self.execute_parked(hooks, if is_over { Extent::All } else { Extent::Due });
         None
+    }
+
+    /// Has this thread's epoll set wake it when other workers have finished operations of its.
+    fn listen_for_wakes(&self, hooks: &ProviderHooks, epoll: c_int) {
+        if self.woken_by.get() == epoll {
+            return;
+        }
+        let descriptor = (hooks.wake_descriptor)();
+        if descriptor >= 0 {
+            let mut event = epoll_event { events: WAKE_EVENTS, u64: wake_data() };
+            // Error: the set has it already, or cannot; then what is finished is found later.
+            real::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, descriptor, &mut event);
+            self.woken_by.set(epoll);
+        }
+    }
+
+    /// Takes those events out that only woke this thread; returns how many are left of `count`.
+    fn without_wakes(&self, events: *mut epoll_event, count: c_int) -> c_int {
+        let Some(filled) = usize::try_from(count).ok().filter(|_| self.woken_by.get() >= 0) else {
+            return count;
+        };
+        if filled == 0 {
+            return 0;
+        }
+        // SAFETY: the kernel has just filled so many of the program's array.
+        let filled = unsafe { core::slice::from_raw_parts_mut(events, filled) };
+        let mut kept = 0;
+        for index in 0..filled.len() {
+            let event = filled[index];
+            if { event.u64 } != wake_data() {
+                filled[kept] = event;
+                kept += 1;
+            }
+        }
+        c_int::try_from(kept).unwrap_or(count)
     }
 
     /// Executes what is parked. What may go on then is in `ready`, for the caller to sort.
@@ -316,6 +375,16 @@ impl EventLoop {
     }
 }
 
+/// Each write to the descriptor is an event, which nobody has to take back.
+const WAKE_EVENTS: u32 = (libc::EPOLLIN | libc::EPOLLET).cast_unsigned();
+
+/// The data word of our own registration: an address of ours, which is nobody's descriptor and
+/// nobody's object.
+fn wake_data() -> u64 {
+    static OURS: u8 = 0;
+    ptr::from_ref(&OURS).addr() as u64
+}
+
 /// Whether a wait for `epoll` would return at once.
 fn has_events(epoll: c_int) -> bool {
     let mut question = libc::pollfd { fd: epoll, events: libc::POLLIN, revents: 0 };
@@ -333,7 +402,7 @@ pub(crate) fn finish_before_sleep() {
         let errno = real::errno();
         event_loop.empty_mailbox();
         while event_loop.has_unfinished() {
-            event_loop.execute_parked(hooks, Extent::All);
+            event_loop.execute_parked(hooks, Extent::Everything);
             event_loop.keep_ready(|handshake| {
                 if handshake.is_ready() {
                     event_loop.add_to_warm(handshake);
@@ -344,6 +413,17 @@ pub(crate) fn finish_before_sleep() {
         }
         real::set_errno(errno);
     });
+}
+
+/// How long the program wants to wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Timeout {
+    /// Not at all.
+    Zero,
+    /// So many nanoseconds.
+    Ns(u64),
+    /// Until something happens.
+    Endless,
 }
 
 /// How long one of the waiting functions is to wait.
@@ -362,7 +442,7 @@ pub(crate) fn wait(
     epoll: c_int,
     events: *mut epoll_event,
     room: c_int,
-    timeout_is_zero: bool,
+    timeout: Timeout,
     wait: impl Fn(Patience) -> c_int,
 ) -> c_int {
     let Some(hooks) = provider() else { return wait(Patience::Asked) };
@@ -374,9 +454,9 @@ pub(crate) fn wait(
             (hooks.begin_thread)();
         }
         event_loop.waiting.set(epoll);
-        let count = event_loop.wait(hooks, epoll, events, room, timeout_is_zero, &wait);
+        let count = event_loop.wait(hooks, epoll, events, room, timeout, &wait);
         let events = usize::try_from(count).unwrap_or(0);
-        event_loop.closing(|closing| closing.give(timeout_is_zero, events));
+        event_loop.closing(|closing| closing.give(timeout == Timeout::Zero, events));
         count
     });
     result.unwrap_or_else(|| wait(Patience::Asked))

@@ -95,7 +95,7 @@ fn company(lanes: usize, events: &[u8]) {
             waiting += 1;
             opened = if waiting == 1 { now } else { opened };
             let may_wait = event % 8 != 5;
-            company.joined(now, waiting, costs, || may_wait);
+            company.joined(now, waiting, None, costs, || may_wait);
             assert!(may_wait || company.left_ns(now) == 0);
         }
     }

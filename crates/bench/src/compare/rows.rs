@@ -41,6 +41,8 @@ const MEAN_FILL: (&str, &str) = ("jobs_per_batch", "1");
 const SHORT_WAITS: (&str, &str) = ("short_waits_per_handshake", "1");
 const SHORT_WAIT: (&str, &str) = ("short_wait_mean", "us");
 const SHORT_WAIT_COMPANY: (&str, &str) = ("short_wait_company", "1");
+/// Name and unit of how many operations of a handshake another worker has done.
+const LENT: (&str, &str) = ("jobs_lent_per_handshake", "1");
 
 /// Connections from which on batches must have formed, or the server was not accelerated.
 const BATCHES_EXPECTED_FROM: usize = 64;
@@ -270,7 +272,8 @@ impl Record {
                 row(SHORT_WAIT_COMPANY, waits.company),
             ]
         });
-        full.into_iter().chain(mean).chain(waits.into_iter().flatten()).collect()
+        let lent = lent_per_handshake(counts).map(|lent| row(LENT, lent));
+        full.into_iter().chain(mean).chain(waits.into_iter().flatten()).chain(lent).collect()
     }
 
     /// How each kind of operation that occurred was carried out.
@@ -364,6 +367,13 @@ impl Record {
                  which brought {company:.2} operations each."
             ));
         }
+        if let Some(lent) = lent_per_handshake(counts) {
+            remarks.push(format!(
+                "{place}: {lent:.2} operations per handshake were done by another worker; {} were \
+                 taken back, {} refused.",
+                counts.jobs_taken_back, counts.jobs_refused
+            ));
+        }
         remarks
     }
 }
@@ -386,6 +396,13 @@ impl ShortWaits {
             company: counts.short_wait_company as f64 / waits,
         })
     }
+}
+
+/// How many operations of a handshake another worker has done; nothing where workers did not
+/// combine.
+fn lent_per_handshake(counts: &Counts) -> Option<f64> {
+    let lent = (counts.jobs_lent > 0).then_some(counts.jobs_lent as f64)?;
+    Some(lent / counts.handshakes.max(1) as f64)
 }
 
 /// What all rows of one subject share.

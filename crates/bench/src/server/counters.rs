@@ -52,6 +52,14 @@ pub struct Counts {
     pub short_wait_ns_total: u64,
     /// Operations that joined them meanwhile.
     pub short_wait_company: u64,
+    /// Operations that another worker has done.
+    pub jobs_lent: u64,
+    /// Operations done for other workers.
+    pub jobs_for_others: u64,
+    /// Operations that another worker had claimed and not finished in time.
+    pub jobs_taken_back: u64,
+    /// Operations in shared memory that made no sense, or results that were wrong.
+    pub jobs_refused: u64,
     /// Handshakes that the runtime began to drive, failed ones included.
     pub handshakes: u64,
     /// Each cipher, by its number.
@@ -215,6 +223,10 @@ impl Counts {
             short_waits: page.u64(offset_of!(Counters, short_waits)),
             short_wait_ns_total: page.u64(offset_of!(Counters, short_wait_ns_total)),
             short_wait_company: page.u64(offset_of!(Counters, short_wait_company)),
+            jobs_lent: page.u64(offset_of!(Counters, jobs_lent)),
+            jobs_for_others: page.u64(offset_of!(Counters, jobs_for_others)),
+            jobs_taken_back: page.u64(offset_of!(Counters, jobs_taken_back)),
+            jobs_refused: page.u64(offset_of!(Counters, jobs_refused)),
             handshakes: page.u64(offset_of!(Counters, handshakes)),
             by_cipher: CipherKind::ALL.map(|kind| CipherCounts::parse(page, kind)),
             by_kind: OperationKind::ALL.map(|kind| KindCounts::parse(page, kind)),
@@ -250,6 +262,10 @@ impl Counts {
             &mut self.short_waits,
             &mut self.short_wait_ns_total,
             &mut self.short_wait_company,
+            &mut self.jobs_lent,
+            &mut self.jobs_for_others,
+            &mut self.jobs_taken_back,
+            &mut self.jobs_refused,
             &mut self.handshakes,
         ];
         let ciphers = self.by_cipher.iter_mut();

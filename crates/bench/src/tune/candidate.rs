@@ -54,7 +54,7 @@ impl Candidate {
             width_max: policies.clone().map(|policy| policy.width_max).min()?,
             classes_closed: policies.clone().flat_map(|p| p.classes_closed.clone()).collect(),
             rooms_closed: policies.flat_map(|policy| policy.rooms_closed.clone()).collect(),
-            wait_max: None,
+            ..Policy::open()
         };
         let names: Vec<&str> = all.iter().map(|candidate| candidate.name()).collect();
         Some(Candidate::new(&names.join("+"), policy, materials))

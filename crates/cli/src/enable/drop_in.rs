@@ -5,13 +5,24 @@ use std::path::Path;
 
 use anyhow::bail;
 use widelane_cpu::Policy;
-use widelane_cpu::policy::{WAIT_VARIABLE, WaitMax};
+use widelane_cpu::policy::{COMBINE_VARIABLE, Combine, WAIT_VARIABLE, WaitMax};
 use widelane_crypto::digest::{Algorithm, Hash};
 
 use super::unit::Unit;
 use crate::live::SYSTEM_DIRECTORY;
 use crate::run::PQ;
 use crate::run::libraries::Libraries;
+
+/// What the operator has chosen for a service.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The longest wait for company.
+    pub wait_max: Option<WaitMax>,
+    /// Whether workers execute each other's operations.
+    pub combine: Option<Combine>,
+    /// Whether the post-quantum group comes first.
+    pub pq: bool,
+}
 
 /// Its name in the directory of the service's drop-ins.
 pub const FILE_NAME: &str = "widelane.conf";
@@ -35,8 +46,7 @@ impl DropIn {
         name: &str,
         unit: &Unit,
         libraries: &Libraries,
-        wait_max: Option<WaitMax>,
-        pq: bool,
+        settings: &Settings,
     ) -> anyhow::Result<Self> {
         if let Some(setting) = unit.hides(&libraries.runtime) {
             bail!(
@@ -49,22 +59,25 @@ impl DropIn {
             write!(preload, ":{others}")?;
         }
         let provider = path_words(&libraries.provider)?;
-        let mut settings = format!(
+        let mut lines = format!(
             "[Service]\n\
              Environment=\"LD_PRELOAD={preload}\"\n\
              Environment=\"WIDELANE_PROVIDER={provider}\"\n\
              Environment=\"WIDELANE_COUNTERS_DIR={SYSTEM_DIRECTORY}\"\n"
         );
-        if let Some(wait_max) = wait_max {
-            writeln!(settings, "Environment=\"{WAIT_VARIABLE}={wait_max}\"")?;
+        if let Some(wait_max) = settings.wait_max {
+            writeln!(lines, "Environment=\"{WAIT_VARIABLE}={wait_max}\"")?;
         }
-        if pq {
-            writeln!(settings, "Environment=\"{}={}\"", PQ.0, PQ.1)?;
+        if let Some(combine) = settings.combine {
+            writeln!(lines, "Environment=\"{COMBINE_VARIABLE}={combine}\"")?;
+        }
+        if settings.pq {
+            writeln!(lines, "Environment=\"{}={}\"", PQ.0, PQ.1)?;
         }
         if unit.is_read_only {
-            writeln!(settings, "ReadWritePaths=-{SYSTEM_DIRECTORY}")?;
+            writeln!(lines, "ReadWritePaths=-{SYSTEM_DIRECTORY}")?;
         }
-        Ok(DropIn { settings, name: name.to_owned() })
+        Ok(DropIn { settings: lines, name: name.to_owned() })
     }
 
     /// The whole file.
@@ -115,8 +128,12 @@ mod tests {
             Libraries { provider: "/l/100%/widelane.so".into(), runtime: "/l/r.so".into() };
         let preload = preload.map(str::to_owned);
         let unit = Unit { preload, is_read_only, ..Unit::default() };
-        let wait_max = "200us".parse().ok();
-        DropIn::for_service("server", &unit, &libraries, wait_max, is_read_only).unwrap()
+        let settings = Settings {
+            wait_max: "200us".parse().ok(),
+            combine: Some(Combine::On),
+            pq: is_read_only,
+        };
+        DropIn::for_service("server", &unit, &libraries, &settings).unwrap()
     }
 
     #[test]
@@ -125,6 +142,7 @@ mod tests {
         assert!(text.contains("Environment=\"LD_PRELOAD=/l/r.so:/a.so\"\n"), "{text}");
         assert!(text.contains("PROVIDER=/l/100%%/widelane.so\""), "{text}");
         assert!(text.contains("Environment=\"WIDELANE_WAIT_MAX=0.2ms\"\n"), "{text}");
+        assert!(text.contains("Environment=\"WIDELANE_COMBINE=on\"\n"), "{text}");
         assert!(!text.contains("ReadWritePaths") && !text.contains("WIDELANE_PQ"));
         let text = drop_in(None, true).text(false);
         assert!(text.contains("ReadWritePaths=-/run/widelane\n"), "{text}");

@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
-use widelane_cpu::policy::WaitMax;
+use widelane_cpu::policy::{Combine, WaitMax};
 
 pub use self::status::{StatusArgs, status};
 
-use self::drop_in::DropIn;
+use self::drop_in::{DropIn, Settings};
 use self::files::Plan;
 use self::unit::Unit;
 use crate::output;
@@ -35,6 +35,11 @@ pub struct EnableArgs {
     /// for none. By default what the policy file says
     #[arg(long, value_name = "TIME")]
     wait_max: Option<WaitMax>,
+    /// Whether the server's workers execute each other's operations: on, off or auto. By default
+    /// what the policy file says
+    #[arg(long, value_name = "CHOICE")]
+    combine: Option<Combine>,
+
     /// Puts the post-quantum key exchange X25519MLKEM768 in front of OpenSSL's default groups, for
     /// a server that names none (docs/post-quantum.md)
     #[arg(long)]
@@ -81,7 +86,8 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
     if let Some(reason) = fitness::judge(&below(&root, &unit.program)).objection() {
         bail!("{name} would run unchanged: {reason}");
     }
-    let drop_in = DropIn::for_service(name, &unit, &libraries(&root)?, args.wait_max, args.pq)?;
+    let settings = Settings { wait_max: args.wait_max, combine: args.combine, pq: args.pq };
+    let drop_in = DropIn::for_service(name, &unit, &libraries(&root)?, &settings)?;
     let plan = Plan::to_enable(&root, name, &drop_in)?;
     let changes = plan.changes().len();
     carry_out(plan, *dry_run, &root)?;

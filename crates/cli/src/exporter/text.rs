@@ -94,6 +94,22 @@ const COUNTERS: &[Counter] = &[
         figures: |counts| one(counts.short_wait_company),
     },
     Counter {
+        name: "combined_operations",
+        help: "Operations that workers did for each other: lent to another worker, done for one, \
+               taken back from one, refused",
+        figures: |counts| {
+            labelled(
+                "how",
+                [
+                    ("lent", counts.jobs_lent),
+                    ("for_others", counts.jobs_for_others),
+                    ("taken_back", counts.jobs_taken_back),
+                    ("refused", counts.jobs_refused),
+                ],
+            )
+        },
+    },
+    Counter {
         name: "kernel_runs",
         help: "Runs of the batch kernels by room",
         figures: |counts| {
@@ -261,6 +277,7 @@ mod tests {
         counts.waits_by_bucket[WAIT_BUCKETS - 1] = 1;
         counts.wait_ns_total = 3_000_000_000;
         (counts.short_waits, counts.short_wait_ns_total) = (5, 1_500_000);
+        counts.jobs_lent = 6;
         let process = Process {
             pid: 77,
             started_ticks: 1,
@@ -286,6 +303,7 @@ mod tests {
             "widelane_process_lanes{pid=\"77\",command=\"nginx\",user=\"33\"} 8\n",
             "widelane_processes 1\n",
             "widelane_short_waits_total{pid=\"77\",command=\"nginx\"} 5\n",
+            "widelane_combined_operations_total{pid=\"77\",command=\"nginx\",how=\"lent\"} 6\n",
             "widelane_short_wait_microseconds_total{pid=\"77\",command=\"nginx\"} 1500\n",
         ] {
             assert!(text.contains(expected), "{expected} is missing in\n{text}");

@@ -187,6 +187,7 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, row: &view::Row) {
     }));
     lines.push(Line::from(waits(row)));
     lines.extend(short_waits(row).map(Line::from));
+    lines.extend(combining(row).map(Line::from));
     let title = format!(
         " {} {}: {} since its start ",
         row.command,
@@ -218,6 +219,21 @@ fn short_waits(row: &view::Row) -> Option<String> {
     let (us, company) = (row.short_wait_us_mean?, row.short_wait_company_mean?);
     let waits = count(row.short_waits_per_s.round() as u64);
     Some(format!("waits for company now: {waits}/s, {us:.0} µs and {company:.2} operations each"))
+}
+
+/// What workers did for each other; nothing where they did nothing.
+fn combining(row: &view::Row) -> Option<String> {
+    let per_s = [row.lent_per_s, row.for_others_per_s].map(|rate| rate.round() as u64);
+    let failed = row.taken_back + row.refused;
+    if per_s == [0, 0] && failed == 0 {
+        return None;
+    }
+    let [lent, for_others] = per_s.map(count);
+    let failures = match failed {
+        0 => String::new(),
+        _ => format!("; {} taken back, {} refused", count(row.taken_back), count(row.refused)),
+    };
+    Some(format!("combined now: {lent}/s done by other workers, {for_others}/s for them{failures}"))
 }
 
 #[cfg(test)]

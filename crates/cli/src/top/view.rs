@@ -64,6 +64,12 @@ pub struct Row {
     pub short_wait_us_mean: Option<f64>,
     /// Operations that one of them brought.
     pub short_wait_company_mean: Option<f64>,
+    /// Operations that another worker did, and that this one did for others.
+    pub lent_per_s: f64,
+    pub for_others_per_s: f64,
+    /// Operations that another worker did not finish in time, and what was refused, since the start.
+    pub taken_back: u64,
+    pub refused: u64,
     pub faults_detected: u64,
     pub fallbacks: u64,
     /// What of each kind was done since the start, those that did not occur apart.
@@ -261,6 +267,10 @@ impl Row {
             short_waits_per_s: per_s(window.short_waits),
             short_wait_us_mean: mean(window.short_wait_ns_total as f64 / 1e3, window.short_waits),
             short_wait_company_mean: mean(window.short_wait_company as f64, window.short_waits),
+            lent_per_s: per_s(window.jobs_lent),
+            for_others_per_s: per_s(window.jobs_for_others),
+            taken_back: total.jobs_taken_back,
+            refused: total.jobs_refused,
             faults_detected: total.faults_detected,
             fallbacks: total.fallbacks,
             kinds: kinds(total),
@@ -344,6 +354,7 @@ pub mod tests {
         counts.short_waits = handshakes / 2;
         counts.short_wait_ns_total = handshakes / 2 * 300_000;
         counts.short_wait_company = handshakes / 4;
+        (counts.jobs_lent, counts.jobs_for_others) = (handshakes / 5, handshakes / 10);
         Process { pid, started_ticks: 5, user: 33, command: "nginx".to_owned(), threads: 1, counts }
     }
 
@@ -366,6 +377,7 @@ pub mod tests {
         let short = (of(1).short_waits_per_s, of(1).short_wait_us_mean);
         assert_eq!(short, (12.5, Some(300.0)));
         assert_eq!(of(1).short_wait_company_mean, Some(0.48));
+        assert_eq!((of(1).lent_per_s, of(1).for_others_per_s), (5.0, 2.5));
         assert!(view.headline("").starts_with("3 processes accelerated, 185 handshakes/s"));
     }
 

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Policy, WaitMax};
+use super::{Combine, Policy, WaitMax};
 use crate::rooms::{LicenceClass, Room, Width};
 
 /// What a policy file may hold; shown with every error about one.
 const ALLOWED: &str = "\
 a policy holds width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
-rooms_closed = [\"ifma512\", …]; wait_max = \"0.5ms\"; each may be left out";
+rooms_closed = [\"ifma512\", …]; wait_max = \"0.5ms\"; combine = \"on\", \"off\" or \"auto\"; \
+each may be left out";
 
 /// A policy file that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +40,7 @@ struct PolicyFile {
     #[serde(default)]
     rooms_closed: Vec<Spanned<String>>,
     wait_max: Option<Spanned<String>>,
+    combine: Option<Spanned<String>>,
 }
 
 /// A mistake and the bytes where it is.
@@ -82,11 +84,14 @@ fn understand(text: &str) -> Result<Policy, Mistake> {
     });
     let wait_max: Option<Result<WaitMax, _>> =
         file.wait_max.as_ref().map(|wait| at(wait, wait.as_ref().parse()));
+    let combine: Option<Result<Combine, _>> =
+        file.combine.as_ref().map(|combine| at(combine, combine.as_ref().parse()));
     Ok(Policy {
         width_max: width_max.transpose()?.unwrap_or(Policy::open().width_max),
         classes_closed: classes.collect::<Result<BTreeSet<LicenceClass>, _>>()?,
         rooms_closed: rooms.collect::<Result<_, _>>()?,
         wait_max: wait_max.transpose()?,
+        combine: combine.transpose()?,
     })
 }
 
@@ -105,7 +110,7 @@ mod tests {
     #[test]
     fn a_full_policy_is_understood() {
         let text = "# by hand\nwidth_max = 256\nclasses_closed = [\"512-heavy\", \"512-light\"]\n\
-                    rooms_closed = [\"ifma256\"]\nwait_max = \"200us\"\n";
+                    rooms_closed = [\"ifma256\"]\nwait_max = \"200us\"\ncombine = \"off\"\n";
         let policy = parse(Path::new("policy.toml"), text).unwrap();
         assert_eq!(policy.width_max, Width::W256);
         assert_eq!(
@@ -114,6 +119,7 @@ mod tests {
         );
         assert_eq!(policy.rooms_closed, [Room::Ifma256].into());
         assert_eq!(policy.wait_max.map(WaitMax::ns), Some(200_000));
+        assert_eq!(policy.combine, Some(Combine::Off));
     }
 
     #[test]
@@ -126,6 +132,7 @@ mod tests {
         let policy = Policy {
             rooms_closed: [Room::Ifma512].into(),
             wait_max: Some(WaitMax::NONE),
+            combine: Some(Combine::On),
             ..Policy::up_to(Width::W256)
         };
         let text = toml::to_string(&policy).unwrap();
@@ -144,6 +151,7 @@ mod tests {
             ("width_max 512\n", 1, 11, "expected"),
             ("wait_max = \"1s\"\n", 1, 12, "up to 10ms"),
             ("wait_max = 1\n", 1, 12, "expected a string"),
+            ("combine = \"yes\"\n", 1, 11, "on, off or auto"),
             ("width_max = 512\nwidth_max = 256\n", 2, 1, "duplicate key"),
         ] {
             let error = error_of(text);
@@ -158,7 +166,8 @@ mod tests {
             error_of("width_max = 64").to_string(),
             "policy.toml:1:13: a register width is 128, 256 or 512 bits, not 64 (a policy holds \
              width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
-             rooms_closed = [\"ifma512\", …]; wait_max = \"0.5ms\"; each may be left out)"
+             rooms_closed = [\"ifma512\", …]; wait_max = \"0.5ms\"; combine = \"on\", \"off\" \
+             or \"auto\"; each may be left out)"
         );
     }
 }

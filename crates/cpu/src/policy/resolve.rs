@@ -7,7 +7,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::file::{self, MalformedPolicy};
-use super::{BITWIDTH_VARIABLE, PATH_VARIABLE, Policy, SYSTEM_PATH, UnknownWait, WAIT_VARIABLE};
+use super::{
+    BITWIDTH_VARIABLE, COMBINE_VARIABLE, PATH_VARIABLE, Policy, SYSTEM_PATH, UnknownCombine,
+    UnknownWait, WAIT_VARIABLE,
+};
 use crate::machine::Signature;
 use crate::rooms::Width;
 
@@ -22,6 +25,8 @@ pub struct Inputs {
     pub max_simd_bitwidth: Option<String>,
     /// The value of `WIDELANE_WAIT_MAX`.
     pub wait_max: Option<String>,
+    /// The value of `WIDELANE_COMBINE`.
+    pub combine: Option<String>,
     /// The operator's file, usually [`SYSTEM_PATH`]; it need not exist.
     pub system_path: PathBuf,
 }
@@ -34,6 +39,7 @@ impl Default for Inputs {
             policy_path: None,
             max_simd_bitwidth: None,
             wait_max: None,
+            combine: None,
             system_path: SYSTEM_PATH.into(),
         }
     }
@@ -103,6 +109,9 @@ pub enum PolicyError {
     /// `WIDELANE_WAIT_MAX` is no time.
     #[error("{WAIT_VARIABLE}: {0}")]
     Wait(#[from] UnknownWait),
+    /// `WIDELANE_COMBINE` is no choice.
+    #[error("{COMBINE_VARIABLE}: {0}")]
+    Combine(#[from] UnknownCombine),
     /// A policy file makes no sense.
     #[error(transparent)]
     Malformed(#[from] MalformedPolicy),
@@ -135,8 +144,8 @@ pub enum PolicyError {
 /// Strongest first: the argument; the file that `WIDELANE_POLICY` names; the operator's file; the
 /// default for this CPU model. A weaker source is not even read. `WIDELANE_MAX_SIMD_BITWIDTH` then
 /// narrows what a file says, never widens it; over the default, which no operator wrote, it decides
-/// in either direction. `WIDELANE_WAIT_MAX` stands for what a file says of waiting. Variables that
-/// are set but empty count as unset.
+/// in either direction. `WIDELANE_WAIT_MAX` and `WIDELANE_COMBINE` stand for what a file says of
+/// waiting and combining. Variables that are set but empty count as unset.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
     if let Some(policy) = &inputs.argument {
         let source = Source { base: Base::Argument, bitwidth: None };
@@ -158,6 +167,9 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
     }
     if let Some(wait) = inputs.wait_max.as_deref().filter(|wait| !wait.is_empty()) {
         policy.wait_max = Some(wait.parse()?);
+    }
+    if let Some(combine) = inputs.combine.as_deref().filter(|combine| !combine.is_empty()) {
+        policy.combine = Some(combine.parse()?);
     }
     Ok(Resolved { policy, source: Source { base, bitwidth } })
 }
@@ -205,7 +217,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::policy::WaitMax;
+    use crate::policy::{Combine, WaitMax};
 
     /// Inputs with an operator's file that allows 256 bits and a named file that allows 512.
     struct Files {
@@ -345,6 +357,26 @@ mod tests {
             resolve(&inputs).unwrap_err().to_string(),
             "WIDELANE_WAIT_MAX: the longest wait is a time up to 10ms such as 0.5ms or 200us, or \
              0 for none, not \"a while\""
+        );
+    }
+
+    #[test]
+    fn the_variable_decides_whether_workers_combine() {
+        let files = Files::new();
+        fs::write(files.path("named.toml"), "combine = \"on\"").unwrap();
+        let resolved = |variable: Option<&str>| {
+            let inputs = Inputs {
+                policy_path: Some(files.path("named.toml")),
+                combine: variable.map(str::to_owned),
+                ..files.inputs()
+            };
+            resolve(&inputs).map(|resolved| resolved.policy.combine)
+        };
+        assert_eq!(resolved(None).unwrap(), Some(Combine::On));
+        assert_eq!(resolved(Some("off")).unwrap(), Some(Combine::Off));
+        assert_eq!(
+            resolved(Some("1")).unwrap_err().to_string(),
+            "WIDELANE_COMBINE: combining is on, off or auto, not \"1\""
         );
     }
 

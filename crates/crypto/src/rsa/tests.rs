@@ -276,6 +276,27 @@ fn reveals_a_prime(key: &TestKey, input: &[u8]) {
 }
 
 #[test]
+fn results_are_confirmed_and_no_others() {
+    let mut random = Random::new(5);
+    for test_key in test_keys() {
+        let key = import(&test_key).unwrap();
+        let mut input = vec![0; key.size().bytes()];
+        random.fill(&mut input);
+        input[0] = 0;
+        let mut result = vec![0; input.len()];
+        let rsa = Rsa::choose(&Policy::open());
+        assert_eq!(rsa.private_one(&key, &input, &mut result), Outcome::Done);
+        assert!(key.confirms_vartime(&input, &result));
+        assert!(!key.confirms_vartime(&result, &input));
+        assert!(!key.confirms_vartime(&input[1..], &result));
+        assert!(!key.confirms_vartime(&input, &result[1..]));
+        assert!(!key.confirms_vartime(&input, &test_key.n), "not below the modulus");
+        result[17] ^= 1;
+        assert!(!key.confirms_vartime(&input, &result));
+    }
+}
+
+#[test]
 fn malformed_keys_are_refused_by_name() {
     for size in KeySize::ALL {
         let good = test_keys(size.bits()).swap_remove(0);

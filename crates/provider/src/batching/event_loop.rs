@@ -1,20 +1,23 @@
 //! Handshakes that the runtime drives on a server's event loop: they meet on their thread's own
-//! lanes.
+//! lanes, and their signatures those of other workers.
 
 use std::cell::RefCell;
+use std::ffi::c_int;
+use std::mem;
 use std::sync::Arc;
 
-use widelane_batch::{Batch, Company, Lane, Tick};
-use widelane_bridge::counters::OperationKind;
+use widelane_batch::{Batch, Closed, Company, Entry, Lane, Offer, Stage, Tick};
+use widelane_bridge::counters::{Counters, OperationKind};
 use widelane_bridge::hooks::Extent;
 
+use crate::batching::combining::{self, Foreign, Member, Membership};
 use crate::batching::execute::{
     count_closed, count_short_wait, count_waits, execute as execute_batch, now,
 };
 use crate::batching::request::{Answer, Request};
 use crate::batching::{PAUSES_MAX, blocking};
 use crate::config::config;
-use crate::counters::count;
+use crate::counters::{count, count_wait};
 use crate::process;
 use crate::runtime::{self, Handshake};
 
@@ -24,48 +27,252 @@ struct Parked {
     handshake: Handshake,
 }
 
+/// A request that was left for other workers.
+struct Offered {
+    entry: Entry<Parked>,
+    offer: Offer,
+}
+
 /// The requests of one kind that wait on this thread, and whether they should.
 struct Waiting {
+    kind: OperationKind,
     lane: Lane<Parked>,
+    /// Those that any worker may do meanwhile.
+    offered: Vec<Offered>,
     company: Company,
 }
 
-/// One for each kind: an operation waits for those that share its batch, and not for others.
-type Lanes = [Waiting; OperationKind::ALL.len()];
+/// What a thread executes together: its own requests, and those of other workers.
+struct Meeting {
+    batch: Batch<Parked>,
+    closed: Closed,
+    foreign: Vec<Foreign>,
+}
+
+/// What waits on a thread.
+struct Lanes {
+    /// One for each kind: an operation waits for those that share its batch, and not for others.
+    by_kind: [Waiting; OperationKind::ALL.len()],
+    membership: Membership,
+}
 
 thread_local! {
-    static LANES: RefCell<Lanes> = RefCell::new(OperationKind::ALL.map(Waiting::new));
+    static LANES: RefCell<Lanes> = RefCell::new(Lanes {
+        by_kind: OperationKind::ALL.map(Waiting::new),
+        membership: Membership::new(),
+    });
+}
+
+impl Lanes {
+    /// The requests of one kind, and the other workers if they may do some of them.
+    fn of(&mut self, kind: OperationKind) -> (&mut Waiting, Option<&mut Member>) {
+        let member = self.membership.get().filter(|_| combining::is_combined(kind));
+        (&mut self.by_kind[kind as usize], member)
+    }
+
+    fn add(&mut self, kind: OperationKind, parked: Parked) {
+        if parked.request.operation().signature().is_some()
+            && let Some(member) = self.membership.join()
+        {
+            member.learn(&parked.request);
+        }
+        // A handshake waits once, and its signature is where it meets most.
+        let waits_later = !combining::is_combined(kind)
+            && kind.is_derivation()
+            && self.membership.get().is_some_and(|member| member.has_others());
+        let (waiting, member) = self.of(kind);
+        waiting.add(parked, !waits_later, member.as_deref());
+    }
+
+    /// The request that waits, of whatever kind, and is withdrawn.
+    fn remove(&mut self, is_it: impl Fn(&Parked) -> bool) -> Option<Parked> {
+        let member = self.membership.get();
+        self.by_kind.iter_mut().find_map(|waiting| waiting.remove(member.as_deref(), &is_it))
+    }
+
+    fn wait_ns(&mut self, begins: bool) -> u64 {
+        let now = now();
+        let left_ns = OperationKind::ALL.into_iter().filter_map(|kind| {
+            let (waiting, member) = self.of(kind);
+            (!waiting.is_empty()).then(|| waiting.left_ns(now, member.as_deref()))
+        });
+        match left_ns.min().unwrap_or(0) {
+            ns if ns > 0 && begins => self.begin(now, ns),
+            ns => ns,
+        }
+    }
+
+    /// The thread begins to wait: other workers may do meanwhile what waits. Returns how long it
+    /// waits.
+    fn begin(&mut self, now: Tick, ns: u64) -> u64 {
+        for kind in OperationKind::ALL {
+            let (waiting, member) = self.of(kind);
+            waiting.begin(now, member.as_deref());
+        }
+        let Some(member) = self.membership.get() else { return ns };
+        let offered = self.by_kind.iter().flat_map(|waiting| &waiting.offered);
+        let mut offered = offered.peekable();
+        if offered.peek().is_none() {
+            return ns;
+        }
+        member.begin_sleep();
+        // What was finished before that wakes nobody.
+        let is_finished = |it: &Offered| member.is_finished(&it.offer);
+        if offered.any(is_finished) { 0 } else { ns }
+    }
 }
 
 impl Waiting {
     fn new(kind: OperationKind) -> Self {
         let company = Company::new(config().wait_max.ns());
-        Waiting { lane: Lane::new(config().lanes(kind)), company }
+        Waiting { kind, lane: Lane::new(config().lanes(kind)), offered: Vec::new(), company }
     }
 
-    fn add(&mut self, kind: OperationKind, parked: Parked) {
+    fn len(&self) -> usize {
+        self.lane.len() + self.offered.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn add(&mut self, parked: Parked, may_wait: bool, member: Option<&Member>) {
         let (now, handshake) = (now(), parked.handshake);
         self.lane.submit(parked, now);
-        let waiting = self.lane.len();
-        let costs = || process::current().queues(kind).costs.by_jobs();
-        self.company.joined(now, waiting, costs, || runtime::may_wait(handshake));
+        let others = member
+            .filter(|member| member.has_others())
+            .map(|member| member.others(self.kind, self.lane.lanes()));
+        let costs = || process::current().queues(self.kind).costs.by_jobs();
+        let may_wait = || may_wait && runtime::may_wait(handshake);
+        self.company.joined(now, self.len(), others, costs, may_wait);
     }
 
-    fn is_due(&self, now: Tick) -> bool {
-        !self.lane.is_empty() && self.company.left_ns(now) == 0
+    fn remove(
+        &mut self,
+        member: Option<&Member>,
+        is_it: impl Fn(&Parked) -> bool,
+    ) -> Option<Parked> {
+        if let Some(parked) = self.lane.remove(&is_it) {
+            return Some(parked);
+        }
+        let index = self.offered.iter().position(|offered| is_it(&offered.entry.job))?;
+        let Offered { entry, offer } = self.offered.swap_remove(index);
+        if let Some(member) = member {
+            member.abandon(offer);
+        }
+        Some(entry.job)
     }
 
-    fn take(&mut self, what: Extent) -> Option<Batch<Parked>> {
-        let is_whole_only = match what {
-            Extent::Whole => true,
-            Extent::Due => !self.is_due(now()),
-            Extent::All => false,
+    /// How many requests nobody has begun to do.
+    fn open(&self, member: Option<&Member>) -> usize {
+        let is_open = |offered: &&Offered| {
+            member.is_none_or(|member| member.stage(&offered.offer) == Stage::Open)
         };
-        let batch = if is_whole_only { self.lane.flush_full() } else { self.lane.flush() }?;
-        if let Some(waited) = self.company.left(now(), batch.fill()) {
+        self.lane.len() + self.offered.iter().filter(is_open).count()
+    }
+
+    /// Whether requests of this thread and of others make a whole batch.
+    fn is_whole(&self, member: Option<&Member>) -> bool {
+        let (own, lanes) = (self.open(member), self.lane.lanes());
+        let missing = lanes.saturating_sub(own);
+        missing == 0
+            || own > 0 && member.is_some_and(|member| member.open(self.kind, missing) == missing)
+    }
+
+    /// How long what waits should wait, 0 if any of it is due or was done by another worker.
+    fn left_ns(&self, now: Tick, member: Option<&Member>) -> u64 {
+        let left_ns = |offered: &Offered| match member.map(|member| member.stage(&offered.offer)) {
+            Some(Stage::Open) => self.company.left_ns(now),
+            Some(Stage::Claimed) => self.ends(offered).since(now),
+            Some(Stage::Done | Stage::Refused) | None => 0,
+        };
+        let in_lane = (!self.lane.is_empty()).then(|| self.company.left_ns(now));
+        self.offered.iter().map(left_ns).chain(in_lane).min().unwrap_or(0)
+    }
+
+    /// When a request that another worker has claimed is done here after all.
+    fn ends(&self, offered: &Offered) -> Tick {
+        combining::claim_ends(offered.entry.submitted.after(config().wait_max.ns()))
+    }
+
+    /// The thread begins to wait for company.
+    fn begin(&mut self, now: Tick, member: Option<&Member>) {
+        if self.is_empty() {
+            return;
+        }
+        self.company.begin(now, self.len());
+        let Some(member) = member.filter(|member| member.has_others()) else { return };
+        for entry in self.lane.drain() {
+            match member.offer(self.kind, &entry.job.request) {
+                Some(offer) => self.offered.push(Offered { entry, offer }),
+                None => drop(self.lane.submit(entry.job, entry.submitted)),
+            }
+        }
+    }
+
+    /// Takes the requests that other workers have finished, each with its result.
+    fn collect(&mut self, member: &Member) -> Vec<(Entry<Parked>, Option<Vec<u8>>)> {
+        let is_finished = |it: &mut Offered| member.is_finished(&it.offer);
+        let done: Vec<Offered> = self.offered.extract_if(.., is_finished).collect();
+        if !done.is_empty()
+            && self.is_empty()
+            && let Some(waited) = self.company.met(now())
+        {
             count_short_wait(process::current().counters(), waited);
         }
-        Some(batch)
+        let collect = |Offered { entry, offer }| {
+            let result = member.collect(offer, &entry.job.request);
+            (entry, result)
+        };
+        done.into_iter().map(collect).collect()
+    }
+
+    fn take(&mut self, what: Extent, member: Option<&Member>) -> Option<Meeting> {
+        let now = now();
+        let is_taken = match what {
+            Extent::Whole => false,
+            Extent::Due => !self.is_empty() && self.left_ns(now, member) == 0,
+            Extent::All | Extent::Everything => true,
+        };
+        if !is_taken && !self.is_whole(member) {
+            return None;
+        }
+        let counters = process::current().counters();
+        self.take_back(what, now, member, counters);
+        let batch = self.lane.flush()?;
+        let missing = self.lane.lanes() - batch.fill();
+        let foreign = match member {
+            Some(member) if missing > 0 => member.claim(self.kind, missing, counters),
+            _ => Vec::new(),
+        };
+        if let Some(waited) = self.company.left(now, batch.fill() + foreign.len()) {
+            count_short_wait(counters, waited);
+        }
+        let is_full = foreign.len() == missing;
+        let closed = if is_full { Closed::Full } else { batch.closed() };
+        Some(Meeting { batch, closed, foreign })
+    }
+
+    /// Takes requests back that were left for others: those that nobody has claimed, and those that
+    /// have been claimed for too long.
+    fn take_back(&mut self, what: Extent, now: Tick, member: Option<&Member>, counters: &Counters) {
+        for offered in mem::take(&mut self.offered) {
+            let Some(member) = member else {
+                // After a fork: the others are those of the parent.
+                self.lane.submit(offered.entry.job, offered.entry.submitted);
+                continue;
+            };
+            let is_over = what == Extent::Everything || self.ends(&offered) <= now;
+            if member.withdraw(&offered.offer) {
+                self.lane.submit(offered.entry.job, offered.entry.submitted);
+            } else if is_over && !member.is_finished(&offered.offer) {
+                count(&counters.jobs_taken_back);
+                member.abandon(offered.offer);
+                self.lane.submit(offered.entry.job, offered.entry.submitted);
+            } else {
+                self.offered.push(offered);
+            }
+        }
     }
 }
 
@@ -74,7 +281,7 @@ pub(super) fn run(request: Request, handshake: Handshake) -> Answer {
     let kind = request.kind();
     let request = Arc::new(request);
     let parked = Parked { request: Arc::clone(&request), handshake };
-    if with(|lanes| lanes[kind as usize].add(kind, parked)).is_none() {
+    if with(|lanes| lanes.add(kind, parked)).is_none() {
         return blocking::run_alone(&request);
     }
     for _ in 0..PAUSES_MAX {
@@ -84,45 +291,78 @@ pub(super) fn run(request: Request, handshake: Handshake) -> Answer {
         }
     }
     // Whoever runs this fibre resumes it for nothing.
-    with(|lanes| lanes[kind as usize].lane.remove(|parked| Arc::ptr_eq(&parked.request, &request)));
+    with(|lanes| lanes.remove(|parked| Arc::ptr_eq(&parked.request, &request)));
     blocking::run_alone(&request)
 }
 
 /// Number of parked requests of this thread.
 pub(crate) fn pending() -> usize {
-    with(|lanes| lanes.iter().map(|waiting| waiting.lane.len()).sum()).unwrap_or(0)
+    with(|lanes| lanes.by_kind.iter().map(Waiting::len).sum()).unwrap_or(0)
 }
 
-/// Whether a whole batch is parked on this thread.
+/// Whether a whole batch is parked on this thread, with what other workers have left.
 pub(crate) fn full() -> bool {
-    with(|lanes| lanes.iter().any(|waiting| waiting.lane.is_full())).unwrap_or(false)
+    let is_full = |lanes: &mut Lanes| {
+        OperationKind::ALL.into_iter().any(|kind| {
+            let (waiting, member) = lanes.of(kind);
+            !waiting.is_empty() && waiting.is_whole(member.as_deref())
+        })
+    };
+    with(is_full).unwrap_or(false)
 }
 
 /// How long this thread should wait for company of what is parked on it before it sleeps; not at
 /// all if any of it is due. `begins` says that it does now.
 pub(crate) fn wait_ns(begins: bool) -> u64 {
-    let wait_ns = |lanes: &mut Lanes| {
-        let now = now();
-        let occupied = || lanes.iter().filter(|waiting| !waiting.lane.is_empty());
-        let ns = occupied().map(|waiting| waiting.company.left_ns(now)).min().unwrap_or(0);
-        if begins && ns > 0 {
-            for Waiting { lane, company } in lanes.iter_mut().filter(|it| !it.lane.is_empty()) {
-                company.begin(now, lane.len());
-            }
-        }
-        ns
-    };
-    with(wait_ns).unwrap_or(0)
+    with(|lanes| lanes.wait_ns(begins)).unwrap_or(0)
+}
+
+/// The descriptor that wakes this thread when another worker has finished a request of its; −1 if
+/// none does any.
+pub(crate) fn wake_descriptor() -> c_int {
+    with(|lanes| lanes.membership.get().map(|member| member.event())).flatten().unwrap_or(-1)
 }
 
 /// Executes what is parked on this thread. Answers how many were finished.
 pub(crate) fn execute(what: Extent) -> usize {
-    let mut finished = 0;
+    let mut finished = collect();
     for kind in OperationKind::ALL {
         // The lanes are free while a batch runs: its end may bring the next request.
-        while let Some(batch) = with(|lanes| lanes[kind as usize].take(what)).flatten() {
-            finished += batch.fill();
-            finish(kind, batch);
+        let take = |lanes: &mut Lanes| {
+            let (waiting, member) = lanes.of(kind);
+            waiting.take(what, member.as_deref())
+        };
+        while let Some(meeting) = with(take).flatten() {
+            finished += meeting.batch.fill();
+            finish(kind, meeting);
+        }
+    }
+    finished
+}
+
+/// Takes up what other workers have finished. Answers how many were.
+fn collect() -> usize {
+    let collect = |lanes: &mut Lanes| {
+        let member = lanes.membership.get()?;
+        member.end_sleep();
+        let offering = lanes.by_kind.iter_mut().filter(|waiting| !waiting.offered.is_empty());
+        Some(offering.flat_map(|waiting| waiting.collect(member)).collect::<Vec<_>>())
+    };
+    let counters = process::current().counters();
+    let mut finished = 0;
+    for (entry, result) in with(collect).flatten().unwrap_or_default() {
+        let Entry { job: Parked { request, handshake }, submitted } = entry;
+        match combining::confirm(counters, &request, result) {
+            Answer::Done(signature) => {
+                count_wait(counters, now().since(submitted));
+                *request.answer() = Some(Answer::Done(signature));
+                runtime::completed(handshake);
+                finished += 1;
+            }
+            _ => drop(with(|lanes| {
+                let waiting = &mut lanes.by_kind[request.kind() as usize];
+                waiting.lane.submit(Parked { request, handshake }, submitted);
+            })),
         }
     }
     finished
@@ -130,21 +370,23 @@ pub(crate) fn execute(what: Extent) -> usize {
 
 /// Withdraws the request of a handshake, if it still waits.
 pub(crate) fn cancel(handshake: Handshake) {
-    let is_its = |parked: &Parked| parked.handshake == handshake;
-    let removed =
-        with(|lanes| lanes.iter_mut().find_map(|waiting| waiting.lane.remove(is_its))).flatten();
+    let removed = with(|lanes| lanes.remove(|parked| parked.handshake == handshake)).flatten();
     if let Some(parked) = removed {
         count(&process::current().counters().jobs_cancelled);
         *parked.request.answer() = Some(Answer::Cancelled);
     }
 }
 
-fn finish(kind: OperationKind, batch: Batch<Parked>) {
+fn finish(kind: OperationKind, Meeting { batch, closed, foreign }: Meeting) {
     let process = process::current();
     let counters = process.counters();
-    count_closed(counters, batch.closed());
-    let requests: Vec<&Request> = batch.entries().iter().map(|entry| &*entry.job.request).collect();
-    let answers = execute_batch(process.queues(kind), counters, &requests);
+    count_closed(counters, closed);
+    let own = batch.entries().iter().map(|entry| &*entry.job.request);
+    let requests: Vec<&Request> = own.chain(foreign.iter().map(|job| &job.request)).collect();
+    let mut answers = execute_batch(process.queues(kind), counters, &requests);
+    // Their owners go on while this thread turns to its own.
+    let theirs = answers.split_off(batch.fill().min(answers.len()));
+    foreign.into_iter().zip(theirs).for_each(|(job, answer)| job.finish(answer));
     count_waits(counters, &batch);
     for (parked, answer) in batch.into_jobs().zip(answers) {
         *parked.request.answer() = Some(answer);

@@ -161,7 +161,8 @@ mod tests {
         let requests = [1, 2, 3].map(|number| {
             let mut input = vec![0; 256];
             input[255] = number;
-            Request::new(Operation::Rsa { key: Arc::clone(&key), input: input.into() })
+            let (key, input) = (Arc::clone(&key), input.into());
+            Request::new(Operation::Rsa { key, input, is_signature: true })
         });
         let requests: Vec<&Request> = requests.iter().collect();
         let counters = Pages::of_nobody().first();

@@ -42,7 +42,7 @@ pub(super) fn run(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
 
 fn run_rsa(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
     let operands = collect(requests, |operation| match operation {
-        Operation::Rsa { key, input } => Some((&key.accelerated()?.private, &**input)),
+        Operation::Rsa { key, input, .. } => Some((&key.accelerated()?.private, &**input)),
         _ => None,
     })?;
     let mut outputs: Vec<Secret> =

@@ -5,7 +5,7 @@
 //!
 //! | Caller | Meets | In |
 //! |---|---|---|
-//! | handshake on a fibre of the runtime's | others of its event loop | [`event_loop`] |
+//! | handshake on a fibre of the runtime's | others of its event loop, and signatures of other workers | [`event_loop`], [`combining`] |
 //! | other ASYNC job | others of the process | [`native`] |
 //! | thread that can only wait | those that arrive while every CPU is busy | [`blocking`] |
 //!
@@ -13,6 +13,7 @@
 #![allow(unsafe_code, reason = "calls libcrypto")]
 
 mod blocking;
+pub(crate) mod combining;
 pub(crate) mod event_loop;
 pub(crate) mod execute;
 mod kernel;

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use widelane_batch::KeyName;
 use widelane_bridge::counters::OperationKind;
 use widelane_ossl_sys::Libcrypto;
 use widelane_secret::wipe;
 
 use crate::batching::request::{Answer, Secret};
 use crate::curve;
-use crate::rsa;
+use crate::{rsa, stack};
 
 /// One operation with a private key.
 pub(crate) enum Operation {
@@ -19,6 +20,9 @@ pub(crate) enum Operation {
         key: Arc<rsa::key::Key>,
         /// What it is done on.
         input: Box<[u8]>,
+        /// Whether input and result are an encoded digest and its signature, which other workers
+        /// may see; what is decrypted they may not.
+        is_signature: bool,
     },
     /// The shared secret of two keys of one [curve](curve::Curve).
     Derive {
@@ -67,10 +71,28 @@ impl Operation {
         }
     }
 
+    /// The name of the key, the key and what is signed, if this is a signature that another worker
+    /// may make.
+    pub(super) fn signature(&self) -> Option<(KeyName, &Arc<rsa::key::Key>, &[u8])> {
+        match self {
+            Operation::Rsa { key, input, is_signature: true } => {
+                Some((key.accelerated()?.name, key, input))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether `result` is the signature that this is to make.
+    pub(super) fn confirms(&self, result: &[u8]) -> bool {
+        let Some((_, key, input)) = self.signature() else { return false };
+        let confirms = || Some(key.accelerated()?.private.confirms_vartime(input, result));
+        stack::on_large(confirms).flatten().unwrap_or(false)
+    }
+
     /// Does it alone, by the default provider.
     pub(super) fn run_single(&self) -> Answer {
         let done = match self {
-            Operation::Rsa { key, input } => {
+            Operation::Rsa { key, input, .. } => {
                 let mut output = Secret(vec![0; input.len()]);
                 key.private_operation(input, &mut output.0).then_some(output)
             }

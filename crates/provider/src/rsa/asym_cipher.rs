@@ -85,7 +85,8 @@ impl Context {
         }
         let mut random = Secret(vec![0; PREMASTER_BYTES]);
         self.delegate.random(&mut random.0)?;
-        let operation = Operation::Rsa { key: Arc::clone(key), input: ciphertext.into() };
+        let (key, input) = (Arc::clone(key), ciphertext.into());
+        let operation = Operation::Rsa { key, input, is_signature: false };
         let decrypted = match batching::run(operation) {
             Answer::Done(decrypted) => decrypted,
             other => return Some(other),

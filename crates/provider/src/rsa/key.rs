@@ -5,7 +5,10 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 
+use widelane_batch::KeyName;
 use widelane_bridge::counters::OperationKind;
+use widelane_cpu::{Policy, Width};
+use widelane_crypto::digest::{Algorithm, Hash};
 use widelane_crypto::rsa::{Components, KeySize, PrivateKey};
 use widelane_ossl_sys::core::{self, OsslParam};
 use widelane_ossl_sys::dispatch::KeymgmtFunctions;
@@ -38,6 +41,8 @@ pub(crate) enum Kind {
 pub(crate) struct Accelerated {
     /// The key in the form that the batch kernels use.
     pub(crate) private: PrivateKey,
+    /// What tells it from all others: the digest of its public half.
+    pub(crate) name: KeyName,
     /// The same key in the default provider, where it limits PSS keys to PSS.
     twin: Option<Owned>,
 }
@@ -99,6 +104,11 @@ impl Key {
         }
     }
 
+    /// Bytes of its signatures, if they can be batched.
+    pub(crate) fn signature_bytes(&self) -> Option<usize> {
+        self.accelerated().map(|accelerated| accelerated.private.size().bytes())
+    }
+
     /// Whether it has been used, so that it must not change any more.
     pub(crate) fn is_in_use(&self) -> bool {
         self.accelerated.get().is_some()
@@ -135,7 +145,7 @@ impl Key {
             Kind::Rsa => None,
             Kind::RsaPss => Some(self.unlimited_twin(&numbers)?),
         };
-        Some(Accelerated { private, twin })
+        Some(Accelerated { private, name: numbers.name()?, twin })
     }
 
     fn bits(&self) -> usize {
@@ -203,6 +213,19 @@ impl Numbers {
             dq: self.get(core::PKEY_PARAM_RSA_EXPONENT2)?,
             qinv: self.get(core::PKEY_PARAM_RSA_COEFFICIENT1)?,
         })
+    }
+
+    /// What tells the key from all others: the digest of its public half. The modulus has no
+    /// leading zeros, so where it ends is known.
+    fn name(&self) -> Option<KeyName> {
+        let mut public = self.get(core::PKEY_PARAM_RSA_N)?.to_vec();
+        public.extend(self.get(core::PKEY_PARAM_RSA_E)?);
+        let digest = Hash::choose(Algorithm::Sha256, &Policy::up_to(Width::W128)).digest(&public);
+        let mut name = KeyName::default();
+        for (word, bytes) in name.iter_mut().zip(digest.as_ref().chunks_exact(8)) {
+            *word = u64::from_le_bytes(bytes.try_into().ok()?);
+        }
+        Some(name)
     }
 
     fn get(&self, name: &CStr) -> Option<&[u8]> {

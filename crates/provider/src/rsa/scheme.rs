@@ -49,6 +49,11 @@ impl Scheme {
         by_name(self.digest.as_c_str())
     }
 
+    /// Whether what is signed is the encoding of a digest, and not whatever the program gives.
+    pub(super) fn encodes_digests(&self) -> bool {
+        self.digest_algorithm().is_some()
+    }
+
     /// Encodes a digest, or whatever is signed where no digest is set, for a key of a size; nothing
     /// if we leave such signatures to the default provider.
     pub(super) fn encode(

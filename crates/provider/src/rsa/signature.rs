@@ -120,7 +120,9 @@ impl Context {
         let scheme = Scheme::of(self.functions(), self.as_ptr())?;
         match scheme.encode(&self.delegate, key.accelerated()?.private.size(), digest) {
             Some(encoded) if encoded.len() <= signature.len() => {
-                let operation = Operation::Rsa { key: Arc::clone(key), input: encoded.into() };
+                let (key, input) = (Arc::clone(key), encoded.into());
+                let is_signature = scheme.encodes_digests();
+                let operation = Operation::Rsa { key, input, is_signature };
                 match batching::run(operation) {
                     Answer::Done(result) => {
                         signature[..result.0.len()].copy_from_slice(&result.0);

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use libc::{epoll_event, pollfd, sigset_t, timespec};
 
 use super::guard;
-use crate::event_loop::{self, Patience};
+use crate::event_loop::{self, Patience, Timeout};
 use crate::provider::provider;
 use crate::real;
 use crate::registry::{self, Registration};
@@ -47,11 +47,11 @@ extern "C" fn epoll_wait(
     timeout: c_int,
 ) -> c_int {
     guard(-1, || {
-        event_loop::wait(epoll, events, room, timeout == 0, |patience| match patience {
+        let asked = timeout_of(timeout);
+        event_loop::wait(epoll, events, room, asked, |patience| match patience {
             Patience::Zero => real::epoll_wait(epoll, events, room, 0),
             Patience::AtMost(ns) => {
-                let ns = ns.min(longest_ns(timeout));
-                wait_briefly(epoll, events, room, ns, ptr::null())
+                wait_briefly(epoll, events, room, ns.min(longest_ns(asked)), ptr::null())
             }
             Patience::Asked => real::epoll_wait(epoll, events, room, timeout),
         })
@@ -67,10 +67,11 @@ extern "C" fn epoll_pwait(
     mask: *const sigset_t,
 ) -> c_int {
     guard(-1, || {
-        event_loop::wait(epoll, events, room, timeout == 0, |patience| match patience {
+        let asked = timeout_of(timeout);
+        event_loop::wait(epoll, events, room, asked, |patience| match patience {
             Patience::Zero => real::epoll_pwait(epoll, events, room, 0, mask),
             Patience::AtMost(ns) => {
-                wait_briefly(epoll, events, room, ns.min(longest_ns(timeout)), mask)
+                wait_briefly(epoll, events, room, ns.min(longest_ns(asked)), mask)
             }
             Patience::Asked => real::epoll_pwait(epoll, events, room, timeout, mask),
         })
@@ -88,28 +89,39 @@ extern "C" fn epoll_pwait2(
     let zero = timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: null (for ever), or the program's own timespec.
     let asked = unsafe { timeout.as_ref() };
-    let asked_ns = asked.map_or(u64::MAX, |asked| {
+    let asked = asked.map_or(Timeout::Endless, |asked| {
         let (seconds, ns) = (asked.tv_sec.unsigned_abs(), asked.tv_nsec.unsigned_abs());
-        seconds.saturating_mul(1_000_000_000).saturating_add(ns)
+        match seconds.saturating_mul(1_000_000_000).saturating_add(ns) {
+            0 => Timeout::Zero,
+            ns => Timeout::Ns(ns),
+        }
     });
     guard(-1, || {
-        event_loop::wait(epoll, events, room, asked_ns == 0, |patience| match patience {
+        event_loop::wait(epoll, events, room, asked, |patience| match patience {
             Patience::Zero => real::epoll_pwait2(epoll, events, room, &raw const zero, mask),
             Patience::AtMost(ns) => {
-                let longest_ns = if asked_ns == 0 { u64::MAX } else { asked_ns };
-                wait_briefly(epoll, events, room, ns.min(longest_ns), mask)
+                wait_briefly(epoll, events, room, ns.min(longest_ns(asked)), mask)
             }
             Patience::Asked => real::epoll_pwait2(epoll, events, room, timeout, mask),
         })
     })
 }
 
-/// How long a program may be kept that has nothing else to do and a timeout in milliseconds. With
-/// one of zero it would call again at once, and again; a negative one is none.
-fn longest_ns(timeout: c_int) -> u64 {
-    match u64::try_from(timeout) {
-        Ok(0) | Err(_) => u64::MAX,
-        Ok(milliseconds) => milliseconds * 1_000_000,
+/// What a timeout in milliseconds says; a negative one is none.
+fn timeout_of(milliseconds: c_int) -> Timeout {
+    match u64::try_from(milliseconds) {
+        Ok(0) => Timeout::Zero,
+        Ok(milliseconds) => Timeout::Ns(milliseconds * 1_000_000),
+        Err(_) => Timeout::Endless,
+    }
+}
+
+/// How long a program may be kept that has nothing else to do. With a timeout of zero it would call
+/// again at once, and again.
+fn longest_ns(asked: Timeout) -> u64 {
+    match asked {
+        Timeout::Zero | Timeout::Endless => u64::MAX,
+        Timeout::Ns(ns) => ns,
     }
 }
 

@@ -5,7 +5,7 @@
 use core::ffi::{c_char, c_int, c_void};
 
 use super::guard;
-use crate::activate::{activate, with_preference, without_idle_exclusion};
+use crate::activate::{configure, with_preference, without_idle_exclusion};
 use crate::groups;
 use crate::handshake::{self, Call};
 use crate::methods;
@@ -13,7 +13,7 @@ use crate::real;
 
 #[unsafe(no_mangle)]
 extern "C" fn SSL_CTX_new(method: *const c_void) -> *mut c_void {
-    guard((), activate);
+    guard((), configure);
     let made = real::SSL_CTX_new(method);
     guard((), || groups::prefer(made));
     made
@@ -25,7 +25,7 @@ extern "C" fn SSL_CTX_new_ex(
     properties: *const c_char,
     method: *const c_void,
 ) -> *mut c_void {
-    guard((), activate);
+    guard((), configure);
     let instead = guard(None, || without_idle_exclusion(properties).filter(|_| context.is_null()));
     let properties = instead.as_ref().map_or(properties, |instead| instead.as_ptr());
     let made = real::SSL_CTX_new_ex(context, properties, method);

@@ -24,6 +24,10 @@ pub struct Sums {
     pub closed_idle: u64,
     pub short_waits: u64,
     pub short_wait_company: u64,
+    pub jobs_lent: u64,
+    pub jobs_for_others: u64,
+    pub jobs_taken_back: u64,
+    pub jobs_refused: u64,
     /// By kind of operation: those that waited for others, and those that could not.
     kinds: [(u64, u64); OperationKind::ALL.len()],
 }
@@ -66,6 +70,10 @@ impl Sums {
             sums.closed_idle += word(offset_of!(Counters, closed_idle));
             sums.short_waits += word(offset_of!(Counters, short_waits));
             sums.short_wait_company += word(offset_of!(Counters, short_wait_company));
+            sums.jobs_lent += word(offset_of!(Counters, jobs_lent));
+            sums.jobs_for_others += word(offset_of!(Counters, jobs_for_others));
+            sums.jobs_taken_back += word(offset_of!(Counters, jobs_taken_back));
+            sums.jobs_refused += word(offset_of!(Counters, jobs_refused));
             for (index, (parked, synchronous)) in sums.kinds.iter_mut().enumerate() {
                 let kind = offset_of!(Counters, kinds) + index * size_of::<KindCounters>();
                 *parked += word(kind + offset_of!(KindCounters, batched));

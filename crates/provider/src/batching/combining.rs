@@ -1,0 +1,423 @@
+//! Signatures that the workers of a server make for each other: the memory that they share, which
+//! worker is where in it, and how one wakes another.
+//!
+//! Before a process forks that has configured TLS, it maps memory that its children inherit. It has
+//! no name and no descriptor, so nobody else can map it, and it holds no secret: what is to be
+//! signed, the name of the key, and the signature. Whoever makes that uses its own copy of the key.
+//! `docs/combining.md` has the contract.
+#![allow(unsafe_code, reason = "maps memory, makes descriptors and writes to them")]
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use widelane_batch::{
+    Arrivals, Choice, Claim, Finished, KeyName, Offer, Others, Slots, Stage, Tick,
+};
+use widelane_bridge::counters::{Counters, OperationKind};
+
+use crate::batching::execute::now;
+use crate::batching::operation::Operation;
+use crate::batching::request::{Answer, Request, Secret};
+use crate::config::config;
+use crate::counters::{add, count};
+use crate::errors::say;
+use crate::process::{self, Process};
+use crate::rsa::key::Key;
+
+/// The memory that the workers share.
+#[repr(C)]
+struct Shared {
+    /// [`BUILD`] of who made it.
+    build: AtomicU64,
+    /// When signatures were asked for, by kind.
+    arrivals: [Arrivals; OperationKind::ALL.len()],
+    slots: Slots<PLACES_MAX, SLOTS, WORDS>,
+}
+
+/// The workers that a process forks after it was configured: what they inherit.
+pub(super) struct Generation {
+    shared: &'static Shared,
+    /// One for each place that may be taken: its worker waits for it.
+    events: Vec<c_int>,
+    /// What the descriptors are, as `fstat` says: a worker may have closed them and given their
+    /// numbers to other files.
+    file: Option<File>,
+}
+
+/// What `fstat` says of a descriptor: device, inode and mode.
+type File = (libc::dev_t, libc::ino_t, libc::mode_t);
+
+/// Places for workers; each event loop of a process is one.
+const PLACES_MAX: usize = 64;
+
+/// Jobs that one worker leaves for others: one fewer would fill its own lanes.
+const SLOTS: usize = 8;
+
+/// Words of the longest input or signature: those of RSA-4096.
+const WORDS: usize = 64;
+
+/// Tells a memory of another layout. It is inherited, never found, so none should ever be seen.
+const BUILD: u64 = u64::from_le_bytes(*b"WIDELAN1") ^ size_of::<Shared>() as u64;
+
+/// How long after it was due a job may stay with a worker that has claimed it. Longer than a batch
+/// of eight RSA-4096 takes where some workers share a CPU; as much longer do clients wait whose
+/// handshakes lie with a worker that was killed or stopped.
+pub(super) const CLAIM_MAX_NS: u64 = 50_000_000;
+
+static GENERATION: AtomicPtr<Generation> = AtomicPtr::new(ptr::null_mut());
+/// Whether TLS was configured since the generation was made.
+static IS_CONFIGURED: AtomicBool = AtomicBool::new(false);
+/// Event loops of this process that have a place, or are about to look for one.
+static MEMBERS: AtomicUsize = AtomicUsize::new(0);
+
+/// The program makes a configuration of TLS; workers that it forks then are a generation of their
+/// own.
+pub(crate) fn configures() {
+    IS_CONFIGURED.store(true, Ordering::Release);
+}
+
+/// Before a fork: makes what the children share, if they are the first ones of a generation.
+pub(crate) fn before_fork() {
+    if !config().combines() || !IS_CONFIGURED.swap(false, Ordering::AcqRel) {
+        return;
+    }
+    // A process that takes part itself keeps what it has, and so do its children.
+    if MEMBERS.load(Ordering::SeqCst) > 0 {
+        return;
+    }
+    let new = match Generation::new() {
+        Ok(new) => Box::into_raw(Box::new(new)),
+        Err(error) => {
+            say(&format!(
+                "no memory to share with workers: {error}; each makes its own signatures"
+            ));
+            ptr::null_mut()
+        }
+    };
+    let old = GENERATION.swap(new, Ordering::SeqCst);
+    if !old.is_null() && MEMBERS.load(Ordering::SeqCst) == 0 {
+        // SAFETY: made above by an earlier call; nobody in this process uses it, or will.
+        unsafe { Box::from_raw(old) }.discard();
+    }
+}
+
+/// In a child, right after the fork: its parent's event loops are not its own.
+pub(crate) fn after_fork() {
+    MEMBERS.store(0, Ordering::SeqCst);
+}
+
+/// Whether signatures of this kind are made for other workers.
+pub(super) fn is_combined(kind: OperationKind) -> bool {
+    use OperationKind::{Rsa2048, Rsa3072, Rsa4096};
+    matches!(kind, Rsa2048 | Rsa3072 | Rsa4096)
+}
+
+impl Generation {
+    fn new() -> io::Result<Self> {
+        // Times are told from here on, so that all workers tell the same.
+        now();
+        let shared = map()?;
+        shared.build.store(BUILD, Ordering::Relaxed);
+        let places = (2 * config().cpus).clamp(8, PLACES_MAX);
+        let mut generation = Generation { shared, events: Vec::new(), file: None };
+        for _ in 0..places {
+            // SAFETY: makes a descriptor.
+            let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+            if event < 0 {
+                let error = io::Error::last_os_error();
+                generation.discard();
+                return Err(error);
+            }
+            generation.events.push(event);
+        }
+        generation.file = generation.events.first().and_then(|event| file(*event));
+        Ok(generation)
+    }
+
+    /// Gives up what no event loop of this process uses.
+    fn discard(self) {
+        for event in self.events {
+            // SAFETY: made by `new`.
+            unsafe { libc::close(event) };
+        }
+        let memory = ptr::from_ref(self.shared).cast_mut().cast();
+        // SAFETY: mapped by `map`, with this size; no reference to it is left.
+        unsafe { libc::munmap(memory, size_of::<Shared>()) };
+    }
+
+    /// Stores what became of a claimed job, and wakes its owner if that sleeps.
+    pub(super) fn finish(&self, claim: Claim, answer: Answer) {
+        let result = match &answer {
+            Answer::Done(result) => Some(&*result.0),
+            Answer::Failed | Answer::Rejected | Answer::Cancelled => None,
+        };
+        if let Finished::Wake(place) = self.shared.slots.finish(claim, result) {
+            self.wake(place);
+        }
+    }
+
+    fn wake(&self, place: usize) {
+        let Some(event) = self.events.get(place) else { return };
+        if file(*event) == self.file {
+            let one = 1_u64.to_ne_bytes();
+            // Error: the counter is at its limit, so the event has been raised.
+            // SAFETY: eight bytes to be read.
+            let _ = unsafe { libc::write(*event, one.as_ptr().cast(), one.len()) };
+        }
+    }
+}
+
+/// The event loop of one thread among the workers.
+pub(super) struct Member {
+    process: *const Process,
+    generation: &'static Generation,
+    place: usize,
+    worker: u32,
+    /// The keys that this event loop has signed with.
+    keys: HashMap<KeyName, Weak<Key>>,
+}
+
+/// Keys from which on those that were freed are forgotten.
+const KEYS_TO_TIDY: usize = 1024;
+
+/// A job of another worker's, to be done here.
+pub(super) struct Foreign {
+    pub(super) request: Request,
+    claim: Claim,
+    generation: &'static Generation,
+}
+
+impl Foreign {
+    /// Stores its answer.
+    pub(super) fn finish(self, answer: Answer) {
+        self.generation.finish(self.claim, answer);
+    }
+}
+
+impl Member {
+    fn join(process: *const Process) -> Option<Self> {
+        if !config().combines() {
+            return None;
+        }
+        // Before the look at what it refers to: see `before_fork`.
+        MEMBERS.fetch_add(1, Ordering::SeqCst);
+        let member = Member::take_place(process);
+        if member.is_none() {
+            MEMBERS.fetch_sub(1, Ordering::SeqCst);
+        }
+        member
+    }
+
+    fn take_place(process: *const Process) -> Option<Self> {
+        // SAFETY: null, or a generation that is freed only while there are no members.
+        let generation = unsafe { GENERATION.load(Ordering::SeqCst).as_ref() }?;
+        let worker = std::process::id();
+        if generation.shared.build.load(Ordering::Relaxed) != BUILD {
+            return None;
+        }
+        let place = generation.shared.slots.enter(worker, is_gone)?;
+        // Nobody could wake it, or its descriptor is another file by now.
+        let event = generation.events.get(place);
+        if event.is_none_or(|event| file(*event) != generation.file) {
+            generation.shared.slots.leave(place);
+            return None;
+        }
+        Some(Member { process, generation, place, worker, keys: HashMap::new() })
+    }
+
+    fn slots(&self) -> &'static Slots<PLACES_MAX, SLOTS, WORDS> {
+        &self.generation.shared.slots
+    }
+
+    /// The descriptor that wakes this event loop.
+    pub(super) fn event(&self) -> c_int {
+        self.generation.events[self.place]
+    }
+
+    /// Whether there is another worker.
+    pub(super) fn has_others(&self) -> bool {
+        self.slots().is_shared()
+    }
+
+    /// Learns the key of a signature, so that others' signatures with it can be made here.
+    pub(super) fn learn(&mut self, request: &Request) {
+        let Some((name, key, _)) = request.operation().signature() else { return };
+        if self.keys.len() >= KEYS_TO_TIDY && !self.keys.contains_key(&name) {
+            self.keys.retain(|_, key| key.strong_count() > 0);
+        }
+        self.keys.entry(name).or_insert_with(|| Arc::downgrade(key));
+    }
+
+    /// The other workers, and how many of their jobs of a kind wait for somebody.
+    pub(super) fn others(&self, kind: OperationKind, most: usize) -> Others<'static> {
+        let arrivals = &self.generation.shared.arrivals[kind as usize];
+        Others { arrivals, waiting: self.open(kind, most) }
+    }
+
+    /// How many jobs of a kind other workers have left that can be done here, at most `most`.
+    pub(super) fn open(&self, kind: OperationKind, most: usize) -> usize {
+        self.slots().open(self.place, kind as u8, most, |name| self.keys.contains_key(name))
+    }
+
+    /// Leaves a signature for others; nothing if it is none, or there is no room.
+    pub(super) fn offer(&self, kind: OperationKind, request: &Request) -> Option<Offer> {
+        let (name, _, input) = request.operation().signature()?;
+        self.slots().offer(self.place, kind as u8, &name, input, is_gone)
+    }
+
+    /// How far a job has got that was left for others.
+    pub(super) fn stage(&self, offer: &Offer) -> Stage {
+        self.slots().stage(offer)
+    }
+
+    /// Whether there is a result of a job that was left for others, or there will be none.
+    pub(super) fn is_finished(&self, offer: &Offer) -> bool {
+        matches!(self.stage(offer), Stage::Done | Stage::Refused)
+    }
+
+    /// Takes a job back that nobody has claimed; false if somebody has.
+    pub(super) fn withdraw(&self, offer: &Offer) -> bool {
+        self.slots().withdraw(offer)
+    }
+
+    /// Takes a job back, whoever has claimed it.
+    pub(super) fn abandon(&self, offer: Offer) {
+        self.slots().abandon(offer);
+    }
+
+    /// The signature that another worker has made, if it is one.
+    pub(super) fn collect(&self, offer: Offer, request: &Request) -> Option<Vec<u8>> {
+        let (_, _, input) = request.operation().signature()?;
+        let done = self.stage(&offer) == Stage::Done;
+        let result = done.then(|| self.slots().result(&offer, input.len())).flatten();
+        self.abandon(offer);
+        result
+    }
+
+    /// Takes jobs of a kind that other workers have left, at most `most`.
+    pub(super) fn claim(
+        &self,
+        kind: OperationKind,
+        most: usize,
+        counters: &Counters,
+    ) -> Vec<Foreign> {
+        let choose = |name: &KeyName, bytes| match self.keys.get(name).and_then(Weak::upgrade) {
+            Some(key) if key.signature_bytes() == Some(bytes) => Choice::Accept(key),
+            Some(_) => Choice::Refuse,
+            None => Choice::Leave,
+        };
+        let claimed = self.slots().claim((self.place, self.worker), kind as u8, most, choose);
+        add(&counters.jobs_refused, claimed.refused);
+        add(&counters.jobs_for_others, claimed.jobs.len());
+        let foreign = |(claim, key, input): (Claim, Arc<Key>, Vec<u8>)| {
+            let operation = Operation::Rsa { key, input: input.into(), is_signature: true };
+            Foreign { request: Request::new(operation), claim, generation: self.generation }
+        };
+        claimed.jobs.into_iter().map(foreign).collect()
+    }
+
+    /// The event loop is about to sleep, and is to be woken when a job of its is done. Looks at the
+    /// stage of each again after this.
+    pub(super) fn begin_sleep(&self) {
+        self.slots().begin_sleep(self.place);
+    }
+
+    /// The event loop is awake.
+    pub(super) fn end_sleep(&self) {
+        self.slots().end_sleep(self.place);
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        // In a child the place is still the parent's.
+        if ptr::eq(self.process, process::current()) {
+            self.slots().leave(self.place);
+            MEMBERS.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Whether the thread at hand is a member, once it has had reason to find out.
+pub(super) struct Membership {
+    found: Option<(*const Process, Option<Member>)>,
+}
+
+impl Membership {
+    pub(super) const fn new() -> Self {
+        Membership { found: None }
+    }
+
+    /// The member that the thread is, if it has become one in this process.
+    pub(super) fn get(&mut self) -> Option<&mut Member> {
+        let (process, member) = self.found.as_mut()?;
+        member.as_mut().filter(|_| ptr::eq(*process, process::current()))
+    }
+
+    /// Makes the thread a member, if there is a place for it.
+    pub(super) fn join(&mut self) -> Option<&mut Member> {
+        let process = ptr::from_ref(process::current());
+        if self.found.as_ref().is_none_or(|(found, _)| *found != process) {
+            self.found = Some((process, Member::join(process)));
+        }
+        self.get()
+    }
+}
+
+/// Confirms that another worker has made the signature that was asked for; counts it.
+pub(super) fn confirm(counters: &Counters, request: &Request, result: Option<Vec<u8>>) -> Answer {
+    match result.filter(|result| request.operation().confirms(result)) {
+        Some(result) => {
+            count(&counters.jobs_lent);
+            Answer::Done(Secret(result))
+        }
+        None => {
+            count(&counters.jobs_refused);
+            Answer::Failed
+        }
+    }
+}
+
+/// When a job that another worker has claimed is taken back, if it was due at a time.
+pub(super) fn claim_ends(due: Tick) -> Tick {
+    due.after(CLAIM_MAX_NS)
+}
+
+/// Maps zeroed memory that is shared with the processes that this one forks.
+fn map() -> io::Result<&'static Shared> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+    let bytes = size_of::<Shared>();
+    // SAFETY: a new mapping, where the kernel likes.
+    let mapped = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    if mapped == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let shared = NonNull::new(mapped).ok_or_else(|| io::Error::other("mapped at address 0"))?;
+    // SAFETY: a mapping of this size, aligned to a page and zeroed; all of it is atomic numbers,
+    // for which any bits are valid, whoever else writes there. It stays until `discard`.
+    Ok(unsafe { shared.cast::<Shared>().as_ref() })
+}
+
+/// What a descriptor is.
+fn file(descriptor: c_int) -> Option<File> {
+    let mut status = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: a place to write to.
+    let told = unsafe { libc::fstat(descriptor, status.as_mut_ptr()) } == 0;
+    // SAFETY: the call above succeeded.
+    let status = told.then(|| unsafe { status.assume_init() })?;
+    Some((status.st_dev, status.st_ino, status.st_mode))
+}
+
+/// Whether a worker has ended, and its parent knows.
+fn is_gone(worker: u32) -> bool {
+    let Ok(worker) = libc::pid_t::try_from(worker) else { return true };
+    // SAFETY: signal 0 is none; it only asks whether there is such a process.
+    let failed = unsafe { libc::kill(worker, 0) } != 0;
+    worker <= 0 || failed && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}
