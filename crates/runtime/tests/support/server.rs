@@ -26,6 +26,11 @@ pub fn free_port() -> u16 {
 impl Server {
     /// Starts nginx with `workers` workers and `http`, the inside of a TLS `server` block.
     pub fn nginx(workers: usize, http: &str) -> Self {
+        Self::nginx_under(&[], workers, http)
+    }
+
+    /// The same with arguments for `widelane run`.
+    pub fn nginx_under(run: &[&str], workers: usize, http: &str) -> Self {
         let port = free_port();
         let http = format!(
             "http {{ access_log off; client_body_temp_path b; proxy_temp_path p;
@@ -33,7 +38,7 @@ impl Server {
                ssl_protocols TLSv1.2 TLSv1.3;
                server {{ listen 127.0.0.1:{port} ssl http2; {http} }} }}"
         );
-        Self::nginx_with(port, workers, "", &http)
+        Self::nginx_run(Command::new(widelane()).arg("run").args(run), port, workers, "", &http)
     }
 
     /// Starts nginx with `main` and `blocks` as its configuration.
