@@ -30,8 +30,8 @@ pub(crate) struct EventLoop {
     /// The epoll descriptor that this thread waited for last, −1 if it never did.
     waiting: Cell<c_int>,
     /// The epoll descriptor by which this thread is woken when other workers have finished
-    /// operations of its, −1 if it never was.
-    woken_by: Cell<c_int>,
+    /// operations of its, and the one that wakes it there; −1 if there is none.
+    woken_by: Cell<(c_int, c_int)>,
     /// The handshake whose fibre is running, null on the thread's own stack.
     running: Cell<*const Handshake>,
     /// Where the thread's own stack goes on when the fibre pauses or ends.
@@ -54,7 +54,7 @@ impl EventLoop {
                 letters: Mutex::new(Some(Vec::new())),
             }),
             waiting: Cell::new(-1),
-            woken_by: Cell::new(-1),
+            woken_by: Cell::new((-1, -1)),
             running: Cell::new(ptr::null()),
             own_place: Cell::new(Place::NONE),
             closing: RefCell::new(Closing::new()),
@@ -263,21 +263,19 @@ impl EventLoop {
 
     /// Has this thread's epoll set wake it when other workers have finished operations of its.
     fn listen_for_wakes(&self, hooks: &ProviderHooks, epoll: c_int) {
-        if self.woken_by.get() == epoll {
-            return;
-        }
         let descriptor = (hooks.wake_descriptor)();
-        if descriptor >= 0 {
+        if descriptor >= 0 && self.woken_by.get() != (epoll, descriptor) {
             let mut event = epoll_event { events: WAKE_EVENTS, u64: wake_data() };
             // Error: the set has it already, or cannot; then what is finished is found later.
             real::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, descriptor, &mut event);
-            self.woken_by.set(epoll);
+            self.woken_by.set((epoll, descriptor));
         }
     }
 
     /// Takes those events out that only woke this thread; returns how many are left of `count`.
     fn without_wakes(&self, events: *mut epoll_event, count: c_int) -> c_int {
-        let Some(filled) = usize::try_from(count).ok().filter(|_| self.woken_by.get() >= 0) else {
+        let Some(filled) = usize::try_from(count).ok().filter(|_| self.woken_by.get().1 >= 0)
+        else {
             return count;
         };
         if filled == 0 {

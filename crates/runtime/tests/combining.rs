@@ -177,6 +177,20 @@ fn several_keys_and_kinds_meet_their_like() {
 }
 
 #[test]
+fn threads_of_one_process_sign_for_each_other() {
+    let (authority, identity) = support::localhost();
+    for arguments in [&["-db"][..], &["-W"]] {
+        let pem = authority.bundle(&identity);
+        let server = Server::haproxy_under(&COMBINING, "  nbthread 4\n", &pem, arguments);
+        for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+            let tally = load(server.port, &identity, version, CONNECTIONS, 1_000);
+            assert!(tally.errors.is_empty(), "{version:?}: {:?}", tally.errors);
+            assert_lent(&server.counters());
+        }
+    }
+}
+
+#[test]
 fn nobody_signs_for_others_where_that_is_off() {
     let (_authority, identity) = support::localhost();
     for run in [&["--combine", "off"][..], &["--combine", "on", "--wait-max", "0"]] {

@@ -6,7 +6,6 @@ use widelane_kernels::mont::{CrtKey, CrtParts};
 use widelane_secret::wipe;
 use widelane_vault::Vault;
 
-use super::single;
 use crate::stack::{RSA_SINGLE_BYTES, scrubbed};
 
 /// Exclusive upper bound of the public exponents we take.
@@ -156,12 +155,6 @@ impl PrivateKey {
             Material::Rsa3072(_) => KeySize::Rsa3072,
             Material::Rsa4096(_) => KeySize::Rsa4096,
         }
-    }
-
-    /// Whether `result` is what the private operation makes of `input`, by the public operation;
-    /// both are as long as the modulus. The time depends on them, so neither may be a secret.
-    pub fn confirms_vartime(&self, input: &[u8], result: &[u8]) -> bool {
-        single::confirms(self, input, result)
     }
 }
 

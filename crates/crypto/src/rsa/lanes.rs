@@ -5,7 +5,7 @@ use widelane_kernels::lanes::{Ifma256x4, Ifma512x8};
 use widelane_kernels::mont::{CrtJob, CrtKey, Verdict, ifma256_x4, ifma512_x8, one};
 
 use super::key::Material;
-use super::{Outcome, PrivateJob};
+use super::{Outcome, PrivateJob, PrivateKey};
 use crate::stack::{RSA_2048_BYTES, RSA_3072_BYTES, RSA_4096_BYTES, scrubbed};
 
 /// A room that runs batches.
@@ -19,6 +19,14 @@ pub(super) trait BatchRoom: Copy {
         lanes: usize,
         jobs: &mut [CrtJob<'_, HALF, FULL>],
     );
+
+    /// Whether the public operation takes a result back to an input, both public.
+    fn confirms<const HALF: usize, const FULL: usize>(
+        self,
+        key: &CrtKey<HALF, FULL>,
+        input: &[u8],
+        result: &[u8],
+    ) -> bool;
 }
 
 impl BatchRoom for Ifma256 {
@@ -34,6 +42,15 @@ impl BatchRoom for Ifma256 {
             jobs if lanes < ifma256_x4::LANES => ifma256_x4::private_crt_abreast(self, jobs),
             jobs => ifma256_x4::private_crt(self, jobs),
         }
+    }
+
+    fn confirms<const HALF: usize, const FULL: usize>(
+        self,
+        key: &CrtKey<HALF, FULL>,
+        input: &[u8],
+        result: &[u8],
+    ) -> bool {
+        one::confirms_vartime::<Ifma256x4, HALF, FULL>(self, key, input, result)
     }
 }
 
@@ -51,6 +68,15 @@ impl BatchRoom for Ifma512 {
             jobs => ifma512_x8::private_crt(self, jobs),
         }
     }
+
+    fn confirms<const HALF: usize, const FULL: usize>(
+        self,
+        key: &CrtKey<HALF, FULL>,
+        input: &[u8],
+        result: &[u8],
+    ) -> bool {
+        one::confirms_vartime::<Ifma512x8, HALF, FULL>(self, key, input, result)
+    }
 }
 
 /// Executes `jobs` in `room`: the jobs of one key size together, up to `lanes` at once.
@@ -67,6 +93,24 @@ pub(super) fn private(room: impl BatchRoom, lanes: usize, jobs: &mut [PrivateJob
         Material::Rsa4096(key) => Some(&key.lanes),
         _ => None,
     });
+}
+
+/// Whether `result` is what the private operation makes of `input`.
+pub(super) fn confirms(
+    room: impl BatchRoom,
+    key: &PrivateKey,
+    input: &[u8],
+    result: &[u8],
+) -> bool {
+    let bytes = key.size().bytes();
+    if input.len() != bytes || result.len() != bytes {
+        return false;
+    }
+    match &key.material {
+        Material::Rsa2048(key) => room.confirms(&key.lanes, input, result),
+        Material::Rsa3072(key) => room.confirms(&key.lanes, input, result),
+        Material::Rsa4096(key) => room.confirms(&key.lanes, input, result),
+    }
 }
 
 /// Executes those of `jobs` whose key `select` finds to be of its size, and takes less than `STACK`

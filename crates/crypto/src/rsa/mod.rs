@@ -171,6 +171,16 @@ impl Kernel {
             Choice::Portable => unreachable!("the portable room has no kernels"),
         }
     }
+
+    /// Whether `result` is what the private operation makes of `input`, by the public operation.
+    /// The time depends on both, so neither may be a secret. Uses up to 60 KiB of stack.
+    pub fn confirms_vartime(&self, key: &PrivateKey, input: &[u8], result: &[u8]) -> bool {
+        match self.choice {
+            Choice::Ifma512(room) => lanes::confirms(room, key, input, result),
+            Choice::Ifma256(room) => lanes::confirms(room, key, input, result),
+            Choice::Portable => unreachable!("the portable room has no kernels"),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -61,29 +61,6 @@ fn private_of_size<const HALF: usize, const FULL: usize>(
     if good { Outcome::Done } else { Outcome::FaultDetected }
 }
 
-/// Whether `result` is what the private operation makes of `input`, by the public operation.
-pub(super) fn confirms(key: &PrivateKey, input: &[u8], result: &[u8]) -> bool {
-    scrubbed::<RSA_SINGLE_BYTES, _>(|| match &key.material {
-        Material::Rsa2048(key) => confirms_of_size(&key.numbers, input, result),
-        Material::Rsa3072(key) => confirms_of_size(&key.numbers, input, result),
-        Material::Rsa4096(key) => confirms_of_size(&key.numbers, input, result),
-    })
-}
-
-fn confirms_of_size<const HALF: usize, const FULL: usize>(
-    key: &Numbers<HALF, FULL>,
-    input: &[u8],
-    result: &[u8],
-) -> bool {
-    let (Some(result), Some(input)) = (in_range(key, result, input), in_range(key, input, result))
-    else {
-        return false;
-    };
-    let mut check = [0; FULL];
-    key.n.exponentiate_public_vartime(&mut check, &result, key.e, &mut Workspace::new());
-    equal(&check, &input)
-}
-
 /// The input as a number, if it and the output have the length of the modulus and it is below.
 fn in_range<const HALF: usize, const FULL: usize>(
     key: &Numbers<HALF, FULL>,

@@ -278,21 +278,28 @@ fn reveals_a_prime(key: &TestKey, input: &[u8]) {
 #[test]
 fn results_are_confirmed_and_no_others() {
     let mut random = Random::new(5);
-    for test_key in test_keys() {
-        let key = import(&test_key).unwrap();
+    for size in KeySize::ALL {
+        let test_key = &test_keys(size.bits())[0];
+        let key = import(test_key).unwrap();
         let mut input = vec![0; key.size().bytes()];
         random.fill(&mut input);
         input[0] = 0;
         let mut result = vec![0; input.len()];
         let rsa = Rsa::choose(&Policy::open());
         assert_eq!(rsa.private_one(&key, &input, &mut result), Outcome::Done);
-        assert!(key.confirms_vartime(&input, &result));
-        assert!(!key.confirms_vartime(&result, &input));
-        assert!(!key.confirms_vartime(&input[1..], &result));
-        assert!(!key.confirms_vartime(&input, &result[1..]));
-        assert!(!key.confirms_vartime(&input, &test_key.n), "not below the modulus");
-        result[17] ^= 1;
-        assert!(!key.confirms_vartime(&input, &result));
+        let above = padded(&(big(&result) + big(&test_key.n)), input.len() + 1);
+        let mut wrong = result.clone();
+        wrong[17] ^= 1;
+        for kernel in rsa.kernels() {
+            let confirms =
+                |input: &[u8], result: &[u8]| kernel.confirms_vartime(&key, input, result);
+            assert!(confirms(&input, &result));
+            assert!(!confirms(&result, &input) && !confirms(&input, &wrong));
+            assert!(!confirms(&input[1..], &result) && !confirms(&input, &result[1..]));
+            assert!(!confirms(&input, &test_key.n), "not below the modulus");
+            // The same number modulo n is another signature.
+            assert!(above[0] > 0 || !confirms(&input, &above[1..]), "not below the modulus");
+        }
     }
 }
 
@@ -362,4 +369,39 @@ fn leading_zeros_do_not_matter() {
         number.splice(..0, [0; 300]);
     }
     assert_eq!(import(&key).unwrap().size(), KeySize::Rsa2048);
+}
+
+#[test]
+fn zz_time() {
+    for size in KeySize::ALL {
+        let test_key = &test_keys(size.bits())[0];
+        let key = import(test_key).unwrap();
+        let mut input = vec![7; key.size().bytes()];
+        input[0] = 0;
+        let mut result = vec![0; input.len()];
+        let rsa = Rsa::choose(&Policy::open());
+        rsa.private_one(&key, &input, &mut result);
+        for kernel in rsa.kernels() {
+            let mut out = vec![vec![0; input.len()]; 8];
+            for _ in 0..2 {
+                let t = std::time::Instant::now();
+                for _ in 0..100 {
+                    let mut jobs: Vec<_> = out
+                        .iter_mut()
+                        .take(kernel.lanes())
+                        .map(|o| PrivateJob::new(&key, &input, o))
+                        .collect();
+                    kernel.private_batch(&mut jobs);
+                }
+                if kernel.lanes() == 1 {
+                    let t = std::time::Instant::now();
+                    for _ in 0..1000 {
+                        assert!(kernel.confirms_vartime(&key, &input, &result));
+                    }
+                    println!("confirm {:?}", t.elapsed() / 1000);
+                }
+                println!("  {:?} {} {:?}", kernel.room(), kernel.lanes(), t.elapsed() / 100);
+            }
+        }
+    }
 }

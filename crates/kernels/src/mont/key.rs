@@ -67,6 +67,18 @@ impl<const HALF: usize, const FULL: usize> CrtKey<HALF, FULL> {
     }
 }
 
+impl<const HALF: usize, const FULL: usize> CrtKey<HALF, FULL> {
+    /// A number that is as long as the modulus.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it is not (`51.2·FULL` bits).
+    pub(super) fn modulus_digits(&self, number: &[u8]) -> [u64; FULL] {
+        assert_eq!(number.len(), FULL / 5 * 32, "a number is as long as its modulus");
+        from_bytes(number)
+    }
+}
+
 impl<const HALF: usize, const FULL: usize> Drop for CrtKey<HALF, FULL> {
     fn drop(&mut self) {
         for digits in [&mut self.dp, &mut self.dq, &mut self.qinv] {

@@ -1,8 +1,8 @@
 //! Signatures that the workers of a server make for each other: the memory that they share, which
 //! worker is where in it, and how one wakes another.
 //!
-//! Before a process forks that has configured TLS, it maps memory that its children inherit. It has
-//! no name and no descriptor, so nobody else can map it, and it holds no secret: what is to be
+//! Before a process forks that has configured TLS, it maps memory that its children inherit; where
+//! the workers are threads of one process, these share it. It has no name and no descriptor, so nobody else can map it, and it holds no secret: what is to be
 //! signed, the name of the key, and the signature. Whoever makes that uses its own copy of the key.
 //! `docs/combining.md` has the contract.
 #![allow(unsafe_code, reason = "maps memory, makes descriptors and writes to them")]
@@ -55,6 +55,9 @@ type File = (libc::dev_t, libc::ino_t, libc::mode_t);
 /// Places for workers; each event loop of a process is one.
 const PLACES_MAX: usize = 64;
 
+/// Places there are on the smallest machine; workers beyond that make their own signatures.
+const PLACES_MIN: usize = 16;
+
 /// Jobs that one worker leaves for others: one fewer would fill its own lanes.
 const SLOTS: usize = 8;
 
@@ -90,20 +93,23 @@ pub(crate) fn before_fork() {
     if MEMBERS.load(Ordering::SeqCst) > 0 {
         return;
     }
-    let new = match Generation::new() {
-        Ok(new) => Box::into_raw(Box::new(new)),
-        Err(error) => {
-            say(&format!(
-                "no memory to share with workers: {error}; each makes its own signatures"
-            ));
-            ptr::null_mut()
-        }
-    };
-    let old = GENERATION.swap(new, Ordering::SeqCst);
+    let old = GENERATION.swap(Generation::make(), Ordering::SeqCst);
     if !old.is_null() && MEMBERS.load(Ordering::SeqCst) == 0 {
         // SAFETY: made above by an earlier call; nobody in this process uses it, or will.
         unsafe { Box::from_raw(old) }.discard();
     }
+}
+
+/// Whether there is something to join; the threads of a process that has not forked since it was
+/// configured make it when they first sign.
+fn can_join() -> bool {
+    if !config().combines() {
+        return false;
+    }
+    if GENERATION.load(Ordering::SeqCst).is_null() && IS_CONFIGURED.swap(false, Ordering::AcqRel) {
+        GENERATION.store(Generation::make(), Ordering::SeqCst);
+    }
+    !GENERATION.load(Ordering::SeqCst).is_null()
 }
 
 /// In a child, right after the fork: its parent's event loops are not its own.
@@ -118,12 +124,25 @@ pub(super) fn is_combined(kind: OperationKind) -> bool {
 }
 
 impl Generation {
+    /// A new one, null where the system has no memory or descriptors for it.
+    fn make() -> *mut Self {
+        match Generation::new() {
+            Ok(new) => Box::into_raw(Box::new(new)),
+            Err(error) => {
+                say(&format!(
+                    "no memory to share with workers: {error}; each makes its own signatures"
+                ));
+                ptr::null_mut()
+            }
+        }
+    }
+
     fn new() -> io::Result<Self> {
         // Times are told from here on, so that all workers tell the same.
         now();
         let shared = map()?;
         shared.build.store(BUILD, Ordering::Relaxed);
-        let places = (2 * config().cpus).clamp(8, PLACES_MAX);
+        let places = (2 * config().cpus).clamp(PLACES_MIN, PLACES_MAX);
         let mut generation = Generation { shared, events: Vec::new(), file: None };
         for _ in 0..places {
             // SAFETY: makes a descriptor.
@@ -201,9 +220,6 @@ impl Foreign {
 
 impl Member {
     fn join(process: *const Process) -> Option<Self> {
-        if !config().combines() {
-            return None;
-        }
         // Before the look at what it refers to: see `before_fork`.
         MEMBERS.fetch_add(1, Ordering::SeqCst);
         let member = Member::take_place(process);
@@ -361,6 +377,9 @@ impl Membership {
 
     /// Makes the thread a member, if there is a place for it.
     pub(super) fn join(&mut self) -> Option<&mut Member> {
+        if !can_join() {
+            return None;
+        }
         let process = ptr::from_ref(process::current());
         if self.found.as_ref().is_none_or(|(found, _)| *found != process) {
             self.found = Some((process, Member::join(process)));
@@ -420,4 +439,81 @@ fn is_gone(worker: u32) -> bool {
     // SAFETY: signal 0 is none; it only asks whether there is such a process.
     let failed = unsafe { libc::kill(worker, 0) } != 0;
     worker <= 0 || failed && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_readable(descriptor: c_int) -> bool {
+        let mut question = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one question.
+        unsafe { libc::poll(&mut question, 1, 0) == 1 }
+    }
+
+    #[test]
+    fn a_worker_is_woken_by_its_own_descriptor() {
+        let generation = Generation::new().expect("memory and descriptors");
+        assert!((PLACES_MIN..=PLACES_MAX).contains(&generation.events.len()));
+        generation.wake(1);
+        let readable: Vec<_> = generation.events.iter().map(|event| is_readable(*event)).collect();
+        assert!(readable.iter().enumerate().all(|(place, readable)| *readable == (place == 1)));
+        generation.wake(PLACES_MAX);
+        generation.discard();
+    }
+
+    #[test]
+    fn a_file_that_took_the_number_of_a_descriptor_is_not_written_to() {
+        let generation = Generation::new().expect("memory and descriptors");
+        let mut pipe = [0; 2];
+        // SAFETY: room for two descriptors.
+        assert_eq!(unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_NONBLOCK) }, 0);
+        // SAFETY: closes what this test has made, and gives its number to the pipe.
+        assert_eq!(unsafe { libc::dup2(pipe[1], generation.events[0]) }, generation.events[0]);
+        generation.wake(0);
+        assert!(!is_readable(pipe[0]));
+        generation.wake(1);
+        assert!(is_readable(generation.events[1]));
+        generation.discard();
+        for end in pipe {
+            // SAFETY: made above.
+            unsafe { libc::close(end) };
+        }
+    }
+
+    #[test]
+    fn without_descriptors_there_is_no_generation_and_nothing_is_left_open() {
+        // SAFETY: the child makes a few system calls and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: makes a descriptor, which tells the lowest free number.
+            let free = unsafe { libc::dup(0) };
+            let limit = libc::rlimit { rlim_cur: free as u64 + 3, rlim_max: free as u64 + 3 };
+            // SAFETY: a limit to be read.
+            unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
+            let fails = Generation::new().is_err();
+            // SAFETY: as above.
+            let next = unsafe { libc::dup(0) };
+            let status = i32::from(!(fails && next == free + 1));
+            // SAFETY: ends the child without the parent's handlers.
+            unsafe { libc::_exit(status) };
+        }
+        let mut status = 0;
+        // SAFETY: a child of ours, and a place to write to.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
+    }
+
+    #[test]
+    fn only_workers_that_have_ended_are_gone() {
+        assert!(!is_gone(std::process::id()) && !is_gone(1));
+        assert!(is_gone(0) && is_gone(u32::MAX) && is_gone(1 << 22));
+    }
+
+    #[test]
+    fn all_of_the_memory_may_be_zeros() {
+        let shared = map().expect("memory");
+        assert!(!shared.slots.is_shared());
+        assert_eq!(shared.slots.enter(7, is_gone), Some(0));
+    }
 }

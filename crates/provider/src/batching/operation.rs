@@ -8,6 +8,7 @@ use widelane_ossl_sys::Libcrypto;
 use widelane_secret::wipe;
 
 use crate::batching::request::{Answer, Secret};
+use crate::config::config;
 use crate::curve;
 use crate::{rsa, stack};
 
@@ -85,7 +86,10 @@ impl Operation {
     /// Whether `result` is the signature that this is to make.
     pub(super) fn confirms(&self, result: &[u8]) -> bool {
         let Some((_, key, input)) = self.signature() else { return false };
-        let confirms = || Some(key.accelerated()?.private.confirms_vartime(input, result));
+        let confirms = || {
+            let (kernel, key) = (config().rsa.first()?, key.accelerated()?);
+            Some(kernel.confirms_vartime(&key.private, input, result))
+        };
         stack::on_large(confirms).flatten().unwrap_or(false)
     }
 

@@ -73,6 +73,11 @@ impl Server {
 
     /// Starts HAProxy with `global` settings and a frontend on the certificate and key in `pem`.
     pub fn haproxy(global: &str, pem: &Path, arguments: &[&str]) -> Self {
+        Self::haproxy_under(&[], global, pem, arguments)
+    }
+
+    /// The same with arguments for `widelane run`.
+    pub fn haproxy_under(run: &[&str], global: &str, pem: &Path, arguments: &[&str]) -> Self {
         let port = free_port();
         let configuration = format!(
             "global\n  maxconn 2000\n{global}\n\
@@ -85,7 +90,7 @@ impl Server {
         let mut command = vec!["/usr/sbin/haproxy"];
         command.extend(arguments);
         command.extend(["-f", "configuration"]);
-        Self::start(Command::new(widelane()).arg("run"), port, &configuration, &command)
+        Self::start(Command::new(widelane()).arg("run").args(run), port, &configuration, &command)
     }
 
     fn start(run: &mut Command, port: u16, configuration: &str, arguments: &[&str]) -> Self {

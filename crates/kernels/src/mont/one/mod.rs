@@ -85,7 +85,37 @@ pub fn private_crt<L: Digits, const HALF: usize, const FULL: usize>(
     }
 }
 
-/// The same by streams for primes and for the modulus, with numbers of `R` and `F` registers.
+/// Whether `result` is below the modulus, and raised to the public exponent is `input`. The time
+/// depends on all of them, so none may be a secret. Needs up to 16 kB of stack.
+///
+/// # Panics
+///
+/// Panics if input or result is not as long as the modulus.
+pub fn confirms_vartime<L: Digits, const HALF: usize, const FULL: usize>(
+    room: L::Room,
+    key: &CrtKey<HALF, FULL>,
+    input: &[u8],
+    result: &[u8],
+) -> bool {
+    let [input, result] = [input, result].map(|number| key.modulus_digits(number));
+    if result.iter().rev().ge(key.n.m.iter().rev()) {
+        return false;
+    }
+    // As above.
+    let power = match (L::LANES, HALF) {
+        (4, 20) => raise_to_public::<L, Blocks<L, 10>, 10, HALF, FULL>(room, key, &result),
+        (4, 30) => raise_to_public::<L, Blocks<L, 15>, 15, HALF, FULL>(room, key, &result),
+        (4, 40) => raise_to_public::<L, Blocks<L, 20>, 20, HALF, FULL>(room, key, &result),
+        (_, 20) => raise_to_public::<L, Rows<L, 5>, 5, HALF, FULL>(room, key, &result),
+        (_, 30) => raise_to_public::<L, Blocks<L, 8>, 8, HALF, FULL>(room, key, &result),
+        (_, 40) => raise_to_public::<L, Blocks<L, 10>, 10, HALF, FULL>(room, key, &result),
+        _ => unreachable!("no key has primes of {HALF} digits"),
+    };
+    L::wipe_registers(room);
+    power == input
+}
+
+/// A private-key operation by streams for primes and for the modulus, with numbers of `R` and `F` registers.
 fn run<
     L: Lanes,
     S: Stream<L, R>,
