@@ -370,38 +370,3 @@ fn leading_zeros_do_not_matter() {
     }
     assert_eq!(import(&key).unwrap().size(), KeySize::Rsa2048);
 }
-
-#[test]
-fn zz_time() {
-    for size in KeySize::ALL {
-        let test_key = &test_keys(size.bits())[0];
-        let key = import(test_key).unwrap();
-        let mut input = vec![7; key.size().bytes()];
-        input[0] = 0;
-        let mut result = vec![0; input.len()];
-        let rsa = Rsa::choose(&Policy::open());
-        rsa.private_one(&key, &input, &mut result);
-        for kernel in rsa.kernels() {
-            let mut out = vec![vec![0; input.len()]; 8];
-            for _ in 0..2 {
-                let t = std::time::Instant::now();
-                for _ in 0..100 {
-                    let mut jobs: Vec<_> = out
-                        .iter_mut()
-                        .take(kernel.lanes())
-                        .map(|o| PrivateJob::new(&key, &input, o))
-                        .collect();
-                    kernel.private_batch(&mut jobs);
-                }
-                if kernel.lanes() == 1 {
-                    let t = std::time::Instant::now();
-                    for _ in 0..1000 {
-                        assert!(kernel.confirms_vartime(&key, &input, &result));
-                    }
-                    println!("confirm {:?}", t.elapsed() / 1000);
-                }
-                println!("  {:?} {} {:?}", kernel.room(), kernel.lanes(), t.elapsed() / 100);
-            }
-        }
-    }
-}
