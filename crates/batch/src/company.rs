@@ -110,7 +110,8 @@ impl Company {
         self.waits = waits || (self.waits && waiting > 1);
     }
 
-    /// Notes that a job has come; the time between the last ones, on average, once there are enough.
+    /// Notes that a job has come; the time between the last ones on average, once there are
+    /// enough.
     fn arrived(&mut self, now: Tick) -> Option<u64> {
         let oldest = std::mem::replace(&mut self.arrivals[self.arrived % ARRIVALS], now);
         self.arrived = self.arrived.saturating_add(1);
@@ -166,7 +167,8 @@ impl Arrivals {
         Arrivals { arrived: AtomicU64::new(0), times }
     }
 
-    /// Notes that a job has come; the time between the last ones, on average, once there are enough.
+    /// Notes that a job has come; the time between the last ones on average, once there are
+    /// enough.
     fn arrived(&self, now: Tick) -> Option<u64> {
         let arrived = self.arrived.fetch_add(1, Ordering::Relaxed);
         let oldest = self.times[arrived as usize % ARRIVALS].swap(now.0, Ordering::Relaxed);

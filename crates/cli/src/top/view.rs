@@ -67,7 +67,8 @@ pub struct Row {
     /// Operations that another worker did, and that this one did for others.
     pub lent_per_s: f64,
     pub for_others_per_s: f64,
-    /// Operations that another worker did not finish in time, and what was refused, since the start.
+    /// Operations that another worker did not finish in time, and what was refused, since the
+    /// start.
     pub taken_back: u64,
     pub refused: u64,
     pub faults_detected: u64,

@@ -115,7 +115,8 @@ pub fn confirms_vartime<L: Digits, const HALF: usize, const FULL: usize>(
     power == input
 }
 
-/// A private-key operation by streams for primes and for the modulus, with numbers of `R` and `F` registers.
+/// A private-key operation by streams for primes and for the modulus, with numbers of `R` and `F`
+/// registers.
 fn run<
     L: Lanes,
     S: Stream<L, R>,
