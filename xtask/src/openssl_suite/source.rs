@@ -85,10 +85,12 @@ impl Suite {
         Ok(())
     }
 
-    /// Runs a recipe; answers all that it says, whether it succeeds or not.
-    pub fn run(&self, recipe: &str) -> Result<String> {
+    /// Runs a recipe; returns all that it says, whether it succeeds or not, and whether it came to
+    /// its end within [`PATIENCE`].
+    pub fn run(&self, recipe: &str) -> Result<(String, bool)> {
         let mut tests = self.command("timeout");
-        tests.args([PATIENCE, "perl", "test/run_tests.pl", recipe]);
+        tests.args(["--kill-after=10", &PATIENCE.to_string()]);
+        tests.args(["perl", "test/run_tests.pl", recipe]);
         tests.envs([("SRCTOP", "."), ("BLDTOP", "."), ("PERL", "perl"), ("EXE_EXT", "")]);
         // Some recipes run their tests in the order of a hash table.
         tests.envs([("PERL_HASH_SEED", "0"), ("PERL_PERTURB_KEYS", "0")]);
@@ -97,7 +99,8 @@ impl Suite {
             .stdin(Stdio::null())
             .output()
             .context("cannot start perl")?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        let is_stopped = [Some(TIMED_OUT), Some(KILLED)].contains(&output.status.code());
+        Ok((String::from_utf8_lossy(&output.stdout).into_owned(), !is_stopped))
     }
 
     fn build(&self) -> Result<()> {
@@ -188,4 +191,8 @@ default_properties = ?provider=widelane
 ";
 
 /// Seconds that a recipe may take, on a busy machine.
-const PATIENCE: &str = "1200";
+pub const PATIENCE: u32 = 1_800;
+
+/// How `timeout` ends when the time was over, and when it had to kill as well.
+const TIMED_OUT: i32 = 124;
+const KILLED: i32 = 137;
