@@ -14,6 +14,7 @@ use widelane_bridge::hooks::{Extent, ProviderHooks};
 use crate::closing::{Closing, Verdict};
 use crate::fibre::{self, Place, Stack};
 use crate::handshake::{self, Handshake};
+use crate::interpose::guard;
 use crate::provider::provider;
 use crate::real;
 use crate::registry;
@@ -22,6 +23,21 @@ use crate::wake::Wake;
 
 thread_local! {
     static EVENT_LOOP: EventLoop = EventLoop::new();
+    /// Made after all that handshakes need of the thread, and so the first to go when it ends.
+    static END: End = const { End };
+}
+
+/// Finishes what is parked on a thread that ends: another may have those connections by now.
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        guard((), || {
+            finish_before_sleep();
+            // Nothing parks here any more.
+            EventLoop::with(|event_loop| event_loop.waiting.set(-1));
+        });
+    }
 }
 
 /// The handshakes of one thread.
@@ -424,6 +440,20 @@ pub(crate) enum Timeout {
     Endless,
 }
 
+/// The same before a call that waits for a connection to `listener`, if it does wait. A listener that
+/// is registered with epoll is asked when it has one; nor does one wait that is non-blocking.
+pub(crate) fn finish_before_accept(listener: c_int) {
+    let has_unfinished = || EventLoop::with(EventLoop::has_unfinished).unwrap_or(false);
+    if provider().is_none() || !has_unfinished() || registry::look_up(listener).is_some() {
+        return;
+    }
+    // SAFETY: reading the flags of a descriptor has no effect on memory.
+    let flags = unsafe { libc::fcntl(listener, libc::F_GETFL) };
+    if flags >= 0 && flags & libc::O_NONBLOCK == 0 {
+        finish_before_sleep();
+    }
+}
+
 /// How long one of the waiting functions is to wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
@@ -450,6 +480,8 @@ pub(crate) fn wait(
         }
         if !event_loop.has_polled() {
             (hooks.begin_thread)();
+            // Error: the thread is ending.
+            let _ = END.try_with(|_| ());
         }
         event_loop.waiting.set(epoll);
         let count = event_loop.wait(hooks, epoll, events, room, timeout, &wait);

@@ -18,6 +18,7 @@
 mod abandon;
 mod ahead;
 mod tickets;
+mod plug;
 
 use core::cell::Cell;
 use core::ffi::{CStr, c_int, c_long, c_void};
@@ -37,6 +38,7 @@ use crate::wake::Wanted;
 pub(crate) use abandon::{abandon_before_clear, abandon_before_free};
 use ahead::Held;
 pub(crate) use tickets::has_more_tickets;
+use plug::Plug;
 
 const SSL_CTRL_MODE: c_int = 33;
 const SSL_MODE_ASYNC: c_long = 0x100;
@@ -317,16 +319,26 @@ fn postponed(call: Call) -> c_int {
 }
 
 /// Lets a handshake go on that was executed and whose program does not call for it on this thread.
+///
+/// It hears nothing of its peer meanwhile: what the peer has sent stays in the socket, so that
+/// whoever waits for that, by whatever means, finds it there, as it would natively.
 pub(crate) fn go_on_unasked(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
     let Some(openssl) = real::openssl() else { return };
     // What the program has left in its error queue is neither touched nor mistaken for this one's.
     let errors = Held::take(openssl, 0);
-    let error = ahead::run(hooks, event_loop, openssl, handshake);
+    let plug = Plug::insert(openssl, handshake.ssl);
+    let ended = ahead::run(hooks, event_loop, openssl, handshake);
+    let waits_for_peer = ended.as_ref().is_some_and(|it| it.error() == SSL_ERROR_WANT_READ);
+    if let Some(plug) = plug {
+        plug.remove(openssl, waits_for_peer);
+    }
     errors.restore(openssl);
+    let Some(ended) = ended else { return };
     // What waits for its peer hears of it; of anything else the program must be told.
-    if error.is_some_and(|error| error != SSL_ERROR_WANT_READ) {
+    if !waits_for_peer {
         event_loop.add_to_ready(handshake);
     }
+    ended.release();
 }
 
 /// Finishes what a call other than a handshake call finds suspended: `None` if the call may go on,
@@ -391,8 +403,10 @@ fn suspended(ssl: *const c_void) -> Option<&'static Handshake> {
     let is_suspended = |handshake: &&Handshake| match handshake.state() {
         State::Idle => false,
         State::Parked | State::Ready | State::Held => true,
-        // For its own callbacks it is not.
-        State::Running => !EventLoop::with(|it| handshake.is_on(it)).unwrap_or(false),
+        // For its own callbacks it is not, nor when it has just left its fibre.
+        State::Running => {
+            !EventLoop::with(|it| Arc::ptr_eq(&handshake.owner, it.mailbox())).unwrap_or(false)
+        }
     };
     find(ssl.cast_mut()).filter(is_suspended)
 }
@@ -589,6 +603,13 @@ pub(crate) extern "C" fn completed(handle: Handle) {
 impl EventLoop {
     /// Starts or resumes the fibre of `handshake` for `call`: its result, or `None` if it paused.
     fn run_fibre(&self, handshake: &Handshake, call: Call) -> Option<c_int> {
+        let result = self.resume(handshake, call)?;
+        handshake.set_state(State::Idle);
+        Some(result)
+    }
+
+    /// The same; the handshake is left [`State::Running`], so that no other thread touches it yet.
+    fn resume(&self, handshake: &Handshake, call: Call) -> Option<c_int> {
         handshake.call.set(call);
         if handshake.state() == State::Idle {
             let Some(stack) = self.stack() else { return Some(call.make(handshake.ssl)) };
@@ -602,7 +623,6 @@ impl EventLoop {
         self.enter(handshake);
         let result = handshake.result.take();
         if let Some(result) = result {
-            handshake.set_state(State::Idle);
             self.recycle(handshake);
             let errno = real::errno();
             if result <= 0 && real::SSL_get_error(handshake.ssl, result) == SSL_ERROR_SSL {

@@ -10,7 +10,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::OnceLock;
 
-use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
+use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, sockaddr, socklen_t, timespec, timeval};
 
 use crate::methods::NameCallback;
 
@@ -91,6 +91,10 @@ next_functions! {
     fn BIO_ctrl(
         bio: *mut c_void, command: c_int, number: c_long, argument: *mut c_void
     ) -> c_long, or 0;
+    fn accept(listener: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int, or -1;
+    fn accept4(
+        listener: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int
+    ) -> c_int, or -1;
     fn close(descriptor: c_int) -> c_int, or -1;
     fn epoll_ctl(
         epoll: c_int, operation: c_int, descriptor: c_int, event: *mut epoll_event
@@ -323,6 +327,7 @@ fn symbol(library: *mut c_void, name: &'static str) -> Option<*mut c_void> {
 }
 
 openssl_functions! {
+    fn BIO_clear_flags(*mut c_void, c_int);
     fn BIO_ctrl(*mut c_void, c_int, c_long, *mut c_void) -> c_long;
     fn BIO_method_name(*const c_void) -> *const c_char;
     fn BIO_method_type(*const c_void) -> c_int;
@@ -330,6 +335,7 @@ openssl_functions! {
     fn BIO_next(*mut c_void) -> *mut c_void;
     fn BIO_s_mem() -> *const c_void;
     fn BIO_s_null() -> *const c_void;
+    fn BIO_set_flags(*mut c_void, c_int);
     fn BIO_up_ref(*mut c_void) -> c_int;
     fn CRYPTO_get_ex_new_index(
         c_int, c_long, *mut c_void, *const c_void, Option<DuplicateExtraData>, Option<FreeExtraData>

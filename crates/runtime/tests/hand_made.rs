@@ -7,6 +7,7 @@ mod support;
 
 use std::ffi::{c_int, c_void};
 use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::Duration;
@@ -115,6 +116,24 @@ fn another_thread_may_continue_a_handshake() {
 }
 
 #[test]
+fn handshakes_of_a_thread_that_ends_or_blocks_go_on() {
+    let Some(counters) = accelerated_with_lanes("scenario_left_behind") else { return };
+    assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 2), "{counters:?}");
+}
+
+#[test]
+fn a_listener_that_does_not_block_closes_no_batch() {
+    let Some(counters) = accelerated_with_lanes("scenario_accept") else { return };
+    assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 1), "{counters:?}");
+}
+
+#[test]
+fn another_thread_does_not_clear_a_parked_connection() {
+    let Some(counters) = accelerated_with_lanes("scenario_clear_elsewhere") else { return };
+    assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 1), "{counters:?}");
+}
+
+#[test]
 fn a_descriptor_may_be_registered_after_the_call() {
     let Some(counters) = accelerated_with_lanes("scenario_late_registration") else { return };
     assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 2), "{counters:?}");
@@ -156,6 +175,11 @@ struct Lent(*mut sys::SSL);
 unsafe impl Send for Lent {}
 
 impl Lent {
+    fn handshake(&self) -> c_int {
+        // SAFETY: a live SSL.
+        unsafe { sys::SSL_do_handshake(self.0) }
+    }
+
     /// A read by whoever has it: its result, and what `SSL_get_error` says of it.
     fn read(&self) -> (c_int, c_int) {
         let mut buffer = [0u8; 16];
@@ -204,6 +228,57 @@ fn scenario_continue_elsewhere() {
     assert_eq!(epoll.wait(100), None);
     assert_eq!(worker.join().expect("a worker"), (-1, sys::SSL_ERROR_WANT_READ));
     assert!(connection.sent() > 1000, "certificate and key exchange");
+    connection.free();
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_left_behind() {
+    let context = context();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it has an address");
+    for blocks in [false, true] {
+        let connection = Connection::new(&context, false);
+        let lent = Lent(connection.ssl);
+        let listener = blocks.then(|| listener.try_clone().expect("a second handle"));
+        let thread = std::thread::spawn(move || {
+            let _epoll = Epoll::new();
+            assert_eq!(lent.handshake(), -1);
+            listener.map(|listener| listener.accept().expect("somebody calls"))
+        });
+        support::wait_until("the server's flight", || flight_comes(&connection));
+        connection.assert_went_on();
+        let _caller = blocks.then(|| TcpStream::connect(address).expect("it listens"));
+        thread.join().expect("it has parked a handshake");
+        connection.free();
+    }
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_accept() {
+    let (context, epoll) = (context(), Epoll::new());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.set_nonblocking(true).expect("our own socket");
+    let connection = Connection::parked(&context, &epoll, libc::EPOLLIN);
+    assert!(listener.accept().is_err(), "nobody calls");
+    assert!(!flight_comes(&connection), "more may come");
+    epoll.wait(-1).expect("an event");
+    connection.assert_went_on();
+    connection.free();
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_clear_elsewhere() {
+    let (context, epoll) = (context(), Epoll::new());
+    let connection = Connection::parked(&context, &epoll, libc::EPOLLIN);
+    let lent = Lent(connection.ssl);
+    // SAFETY: a live SSL.
+    let clear = std::thread::spawn(move || unsafe { SSL_clear({ lent }.0) });
+    assert_eq!(clear.join().expect("a thread that clears"), 0, "it is in use");
+    epoll.wait(-1).expect("an event");
+    connection.assert_went_on();
     connection.free();
 }
 

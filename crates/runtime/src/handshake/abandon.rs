@@ -33,14 +33,22 @@ pub(crate) fn abandon_before_free(ssl: *mut c_void) -> bool {
     .unwrap_or(true)
 }
 
-/// Prepares `ssl` to be used anew for another handshake.
-pub(crate) fn abandon_before_clear(ssl: *mut c_void) {
-    let Some(handshake) = provider().and_then(|_| find(ssl)) else { return };
+/// Prepares `ssl` to be used anew for another handshake; `false` if it cannot be, because another
+/// thread has its fibre.
+pub(crate) fn abandon_before_clear(ssl: *mut c_void) -> bool {
+    let Some(handshake) = provider().and_then(|_| find(ssl)) else { return true };
     EventLoop::with(|event_loop| {
         if Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
             abandon(event_loop, handshake);
+            return true;
         }
-    });
+        if handshake.state() == State::Held {
+            handshake.held.set(None);
+            handshake.set_state(State::Idle);
+        }
+        handshake.state() == State::Idle
+    })
+    .unwrap_or(true)
 }
 
 /// Runs the fibre of `handshake` to its end, off the wire, out of the program's sight.

@@ -42,30 +42,51 @@ pub(super) fn go_on(hooks: &ProviderHooks, event_loop: &EventLoop, own: &Handsha
         if (openssl.ERR_peek_error)() != 0 {
             continue;
         }
-        run(hooks, event_loop, openssl, handshake);
+        if let Some(ended) = run(hooks, event_loop, openssl, handshake) {
+            ended.release();
+        }
         event_loop.take_from_ready(own);
     }
 }
 
 /// Runs the fibre of a handshake that was executed, without its program; what ends for good is held
-/// until the program calls. The error queue is empty before. Returns what `SSL_get_error` says, or
-/// nothing if it has parked again.
-pub(super) fn run(
+/// until the program calls. The error queue is empty before. Returns nothing if it has parked
+/// again.
+pub(super) fn run<'a>(
     hooks: &ProviderHooks,
     event_loop: &EventLoop,
     openssl: &OpenSsl,
-    handshake: &Handshake,
-) -> Option<c_int> {
-    let Some(result) = event_loop.run_fibre(handshake, handshake.begun.get()) else {
+    handshake: &'a Handshake,
+) -> Option<Ended<'a>> {
+    let Some(result) = event_loop.resume(handshake, handshake.begun.get()) else {
         park(hooks, event_loop, handshake);
         return None;
     };
     let error = real::SSL_get_error(handshake.ssl, result);
     if is_final(error) {
         handshake.held.set(Some(Held::take(openssl, result)));
-        handshake.set_state(State::Held);
     }
-    Some(error)
+    Some(Ended { handshake, error })
+}
+
+/// A handshake that has left its fibre, and that no other thread may touch until it is released.
+#[must_use]
+pub(super) struct Ended<'a> {
+    handshake: &'a Handshake,
+    error: c_int,
+}
+
+impl Ended<'_> {
+    /// What `SSL_get_error` says of it.
+    pub(super) fn error(&self) -> c_int {
+        self.error
+    }
+
+    /// Leaves it to whoever calls for it.
+    pub(super) fn release(self) {
+        let state = if is_final(self.error) { State::Held } else { State::Idle };
+        self.handshake.set_state(state);
+    }
 }
 
 impl Handshake {

@@ -15,6 +15,6 @@ mod ssl;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs `f`; answers `failure` if it panics.
-fn guard<T>(failure: T, f: impl FnOnce() -> T) -> T {
+pub(crate) fn guard<T>(failure: T, f: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(f)).unwrap_or(failure)
 }

@@ -1,10 +1,11 @@
 //! Doors in front of the other functions that wait for descriptors: a program that uses epoll may
-//! wait by these as well, with its epoll set or its connections among the descriptors.
+//! wait by these as well, with its epoll set or its connections among the descriptors, or for new
+//! connections while another thread has those that it began.
 #![allow(unsafe_code, reason = "exported symbols")]
 
 use core::ffi::c_int;
 
-use libc::{fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
+use libc::{fd_set, nfds_t, pollfd, sigset_t, sockaddr, socklen_t, timespec, timeval};
 
 use super::guard;
 use crate::event_loop;
@@ -77,6 +78,23 @@ extern "C" fn pselect(
 ) -> c_int {
     guard((), event_loop::finish_before_sleep);
     real::pselect(count, read, write, except, timeout, mask)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn accept(listener: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+    guard((), || event_loop::finish_before_accept(listener));
+    real::accept(listener, address, length)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn accept4(
+    listener: c_int,
+    address: *mut sockaddr,
+    length: *mut socklen_t,
+    flags: c_int,
+) -> c_int {
+    guard((), || event_loop::finish_before_accept(listener));
+    real::accept4(listener, address, length, flags)
 }
 
 /// Ends the program as the C library does, if it says that there are more descriptors than its

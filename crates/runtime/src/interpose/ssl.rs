@@ -90,8 +90,8 @@ extern "C" fn SSL_free(ssl: *mut c_void) {
 
 #[unsafe(no_mangle)]
 extern "C" fn SSL_clear(ssl: *mut c_void) -> c_int {
-    if !ssl.is_null() {
-        guard((), || handshake::abandon_before_clear(ssl));
+    if !ssl.is_null() && !guard(true, || handshake::abandon_before_clear(ssl)) {
+        return 0;
     }
     real::SSL_clear(ssl)
 }

@@ -2,15 +2,18 @@
 //!
 //! Each byte decides what happens next: a client moves, the server calls for a connection that it
 //! was told of or that it was not, from its own thread or another one, reads instead, takes a
-//! connection out of its epoll set and puts it back, gives it up, forks. Every order ends with a
-//! server that does nothing but what it is told to: it calls for the connections that `epoll_wait`
-//! reports, and for no other. A handshake that was forgotten would never end then.
+//! connection out of its epoll set and puts it back, hands it to another thread with a set of its
+//! own, gives it up, forks. Threads wait by epoll, by a duplicate of their set or one around it, by
+//! `poll` and its relatives; they end, and one blocks for good elsewhere. Every order ends with a
+//! server that does nothing but what it is told to: each thread calls for its connections that are
+//! reported to it, and for no other. A handshake that was forgotten would never end then.
 #![allow(unsafe_code, reason = "libssl and epoll by their C interfaces")]
+
+mod servers;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::ptr;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -25,10 +28,12 @@ use openssl_sys as sys;
 use widelane_testkit::fuzz::Decisions;
 
 use super::by_hand::{Connection, context, long_context, quick_context, rare_context_with};
+use servers::{Interest, ROOM, Server, Way};
 
 unsafe extern "C" {
     fn SSL_get_state(ssl: *const sys::SSL) -> c_uint;
     fn SSL_state_string(ssl: *const sys::SSL) -> *const c_char;
+    fn SSL_clear(ssl: *mut sys::SSL) -> c_int;
 }
 
 /// Events of one order, before it is brought to its end.
@@ -40,8 +45,8 @@ const CONNECTIONS_MAX: usize = 20;
 /// Rounds of a server that is only told what is ready, in which all handshakes have to end.
 const ROUNDS_MAX: usize = 2_000;
 
-/// Events that a server takes at once.
-const ROOM: usize = 8;
+/// Threads of the server, the test's own first.
+const THREADS: usize = 3;
 
 /// About as long as operations wait for company.
 const REST: Duration = Duration::from_micros(400);
@@ -54,13 +59,23 @@ pub enum Event {
     /// Called without being told to: a spurious event.
     Call,
     CallElsewhere,
+    /// A function that reads or writes, and handshakes first.
     Read,
+    /// Functions that do not drive a handshake.
+    Shutdown,
+    Look,
     /// Out of the epoll set, or into it again.
     Register,
+    /// To another thread, which registers it, or will.
+    HandOver,
+    /// The thread that serves it ends, or blocks elsewhere; its connections are handed over before.
+    EndThread,
+    BlockThread,
     HangUp,
     Free,
     FreeElsewhere,
     CallAndFree,
+    ClearAndFree,
     Fork,
     /// A round of the event loop, without sleep and with.
     Serve,
@@ -71,17 +86,23 @@ pub enum Event {
 
 impl Event {
     /// Every event, by how often it comes.
-    pub const ALL: [(Event, usize); 14] = [
+    pub const ALL: [(Event, usize); 20] = [
         (Event::Connect, 12),
         (Event::MoveClient, 14),
         (Event::Call, 6),
         (Event::CallElsewhere, 1),
         (Event::Read, 3),
+        (Event::Shutdown, 1),
+        (Event::Look, 1),
         (Event::Register, 2),
+        (Event::HandOver, 3),
+        (Event::EndThread, 1),
+        (Event::BlockThread, 1),
         (Event::HangUp, 1),
         (Event::Free, 1),
         (Event::FreeElsewhere, 1),
         (Event::CallAndFree, 1),
+        (Event::ClearAndFree, 1),
         (Event::Fork, 1),
         (Event::Serve, 11),
         (Event::ServeOrSleep, 9),
@@ -193,7 +214,7 @@ pub fn handshake_orders(bytes: &[u8]) -> Seen {
 /// One order of events.
 struct Order<'a> {
     decisions: Decisions<'a>,
-    epoll: c_int,
+    servers: Vec<Server>,
     pairs: Vec<Pair>,
     next_number: u64,
     seen: Seen,
@@ -204,6 +225,13 @@ struct Pair {
     /// Its data word in epoll.
     number: u64,
     server: Connection,
+    /// Which thread serves it.
+    home: usize,
+    /// Whether its server waits to read, whatever it is told.
+    is_deaf: bool,
+    /// Whether its socket has hardly room. What was told to read and finds no room is a thing of
+    /// its own thread, and of its own set.
+    is_narrow: bool,
     mode: c_int,
     /// What the server was told to wait for.
     wanted: c_int,
@@ -216,12 +244,14 @@ struct Pair {
 }
 
 /// How servers drive a handshake.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     DoHandshake,
     Accept,
     ReadEarlyData,
     Read,
+    Peek,
+    Write,
 }
 
 /// How far a client is.
@@ -233,19 +263,22 @@ enum Client {
 
 impl<'a> Order<'a> {
     fn new(bytes: &'a [u8]) -> Self {
-        // SAFETY: makes a descriptor.
-        let epoll = unsafe { libc::epoll_create1(0) };
-        let decisions = Decisions::new(bytes);
+        let mut decisions = Decisions::new(bytes);
+        let ways = if decisions.is_chosen() { &Way::ALL[..] } else { &Way::PLAIN };
+        let mut servers = vec![Server::own(decisions.one(ways))];
+        servers.resize_with(THREADS, || Server::beside(decisions.one(ways)));
         let seen = Seen::default();
-        let order = Order { decisions, epoll, pairs: Vec::new(), next_number: 0, seen };
-        order.poll(ROOM, 0);
-        order
+        Order { decisions, servers, pairs: Vec::new(), next_number: 0, seen }
     }
 
     fn step(&mut self) {
         let drawn = Event::by_chance(&mut self.decisions);
         let event = if self.pairs.is_empty() { Event::Connect } else { drawn };
         let index = if event.is_of_one() { self.decisions.below(self.pairs.len()) } else { 0 };
+        let is_of_thread = matches!(event, Event::EndThread | Event::BlockThread);
+        if is_of_thread && !self.servers[self.pairs[index].home].is_beside() {
+            return;
+        }
         if event.is_of_one() {
             self.note(event, index);
         }
@@ -256,6 +289,22 @@ impl<'a> Order<'a> {
             Event::Call => self.call(index),
             Event::CallElsewhere => self.call_elsewhere(index),
             Event::Read => self.read(index),
+            Event::Shutdown => self.shut_down(index),
+            Event::Look => self.look(index),
+            Event::HandOver => {
+                let (home, is_told) = (self.decisions.below(THREADS), self.decisions.is_chosen());
+                self.hand_over(index, home, is_told);
+            }
+            Event::EndThread => {
+                let home = self.pairs[index].home;
+                self.vacate(home);
+                self.servers[home].replace();
+            }
+            Event::BlockThread => {
+                let home = self.pairs[index].home;
+                self.vacate(home);
+                self.servers[home].block();
+            }
             Event::Register => self.register(index),
             Event::HangUp => self.pairs[index].hang_up(),
             Event::Free => self.remove(index).server.free(),
@@ -267,13 +316,26 @@ impl<'a> Order<'a> {
                     self.remove(index).server.free();
                 }
             }
+            Event::ClearAndFree => {
+                let (home, ssl) = (self.pairs[index].home, Lent(self.pairs[index].server.ssl));
+                // SAFETY: a live SSL.
+                self.servers[home].run(move || unsafe { SSL_clear(ssl.get()) });
+                self.remove(index).server.free();
+            }
             Event::Fork => self.fork(index),
             Event::Serve | Event::ServeOrSleep => {
+                let server = [0, 0, 0, 1, 2][self.decisions.below(5)];
                 let room = 1 + self.decisions.below(ROOM);
-                self.serve(room, c_int::from(event == Event::ServeOrSleep));
+                let usual = self.servers[server].way;
+                let way = match self.decisions.below(4) {
+                    0 if !Way::PLAIN.contains(&usual) => self.decisions.one(&Way::ALL),
+                    _ => usual,
+                };
+                self.serve(server, way, room, c_int::from(event == Event::ServeOrSleep));
             }
             Event::Rest => thread::sleep(REST),
         }
+        eprintln!(self.pairs.get(index).map(|p| (p.number, p.home, p.next, p.is_registered)));
     }
 
     /// Notes in which state an event meets a handshake.
@@ -305,7 +367,9 @@ impl<'a> Order<'a> {
                     self.call(index);
                 }
             }
-            self.serve(ROOM, 1);
+            for server in 0..THREADS {
+                self.serve(server, self.servers[server].way, ROOM, 1);
+            }
             let is_over = |pair: &Pair| pair.next.is_none() && !pair.client.is_on_the_way();
             while let Some(index) = self.pairs.iter().position(is_over) {
                 self.seen.ended += 1;
@@ -316,17 +380,22 @@ impl<'a> Order<'a> {
                 return;
             }
         }
-        let waiting: Vec<_> = self.pairs.iter().map(|pair| (pair.number, pair.mode)).collect();
-        panic!("these handshakes never end (number, mode): {waiting:x?}");
+        let described =
+            |pair: &Pair| (pair.number, pair.mode, self.servers[pair.home].way, pair.is_deaf);
+        let waiting: Vec<_> = self.pairs.iter().map(described).collect();
+        panic!("these handshakes never end (number, mode, way, is deaf): {waiting:x?}");
     }
 
     fn connect(&mut self) {
         // Half of them have the quickest key, so that batches are filled.
         let context = &CONTEXTS[[0, 0, 0, 0, 1, 1, 2, 3][self.decisions.below(8)]];
         let (server, client) = Connection::with_client(context);
-        if self.decisions.is_chosen() {
+        let is_plain = self.servers.iter().all(|server| Way::PLAIN.contains(&server.way));
+        let is_narrow = is_plain && self.decisions.is_chosen();
+        if is_narrow {
             narrow(&server.socket);
         }
+        let is_deaf = !is_narrow && self.decisions.below(4) == 1;
         let mode = self.decisions.one(&MODES);
         let version = self.decisions.one(&[SslVersion::TLS1_2, SslVersion::TLS1_3]);
         let calls = [Call::DoHandshake, Call::Accept, Call::ReadEarlyData];
@@ -337,6 +406,9 @@ impl<'a> Order<'a> {
         self.pairs.push(Pair {
             number,
             server,
+            home: 0,
+            is_deaf,
+            is_narrow,
             mode,
             wanted,
             is_registered: false,
@@ -344,18 +416,28 @@ impl<'a> Order<'a> {
             is_on_its_own: false,
             client,
         });
-        self.register(self.pairs.len() - 1);
+        // Some programs register a connection when they have called for it.
+        if self.decisions.below(4) != 1 {
+            self.register(self.pairs.len() - 1);
+        }
     }
 
     /// The server calls for a connection, and tells epoll what it was told.
     fn call(&mut self, index: usize) {
         if let Some(call) = self.pairs[index].next {
-            let answer = call.make(self.pairs[index].server.ssl);
-            self.take_answer(index, call, answer);
+            self.make(index, call);
         }
     }
 
-    /// The same from another thread.
+    /// The thread that serves a connection makes this call for it.
+    fn make(&mut self, index: usize, call: Call) {
+        let pair = &self.pairs[index];
+        let ssl = Lent(pair.server.ssl);
+        let answer = self.servers[pair.home].run(move || call.make(ssl.get()));
+        self.take_answer(index, call, answer);
+    }
+
+    /// The same from a thread that does not wait for anything.
     fn call_elsewhere(&mut self, index: usize) {
         if let Some(call) = self.pairs[index].next {
             let ssl = Lent(self.pairs[index].server.ssl);
@@ -365,15 +447,71 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// The same by a read, which handshakes first.
+    /// The same by a function that handshakes first.
     fn read(&mut self, index: usize) {
         if matches!(self.pairs[index].next, Some(Call::DoHandshake | Call::Accept)) {
-            let answer = Call::Read.make(self.pairs[index].server.ssl);
-            self.take_answer(index, Call::Read, answer);
+            let call = self.decisions.one(&[Call::Read, Call::Peek, Call::Write]);
+            self.make(index, call);
+        }
+    }
+
+    /// A connection is not shut down in the middle of its handshake.
+    fn shut_down(&mut self, index: usize) {
+        let ssl = self.pairs[index].server.ssl;
+        // SAFETY: a live SSL.
+        if unsafe { sys::SSL_is_init_finished(ssl) } == 1 {
+            return;
+        }
+        let ssl = Lent(ssl);
+        let answer = self.servers[self.pairs[index].home].run(move || {
+            drop(ErrorStack::get());
+            // SAFETY: a live SSL.
+            let result = unsafe { sys::SSL_shutdown(ssl.get()) };
+            // SAFETY: as above.
+            (result, unsafe { sys::SSL_get_error(ssl.get(), result) })
+        });
+        // A thread that blocks elsewhere may have finished the handshake meanwhile.
+        let is_refused = answer == (-1, sys::SSL_ERROR_SSL);
+        assert!(is_refused || answer.0 >= 0 || self.pairs[index].client.is_gone(), "{answer:?}");
+    }
+
+    /// There is nothing to read in the middle of a handshake.
+    fn look(&mut self, index: usize) {
+        let ssl = Lent(self.pairs[index].server.ssl);
+        let pending = self.servers[self.pairs[index].home].run(move || {
+            // SAFETY: a live SSL.
+            unsafe { sys::SSL_pending(ssl.get()) }
+        });
+        assert_eq!(pending, 0);
+    }
+
+    /// Another thread serves a connection from now on.
+    fn hand_over(&mut self, index: usize, home: usize, is_told: bool) {
+        if !self.servers[home].is_awake() || self.pairs[index].is_narrow {
+            return;
+        }
+        if self.pairs[index].is_registered {
+            self.register(index);
+        }
+        self.pairs[index].home = home;
+        if is_told {
+            self.register(index);
+        }
+    }
+
+    /// The test's own thread serves what another one has served.
+    fn vacate(&mut self, home: usize) {
+        for index in 0..self.pairs.len() {
+            if self.pairs[index].home == home {
+                self.hand_over(index, 0, true);
+            }
         }
     }
 
     fn take_answer(&mut self, index: usize, call: Call, (result, error): (c_int, c_int)) {
+        eprintln!(self.pairs[index].number, self.pairs[index].home, unsafe {
+            CStr::from_ptr(SSL_state_string(self.pairs[index].server.ssl))
+        });
         let pair = &mut self.pairs[index];
         pair.is_on_its_own = false;
         // SAFETY: a live SSL.
@@ -385,7 +523,8 @@ impl<'a> Order<'a> {
                 (pair.next, pair.is_on_its_own) = (Some(Call::DoHandshake), true);
                 return;
             }
-            (Call::Read, ..=0) if is_finished => return pair.next = None,
+            (Call::Read | Call::Peek, ..=0) if is_finished => return pair.next = None,
+            (Call::Write, 1..) => return pair.next = None,
             _ => {}
         }
         pair.wanted = match error {
@@ -401,7 +540,7 @@ impl<'a> Order<'a> {
             sys::SSL_ERROR_SYSCALL | sys::SSL_ERROR_SSL if pair.client.is_gone() => {
                 return self.remove(index).server.free();
             }
-            other => panic!("connection {} fails: {result}, {other}", pair.number),
+            other => panic!("{call:?} of connection {} fails: {result}, {other}", pair.number),
         };
         // A server with both directions registered for good changes nothing.
         if pair.is_registered && pair.mode & libc::EPOLLOUT == 0 {
@@ -409,32 +548,19 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// One round of an event loop.
-    fn serve(&mut self, room: usize, timeout: c_int) {
-        for number in self.poll(room, timeout) {
-            if let Some(index) = self.pairs.iter().position(|pair| pair.number == number) {
+    /// One round of a thread's event loop.
+    fn serve(&mut self, server: usize, way: Way, room: usize, timeout: c_int) {
+        if !self.servers[server].is_awake() {
+            return;
+        }
+        let mine = |pair: &&Pair| pair.home == server && pair.is_registered;
+        let interests: Vec<_> = self.pairs.iter().filter(mine).map(Pair::interest).collect();
+        for number in self.servers[server].wait(way, room, timeout, &interests) {
+            let is_it = |pair: &Pair| pair.number == number && pair.home == server;
+            if let Some(index) = self.pairs.iter().position(is_it) {
                 self.call(index);
             }
         }
-    }
-
-    fn poll(&self, room: usize, timeout: c_int) -> Vec<u64> {
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; ROOM];
-        // Functions that wait are many, and a program may use any.
-        let count = match room % 2 {
-            // SAFETY: there is room for as many.
-            0 => unsafe {
-                libc::epoll_wait(self.epoll, events.as_mut_ptr(), room as c_int, timeout)
-            },
-            // SAFETY: as above; no mask.
-            _ => unsafe {
-                let mask = ptr::null();
-                libc::epoll_pwait(self.epoll, events.as_mut_ptr(), room as c_int, timeout, mask)
-            },
-        };
-        // A signal ends a wait early.
-        let count = usize::try_from(count).unwrap_or(0);
-        events[..count].iter().map(|event| event.u64).collect()
     }
 
     fn register(&mut self, index: usize) {
@@ -448,15 +574,7 @@ impl<'a> Order<'a> {
 
     fn control(&self, operation: c_int, index: usize) {
         let pair = &self.pairs[index];
-        let asked = match pair.mode & libc::EPOLLOUT {
-            0 => pair.wanted | pair.mode & (libc::EPOLLET | libc::EPOLLONESHOT),
-            _ => pair.mode,
-        };
-        let mut event = libc::epoll_event { events: asked.cast_unsigned(), u64: pair.number };
-        let descriptor = pair.server.socket.as_raw_fd();
-        // SAFETY: the kernel reads the event during the call.
-        let done = unsafe { libc::epoll_ctl(self.epoll, operation, descriptor, &mut event) };
-        assert_eq!(done, 0);
+        self.servers[pair.home].control(operation, pair.interest());
     }
 
     /// Takes a connection away, wherever its handshake stands.
@@ -492,13 +610,6 @@ impl<'a> Order<'a> {
     }
 }
 
-impl Drop for Order<'_> {
-    fn drop(&mut self) {
-        // SAFETY: made by `new`, closed once.
-        unsafe { libc::close(self.epoll) };
-    }
-}
-
 /// Leaves a socket room for a record or two.
 fn narrow(socket: &UnixStream) {
     let (bytes, size) = (1 as c_int, size_of::<c_int>() as libc::socklen_t);
@@ -527,6 +638,7 @@ impl Call {
         drop(ErrorStack::get());
         let mut buffer = [0_u8; 16];
         let (place, mut done) = (buffer.as_mut_ptr().cast::<c_void>(), 0);
+        let word = c"word".as_ptr().cast::<c_void>();
         let result = match self {
             // SAFETY: a live SSL.
             Call::DoHandshake => unsafe { sys::SSL_do_handshake(ssl) },
@@ -536,6 +648,10 @@ impl Call {
             Call::ReadEarlyData => unsafe { sys::SSL_read_early_data(ssl, place, 16, &mut done) },
             // SAFETY: a live SSL, and room for 16 bytes.
             Call::Read => unsafe { sys::SSL_read(ssl, place, 16) },
+            // SAFETY: as above.
+            Call::Peek => unsafe { sys::SSL_peek(ssl, place, 16) },
+            // SAFETY: a live SSL, and four bytes.
+            Call::Write => unsafe { sys::SSL_write(ssl, word, 4) },
         };
         assert_eq!((done, buffer), (0, [0; 16]), "nobody has sent anything");
         // SAFETY: a live SSL, whose last call this thread has made.
@@ -544,6 +660,16 @@ impl Call {
 }
 
 impl Pair {
+    /// What its server wants to hear of.
+    fn interest(&self) -> Interest {
+        let wanted = if self.is_deaf { libc::EPOLLIN } else { self.wanted };
+        let events = match self.mode & libc::EPOLLOUT {
+            0 => wanted | self.mode & (libc::EPOLLET | libc::EPOLLONESHOT),
+            _ => self.mode,
+        };
+        Interest { descriptor: self.server.socket.as_raw_fd(), events, number: self.number }
+    }
+
     fn hang_up(&mut self) {
         self.client = Client::Gone;
         // The client has two handles.

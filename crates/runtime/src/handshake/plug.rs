@@ -1,0 +1,42 @@
+//! A connection whose peer is not heard for a while.
+
+use core::ffi::{c_int, c_void};
+
+use crate::real::OpenSsl;
+
+const BIO_FLAGS_READ: c_int = 1;
+const BIO_FLAGS_WRITE: c_int = 2;
+const BIO_FLAGS_SPECIAL: c_int = 4;
+const BIO_FLAGS_SHOULD_RETRY: c_int = 8;
+
+/// Stands in for the BIO from which a connection reads: it never has anything yet.
+pub(super) struct Plug {
+    ssl: *mut c_void,
+    read: *mut c_void,
+}
+
+impl Plug {
+    /// Puts one in, if memory allows.
+    pub(super) fn insert(openssl: &OpenSsl, ssl: *mut c_void) -> Option<Self> {
+        let read = (openssl.SSL_get_rbio)(ssl);
+        // Empty memory says to call again later.
+        let empty = (openssl.BIO_new)((openssl.BIO_s_mem)());
+        if read.is_null() || empty.is_null() {
+            return None;
+        }
+        (openssl.BIO_up_ref)(read);
+        (openssl.SSL_set0_rbio)(ssl, empty);
+        Some(Self { ssl, read })
+    }
+
+    /// Takes it out. If the connection waits for its peer, the BIO behind says so from now on: that
+    /// is where `SSL_get_error` looks.
+    pub(super) fn remove(self, openssl: &OpenSsl, waits_for_peer: bool) {
+        (openssl.SSL_set0_rbio)(self.ssl, self.read);
+        if waits_for_peer {
+            let all = BIO_FLAGS_READ | BIO_FLAGS_WRITE | BIO_FLAGS_SPECIAL | BIO_FLAGS_SHOULD_RETRY;
+            (openssl.BIO_clear_flags)(self.read, all);
+            (openssl.BIO_set_flags)(self.read, BIO_FLAGS_READ | BIO_FLAGS_SHOULD_RETRY);
+        }
+    }
+}
