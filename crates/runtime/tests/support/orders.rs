@@ -95,9 +95,9 @@ impl Event {
         (Event::Shutdown, 1),
         (Event::Look, 1),
         (Event::Register, 2),
-        (Event::HandOver, 3),
-        (Event::EndThread, 1),
-        (Event::BlockThread, 1),
+        (Event::HandOver, 6),
+        (Event::EndThread, 2),
+        (Event::BlockThread, 2),
         (Event::HangUp, 1),
         (Event::Free, 1),
         (Event::FreeElsewhere, 1),
@@ -335,7 +335,6 @@ impl<'a> Order<'a> {
             }
             Event::Rest => thread::sleep(REST),
         }
-        eprintln!(self.pairs.get(index).map(|p| (p.number, p.home, p.next, p.is_registered)));
     }
 
     /// Notes in which state an event meets a handshake.
@@ -509,9 +508,6 @@ impl<'a> Order<'a> {
     }
 
     fn take_answer(&mut self, index: usize, call: Call, (result, error): (c_int, c_int)) {
-        eprintln!(self.pairs[index].number, self.pairs[index].home, unsafe {
-            CStr::from_ptr(SSL_state_string(self.pairs[index].server.ssl))
-        });
         let pair = &mut self.pairs[index];
         pair.is_on_its_own = false;
         // SAFETY: a live SSL.
