@@ -58,16 +58,19 @@ impl Suite {
     ///
     /// A configuration that names any provider has to name the default one as well. That alone
     /// makes a difference to tests that expect it only where nothing is loaded, so both have it.
-    pub fn configure(&self, provider: Option<&Path>) -> Result<()> {
+    pub fn configure(&self, reach: Reach, provider: Option<&Path>) -> Result<()> {
         for name in CONFIGURATIONS {
             let file = self.directory.join(name);
             let pristine = file.with_extension("pristine");
             if !pristine.exists() {
                 fs::copy(&file, &pristine)?;
             }
-            let mut text = fs::read_to_string(&pristine)? + DEFAULT;
-            if let Some(provider) = provider {
-                text += &PREFERRED.replace('@', &provider.to_string_lossy());
+            let mut text = fs::read_to_string(&pristine)?;
+            if reach == Reach::Everywhere || name != OF_ALL_PROGRAMS {
+                text += DEFAULT;
+                if let Some(provider) = provider {
+                    text += &PREFERRED.replace('@', &provider.to_string_lossy());
+                }
             }
             fs::write(file, text)?;
         }
@@ -162,10 +165,19 @@ const OPTIONS: &[&str] = &[
     "debian-amd64",
 ];
 
+/// Which programs read of providers in their configuration.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    Everywhere,
+    /// Tests that name a configuration, for a library context of their own.
+    Contexts,
+}
+
 /// Configurations of tests that use the default provider: that of all programs, and those that some
 /// tests name.
 const CONFIGURATIONS: [&str; 3] =
-    ["apps/openssl.cnf", "test/default.cnf", "test/default-and-legacy.cnf"];
+    [OF_ALL_PROGRAMS, "test/default.cnf", "test/default-and-legacy.cnf"];
+const OF_ALL_PROGRAMS: &str = "apps/openssl.cnf";
 
 /// Names the default provider. A section that is there already is continued.
 const DEFAULT: &str = "
