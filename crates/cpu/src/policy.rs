@@ -113,9 +113,8 @@ impl fmt::Display for Policy {
             [] => {}
             closed => write!(formatter, "; closed: {}", closed.join(", "))?,
         }
-        match self.wait_max {
-            Some(wait_max) => write!(formatter, "; waits up to {wait_max}")?,
-            None => {}
+        if let Some(wait_max) = self.wait_max {
+            write!(formatter, "; waits up to {wait_max}")?;
         }
         match self.combine {
             Some(combine) => write!(formatter, "; combining {combine}"),

@@ -440,8 +440,8 @@ pub(crate) enum Timeout {
     Endless,
 }
 
-/// The same before a call that waits for a connection to `listener`, if it does wait. A listener that
-/// is registered with epoll is asked when it has one; nor does one wait that is non-blocking.
+/// The same before a call that may wait for a connection to `listener`. It does not if that is
+/// non-blocking, or registered with epoll: such a listener is asked when it has one.
 pub(crate) fn finish_before_accept(listener: c_int) {
     let has_unfinished = || EventLoop::with(EventLoop::has_unfinished).unwrap_or(false);
     if provider().is_none() || !has_unfinished() || registry::look_up(listener).is_some() {

@@ -17,8 +17,8 @@
 
 mod abandon;
 mod ahead;
-mod tickets;
 mod plug;
+mod tickets;
 
 use core::cell::Cell;
 use core::ffi::{CStr, c_int, c_long, c_void};
@@ -37,8 +37,8 @@ use crate::registry;
 use crate::wake::Wanted;
 pub(crate) use abandon::{abandon_before_clear, abandon_before_free};
 use ahead::Held;
-pub(crate) use tickets::has_more_tickets;
 use plug::Plug;
+pub(crate) use tickets::has_more_tickets;
 
 const SSL_CTRL_MODE: c_int = 33;
 const SSL_MODE_ASYNC: c_long = 0x100;
