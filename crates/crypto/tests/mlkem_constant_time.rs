@@ -123,10 +123,11 @@ fn generation<C: Coefficients>(
 
 #[inline(never)]
 fn encapsulation(ml_kem: MlKem, key: &[u8], messages: &[[u8; 32]]) -> Tracing {
-    let ciphertext = vec![0; ml_kem.parameter_set().ciphertext_bytes()];
+    let bytes = ml_kem.parameter_set().ciphertext_bytes();
     trace(
         || {
-            let places = vec![(ciphertext.clone(), [0; 32]); messages.len()];
+            // Made here: what the parent frees in between moves the second one's allocations.
+            let places = vec![(vec![0_u8; bytes], [0_u8; 32]); messages.len()];
             (messages.to_vec(), places, Workspace::new())
         },
         |(messages, places, workspace)| {
