@@ -78,41 +78,54 @@ pub enum OperationKind {
     Other = 12,
 }
 
+/// What is known of one kind of operations.
+struct Row {
+    kind: OperationKind,
+    name: &'static str,
+    is_generation: bool,
+}
+
+/// All kinds, in the order of their numbers. Whoever counts, stores or shows kinds goes by this.
+const ROWS: [Row; 13] = [
+    private(OperationKind::Rsa2048, "rsa-2048"),
+    private(OperationKind::Rsa3072, "rsa-3072"),
+    private(OperationKind::Rsa4096, "rsa-4096"),
+    generation(OperationKind::X25519Generate, "x25519-generate"),
+    private(OperationKind::X25519Derive, "x25519-derive"),
+    generation(OperationKind::P256Generate, "p256-generate"),
+    private(OperationKind::P256Derive, "p256-derive"),
+    private(OperationKind::P256Sign, "p256-sign"),
+    generation(OperationKind::P384Generate, "p384-generate"),
+    private(OperationKind::P384Derive, "p384-derive"),
+    private(OperationKind::P384Sign, "p384-sign"),
+    private(OperationKind::Ed25519Sign, "ed25519-sign"),
+    private(OperationKind::Other, "other"),
+];
+
+const fn private(kind: OperationKind, name: &'static str) -> Row {
+    Row { kind, name, is_generation: false }
+}
+
+const fn generation(kind: OperationKind, name: &'static str) -> Row {
+    Row { kind, name, is_generation: true }
+}
+
 impl OperationKind {
     /// All of them, in the order of their numbers.
-    pub const ALL: [OperationKind; 13] = [
-        OperationKind::Rsa2048,
-        OperationKind::Rsa3072,
-        OperationKind::Rsa4096,
-        OperationKind::X25519Generate,
-        OperationKind::X25519Derive,
-        OperationKind::P256Generate,
-        OperationKind::P256Derive,
-        OperationKind::P256Sign,
-        OperationKind::P384Generate,
-        OperationKind::P384Derive,
-        OperationKind::P384Sign,
-        OperationKind::Ed25519Sign,
-        OperationKind::Other,
-    ];
+    pub const ALL: [OperationKind; ROWS.len()] = {
+        let mut all = [OperationKind::Other; ROWS.len()];
+        let mut number = 0;
+        while number < ROWS.len() {
+            assert!(ROWS[number].kind as usize == number, "rows stand in the order of numbers");
+            all[number] = ROWS[number].kind;
+            number += 1;
+        }
+        all
+    };
 
     /// Its name, for people and files.
     pub const fn name(self) -> &'static str {
-        match self {
-            OperationKind::Rsa2048 => "rsa-2048",
-            OperationKind::Rsa3072 => "rsa-3072",
-            OperationKind::Rsa4096 => "rsa-4096",
-            OperationKind::X25519Generate => "x25519-generate",
-            OperationKind::X25519Derive => "x25519-derive",
-            OperationKind::P256Generate => "p256-generate",
-            OperationKind::P256Derive => "p256-derive",
-            OperationKind::P256Sign => "p256-sign",
-            OperationKind::P384Generate => "p384-generate",
-            OperationKind::P384Derive => "p384-derive",
-            OperationKind::P384Sign => "p384-sign",
-            OperationKind::Ed25519Sign => "ed25519-sign",
-            OperationKind::Other => "other",
-        }
+        ROWS[self as usize].name
     }
 
     /// Whether it derives a secret shared with a peer.
@@ -126,12 +139,7 @@ impl OperationKind {
     /// Whether it makes an ephemeral key pair, which the totals leave out: nobody waits for it in
     /// a batch.
     pub const fn is_generation(self) -> bool {
-        matches!(
-            self,
-            OperationKind::X25519Generate
-                | OperationKind::P256Generate
-                | OperationKind::P384Generate
-        )
+        ROWS[self as usize].is_generation
     }
 }
 

@@ -18,6 +18,7 @@ use widelane_crypto::kdf::{self, Kdf};
 use widelane_crypto::rsa::{self, Rsa};
 use widelane_crypto::x25519::X25519;
 
+use crate::batching::kinds;
 use crate::errors::say;
 use crate::stack;
 
@@ -69,7 +70,7 @@ impl Config {
 
     /// Operations of a kind that one batch holds; 1 where there is nothing to batch.
     pub(crate) fn lanes(&self, kind: OperationKind) -> usize {
-        self.kernels(kind).last().map_or(1, |(lanes, _)| *lanes)
+        kinds::kernels(self, kind).last().map_or(1, |(lanes, _)| *lanes)
     }
 
     /// Lanes and room of the widest kernel for RSA, for whoever reads the counters.
@@ -90,31 +91,6 @@ impl Config {
     /// The key schedules with a hash function, likewise.
     pub(crate) fn kdf(&self, hash: kdf::Hash) -> &Kdf {
         &self.kdfs[hash as usize]
-    }
-
-    /// Lanes and room of each kernel for operations of a kind, in the order of the lists above;
-    /// none where there is nothing to batch.
-    pub(crate) fn kernels(&self, kind: OperationKind) -> Vec<(usize, Room)> {
-        use OperationKind::*;
-        match kind {
-            Rsa2048 | Rsa3072 | Rsa4096 => {
-                self.rsa.iter().map(|rsa| (rsa.lanes(), rsa.room())).collect()
-            }
-            P256Generate | P256Derive | P384Generate | P384Derive => {
-                self.ec.iter().map(|ec| (ec.lanes(), ec.room())).collect()
-            }
-            P256Sign | P384Sign => self.ec_sign.iter().map(|ec| (ec.lanes(), ec.room())).collect(),
-            X25519Generate => {
-                self.x25519.iter().map(|x25519| (x25519.lanes(), x25519.room())).collect()
-            }
-            X25519Derive => {
-                self.x25519_derive.iter().map(|x25519| (x25519.lanes(), x25519.room())).collect()
-            }
-            Ed25519Sign => {
-                self.ed25519.iter().map(|ed25519| (ed25519.lanes(), ed25519.room())).collect()
-            }
-            Other => Vec::new(),
-        }
     }
 
     fn read() -> Self {

@@ -1,11 +1,11 @@
 //! One loaded provider: what the core knows as our context, from init to teardown.
 #![allow(unsafe_code, reason = "the provider's own entries")]
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use widelane_bridge::counters::CipherKind;
 use widelane_ossl_sys::core::{
     self, OsslAlgorithm, OsslCallback, OsslDispatch, OsslParam, PARAM_INTEGER, PARAM_UTF8_PTR,
 };
@@ -19,20 +19,24 @@ use crate::{cipher, curve, kdf, process, rsa};
 pub(crate) struct Instance {
     delegate: Arc<Delegate>,
     functions: [OsslDispatch; 6],
-    cipher: Offers,
-    kdf: Offers,
-    keymgmt: Offers,
-    exchange: Offers,
-    signature: Offers,
-    asym_cipher: Offers,
-    encoder: Offers,
+    offers: Vec<Offers>,
+}
+
+/// An algorithm that we offer.
+pub(crate) struct Offer {
+    operation: c_int,
+    names: CString,
+    properties: CString,
+    table: Box<[OsslDispatch]>,
+    description: &'static CStr,
 }
 
 /// The algorithms of one operation.
 struct Offers {
+    operation: c_int,
     list: Vec<OsslAlgorithm>,
     /// What the list points to.
-    _tables: Vec<Box<[OsslDispatch]>>,
+    _owned: Vec<Offer>,
 }
 
 // SAFETY: the pointers lead to constants and to what the instance owns and never changes.
@@ -44,99 +48,19 @@ impl Instance {
     /// Offers what we have over a loaded default provider.
     pub(crate) fn new(delegate: Delegate) -> Arc<Self> {
         let delegate = Arc::new(delegate);
-        let known = &delegate.algorithms;
         process::instance_begins();
+        let mut by_operation = BTreeMap::<c_int, Vec<Offer>>::new();
+        for of_module in [cipher::offers, kdf::offers, rsa::offers, curve::offers] {
+            for offer in of_module(&delegate) {
+                by_operation.entry(offer.operation).or_default().push(offer);
+            }
+        }
         Arc::new(Instance {
             functions: provider_functions(),
-            cipher: Offers::new(CipherKind::ALL.into_iter().filter_map(|kind| {
-                let names = &known.ciphers[kind as usize].as_ref()?.names;
-                Some((
-                    names,
-                    cipher::functions(&delegate, kind)?,
-                    c"authenticated encryption, widened by Widelane",
-                ))
-            })),
-            kdf: Offers::new([
-                (
-                    &known.tls13_kdf.names,
-                    kdf::tls13_kdf::functions(&delegate),
-                    c"key schedule of TLS 1.3, shortened by Widelane",
-                ),
-                (
-                    &known.tls1_prf.names,
-                    kdf::tls1_prf::functions(&delegate),
-                    c"key schedule of TLS 1.2, shortened by Widelane",
-                ),
-            ]),
-            keymgmt: Offers::new([
-                (
-                    &known.rsa.names,
-                    rsa::keymgmt::functions::<rsa::keymgmt::Rsa>(&delegate),
-                    c"RSA keys, batched by Widelane",
-                ),
-                (
-                    &known.rsa_pss.names,
-                    rsa::keymgmt::functions::<rsa::keymgmt::RsaPss>(&delegate),
-                    c"RSA-PSS keys, batched by Widelane",
-                ),
-                (
-                    &known.ec.names,
-                    curve::keymgmt::functions::<curve::keymgmt::Ec>(&delegate),
-                    c"EC keys, batched by Widelane",
-                ),
-                (
-                    &known.x25519.names,
-                    curve::keymgmt::functions::<curve::keymgmt::X25519>(&delegate),
-                    c"X25519 keys, batched by Widelane",
-                ),
-                (
-                    &known.ed25519.names,
-                    curve::keymgmt::functions::<curve::keymgmt::Ed25519>(&delegate),
-                    c"Ed25519 keys, batched by Widelane",
-                ),
-            ]),
-            exchange: Offers::new([
-                (
-                    &known.ecdh.names,
-                    curve::exchange::ecdh_functions(&delegate),
-                    c"ECDH, batched by Widelane",
-                ),
-                (
-                    &known.x25519_exchange.names,
-                    curve::exchange::x25519_functions(&delegate),
-                    c"X25519, batched by Widelane",
-                ),
-            ]),
-            signature: Offers::new([
-                (
-                    &known.rsa_signature.names,
-                    rsa::signature::functions(&delegate),
-                    c"RSA signatures, batched by Widelane",
-                ),
-                (
-                    &known.ecdsa.names,
-                    curve::ecdsa::functions(&delegate),
-                    c"ECDSA, batched by Widelane",
-                ),
-                (
-                    &known.ed25519_signature.names,
-                    curve::eddsa::functions(&delegate),
-                    c"Ed25519, batched by Widelane",
-                ),
-            ]),
-            asym_cipher: Offers::new([(
-                &known.rsa_cipher.names,
-                rsa::asym_cipher::functions(&delegate),
-                c"RSA decryption, batched by Widelane",
-            )]),
-            encoder: Offers::with_properties(
-                known.ec_encoders.iter().zip(curve::encoder::functions(&delegate)).map(
-                    |(encoder, table)| {
-                        let properties = encoder.properties.as_c_str();
-                        (&encoder.names, properties, table, c"encoder of EC keys for Widelane")
-                    },
-                ),
-            ),
+            offers: by_operation
+                .into_iter()
+                .map(|(key, offers)| Offers::new(key, offers))
+                .collect(),
             delegate,
         })
     }
@@ -158,34 +82,34 @@ impl Drop for Instance {
     }
 }
 
-impl Offers {
-    /// Names, functions and description of each algorithm.
-    fn new<'a>(
-        offers: impl IntoIterator<Item = (&'a CString, Box<[OsslDispatch]>, &'static CStr)>,
+impl Offer {
+    /// Functions for an operation, and what they are known by.
+    pub(crate) fn new(
+        operation: c_int,
+        names: &CStr,
+        table: Box<[OsslDispatch]>,
+        description: &'static CStr,
     ) -> Self {
-        let properties = c"provider=widelane";
-        Offers::with_properties(
-            offers.into_iter().map(|(names, table, said)| (names, properties, table, said)),
-        )
+        let (names, properties) = (names.to_owned(), c"provider=widelane".to_owned());
+        Offer { operation, names, properties, table, description }
     }
 
-    /// Names, properties, functions and description of each algorithm.
-    fn with_properties<'a>(
-        offers: impl Iterator<Item = (&'a CString, &'a CStr, Box<[OsslDispatch]>, &'static CStr)>,
-    ) -> Self {
-        let (mut list, tables): (Vec<_>, _) = offers
-            .map(|(names, properties, table, description)| {
-                let algorithm = OsslAlgorithm {
-                    algorithm_names: names.as_ptr(),
-                    property_definition: properties.as_ptr(),
-                    implementation: table.as_ptr(),
-                    algorithm_description: description.as_ptr(),
-                };
-                (algorithm, table)
-            })
-            .unzip();
-        list.push(OsslAlgorithm::END);
-        Offers { list, _tables: tables }
+    /// The same with other properties than our name alone.
+    pub(crate) fn with_properties(self, properties: &CStr) -> Self {
+        Offer { properties: properties.to_owned(), ..self }
+    }
+}
+
+impl Offers {
+    fn new(operation: c_int, owned: Vec<Offer>) -> Self {
+        let algorithm = |offer: &Offer| OsslAlgorithm {
+            algorithm_names: offer.names.as_ptr(),
+            property_definition: offer.properties.as_ptr(),
+            implementation: offer.table.as_ptr(),
+            algorithm_description: offer.description.as_ptr(),
+        };
+        let list = owned.iter().map(algorithm).chain([OsslAlgorithm::END]).collect();
+        Offers { operation, list, _owned: owned }
     }
 }
 
@@ -241,14 +165,14 @@ entry! {
             return Some(1);
         }
         let names = &instance.delegate.algorithms;
-        let mut offer = Offer { names, callback: callback?, argument };
+        let mut offer = GroupOffer { names, callback: callback?, argument };
         Some(instance.delegate.capabilities(capability, pass_on, ptr::from_mut(&mut offer).cast()))
     }
 
     /// Takes one group of the default provider's, and passes it on if its keys are ours.
     fn pass_on(params: *const OsslParam, offer: *mut c_void) -> c_int {
         // SAFETY: the default provider passes on what `get_capabilities` gave it.
-        let offer = unsafe { borrow_mut::<Offer<'_>>(offer) }?;
+        let offer = unsafe { borrow_mut::<GroupOffer<'_>>(offer) }?;
         // SAFETY: the default provider's array has an end.
         let mut given = unsafe { params::iter(params) };
         let algorithm = given.find(|param| params::key(param) == core::TLS_GROUP_ALG)?;
@@ -272,21 +196,13 @@ entry! {
         if let Some(no_cache) = unsafe { no_cache.as_mut() } {
             *no_cache = 0;
         }
-        match operation {
-            core::OP_CIPHER => Some(instance.cipher.list.as_ptr()),
-            core::OP_KDF => Some(instance.kdf.list.as_ptr()),
-            core::OP_KEYMGMT => Some(instance.keymgmt.list.as_ptr()),
-            core::OP_KEYEXCH => Some(instance.exchange.list.as_ptr()),
-            core::OP_SIGNATURE => Some(instance.signature.list.as_ptr()),
-            core::OP_ASYM_CIPHER => Some(instance.asym_cipher.list.as_ptr()),
-            core::OP_ENCODER => Some(instance.encoder.list.as_ptr()),
-            _ => None,
-        }
+        let offers = instance.offers.iter().find(|offers| offers.operation == operation)?;
+        Some(offers.list.as_ptr())
     }
 }
 
 /// Where the groups of TLS go that are offered.
-struct Offer<'a> {
+struct GroupOffer<'a> {
     names: &'a Algorithms,
     callback: OsslCallback,
     argument: *mut c_void,

@@ -155,8 +155,12 @@ impl<'a> Depths<'a> {
 
 /// Whether it is what `on_large` calls on a stack of its own.
 fn is_on_large(function: &Function) -> bool {
-    function.name.starts_with("widelane::stack::Call<")
-        || function.name.starts_with("widelane::batching::kernel::run")
+    let is_kernel = || {
+        let module =
+            function.name.strip_prefix("widelane::").and_then(|name| name.split_once("::"));
+        module.is_some_and(|(_, rest)| rest.starts_with("batch::"))
+    };
+    function.name.starts_with("widelane::stack::Call<") || is_kernel()
 }
 
 /// Whether it is the provider's own: what libcrypto calls, and what is handed to `Once`.

@@ -22,12 +22,12 @@ use widelane_batch::{
 use widelane_bridge::counters::{Counters, OperationKind};
 
 use crate::batching::execute::now;
-use crate::batching::operation::Operation;
 use crate::batching::request::{Answer, Request, Secret};
 use crate::config::config;
 use crate::counters::{add, count};
 use crate::errors::say;
 use crate::process::{self, Process};
+use crate::rsa::batch::PrivateOperation;
 use crate::rsa::key::Key;
 
 /// The memory that the workers share.
@@ -332,7 +332,7 @@ impl Member {
         add(&counters.jobs_refused, claimed.refused);
         add(&counters.jobs_for_others, claimed.jobs.len());
         let foreign = |(claim, key, input): (Claim, Arc<Key>, Vec<u8>)| {
-            let operation = Operation::Rsa { key, input: input.into(), is_signature: true };
+            let operation = PrivateOperation { key, input: input.into(), is_signature: true };
             Foreign { request: Request::new(operation), claim, generation: self.generation }
         };
         claimed.jobs.into_iter().map(foreign).collect()

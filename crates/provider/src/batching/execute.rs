@@ -8,7 +8,8 @@ use widelane_batch::{Batch, Closed, Tick, Waited};
 use widelane_bridge::counters::Counters;
 use widelane_cpu::clock;
 
-use crate::batching::kernel::{self, Kernel, Outcome};
+use crate::batching::kernel::{Kernel, Outcome};
+use crate::batching::kinds;
 use crate::batching::queues::{Method, Queues};
 use crate::batching::request::{Answer, Request};
 use crate::counters::{How, add, count, count_jobs, count_wait, of_kind};
@@ -66,7 +67,7 @@ fn run(
             Method::Kernel(index) => {
                 let (lanes, _) = queues.costs.lanes_and_room(index);
                 let run = &rest[..lanes.min(rest.len())];
-                answers.extend(run_kernel(queues, counters, run, by_kernel, index, kernel::run));
+                answers.extend(run_kernel(queues, counters, run, by_kernel, index, kinds::run));
             }
             Method::DefaultProvider => {
                 let begin = now();
@@ -125,10 +126,10 @@ mod tests {
     use widelane_ossl_sys::core::{OsslParam, SELECT_KEYPAIR};
 
     use super::*;
-    use crate::batching::operation::Operation;
     use crate::counters::Pages;
     use crate::delegate::Delegate;
     use crate::process;
+    use crate::rsa::batch::PrivateOperation;
     use crate::rsa::key::{Key, Kind};
 
     fn key() -> Arc<Key> {
@@ -162,7 +163,7 @@ mod tests {
             let mut input = vec![0; 256];
             input[255] = number;
             let (key, input) = (Arc::clone(&key), input.into());
-            Request::new(Operation::Rsa { key, input, is_signature: true })
+            Request::new(PrivateOperation { key, input, is_signature: true })
         });
         let requests: Vec<&Request> = requests.iter().collect();
         let counters = Pages::of_nobody().first();

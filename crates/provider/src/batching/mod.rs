@@ -16,7 +16,8 @@ mod blocking;
 pub(crate) mod combining;
 pub(crate) mod event_loop;
 pub(crate) mod execute;
-mod kernel;
+pub(crate) mod kernel;
+pub(crate) mod kinds;
 mod native;
 mod notify;
 mod operation;
@@ -30,13 +31,12 @@ use widelane_ossl_sys::Libcrypto;
 
 use crate::runtime;
 pub(crate) use operation::Operation;
-use request::Request;
-pub(crate) use request::{Answer, Secret};
+pub(crate) use request::{Answer, Request, Secret};
 
 /// Does an operation with a private key.
 ///
 /// May pause the fibre or ASYNC job that the caller runs in.
-pub(crate) fn run(operation: Operation) -> Answer {
+pub(crate) fn run(operation: impl Operation) -> Answer {
     let request = Request::new(operation);
     // The runtime drives handshakes on fibres of its own: there is no ASYNC job then.
     if let Some(handshake) = runtime::current() {

@@ -8,6 +8,7 @@ use widelane_batch::{Crew, JOBS_MAX, Shared, Way, cheapest, least_costs};
 use widelane_bridge::counters::OperationKind;
 use widelane_cpu::Room;
 
+use crate::batching::kinds;
 use crate::batching::native::{self, Waiting};
 use crate::batching::request::Request;
 use crate::config::config;
@@ -33,7 +34,7 @@ impl Queues {
             kind,
             shared: Shared::new(lanes),
             crew: Crew::new(lanes, config().cpus),
-            costs: Costs::new(&config().kernels(kind)),
+            costs: Costs::new(&kinds::kernels(config(), kind)),
             helper: Mutex::new(None),
         }
     }
@@ -65,7 +66,7 @@ impl Queues {
 /// seen to take: a thread that was interrupted only takes longer.
 pub(crate) struct Costs {
     default_provider: Measured,
-    /// Those of [`config`], in its order.
+    /// Those of [`kinds`], in its order.
     kernels: Box<[Kernel]>,
     decisions: AtomicU32,
 }
@@ -75,7 +76,7 @@ pub(crate) struct Costs {
 pub(crate) enum Method {
     /// One operation, by the default provider.
     DefaultProvider,
-    /// As many as it has lanes, by the kernel that has this place in [`config`].
+    /// As many as it has lanes, by the kernel that has this place in [`kinds`].
     Kernel(usize),
 }
 

@@ -16,7 +16,7 @@ use crate::batching::operation::Operation;
 /// asked may be abandoned at any time, stack and all.
 pub(crate) struct Request {
     kind: OperationKind,
-    operation: Operation,
+    operation: Box<dyn Operation>,
     answer: Mutex<Option<Answer>>,
     withdrawn: AtomicBool,
 }
@@ -43,10 +43,10 @@ impl Drop for Secret {
 }
 
 impl Request {
-    pub(crate) fn new(operation: Operation) -> Self {
+    pub(crate) fn new(operation: impl Operation) -> Self {
         Request {
             kind: operation.kind(),
-            operation,
+            operation: Box::new(operation),
             answer: Mutex::new(None),
             withdrawn: AtomicBool::new(false),
         }
@@ -58,8 +58,8 @@ impl Request {
     }
 
     /// The operation.
-    pub(super) fn operation(&self) -> &Operation {
-        &self.operation
+    pub(super) fn operation(&self) -> &dyn Operation {
+        &*self.operation
     }
 
     /// The libcrypto that asked for it.
@@ -75,7 +75,7 @@ impl Request {
         let libcrypto = self.libcrypto();
         // SAFETY: no arguments.
         unsafe { (libcrypto.ERR_set_mark)() };
-        let answer = self.operation.run_single();
+        let answer = self.operation.run_single().map_or(Answer::Rejected, Answer::Done);
         // SAFETY: no arguments.
         unsafe { (libcrypto.ERR_pop_to_mark)() };
         answer

@@ -15,16 +15,18 @@ mod piece;
 mod tally;
 
 use std::ffi::CStr;
+use std::sync::Arc;
 
 use widelane_bridge::counters::CipherKind;
 use widelane_crypto::{aead, cbc_hmac as cbc};
-use widelane_ossl_sys::core::OsslDispatch;
+use widelane_ossl_sys::core::{self, OsslDispatch};
 
 use self::cbc_hmac::CbcHmac;
 use self::chacha::ChaCha;
 use self::context::Context;
 use self::gcm::Gcm;
 use crate::delegate::Delegate;
+use crate::instance::Offer;
 
 /// A cipher as a type, for functions that C calls.
 trait Kind {
@@ -46,10 +48,7 @@ macro_rules! kinds {
         )*
 
         /// The functions of a cipher, if it gains.
-        pub(crate) fn functions(
-            delegate: &Delegate,
-            kind: CipherKind,
-        ) -> Option<Box<[OsslDispatch]>> {
+        fn functions(delegate: &Delegate, kind: CipherKind) -> Option<Box<[OsslDispatch]>> {
             match kind {
                 $(CipherKind::$kind => offer::<$kind>(delegate),)*
             }
@@ -73,6 +72,16 @@ kinds! {
     Aes256CbcHmacSha1, c"AES-256-CBC-HMAC-SHA1": CbcHmac of cbc::Algorithm::Aes256Sha1;
     Aes128CbcHmacSha256, c"AES-128-CBC-HMAC-SHA256": CbcHmac of cbc::Algorithm::Aes128Sha256;
     Aes256CbcHmacSha256, c"AES-256-CBC-HMAC-SHA256": CbcHmac of cbc::Algorithm::Aes256Sha256;
+}
+
+/// What we offer of ciphers: those that gain.
+pub(crate) fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
+    let offer = |kind| {
+        let names = &delegate.algorithms.ciphers[kind as usize].as_ref()?.names;
+        let description = c"authenticated encryption, widened by Widelane";
+        Some(Offer::new(core::OP_CIPHER, names, functions(delegate, kind)?, description))
+    };
+    CipherKind::ALL.into_iter().filter_map(offer).collect()
 }
 
 fn offer<K: Kind>(delegate: &Delegate) -> Option<Box<[OsslDispatch]>> {

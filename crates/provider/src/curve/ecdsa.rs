@@ -10,9 +10,10 @@ use widelane_crypto::rsa::encoding::DigestAlgorithm;
 use widelane_ossl_sys::core::{OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
-use crate::batching::{self, Answer, Operation};
+use crate::batching::{self, Answer};
 use crate::counters::{How, count, count_jobs};
 use crate::curve::Curve;
+use crate::curve::batch::SignDigest;
 use crate::curve::key::Key;
 use crate::delegate::{Delegate, OnDemand, Owned};
 use crate::digest::{self, Digest};
@@ -166,8 +167,7 @@ impl Context {
         let key = Arc::clone(self.key.as_ref()?);
         let mut entropy = [0; 32];
         self.delegate.random(&mut entropy)?;
-        let operation =
-            Operation::SignDigest { key: Arc::clone(&key), digest: digest.into(), entropy };
+        let operation = SignDigest { key: Arc::clone(&key), digest: digest.into(), entropy };
         let made = match batching::run(operation) {
             Answer::Done(made) => made,
             Answer::Cancelled => return None,

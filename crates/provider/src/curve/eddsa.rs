@@ -9,9 +9,10 @@ use widelane_bridge::counters::OperationKind;
 use widelane_ossl_sys::core::{OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
-use crate::batching::{self, Answer, Operation};
+use crate::batching::{self, Answer};
 use crate::counters::{How, count, count_jobs};
 use crate::curve::Curve;
+use crate::curve::batch::SignMessage;
 use crate::curve::key::Key;
 use crate::delegate::{Delegate, OnDemand, Owned};
 use crate::entry::{
@@ -144,7 +145,7 @@ impl Context {
         if let Some(key) = key.filter(|_| !signature.is_null() && size >= SIGNATURE_BYTES) {
             // SAFETY: passed on to the caller.
             let message = unsafe { input(data, bytes) }.into();
-            match batching::run(Operation::SignMessage { key: Arc::clone(key), message }) {
+            match batching::run(SignMessage { key: Arc::clone(key), message }) {
                 Answer::Done(made) => {
                     // SAFETY: there is room for it, and the core waits for the length.
                     unsafe { output(&made.0, signature, length) };

@@ -10,8 +10,9 @@ use widelane_bridge::counters::OperationKind;
 use widelane_ossl_sys::core::{OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::KeyexchFunctions;
 
-use crate::batching::{self, Answer, Operation};
+use crate::batching::{self, Answer};
 use crate::counters::{How, count, count_jobs};
+use crate::curve::batch::Derive;
 use crate::curve::key::Key;
 use crate::curve::keymgmt::{Ec, Family, X25519};
 use crate::curve::{Algorithm, Curve};
@@ -98,7 +99,7 @@ impl Context {
     fn derive(&self) -> Option<Answer> {
         let (_, key, peer) = self.operands()?;
         let (key, peer) = (Arc::clone(key), Arc::clone(peer));
-        Some(batching::run(Operation::Derive { key, peer }))
+        Some(batching::run(Derive { key, peer }))
     }
 }
 

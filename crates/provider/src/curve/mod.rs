@@ -4,6 +4,7 @@
 //! OpenSSL's own key objects. So ours hold such a key by themselves, and make the default
 //! provider's object only when something is asked that we do not answer ([`key::Key`]).
 
+pub(crate) mod batch;
 pub(crate) mod ecdsa;
 pub(crate) mod eddsa;
 pub(crate) mod encoder;
@@ -15,13 +16,72 @@ pub(crate) mod params;
 pub(crate) mod single;
 
 use std::ffi::CStr;
+use std::sync::Arc;
 
 use widelane_bridge::counters::OperationKind;
 use widelane_crypto::ec;
+use widelane_ossl_sys::core;
 use widelane_ossl_sys::dispatch::{KeyexchFunctions, KeymgmtFunctions};
 
 use crate::config::config;
 use crate::delegate::Delegate;
+use crate::instance::Offer;
+
+/// What we offer of curves.
+pub(crate) fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
+    let known = &delegate.algorithms;
+    let mut offers = vec![
+        Offer::new(
+            core::OP_KEYMGMT,
+            &known.ec.names,
+            keymgmt::functions::<keymgmt::Ec>(delegate),
+            c"EC keys, batched by Widelane",
+        ),
+        Offer::new(
+            core::OP_KEYMGMT,
+            &known.x25519.names,
+            keymgmt::functions::<keymgmt::X25519>(delegate),
+            c"X25519 keys, batched by Widelane",
+        ),
+        Offer::new(
+            core::OP_KEYMGMT,
+            &known.ed25519.names,
+            keymgmt::functions::<keymgmt::Ed25519>(delegate),
+            c"Ed25519 keys, batched by Widelane",
+        ),
+        Offer::new(
+            core::OP_KEYEXCH,
+            &known.ecdh.names,
+            exchange::ecdh_functions(delegate),
+            c"ECDH, batched by Widelane",
+        ),
+        Offer::new(
+            core::OP_KEYEXCH,
+            &known.x25519_exchange.names,
+            exchange::x25519_functions(delegate),
+            c"X25519, batched by Widelane",
+        ),
+        Offer::new(
+            core::OP_SIGNATURE,
+            &known.ecdsa.names,
+            ecdsa::functions(delegate),
+            c"ECDSA, batched by Widelane",
+        ),
+        Offer::new(
+            core::OP_SIGNATURE,
+            &known.ed25519_signature.names,
+            eddsa::functions(delegate),
+            c"Ed25519, batched by Widelane",
+        ),
+    ];
+    let encoders = known.ec_encoders.iter().zip(encoder::functions(delegate));
+    offers.extend(encoders.map(|(encoder, table)| {
+        let description = c"encoder of EC keys for Widelane";
+        Offer::new(core::OP_ENCODER, &encoder.names, table, description)
+            .with_properties(&encoder.properties)
+    }));
+    offers
+}
 
 /// A kind of keys, as OpenSSL tells them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,5 +8,30 @@
 mod context;
 mod fields;
 pub(crate) mod kept;
-pub(crate) mod tls13_kdf;
-pub(crate) mod tls1_prf;
+mod tls13_kdf;
+mod tls1_prf;
+
+use std::sync::Arc;
+
+use widelane_ossl_sys::core;
+
+use crate::delegate::Delegate;
+use crate::instance::Offer;
+
+/// What we offer of key derivations.
+pub(crate) fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
+    vec![
+        Offer::new(
+            core::OP_KDF,
+            &delegate.algorithms.tls13_kdf.names,
+            tls13_kdf::functions(delegate),
+            c"key schedule of TLS 1.3, shortened by Widelane",
+        ),
+        Offer::new(
+            core::OP_KDF,
+            &delegate.algorithms.tls1_prf.names,
+            tls1_prf::functions(delegate),
+            c"key schedule of TLS 1.2, shortened by Widelane",
+        ),
+    ]
+}

@@ -10,13 +10,14 @@ use widelane_crypto::rsa::encoding::{PREMASTER_BYTES, tls_premaster_select};
 use widelane_ossl_sys::core::{self, OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::AsymCipherFunctions;
 
-use crate::batching::{self, Answer, Operation, Secret};
+use crate::batching::{self, Answer, Secret};
 use crate::counters::{How, count, count_jobs};
 use crate::delegate::{Delegate, Owned};
 use crate::entry::{
     begin, borrow, borrow_mut, describe, entry, forward, give, input, output, share, take,
 };
 use crate::instance::Instance;
+use crate::rsa::batch::PrivateOperation;
 use crate::rsa::key::Key;
 use crate::{params, process};
 
@@ -86,7 +87,7 @@ impl Context {
         let mut random = Secret(vec![0; PREMASTER_BYTES]);
         self.delegate.random(&mut random.0)?;
         let (key, input) = (Arc::clone(key), ciphertext.into());
-        let operation = Operation::Rsa { key, input, is_signature: false };
+        let operation = PrivateOperation { key, input, is_signature: false };
         let decrypted = match batching::run(operation) {
             Answer::Done(decrypted) => decrypted,
             other => return Some(other),

@@ -2,7 +2,46 @@
 //! batched.
 
 pub(crate) mod asym_cipher;
+pub(crate) mod batch;
 pub(crate) mod key;
 pub(crate) mod keymgmt;
 mod scheme;
 pub(crate) mod signature;
+
+use std::sync::Arc;
+
+use widelane_ossl_sys::core;
+
+use crate::delegate::Delegate;
+use crate::instance::Offer;
+
+/// What we offer of RSA.
+pub(crate) fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
+    let known = &delegate.algorithms;
+    vec![
+        Offer::new(
+            core::OP_KEYMGMT,
+            &known.rsa.names,
+            keymgmt::functions::<keymgmt::Rsa>(delegate),
+            c"RSA keys, batched by Widelane",
+        ),
+        Offer::new(
+            core::OP_KEYMGMT,
+            &known.rsa_pss.names,
+            keymgmt::functions::<keymgmt::RsaPss>(delegate),
+            c"RSA-PSS keys, batched by Widelane",
+        ),
+        Offer::new(
+            core::OP_SIGNATURE,
+            &known.rsa_signature.names,
+            signature::functions(delegate),
+            c"RSA signatures, batched by Widelane",
+        ),
+        Offer::new(
+            core::OP_ASYM_CIPHER,
+            &known.rsa_cipher.names,
+            asym_cipher::functions(delegate),
+            c"RSA decryption, batched by Widelane",
+        ),
+    ]
+}

@@ -10,7 +10,7 @@ use widelane_crypto::rsa::encoding::DigestAlgorithm;
 use widelane_ossl_sys::core::{OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
-use crate::batching::{self, Answer, Operation};
+use crate::batching::{self, Answer};
 use crate::counters::{How, count, count_jobs};
 use crate::delegate::{Delegate, Owned};
 use crate::digest::Digest;
@@ -18,6 +18,7 @@ use crate::entry::{begin, borrow, borrow_mut, describe, entry, forward, give, in
 use crate::instance::Instance;
 use crate::one_shot;
 use crate::process;
+use crate::rsa::batch::PrivateOperation;
 use crate::rsa::key::Key;
 use crate::rsa::scheme::Scheme;
 
@@ -122,7 +123,7 @@ impl Context {
             Some(encoded) if encoded.len() <= signature.len() => {
                 let (key, input) = (Arc::clone(key), encoded.into());
                 let is_signature = scheme.encodes_digests();
-                let operation = Operation::Rsa { key, input, is_signature };
+                let operation = PrivateOperation { key, input, is_signature };
                 match batching::run(operation) {
                     Answer::Done(result) => {
                         signature[..result.0.len()].copy_from_slice(&result.0);

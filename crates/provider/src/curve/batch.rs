@@ -1,0 +1,216 @@
+//! Operations on elliptic curves, many at once or alone.
+
+use std::sync::Arc;
+
+use widelane_bridge::counters::OperationKind;
+use widelane_cpu::Room;
+use widelane_crypto::ec::{self, encoding};
+use widelane_crypto::{ed25519, x25519};
+use widelane_ossl_sys::Libcrypto;
+use widelane_secret::wipe;
+
+use crate::batching::kernel::{Outcome, Verdict, collect, settle};
+use crate::batching::{Operation, Request, Secret};
+use crate::config::{Config, config};
+use crate::curve::key::Key;
+use crate::curve::single;
+
+/// The shared secret of two keys of one [curve](crate::curve::Curve).
+pub(crate) struct Derive {
+    /// Our key; it has a private half.
+    pub(crate) key: Arc<Key>,
+    /// The other key; it has a public half.
+    pub(crate) peer: Arc<Key>,
+}
+
+/// The ECDSA signature of a digest, in DER.
+pub(crate) struct SignDigest {
+    /// The key; it has a private half.
+    pub(crate) key: Arc<Key>,
+    /// The digest.
+    pub(crate) digest: Box<[u8]>,
+    /// Hedges the nonce.
+    pub(crate) entropy: [u8; 32],
+}
+
+/// The Ed25519 signature of a message.
+pub(crate) struct SignMessage {
+    /// The key; it has a private half.
+    pub(crate) key: Arc<Key>,
+    /// The message.
+    pub(crate) message: Box<[u8]>,
+}
+
+impl Operation for Derive {
+    fn kind(&self) -> OperationKind {
+        self.key.derive_kind()
+    }
+
+    fn libcrypto(&self) -> &Libcrypto {
+        &self.key.delegate().libcrypto
+    }
+
+    fn run_single(&self) -> Option<Secret> {
+        single::derive(&self.key, &self.peer)
+    }
+}
+
+impl Operation for SignDigest {
+    fn kind(&self) -> OperationKind {
+        self.key.sign_kind()
+    }
+
+    fn libcrypto(&self) -> &Libcrypto {
+        &self.key.delegate().libcrypto
+    }
+
+    fn run_single(&self) -> Option<Secret> {
+        single::sign_digest(&self.key, &self.digest)
+    }
+}
+
+impl Drop for SignDigest {
+    fn drop(&mut self) {
+        wipe(&mut self.entropy);
+    }
+}
+
+impl Operation for SignMessage {
+    fn kind(&self) -> OperationKind {
+        self.key.sign_kind()
+    }
+
+    fn libcrypto(&self) -> &Libcrypto {
+        &self.key.delegate().libcrypto
+    }
+
+    fn run_single(&self) -> Option<Secret> {
+        single::sign_message(&self.key, &self.message)
+    }
+}
+
+/// Lanes and room of each kernel of P-256 and P-384.
+pub(crate) fn ec_kernels(config: &Config) -> Vec<(usize, Room)> {
+    config.ec.iter().map(|ec| (ec.lanes(), ec.room())).collect()
+}
+
+/// The same, for signatures.
+pub(crate) fn ec_sign_kernels(config: &Config) -> Vec<(usize, Room)> {
+    config.ec_sign.iter().map(|ec| (ec.lanes(), ec.room())).collect()
+}
+
+/// The same of X25519, for key pairs.
+pub(crate) fn x25519_kernels(config: &Config) -> Vec<(usize, Room)> {
+    config.x25519.iter().map(|x25519| (x25519.lanes(), x25519.room())).collect()
+}
+
+/// The same of X25519, for shared secrets.
+pub(crate) fn x25519_derive_kernels(config: &Config) -> Vec<(usize, Room)> {
+    config.x25519_derive.iter().map(|x25519| (x25519.lanes(), x25519.room())).collect()
+}
+
+/// The same of Ed25519.
+pub(crate) fn ed25519_kernels(config: &Config) -> Vec<(usize, Room)> {
+    config.ed25519.iter().map(|ed25519| (ed25519.lanes(), ed25519.room())).collect()
+}
+
+/// X25519 by a kernel of [`config`].
+pub(crate) fn derive_x25519(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
+    let operands = collect(requests, |operation: &Derive| {
+        Some((operation.key.x25519()?, operation.peer.x25519_public()?))
+    })?;
+    let mut outputs: Vec<Secret> = operands.iter().map(|_| Secret(vec![0; 32])).collect();
+    let mut jobs = operands
+        .iter()
+        .zip(&mut outputs)
+        .map(|((private, peer), output)| {
+            let (shared, outcome) = (output.0.first_chunk_mut()?, x25519::Outcome::Pending);
+            Some(x25519::DeriveJob { private, peer, shared, outcome })
+        })
+        .collect::<Option<Vec<_>>>()?;
+    config().x25519_derive[index].derive_batch(&mut jobs);
+    let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
+    Some(settle(outcomes, outputs, |outcome| match outcome {
+        x25519::Outcome::Done => Verdict::Done,
+        x25519::Outcome::ZeroSharedSecret | x25519::Outcome::Pending => Verdict::Rejected,
+    }))
+}
+
+/// ECDH on P-256 and P-384 by a kernel of [`config`].
+pub(crate) fn derive_ec(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
+    let operands = collect(requests, |operation: &Derive| {
+        Some((operation.key.ec()?, operation.peer.ec_public()?))
+    })?;
+    let mut outputs: Vec<Secret> =
+        operands.iter().map(|(key, _)| Secret(vec![0; key.curve().bytes()])).collect();
+    let mut jobs: Vec<_> = operands
+        .iter()
+        .zip(&mut outputs)
+        .map(|((private, peer), output)| ec::DeriveJob {
+            private,
+            peer,
+            shared: &mut output.0,
+            outcome: ec::Outcome::Pending,
+        })
+        .collect();
+    config().ec[index].derive_batch(&mut jobs);
+    let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
+    Some(settle(outcomes, outputs, ec_verdict))
+}
+
+/// ECDSA on P-256 and P-384 by a kernel of [`config`].
+pub(crate) fn sign_ec(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
+    let operands = collect(requests, |operation: &SignDigest| {
+        Some((operation.key.ec()?, &*operation.digest, &operation.entropy))
+    })?;
+    let mut outputs: Vec<Secret> =
+        operands.iter().map(|(key, ..)| Secret(vec![0; 2 * key.curve().bytes()])).collect();
+    let mut jobs: Vec<_> = operands
+        .iter()
+        .zip(&mut outputs)
+        .map(|((key, digest, entropy), output)| ec::SignJob {
+            key,
+            digest,
+            entropy,
+            signature: &mut output.0,
+            outcome: ec::Outcome::Pending,
+        })
+        .collect();
+    config().ec_sign[index].sign_batch(&mut jobs);
+    let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
+    for (outcome, output) in outcomes.iter().zip(&mut outputs) {
+        if *outcome == ec::Outcome::Done {
+            output.0 = encoding::signature_to_der(&output.0);
+        }
+    }
+    Some(settle(outcomes, outputs, ec_verdict))
+}
+
+/// Ed25519 by a kernel of [`config`].
+pub(crate) fn sign_ed25519(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
+    let operands = collect(requests, |operation: &SignMessage| {
+        Some((operation.key.ed25519()?, &*operation.message))
+    })?;
+    let mut outputs: Vec<Secret> = operands.iter().map(|_| Secret(vec![0; 64])).collect();
+    let mut jobs = operands
+        .iter()
+        .zip(&mut outputs)
+        .map(|((key, message), output)| {
+            let (signature, outcome) = (output.0.first_chunk_mut()?, ed25519::Outcome::Pending);
+            Some(ed25519::SignJob { key, message, signature, outcome })
+        })
+        .collect::<Option<Vec<_>>>()?;
+    config().ed25519[index].sign_batch(&mut jobs);
+    let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
+    Some(settle(outcomes, outputs, |outcome| match outcome {
+        ed25519::Outcome::Done => Verdict::Done,
+        ed25519::Outcome::Rejected | ed25519::Outcome::Pending => Verdict::Rejected,
+    }))
+}
+
+fn ec_verdict(outcome: ec::Outcome) -> Verdict {
+    match outcome {
+        ec::Outcome::Done => Verdict::Done,
+        ec::Outcome::Rejected | ec::Outcome::Pending => Verdict::Rejected,
+    }
+}

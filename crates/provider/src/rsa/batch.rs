@@ -1,0 +1,80 @@
+//! Operations with private RSA keys, many at once or alone.
+
+use std::sync::Arc;
+
+use widelane_batch::KeyName;
+use widelane_bridge::counters::OperationKind;
+use widelane_cpu::Room;
+use widelane_crypto::rsa;
+use widelane_ossl_sys::Libcrypto;
+
+use crate::batching::kernel::{Outcome, Verdict, collect, settle};
+use crate::batching::{Operation, Request, Secret};
+use crate::config::{Config, config};
+use crate::rsa::key::Key;
+use crate::stack;
+
+/// The private-key operation on `input`, as long as the modulus; gives the same length.
+pub(crate) struct PrivateOperation {
+    /// The key, which is [accelerated](Key::accelerated).
+    pub(crate) key: Arc<Key>,
+    /// What it is done on.
+    pub(crate) input: Box<[u8]>,
+    /// Whether input and result are an encoded digest and its signature, which other workers may
+    /// see; what is decrypted they may not.
+    pub(crate) is_signature: bool,
+}
+
+impl Operation for PrivateOperation {
+    fn kind(&self) -> OperationKind {
+        self.key.operation_kind()
+    }
+
+    fn libcrypto(&self) -> &Libcrypto {
+        &self.key.delegate().libcrypto
+    }
+
+    fn run_single(&self) -> Option<Secret> {
+        let mut output = Secret(vec![0; self.input.len()]);
+        self.key.private_operation(&self.input, &mut output.0).then_some(output)
+    }
+
+    fn signature(&self) -> Option<(KeyName, &Arc<Key>, &[u8])> {
+        let name = self.key.accelerated()?.name;
+        self.is_signature.then_some((name, &self.key, &*self.input))
+    }
+
+    fn confirms(&self, result: &[u8]) -> bool {
+        let confirms = || {
+            let (kernel, key) = (config().rsa.first()?, self.key.accelerated()?);
+            Some(kernel.confirms_vartime(&key.private, &self.input, result))
+        };
+        self.is_signature && stack::on_large(confirms).flatten().unwrap_or(false)
+    }
+}
+
+/// Lanes and room of each kernel.
+pub(crate) fn kernels(config: &Config) -> Vec<(usize, Room)> {
+    config.rsa.iter().map(|rsa| (rsa.lanes(), rsa.room())).collect()
+}
+
+/// RSA by a kernel of [`config`].
+pub(crate) fn run(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
+    let operands = collect(requests, |operation: &PrivateOperation| {
+        Some((&operation.key.accelerated()?.private, &*operation.input))
+    })?;
+    let mut outputs: Vec<Secret> =
+        operands.iter().map(|(_, input)| Secret(vec![0; input.len()])).collect();
+    let mut jobs: Vec<_> = operands
+        .iter()
+        .zip(&mut outputs)
+        .map(|((key, input), output)| rsa::PrivateJob::new(key, input, &mut output.0))
+        .collect();
+    config().rsa[index].private_batch(&mut jobs);
+    let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
+    Some(settle(outcomes, outputs, |outcome| match outcome {
+        rsa::Outcome::Done => Verdict::Done,
+        rsa::Outcome::FaultDetected => Verdict::Fault,
+        rsa::Outcome::InputOutOfRange | rsa::Outcome::Pending => Verdict::Rejected,
+    }))
+}
