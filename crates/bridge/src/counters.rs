@@ -41,7 +41,7 @@ pub const WAIT_BUCKETS: usize = 24;
 pub const ROOMS_MAX: usize = 16;
 
 /// Room for kinds of operations: more than there are in [`OperationKind`].
-pub const KINDS_MAX: usize = 16;
+pub const KINDS_MAX: usize = 32;
 
 /// Places for ciphers: as many as there are in [`CipherKind`], or more.
 pub const CIPHERS_MAX: usize = 8;
@@ -76,38 +76,98 @@ pub enum OperationKind {
     Ed25519Sign = 11,
     /// Whatever is none of these and goes to the default provider.
     Other = 12,
+    /// Key pair of ML-KEM-512, alone or beside a curve.
+    MlKem512Generate = 13,
+    /// Key pair of ML-KEM-768, alone or beside a curve.
+    MlKem768Generate = 14,
+    /// Key pair of ML-KEM-1024, alone or beside a curve.
+    MlKem1024Generate = 15,
+    /// Encapsulation by X25519MLKEM768.
+    X25519MlKem768Encapsulate = 16,
+    /// Decapsulation by X25519MLKEM768.
+    X25519MlKem768Decapsulate = 17,
+    /// Encapsulation by ML-KEM-512.
+    MlKem512Encapsulate = 18,
+    /// Decapsulation by ML-KEM-512.
+    MlKem512Decapsulate = 19,
+    /// Encapsulation by ML-KEM-768.
+    MlKem768Encapsulate = 20,
+    /// Decapsulation by ML-KEM-768.
+    MlKem768Decapsulate = 21,
+    /// Encapsulation by ML-KEM-1024.
+    MlKem1024Encapsulate = 22,
+    /// Decapsulation by ML-KEM-1024.
+    MlKem1024Decapsulate = 23,
+    /// Encapsulation by SecP256r1MLKEM768.
+    Secp256r1MlKem768Encapsulate = 24,
+    /// Decapsulation by SecP256r1MLKEM768.
+    Secp256r1MlKem768Decapsulate = 25,
+    /// Encapsulation by SecP384r1MLKEM1024.
+    Secp384r1MlKem1024Encapsulate = 26,
+    /// Decapsulation by SecP384r1MLKEM1024.
+    Secp384r1MlKem1024Decapsulate = 27,
 }
 
 /// What is known of one kind of operations.
 struct Row {
     kind: OperationKind,
     name: &'static str,
-    is_generation: bool,
+    role: Role,
+}
+
+/// What a handshake needs an operation for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// An ephemeral key pair for a pool.
+    Generation,
+    /// A secret shared with a peer.
+    Derivation,
+    /// Anything else.
+    Other,
 }
 
 /// All kinds, in the order of their numbers. Whoever counts, stores or shows kinds goes by this.
-const ROWS: [Row; 13] = [
-    private(OperationKind::Rsa2048, "rsa-2048"),
-    private(OperationKind::Rsa3072, "rsa-3072"),
-    private(OperationKind::Rsa4096, "rsa-4096"),
-    generation(OperationKind::X25519Generate, "x25519-generate"),
-    private(OperationKind::X25519Derive, "x25519-derive"),
-    generation(OperationKind::P256Generate, "p256-generate"),
-    private(OperationKind::P256Derive, "p256-derive"),
-    private(OperationKind::P256Sign, "p256-sign"),
-    generation(OperationKind::P384Generate, "p384-generate"),
-    private(OperationKind::P384Derive, "p384-derive"),
-    private(OperationKind::P384Sign, "p384-sign"),
-    private(OperationKind::Ed25519Sign, "ed25519-sign"),
-    private(OperationKind::Other, "other"),
+const ROWS: [Row; 28] = [
+    waited_for(OperationKind::Rsa2048, "rsa-2048"),
+    waited_for(OperationKind::Rsa3072, "rsa-3072"),
+    waited_for(OperationKind::Rsa4096, "rsa-4096"),
+    pooled(OperationKind::X25519Generate, "x25519-generate"),
+    derived(OperationKind::X25519Derive, "x25519-derive"),
+    pooled(OperationKind::P256Generate, "p256-generate"),
+    derived(OperationKind::P256Derive, "p256-derive"),
+    waited_for(OperationKind::P256Sign, "p256-sign"),
+    pooled(OperationKind::P384Generate, "p384-generate"),
+    derived(OperationKind::P384Derive, "p384-derive"),
+    waited_for(OperationKind::P384Sign, "p384-sign"),
+    waited_for(OperationKind::Ed25519Sign, "ed25519-sign"),
+    waited_for(OperationKind::Other, "other"),
+    waited_for(OperationKind::MlKem512Generate, "mlkem512-generate"),
+    waited_for(OperationKind::MlKem768Generate, "mlkem768-generate"),
+    waited_for(OperationKind::MlKem1024Generate, "mlkem1024-generate"),
+    derived(OperationKind::X25519MlKem768Encapsulate, "x25519mlkem768-encapsulate"),
+    derived(OperationKind::X25519MlKem768Decapsulate, "x25519mlkem768-decapsulate"),
+    derived(OperationKind::MlKem512Encapsulate, "mlkem512-encapsulate"),
+    derived(OperationKind::MlKem512Decapsulate, "mlkem512-decapsulate"),
+    derived(OperationKind::MlKem768Encapsulate, "mlkem768-encapsulate"),
+    derived(OperationKind::MlKem768Decapsulate, "mlkem768-decapsulate"),
+    derived(OperationKind::MlKem1024Encapsulate, "mlkem1024-encapsulate"),
+    derived(OperationKind::MlKem1024Decapsulate, "mlkem1024-decapsulate"),
+    derived(OperationKind::Secp256r1MlKem768Encapsulate, "secp256r1mlkem768-encapsulate"),
+    derived(OperationKind::Secp256r1MlKem768Decapsulate, "secp256r1mlkem768-decapsulate"),
+    derived(OperationKind::Secp384r1MlKem1024Encapsulate, "secp384r1mlkem1024-encapsulate"),
+    derived(OperationKind::Secp384r1MlKem1024Decapsulate, "secp384r1mlkem1024-decapsulate"),
 ];
 
-const fn private(kind: OperationKind, name: &'static str) -> Row {
-    Row { kind, name, is_generation: false }
+const fn waited_for(kind: OperationKind, name: &'static str) -> Row {
+    Row { kind, name, role: Role::Other }
 }
 
-const fn generation(kind: OperationKind, name: &'static str) -> Row {
-    Row { kind, name, is_generation: true }
+const fn derived(kind: OperationKind, name: &'static str) -> Row {
+    Row { kind, name, role: Role::Derivation }
+}
+
+const fn pooled(kind: OperationKind, name: &'static str) -> Row {
+    Row { kind, name, role: Role::Generation }
 }
 
 impl OperationKind {
@@ -130,16 +190,13 @@ impl OperationKind {
 
     /// Whether it derives a secret shared with a peer.
     pub const fn is_derivation(self) -> bool {
-        matches!(
-            self,
-            OperationKind::X25519Derive | OperationKind::P256Derive | OperationKind::P384Derive
-        )
+        matches!(ROWS[self as usize].role, Role::Derivation)
     }
 
-    /// Whether it makes an ephemeral key pair, which the totals leave out: nobody waits for it in
-    /// a batch.
+    /// Whether it makes an ephemeral key pair for a pool, which the totals leave out: nobody waits
+    /// for it in a batch.
     pub const fn is_generation(self) -> bool {
-        ROWS[self as usize].is_generation
+        matches!(ROWS[self as usize].role, Role::Generation)
     }
 }
 

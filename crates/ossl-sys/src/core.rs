@@ -174,6 +174,8 @@ pub const OP_KEYEXCH: c_int = 11;
 pub const OP_SIGNATURE: c_int = 12;
 /// Operation: asymmetric cipher.
 pub const OP_ASYM_CIPHER: c_int = 13;
+/// Operation: key encapsulation.
+pub const OP_KEM: c_int = 14;
 /// Operation: encoder.
 pub const OP_ENCODER: c_int = 20;
 
@@ -194,6 +196,27 @@ pub const FUNC_PROVIDER_GET_CAPABILITIES: c_int = 1030;
 pub const CAPABILITY_TLS_GROUP: &CStr = c"TLS-GROUP";
 /// Parameter of a group of TLS: the algorithm of its keys.
 pub const TLS_GROUP_ALG: &CStr = c"tls-group-alg";
+
+/// Parameter of a group of TLS: its name.
+pub const TLS_GROUP_NAME: &CStr = c"tls-group-name";
+/// Parameter of a group of TLS: what its keys know it by.
+pub const TLS_GROUP_NAME_INTERNAL: &CStr = c"tls-group-name-internal";
+/// Parameter of a group of TLS: its number.
+pub const TLS_GROUP_ID: &CStr = c"tls-group-id";
+/// Parameter of a group of TLS: its strength in bits.
+pub const TLS_GROUP_SECURITY_BITS: &CStr = c"tls-group-sec-bits";
+/// Parameter of a group of TLS: whether its keys encapsulate.
+pub const TLS_GROUP_IS_KEM: &CStr = c"tls-group-is-kem";
+/// Parameter of a group of TLS: the lowest version of TLS.
+pub const TLS_GROUP_MIN_TLS: &CStr = c"tls-min-tls";
+/// Parameter of a group of TLS: the highest version of TLS, or 0.
+pub const TLS_GROUP_MAX_TLS: &CStr = c"tls-max-tls";
+/// Parameter of a group of TLS: the lowest version of DTLS, or -1 for none.
+pub const TLS_GROUP_MIN_DTLS: &CStr = c"tls-min-dtls";
+/// Parameter of a group of TLS: the highest version of DTLS, or -1 for none.
+pub const TLS_GROUP_MAX_DTLS: &CStr = c"tls-max-dtls";
+/// `TLS1_3_VERSION`.
+pub const TLS_1_3: c_int = 0x0304;
 
 /// Of a key: its private half.
 pub const SELECT_PRIVATE_KEY: c_int = 0x01;
@@ -264,6 +287,11 @@ pub const PKEY_PARAM_ENCODED_PUBLIC_KEY: &CStr = c"encoded-pub-key";
 pub const PKEY_PARAM_PUB_KEY: &CStr = c"pub";
 /// Key parameter: private half.
 pub const PKEY_PARAM_PRIV_KEY: &CStr = c"priv";
+
+/// Key parameter, since OpenSSL 3.5: what a key of ML-KEM was generated from.
+pub const PKEY_PARAM_ML_KEM_SEED: &CStr = c"seed";
+/// Parameter of an encapsulation: the random bytes that it begins with.
+pub const KEM_PARAM_IKME: &CStr = c"ikme";
 
 /// Parameter of a signature and of an asymmetric cipher: padding.
 pub const PARAM_PAD_MODE: &CStr = c"pad-mode";
@@ -401,6 +429,16 @@ pub const PROV_R_INVALID_TAG_LENGTH: c_int = 118;
 pub const PROV_R_TAG_NOT_SET: c_int = 119;
 /// `PROV_R_TAG_NOT_NEEDED`.
 pub const PROV_R_TAG_NOT_NEEDED: c_int = 120;
+/// `PROV_R_MISSING_KEY`.
+pub const PROV_R_MISSING_KEY: c_int = 128;
+/// `PROV_R_BAD_LENGTH`.
+pub const PROV_R_BAD_LENGTH: c_int = 142;
+/// `PROV_R_INVALID_SEED_LENGTH`.
+pub const PROV_R_INVALID_SEED_LENGTH: c_int = 154;
+/// `PROV_R_INVALID_KEY`.
+pub const PROV_R_INVALID_KEY: c_int = 158;
+/// `PROV_R_OPERATION_NOT_SUPPORTED_FOR_THIS_KEYTYPE`.
+pub const PROV_R_OPERATION_NOT_SUPPORTED_FOR_THIS_KEYTYPE: c_int = 178;
 /// `ERR_R_INTERNAL_ERROR`.
 pub const ERR_R_INTERNAL_ERROR: c_int = 259 | (0x3 << 18);
 

@@ -220,6 +220,25 @@ table! {
 }
 
 table! {
+    /// `OSSL_OP_KEM`.
+    KemFunctions {
+        newctx: 1 => fn(*mut c_void) -> *mut c_void,
+        encapsulate_init: 2 => fn(*mut c_void, *mut c_void, *const OsslParam) -> c_int,
+        encapsulate: 3 => fn(
+            *mut c_void, *mut c_uchar, *mut usize, *mut c_uchar, *mut usize
+        ) -> c_int,
+        decapsulate_init: 4 => fn(*mut c_void, *mut c_void, *const OsslParam) -> c_int,
+        decapsulate: 5 => fn(
+            *mut c_void, *mut c_uchar, *mut usize, *const c_uchar, usize
+        ) -> c_int,
+        freectx: 6 => fn(*mut c_void),
+        dupctx: 7 => fn(*mut c_void) -> *mut c_void,
+        set_ctx_params: 10 => fn(*mut c_void, *const OsslParam) -> c_int,
+        settable_ctx_params: 11 => fn(*mut c_void, *mut c_void) -> *const OsslParam,
+    }
+}
+
+table! {
     /// `OSSL_OP_ENCODER`.
     EncoderFunctions {
         newctx: 1 => fn(*mut c_void) -> *mut c_void,

@@ -15,6 +15,7 @@ use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
 use widelane_crypto::ec::Ec;
 use widelane_crypto::ed25519::Ed25519;
 use widelane_crypto::kdf::{self, Kdf};
+use widelane_crypto::mlkem::{MlKem, ParameterSet};
 use widelane_crypto::rsa::{self, Rsa};
 use widelane_crypto::x25519::X25519;
 
@@ -39,6 +40,8 @@ pub(crate) struct Config {
     pub(crate) x25519_derive: Vec<X25519>,
     /// Ed25519, likewise.
     pub(crate) ed25519: Vec<Ed25519>,
+    /// ML-KEM by parameter set, in the widest room that the policy leaves open.
+    ml_kem: [MlKem; ParameterSet::ALL.len()],
     aeads: [Aead; aead::Algorithm::ALL.len()],
     cbc_hmacs: [CbcHmac; cbc_hmac::Algorithm::ALL.len()],
     kdfs: [Kdf; kdf::Hash::ALL.len()],
@@ -76,6 +79,16 @@ impl Config {
     /// Lanes and room of the widest kernel for RSA, for whoever reads the counters.
     pub(crate) fn widest(&self) -> (usize, Room) {
         self.rsa.last().map_or((1, Room::Portable), |rsa| (rsa.lanes(), rsa.room()))
+    }
+
+    /// ML-KEM in the widest room that the policy leaves open.
+    pub(crate) fn ml_kem(&self, set: ParameterSet) -> &MlKem {
+        &self.ml_kem[set as usize]
+    }
+
+    /// Whether that has lanes to fill.
+    pub(crate) fn ml_kem_is_batched(&self) -> bool {
+        self.ml_kem.iter().all(|ml_kem| ml_kem.room() != Room::Portable)
     }
 
     /// A cipher with tags in the widest room that the policy leaves open.
@@ -131,6 +144,7 @@ impl Config {
             x25519: X25519::kernels(policy),
             x25519_derive: X25519::derive_kernels(policy),
             ed25519: Ed25519::kernels(policy),
+            ml_kem: ParameterSet::ALL.map(|set| MlKem::choose(set, policy)),
             aeads: aead::Algorithm::ALL.map(|algorithm| Aead::choose(algorithm, policy)),
             cbc_hmacs: cbc_hmac::Algorithm::ALL
                 .map(|algorithm| CbcHmac::choose(algorithm, Mode::MacThenEncrypt, policy)),

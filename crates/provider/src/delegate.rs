@@ -1,6 +1,7 @@
 //! The default provider, in a library context of our own: it does everything that we do not batch.
 #![allow(unsafe_code, reason = "calls libcrypto")]
 
+use std::array;
 use std::cell::OnceCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::{self, NonNull};
@@ -11,14 +12,14 @@ use widelane_ossl_sys::core::{
     self, OsslAlgorithm, OsslCallback, OsslLibCtx, OsslParam, OsslProvider,
 };
 use widelane_ossl_sys::dispatch::{
-    AsymCipherFunctions, CipherFunctions, EncoderFunctions, KdfFunctions, KeyexchFunctions,
-    KeymgmtFunctions, SignatureFunctions,
+    AsymCipherFunctions, CipherFunctions, EncoderFunctions, KdfFunctions, KemFunctions,
+    KeyexchFunctions, KeymgmtFunctions, SignatureFunctions,
 };
 
 use crate::digest::{self, Digests};
 use crate::lent::{Core, Lent, Wanted};
 use crate::params::Array;
-use crate::{cipher, params};
+use crate::{cipher, kem, params};
 
 /// The default provider, in a library context of our own.
 ///
@@ -70,6 +71,8 @@ pub(crate) struct Algorithms {
     pub(crate) tls13_kdf: Algorithm<KdfFunctions>,
     /// Key derivation of earlier versions.
     pub(crate) tls1_prf: Algorithm<KdfFunctions>,
+    /// Key encapsulation by its place in [`kem::MECHANISMS`], where it has it.
+    pub(crate) kems: [Option<Kem>; kem::MECHANISMS.len()],
     /// Ciphers by kind, those that it has.
     pub(crate) ciphers: [Option<Algorithm<CipherFunctions>>; CipherKind::ALL.len()],
 }
@@ -81,6 +84,14 @@ pub(crate) struct Algorithm<F> {
     pub(crate) names: CString,
     /// Its functions.
     pub(crate) functions: F,
+}
+
+/// Key encapsulation of the default provider.
+pub(crate) struct Kem {
+    /// Its keys.
+    pub(crate) keys: Algorithm<KeymgmtFunctions>,
+    /// What is done with them.
+    pub(crate) mechanism: Algorithm<KemFunctions>,
 }
 
 /// An encoder of the default provider.
@@ -144,6 +155,7 @@ impl Delegate {
             ed25519_signature: delegate.signature(c"ED25519")?,
             tls13_kdf: delegate.kdf(c"TLS13-KDF")?,
             tls1_prf: delegate.kdf(c"TLS1-PRF")?,
+            kems: array::from_fn(|index| delegate.kem(kem::MECHANISMS[index].group.0).ok()),
             ciphers: CipherKind::ALL.map(|kind| delegate.cipher(cipher::name(kind)).ok()),
         };
         delegate.fetch_ahead();
@@ -287,6 +299,13 @@ impl Delegate {
     fn signature(&self, name: &CStr) -> Result<Algorithm<SignatureFunctions>, String> {
         // SAFETY: the table of a signature.
         self.algorithm(core::OP_SIGNATURE, name, |table| unsafe { SignatureFunctions::read(table) })
+    }
+
+    fn kem(&self, name: &CStr) -> Result<Kem, String> {
+        let keys = self.keymgmt(name)?;
+        // SAFETY: the table of a key encapsulation.
+        let read = |table| unsafe { KemFunctions::read(table) };
+        Ok(Kem { keys, mechanism: self.algorithm(core::OP_KEM, name, read)? })
     }
 
     /// The encoders of keys of a name.

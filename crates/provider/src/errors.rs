@@ -14,6 +14,16 @@ pub(crate) fn say(line: &str) {
     let _ = std::io::stderr().write_all(format!("widelane: {line}\n").as_bytes());
 }
 
+/// Does `work`, and forgets the errors that it leaves.
+pub(crate) fn quietly<R>(libcrypto: &Libcrypto, work: impl FnOnce() -> R) -> R {
+    // SAFETY: no arguments.
+    unsafe { (libcrypto.ERR_set_mark)() };
+    let result = work();
+    // SAFETY: no arguments.
+    unsafe { (libcrypto.ERR_pop_to_mark)() };
+    result
+}
+
 /// Leaves an error that a text explains.
 pub(crate) fn raise_text(libcrypto: &Libcrypto, text: &str) {
     let Ok(text) = CString::new(text.replace('%', "%%")) else { return };

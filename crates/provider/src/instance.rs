@@ -10,10 +10,10 @@ use widelane_ossl_sys::core::{
     self, OsslAlgorithm, OsslCallback, OsslDispatch, OsslParam, PARAM_INTEGER, PARAM_UTF8_PTR,
 };
 
-use crate::delegate::{Algorithms, Delegate, has_name};
+use crate::delegate::{Delegate, has_name};
 use crate::entry::{borrow, borrow_mut, entry, take_back};
 use crate::params::{self, Constant};
-use crate::{cipher, curve, kdf, process, rsa};
+use crate::{cipher, curve, kdf, kem, process, rsa};
 
 /// One loaded provider. OpenSSL may load us several times, once for each library context.
 pub(crate) struct Instance {
@@ -36,7 +36,7 @@ struct Offers {
     operation: c_int,
     list: Vec<OsslAlgorithm>,
     /// What the list points to.
-    _owned: Vec<Offer>,
+    owned: Vec<Offer>,
 }
 
 // SAFETY: the pointers lead to constants and to what the instance owns and never changes.
@@ -50,7 +50,7 @@ impl Instance {
         let delegate = Arc::new(delegate);
         process::instance_begins();
         let mut by_operation = BTreeMap::<c_int, Vec<Offer>>::new();
-        for of_module in [cipher::offers, kdf::offers, rsa::offers, curve::offers] {
+        for of_module in [cipher::offers, kdf::offers, rsa::offers, curve::offers, kem::offers] {
             for offer in of_module(&delegate) {
                 by_operation.entry(offer.operation).or_default().push(offer);
             }
@@ -68,6 +68,11 @@ impl Instance {
     /// The default provider that does everything but batches.
     pub(crate) fn delegate(&self) -> &Arc<Delegate> {
         &self.delegate
+    }
+
+    /// What it offers for an operation.
+    fn offers(&self, operation: c_int) -> Option<&Offers> {
+        self.offers.iter().find(|offers| offers.operation == operation)
     }
 
     /// The functions of the provider itself.
@@ -109,7 +114,7 @@ impl Offers {
             algorithm_description: offer.description.as_ptr(),
         };
         let list = owned.iter().map(algorithm).chain([OsslAlgorithm::END]).collect();
-        Offers { operation, list, _owned: owned }
+        Offers { operation, list, owned }
     }
 }
 
@@ -164,8 +169,12 @@ entry! {
         if capability != core::CAPABILITY_TLS_GROUP {
             return Some(1);
         }
-        let names = &instance.delegate.algorithms;
-        let mut offer = GroupOffer { names, callback: callback?, argument };
+        let callback = callback?;
+        // SAFETY: the core's callback and its argument.
+        if !unsafe { kem::tell_groups(&instance.delegate, callback, argument) } {
+            return None;
+        }
+        let mut offer = GroupOffer { instance, callback, argument };
         Some(instance.delegate.capabilities(capability, pass_on, ptr::from_mut(&mut offer).cast()))
     }
 
@@ -177,8 +186,8 @@ entry! {
         let mut given = unsafe { params::iter(params) };
         let algorithm = given.find(|param| params::key(param) == core::TLS_GROUP_ALG)?;
         let algorithm = params::text_of(algorithm)?;
-        let keys = [&offer.names.ec.names, &offer.names.x25519.names];
-        if !keys.into_iter().any(|names| has_name(names, algorithm.as_c_str())) {
+        let keys = offer.instance.offers(core::OP_KEYMGMT)?;
+        if !keys.owned.iter().any(|keys| has_name(&keys.names, algorithm.as_c_str())) {
             return Some(1);
         }
         // SAFETY: the core's callback and its argument.
@@ -196,14 +205,13 @@ entry! {
         if let Some(no_cache) = unsafe { no_cache.as_mut() } {
             *no_cache = 0;
         }
-        let offers = instance.offers.iter().find(|offers| offers.operation == operation)?;
-        Some(offers.list.as_ptr())
+        Some(instance.offers(operation)?.list.as_ptr())
     }
 }
 
 /// Where the groups of TLS go that are offered.
 struct GroupOffer<'a> {
-    names: &'a Algorithms,
+    instance: &'a Instance,
     callback: OsslCallback,
     argument: *mut c_void,
 }

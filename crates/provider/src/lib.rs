@@ -25,6 +25,7 @@ mod errors;
 mod init;
 mod instance;
 mod kdf;
+mod kem;
 mod lent;
 mod one_shot;
 mod params;

@@ -14,7 +14,7 @@ use crate::config::config;
 use crate::counters::{self, Pages};
 use crate::entry::entry;
 use crate::kdf::kept;
-use crate::{pool, stack};
+use crate::{kem, pool, stack};
 
 /// What belongs to one process.
 ///
@@ -22,7 +22,8 @@ use crate::{pool, stack};
 /// does not have, and hold jobs that its parent executes. The old one is left alone, not freed.
 pub(crate) struct Process {
     counters: OnceLock<Pages>,
-    queues: [Queues; OperationKind::ALL.len()],
+    /// By kind. On the heap, for they are larger than the stack of an ASYNC job has room for.
+    queues: Box<[Queues]>,
 }
 
 /// That of the calling process.
@@ -63,6 +64,7 @@ pub(crate) fn begin_thread() {
     event_loop::pending();
     kept::begin_thread();
     pool::begin_thread();
+    kem::batch::begin_thread();
     counters::begin_thread();
     stack::on_large(|| ());
     if IS_CHILD.load(Ordering::Relaxed) {
@@ -88,7 +90,7 @@ pub(crate) fn instance_ends() {
 
 impl Process {
     fn new() -> Self {
-        let queues = OperationKind::ALL.map(Queues::new);
+        let queues = OperationKind::ALL.into_iter().map(Queues::new).collect();
         Process { counters: OnceLock::new(), queues }
     }
 

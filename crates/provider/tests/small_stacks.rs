@@ -2,6 +2,7 @@
 //! and of a thread of 32 KiB. A page below ends the process if anything is touched there.
 #![allow(unsafe_code, reason = "maps stacks, and calls libcrypto as programs do")]
 
+mod kem;
 mod support;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
+use kem::{KNOWN, Key};
 use support::{key_parameters, operation_parameters};
 use widelane_testkit::fuzz::corpus;
 use widelane_testkit::random::Random;
@@ -94,7 +96,19 @@ fn calls() -> Vec<Call> {
         let inputs = corpus(name).into_iter().chain(by_chance.take(BY_CHANCE));
         calls.extend(inputs.map(|input| Call { target, input }));
     }
+    // Often enough that each way of doing it has its turn.
+    calls.extend((0..40).map(|_| Call { target: kems, input: Vec::new() }));
     calls
+}
+
+/// Shares a secret by each mechanism of key encapsulation.
+fn kems(_: &[u8]) {
+    for known in &KNOWN {
+        let client = Key::make(known.name, true);
+        let [ciphertext, secret] =
+            Key::peer(known.name, &client.public()).unwrap().encapsulate().unwrap();
+        assert_eq!(client.decapsulate(&ciphertext).unwrap(), secret);
+    }
 }
 
 extern "C" fn in_thread(calls: *mut c_void) -> *mut c_void {

@@ -48,6 +48,15 @@ fn both_certificates_and_every_group_are_batched() {
 }
 
 #[test]
+fn groups_with_ml_kem_are_batched() {
+    let (authority, identity) = support::localhost();
+    let groups = support::kems::GROUPS.map(|(group, _)| group).join(":");
+    // Further settings stand behind the file on the same line of the configuration.
+    let pem = PathBuf::from(format!("{} curves {groups}", authority.bundle(&identity).display()));
+    support::kems::shake_hands(&Server::haproxy("  nbthread 2\n", &pem, &["-db"]));
+}
+
+#[test]
 fn a_lone_handshake_is_not_kept_waiting() {
     let (authority, identity) = support::localhost();
     let server = Server::haproxy("  nbthread 1\n", &authority.bundle(&identity), &["-db"]);

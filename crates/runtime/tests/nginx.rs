@@ -73,6 +73,16 @@ fn both_certificates_and_every_group_are_batched() {
 }
 
 #[test]
+fn groups_with_ml_kem_are_batched() {
+    let (_authority, identity) = support::localhost();
+    let groups = support::kems::GROUPS.map(|(group, _)| group).join(":");
+    let server = server(1, &identity, &format!("ssl_ecdh_curve {groups}:X25519;"));
+    support::kems::shake_hands(&server);
+    let tally = load(server.port, &identity, TlsVersion::Tls13, 8, 20);
+    assert!(tally.errors.is_empty(), "those without stay with X25519: {:?}", tally.errors);
+}
+
+#[test]
 fn sessions_resume() {
     let (authority, identity) = support::localhost();
     let server = server(1, &identity, "ssl_session_cache shared:s:1m;");

@@ -87,6 +87,22 @@ impl ParameterSet {
         self.parameters().encapsulation_key_bytes()
     }
 
+    /// Whether bytes are an encapsulation key (FIPS 203, 7.2): as many as one has, and with every
+    /// coefficient below q.
+    pub fn is_encapsulation_key(self, bytes: &[u8]) -> bool {
+        bytes.len() == self.encapsulation_key_bytes()
+            && are_reduced(&bytes[..bytes.len() - MATRIX_SEED_BYTES])
+    }
+
+    /// Whether every coefficient of the secret vector of a decapsulation key is below q. Those of a
+    /// generated key are; FIPS 203 does not ask whether those of an imported one are.
+    ///
+    /// Secrets: the bytes. The time tells nothing but their number.
+    pub fn is_reduced_decapsulation_key(self, bytes: &[u8]) -> bool {
+        bytes.len() == self.decapsulation_key_bytes()
+            && are_reduced(&bytes[..self.parameters().encapsulation_key_offset()])
+    }
+
     /// Bytes of a decapsulation key, in its expanded form.
     pub const fn decapsulation_key_bytes(self) -> usize {
         self.parameters().decapsulation_key_bytes()
@@ -97,6 +113,24 @@ impl ParameterSet {
         self.parameters().ciphertext_bytes()
     }
 }
+
+/// Whether numbers of 12 bits, packed, are all below q. The time depends on nothing but how many
+/// there are.
+fn are_reduced(bytes: &[u8]) -> bool {
+    let not_below = bytes.chunks_exact(3).fold(0, |found: u32, three| {
+        let (low, middle, high) = (u32::from(three[0]), u32::from(three[1]), u32::from(three[2]));
+        let pair = [low | (middle & 0xf) << 8, middle >> 4 | high << 4];
+        // The difference is negative for what is below q.
+        pair.into_iter().fold(found, |found, number| found | !number.wrapping_sub(Q) >> 31)
+    });
+    Mask::equal_bytes(&not_below.to_le_bytes(), &[0; 4]).declassify()
+}
+
+/// The modulus.
+const Q: u32 = 3329;
+
+/// Bytes of the seed of the matrix, which ends an encapsulation key.
+const MATRIX_SEED_BYTES: usize = 32;
 
 /// What became of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -138,6 +172,13 @@ pub struct DecapsulationKey {
 }
 
 impl DecapsulationKey {
+    /// Takes over the bytes of a key that [`MlKem::generate_batch`] has made; nothing if they are
+    /// too few or too many. No more is checked: for others there is [`MlKem::import`].
+    pub fn from_generated(set: ParameterSet, bytes: &[u8]) -> Option<Self> {
+        let is_whole = bytes.len() == set.decapsulation_key_bytes();
+        is_whole.then(|| DecapsulationKey { set, bytes: bytes.into() })
+    }
+
     /// The parameter set.
     pub fn parameter_set(&self) -> ParameterSet {
         self.set
@@ -232,6 +273,16 @@ impl Workspace {
             groups: vec![Group::ZERO; GROUPS].into_boxed_slice(),
             buffers: vec![Buffer::ZERO; POLYNOMIALS].into_boxed_slice(),
         }
+    }
+
+    /// The same; nothing where there is no memory for it.
+    pub fn try_new() -> Option<Self> {
+        let (mut groups, mut buffers) = (Vec::new(), Vec::new());
+        groups.try_reserve_exact(GROUPS).ok()?;
+        buffers.try_reserve_exact(POLYNOMIALS).ok()?;
+        groups.resize(GROUPS, Group::ZERO);
+        buffers.resize(POLYNOMIALS, Buffer::ZERO);
+        Some(Workspace { groups: groups.into(), buffers: buffers.into() })
     }
 
     fn lend<C: Coefficients>(&mut self) -> mlkem::Workspace<'_, C> {

@@ -52,13 +52,13 @@ struct Meeting {
 /// What waits on a thread.
 struct Lanes {
     /// One for each kind: an operation waits for those that share its batch, and not for others.
-    by_kind: [Waiting; OperationKind::ALL.len()],
+    by_kind: Box<[Waiting]>,
     membership: Membership,
 }
 
 thread_local! {
     static LANES: RefCell<Lanes> = RefCell::new(Lanes {
-        by_kind: OperationKind::ALL.map(Waiting::new),
+        by_kind: OperationKind::ALL.into_iter().map(Waiting::new).collect(),
         membership: Membership::new(),
     });
 }

@@ -6,7 +6,7 @@ use widelane_cpu::Room;
 use crate::batching::kernel::{Kernel, Outcome};
 use crate::batching::request::Request;
 use crate::config::Config;
-use crate::{curve, rsa};
+use crate::{curve, kem, rsa};
 
 /// A kind of operations, and what does many of them at once.
 struct Row {
@@ -39,6 +39,21 @@ const ROWS: &[Row] = &[
     row(OperationKind::P384Derive, curve::batch::ec_kernels, curve::batch::derive_ec),
     row(OperationKind::P384Sign, curve::batch::ec_sign_kernels, curve::batch::sign_ec),
     row(OperationKind::Ed25519Sign, curve::batch::ed25519_kernels, curve::batch::sign_ed25519),
+    row(OperationKind::MlKem512Generate, kem::batch::kernels, kem::batch::generate),
+    row(OperationKind::MlKem768Generate, kem::batch::kernels, kem::batch::generate),
+    row(OperationKind::MlKem1024Generate, kem::batch::kernels, kem::batch::generate),
+    row(OperationKind::X25519MlKem768Encapsulate, kem::batch::kernels, kem::batch::encapsulate),
+    row(OperationKind::X25519MlKem768Decapsulate, kem::batch::kernels, kem::batch::decapsulate),
+    row(OperationKind::MlKem512Encapsulate, kem::batch::kernels, kem::batch::encapsulate),
+    row(OperationKind::MlKem512Decapsulate, kem::batch::kernels, kem::batch::decapsulate),
+    row(OperationKind::MlKem768Encapsulate, kem::batch::kernels, kem::batch::encapsulate),
+    row(OperationKind::MlKem768Decapsulate, kem::batch::kernels, kem::batch::decapsulate),
+    row(OperationKind::MlKem1024Encapsulate, kem::batch::kernels, kem::batch::encapsulate),
+    row(OperationKind::MlKem1024Decapsulate, kem::batch::kernels, kem::batch::decapsulate),
+    row(OperationKind::Secp256r1MlKem768Encapsulate, kem::batch::kernels, kem::batch::encapsulate),
+    row(OperationKind::Secp256r1MlKem768Decapsulate, kem::batch::kernels, kem::batch::decapsulate),
+    row(OperationKind::Secp384r1MlKem1024Encapsulate, kem::batch::kernels, kem::batch::encapsulate),
+    row(OperationKind::Secp384r1MlKem1024Decapsulate, kem::batch::kernels, kem::batch::decapsulate),
 ];
 
 /// Lanes and room of each kernel for operations of a kind, those with the fewest lanes first; none

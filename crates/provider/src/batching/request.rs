@@ -1,5 +1,4 @@
 //! One operation under way, and its answer.
-#![allow(unsafe_code, reason = "calls libcrypto")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,6 +8,7 @@ use widelane_ossl_sys::Libcrypto;
 use widelane_secret::wipe;
 
 use crate::batching::operation::Operation;
+use crate::errors::quietly;
 
 /// One operation under way.
 ///
@@ -72,13 +72,8 @@ impl Request {
     /// What that says of a failure is forgotten, since it may be another thread than the caller's
     /// that hears it: the caller asks again.
     pub(super) fn run_single(&self) -> Answer {
-        let libcrypto = self.libcrypto();
-        // SAFETY: no arguments.
-        unsafe { (libcrypto.ERR_set_mark)() };
-        let answer = self.operation.run_single().map_or(Answer::Rejected, Answer::Done);
-        // SAFETY: no arguments.
-        unsafe { (libcrypto.ERR_pop_to_mark)() };
-        answer
+        let done = quietly(self.libcrypto(), || self.operation.run_single());
+        done.map_or(Answer::Rejected, Answer::Done)
     }
 
     /// Nobody waits for the answer any more.

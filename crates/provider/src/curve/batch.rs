@@ -13,7 +13,7 @@ use crate::batching::kernel::{Outcome, Verdict, collect, settle};
 use crate::batching::{Operation, Request, Secret};
 use crate::config::{Config, config};
 use crate::curve::key::Key;
-use crate::curve::single;
+use crate::curve::{Curve, single};
 
 /// The shared secret of two keys of one [curve](crate::curve::Curve).
 pub(crate) struct Derive {
@@ -119,6 +119,13 @@ pub(crate) fn derive_x25519(requests: &[&Request], index: usize) -> Option<Vec<O
     let operands = collect(requests, |operation: &Derive| {
         Some((operation.key.x25519()?, operation.peer.x25519_public()?))
     })?;
+    x25519_secrets(&operands, index)
+}
+
+fn x25519_secrets(
+    operands: &[(&x25519::PrivateKey, &[u8; 32])],
+    index: usize,
+) -> Option<Vec<Outcome>> {
     let mut outputs: Vec<Secret> = operands.iter().map(|_| Secret(vec![0; 32])).collect();
     let mut jobs = operands
         .iter()
@@ -141,6 +148,10 @@ pub(crate) fn derive_ec(requests: &[&Request], index: usize) -> Option<Vec<Outco
     let operands = collect(requests, |operation: &Derive| {
         Some((operation.key.ec()?, operation.peer.ec_public()?))
     })?;
+    Some(ec_secrets(&operands, index))
+}
+
+fn ec_secrets(operands: &[(&ec::PrivateKey, &ec::PublicKey)], index: usize) -> Vec<Outcome> {
     let mut outputs: Vec<Secret> =
         operands.iter().map(|(key, _)| Secret(vec![0; key.curve().bytes()])).collect();
     let mut jobs: Vec<_> = operands
@@ -155,7 +166,30 @@ pub(crate) fn derive_ec(requests: &[&Request], index: usize) -> Option<Vec<Outco
         .collect();
     config().ec[index].derive_batch(&mut jobs);
     let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
-    Some(settle(outcomes, outputs, ec_verdict))
+    settle(outcomes, outputs, ec_verdict)
+}
+
+/// The shared secrets of pairs of keys on one curve, by the kernel that has just enough lanes;
+/// nothing where there is none.
+pub(crate) fn derive_pairs(curve: Curve, pairs: &[(&Key, &Key)]) -> Option<Vec<Outcome>> {
+    let just_enough = |kernels: Vec<(usize, Room)>| {
+        let enough = kernels.iter().position(|(lanes, _)| *lanes >= pairs.len());
+        enough.or(kernels.len().checked_sub(1))
+    };
+    match curve {
+        Curve::X25519 => {
+            let index = just_enough(x25519_derive_kernels(config()))?;
+            let operands =
+                pairs.iter().map(|(key, peer)| Some((key.x25519()?, peer.x25519_public()?)));
+            x25519_secrets(&operands.collect::<Option<Vec<_>>>()?, index)
+        }
+        Curve::Ec(_) => {
+            let index = just_enough(ec_kernels(config()))?;
+            let operands = pairs.iter().map(|(key, peer)| Some((key.ec()?, peer.ec_public()?)));
+            Some(ec_secrets(&operands.collect::<Option<Vec<_>>>()?, index))
+        }
+        Curve::Ed25519 => None,
+    }
 }
 
 /// ECDSA on P-256 and P-384 by a kernel of [`config`].

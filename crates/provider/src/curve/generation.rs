@@ -17,6 +17,19 @@ use crate::curve::{Algorithm, Curve};
 use crate::delegate::{Delegate, Owned};
 use crate::{params, pool, process};
 
+/// A key pair on a curve that is used once.
+pub(crate) fn ephemeral(delegate: &Arc<Delegate>, curve: Curve) -> Option<Arc<Key>> {
+    let mut generation = Generation {
+        delegate: Arc::clone(delegate),
+        algorithm: curve.algorithm(),
+        selection: core::SELECT_ALL,
+        curve: Some(curve),
+        inner: None,
+    };
+    // SAFETY: without a callback nobody is told how far it is.
+    unsafe { generation.generate(None, ptr::null_mut()) }
+}
+
 /// A key that is being generated.
 pub(crate) struct Generation {
     delegate: Arc<Delegate>,

@@ -2,10 +2,12 @@
 #![allow(unsafe_code, reason = "calls the default provider's functions")]
 
 use std::ffi::{c_int, c_void};
+use std::slice;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use widelane_bridge::counters::OperationKind;
+use widelane_cpu::{Policy, Width};
 use widelane_crypto::{ec, ed25519, x25519};
 use widelane_ossl_sys::core::{self, OsslParam};
 use widelane_ossl_sys::dispatch::KeymgmtFunctions;
@@ -118,6 +120,34 @@ impl Key {
         let key = Key::parameters(delegate, curve);
         let _ = key.private.set(Some(private));
         let _ = key.public.set(Some(Public::new(Encoded::new(pair.public())?)));
+        Some(key)
+    }
+
+    /// A key of ours of which the public half is computed, slowly; nothing if the private one is
+    /// none.
+    pub(crate) fn from_private(
+        delegate: &Arc<Delegate>,
+        curve: Curve,
+        private: &[u8],
+    ) -> Option<Self> {
+        let private = Private::read(curve, private)?;
+        let mut public = Encoded { bytes: [0; PUBLIC_BYTES_MAX], length: curve.public_bytes() };
+        let (policy, place) = (Policy::up_to(Width::W128), &mut public.bytes[..public.length]);
+        match &private {
+            Private::Ec(key) => {
+                let mut job = ec::GenerateJob::new(key, place);
+                ec::Ec::choose(&policy).generate_batch(slice::from_mut(&mut job));
+                (job.outcome == ec::Outcome::Done).then_some(())?;
+            }
+            Private::X25519(key) => {
+                let mut job = x25519::GenerateJob::new(key, place.first_chunk_mut()?);
+                x25519::X25519::choose(&policy).generate_batch(slice::from_mut(&mut job));
+            }
+            Private::Ed25519(_) => return None,
+        }
+        let key = Key::parameters(delegate, curve);
+        let _ = key.private.set(Some(private));
+        let _ = key.public.set(Some(Public::new(public)));
         Some(key)
     }
 
@@ -266,6 +296,16 @@ impl Key {
             return None;
         }
         Some(self.public.get()?.as_ref()?.encoded.as_slice())
+    }
+
+    /// Its public half, encoded, wherever it is.
+    pub(crate) fn encoded_public(&self) -> Option<&[u8]> {
+        Some(self.public()?.encoded.as_slice())
+    }
+
+    /// Its private half, encoded; nothing for Ed25519.
+    pub(crate) fn private_bytes(&self) -> Option<&[u8]> {
+        Some(self.private()?.as_bytes()).filter(|bytes| !bytes.is_empty())
     }
 
     /// Takes a peer's public key; false if it is none of its curve, or if this key has a half or an

@@ -5,6 +5,7 @@ pub mod authority;
 pub mod by_hand;
 pub mod clients;
 pub mod counters;
+pub mod kems;
 pub mod orders;
 pub mod server;
 

@@ -1,0 +1,280 @@
+//! Operations of key encapsulation, many at once or alone.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use widelane_bridge::counters::OperationKind;
+use widelane_cpu::{Policy, Room, Width};
+use widelane_crypto::mlkem::{
+    self, DecapsulateJob, DecapsulationKey, EncapsulateJob, MlKem, ParameterSet, SEED_BYTES,
+    Workspace,
+};
+use widelane_ossl_sys::Libcrypto;
+
+use crate::batching::kernel::{Outcome, collect};
+use crate::batching::{self, Answer, Operation, Request, Secret};
+use crate::config::{Config, config};
+use crate::counters::{How, count_jobs};
+use crate::curve::key::Key as CurveKey;
+use crate::curve::{self, Curve};
+use crate::delegate::Delegate;
+use crate::errors::quietly;
+use crate::kem::key::Key;
+use crate::kem::{Mechanism, single};
+use crate::{process, stack};
+
+/// A key of ML-KEM to be made; gives a decapsulation key.
+pub(super) struct Generate {
+    pub(super) delegate: Arc<Delegate>,
+    pub(super) mechanism: &'static Mechanism,
+    /// Random bytes that it is made from.
+    pub(super) seed: Secret,
+}
+
+/// A secret to be encapsulated; gives a ciphertext, and behind it the shared secret.
+pub(super) struct Encapsulate {
+    /// The public key.
+    pub(super) peer: Arc<Key>,
+    /// Random bytes that ML-KEM makes its secret from.
+    pub(super) message: Secret,
+    /// A key pair on the curve, for this once.
+    pub(super) ephemeral: Option<Arc<CurveKey>>,
+}
+
+/// A ciphertext to be opened; gives the shared secret.
+pub(super) struct Decapsulate {
+    /// Our key; it has a private half.
+    pub(super) key: Arc<Key>,
+    /// The ciphertext, as long as those of the mechanism.
+    pub(super) ciphertext: Box<[u8]>,
+    /// The key on the curve in it.
+    pub(super) peer: Option<Arc<CurveKey>>,
+}
+
+impl Operation for Generate {
+    fn kind(&self) -> OperationKind {
+        self.mechanism.generate_kind()
+    }
+
+    fn libcrypto(&self) -> &Libcrypto {
+        &self.delegate.libcrypto
+    }
+
+    fn run_single(&self) -> Option<Secret> {
+        generate_alone(self.mechanism.set, self.seed.0.first_chunk()?)
+    }
+}
+
+impl Operation for Encapsulate {
+    fn kind(&self) -> OperationKind {
+        self.peer.mechanism().encapsulate
+    }
+
+    fn libcrypto(&self) -> &Libcrypto {
+        &self.peer.delegate().libcrypto
+    }
+
+    fn run_single(&self) -> Option<Secret> {
+        single::encapsulate(&self.peer).or_else(|| alone(|| encapsulate_all(&[self], false)))
+    }
+}
+
+impl Operation for Decapsulate {
+    fn kind(&self) -> OperationKind {
+        self.key.mechanism().decapsulate
+    }
+
+    fn libcrypto(&self) -> &Libcrypto {
+        &self.key.delegate().libcrypto
+    }
+
+    fn run_single(&self) -> Option<Secret> {
+        single::decapsulate(&self.key, &self.ciphertext)
+            .or_else(|| alone(|| decapsulate_all(&[self], false)))
+    }
+}
+
+/// Does an operation together with others; at once where there are no kernels.
+pub(super) fn run(operation: impl Operation) -> Answer {
+    if config().ml_kem_is_batched() {
+        return batching::run(operation);
+    }
+    count_jobs(process::current().counters(), operation.kind(), How::Delegated, 1);
+    let done = quietly(operation.libcrypto(), || operation.run_single());
+    done.map_or(Answer::Rejected, Answer::Done)
+}
+
+/// How many jobs each kernel is for, and its room: with fewer jobs a kernel costs less.
+pub(crate) fn kernels(config: &Config) -> Vec<(usize, Room)> {
+    let rooms = config.ml_kem_is_batched().then(|| config.ml_kem(ParameterSet::MlKem768).room());
+    rooms.into_iter().flat_map(|room| [1, 2, 4, 8].map(|jobs| (jobs, room))).collect()
+}
+
+/// Makes keys of ML-KEM.
+pub(crate) fn generate(requests: &[&Request], _index: usize) -> Option<Vec<Outcome>> {
+    let operands = collect(requests, |operation: &Generate| {
+        Some((operation.mechanism.set, operation.seed.0.first_chunk()?))
+    })?;
+    let (set, _) = *operands.first()?;
+    let seeds: Vec<_> = operands.iter().map(|(_, seed)| *seed).collect();
+    let keys = with_workspace(|memory| config().ml_kem(set).generate_batch(memory, &seeds))?;
+    Some(keys.iter().map(|key| Outcome::Done(Secret(key.as_bytes().to_vec()))).collect())
+}
+
+/// Encapsulates.
+pub(crate) fn encapsulate(requests: &[&Request], _index: usize) -> Option<Vec<Outcome>> {
+    encapsulate_all(&collect(requests, |operation: &Encapsulate| Some(operation))?, true)
+}
+
+/// Decapsulates.
+pub(crate) fn decapsulate(requests: &[&Request], _index: usize) -> Option<Vec<Outcome>> {
+    decapsulate_all(&collect(requests, |operation: &Decapsulate| Some(operation))?, true)
+}
+
+/// Makes a key of ML-KEM.
+pub(super) fn generate_alone(set: ParameterSet, seed: &[u8; SEED_BYTES]) -> Option<Secret> {
+    stack::on_large(|| {
+        let keys = with_workspace(|memory| portable(set).generate_batch(memory, &[seed]))?;
+        keys.first().map(|key| Secret(key.as_bytes().to_vec()))
+    })?
+}
+
+/// Takes over a decapsulation key; nothing if it is none.
+pub(super) fn import(set: ParameterSet, bytes: &[u8]) -> Option<DecapsulationKey> {
+    let key = with_workspace(|memory| config().ml_kem(set).import(memory, bytes))?.ok()?;
+    let is_reduced = set.is_reduced_decapsulation_key(bytes)
+        && set.is_encapsulation_key(key.encapsulation_key());
+    is_reduced.then_some(key)
+}
+
+/// What became of one operation that is done without others.
+fn alone(run: impl FnOnce() -> Option<Vec<Outcome>>) -> Option<Secret> {
+    match stack::on_large(run)??.into_iter().next()? {
+        Outcome::Done(made) => Some(made),
+        Outcome::Fault | Outcome::Rejected => None,
+    }
+}
+
+/// ML-KEM without instructions that not all machines have.
+fn portable(set: ParameterSet) -> MlKem {
+    MlKem::choose(set, &Policy::up_to(Width::W128))
+}
+
+/// Encapsulates by the kernels; or without them, but for what the default provider has.
+fn encapsulate_all(operations: &[&Encapsulate], by_kernels: bool) -> Option<Vec<Outcome>> {
+    let mechanism = operations.first()?.peer.mechanism();
+    let ml_kem = if by_kernels { *config().ml_kem(mechanism.set) } else { portable(mechanism.set) };
+    let (public, shared) = of_curve(mechanism);
+    let bytes = mechanism.ciphertext_bytes() + mechanism.shared_bytes();
+    let mut outputs: Vec<_> = operations.iter().map(|_| Secret(vec![0; bytes])).collect();
+    let mut jobs = Vec::with_capacity(operations.len());
+    for (operation, output) in operations.iter().zip(&mut outputs) {
+        let (ciphertext, secret) = output.0.split_at_mut(mechanism.ciphertext_bytes());
+        let (ciphertext, its_public) = mechanism.parts_mut(ciphertext, public);
+        if let Some(ephemeral) = &operation.ephemeral {
+            its_public.copy_from_slice(ephemeral.encoded_public()?);
+        }
+        let secret = mechanism.parts_mut(secret, shared).0.first_chunk_mut()?;
+        let (key, message) =
+            (operation.peer.encapsulation_key()?, operation.message.0.first_chunk()?);
+        jobs.push(EncapsulateJob::new(key, message, ciphertext, secret));
+    }
+    with_workspace(|memory| ml_kem.encapsulate_batch(memory, &mut jobs))?;
+    let outcomes = jobs.iter().map(|job| job.outcome).collect();
+    let pairs = operations.iter().map(|it| (it.ephemeral.as_ref(), it.peer.on_curve())).collect();
+    let mut secrets: Vec<_> =
+        outputs.iter_mut().map(|output| &mut output.0[mechanism.ciphertext_bytes()..]).collect();
+    let derived = derive(mechanism, pairs, &mut secrets, by_kernels)?;
+    Some(settle(outcomes, derived, outputs))
+}
+
+/// Decapsulates, likewise.
+fn decapsulate_all(operations: &[&Decapsulate], by_kernels: bool) -> Option<Vec<Outcome>> {
+    let mechanism = operations.first()?.key.mechanism();
+    let ml_kem = if by_kernels { *config().ml_kem(mechanism.set) } else { portable(mechanism.set) };
+    let (_, shared) = of_curve(mechanism);
+    let mut outputs: Vec<_> =
+        operations.iter().map(|_| Secret(vec![0; mechanism.shared_bytes()])).collect();
+    let mut jobs = Vec::with_capacity(operations.len());
+    for (operation, output) in operations.iter().zip(&mut outputs) {
+        let (ciphertext, _) = mechanism.public_parts(&operation.ciphertext);
+        let secret = mechanism.parts_mut(&mut output.0, shared).0.first_chunk_mut()?;
+        jobs.push(DecapsulateJob::new(operation.key.decapsulation_key()?, ciphertext, secret));
+    }
+    with_workspace(|memory| ml_kem.decapsulate_batch(memory, &mut jobs))?;
+    let outcomes = jobs.iter().map(|job| job.outcome).collect();
+    let pairs = operations.iter().map(|it| (it.key.on_curve(), it.peer.as_ref())).collect();
+    let mut secrets: Vec<_> = outputs.iter_mut().map(|output| &mut output.0[..]).collect();
+    let derived = derive(mechanism, pairs, &mut secrets, by_kernels)?;
+    Some(settle(outcomes, derived, outputs))
+}
+
+/// Bytes of a public key and of a shared secret on the curve.
+fn of_curve(mechanism: &Mechanism) -> (usize, usize) {
+    mechanism.curve.map_or((0, 0), |curve| (curve.public_bytes(), curve.private_bytes()))
+}
+
+/// Our key on the curve and the other one, where there is a curve.
+type Pair<'a> = (Option<&'a Arc<CurveKey>>, Option<&'a Arc<CurveKey>>);
+
+/// Writes the curve's part of shared secrets, and says which there are.
+fn derive(
+    mechanism: &Mechanism,
+    pairs: Vec<Pair<'_>>,
+    secrets: &mut [&mut [u8]],
+    by_kernels: bool,
+) -> Option<Vec<bool>> {
+    let Some(curve) = mechanism.curve else { return Some(vec![true; secrets.len()]) };
+    let pairs: Vec<(&CurveKey, &CurveKey)> =
+        pairs.into_iter().map(|(key, peer)| Some((&**key?, &**peer?))).collect::<Option<_>>()?;
+    let derived = derive_pairs(curve, &pairs, by_kernels)?;
+    let written = derived.iter().zip(secrets).map(|(outcome, secret)| {
+        let Outcome::Done(made) = outcome else { return false };
+        mechanism.parts_mut(secret, made.0.len()).1.copy_from_slice(&made.0);
+        true
+    });
+    Some(written.collect())
+}
+
+fn derive_pairs(
+    curve: Curve,
+    pairs: &[(&CurveKey, &CurveKey)],
+    by_kernels: bool,
+) -> Option<Vec<Outcome>> {
+    if by_kernels && let Some(derived) = curve::batch::derive_pairs(curve, pairs) {
+        return Some(derived);
+    }
+    let derive = |(key, peer): &(&CurveKey, &CurveKey)| {
+        let derived = quietly(&key.delegate().libcrypto, || curve::single::derive(key, peer));
+        derived.map_or(Outcome::Rejected, Outcome::Done)
+    };
+    Some(pairs.iter().map(derive).collect())
+}
+
+fn settle(outcomes: Vec<mlkem::Outcome>, derived: Vec<bool>, outputs: Vec<Secret>) -> Vec<Outcome> {
+    let settled = |((outcome, is_derived), output)| match (outcome, is_derived) {
+        (mlkem::Outcome::Done, true) => Outcome::Done(output),
+        _ => Outcome::Rejected,
+    };
+    outcomes.into_iter().zip(derived).zip(outputs).map(settled).collect()
+}
+
+thread_local! {
+    static WORKSPACE: RefCell<Option<Workspace>> = const { RefCell::new(None) };
+}
+
+/// Makes the calling thread's variable; its memory comes when it is first needed.
+pub(crate) fn begin_thread() {
+    // Error: the thread is ending.
+    let _ = WORKSPACE.try_with(|_| ());
+}
+
+/// Works in the memory that the thread keeps for it; nothing where there is none.
+fn with_workspace<R>(work: impl FnOnce(&mut Workspace) -> R) -> Option<R> {
+    let kept = WORKSPACE.try_with(|workspace| workspace.take()).ok().flatten();
+    let mut memory = kept.or_else(Workspace::try_new)?;
+    let result = work(&mut memory);
+    // Error: the thread is ending, and the memory with it.
+    let _ = WORKSPACE.try_with(|workspace| workspace.replace(Some(memory)));
+    Some(result)
+}

@@ -1,0 +1,244 @@
+//! Our keys of key encapsulation.
+#![allow(unsafe_code, reason = "calls the default provider's functions")]
+
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, OnceLock};
+
+use widelane_crypto::mlkem::DecapsulationKey;
+use widelane_ossl_sys::core::{self, OsslParam};
+
+use crate::batching::Secret;
+use crate::curve::key::Key as CurveKey;
+use crate::delegate::{Delegate, Kem, Owned};
+use crate::kem::{MECHANISMS, Mechanism, batch};
+use crate::{params, stack};
+
+/// A key of a mechanism: none yet, a public one, or both halves. It never changes once it is one.
+pub(crate) struct Key {
+    delegate: Arc<Delegate>,
+    index: usize,
+    halves: OnceLock<Halves>,
+    /// The default provider's key with the same halves, made when something of ours fails.
+    image: OnceLock<Option<Owned>>,
+}
+
+/// What a key has.
+pub(super) struct Halves {
+    /// The public key as protocols send it.
+    pub(super) public: Box<[u8]>,
+    /// The private key of ML-KEM.
+    pub(super) private: Option<DecapsulationKey>,
+    /// What that was generated from, where it is kept.
+    pub(super) seed: Option<Secret>,
+    /// The key on the curve, with both halves if there is a private one of ML-KEM.
+    pub(super) on_curve: Option<Arc<CurveKey>>,
+}
+
+/// Why something is no key: one of the `PROV_R_*`.
+pub(super) type Reason = c_int;
+
+impl Key {
+    /// A key with nothing in it yet.
+    pub(crate) fn new(delegate: &Arc<Delegate>, index: usize) -> Self {
+        let delegate = Arc::clone(delegate);
+        Key { delegate, index, halves: OnceLock::new(), image: OnceLock::new() }
+    }
+
+    /// The default provider of its library.
+    pub(crate) fn delegate(&self) -> &Arc<Delegate> {
+        &self.delegate
+    }
+
+    /// Its mechanism.
+    pub(crate) fn mechanism(&self) -> &'static Mechanism {
+        &MECHANISMS[self.index]
+    }
+
+    /// What the default provider has of its mechanism.
+    pub(super) fn theirs(&self) -> Option<&Kem> {
+        self.delegate.algorithms.kems[self.index].as_ref()
+    }
+
+    /// What it has; nothing if it is none yet.
+    pub(super) fn halves(&self) -> Option<&Halves> {
+        self.halves.get()
+    }
+
+    /// The public key as protocols send it.
+    pub(super) fn public(&self) -> Option<&[u8]> {
+        Some(&self.halves()?.public)
+    }
+
+    /// The encapsulation key of ML-KEM.
+    pub(super) fn encapsulation_key(&self) -> Option<&[u8]> {
+        Some(self.mechanism().public_parts(self.public()?).0)
+    }
+
+    /// The private key of ML-KEM.
+    pub(super) fn decapsulation_key(&self) -> Option<&DecapsulationKey> {
+        self.halves()?.private.as_ref()
+    }
+
+    /// The key on the curve.
+    pub(super) fn on_curve(&self) -> Option<&Arc<CurveKey>> {
+        self.halves()?.on_curve.as_ref()
+    }
+
+    /// The whole private key, encoded.
+    pub(super) fn private(&self) -> Option<Secret> {
+        let mechanism = self.mechanism();
+        let mut whole = Secret(vec![0; mechanism.private_bytes()]);
+        let on_curve = mechanism.curve.map_or(0, |curve| curve.private_bytes());
+        let (of_ml_kem, of_curve) = mechanism.parts_mut(&mut whole.0, on_curve);
+        of_ml_kem.copy_from_slice(self.decapsulation_key()?.as_bytes());
+        if let Some(key) = self.on_curve() {
+            of_curve.copy_from_slice(key.private_bytes()?);
+        }
+        Some(whole)
+    }
+
+    /// Becomes a key; false if it is one already.
+    pub(super) fn set(&self, halves: Halves) -> bool {
+        self.halves.set(halves).is_ok()
+    }
+
+    /// Becomes a public key.
+    pub(super) fn set_public(&self, encoded: &[u8]) -> Result<(), Reason> {
+        let halves = self.read_public(encoded).ok_or(core::PROV_R_INVALID_KEY)?;
+        let is_set = self.set(halves);
+        is_set.then_some(()).ok_or(core::PROV_R_OPERATION_NOT_SUPPORTED_FOR_THIS_KEYTYPE)
+    }
+
+    /// Becomes a key of these parts: the seed of ML-KEM, a private and a public key, encoded. What
+    /// comes first of these says everything, and the others are not looked at, but for a private
+    /// key, which has to be that of the seed.
+    pub(super) fn import(&self, [seed, private, public]: [Option<&[u8]>; 3]) -> Result<(), Reason> {
+        let mechanism = self.mechanism();
+        let is_wrong = |part: Option<&[u8]>, bytes| part.is_some_and(|part| part.len() != bytes);
+        if is_wrong(private, mechanism.private_bytes())
+            || is_wrong(public, mechanism.public_bytes())
+        {
+            return Err(core::PROV_R_INVALID_KEY_LENGTH);
+        }
+        let halves = match (seed.filter(|_| mechanism.curve.is_none()), private, public) {
+            (Some(seed), private, _) => {
+                let halves = self.generated(seed).ok_or(core::PROV_R_INVALID_SEED_LENGTH)?;
+                let made = halves.private.as_ref().map(DecapsulationKey::as_bytes);
+                if private.is_some_and(|private| !equal(Some(private), made)) {
+                    return Err(core::PROV_R_INVALID_KEY);
+                }
+                Some(halves)
+            }
+            (None, Some(private), _) => stack::on_large(|| self.read_private(private)).flatten(),
+            (None, None, Some(public)) => self.read_public(public),
+            (None, None, None) => return Err(core::PROV_R_MISSING_KEY),
+        };
+        let is_set = halves.is_some_and(|halves| self.set(halves));
+        is_set.then_some(()).ok_or(core::PROV_R_INVALID_KEY)
+    }
+
+    /// A second key with both halves, or with neither.
+    pub(super) fn duplicate(&self, with_halves: bool) -> Self {
+        let copy = Key::new(&self.delegate, self.index);
+        if let Some(halves) = self.halves().filter(|_| with_halves) {
+            let _ = copy.halves.set(Halves {
+                public: halves.public.clone(),
+                private: halves.private.clone(),
+                seed: halves.seed.as_ref().map(|seed| Secret(seed.0.clone())),
+                on_curve: halves.on_curve.clone(),
+            });
+        }
+        copy
+    }
+
+    /// The default provider's key with the same halves; nothing where it has no such mechanism, or
+    /// does not take them.
+    pub(super) fn image(&self) -> Option<*mut c_void> {
+        self.image.get_or_init(|| self.make_image()).as_ref().map(Owned::as_ptr)
+    }
+
+    fn make_image(&self) -> Option<Owned> {
+        let functions = &self.theirs()?.keys.functions;
+        let (new, import) = (functions.new?, functions.import?);
+        // SAFETY: the default provider's own context.
+        let image = Owned::adopt(unsafe { new(self.delegate.provctx) }, functions.free)?;
+        let mut public = self.public()?.to_vec();
+        let mut private = self.private();
+        let mut parts = vec![params::octets_in(core::PKEY_PARAM_PUB_KEY, &mut public)];
+        if let Some(private) = &mut private {
+            parts.push(params::octets_in(core::PKEY_PARAM_PRIV_KEY, &mut private.0));
+        }
+        parts.push(OsslParam::END);
+        // SAFETY: the key was made above; the parameters have an end.
+        let imported = unsafe { import(image.as_ptr(), core::SELECT_ALL, parts.as_ptr()) > 0 };
+        imported.then_some(image)
+    }
+
+    /// What a seed of ML-KEM makes.
+    pub(super) fn generated(&self, seed: &[u8]) -> Option<Halves> {
+        let set = self.mechanism().set;
+        let private = batch::generate_alone(set, seed.try_into().ok()?)?;
+        let private = DecapsulationKey::from_generated(set, &private.0)?;
+        let public = private.encapsulation_key().into();
+        let seed = Some(Secret(seed.to_vec()));
+        Some(Halves { public, private: Some(private), seed, on_curve: None })
+    }
+
+    fn read_public(&self, encoded: &[u8]) -> Option<Halves> {
+        let mechanism = self.mechanism();
+        if encoded.len() != mechanism.public_bytes() {
+            return None;
+        }
+        let (of_ml_kem, of_curve) = mechanism.public_parts(encoded);
+        if !mechanism.set.is_encapsulation_key(of_ml_kem) {
+            return None;
+        }
+        let on_curve = match mechanism.curve {
+            Some(_) => Some(self.peer_on_curve(of_curve)?),
+            None => None,
+        };
+        Some(Halves { public: encoded.into(), private: None, seed: None, on_curve })
+    }
+
+    /// A public key on the curve beside ML-KEM, encoded; nothing if it is none.
+    pub(super) fn peer_on_curve(&self, encoded: &[u8]) -> Option<Arc<CurveKey>> {
+        let peer = CurveKey::parameters(&self.delegate, self.mechanism().curve?);
+        peer.set_public(encoded).then(|| Arc::new(peer))
+    }
+
+    fn read_private(&self, encoded: &[u8]) -> Option<Halves> {
+        let mechanism = self.mechanism();
+        let (of_ml_kem, of_curve) = mechanism.private_parts(encoded);
+        let private = batch::import(mechanism.set, of_ml_kem)?;
+        let on_curve = match mechanism.curve {
+            Some(curve) => Some(CurveKey::from_private(&self.delegate, curve, of_curve)?),
+            None => None,
+        };
+        Halves::of(mechanism, private, None, on_curve.map(Arc::new))
+    }
+}
+
+impl Halves {
+    /// Both halves of a key, from the private ones.
+    pub(super) fn of(
+        mechanism: &Mechanism,
+        private: DecapsulationKey,
+        seed: Option<Secret>,
+        on_curve: Option<Arc<CurveKey>>,
+    ) -> Option<Self> {
+        let mut public = vec![0; mechanism.public_bytes()];
+        let (of_ml_kem, of_curve) = mechanism
+            .parts_mut(&mut public, mechanism.curve.map_or(0, |curve| curve.public_bytes()));
+        of_ml_kem.copy_from_slice(private.encapsulation_key());
+        if let Some(key) = &on_curve {
+            of_curve.copy_from_slice(key.encoded_public()?);
+        }
+        Some(Halves { public: public.into(), private: Some(private), seed, on_curve })
+    }
+}
+
+/// Whether both are the same, in a time that tells of neither.
+fn equal(first: Option<&[u8]>, second: Option<&[u8]>) -> bool {
+    let (Some(first), Some(second)) = (first, second) else { return false };
+    first.len() == second.len() && widelane_secret::Mask::equal_bytes(first, second).declassify()
+}

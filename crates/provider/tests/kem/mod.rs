@@ -1,0 +1,317 @@
+//! Key encapsulation as libssl and programs ask libcrypto for it, and what is known of mechanisms.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+
+use openssl::error::ErrorStack;
+use widelane_bridge::counters::OperationKind;
+use widelane_crypto::mlkem::ParameterSet;
+use widelane_ossl_sys::core::{OsslParam, PARAM_OCTET_STRING};
+
+unsafe extern "C" {
+    fn EVP_PKEY_free(key: *mut c_void);
+    pub fn EVP_PKEY_dup(key: *mut c_void) -> *mut c_void;
+    pub fn EVP_PKEY_eq(first: *const c_void, second: *const c_void) -> c_int;
+    pub fn EVP_PKEY_set1_encoded_public_key(
+        key: *mut c_void,
+        bytes: *const u8,
+        length: usize,
+    ) -> c_int;
+    fn EVP_PKEY_get_octet_string_param(
+        key: *const c_void,
+        name: *const c_char,
+        bytes: *mut u8,
+        size: usize,
+        length: *mut usize,
+    ) -> c_int;
+    fn EVP_PKEY_get_int_param(key: *const c_void, name: *const c_char, value: *mut c_int) -> c_int;
+    fn EVP_PKEY_CTX_new_from_name(
+        context: *mut c_void,
+        name: *const c_char,
+        query: *const c_char,
+    ) -> *mut c_void;
+    fn EVP_PKEY_CTX_new_from_pkey(
+        context: *mut c_void,
+        key: *mut c_void,
+        query: *const c_char,
+    ) -> *mut c_void;
+    fn EVP_PKEY_CTX_free(context: *mut c_void);
+    fn EVP_PKEY_CTX_set_params(context: *mut c_void, params: *const OsslParam) -> c_int;
+    fn EVP_PKEY_keygen_init(context: *mut c_void) -> c_int;
+    fn EVP_PKEY_paramgen_init(context: *mut c_void) -> c_int;
+    fn EVP_PKEY_CTX_set_group_name(context: *mut c_void, name: *const c_char) -> c_int;
+    fn EVP_PKEY_generate(context: *mut c_void, key: *mut *mut c_void) -> c_int;
+    fn EVP_PKEY_fromdata_init(context: *mut c_void) -> c_int;
+    fn EVP_PKEY_fromdata(
+        context: *mut c_void,
+        key: *mut *mut c_void,
+        selection: c_int,
+        params: *mut OsslParam,
+    ) -> c_int;
+    fn EVP_PKEY_encapsulate_init(context: *mut c_void, params: *const OsslParam) -> c_int;
+    fn EVP_PKEY_encapsulate(
+        context: *mut c_void,
+        ciphertext: *mut u8,
+        length: *mut usize,
+        secret: *mut u8,
+        secret_length: *mut usize,
+    ) -> c_int;
+    fn EVP_PKEY_decapsulate_init(context: *mut c_void, params: *const OsslParam) -> c_int;
+    fn EVP_PKEY_decapsulate(
+        context: *mut c_void,
+        secret: *mut u8,
+        length: *mut usize,
+        ciphertext: *const u8,
+        bytes: usize,
+    ) -> c_int;
+}
+
+/// A parameter of bytes.
+pub fn octets(key: &'static CStr, bytes: &[u8]) -> OsslParam {
+    OsslParam::new(key, PARAM_OCTET_STRING, bytes.as_ptr().cast_mut().cast(), bytes.len())
+}
+
+/// A mechanism, and what is known of it.
+pub struct Known {
+    pub name: &'static CStr,
+    /// Bytes of public keys, ciphertexts, secrets and private keys.
+    pub bytes: [usize; 4],
+    /// What OpenSSL 3.5 says of bits, strength and longest output.
+    pub sizes: [c_int; 3],
+    pub set: ParameterSet,
+    /// Where what belongs to ML-KEM begins in public keys, ciphertexts and secrets; in private keys
+    /// it begins where it does in secrets.
+    pub begins: [usize; 3],
+    pub kinds: [OperationKind; 2],
+}
+
+pub const KNOWN: [Known; 6] = [
+    Known {
+        name: c"X25519MLKEM768",
+        bytes: [1184 + 32, 1088 + 32, 64, 2400 + 32],
+        sizes: [768, 192, 1088 + 32],
+        set: ParameterSet::MlKem768,
+        begins: [0, 0, 0],
+        kinds: [OperationKind::X25519MlKem768Encapsulate, OperationKind::X25519MlKem768Decapsulate],
+    },
+    Known {
+        name: c"MLKEM512",
+        bytes: [800, 768, 32, 1632],
+        sizes: [512, 128, 768],
+        set: ParameterSet::MlKem512,
+        begins: [0, 0, 0],
+        kinds: [OperationKind::MlKem512Encapsulate, OperationKind::MlKem512Decapsulate],
+    },
+    Known {
+        name: c"MLKEM768",
+        bytes: [1184, 1088, 32, 2400],
+        sizes: [768, 192, 1088],
+        set: ParameterSet::MlKem768,
+        begins: [0, 0, 0],
+        kinds: [OperationKind::MlKem768Encapsulate, OperationKind::MlKem768Decapsulate],
+    },
+    Known {
+        name: c"MLKEM1024",
+        bytes: [1568, 1568, 32, 3168],
+        sizes: [1024, 256, 1568],
+        set: ParameterSet::MlKem1024,
+        begins: [0, 0, 0],
+        kinds: [OperationKind::MlKem1024Encapsulate, OperationKind::MlKem1024Decapsulate],
+    },
+    Known {
+        name: c"SecP256r1MLKEM768",
+        bytes: [65 + 1184, 65 + 1088, 64, 32 + 2400],
+        sizes: [768, 192, 65 + 1088],
+        set: ParameterSet::MlKem768,
+        begins: [65, 65, 32],
+        kinds: [
+            OperationKind::Secp256r1MlKem768Encapsulate,
+            OperationKind::Secp256r1MlKem768Decapsulate,
+        ],
+    },
+    Known {
+        name: c"SecP384r1MLKEM1024",
+        bytes: [97 + 1568, 97 + 1568, 48 + 32, 48 + 3168],
+        sizes: [1024, 256, 97 + 1568],
+        set: ParameterSet::MlKem1024,
+        begins: [97, 97, 48],
+        kinds: [
+            OperationKind::Secp384r1MlKem1024Encapsulate,
+            OperationKind::Secp384r1MlKem1024Decapsulate,
+        ],
+    },
+];
+
+/// A key that libcrypto counts.
+pub struct Key(pub *mut c_void);
+
+/// A context of libcrypto's.
+pub struct Context(pub *mut c_void);
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        // SAFETY: owned, freed once.
+        unsafe { EVP_PKEY_free(self.0) };
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: owned, freed once.
+        unsafe { EVP_PKEY_CTX_free(self.0) };
+    }
+}
+
+fn good(status: c_int) -> Result<(), ErrorStack> {
+    if status > 0 { Ok(()) } else { Err(ErrorStack::get()) }
+}
+
+impl Context {
+    pub fn named(algorithm: &CStr) -> Self {
+        // SAFETY: the default library context, and a C string.
+        let context =
+            unsafe { EVP_PKEY_CTX_new_from_name(ptr::null_mut(), algorithm.as_ptr(), ptr::null()) };
+        assert!(!context.is_null(), "{algorithm:?}");
+        Context(context)
+    }
+
+    pub fn of(key: &Key) -> Self {
+        // SAFETY: the default library context, and a key.
+        let context = unsafe { EVP_PKEY_CTX_new_from_pkey(ptr::null_mut(), key.0, ptr::null()) };
+        assert!(!context.is_null());
+        Context(context)
+    }
+}
+
+impl Key {
+    /// A key of ML-KEM alone that a seed makes.
+    pub fn from_seed(name: &CStr, seed: &[u8]) -> Result<Self, ErrorStack> {
+        let context = Context::named(name);
+        // SAFETY: the context lives.
+        good(unsafe { EVP_PKEY_keygen_init(context.0) })?;
+        let params = [octets(c"seed", seed), OsslParam::END];
+        // SAFETY: as above; the array has an end.
+        good(unsafe { EVP_PKEY_CTX_set_params(context.0, params.as_ptr()) })?;
+        let mut key = ptr::null_mut();
+        // SAFETY: as above.
+        good(unsafe { EVP_PKEY_generate(context.0, &mut key) })?;
+        Ok(Key(key))
+    }
+
+    /// As `ssl_generate_pkey_group` and `ssl_generate_param_group` do.
+    pub fn make(group: &CStr, whole: bool) -> Self {
+        let context = Context::named(group);
+        let begin = if whole { EVP_PKEY_keygen_init } else { EVP_PKEY_paramgen_init };
+        // SAFETY: the context lives.
+        good(unsafe { begin(context.0) }).expect("begun");
+        // SAFETY: as above, and a C string.
+        good(unsafe { EVP_PKEY_CTX_set_group_name(context.0, group.as_ptr()) }).expect("named");
+        let mut key = ptr::null_mut();
+        // SAFETY: as above.
+        good(unsafe { EVP_PKEY_generate(context.0, &mut key) }).expect("generated");
+        Key(key)
+    }
+
+    pub fn from(name: &CStr, parts: &[(&'static CStr, &[u8])]) -> Result<Self, ErrorStack> {
+        let context = Context::named(name);
+        // SAFETY: the context lives.
+        good(unsafe { EVP_PKEY_fromdata_init(context.0) })?;
+        let mut params: Vec<_> = parts.iter().map(|(name, bytes)| octets(name, bytes)).collect();
+        params.push(OsslParam::END);
+        let mut key = ptr::null_mut();
+        // SAFETY: as above; the array has an end.
+        good(unsafe { EVP_PKEY_fromdata(context.0, &mut key, 0x87, params.as_mut_ptr()) })?;
+        Ok(Key(key))
+    }
+
+    /// The key of a peer that has sent its share.
+    pub fn peer(group: &CStr, encoded: &[u8]) -> Result<Self, ErrorStack> {
+        let peer = Key::make(group, false);
+        let (bytes, length) = (encoded.as_ptr(), encoded.len());
+        // SAFETY: pointer and length belong to the slice.
+        good(unsafe { EVP_PKEY_set1_encoded_public_key(peer.0, bytes, length) })?;
+        Ok(peer)
+    }
+
+    pub fn octets(&self, name: &CStr) -> Vec<u8> {
+        let (mut bytes, mut length) = (vec![0; 4096], 0);
+        let (place, size) = (bytes.as_mut_ptr(), bytes.len());
+        // SAFETY: the key lives; pointer and length belong to the vector.
+        let told = unsafe {
+            EVP_PKEY_get_octet_string_param(self.0, name.as_ptr(), place, size, &mut length)
+        };
+        assert_eq!(told, 1, "{name:?}");
+        bytes.truncate(length);
+        bytes
+    }
+
+    pub fn public(&self) -> Vec<u8> {
+        self.octets(c"encoded-pub-key")
+    }
+
+    /// As `ssl_encapsulate` does: a ciphertext and a secret.
+    pub fn encapsulate(&self) -> Result<[Vec<u8>; 2], ErrorStack> {
+        self.encapsulate_from(&[OsslParam::END])
+    }
+
+    pub fn encapsulate_from(&self, params: &[OsslParam]) -> Result<[Vec<u8>; 2], ErrorStack> {
+        let context = Context::of(self);
+        // SAFETY: the context lives; the array has an end.
+        good(unsafe { EVP_PKEY_encapsulate_init(context.0, params.as_ptr()) })?;
+        let (mut length, mut secret_length) = (0, 0);
+        let (nowhere, place) = (ptr::null_mut(), &mut length);
+        // SAFETY: only the lengths are asked for.
+        good(unsafe {
+            EVP_PKEY_encapsulate(context.0, nowhere, place, nowhere, &mut secret_length)
+        })?;
+        let (mut ciphertext, mut secret) = (vec![0; length], vec![0; secret_length]);
+        // SAFETY: pointers and lengths belong to the vectors.
+        good(unsafe {
+            EVP_PKEY_encapsulate(
+                context.0,
+                ciphertext.as_mut_ptr(),
+                &mut length,
+                secret.as_mut_ptr(),
+                &mut secret_length,
+            )
+        })?;
+        assert_eq!([length, secret_length], [ciphertext.len(), secret.len()]);
+        Ok([ciphertext, secret])
+    }
+
+    /// As `ssl_decapsulate` does.
+    pub fn decapsulate(&self, ciphertext: &[u8]) -> Result<Vec<u8>, ErrorStack> {
+        let context = Context::of(self);
+        // SAFETY: the context lives.
+        good(unsafe { EVP_PKEY_decapsulate_init(context.0, ptr::null()) })?;
+        let (mut length, bytes) = (0, ciphertext.as_ptr());
+        // SAFETY: only the length is asked for.
+        good(unsafe {
+            EVP_PKEY_decapsulate(context.0, ptr::null_mut(), &mut length, bytes, ciphertext.len())
+        })?;
+        let mut secret = vec![0; length];
+        // SAFETY: pointers and lengths belong to the slices.
+        good(unsafe {
+            EVP_PKEY_decapsulate(
+                context.0,
+                secret.as_mut_ptr(),
+                &mut length,
+                bytes,
+                ciphertext.len(),
+            )
+        })?;
+        assert_eq!(length, secret.len());
+        Ok(secret)
+    }
+
+    /// What a key says of itself.
+    pub fn sizes(&self) -> [c_int; 3] {
+        [c"bits", c"security-bits", c"max-size"].map(|name| {
+            let mut value = -1;
+            // SAFETY: the key lives, and the name is a C string.
+            assert_eq!(unsafe { EVP_PKEY_get_int_param(self.0, name.as_ptr(), &mut value) }, 1);
+            value
+        })
+    }
+}
