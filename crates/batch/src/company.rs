@@ -339,7 +339,7 @@ mod tests {
     fn company_that_comes_while_the_thread_is_busy_encourages() {
         let (mut company, mut now) = busy();
         for _ in 1..MISSES_MAX {
-            company.joined(now, 1, costs, || true);
+            company.joined(now, 1, None, costs, || true);
             let left_ns = company.left_ns(now);
             assert!(left_ns > 0);
             company.begin(now, 1);
@@ -347,8 +347,8 @@ mod tests {
             now = now.after(300_000);
         }
         // Nobody sleeps, and another one comes all the same.
-        company.joined(now, 1, costs, || true);
-        company.joined(now, 2, costs, || true);
+        company.joined(now, 1, None, costs, || true);
+        company.joined(now, 2, None, costs, || true);
         assert_eq!(company.left(now, 2), None);
         assert_eq!(company.misses, 0);
     }

@@ -234,7 +234,7 @@ impl EventLoop {
             // What waits for company has an end of its own.
             Verdict::Close => self.execute_parked(hooks, Extent::Due),
             Verdict::Idle => {
-                if let Some(count) = self.rest(hooks, epoll, timeout, &wait) {
+                if let Some(count) = self.rest(hooks, epoll, timeout, wait) {
                     return count;
                 }
             }
@@ -242,7 +242,7 @@ impl EventLoop {
         let mut filled = self.report(hooks, epoll, events, filled, room);
         // What goes on by itself may have parked again, and something may wait for company still.
         while filled == 0 && !timeout_is_zero && self.closing.borrow().parked() > 0 {
-            if let Some(count) = self.rest(hooks, epoll, timeout, &wait) {
+            if let Some(count) = self.rest(hooks, epoll, timeout, wait) {
                 return count;
             }
             filled = self.report(hooks, epoll, events, filled, room);

@@ -5,7 +5,7 @@
 //!
 //! | Caller | Meets | In |
 //! |---|---|---|
-//! | handshake on a fibre of the runtime's | others of its loop; signatures of [others](combining) | [`event_loop`] |
+//! | handshake on a fibre of the runtime | its loop's and [others'](combining) | [`event_loop`] |
 //! | other ASYNC job | others of the process | [`native`] |
 //! | thread that can only wait | those that arrive while every CPU is busy | [`blocking`] |
 //!

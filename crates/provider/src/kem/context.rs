@@ -216,7 +216,7 @@ entry! {
         let mechanism = context.key.as_ref()?.mechanism();
         let bytes = [mechanism.ciphertext_bytes(), mechanism.shared_bytes()];
         // SAFETY: null, or where the core has the lengths and waits for them.
-        let lengths = unsafe { [ciphertext_length.as_mut(), secret_length.as_mut()] };
+        let lengths = [ciphertext_length, secret_length].map(|length| unsafe { length.as_mut() });
         if ciphertext.is_null() {
             let is_asked = lengths.iter().any(Option::is_some);
             for (length, bytes) in lengths.into_iter().zip(bytes) {

@@ -155,7 +155,7 @@ entry! {
     }
 
     fn types(selection: c_int) -> *const OsslParam {
-        (selection & core::SELECT_KEYPAIR != 0).then(|| TYPES.as_ptr())
+        (selection & core::SELECT_KEYPAIR != 0).then_some(TYPES.as_ptr())
     }
 
     fn export(
