@@ -97,19 +97,22 @@ fn verifies(key: &EcKey<Private>, digest: &[u8], signature: &[u8]) -> bool {
     signature.verify(digest, key).unwrap_or(false)
 }
 
-/// Whether s was made with an r that is off by a bit, while the right one stands in the signature.
-/// As with another digest, that is an equation with two unknowns: it tells nothing that the right
-/// one would not.
+/// Whether s was made with an r that is off by a bit, whether that one or the right one stands in the
+/// signature. As with another digest, that is an equation with two unknowns: it tells nothing that
+/// the right one would not.
 fn is_with_another_r(curve: Curve, key: &EcKey<Private>, digest: &[u8], signature: &[u8]) -> bool {
     let number = |number: &BigUint| BigNum::from_slice(&number.to_bytes_be()).unwrap();
     let order = BigUint::from_bytes_be(&openssl_ec::order(curve).to_vec());
     let r = BigUint::from_bytes_be(&signature[..signature.len() / 2]);
     let digest = number(&BigUint::from_bytes_be(digest));
+    let (own, s) = (number(&r), &signature[signature.len() / 2..]);
     (0..8 * curve.bytes() + 24).any(|bit| {
         let amount = (BigUint::from(1u32) << bit) % &order;
         [&r + &amount, &r + &order - &amount].into_iter().any(|other| {
             let other = number(&(other % &order));
+            let r_of_nonce = other.to_vec_padded(curve.bytes() as i32).expect("below the order");
             openssl_ec::leads_to_r(curve, key, [&digest, &other], signature)
+                || openssl_ec::leads_to_r(curve, key, [&digest, &own], &[&r_of_nonce, s].concat())
         })
     })
 }

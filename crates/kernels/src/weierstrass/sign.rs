@@ -64,9 +64,29 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for SignAlone<'_, '_, C, D> 
         L::call(room, InvertSideBySide { first: &mut z_inverse, second: &mut k_inverse });
         let signature = signing.signature(product, z_inverse, k_inverse);
 
-        let good = signing.confirmed(&signature, negative_k, point);
+        // Called, so that nothing of it is computed before the signature is: a bit of r that flips
+        // in between is found.
+        let (signing, signature) = (&signing, &signature);
+        let good = L::call(room, Confirm { signing, signature, negative_k, point });
         signature.store(good & !infinite, jobs);
         L::wipe_registers(room);
+    }
+}
+
+/// [`Signing::confirmed`].
+struct Confirm<'a, C: Curve<D>, L, const D: usize> {
+    signing: &'a Signing<C, L, D>,
+    signature: &'a Signature<C, L, D>,
+    negative_k: Element<C::Order, L, D>,
+    point: Jacobian<C, L, D>,
+}
+
+impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for Confirm<'_, C, L, D> {
+    type Output = LaneMask;
+
+    #[inline(always)]
+    fn run(self, _room: L::Room) -> LaneMask {
+        self.signing.confirmed(self.signature, self.negative_k, self.point)
     }
 }
 
