@@ -221,7 +221,7 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Signature<C, L, D> {
     }
 }
 
-/// Where the x of a point is r modulo n.
+/// Where a point is not infinity and its x is r modulo n.
 #[inline(always)]
 pub(super) fn has_x<C: Curve<D>, L: Lanes, const D: usize>(
     room: L::Room,
@@ -234,6 +234,6 @@ pub(super) fn has_x<C: Curve<D>, L: Lanes, const D: usize>(
         number.times(zz).canonical().equals(x)
     };
     let n = Element::splat(room, &<C::Order as Prime<D>>::MODULUS.m);
-    // x is below p, and p below 2·n.
-    is_x(r) | is_x(r.plus(n).carry())
+    // Where z is 0, and x as well, any r would do. x is below p, and p below 2·n.
+    !zz.canonical().is_zero() & (is_x(r) | is_x(r.plus(n).carry()))
 }
