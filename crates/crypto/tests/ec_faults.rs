@@ -97,7 +97,7 @@ fn verifies(key: &EcKey<Private>, digest: &[u8], signature: &[u8]) -> bool {
     signature.verify(digest, key).unwrap_or(false)
 }
 
-/// Whether s was made with an r that is off by a bit, whether that one or the right one stands in the
+/// Whether s was made with an r that is off by a bit, and that one or the right one stands in the
 /// signature. As with another digest, that is an equation with two unknowns: it tells nothing that
 /// the right one would not.
 fn is_with_another_r(curve: Curve, key: &EcKey<Private>, digest: &[u8], signature: &[u8]) -> bool {
