@@ -7,7 +7,7 @@
 //! set here.
 #![allow(unsafe_code, reason = "memory and names of libssl")]
 
-use core::ffi::{CStr, c_int, c_long, c_void};
+use core::ffi::{CStr, c_int, c_void};
 use core::{ptr, slice};
 use std::ffi::CString;
 use std::sync::{Once, OnceLock};
@@ -95,8 +95,7 @@ fn offered_in_hello(openssl: &OpenSsl, ssl: *mut c_void) -> Option<(Vec<u16>, Ve
     // There is no answer, so it fails behind its hello.
     real::SSL_do_handshake(ssl);
     let mut start: *const u8 = ptr::null();
-    let length: c_long =
-        (openssl.BIO_ctrl)(sent, BIO_CTRL_INFO, 0, (&raw mut start).cast::<c_void>());
+    let length = real::BIO_ctrl(sent, BIO_CTRL_INFO, 0, (&raw mut start).cast());
     if start.is_null() {
         return None;
     }

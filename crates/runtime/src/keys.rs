@@ -141,7 +141,7 @@ impl Source<'_> {
     }
 
     fn control(&self, command: c_int, argument: c_long) -> c_long {
-        (self.openssl.BIO_ctrl)(self.bio, command, argument, ptr::null_mut())
+        real::BIO_ctrl(self.bio, command, argument, ptr::null_mut())
     }
 }
 

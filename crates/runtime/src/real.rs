@@ -328,7 +328,6 @@ fn symbol(library: *mut c_void, name: &'static str) -> Option<*mut c_void> {
 
 openssl_functions! {
     fn BIO_clear_flags(*mut c_void, c_int);
-    fn BIO_ctrl(*mut c_void, c_int, c_long, *mut c_void) -> c_long;
     fn BIO_method_name(*const c_void) -> *const c_char;
     fn BIO_method_type(*const c_void) -> c_int;
     fn BIO_new(*const c_void) -> *mut c_void;
@@ -418,8 +417,8 @@ openssl_functions! {
     fn SSL_in_init(*const c_void) -> c_int;
     fn SSL_is_dtls(*const c_void) -> c_int;
     fn SSL_is_server(*const c_void) -> c_int;
-    fn SSL_session_reused(*const c_void) -> c_int;
     fn SSL_new(*mut c_void) -> *mut c_void;
+    fn SSL_session_reused(*const c_void) -> c_int;
     fn SSL_set0_rbio(*mut c_void, *mut c_void);
     fn SSL_set0_wbio(*mut c_void, *mut c_void);
     fn SSL_set_connect_state(*mut c_void);
