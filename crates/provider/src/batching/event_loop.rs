@@ -228,10 +228,13 @@ impl Waiting {
     }
 
     fn take(&mut self, what: Extent, member: Option<&Member>) -> Option<Meeting> {
+        if self.is_empty() {
+            return None;
+        }
         let now = now();
         let is_taken = match what {
             Extent::Whole => false,
-            Extent::Due => !self.is_empty() && self.left_ns(now, member) == 0,
+            Extent::Due => self.left_ns(now, member) == 0,
             Extent::All | Extent::Everything => true,
         };
         if !is_taken && !self.is_whole(member) {
