@@ -16,6 +16,7 @@ use widelane_ossl_sys::dispatch::{
     KeyexchFunctions, KeymgmtFunctions, SignatureFunctions,
 };
 
+use crate::batching::Secret;
 use crate::digest::{self, Digests};
 use crate::lent::{Core, Lent, Wanted};
 use crate::params::Array;
@@ -263,6 +264,13 @@ impl Delegate {
     /// Fills `bytes` from the default provider's generator for secrets.
     pub(crate) fn random(&self, bytes: &mut [u8]) -> Option<()> {
         self.fill(self.libcrypto.RAND_priv_bytes_ex, bytes)
+    }
+
+    /// So many bytes from the same generator.
+    pub(crate) fn random_secret(&self, bytes: usize) -> Option<Secret> {
+        let mut secret = Secret(vec![0; bytes]);
+        self.random(&mut secret.0)?;
+        Some(secret)
     }
 
     /// Fills `bytes` from the default provider's generator for what everybody may see.

@@ -160,21 +160,27 @@ fn portable(set: ParameterSet) -> MlKem {
     MlKem::choose(set, &Policy::up_to(Width::W128))
 }
 
+/// ML-KEM of a mechanism by the kernels of [`config`], or without them.
+fn ml_kem(mechanism: &Mechanism, by_kernels: bool) -> MlKem {
+    if by_kernels { *config().ml_kem(mechanism.set) } else { portable(mechanism.set) }
+}
+
 /// Encapsulates by the kernels; or without them, but for what the default provider has.
 fn encapsulate_all(operations: &[&Encapsulate], by_kernels: bool) -> Option<Vec<Outcome>> {
     let mechanism = operations.first()?.peer.mechanism();
-    let ml_kem = if by_kernels { *config().ml_kem(mechanism.set) } else { portable(mechanism.set) };
-    let (public, shared) = of_curve(mechanism);
+    let ml_kem = ml_kem(mechanism, by_kernels);
     let bytes = mechanism.ciphertext_bytes() + mechanism.shared_bytes();
     let mut outputs: Vec<_> = operations.iter().map(|_| Secret(vec![0; bytes])).collect();
     let mut jobs = Vec::with_capacity(operations.len());
     for (operation, output) in operations.iter().zip(&mut outputs) {
         let (ciphertext, secret) = output.0.split_at_mut(mechanism.ciphertext_bytes());
-        let (ciphertext, its_public) = mechanism.parts_mut(ciphertext, public);
+        let (ciphertext, its_public) =
+            mechanism.parts_mut(ciphertext, mechanism.curve_public_bytes());
         if let Some(ephemeral) = &operation.ephemeral {
             its_public.copy_from_slice(ephemeral.encoded_public()?);
         }
-        let secret = mechanism.parts_mut(secret, shared).0.first_chunk_mut()?;
+        let (secret, _) = mechanism.parts_mut(secret, mechanism.curve_private_bytes());
+        let secret = secret.first_chunk_mut()?;
         let (key, message) =
             (operation.peer.encapsulation_key()?, operation.message.0.first_chunk()?);
         jobs.push(EncapsulateJob::new(key, message, ciphertext, secret));
@@ -191,14 +197,14 @@ fn encapsulate_all(operations: &[&Encapsulate], by_kernels: bool) -> Option<Vec<
 /// Decapsulates, likewise.
 fn decapsulate_all(operations: &[&Decapsulate], by_kernels: bool) -> Option<Vec<Outcome>> {
     let mechanism = operations.first()?.key.mechanism();
-    let ml_kem = if by_kernels { *config().ml_kem(mechanism.set) } else { portable(mechanism.set) };
-    let (_, shared) = of_curve(mechanism);
+    let ml_kem = ml_kem(mechanism, by_kernels);
     let mut outputs: Vec<_> =
         operations.iter().map(|_| Secret(vec![0; mechanism.shared_bytes()])).collect();
     let mut jobs = Vec::with_capacity(operations.len());
     for (operation, output) in operations.iter().zip(&mut outputs) {
         let (ciphertext, _) = mechanism.public_parts(&operation.ciphertext);
-        let secret = mechanism.parts_mut(&mut output.0, shared).0.first_chunk_mut()?;
+        let (secret, _) = mechanism.parts_mut(&mut output.0, mechanism.curve_private_bytes());
+        let secret = secret.first_chunk_mut()?;
         jobs.push(DecapsulateJob::new(operation.key.decapsulation_key()?, ciphertext, secret));
     }
     with_workspace(|memory| ml_kem.decapsulate_batch(memory, &mut jobs))?;
@@ -207,11 +213,6 @@ fn decapsulate_all(operations: &[&Decapsulate], by_kernels: bool) -> Option<Vec<
     let mut secrets: Vec<_> = outputs.iter_mut().map(|output| &mut output.0[..]).collect();
     let derived = derive(mechanism, pairs, &mut secrets, by_kernels)?;
     Some(settle(outcomes, derived, outputs))
-}
-
-/// Bytes of a public key and of a shared secret on the curve.
-fn of_curve(mechanism: &Mechanism) -> (usize, usize) {
-    mechanism.curve.map_or((0, 0), |curve| (curve.public_bytes(), curve.private_bytes()))
 }
 
 /// Our key on the curve and the other one, where there is a curve.

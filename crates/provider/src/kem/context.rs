@@ -126,14 +126,8 @@ impl Context {
     /// A ciphertext, and behind it the shared secret.
     fn encapsulate(&mut self) -> Option<Secret> {
         let peer = Arc::clone(self.key.as_ref()?);
-        let message = match self.message.take() {
-            Some(message) => message,
-            None => {
-                let mut message = Secret(vec![0; SHARED_BYTES]);
-                self.delegate.random(&mut message.0)?;
-                message
-            }
-        };
+        let given = self.message.take();
+        let message = given.or_else(|| self.delegate.random_secret(SHARED_BYTES))?;
         let ephemeral = match peer.mechanism().curve {
             Some(curve) => Some(ephemeral(&self.delegate, curve)?),
             None => None,
@@ -249,15 +243,16 @@ entry! {
     ) -> c_int {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow::<Context>(context) }?;
-        let mut shared_bytes = context.key.as_ref()?.mechanism().shared_bytes();
+        let shared_bytes = context.key.as_ref()?.mechanism().shared_bytes();
         // SAFETY: null, or where the core has the length and waits for it.
         let length = unsafe { length.as_mut() };
         if secret.is_null() {
             *length? = shared_bytes;
             return Some(1);
         }
-        let length = length.unwrap_or(&mut shared_bytes);
-        if *length < context.key.as_ref()?.mechanism().shared_bytes() {
+        let mut untold = shared_bytes;
+        let length = length.unwrap_or(&mut untold);
+        if *length < shared_bytes {
             context.raise(core::PROV_R_OUTPUT_BUFFER_TOO_SMALL);
             return None;
         }

@@ -56,14 +56,8 @@ impl Generation {
             Some(curve) => Some(ephemeral(&self.delegate, curve)?),
             None => None,
         };
-        let seed = match self.seed.take() {
-            Some(seed) => seed,
-            None => {
-                let mut seed = Secret(vec![0; SEED_BYTES]);
-                self.delegate.random(&mut seed.0)?;
-                seed
-            }
-        };
+        let given = self.seed.take();
+        let seed = given.or_else(|| self.delegate.random_secret(SEED_BYTES))?;
         let delegate = Arc::clone(&self.delegate);
         let operation = Generate { delegate, mechanism, seed: Secret(seed.0.clone()) };
         let made = match batch::run(operation) {

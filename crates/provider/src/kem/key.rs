@@ -88,8 +88,8 @@ impl Key {
     pub(super) fn private(&self) -> Option<Secret> {
         let mechanism = self.mechanism();
         let mut whole = Secret(vec![0; mechanism.private_bytes()]);
-        let on_curve = mechanism.curve.map_or(0, |curve| curve.private_bytes());
-        let (of_ml_kem, of_curve) = mechanism.parts_mut(&mut whole.0, on_curve);
+        let (of_ml_kem, of_curve) =
+            mechanism.parts_mut(&mut whole.0, mechanism.curve_private_bytes());
         of_ml_kem.copy_from_slice(self.decapsulation_key()?.as_bytes());
         if let Some(key) = self.on_curve() {
             of_curve.copy_from_slice(key.private_bytes()?);
@@ -124,7 +124,7 @@ impl Key {
             (Some(seed), private, _) => {
                 let halves = self.generated(seed).ok_or(core::PROV_R_INVALID_SEED_LENGTH)?;
                 let made = halves.private.as_ref().map(DecapsulationKey::as_bytes);
-                if private.is_some_and(|private| !equal(Some(private), made)) {
+                if private.is_some() && !equal(private, made) {
                     return Err(core::PROV_R_INVALID_KEY);
                 }
                 Some(halves)
@@ -227,8 +227,8 @@ impl Halves {
         on_curve: Option<Arc<CurveKey>>,
     ) -> Option<Self> {
         let mut public = vec![0; mechanism.public_bytes()];
-        let (of_ml_kem, of_curve) = mechanism
-            .parts_mut(&mut public, mechanism.curve.map_or(0, |curve| curve.public_bytes()));
+        let (of_ml_kem, of_curve) =
+            mechanism.parts_mut(&mut public, mechanism.curve_public_bytes());
         of_ml_kem.copy_from_slice(private.encapsulation_key());
         if let Some(key) = &on_curve {
             of_curve.copy_from_slice(key.encoded_public()?);

@@ -101,34 +101,44 @@ pub(crate) static MECHANISMS: [Mechanism; 6] = [
 ];
 
 impl Mechanism {
+    /// Bytes of a public key on the curve.
+    fn curve_public_bytes(&self) -> usize {
+        self.curve.map_or(0, Curve::public_bytes)
+    }
+
+    /// Bytes of a private key on the curve, and of a secret that two of them share.
+    fn curve_private_bytes(&self) -> usize {
+        self.curve.map_or(0, Curve::private_bytes)
+    }
+
     /// Bytes of an encoded public key.
     fn public_bytes(&self) -> usize {
-        self.set.encapsulation_key_bytes() + self.curve.map_or(0, Curve::public_bytes)
+        self.set.encapsulation_key_bytes() + self.curve_public_bytes()
     }
 
     /// Bytes of an encoded private key.
     fn private_bytes(&self) -> usize {
-        self.set.decapsulation_key_bytes() + self.curve.map_or(0, Curve::private_bytes)
+        self.set.decapsulation_key_bytes() + self.curve_private_bytes()
     }
 
     /// Bytes of a ciphertext.
     fn ciphertext_bytes(&self) -> usize {
-        self.set.ciphertext_bytes() + self.curve.map_or(0, Curve::public_bytes)
+        self.set.ciphertext_bytes() + self.curve_public_bytes()
     }
 
     /// Bytes of a shared secret.
     fn shared_bytes(&self) -> usize {
-        SHARED_BYTES + self.curve.map_or(0, Curve::private_bytes)
+        SHARED_BYTES + self.curve_private_bytes()
     }
 
     /// The parts of a public key or ciphertext: ML-KEM's and the curve's.
     fn public_parts<'a>(&self, whole: &'a [u8]) -> (&'a [u8], &'a [u8]) {
-        self.parts(whole, self.curve.map_or(0, Curve::public_bytes))
+        self.parts(whole, self.curve_public_bytes())
     }
 
     /// The parts of a private key, likewise.
     fn private_parts<'a>(&self, whole: &'a [u8]) -> (&'a [u8], &'a [u8]) {
-        self.parts(whole, self.curve.map_or(0, Curve::private_bytes))
+        self.parts(whole, self.curve_private_bytes())
     }
 
     fn parts<'a>(&self, whole: &'a [u8], of_curve: usize) -> (&'a [u8], &'a [u8]) {

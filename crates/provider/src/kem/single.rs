@@ -1,7 +1,11 @@
 //! Key encapsulation one at a time, by a default provider that has it.
 #![allow(unsafe_code, reason = "calls the default provider's functions")]
 
+use std::ffi::{c_int, c_void};
 use std::ptr;
+
+use widelane_ossl_sys::core::OsslParam;
+use widelane_ossl_sys::dispatch::KemFunctions;
 
 use crate::batching::Secret;
 use crate::delegate::Owned;
@@ -10,13 +14,7 @@ use crate::kem::key::Key;
 /// A ciphertext, and behind it the shared secret.
 pub(super) fn encapsulate(peer: &Key) -> Option<Secret> {
     let functions = &peer.theirs()?.mechanism.functions;
-    let (newctx, init) = (functions.newctx?, functions.encapsulate_init?);
-    // SAFETY: the default provider's own context.
-    let context = Owned::adopt(unsafe { newctx(peer.delegate().provctx) }, functions.freectx)?;
-    // SAFETY: context and key are the default provider's.
-    if unsafe { init(context.as_ptr(), peer.image()?, ptr::null()) } <= 0 {
-        return None;
-    }
+    let context = begin(peer, functions, functions.encapsulate_init?)?;
     let mechanism = peer.mechanism();
     let (bytes, shared_bytes) = (mechanism.ciphertext_bytes(), mechanism.shared_bytes());
     let mut made = Secret(vec![0; bytes + shared_bytes]);
@@ -38,13 +36,7 @@ pub(super) fn encapsulate(peer: &Key) -> Option<Secret> {
 /// The shared secret in a ciphertext.
 pub(super) fn decapsulate(key: &Key, ciphertext: &[u8]) -> Option<Secret> {
     let functions = &key.theirs()?.mechanism.functions;
-    let (newctx, init) = (functions.newctx?, functions.decapsulate_init?);
-    // SAFETY: the default provider's own context.
-    let context = Owned::adopt(unsafe { newctx(key.delegate().provctx) }, functions.freectx)?;
-    // SAFETY: context and key are the default provider's.
-    if unsafe { init(context.as_ptr(), key.image()?, ptr::null()) } <= 0 {
-        return None;
-    }
+    let context = begin(key, functions, functions.decapsulate_init?)?;
     let bytes = key.mechanism().shared_bytes();
     let (mut made, mut length) = (Secret(vec![0; bytes]), bytes);
     // SAFETY: pointers and lengths belong to the slices.
@@ -58,4 +50,17 @@ pub(super) fn decapsulate(key: &Key, ciphertext: &[u8]) -> Option<Secret> {
         )
     };
     (done > 0 && length == bytes).then_some(made)
+}
+
+/// How an encapsulation or decapsulation with a key begins.
+type Begin = unsafe extern "C" fn(*mut c_void, *mut c_void, *const OsslParam) -> c_int;
+
+/// A context of the default provider's for its image of a key, begun by `init`.
+fn begin(key: &Key, functions: &KemFunctions, init: Begin) -> Option<Owned> {
+    let newctx = functions.newctx?;
+    // SAFETY: the default provider's own context.
+    let context = Owned::adopt(unsafe { newctx(key.delegate().provctx) }, functions.freectx)?;
+    // SAFETY: context and key are the default provider's.
+    let begun = unsafe { init(context.as_ptr(), key.image()?, ptr::null()) > 0 };
+    begun.then_some(context)
 }

@@ -16,7 +16,6 @@ use std::cell::RefCell;
 use widelane_batch::Tick;
 use widelane_crypto::{ec, x25519};
 
-use crate::batching::Secret;
 use crate::batching::execute::now;
 use crate::batching::queues::Method;
 use crate::config::config;
@@ -103,8 +102,7 @@ impl Pools {
 /// Makes as many key pairs as a kernel has lanes; which kernel is a place in [`config`].
 fn generate(delegate: &Delegate, curve: Curve, index: usize, lanes: usize) -> Option<Vec<Pair>> {
     let bytes = curve.private_bytes();
-    let mut random = Secret(vec![0; lanes * bytes]);
-    delegate.random(&mut random.0)?;
+    let random = delegate.random_secret(lanes * bytes)?;
     let mut pairs: Vec<Pair> =
         (0..lanes).map(|_| Pair::empty(bytes, curve.public_bytes())).collect();
     for (pair, random) in pairs.iter_mut().zip(random.0.chunks_exact(bytes)) {

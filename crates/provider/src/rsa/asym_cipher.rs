@@ -84,8 +84,7 @@ impl Context {
         if ciphertext.len() != size.bytes() {
             return None;
         }
-        let mut random = Secret(vec![0; PREMASTER_BYTES]);
-        self.delegate.random(&mut random.0)?;
+        let random = self.delegate.random_secret(PREMASTER_BYTES)?;
         let (key, input) = (Arc::clone(key), ciphertext.into());
         let operation = PrivateOperation { key, input, is_signature: false };
         let decrypted = match batching::run(operation) {
