@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "calls libcrypto as libssl does")]
 
 mod common;
+mod pkey;
 
 use std::collections::HashSet;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -15,62 +16,33 @@ use std::time::Duration;
 
 use common::process::{grown, in_child, prefer, setting};
 use openssl::error::ErrorStack;
+use pkey::{
+    Context, EVP_PKEY_dup, EVP_PKEY_eq, EVP_PKEY_fromdata_init, EVP_PKEY_get_int_param,
+    EVP_PKEY_get_octet_string_param, Key, good,
+};
 use widelane_bridge::counters::{Counters, OperationKind};
 use widelane_testkit::rooms::has_lanes;
 
-#[repr(C)]
-struct Pkey([u8; 0]);
-#[repr(C)]
-struct PkeyCtx([u8; 0]);
-
 unsafe extern "C" {
-    fn EVP_PKEY_new() -> *mut Pkey;
-    fn EVP_PKEY_free(key: *mut Pkey);
-    fn EVP_PKEY_dup(key: *mut Pkey) -> *mut Pkey;
-    fn EVP_PKEY_eq(first: *const Pkey, second: *const Pkey) -> c_int;
-    fn EVP_PKEY_copy_parameters(to: *mut Pkey, from: *const Pkey) -> c_int;
-    fn EVP_PKEY_set1_encoded_public_key(key: *mut Pkey, bytes: *const u8, length: usize) -> c_int;
-    fn EVP_PKEY_get1_encoded_public_key(key: *mut Pkey, bytes: *mut *mut u8) -> usize;
-    fn EVP_PKEY_get_octet_string_param(
-        key: *const Pkey,
-        name: *const c_char,
-        bytes: *mut u8,
-        size: usize,
-        length: *mut usize,
-    ) -> c_int;
-    fn EVP_PKEY_get_int_param(key: *const Pkey, name: *const c_char, value: *mut c_int) -> c_int;
+    fn EVP_PKEY_new() -> *mut c_void;
+    fn EVP_PKEY_copy_parameters(to: *mut c_void, from: *const c_void) -> c_int;
+    fn EVP_PKEY_get1_encoded_public_key(key: *mut c_void, bytes: *mut *mut u8) -> usize;
     fn EVP_PKEY_get_group_name(
-        key: *const Pkey,
+        key: *const c_void,
         name: *mut c_char,
         size: usize,
         length: *mut usize,
     ) -> c_int;
-    fn EVP_PKEY_CTX_new_from_name(
-        context: *mut c_void,
-        name: *const c_char,
-        query: *const c_char,
-    ) -> *mut PkeyCtx;
-    fn EVP_PKEY_CTX_new_from_pkey(
-        context: *mut c_void,
-        key: *mut Pkey,
-        query: *const c_char,
-    ) -> *mut PkeyCtx;
-    fn EVP_PKEY_CTX_free(context: *mut PkeyCtx);
-    fn EVP_PKEY_keygen_init(context: *mut PkeyCtx) -> c_int;
-    fn EVP_PKEY_paramgen_init(context: *mut PkeyCtx) -> c_int;
-    fn EVP_PKEY_CTX_set_group_name(context: *mut PkeyCtx, name: *const c_char) -> c_int;
-    fn EVP_PKEY_generate(context: *mut PkeyCtx, key: *mut *mut Pkey) -> c_int;
-    fn EVP_PKEY_fromdata_init(context: *mut PkeyCtx) -> c_int;
     fn EVP_PKEY_fromdata(
-        context: *mut PkeyCtx,
-        key: *mut *mut Pkey,
+        context: *mut c_void,
+        key: *mut *mut c_void,
         selection: c_int,
         params: *mut Param,
     ) -> c_int;
-    fn EVP_PKEY_derive_init(context: *mut PkeyCtx) -> c_int;
-    fn EVP_PKEY_derive_set_peer(context: *mut PkeyCtx, peer: *mut Pkey) -> c_int;
-    fn EVP_PKEY_derive(context: *mut PkeyCtx, secret: *mut u8, length: *mut usize) -> c_int;
-    fn EVP_PKEY_check(context: *mut PkeyCtx) -> c_int;
+    fn EVP_PKEY_derive_init(context: *mut c_void) -> c_int;
+    fn EVP_PKEY_derive_set_peer(context: *mut c_void, peer: *mut c_void) -> c_int;
+    fn EVP_PKEY_derive(context: *mut c_void, secret: *mut u8, length: *mut usize) -> c_int;
+    fn EVP_PKEY_check(context: *mut c_void) -> c_int;
     fn CRYPTO_free(memory: *mut c_void, file: *const c_char, line: c_int);
 }
 
@@ -97,62 +69,7 @@ const GROUPS: [(&CStr, &CStr, Option<OperationKind>); 5] = [
     (c"X448", c"X448", None),
 ];
 
-/// A key that libcrypto counts.
-struct Key(*mut Pkey);
-
-/// A context of libcrypto's.
-struct Context(*mut PkeyCtx);
-
-impl Drop for Key {
-    fn drop(&mut self) {
-        // SAFETY: owned, freed once.
-        unsafe { EVP_PKEY_free(self.0) };
-    }
-}
-
-impl Drop for Context {
-    fn drop(&mut self) {
-        // SAFETY: owned, freed once.
-        unsafe { EVP_PKEY_CTX_free(self.0) };
-    }
-}
-
-fn good(status: c_int) -> Result<(), ErrorStack> {
-    if status > 0 { Ok(()) } else { Err(ErrorStack::get()) }
-}
-
-impl Context {
-    fn named(algorithm: &CStr) -> Self {
-        // SAFETY: the default library context, and a C string.
-        let context =
-            unsafe { EVP_PKEY_CTX_new_from_name(ptr::null_mut(), algorithm.as_ptr(), ptr::null()) };
-        assert!(!context.is_null(), "{algorithm:?}");
-        Context(context)
-    }
-
-    fn of(key: &Key) -> Self {
-        // SAFETY: the default library context, and a key.
-        let context = unsafe { EVP_PKEY_CTX_new_from_pkey(ptr::null_mut(), key.0, ptr::null()) };
-        assert!(!context.is_null());
-        Context(context)
-    }
-}
-
 impl Key {
-    /// As `ssl_generate_pkey_group` and `ssl_generate_param_group` do.
-    fn make(algorithm: &CStr, group: &CStr, whole: bool) -> Result<Self, ErrorStack> {
-        let context = Context::named(algorithm);
-        let begin = if whole { EVP_PKEY_keygen_init } else { EVP_PKEY_paramgen_init };
-        // SAFETY: the context lives.
-        good(unsafe { begin(context.0) })?;
-        // SAFETY: as above, and a C string.
-        good(unsafe { EVP_PKEY_CTX_set_group_name(context.0, group.as_ptr()) })?;
-        let mut key = ptr::null_mut();
-        // SAFETY: as above.
-        good(unsafe { EVP_PKEY_generate(context.0, &mut key) })?;
-        Ok(Key(key))
-    }
-
     fn generate(algorithm: &CStr, group: &CStr) -> Self {
         Key::make(algorithm, group, true).expect("a key is generated")
     }
@@ -164,13 +81,6 @@ impl Key {
         // SAFETY: both keys live.
         good(unsafe { EVP_PKEY_copy_parameters(peer.0, self.0) })?;
         peer.take(encoded)
-    }
-
-    fn take(self, encoded: &[u8]) -> Result<Self, ErrorStack> {
-        let (bytes, length) = (encoded.as_ptr(), encoded.len());
-        // SAFETY: pointer and length belong to the slice.
-        good(unsafe { EVP_PKEY_set1_encoded_public_key(self.0, bytes, length) })?;
-        Ok(self)
     }
 
     fn public(&self) -> Vec<u8> {
@@ -200,16 +110,6 @@ impl Key {
         good(unsafe { EVP_PKEY_derive(context.0, secret.as_mut_ptr(), &mut length) })?;
         secret.truncate(length);
         Ok(secret)
-    }
-
-    /// What a key says of itself.
-    fn sizes(&self) -> [c_int; 3] {
-        [c"bits", c"security-bits", c"max-size"].map(|name| {
-            let mut value = -1;
-            // SAFETY: the key lives, and the name is a C string.
-            assert_eq!(unsafe { EVP_PKEY_get_int_param(self.0, name.as_ptr(), &mut value) }, 1);
-            value
-        })
     }
 }
 

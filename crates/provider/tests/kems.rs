@@ -3,6 +3,7 @@
 
 mod common;
 mod kem;
+mod pkey;
 
 use std::ffi::CStr;
 use std::path::Path;
@@ -12,8 +13,9 @@ use std::sync::atomic::AtomicU64;
 use common::process::{prefer, setting};
 use common::server::Server;
 use common::{Place, done};
-use kem::{EVP_PKEY_dup, EVP_PKEY_eq, EVP_PKEY_set1_encoded_public_key, KNOWN, Key, octets};
+use kem::{KNOWN, octets};
 use openssl::error::ErrorStack;
+use pkey::{EVP_PKEY_dup, EVP_PKEY_eq, EVP_PKEY_set1_encoded_public_key, Key};
 use widelane_bridge::counters::{KindCounters, OperationKind};
 use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::mlkem::{DecapsulateJob, MlKem, ParameterSet, Workspace};
@@ -36,7 +38,7 @@ fn both_sides_of_a_handshake_share_a_secret() {
         let before = known.kinds.map(|kind| times_done(place, kind));
         // Enough that every way of doing it has its turn.
         for _ in 0..40 {
-            let client = Key::make(known.name, true);
+            let client = Key::of_group(known.name, true);
             assert_eq!(client.sizes(), known.sizes);
             let share = client.public();
             let [ciphertext, secret] =
@@ -64,7 +66,7 @@ fn parts_lie_where_the_standard_has_them() {
     let (_place, _lock) = setting();
     prefer(OURS);
     for known in KNOWN {
-        let client = Key::make(known.name, true);
+        let client = Key::of_group(known.name, true);
         let [ciphertext, secret] =
             Key::peer(known.name, &client.public()).unwrap().encapsulate().unwrap();
         let private = client.octets(c"priv");
@@ -95,7 +97,7 @@ fn keys_are_copied_and_compared() {
     let (_place, _lock) = setting();
     prefer(OURS);
     for known in KNOWN {
-        let (key, other) = (Key::make(known.name, true), Key::make(known.name, true));
+        let (key, other) = (Key::of_group(known.name, true), Key::of_group(known.name, true));
         // SAFETY: the key lives.
         let copy = Key(unsafe { EVP_PKEY_dup(key.0) });
         let public = Key::from(known.name, &[(c"pub", &key.public())]).unwrap();
@@ -106,7 +108,7 @@ fn keys_are_copied_and_compared() {
         let [ciphertext, secret] = public.encapsulate().unwrap();
         assert_eq!(copy.decapsulate(&ciphertext).unwrap(), secret);
         assert!(public.decapsulate(&ciphertext).is_err(), "there is no private half");
-        assert!(Key::make(known.name, false).encapsulate().is_err(), "there are no halves");
+        assert!(Key::of_group(known.name, false).encapsulate().is_err(), "there are no halves");
         // A key that is one stays what it is.
         let share = other.public();
         // SAFETY: pointer and length belong to the vector.
@@ -125,7 +127,7 @@ fn bad_shares_and_ciphertexts_are_refused_with_an_error() {
         assert!(!errors.errors().is_empty(), "{what}: an error says why");
     };
     for known in KNOWN {
-        let client = Key::make(known.name, true);
+        let client = Key::of_group(known.name, true);
         let share = client.public();
         for length in [0, 1, 32, share.len() - 1, share.len() + 1] {
             let bytes: Vec<u8> = share.iter().copied().cycle().take(length).collect();

@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "maps stacks, and calls libcrypto as programs do")]
 
 mod kem;
+mod pkey;
 mod support;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,8 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use kem::{KNOWN, Key};
+use kem::KNOWN;
+use pkey::Key;
 use support::{key_parameters, operation_parameters};
 use widelane_testkit::fuzz::corpus;
 use widelane_testkit::random::Random;
@@ -104,7 +106,7 @@ fn calls() -> Vec<Call> {
 /// Shares a secret by each mechanism of key encapsulation.
 fn kems(_: &[u8]) {
     for known in &KNOWN {
-        let client = Key::make(known.name, true);
+        let client = Key::of_group(known.name, true);
         let [ciphertext, secret] =
             Key::peer(known.name, &client.public()).unwrap().encapsulate().unwrap();
         assert_eq!(client.decapsulate(&ciphertext).unwrap(), secret);
