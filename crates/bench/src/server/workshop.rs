@@ -11,8 +11,7 @@ use tempfile::TempDir;
 use widelane_loadgen::Group;
 
 use super::application::Application;
-use super::config::GROUPS;
-use super::config::Workers;
+use super::config::{GROUPS, Workers};
 use super::content::Content;
 use super::process::Process;
 use super::{Identity, Server, ServerError, ServerKind, Subject, config};

@@ -80,6 +80,17 @@ pub struct Ours<'a> {
     pub run: Runner<'a>,
 }
 
+/// The kernel with the fewest lanes that holds all jobs; of full batches that with the most.
+/// `kernels` stand in the order of their `lanes`.
+pub fn kernel_for<K: Copy>(
+    kernels: &[K],
+    lanes: impl Fn(&K) -> usize,
+    jobs: Option<usize>,
+) -> Option<K> {
+    let holds = |kernel: &&K| jobs.is_some_and(|jobs| lanes(kernel) >= jobs);
+    kernels.iter().find(holds).or(kernels.last()).copied()
+}
+
 /// A runner that takes the lanes in turn, one operation at a time.
 pub fn in_turn<'a>(
     mut operation: impl FnMut(usize, &mut [u8]) -> Result<(), ErrorStack> + 'a,

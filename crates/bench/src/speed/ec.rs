@@ -13,7 +13,7 @@ use widelane_crypto::ec::{
     Curve, DeriveJob, Ec, GenerateJob, Outcome, PrivateKey, PublicKey, SignJob, VerifyJob,
 };
 
-use super::contest::{Contest, LANES_MAX, Ours, Runner, in_turn};
+use super::contest::{Contest, LANES_MAX, Ours, Runner, in_turn, kernel_for};
 use super::{ACCEPTED, REFUSED, SPOILED_LANE, SpeedError};
 
 const fn nid(curve: Curve) -> Nid {
@@ -102,10 +102,7 @@ impl Contest for Sign {
     }
 
     fn widelane(&self, policy: &Policy, jobs: Option<usize>) -> Ours<'_> {
-        // The kernel with the fewest lanes that holds them all; of full batches that with the most.
-        let kernels = Ec::sign_kernels(policy);
-        let holds = |kernel: &&Ec| jobs.is_some_and(|jobs| kernel.lanes() >= jobs);
-        let ec = kernels.iter().find(holds).or(kernels.last()).copied();
+        let ec = kernel_for(&Ec::sign_kernels(policy), Ec::lanes, jobs);
         let ec = ec.unwrap_or_else(|| Ec::choose(policy));
         let lanes = jobs.unwrap_or(ec.lanes());
         let run = move |outputs: &mut [Vec<u8>]| {

@@ -7,7 +7,7 @@ use openssl::pkey_ctx::PkeyCtx;
 use widelane_cpu::Policy;
 use widelane_crypto::x25519::{DeriveJob, GenerateJob, Outcome, PrivateKey, X25519};
 
-use super::contest::{Contest, LANES_MAX, Ours, Runner, in_turn};
+use super::contest::{Contest, LANES_MAX, Ours, Runner, in_turn, kernel_for};
 use super::{array, array_mut};
 
 /// A private key in both forms.
@@ -64,10 +64,7 @@ impl Contest for Derive {
     }
 
     fn widelane(&self, policy: &Policy, jobs: Option<usize>) -> Ours<'_> {
-        // The kernel with the fewest lanes that holds them all; of full batches that with the most.
-        let kernels = X25519::derive_kernels(policy);
-        let holds = |kernel: &&X25519| jobs.is_some_and(|jobs| kernel.lanes() >= jobs);
-        let x25519 = kernels.iter().find(holds).or(kernels.last()).copied();
+        let x25519 = kernel_for(&X25519::derive_kernels(policy), X25519::lanes, jobs);
         let x25519 = x25519.unwrap_or_else(|| X25519::choose(policy));
         let lanes = jobs.unwrap_or(x25519.lanes());
         let run = move |outputs: &mut [Vec<u8>]| {
