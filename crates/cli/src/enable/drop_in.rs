@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     fn drop_in(preload: Option<&str>, is_read_only: bool) -> DropIn {
-        // The two switches go together here, as one shows as little as the other.
+        // `pq` follows `is_read_only`, so that the lines of both are seen present and absent.
         let libraries =
             Libraries { provider: "/l/100%/widelane.so".into(), runtime: "/l/r.so".into() };
         let preload = preload.map(str::to_owned);
