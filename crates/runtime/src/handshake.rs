@@ -31,6 +31,7 @@ use widelane_bridge::hooks::{Extent, ProviderHooks};
 use crate::closing::{Verdict, Wait};
 use crate::event_loop::{EventLoop, Mailbox};
 use crate::fibre::{Place, Stack};
+use crate::methods;
 use crate::provider::{Handle, count, is_private_key_state, provider};
 use crate::real::{self, OpenSsl};
 use crate::registry;
@@ -204,7 +205,7 @@ pub(crate) fn drive(ssl: *mut c_void, call: Call) -> c_int {
             Some(handshake) => handshake,
             None => match take_in(hooks, event_loop, ssl) {
                 Some(handshake) => handshake,
-                None => return call.make(ssl),
+                None => return methods::within_libssl(|| call.make(ssl)),
             },
         };
         if !Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {

@@ -1,4 +1,4 @@
-//! Algorithms that a thread has looked up by name, kept for its next handshakes.
+//! Algorithms that a thread has looked up by name, kept for its next handshakes and contexts.
 //!
 //! libcrypto finds an algorithm under several locks, each an atomic write to a cache line that all
 //! threads share. What it finds depends on the name, the properties, the library context, and on
@@ -11,7 +11,7 @@
 //! unloaded ends when every thread has noticed.
 #![allow(unsafe_code, reason = "names as C strings")]
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -19,10 +19,11 @@ use std::ffi::CString;
 
 use crate::activate::PROVIDER_NAME;
 use crate::event_loop::EventLoop;
+use crate::provider::provider;
 use crate::real::{self, OpenSsl};
 
-/// Algorithms that a thread keeps; a handshake needs some twenty.
-const KEPT_MAX: usize = 64;
+/// Algorithms that a thread keeps; a handshake needs some twenty, a new context some seventy.
+const KEPT_MAX: usize = 128;
 
 /// Providers that always offer the same, each with the properties that only its algorithms have.
 const KEPT_PROVIDERS: [(&CStr, &CStr); 2] =
@@ -33,6 +34,29 @@ static CHANGES: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static METHODS: RefCell<Methods> = const { RefCell::new(Methods::EMPTY) };
+    /// Whether the thread is in a function of libssl that it called on its own stack.
+    static IS_IN_LIBSSL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls a function of libssl, whose look-ups are answered from what the thread keeps, as all are
+/// on a handshake's fibre.
+pub(crate) fn within_libssl<T>(f: impl FnOnce() -> T) -> T {
+    struct Restore(bool);
+
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            // Error: the thread is ending.
+            let _ = IS_IN_LIBSSL.try_with(|is_in| is_in.set(self.0));
+        }
+    }
+
+    // A fibre may be left in the middle of the call.
+    if provider().is_none() || is_on_fibre() {
+        return f();
+    }
+    let before = IS_IN_LIBSSL.try_with(|is_in| is_in.replace(true)).unwrap_or(true);
+    let _restore = Restore(before);
+    f()
 }
 
 /// What an algorithm does: each kind is looked up by a function of its own.
@@ -224,9 +248,10 @@ extern "C" fn add_name(name: *const c_char, names: *mut c_void) {
     }
 }
 
-/// Calls `f` with what this thread keeps for its default context, on a handshake's fibre only.
+/// Calls `f` with what this thread keeps for its default context, within libssl only: what a
+/// program looks up itself is found as ever.
 fn with_methods<T>(context: *mut c_void, f: impl FnOnce(&mut Methods) -> T) -> Option<T> {
-    let openssl = is_on_fibre().then(real::openssl)??;
+    let openssl = (is_in_libssl() || is_on_fibre()).then(real::openssl)??;
     // Without an argument it changes nothing.
     let default = (openssl.OSSL_LIB_CTX_set0_default)(ptr::null_mut());
     if !context.is_null() && context != default {
@@ -240,6 +265,10 @@ fn with_methods<T>(context: *mut c_void, f: impl FnOnce(&mut Methods) -> T) -> O
     answer.ok()?
 }
 
+fn is_in_libssl() -> bool {
+    IS_IN_LIBSSL.try_with(Cell::get).unwrap_or(false)
+}
+
 fn is_on_fibre() -> bool {
     EventLoop::with(EventLoop::is_on_fibre).unwrap_or(false)
 }
@@ -247,6 +276,15 @@ fn is_on_fibre() -> bool {
 /// Called whenever an algorithm's name may have come to mean another one.
 pub(crate) fn forget() {
     CHANGES.fetch_add(1, Ordering::Release);
+}
+
+/// Called when libcrypto frees what it has for the calling thread, its generators among them.
+pub(crate) fn forget_generators() {
+    // Error: the thread is ending, or is looking something up at this moment and stops on the way.
+    let _ = METHODS.try_with(|methods| match methods.try_borrow_mut() {
+        Ok(mut methods) => methods.random = [ptr::null(); 3],
+        Err(_) => forget(),
+    });
 }
 
 /// Whether the algorithm's provider always offers the same.
@@ -342,11 +380,15 @@ impl Methods {
     }
 
     /// The algorithm of this name, if it was kept.
-    fn find(&self, operation: Operation, name: &CStr) -> Option<*mut c_void> {
-        let is_it = |kept: &&Kept| {
+    fn find(&mut self, operation: Operation, name: &CStr) -> Option<*mut c_void> {
+        let is_it = |kept: &Kept| {
             kept.operation == operation && kept.name.as_deref().is_some_and(|known| known == name)
         };
-        self.kept.iter().find(is_it).map(|kept| kept.method)
+        let place = self.kept.iter().position(is_it)?;
+        let method = self.kept[place].method;
+        // What handshakes ask for comes to the front, before what only new contexts do.
+        self.kept.swap(place, place / 2);
+        Some(method)
     }
 
     /// What is kept of the key management at this address. One that a key came with, such as a

@@ -202,6 +202,10 @@ next_functions! {
     fn PEM_read_bio_PrivateKey(
         bio: *mut c_void, key: *mut *mut c_void, ask: PasswordCallback, argument: *mut c_void
     ) -> *mut c_void, or ptr::null_mut();
+    fn PEM_read_bio_PrivateKey_ex(
+        bio: *mut c_void, key: *mut *mut c_void, ask: PasswordCallback, argument: *mut c_void,
+        context: *mut c_void, properties: *const c_char
+    ) -> *mut c_void, or ptr::null_mut();
     fn SSL_CTX_new(method: *const c_void) -> *mut c_void, or ptr::null_mut();
     fn SSL_CTX_new_ex(
         context: *mut c_void, properties: *const c_char, method: *const c_void

@@ -14,6 +14,7 @@ use openssl::nid::Nid;
 use openssl::pkey::{PKey, PKeyRef, Private};
 use openssl::rsa::Rsa;
 use openssl::sign::{Signer, Verifier};
+use openssl::ssl::{SslContext, SslFiletype, SslMethod};
 use openssl_sys as sys;
 use support::by_hand::{accelerated_and_native, file, quick_context};
 
@@ -55,10 +56,21 @@ fn scenario_read() {
         let der = base64::decode_block(&lines.collect::<String>()).expect("base64");
         let expected = PKey::private_key_from_der(&der).expect("a key");
         assert_same(kind, &key, &expected);
+        let by_libssl = read_by_libssl(&pem);
+        assert_eq!(provider(by_libssl.private_key().expect("a key")), provider(&key), "{kind}");
         let _ = writeln!(answers, "{kind}: {}", provider(&key));
     }
     drop(context);
     std::fs::write(file("answers"), answers).expect("a write");
+}
+
+/// A context whose key libssl has read from a file.
+fn read_by_libssl(pem: &str) -> SslContext {
+    let path = file("read.key");
+    std::fs::write(&path, pem).expect("a write");
+    let mut context = SslContext::builder(SslMethod::tls()).expect("OpenSSL");
+    context.set_private_key_file(path, SslFiletype::PEM).expect("a key");
+    context.build()
 }
 
 /// Keys in PEM, by their kinds.

@@ -1,8 +1,8 @@
 //! Doors in front of libcrypto's look-ups of algorithms by name, and of what changes their results.
 //!
 //! A handshake looks up some forty algorithms by name, each under several locks that all threads
-//! share. On a handshake's fibre they are answered from what this thread has found before
-//! ([`crate::methods`]).
+//! share. On a handshake's fibre and within libssl they are answered from what this thread has
+//! found before ([`crate::methods`]).
 #![allow(unsafe_code, reason = "exported symbols")]
 #![allow(non_snake_case, reason = "the names of OpenSSL")]
 
@@ -121,6 +121,18 @@ extern "C" fn ENGINE_pkey_asn1_find_str(
     }
 }
 
+#[unsafe(no_mangle)]
+extern "C" fn OPENSSL_thread_stop() {
+    real::OPENSSL_thread_stop();
+    methods::forget_generators();
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn OPENSSL_thread_stop_ex(context: *mut c_void) {
+    real::OPENSSL_thread_stop_ex(context);
+    methods::forget_generators();
+}
+
 macro_rules! changes {
     ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         $(
@@ -137,8 +149,6 @@ macro_rules! changes {
 changes! {
     fn ENGINE_register_pkey_asn1_meths(engine: *mut c_void) -> c_int;
     fn ENGINE_set_default_pkey_asn1_meths(engine: *mut c_void) -> c_int;
-    fn OPENSSL_thread_stop();
-    fn OPENSSL_thread_stop_ex(context: *mut c_void);
     fn RAND_set0_private(context: *mut c_void, generator: *mut c_void) -> c_int;
     fn RAND_set0_public(context: *mut c_void, generator: *mut c_void) -> c_int;
     fn RAND_set_rand_engine(engine: *mut c_void) -> c_int;

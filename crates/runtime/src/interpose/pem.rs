@@ -1,8 +1,9 @@
-//! The door in front of libcrypto's reading of private keys.
-#![allow(unsafe_code, reason = "an exported symbol")]
+//! The doors in front of libcrypto's reading of private keys.
+#![allow(unsafe_code, reason = "exported symbols")]
 #![allow(non_snake_case, reason = "the names of OpenSSL")]
 
-use core::ffi::c_void;
+use core::ffi::{c_char, c_void};
+use core::ptr::NonNull;
 
 use super::guard;
 use crate::config::config;
@@ -16,10 +17,32 @@ extern "C" fn PEM_read_bio_PrivateKey(
     ask: PasswordCallback,
     argument: *mut c_void,
 ) -> *mut c_void {
-    // A key that is to be replaced is libcrypto's affair.
-    let is_ours = !bio.is_null() && key.is_null() && config().is_some();
-    match guard(None, || is_ours.then(|| keys::read(bio)).flatten()) {
+    match read(bio, key) {
         Some(key) => key.as_ptr(),
         None => real::PEM_read_bio_PrivateKey(bio, key, ask, argument),
     }
+}
+
+/// By this libssl reads the files of `SSL_CTX_use_PrivateKey_file` and `SSL_use_PrivateKey_file`.
+#[unsafe(no_mangle)]
+extern "C" fn PEM_read_bio_PrivateKey_ex(
+    bio: *mut c_void,
+    key: *mut *mut c_void,
+    ask: PasswordCallback,
+    argument: *mut c_void,
+    context: *mut c_void,
+    properties: *const c_char,
+) -> *mut c_void {
+    // The decoders that are kept are those of the default context, without properties.
+    let is_default = context.is_null() && properties.is_null();
+    match is_default.then(|| read(bio, key)).flatten() {
+        Some(key) => key.as_ptr(),
+        None => real::PEM_read_bio_PrivateKey_ex(bio, key, ask, argument, context, properties),
+    }
+}
+
+fn read(bio: *mut c_void, key: *mut *mut c_void) -> Option<NonNull<c_void>> {
+    // A key that is to be replaced is libcrypto's affair.
+    let is_ours = !bio.is_null() && key.is_null() && config().is_some();
+    guard(None, || is_ours.then(|| keys::read(bio)).flatten())
 }

@@ -14,7 +14,7 @@ use crate::real;
 #[unsafe(no_mangle)]
 extern "C" fn SSL_CTX_new(method: *const c_void) -> *mut c_void {
     guard((), configure);
-    let made = real::SSL_CTX_new(method);
+    let made = methods::within_libssl(|| real::SSL_CTX_new(method));
     guard((), || groups::prefer(made));
     made
 }
@@ -28,7 +28,7 @@ extern "C" fn SSL_CTX_new_ex(
     guard((), configure);
     let instead = guard(None, || without_idle_exclusion(properties).filter(|_| context.is_null()));
     let properties = instead.as_ref().map_or(properties, |instead| instead.as_ptr());
-    let made = real::SSL_CTX_new_ex(context, properties, method);
+    let made = methods::within_libssl(|| real::SSL_CTX_new_ex(context, properties, method));
     // In another context of libraries there is no provider of ours.
     if context.is_null() {
         guard((), || groups::prefer(made));
@@ -104,7 +104,7 @@ macro_rules! data_functions {
                 if guard(None, || handshake::settle(ssl)).is_none() {
                     return $failure;
                 }
-                real::$name(ssl, $($argument),*)
+                methods::within_libssl(|| real::$name(ssl, $($argument),*))
             }
         )*
     };
