@@ -78,7 +78,12 @@ const SERVERS: [Server; 21] = [
     server("node", "Node.js", "nodejs", "TLS in memory, not on sockets: nothing waits for company"),
     server("asyncio", "Python asyncio", "python3", "TLS in memory, as with Node.js"),
     server("uvicorn", "uvicorn", "uvicorn", "TLS in memory, as with Node.js"),
-    server("gunicorn", "gunicorn", "gunicorn", "Threads block, under Python's lock"),
+    server(
+        "gunicorn",
+        "gunicorn",
+        "gunicorn",
+        "Makes a TLS context and reads the key for each connection",
+    ),
     server("redis", "Redis", "redis-server", ""),
     server("valkey", "Valkey", "valkey-server", ""),
     server("mosquitto", "mosquitto", "mosquitto", ""),

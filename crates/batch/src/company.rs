@@ -1,7 +1,7 @@
 //! Whether a partial batch is worth a short wait before its thread sleeps, learnt from what came.
 
 use crate::sync::{AtomicU64, Ordering};
-use crate::{JOBS_MAX, Tick};
+use crate::{JOBS_MAX, SLEEP_COST_NS, Tick};
 
 /// Whether a partial [`Lane`](crate::Lane) is worth a short wait before its thread sleeps.
 ///
@@ -104,7 +104,7 @@ impl Company {
         let expected = gap_ns.map_or(0.0, |gap_ns| latest.since(now) as f64 / gap_ns as f64);
         let together = (waiting + others.map_or(0, |others| others.waiting)).min(JOBS_MAX);
         let is_likely = -(-expected).exp_m1() >= CHANCE_MIN;
-        let pays = is_likely && saving_ns(&costs(), together, expected) > WAIT_COST_NS;
+        let pays = is_likely && saving_ns(&costs(), together, expected) > SLEEP_COST_NS as f64;
         let waits = pays && !self.is_discouraged(together) && may_wait();
         self.due = if waits { latest } else { now };
         self.waits = waits || (self.waits && waiting > 1);
@@ -208,9 +208,6 @@ const ARRIVALS: usize = 16;
 
 /// The smallest chance of company for which anybody is made to wait.
 const CHANCE_MIN: f64 = 0.4;
-
-/// What a wait costs the thread: to be put to sleep and woken by a timer once more.
-const WAIT_COST_NS: f64 = 15_000.0;
 
 /// Waits in a row without company after which nothing waits. With the smallest chance it happens by
 /// accident once in four hundred times.

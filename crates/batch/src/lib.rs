@@ -39,3 +39,7 @@ pub use lane::{Lane, Progress};
 pub use shared::{Due, Shared, Submitted};
 pub use slots::{Choice, Claim, Claimed, Finished, KeyName, Offer, Slots, Stage};
 pub use tick::Tick;
+
+/// What a thread spends, about, that sleeps and is woken once more: waiting for company has to save
+/// more.
+pub const SLEEP_COST_NS: u64 = 15_000;

@@ -7,10 +7,14 @@ use crate::batching::execute::{count_closed, count_waits, execute, execute_alone
 use crate::batching::request::{Answer, Request};
 use crate::process;
 
-/// Does the request; alone and at once, unless more threads do so than there are CPUs.
+/// Does the request; alone and at once, unless more threads do so than there are CPUs and a batch
+/// is worth the sleep of those that join it.
 pub(super) fn run(request: Request) -> Answer {
     let process = process::current();
     let queues = process.queues(request.kind());
+    if !queues.costs.repay_a_sleep() {
+        return execute_alone(queues, process.counters(), &request);
+    }
     let lead = |batch: &mut Batch<Request>| {
         let counters = process.counters();
         if let [alone] = batch.entries() {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use widelane_batch::{Crew, JOBS_MAX, Shared, Way, cheapest, least_costs};
+use widelane_batch::{Crew, JOBS_MAX, SLEEP_COST_NS, Shared, Way, cheapest, least_costs};
 use widelane_bridge::counters::OperationKind;
 use widelane_cpu::Room;
 
@@ -154,6 +154,13 @@ impl Costs {
         least_costs(&ways[..count])
     }
 
+    /// Whether an operation saves more in a full batch, as far as is known, than a thread spends that
+    /// sleeps until it is done.
+    pub(super) fn repay_a_sleep(&self) -> bool {
+        let costs = self.by_jobs();
+        costs[1].saturating_sub(costs[JOBS_MAX] / JOBS_MAX as u64) > SLEEP_COST_NS
+    }
+
     /// All ways to execute operations, the default provider's first, and how many there are. One
     /// may be taken to be unmeasured.
     fn ways(&self, doubted: Option<usize>) -> ([Way; 1 + KERNELS_MAX], usize) {
@@ -254,6 +261,25 @@ mod tests {
         assert!(chosen.iter().all(|method| *method != EIGHT));
         let singles = chosen.iter().filter(|method| **method == Method::DefaultProvider).count();
         assert_eq!(singles, SAMPLES_TO_TRUST as usize);
+    }
+
+    #[test]
+    fn nobody_sleeps_for_what_is_done_sooner_than_one_wakes_up() {
+        // ECDSA P-256 on a Granite Rapids, and RSA-2048.
+        let ecdsa = |method| match method {
+            Method::DefaultProvider => 19_000,
+            ONE => 9_400,
+            FOUR => 15_000,
+            _ => 17_000,
+        };
+        for (cost, repays) in [(ecdsa as fn(Method) -> u64, false), (rsa_2048, true)] {
+            let costs = Costs::new(&KERNELS);
+            assert!(!costs.repay_a_sleep(), "nothing is known yet");
+            run(&costs, 1, 40, cost);
+            assert_eq!(costs.repay_a_sleep(), repays, "one job is measured");
+            run(&costs, 8, 40, cost);
+            assert_eq!(costs.repay_a_sleep(), repays);
+        }
     }
 
     #[test]
