@@ -1,7 +1,10 @@
 //! Which memory an instruction touches, told from its bytes and the registers before it.
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
-use nix::libc::user_regs_struct;
+use nix::libc;
+
+/// Registers as a handler of a signal finds them, by the numbers that `libc` gives them.
+pub(crate) type Registers = [libc::greg_t; 23];
 
 /// An instruction's operands in memory.
 #[derive(Clone, Copy)]
@@ -34,8 +37,13 @@ impl Touches {
         self.instruction.ip()
     }
 
+    /// Whether the bytes were a whole instruction.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.instruction.is_invalid()
+    }
+
     /// The addresses of its operands, given the registers before it ran.
-    pub(crate) fn addresses(&self, registers: &user_regs_struct) -> impl Iterator<Item = u64> {
+    pub(crate) fn addresses(&self, registers: &Registers) -> impl Iterator<Item = u64> {
         (0..8).filter(|operand| self.operands >> operand & 1 == 1).map(|operand| {
             let value = |register, _, _| value(registers, register);
             let address = self.instruction.virtual_address(operand, 0, value);
@@ -45,29 +53,28 @@ impl Touches {
 }
 
 /// What a register of an address holds.
-fn value(registers: &user_regs_struct, register: Register) -> Option<u64> {
-    let whole = match register.full_register() {
-        Register::RAX => registers.rax,
-        Register::RBX => registers.rbx,
-        Register::RCX => registers.rcx,
-        Register::RDX => registers.rdx,
-        Register::RSI => registers.rsi,
-        Register::RDI => registers.rdi,
-        Register::RBP => registers.rbp,
-        Register::RSP => registers.rsp,
-        Register::R8 => registers.r8,
-        Register::R9 => registers.r9,
-        Register::R10 => registers.r10,
-        Register::R11 => registers.r11,
-        Register::R12 => registers.r12,
-        Register::R13 => registers.r13,
-        Register::R14 => registers.r14,
-        Register::R15 => registers.r15,
-        Register::FS => registers.fs_base,
-        Register::GS => registers.gs_base,
-        // The others have no base in this mode.
-        Register::CS | Register::DS | Register::ES | Register::SS => 0,
+fn value(registers: &Registers, register: Register) -> Option<u64> {
+    let number = match register.full_register() {
+        Register::RAX => libc::REG_RAX,
+        Register::RBX => libc::REG_RBX,
+        Register::RCX => libc::REG_RCX,
+        Register::RDX => libc::REG_RDX,
+        Register::RSI => libc::REG_RSI,
+        Register::RDI => libc::REG_RDI,
+        Register::RBP => libc::REG_RBP,
+        Register::RSP => libc::REG_RSP,
+        Register::R8 => libc::REG_R8,
+        Register::R9 => libc::REG_R9,
+        Register::R10 => libc::REG_R10,
+        Register::R11 => libc::REG_R11,
+        Register::R12 => libc::REG_R12,
+        Register::R13 => libc::REG_R13,
+        Register::R14 => libc::REG_R14,
+        Register::R15 => libc::REG_R15,
+        // A thread has the same bases all the time, and the other segments have none in this mode.
+        register if register.is_segment_register() => return Some(0),
         _ => return None,
     };
+    let whole = registers[number as usize] as u64;
     Some(if register.size() == 4 { whole & 0xffff_ffff } else { whole })
 }
