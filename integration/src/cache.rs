@@ -17,9 +17,10 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use tempfile::TempDir;
 use widelane_bench::server::process::Process;
 use widelane_bench::server::{Counts, Identity, Key, SERVER_NAME};
+use widelane_testkit::server::free_address;
 
 use crate::crowd;
-use crate::server::{find_program, free_address, widelane};
+use crate::server::{find_program, widelane};
 
 /// A kind of cache, with what it is asked and what it answers.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +50,7 @@ impl Cache {
         let Some(program) = find_program(self.program()) else { return Ok(None) };
         let directory = tempfile::tempdir()?;
         let identity = Identity::make(key, directory.path())?;
-        let address = free_address()?;
+        let address = free_address();
         let counters = directory.path().join("counters");
         fs::create_dir(&counters)?;
         fs::set_permissions(&counters, Permissions::from_mode(0o1777))?;

@@ -1,7 +1,7 @@
 //! A stock server with several workers under `widelane run`, and its upkeep.
 
 use std::fs::{self, Permissions};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,6 +14,7 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 use widelane_bench::server::process::Process;
 use widelane_bench::server::{Counts, Identity, Key};
+use widelane_testkit::server::{free_address, nginx_files};
 
 use crate::hardship::{Disk, Hardship};
 use crate::processes::{children, workers};
@@ -92,7 +93,7 @@ impl Server {
             .iter()
             .map(|key| Identity::make(*key, directory.path()))
             .collect::<Result<Vec<_>, _>>()?;
-        let address = free_address()?;
+        let address = free_address();
         // Workers that gave up root must be able to pass through to their counters.
         let counters = directory.path().join("counters");
         fs::create_dir(&counters)?;
@@ -380,18 +381,6 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
         .chain(["/usr/local/sbin", "/usr/sbin"].map(PathBuf::from))
         .map(|directory| directory.join(name));
     files.find(|file| file.is_file())
-}
-
-/// What nginx is told in `http` so that it writes no log of requests and no file elsewhere.
-pub fn nginx_files(directory: &Path) -> String {
-    let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .map(|what| format!("    {what}_temp_path {};", directory.join(what).display()));
-    format!("    access_log off;\n{}", paths.join("\n"))
-}
-
-/// A loopback address whose port is free now.
-pub(crate) fn free_address() -> Result<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
 /// What nginx says of killed workers and of [`crate::hardship::Hardship`]s.

@@ -57,7 +57,7 @@ fn test(workspace: &Workspace, libraries: &Libraries) -> Result<()> {
         )
     };
     let runtime = test("widelane-runtime", &["--test=*"]);
-    test("widelane-integration", &["--test=downloads", "--test=counters", "--test=stress"])?;
+    test("widelane-integration", &["--test=all", "--", "downloads::", "counters::", "stress::"])?;
     runtime
 }
 

@@ -20,8 +20,8 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     announce_and_run(
         workspace
             .cargo()
-            .args(["test", "--release", "--package=widelane-integration", "--test=certificates"])
-            .args(["--", "--ignored", "--nocapture"])
+            .args(["test", "--release", "--package=widelane-integration", "--test=all"])
+            .args(["--", "certificates::", "--ignored", "--nocapture"])
             .env("WIDELANE_CERTIFICATES", arguments.count.to_string()),
     )
 }

@@ -12,8 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
 
+use crate::programs::TestProgram;
 use crate::setup::{self, Need, Proof};
 use crate::shell::{announce, announce_and_run, capture, run as run_command};
 use crate::workspace::{QUICK, Workspace};
@@ -21,7 +21,7 @@ use crate::workspace::{QUICK, Workspace};
 /// What `cargo xtask emulate` takes.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Test programs of kernels and crypto, such as aead; without a name, those of a few minutes
+    /// Test programs of kernels and crypto, such as all; without a name, what takes a few minutes
     tests: Vec<String>,
 
     /// Runs the tests whose names contain this
@@ -40,23 +40,21 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     fs::create_dir_all(&machine.directory)?;
     let (kernel, busybox) = machine.fetch()?;
     let built = tests(workspace)?;
-    let mut names: Vec<&str> = arguments.tests.iter().map(String::as_str).collect();
-    let mut skipped = vec![WRONG];
-    if names.is_empty() {
-        names.extend(SHORT);
-        skipped.extend(LONG);
+    let mut named: Vec<(&str, &str)> =
+        arguments.tests.iter().map(|name| (name.as_str(), "")).collect();
+    if named.is_empty() {
+        named.extend(SHORT);
     }
+    let only = arguments.only.as_deref().unwrap_or_default();
     let mut chosen = BTreeMap::new();
-    for name in names {
+    for (name, options) in named {
         let known = || built.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         let program = built
             .get(name)
             .with_context(|| format!("no test program is called {name}; there are {}", known()))?;
-        chosen.insert(name, program);
+        chosen.insert(name, (program, format!("--skip={WRONG} {options} {only}")));
     }
-    let skipped = skipped.iter().map(|name| format!("--skip={name}"));
-    let options: Vec<String> = skipped.chain(arguments.only.clone()).collect();
-    machine.pack(&kernel, &busybox, &chosen, &options.join(" "))?;
+    machine.pack(&kernel, &busybox, &chosen)?;
     let Passed { programs, tests } = machine.boot(arguments.minutes)?;
     let failed = chosen.len() - programs;
     ensure!(failed == 0, "{failed} of {} test programs failed", chosen.len());
@@ -75,31 +73,13 @@ struct Passed {
 /// The test programs of the crates with arithmetic, by name.
 fn tests(workspace: &Workspace) -> Result<BTreeMap<String, PathBuf>> {
     announce("building the tests");
-    let printed = capture(
+    let programs = TestProgram::build(
         workspace
             .cargo()
-            .args(["test", QUICK, "--lib", "--tests", "--no-run", "--quiet"])
-            .arg("--message-format=json-render-diagnostics")
+            .args(["test", QUICK, "--lib", "--tests"])
             .args(CRATES.map(|name| format!("--package=widelane-{name}"))),
     )?;
-    let manifests = CRATES.map(|name| workspace.root.join("crates").join(name).join("Cargo.toml"));
-    let mut tests = BTreeMap::new();
-    for line in printed.lines() {
-        let message: Value = serde_json::from_str(line).context("what cargo says of a build")?;
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let (Some(program), Some(manifest), Some(name)) = (
-            text(&message["executable"]),
-            text(&message["manifest_path"]),
-            text(&message["target"]["name"]),
-        ) else {
-            continue;
-        };
-        if manifests.contains(&manifest.into()) && message["profile"]["test"] == true {
-            let name = name.strip_prefix("widelane_").unwrap_or(&name).to_owned();
-            tests.insert(name, program.into());
-        }
-    }
-    Ok(tests)
+    Ok(programs.into_iter().map(|program| (program.target, program.path)).collect())
 }
 
 /// An emulated machine, and where its files are.
@@ -141,19 +121,19 @@ impl Machine {
         &self,
         kernel: &Path,
         busybox: &Path,
-        tests: &BTreeMap<&str, &PathBuf>,
-        options: &str,
+        tests: &BTreeMap<&str, (&PathBuf, String)>,
     ) -> Result<()> {
         let (memory, disc) = (self.directory.join("memory"), self.directory.join("disc"));
         make_afresh(&memory)?;
         make_afresh(&disc)?;
-        for place in ["bin", "dev", "proc", "sys", "tests", "tmp"] {
+        for place in ["bin", "dev", "options", "proc", "sys", "tests", "tmp"] {
             fs::create_dir_all(memory.join(place))?;
         }
         fs::create_dir_all(disc.join("boot/grub"))?;
         fs::copy(busybox, memory.join("bin/busybox"))?;
         symlink("busybox", memory.join("bin/sh"))?;
-        for (name, program) in tests {
+        for (name, (program, options)) in tests {
+            fs::write(memory.join("options").join(name), options)?;
             let stripped = memory.join("tests").join(name);
             run_command(Command::new("strip").arg("-o").arg(stripped).arg(program))?;
             for library in libraries(program)? {
@@ -163,7 +143,6 @@ impl Machine {
             }
         }
         let init = memory.join("init");
-        fs::write(memory.join("options"), options)?;
         fs::write(&init, first_program())?;
         fs::set_permissions(init, Permissions::from_mode(0o755))?;
         let archive = File::create(disc.join("boot/memory"))?;
@@ -287,9 +266,10 @@ fn files_in(directory: &Path) -> Result<Vec<PathBuf>> {
 /// Crates whose tests are arithmetic, and want nothing of a machine but its CPU.
 const CRATES: [&str; 2] = ["kernels", "crypto"];
 
-/// Test programs that take a few minutes there, without two tests.
-const SHORT: [&str; 4] = ["aead", "aead_nist", "aead_wycheproof", "kernels"];
-const LONG: [&str; 2] = ["rsa_3072_batches", "rsa_4096_batches"];
+/// Test programs, and what of them takes a few minutes there: authenticated encryption, and the
+/// kernels without two tests.
+const SHORT: [(&str, &str); 2] =
+    [("all", "aead"), ("kernels", "--skip=rsa_3072_batches --skip=rsa_4096_batches")];
 
 /// The test of the SHA extensions, which the emulator has wrong.
 const WRONG: &str = "the_sha_extensions_hash";
@@ -320,8 +300,9 @@ for feature in avx512ifma avx512bw vaes vpclmulqdq; do
     fi
 done
 for test in /tests/*; do
-    echo \"==> ${{test##*/}}\"
-    if $test --test-threads=1 $(busybox cat /options) 2>&1; then
+    name=${{test##*/}}
+    echo \"==> $name\"
+    if $test --test-threads=1 $(busybox cat /options/$name) 2>&1; then
         echo '{PASSED}'
     fi
 done

@@ -14,6 +14,7 @@ mod openssl;
 mod openssl_suite;
 mod pages;
 mod profile;
+mod programs;
 mod reproduce;
 mod rival;
 mod setup;

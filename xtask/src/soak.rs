@@ -21,8 +21,8 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     announce_and_run(
         workspace
             .cargo()
-            .args(["test", "--release", "--package=widelane-integration", "--test=soak"])
-            .args(["--", "--ignored", "--nocapture"])
+            .args(["test", "--release", "--package=widelane-integration", "--test=all"])
+            .args(["--", "soak::", "--ignored", "--nocapture"])
             .env("WIDELANE_SOAK_SECONDS", (60 * arguments.minutes).to_string())
             .env("WIDELANE_SOAK_REPORT", &report),
     )?;

@@ -20,7 +20,8 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     announce_and_run(
         workspace
             .cargo()
-            .args(["test", "--release", "--package=widelane-integration", "--", "--nocapture"])
+            .args(["test", "--release", "--package=widelane-integration", "--test=all"])
+            .args(["--", "stress::", "--nocapture"])
             .env("WIDELANE_STRESS_HANDSHAKES", arguments.handshakes.to_string()),
     )
 }

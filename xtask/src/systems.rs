@@ -4,13 +4,14 @@
 mod page;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
+use crate::programs::TestProgram;
 use crate::shell::{announce, announce_and_run, capture, succeeds};
 use crate::workspace::{QUICK, Workspace};
 use crate::{chroot, setup};
@@ -209,17 +210,9 @@ fn run_part(workspace: &Workspace, place: &Path, system: &System, part: Part) ->
 /// Runs the tests of the runtime, which are those of whole servers, as they were built here.
 fn test(workspace: &Workspace, root: &Path) -> Result<()> {
     chroot::install(root, OF_TESTS)?;
-    let said = capture(
-        workspace
-            .cargo()
-            .args(["test", QUICK, "--package=widelane-runtime", "--test=*", "--no-run"])
-            .args(["--message-format=json", "--quiet"]),
-    )?;
-    let messages = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let programs: Vec<PathBuf> =
-        messages.filter_map(|message| Some(message["executable"].as_str()?.into())).collect();
-    for program in &programs {
-        let program = program.to_str().context("a path in UTF-8")?;
+    let tests = ["test", QUICK, "--package=widelane-runtime", "--test=*"];
+    for program in TestProgram::build(workspace.cargo().args(tests))? {
+        let program = program.path.to_str().context("a path in UTF-8")?;
         let words = ["env", "WIDELANE_BUILT=yes", program, "--quiet"];
         announce_and_run(&mut chroot::command(
             root,

@@ -3,7 +3,7 @@
 use widelane_secret::wipe;
 
 // More stack than each kind of work takes, in any room. That it is more follows from the emitted
-// code (`crates/provider/tests/stack_frames.rs`); a bound that is much more costs time, and stack
+// code (`stack_frames.rs` of the provider's tests); a bound that is much more costs time, and stack
 // that a small thread may not have.
 
 /// The import of an RSA key, or a single private operation.

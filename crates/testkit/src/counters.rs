@@ -1,16 +1,27 @@
-//! The counters file of a process, from outside.
+//! The counters files of processes, read from outside.
+#![allow(unsafe_code, reason = "a counters file holds one C structure per page")]
 
+use std::fs;
 use std::mem::offset_of;
+use std::path::Path;
+use std::sync::atomic::Ordering;
 
-use widelane_bridge::counters::{COUNTERS_FILE_BYTES, Counters};
+use widelane_bridge::counters::{COUNTERS_FILE_BYTES, COUNTERS_MAGIC, Counters};
 
-/// One page with the sums of what all threads of a process have counted; what stands on its first
-/// page only stays as it is.
+/// The counters of every process that has left a file in `directory`.
 ///
 /// # Panics
 ///
-/// If the file has not the size of one.
-pub fn sum(file: &[u8]) -> Vec<u8> {
+/// If the directory cannot be read, or one of its files is no counters file.
+pub fn read_all(directory: &Path) -> Vec<Counters> {
+    let files = fs::read_dir(directory).expect("a directory of counters");
+    files.filter_map(|file| read(&file.expect("a counters file").path())).collect()
+}
+
+/// The counters of one process: the sums of what all its threads have counted, and what stands on
+/// the first page only. None where the process has not begun to count yet.
+fn read(path: &Path) -> Option<Counters> {
+    let file = fs::read(path).expect("a counters file");
     assert_eq!(file.len(), COUNTERS_FILE_BYTES, "a counters file");
     let (first, others) = file.split_at(size_of::<Counters>());
     let mut sum = first.to_vec();
@@ -24,5 +35,7 @@ pub fn sum(file: &[u8]) -> Vec<u8> {
             mine.copy_from_slice(&both.to_ne_bytes());
         }
     }
-    sum
+    // SAFETY: as many bytes as one `Counters` has, for which every pattern of bits is valid.
+    let counters = unsafe { sum.as_ptr().cast::<Counters>().read_unaligned() };
+    (counters.magic.load(Ordering::Relaxed) == COUNTERS_MAGIC).then_some(counters)
 }

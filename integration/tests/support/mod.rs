@@ -1,5 +1,5 @@
-//! What the fuzz targets of all that comes from outside do with any bytes; `tests/fuzzed.rs` does
-//! it without a fuzzer.
+//! What the fuzz targets of all that comes from outside do with any bytes; `tests/all/fuzzed.rs`
+//! does it without a fuzzer.
 
 use std::path::Path;
 

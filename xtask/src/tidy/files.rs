@@ -1,7 +1,7 @@
 //! Which files the compiler reaches.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::tidy::{Finding, House};
 
@@ -31,6 +31,29 @@ fn reach(house: &House<'_>, path: &Path, directory: &Path, reached: &mut BTreeSe
         reach(house, &directory.join(format!("{name}.rs")), &below, reached);
         reach(house, &below.join("mod.rs"), &below, reached);
     }
+    for place in source.text.lines().filter_map(declared_path) {
+        let file = resolved(&path.with_file_name(place));
+        reach(house, &file, file.parent().unwrap_or(Path::new("")), reached);
+    }
+}
+
+/// The path in `#[path = "…"]`, which is relative to the file's directory.
+fn declared_path(line: &str) -> Option<&str> {
+    line.trim().strip_prefix("#[path = \"")?.strip_suffix("\"]")
+}
+
+/// A path without `..`.
+fn resolved(path: &Path) -> PathBuf {
+    let mut whole = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                whole.pop();
+            }
+            part => whole.push(part),
+        }
+    }
+    whole
 }
 
 /// The name in `mod name;`.
@@ -69,7 +92,12 @@ mod tests {
         let workspace = Workspace { target: root.join("target"), root, packages: vec![package] };
         let sources = vec![
             Source::new("crates/batch/src/lib.rs", "mod lane;\nmod queue;\n// mod old;\n"),
-            Source::new("crates/batch/src/lane.rs", "mod deep;\n"),
+            Source::new(
+                "crates/batch/src/lane.rs",
+                "mod deep;\n#[path = \"../a/mod.rs\"]\nmod a;\n",
+            ),
+            Source::new("crates/batch/a/mod.rs", "mod b;\n"),
+            Source::new("crates/batch/a/b.rs", ""),
             Source::new("crates/batch/src/lane/deep.rs", ""),
             Source::new("crates/batch/src/old.rs", ""),
             Source::new("crates/batch/src/queue/mod.rs", ""),

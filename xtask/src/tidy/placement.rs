@@ -119,9 +119,10 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/reserve/src",       // an allocator
         "crates/runtime/src",       // speaks C
         "crates/secret/src",        // assembly that hides from the optimiser
+        "crates/testkit/src/counters.rs", // a C structure read from a file
         "crates/testkit/src/fault.rs", // forks, and writes into the child
         "crates/testkit/src/guard.rs", // pages that cannot be touched
-        "crates/testkit/src/trace.rs", // steps through a child with ptrace
+        "crates/testkit/src/trace.rs", // handles a trap behind every instruction
         "crates/vault/src",         // an allocator
     ],
     in_tests: true,
@@ -136,6 +137,7 @@ const PLACES: &[Placement] = &[
             "crates/ossl-sys/src",
             "crates/provider/src",
             "crates/runtime/src",
+            "crates/testkit/src/trace.rs", // the handler of a signal
         ],
         in_tests: true,
     },
@@ -159,7 +161,9 @@ const PLACES: &[Placement] = &[
             "crates/cpu/src/clock.rs",
             "crates/fleet/src",
             "crates/loadgen/src",
-            "xtask/src/test.rs", // how long each part takes
+            "crates/testkit/src/server.rs", // how long to wait for a server
+            "xtask/src/test",               // how long each program takes
+            "xtask/src/test.rs",            // how long each part takes
         ],
         in_tests: true,
     },

@@ -1,4 +1,4 @@
-//! What the fuzz targets of `fuzz/` do with any bytes; `tests/fuzzed.rs` does it without a fuzzer.
+//! What the fuzz targets of `fuzz/` do with any bytes; `tests/all/fuzzed.rs` does it without one.
 
 use std::cmp::Reverse;
 use std::sync::{Arc, LazyLock};

@@ -1,6 +1,6 @@
 //! What the tests share: where the provider is, a configuration that loads it, and its counters.
 #![allow(dead_code, reason = "each test file uses its part")]
-#![allow(unsafe_code, reason = "a counters file holds one C structure")]
+#![allow(unsafe_code, reason = "the modules call libcrypto as libssl and programs do")]
 
 pub mod evp;
 pub mod process;
@@ -10,11 +10,11 @@ pub mod toy;
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use widelane_bridge::counters::{COUNTERS_MAGIC, CipherKind, Counters};
+use widelane_bridge::counters::{CipherKind, Counters};
 use widelane_cpu::{Ifma256, Ifma512, Policy, Room, Width};
 use widelane_crypto::aead::{Aead, Algorithm};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
@@ -63,8 +63,7 @@ impl Place {
 
     /// The counters of all processes that have signed here.
     pub fn counters(&self) -> Vec<Counters> {
-        let files = fs::read_dir(self.path("counters")).expect("the counters' directory");
-        files.map(|file| read(&file.expect("a counters file").path())).collect()
+        counters::read_all(&self.path("counters"))
     }
 
     /// The sum of a counter over all processes.
@@ -128,15 +127,6 @@ pub fn library() -> PathBuf {
     let built = deps.join("libwidelane.so");
     assert!(built.exists(), "cargo builds {} with its tests", built.display());
     built
-}
-
-/// The counters in a file, of all threads.
-pub fn read(path: &Path) -> Counters {
-    let bytes = counters::sum(&fs::read(path).expect("a counters file"));
-    // SAFETY: these are one `Counters`, for which every pattern of bits is valid.
-    let counters = unsafe { bytes.as_ptr().cast::<Counters>().read_unaligned() };
-    assert_eq!(counters.magic.load(Ordering::Relaxed), COUNTERS_MAGIC);
-    counters
 }
 
 /// `openssl x509` of 4.0 takes the first lines for extensions unless others are named.

@@ -25,13 +25,15 @@ static SETTING: LazyLock<(Place, Mutex<()>)> = LazyLock::new(|| {
         let provider = unsafe { OSSL_PROVIDER_load(ptr::null_mut(), name.as_ptr()) };
         assert!(!provider.is_null(), "{name:?} loads");
     }
-    prefer(c"?provider=widelane");
     (place, Mutex::new(()))
 });
 
+/// The process's provider, which is preferred until the test says otherwise.
 pub fn setting() -> (&'static Place, MutexGuard<'static, ()>) {
     let (place, lock) = &*SETTING;
-    (place, lock.lock().unwrap_or_else(PoisonError::into_inner))
+    let lock = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    prefer(c"?provider=widelane");
+    (place, lock)
 }
 
 /// Says which provider this process prefers from now on.

@@ -1,4 +1,5 @@
 //! Key encapsulation as libssl and programs ask libcrypto for it, and what is known of mechanisms.
+#![allow(unsafe_code, reason = "calls libcrypto as libssl and programs do")]
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::ffi::{CStr, c_int, c_void};

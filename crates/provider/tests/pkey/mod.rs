@@ -1,4 +1,5 @@
 //! Keys and their contexts by libcrypto's own calls, as libssl makes them.
+#![allow(unsafe_code, reason = "calls libcrypto as libssl and programs do")]
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};

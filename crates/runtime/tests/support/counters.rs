@@ -1,10 +1,10 @@
 //! The counters that accelerated processes leave in a directory.
 
-use std::mem::offset_of;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use widelane_bridge::counters::{Counters, KindCounters, LANES_MAX, OperationKind};
-use widelane_testkit::counters::sum;
+use widelane_bridge::counters::{LANES_MAX, OperationKind};
+use widelane_testkit::counters::read_all;
 use widelane_testkit::rooms::has_lanes;
 
 /// Sums over all processes of a server, dead ones included.
@@ -46,39 +46,31 @@ impl Sums {
     /// Reads every file of counters in `directory`.
     pub fn read(directory: &Path) -> Self {
         let mut sums = Self::default();
-        for entry in std::fs::read_dir(directory).expect("the counters directory") {
-            let file = std::fs::read(entry.expect("an entry").path()).expect("a counters file");
-            let bytes = sum(&file);
-            let word = |offset: usize| {
-                u64::from_le_bytes(bytes[offset..offset + 8].try_into().expect("eight bytes"))
-            };
-            let lanes = offset_of!(Counters, lanes);
-            let lanes = u32::from_le_bytes(bytes[lanes..lanes + 4].try_into().expect("four bytes"));
+        for counters in read_all(directory) {
+            let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
             sums.processes += 1;
-            sums.lanes = sums.lanes.max(lanes as usize);
-            for (fill, sum) in sums.batches_by_fill.iter_mut().enumerate() {
-                *sum += word(offset_of!(Counters, batches_by_fill) + 8 * fill);
+            sums.lanes = sums.lanes.max(counters.lanes.load(Ordering::Relaxed) as usize);
+            for (sum, counter) in sums.batches_by_fill.iter_mut().zip(&counters.batches_by_fill) {
+                *sum += value(counter);
             }
-            sums.handshakes += word(offset_of!(Counters, handshakes));
-            sums.jobs_batched += word(offset_of!(Counters, jobs_batched));
-            sums.jobs_single += word(offset_of!(Counters, jobs_single));
-            sums.jobs_synchronous += word(offset_of!(Counters, jobs_synchronous));
-            sums.jobs_delegated += word(offset_of!(Counters, jobs_delegated));
-            sums.jobs_cancelled += word(offset_of!(Counters, jobs_cancelled));
-            sums.fallbacks += word(offset_of!(Counters, fallbacks));
-            sums.closed_full += word(offset_of!(Counters, closed_full));
-            sums.closed_idle += word(offset_of!(Counters, closed_idle));
-            sums.short_waits += word(offset_of!(Counters, short_waits));
-            sums.short_wait_company += word(offset_of!(Counters, short_wait_company));
-            sums.jobs_lent += word(offset_of!(Counters, jobs_lent));
-            sums.jobs_for_others += word(offset_of!(Counters, jobs_for_others));
-            sums.jobs_taken_back += word(offset_of!(Counters, jobs_taken_back));
-            sums.jobs_refused += word(offset_of!(Counters, jobs_refused));
-            for (index, (parked, synchronous)) in sums.kinds.iter_mut().enumerate() {
-                let kind = offset_of!(Counters, kinds) + index * size_of::<KindCounters>();
-                *parked += word(kind + offset_of!(KindCounters, batched));
-                *parked += word(kind + offset_of!(KindCounters, single));
-                *synchronous += word(kind + offset_of!(KindCounters, synchronous));
+            sums.handshakes += value(&counters.handshakes);
+            sums.jobs_batched += value(&counters.jobs_batched);
+            sums.jobs_single += value(&counters.jobs_single);
+            sums.jobs_synchronous += value(&counters.jobs_synchronous);
+            sums.jobs_delegated += value(&counters.jobs_delegated);
+            sums.jobs_cancelled += value(&counters.jobs_cancelled);
+            sums.fallbacks += value(&counters.fallbacks);
+            sums.closed_full += value(&counters.closed_full);
+            sums.closed_idle += value(&counters.closed_idle);
+            sums.short_waits += value(&counters.short_waits);
+            sums.short_wait_company += value(&counters.short_wait_company);
+            sums.jobs_lent += value(&counters.jobs_lent);
+            sums.jobs_for_others += value(&counters.jobs_for_others);
+            sums.jobs_taken_back += value(&counters.jobs_taken_back);
+            sums.jobs_refused += value(&counters.jobs_refused);
+            for ((parked, synchronous), kind) in sums.kinds.iter_mut().zip(&counters.kinds) {
+                *parked += value(&kind.batched) + value(&kind.single);
+                *synchronous += value(&kind.synchronous);
             }
         }
         sums

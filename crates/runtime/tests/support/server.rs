@@ -1,10 +1,12 @@
 //! Real servers under `widelane run`, each in a directory and on ports of its own.
 
 use std::fs::File;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+use widelane_testkit::server::{free_address, nginx_files};
 
 use super::counters::Sums;
 use super::{wait_until, widelane};
@@ -17,12 +19,6 @@ pub struct Server {
     pub port: u16,
 }
 
-/// A port that was free a moment ago.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("its address").port()
-}
-
 impl Server {
     /// Starts nginx with `workers` workers and `http`, the inside of a TLS `server` block.
     pub fn nginx(workers: usize, http: &str) -> Self {
@@ -31,12 +27,12 @@ impl Server {
 
     /// The same with arguments for `widelane run`.
     pub fn nginx_under(run: &[&str], workers: usize, http: &str) -> Self {
-        let port = free_port();
+        let port = free_address().port();
         let http = format!(
-            "http {{ access_log off; client_body_temp_path b; proxy_temp_path p;
-               fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;
+            "http {{ {}
                ssl_protocols TLSv1.2 TLSv1.3;
-               server {{ listen 127.0.0.1:{port} ssl http2; {http} }} }}"
+               server {{ listen 127.0.0.1:{port} ssl http2; {http} }} }}",
+            nginx_files(Path::new("."))
         );
         Self::nginx_run(Command::new(widelane()).arg("run").args(run), port, workers, "", &http)
     }
@@ -78,7 +74,7 @@ impl Server {
 
     /// The same with arguments for `widelane run`.
     pub fn haproxy_under(run: &[&str], global: &str, pem: &Path, arguments: &[&str]) -> Self {
-        let port = free_port();
+        let port = free_address().port();
         let configuration = format!(
             "global\n  maxconn 2000\n{global}\n\
              defaults\n  mode http\n  timeout client 20s\n  timeout server 20s\n  \

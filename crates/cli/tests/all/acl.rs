@@ -1,0 +1,181 @@
+//! `widelane acl`: what it prints, and what it refuses.
+
+use std::fs;
+
+use assert_cmd::prelude::*;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::common::acl;
+
+const RULES: &str = "\
+# two that route, one that denies, one that nobody reaches
+R10.0.0.0/8 0.0.0.0/0 0 : 65535 0 : 65535 0x0/0x0 1
+R10.1.0.0/16 0.0.0.0/0 0 : 65535 80 : 80 0x6/0xff 2
+@0.0.0.0/0 192.168.0.0/16 0 : 65535 0 : 1023 0x11/0xff
+";
+
+const TRACE: &str = "\
+10.1.2.3 1.2.3.4 1000 80 6
+9.9.9.9 192.168.1.1 1000 53 17
+9.9.9.9 192.168.1.1 1000 2000 17
+";
+
+fn directory() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("a.rules"), RULES).unwrap();
+    fs::write(directory.path().join("a.trace"), TRACE).unwrap();
+    directory
+}
+
+#[test]
+fn check_lists_rules_that_others_hide() {
+    let directory = directory();
+    acl(directory.path(), &["check", "a.rules", "--conflicts", "9"]).assert().success().stdout(
+        "a.rules: 3 rules, 1 shadowed, 0 redundant\n\
+         a.rules:3: is never reached: it says something else than line 2\n\
+         a.rules:4: counts only where it does not meet line 2\n",
+    );
+}
+
+#[test]
+fn check_explains_what_lookups_cost() {
+    let directory = directory();
+    let arguments = ["check", "a.rules", "--explain", "--trace", "a.trace"];
+    let told = acl(directory.path(), &[&arguments[..], &["--json"]].concat()).assert().success();
+    let told: serde_json::Value = serde_json::from_slice(&told.get_output().stdout).unwrap();
+    let explained = &told["explained"];
+    assert_eq!(explained["lookups"], 3, "{told}");
+    let tree = &explained["trees"][0];
+    assert_eq!((&tree["rules"], &tree["lists_by_chunks"]), (&3.into(), &json!([1])), "{told}");
+    let each = [&tree["tables_per_lookup"], &tree["chunks_per_lookup"]];
+    assert!(each.iter().all(|each| (each.as_f64().unwrap() - 1.0).abs() < 1e-9), "{told}");
+    // The first rule decides one of three lookups, and all are compared with it.
+    let rules = explained["slow_rules"].as_array().unwrap();
+    let first = rules.iter().find(|rule| rule["line"] == 2).unwrap();
+    let in_vain = first["compared_in_vain_per_lookup"].as_f64().unwrap();
+    assert!((in_vain - 2.0 / 3.0).abs() < 1e-9, "{told}");
+    let shown = acl(directory.path(), &arguments).assert().success();
+    let shown = String::from_utf8(shown.get_output().stdout.clone()).unwrap();
+    assert!(shown.contains("3 lookups") && shown.contains("Compared in vain"), "{shown}");
+}
+
+#[test]
+fn a_table_and_its_rules_classify_alike() {
+    let directory = directory();
+    let built = acl(directory.path(), &["build", "a.rules", "-o", "a.table"]).assert().success();
+    let text = String::from_utf8(built.get_output().stdout.clone()).unwrap();
+    assert!(text.starts_with("3 rules in "), "{text}");
+    let told = acl(directory.path(), &["build", "a.rules", "--json"]).assert().success();
+    let told: serde_json::Value = serde_json::from_slice(&told.get_output().stdout).unwrap();
+    assert_eq!((&told["rules"], &told["groups"][0]["tables"]), (&3.into(), &0.into()), "{told}");
+    for rules in ["a.rules", "a.table"] {
+        acl(directory.path(), &["classify", rules, "--trace", "a.trace"])
+            .assert()
+            .success()
+            .stdout("1\n4026531840\n4294967295\n");
+    }
+    acl(directory.path(), &["classify", "a.table", "--trace", "a.trace", "--counts"])
+        .assert()
+        .success()
+        .stdout("1\t1\n1\t4026531840\n1\t4294967295\n");
+    let told = |arguments: &[&str]| -> serde_json::Value {
+        let arguments = [&["classify", "a.table", "--trace", "a.trace", "--json"], arguments];
+        let told = acl(directory.path(), &arguments.concat()).assert().success();
+        serde_json::from_slice(&told.get_output().stdout).unwrap()
+    };
+    let results = [1, 4_026_531_840u32, 4_294_967_295];
+    let packets = results.map(|result| json!({ "results": [result] }));
+    assert_eq!(told(&[]), json!({ "packets": packets }));
+    let counts = results.map(|result| json!({ "results": [result], "count": 1 }));
+    assert_eq!(told(&["--counts"]), json!({ "counts": counts }));
+}
+
+#[test]
+fn a_damaged_table_and_a_wrong_line_are_named() {
+    let directory = directory();
+    acl(directory.path(), &["build", "a.rules", "-o", "a.table"]).assert().success();
+    let path = directory.path().join("a.table");
+    let mut bytes = fs::read(&path).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    acl(directory.path(), &["classify", "a.table", "--trace", "a.trace"])
+        .assert()
+        .failure()
+        .stderr(
+            "widelane: cannot use a.table\n  \
+         because: the table's checksum is wrong: it is damaged; build it again\n",
+        );
+    fs::write(directory.path().join("b.rules"), "R10.0.0.0/8 0.0.0.0/99\n").unwrap();
+    acl(directory.path(), &["check", "b.rules"])
+        .assert()
+        .failure()
+        .stderr("widelane: b.rules:1:21: expected a prefix length, 0 to 32, found \"99\"\n");
+}
+
+#[test]
+fn a_trace_of_the_other_version_is_refused() {
+    let directory = directory();
+    fs::write(directory.path().join("b.trace"), "::1 ::2 1 2 6\n").unwrap();
+    acl(directory.path(), &["classify", "a.rules", "--trace", "b.trace"])
+        .assert()
+        .failure()
+        .stderr("widelane: b.trace: flow 1 is IPv6, the rules are IPv4\n");
+}
+
+#[test]
+fn a_saved_firewall_is_told_from_its_first_lines() {
+    let directory = directory();
+    let saved = "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -s 10.0.0.0/8 -p tcp -j ACCEPT\nCOMMIT\n";
+    fs::write(directory.path().join("saved"), saved).unwrap();
+    let listed = "table inet filter {\n\tchain forward {\n\t\ttype filter hook forward priority \
+                  filter; policy drop;\n\t\tip saddr { 10.0.0.0/8, 11.0.0.1 } tcp dport 1-80 \
+                  accept\n\t}\n}\n";
+    fs::write(directory.path().join("listed"), listed).unwrap();
+    for rules in ["saved", "listed"] {
+        acl(directory.path(), &["classify", rules, "--trace", "a.trace"])
+            .assert()
+            .success()
+            .stdout("1\n0\n0\n");
+    }
+    fs::write(directory.path().join("listed"), listed.replace("tcp", "iif lo tcp")).unwrap();
+    acl(directory.path(), &["check", "listed"]).assert().failure().stderr(
+        "widelane: listed:4:37: expected ip, ip6, tcp, udp, th, meta l4proto, counter, accept, \
+         drop or reject, found \"iif\"\n",
+    );
+}
+
+#[test]
+fn a_file_that_rules_nothing_is_refused() {
+    let directory = directory();
+    for (text, said) in [
+        ("", "file holds no rules: it is empty, or has comments only"),
+        ("\u{feff}# nothing\n\n", "file holds no rules: it is empty, or has comments only"),
+        (
+            "*nat\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n",
+            "file:3:1: expected the chain FORWARD of the table filter, as iptables-save writes it, \
+             found the end of the file",
+        ),
+        (
+            "table ip t {\n}\n",
+            "file:2:1: expected a filter chain at the hook forward, as nft list ruleset writes it, \
+             found the end of the file",
+        ),
+    ] {
+        fs::write(directory.path().join("file"), text).unwrap();
+        let refused = acl(directory.path(), &["check", "file"]).assert().failure();
+        refused.stderr(format!("widelane: {said}\n"));
+    }
+}
+
+#[test]
+fn bench_measures_every_room_without_a_rival() {
+    let directory = directory();
+    let arguments =
+        ["bench", "a.rules", "--alone", "--rounds", "1", "--flows", "64", "--json", "r.json"];
+    let measured = acl(directory.path(), &arguments).assert().success();
+    let text = String::from_utf8(measured.get_output().stdout.clone()).unwrap();
+    assert!(["portable", "avx2", "avx512"].iter().all(|room| text.contains(room)), "{text}");
+    let json = fs::read_to_string(directory.path().join("r.json")).unwrap();
+    assert!(json.contains("\"acl/a/burst32\"") && json.contains("cycles_per_lookup"), "{json}");
+}

@@ -1,0 +1,30 @@
+//! What the tests of the command line share.
+
+pub mod haproxy;
+pub mod nginx;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// `widelane`, whatever policy is in the environment of the tests.
+pub fn widelane() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_widelane"));
+    for variable in
+        ["WIDELANE_POLICY", "WIDELANE_MAX_SIMD_BITWIDTH", "WIDELANE_WAIT_MAX", "WIDELANE_COMBINE"]
+    {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// `widelane acl`, in a directory.
+pub fn acl(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = widelane();
+    command.current_dir(directory).arg("acl").args(arguments);
+    command
+}
+
+/// What a command complained of.
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}

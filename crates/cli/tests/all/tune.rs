@@ -1,0 +1,109 @@
+//! `widelane tune` from outside: a short run, recorded runs judged again, and what cannot be had.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::assert::Assert;
+use assert_cmd::prelude::*;
+
+use crate::common::widelane;
+
+fn tune(arguments: &[&str]) -> Assert {
+    widelane().arg("tune").args(arguments).assert()
+}
+
+fn stdout(assert: &Assert) -> String {
+    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
+}
+
+fn stderr(assert: &Assert) -> String {
+    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+}
+
+fn recording(name: &str) -> String {
+    let recordings = concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/tests/recordings");
+    PathBuf::from(recordings).join(name).to_str().unwrap().to_owned()
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a_recorded_run_is_judged_again() {
+    let recorded = recording("tune-handshakes-zen5.json");
+    let text = stdout(&tune(&["--replay", &recorded]).success());
+    for expected in ["rsa2048/private", "always-512", "Held against", "never-512"] {
+        assert!(text.contains(expected), "{expected} is missing in:\n{text}");
+    }
+    let file = stdout(&tune(&["--replay", &recorded, "--dry-run"]).success());
+    assert!(file.contains("# Workload:\n#   name = \"handshakes\""), "{file}");
+    assert!(file.contains("\nwidth_max = 512\n"), "{file}");
+    let json = stdout(&tune(&["--replay", &recorded, "--json"]).success());
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["file"], file);
+}
+
+#[test]
+fn what_was_found_is_kept_for_reports() {
+    let directory = tempfile::tempdir().unwrap();
+    let kept = directory.path().join("tune.json");
+    let recorded = recording("tune-handshakes-zen5.json");
+    tune(&["--replay", &recorded, "--results", path(&kept), "--dry-run"]).success();
+    let report = |format: &str| {
+        let command = ["report", path(&kept), "--format", format];
+        stdout(&widelane().args(command).assert().success())
+    };
+    let text = report("markdown");
+    let survey = "## Policies for handshakes, survey";
+    for expected in ["always-512", "chosen", survey, "rsa2048/private", "## Work done"] {
+        assert!(text.contains(expected), "{expected} is missing in:\n{text}");
+    }
+    assert!(report("html").contains("class=\"mark worse\""));
+    // What cannot be told is no answer.
+    let noisy = recording("tune-packets-zen5-busy.json");
+    tune(&["--replay", &noisy, "--results", path(&kept), "--dry-run"]).code(1);
+    assert!(report("html").contains("<header class=\"unknown\">"));
+}
+
+#[test]
+fn a_noisy_hour_tells_nothing_and_changes_nothing() {
+    let failure = tune(&["--replay", &recording("tune-packets-zen5-busy.json")]).code(1);
+    assert!(stderr(&failure).contains("nothing is changed"), "{}", stderr(&failure));
+}
+
+#[test]
+fn a_short_run_measures_and_never_guesses() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("policy.toml");
+    let workload = directory.path().join("workload.toml");
+    fs::write(&workload, "name = \"idle\"\n[[work]]\nwhat = \"application\"\nshare = 1\n").unwrap();
+    let arguments = ["--file", path(&file), "--workload", path(&workload), "--rounds", "6"];
+    // Scalar code has one way to be done, so that there is nothing to choose from.
+    let text = stdout(&tune(&arguments).success());
+    assert!(text.contains("do this work alike") && text.contains("Written to"), "{text}");
+    let written = fs::read_to_string(&file).unwrap();
+    assert!(written.contains("#   name = \"idle\""), "{written}");
+    let shown = widelane().arg("cpu").env("WIDELANE_POLICY", &file).assert().success();
+    assert!(stdout(&shown).contains(path(&file)), "{}", stdout(&shown));
+    tune(&["--file", path(&file), "--check", "--rounds", "6"]).success();
+    assert_eq!(fs::read_to_string(&file).unwrap(), written, "--check writes nothing");
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let missing = directory.path().join("none.toml");
+    let refused = |arguments: &[&str], expected: &str| {
+        let failure = tune(arguments).code(1);
+        assert!(stderr(&failure).contains(expected), "{arguments:?}: {}", stderr(&failure));
+    };
+    refused(&["--check", "--file", path(&missing)], "no policy file to check");
+    refused(&["--dry-run", "--workload", "idle"], "mixed, handshakes, bulk-mixed, packets");
+    refused(&["--dry-run", "--workload", "Cargo.toml"], "a workload holds");
+    refused(&["--replay", "Cargo.toml"], "is not what");
+    refused(&["--file", "/proc/policy.toml"], "name another file with --file");
+    let wrong = directory.path().join("wrong.toml");
+    fs::write(&wrong, "width_max = 300\n").unwrap();
+    refused(&["--check", "--file", path(&wrong)], "wrong.toml:1:13");
+}

@@ -1,0 +1,29 @@
+//! Trace equality of every algorithm whose input is secret. `planted_leaks` in `testkit` shows that
+//! the traces see leaks.
+//!
+//! Tracing forks, so this program has one thread and no test harness. Arguments are names of the
+//! modules to run; `--full` steps through more, as each module says.
+
+mod aead;
+mod cbc_hmac;
+mod curve25519;
+mod ec;
+mod mac;
+mod mlkem;
+mod rsa;
+
+use widelane_testkit::program::{Module, run_modules};
+
+const MODULES: [Module; 7] = [
+    ("aead", |_| aead::run()),
+    ("cbc_hmac", |_| cbc_hmac::run()),
+    ("curve25519", curve25519::run),
+    ("ec", ec::run),
+    ("mac", |_| mac::run()),
+    ("mlkem", mlkem::run),
+    ("rsa", rsa::run),
+];
+
+fn main() {
+    run_modules(&MODULES);
+}

@@ -1,0 +1,129 @@
+//! Trace equality: two sets of keys take the same way through the code, instruction by instruction,
+//! and touch the same memory; so do good and bad paddings of a premaster secret.
+//!
+//! One step costs up to 20 µs in a virtual machine, and a batch of RSA-2048 has millions of them:
+//! `cargo test -p widelane-crypto --test constant_time -- rsa --full` takes it in every room, and
+//! the import of keys besides.
+
+use widelane_crypto::rsa::encoding::{PREMASTER_BYTES, tls_premaster_select};
+use widelane_crypto::rsa::{Components, Kernel, Outcome, PrivateJob, PrivateKey, Rsa};
+use widelane_kernels::mont::portable::{Modulus, Workspace};
+use widelane_testkit::rooms::{for_each_room, supported};
+use widelane_testkit::rsa::{TestKey, test_keys};
+use widelane_testkit::trace::{Trace, Tracing, trace};
+
+/// Steps through this module's cases; panics when secrets can be told apart.
+pub fn run(full: bool) {
+    premaster_secrets_take_one_way();
+    short_exponentiations_take_one_way();
+    if full {
+        imports_take_one_way();
+        private_operations_take_one_way();
+    }
+}
+
+fn imports_take_one_way() {
+    let keys = test_keys(2048);
+    let import_traced = |key: &TestKey| {
+        trace(
+            || (key.clone(), None),
+            |(key, imported)| {
+                *imported = Some(import(key));
+            },
+        )
+    };
+    report("import", import_traced(&keys[0]), import_traced(&keys[1]));
+}
+
+/// The window lookups and the Montgomery arithmetic of the portable room, at a length that is quick
+/// to step through; all lengths are one generic function.
+fn short_exponentiations_take_one_way() {
+    let exponentiation_traced = |key: &TestKey| {
+        let prepare = || {
+            let mut p = low_limbs(&key.p);
+            p[1] |= 1 << 63;
+            (Modulus::new(&p).expect("odd"), low_limbs(&key.dp), [0; 2], Workspace::new())
+        };
+        trace(prepare, |(p, dp, z, workspace)| p.exponentiate(z, &[0x42; 2], dp, workspace))
+    };
+    let keys = test_keys(2048);
+    report("exponentiation", exponentiation_traced(&keys[0]), exponentiation_traced(&keys[1]));
+}
+
+fn low_limbs(bytes: &[u8]) -> [u64; 2] {
+    let mut limbs =
+        bytes.rchunks(8).map(|chunk| chunk.iter().fold(0, |l, b| l << 8 | u64::from(*b)));
+    std::array::from_fn(|_| limbs.next().expect("at least 128 bits"))
+}
+
+/// Full batches with different keys in every lane.
+fn private_operations_take_one_way() {
+    let keys = test_keys(2048);
+    let visited = for_each_room(|room, policy| {
+        let batch_traced = |keys: &[TestKey], kernel: Option<Kernel>| {
+            let prepare = || {
+                let rsa = Rsa::choose(policy);
+                let lanes = kernel.map_or(rsa.lanes(), |kernel| kernel.lanes());
+                let keys: Vec<_> = keys[..lanes].iter().map(import).collect();
+                let outputs = vec![[0; 256]; keys.len()];
+                (rsa, keys, [0x42; 256], outputs)
+            };
+            trace(prepare, |(rsa, keys, input, outputs)| {
+                let mut jobs: Vec<_> = keys
+                    .iter()
+                    .zip(outputs)
+                    .map(|(key, output)| PrivateJob::new(key, input, output))
+                    .collect();
+                match kernel {
+                    Some(kernel) => kernel.private_batch(&mut jobs),
+                    None => rsa.private_batch(&mut jobs),
+                }
+                assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
+            })
+        };
+        let kernels = Rsa::choose(policy).kernels();
+        let kernels =
+            if kernels.is_empty() { vec![None] } else { kernels.into_iter().map(Some).collect() };
+        for kernel in kernels {
+            let name = kernel.map_or(room.name().to_owned(), |kernel| format!("{kernel:?}"));
+            report(&name, batch_traced(&keys[..8], kernel), batch_traced(&keys[4..12], kernel));
+        }
+    });
+    assert_eq!(visited, supported());
+}
+
+fn premaster_secrets_take_one_way() {
+    let mut good = [0x5a; 256];
+    good[..2].copy_from_slice(&[0, 2]);
+    good[256 - PREMASTER_BYTES - 1] = 0;
+    let select_traced = |decrypted: &[u8; 256]| {
+        trace(
+            || (*decrypted, [0; PREMASTER_BYTES]),
+            |(decrypted, premaster)| {
+                let random = [0xee; PREMASTER_BYTES];
+                tls_premaster_select(decrypted, 0x5a5a, None, &random, premaster);
+            },
+        )
+    };
+    let expected = select_traced(&good).end();
+    for index in [0, 1, 2, 100, 256 - PREMASTER_BYTES - 1, 256 - PREMASTER_BYTES] {
+        let mut bad = good;
+        bad[index] = if bad[index] == 0x5a { 0 } else { 7 };
+        compare("premaster", expected, select_traced(&bad).end());
+    }
+}
+
+fn import(key: &TestKey) -> PrivateKey {
+    let TestKey { n, e, p, q, dp, dq, qinv, .. } = key;
+    PrivateKey::from_components(&Components { n, e, p, q, dp, dq, qinv }).expect("a good key")
+}
+
+fn report(what: &str, one: Tracing, other: Tracing) {
+    compare(what, one.end(), other.end());
+}
+
+fn compare(what: &str, one: Trace, other: Trace) {
+    eprintln!("{what}: {} and {} instructions", one.instructions, other.instructions);
+    assert_eq!(one, other, "{what} takes two ways");
+    assert!(one.instructions > 1000, "{what} did something");
+}

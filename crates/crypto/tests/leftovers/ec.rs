@@ -1,0 +1,80 @@
+//! After a key on P-256 or P-384 is dropped, no word of it is left in memory, whichever room used
+//! it.
+
+use std::hint::black_box;
+
+use widelane_cpu::features::upper_halves_in_use;
+use widelane_crypto::ec::{
+    Curve, DeriveJob, Ec, GenerateJob, Outcome, PrivateKey, PublicKey, SignJob,
+};
+use widelane_secret::wipe;
+use widelane_testkit::leftovers::Secret;
+use widelane_testkit::random::Random;
+use widelane_testkit::rooms::{for_each_room, supported};
+
+use crate::alone;
+
+#[test]
+fn a_dropped_key_is_gone() {
+    let _alone = alone();
+    let visited = for_each_room(|room, policy| {
+        let ec = Ec::choose(policy);
+        assert_eq!(ec.room(), room);
+        for curve in Curve::ALL {
+            let (secret, key) = key(curve, room as u64);
+            assert_ne!(secret.count(), 0, "a key in use is found");
+            let mut public = vec![0; 1 + 2 * curve.bytes()];
+            ec.generate_batch(&mut [GenerateJob::new(&key, &mut public)]);
+            assert_ne!(upper_halves_in_use(), Some(true), "{room}");
+            let peer = PublicKey::from_uncompressed(curve, &public).unwrap();
+            let mut shared = vec![vec![0; curve.bytes()]; ec.lanes()];
+            let mut jobs: Vec<_> =
+                shared.iter_mut().map(|shared| DeriveJob::new(&key, &peer, shared)).collect();
+            ec.derive_batch(&mut jobs);
+            assert_ne!(upper_halves_in_use(), Some(true), "{room}");
+            assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
+            for ec in Ec::sign_kernels(policy).iter().chain([&ec]) {
+                let mut signatures = vec![vec![0; 2 * curve.bytes()]; ec.lanes()];
+                let mut jobs: Vec<_> = signatures
+                    .iter_mut()
+                    .map(|signature| SignJob::new(&key, &[1; 32], &[2; 32], signature))
+                    .collect();
+                ec.sign_batch(&mut jobs);
+                assert_ne!(upper_halves_in_use(), Some(true), "{room}");
+                assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
+            }
+            assert_eq!(secret.count_in_core_file(), 0, "a core file would have the key");
+
+            drop(key);
+            assert_eq!(secret.count(), 0, "{room} {curve:?} leaves words of the key behind");
+            let mut secret = Secret::default();
+            add(&mut secret, &shared[0]);
+            assert_ne!(secret.count(), 0, "the shared secret is there");
+            for shared in &mut shared {
+                wipe(shared);
+            }
+            assert_eq!(secret.count(), 0, "{room} {curve:?} leaves words of the secret behind");
+        }
+    });
+    assert_eq!(visited, supported());
+}
+
+#[inline(never)]
+fn key(curve: Curve, seed: u64) -> (Secret, PrivateKey) {
+    let mut bytes = vec![0; curve.bytes()];
+    Random::new(seed).fill(&mut bytes);
+    bytes[0] &= 0x7f;
+    let mut secret = Secret::default();
+    add(&mut secret, &bytes);
+    let key = PrivateKey::from_bytes(curve, &bytes).unwrap();
+    wipe(&mut bytes);
+    black_box((secret, key))
+}
+
+/// Adds a number, as our arithmetic has it and as it lies in memory in big-endian bytes.
+fn add(secret: &mut Secret, bytes: &[u8]) {
+    secret.add(bytes);
+    let mut reversed: Vec<_> = bytes.iter().rev().copied().collect();
+    secret.add(&reversed);
+    wipe(&mut reversed);
+}

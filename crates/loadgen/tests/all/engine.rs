@@ -1,0 +1,269 @@
+//! The engine against servers of known conduct: what is drawn, what each loop sees, what a search
+//! finds.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use widelane_loadgen::{
+    Arrivals, Cipher, Course, Doubt, Ending, ErrorKind, Goal, Group, LoadError, Mix, Outcome, Pace,
+    Plan, Probe, Resume, TlsVersion, Trust, Weighted, Work, attempt, doubts, drive, search,
+};
+
+use crate::support::{Conduct, Server, serve_as};
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// Handshakes of TLS 1.3 by four connections.
+fn plan(server: &Server) -> Plan {
+    Plan {
+        target: server.address,
+        sources: Vec::new(),
+        trust: Trust::Pinned(server.certificates.clone()),
+        mix: Mix::alike(TlsVersion::Tls13, Cipher::Aes256Gcm, Group::X25519, "localhost"),
+        work: Work::Handshake,
+        pace: Pace::Closed { connections: 4, ramp: Duration::ZERO },
+        patience: Duration::from_secs(10),
+        seed: 1,
+    }
+}
+
+fn course(window: Duration) -> Course {
+    Course { threads: 2, cpus: Vec::new(), warm_up: Duration::ZERO, window }
+}
+
+fn driven(plan: &Plan, window: Duration) -> Outcome {
+    drive(plan, &course(window), &NEVER, |_, _| ()).unwrap()
+}
+
+/// A probe of a search.
+fn from_here(plan: &Plan, course: &Course) -> Result<Outcome, LoadError> {
+    attempt(plan, course, &NEVER)
+}
+
+#[test]
+fn connects_from_the_addresses_that_are_given() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let target = listener.local_addr().unwrap();
+    let accept = move || (0..4).map(|_| listener.accept().unwrap().1.ip()).collect::<BTreeSet<_>>();
+    let seen = thread::spawn(accept);
+    let sources = [2, 3].map(|last| IpAddr::from([127, 0, 0, last]));
+    let plan = Plan { target, sources: sources.into(), ..plan(&serve_as(Conduct::default())) };
+    // Nobody speaks TLS there.
+    given_up(&plan);
+    assert_eq!(seen.join().unwrap(), BTreeSet::from(sources));
+
+    let strange = IpAddr::from([192, 0, 2, 1]);
+    let error = given_up(&Plan { sources: vec![strange], ..plan }).to_string();
+    assert!(error.contains("no such address"), "{error}");
+}
+
+/// Why a load that cannot succeed is given up.
+fn given_up(plan: &Plan) -> LoadError {
+    let course = Course { threads: 1, ..course(Duration::from_secs(60)) };
+    drive(plan, &course, &NEVER, |_, _| ()).map(drop).unwrap_err()
+}
+
+fn open(rate: f64, arrivals: Arrivals) -> Pace {
+    Pace::Open { rate, arrivals, ramp: Duration::ZERO, connections_max: 1000 }
+}
+
+#[test]
+fn draws_by_weight_from_everything_that_can_differ() {
+    let server = serve_as(Conduct::default());
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(server.certificates[0].clone())).unwrap();
+    let half = |name: &str| (name.to_owned(), 1);
+    let plan = Plan {
+        trust: Trust::Authorities(Arc::new(roots)),
+        mix: Mix {
+            versions: Weighted::new(vec![(TlsVersion::Tls12, 1), (TlsVersion::Tls13, 1)]).unwrap(),
+            ciphers: Weighted::new(vec![
+                (Cipher::Aes256Gcm, 1),
+                (Cipher::Aes128Gcm, 1),
+                (Cipher::Chacha20Poly1305, 1),
+            ])
+            .unwrap(),
+            groups: Weighted::new(vec![
+                (Group::X25519, 2),
+                (Group::Secp256r1, 1),
+                (Group::Secp384r1, 1),
+            ])
+            .unwrap(),
+            names: Weighted::new(vec![half("localhost"), half("other")]).unwrap(),
+            resumption: Weighted::new(vec![
+                (Resume::Never, 1),
+                (Resume::Ticket, 2),
+                (Resume::SessionId, 1),
+            ])
+            .unwrap(),
+            ..plan(&server).mix
+        },
+        ..plan(&server)
+    };
+    let mut seconds = 0;
+    let outcome = drive(&plan, &course(Duration::from_secs(3)), &NEVER, |index, _| {
+        assert_eq!(index, seconds);
+        seconds += 1;
+    })
+    .unwrap();
+    assert_eq!(seconds, 3);
+    let tally = &outcome.tally;
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    assert!(tally.full > 0 && tally.resumed > 0, "{} {}", tally.full, tally.resumed);
+    // The server counts more: what ended after the window.
+    let saw = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+    assert!((0..=4).contains(&(saw(&server.full) as i64 - tally.full as i64)));
+    assert!((0..=4).contains(&(saw(&server.resumed) as i64 - tally.resumed as i64)));
+    assert_eq!(tally.connect_ns.len() - tally.handshakes(), tally.unfinished_ns.len());
+}
+
+#[test]
+fn asks_again_and_again_on_one_connection() {
+    let server = serve_as(Conduct { body: vec![7; 100_000], ..Conduct::default() });
+    let work =
+        |body_bytes| Work::Requests { path: "/".to_owned(), count: 5, body_bytes, pattern: None };
+    for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+        let mix = Mix { versions: Weighted::only(version), ..plan(&server).mix };
+        let plan = Plan { work: work(Some(100_000)), mix, ..plan(&server) };
+        let outcome = driven(&plan, Duration::from_secs(1));
+        let tally = &outcome.tally;
+        assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+        assert!(
+            tally.full > 0 && tally.answers > 4 * (tally.full - 1),
+            "{} {}",
+            tally.full,
+            tally.answers
+        );
+        assert!(tally.answers <= 5 * tally.full);
+        assert!(tally.body_bytes >= 100_000 * tally.answers);
+        assert_eq!(tally.body_bytes_announced, 100_000);
+        assert_eq!(tally.answer_ns.len(), tally.answers);
+        assert!(tally.first_byte_ns.min() <= tally.answer_ns.max());
+    }
+    let wrong = Plan { work: work(Some(99_999)), ..plan(&server) };
+    let error = given_up(&wrong);
+    assert!(matches!(error, LoadError::Failing { kind: ErrorKind::Answer, .. }), "{error}");
+}
+
+#[test]
+fn refuses_names_and_authorities_that_do_not_match() {
+    let server = serve_as(Conduct::default());
+    let stranger = serve_as(Conduct::default());
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(stranger.certificates[0].clone())).unwrap();
+    let strangers = Plan { trust: Trust::Authorities(Arc::new(roots)), ..plan(&server) };
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(server.certificates[0].clone())).unwrap();
+    let names = Weighted::only("elsewhere".to_owned());
+    let elsewhere = Plan {
+        trust: Trust::Authorities(Arc::new(roots)),
+        mix: Mix { names, ..plan(&server).mix },
+        ..plan(&server)
+    };
+    for plan in [strangers, elsewhere] {
+        let error = given_up(&plan);
+        assert!(
+            matches!(error, LoadError::Failing { kind: ErrorKind::Certificate, .. }),
+            "{error}"
+        );
+    }
+    let anyone = Plan { trust: Trust::Anyone, ..plan(&server) };
+    assert!(driven(&anyone, Duration::from_millis(500)).tally.full > 0);
+}
+
+/// A closed loop of one connection waits out each stall once; an open loop counts everybody who
+/// would have come meanwhile.
+#[test]
+fn an_open_loop_sees_a_stall_that_a_closed_one_hides() {
+    let stall = Duration::from_millis(400);
+    let server = serve_as(Conduct { stall: Some(stall), ..Conduct::default() });
+    let window = Duration::from_secs(6);
+    let slow = |outcome: &Outcome| {
+        let half = stall.as_nanos() as u64 / 2;
+        outcome.tally.latency_ns.count_between(half, u64::MAX)
+    };
+
+    let open = driven(&Plan { pace: open(40.0, Arrivals::Poisson), ..plan(&server) }, window);
+    assert!(open.tally.latency_ns.value_at_percentile(99.0) > 250_000_000);
+    let closed = Pace::Closed { connections: 1, ramp: Duration::ZERO };
+    let closed = driven(&Plan { pace: closed, ..plan(&server) }, window);
+    // A fifth of all, 48, against one in each second.
+    assert!(slow(&open) > 2 * slow(&closed), "{} {}", slow(&open), slow(&closed));
+}
+
+/// A server that lets twenty handshakes through per second.
+fn narrow() -> Server {
+    let interval = Duration::from_millis(50);
+    serve_as(Conduct { interval: Some(interval), ..Conduct::default() })
+}
+
+#[test]
+fn follows_the_rate_of_an_open_loop_and_says_when_the_server_does_not() {
+    let server = narrow();
+    let window = Duration::from_secs(5);
+    let slower = Plan { pace: open(10.0, Arrivals::Constant), ..plan(&server) };
+    let outcome = driven(&slower, window);
+    assert!((48..=53).contains(&outcome.tally.due), "{}", outcome.tally.due);
+    assert!(doubts(&slower, &outcome).is_empty(), "{:?}", doubts(&slower, &outcome));
+
+    let faster = Plan { pace: open(40.0, Arrivals::Constant), ..plan(&server) };
+    let outcome = driven(&faster, window);
+    let doubts = doubts(&faster, &outcome);
+    assert!(matches!(doubts[..], [Doubt::Behind { .. }]), "{doubts:?}");
+    let unfinished = outcome.tally.unfinished_ns.len();
+    assert!(unfinished >= 90, "{unfinished}");
+}
+
+#[test]
+fn a_search_finds_the_limit_of_a_server_within_ten_per_cent() {
+    let server = narrow();
+    // A busy machine may miss some of the server's twenty per second.
+    let crowded = Pace::Closed { connections: 10, ramp: Duration::ZERO };
+    let outcome = driven(&Plan { pace: crowded, ..plan(&server) }, Duration::from_secs(4));
+    let capacity = outcome.tally.full as f64 / outcome.wall.as_secs_f64();
+    assert!(capacity <= 21.0, "{capacity}");
+
+    let plan = Plan { pace: open(1.0, Arrivals::Constant), ..plan(&server) };
+    let goal = Goal { latency_max: Duration::from_secs(1), percentile: 99.0 };
+    let course = Course { threads: 1, ..course(Duration::from_secs(5)) };
+    let mut probes = 0;
+    let found = search(&plan, &course, &goal, from_here, |_| probes += 1).unwrap();
+    assert_eq!(found.probes.len(), probes);
+    let seen = |probe: &Probe| (probe.rate, probe.outcome.tally.due, probe.latency, probe.missed);
+    let probes: Vec<_> = found.probes.iter().map(seen).collect();
+    let Ending::Rate(rate) = found.ending else { panic!("{:?} {probes:?}", found.ending) };
+    assert!((rate / capacity - 1.0).abs() < 0.1, "{rate} {capacity} {probes:?}");
+    assert!(!found.client_bound);
+}
+
+#[test]
+fn a_search_says_with_arithmetic_what_cannot_be_done() {
+    let server = serve_as(Conduct { body: vec![0; 32 << 20], ..Conduct::default() });
+    let plan = Plan {
+        work: Work::Requests { path: "/".to_owned(), count: 1, body_bytes: None, pattern: None },
+        ..plan(&server)
+    };
+    let goal = Goal { latency_max: Duration::from_millis(2), percentile: 100.0 };
+    let found = search(&plan, &course(Duration::from_secs(2)), &goal, from_here, |_| ()).unwrap();
+    let Ending::Infeasible(why) = &found.ending else { panic!("{:?}", found.ending) };
+    assert!(why.starts_with("33554432 bytes in 0.002 s are 134.22 Gbit/s"), "{why}");
+    assert_eq!(found.probes.len(), 1);
+}
+
+#[test]
+fn stops_in_the_middle_and_tells_what_there_is() {
+    let server = serve_as(Conduct::default());
+    let stop = AtomicBool::new(false);
+    let outcome = drive(&plan(&server), &course(Duration::from_secs(60)), &stop, |_, _| {
+        stop.store(true, Ordering::Relaxed);
+    })
+    .unwrap();
+    assert!(outcome.interrupted && outcome.wall < Duration::from_secs(30));
+    assert!(outcome.tally.full > 0);
+}

@@ -1,0 +1,7 @@
+//! The load generator against servers whose conduct is known.
+
+mod closed_loop;
+mod engine;
+mod stock_keys;
+#[path = "../support/mod.rs"]
+mod support;

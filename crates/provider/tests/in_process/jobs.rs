@@ -1,0 +1,335 @@
+//! ASYNC jobs, threads and forks of one process that signs by our provider.
+#![allow(unsafe_code, reason = "drives ASYNC jobs through libcrypto")]
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use openssl::hash::MessageDigest;
+use openssl::pkey::{PKey, Private};
+use openssl::rsa::{Padding, Rsa};
+use openssl::sign::{Signer, Verifier};
+use widelane_testkit::rooms::has_lanes;
+
+use crate::common::process::{grown, in_child, setting};
+
+#[repr(C)]
+struct AsyncJob([u8; 0]);
+#[repr(C)]
+struct WaitCtx([u8; 0]);
+
+unsafe extern "C" {
+    fn ASYNC_start_job(
+        job: *mut *mut AsyncJob,
+        wait: *mut WaitCtx,
+        result: *mut c_int,
+        function: unsafe extern "C" fn(*mut c_void) -> c_int,
+        arguments: *mut c_void,
+        size: usize,
+    ) -> c_int;
+    fn ASYNC_block_pause();
+    fn ASYNC_unblock_pause();
+    fn ASYNC_WAIT_CTX_new() -> *mut WaitCtx;
+    fn ASYNC_WAIT_CTX_free(wait: *mut WaitCtx);
+    fn ASYNC_WAIT_CTX_get_all_fds(wait: *mut WaitCtx, fds: *mut c_int, count: *mut usize) -> c_int;
+    fn ASYNC_WAIT_CTX_set_callback(
+        wait: *mut WaitCtx,
+        callback: unsafe extern "C" fn(*mut c_void) -> c_int,
+        argument: *mut c_void,
+    ) -> c_int;
+}
+
+const ASYNC_PAUSE: c_int = 2;
+const ASYNC_FINISH: c_int = 3;
+const MESSAGE: &[u8] = b"the message";
+
+/// A signature to be made in an ASYNC job, and the job.
+struct Task {
+    key: PKey<Private>,
+    padding: Padding,
+    may_pause: bool,
+    signature: Option<Vec<u8>>,
+    job: *mut AsyncJob,
+    wait: *mut WaitCtx,
+}
+
+impl Task {
+    fn new(key: &PKey<Private>, padding: Padding) -> Box<Self> {
+        // SAFETY: no arguments.
+        let wait = unsafe { ASYNC_WAIT_CTX_new() };
+        let (key, job) = (key.clone(), ptr::null_mut());
+        Box::new(Task { key, padding, may_pause: true, signature: None, job, wait })
+    }
+
+    /// Starts or resumes the job; answers whether it is finished.
+    fn step(&mut self) -> bool {
+        let mut result = 0;
+        let mut argument: *mut Task = self;
+        // SAFETY: the arguments are copied into the job; the task stays where it is, in its box.
+        let status = unsafe {
+            ASYNC_start_job(
+                &mut self.job,
+                self.wait,
+                &mut result,
+                Task::work,
+                ptr::from_mut(&mut argument).cast(),
+                size_of::<*mut Task>(),
+            )
+        };
+        assert!(status == ASYNC_PAUSE || status == ASYNC_FINISH, "status {status}");
+        status == ASYNC_FINISH
+    }
+
+    unsafe extern "C" fn work(argument: *mut c_void) -> c_int {
+        // SAFETY: `step` passes a pointer to a pointer to its task.
+        let task = unsafe { argument.cast::<*mut Task>().read() };
+        // SAFETY: the task stays where it is.
+        let task = unsafe { &mut *task };
+        if !task.may_pause {
+            // SAFETY: no arguments.
+            unsafe { ASYNC_block_pause() };
+        }
+        task.signature = Some(sign(&task.key, task.padding));
+        if !task.may_pause {
+            // SAFETY: no arguments.
+            unsafe { ASYNC_unblock_pause() };
+        }
+        1
+    }
+
+    /// Waits until the job can go on, and lets it.
+    fn finish(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !self.step() {
+            assert!(Instant::now() < deadline, "the job is never finished");
+            let mut fds = [0; 4];
+            let mut count = 0;
+            // SAFETY: first the number is asked for, then there is room for so many.
+            unsafe { ASYNC_WAIT_CTX_get_all_fds(self.wait, ptr::null_mut(), &mut count) };
+            assert_eq!(count, 1, "one descriptor for each wait context");
+            // SAFETY: as above.
+            unsafe { ASYNC_WAIT_CTX_get_all_fds(self.wait, fds.as_mut_ptr(), &mut count) };
+            let mut poll = libc::pollfd { fd: fds[0], events: libc::POLLIN, revents: 0 };
+            // SAFETY: one descriptor.
+            assert_eq!(unsafe { libc::poll(&mut poll, 1, 60_000) }, 1, "the descriptor is raised");
+        }
+        let signature = self.signature.take().expect("a finished job has signed");
+        assert!(verify(&self.key, self.padding, &signature));
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, freed once.
+        unsafe { ASYNC_WAIT_CTX_free(self.wait) };
+    }
+}
+
+fn sign(key: &PKey<Private>, padding: Padding) -> Vec<u8> {
+    let mut signer = Signer::new(MessageDigest::sha256(), key).unwrap();
+    signer.set_rsa_padding(padding).unwrap();
+    signer.sign_oneshot_to_vec(MESSAGE).unwrap()
+}
+
+fn verify(key: &PKey<Private>, padding: Padding, signature: &[u8]) -> bool {
+    let mut verifier = Verifier::new(MessageDigest::sha256(), key).unwrap();
+    verifier.set_rsa_padding(padding).unwrap();
+    verifier.verify_oneshot(signature, MESSAGE).unwrap()
+}
+
+fn key(bits: u32) -> PKey<Private> {
+    PKey::from_rsa(Rsa::generate(bits).unwrap()).unwrap()
+}
+
+fn paddings() -> impl Iterator<Item = Padding> {
+    [Padding::PKCS1, Padding::PKCS1_PSS].into_iter().cycle()
+}
+
+#[test]
+fn jobs_of_one_thread_share_batches_whatever_their_keys() {
+    let (place, _lock) = setting();
+    let keys = [key(2048), key(2048), key(3072), key(4096)];
+    let full = place.sum(|counters| &counters.closed_full);
+    let batched = place.sum(|counters| &counters.jobs_batched);
+    for key in &keys[1..] {
+        // Two keys of the smallest size in one batch.
+        let keys = [&keys[0], key].into_iter().cycle();
+        let of_one_size = keys.filter(|any| any.size() == key.size());
+        let mut tasks: Vec<_> = of_one_size
+            .zip(paddings())
+            .take(16)
+            .map(|(key, padding)| Task::new(key, padding))
+            .collect();
+        let unfinished: Vec<_> =
+            tasks.iter_mut().filter_map(|task| (!task.step()).then_some(task)).collect();
+        unfinished.into_iter().for_each(|task| task.finish());
+    }
+    assert_eq!(grown(place, full, |counters| &counters.closed_full) > 0, has_lanes());
+    assert_eq!(grown(place, batched, |counters| &counters.jobs_batched) > 0, has_lanes());
+}
+
+#[test]
+fn a_partial_batch_is_closed_by_its_deadline() {
+    let (place, _lock) = setting();
+    let key = key(2048);
+    sign(&key, Padding::PKCS1);
+    let closed = place.sum(|counters| &counters.closed_deadline);
+    // Where jobs have come too far apart, only one in a few waits for others.
+    for _ in 0..100 {
+        let mut tasks: Vec<_> = (0..5).map(|_| Task::new(&key, Padding::PKCS1)).collect();
+        let parked: Vec<_> =
+            tasks.iter_mut().filter_map(|task| (!task.step()).then_some(task)).collect();
+        parked.into_iter().for_each(|task| task.finish());
+    }
+    let closed = grown(place, closed, |counters| &counters.closed_deadline);
+    assert_eq!(closed > 0, has_lanes());
+}
+
+#[test]
+fn a_callback_is_called_where_one_is_set() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    unsafe extern "C" fn called(_argument: *mut c_void) -> c_int {
+        CALLS.fetch_add(1, Ordering::SeqCst);
+        1
+    }
+    let (_place, _lock) = setting();
+    let key = key(2048);
+    sign(&key, Padding::PKCS1);
+    let mut tasks: Vec<_> = (0..6).map(|_| Task::new(&key, Padding::PKCS1)).collect();
+    let mut parked = Vec::new();
+    for task in &mut tasks {
+        // SAFETY: the wait context is the task's.
+        let set = unsafe { ASYNC_WAIT_CTX_set_callback(task.wait, called, ptr::null_mut()) };
+        assert_eq!(set, 1);
+        if !task.step() {
+            parked.push(task);
+        }
+    }
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while CALLS.load(Ordering::SeqCst) < parked.len() {
+        assert!(
+            Instant::now() < deadline,
+            "{} of {} calls",
+            CALLS.load(Ordering::SeqCst),
+            parked.len()
+        );
+        thread::yield_now();
+    }
+    for task in parked {
+        assert!(task.step(), "who was called can go on");
+        assert!(verify(&task.key, task.padding, task.signature.as_ref().unwrap()));
+    }
+}
+
+#[test]
+fn abandoned_jobs_harm_nobody() {
+    let (_place, _lock) = setting();
+    let key = key(4096);
+    for round in 0..20 {
+        let mut abandoned: Vec<_> = (0..5).map(|_| Task::new(&key, Padding::PKCS1)).collect();
+        let mut kept: Vec<_> = (0..2).map(|_| Task::new(&key, Padding::PKCS1_PSS)).collect();
+        for task in &mut abandoned {
+            // Its signature goes to a task that still exists, should its job be finished after all.
+            task.step();
+        }
+        let parked: Vec<_> =
+            kept.iter_mut().filter_map(|task| (!task.step()).then_some(task)).collect();
+        for task in &mut abandoned[..round % 5] {
+            // SAFETY: the old wait context is freed once, and replaced.
+            unsafe { ASYNC_WAIT_CTX_free(task.wait) };
+            // SAFETY: no arguments.
+            task.wait = unsafe { ASYNC_WAIT_CTX_new() };
+        }
+        parked.into_iter().for_each(|task| task.finish());
+        drop(abandoned);
+    }
+    assert!(verify(&key, Padding::PKCS1, &sign(&key, Padding::PKCS1)));
+}
+
+#[test]
+fn a_job_that_may_not_pause_signs_all_the_same() {
+    let (_place, _lock) = setting();
+    let key = key(2048);
+    sign(&key, Padding::PKCS1);
+    // Enough for some that would wait for others.
+    for _ in 0..50 {
+        let mut task = Task::new(&key, Padding::PKCS1);
+        task.may_pause = false;
+        assert!(task.step(), "nothing pauses");
+        assert!(verify(&key, Padding::PKCS1, task.signature.as_ref().unwrap()));
+    }
+}
+
+#[test]
+fn a_job_that_is_resumed_early_waits_on() {
+    let (_place, _lock) = setting();
+    let key = key(2048);
+    sign(&key, Padding::PKCS1);
+    for _ in 0..10 {
+        let mut tasks: Vec<_> = (0..3).map(|_| Task::new(&key, Padding::PKCS1)).collect();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut unfinished: Vec<_> = tasks.iter_mut().collect();
+        while !unfinished.is_empty() {
+            assert!(Instant::now() < deadline);
+            unfinished.retain_mut(|task| !task.step());
+        }
+        for task in &tasks {
+            assert!(verify(&key, Padding::PKCS1, task.signature.as_ref().unwrap()));
+        }
+    }
+}
+
+#[test]
+fn more_threads_than_cpus_share_batches() {
+    const THREADS: usize = 16;
+    const SIGNATURES: usize = 40;
+    let (place, _lock) = setting();
+    let key = key(2048);
+    let before = place.sum(|counters| &counters.jobs_batched);
+    let begin = Barrier::new(THREADS);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                begin.wait();
+                for padding in paddings().take(SIGNATURES) {
+                    assert!(verify(&key, padding, &sign(&key, padding)));
+                }
+            });
+        }
+    });
+    let batched = grown(place, before, |counters| &counters.jobs_batched);
+    let crowded = thread::available_parallelism().unwrap().get() < THREADS / 2;
+    if has_lanes() && crowded {
+        assert!(batched > 0, "nobody shared a batch");
+    }
+    assert_eq!(place.sum(|counters| &counters.fallbacks), 0);
+    assert_eq!(place.sum(|counters| &counters.faults_detected), 0);
+}
+
+#[test]
+fn a_child_starts_afresh_at_any_depth() {
+    let (place, _lock) = setting();
+    let key = key(2048);
+    let processes = place.counters().len();
+    let mut tasks: Vec<_> = (0..4).map(|_| Task::new(&key, Padding::PKCS1)).collect();
+    let parked: Vec<_> =
+        tasks.iter_mut().filter_map(|task| (!task.step()).then_some(task)).collect();
+    // The child resumes its copies of the parked jobs, which no helper serves there, and its own.
+    let status = in_child(|| {
+        let mut own: Vec<_> = (0..12).map(|_| Task::new(&key, Padding::PKCS1)).collect();
+        for task in &mut own {
+            while !task.step() {}
+            assert!(verify(&key, Padding::PKCS1, task.signature.as_ref().unwrap()));
+        }
+        assert_eq!(
+            in_child(|| assert!(verify(&key, Padding::PKCS1, &sign(&key, Padding::PKCS1)))),
+            0
+        );
+    });
+    assert_eq!(status, 0, "the child, and its child");
+    parked.into_iter().for_each(|task| task.finish());
+    assert_eq!(place.counters().len(), processes.max(1) + 2, "each process counts for itself");
+}

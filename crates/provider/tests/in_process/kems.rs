@@ -1,0 +1,334 @@
+//! Key encapsulation as libssl and programs use it: secrets, bad input, and who does the work.
+#![allow(unsafe_code, reason = "calls libcrypto as libssl does")]
+
+use std::ffi::CStr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicU64;
+
+use openssl::error::ErrorStack;
+use widelane_bridge::counters::{KindCounters, OperationKind};
+use widelane_cpu::{Policy, Room, Width};
+use widelane_crypto::mlkem::{DecapsulateJob, MlKem, ParameterSet, Workspace};
+use widelane_ossl_sys::core::OsslParam;
+
+use crate::common::process::{prefer, setting};
+use crate::common::server::Server;
+use crate::common::{Place, done};
+use crate::kem::{KNOWN, octets};
+use crate::pkey::{EVP_PKEY_dup, EVP_PKEY_eq, EVP_PKEY_set1_encoded_public_key, Key};
+
+const OURS: &CStr = c"?provider=widelane";
+
+/// Operations of a kind by whatever way.
+fn times_done(place: &Place, kind: OperationKind) -> u64 {
+    let ways: [fn(&KindCounters) -> &AtomicU64; 4] =
+        [|it| &it.batched, |it| &it.single, |it| &it.synchronous, |it| &it.delegated];
+    ways.into_iter().map(|way| place.sum(|counters| way(&counters.kinds[kind as usize]))).sum()
+}
+
+#[test]
+fn both_sides_of_a_handshake_share_a_secret() {
+    let (place, _lock) = setting();
+    prefer(OURS);
+    for known in KNOWN {
+        let before = known.kinds.map(|kind| times_done(place, kind));
+        // Enough that every way of doing it has its turn.
+        for _ in 0..40 {
+            let client = Key::of_group(known.name, true);
+            assert_eq!(client.sizes(), known.sizes);
+            let share = client.public();
+            let [ciphertext, secret] =
+                Key::peer(known.name, &share).unwrap().encapsulate().unwrap();
+            assert_eq!([share.len(), ciphertext.len(), secret.len()], known.bytes[..3]);
+            assert_eq!(client.decapsulate(&ciphertext).unwrap(), secret, "{:?}", known.name);
+            let mut altered = ciphertext.clone();
+            altered[known.begins[1] + 7] ^= 1;
+            let rejected = client.decapsulate(&altered).unwrap();
+            let begin = known.begins[2];
+            assert_ne!(
+                rejected[begin..begin + 32],
+                secret[begin..begin + 32],
+                "rejected implicitly"
+            );
+        }
+        let after = known.kinds.map(|kind| times_done(place, kind));
+        assert_eq!([after[0] - before[0], after[1] - before[1]], [40, 80], "{:?}", known.name);
+    }
+    assert_eq!(place.sum(|counters| &counters.fallbacks), 0);
+}
+
+#[test]
+fn parts_lie_where_the_standard_has_them() {
+    let (_place, _lock) = setting();
+    prefer(OURS);
+    for known in KNOWN {
+        let client = Key::of_group(known.name, true);
+        let [ciphertext, secret] =
+            Key::peer(known.name, &client.public()).unwrap().encapsulate().unwrap();
+        let private = client.octets(c"priv");
+        assert_eq!(private.len(), known.bytes[3]);
+        let ml_kem = MlKem::choose(known.set, &Policy::open());
+        let mut memory = Workspace::new();
+        let key = &private[known.begins[2]..][..known.set.decapsulation_key_bytes()];
+        let key = ml_kem.import(&mut memory, key).expect("a key of ML-KEM");
+        let begin = known.begins[0];
+        assert_eq!(
+            client.public()[begin..begin + known.set.encapsulation_key_bytes()],
+            *key.encapsulation_key()
+        );
+        let its = &ciphertext[known.begins[1]..][..known.set.ciphertext_bytes()];
+        let mut shared = [0; 32];
+        let job = DecapsulateJob::new(&key, its, &mut shared);
+        ml_kem.decapsulate_batch(&mut memory, &mut [job]);
+        assert_eq!(shared, secret[known.begins[2]..][..32]);
+        // The private key alone makes the whole again.
+        let again = Key::from(known.name, &[(c"priv", &private)]).unwrap();
+        assert_eq!(again.public(), client.public());
+        assert_eq!(again.decapsulate(&ciphertext).unwrap(), secret);
+    }
+}
+
+#[test]
+fn keys_are_copied_and_compared() {
+    let (_place, _lock) = setting();
+    prefer(OURS);
+    for known in KNOWN {
+        let (key, other) = (Key::of_group(known.name, true), Key::of_group(known.name, true));
+        // SAFETY: the key lives.
+        let copy = Key(unsafe { EVP_PKEY_dup(key.0) });
+        let public = Key::from(known.name, &[(c"pub", &key.public())]).unwrap();
+        for (second, same) in [(&copy, 1), (&public, 1), (&other, 0)] {
+            // SAFETY: both live.
+            assert_eq!(unsafe { EVP_PKEY_eq(key.0, second.0) }, same);
+        }
+        let [ciphertext, secret] = public.encapsulate().unwrap();
+        assert_eq!(copy.decapsulate(&ciphertext).unwrap(), secret);
+        assert!(public.decapsulate(&ciphertext).is_err(), "there is no private half");
+        assert!(Key::of_group(known.name, false).encapsulate().is_err(), "there are no halves");
+        // A key that is one stays what it is.
+        let share = other.public();
+        // SAFETY: pointer and length belong to the vector.
+        let set = unsafe { EVP_PKEY_set1_encoded_public_key(key.0, share.as_ptr(), share.len()) };
+        assert!(set <= 0);
+        drop(ErrorStack::get());
+    }
+}
+
+#[test]
+fn bad_shares_and_ciphertexts_are_refused_with_an_error() {
+    let (place, _lock) = setting();
+    prefer(OURS);
+    let refused = |result: Result<(), ErrorStack>, what: &str| {
+        let errors = result.expect_err(what);
+        assert!(!errors.errors().is_empty(), "{what}: an error says why");
+    };
+    for known in KNOWN {
+        let client = Key::of_group(known.name, true);
+        let share = client.public();
+        for length in [0, 1, 32, share.len() - 1, share.len() + 1] {
+            let bytes: Vec<u8> = share.iter().copied().cycle().take(length).collect();
+            refused(Key::peer(known.name, &bytes).map(drop), "a share of wrong length");
+        }
+        // The first coefficient becomes q, and then the last one.
+        let coefficients =
+            known.begins[0]..known.begins[0] + known.set.encapsulation_key_bytes() - 32;
+        let mut high = share.clone();
+        high[coefficients.start] = 0x01;
+        high[coefficients.start + 1] = high[coefficients.start + 1] & 0xf0 | 0x0d;
+        refused(Key::peer(known.name, &high).map(drop), "a first coefficient of q");
+        let mut high = share.clone();
+        high[coefficients.end - 2] = high[coefficients.end - 2] & 0xf | 0x10;
+        high[coefficients.end - 1] = 0xd0;
+        refused(Key::peer(known.name, &high).map(drop), "a last coefficient of q");
+        let [ciphertext, _] = Key::peer(known.name, &share).unwrap().encapsulate().unwrap();
+        // Of one without any bytes we are not told.
+        for length in [1, ciphertext.len() - 1, ciphertext.len() + 1] {
+            let bytes: Vec<u8> = ciphertext.iter().copied().cycle().take(length).collect();
+            refused(client.decapsulate(&bytes).map(drop), "a ciphertext of wrong length");
+        }
+        if known.set.encapsulation_key_bytes() == share.len() {
+            continue;
+        }
+        // What belongs to the curve becomes zeros: no point of NIST's curves, and no secret of
+        // X25519.
+        let zero = |whole: &[u8], begin: usize, of_ml_kem: usize| {
+            let mut zeros = vec![0; whole.len()];
+            zeros[begin..begin + of_ml_kem].copy_from_slice(&whole[begin..begin + of_ml_kem]);
+            zeros
+        };
+        let zeros = zero(&share, known.begins[0], known.set.encapsulation_key_bytes());
+        let encapsulated = Key::peer(known.name, &zeros).and_then(|peer| peer.encapsulate());
+        refused(encapsulated.map(drop), "a share without a point");
+        let zeros = zero(&ciphertext, known.begins[1], known.set.ciphertext_bytes());
+        refused(client.decapsulate(&zeros).map(drop), "a ciphertext without a point");
+    }
+    assert_eq!(place.sum(|counters| &counters.fallbacks), 0);
+}
+
+#[test]
+fn vectors_of_nist_come_out_through_libcrypto() {
+    let (_place, _lock) = setting();
+    prefer(OURS);
+    for line in include_str!("../../../../vectors/nist/ml-kem.txt").lines() {
+        let fields: Vec<_> = line.split(' ').collect();
+        let names = [c"ML-KEM-512", c"ML-KEM-768", c"ML-KEM-1024"];
+        let is_meant = |name: &&CStr| name.to_str().unwrap().ends_with(&format!("-{}", fields[1]));
+        let name = names.into_iter().find(is_meant).expect("a parameter set");
+        assert!(is_right(name, fields[0], &fields[2..]), "{}", &line[..40]);
+        drop(ErrorStack::get());
+    }
+}
+
+/// Whether what comes out is what a line says.
+fn is_right(name: &CStr, kind: &str, fields: &[&str]) -> bool {
+    match (kind, fields) {
+        ("generate", [seed, public, private]) => {
+            let seed = from_hex(seed);
+            let key = Key::from_seed(name, &seed).expect("a key");
+            assert_eq!(key.octets(c"seed"), seed);
+            let both = Key::from(name, &[(c"seed", &seed), (c"priv", &key.octets(c"priv"))]);
+            assert_eq!(both.expect("the same key").public(), key.public());
+            digest(&key.public()) == *public && digest(&key.octets(c"priv")) == *private
+        }
+        ("encapsulate", [key, message, ciphertext, secret]) => {
+            let key = Key::from(name, &[(c"pub", &from_hex(key))]).expect("a key");
+            let message = from_hex(message);
+            let from = [octets(c"ikme", &message), OsslParam::END];
+            let made = key.encapsulate_from(&from).expect("a secret");
+            digest(&made[0]) == *ciphertext && made[1] == from_hex(secret)
+        }
+        ("decapsulate", [key, ciphertext, secret]) => {
+            let key = Key::from(name, &[(c"priv", &from_hex(key))]).expect("a key");
+            key.decapsulate(&from_hex(ciphertext)).expect("a secret") == from_hex(secret)
+        }
+        ("check-encapsulation", [key, passed]) => {
+            Key::from(name, &[(c"pub", &from_hex(key))]).is_ok() == (*passed == "true")
+        }
+        ("check-decapsulation", [key, passed]) => {
+            Key::from(name, &[(c"priv", &from_hex(key))]).is_ok() == (*passed == "true")
+        }
+        _ => panic!("no kind of test {kind}"),
+    }
+}
+
+fn digest(bytes: &[u8]) -> String {
+    openssl::sha::sha256(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(digits: &str) -> Vec<u8> {
+    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("two digits");
+    (0..digits.len()).step_by(2).map(byte).collect()
+}
+
+#[test]
+fn rooms_that_the_policy_closes_stay_closed() {
+    for width in [Width::W128, Width::W256, Width::W512] {
+        let place = Place::new();
+        done(&mut place.ours("openssl genpkey -quiet -algorithm RSA -out key.pem"));
+        done(&mut place.ours("openssl req -x509 -key key.pem -subj /CN=localhost -out root.pem"));
+        let mut server = place.ours(
+            "openssl s_server -accept 127.0.0.1:0 -cert root.pem -key key.pem -www \
+             -groups MLKEM768",
+        );
+        server.env("WIDELANE_MAX_SIMD_BITWIDTH", width.bits().to_string());
+        let server = Server::start(&mut server);
+        place.forget_counters();
+        // Enough for every way of doing it to have its turn.
+        for _ in 0..12 {
+            let mut client = place.ours(&format!(
+                "openssl s_client -connect 127.0.0.1:{} -brief -groups MLKEM768",
+                server.port
+            ));
+            client.env_remove("WIDELANE_COUNTERS_DIR");
+            done(client.stdin(Stdio::null()));
+        }
+        let room = MlKem::choose(ParameterSet::MlKem768, &Policy::up_to(width)).room();
+        let kind = OperationKind::MlKem768Encapsulate;
+        let runs = place.sum(|counters| &counters.kinds[kind as usize].runs);
+        let in_room = place.sum(|counters| &counters.runs_by_room[room as usize]);
+        assert_eq!(runs > 0, room != Room::Portable, "{width:?}");
+        assert!(in_room >= runs, "{width:?}: {in_room} of {runs} runs in {}", room.name());
+        assert_eq!(times_done(&place, kind), 12);
+    }
+}
+
+#[test]
+fn every_group_shakes_hands_with_openssl_as_it_is() {
+    let place = Place::new();
+    done(&mut place.ours("openssl genpkey -quiet -algorithm RSA -out key.pem"));
+    done(&mut place.ours("openssl req -x509 -key key.pem -subj /CN=localhost -out root.pem"));
+    for options in ["", "-async"] {
+        for known in &KNOWN {
+            let group = known.name.to_str().unwrap();
+            let server = Server::start(&mut place.ours(&format!(
+                "openssl s_server -accept 127.0.0.1:0 -cert root.pem -key key.pem -www \
+                 -groups {group}:X25519 {options}"
+            )));
+            let client = |group: &str| {
+                let mut client = place.ours(&format!(
+                    "openssl s_client -connect 127.0.0.1:{} -CAfile root.pem -brief -tls1_3 \
+                     -groups {group}",
+                    server.port
+                ));
+                let said = done(client.stdin(Stdio::null()));
+                assert!(said.contains("Verification: OK"), "{group}, {options}: {said}");
+            };
+            client(group);
+            // A client that offers the group without a share for it is asked for one.
+            client(&format!("X448:{group}"));
+            client("X25519");
+        }
+    }
+    for [encapsulate, decapsulate] in KNOWN.map(|known| known.kinds) {
+        let counts = [encapsulate, decapsulate].map(|kind| times_done(&place, kind));
+        assert_eq!(counts, [4, 4], "{}", encapsulate.name());
+    }
+    assert_eq!(place.sum(|counters| &counters.fallbacks), 0);
+}
+
+/// `openssl` of Debian 13, which has the groups itself, where `cargo xtask systems` has made that
+/// system and this process may enter it.
+fn openssl_3_5(command: &str) -> Option<Command> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/systems/trixie");
+    let in_there = |command: &str| {
+        let mut openssl = Command::new("chroot");
+        openssl.arg(&root).arg("openssl").args(command.split_whitespace());
+        openssl.env_remove("OPENSSL_CONF");
+        openssl
+    };
+    let version = in_there("version").output().ok()?;
+    let has_groups = String::from_utf8_lossy(&version.stdout).starts_with("OpenSSL 3.5");
+    has_groups.then(|| in_there(command))
+}
+
+#[test]
+fn openssl_with_groups_of_its_own_agrees_with_us() {
+    const SHARED: &str = "-tls1_3 -psk 0123456789abcdef0123456789abcdef -groups";
+    let place = Place::new();
+    for known in &KNOWN {
+        let group = known.name.to_str().unwrap();
+        let server = format!("s_server -accept 127.0.0.1:0 -nocert -www {SHARED} {group}");
+        for ours_is_server in [true, false] {
+            let Some(mut theirs) = openssl_3_5(&server) else {
+                eprintln!("left out: no Debian 13 in target/systems; cargo xtask systems makes it");
+                return;
+            };
+            let server = if ours_is_server {
+                Server::start(&mut place.ours(&format!("openssl {server}")))
+            } else {
+                Server::start(&mut theirs)
+            };
+            let client =
+                format!("s_client -connect 127.0.0.1:{} -brief {SHARED} {group}", server.port);
+            let mut client = if ours_is_server {
+                openssl_3_5(&client).expect("it was there")
+            } else {
+                place.ours(&format!("openssl {client}"))
+            };
+            let said = done(client.stdin(Stdio::null()));
+            assert!(said.contains("Protocol version: TLSv1.3"), "{group}: {said}");
+        }
+        assert_eq!(known.kinds.map(|kind| times_done(&place, kind)), [1, 1], "{group}");
+    }
+}

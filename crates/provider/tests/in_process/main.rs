@@ -1,0 +1,14 @@
+//! A process that has loaded the provider and calls libcrypto as libssl and programs do.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod curves;
+mod foreign_digests;
+mod jobs;
+mod kdf;
+#[path = "../kem/mod.rs"]
+mod kem;
+mod kems;
+mod messages;
+#[path = "../pkey/mod.rs"]
+mod pkey;

@@ -1,0 +1,12 @@
+//! The runtime in a program of ours that makes every call by hand, where a server would not.
+//!
+//! Tests run this program again under `widelane run`, with the ignored test of their scenario.
+
+mod ahead;
+mod alike;
+mod keys;
+mod orders;
+mod parked;
+#[path = "../support/mod.rs"]
+mod support;
+mod wiping;

@@ -1,0 +1,38 @@
+//! Handshakes in orders that no server would choose: those of the fuzz target's corpus, and what is
+//! made of them by chance.
+
+use std::cell::RefCell;
+
+use widelane_testkit::fuzz::replay;
+use widelane_testkit::rooms::has_lanes;
+
+use crate::support::by_hand::accelerated_with;
+use crate::support::orders::{Event, Seen, handshake_orders};
+
+#[test]
+fn handshakes_end_in_every_order_of_events() {
+    for wait_max in ["0", "2ms"] {
+        let counters = accelerated_with("orders::scenario_orders", &["--wait-max", wait_max]);
+        eprintln!("{counters:?}");
+        assert_eq!(counters.fallbacks, 0, "{counters:?}");
+        counters.assert_parked(None);
+        assert_eq!(counters.jobs_cancelled > 0, counters.has_lanes(), "{counters:?}");
+        // How soon handshakes follow each other here depends on what else the machine does.
+        assert!(counters.short_waits == 0 || wait_max != "0", "{counters:?}");
+    }
+}
+
+#[test]
+#[ignore = "runs under `accelerated_with`"]
+fn scenario_orders() {
+    let total = RefCell::new(Seen::default());
+    replay("handshake_orders", 71, 48, |bytes| total.borrow_mut().add(&handshake_orders(bytes)));
+    let total = total.into_inner();
+    eprintln!("{total:?}");
+    assert!(total.ended > 0 && total.given_up > 0);
+    assert!(total.waited_for_room > 0 && total.waited_for_itself > 0);
+    let lanes = has_lanes();
+    for (event, _) in Event::ALL.into_iter().filter(|(event, _)| event.is_of_one()) {
+        assert_eq!(total.parked[event as usize] > 0, lanes, "parked handshakes met {event:?}");
+    }
+}

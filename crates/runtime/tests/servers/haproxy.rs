@@ -1,0 +1,131 @@
+//! Stock HAProxy under `widelane run`: its own BIO, run queue, threads and asynchronous mode.
+
+use std::path::{Path, PathBuf};
+
+use widelane_loadgen::{Group, TlsVersion};
+
+use crate::support;
+use crate::support::authority::Kind;
+use crate::support::clients::{REQUEST, load, load_mixed, s_client};
+use crate::support::server::Server;
+use crate::support::{KINDS_MIXED, wait_until};
+
+#[test]
+fn full_handshakes_are_batched_on_every_thread() {
+    let (authority, identity) = support::localhost();
+    let server = Server::haproxy("  nbthread 2\n", &authority.bundle(&identity), &["-db"]);
+    for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+        let tally = load(server.port, &identity, version, 64, 600);
+        assert!(tally.errors.is_empty(), "{version:?}: {:?}", tally.errors);
+        assert!(tally.full >= 600, "{version:?}: {}", tally.full);
+    }
+    let counters = server.counters();
+    counters.assert_batched();
+    assert_eq!(counters.jobs_synchronous, 0, "{counters:?}");
+}
+
+#[test]
+fn both_certificates_and_every_group_are_batched() {
+    let (authority, rsa) = support::localhost();
+    let rsa_bundle = authority.bundle(&rsa);
+    let ecdsa = authority.issue_with("localhost", Kind::P256);
+    // Further settings stand behind the file on the same line of the configuration.
+    let settings = format!(
+        "{} crt {} curves X25519:P-256:P-384 prefer-client-ciphers",
+        rsa_bundle.display(),
+        authority.bundle(&ecdsa).display()
+    );
+    let server = Server::haproxy("  nbthread 2\n", Path::new(&settings), &["-db"]);
+    for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+        for group in [Group::X25519, Group::Secp256r1, Group::Secp384r1] {
+            let tally = load_mixed(server.port, &[&rsa, &ecdsa], version, group, 64, 300);
+            assert!(tally.errors.is_empty(), "{version:?}, {group:?}: {:?}", tally.errors);
+        }
+    }
+    let counters = server.counters();
+    counters.assert_batched();
+    KINDS_MIXED.into_iter().for_each(|kind| counters.assert_parked_kind(kind));
+}
+
+#[test]
+fn groups_with_ml_kem_are_batched() {
+    let (authority, identity) = support::localhost();
+    let groups = support::kems::GROUPS.map(|(group, _)| group).join(":");
+    // Further settings stand behind the file on the same line of the configuration.
+    let pem = PathBuf::from(format!("{} curves {groups}", authority.bundle(&identity).display()));
+    support::kems::shake_hands(&Server::haproxy("  nbthread 2\n", &pem, &["-db"]));
+}
+
+#[test]
+fn a_lone_handshake_is_not_kept_waiting() {
+    let (authority, identity) = support::localhost();
+    let server = Server::haproxy("  nbthread 1\n", &authority.bundle(&identity), &["-db"]);
+    let tally = load(server.port, &identity, TlsVersion::Tls12, 1, 20);
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    let counters = server.counters();
+    counters.assert_closed_idle(20);
+}
+
+#[test]
+fn its_own_asynchronous_mode_is_left_to_it() {
+    let (authority, identity) = support::localhost();
+    let global = "  nbthread 2\n  ssl-mode-async\n";
+    let server = Server::haproxy(global, &authority.bundle(&identity), &["-db"]);
+    for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+        let tally = load(server.port, &identity, version, 64, 400);
+        assert!(tally.errors.is_empty(), "{version:?}: {:?}", tally.errors);
+    }
+    let counters = server.counters();
+    assert_eq!(counters.handshakes, 0, "the runtime drives none of these: {counters:?}");
+    assert_eq!(counters.jobs_batched > 0, counters.has_lanes(), "{counters:?}");
+}
+
+#[test]
+fn early_data_is_accepted() {
+    let (authority, identity) = support::localhost();
+    let pem = authority.bundle(&identity);
+    // The option stands behind the file on the same line of the configuration.
+    let pem = PathBuf::from(format!("{} allow-0rtt", pem.display()));
+    let server = Server::haproxy("  nbthread 1\n", &pem, &["-db"]);
+    let session = authority.path("session");
+    let session = session.to_str().expect("text");
+    s_client(server.port, &["-tls1_3", "-sess_out", session], REQUEST);
+    let request = authority.path("request");
+    std::fs::write(&request, REQUEST).expect("a short write");
+    let request = request.to_str().expect("text");
+    let arguments = ["-tls1_3", "-sess_in", session, "-early_data", request];
+    let said = s_client(server.port, &arguments, "");
+    assert!(said.contains("Early data was accepted"), "{said}");
+    assert!(said.contains("200 OK"), "{said}");
+    server.counters().assert_signed(1);
+    let tally = load(server.port, &identity, TlsVersion::Tls13, 32, 200);
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    server.counters().assert_batched();
+}
+
+#[test]
+fn the_master_reloads_into_accelerated_workers_and_its_programs_see_none_of_it() {
+    let (authority, identity) = support::localhost();
+    let pem = authority.bundle(&identity);
+    let global = "  nbthread 1\n\
+                  program environment\n  command /usr/bin/env\n  no option start-on-reload\n\
+                  global\n  maxconn 2000\n";
+    let server = Server::haproxy(global, &pem, &["-W"]);
+    wait_until("the program's output", || server.output().contains("PATH="));
+    let output = server.output();
+    for variable in ["LD_PRELOAD", "WIDELANE_PROVIDER"] {
+        assert!(!output.contains(variable), "a child inherited {variable}:\n{output}");
+    }
+    let tally = load(server.port, &identity, TlsVersion::Tls12, 32, 200);
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    let before = server.counters();
+    before.assert_batched();
+    server.signal(libc::SIGUSR2);
+    wait_until("a worker after the reload", || {
+        s_client(server.port, &[], REQUEST);
+        server.counters().processes > before.processes
+    });
+    let tally = load(server.port, &identity, TlsVersion::Tls12, 32, 200);
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    server.counters().assert_batched_since(&before);
+}

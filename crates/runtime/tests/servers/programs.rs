@@ -1,0 +1,179 @@
+//! Programs that cannot be accelerated: they run unchanged, and one line says why.
+
+use std::process::{Command, Output};
+
+use crate::support::widelane;
+
+/// `widelane`, told to keep no counters.
+fn command() -> Command {
+    let mut command = Command::new(widelane());
+    command.env("WIDELANE_COUNTERS_DIR", "");
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    command().arg("run").args(arguments).output().expect("widelane was built")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_program_without_tls_runs_unchanged() {
+    let output = run(&["--", "echo", "hello"]);
+    assert!(output.status.success());
+    assert_eq!(text(&output.stdout), "hello\n");
+    let said = text(&output.stderr);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("echo is not linked with OpenSSL 3 itself"), "{said}");
+}
+
+/// Programs between `widelane run` and the server, and a server whose TLS is in a library that it
+/// loads.
+#[test]
+fn wrappers_pass_on_what_their_server_needs() {
+    let server = "openssl s_client -connect 127.0.0.1:1";
+    let python = "import ssl; ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)";
+    let wrapped: [&[&str]; 5] = [
+        &["sh", "-c", server],
+        &["sh", "-c", "true; openssl s_client -connect 127.0.0.1:1; exit 0"],
+        &["env", "A=b", "openssl", "s_client", "-connect", "127.0.0.1:1"],
+        &["nice", "sh", "-c", server],
+        &["python3", "-c", python],
+    ];
+    for command_line in wrapped {
+        if Command::new(command_line[0]).arg("--version").output().is_err() {
+            eprintln!("there is no {}: it was not tested", command_line[0]);
+            continue;
+        }
+        let directory = without_provider();
+        let mut command = command();
+        command.args(["run", "--"]).args(command_line);
+        let output = command.env("WIDELANE_LIBRARY_DIR", directory.path()).output();
+        let said = text(&output.expect("widelane was built").stderr);
+        assert!(said.contains("is not linked with OpenSSL 3 itself"), "{said}");
+        // What would have been accelerated says why it is not.
+        let tried = said.matches("the provider cannot be loaded").count();
+        assert_eq!(tried, 1, "{command_line:?}: {said}");
+    }
+}
+
+#[test]
+fn what_a_server_starts_is_not_accelerated() {
+    let becomes_a_server = "import ssl; ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); ";
+    for (before, is_passed_on) in [("", true), (becomes_a_server, false)] {
+        let program = format!("{before}import os; os.execv('/usr/bin/env', ['env'])");
+        let output = run(&["--", "python3", "-c", &program]);
+        let shown = text(&output.stdout);
+        if !output.status.success() {
+            eprintln!("there is no python3: nothing was tested");
+            return;
+        }
+        assert_eq!(shown.contains("libwidelane_runtime.so"), is_passed_on, "{shown}");
+    }
+}
+
+#[test]
+fn a_system_without_proc_starts_the_server() {
+    let hide = ["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /proc && exec \"$@\"", "sh"];
+    let mut command = Command::new(hide[0]);
+    command.args(&hide[1..]).arg(widelane()).args(["run", "--", "openssl", "version"]);
+    let output = command.env("WIDELANE_COUNTERS_DIR", "").output().expect("util-linux");
+    if text(&output.stderr).contains("unshare failed") {
+        eprintln!("only root can hide /proc: nothing was tested");
+        return;
+    }
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).starts_with("OpenSSL 3"), "{output:?}");
+}
+
+#[test]
+fn a_static_program_runs_unchanged() {
+    let output = run(&["--", "/sbin/ldconfig", "--version"]);
+    assert!(output.status.success());
+    assert!(text(&output.stdout).starts_with("ldconfig "));
+    let said = text(&output.stderr);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("statically linked"), "{said}");
+}
+
+#[test]
+fn the_exit_status_is_the_programs() {
+    assert_eq!(run(&["--", "sh", "-c", "exit 7"]).status.code(), Some(7));
+    let missing = run(&["--", "no-such-program-anywhere"]);
+    assert_eq!(missing.status.code(), Some(127));
+    assert!(text(&missing.stderr).contains("there is no program no-such-program-anywhere"));
+}
+
+#[test]
+fn a_client_of_openssl_is_not_disturbed() {
+    let output = run(&["--", "openssl", "version"]);
+    assert!(output.status.success());
+    assert!(text(&output.stdout).starts_with("OpenSSL 3"));
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn missing_libraries_and_malformed_policies_are_named() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let output = command()
+        .args(["run", "--", "openssl", "version"])
+        .env("WIDELANE_LIBRARY_DIR", directory.path())
+        .output()
+        .expect("widelane was built");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("widelane.so"), "{}", text(&output.stderr));
+
+    let policy = directory.path().join("policy.toml");
+    std::fs::write(&policy, "width_max = 300\n").expect("a short write");
+    let policy = policy.to_str().expect("text");
+    let output = run(&["--policy", policy, "--", "openssl", "version"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("policy.toml"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_policy_is_found_from_every_directory() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let policy = directory.path().join("policy.toml");
+    std::fs::write(&policy, "width_max = 512\n").expect("a short write");
+    let prints_environment = ["--", "openssl", "enc", "-none", "-in", "/proc/self/environ"];
+    let run = |flags: &[&str], variable: &str| {
+        command()
+            .arg("run")
+            .args(flags)
+            .args(prints_environment)
+            .env("WIDELANE_POLICY", variable)
+            .current_dir(&directory)
+            .output()
+            .expect("widelane was built")
+    };
+    let expected = format!("WIDELANE_POLICY={}\0", policy.display());
+    for output in [run(&["--policy", "policy.toml"], ""), run(&[], "policy.toml")] {
+        assert!(text(&output.stdout).contains(&expected), "{output:?}");
+    }
+}
+
+/// A directory with the runtime, and a provider that is none.
+fn without_provider() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let runtime = widelane().with_file_name("libwidelane_runtime.so");
+    std::fs::copy(runtime, directory.path().join("libwidelane_runtime.so")).expect("a copy");
+    std::fs::write(directory.path().join("widelane.so"), "not a library").expect("a write");
+    directory
+}
+
+#[test]
+fn a_provider_that_cannot_be_loaded_leaves_the_server_running() {
+    let directory = without_provider();
+    let output = command()
+        .args(["run", "--", "openssl", "s_client", "-connect", "127.0.0.1:1"])
+        .env("WIDELANE_LIBRARY_DIR", directory.path())
+        .output()
+        .expect("widelane was built");
+    let said = text(&output.stderr);
+    assert!(said.contains("widelane: the provider cannot be loaded"), "{said}");
+    assert!(said.contains("runs unaccelerated"), "{said}");
+    assert!(said.to_lowercase().contains("connect"), "s_client went on: {said}");
+}

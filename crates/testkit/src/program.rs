@@ -1,0 +1,21 @@
+//! Test programs without the test harness, whose modules run one after the other in one thread.
+
+use std::env;
+
+/// The name of a module, and what runs it, given whether it was asked for everything.
+pub type Module = (&'static str, fn(bool));
+
+/// Runs the modules that this program's arguments name, or all if there is no name among them.
+/// Each is told whether `--full` is among the arguments; other options, which cargo passes to every
+/// test program, have no effect.
+pub fn run_modules(modules: &[Module]) {
+    let (options, names): (Vec<String>, Vec<String>) =
+        env::args().skip(1).partition(|argument| argument.starts_with('-'));
+    let full = options.iter().any(|option| option == "--full");
+    for (module, run) in modules {
+        if names.is_empty() || names.iter().any(|name| name == *module) {
+            eprintln!("{module}:");
+            run(full);
+        }
+    }
+}

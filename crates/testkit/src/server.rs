@@ -1,0 +1,86 @@
+//! Servers of others that tests start: their addresses, their files, and their processes.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longest time to wait for a server; it is there long before.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An address on loopback whose port is free now.
+///
+/// # Panics
+///
+/// If the system has no port left.
+pub fn free_address() -> SocketAddr {
+    free_address_at(Ipv4Addr::LOCALHOST)
+}
+
+/// The same at another address of this host.
+///
+/// # Panics
+///
+/// If the system has no port left there.
+pub fn free_address_at(host: impl Into<IpAddr>) -> SocketAddr {
+    let listener = TcpListener::bind((host.into(), 0)).expect("a free port");
+    listener.local_addr().expect("its address")
+}
+
+/// What nginx is told in `http` so that it writes no log of requests and no file elsewhere.
+pub fn nginx_files(directory: &Path) -> String {
+    let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|what| format!("    {what}_temp_path {};", directory.join(what).display()));
+    format!("    access_log off;\n{}", paths.join("\n"))
+}
+
+/// A process that ends with its test.
+pub struct Process(Child);
+
+impl Process {
+    /// Starts a program.
+    ///
+    /// # Panics
+    ///
+    /// If it is not installed.
+    pub fn start(command: &mut Command) -> Self {
+        let program = command.get_program().display().to_string();
+        Process(command.spawn().unwrap_or_else(|error| {
+            panic!("cannot start {program}: {error}; `cargo xtask setup` installs servers")
+        }))
+    }
+
+    /// Starts a server, and waits until it listens.
+    ///
+    /// # Panics
+    ///
+    /// If it is not installed, or does not listen.
+    pub fn listening(command: &mut Command, address: SocketAddr) -> Self {
+        let process = Self::start(command);
+        let end = Instant::now() + PATIENCE;
+        while TcpStream::connect(address).is_err() {
+            assert!(Instant::now() < end, "{} does not listen", command.get_program().display());
+            thread::sleep(Duration::from_millis(20));
+        }
+        process
+    }
+
+    /// The process as the standard library has it.
+    pub fn child(&mut self) -> &mut Child {
+        &mut self.0
+    }
+
+    /// Ends it now.
+    pub fn end(&mut self) {
+        // It may have ended already, which was the purpose.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
