@@ -1,5 +1,7 @@
 //! Everything that has to pass, in one order, for people and machines alike.
 
+mod runner;
+
 use std::fmt;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -7,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use widelane_cpu::Room;
 
+use crate::programs::TestProgram;
 use crate::shell::{announce, announce_and_run, capture};
 use crate::workspace::{QUICK, Workspace};
 use crate::{pages, setup, tidy};
@@ -42,18 +45,11 @@ fn parts(workspace: &Workspace, full: bool, clock: &mut Clock) -> Result<()> {
     if full {
         clock.time("loom", || loom(workspace))?;
     }
-    clock.time("assertions", || test_with_assertions(workspace))?;
-    // The tests of the servers need the program and both shared objects beside it; built with the
-    // tests, they have the features that the tests want of what both use, and are built once. What
-    // is left out are examples, which Clippy has checked, and doc tests, of which there are none.
-    clock.time("build", || {
-        announce_and_run(workspace.cargo().arg("build").args(TESTED).arg("--quiet"))?;
-        let test = ["test", "--no-run", "--quiet"];
-        announce_and_run(workspace.cargo().args(test).args(TESTED).env(BUILT, "yes"))
-    })?;
+    let mut programs = clock.time("build with assertions", || build_with_assertions(workspace))?;
+    programs.extend(clock.time("build", || build(workspace))?);
     clock.time("tests", || {
-        let mut test = workspace.cargo();
-        announce_and_run(test.arg("test").args(TESTED).arg("--no-fail-fast").env(BUILT, "yes"))
+        announce(&format!("{} test programs", programs.len()));
+        runner::run(programs)
     })?;
     if full && Room::Ifma256.is_supported() {
         clock.time("servers without batches", || test_servers_without_batches(workspace))?;
@@ -69,7 +65,7 @@ fn parts(workspace: &Workspace, full: bool, clock: &mut Clock) -> Result<()> {
 struct Clock(Vec<(&'static str, Duration)>);
 
 impl Clock {
-    fn time(&mut self, part: &'static str, run: impl FnOnce() -> Result<()>) -> Result<()> {
+    fn time<T>(&mut self, part: &'static str, run: impl FnOnce() -> Result<T>) -> Result<T> {
         let began = Instant::now();
         let outcome = run();
         self.0.push((part, began.elapsed()));
@@ -95,27 +91,29 @@ fn clippy(workspace: &Workspace) -> Result<()> {
             .args(["clippy", QUICK, "--workspace", "--all-targets", "--quiet"])
             .args(["--", "--deny=warnings"]),
     )?;
-    // The demo builds it so; with all else, its dependencies have the features that they had.
+    // The demo builds the program so. Only the program has default features, and beside the whole
+    // workspace its dependencies keep the features that they had: nothing else is checked again.
     announce_and_run(
         workspace
             .cargo()
-            .args(["clippy", QUICK, "--workspace", "--all-targets", "--no-default-features"])
-            .args(["--quiet", "--", "--deny=warnings"]),
+            .args(["clippy", QUICK, "--workspace", "--bins", "--no-default-features", "--quiet"])
+            .args(["--", "--deny=warnings"]),
     )
 }
 
-/// Nobody publishes these pages, so they may link to what is private. The program's go where the
-/// provider's go, who has the same name: side by side, one would take the other's away.
+/// Nobody publishes these pages, so they may link to what is private. Libraries and programs take
+/// turns: the provider's library and our program are both called `widelane`, and one's pages would
+/// be written over the other's at the same time.
+///
+/// That an example is documented too makes cargo count the dependencies of tests. With them,
+/// third-party crates have the features that they had for Clippy, and are not checked again.
 fn document(workspace: &Workspace) -> Result<()> {
-    for packages in
-        [["--workspace", "--exclude=widelane-cli"].as_slice(), &["--package=widelane-cli"]]
-    {
+    for targets in ["--lib", "--bins"] {
         announce_and_run(
             workspace
                 .cargo()
-                .args(["doc", QUICK, "--no-deps", "--document-private-items"])
-                .args(["--keep-going", "--quiet"])
-                .args(packages)
+                .args(["doc", QUICK, "--no-deps", "--document-private-items", "--workspace"])
+                .args(["--keep-going", "--quiet", "--example=rules", targets])
                 .env("RUSTDOCFLAGS", "--deny=warnings --allow=rustdoc::private_intra_doc_links"),
         )?;
     }
@@ -140,14 +138,18 @@ fn loom(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-fn test_with_assertions(workspace: &Workspace) -> Result<()> {
-    announce(&format!("{} with every debug assertion on", CHECKED.join(", ")));
-    announce_and_run(
-        workspace
-            .cargo()
-            .args(["test", "--quiet"])
-            .args(CHECKED.map(|name| format!("--package=widelane-{name}"))),
-    )
+fn build_with_assertions(workspace: &Workspace) -> Result<Vec<TestProgram>> {
+    announce(&format!("building {} with every debug assertion on", CHECKED.join(", ")));
+    let packages = CHECKED.map(|name| format!("--package=widelane-{name}"));
+    TestProgram::build(workspace.cargo().args(["test", "--lib", "--tests"]).args(packages))
+}
+
+/// The tests of the servers need the program and both shared objects beside it. Built with the
+/// tests, these have the features that the tests want of what both use, and are built once. What is
+/// left out are examples, which Clippy has checked, and doc tests, of which there are none.
+fn build(workspace: &Workspace) -> Result<Vec<TestProgram>> {
+    announce_and_run(workspace.cargo().arg("build").args(TESTED).arg("--quiet"))?;
+    TestProgram::build(workspace.cargo().arg("test").args(TESTED))
 }
 
 fn test_servers_without_batches(workspace: &Workspace) -> Result<()> {

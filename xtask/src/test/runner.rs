@@ -1,0 +1,127 @@
+//! Runs test programs side by side, so that one computes while another waits for a server.
+
+use std::fmt;
+use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::programs::TestProgram;
+use crate::test::BUILT;
+
+/// Packages whose tests mostly wait for servers, clients and clocks. The others compute.
+const WAITING: [&str; 5] = ["integration", "runtime", "cli", "provider", "loadgen"];
+
+/// Runs all programs and shows what those that fail have printed, and how long each took. One
+/// worker begins with those that wait, the other with those that compute; either helps the other in
+/// the end. The tests inside a program run on all CPUs, as the test harness has it.
+pub fn run(programs: Vec<TestProgram>) -> Result<()> {
+    let queues = queues(programs).map(Mutex::new);
+    let failed = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for own in 0..queues.len() {
+            let (queues, failed) = (&queues, &failed);
+            scope.spawn(move || {
+                while let Some(program) = next(queues, own) {
+                    let run = Run::new(&program);
+                    // One write: another program may end at the same time.
+                    eprint!("{run}");
+                    if !run.succeeded() {
+                        failed.lock().expect("no worker panics").push(run.name);
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().expect("no worker panics");
+    ensure!(failed.is_empty(), "tests fail in {}", failed.join(", "));
+    Ok(())
+}
+
+/// Programs that wait, in the order of [`WAITING`], and those that compute. The next one is last.
+fn queues(programs: Vec<TestProgram>) -> [Vec<TestProgram>; 2] {
+    let rank = |program: &TestProgram| WAITING.iter().position(|name| *name == program.package);
+    let (mut waiting, computing): (Vec<_>, Vec<_>) =
+        programs.into_iter().partition(|program| rank(program).is_some());
+    waiting.sort_by_key(|program| std::cmp::Reverse(rank(program)));
+    [waiting, computing]
+}
+
+/// The next program for a worker: of its own queue, or where that is empty of another.
+fn next(queues: &[Mutex<Vec<TestProgram>>], own: usize) -> Option<TestProgram> {
+    let pop = |queue: &Mutex<Vec<_>>| queue.lock().expect("no worker panics").pop();
+    pop(&queues[own]).or_else(|| queues.iter().find_map(pop))
+}
+
+/// A program that has run.
+struct Run {
+    name: String,
+    lasted: Duration,
+    output: Result<Output>,
+}
+
+impl Run {
+    /// Runs a program as `cargo test` does.
+    fn new(program: &TestProgram) -> Self {
+        let began = Instant::now();
+        let output = Command::new(&program.path)
+            .current_dir(&program.directory)
+            .env("CARGO_MANIFEST_DIR", &program.directory)
+            .env(BUILT, "yes")
+            .stdin(Stdio::null())
+            .output()
+            .with_context(|| format!("cannot start {}", program.path.display()));
+        let name = format!("{}/{}", program.package, program.target);
+        Run { name, lasted: began.elapsed(), output }
+    }
+
+    fn succeeded(&self) -> bool {
+        self.output.as_ref().is_ok_and(|output| output.status.success())
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (Ok(output), false) = (&self.output, self.succeeded()) {
+            formatter.write_str(&String::from_utf8_lossy(&output.stdout))?;
+            formatter.write_str(&String::from_utf8_lossy(&output.stderr))?;
+        }
+        let seconds = self.lasted.as_secs_f64();
+        match &self.output {
+            Ok(output) if output.status.success() => {
+                writeln!(formatter, "    {}: passed in {seconds:.1} s", self.name)
+            }
+            Ok(output) => writeln!(formatter, "    {}: FAILED ({})", self.name, output.status),
+            Err(error) => writeln!(formatter, "    {}: FAILED ({error:#})", self.name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(package: &str, path: &str) -> TestProgram {
+        let [package, target] = [package, "all"].map(str::to_owned);
+        TestProgram { package, target, directory: "/".into(), path: path.into() }
+    }
+
+    #[test]
+    fn a_worker_begins_with_its_own_queue_and_helps_the_other() {
+        let names = ["crypto", "cli", "integration", "batch"];
+        let queues = queues(names.map(|name| program(name, "")).into()).map(Mutex::new);
+        let order: Vec<_> =
+            std::iter::from_fn(|| next(&queues, 0)).map(|program| program.package).collect();
+        assert_eq!(order, ["integration", "cli", "batch", "crypto"]);
+    }
+
+    #[test]
+    fn every_program_runs_and_those_that_fail_are_named() {
+        run(vec![program("a", "/bin/true"), program("b", "/bin/true")]).unwrap();
+        let programs = ["/bin/false", "/bin/true", "/nowhere"].map(|path| program("cli", path));
+        let error = run(programs.into()).unwrap_err().to_string();
+        assert_eq!(error, "tests fail in cli/all, cli/all");
+    }
+}
