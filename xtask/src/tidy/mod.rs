@@ -7,6 +7,7 @@ mod placement;
 mod rooms;
 mod source;
 mod text;
+mod vartime;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -132,8 +133,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         id: "T11 arrows",
-        reason: "crates depend one way; the load generator must not get faster with our crypto",
-        fix: "remove the dependency, or argue for it in ARCHITECTURE.md and tidy/arrows.rs",
+        reason: "crates depend one way, as listed; the load generator must not use our crypto",
+        fix: "remove the dependency or the line, or argue in ARCHITECTURE.md and tidy/arrows.rs",
         check: arrows::check,
     },
     Rule {
@@ -141,5 +142,11 @@ const RULES: &[Rule] = &[
         reason: "a crate's first lines are its law: what it may not do is a compile error",
         fix: "restore the attribute in lib.rs; set `[lints] workspace = true` in the manifest",
         check: manifests::laws,
+    },
+    Rule {
+        id: "T13 times",
+        reason: "time may depend on values that everybody knows, and somebody has to have said why",
+        fix: "make the time constant, or add the name to tidy/vartime.rs and say what is public",
+        check: vartime::check,
     },
 ];
