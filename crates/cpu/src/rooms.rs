@@ -121,99 +121,107 @@ impl FromStr for LicenceClass {
     }
 }
 
-/// One implementation for one instruction-set bundle, named by lead instruction and width.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(into = "String")]
-#[repr(u32)]
-pub enum Room {
+/// Declares [`Room`] and the token of each room from one line per room: number, name, licence class
+/// and features.
+macro_rules! rooms {
+    ($($(#[$doc:meta])* $room:ident = $number:literal, $name:literal, $width:ident, $heavy:ident,
+       $features:expr;)+) => {
+        /// One implementation for one instruction-set bundle, named by lead instruction and width.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[serde(into = "String")]
+        #[repr(u32)]
+        pub enum Room {
+            $($(#[$doc])* $room = $number,)+
+        }
+
+        impl Room {
+            /// All rooms, in the order of their numbers.
+            pub const ALL: [Room; [$($number),+].len()] = [$(Room::$room),+];
+
+            /// The room's name as it appears in paths, policies and results.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Room::$room => $name,)+
+                }
+            }
+
+            /// The CPUID features the room's kernels enable.
+            pub const fn features(self) -> &'static [&'static str] {
+                match self {
+                    $(Room::$room => &$features,)+
+                }
+            }
+
+            /// The room's power-licence class.
+            pub const fn licence_class(self) -> LicenceClass {
+                match self {
+                    $(Room::$room => LicenceClass { width: Width::$width, heavy: $heavy },)+
+                }
+            }
+        }
+
+        $(token! { $room })+
+    };
+}
+
+/// Declares the token of a room; everybody may enter the portable one.
+macro_rules! token {
+    (Portable) => {};
+    ($room:ident) => {
+        #[doc = concat!("Proof that [`Room::", stringify!($room), "`] may be entered.")]
+        ///
+        /// It cannot be made up:
+        ///
+        /// ```compile_fail,E0423
+        #[doc = concat!("let forged = widelane_cpu::", stringify!($room), "(());")]
+        /// ```
+        #[derive(Clone, Copy, Debug)]
+        pub struct $room(());
+
+        impl $room {
+            /// The room this token opens.
+            pub const ROOM: Room = Room::$room;
+
+            /// Mints the token if the CPU has the room and `policy` leaves it open.
+            pub fn enter(policy: &Policy) -> Option<Self> {
+                (Self::ROOM.is_supported() && policy.allows(Self::ROOM)).then_some(Self(()))
+            }
+        }
+    };
+}
+
+/// Whether a room multiplies in its hot loop.
+const HEAVY: bool = true;
+const LIGHT: bool = false;
+
+/// What both IFMA rooms enable.
+const IFMA: [&str; 5] = ["avx512f", "avx512dq", "avx512vl", "avx512bw", "avx512ifma"];
+
+rooms! {
     /// Plain Rust; runs on every x86-64.
-    Portable = 0,
+    Portable = 0, "portable", W128, LIGHT, [];
     /// AVX-512 IFMA on 256-bit registers.
-    Ifma256 = 1,
+    Ifma256 = 1, "ifma256", W256, HEAVY, IFMA;
     /// AVX-512 IFMA on 512-bit registers.
-    Ifma512 = 2,
+    Ifma512 = 2, "ifma512", W512, HEAVY, IFMA;
     /// AES-NI and PCLMULQDQ, one block per instruction.
-    Aesni = 3,
+    Aesni = 3, "aesni", W128, LIGHT, ["aes", "pclmulqdq", "avx"];
     /// AVX2 without vector multiplies but of 16 bits (ML-KEM); scalar ones may run beside it.
-    Avx2 = 4,
+    Avx2 = 4, "avx2", W256, LIGHT, ["avx2", "bmi2"];
     /// VAES and VPCLMULQDQ on 256-bit registers.
-    Vaes256 = 5,
+    Vaes256 = 5, "vaes256", W256, LIGHT, ["aes", "pclmulqdq", "vaes", "vpclmulqdq", "avx2"];
     /// AVX-512 without vector multiplies but of 16 bits (ML-KEM); scalar ones may run beside it.
-    Avx512 = 6,
+    Avx512 = 6, "avx512", W512, LIGHT, ["avx512f", "avx512dq", "avx512vl", "avx512bw", "bmi2"];
     /// VAES and VPCLMULQDQ on 512-bit registers.
-    Vaes512 = 7,
+    Vaes512 = 7, "vaes512", W512, LIGHT, [
+        "aes", "pclmulqdq", "vaes", "vpclmulqdq",
+        "avx512f", "avx512dq", "avx512vl", "avx512bw", "bmi2",
+    ];
     /// SHA extensions and AES-NI, one message at a time.
-    Shani = 8,
+    Shani = 8, "shani", W128, LIGHT, ["sha", "aes", "avx"];
 }
 
 impl Room {
-    /// All rooms, in the order of their numbers.
-    pub const ALL: [Room; 9] = [
-        Room::Portable,
-        Room::Ifma256,
-        Room::Ifma512,
-        Room::Aesni,
-        Room::Avx2,
-        Room::Vaes256,
-        Room::Avx512,
-        Room::Vaes512,
-        Room::Shani,
-    ];
-
-    /// The room's name as it appears in paths, policies and results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Room::Portable => "portable",
-            Room::Ifma256 => "ifma256",
-            Room::Ifma512 => "ifma512",
-            Room::Aesni => "aesni",
-            Room::Avx2 => "avx2",
-            Room::Vaes256 => "vaes256",
-            Room::Avx512 => "avx512",
-            Room::Vaes512 => "vaes512",
-            Room::Shani => "shani",
-        }
-    }
-
-    /// The CPUID features the room's kernels enable.
-    pub const fn features(self) -> &'static [&'static str] {
-        match self {
-            Room::Portable => &[],
-            Room::Ifma256 | Room::Ifma512 => {
-                &["avx512f", "avx512dq", "avx512vl", "avx512bw", "avx512ifma"]
-            }
-            Room::Aesni => &["aes", "pclmulqdq", "avx"],
-            Room::Avx2 => &["avx2", "bmi2"],
-            Room::Vaes256 => &["aes", "pclmulqdq", "vaes", "vpclmulqdq", "avx2"],
-            Room::Avx512 => &["avx512f", "avx512dq", "avx512vl", "avx512bw", "bmi2"],
-            Room::Shani => &["sha", "aes", "avx"],
-            Room::Vaes512 => &[
-                "aes",
-                "pclmulqdq",
-                "vaes",
-                "vpclmulqdq",
-                "avx512f",
-                "avx512dq",
-                "avx512vl",
-                "avx512bw",
-                "bmi2",
-            ],
-        }
-    }
-
-    /// The room's power-licence class.
-    pub const fn licence_class(self) -> LicenceClass {
-        match self {
-            Room::Portable | Room::Aesni | Room::Shani => {
-                LicenceClass { width: Width::W128, heavy: false }
-            }
-            Room::Avx2 | Room::Vaes256 => LicenceClass { width: Width::W256, heavy: false },
-            Room::Avx512 | Room::Vaes512 => LicenceClass { width: Width::W512, heavy: false },
-            Room::Ifma256 => LicenceClass { width: Width::W256, heavy: true },
-            Room::Ifma512 => LicenceClass { width: Width::W512, heavy: true },
-        }
-    }
-
     /// Whether CPU and operating system support the room, whatever the policy says.
     pub fn is_supported(self) -> bool {
         features::missing(self.features()).next().is_none()
@@ -275,64 +283,6 @@ pub fn status(policy: &Policy) -> Vec<RoomStatus> {
         RoomStatus { room, open: reason.is_none(), reason }
     };
     Room::ALL.into_iter().map(status).collect()
-}
-
-macro_rules! token {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        ///
-        /// It cannot be made up:
-        ///
-        /// ```compile_fail,E0423
-        #[doc = concat!("let forged = widelane_cpu::", stringify!($name), "(());")]
-        /// ```
-        #[derive(Clone, Copy, Debug)]
-        pub struct $name(());
-
-        impl $name {
-            /// The room this token opens.
-            pub const ROOM: Room = Room::$name;
-
-            /// Mints the token if the CPU has the room and `policy` leaves it open.
-            pub fn enter(policy: &Policy) -> Option<Self> {
-                (Self::ROOM.is_supported() && policy.allows(Self::ROOM)).then_some(Self(()))
-            }
-        }
-    };
-}
-
-token! {
-    /// Proof that AVX-512 IFMA on 256-bit registers may be used.
-    Ifma256
-}
-token! {
-    /// Proof that AVX-512 IFMA on 512-bit registers may be used.
-    Ifma512
-}
-token! {
-    /// Proof that AES-NI and PCLMULQDQ may be used.
-    Aesni
-}
-token! {
-    /// Proof that AVX2 may be used.
-    Avx2
-}
-token! {
-    /// Proof that VAES and VPCLMULQDQ on 256-bit registers may be used.
-    Vaes256
-}
-token! {
-    /// Proof that AVX-512 may be used, vector multiplies excepted.
-    Avx512
-}
-token! {
-    /// Proof that VAES and VPCLMULQDQ on 512-bit registers may be used.
-    Vaes512
-}
-
-token! {
-    /// Proof that the SHA extensions and AES-NI may be used.
-    Shani
 }
 
 #[cfg(test)]

@@ -1,39 +1,66 @@
-//! The choice of a room, for algorithms that run one job per lane.
+//! The choice of a room: which rooms a family of algorithms has, and how a kernel is called in one.
+//!
+//! Authenticated encryption and AES-CBC keep keys in the form of their room, so a key remembers the
+//! choice (`aead/gcm.rs`, `aead/chacha.rs`, `cbc_hmac/kernel.rs`); single hashes have rooms that
+//! differ by function (`digest/kernel.rs`).
 
-use widelane_cpu::{Ifma256, Ifma512, Policy, Room};
+use widelane_cpu::{Aesni, Avx2, Avx512, Ifma256, Ifma512, Policy, Room, Vaes256, Vaes512};
 use widelane_kernels::lanes::{Ifma256x4, Ifma512x8, Lanes, Portable};
 
 /// The most lanes a room has.
 pub(crate) const LANES_MAX: usize = Ifma512x8::LANES;
 
-/// The room chosen, with the token that opens it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Choice {
-    Ifma512(Ifma512),
-    Ifma256(Ifma256),
-    Portable,
+/// Declares the rooms of a family of algorithms, best first; the portable one is always there.
+macro_rules! rooms {
+    ($(#[$doc:meta])* $name:ident: $($room:ident),+) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) enum $name {
+            $($room($room),)+
+            Portable,
+        }
+
+        impl $name {
+            /// Chooses the best room that the machine has and `policy` leaves open.
+            pub(crate) fn new(policy: &Policy) -> Self {
+                $(if let Some(room) = $room::enter(policy) {
+                    return $name::$room(room);
+                })+
+                $name::Portable
+            }
+
+            /// The room chosen.
+            pub(crate) fn room(self) -> Room {
+                match self {
+                    $($name::$room(_) => Room::$room,)+
+                    $name::Portable => Room::Portable,
+                }
+            }
+        }
+    };
+}
+
+rooms! {
+    /// The room of algorithms that run one job per lane, with the token that opens it.
+    Choice: Ifma512, Ifma256
+}
+
+rooms! {
+    /// The room of AES, with the token that opens it.
+    AesChoice: Vaes512, Vaes256, Aesni
+}
+
+rooms! {
+    /// The room of algorithms on words of many messages, with the token that opens it.
+    WordChoice: Avx512, Avx2
 }
 
 impl Choice {
-    /// Chooses the widest room that the machine has and `policy` leaves open.
-    pub(crate) fn new(policy: &Policy) -> Self {
-        Self::with_lanes(policy).last().unwrap_or(Choice::Portable)
-    }
-
     /// The rooms with several lanes that the machine has and `policy` leaves open, narrowest first.
     pub(crate) fn with_lanes(policy: &Policy) -> impl Iterator<Item = Self> {
         let ifma256 = Ifma256::enter(policy).map(Choice::Ifma256);
         let ifma512 = Ifma512::enter(policy).map(Choice::Ifma512);
         ifma256.into_iter().chain(ifma512)
-    }
-
-    /// The room chosen.
-    pub(crate) fn room(self) -> Room {
-        match self {
-            Choice::Ifma512(_) => Room::Ifma512,
-            Choice::Ifma256(_) => Room::Ifma256,
-            Choice::Portable => Room::Portable,
-        }
     }
 
     /// How many jobs a full batch has.

@@ -8,8 +8,8 @@ mod add_chain;
 use add_chain::cycles_per_ns;
 use widelane_cpu::clock::now_ns;
 use widelane_cpu::{Ifma256, Ifma512, Policy};
-use widelane_kernels::lanes::{Ifma256x4, Ifma512x8, Lanes};
-use widelane_kernels::mont::{CrtJob, CrtKey, CrtParts, Verdict, ifma256_x4, ifma512_x8, one};
+use widelane_kernels::lanes::{Ifma256x4, Ifma512x8};
+use widelane_kernels::mont::{Batches, CrtJob, CrtKey, CrtParts, Halves, Verdict, one};
 use widelane_testkit::rsa::test_keys;
 
 /// Rounds per row; the first quartile counts, because the machine may be busy.
@@ -25,30 +25,27 @@ fn main() {
 }
 
 fn measure<const HALF: usize, const FULL: usize>(name: &str) {
-    let key = key::<HALF, FULL>();
     if let Some(room) = Ifma512::enter(&Policy::open()) {
-        let count = madd52_of_one(HALF, Ifma512x8::LANES);
-        report(name, "ifma512", 1, count, &key, |jobs| {
-            jobs.iter_mut().for_each(|job| one::private_crt::<Ifma512x8, HALF, FULL>(room, job));
-        });
-        let lanes = ifma512_x8::LANES;
-        let count = madd52_per_batch(HALF) / lanes;
-        report(name, "ifma512", lanes / 2, count, &key, |jobs| {
-            ifma512_x8::private_crt_abreast(room, jobs);
-        });
-        report(name, "ifma512", lanes, count, &key, |jobs| ifma512_x8::private_crt(room, jobs));
+        measure_in::<Ifma512x8, HALF, FULL>(name, "ifma512", room);
     }
     if let Some(room) = Ifma256::enter(&Policy::open()) {
-        let count = madd52_of_one(HALF, Ifma256x4::LANES);
-        report(name, "ifma256", 1, count, &key, |jobs| {
-            jobs.iter_mut().for_each(|job| one::private_crt::<Ifma256x4, HALF, FULL>(room, job));
-        });
-        let lanes = ifma256_x4::LANES;
-        let count = madd52_per_batch(HALF) / lanes;
-        report(name, "ifma256", lanes / 2, count, &key, |jobs| {
-            ifma256_x4::private_crt_abreast(room, jobs);
-        });
-        report(name, "ifma256", lanes, count, &key, |jobs| ifma256_x4::private_crt(room, jobs));
+        measure_in::<Ifma256x4, HALF, FULL>(name, "ifma256", room);
+    }
+}
+
+fn measure_in<L: Batches, const HALF: usize, const FULL: usize>(
+    name: &str,
+    room_name: &str,
+    room: L::Room,
+) {
+    let key = key::<HALF, FULL>();
+    let count = madd52_of_one(HALF, L::LANES);
+    report(name, room_name, 1, count, &key, |jobs| {
+        jobs.iter_mut().for_each(|job| one::private_crt::<L, HALF, FULL>(room, job));
+    });
+    let count = madd52_per_batch(HALF) / L::LANES;
+    for (halves, lanes) in [(Halves::Abreast, L::LANES / 2), (Halves::InTurn, L::LANES)] {
+        report(name, room_name, lanes, count, &key, |jobs| L::private_crt(room, halves, jobs));
     }
 }
 

@@ -13,8 +13,9 @@ use openssl::nid::Nid;
 use openssl::pkey::{PKey, Private};
 use widelane_cpu::clock::now_ns;
 use widelane_cpu::{Ifma256, Ifma512, Policy};
+use widelane_kernels::lanes::{Ifma256x4, Ifma512x8, Lanes};
 use widelane_kernels::weierstrass::{
-    Curve, DeriveJob, Door, GenerateJob, P256, P384, Point, Scalar, SignJob, Verdict, VerifyJob,
+    self, Curve, DeriveJob, GenerateJob, P256, P384, Point, Scalar, SignJob, Verdict, VerifyJob,
 };
 
 /// Rounds in which our batch and OpenSSL have their turns; machines have other work too.
@@ -23,35 +24,38 @@ const ROUNDS: usize = 200;
 fn main() {
     println!("room     curve  operation  kcycles/op     GHz   times OpenSSL");
     if let Some(room) = Ifma512::enter(&Policy::open()) {
-        measure::<_, P256, 5>("ifma512  p256 ", room, Nid::X9_62_PRIME256V1);
-        measure::<_, P384, 8>("ifma512  p384 ", room, Nid::SECP384R1);
+        measure::<Ifma512x8, P256, 5>("ifma512  p256 ", room, Nid::X9_62_PRIME256V1);
+        measure::<Ifma512x8, P384, 8>("ifma512  p384 ", room, Nid::SECP384R1);
     }
     if let Some(room) = Ifma256::enter(&Policy::open()) {
-        measure::<_, P256, 5>("ifma256  p256 ", room, Nid::X9_62_PRIME256V1);
-        measure::<_, P384, 8>("ifma256  p384 ", room, Nid::SECP384R1);
+        measure::<Ifma256x4, P256, 5>("ifma256  p256 ", room, Nid::X9_62_PRIME256V1);
+        measure::<Ifma256x4, P384, 8>("ifma256  p384 ", room, Nid::SECP384R1);
     }
 }
 
-fn measure<R: Door<C, D>, C: Curve<D>, const D: usize>(name: &str, room: R, nid: Nid) {
+fn measure<L: Lanes, C: Curve<D>, const D: usize>(name: &str, room: L::Room, nid: Nid) {
     let group = EcGroup::from_curve_name(nid).expect("OpenSSL knows the curve");
     let theirs = EcKey::generate(&group).expect("a key of OpenSSL");
     let bytes = theirs.private_key().to_vec_padded(C::BYTES as i32).expect("a padded number");
     let private = Scalar::from_bytes::<C>(&bytes).expect("a private key");
     let mut public_bytes = vec![0; 2 * C::BYTES];
     let verdict = Verdict::Pending;
-    room.generate(&mut [GenerateJob { private: &private, public: &mut public_bytes, verdict }]);
+    weierstrass::generate::<L, C, D>(
+        room,
+        &mut [GenerateJob { private: &private, public: &mut public_bytes, verdict }],
+    );
     let public = Point::from_bytes::<C>(&public_bytes).expect("a public key");
     let digest = [0x5a; 32];
-    let mut outputs = vec![vec![0; 2 * C::BYTES]; R::LANES];
+    let mut outputs = vec![vec![0; 2 * C::BYTES]; L::LANES];
 
     let mut ours = || {
         let mut jobs: Vec<_> = outputs
             .iter_mut()
             .map(|public| GenerateJob { private: &private, public, verdict })
             .collect();
-        room.generate(&mut jobs);
+        weierstrass::generate::<L, C, D>(room, &mut jobs);
     };
-    report(name, "generate", R::LANES, &mut ours, &mut || {
+    report(name, "generate", L::LANES, &mut ours, &mut || {
         EcKey::generate(&group).expect("a key of OpenSSL");
     });
 
@@ -61,10 +65,10 @@ fn measure<R: Door<C, D>, C: Curve<D>, const D: usize>(name: &str, room: R, nid:
             .map(|output| &mut output[..C::BYTES])
             .map(|shared| DeriveJob { private: &private, peer: &public, shared, verdict })
             .collect();
-        room.derive(&mut jobs);
+        weierstrass::derive::<L, C, D>(room, &mut jobs);
     };
     let key = PKey::from_ec_key(theirs.clone()).expect("a key of OpenSSL");
-    report(name, "derive", R::LANES, &mut ours, &mut || openssl_derive(&key));
+    report(name, "derive", L::LANES, &mut ours, &mut || openssl_derive(&key));
 
     let nonce = [0x3c; 64];
     let mut ours = || {
@@ -78,9 +82,9 @@ fn measure<R: Door<C, D>, C: Curve<D>, const D: usize>(name: &str, room: R, nid:
                 verdict,
             })
             .collect();
-        room.sign(&mut jobs);
+        weierstrass::sign::<L, C, D>(room, &mut jobs);
     };
-    report(name, "sign", R::LANES, &mut ours, &mut || {
+    report(name, "sign", L::LANES, &mut ours, &mut || {
         EcdsaSig::sign(&digest, &theirs).expect("a signature of OpenSSL");
     });
 
@@ -90,10 +94,10 @@ fn measure<R: Door<C, D>, C: Curve<D>, const D: usize>(name: &str, room: R, nid:
             .iter()
             .map(|signature| VerifyJob { public: &public, digest: &digest, signature, verdict })
             .collect();
-        room.verify(&mut jobs);
+        weierstrass::verify::<L, C, D>(room, &mut jobs);
         assert!(jobs.iter().all(|job| job.verdict == Verdict::Done));
     };
-    report(name, "verify", R::LANES, &mut ours, &mut || {
+    report(name, "verify", L::LANES, &mut ours, &mut || {
         signature.verify(&digest, &theirs).expect("a verdict of OpenSSL");
     });
 }

@@ -1,6 +1,6 @@
 //! AES-GCM in the room chosen: which kernel does what.
 
-use widelane_cpu::{Aesni, Policy, Room, Vaes256, Vaes512};
+use widelane_cpu::{Aesni, Room, Vaes256, Vaes512};
 use widelane_kernels::aes_gcm::{
     BLOCK_BYTES, Block, KeyBytes, Message, aesni, first_counter, later_counter, lengths_block,
     portable, vaes256, vaes512,
@@ -10,15 +10,7 @@ use widelane_secret::wipe;
 
 use super::kernel::end_of;
 use super::{SealJob, kernel};
-
-/// The room chosen, with the token that opens it.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Choice {
-    Vaes512(Vaes512),
-    Vaes256(Vaes256),
-    Aesni(Aesni),
-    Portable,
-}
+use crate::choice::AesChoice;
 
 /// A key in its room. Boxed, so that moving it leaves no copies behind.
 #[derive(Clone)]
@@ -78,38 +70,15 @@ macro_rules! in_room {
     };
 }
 
-impl Choice {
-    pub(super) fn new(policy: &Policy) -> Self {
-        if let Some(room) = Vaes512::enter(policy) {
-            Choice::Vaes512(room)
-        } else if let Some(room) = Vaes256::enter(policy) {
-            Choice::Vaes256(room)
-        } else if let Some(room) = Aesni::enter(policy) {
-            Choice::Aesni(room)
-        } else {
-            Choice::Portable
-        }
-    }
-
-    pub(super) fn room(self) -> Room {
-        match self {
-            Choice::Vaes512(_) => Room::Vaes512,
-            Choice::Vaes256(_) => Room::Vaes256,
-            Choice::Aesni(_) => Room::Aesni,
-            Choice::Portable => Room::Portable,
-        }
-    }
-}
-
 impl Kernel {
     /// Expands a key of 16, 24 or 32 bytes.
-    pub(super) fn new(choice: Choice, bytes: &[u8]) -> Self {
+    pub(super) fn new(choice: AesChoice, bytes: &[u8]) -> Self {
         let bytes = KeyBytes::new(bytes).expect("the caller has looked at the length");
         let mut kernel = match choice {
-            Choice::Vaes512(room) => Kernel::Vaes512(room, Box::default()),
-            Choice::Vaes256(room) => Kernel::Vaes256(room, Box::default()),
-            Choice::Aesni(room) => Kernel::Aesni(room, Box::default()),
-            Choice::Portable => Kernel::Portable((), Box::default()),
+            AesChoice::Vaes512(room) => Kernel::Vaes512(room, Box::default()),
+            AesChoice::Vaes256(room) => Kernel::Vaes256(room, Box::default()),
+            AesChoice::Aesni(room) => Kernel::Aesni(room, Box::default()),
+            AesChoice::Portable => Kernel::Portable((), Box::default()),
         };
         in_room!(&mut kernel, expand, |key| bytes, key);
         kernel
@@ -119,12 +88,12 @@ impl Kernel {
         self.choice().room()
     }
 
-    fn choice(&self) -> Choice {
+    fn choice(&self) -> AesChoice {
         match self {
-            Kernel::Vaes512(room, _) => Choice::Vaes512(*room),
-            Kernel::Vaes256(room, _) => Choice::Vaes256(*room),
-            Kernel::Aesni(room, _) => Choice::Aesni(*room),
-            Kernel::Portable((), _) => Choice::Portable,
+            Kernel::Vaes512(room, _) => AesChoice::Vaes512(*room),
+            Kernel::Vaes256(room, _) => AesChoice::Vaes256(*room),
+            Kernel::Aesni(room, _) => AesChoice::Aesni(*room),
+            Kernel::Portable((), _) => AesChoice::Portable,
         }
     }
 
@@ -288,10 +257,10 @@ pub(super) fn seal_many(jobs: &mut [SealJob<'_>]) {
         }};
     }
     match room {
-        Some(Choice::Vaes512(room)) => seal_in!(Vaes512, vaes512, room),
-        Some(Choice::Vaes256(room)) => seal_in!(Vaes256, vaes256, room),
-        Some(Choice::Aesni(room)) => seal_in!(Aesni, aesni, room),
-        Some(Choice::Portable) => seal_in!(Portable, portable, ()),
+        Some(AesChoice::Vaes512(room)) => seal_in!(Vaes512, vaes512, room),
+        Some(AesChoice::Vaes256(room)) => seal_in!(Vaes256, vaes256, room),
+        Some(AesChoice::Aesni(room)) => seal_in!(Aesni, aesni, room),
+        Some(AesChoice::Portable) => seal_in!(Portable, portable, ()),
         None => {}
     }
 }

@@ -8,6 +8,7 @@ use widelane_cpu::{Policy, Room};
 use widelane_kernels::text::Text;
 
 use super::{Algorithm, NONCE_BYTES, TAG_BYTES, chacha, gcm};
+use crate::choice::AesChoice;
 
 /// Bytes of the longest block of a key stream.
 pub(super) const BLOCK_BYTES_MAX: usize = 64;
@@ -15,7 +16,7 @@ pub(super) const BLOCK_BYTES_MAX: usize = 64;
 /// The room chosen for an algorithm.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Choice {
-    Gcm(gcm::Choice),
+    Gcm(AesChoice),
     ChaCha(chacha::Choice),
 }
 
@@ -48,7 +49,7 @@ impl Choice {
     pub(super) fn new(algorithm: Algorithm, policy: &Policy) -> Self {
         match algorithm {
             Algorithm::Aes128Gcm | Algorithm::Aes192Gcm | Algorithm::Aes256Gcm => {
-                Choice::Gcm(gcm::Choice::new(policy))
+                Choice::Gcm(AesChoice::new(policy))
             }
             Algorithm::ChaCha20Poly1305 => Choice::ChaCha(chacha::Choice::new(policy)),
         }

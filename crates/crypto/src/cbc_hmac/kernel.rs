@@ -1,23 +1,15 @@
 //! AES-CBC in the room chosen: which kernel does what.
 
-use widelane_cpu::{Aesni, Policy, Room, Vaes256, Vaes512};
+use widelane_cpu::{Aesni, Vaes256, Vaes512};
 use widelane_kernels::aes_cbc::lanes::{self, LANES, LaneKeys};
 use widelane_kernels::aes_cbc::{self, Block, KeyBytes, aesni, portable, vaes256, vaes512};
 use widelane_kernels::text::Text;
 use widelane_secret::wipe;
 
 use super::{BLOCK_BYTES, HASH_BLOCK_BYTES, HEADER_BYTES};
+use crate::choice::AesChoice;
 use crate::digest::{Digest, Tail};
 use crate::mac;
-
-/// The room chosen, with the token that opens it.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Choice {
-    Vaes512(Vaes512),
-    Vaes256(Vaes256),
-    Aesni(Aesni),
-    Portable,
-}
 
 /// A key in its room. Boxed, so that moving it leaves no copies behind.
 #[derive(Clone)]
@@ -40,38 +32,15 @@ macro_rules! in_room {
     };
 }
 
-impl Choice {
-    pub(super) fn new(policy: &Policy) -> Self {
-        if let Some(room) = Vaes512::enter(policy) {
-            Choice::Vaes512(room)
-        } else if let Some(room) = Vaes256::enter(policy) {
-            Choice::Vaes256(room)
-        } else if let Some(room) = Aesni::enter(policy) {
-            Choice::Aesni(room)
-        } else {
-            Choice::Portable
-        }
-    }
-
-    pub(super) fn room(self) -> Room {
-        match self {
-            Choice::Vaes512(_) => Room::Vaes512,
-            Choice::Vaes256(_) => Room::Vaes256,
-            Choice::Aesni(_) => Room::Aesni,
-            Choice::Portable => Room::Portable,
-        }
-    }
-}
-
 impl Cipher {
     /// Expands a key of 16 or 32 bytes.
-    pub(super) fn new(choice: Choice, bytes: &[u8]) -> Self {
+    pub(super) fn new(choice: AesChoice, bytes: &[u8]) -> Self {
         let bytes = KeyBytes::new(bytes).expect("the caller has looked at the length");
         let mut cipher = match choice {
-            Choice::Vaes512(room) => Cipher::Vaes512(room, Box::default()),
-            Choice::Vaes256(room) => Cipher::Vaes256(room, Box::default()),
-            Choice::Aesni(room) => Cipher::Aesni(room, Box::default()),
-            Choice::Portable => Cipher::Portable((), Box::default()),
+            AesChoice::Vaes512(room) => Cipher::Vaes512(room, Box::default()),
+            AesChoice::Vaes256(room) => Cipher::Vaes256(room, Box::default()),
+            AesChoice::Aesni(room) => Cipher::Aesni(room, Box::default()),
+            AesChoice::Portable => Cipher::Portable((), Box::default()),
         };
         in_room!(&mut cipher, expand, |key| bytes, key);
         cipher

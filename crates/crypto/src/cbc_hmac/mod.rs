@@ -34,8 +34,9 @@ use widelane_cpu::{Policy, Room};
 use widelane_kernels::text::Text;
 use widelane_secret::Mask;
 
-use self::kernel::{Choice, Cipher};
+use self::kernel::Cipher;
 pub use self::many::{Outcome, SealJob, seal_many};
+use crate::choice::AesChoice;
 use crate::digest;
 use crate::mac::{self, Hmac};
 
@@ -180,7 +181,7 @@ pub enum CbcHmacError {
 pub struct CbcHmac {
     algorithm: Algorithm,
     mode: Mode,
-    choice: Choice,
+    choice: AesChoice,
     hmac: Hmac,
 }
 
@@ -188,7 +189,7 @@ impl CbcHmac {
     /// Chooses the best rooms that the machine has and `policy` leaves open.
     pub fn choose(algorithm: Algorithm, mode: Mode, policy: &Policy) -> Self {
         let hmac = Hmac::choose(algorithm.hash(), policy);
-        CbcHmac { algorithm, mode, choice: Choice::new(policy), hmac }
+        CbcHmac { algorithm, mode, choice: AesChoice::new(policy), hmac }
     }
 
     /// The algorithm.

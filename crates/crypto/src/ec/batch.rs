@@ -1,27 +1,13 @@
 //! Jobs sorted by curve, in as few batches as they need.
 
-use widelane_kernels::weierstrass::{
-    self as kernels, Door, P256, P384, Point, Scalar, SharedDoor, Verdict,
-};
+use widelane_kernels::lanes::Lanes;
+use widelane_kernels::weierstrass::{self as kernels, P256, P384, Point, Scalar, Verdict};
 use widelane_secret::wipe;
 
 use super::key::{CurvePoint, Material, PrivateKey, PublicKey, UNCOMPRESSED};
 use super::{DeriveJob, GenerateJob, Outcome, SignJob, VerifyJob};
 use crate::digest::{Digest, Hash, Job};
 use crate::stack::{P256_BYTES, P384_BYTES, scrubbed};
-
-/// A room for jobs on either curve.
-pub(super) trait BothCurves: Door<P256, 5> + Door<P384, 8> {}
-
-impl<R: Door<P256, 5> + Door<P384, 8>> BothCurves for R {}
-
-/// A room whose lanes can share a job on either curve.
-pub(super) trait BothCurvesShared:
-    BothCurves + SharedDoor<P256, 5> + SharedDoor<P384, 8>
-{
-}
-
-impl<R: BothCurves + SharedDoor<P256, 5> + SharedDoor<P384, 8>> BothCurvesShared for R {}
 
 /// A curve of the kernels with its keys among ours.
 trait Keys<const D: usize>: kernels::Curve<D> {
@@ -73,12 +59,12 @@ impl Keys<8> for P384 {
 }
 
 /// Makes public keys in `room`.
-pub(super) fn generate(room: impl BothCurves, jobs: &mut [GenerateJob<'_>]) {
-    generate_on::<_, P256, 5>(room, jobs);
-    generate_on::<_, P384, 8>(room, jobs);
+pub(super) fn generate<L: Lanes>(room: L::Room, jobs: &mut [GenerateJob<'_>]) {
+    generate_on::<L, P256, 5>(room, jobs);
+    generate_on::<L, P384, 8>(room, jobs);
 }
 
-fn generate_on<R: Door<C, D>, C: Keys<D>, const D: usize>(room: R, jobs: &mut [GenerateJob<'_>]) {
+fn generate_on<L: Lanes, C: Keys<D>, const D: usize>(room: L::Room, jobs: &mut [GenerateJob<'_>]) {
     let (mut batch, mut outcomes, mut formats) = (Vec::new(), Vec::new(), Vec::new());
     for job in jobs {
         let Some(private) = C::scalar(job.private) else { continue };
@@ -92,8 +78,8 @@ fn generate_on<R: Door<C, D>, C: Keys<D>, const D: usize>(room: R, jobs: &mut [G
         outcomes.push(&mut job.outcome);
         formats.push(format);
     }
-    for jobs in batch.chunks_mut(R::LANES) {
-        C::scrubbed(|| room.generate(jobs));
+    for jobs in batch.chunks_mut(L::LANES) {
+        C::scrubbed(|| kernels::generate::<L, C, D>(room, jobs));
     }
     for ((outcome, format), job) in outcomes.into_iter().zip(formats).zip(&batch) {
         *outcome = outcome_of(job.verdict);
@@ -104,12 +90,12 @@ fn generate_on<R: Door<C, D>, C: Keys<D>, const D: usize>(room: R, jobs: &mut [G
 }
 
 /// Derives shared secrets in `room`.
-pub(super) fn derive(room: impl BothCurves, jobs: &mut [DeriveJob<'_>]) {
-    derive_on::<_, P256, 5>(room, jobs);
-    derive_on::<_, P384, 8>(room, jobs);
+pub(super) fn derive<L: Lanes>(room: L::Room, jobs: &mut [DeriveJob<'_>]) {
+    derive_on::<L, P256, 5>(room, jobs);
+    derive_on::<L, P384, 8>(room, jobs);
 }
 
-fn derive_on<R: Door<C, D>, C: Keys<D>, const D: usize>(room: R, jobs: &mut [DeriveJob<'_>]) {
+fn derive_on<L: Lanes, C: Keys<D>, const D: usize>(room: L::Room, jobs: &mut [DeriveJob<'_>]) {
     let (mut batch, mut outcomes) = (Vec::new(), Vec::new());
     for job in jobs {
         let Some(private) = C::scalar(job.private) else { continue };
@@ -123,8 +109,8 @@ fn derive_on<R: Door<C, D>, C: Keys<D>, const D: usize>(room: R, jobs: &mut [Der
         batch.push(kernels::DeriveJob { private, peer, shared, verdict: Verdict::Pending });
         outcomes.push(&mut job.outcome);
     }
-    for jobs in batch.chunks_mut(R::LANES) {
-        C::scrubbed(|| room.derive(jobs));
+    for jobs in batch.chunks_mut(L::LANES) {
+        C::scrubbed(|| kernels::derive::<L, C, D>(room, jobs));
     }
     for (outcome, job) in outcomes.into_iter().zip(&batch) {
         *outcome = outcome_of(job.verdict);
@@ -132,23 +118,19 @@ fn derive_on<R: Door<C, D>, C: Keys<D>, const D: usize>(room: R, jobs: &mut [Der
 }
 
 /// Signs digests in `room`, one in each lane.
-pub(super) fn sign(room: impl BothCurves, hash: &Hash, jobs: &mut [SignJob<'_>]) {
-    sign_each::<_, P256, 5>(room, hash, jobs);
-    sign_each::<_, P384, 8>(room, hash, jobs);
-}
-
-fn sign_each<R: Door<C, D>, C: Keys<D>, const D: usize>(
-    room: R,
-    hash: &Hash,
-    jobs: &mut [SignJob<'_>],
-) {
-    sign_on::<C, D>(hash, jobs, R::LANES, |batch| room.sign(batch));
+pub(super) fn sign<L: Lanes>(room: L::Room, hash: &Hash, jobs: &mut [SignJob<'_>]) {
+    sign_on::<P256, 5>(hash, jobs, L::LANES, |batch| kernels::sign::<L, P256, 5>(room, batch));
+    sign_on::<P384, 8>(hash, jobs, L::LANES, |batch| kernels::sign::<L, P384, 8>(room, batch));
 }
 
 /// Signs digests in `room`, one after the other in all lanes.
-pub(super) fn sign_alone(room: impl BothCurvesShared, hash: &Hash, jobs: &mut [SignJob<'_>]) {
-    sign_on::<P256, 5>(hash, jobs, 1, |batch| room.sign_alone(&mut batch[0]));
-    sign_on::<P384, 8>(hash, jobs, 1, |batch| room.sign_alone(&mut batch[0]));
+pub(super) fn sign_alone<L: Lanes>(room: L::Room, hash: &Hash, jobs: &mut [SignJob<'_>]) {
+    sign_on::<P256, 5>(hash, jobs, 1, |batch| {
+        kernels::sign_alone::<L, P256, 5>(room, &mut batch[0]);
+    });
+    sign_on::<P384, 8>(hash, jobs, 1, |batch| {
+        kernels::sign_alone::<L, P384, 8>(room, &mut batch[0]);
+    });
 }
 
 /// Signs those digests that are to be signed on a curve, at most `lanes` at a time.
@@ -211,12 +193,12 @@ fn nonces(hash: &Hash, jobs: &[&mut SignJob<'_>]) -> Vec<Digest> {
 }
 
 /// Verifies signatures in `room`.
-pub(super) fn verify(room: impl BothCurves, jobs: &mut [VerifyJob<'_>]) {
-    verify_on::<_, P256, 5>(room, jobs);
-    verify_on::<_, P384, 8>(room, jobs);
+pub(super) fn verify<L: Lanes>(room: L::Room, jobs: &mut [VerifyJob<'_>]) {
+    verify_on::<L, P256, 5>(room, jobs);
+    verify_on::<L, P384, 8>(room, jobs);
 }
 
-fn verify_on<R: Door<C, D>, C: Keys<D>, const D: usize>(room: R, jobs: &mut [VerifyJob<'_>]) {
+fn verify_on<L: Lanes, C: Keys<D>, const D: usize>(room: L::Room, jobs: &mut [VerifyJob<'_>]) {
     let (mut batch, mut outcomes) = (Vec::new(), Vec::new());
     for job in jobs {
         let Some(public) = C::point(job.key) else { continue };
@@ -228,8 +210,8 @@ fn verify_on<R: Door<C, D>, C: Keys<D>, const D: usize>(room: R, jobs: &mut [Ver
         batch.push(kernels::VerifyJob { public, digest, signature, verdict: Verdict::Pending });
         outcomes.push(&mut job.outcome);
     }
-    for jobs in batch.chunks_mut(R::LANES) {
-        room.verify(jobs);
+    for jobs in batch.chunks_mut(L::LANES) {
+        kernels::verify::<L, C, D>(room, jobs);
     }
     for (outcome, job) in outcomes.into_iter().zip(&batch) {
         *outcome = outcome_of(job.verdict);

@@ -26,9 +26,9 @@ pub mod encoding;
 mod key;
 
 use widelane_cpu::{Policy, Room};
-use widelane_kernels::weierstrass::Single;
+use widelane_kernels::lanes::{Ifma256x4, Ifma512x8};
 
-use crate::choice::Choice;
+use crate::choice::{Choice, call_in};
 use crate::digest::{Algorithm, Hash};
 pub use key::{KeyError, PrivateKey, PublicKey};
 
@@ -164,17 +164,6 @@ pub struct Ec {
     hash: Hash,
 }
 
-/// Runs a function of `batch` in the room chosen.
-macro_rules! in_room {
-    ($choice:expr, $function:ident, $($argument:expr),+) => {
-        match $choice {
-            Choice::Ifma512(room) => batch::$function(room, $($argument),+),
-            Choice::Ifma256(room) => batch::$function(room, $($argument),+),
-            Choice::Portable => batch::$function(Single, $($argument),+),
-        }
-    };
-}
-
 /// The result and the time of a job do not depend on the others. A batch costs the same for one job
 /// as for [`lanes`](Self::lanes) of them; more jobs, or jobs on both curves, make several batches.
 /// Every batch uses up to 200 KiB of stack.
@@ -215,12 +204,12 @@ impl Ec {
 
     /// Makes public keys.
     pub fn generate_batch(&self, jobs: &mut [GenerateJob<'_>]) {
-        in_room!(self.choice, generate, jobs);
+        call_in!(self.choice, batch::generate(jobs));
     }
 
     /// Derives shared secrets.
     pub fn derive_batch(&self, jobs: &mut [DeriveJob<'_>]) {
-        in_room!(self.choice, derive, jobs);
+        call_in!(self.choice, batch::derive(jobs));
     }
 
     /// Signs digests by ECDSA.
@@ -228,15 +217,15 @@ impl Ec {
     /// The nonce is SHA-512(private key || entropy || digest) modulo the order of the curve.
     pub fn sign_batch(&self, jobs: &mut [SignJob<'_>]) {
         match (self.choice, self.signs_alone) {
-            (Choice::Ifma512(room), true) => batch::sign_alone(room, &self.hash, jobs),
-            (Choice::Ifma256(room), true) => batch::sign_alone(room, &self.hash, jobs),
-            (choice, _) => in_room!(choice, sign, &self.hash, jobs),
+            (Choice::Ifma512(room), true) => batch::sign_alone::<Ifma512x8>(room, &self.hash, jobs),
+            (Choice::Ifma256(room), true) => batch::sign_alone::<Ifma256x4>(room, &self.hash, jobs),
+            (choice, _) => call_in!(choice, batch::sign(&self.hash, jobs)),
         }
     }
 
     /// Verifies signatures of ECDSA. Time depends on nothing but how many there are of each curve.
     pub fn verify_batch(&self, jobs: &mut [VerifyJob<'_>]) {
-        in_room!(self.choice, verify, jobs);
+        call_in!(self.choice, batch::verify(jobs));
     }
 }
 

@@ -39,9 +39,9 @@ mod key;
 mod lanes;
 mod single;
 
-use widelane_cpu::{Ifma256, Ifma512, Policy, Room};
+use widelane_cpu::{Ifma256, Policy, Room};
+use widelane_kernels::lanes::{Ifma256x4, Ifma512x8};
 
-use self::lanes::BatchRoom;
 use crate::choice::Choice;
 
 pub use key::{Components, KeyError, KeySize, PrivateKey};
@@ -131,16 +131,11 @@ impl Rsa {
     /// The kernels of the open rooms with lanes, those for fewer jobs first; none in the portable
     /// room.
     pub fn kernels(&self) -> Vec<Kernel> {
-        let mut kernels = Vec::new();
-        let mut add = |choice, lanes: [usize; 3]| {
-            kernels.extend(lanes.map(|lanes| Kernel { choice, lanes }));
-        };
-        if let Some(room) = self.narrow {
-            add(Choice::Ifma256(room), Ifma256::KERNELS);
-        }
-        if let Choice::Ifma512(room) = self.choice {
-            add(Choice::Ifma512(room), Ifma512::KERNELS);
-        }
+        let narrow = self.narrow.map(Choice::Ifma256);
+        let wide = matches!(self.choice, Choice::Ifma512(_)).then_some(self.choice);
+        let of_room =
+            |choice: Choice| lanes::kernels(choice.lanes()).map(|lanes| Kernel { choice, lanes });
+        let mut kernels: Vec<_> = narrow.into_iter().chain(wide).flat_map(of_room).collect();
         kernels.sort_by_key(|kernel| kernel.lanes);
         kernels
     }
@@ -166,8 +161,8 @@ impl Kernel {
     /// [`lanes`](Self::lanes), or jobs of several key sizes, make several batches.
     pub fn private_batch(&self, jobs: &mut [PrivateJob<'_>]) {
         match self.choice {
-            Choice::Ifma512(room) => lanes::private(room, self.lanes, jobs),
-            Choice::Ifma256(room) => lanes::private(room, self.lanes, jobs),
+            Choice::Ifma512(room) => lanes::private::<Ifma512x8>(room, self.lanes, jobs),
+            Choice::Ifma256(room) => lanes::private::<Ifma256x4>(room, self.lanes, jobs),
             Choice::Portable => unreachable!("the portable room has no kernels"),
         }
     }
@@ -176,8 +171,8 @@ impl Kernel {
     /// The time depends on both, so neither may be a secret. Uses up to 60 KiB of stack.
     pub fn confirms_vartime(&self, key: &PrivateKey, input: &[u8], result: &[u8]) -> bool {
         match self.choice {
-            Choice::Ifma512(room) => lanes::confirms(room, key, input, result),
-            Choice::Ifma256(room) => lanes::confirms(room, key, input, result),
+            Choice::Ifma512(room) => lanes::confirms::<Ifma512x8>(room, key, input, result),
+            Choice::Ifma256(room) => lanes::confirms::<Ifma256x4>(room, key, input, result),
             Choice::Portable => unreachable!("the portable room has no kernels"),
         }
     }

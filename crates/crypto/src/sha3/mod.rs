@@ -24,9 +24,11 @@
 //! assert_eq!(digests[0], whole);
 //! ```
 
-use widelane_cpu::{Avx2, Avx512, Policy, Room};
+use widelane_cpu::{Policy, Room};
 use widelane_kernels::keccak::sponge::{Function, SHA3_256, SHA3_512, SHAKE128, SHAKE256, Sponges};
 use widelane_kernels::words::{Avx2x4, Avx512x8, Words};
+
+use crate::choice::WordChoice;
 
 /// The rooms that many messages have, best first.
 pub const LANE_ROOMS: [Room; 2] = [Room::Avx512, Room::Avx2];
@@ -73,25 +75,17 @@ impl Algorithm {
     }
 }
 
-/// The room for many messages.
-#[derive(Clone, Copy, Debug)]
-enum Lanes {
-    Avx512(Avx512),
-    Avx2(Avx2),
-}
-
 /// An algorithm in the rooms chosen for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Sha3 {
     algorithm: Algorithm,
-    lanes: Option<Lanes>,
+    choice: WordChoice,
 }
 
 impl Sha3 {
     /// Chooses the best rooms that the machine has and `policy` leaves open.
     pub fn choose(algorithm: Algorithm, policy: &Policy) -> Self {
-        let wide = Avx512::enter(policy).map(Lanes::Avx512);
-        Sha3 { algorithm, lanes: wide.or_else(|| Avx2::enter(policy).map(Lanes::Avx2)) }
+        Sha3 { algorithm, choice: WordChoice::new(policy) }
     }
 
     /// The algorithm.
@@ -101,10 +95,7 @@ impl Sha3 {
 
     /// The room that takes many messages at once, if there is one.
     pub fn lane_room(&self) -> Option<Room> {
-        self.lanes.map(|lanes| match lanes {
-            Lanes::Avx512(_) => Room::Avx512,
-            Lanes::Avx2(_) => Room::Avx2,
-        })
+        Some(self.choice.room()).filter(|room| *room != Room::Portable)
     }
 
     /// Stores the digest of a message.
@@ -132,11 +123,11 @@ impl Sha3 {
         assert_eq!(messages.len(), digests.len(), "every message has a place for its digest");
         digests.iter().for_each(|digest| self.algorithm.check(digest));
         let function = self.algorithm.function();
-        match self.lanes {
+        match self.choice {
             _ if messages.len() == 1 => together::<u64>((), function, messages, digests),
-            Some(Lanes::Avx512(room)) => together::<Avx512x8>(room, function, messages, digests),
-            Some(Lanes::Avx2(room)) => together::<Avx2x4>(room, function, messages, digests),
-            None => together::<u64>((), function, messages, digests),
+            WordChoice::Avx512(room) => together::<Avx512x8>(room, function, messages, digests),
+            WordChoice::Avx2(room) => together::<Avx2x4>(room, function, messages, digests),
+            WordChoice::Portable => together::<u64>((), function, messages, digests),
         }
     }
 }

@@ -280,8 +280,8 @@ impl<const D: usize, const LANES: usize> Workspace<D, LANES> {
 }
 
 /// How the two exponentiations of a job, modulo p and modulo q, share the lanes.
-#[derive(Clone, Copy)]
-pub(super) enum Halves {
+#[derive(Clone, Copy, Debug)]
+pub enum Halves {
     /// One after the other in one lane: `LANES` jobs at most.
     InTurn,
     /// In two lanes: half as many jobs at most, in half the time.

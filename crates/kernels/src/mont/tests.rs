@@ -14,7 +14,7 @@ use super::digits::{DIGIT_BITS, DIGIT_MASK};
 use super::lanes::{Arithmetic, ENTRIES, LaneModulus, Lanes, Lookup, Product, Table};
 use super::model::Model;
 use super::modulus::BlockModulus;
-use super::{CrtJob, CrtKey, CrtParts, Modulus, Verdict, ifma256_x4, ifma512_x8, one};
+use super::{Batches, CrtJob, CrtKey, CrtParts, Halves, Modulus, Verdict, one};
 use crate::lanes::{Ifma256x4, Ifma512x8};
 
 fn number(digits: &[u64]) -> BigUint {
@@ -335,24 +335,20 @@ fn check_kernel<const HALF: usize, const FULL: usize>(
     check_verdicts(run);
 }
 
+fn check_kernels<L: Batches, const HALF: usize, const FULL: usize>(room: L::Room) {
+    check_kernel::<HALF, FULL>(L::LANES, |jobs| L::private_crt(room, Halves::InTurn, jobs));
+    check_kernel::<HALF, FULL>(L::LANES / 2, |jobs| L::private_crt(room, Halves::Abreast, jobs));
+    check_kernel::<HALF, FULL>(1, |jobs| one::private_crt::<L, HALF, FULL>(room, &mut jobs[0]));
+}
+
 fn check_size<const HALF: usize, const FULL: usize>() {
     let mut visited = 0;
     if let Some(room) = Ifma512::enter(&Policy::open()) {
-        let lanes = ifma512_x8::LANES;
-        check_kernel::<HALF, FULL>(lanes, |jobs| ifma512_x8::private_crt(room, jobs));
-        check_kernel::<HALF, FULL>(lanes / 2, |jobs| ifma512_x8::private_crt_abreast(room, jobs));
-        check_kernel::<HALF, FULL>(1, |jobs| {
-            one::private_crt::<Ifma512x8, HALF, FULL>(room, &mut jobs[0]);
-        });
+        check_kernels::<Ifma512x8, HALF, FULL>(room);
         visited += 1;
     }
     if let Some(room) = Ifma256::enter(&Policy::open()) {
-        let lanes = ifma256_x4::LANES;
-        check_kernel::<HALF, FULL>(lanes, |jobs| ifma256_x4::private_crt(room, jobs));
-        check_kernel::<HALF, FULL>(lanes / 2, |jobs| ifma256_x4::private_crt_abreast(room, jobs));
-        check_kernel::<HALF, FULL>(1, |jobs| {
-            one::private_crt::<Ifma256x4, HALF, FULL>(room, &mut jobs[0]);
-        });
+        check_kernels::<Ifma256x4, HALF, FULL>(room);
         visited += 1;
     }
     assert_visited("batches", visited);

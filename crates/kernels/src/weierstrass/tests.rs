@@ -10,7 +10,7 @@ use widelane_testkit::rooms::{for_each_room, supported};
 
 use super::curve::Curve;
 use super::digits::{DIGIT_BITS, Modulus};
-use super::door::{Door, SharedDoor, Single};
+use super::door;
 use super::element::{Element, Field, Prime};
 use super::inverse::{Invert, InvertBoth, InvertSideBySide};
 use super::job::{Scalar, SignJob, Verdict};
@@ -251,13 +251,13 @@ fn coordinates_are_told_apart<C: Curve<D>, L: Lanes, const D: usize>(room: L::Ro
 }
 
 /// A signature leaves no batch if either half of its key has a wrong bit; those beside it do.
-fn damaged_keys_sign_nothing<R: Door<C, D>, C: Curve<D>, const D: usize>(room: R) {
+fn damaged_keys_sign_nothing<L: Lanes, C: Curve<D>, const D: usize>(room: L::Room) {
     let good = Scalar::from_bytes::<C>(&vec![7; C::BYTES]).expect("a private key");
     for damage in 0..2 * D {
         let mut damaged = good.clone();
         let half = if damage < D { &mut damaged.digits } else { &mut damaged.negated };
         half[damage % D] ^= 4;
-        let mut signatures = vec![vec![0; 2 * C::BYTES]; R::LANES];
+        let mut signatures = vec![vec![0; 2 * C::BYTES]; L::LANES];
         let keys = [&damaged, &good].into_iter().cycle();
         let mut jobs: Vec<_> = (signatures.iter_mut().zip(keys))
             .map(|(signature, private)| SignJob {
@@ -268,7 +268,7 @@ fn damaged_keys_sign_nothing<R: Door<C, D>, C: Curve<D>, const D: usize>(room: R
                 verdict: Verdict::Pending,
             })
             .collect();
-        room.sign(&mut jobs);
+        door::sign::<L, C, D>(room, &mut jobs);
         for (lane, job) in jobs.iter().enumerate() {
             let leaves = lane % 2 == 1;
             let wanted = if leaves { Verdict::Done } else { Verdict::Rejected };
@@ -279,35 +279,35 @@ fn damaged_keys_sign_nothing<R: Door<C, D>, C: Curve<D>, const D: usize>(room: R
 }
 
 /// The same where the lanes share a job.
-fn damaged_keys_sign_nothing_alone<R: SharedDoor<C, D>, C: Curve<D>, const D: usize>(room: R) {
+fn damaged_keys_sign_nothing_alone<L: Lanes, C: Curve<D>, const D: usize>(room: L::Room) {
     let good = Scalar::from_bytes::<C>(&vec![7; C::BYTES]).expect("a private key");
     for damage in 0..2 * D {
         let mut damaged = good.clone();
         let half = if damage < D { &mut damaged.digits } else { &mut damaged.negated };
         half[damage % D] ^= 4;
         for (private, wanted) in [(&damaged, Verdict::Rejected), (&good, Verdict::Done)] {
-            let (verdict, signature) = sign_alone::<R, C, D>(room, private, &[3; 64]);
+            let (verdict, signature) = sign_alone::<L, C, D>(room, private, &[3; 64]);
             assert_eq!(verdict, wanted, "digit {damage}");
             assert_eq!(signature.iter().any(|byte| *byte != 0), wanted == Verdict::Done);
         }
     }
 }
 
-fn sign_alone<R: SharedDoor<C, D>, C: Curve<D>, const D: usize>(
-    room: R,
+fn sign_alone<L: Lanes, C: Curve<D>, const D: usize>(
+    room: L::Room,
     private: &Scalar<D>,
     nonce: &[u8; 64],
 ) -> (Verdict, Vec<u8>) {
     let mut signature = vec![0; 2 * C::BYTES];
     let (digest, verdict) = (&[5; 32], Verdict::Pending);
     let mut job = SignJob { private, nonce, digest, signature: &mut signature, verdict };
-    room.sign_alone(&mut job);
+    door::sign_alone::<L, C, D>(room, &mut job);
     (job.verdict, signature)
 }
 
 /// The one nonce of P-256 for which the lanes' last addition is of equal points, or of opposite
 /// ones for its negative (`docs/nist-curves.md`), and zero, are refused; their neighbours are not.
-fn nonces_without_a_product_are_refused<R: SharedDoor<P256, 5>>(room: R) {
+fn nonces_without_a_product_are_refused<L: Lanes>(room: L::Room) {
     let n = big(&<P256Order as Prime<5>>::MODULUS.m);
     let equal = "fffffffefffffffeffffffffffffffffc2e706aa57085e7af445cd4303a35a51";
     let equal = BigUint::parse_bytes(equal.as_bytes(), 16).expect("a number");
@@ -318,42 +318,39 @@ fn nonces_without_a_product_are_refused<R: SharedDoor<P256, 5>>(room: R) {
             for (byte, value) in nonce.iter_mut().rev().zip((&number + offset).to_bytes_le()) {
                 *byte = value;
             }
-            let (verdict, signature) = sign_alone::<R, P256, 5>(room, &private, &nonce);
+            let (verdict, signature) = sign_alone::<L, P256, 5>(room, &private, &nonce);
             assert_eq!(verdict, wanted, "{number:x} + {offset}");
             assert_eq!(signature.iter().any(|byte| *byte != 0), wanted == Verdict::Done);
         }
     }
 }
 
-fn lone_signatures_are_confirmed<R: SharedDoor<P256, 5> + SharedDoor<P384, 8>>(door: R) {
-    damaged_keys_sign_nothing_alone::<_, P256, 5>(door);
-    damaged_keys_sign_nothing_alone::<_, P384, 8>(door);
-    nonces_without_a_product_are_refused(door);
+fn lone_signatures_are_confirmed<L: Lanes>(room: L::Room) {
+    damaged_keys_sign_nothing_alone::<L, P256, 5>(room);
+    damaged_keys_sign_nothing_alone::<L, P384, 8>(room);
+    nonces_without_a_product_are_refused::<L>(room);
 }
 
-fn signatures_are_confirmed<L: Lanes, R>(room: L::Room, door: R)
-where
-    R: Door<P256, 5> + Door<P384, 8> + Copy,
-{
+fn signatures_are_confirmed<L: Lanes>(room: L::Room) {
     coordinates_are_told_apart::<P256, L, 5>(room);
     coordinates_are_told_apart::<P384, L, 8>(room);
-    damaged_keys_sign_nothing::<_, P256, 5>(door);
-    damaged_keys_sign_nothing::<_, P384, 8>(door);
+    damaged_keys_sign_nothing::<L, P256, 5>(room);
+    damaged_keys_sign_nothing::<L, P384, 8>(room);
 }
 
 #[test]
 fn signatures_are_confirmed_in_every_room() {
     let visited = for_each_room(|room, policy| match room {
-        Room::Portable => signatures_are_confirmed::<Portable, _>((), Single),
+        Room::Portable => signatures_are_confirmed::<Portable>(()),
         Room::Ifma256 => {
             let room = Ifma256::enter(policy).expect("an open room");
-            signatures_are_confirmed::<Ifma256x4, _>(room, room);
-            lone_signatures_are_confirmed(room);
+            signatures_are_confirmed::<Ifma256x4>(room);
+            lone_signatures_are_confirmed::<Ifma256x4>(room);
         }
         Room::Ifma512 => {
             let room = Ifma512::enter(policy).expect("an open room");
-            signatures_are_confirmed::<Ifma512x8, _>(room, room);
-            lone_signatures_are_confirmed(room);
+            signatures_are_confirmed::<Ifma512x8>(room);
+            lone_signatures_are_confirmed::<Ifma512x8>(room);
         }
         room => panic!("{room} is no room of these kernels"),
     });

@@ -13,7 +13,8 @@ use core::array;
 
 use widelane_secret::wipe;
 
-use self::blocks::{Blocks, Digits};
+use self::blocks::Blocks;
+pub use self::blocks::Digits;
 use self::number::{ENTRIES, Factors, Number, Select};
 use self::rows::Rows;
 use super::digits::{DIGIT_BITS, DIGIT_MASK};
