@@ -13,9 +13,10 @@ use openssl::nid::Nid;
 use openssl::pkey::{PKey, Private};
 use widelane_cpu::clock::now_ns;
 use widelane_cpu::{Ifma256, Ifma512, Policy};
-use widelane_kernels::lanes::{Ifma256x4, Ifma512x8, Lanes};
+use widelane_kernels::lanes::{Ifma256x4, Ifma512x8};
 use widelane_kernels::weierstrass::{
-    self, Curve, DeriveJob, GenerateJob, P256, P384, Point, Scalar, SignJob, Verdict, VerifyJob,
+    Curve, CurveLanes, DeriveJob, GenerateJob, P256, P384, Point, Scalar, SignJob, Verdict,
+    VerifyJob,
 };
 
 /// Rounds in which our batch and OpenSSL have their turns; machines have other work too.
@@ -33,17 +34,14 @@ fn main() {
     }
 }
 
-fn measure<L: Lanes, C: Curve<D>, const D: usize>(name: &str, room: L::Room, nid: Nid) {
+fn measure<L: CurveLanes<C, D>, C: Curve<D>, const D: usize>(name: &str, room: L::Room, nid: Nid) {
     let group = EcGroup::from_curve_name(nid).expect("OpenSSL knows the curve");
     let theirs = EcKey::generate(&group).expect("a key of OpenSSL");
     let bytes = theirs.private_key().to_vec_padded(C::BYTES as i32).expect("a padded number");
     let private = Scalar::from_bytes::<C>(&bytes).expect("a private key");
     let mut public_bytes = vec![0; 2 * C::BYTES];
     let verdict = Verdict::Pending;
-    weierstrass::generate::<L, C, D>(
-        room,
-        &mut [GenerateJob { private: &private, public: &mut public_bytes, verdict }],
-    );
+    L::generate(room, &mut [GenerateJob { private: &private, public: &mut public_bytes, verdict }]);
     let public = Point::from_bytes::<C>(&public_bytes).expect("a public key");
     let digest = [0x5a; 32];
     let mut outputs = vec![vec![0; 2 * C::BYTES]; L::LANES];
@@ -53,7 +51,7 @@ fn measure<L: Lanes, C: Curve<D>, const D: usize>(name: &str, room: L::Room, nid
             .iter_mut()
             .map(|public| GenerateJob { private: &private, public, verdict })
             .collect();
-        weierstrass::generate::<L, C, D>(room, &mut jobs);
+        L::generate(room, &mut jobs);
     };
     report(name, "generate", L::LANES, &mut ours, &mut || {
         EcKey::generate(&group).expect("a key of OpenSSL");
@@ -65,7 +63,7 @@ fn measure<L: Lanes, C: Curve<D>, const D: usize>(name: &str, room: L::Room, nid
             .map(|output| &mut output[..C::BYTES])
             .map(|shared| DeriveJob { private: &private, peer: &public, shared, verdict })
             .collect();
-        weierstrass::derive::<L, C, D>(room, &mut jobs);
+        L::derive(room, &mut jobs);
     };
     let key = PKey::from_ec_key(theirs.clone()).expect("a key of OpenSSL");
     report(name, "derive", L::LANES, &mut ours, &mut || openssl_derive(&key));
@@ -82,7 +80,7 @@ fn measure<L: Lanes, C: Curve<D>, const D: usize>(name: &str, room: L::Room, nid
                 verdict,
             })
             .collect();
-        weierstrass::sign::<L, C, D>(room, &mut jobs);
+        L::sign(room, &mut jobs);
     };
     report(name, "sign", L::LANES, &mut ours, &mut || {
         EcdsaSig::sign(&digest, &theirs).expect("a signature of OpenSSL");
@@ -94,7 +92,7 @@ fn measure<L: Lanes, C: Curve<D>, const D: usize>(name: &str, room: L::Room, nid
             .iter()
             .map(|signature| VerifyJob { public: &public, digest: &digest, signature, verdict })
             .collect();
-        weierstrass::verify::<L, C, D>(room, &mut jobs);
+        L::verify(room, &mut jobs);
         assert!(jobs.iter().all(|job| job.verdict == Verdict::Done));
     };
     report(name, "verify", L::LANES, &mut ours, &mut || {

@@ -1,13 +1,19 @@
 //! Jobs sorted by curve, in as few batches as they need.
 
-use widelane_kernels::lanes::Lanes;
-use widelane_kernels::weierstrass::{self as kernels, P256, P384, Point, Scalar, Verdict};
+use widelane_kernels::weierstrass::{
+    self as kernels, CurveLanes, P256, P384, Point, Scalar, Verdict,
+};
 use widelane_secret::wipe;
 
 use super::key::{CurvePoint, Material, PrivateKey, PublicKey, UNCOMPRESSED};
 use super::{DeriveJob, GenerateJob, Outcome, SignJob, VerifyJob};
 use crate::digest::{Digest, Hash, Job};
 use crate::stack::{P256_BYTES, P384_BYTES, scrubbed};
+
+/// A register whose lanes take jobs on either curve.
+pub(super) trait BothCurves: CurveLanes<P256, 5> + CurveLanes<P384, 8> {}
+
+impl<L: CurveLanes<P256, 5> + CurveLanes<P384, 8>> BothCurves for L {}
 
 /// A curve of the kernels with its keys among ours.
 trait Keys<const D: usize>: kernels::Curve<D> {
@@ -59,12 +65,15 @@ impl Keys<8> for P384 {
 }
 
 /// Makes public keys in `room`.
-pub(super) fn generate<L: Lanes>(room: L::Room, jobs: &mut [GenerateJob<'_>]) {
+pub(super) fn generate<L: BothCurves>(room: L::Room, jobs: &mut [GenerateJob<'_>]) {
     generate_on::<L, P256, 5>(room, jobs);
     generate_on::<L, P384, 8>(room, jobs);
 }
 
-fn generate_on<L: Lanes, C: Keys<D>, const D: usize>(room: L::Room, jobs: &mut [GenerateJob<'_>]) {
+fn generate_on<L: CurveLanes<C, D>, C: Keys<D>, const D: usize>(
+    room: L::Room,
+    jobs: &mut [GenerateJob<'_>],
+) {
     let (mut batch, mut outcomes, mut formats) = (Vec::new(), Vec::new(), Vec::new());
     for job in jobs {
         let Some(private) = C::scalar(job.private) else { continue };
@@ -79,7 +88,7 @@ fn generate_on<L: Lanes, C: Keys<D>, const D: usize>(room: L::Room, jobs: &mut [
         formats.push(format);
     }
     for jobs in batch.chunks_mut(L::LANES) {
-        C::scrubbed(|| kernels::generate::<L, C, D>(room, jobs));
+        C::scrubbed(|| L::generate(room, jobs));
     }
     for ((outcome, format), job) in outcomes.into_iter().zip(formats).zip(&batch) {
         *outcome = outcome_of(job.verdict);
@@ -90,12 +99,15 @@ fn generate_on<L: Lanes, C: Keys<D>, const D: usize>(room: L::Room, jobs: &mut [
 }
 
 /// Derives shared secrets in `room`.
-pub(super) fn derive<L: Lanes>(room: L::Room, jobs: &mut [DeriveJob<'_>]) {
+pub(super) fn derive<L: BothCurves>(room: L::Room, jobs: &mut [DeriveJob<'_>]) {
     derive_on::<L, P256, 5>(room, jobs);
     derive_on::<L, P384, 8>(room, jobs);
 }
 
-fn derive_on<L: Lanes, C: Keys<D>, const D: usize>(room: L::Room, jobs: &mut [DeriveJob<'_>]) {
+fn derive_on<L: CurveLanes<C, D>, C: Keys<D>, const D: usize>(
+    room: L::Room,
+    jobs: &mut [DeriveJob<'_>],
+) {
     let (mut batch, mut outcomes) = (Vec::new(), Vec::new());
     for job in jobs {
         let Some(private) = C::scalar(job.private) else { continue };
@@ -110,7 +122,7 @@ fn derive_on<L: Lanes, C: Keys<D>, const D: usize>(room: L::Room, jobs: &mut [De
         outcomes.push(&mut job.outcome);
     }
     for jobs in batch.chunks_mut(L::LANES) {
-        C::scrubbed(|| kernels::derive::<L, C, D>(room, jobs));
+        C::scrubbed(|| L::derive(room, jobs));
     }
     for (outcome, job) in outcomes.into_iter().zip(&batch) {
         *outcome = outcome_of(job.verdict);
@@ -118,18 +130,18 @@ fn derive_on<L: Lanes, C: Keys<D>, const D: usize>(room: L::Room, jobs: &mut [De
 }
 
 /// Signs digests in `room`, one in each lane.
-pub(super) fn sign<L: Lanes>(room: L::Room, hash: &Hash, jobs: &mut [SignJob<'_>]) {
-    sign_on::<P256, 5>(hash, jobs, L::LANES, |batch| kernels::sign::<L, P256, 5>(room, batch));
-    sign_on::<P384, 8>(hash, jobs, L::LANES, |batch| kernels::sign::<L, P384, 8>(room, batch));
+pub(super) fn sign<L: BothCurves>(room: L::Room, hash: &Hash, jobs: &mut [SignJob<'_>]) {
+    sign_on::<P256, 5>(hash, jobs, L::LANES, |batch| <L as CurveLanes<P256, 5>>::sign(room, batch));
+    sign_on::<P384, 8>(hash, jobs, L::LANES, |batch| <L as CurveLanes<P384, 8>>::sign(room, batch));
 }
 
 /// Signs digests in `room`, one after the other in all lanes.
-pub(super) fn sign_alone<L: Lanes>(room: L::Room, hash: &Hash, jobs: &mut [SignJob<'_>]) {
+pub(super) fn sign_alone<L: BothCurves>(room: L::Room, hash: &Hash, jobs: &mut [SignJob<'_>]) {
     sign_on::<P256, 5>(hash, jobs, 1, |batch| {
-        kernels::sign_alone::<L, P256, 5>(room, &mut batch[0]);
+        <L as CurveLanes<P256, 5>>::sign_alone(room, &mut batch[0]);
     });
     sign_on::<P384, 8>(hash, jobs, 1, |batch| {
-        kernels::sign_alone::<L, P384, 8>(room, &mut batch[0]);
+        <L as CurveLanes<P384, 8>>::sign_alone(room, &mut batch[0]);
     });
 }
 
@@ -193,12 +205,15 @@ fn nonces(hash: &Hash, jobs: &[&mut SignJob<'_>]) -> Vec<Digest> {
 }
 
 /// Verifies signatures in `room`.
-pub(super) fn verify<L: Lanes>(room: L::Room, jobs: &mut [VerifyJob<'_>]) {
+pub(super) fn verify<L: BothCurves>(room: L::Room, jobs: &mut [VerifyJob<'_>]) {
     verify_on::<L, P256, 5>(room, jobs);
     verify_on::<L, P384, 8>(room, jobs);
 }
 
-fn verify_on<L: Lanes, C: Keys<D>, const D: usize>(room: L::Room, jobs: &mut [VerifyJob<'_>]) {
+fn verify_on<L: CurveLanes<C, D>, C: Keys<D>, const D: usize>(
+    room: L::Room,
+    jobs: &mut [VerifyJob<'_>],
+) {
     let (mut batch, mut outcomes) = (Vec::new(), Vec::new());
     for job in jobs {
         let Some(public) = C::point(job.key) else { continue };
@@ -211,7 +226,7 @@ fn verify_on<L: Lanes, C: Keys<D>, const D: usize>(room: L::Room, jobs: &mut [Ve
         outcomes.push(&mut job.outcome);
     }
     for jobs in batch.chunks_mut(L::LANES) {
-        kernels::verify::<L, C, D>(room, jobs);
+        L::verify(room, jobs);
     }
     for (outcome, job) in outcomes.into_iter().zip(&batch) {
         *outcome = outcome_of(job.verdict);

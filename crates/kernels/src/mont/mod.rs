@@ -18,6 +18,8 @@
 #[macro_use]
 mod tiles;
 
+#[cfg(test)]
+mod bignum_tests;
 mod digits;
 mod ifma256_x4;
 mod ifma512_x8;

@@ -2,7 +2,7 @@
 //!
 //! Every operation is written once, over the registers of [`lanes`](crate::lanes), for any curve
 //! y² = x³ − 3·x + b and any room; a curve adds its numbers and its reduction, a room its register.
-//! Each function takes 1 to [`LANES`](crate::lanes::Lanes::LANES) jobs of one curve, each with a
+//! [`CurveLanes`] takes 1 to [`LANES`](crate::lanes::Lanes::LANES) jobs of one curve, each with a
 //! key of its own, from bytes to bytes, and gives every job a [`Verdict`]. Mathematics and bounds
 //! are in `docs/nist-curves.md`.
 
@@ -30,7 +30,7 @@ mod table;
 mod tests;
 
 pub use curve::Curve;
-pub use door::{derive, generate, sign, sign_alone, verify};
+pub use door::CurveLanes;
 pub use job::{DeriveJob, GenerateJob, Point, Scalar, SignJob, Verdict, VerifyJob};
 pub use p256::P256;
 pub use p384::P384;

@@ -10,7 +10,7 @@ use widelane_testkit::rooms::{for_each_room, supported};
 
 use super::curve::Curve;
 use super::digits::{DIGIT_BITS, Modulus};
-use super::door;
+use super::door::CurveLanes;
 use super::element::{Element, Field, Prime};
 use super::inverse::{Invert, InvertBoth, InvertSideBySide};
 use super::job::{Scalar, SignJob, Verdict};
@@ -251,7 +251,7 @@ fn coordinates_are_told_apart<C: Curve<D>, L: Lanes, const D: usize>(room: L::Ro
 }
 
 /// A signature leaves no batch if either half of its key has a wrong bit; those beside it do.
-fn damaged_keys_sign_nothing<L: Lanes, C: Curve<D>, const D: usize>(room: L::Room) {
+fn damaged_keys_sign_nothing<L: CurveLanes<C, D>, C: Curve<D>, const D: usize>(room: L::Room) {
     let good = Scalar::from_bytes::<C>(&vec![7; C::BYTES]).expect("a private key");
     for damage in 0..2 * D {
         let mut damaged = good.clone();
@@ -268,7 +268,7 @@ fn damaged_keys_sign_nothing<L: Lanes, C: Curve<D>, const D: usize>(room: L::Roo
                 verdict: Verdict::Pending,
             })
             .collect();
-        door::sign::<L, C, D>(room, &mut jobs);
+        L::sign(room, &mut jobs);
         for (lane, job) in jobs.iter().enumerate() {
             let leaves = lane % 2 == 1;
             let wanted = if leaves { Verdict::Done } else { Verdict::Rejected };
@@ -279,7 +279,9 @@ fn damaged_keys_sign_nothing<L: Lanes, C: Curve<D>, const D: usize>(room: L::Roo
 }
 
 /// The same where the lanes share a job.
-fn damaged_keys_sign_nothing_alone<L: Lanes, C: Curve<D>, const D: usize>(room: L::Room) {
+fn damaged_keys_sign_nothing_alone<L: CurveLanes<C, D>, C: Curve<D>, const D: usize>(
+    room: L::Room,
+) {
     let good = Scalar::from_bytes::<C>(&vec![7; C::BYTES]).expect("a private key");
     for damage in 0..2 * D {
         let mut damaged = good.clone();
@@ -293,7 +295,7 @@ fn damaged_keys_sign_nothing_alone<L: Lanes, C: Curve<D>, const D: usize>(room: 
     }
 }
 
-fn sign_alone<L: Lanes, C: Curve<D>, const D: usize>(
+fn sign_alone<L: CurveLanes<C, D>, C: Curve<D>, const D: usize>(
     room: L::Room,
     private: &Scalar<D>,
     nonce: &[u8; 64],
@@ -301,13 +303,13 @@ fn sign_alone<L: Lanes, C: Curve<D>, const D: usize>(
     let mut signature = vec![0; 2 * C::BYTES];
     let (digest, verdict) = (&[5; 32], Verdict::Pending);
     let mut job = SignJob { private, nonce, digest, signature: &mut signature, verdict };
-    door::sign_alone::<L, C, D>(room, &mut job);
+    L::sign_alone(room, &mut job);
     (job.verdict, signature)
 }
 
 /// The one nonce of P-256 for which the lanes' last addition is of equal points, or of opposite
 /// ones for its negative (`docs/nist-curves.md`), and zero, are refused; their neighbours are not.
-fn nonces_without_a_product_are_refused<L: Lanes>(room: L::Room) {
+fn nonces_without_a_product_are_refused<L: CurveLanes<P256, 5>>(room: L::Room) {
     let n = big(&<P256Order as Prime<5>>::MODULUS.m);
     let equal = "fffffffefffffffeffffffffffffffffc2e706aa57085e7af445cd4303a35a51";
     let equal = BigUint::parse_bytes(equal.as_bytes(), 16).expect("a number");
@@ -325,13 +327,13 @@ fn nonces_without_a_product_are_refused<L: Lanes>(room: L::Room) {
     }
 }
 
-fn lone_signatures_are_confirmed<L: Lanes>(room: L::Room) {
+fn lone_signatures_are_confirmed<L: CurveLanes<P256, 5> + CurveLanes<P384, 8>>(room: L::Room) {
     damaged_keys_sign_nothing_alone::<L, P256, 5>(room);
     damaged_keys_sign_nothing_alone::<L, P384, 8>(room);
     nonces_without_a_product_are_refused::<L>(room);
 }
 
-fn signatures_are_confirmed<L: Lanes>(room: L::Room) {
+fn signatures_are_confirmed<L: CurveLanes<P256, 5> + CurveLanes<P384, 8>>(room: L::Room) {
     coordinates_are_told_apart::<P256, L, 5>(room);
     coordinates_are_told_apart::<P384, L, 8>(room);
     damaged_keys_sign_nothing::<L, P256, 5>(room);

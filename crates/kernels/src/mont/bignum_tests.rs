@@ -1,8 +1,12 @@
 //! Room portable of mont against arbitrary-precision arithmetic.
 
+use std::vec;
+use std::vec::Vec;
+
 use num_bigint::BigUint;
-use widelane_kernels::mont::portable::{self, Modulus, Workspace};
 use widelane_testkit::random::Random;
+
+use super::portable::{self, Modulus, Workspace};
 
 fn big(limbs: &[u64]) -> BigUint {
     limbs.iter().rev().fold(BigUint::ZERO, |number, limb| (number << 64u32) + limb)
