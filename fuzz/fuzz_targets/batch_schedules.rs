@@ -1,4 +1,4 @@
-//! Schedules of the waiting rooms, against a queue.
+//! Schedules of the queues of `batch`, against a plain queue.
 #![no_main]
 
 #[allow(dead_code, unused_imports, reason = "others use the rest")]

@@ -1,4 +1,4 @@
-//! Jobs that leave the waiting room together.
+//! Jobs that leave the queue together.
 
 use crate::Tick;
 
@@ -28,7 +28,7 @@ pub struct Entry<J> {
     pub submitted: Tick,
 }
 
-/// Jobs that leave the waiting room together: at least one, at most as many as there are lanes.
+/// Jobs that leave the queue together: at least one, at most as many as there are lanes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch<J> {
     pub(crate) entries: Vec<Entry<J>>,

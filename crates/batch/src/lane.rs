@@ -1,10 +1,10 @@
-//! The waiting room of one event-loop thread.
+//! The queue of one event-loop thread.
 
 use std::collections::VecDeque;
 
 use crate::{Batch, Closed, Entry, Tick};
 
-/// The waiting room of one event-loop thread: that thread submits, and that thread flushes.
+/// The queue of one event-loop thread: that thread submits, and that thread flushes.
 ///
 /// More jobs than lanes may wait; they leave oldest first, one batch at a time.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub enum Progress {
 }
 
 impl<J> Lane<J> {
-    /// An empty waiting room for batches of `lanes` jobs.
+    /// An empty queue for batches of `lanes` jobs.
     ///
     /// # Panics
     ///

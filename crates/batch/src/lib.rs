@@ -1,4 +1,4 @@
-//! The waiting room: jobs come one by one and leave in batches.
+//! Queues: jobs come one by one and leave in batches.
 //!
 //! Three ways to wait, one for each way that jobs arrive:
 //!

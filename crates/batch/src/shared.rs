@@ -1,10 +1,10 @@
-//! The waiting room of threads that do other work until their jobs are done.
+//! The queue of threads that do other work until their jobs are done.
 
 use crate::pace::{HOLD_MAX_NS, HOLD_STEP_NS, Pace, WAIT_MAX_NS};
 use crate::sync::{Condvar, Mutex, lock, wait, wait_at_most};
 use crate::{Batch, Closed, Entry, Tick};
 
-/// The waiting room of threads that do other work until their jobs are done.
+/// The queue of threads that do other work until their jobs are done.
 ///
 /// Whoever submits the job that fills the lanes gets the batch and executes it. A partial batch is
 /// closed by a helper thread, which spends its life in [`wait_due`](Self::wait_due), after a
@@ -54,7 +54,7 @@ pub enum Due<J> {
 }
 
 impl<J> Shared<J> {
-    /// An empty waiting room for batches of `lanes` jobs.
+    /// An empty queue for batches of `lanes` jobs.
     ///
     /// # Panics
     ///

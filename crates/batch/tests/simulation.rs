@@ -1,4 +1,4 @@
-//! A seeded simulator with a clock of its own drives the waiting rooms as servers would.
+//! A seeded simulator with a clock of its own drives the queues as servers would.
 
 #![cfg(not(loom))]
 

@@ -1,4 +1,4 @@
-//! The stopwatch: compare, speed and tune; pairing, gating, statistics.
+//! Measurements: compare, speed and tune; pairing, gating, statistics.
 //!
 //! [`compare`] starts real servers, native and accelerated side by side, and drives both in
 //! interleaved rounds; [`speed`] times the algorithms alone against OpenSSL's. Both fill a

@@ -1,4 +1,4 @@
-//! The fleet: crowds of clients on many hosts, which begin together and are counted as one.
+//! Load generators on many hosts, which begin together and are counted as one.
 //!
 //! Agents ([`serve`]) wait on a NATS server for a [`Director`], who measures how far their
 //! clocks are apart, hands each its share of a load and an instant to begin, and merges what they

@@ -1,4 +1,4 @@
-//! The crowd: TLS clients that make load.
+//! The load generator: TLS clients that make load.
 //!
 //! [`run`] keeps a fixed number of connections outstanding from pinned threads. Each connects, does
 //! a full handshake with rustls and aws-lc-rs, verifies the server's signature against a pinned

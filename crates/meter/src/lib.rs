@@ -1,4 +1,4 @@
-//! The gauge: the core clock without privilege, and what vector width costs of it.
+//! The core clock without privilege, and what vector width costs of it.
 
 pub mod chain;
 pub mod estimate;

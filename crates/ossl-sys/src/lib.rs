@@ -1,4 +1,4 @@
-//! The C alphabet of OpenSSL that the provider speaks, by hand and resolved at run time.
+//! OpenSSL's C API as the provider uses it, declared by hand and resolved at run time.
 //!
 //! [`core`] holds the structures and numbers of `openssl/core.h`, `core_dispatch.h` and
 //! `core_names.h`, which OpenSSL promises to keep from 3.0 on. [`dispatch`] holds the function

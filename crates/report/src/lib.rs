@@ -1,4 +1,4 @@
-//! The scribe: pure functions from results to text. No input, no output, no clock.
+//! Pure functions from results to text. No input, no output, no clock.
 //!
 //! | Function | For |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The ledger: the types of a results file, the contract between what measures and what shows.
+//! The types of a results file, the contract between what measures and what shows.
 //!
 //! A results file is one JSON object, [`Results`]. Its JSON Schema is published as
 //! `docs/results-schema.json` and `docs/results.md` explains it in prose. A reader accepts the
