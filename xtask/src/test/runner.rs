@@ -14,15 +14,33 @@ use crate::test::BUILT;
 /// Packages whose tests mostly wait for servers, clients and clocks. The others compute.
 const WAITING: [&str; 5] = ["integration", "runtime", "cli", "provider", "loadgen"];
 
+/// The name of test programs that measure: they run alone, for what runs beside them would have
+/// their measurements rejected.
+const MEASURING: &str = "measure";
+
 /// Runs all programs and shows what those that fail have printed, and how long each took. One
 /// worker begins with those that wait, the other with those that compute; either helps the other in
-/// the end. The tests inside a program run on all CPUs, as the test harness has it.
+/// the end, and then those that measure run one by one. The tests inside a program run on all CPUs,
+/// as the test harness has it.
 pub fn run(programs: Vec<TestProgram>) -> Result<()> {
-    let queues = queues(programs).map(Mutex::new);
     let failed = Mutex::new(Vec::new());
+    let (measuring, others): (Vec<_>, Vec<_>) =
+        programs.into_iter().partition(|program| program.target == MEASURING);
+    run_queues(queues(others).map(Mutex::new), &failed);
+    run_queues([Mutex::new(measuring)], &failed);
+    let failed = failed.into_inner().expect("no worker panics");
+    ensure!(failed.is_empty(), "tests fail in {}", failed.join(", "));
+    Ok(())
+}
+
+/// Runs the programs of each queue by a worker of its own, and adds the names of those that fail.
+fn run_queues<const QUEUES: usize>(
+    queues: [Mutex<Vec<TestProgram>>; QUEUES],
+    failed: &Mutex<Vec<String>>,
+) {
     thread::scope(|scope| {
         for own in 0..queues.len() {
-            let (queues, failed) = (&queues, &failed);
+            let queues = &queues;
             scope.spawn(move || {
                 while let Some(program) = next(queues, own) {
                     let run = Run::new(&program);
@@ -35,9 +53,6 @@ pub fn run(programs: Vec<TestProgram>) -> Result<()> {
             });
         }
     });
-    let failed = failed.into_inner().expect("no worker panics");
-    ensure!(failed.is_empty(), "tests fail in {}", failed.join(", "));
-    Ok(())
 }
 
 /// Programs that wait, in the order of [`WAITING`], and those that compute. The next one is last.

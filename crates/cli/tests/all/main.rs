@@ -2,12 +2,9 @@
 
 mod acl;
 mod command_line;
+#[path = "../common/mod.rs"]
 mod common;
-mod compare;
 mod enable;
-mod fleet;
 mod forward;
 mod forward_network;
-mod load;
 mod power;
-mod tune;

@@ -33,8 +33,10 @@ pub trait CurveLanes<C: Curve<D>, const D: usize>: Lanes {
     fn verify(room: Self::Room, jobs: &mut [VerifyJob<'_, D>]);
 }
 
+/// Implements [`CurveLanes`] for registers and curves, given how a digest is signed alone.
 macro_rules! curve_lanes {
-    ($($register:ident: $curve:ident, $digits:literal, $room:ident $job:ident => $alone:expr;)+) => {$(
+    ($($register:ident: $curve:ident, $digits:literal,
+       $room:ident $job:ident => $alone:expr;)+) => {$(
         impl CurveLanes<$curve, $digits> for $register {
             fn generate(room: Self::Room, jobs: &mut [GenerateJob<'_, $digits>]) {
                 check_count(jobs, Self::LANES);

@@ -1,6 +1,8 @@
 //! What the tests of the command line share.
 
+#[allow(dead_code, reason = "each test program uses its part")]
 pub mod haproxy;
+#[allow(dead_code, reason = "each test program uses its part")]
 pub mod nginx;
 
 use std::path::Path;
@@ -18,6 +20,7 @@ pub fn widelane() -> Command {
 }
 
 /// `widelane acl`, in a directory.
+#[allow(dead_code, reason = "each test program uses its part")]
 pub fn acl(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = widelane();
     command.current_dir(directory).arg("acl").args(arguments);
@@ -25,6 +28,7 @@ pub fn acl(directory: &Path, arguments: &[&str]) -> Command {
 }
 
 /// What a command complained of.
+#[allow(dead_code, reason = "each test program uses its part")]
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
