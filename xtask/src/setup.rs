@@ -32,7 +32,7 @@ pub fn meet<'a>(needs: impl IntoIterator<Item = &'a Need>) -> Result<()> {
         if lacking.iter().any(|need| need.to_build) {
             bail!("{error:#}; run this as root, then try again:\n\n    {line}\n");
         }
-        eprintln!("    {error:#}; to have these servers too, run this as root:\n\n    {line}\n");
+        eprintln!("    {error:#}; to have these too, run this as root:\n\n    {line}\n");
     }
     Ok(())
 }
@@ -120,9 +120,11 @@ fn becoming_root() -> Option<&'static [&'static str]> {
 /// Packages that start a service when they are installed.
 const SERVICES: &[&str] = &["nginx", "haproxy", "nats-server", "memcached", "redis-server"];
 
-/// Servers that the tests run, and nothing else.
+/// Servers and tools that the tests run, and nothing else.
 const TESTED: &[Need] = &[
+    Need::to_compare("iptables", Proof::Program("iptables")),
     Need::to_compare("memcached", Proof::Program("memcached")),
+    Need::to_compare("nftables", Proof::Program("nft")),
     Need::to_compare("redis-server", Proof::Program("redis-server")),
 ];
 

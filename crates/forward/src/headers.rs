@@ -4,6 +4,7 @@
 //! |---|---|
 //! | up to three VLAN tags | the packet behind them |
 //! | IPv4 with options | the ports behind the options |
+//! | an authentication header | that is the protocol, as for nftables: nothing behind it |
 //! | IPv6 with extension headers | protocol and ports behind them |
 //! | a first fragment | its ports |
 //! | a later fragment | ports 0: it has none |
@@ -111,7 +112,7 @@ fn parse_any(link: Link, frame: &[u8]) -> Result<Packet, Refusal> {
     let stopped = match &sliced.stop_err {
         // What is behind the ports is of no interest.
         Some((_, Layer::TcpHeader | Layer::UdpHeader | Layer::UdpPayload | Layer::Icmpv4))
-        | Some((_, Layer::Icmpv6))
+        | Some((_, Layer::Icmpv6 | Layer::IpAuthHeader))
         | None => None,
         Some((etherparse::err::packet::SliceError::Len(_), _)) => Some(Refusal::Cut),
         Some(_) => Some(Refusal::Malformed),
@@ -124,8 +125,7 @@ fn parse_any(link: Link, frame: &[u8]) -> Result<Packet, Refusal> {
     match net {
         LaxNetSlice::Ipv4(packet) => {
             let header = packet.header();
-            let (protocol, is_later) =
-                (packet.payload_ip_number(), header.fragments_offset().value() != 0);
+            let (protocol, is_later) = (header.protocol(), header.fragments_offset().value() != 0);
             let ports = ports(packet.payload(), protocol, is_later)?;
             let (source, destination) =
                 (u32::from_be_bytes(header.source()), u32::from_be_bytes(header.destination()));
@@ -138,7 +138,12 @@ fn parse_any(link: Link, frame: &[u8]) -> Result<Packet, Refusal> {
                 matches!(extension, Ipv6ExtensionSlice::Fragment(fragment)
                     if fragment.fragment_offset().value() != 0)
             });
-            let protocol = packet.payload().ip_number;
+            let is_authenticated = (packet.extensions().clone().into_iter())
+                .any(|extension| matches!(extension, Ipv6ExtensionSlice::Authentication(_)));
+            let protocol = match is_authenticated {
+                true => IpNumber::AUTHENTICATION_HEADER,
+                false => packet.payload().ip_number,
+            };
             let ports = ports(packet.payload(), protocol, is_later)?;
             let (source, destination) =
                 (u128::from_be_bytes(header.source()), u128::from_be_bytes(header.destination()));
@@ -287,6 +292,22 @@ mod tests {
         for (offset, ports) in [(1, [1000, 53]), (9, [0, 0])] {
             let fragment = [[17u8, 0, 0, offset, 0, 0, 0, 1], PORTS].concat();
             assert_eq!(flow(&v6(44, &fragment)), Ok(flow_v6(ports, 17)));
+        }
+    }
+
+    #[test]
+    fn what_is_authenticated_is_not_looked_into() {
+        let header = [[17u8, 1, 0, 0, 0, 0, 0, 1], [0, 0, 0, 1, 0, 0, 0, 0]].concat();
+        let authenticated = [&header[..12], &PORTS].concat();
+        assert_eq!(flow(&v4(|_| (), 51, &authenticated)), Ok(flow_v4([0, 0], 51)));
+        assert_eq!(flow(&v4(|_| (), 51, &authenticated[..5])), Ok(flow_v4([0, 0], 51)));
+        let zero_length = [&[17, 0], &authenticated[2..]].concat();
+        assert_eq!(flow(&v4(|_| (), 51, &zero_length)), Ok(flow_v4([0, 0], 51)));
+        let behind_options = [&[51, 0, 1, 4, 0, 0, 0, 0], &authenticated[..]].concat();
+        for (next, payload) in
+            [(51, &authenticated[..]), (51, &authenticated[..5]), (60, &behind_options)]
+        {
+            assert_eq!(flow(&v6(next, payload)), Ok(flow_v6([0, 0], 51)));
         }
     }
 

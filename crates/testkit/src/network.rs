@@ -1,13 +1,15 @@
-//! Two network namespaces for a forwarder to stand between: for tests with real traffic.
+//! Network namespaces for tests with real traffic: two for a forwarder to stand between, or two of
+//! which one forwards what the other sends.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
-use std::net::UdpSocket;
-use std::os::fd::AsFd;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// Two namespaces, each on one end of a pair of interfaces; the other ends are the forwarder's.
@@ -83,13 +85,8 @@ impl Network {
     ///
     /// If it cannot be opened.
     pub fn socket(&self, side: Side, port: u16) -> UdpSocket {
-        let space = File::open(format!("/run/netns/{}", self.space(side)));
-        let space = space.expect("the namespace is there");
-        let opened = thread::spawn(move || {
-            move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?;
-            UdpSocket::bind(("0.0.0.0", port))
-        });
-        opened.join().expect("no panic").expect("a socket in the namespace")
+        let opened = within(&self.space(side), || UdpSocket::bind(("0.0.0.0", port)));
+        opened.expect("a socket in the namespace")
     }
 
     fn space(&self, side: Side) -> String {
@@ -107,6 +104,141 @@ impl Drop for Network {
             drop(ip(&format!("netns delete {}", self.space(side))));
         }
     }
+}
+
+/// A namespace whose kernel forwards packets, by whatever rules it is given, and another that sends
+/// them to it and takes them back.
+#[derive(Debug)]
+pub struct Router {
+    name: String,
+}
+
+/// What opens packets of any source and destination: IPv4's and IPv6's.
+#[derive(Debug)]
+pub struct Sender([OwnedFd; 2]);
+
+impl Router {
+    /// Makes both, with names that begin with `prefix` and that no other process uses.
+    ///
+    /// # Errors
+    ///
+    /// If there are no namespaces to be had: without root, or without `ip`.
+    pub fn build(prefix: &str) -> Result<Self, String> {
+        let router = Router { name: format!("{prefix}{}", std::process::id() % 100_000) };
+        let (own, other) = (router.space(), router.sending_space());
+        ip(&format!("netns add {own}"))?;
+        ip(&format!("netns add {other}"))?;
+        let ends = [
+            (router.entry(), format!("{}s", router.name)),
+            (router.exit(), format!("{}t", router.name)),
+        ];
+        for ((near, far), net) in ends.iter().zip(1..) {
+            ip(&format!("-n {own} link add {near} type veth peer name {far} netns {other}"))?;
+            for (space, device, host) in [(&own, near, 1), (&other, far, 2)] {
+                ip(&format!("-n {space} addr add 10.77.{net}.{host}/24 dev {device}"))?;
+                ip(&format!("-n {space} addr add fd77:{net}::{host}/64 dev {device} nodad"))?;
+                ip(&format!("-n {space} link set {device} up"))?;
+            }
+        }
+        // To the router by its entry, and back by its exit: nobody has to be asked for addresses.
+        let [(entry, sending), (exit, taking)] = &ends;
+        for (space, device, net, host, to) in
+            [(&other, sending, 1, 1, (&own, entry)), (&own, exit, 2, 2, (&other, taking))]
+        {
+            let line = ip(&format!("-n {} -br link show {}", to.0, to.1))?;
+            let address = line.split_whitespace().nth(2).ok_or("no address")?;
+            for gateway in [format!("10.77.{net}.{host}"), format!("fd77:{net}::{host}")] {
+                ip(&format!("-n {space} neigh replace {gateway} lladdr {address} dev {device}"))?;
+                ip(&format!("-n {space} route add default via {gateway} dev {device}"))?;
+            }
+        }
+        let settings = ["ipv4/ip_forward", "ipv6/conf/all/forwarding"];
+        let filters = ["all", &router.entry()].map(|of| format!("ipv4/conf/{of}/rp_filter"));
+        within(&own, || {
+            let set = |name: &str, value| fs::write(format!("/proc/sys/net/{name}"), value);
+            settings.iter().try_for_each(|name| set(name, "1"))?;
+            filters.iter().try_for_each(|name| set(name, "0"))
+        })
+        .map_err(|error: io::Error| error.to_string())?;
+        Ok(router)
+    }
+
+    fn exit(&self) -> String {
+        format!("{}o", self.name)
+    }
+
+    /// Moves the calling thread, and what it starts, to the namespace that forwards.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system call.
+    pub fn enter(&self) -> io::Result<()> {
+        enter(&self.space())
+    }
+
+    /// Sends packets to be forwarded.
+    ///
+    /// # Panics
+    ///
+    /// If there are no raw sockets.
+    pub fn sender(&self) -> Sender {
+        let open = |family| {
+            let opened = within(&self.sending_space(), || {
+                Ok(socket(family, SocketType::RAW, Some(ipproto::RAW))?)
+            });
+            opened.expect("a raw socket in the namespace")
+        };
+        Sender([AddressFamily::INET, AddressFamily::INET6].map(open))
+    }
+
+    fn entry(&self) -> String {
+        format!("{}i", self.name)
+    }
+
+    fn space(&self) -> String {
+        format!("{}r", self.name)
+    }
+
+    fn sending_space(&self) -> String {
+        format!("{}s", self.name)
+    }
+}
+
+impl Sender {
+    /// Sends a packet, from its IP header on.
+    ///
+    /// # Panics
+    ///
+    /// If it is too short for its header, or the kernel refuses it.
+    pub fn send(&self, packet: &[u8]) {
+        let is_v6 = packet[0] >> 4 == 6;
+        let destination: IpAddr = match is_v6 {
+            true => Ipv6Addr::from(<[u8; 16]>::try_from(&packet[24..40]).expect("16 bytes")).into(),
+            false => Ipv4Addr::from(<[u8; 4]>::try_from(&packet[16..20]).expect("4 bytes")).into(),
+        };
+        let to = SocketAddr::new(destination, 0);
+        sendto(&self.0[usize::from(is_v6)], packet, SendFlags::empty(), &to).expect("it is sent");
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        for space in [self.space(), self.sending_space()] {
+            drop(ip(&format!("netns delete {space}")));
+        }
+    }
+}
+
+/// Moves the calling thread to a namespace.
+fn enter(space: &str) -> io::Result<()> {
+    let space = File::open(format!("/run/netns/{space}"))?;
+    Ok(move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?)
+}
+
+/// Does something in a namespace.
+fn within<T: Send>(space: &str, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    let working = || enter(space).and_then(|()| work());
+    thread::scope(|scope| scope.spawn(working).join().expect("no panic"))
 }
 
 /// The next number of four bytes that arrives at a socket, if one does.

@@ -22,6 +22,9 @@ use super::{Layout, Match, Rule, RuleSet};
 /// Sets of one rule may stand for so many rules.
 const CHOICES_MAX: usize = 4096;
 
+/// TCP, UDP, DCCP, SCTP and UDP-Lite.
+const PORTED: [u128; 5] = [6, 17, 33, 132, 136];
+
 /// Where a line stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -62,7 +65,7 @@ pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
                 is_live = family != Family::Other;
                 Place::Table
             }
-            Place::Table if line == "flags dormant" => {
+            Place::Table if line.starts_with("flags ") && line.contains("dormant") => {
                 is_live = false;
                 Place::Table
             }
@@ -153,8 +156,12 @@ fn rule(cursor: &mut Cursor<'_>, bytes: &mut Option<usize>) -> Result<Vec<Rule>,
                 match cursor.peek() {
                     "saddr" => set(cursor, &mut fields[0], |at| at.values(length))?,
                     "daddr" => set(cursor, &mut fields[1], |at| at.values(length))?,
-                    "protocol" | "nexthdr" => set(cursor, &mut fields[4], protocol)?,
-                    _ => return Err(cursor.expected("saddr, daddr, protocol or nexthdr")),
+                    "protocol" if length == 4 => set(cursor, &mut fields[4], protocol)?,
+                    // The kernel compares the first header with it, which may be an extension.
+                    "nexthdr" => {
+                        return Err(cursor.expected("meta l4proto, which skips extension headers"));
+                    }
+                    _ => return Err(cursor.expected("saddr, daddr or protocol")),
                 }
             }
             "tcp" | "udp" | "sctp" | "dccp" | "udplite" => {
@@ -166,6 +173,11 @@ fn rule(cursor: &mut Cursor<'_>, bytes: &mut Option<usize>) -> Result<Vec<Rule>,
                 ports(cursor, &mut fields)?;
             }
             "th" => {
+                // Of any other packet, the kernel compares what stands in the place of the ports.
+                let has_ports = |of: &Match| PORTED.iter().any(|&number| of.accepts(number));
+                if fields[4].is_empty() || !fields[4].iter().all(has_ports) {
+                    return Err(cursor.expected("th behind meta l4proto, of protocols with ports"));
+                }
                 cursor.skip();
                 ports(cursor, &mut fields)?;
             }
@@ -366,6 +378,11 @@ bytes 0 accept comment \"dns back\"
                 26,
                 "the end of the file",
             ),
+            (
+                LISTED.replace("filter {\n\tset", "filter {\n\tflags dormant,owner\n\tset"),
+                25,
+                "the end of the file",
+            ),
         ] {
             let error = parse("listed", &text).unwrap_err().to_string();
             assert_eq!(error, format!("listed:{line}:1: {wanted}, found {found}"));
@@ -392,6 +409,9 @@ bytes 0 accept comment \"dns back\"
             ("tcp dport { 22, 80 accept", "4:20", "\"accept\""),
             ("ip protocol udp tcp dport 7 drop", "4:21", "\"dport\""),
             ("udp dport 1 udp dport 2 drop", "4:17", "\"dport\""),
+            ("ip6 nexthdr tcp drop", "4:5", "\"nexthdr\""),
+            ("th dport 53 drop", "4:1", "\"th\""),
+            ("meta l4proto { tcp, icmp } th dport 53 drop", "4:28", "\"th\""),
             ("ip saddr 10.0.0.0/8 goto other", "4:21", "\"goto\""),
             ("ip saddr 1.2.3.4 counter packets 1 bytes 40", "4:44", "the end of the line"),
         ] {
