@@ -74,6 +74,13 @@ fn clustered_addresses() {
 }
 
 #[test]
+fn few_networks_with_ever_more_hosts() {
+    check(Family::Acl1, &SIZES, 140..160, 100_000);
+    // So many that one tree is tried beside those of the groups, and that it is far.
+    check(Family::Acl1, &[9000], 160..161, 4000);
+}
+
+#[test]
 fn random_addresses() {
     check(Family::Random, &SIZES, 60..80, 100_000);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Prefix, TupleRule, TupleSet, Version};
+use super::{Prefix, TupleRule, TupleSet, Version, acl1};
 use crate::random::Random;
 
 /// A kind of rule set.
@@ -18,9 +18,11 @@ pub enum Family {
     /// IP chains: a mix of both.
     Ipc,
     /// Access control lists of few networks: hosts in a handful of /24, many rules for the same two
-    /// hosts, told apart by destination port and protocol, as ClassBench draws them from its seed
-    /// acl1.
+    /// hosts, told apart by destination port and protocol. More rules have more networks.
     Clustered,
+    /// The structure of the sets that ClassBench draws from its seed acl1: more rules name more
+    /// hosts and ranges of the same few networks.
+    Acl1,
     /// Addresses of /24 to /32 anywhere, ports exact or a range.
     Random,
     /// One address of /32 counts, all other fields are free.
@@ -31,11 +33,12 @@ pub enum Family {
 
 impl Family {
     /// All families.
-    pub const ALL: [Family; 7] = [
+    pub const ALL: [Family; 8] = [
         Family::Acl,
         Family::Fw,
         Family::Ipc,
         Family::Clustered,
+        Family::Acl1,
         Family::Random,
         Family::OneField,
         Family::RandomV6,
@@ -48,6 +51,7 @@ impl Family {
             Family::Fw => "fw",
             Family::Ipc => "ipc",
             Family::Clustered => "clustered",
+            Family::Acl1 => "acl1",
             Family::Random => "random",
             Family::OneField => "one-field",
             Family::RandomV6 => "random-v6",
@@ -75,6 +79,7 @@ pub fn generate(family: Family, count: usize, seed: u64) -> TupleSet {
             Family::Random | Family::RandomV6 => anywhere(family.version(), &mut random),
             Family::Acl | Family::Fw | Family::Ipc => shape.rule(&mut random),
             Family::Clustered => clustered(count, shape.salt, &mut random),
+            Family::Acl1 => acl1::rule(shape.salt, &mut random),
         };
         if seen.insert(rule.clone()) {
             rules.push(rule);
@@ -82,7 +87,7 @@ pub fn generate(family: Family, count: usize, seed: u64) -> TupleSet {
     }
     // Specific rules stand before the general ones that they are exceptions to, as administrators
     // write them; a little disorder leaves some that overlap the other way.
-    if matches!(family, Family::Acl | Family::Fw | Family::Ipc | Family::Clustered) {
+    if !matches!(family, Family::Random | Family::OneField | Family::RandomV6) {
         rules.sort_by_cached_key(|rule| {
             let length = rule.source.length + rule.destination.length;
             std::cmp::Reverse(length as usize + random.below(12))
@@ -161,6 +166,7 @@ impl Shape {
             source_ports,
             destination_ports,
             protocol,
+            ..TupleRule::any()
         }
     }
 }
@@ -174,7 +180,10 @@ fn jitter(length: u32, random: &mut Random) -> u32 {
     }
 }
 
-fn weighted(weights: impl IntoIterator<Item = u32, IntoIter: Clone>, random: &mut Random) -> usize {
+pub(super) fn weighted(
+    weights: impl IntoIterator<Item = u32, IntoIter: Clone>,
+    random: &mut Random,
+) -> usize {
     let weights = weights.into_iter();
     let mut left = random.below(weights.clone().sum::<u32>() as usize) as u32;
     for (index, weight) in weights.enumerate() {
@@ -267,8 +276,7 @@ fn clustered(count: usize, salt: u64, random: &mut Random) -> TupleRule {
         }
         _ => (0, u16::MAX),
     };
-    let source_ports = (0, u16::MAX);
-    TupleRule { source, destination, source_ports, destination_ports, protocol }
+    TupleRule { source, destination, destination_ports, protocol, ..TupleRule::any() }
 }
 
 /// A prefix around one of so many hosts in each of so many networks of /24.
@@ -314,5 +322,5 @@ fn anywhere(version: Version, random: &mut Random) -> TupleRule {
     };
     let (source_ports, destination_ports) = (ports(), ports());
     let protocol = Some([6, 17][random.below(2)]);
-    TupleRule { source, destination, source_ports, destination_ports, protocol }
+    TupleRule { source, destination, source_ports, destination_ports, protocol, ..TupleRule::any() }
 }

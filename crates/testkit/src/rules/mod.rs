@@ -1,5 +1,6 @@
 //! Rule sets for packet classification: generated families, flows that hit them, a linear oracle.
 
+mod acl1;
 mod families;
 mod text;
 
@@ -49,6 +50,8 @@ pub struct TupleRule {
     pub destination_ports: (u16, u16),
     /// The protocol; any if there is none.
     pub protocol: Option<u8>,
+    /// Value and mask of the TCP flags that a ClassBench file names, which nobody compares.
+    pub flags: (u16, u16),
 }
 
 /// The five fields of a packet.
@@ -142,6 +145,7 @@ impl TupleRule {
             source_ports: (0, u16::MAX),
             destination_ports: (0, u16::MAX),
             protocol: None,
+            flags: (0, 0),
         }
     }
 }

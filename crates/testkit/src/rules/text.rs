@@ -14,13 +14,16 @@ pub fn classbench(set: &TupleSet) -> String {
         line(
             &mut text,
             format_args!(
-                "@{}\t{}\t{} : {}\t{} : {}\t0x{value:02x}/0x{mask:02X}\t0x0000/0x0000\t",
+                "@{}\t{}\t{} : {}\t{} : {}\t0x{value:02x}/0x{mask:02X}\t\
+                 0x{:04x}/0x{:04x}\t",
                 prefix(rule.source, set.version),
                 prefix(rule.destination, set.version),
                 rule.source_ports.0,
                 rule.source_ports.1,
                 rule.destination_ports.0,
                 rule.destination_ports.1,
+                rule.flags.0,
+                rule.flags.1,
             ),
         );
     }
