@@ -190,35 +190,19 @@ pub(crate) fn grow(
     let wide = Wide::of(&plan);
     let sources = Sources { set, plan: &plan, wide: &wide, encoded: &encoded, tended };
     let divided = group::divide(&encoded, &wide);
-    let mut best = sources.grow(&divided, *limits)?;
-    if encoded.len() <= FEW_RULES {
-        // A lookup visits every tree: fewer are faster, where their copies of rules stay
-        // affordable.
-        let bytes_max = GROWTH_MAX * best.0.bytes();
-        let attempt = Limits { table_bytes: limits.table_bytes.min(2 * bytes_max) };
-        let mut divisions = Vec::new();
-        if divided.len() > 1 {
-            divisions.push(vec![group::whole(&encoded)]);
-        }
-        divisions.extend(group::joined(&divided).into_iter().take(JOINED_MAX));
-        let cost = |(forest, groups): &Trees| (groups.len(), forest.bytes());
-        for division in divisions {
-            // More trees than the best has would not be taken.
-            if division.len() <= best.1.len()
-                && let Ok(other) = sources.grow(&division, attempt)
-                && other.0.bytes() <= bytes_max
-                && cost(&other) < cost(&best)
-            {
-                best = other;
-            }
-        }
-    }
-    let (forest, groups) = best;
+    let first = sources.grow(&divided, *limits)?;
+    let (forest, groups) = match encoded.len() {
+        0..=FEW_RULES => sources.join(&divided, first, *limits),
+        _ => sources.unite(&divided, first, *limits),
+    };
     Ok(Grown { plan, encoded, forest, groups })
 }
 
-/// For sets up to this size, fewer trees are tried.
+/// For sets up to this size, all ways to have fewer trees are tried; for larger ones, one tree.
 const FEW_RULES: usize = 8192;
+/// One tree is not tried for a larger set if one rule in so many would come from another tree than
+/// most: those are copied, and it takes long to find out that they are too many.
+const GUESTS: usize = 8;
 /// So many ways to join two groups are tried: with several addresses there are dozens.
 const JOINED_MAX: usize = 4;
 /// How much larger fewer trees may be.
@@ -272,6 +256,46 @@ impl Sources<'_> {
                 self.grow_with(divided, limits, false)
             }
             grown => grown,
+        }
+    }
+
+    /// Joins trees where their copies of rules stay affordable: a lookup visits every tree, so fewer
+    /// are faster.
+    fn join(&self, divided: &[Group], first: Trees, limits: Limits) -> Trees {
+        let mut best = first;
+        let bytes_max = GROWTH_MAX * best.0.bytes();
+        let attempt = Limits { table_bytes: limits.table_bytes.min(2 * bytes_max) };
+        let mut divisions = Vec::new();
+        if divided.len() > 1 {
+            divisions.push(vec![group::whole(self.encoded)]);
+        }
+        divisions.extend(group::joined(divided).into_iter().take(JOINED_MAX));
+        let cost = |(forest, groups): &Trees| (groups.len(), forest.bytes());
+        for division in divisions {
+            // More trees than the best has would not be taken.
+            if division.len() <= best.1.len()
+                && let Ok(other) = self.grow(&division, attempt)
+                && other.0.bytes() <= bytes_max
+                && cost(&other) < cost(&best)
+            {
+                best = other;
+            }
+        }
+        best
+    }
+
+    /// Has one tree instead of several if that is affordable and not hopeless.
+    fn unite(&self, divided: &[Group], first: Trees, limits: Limits) -> Trees {
+        let largest = divided.iter().map(|group| group.ids.len()).max().unwrap_or(0);
+        let guests = self.encoded.len() - largest;
+        if self.tended || divided.len() < 2 || guests * GUESTS > self.encoded.len() {
+            return first;
+        }
+        let bytes_max = GROWTH_MAX * first.0.bytes();
+        let attempt = Limits { table_bytes: limits.table_bytes.min(2 * bytes_max) };
+        match self.grow_with(&[group::whole(self.encoded)], attempt, true) {
+            Ok(one) if one.0.bytes() <= bytes_max => one,
+            _ => first,
         }
     }
 

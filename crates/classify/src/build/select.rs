@@ -202,21 +202,21 @@ impl<'a> Division<'a> {
                 ones.add(encoded.values(id)[word] & known);
                 free.add(!known);
             }
-            let (ones, free) = (ones.take(), free.take());
             let traffic_each = cell.traffic / ids.len() as f64;
             for bit in bits_of(candidates) {
-                let (one, free) = (ones[bit] as usize, free[bit] as usize);
+                let (one, free) = (ones.of(bit) as usize, free.of(bit) as usize);
                 let zero = ids.len() - one - free;
                 let share = |own: usize| traffic_each * (own as f64 + free as f64 / 2.0);
                 let cost = |own: usize| share(own) * (own + free).max(goal) as f64;
                 work[bit] += cost(zero) + cost(one);
                 copies[bit] += free as u32;
             }
+            ones.clear();
+            free.clear();
         }
-        let free_in_small = free_in_small.take();
         for bit in bits_of(candidates) {
             work[bit] += settled;
-            copies[bit] += free_in_small[bit];
+            copies[bit] += free_in_small.of(bit);
         }
         (work, copies)
     }
@@ -269,51 +269,49 @@ impl Cell {
     }
 }
 
-/// How often each of 64 bits was set, counted in planes: plane `i` holds bit `i` of all counts.
+/// How often each of 64 bits was set, counted in bytes: byte `b` of lane `l` counts bit `8b + l`.
+#[derive(Default)]
 struct Tally {
-    planes: [u64; Tally::PLANES],
+    lanes: [u64; 8],
+    /// What has been added since the bytes were zero.
     added: u32,
-    sums: [u32; 64],
-}
-
-impl Default for Tally {
-    fn default() -> Self {
-        Tally { planes: [0; Tally::PLANES], added: 0, sums: [0; 64] }
-    }
+    /// What the bytes had counted before.
+    sums: Option<Box<[u32; 64]>>,
 }
 
 impl Tally {
-    const PLANES: usize = 8;
+    const BYTES: u64 = 0x0101_0101_0101_0101;
 
     fn add(&mut self, bits: u64) {
-        if self.added == (1 << Self::PLANES) - 1 {
+        if self.added == u8::MAX.into() {
             self.settle();
         }
         self.added += 1;
-        let mut carry = bits;
-        for plane in &mut self.planes {
-            (*plane, carry) = (*plane ^ carry, *plane & carry);
-            if carry == 0 {
-                break;
-            }
+        for (shift, lane) in self.lanes.iter_mut().enumerate() {
+            *lane += bits >> shift & Self::BYTES;
         }
     }
 
     fn settle(&mut self) {
-        let used = (u32::BITS - self.added.leading_zeros()) as usize;
-        for (level, plane) in self.planes[..used].iter_mut().enumerate() {
-            for (bit, sum) in self.sums.iter_mut().enumerate() {
-                *sum += ((*plane >> bit & 1) as u32) << level;
-            }
-            *plane = 0;
+        let sums = self.sums.get_or_insert_with(|| Box::new([0; 64]));
+        for (bit, sum) in sums.iter_mut().enumerate() {
+            *sum += byte(&self.lanes, bit);
         }
-        self.added = 0;
+        (self.lanes, self.added) = ([0; 8], 0);
     }
 
-    fn take(&mut self) -> [u32; 64] {
-        self.settle();
-        std::mem::replace(&mut self.sums, [0; 64])
+    /// How often a bit was set.
+    fn of(&self, bit: usize) -> u32 {
+        byte(&self.lanes, bit) + self.sums.as_ref().map_or(0, |sums| sums[bit])
     }
+
+    fn clear(&mut self) {
+        *self = Tally::default();
+    }
+}
+
+fn byte(lanes: &[u64; 8], bit: usize) -> u32 {
+    (lanes[bit % 8] >> (bit / 8 * 8) & 0xff) as u32
 }
 
 #[cfg(test)]
@@ -321,13 +319,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tally_counts_beyond_its_planes() {
+    fn a_tally_counts_beyond_its_bytes() {
         let mut tally = Tally::default();
         for turn in 0..1000u64 {
             tally.add(1 | (turn & 1) << 5 | 1 << 63);
         }
-        let sums = tally.take();
-        assert_eq!((sums[0], sums[5], sums[63], sums[1]), (1000, 500, 1000, 0));
-        assert_eq!(tally.take(), [0; 64]);
+        assert_eq!([0, 5, 63, 1].map(|bit| tally.of(bit)), [1000, 500, 1000, 0]);
+        tally.clear();
+        assert!((0..64).all(|bit| tally.of(bit) == 0));
     }
 }

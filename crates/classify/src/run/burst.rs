@@ -292,7 +292,9 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         let mut queues = Queues { nodes: List::new(), leaves: List::new(), next: List::new() };
         for (turn, &root) in self.view.roots.iter().enumerate() {
             let node = Node::at(self.view.index, Entry(root).node_at());
-            if turn > 0 || self.view.far {
+            if turn == 0 && self.view.far {
+                self.enter_far(&node, keys, best, &mut queues);
+            } else if turn > 0 {
                 self.enter_promising(&node, keys, best, &mut queues);
             } else {
                 match (node.leads_on(), node.second_mask != 0) {
@@ -334,6 +336,28 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
             } else {
                 self.look::<true, C>(entry, key, best);
             }
+        }
+    }
+
+    /// The same for a table that does not fit the nearest caches: all chunks are on their way before
+    /// the first is compared.
+    #[inline(always)]
+    fn enter_far<const K: usize, const C: usize>(
+        self,
+        node: &Node<'_>,
+        keys: &[[u64; K]],
+        best: &mut [[u64; C]],
+        queues: &mut Queues,
+    ) {
+        let mut entries = [Entry::EMPTY; BURST];
+        for (key, entry) in keys.iter().zip(&mut entries) {
+            *entry = self.step::<true, K>(node, key);
+            self.engine.prefetch(self.chunk(entry.or_nothing()));
+        }
+        let mut waiting = queues.writers();
+        for (packet, (key, best)) in keys.iter().zip(best).enumerate() {
+            let entry = entries[packet];
+            self.arrive::<true, K, C>(entry, packet as u32, key, best, &mut waiting);
         }
     }
 
