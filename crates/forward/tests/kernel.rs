@@ -17,8 +17,8 @@ use widelane_forward::headers::{self, Link};
 use widelane_testkit::network::{Router, Sender};
 use widelane_testkit::random::Random;
 
-/// What the chains of all rule sets count besides: packets that come, and those that leave. What the
-/// kernel says by itself has other addresses.
+/// What the chains of all rule sets count besides: packets that come, and those that leave. What
+/// the kernel says by itself has other addresses.
 const NFT_COUNTS: &str = "
 table inet counts {
     chain come { type filter hook prerouting priority -300; COMES counter; }
@@ -31,7 +31,8 @@ table inet filter {
     chain input { type filter hook input priority filter; tcp dport 22 accept; }
     chain forward {
         type filter hook forward priority filter; policy drop;
-        ip saddr 10.1.0.0/16 ip daddr { 192.0.2.1, 198.51.100.0/24 } tcp dport { 22, 80-90, 443 } counter accept
+        ip saddr 10.1.0.0/16 ip daddr { 192.0.2.1, 198.51.100.0/24 } \
+         tcp dport { 22, 80-90, 443 } counter accept
         ip saddr 10.1.2.0-10.1.3.255 tcp sport 1024-65535 tcp dport 9-443 counter drop
         udp sport 53 udp dport 1024-65535 counter accept comment \"answers # handle 7\"
         meta l4proto { tcp, udp, sctp } th dport 8000-8100 counter reject
@@ -50,7 +51,8 @@ const NFT_V6: &str = "
 table ip6 filter {
     chain forward {
         type filter hook forward priority filter; policy accept;
-        ip6 saddr 2001:db8:1::/48 ip6 daddr { 2001:db8:2::1, 2001:db8:3::/64 } tcp dport { 22, 443 } counter drop
+        ip6 saddr 2001:db8:1::/48 ip6 daddr { 2001:db8:2::1, 2001:db8:3::/64 } \
+         tcp dport { 22, 443 } counter drop
         ip6 saddr 2001:db8:1::1-2001:db8:1::ff udp dport 53 counter accept
         meta l4proto ipv6-icmp counter accept
         meta l4proto { tcp, udp } th sport 1024-65535 ip6 daddr 2001:db8:3::/64 counter drop
@@ -75,7 +77,8 @@ const IPTABLES_V4: &str = "
 -A INPUT -i lo -j ACCEPT
 -A other -s 10.1.2.3/32 -j ACCEPT
 -A FORWARD -s 10.1.0.0/16 -d 192.0.2.1/32 -p tcp -m tcp --dport 80:90 -j ACCEPT
--A FORWARD -s 10.1.2.0/23 -p tcp -m tcp --sport 1024:65535 --dport 9:443 -j REJECT --reject-with tcp-reset
+-A FORWARD -s 10.1.2.0/23 -p tcp -m tcp --sport 1024:65535 --dport 9:443 -j REJECT \
+ --reject-with tcp-reset
 -A FORWARD -p udp -m udp --sport 53 -m comment --comment \"no -j here\" -j ACCEPT
 -A FORWARD -d 203.0.113.0/24 -p tcp -j DROP
 -A FORWARD -p icmp -j ACCEPT

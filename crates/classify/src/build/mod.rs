@@ -259,8 +259,8 @@ impl Sources<'_> {
         }
     }
 
-    /// Joins trees where their copies of rules stay affordable: a lookup visits every tree, so fewer
-    /// are faster.
+    /// Joins trees where their copies of rules stay affordable: a lookup visits every tree, so
+    /// fewer are faster.
     fn join(&self, divided: &[Group], first: Trees, limits: Limits) -> Trees {
         let mut best = first;
         let bytes_max = GROWTH_MAX * best.0.bytes();

@@ -339,8 +339,8 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         }
     }
 
-    /// The same for a table that does not fit the nearest caches: all chunks are on their way before
-    /// the first is compared.
+    /// The same for a table that does not fit the nearest caches: all chunks are on their way
+    /// before the first is compared.
     #[inline(always)]
     fn enter_far<const K: usize, const C: usize>(
         self,
