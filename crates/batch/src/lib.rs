@@ -37,7 +37,7 @@ pub use crew::Crew;
 pub use ladder::{JOBS_MAX, Way, cheapest, least_costs};
 pub use lane::{Lane, Progress};
 pub use shared::{Due, Shared, Submitted};
-pub use slots::{Choice, Claim, Claimed, Finished, KeyName, Offer, Slots, Stage};
+pub use slots::{Choice, Claim, Claimed, Finished, KeyName, Offer, Seeker, Slots, Stage};
 pub use tick::Tick;
 
 /// What a thread spends, about, that sleeps and is woken once more: waiting for company has to save

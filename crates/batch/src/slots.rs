@@ -73,6 +73,25 @@ pub struct Claim {
     claimed: State,
 }
 
+impl Claim {
+    /// The place of the job's owner.
+    pub fn place(&self) -> usize {
+        self.place
+    }
+}
+
+/// Who looks for jobs of others, and where first.
+#[derive(Clone, Copy, Debug)]
+pub struct Seeker {
+    /// The number of the worker.
+    pub worker: u32,
+    /// Its place.
+    pub place: usize,
+    /// The place at which it begins to look; the one behind its own, so that no place is
+    /// everybody's first, or where it stopped the last time.
+    pub first: usize,
+}
+
 /// Whether a worker executes a job of another one's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice<T> {
@@ -192,33 +211,34 @@ impl<const PLACES: usize, const SLOTS: usize, const WORDS: usize> Slots<PLACES, 
         give_up(self.state(&offer));
     }
 
-    /// Counts the open jobs of a kind at other places than the worker's own, up to `most`, whose
+    /// Counts the open jobs of a kind at other places than the seeker's own, up to `most`, whose
     /// key it `knows`.
     pub fn open(
         &self,
-        own: usize,
+        seeker: Seeker,
         kind: u8,
         most: usize,
         mut knows: impl FnMut(&KeyName) -> bool,
     ) -> usize {
-        let open = self.open_jobs(own, kind).filter(|(place, slot, _)| {
+        let open = self.open_jobs(seeker, kind).filter(|(place, slot, _)| {
             let job = &self.places[*place].jobs[*slot];
             knows(&job.key())
         });
         open.take(most).count()
     }
 
-    /// Claims open jobs of a kind at other places than the worker's own, up to `most`. `choose` is
+    /// Claims open jobs of a kind at other places than the seeker's own, up to `most`. `choose` is
     /// given key and number of bytes of each.
     pub fn claim<T>(
         &self,
-        (own, worker): (usize, u32),
+        seeker: Seeker,
         kind: u8,
         most: usize,
         mut choose: impl FnMut(&KeyName, usize) -> Choice<T>,
     ) -> Claimed<T> {
         let mut claimed = Claimed { jobs: Vec::new(), refused: 0 };
-        for (place, slot, opened) in self.open_jobs(own, kind) {
+        let worker = seeker.worker;
+        for (place, slot, opened) in self.open_jobs(seeker, kind) {
             if claimed.jobs.len() == most {
                 break;
             }
@@ -246,7 +266,7 @@ impl<const PLACES: usize, const SLOTS: usize, const WORDS: usize> Slots<PLACES, 
     /// Stores what became of a claimed job: a result, or that there is none.
     pub fn finish(&self, claim: Claim, result: Option<&[u8]>) -> Finished {
         let Claim { place, slot, claimed } = claim;
-        let Place { states, jobs, sleeps, .. } = &self.places[place];
+        let Place { states, jobs, .. } = &self.places[place];
         let result = result.filter(|result| result.len() <= 8 * WORDS);
         if let Some(result) = result {
             jobs[slot].write(result);
@@ -257,16 +277,19 @@ impl<const PLACES: usize, const SLOTS: usize, const WORDS: usize> Slots<PLACES, 
             exchange(&states[slot], claimed.with(ABANDONED, worker), claimed.with(FREE, 0));
             return Finished::TooLate;
         }
-        // Either the owner sees the state before it sleeps, or it is seen here that it does.
+        if self.rouse(place) { Finished::Wake(place) } else { Finished::Stored }
+    }
+
+    /// Whether the worker at a place sleeps, and has to be woken to see what was changed before
+    /// this call. True for one caller only.
+    pub fn rouse(&self, place: usize) -> bool {
+        // Either the worker sees the change before it sleeps, or it is seen here that it does.
         fence(Ordering::SeqCst);
-        match sleeps.swap(0, Ordering::Relaxed) {
-            0 => Finished::Stored,
-            _ => Finished::Wake(place),
-        }
+        self.places[place].sleeps.swap(0, Ordering::Relaxed) != 0
     }
 
     /// A worker is about to sleep. It looks at the stage of what it has offered once more after
-    /// this call.
+    /// this call, and for jobs of others if it sleeps until there are some.
     pub fn begin_sleep(&self, place: usize) {
         self.places[place].sleeps.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -281,11 +304,13 @@ impl<const PLACES: usize, const SLOTS: usize, const WORDS: usize> Slots<PLACES, 
         &self.places[offer.place].states[offer.slot]
     }
 
-    /// All slots that are open for jobs of a kind, at other places than `own`: those of the place
-    /// behind it first, so that no place is everybody's first.
-    fn open_jobs(&self, own: usize, kind: u8) -> impl Iterator<Item = (usize, usize, State)> {
-        let places = (1..PLACES).map(move |step| (own + step) % PLACES);
-        let held = |place: &usize| self.places[*place].worker.load(Ordering::Relaxed) != 0;
+    /// All slots that are open for jobs of a kind, at other places than the seeker's own.
+    fn open_jobs(&self, seeker: Seeker, kind: u8) -> impl Iterator<Item = (usize, usize, State)> {
+        let Seeker { place: own, first, .. } = seeker;
+        let places = (0..PLACES).map(move |step| (first + step) % PLACES);
+        let held = move |place: &usize| {
+            *place != own && self.places[*place].worker.load(Ordering::Relaxed) != 0
+        };
         places.filter(held).flat_map(move |place| {
             let slots = self.places[place].states.iter().enumerate();
             slots.filter_map(move |(slot, state)| {
@@ -435,6 +460,8 @@ mod tests {
 
     const KIND: u8 = 2;
     const KEY: KeyName = [1, 2, 3, 4];
+    const FIRST: Seeker = Seeker { worker: 7, place: 0, first: 1 };
+    const SECOND: Seeker = Seeker { worker: 8, place: 1, first: 2 };
 
     fn nobody_is_gone(_: u32) -> bool {
         false
@@ -451,7 +478,7 @@ mod tests {
     }
 
     fn claim_all(slots: &Slots<3, 2, 4>) -> Vec<Claim> {
-        let claimed = slots.claim((1, 8), KIND, 8, |_, _| Choice::Accept(()));
+        let claimed = slots.claim(SECOND, KIND, 8, |_, _| Choice::Accept(()));
         claimed.jobs.into_iter().map(|(claim, (), _)| claim).collect()
     }
 
@@ -461,10 +488,10 @@ mod tests {
         let input: Vec<u8> = (0..27).collect();
         let offer = slots.offer(0, KIND, &KEY, &input, nobody_is_gone).unwrap();
         assert_eq!(slots.stage(&offer), Stage::Open);
-        assert_eq!(slots.open(0, KIND, 8, |_| true), 0, "its own");
-        assert_eq!(slots.open(1, KIND + 1, 8, |_| true), 0, "of another kind");
-        assert_eq!(slots.open(1, KIND, 8, |key| *key == KEY), 1);
-        let mut claimed = slots.claim((1, 8), KIND, 8, |key, bytes| Choice::Accept((*key, bytes)));
+        assert_eq!(slots.open(FIRST, KIND, 8, |_| true), 0, "its own");
+        assert_eq!(slots.open(SECOND, KIND + 1, 8, |_| true), 0, "of another kind");
+        assert_eq!(slots.open(SECOND, KIND, 8, |key| *key == KEY), 1);
+        let mut claimed = slots.claim(SECOND, KIND, 8, |key, bytes| Choice::Accept((*key, bytes)));
         let (claim, with, found) = claimed.jobs.pop().unwrap();
         assert_eq!((with, found), ((KEY, 27), input));
         assert_eq!(slots.stage(&offer), Stage::Claimed);
@@ -488,6 +515,35 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_for_jobs_is_roused_once() {
+        let slots = two_workers();
+        assert!(!slots.rouse(1), "it does not sleep");
+        slots.begin_sleep(1);
+        let _offer = slots.offer(0, KIND, &KEY, &[1], nobody_is_gone).unwrap();
+        assert_eq!([slots.rouse(1), slots.rouse(1)], [true, false]);
+    }
+
+    #[test]
+    fn the_search_begins_where_it_is_told_to() {
+        let slots = Slots::<4, 2, 4>::new();
+        for worker in [7, 8, 9, 10] {
+            slots.enter(worker, nobody_is_gone).unwrap();
+        }
+        for place in [0, 1, 3] {
+            slots.offer(place, KIND, &KEY, &[place as u8], nobody_is_gone).unwrap();
+        }
+        let claim = |first| {
+            let seeker = Seeker { worker: 9, place: 2, first };
+            let mut claimed = slots.claim(seeker, KIND, 1, |_, _| Choice::Accept(()));
+            claimed.jobs.pop().map(|(claim, (), input)| (claim.place(), input))
+        };
+        assert_eq!(claim(1), Some((1, vec![1])));
+        assert_eq!(claim(1), Some((3, vec![3])), "its own place is left out");
+        assert_eq!(claim(1), Some((0, vec![0])));
+        assert_eq!(claim(1), None);
+    }
+
+    #[test]
     fn a_slot_whose_job_was_taken_back_waits_for_its_claimer() {
         let slots = two_workers();
         let offers = [0; 2].map(|_| slots.offer(0, KIND, &KEY, &[1], nobody_is_gone).unwrap());
@@ -505,16 +561,16 @@ mod tests {
     fn what_makes_no_sense_is_refused() {
         let slots = two_workers();
         let offer = slots.offer(0, KIND, &KEY, &[1], nobody_is_gone).unwrap();
-        let claimed = slots.claim((1, 8), KIND, 8, |_, _| Choice::<()>::Leave);
+        let claimed = slots.claim(SECOND, KIND, 8, |_, _| Choice::<()>::Leave);
         assert_eq!((claimed.jobs.len(), claimed.refused), (0, 0));
-        let claimed = slots.claim((1, 8), KIND, 8, |_, _| Choice::<()>::Refuse);
+        let claimed = slots.claim(SECOND, KIND, 8, |_, _| Choice::<()>::Refuse);
         assert_eq!((claimed.jobs.len(), claimed.refused), (0, 1));
         assert_eq!(slots.stage(&offer), Stage::Refused);
         slots.abandon(offer);
         let offer = slots.offer(0, KIND, &KEY, &[1], nobody_is_gone).unwrap();
         let job = &slots.places[0].jobs[offer.slot];
         job.bytes.store(u64::MAX, Ordering::Relaxed);
-        let claimed = slots.claim((1, 8), KIND, 8, |_, _| Choice::Accept(()));
+        let claimed = slots.claim(SECOND, KIND, 8, |_, _| Choice::Accept(()));
         assert_eq!((claimed.jobs.len(), claimed.refused), (0, 1), "a length that cannot be");
         slots.abandon(offer);
         let offer = slots.offer(0, KIND, &KEY, &[1], nobody_is_gone).unwrap();
@@ -531,7 +587,7 @@ mod tests {
         for wrong in [u64::MAX, opened.with(FREE, 0).0, opened.opened(KIND).with(DONE, 8).0] {
             state.store(wrong, Ordering::Relaxed);
             assert_eq!(slots.stage(&offer), Stage::Refused, "{wrong:x}");
-            assert_eq!(slots.open(1, KIND, 8, |_| true), 0, "{wrong:x}");
+            assert_eq!(slots.open(SECOND, KIND, 8, |_| true), 0, "{wrong:x}");
         }
         state.store(u64::MAX, Ordering::Relaxed);
         slots.abandon(offer);
@@ -546,7 +602,7 @@ mod tests {
         let _offers = [0; 2].map(|_| slots.offer(0, KIND, &KEY, &[1], nobody_is_gone).unwrap());
         let claim = claim_all(&slots).pop().unwrap();
         assert_eq!(slots.enter(10, |worker| worker == 7), Some(0));
-        assert_eq!(slots.open(1, KIND, 8, |_| true), 0, "its jobs are gone too");
+        assert_eq!(slots.open(SECOND, KIND, 8, |_| true), 0, "its jobs are gone too");
         assert_eq!(slots.finish(claim, Some(&[1])), Finished::TooLate);
         slots.leave(1);
         assert_eq!(slots.enter(11, nobody_is_gone), Some(1));

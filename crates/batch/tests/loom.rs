@@ -11,7 +11,8 @@ use loom::sync::atomic::AtomicU64;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use widelane_batch::{
-    Batch, Choice, Claim, Closed, Crew, Finished, Offer, Shared, Slots, Stage, Submitted, Tick,
+    Batch, Choice, Claim, Closed, Crew, Finished, Offer, Seeker, Shared, Slots, Stage, Submitted,
+    Tick,
 };
 
 /// A job that counts its executions.
@@ -143,6 +144,8 @@ type Table = Slots<2, 1, 1>;
 const KIND: u8 = 3;
 const OWNER: u32 = 5;
 const OTHER: u32 = 6;
+/// The claimer.
+const SEEKER: Seeker = Seeker { worker: OTHER, place: 1, first: 0 };
 
 /// A table that owner and claimer have entered, at places 0 and 1.
 fn table() -> Arc<Table> {
@@ -157,7 +160,7 @@ fn offer(slots: &Table, input: u8) -> Option<Offer> {
 
 /// Claims a job; its input is what belongs to its key.
 fn claim(slots: &Table) -> Option<(Claim, u8)> {
-    let mut claimed = slots.claim((1, OTHER), KIND, 1, |key, bytes| {
+    let mut claimed = slots.claim(SEEKER, KIND, 1, |key, bytes| {
         assert_eq!(bytes, 8);
         Choice::Accept(key[0] as u8)
     });
@@ -232,6 +235,33 @@ fn an_owner_that_sleeps_is_woken() {
 }
 
 #[test]
+fn a_worker_that_waits_for_jobs_is_roused() {
+    explore(|| {
+        let slots = table();
+        let event = Arc::new((Mutex::new(false), Condvar::new()));
+        let claimer = {
+            let (slots, event) = (Arc::clone(&slots), Arc::clone(&event));
+            thread::spawn(move || {
+                slots.begin_sleep(1);
+                if slots.open(SEEKER, KIND, 1, |_| true) == 0 {
+                    let mut raised = event.0.lock().unwrap();
+                    while !*raised {
+                        raised = event.1.wait(raised).unwrap();
+                    }
+                }
+                assert!(claim(&slots).is_some(), "there is a job");
+            })
+        };
+        let _offer = offer(&slots, 1).unwrap();
+        if slots.rouse(1) {
+            *event.0.lock().unwrap() = true;
+            event.1.notify_one();
+        }
+        claimer.join().unwrap();
+    });
+}
+
+#[test]
 fn two_workers_never_claim_the_same_job() {
     explore(|| {
         let slots = Arc::new(Slots::<3, 1, 1>::new());
@@ -240,8 +270,8 @@ fn two_workers_never_claim_the_same_job() {
         }
         let offer = slots.offer(0, KIND, &[7; 4], &[7; 8], |_| false).unwrap();
         let claims = |slots: &Slots<3, 1, 1>, place: usize| {
-            let worker = (place, place as u32 + 1);
-            let claimed = slots.claim(worker, KIND, 1, |_, _| Choice::Accept(()));
+            let seeker = Seeker { worker: place as u32 + 1, place, first: 0 };
+            let claimed = slots.claim(seeker, KIND, 1, |_, _| Choice::Accept(()));
             claimed.jobs.into_iter().map(|(claim, ..)| slots.finish(claim, None)).count()
         };
         let other = {

@@ -41,6 +41,7 @@ pub fn policy() -> anyhow::Result<Resolved> {
         max_simd_bitwidth: env::var(policy::BITWIDTH_VARIABLE).ok(),
         wait_max: env::var(policy::WAIT_VARIABLE).ok(),
         combine: env::var(policy::COMBINE_VARIABLE).ok(),
+        lane_cpus: env::var(policy::LANE_CPUS_VARIABLE).ok(),
         system_path: PathBuf::from(policy::SYSTEM_PATH),
     };
     Ok(policy::resolve(&inputs)?)

@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
-use widelane_cpu::policy::{self, Combine, Inputs, WaitMax};
+use widelane_cpu::policy::{self, Combine, Inputs, LaneCpus, WaitMax};
 
 use self::fitness::Fitness;
 use self::libraries::Libraries;
@@ -45,6 +45,12 @@ pub struct Args {
     /// what the policy file says
     #[arg(long, value_name = "CHOICE")]
     combine: Option<Combine>,
+
+    /// CPUs set aside for a process that makes the RSA signatures of all workers, such as 3 or
+    /// 2,4-7; none for no such process (docs/lane-cpus.md). For servers that load their keys before
+    /// they fork, as nginx and HAProxy with -W do. By default what the policy file says
+    #[arg(long, value_name = "LIST")]
+    lane_cpus: Option<LaneCpus>,
 
     /// Puts the post-quantum key exchange X25519MLKEM768 in front of OpenSSL's default groups, for
     /// a program that names none; OpenSSL 3.5 does so by itself (docs/post-quantum.md)
@@ -126,9 +132,17 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
             Some(_) => None,
             None => std::env::var(policy::COMBINE_VARIABLE).ok(),
         },
+        lane_cpus: match &args.lane_cpus {
+            Some(_) => None,
+            None => std::env::var(policy::LANE_CPUS_VARIABLE).ok(),
+        },
         system_path: PathBuf::from(policy::SYSTEM_PATH),
     };
-    policy::resolve(&inputs).context("the policy cannot be used")?;
+    let resolved = policy::resolve(&inputs).context("the policy cannot be used")?;
+    let lane_cpus = args.lane_cpus.as_ref().or(resolved.policy.lane_cpus.as_ref());
+    if let (Some(cpus), Some(online)) = (lane_cpus, LaneCpus::online()) {
+        cpus.check(&online)?;
+    }
     // The server, or one that it starts anew, may be in another directory when it reads the file.
     if let Some(path) = inputs.policy_path.filter(|path| !path.as_os_str().is_empty()) {
         command.env(policy::PATH_VARIABLE, std::path::absolute(path)?);
@@ -144,6 +158,9 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
     }
     if let Some(combine) = args.combine {
         command.env(policy::COMBINE_VARIABLE, combine.to_string());
+    }
+    if let Some(cpus) = &args.lane_cpus {
+        command.env(policy::LANE_CPUS_VARIABLE, cpus.to_string());
     }
     match live::for_servers(args.counters_dir.as_deref()) {
         Ok(Some(directory)) => drop(command.env(COUNTERS_DIRECTORY_VARIABLE, directory)),

@@ -2,6 +2,7 @@
 
 mod combine;
 mod file;
+mod lane_cpus;
 mod resolve;
 mod wait;
 
@@ -12,6 +13,7 @@ use serde::Serialize;
 
 pub use self::combine::{Combine, UnknownCombine};
 pub use self::file::{MalformedPolicy, parse};
+pub use self::lane_cpus::{LaneCpus, MissingLaneCpu, UnknownLaneCpus};
 pub use self::resolve::{Base, Inputs, PolicyError, Resolved, Source, resolve};
 pub use self::wait::{UnknownWait, WaitMax};
 use crate::machine::Signature;
@@ -32,6 +34,9 @@ pub const WAIT_VARIABLE: &str = "WIDELANE_WAIT_MAX";
 /// Name of the environment variable that says whether workers execute each other's operations.
 pub const COMBINE_VARIABLE: &str = "WIDELANE_COMBINE";
 
+/// Name of the environment variable that holds the CPUs set aside for batches.
+pub const LANE_CPUS_VARIABLE: &str = "WIDELANE_LANE_CPUS";
+
 /// What may run: a widest register, closed licence classes, closed rooms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Policy {
@@ -47,6 +52,9 @@ pub struct Policy {
     /// Whether workers execute each other's operations, where that is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub combine: Option<Combine>,
+    /// The CPUs set aside for batches, where that is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lane_cpus: Option<LaneCpus>,
 }
 
 impl Policy {
@@ -63,6 +71,7 @@ impl Policy {
             rooms_closed: BTreeSet::new(),
             wait_max: None,
             combine: None,
+            lane_cpus: None,
         }
     }
 
@@ -116,8 +125,11 @@ impl fmt::Display for Policy {
         if let Some(wait_max) = self.wait_max {
             write!(formatter, "; waits up to {wait_max}")?;
         }
-        match self.combine {
-            Some(combine) => write!(formatter, "; combining {combine}"),
+        if let Some(combine) = self.combine {
+            write!(formatter, "; combining {combine}")?;
+        }
+        match &self.lane_cpus {
+            Some(cpus) => write!(formatter, "; lane CPUs {cpus}"),
             None => Ok(()),
         }
     }
@@ -149,12 +161,13 @@ mod tests {
             rooms_closed: [Room::Ifma256].into(),
             wait_max: "200us".parse().ok(),
             combine: Some(Combine::Off),
+            lane_cpus: "3".parse().ok(),
             ..Policy::open()
         };
         assert_eq!(
             closed.to_string(),
             "registers up to 512 bits; closed: class 512-heavy, room ifma256; waits up to 0.2ms; \
-             combining off"
+             combining off; lane CPUs 3"
         );
     }
 

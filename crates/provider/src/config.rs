@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::thread;
 
 use widelane_bridge::counters::{COUNTERS_DIRECTORY_VARIABLE, OperationKind};
-use widelane_cpu::policy::{self, Combine, Inputs, WaitMax};
+use widelane_cpu::policy::{self, Combine, Inputs, LaneCpus, WaitMax};
 use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::aead::{self, Aead};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
@@ -53,6 +53,8 @@ pub(crate) struct Config {
     pub(crate) wait_max: WaitMax,
     /// Whether workers make signatures for each other.
     combine: Combine,
+    /// The CPUs of the service's lane process, if it is to have one.
+    pub(crate) lane_cpus: Option<LaneCpus>,
 }
 
 /// The configuration of this process.
@@ -118,6 +120,8 @@ impl Config {
                 .map(|value| value.to_string_lossy().into_owned()),
             combine: variable(policy::COMBINE_VARIABLE)
                 .map(|value| value.to_string_lossy().into_owned()),
+            lane_cpus: variable(policy::LANE_CPUS_VARIABLE)
+                .map(|value| value.to_string_lossy().into_owned()),
             system_path: PathBuf::from(policy::SYSTEM_PATH),
         };
         let policy = match policy::resolve(&inputs) {
@@ -153,6 +157,7 @@ impl Config {
             cpus: thread::available_parallelism().map_or(1, NonZero::get),
             wait_max: policy.wait_max.unwrap_or(WaitMax::DEFAULT),
             combine: policy.combine.unwrap_or_default(),
+            lane_cpus: policy.lane_cpus.clone().filter(|cpus| !cpus.is_none()),
         }
     }
 }

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use anyhow::bail;
 use widelane_cpu::Policy;
-use widelane_cpu::policy::{COMBINE_VARIABLE, Combine, WAIT_VARIABLE, WaitMax};
+use widelane_cpu::policy::{
+    COMBINE_VARIABLE, Combine, LANE_CPUS_VARIABLE, LaneCpus, WAIT_VARIABLE, WaitMax,
+};
 use widelane_crypto::digest::{Algorithm, Hash};
 
 use super::unit::Unit;
@@ -14,12 +16,14 @@ use crate::run::PQ;
 use crate::run::libraries::Libraries;
 
 /// What the operator has chosen for a service.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// The longest wait for company.
     pub wait_max: Option<WaitMax>,
     /// Whether workers execute each other's operations.
     pub combine: Option<Combine>,
+    /// The CPUs set aside for batches.
+    pub lane_cpus: Option<LaneCpus>,
     /// Whether the post-quantum group comes first.
     pub pq: bool,
 }
@@ -70,6 +74,9 @@ impl DropIn {
         }
         if let Some(combine) = settings.combine {
             writeln!(lines, "Environment=\"{COMBINE_VARIABLE}={combine}\"")?;
+        }
+        if let Some(cpus) = &settings.lane_cpus {
+            writeln!(lines, "Environment=\"{LANE_CPUS_VARIABLE}={cpus}\"")?;
         }
         if settings.pq {
             writeln!(lines, "Environment=\"{}={}\"", PQ.0, PQ.1)?;
@@ -131,6 +138,7 @@ mod tests {
         let settings = Settings {
             wait_max: "200us".parse().ok(),
             combine: Some(Combine::On),
+            lane_cpus: "0,2-3".parse().ok(),
             pq: is_read_only,
         };
         DropIn::for_service("server", &unit, &libraries, &settings).unwrap()
@@ -143,6 +151,7 @@ mod tests {
         assert!(text.contains("PROVIDER=/l/100%%/widelane.so\""), "{text}");
         assert!(text.contains("Environment=\"WIDELANE_WAIT_MAX=0.2ms\"\n"), "{text}");
         assert!(text.contains("Environment=\"WIDELANE_COMBINE=on\"\n"), "{text}");
+        assert!(text.contains("Environment=\"WIDELANE_LANE_CPUS=0,2-3\"\n"), "{text}");
         assert!(!text.contains("ReadWritePaths") && !text.contains("WIDELANE_PQ"));
         let text = drop_in(None, true).text(false);
         assert!(text.contains("ReadWritePaths=-/run/widelane\n"), "{text}");

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
-use widelane_cpu::policy::{Combine, WaitMax};
+use widelane_cpu::policy::{Combine, LaneCpus, WaitMax};
 
 pub use self::status::{StatusArgs, status};
 
@@ -39,6 +39,10 @@ pub struct EnableArgs {
     /// what the policy file says
     #[arg(long, value_name = "CHOICE")]
     combine: Option<Combine>,
+    /// CPUs set aside for a process that makes the RSA signatures of all workers, such as 3 or
+    /// 2,4-7; none for no such process (docs/lane-cpus.md). By default what the policy file says
+    #[arg(long, value_name = "LIST")]
+    lane_cpus: Option<LaneCpus>,
 
     /// Puts the post-quantum key exchange X25519MLKEM768 in front of OpenSSL's default groups, for
     /// a server that names none (docs/post-quantum.md)
@@ -86,7 +90,17 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
     if let Some(reason) = fitness::judge(&below(&root, &unit.program)).objection() {
         bail!("{name} would run unchanged: {reason}");
     }
-    let settings = Settings { wait_max: args.wait_max, combine: args.combine, pq: args.pq };
+    if let (Some(cpus), Some(online)) = (&args.lane_cpus, LaneCpus::online())
+        && root == Path::new("/")
+    {
+        cpus.check(&online)?;
+    }
+    let settings = Settings {
+        wait_max: args.wait_max,
+        combine: args.combine,
+        lane_cpus: args.lane_cpus.clone(),
+        pq: args.pq,
+    };
     let drop_in = DropIn::for_service(name, &unit, &libraries(&root)?, &settings)?;
     let plan = Plan::to_enable(&root, name, &drop_in)?;
     let changes = plan.changes().len();

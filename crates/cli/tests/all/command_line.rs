@@ -130,6 +130,23 @@ fn a_wrong_choice_of_combining_is_told_what_there_is() {
 }
 
 #[test]
+fn wrong_lane_cpus_are_told_what_a_list_is() {
+    let allowed = "lane CPUs are a list such as 3 or 2,4-7, or none";
+    for subcommand in ["run", "enable"] {
+        for wrong in ["", "last", "3-1"] {
+            let arguments = [subcommand, "--lane-cpus", wrong, "--", "nginx"];
+            let text = stderr(&command().args(arguments).assert().code(2));
+            assert!(text.contains(&format!("{allowed}, not {wrong:?}")), "{text}");
+        }
+    }
+    let failure = command().arg("cpu").env("WIDELANE_LANE_CPUS", "x").assert().code(1);
+    let text = stderr(&failure);
+    assert!(text.starts_with(&format!("widelane: WIDELANE_LANE_CPUS: {allowed}")), "{text}");
+    let policy = stdout(&command().arg("cpu").env("WIDELANE_LANE_CPUS", "1,0").assert().success());
+    assert!(policy.contains("lane CPUs 0-1"), "{policy}");
+}
+
+#[test]
 fn a_malformed_policy_is_named_with_file_and_line() {
     let directory = TempDir::new().unwrap();
     let policy =

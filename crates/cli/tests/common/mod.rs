@@ -11,9 +11,13 @@ use std::process::{Command, Output};
 /// `widelane`, whatever policy is in the environment of the tests.
 pub fn widelane() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_widelane"));
-    for variable in
-        ["WIDELANE_POLICY", "WIDELANE_MAX_SIMD_BITWIDTH", "WIDELANE_WAIT_MAX", "WIDELANE_COMBINE"]
-    {
+    for variable in [
+        "WIDELANE_POLICY",
+        "WIDELANE_MAX_SIMD_BITWIDTH",
+        "WIDELANE_WAIT_MAX",
+        "WIDELANE_COMBINE",
+        "WIDELANE_LANE_CPUS",
+    ] {
         command.env_remove(variable);
     }
     command

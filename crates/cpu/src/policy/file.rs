@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Combine, Policy, WaitMax};
+use super::{Combine, LaneCpus, Policy, WaitMax};
 use crate::rooms::{LicenceClass, Room, Width};
 
 /// What a policy file may hold; shown with every error about one.
 const ALLOWED: &str = "\
 a policy holds width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
 rooms_closed = [\"ifma512\", …]; wait_max = \"0.5ms\"; combine = \"on\", \"off\" or \"auto\"; \
-each may be left out";
+lane_cpus = \"2,4-7\" or \"none\"; each may be left out";
 
 /// A policy file that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,6 +41,7 @@ struct PolicyFile {
     rooms_closed: Vec<Spanned<String>>,
     wait_max: Option<Spanned<String>>,
     combine: Option<Spanned<String>>,
+    lane_cpus: Option<Spanned<String>>,
 }
 
 /// A mistake and the bytes where it is.
@@ -86,12 +87,15 @@ fn understand(text: &str) -> Result<Policy, Mistake> {
         file.wait_max.as_ref().map(|wait| at(wait, wait.as_ref().parse()));
     let combine: Option<Result<Combine, _>> =
         file.combine.as_ref().map(|combine| at(combine, combine.as_ref().parse()));
+    let lane_cpus: Option<Result<LaneCpus, _>> =
+        file.lane_cpus.as_ref().map(|cpus| at(cpus, cpus.as_ref().parse()));
     Ok(Policy {
         width_max: width_max.transpose()?.unwrap_or(Policy::open().width_max),
         classes_closed: classes.collect::<Result<BTreeSet<LicenceClass>, _>>()?,
         rooms_closed: rooms.collect::<Result<_, _>>()?,
         wait_max: wait_max.transpose()?,
         combine: combine.transpose()?,
+        lane_cpus: lane_cpus.transpose()?,
     })
 }
 
@@ -110,7 +114,8 @@ mod tests {
     #[test]
     fn a_full_policy_is_understood() {
         let text = "# by hand\nwidth_max = 256\nclasses_closed = [\"512-heavy\", \"512-light\"]\n\
-                    rooms_closed = [\"ifma256\"]\nwait_max = \"200us\"\ncombine = \"off\"\n";
+                    rooms_closed = [\"ifma256\"]\nwait_max = \"200us\"\ncombine = \"off\"\n\
+                    lane_cpus = \"1-2\"\n";
         let policy = parse(Path::new("policy.toml"), text).unwrap();
         assert_eq!(policy.width_max, Width::W256);
         assert_eq!(
@@ -120,6 +125,7 @@ mod tests {
         assert_eq!(policy.rooms_closed, [Room::Ifma256].into());
         assert_eq!(policy.wait_max.map(WaitMax::ns), Some(200_000));
         assert_eq!(policy.combine, Some(Combine::Off));
+        assert_eq!(policy.lane_cpus, Some(LaneCpus::new([1, 2])));
     }
 
     #[test]
@@ -133,6 +139,7 @@ mod tests {
             rooms_closed: [Room::Ifma512].into(),
             wait_max: Some(WaitMax::NONE),
             combine: Some(Combine::On),
+            lane_cpus: Some(LaneCpus::new([2, 3, 5])),
             ..Policy::up_to(Width::W256)
         };
         let text = toml::to_string(&policy).unwrap();
@@ -152,6 +159,8 @@ mod tests {
             ("wait_max = \"1s\"\n", 1, 12, "up to 10ms"),
             ("wait_max = 1\n", 1, 12, "expected a string"),
             ("combine = \"yes\"\n", 1, 11, "on, off or auto"),
+            ("lane_cpus = \"\"\n", 1, 13, "such as 3 or 2,4-7"),
+            ("lane_cpus = 3\n", 1, 13, "expected a string"),
             ("width_max = 512\nwidth_max = 256\n", 2, 1, "duplicate key"),
         ] {
             let error = error_of(text);
@@ -167,7 +176,7 @@ mod tests {
             "policy.toml:1:13: a register width is 128, 256 or 512 bits, not 64 (a policy holds \
              width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
              rooms_closed = [\"ifma512\", …]; wait_max = \"0.5ms\"; combine = \"on\", \"off\" \
-             or \"auto\"; each may be left out)"
+             or \"auto\"; lane_cpus = \"2,4-7\" or \"none\"; each may be left out)"
         );
     }
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::file::{self, MalformedPolicy};
 use super::{
-    BITWIDTH_VARIABLE, COMBINE_VARIABLE, PATH_VARIABLE, Policy, SYSTEM_PATH, UnknownCombine,
-    UnknownWait, WAIT_VARIABLE,
+    BITWIDTH_VARIABLE, COMBINE_VARIABLE, LANE_CPUS_VARIABLE, PATH_VARIABLE, Policy, SYSTEM_PATH,
+    UnknownCombine, UnknownLaneCpus, UnknownWait, WAIT_VARIABLE,
 };
 use crate::machine::Signature;
 use crate::rooms::Width;
@@ -27,6 +27,8 @@ pub struct Inputs {
     pub wait_max: Option<String>,
     /// The value of `WIDELANE_COMBINE`.
     pub combine: Option<String>,
+    /// The value of `WIDELANE_LANE_CPUS`.
+    pub lane_cpus: Option<String>,
     /// The operator's file, usually [`SYSTEM_PATH`]; it need not exist.
     pub system_path: PathBuf,
 }
@@ -40,6 +42,7 @@ impl Default for Inputs {
             max_simd_bitwidth: None,
             wait_max: None,
             combine: None,
+            lane_cpus: None,
             system_path: SYSTEM_PATH.into(),
         }
     }
@@ -112,6 +115,9 @@ pub enum PolicyError {
     /// `WIDELANE_COMBINE` is no choice.
     #[error("{COMBINE_VARIABLE}: {0}")]
     Combine(#[from] UnknownCombine),
+    /// `WIDELANE_LANE_CPUS` is no list of CPUs.
+    #[error("{LANE_CPUS_VARIABLE}: {0}")]
+    LaneCpus(#[from] UnknownLaneCpus),
     /// A policy file makes no sense.
     #[error(transparent)]
     Malformed(#[from] MalformedPolicy),
@@ -144,8 +150,8 @@ pub enum PolicyError {
 /// Strongest first: the argument; the file that `WIDELANE_POLICY` names; the operator's file; the
 /// default for this CPU model. A weaker source is not even read. `WIDELANE_MAX_SIMD_BITWIDTH` then
 /// narrows what a file says, never widens it; over the default, which no operator wrote, it decides
-/// in either direction. `WIDELANE_WAIT_MAX` and `WIDELANE_COMBINE` stand for what a file says of
-/// waiting and combining. Variables that are set but empty count as unset.
+/// in either direction. `WIDELANE_WAIT_MAX`, `WIDELANE_COMBINE` and `WIDELANE_LANE_CPUS` stand for
+/// what a file says of waiting, combining and lane CPUs. Variables that are set but empty count as unset.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
     if let Some(policy) = &inputs.argument {
         let source = Source { base: Base::Argument, bitwidth: None };
@@ -170,6 +176,9 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
     }
     if let Some(combine) = inputs.combine.as_deref().filter(|combine| !combine.is_empty()) {
         policy.combine = Some(combine.parse()?);
+    }
+    if let Some(cpus) = inputs.lane_cpus.as_deref().filter(|cpus| !cpus.is_empty()) {
+        policy.lane_cpus = Some(cpus.parse()?);
     }
     Ok(Resolved { policy, source: Source { base, bitwidth } })
 }
@@ -217,7 +226,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::policy::{Combine, WaitMax};
+    use crate::policy::{Combine, LaneCpus, WaitMax};
 
     /// Inputs with an operator's file that allows 256 bits and a named file that allows 512.
     struct Files {
@@ -377,6 +386,26 @@ mod tests {
         assert_eq!(
             resolved(Some("1")).unwrap_err().to_string(),
             "WIDELANE_COMBINE: combining is on, off or auto, not \"1\""
+        );
+    }
+
+    #[test]
+    fn the_variable_decides_which_cpus_are_set_aside() {
+        let files = Files::new();
+        fs::write(files.path("named.toml"), "lane_cpus = \"1\"").unwrap();
+        let resolved = |variable: Option<&str>| {
+            let inputs = Inputs {
+                policy_path: Some(files.path("named.toml")),
+                lane_cpus: variable.map(str::to_owned),
+                ..files.inputs()
+            };
+            resolve(&inputs).map(|resolved| resolved.policy.lane_cpus)
+        };
+        assert_eq!(resolved(None).unwrap(), Some(LaneCpus::new([1])));
+        assert_eq!(resolved(Some("none")).unwrap(), Some(LaneCpus::new([])));
+        assert_eq!(
+            resolved(Some("last")).unwrap_err().to_string(),
+            "WIDELANE_LANE_CPUS: lane CPUs are a list such as 3 or 2,4-7, or none, not \"last\""
         );
     }
 
