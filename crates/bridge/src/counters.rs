@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub const COUNTERS_MAGIC: u64 = u64::from_le_bytes(*b"WIDELANE");
 
 /// Version of the layout below.
-pub const COUNTERS_VERSION: u32 = 8;
+pub const COUNTERS_VERSION: u32 = 9;
 
 /// Pages of a process: more than most servers have threads.
 pub const COUNTERS_PAGES: usize = 64;
@@ -348,6 +348,9 @@ pub struct Counters {
     pub jobs_taken_back: AtomicU64,
     /// Operations in shared memory that made no sense, or results that were wrong.
     pub jobs_refused: AtomicU64,
+    /// How often the lane process of the service had been started when this one was, which is it;
+    /// 0 in all other processes.
+    pub lane_process_starts: AtomicU64,
     /// Handshakes that the runtime began to drive, failed ones included.
     pub handshakes: AtomicU64,
     /// Calls by the server for a handshake whose job was still parked.

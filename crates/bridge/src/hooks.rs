@@ -31,7 +31,7 @@ use core::ffi::{c_int, c_void};
 use crate::counters::Counters;
 
 /// Version of both tables; each side refuses another one.
-pub const HOOKS_VERSION: u32 = 6;
+pub const HOOKS_VERSION: u32 = 7;
 
 /// Name of the symbol that the runtime exports, of type [`Attach`].
 pub const ATTACH_SYMBOL: &core::ffi::CStr = c"widelane_runtime_attach";
@@ -82,6 +82,9 @@ pub struct ProviderHooks {
     /// The program makes a configuration of TLS: workers that it forks then do no operations
     /// together with those that it has forked before.
     pub configures: extern "C" fn(),
+    /// Whether RSA keys that are loaded before the program forks are to be made known to the
+    /// provider then, and not by the worker that first signs with them.
+    pub wants_keys: extern "C" fn() -> bool,
     /// Withdraws the request of handshake `h`; its fibre will see a failed operation when resumed.
     pub cancel: extern "C" fn(h: *mut c_void),
     /// Whether an EC key of these parameters, an array of `OSSL_PARAM` that ends with a null name,

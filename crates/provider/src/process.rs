@@ -72,6 +72,13 @@ pub(crate) fn begin_thread() {
     }
 }
 
+/// This process is a new one: what belongs to its parent is not its own.
+pub(crate) fn begin_child() {
+    combining::after_fork();
+    CURRENT.store(ptr::null_mut(), Ordering::Release);
+    IS_CHILD.store(true, Ordering::Relaxed);
+}
+
 /// A provider was loaded.
 pub(crate) fn instance_begins() {
     INSTANCES.fetch_add(1, Ordering::AcqRel);
@@ -115,9 +122,7 @@ entry! {
 
     /// In a child, right after the fork.
     fn forget() {
-        combining::after_fork();
-        CURRENT.store(ptr::null_mut(), Ordering::Release);
-        IS_CHILD.store(true, Ordering::Relaxed);
+        begin_child();
         Some(())
     }
 }

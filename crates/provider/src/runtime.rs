@@ -12,6 +12,7 @@ use widelane_bridge::hooks::{
 };
 use widelane_ossl_sys::core::SELECT_ALL;
 
+use crate::batching::lane_process::keys;
 use crate::batching::{combining, event_loop};
 use crate::curve::params::Plain;
 use crate::entry::hook;
@@ -105,6 +106,10 @@ hook! {
         combining::configures();
     }
 
+    fn wants_keys() -> bool, otherwise false; {
+        keys::are_lent()
+    }
+
     fn cancel(handshake: *mut c_void), otherwise (); {
         if let Some(handshake) = NonNull::new(handshake) {
             event_loop::cancel(Handshake(handshake));
@@ -134,6 +139,7 @@ static PROVIDER_HOOKS: ProviderHooks = ProviderHooks {
     wait_ns,
     wake_descriptor,
     configures,
+    wants_keys,
     cancel,
     keeps_key,
     counters,

@@ -229,52 +229,54 @@ impl EventLoop {
         };
         let executed = self.ready.borrow().len() + self.deferred.borrow().len();
         let ready = filled + executed;
+        let mut is_over = false;
         match self.closing(|closing| closing.poll(timeout_is_zero, ready)) {
-            Verdict::KeepOpen => {}
+            // What others have finished need not wait for the rest.
+            Verdict::KeepOpen => self.execute_parked(hooks, Extent::Whole),
             // What waits for company has an end of its own.
             Verdict::Close => self.execute_parked(hooks, Extent::Due),
-            Verdict::Idle => {
-                if let Some(count) = self.rest(hooks, epoll, timeout, wait) {
-                    return count;
-                }
-            }
+            Verdict::Idle => match self.rest(hooks, epoll, timeout, wait) {
+                Rest::Brought(count) => return count,
+                rest => is_over = rest == Rest::Over,
+            },
         }
         let mut filled = self.report(hooks, epoll, events, filled, room);
         // What goes on by itself may have parked again, and something may wait for company still.
-        while filled == 0 && !timeout_is_zero && self.closing.borrow().parked() > 0 {
-            if let Some(count) = self.rest(hooks, epoll, timeout, wait) {
-                return count;
+        let is_waiting = |filled, is_over: bool| filled == 0 && !timeout_is_zero && !is_over;
+        while is_waiting(filled, is_over) && self.closing.borrow().parked() > 0 {
+            match self.rest(hooks, epoll, timeout, wait) {
+                Rest::Brought(count) => return count,
+                rest => is_over = rest == Rest::Over,
             }
             filled = self.report(hooks, epoll, events, filled, room);
         }
-        if filled == 0 && !timeout_is_zero {
+        if is_waiting(filled, is_over) {
             return wait(Patience::Asked);
         }
         c_int::try_from(filled).unwrap_or(c_int::MAX)
     }
 
     /// The program has nothing else to do, and nothing is to be reported: waits for company where
-    /// that is worth it, and executes what has no company to expect. Returns what the program's
-    /// call returns if the wait has brought something for the program.
+    /// that is worth it, and executes what has no company to expect.
     fn rest(
         &self,
         hooks: &ProviderHooks,
         epoll: c_int,
         timeout: Timeout,
         wait: impl Fn(Patience) -> c_int,
-    ) -> Option<c_int> {
+    ) -> Rest {
         let ns = (hooks.wait_ns)(true);
         if ns > 0 {
             self.listen_for_wakes(hooks, epoll);
             match wait(Patience::AtMost(ns)) {
                 0 => {}
-                count => return Some(count),
+                count => return Rest::Brought(count),
             }
         }
         // A program that wanted to wait for less has something to do now.
         let is_over = matches!(timeout, Timeout::Ns(asked_ns) if asked_ns < ns);
         self.execute_parked(hooks, if is_over { Extent::All } else { Extent::Due });
-        None
+        if is_over { Rest::Over } else { Rest::Ended }
     }
 
     /// Has this thread's epoll set wake it when other workers have finished operations of its.
@@ -427,6 +429,18 @@ pub(crate) fn finish_before_sleep() {
         }
         real::set_errno(errno);
     });
+}
+
+/// What a wait for company has led to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// Something for the program: what its call returns.
+    Brought(c_int),
+    /// What had no more company to expect was executed.
+    Ended,
+    /// All was executed that others are not about to finish, for the program wanted to wait no
+    /// longer.
+    Over,
 }
 
 /// How long the program wants to wait.

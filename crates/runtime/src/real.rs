@@ -210,6 +210,7 @@ next_functions! {
     fn SSL_CTX_new_ex(
         context: *mut c_void, properties: *const c_char, method: *const c_void
     ) -> *mut c_void, or ptr::null_mut();
+    fn SSL_CTX_use_PrivateKey(context: *mut c_void, key: *mut c_void) -> c_int, or 0;
     fn SSL_accept(ssl: *mut c_void) -> c_int, or -1;
     fn SSL_clear(ssl: *mut c_void) -> c_int, or 0;
     fn SSL_do_handshake(ssl: *mut c_void) -> c_int, or -1;
@@ -381,13 +382,16 @@ openssl_functions! {
     fn EVP_MD_free(*mut c_void);
     fn EVP_MD_get0_provider(*const c_void) -> *const c_void;
     fn EVP_MD_up_ref(*mut c_void) -> c_int;
+    fn EVP_PKEY_CTX_free(*mut c_void);
     fn EVP_PKEY_CTX_new_from_name(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
+    fn EVP_PKEY_CTX_new_from_pkey(*mut c_void, *mut c_void, *const c_char) -> *mut c_void;
     fn EVP_PKEY_export(*const c_void, c_int, ParametersCallback, *mut c_void) -> c_int;
     fn EVP_PKEY_free(*mut c_void);
     fn EVP_PKEY_fromdata(*mut c_void, *mut *mut c_void, c_int, *const c_void) -> c_int;
     fn EVP_PKEY_fromdata_init(*mut c_void) -> c_int;
     fn EVP_PKEY_is_a(*const c_void, *const c_char) -> c_int;
     fn EVP_PKEY_new() -> *mut c_void;
+    fn EVP_PKEY_sign_init(*mut c_void) -> c_int;
     fn EVP_SIGNATURE_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_SIGNATURE_free(*mut c_void);
     fn EVP_SIGNATURE_get0_provider(*const c_void) -> *const c_void;

@@ -16,10 +16,13 @@ use core::ptr::{self, NonNull};
 use crate::activate::PROVIDER_NAME;
 use crate::keys::EVP_PKEY_KEYPAIR;
 use crate::provider::provider;
-use crate::real::OpenSsl;
+use crate::real::{self, OpenSsl};
 
 /// The kind of keys that move.
 const ALGORITHM: &CStr = c"EC";
+
+/// The kinds of keys with which a lane process signs.
+const LENT_ALGORITHMS: [&CStr; 2] = [c"RSA", c"RSA-PSS"];
 
 /// Blank keys that are made at once.
 const AHEAD: usize = 32;
@@ -75,6 +78,27 @@ impl Transfer {
         let key = self.blank.pop()?;
         Some(Arrival { openssl: self.openssl, context: self.context, key, done: false })
     }
+}
+
+/// Has OpenSSL import an RSA key that the program will sign with into the provider now, where that
+/// wants it: a process that is forked later has it then, and need not import it. What cannot be
+/// imported is left to whoever signs with it.
+pub(crate) fn make_known(key: *mut c_void) {
+    let Some(openssl) = real::openssl().filter(|_| provider().is_some_and(|it| (it.wants_keys)()))
+    else {
+        return;
+    };
+    let is_a = |name: &CStr| (openssl.EVP_PKEY_is_a)(key, name.as_ptr()) == 1;
+    if !LENT_ALGORITHMS.iter().any(|name| is_a(name)) {
+        return;
+    }
+    (openssl.ERR_set_mark)();
+    let context = (openssl.EVP_PKEY_CTX_new_from_pkey)(ptr::null_mut(), key, ptr::null());
+    if !context.is_null() {
+        (openssl.EVP_PKEY_sign_init)(context);
+        (openssl.EVP_PKEY_CTX_free)(context);
+    }
+    (openssl.ERR_pop_to_mark)();
 }
 
 /// A key on its way.

@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn what_is_no_list_is_told_what_one_is() {
-        for text in ["", " ", ",", "1,", "-1", "3-1", "1-", "a", "+1", "0x1", "1;2", "8192", "all"] {
+        for text in ["", " ", ",", "1,", "-1", "3-1", "1-", "a", "+1", "0x1", "1;2", "8192", "all"]
+        {
             let error = text.parse::<LaneCpus>().unwrap_err().to_string();
             assert!(error.ends_with(&format!("or none, not {text:?}")), "{error}");
         }
@@ -146,10 +147,7 @@ mod tests {
         let present = LaneCpus::new(0..4);
         assert_eq!(LaneCpus::new([1, 3]).check(&present), Ok(()));
         let error = LaneCpus::new([2, 9]).check(&present).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "there is no CPU 9 to set aside; the CPUs of this machine are 0-3"
-        );
+        assert_eq!(error, "there is no CPU 9 to set aside; the CPUs of this machine are 0-3");
         assert!(LaneCpus::online().is_some_and(|online| online.check(&online).is_ok()));
     }
 }

@@ -151,7 +151,8 @@ pub enum PolicyError {
 /// default for this CPU model. A weaker source is not even read. `WIDELANE_MAX_SIMD_BITWIDTH` then
 /// narrows what a file says, never widens it; over the default, which no operator wrote, it decides
 /// in either direction. `WIDELANE_WAIT_MAX`, `WIDELANE_COMBINE` and `WIDELANE_LANE_CPUS` stand for
-/// what a file says of waiting, combining and lane CPUs. Variables that are set but empty count as unset.
+/// what a file says of waiting, combining and lane CPUs. Variables that are set but empty count as
+/// unset.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
     if let Some(policy) = &inputs.argument {
         let source = Source { base: Base::Argument, bitwidth: None };

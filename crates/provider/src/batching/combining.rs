@@ -8,6 +8,7 @@
 //! contract.
 #![allow(unsafe_code, reason = "maps memory, makes descriptors and writes to them")]
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::io;
@@ -17,11 +18,12 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Weak};
 
 use widelane_batch::{
-    Arrivals, Choice, Claim, Finished, KeyName, Offer, Others, Slots, Stage, Tick,
+    Arrivals, Choice, Claim, Finished, KeyName, Offer, Others, Seeker, Slots, Stage, Tick,
 };
 use widelane_bridge::counters::{Counters, OperationKind};
 
 use crate::batching::execute::now;
+use crate::batching::lane_process::{self, Board, Lent, Watch};
 use crate::batching::request::{Answer, Request, Secret};
 use crate::config::config;
 use crate::counters::{add, count};
@@ -37,17 +39,27 @@ struct Shared {
     build: AtomicU64,
     /// When signatures were asked for, by kind.
     arrivals: [Arrivals; OperationKind::ALL.len()],
+    board: Board,
     slots: Slots<PLACES_MAX, SLOTS, WORDS>,
 }
 
 /// The workers that a process forks after it was configured: what they inherit.
 pub(super) struct Generation {
+    /// The lane process that does for the workers what they would do for each other.
+    lane: Option<Lane>,
     shared: &'static Shared,
     /// One for each place that may be taken: its worker waits for it.
     events: Vec<c_int>,
     /// What the descriptors are, as `fstat` says: a worker may have closed them and given their
     /// numbers to other files.
     file: Option<File>,
+}
+
+/// A lane process, as workers inherit it.
+struct Lane {
+    keys: Lent,
+    /// Keeps it alive; −1 until it is.
+    lifeline: c_int,
 }
 
 /// What `fstat` says of a descriptor: device, inode and mode.
@@ -87,14 +99,15 @@ pub(crate) fn configures() {
 
 /// Before a fork: makes what the children share, if they are the first ones of a generation.
 pub(crate) fn before_fork() {
-    if !config().combines() || !IS_CONFIGURED.swap(false, Ordering::AcqRel) {
+    let is_shared = config().combines() || lane_process::keys::are_lent();
+    if !is_shared || !IS_CONFIGURED.swap(false, Ordering::AcqRel) {
         return;
     }
     // A process that takes part itself keeps what it has, and so do its children.
     if MEMBERS.load(Ordering::SeqCst) > 0 {
         return;
     }
-    let old = GENERATION.swap(Generation::make(), Ordering::SeqCst);
+    let old = GENERATION.swap(Generation::make(Lent::now()), Ordering::SeqCst);
     if !old.is_null() && MEMBERS.load(Ordering::SeqCst) == 0 {
         // SAFETY: made above by an earlier call; nobody in this process uses it, or will.
         unsafe { Box::from_raw(old) }.discard();
@@ -104,11 +117,11 @@ pub(crate) fn before_fork() {
 /// Whether there is something to join; the threads of a process that has not forked since it was
 /// configured make it when they first sign.
 fn can_join() -> bool {
-    if !config().combines() {
-        return false;
-    }
-    if GENERATION.load(Ordering::SeqCst).is_null() && IS_CONFIGURED.swap(false, Ordering::AcqRel) {
-        GENERATION.store(Generation::make(), Ordering::SeqCst);
+    if config().combines()
+        && GENERATION.load(Ordering::SeqCst).is_null()
+        && IS_CONFIGURED.swap(false, Ordering::AcqRel)
+    {
+        GENERATION.store(Generation::make(Lent::none()), Ordering::SeqCst);
     }
     !GENERATION.load(Ordering::SeqCst).is_null()
 }
@@ -125,10 +138,14 @@ pub(super) fn is_combined(kind: OperationKind) -> bool {
 }
 
 impl Generation {
-    /// A new one, null where the system has no memory or descriptors for it.
-    fn make() -> *mut Self {
+    /// A new one, with a lane process if that has keys; null where the system has no memory or
+    /// descriptors for it.
+    fn make(keys: Lent) -> *mut Self {
         match Generation::new() {
-            Ok(new) => Box::into_raw(Box::new(new)),
+            Ok(mut new) => {
+                new.lane = (!keys.is_empty()).then_some(Lane { keys, lifeline: -1 });
+                Generation::start_lane_process(Box::into_raw(Box::new(new)))
+            }
             Err(error) => {
                 say(&format!(
                     "no memory to share with workers: {error}; each makes its own signatures"
@@ -138,13 +155,34 @@ impl Generation {
         }
     }
 
+    /// Starts the lane process of a new generation, if it is to have one.
+    fn start_lane_process(new: *mut Self) -> *mut Self {
+        // SAFETY: made by the caller; it is freed only while nobody uses it.
+        let generation = unsafe { &*new };
+        if generation.lane.is_none() {
+            return new;
+        }
+        let started = lane_process::start(generation);
+        // SAFETY: as above, and nobody else knows it yet.
+        let lane = unsafe { &mut (*new).lane };
+        match (started, lane) {
+            (Ok(lifeline), Some(lane)) => lane.lifeline = lifeline,
+            (Err(error), lane) => {
+                say(&format!("no lane process: {error}; each worker makes its own signatures"));
+                *lane = None;
+            }
+            (Ok(_), None) => {}
+        }
+        new
+    }
+
     fn new() -> io::Result<Self> {
         // Times are told from here on, so that all workers tell the same.
         now();
         let shared = map()?;
         shared.build.store(BUILD, Ordering::Relaxed);
         let places = (2 * config().cpus).clamp(PLACES_MIN, PLACES_MAX);
-        let mut generation = Generation { shared, events: Vec::new(), file: None };
+        let mut generation = Generation { lane: None, shared, events: Vec::new(), file: None };
         for _ in 0..places {
             // SAFETY: makes a descriptor.
             let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
@@ -161,9 +199,10 @@ impl Generation {
 
     /// Gives up what no event loop of this process uses.
     fn discard(self) {
-        for event in self.events {
-            // SAFETY: made by `new`.
-            unsafe { libc::close(event) };
+        let lifeline = self.lane.map(|lane| lane.lifeline).filter(|lifeline| *lifeline >= 0);
+        for descriptor in self.events.into_iter().chain(lifeline) {
+            // SAFETY: made by `new`, or for this generation.
+            unsafe { libc::close(descriptor) };
         }
         let memory = ptr::from_ref(self.shared).cast_mut().cast();
         // SAFETY: mapped by `map`, with this size; no reference to it is left.
@@ -179,6 +218,17 @@ impl Generation {
         if let Finished::Wake(place) = self.shared.slots.finish(claim, result) {
             self.wake(place);
         }
+    }
+
+    /// The descriptors that the lane process needs.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = c_int> {
+        self.events.iter().copied()
+    }
+
+    /// The lane process has ended: whoever has left something with it has to know.
+    pub(super) fn lane_process_has_ended(&self) {
+        self.shared.board.end();
+        (0..self.events.len()).for_each(|place| self.wake(place));
     }
 
     fn wake(&self, place: usize) {
@@ -200,6 +250,10 @@ pub(super) struct Member {
     worker: u32,
     /// The keys that this event loop has signed with.
     keys: HashMap<KeyName, Weak<Key>>,
+    /// Where it looks first for jobs of others.
+    first: Cell<usize>,
+    /// What it has seen of the lane process.
+    watch: Cell<Watch>,
 }
 
 /// Keys from which on those that were freed are forgotten.
@@ -233,6 +287,23 @@ impl Member {
     fn take_place(process: *const Process) -> Option<Self> {
         // SAFETY: null, or a generation that is freed only while there are no members.
         let generation = unsafe { GENERATION.load(Ordering::SeqCst).as_ref() }?;
+        if generation.lane.is_none() && !config().combines() {
+            return None;
+        }
+        Member::enter(generation, process)
+    }
+
+    /// The lane process among the workers of a generation, with all keys that it inherits; nothing
+    /// if there is no place for it.
+    pub(super) fn of_lane_process(generation: &'static Generation) -> Option<Self> {
+        let mut member = Member::enter(generation, process::current())?;
+        let keys = generation.lane.iter().flat_map(|lane| lane.keys.all());
+        let named = |key: Arc<Key>| Some((key.accelerated()?.name, Arc::downgrade(&key)));
+        member.keys = keys.filter_map(named).collect();
+        Some(member)
+    }
+
+    fn enter(generation: &'static Generation, process: *const Process) -> Option<Self> {
         let worker = std::process::id();
         if generation.shared.build.load(Ordering::Relaxed) != BUILD {
             return None;
@@ -244,7 +315,15 @@ impl Member {
             generation.shared.slots.leave(place);
             return None;
         }
-        Some(Member { process, generation, place, worker, keys: HashMap::new() })
+        Some(Member {
+            process,
+            generation,
+            place,
+            worker,
+            keys: HashMap::new(),
+            first: Cell::new(place + 1),
+            watch: Cell::default(),
+        })
     }
 
     fn slots(&self) -> &'static Slots<PLACES_MAX, SLOTS, WORDS> {
@@ -256,9 +335,58 @@ impl Member {
         self.generation.events[self.place]
     }
 
-    /// Whether there is another worker.
+    fn seeker(&self) -> Seeker {
+        Seeker { worker: self.worker, place: self.place, first: self.first.get() }
+    }
+
+    /// Whether there is a lane process, so that workers do nothing for each other.
+    pub(super) fn has_lane_process(&self) -> bool {
+        self.generation.lane.is_some()
+    }
+
+    /// Whether there is another worker with which this one combines.
     pub(super) fn has_others(&self) -> bool {
-        self.slots().is_shared()
+        !self.has_lane_process() && self.slots().is_shared()
+    }
+
+    fn watch<R>(&self, look: impl FnOnce(&mut Watch, &Board) -> R) -> R {
+        let mut watch = self.watch.get();
+        let seen = look(&mut watch, &self.generation.shared.board);
+        self.watch.set(watch);
+        seen
+    }
+
+    /// Whether the lane process is at work.
+    pub(super) fn trusts_lane_process(&self, now: Tick) -> bool {
+        self.watch(|watch, board| watch.trusts(board, now))
+    }
+
+    /// Whether the lane process makes this signature.
+    pub(super) fn lends(&self, request: &Request, now: Tick) -> bool {
+        let Some(lane) = &self.generation.lane else { return false };
+        let signature = request.operation().signature();
+        signature.is_some_and(|(_, key, _)| lane.keys.has(key)) && self.trusts_lane_process(now)
+    }
+
+    /// The worker leaves signatures with the lane process, and had left none before.
+    pub(super) fn begin_lending(&self, now: Tick) {
+        self.watch(|watch, board| watch.begin(board, now));
+    }
+
+    /// How long a signature that was asked for at a time may stay with the lane process.
+    pub(super) fn lent_left_ns(&self, now: Tick, asked: Tick) -> u64 {
+        self.watch(|watch, board| watch.left_ns(board, now, asked))
+    }
+
+    /// Wakes the lane process, if it sleeps, for what has been left.
+    pub(super) fn call_lane_process(&self, now: Tick) {
+        let board = &self.generation.shared.board;
+        if let Some(place) = board.place().filter(|place| *place < self.generation.events.len())
+            && self.slots().rouse(place)
+        {
+            board.call(now);
+            self.generation.wake(place);
+        }
     }
 
     /// Learns the key of a signature, so that others' signatures with it can be made here.
@@ -278,7 +406,8 @@ impl Member {
 
     /// How many jobs of a kind other workers have left that can be done here, at most `most`.
     pub(super) fn open(&self, kind: OperationKind, most: usize) -> usize {
-        self.slots().open(self.place, kind as u8, most, |name| self.keys.contains_key(name))
+        let is_known = |name: &KeyName| self.keys.contains_key(name);
+        self.slots().open(self.seeker(), kind as u8, most, is_known)
     }
 
     /// Leaves a signature for others; nothing if it is none, or there is no room.
@@ -326,9 +455,14 @@ impl Member {
         let choose = |name: &KeyName, bytes| match self.keys.get(name).and_then(Weak::upgrade) {
             Some(key) if key.signature_bytes() == Some(bytes) => Choice::Accept(key),
             Some(_) => Choice::Refuse,
+            // Nobody but the lane process claims, and it has all keys for which it is asked.
+            None if self.has_lane_process() => Choice::Refuse,
             None => Choice::Leave,
         };
-        let claimed = self.slots().claim((self.place, self.worker), kind as u8, most, choose);
+        let claimed = self.slots().claim(self.seeker(), kind as u8, most, choose);
+        if let Some((claim, ..)) = claimed.jobs.last() {
+            self.first.set(claim.place() + 1);
+        }
         add(&counters.jobs_refused, claimed.refused);
         add(&counters.jobs_for_others, claimed.jobs.len());
         let foreign = |(claim, key, input): (Claim, Arc<Key>, Vec<u8>)| {
@@ -342,6 +476,40 @@ impl Member {
     /// stage of each again after this.
     pub(super) fn begin_sleep(&self) {
         self.slots().begin_sleep(self.place);
+    }
+
+    /// The lane process begins.
+    pub(super) fn begin_serving(&self, counters: &Counters) {
+        let starts = self.generation.shared.board.begin(self.place);
+        counters.lane_process_starts.store(starts.into(), Ordering::Relaxed);
+    }
+
+    /// The lane process has executed what it had to since `begin`. Returns the time.
+    pub(super) fn has_taken_turn(&self, begin: Tick) -> Tick {
+        let (board, now) = (&self.generation.shared.board, now());
+        board.took(now.since(begin));
+        board.turn();
+        now
+    }
+
+    /// The lane process sleeps until a worker calls it, unless jobs are open already. Returns since
+    /// when it is needed.
+    pub(super) fn sleep_until_called(&self, has_jobs: impl FnOnce() -> bool) -> Tick {
+        let since = now();
+        self.begin_sleep();
+        if !has_jobs() {
+            let mut event = libc::pollfd { fd: self.event(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: one question.
+            unsafe { libc::poll(&raw mut event, 1, -1) };
+            let mut calls = [0; 8];
+            // Error: nobody has called; then it looks in vain.
+            // SAFETY: room for the counter of an eventfd.
+            let _ = unsafe { libc::read(event.fd, calls.as_mut_ptr().cast(), calls.len()) };
+        }
+        self.end_sleep();
+        let board = &self.generation.shared.board;
+        board.turn();
+        board.called().clamp(since, now())
     }
 
     /// The event loop is awake.
@@ -444,6 +612,8 @@ fn is_gone(worker: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     fn is_readable(descriptor: c_int) -> bool {
@@ -482,20 +652,12 @@ mod tests {
         }
     }
 
-    #[test]
-    fn without_descriptors_there_is_no_generation_and_nothing_is_left_open() {
+    /// Has a child of this process, which has one thread, find out whether something is so.
+    fn assert_in_child(is_so: impl FnOnce() -> bool) {
         // SAFETY: the child makes a few system calls and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: makes a descriptor, which tells the lowest free number.
-            let free = unsafe { libc::dup(0) };
-            let limit = libc::rlimit { rlim_cur: free as u64 + 3, rlim_max: free as u64 + 3 };
-            // SAFETY: a limit to be read.
-            unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
-            let fails = Generation::new().is_err();
-            // SAFETY: as above.
-            let next = unsafe { libc::dup(0) };
-            let status = i32::from(!(fails && next == free + 1));
+            let status = i32::from(!is_so());
             // SAFETY: ends the child without the parent's handlers.
             unsafe { libc::_exit(status) };
         }
@@ -503,6 +665,62 @@ mod tests {
         // SAFETY: a child of ours, and a place to write to.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert_eq!(status, 0);
+    }
+
+    /// Whether something fails where only so many descriptors are left, and leaves none open.
+    fn fails_cleanly(left: u64, fails: impl FnOnce() -> bool) -> bool {
+        // SAFETY: makes a descriptor, which tells the lowest free number.
+        let free = unsafe { libc::dup(0) };
+        let most = free as u64 + 1 + left;
+        let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+        // SAFETY: a limit to be read.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
+        let fails = fails();
+        // SAFETY: as above.
+        let next = unsafe { libc::dup(0) };
+        fails && next == free + 1
+    }
+
+    #[test]
+    fn without_descriptors_there_is_no_generation_and_nothing_is_left_open() {
+        assert_in_child(|| fails_cleanly(2, || Generation::new().is_err()));
+    }
+
+    fn leaked() -> &'static Generation {
+        Box::leak(Box::new(Generation::new().expect("memory and descriptors")))
+    }
+
+    #[test]
+    fn without_descriptors_there_is_no_lane_process_and_nothing_is_left_open() {
+        let generation = leaked();
+        assert_in_child(|| fails_cleanly(1, || lane_process::start(generation).is_err()));
+    }
+
+    #[test]
+    fn a_program_that_has_threads_gets_no_lane_process() {
+        let generation = leaked();
+        thread::scope(|scope| {
+            let started = scope.spawn(|| lane_process::start(generation));
+            let error = started.join().expect("it does not panic").unwrap_err();
+            assert!(error.contains("several threads") || error.contains("no room"), "{error}");
+        });
+    }
+
+    #[test]
+    fn the_program_has_no_child_to_wait_for_because_of_a_lane_process() {
+        if !widelane_testkit::rooms::has_lanes() {
+            return;
+        }
+        let generation = leaked();
+        assert_in_child(|| {
+            let Ok(lifeline) = lane_process::start(generation) else { return false };
+            // SAFETY: asks for the status of any child, and gets none.
+            let waited = unsafe { libc::waitpid(-1, ptr::null_mut(), 0) };
+            let has_none = io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD);
+            // SAFETY: opened by `start`.
+            unsafe { libc::close(lifeline) };
+            waited == -1 && has_none
+        });
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Handshakes that the runtime drives on a server's event loop: they meet on their thread's own
-//! lanes, and their signatures those of other workers.
+//! lanes, and their signatures those of other workers, or are left with the
+//! [lane process](super::lane_process).
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::mem;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use crate::batching::execute::{
 use crate::batching::request::{Answer, Request};
 use crate::batching::{PAUSES_MAX, blocking};
 use crate::config::config;
-use crate::counters::{count, count_wait};
+use crate::counters::{add, count, count_wait};
 use crate::process;
 use crate::runtime::{self, Handshake};
 
@@ -37,8 +39,10 @@ struct Offered {
 struct Waiting {
     kind: OperationKind,
     lane: Lane<Parked>,
-    /// Those that any worker may do meanwhile.
+    /// Those that any worker may do meanwhile, or the lane process does.
     offered: Vec<Offered>,
+    /// Those that the lane process is to do as soon as a slot is free.
+    queued: VecDeque<Entry<Parked>>,
     company: Company,
 }
 
@@ -125,11 +129,12 @@ impl Lanes {
 impl Waiting {
     fn new(kind: OperationKind) -> Self {
         let company = Company::new(config().wait_max.ns());
-        Waiting { kind, lane: Lane::new(config().lanes(kind)), offered: Vec::new(), company }
+        let lane = Lane::new(config().lanes(kind));
+        Waiting { kind, lane, offered: Vec::new(), queued: VecDeque::new(), company }
     }
 
     fn len(&self) -> usize {
-        self.lane.len() + self.offered.len()
+        self.lane.len() + self.offered.len() + self.queued.len()
     }
 
     fn is_empty(&self) -> bool {
@@ -138,6 +143,10 @@ impl Waiting {
 
     fn add(&mut self, parked: Parked, may_wait: bool, member: Option<&Member>) {
         let (now, handshake) = (now(), parked.handshake);
+        if let Some(member) = member.filter(|member| member.lends(&parked.request, now)) {
+            self.queued.push_back(Entry { job: parked, submitted: now });
+            return self.lend(now, member);
+        }
         self.lane.submit(parked, now);
         let others = member
             .filter(|member| member.has_others())
@@ -145,6 +154,24 @@ impl Waiting {
         let costs = || process::current().queues(self.kind).costs.by_jobs();
         let may_wait = || may_wait && runtime::may_wait(handshake);
         self.company.joined(now, self.len(), others, costs, may_wait);
+    }
+
+    /// Leaves what is queued with the lane process, as far as there are slots.
+    fn lend(&mut self, now: Tick, member: &Member) {
+        let before = self.offered.len();
+        while let Some(entry) = self.queued.pop_front() {
+            let Some(offer) = member.offer(self.kind, &entry.job.request) else {
+                self.queued.push_front(entry);
+                break;
+            };
+            self.offered.push(Offered { entry, offer });
+        }
+        if self.offered.len() > before {
+            if before == 0 {
+                member.begin_lending(now);
+            }
+            member.call_lane_process(now);
+        }
     }
 
     fn remove(
@@ -155,6 +182,9 @@ impl Waiting {
         if let Some(parked) = self.lane.remove(&is_it) {
             return Some(parked);
         }
+        if let Some(index) = self.queued.iter().position(|entry| is_it(&entry.job)) {
+            return self.queued.remove(index).map(|entry| entry.job);
+        }
         let index = self.offered.iter().position(|offered| is_it(&offered.entry.job))?;
         let Offered { entry, offer } = self.offered.swap_remove(index);
         if let Some(member) = member {
@@ -163,10 +193,12 @@ impl Waiting {
         Some(entry.job)
     }
 
-    /// How many requests nobody has begun to do.
+    /// How many requests nobody has begun to do, and no lane process will.
     fn open(&self, member: Option<&Member>) -> usize {
         let is_open = |offered: &&Offered| {
-            member.is_none_or(|member| member.stage(&offered.offer) == Stage::Open)
+            member.is_none_or(|member| {
+                !member.has_lane_process() && member.stage(&offered.offer) == Stage::Open
+            })
         };
         self.lane.len() + self.offered.iter().filter(is_open).count()
     }
@@ -175,32 +207,47 @@ impl Waiting {
     fn is_whole(&self, member: Option<&Member>) -> bool {
         let (own, lanes) = (self.open(member), self.lane.lanes());
         let missing = lanes.saturating_sub(own);
+        let member = member.filter(|member| member.has_others());
         missing == 0
             || own > 0 && member.is_some_and(|member| member.open(self.kind, missing) == missing)
     }
 
     /// How long what waits should wait, 0 if any of it is due or was done by another worker.
     fn left_ns(&self, now: Tick, member: Option<&Member>) -> u64 {
-        let left_ns = |offered: &Offered| match member.map(|member| member.stage(&offered.offer)) {
-            Some(Stage::Open) => self.company.left_ns(now),
-            Some(Stage::Claimed) => self.ends(offered).since(now),
-            Some(Stage::Done | Stage::Refused) | None => 0,
+        let of_offered = |offered: &Offered| {
+            let Some(member) = member else { return 0 };
+            match member.stage(&offered.offer) {
+                Stage::Open if !member.has_lane_process() => self.company.left_ns(now),
+                Stage::Open | Stage::Claimed => Self::others_have_ns(&offered.entry, now, member),
+                Stage::Done | Stage::Refused => 0,
+            }
         };
+        let of_queued = self
+            .queued
+            .front()
+            .map(|entry| member.map_or(0, |member| Self::others_have_ns(entry, now, member)));
         let in_lane = (!self.lane.is_empty()).then(|| self.company.left_ns(now));
-        self.offered.iter().map(left_ns).chain(in_lane).min().unwrap_or(0)
+        self.offered.iter().map(of_offered).chain(of_queued).chain(in_lane).min().unwrap_or(0)
     }
 
-    /// When a request that another worker has claimed is done here after all.
-    fn ends(&self, offered: &Offered) -> Tick {
-        combining::claim_ends(offered.entry.submitted.after(config().wait_max.ns()))
+    /// How long the lane process, or a worker that has claimed a request, has for it.
+    fn others_have_ns(entry: &Entry<Parked>, now: Tick, member: &Member) -> u64 {
+        if member.has_lane_process() {
+            return member.lent_left_ns(now, entry.submitted);
+        }
+        combining::claim_ends(entry.submitted.after(config().wait_max.ns())).since(now)
     }
 
     /// The thread begins to wait for company.
     fn begin(&mut self, now: Tick, member: Option<&Member>) {
-        if self.is_empty() {
+        let waiting = match member {
+            Some(member) if member.has_lane_process() => self.lane.len(),
+            _ => self.len(),
+        };
+        if waiting == 0 {
             return;
         }
-        self.company.begin(now, self.len());
+        self.company.begin(now, waiting);
         let Some(member) = member.filter(|member| member.has_others()) else { return };
         for entry in self.lane.drain() {
             match member.offer(self.kind, &entry.job.request) {
@@ -244,7 +291,7 @@ impl Waiting {
         self.take_back(what, now, member, counters);
         let batch = self.lane.flush()?;
         let missing = self.lane.lanes() - batch.fill();
-        let foreign = match member {
+        let foreign = match member.filter(|member| member.has_others()) {
             Some(member) if missing > 0 => member.claim(self.kind, missing, counters),
             _ => Vec::new(),
         };
@@ -256,8 +303,8 @@ impl Waiting {
         Some(Meeting { batch, closed, foreign })
     }
 
-    /// Takes requests back that were left for others: those that nobody has claimed, and those that
-    /// have been claimed for too long.
+    /// Takes requests back that were left for others: those that nobody has claimed, unless it is
+    /// the lane process that will, and those that others have had for too long.
     fn take_back(&mut self, what: Extent, now: Tick, member: Option<&Member>, counters: &Counters) {
         for offered in mem::take(&mut self.offered) {
             let Some(member) = member else {
@@ -265,8 +312,11 @@ impl Waiting {
                 self.lane.submit(offered.entry.job, offered.entry.submitted);
                 continue;
             };
-            let is_over = what == Extent::Everything || self.ends(&offered) <= now;
-            if member.withdraw(&offered.offer) {
+            let is_over = what == Extent::Everything
+                || Self::others_have_ns(&offered.entry, now, member) == 0;
+            let is_lent = member.has_lane_process();
+            if (is_over || !is_lent) && member.withdraw(&offered.offer) {
+                add(&counters.jobs_taken_back, is_lent.into());
                 self.lane.submit(offered.entry.job, offered.entry.submitted);
             } else if is_over && !member.is_finished(&offered.offer) {
                 count(&counters.jobs_taken_back);
@@ -274,6 +324,13 @@ impl Waiting {
                 self.lane.submit(offered.entry.job, offered.entry.submitted);
             } else {
                 self.offered.push(offered);
+            }
+        }
+        let is_lent =
+            |member: &Member| what != Extent::Everything && member.trusts_lane_process(now);
+        if !member.is_some_and(is_lent) {
+            for entry in mem::take(&mut self.queued) {
+                self.lane.submit(entry.job, entry.submitted);
             }
         }
     }
@@ -349,7 +406,13 @@ fn collect() -> usize {
         let member = lanes.membership.get()?;
         member.end_sleep();
         let offering = lanes.by_kind.iter_mut().filter(|waiting| !waiting.offered.is_empty());
-        Some(offering.flat_map(|waiting| waiting.collect(member)).collect::<Vec<_>>())
+        let done = offering.flat_map(|waiting| waiting.collect(member)).collect::<Vec<_>>();
+        if !done.is_empty() {
+            let now = now();
+            let queueing = lanes.by_kind.iter_mut().filter(|waiting| !waiting.queued.is_empty());
+            queueing.for_each(|waiting| waiting.lend(now, member));
+        }
+        Some(done)
     };
     let counters = process::current().counters();
     let mut finished = 0;

@@ -18,12 +18,14 @@ pub(crate) mod event_loop;
 pub(crate) mod execute;
 pub(crate) mod kernel;
 pub(crate) mod kinds;
+pub(crate) mod lane_process;
 mod native;
 mod notify;
 mod operation;
 mod owner;
 pub(crate) mod queues;
 mod request;
+mod signals;
 
 use std::ptr::NonNull;
 

@@ -1,7 +1,6 @@
 //! ASYNC jobs of programs that drive them by themselves: they meet across the process.
-#![allow(unsafe_code, reason = "calls libcrypto and masks signals")]
+#![allow(unsafe_code, reason = "calls libcrypto and the scheduler")]
 
-use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -14,6 +13,7 @@ use crate::batching::notify::Signal;
 use crate::batching::owner::Owner;
 use crate::batching::queues::Queues;
 use crate::batching::request::{Answer, Request};
+use crate::batching::signals::Mask;
 use crate::batching::{PAUSES_MAX, blocking, pause};
 use crate::counters::add;
 use crate::process::{self, Process};
@@ -118,25 +118,5 @@ impl Waiting {
     /// Whether the thread that brought it is still at work.
     fn may_bring_more(&self) -> bool {
         self.owner.as_ref().is_some_and(Owner::is_at_work)
-    }
-}
-
-/// The signal mask of a thread, to be restored.
-struct Mask(MaybeUninit<libc::sigset_t>);
-
-impl Mask {
-    fn block_all() -> Self {
-        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-        let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
-        // SAFETY: `all` is writable.
-        unsafe { libc::sigfillset(all.as_mut_ptr()) };
-        // SAFETY: `all` was filled above, `before` is writable.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
-        Mask(before)
-    }
-
-    fn restore(self) {
-        // SAFETY: the mask that this thread had.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, self.0.as_ptr(), ptr::null_mut()) };
     }
 }

@@ -5,11 +5,12 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use widelane_ossl_sys::core::{OsslCallback, OsslDispatch, OsslParam};
+use widelane_ossl_sys::core::{OsslCallback, OsslDispatch, OsslParam, SELECT_PRIVATE_KEY};
 use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 
+use crate::batching::lane_process;
 use crate::delegate::{Delegate, Owned};
-use crate::entry::{borrow, entry, forward, give, lend, take, take_back};
+use crate::entry::{borrow, entry, forward, give, lend, share, take, take_back};
 use crate::instance::Instance;
 use crate::rsa::key::{Key, Kind};
 
@@ -109,14 +110,18 @@ entry! {
 
     fn import(key: *mut c_void, selection: c_int, params: *const OsslParam) -> c_int {
         // SAFETY: the core passes a key of ours.
-        let key = unsafe { borrow::<Key>(key) }?;
+        let key = unsafe { share::<Key>(key) }?;
         // What is in lanes must not change; the core imports into new keys only.
         if key.is_in_use() {
             return None;
         }
         let import = key.functions().import?;
         // SAFETY: a key of the default provider, and the core's parameters.
-        Some(unsafe { import(key.as_ptr(), selection, params) })
+        let imported = unsafe { import(key.as_ptr(), selection, params) };
+        if imported > 0 && selection & SELECT_PRIVATE_KEY != 0 {
+            lane_process::keys::loaded(&key);
+        }
+        Some(imported)
     }
 
     fn dup(key: *const c_void, selection: c_int) -> *mut c_void {

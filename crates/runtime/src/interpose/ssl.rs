@@ -10,6 +10,7 @@ use crate::groups;
 use crate::handshake::{self, Call};
 use crate::methods;
 use crate::real;
+use crate::transfer;
 
 #[unsafe(no_mangle)]
 extern "C" fn SSL_CTX_new(method: *const c_void) -> *mut c_void {
@@ -34,6 +35,15 @@ extern "C" fn SSL_CTX_new_ex(
         guard((), || groups::prefer(made));
     }
     made
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn SSL_CTX_use_PrivateKey(context: *mut c_void, key: *mut c_void) -> c_int {
+    let used = real::SSL_CTX_use_PrivateKey(context, key);
+    if used == 1 {
+        guard((), || transfer::make_known(key));
+    }
+    used
 }
 
 /// Keeps the preference for our provider where the program sets properties for the default context.

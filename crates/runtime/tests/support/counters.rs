@@ -28,6 +28,7 @@ pub struct Sums {
     pub jobs_for_others: u64,
     pub jobs_taken_back: u64,
     pub jobs_refused: u64,
+    pub lane_process_starts: u64,
     /// By kind of operation: those that waited for others, and those that could not.
     kinds: [(u64, u64); OperationKind::ALL.len()],
 }
@@ -45,9 +46,20 @@ const SIGNATURES: [OperationKind; 6] = [
 impl Sums {
     /// Reads every file of counters in `directory`.
     pub fn read(directory: &Path) -> Self {
+        Self::of(directory, |_| true)
+    }
+
+    /// Reads those files of counters in `directory` that `is_one` says yes to, told how often the
+    /// lane process had been started that it is of; 0 if it is of another process.
+    pub fn of(directory: &Path, is_one: impl Fn(u64) -> bool) -> Self {
         let mut sums = Self::default();
         for counters in read_all(directory) {
             let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            let starts = value(&counters.lane_process_starts);
+            if !is_one(starts) {
+                continue;
+            }
+            sums.lane_process_starts = sums.lane_process_starts.max(starts);
             sums.processes += 1;
             sums.lanes = sums.lanes.max(counters.lanes.load(Ordering::Relaxed) as usize);
             for (sum, counter) in sums.batches_by_fill.iter_mut().zip(&counters.batches_by_fill) {
@@ -84,6 +96,12 @@ impl Sums {
     /// Those of them that were signatures: one for each full handshake.
     pub fn signed(&self) -> u64 {
         SIGNATURES.iter().map(|kind| self.kinds[*kind as usize].0).sum()
+    }
+
+    /// RSA operations, those that could not wait included.
+    pub fn rsa(&self) -> u64 {
+        let kinds = [OperationKind::Rsa2048, OperationKind::Rsa3072, OperationKind::Rsa4096];
+        kinds.map(|kind| self.kinds[kind as usize]).iter().map(|(one, other)| one + other).sum()
     }
 
     /// Whether there are lanes to fill, as CPU and policy say too; without, every operation is

@@ -1,0 +1,63 @@
+//! The RSA keys that a program has loaded before it forks: those of the lane process.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::config::config;
+use crate::rsa::key::Key;
+
+/// Keys that were loaded in this process, or by whoever forked it.
+static LOADED: Mutex<Vec<Weak<Key>>> = Mutex::new(Vec::new());
+
+/// Keys at which those that were freed are forgotten.
+const KEYS_TO_TIDY: usize = 64;
+
+/// The keys with which a lane process signs, by address: processes forked from one have them at
+/// the same. That a key is known here keeps its address from being given to another.
+pub(crate) struct Lent(HashMap<usize, Weak<Key>>);
+
+/// Whether the keys that are loaded are to be known to a lane process.
+pub(crate) fn are_lent() -> bool {
+    config().lane_cpus.is_some()
+}
+
+/// A key was loaded.
+pub(crate) fn loaded(key: &Arc<Key>) {
+    if !are_lent() {
+        return;
+    }
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    if loaded.len() >= KEYS_TO_TIDY && loaded.len().is_power_of_two() {
+        loaded.retain(|key| key.strong_count() > 0);
+    }
+    loaded.push(Arc::downgrade(key));
+}
+
+impl Lent {
+    /// All that are loaded now and still in use.
+    pub(crate) fn now() -> Self {
+        let loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        let living = loaded.iter().filter(|key| key.strong_count() > 0);
+        Lent(living.map(|key| (key.as_ptr().addr(), Weak::clone(key))).collect())
+    }
+
+    /// None.
+    pub(crate) fn none() -> Self {
+        Lent(HashMap::new())
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a key is one of them.
+    pub(crate) fn has(&self, key: &Arc<Key>) -> bool {
+        self.0.contains_key(&Arc::as_ptr(key).addr())
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Arc<Key>> {
+        self.0.values().filter_map(Weak::upgrade)
+    }
+}

@@ -1,0 +1,286 @@
+//! How the lane process comes into being, is begun again, and ends.
+//!
+//! The process that is about to fork workers clones a supervisor, and that the lane process. Both
+//! are copies of a process with one thread, so no lock is taken in them. The supervisor is nobody's
+//! child that is waited for: it comes from a process between, which ends at once, sends no signal,
+//! and which `waitpid` without `__WALL` does not see. It ends when nobody is left who could leave
+//! signatures: a pipe tells, whose other end all of those have.
+#![allow(unsafe_code, reason = "clones processes, closes descriptors, pins and names processes")]
+
+use std::ffi::{CStr, c_int, c_long};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{fs, io, mem, ptr};
+
+use widelane_bridge::counters::OperationKind;
+
+use super::serve;
+use crate::batching::combining::{Generation, Member};
+use crate::batching::execute::now;
+use crate::batching::signals::{self, Mask};
+use crate::config::config;
+use crate::errors::say;
+use crate::process;
+
+/// A lane process that lived shorter is begun again only after such a time.
+const PAUSE_MS: u16 = 200;
+
+/// The status of a lane process that would end again.
+const USELESS: c_int = 2;
+
+/// Names of the processes, as `ps` and `widelane top` show them.
+const SUPERVISOR: &CStr = c"widelane-watch";
+const LANE_PROCESS: &CStr = c"widelane-lanes";
+
+/// Starts the lane process of a generation. Returns the descriptor that keeps it alive: it ends
+/// when nobody has that any more.
+///
+/// # Errors
+/// A text that says why there is none.
+pub(crate) fn start(generation: &'static Generation) -> Result<c_int, String> {
+    if config().lanes(OperationKind::Rsa2048) < 2 {
+        return Err("no room with lanes is open to RSA".to_owned());
+    }
+    if threads() != Some(1) {
+        return Err("the program has several threads where it forks".to_owned());
+    }
+    let [lifeline, held] = pipe().map_err(|error| format!("no pipe to it: {error}"))?;
+    let mask = Mask::block_all();
+    let status = match clone(0) {
+        0 => {
+            let supervisor = clone(0);
+            if supervisor == 0 {
+                // Error: it has panicked, and said so.
+                let _ = catch_unwind(AssertUnwindSafe(|| supervise(generation, lifeline)));
+            }
+            exit(c_int::from(supervisor < 0))
+        }
+        child if child > 0 => wait(child),
+        _ => None,
+    };
+    mask.restore();
+    close(lifeline);
+    if status != Some(0) {
+        close(held);
+        return Err("the system allows no further process".to_owned());
+    }
+    Ok(held)
+}
+
+/// Begins the lane process, and begins it again when it has ended, until nobody is left.
+fn supervise(generation: &'static Generation, lifeline: c_int) {
+    become_other(SUPERVISOR, generation.descriptors().chain([lifeline]).collect());
+    let mut is_first = true;
+    loop {
+        let (begin, own) = (now(), std::process::id());
+        let child = clone(c_long::from(libc::SIGCHLD));
+        if child == 0 {
+            close(lifeline);
+            let served = catch_unwind(AssertUnwindSafe(|| run(generation, own)));
+            exit(if served.is_ok() { USELESS } else { 1 });
+        }
+        let Some(ended) = process_descriptor(child) else {
+            return say("the lane process cannot be watched; workers make their own signatures");
+        };
+        if mem::take(&mut is_first) {
+            stop_speaking(generation);
+        }
+        if wait_for([lifeline, ended], -1) == Some(lifeline) {
+            // It ends with this process.
+            return;
+        }
+        let status = wait(child);
+        close(ended);
+        generation.lane_process_has_ended();
+        if status == Some(USELESS) {
+            return;
+        }
+        let is_soon = now().since(begin) < u64::from(PAUSE_MS) * 1_000_000;
+        if is_soon && wait_for([lifeline; 2], PAUSE_MS.into()).is_some() {
+            return;
+        }
+    }
+}
+
+/// The lane process, for as long as its parent lives; returns if it is of no use.
+fn run(generation: &'static Generation, parent: u32) {
+    process::begin_child();
+    // SAFETY: a number.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    // SAFETY: no arguments.
+    if u32::try_from(unsafe { libc::getppid() }) != Ok(parent) {
+        return;
+    }
+    name(LANE_PROCESS);
+    let Some(cpus) = &config().lane_cpus else { return };
+    if let Err(error) = pin(cpus.cpus()) {
+        return say(&format!(
+            "the lane process may not run on CPUs {cpus}: {error}; workers make their own \
+             signatures"
+        ));
+    }
+    match Member::of_lane_process(generation) {
+        Some(member) => {
+            stop_speaking(generation);
+            serve(member);
+        }
+        None => say("the lane process finds no place; workers make their own signatures"),
+    }
+}
+
+/// Gives up what belongs to the program whose copy this process is: its signals, its terminal, its
+/// descriptors but for `kept` and standard error, and its name.
+fn become_other(called: &CStr, kept: Vec<c_int>) {
+    // SAFETY: no arguments.
+    unsafe { libc::setsid() };
+    signals::ignore_requests();
+    close_all_but(kept);
+    title();
+    name(called);
+}
+
+fn close_all_but(mut kept: Vec<c_int>) {
+    (0..2).filter(|standard| !kept.contains(standard)).for_each(put_nothing_at);
+    kept.sort_unstable();
+    let mut first = 3;
+    for kept in kept.into_iter().filter(|kept| *kept >= 3) {
+        close_range(first, kept - 1);
+        first = kept + 1;
+    }
+    close_range(first, c_int::MAX);
+}
+
+/// Gives standard error up, which may be a pipe whose reader waits for the end of all that write.
+fn stop_speaking(generation: &Generation) {
+    if !generation.descriptors().any(|descriptor| descriptor == libc::STDERR_FILENO) {
+        put_nothing_at(libc::STDERR_FILENO);
+    }
+}
+
+/// Puts the null device in the place of a descriptor, or leaves that where there is none.
+fn put_nothing_at(descriptor: c_int) {
+    // SAFETY: a C string.
+    let null = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
+    if null >= 0 && null != descriptor {
+        // SAFETY: descriptors.
+        unsafe { libc::dup2(null, descriptor) };
+        close(null);
+    }
+}
+
+fn close_range(first: c_int, last: c_int) {
+    if first > last {
+        return;
+    }
+    // SAFETY: numbers.
+    let failed = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0;
+    if failed {
+        // Linux before 5.9: as many as there may be.
+        // SAFETY: no arguments.
+        let most = unsafe { libc::getdtablesize() };
+        (first..=last.min(most)).for_each(close);
+    }
+}
+
+fn close(descriptor: c_int) {
+    // SAFETY: a descriptor of this module's, or one that this process gives up.
+    unsafe { libc::close(descriptor) };
+}
+
+/// Writes over the arguments of the program, which `ps` shows: whoever looks for a server by them
+/// should not find this process.
+fn title() {
+    let Some((begin, end)) = arguments() else { return };
+    let title = b"widelane lane process";
+    let bytes = end.saturating_sub(begin);
+    let shown = title.len().min(bytes.saturating_sub(1));
+    let arguments = ptr::with_exposed_provenance_mut::<u8>(begin);
+    // SAFETY: where the kernel has put the arguments of this process, which has one thread, and
+    // that does not read them.
+    unsafe { ptr::write_bytes(arguments, 0, bytes) };
+    // SAFETY: as above, and no longer than that.
+    unsafe { ptr::copy_nonoverlapping(title.as_ptr(), arguments, shown) };
+}
+
+/// Where the arguments of this process are.
+fn arguments() -> Option<(usize, usize)> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // Fields count from behind the name, which may hold anything: these are 48 and 49.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(45);
+    let mut next = || fields.next()?.parse().ok().filter(|address| *address > 0);
+    Some((next()?, next()?))
+}
+
+fn name(name: &CStr) {
+    // SAFETY: a C string.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+/// Keeps this process on some CPUs.
+fn pin(cpus: &[usize]) -> io::Result<()> {
+    let words = cpus.last().map_or(1, |last| last / 64 + 1);
+    let mut set = vec![0_u64; words];
+    for cpu in cpus {
+        set[cpu / 64] |= 1 << (cpu % 64);
+    }
+    // SAFETY: a set of CPUs of this size.
+    match unsafe { libc::sched_setaffinity(0, mem::size_of_val(&*set), set.as_ptr().cast()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// How many threads this process has, if the system tells.
+fn threads() -> Option<usize> {
+    Some(fs::read_dir("/proc/self/task").ok()?.count())
+}
+
+fn pipe() -> io::Result<[c_int; 2]> {
+    let mut ends = [-1; 2];
+    // SAFETY: room for two descriptors.
+    match unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } {
+        0 => Ok(ends),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// A copy of this process: 0 in the copy, −1 if there is none. The handlers for forks are not run:
+/// they are for children in which the program goes on.
+fn clone(exit_signal: c_long) -> c_int {
+    // SAFETY: as `fork`, from a process with one thread: the copy's locks are free.
+    let child = unsafe { libc::syscall(libc::SYS_clone, exit_signal, 0, 0, 0, 0) };
+    c_int::try_from(child).unwrap_or(-1)
+}
+
+/// Waits for the end of a child, whatever signal it ends with; its status, if it had one.
+fn wait(child: c_int) -> Option<c_int> {
+    let mut status = 0;
+    // SAFETY: a child of this process, and a place to write to.
+    let waited = unsafe { libc::waitpid(child, &raw mut status, libc::__WALL) };
+    (waited == child && libc::WIFEXITED(status)).then(|| libc::WEXITSTATUS(status))
+}
+
+/// A descriptor that becomes readable when a child has ended.
+fn process_descriptor(child: c_int) -> Option<c_int> {
+    // SAFETY: numbers.
+    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, child, 0) };
+    c_int::try_from(descriptor).ok().filter(|descriptor| *descriptor >= 0)
+}
+
+/// Waits until something happens to one of two descriptors; nothing if the time ends before.
+fn wait_for(descriptors: [c_int; 2], timeout_ms: c_int) -> Option<c_int> {
+    let mut asked = descriptors.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+    loop {
+        // SAFETY: two questions.
+        let count = unsafe { libc::poll(asked.as_mut_ptr(), 2, timeout_ms) };
+        if count >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            break;
+        }
+    }
+    asked.iter().find(|asked| asked.revents != 0).map(|asked| asked.fd)
+}
+
+/// Ends this process without the program's handlers.
+fn exit(status: c_int) -> ! {
+    // SAFETY: a number.
+    unsafe { libc::_exit(status) }
+}

@@ -1,0 +1,344 @@
+//! A lane process that makes the signatures of a stock server's workers: what it does, what happens
+//! when it is killed or stopped, and when it ends.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use widelane_loadgen::{Group, TlsVersion};
+
+use crate::support::authority::{Authority, Identity, Kind};
+use crate::support::clients::{load, load_mixed};
+use crate::support::counters::Sums;
+use crate::support::server::{OLD_PID_FILE, PID_FILE, Server, send_signal};
+use crate::support::{wait_until, widelane};
+
+const WORKERS: usize = 2;
+
+/// Outstanding at a time.
+const CONNECTIONS: usize = 24;
+
+/// On the first CPU, which every machine has.
+const LANES: [&str; 2] = ["--lane-cpus", "0"];
+
+fn http(certificate: &Path, key: &Path) -> String {
+    let (certificate, key) = (certificate.display(), key.display());
+    format!(
+        "ssl_certificate {certificate}; ssl_certificate_key {key};
+         location / {{ return 204; }}"
+    )
+}
+
+fn nginx(identity: &Identity) -> Server {
+    Server::nginx_under(&LANES, WORKERS, &http(&identity.certificate, &identity.key))
+}
+
+fn of_workers(server: &Server) -> Sums {
+    Sums::of(&server.path("counters"), |starts| starts == 0)
+}
+
+fn of_lane_process(server: &Server) -> Sums {
+    Sums::of(&server.path("counters"), |starts| starts > 0)
+}
+
+fn name(pid: i32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+    (!rest.trim_start().starts_with('Z')).then(|| name.to_owned())
+}
+
+fn parent(pid: i32) -> i32 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+    let rest = stat.rsplit_once(')').expect("a name in parentheses").1;
+    rest.split_whitespace().nth(1).and_then(|parent| parent.parse().ok()).expect("a number")
+}
+
+/// The lane processes of a server that live, by number.
+fn lane_processes(server: &Server) -> Vec<i32> {
+    let entries = fs::read_dir(server.path("counters")).into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.path().file_stem()?.to_str()?.parse().ok());
+    pids.filter(|pid| name(*pid).as_deref() == Some("widelane-lanes")).collect()
+}
+
+/// Waits for the only lane process of a server, other than those.
+fn lane_process(server: &Server, others: &[i32]) -> i32 {
+    let found = || match lane_processes(server)[..] {
+        [pid] if !others.contains(&pid) => Some(pid),
+        _ => None,
+    };
+    wait_until("the lane process", || found().is_some());
+    found().expect("it lives still")
+}
+
+/// Waits until neither lane processes nor their supervisors are there.
+fn assert_gone(server: &Server, supervisors: &[i32]) {
+    wait_until("the lane process to end", || lane_processes(server).is_empty());
+    wait_until("its supervisor to end", || supervisors.iter().all(|pid| name(*pid).is_none()));
+}
+
+/// What workers did not leave to the lane process is what they took back, and what they had queued
+/// or began while it was not to be trusted: nothing, if they never had to.
+fn assert_lent(server: &Server) {
+    let (workers, lane) = (of_workers(server), of_lane_process(server));
+    assert_eq!((workers.jobs_refused, lane.jobs_refused), (0, 0), "{workers:?}, {lane:?}");
+    assert_eq!((workers.fallbacks, lane.fallbacks), (0, 0), "{workers:?}, {lane:?}");
+    if !workers.has_lanes() {
+        return;
+    }
+    assert!(workers.jobs_lent > 0, "{workers:?}");
+    // Who only looked whether the server listens did not get as far as a signature.
+    let unsigned = workers.handshakes.checked_sub(workers.jobs_lent + workers.rsa());
+    assert!(unsigned.is_some_and(|unsigned| unsigned <= 1), "{workers:?}");
+    assert!(workers.rsa() == 0 || workers.jobs_taken_back > 0, "{workers:?}");
+    assert!(lane.rsa() >= workers.jobs_lent, "{workers:?}, {lane:?}");
+}
+
+fn assert_untroubled(server: &Server) {
+    let output = server.output();
+    for trouble in ["SSL_do_handshake() failed", "[alert]", "[crit]", "unknown process"] {
+        assert!(!output.contains(trouble), "{output}");
+    }
+}
+
+/// Loads a server while `befall` does something to it; no client may meet an error.
+fn under_load(server: &Server, identity: &Identity, befall: impl FnOnce()) {
+    let is_over = AtomicBool::new(false);
+    let clients = || {
+        while !is_over.load(Ordering::Relaxed) {
+            let tally = load(server.port, identity, TlsVersion::Tls13, CONNECTIONS, 200);
+            assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+        }
+    };
+    thread::scope(|scope| {
+        let clients = scope.spawn(clients);
+        befall();
+        is_over.store(true, Ordering::Relaxed);
+        clients.join().expect("no client meets an error");
+    });
+}
+
+#[test]
+fn the_lane_process_makes_all_signatures_of_workers() {
+    let (_authority, identity) = support::localhost();
+    let server = nginx(&identity);
+    for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+        let tally = load(server.port, &identity, version, CONNECTIONS, 1_000);
+        assert!(tally.errors.is_empty(), "{version:?}: {:?}", tally.errors);
+        assert_lent(&server);
+    }
+    if !of_workers(&server).has_lanes() {
+        return;
+    }
+    let lane = lane_process(&server, &[]);
+    let allowed = fs::read_to_string(format!("/proc/{lane}/status")).expect("it lives");
+    assert!(allowed.contains("Cpus_allowed_list:\t0\n"), "{allowed}");
+    let title = fs::read(format!("/proc/{lane}/cmdline")).expect("it lives");
+    assert!(title.starts_with(b"widelane lane process"), "{:?}", String::from_utf8_lossy(&title));
+    for descriptor in fs::read_dir(format!("/proc/{lane}/fd")).expect("it lives") {
+        let file = fs::read_link(descriptor.expect("an entry").path()).expect("a link");
+        let file = file.display().to_string();
+        assert!(file == "/dev/null" || file.contains("eventfd"), "{file}");
+    }
+    let supervisor = parent(lane);
+    server.signal(libc::SIGQUIT);
+    assert_gone(&server, &[supervisor]);
+    assert_untroubled(&server);
+}
+
+#[test]
+fn handshakes_go_on_when_the_lane_process_is_killed_or_stopped() {
+    let (_authority, identity) = support::localhost();
+    let server = nginx(&identity);
+    if !server_has_lanes(&server, &identity) {
+        return;
+    }
+    under_load(&server, &identity, || {
+        for round in 0..8 {
+            let lane = lane_process(&server, &[]);
+            thread::sleep(Duration::from_millis(300));
+            if round % 2 == 0 {
+                send_signal(lane, libc::SIGKILL);
+                lane_process(&server, &[lane]);
+            } else {
+                send_signal(lane, libc::SIGSTOP);
+                thread::sleep(Duration::from_millis(400));
+                send_signal(lane, libc::SIGCONT);
+            }
+            let lent = of_workers(&server).jobs_lent;
+            wait_until("workers to lend again", || of_workers(&server).jobs_lent > lent);
+        }
+    });
+    assert_untroubled(&server);
+    assert_lent(&server);
+    let workers = of_workers(&server);
+    assert!(workers.jobs_taken_back > 0, "{workers:?}");
+    assert_eq!(of_lane_process(&server).lane_process_starts, 5);
+}
+
+fn server_has_lanes(server: &Server, identity: &Identity) -> bool {
+    let tally = load(server.port, identity, TlsVersion::Tls13, 1, 1);
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    of_workers(server).has_lanes()
+}
+
+#[test]
+fn each_generation_of_workers_has_its_own() {
+    let (_authority, identity) = support::localhost();
+    let server = nginx(&identity);
+    if !server_has_lanes(&server, &identity) {
+        return;
+    }
+    let mut past = vec![lane_process(&server, &[])];
+    let mut supervisors = vec![parent(past[0])];
+    under_load(&server, &identity, || {
+        for _ in 0..4 {
+            server.signal(libc::SIGHUP);
+            let lane = lane_process(&server, &past);
+            past.push(lane);
+            supervisors.push(parent(lane));
+            let lent = of_workers(&server).jobs_lent;
+            wait_until("new workers to lend", || of_workers(&server).jobs_lent > lent);
+        }
+    });
+    assert_untroubled(&server);
+    server.signal(libc::SIGQUIT);
+    assert_gone(&server, &supervisors);
+}
+
+#[test]
+fn it_lives_as_long_as_a_worker_of_a_master_that_was_killed() {
+    let (_authority, identity) = support::localhost();
+    let server = nginx(&identity);
+    if !server_has_lanes(&server, &identity) {
+        return;
+    }
+    let supervisor = parent(lane_process(&server, &[]));
+    let pid = server.pid();
+    let workers = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let workers = workers.expect("the server runs");
+    let workers: Vec<i32> =
+        workers.split_whitespace().map(|pid| pid.parse().expect("a number")).collect();
+    assert_eq!(workers.len(), WORKERS, "neither it nor its supervisor is the server's child");
+    send_signal(pid, libc::SIGKILL);
+    let tally = load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 200);
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    assert_lent(&server);
+    workers.iter().for_each(|worker| send_signal(*worker, libc::SIGKILL));
+    assert_gone(&server, &[supervisor]);
+}
+
+#[test]
+fn an_upgraded_binary_has_its_own() {
+    let (_authority, identity) = support::localhost();
+    let server = nginx(&identity);
+    if !server_has_lanes(&server, &identity) {
+        return;
+    }
+    let before = lane_process(&server, &[]);
+    let supervisor = parent(before);
+    under_load(&server, &identity, || {
+        server.signal(libc::SIGUSR2);
+        wait_until("the next master", || {
+            let is_another = server.pid_in(PID_FILE) != server.pid_in(OLD_PID_FILE);
+            server.pid_in(OLD_PID_FILE).is_some() && is_another && server.pid_in(PID_FILE).is_some()
+        });
+        send_signal(server.pid_in(OLD_PID_FILE).expect("the old master"), libc::SIGQUIT);
+        lane_process(&server, &[before]);
+    });
+    assert!(name(supervisor).is_none(), "the first generation is over");
+    assert_untroubled(&server);
+}
+
+#[test]
+fn a_key_that_it_does_not_have_stays_with_the_worker() {
+    let authority = Authority::new();
+    let identity = authority.issue("localhost");
+    let default = authority.issue_with("localhost", Kind::Rsa3072);
+    // nginx loads a certificate whose name has a variable when a client comes, in the worker.
+    let (directory, files) = (tempfile::tempdir().expect("a directory"), ["pem", "key"]);
+    for (from, kind) in [&identity.certificate, &identity.key].into_iter().zip(files) {
+        let file = directory.path().join(format!("localhost.{kind}"));
+        fs::copy(from, &file).expect("a copy");
+        for path in [&*file, directory.path()] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("our own");
+        }
+    }
+    let [certificate, key] =
+        files.map(|kind| directory.path().join(format!("$ssl_server_name.{kind}")));
+    let http = format!(
+        "{} }} server {{ listen unix:socket ssl; {}",
+        self::http(&certificate, &key),
+        self::http(&default.certificate, &default.key)
+    );
+    let server = Server::nginx_under(&LANES, WORKERS, &http);
+    let tally = load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 300);
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    let workers = of_workers(&server);
+    if workers.has_lanes() {
+        lane_process(&server, &[]);
+        assert_eq!((workers.jobs_lent, workers.rsa()), (0, workers.handshakes), "{workers:?}");
+    }
+}
+
+#[test]
+fn several_keys_and_kinds_are_told_apart() {
+    let (authority, rsa) = support::localhost();
+    let others = [Kind::Rsa3072, Kind::P256].map(|kind| authority.issue_with("localhost", kind));
+    let certificates: String = [&rsa, &others[1]]
+        .map(|one| {
+            let (certificate, key) = (one.certificate.display(), one.key.display());
+            format!("ssl_certificate {certificate}; ssl_certificate_key {key};")
+        })
+        .concat();
+    let http = format!("{certificates} location / {{ return 204; }}");
+    let server = Server::nginx_under(&LANES, WORKERS, &http);
+    let tally =
+        load_mixed(server.port, &[&rsa, &others[1]], TlsVersion::Tls13, Group::X25519, 16, 1_000);
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    let (workers, lane) = (of_workers(&server), of_lane_process(&server));
+    if workers.has_lanes() {
+        assert!(workers.jobs_lent > 300 && workers.jobs_refused == 0, "{workers:?}");
+        assert!(workers.rsa() == 0 || workers.jobs_taken_back > 0, "{workers:?}");
+        assert_eq!(lane.rsa(), lane.jobs_batched + lane.jobs_single, "RSA alone: {lane:?}");
+    }
+}
+
+#[test]
+fn threads_of_a_worker_that_was_forked_have_one_too() {
+    let (authority, identity) = support::localhost();
+    let pem = authority.bundle(&identity);
+    let server = Server::haproxy_under(&LANES, "  nbthread 4\n", &pem, &["-W"]);
+    for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+        let tally = load(server.port, &identity, version, CONNECTIONS, 800);
+        assert!(tally.errors.is_empty(), "{version:?}: {:?}", tally.errors);
+        assert_lent(&server);
+    }
+}
+
+#[test]
+fn a_server_that_does_not_fork_signs_by_itself() {
+    let (authority, identity) = support::localhost();
+    let pem = authority.bundle(&identity);
+    let server = Server::haproxy_under(&LANES, "  nbthread 2\n", &pem, &["-db"]);
+    let tally = load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 300);
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    let workers = of_workers(&server);
+    assert_eq!((workers.jobs_lent, lane_processes(&server).len()), (0, 0), "{workers:?}");
+}
+
+#[test]
+fn cpus_that_are_not_there_are_named_before_the_server_starts() {
+    let run = |lane_cpus: &str| {
+        let mut command = Command::new(widelane());
+        let command = command.args(["run", "--lane-cpus", lane_cpus, "--", "/usr/sbin/nginx"]);
+        command.args(["-c", "/nonexistent"]).output().expect("widelane was built")
+    };
+    let output = run("0,8191");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with("widelane: there is no CPU 8191 to set aside; the CPUs"), "{said}");
+    assert!(said.lines().count() == 1 && !output.status.success(), "{said}");
+}
