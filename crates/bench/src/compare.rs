@@ -85,6 +85,7 @@ pub fn run(
     }
     observer.planned(plan.rounds_total());
     let cpus = Cpus::choose_for(results);
+    results.notes.extend(plan.lane_cpus.as_ref().map(|lane| cpus.remark_on_lane_process(lane)));
     let (before_s, rows_before) = (results.duration_s, results.rows.len());
     let mut run = Run {
         plan: &plan,
@@ -191,6 +192,7 @@ impl Run<'_> {
             workshop.employ(count);
         }
         workshop.offer(self.plan.groups_with_ml_kem());
+        workshop.set_aside(self.plan.lane_cpus.clone());
         let sizes = self.plan.body_sizes();
         if !sizes.is_empty() {
             workshop.serve(&sizes, cpus.client.first().copied())?;

@@ -342,8 +342,8 @@ impl Server {
         }
     }
 
-    /// Processes and CPU time, those of the application behind it included, from the kernel's
-    /// accounting.
+    /// Processes and CPU time, those of its lane process and of the application behind it included,
+    /// from the kernel's accounting.
     ///
     /// # Errors
     ///
@@ -354,6 +354,10 @@ impl Server {
         for root in [self.pid()].iter().chain(&self.companions) {
             processes.extend(accounting::process_tree(*root).map_err(failed)?);
         }
+        // It is no descendant of the server's.
+        let lanes = self.counters.iter().flat_map(|counters| Counts::lane_processes(counters));
+        let lanes = lanes.map(|pid| Pid::from_raw(pid as i32));
+        processes.extend(lanes.filter(|pid| accounting::process_cpu(*pid).is_ok()));
         let mut cpu = Duration::ZERO;
         for pid in &processes {
             cpu += accounting::process_cpu(*pid).map_err(failed)?;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use widelane_cpu::Room;
+use widelane_cpu::policy::LaneCpus;
 use widelane_loadgen::{Cipher, Goal, Group, TlsVersion};
 
 use super::rows;
@@ -35,6 +36,8 @@ pub struct Plan {
     pub cipher: Cipher,
     /// First port to use; free ports are chosen if absent.
     pub port_first: Option<u16>,
+    /// CPUs set aside for the lane process of accelerated servers.
+    pub lane_cpus: Option<LaneCpus>,
     /// The widest room that is open, which is expected to run.
     pub room: Room,
 }

@@ -369,8 +369,8 @@ impl Record {
         }
         if let Some(lent) = lent_per_handshake(counts) {
             remarks.push(format!(
-                "{place}: {lent:.2} operations per handshake were done by another worker; {} were \
-                 taken back, {} refused.",
+                "{place}: {lent:.2} operations per handshake were done by another worker or the \
+                 lane process; {} were taken back, {} refused.",
                 counts.jobs_taken_back, counts.jobs_refused
             ));
         }

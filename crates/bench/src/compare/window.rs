@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use nix::sched::sched_getaffinity;
 use nix::unistd::Pid;
 use widelane_cpu::Topology;
+use widelane_cpu::policy::LaneCpus;
 use widelane_cpu::topology::Cpu;
 use widelane_loadgen::{self as loadgen, Load, LoadError, Pattern, Window};
 use widelane_results::{Measurement, Results};
@@ -51,6 +52,21 @@ impl Cpus {
             ..2 => "No core shows more than one hardware thread here: each is one CPU.".to_owned(),
             threads => format!("Each core is {threads} hardware threads, which were all used."),
         }
+    }
+
+    /// What is to be said of a lane process: where it ran, and who else did.
+    pub fn remark_on_lane_process(&self, lane: &LaneCpus) -> String {
+        let meets = |cpus: &[usize]| cpus.iter().any(|cpu| lane.cpus().contains(cpu));
+        let beside = match (meets(&self.server), meets(&self.client)) {
+            (true, true) => ", which servers and clients used as well",
+            (true, false) => ", which servers used as well",
+            (false, true) => ", which clients used as well",
+            (false, false) => "",
+        };
+        format!(
+            "The RSA signatures of accelerated servers were made by a lane process on CPUs \
+             {lane}{beside}; its CPU time is part of theirs."
+        )
     }
 
     /// Picks two CPUs of different cores among those allowed to us; where it could not, a note in

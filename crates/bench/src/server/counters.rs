@@ -60,6 +60,8 @@ pub struct Counts {
     pub jobs_taken_back: u64,
     /// Operations in shared memory that made no sense, or results that were wrong.
     pub jobs_refused: u64,
+    /// How often lane processes had been started, summed over them; 0 without any.
+    pub lane_process_starts: u64,
     /// Handshakes that the runtime began to drive, failed ones included.
     pub handshakes: u64,
     /// Each cipher, by its number.
@@ -172,6 +174,16 @@ impl Counts {
         sum
     }
 
+    /// The lane processes among those that count in `directory`, also those that have ended.
+    pub fn lane_processes(directory: &Path) -> Vec<u32> {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let claimed = |entry: fs::DirEntry| {
+            let (counts, claim) = Counts::parse_with_claim(&fs::read(entry.path()).ok()?)?;
+            (counts.lane_process_starts > 0).then_some(claim.pid)
+        };
+        entries.filter_map(claimed).collect()
+    }
+
     /// Reads one counters file; none if it is not one, or one of another version.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         Counts::parse_with_claim(bytes).map(|(counts, _)| counts)
@@ -227,6 +239,7 @@ impl Counts {
             jobs_for_others: page.u64(offset_of!(Counters, jobs_for_others)),
             jobs_taken_back: page.u64(offset_of!(Counters, jobs_taken_back)),
             jobs_refused: page.u64(offset_of!(Counters, jobs_refused)),
+            lane_process_starts: page.u64(offset_of!(Counters, lane_process_starts)),
             handshakes: page.u64(offset_of!(Counters, handshakes)),
             by_cipher: CipherKind::ALL.map(|kind| CipherCounts::parse(page, kind)),
             by_kind: OperationKind::ALL.map(|kind| KindCounts::parse(page, kind)),
@@ -266,6 +279,7 @@ impl Counts {
             &mut self.jobs_for_others,
             &mut self.jobs_taken_back,
             &mut self.jobs_refused,
+            &mut self.lane_process_starts,
             &mut self.handshakes,
         ];
         let ciphers = self.by_cipher.iter_mut();

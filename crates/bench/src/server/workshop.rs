@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
+use widelane_cpu::policy::LaneCpus;
 use widelane_loadgen::Group;
 
 use super::application::Application;
@@ -45,6 +46,8 @@ pub struct Workshop {
     content: Option<Content>,
     /// Groups that servers offer beside the usual ones, in front of them.
     groups: Vec<Group>,
+    /// The CPUs set aside for the lane process of accelerated servers.
+    lane_cpus: Option<LaneCpus>,
     server_count: usize,
 }
 
@@ -71,6 +74,7 @@ impl Workshop {
             port_next: port_first,
             content: None,
             groups: Vec::new(),
+            lane_cpus: None,
             application: None,
             server_count: 0,
         })
@@ -84,6 +88,11 @@ impl Workshop {
     /// Has servers offer `groups` beside the usual ones, native ones those that they have.
     pub fn offer(&mut self, groups: Vec<Group>) {
         self.groups = groups;
+    }
+
+    /// Sets CPUs aside for the lane process of accelerated servers.
+    pub fn set_aside(&mut self, lane_cpus: Option<LaneCpus>) {
+        self.lane_cpus = lane_cpus;
     }
 
     /// The groups of a server, as OpenSSL reads them.
@@ -243,7 +252,11 @@ impl Workshop {
             }
             Subject::Accelerated => {
                 let mut run = Command::new(&self.programs.widelane);
-                run.arg("run").arg("--counters-dir").arg(counters).arg("--").args(server);
+                run.arg("run").arg("--counters-dir").arg(counters);
+                if let Some(cpus) = &self.lane_cpus {
+                    run.arg("--lane-cpus").arg(cpus.to_string());
+                }
+                run.arg("--").args(server);
                 run
             }
             Subject::Async | Subject::Configured => {
@@ -325,7 +338,9 @@ impl Workshop {
         let workers = &self.workers;
         let text = config::haproxy(address, identities, content, asynchronous, workers, groups);
         write(&file, &text)?;
-        Ok(vec![haproxy, "-db".into(), "-f".into(), file])
+        // Only a worker has a lane process: its keys are loaded before it is forked.
+        let mode = if self.lane_cpus.is_some() { "-W" } else { "-db" };
+        Ok(vec![haproxy, mode.into(), "-f".into(), file])
     }
 
     fn haproxy_aws_lc(&self) -> Result<PathBuf, ServerError> {

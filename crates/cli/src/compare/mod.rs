@@ -16,6 +16,7 @@ use widelane_bench::compare::{CompareError, Protection};
 use widelane_bench::server::application::Application;
 use widelane_bench::server::{Key, RECIPES, Recipe, ServerError};
 use widelane_bench::{compare, machine, mixed};
+use widelane_cpu::policy::LaneCpus;
 use widelane_loadgen::{Cipher, Group, TlsVersion};
 
 use self::values::{group, keys, size, tls_version};
@@ -82,6 +83,11 @@ pub struct Args {
     /// Threads of HAProxy, which share the server's CPUs [default: one on each]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
+    /// CPUs set aside for a process that makes the RSA signatures of accelerated servers, such as 1
+    /// or 2,4-7, whose CPU time counts as theirs (docs/lane-cpus.md); for nginx, and for HAProxy,
+    /// which then runs with -W
+    #[arg(long, value_name = "LIST")]
+    lane_cpus: Option<LaneCpus>,
     /// Of downloads, searches the highest rate at which every one ends within this time, as 2s;
     /// says where that cannot be. Takes minutes for each length and cipher
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
@@ -232,6 +238,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut programs = measure::programs()?;
     args.check_workers(&programs)?;
     args.check_groups()?;
+    if let (Some(cpus), Some(online)) = (&args.lane_cpus, LaneCpus::online()) {
+        cpus.check(&online)?;
+    }
     if let Some(Rival::HaproxyAwsLc) = args.rival {
         args.find_haproxy_aws_lc(&mut programs)?;
     }

@@ -97,6 +97,7 @@ impl Args {
             goal: self.latency_max.map(|latency_max| Goal { latency_max, percentile: 100.0 }),
             cipher: self.cipher.cipher(),
             port_first: self.port,
+            lane_cpus: self.lane_cpus.clone(),
             room,
         }
     }

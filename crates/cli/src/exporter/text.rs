@@ -225,6 +225,18 @@ impl Collector for Found {
             let labels = [identity(process), vec![user]].concat();
             info.encode_family(&labels)?.encode_gauge(&(process.counts.lanes as u64))?;
         }
+        let mut lanes = encoder.encode_descriptor(
+            "lane_process_starts",
+            "How often a service has started its lane process, which this is",
+            None,
+            MetricType::Gauge,
+        )?;
+        for process in &survey.processes {
+            let starts = process.counts.lane_process_starts;
+            if starts > 0 {
+                lanes.encode_family(&identity(process))?.encode_gauge(&starts)?;
+            }
+        }
         for (name, help, figure) in [
             ("processes", "Accelerated processes that run", survey.processes.len()),
             ("files_skipped", "Files that were not believed", survey.skipped.len()),
@@ -277,7 +289,7 @@ mod tests {
         counts.waits_by_bucket[WAIT_BUCKETS - 1] = 1;
         counts.wait_ns_total = 3_000_000_000;
         (counts.short_waits, counts.short_wait_ns_total) = (5, 1_500_000);
-        counts.jobs_lent = 6;
+        (counts.jobs_lent, counts.lane_process_starts) = (6, 2);
         let process = Process {
             pid: 77,
             started_ticks: 1,
@@ -301,6 +313,7 @@ mod tests {
             "le=\"0.000032\",pid=\"77\",command=\"nginx\"} 2\n",
             "le=\"+Inf\",pid=\"77\",command=\"nginx\"} 3\n",
             "widelane_process_lanes{pid=\"77\",command=\"nginx\",user=\"33\"} 8\n",
+            "widelane_lane_process_starts{pid=\"77\",command=\"nginx\"} 2\n",
             "widelane_processes 1\n",
             "widelane_short_waits_total{pid=\"77\",command=\"nginx\"} 5\n",
             "widelane_combined_operations_total{pid=\"77\",command=\"nginx\",how=\"lent\"} 6\n",

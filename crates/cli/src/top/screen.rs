@@ -188,6 +188,7 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, row: &view::Row) {
     lines.push(Line::from(waits(row)));
     lines.extend(short_waits(row).map(Line::from));
     lines.extend(combining(row).map(Line::from));
+    lines.extend(lane_process(row).map(Line::from));
     let title = format!(
         " {} {}: {} since its start ",
         row.command,
@@ -236,6 +237,14 @@ fn combining(row: &view::Row) -> Option<String> {
     Some(format!("combined now: {lent}/s done by other workers, {for_others}/s for them{failures}"))
 }
 
+/// What a lane process is; nothing of other processes.
+fn lane_process(row: &view::Row) -> Option<String> {
+    (row.lane_process_starts > 0).then(|| {
+        let starts = row.lane_process_starts as usize;
+        format!("lane process: signs for the workers, started {}", counted(starts, "time", "times"))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use ratatui::Terminal;
@@ -274,6 +283,17 @@ mod tests {
         assert_eq!(screen.press(KeyCode::Down.into()), Answer::GoOn);
         assert_eq!(screen.press(KeyCode::Down.into()), Answer::GoOn);
         assert!(drawn(&screen, 140, 30).contains("nginx 12: 1 thread since"));
+    }
+
+    #[test]
+    fn a_lane_process_is_shown_as_one() {
+        let mut lane = process(11, 200);
+        (lane.command, lane.counts.lane_process_starts) = ("widelane-lanes".to_owned(), 3);
+        let survey = Survey { processes: vec![lane], ..Survey::default() };
+        let view = View::between(&Survey::default(), &survey, Duration::from_secs(1));
+        let text = drawn(&Screen::new(view, String::new()), 140, 30);
+        assert!(text.contains("lane process: signs for the workers, started 3 times"), "{text}");
+        assert!(!drawn(&screen(), 140, 30).contains("lane process"));
     }
 
     #[test]

@@ -71,6 +71,8 @@ pub struct Row {
     /// start.
     pub taken_back: u64,
     pub refused: u64,
+    /// Of a lane process, how often its service had started one; 0 of other processes.
+    pub lane_process_starts: u64,
     pub faults_detected: u64,
     pub fallbacks: u64,
     /// What of each kind was done since the start, those that did not occur apart.
@@ -272,6 +274,7 @@ impl Row {
             for_others_per_s: per_s(window.jobs_for_others),
             taken_back: total.jobs_taken_back,
             refused: total.jobs_refused,
+            lane_process_starts: total.lane_process_starts,
             faults_detected: total.faults_detected,
             fallbacks: total.fallbacks,
             kinds: kinds(total),
