@@ -68,6 +68,12 @@ impl<W: Words<Word = u64>> Sponges<W> {
         self.0[index].as_ref()[lane]
     }
 
+    /// Word `index` of all states.
+    #[inline]
+    pub(crate) fn row(&self, index: usize) -> &[u64] {
+        self.0[index].as_ref()
+    }
+
     /// Adds bytes to a state, from byte `offset` on.
     pub fn add_bytes(&mut self, lane: usize, offset: usize, bytes: &[u8]) {
         if offset.is_multiple_of(8) {

@@ -63,10 +63,8 @@ pub fn decapsulate_vartime<C: Coefficients>(
         Plaintexts { keys, messages: &messages, seeds: &secrets.seeds },
         &mut [true; JOBS_MAX],
         |job, offset, polynomial| {
-            let bytes = jobs[job].ciphertext[offset..].as_chunks().0;
-            for (bytes, word) in bytes.iter().zip(polynomial.words()) {
-                differences[job] |= u64::from(u32::from_le_bytes(*bytes) ^ word);
-            }
+            let found = polynomial.differences(&jobs[job].ciphertext[offset..]);
+            differences[job] |= u64::from(found);
         },
     );
     let mut rejections = reject::<C>(room, parameters, workspace, jobs);

@@ -60,12 +60,7 @@ pub fn encapsulate_vartime<C: Coefficients>(
         layout,
         Plaintexts { keys, messages: &messages, seeds: &secrets.seeds },
         &mut is_key,
-        |job, offset, polynomial| {
-            let bytes = jobs[job].ciphertext[offset..].as_chunks_mut().0;
-            for (bytes, word) in bytes.iter_mut().zip(polynomial.words()) {
-                *bytes = word.to_le_bytes();
-            }
-        },
+        |job, offset, polynomial| polynomial.copy_to(&mut jobs[job].ciphertext[offset..]),
     );
     for (index, job) in jobs.iter_mut().enumerate() {
         job.is_key = is_key[index];
@@ -221,7 +216,7 @@ fn prepare<C: Coefficients>(
     for (job, words) in plaintexts.messages[..layout.jobs].iter().enumerate() {
         let lane = layout.place(job, rank).lane;
         for (index, word) in words.iter().enumerate() {
-            message.put_word(lane, 1, index, *word);
+            message.put_words(lane, 1, index, &[*word]);
         }
     }
     C::call(room, Unpack::<Compressed<1>, 1>::new(message));

@@ -43,15 +43,21 @@ impl Group {
         }
     }
 
-    /// Puts word `index` of the bytes of a packed polynomial where it is to be unpacked.
+    /// Puts word `index` of the bytes of packed polynomials where it is to be unpacked: that of one
+    /// in this lane, and of others in the lanes behind it.
     #[inline]
-    pub(super) fn put_word(&mut self, lane: usize, bits: usize, index: usize, word: u64) {
-        let index = 2 * index;
-        let (row, lane) =
-            if index < 4 * bits { (index, lane) } else { (index - 4 * bits, lane + POLYNOMIALS) };
-        let rows = &mut self.0[ROWS - 4 * bits..];
-        rows[row].0[lane] = word as u32;
-        rows[row + 1].0[lane] = (word >> 32) as u32;
+    pub(super) fn put_words(&mut self, lane: usize, bits: usize, index: usize, words: &[u64]) {
+        let pairs = self.0[ROWS - 4 * bits..].as_chunks_mut::<2>().0;
+        let (pair, lane) = match index.checked_sub(pairs.len()) {
+            None => (index, lane),
+            Some(index) => (index, lane + POLYNOMIALS),
+        };
+        let [low, high] = &mut pairs[pair];
+        let (low, high) = (&mut low.0[lane..], &mut high.0[lane..]);
+        for (word, (low, high)) in words.iter().zip(low.iter_mut().zip(high)) {
+            *low = *word as u32;
+            *high = (*word >> 32) as u32;
+        }
     }
 
     /// A packed polynomial, of `bits` bits for a coefficient.
@@ -63,10 +69,7 @@ impl Group {
     /// Copies the bytes of a packed polynomial, 32 for each bit of a coefficient.
     #[inline]
     pub(super) fn copy_bytes(&self, lane: usize, bytes: &mut [u8]) {
-        let words = self.packed(lane, bytes.len() / 32).words();
-        for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
-            *bytes = word.to_le_bytes();
-        }
+        self.packed(lane, bytes.len() / 32).copy_to(bytes);
     }
 
     /// Sets the coefficients of a polynomial.
@@ -97,12 +100,26 @@ pub(super) struct Packed<'a> {
     lane: usize,
 }
 
-impl<'a> Packed<'a> {
-    /// Its words, in the order of their bytes.
-    #[inline(always)]
-    pub(super) fn words(self) -> impl Iterator<Item = u32> + 'a {
-        let Packed { rows, lane } = self;
-        let first = rows.iter().map(move |row| row.0[lane]);
-        first.chain(rows.iter().map(move |row| row.0[lane + POLYNOMIALS]))
+impl Packed<'_> {
+    /// Copies its bytes to the beginning of `bytes`.
+    #[inline]
+    pub(super) fn copy_to(self, bytes: &mut [u8]) {
+        let (first, rest) = bytes.as_chunks_mut().0.split_at_mut(self.rows.len());
+        for (row, (first, second)) in self.rows.iter().zip(first.iter_mut().zip(rest)) {
+            *first = row.0[self.lane].to_le_bytes();
+            *second = row.0[self.lane + POLYNOMIALS].to_le_bytes();
+        }
+    }
+
+    /// Bits that are set where its bytes differ from the beginning of `bytes`.
+    #[inline]
+    pub(super) fn differences(self, bytes: &[u8]) -> u32 {
+        let (first, rest) = bytes.as_chunks().0.split_at(self.rows.len());
+        let mut differences = 0;
+        for (row, (first, second)) in self.rows.iter().zip(first.iter().zip(rest)) {
+            differences |= row.0[self.lane] ^ u32::from_le_bytes(*first);
+            differences |= row.0[self.lane + POLYNOMIALS] ^ u32::from_le_bytes(*second);
+        }
+        differences
     }
 }

@@ -157,6 +157,10 @@ pub(super) fn noise_bits<C: Coefficients>(
     [mut first, mut second]: [NoiseTarget<'_>; 2],
 ) {
     let longest = first.eta.max(second.eta);
+    // Of many jobs all lanes have a polynomial of the same nonce, and neighbours stay neighbours.
+    let states = <C::Words as Words>::LANES;
+    let is_whole = layout.width == 1 && layout.jobs.is_multiple_of(states);
+    let together = if is_whole { states } else { 1 };
     let mut streams = (0..first.count + second.count)
         .flat_map(|nonce| (0..layout.jobs).map(move |job| (job, nonce)))
         .peekable();
@@ -175,7 +179,8 @@ pub(super) fn noise_bits<C: Coefficients>(
         while done < 8 * longest {
             sponges.permute_within(room);
             let rate = SHAKE256.rate_words();
-            for (lane, &(job, nonce)) in lanes[..count].iter().enumerate() {
+            for begin in (0..count).step_by(together) {
+                let (job, nonce) = lanes[begin];
                 let (target, index) = match nonce.checked_sub(first.count) {
                     None => (&mut first, nonce),
                     Some(index) => (&mut second, index),
@@ -183,8 +188,8 @@ pub(super) fn noise_bits<C: Coefficients>(
                 let place = layout.place(job, index);
                 let group = &mut target.groups[place.group];
                 for word in done..(done + rate).min(8 * target.eta) {
-                    let squeezed = sponges.word(lane, word - done);
-                    group.put_word(place.lane, 2 * target.eta, word, squeezed);
+                    let squeezed = &sponges.row(word - done)[begin..][..together];
+                    group.put_words(place.lane, 2 * target.eta, word, squeezed);
                 }
             }
             done += rate;
@@ -219,11 +224,14 @@ pub(super) fn hash<W: Words<Word = u64>>(
     for begin in (0..jobs).step_by(W::LANES) {
         let lanes = W::LANES.min(jobs - begin);
         sponges.clear();
-        for index in 0..count {
+        for block in (0..count).step_by(rate) {
+            let words = rate.min(count - block);
             for lane in 0..lanes {
-                sponges.add_word(lane, index % rate, word(begin + lane, index));
+                for index in 0..words {
+                    sponges.add_word(lane, index, word(begin + lane, block + index));
+                }
             }
-            if index % rate == rate - 1 {
+            if words == rate {
                 sponges.permute_within(room);
             }
         }
