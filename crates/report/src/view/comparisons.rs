@@ -51,12 +51,20 @@ impl Comparison<'_> {
 
     /// The rival's name; empty where there is none.
     pub fn rival(&self) -> &str {
-        self.row.rival.as_deref().map_or("", words::subject)
+        let rival = self.row.rival.as_deref().map(words::subject);
+        rival.or_else(|| self.lacking()).unwrap_or_default()
+    }
+
+    /// The rival that this row is about, because it lacks the algorithm.
+    fn lacking(&self) -> Option<&str> {
+        lacks(self.row).then(|| words::subject(&self.row.subject))
     }
 
     /// The scenario, the kernel and the mode, as far as they are known.
     pub fn title(&self) -> String {
-        join([Some(self.scenario.title()), self.named(), self.kernel()]).unwrap_or_default()
+        let lacking = self.lacking().map(str::to_owned);
+        let parts = [Some(self.scenario.title()), self.named(), self.kernel(), lacking];
+        join(parts).unwrap_or_default()
     }
 
     /// The subject, where subjects are what is compared: policies, instructions.
@@ -151,7 +159,8 @@ pub fn sections(results: &Results) -> Vec<Section<'_>> {
     let mut sections: Vec<Section<'_>> = METRICS
         .into_iter()
         .map(|metric| {
-            let mut comparisons = comparisons(results, metric.name);
+            let is_shown = |row: &Row| is_compared(results, row) || lacks(row);
+            let mut comparisons = comparisons_of(results, metric.name, is_shown);
             if metric == LATENCY_ALONE {
                 comparisons.retain(|comparison| comparison.scenario.connections == Some(1));
             }
@@ -172,10 +181,30 @@ pub fn sections(results: &Results) -> Vec<Section<'_>> {
 
 /// The rows of `metric` that are ours and have a rival or a reason, one family after the other.
 pub fn comparisons<'a>(results: &'a Results, metric: &str) -> Vec<Comparison<'a>> {
+    comparisons_of(results, metric, |row| is_compared(results, row))
+}
+
+/// Whether a row is ours and has a rival or a reason.
+fn is_compared(results: &Results, row: &Row) -> bool {
+    !words::is_rival(&row.subject)
+        && (row.rival.is_some() || row.status != Status::Ok || has_no_rival(results, row))
+}
+
+/// Whether a row says that another library has no such algorithm.
+fn lacks(row: &Row) -> bool {
+    words::is_rival(&row.subject)
+        && row.status == Status::NotApplicable
+        && row.metric == OPERATIONS.name
+}
+
+fn comparisons_of<'a>(
+    results: &'a Results,
+    metric: &str,
+    is_shown: impl Fn(&Row) -> bool,
+) -> Vec<Comparison<'a>> {
     let rows = results.rows.iter().filter(|row| row.metric == metric);
-    let rows = rows.filter(|row| !words::is_rival(&row.subject));
     let mut comparisons: Vec<Comparison<'a>> = rows
-        .filter(|row| row.rival.is_some() || row.status != Status::Ok || has_no_rival(results, row))
+        .filter(|row| is_shown(row))
         .map(|row| Comparison {
             row,
             scenario: Scenario::parse(&row.scenario),
@@ -212,6 +241,32 @@ fn has_no_rival(results: &Results, row: &Row) -> bool {
 mod tests {
     use super::*;
     use crate::words::{SERVER_CPU, SERVER_CPU_PER_GB};
+
+    #[test]
+    fn libraries_without_an_algorithm_are_named_with_the_reason() {
+        let row = |subject: &str, rival: Option<&str>| Row {
+            scenario: "ml-kem-768/generate".to_owned(),
+            subject: subject.to_owned(),
+            metric: OPERATIONS.name.to_owned(),
+            rival: rival.map(str::to_owned),
+            ratio: rival.map(|_| 9.0),
+            ..Row::default()
+        };
+        let ring = Row {
+            status: Status::NotApplicable,
+            reason: Some("no ML-KEM".to_owned()),
+            ..row("ring", None)
+        };
+        let rows = vec![ring, row("widelane", Some("openssl"))];
+        let results = Results { rows, ..Results::default() };
+        let sections = sections(&results);
+        let told: Vec<_> =
+            sections[0].comparisons.iter().map(|it| (it.rival(), it.objection())).collect();
+        let objection = Some("not applicable: no ML-KEM".to_owned());
+        assert_eq!(told, [("ring", objection), ("OpenSSL", None)]);
+        assert!(sections[0].comparisons[0].title().ends_with("ring"));
+        assert_eq!(comparisons(&results, OPERATIONS.name).len(), 1, "the verdict is about ours");
+    }
 
     #[test]
     fn what_has_ratios_comes_first() {
