@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(unsafe_code, reason = "the modules call libcrypto as libssl and programs do")]
 
+pub mod debian_13;
 pub mod evp;
 pub mod process;
 pub mod server;

@@ -1,9 +1,10 @@
 //! Key encapsulation as libssl and programs use it: secrets, bad input, and who does the work.
 #![allow(unsafe_code, reason = "calls libcrypto as libssl does")]
 
+use std::collections::HashSet;
 use std::ffi::CStr;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::io::{Read, Write};
+use std::process::Stdio;
 use std::sync::atomic::AtomicU64;
 
 use openssl::error::ErrorStack;
@@ -12,13 +13,28 @@ use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::mlkem::{DecapsulateJob, MlKem, ParameterSet, Workspace};
 use widelane_ossl_sys::core::OsslParam;
 
-use crate::common::process::{prefer, setting};
+use crate::common::process::{in_child, prefer, setting};
 use crate::common::server::Server;
-use crate::common::{Place, done};
+use crate::common::{Place, debian_13, done};
 use crate::kem::{KNOWN, octets};
 use crate::pkey::{EVP_PKEY_dup, EVP_PKEY_eq, EVP_PKEY_set1_encoded_public_key, Key};
 
 const OURS: &CStr = c"?provider=widelane";
+
+/// What keys of each of [`KNOWN`] are counted as.
+const GENERATED: [OperationKind; 6] = [
+    OperationKind::MlKem768Generate,
+    OperationKind::MlKem512Generate,
+    OperationKind::MlKem768Generate,
+    OperationKind::MlKem1024Generate,
+    OperationKind::MlKem768Generate,
+    OperationKind::MlKem1024Generate,
+];
+
+/// Where ML-KEM is computed here.
+fn room() -> Room {
+    MlKem::choose(ParameterSet::MlKem768, &Policy::open()).room()
+}
 
 /// Operations of a kind by whatever way.
 fn times_done(place: &Place, kind: OperationKind) -> u64 {
@@ -90,6 +106,44 @@ fn parts_lie_where_the_standard_has_them() {
 }
 
 #[test]
+fn keys_of_clients_are_made_in_advance_and_used_once() {
+    let (place, _lock) = setting();
+    prefer(OURS);
+    let is_batched = room() != Room::Portable;
+    for (known, kind) in KNOWN.iter().zip(GENERATED) {
+        let counter = |of: fn(&KindCounters) -> &AtomicU64| {
+            place.sum(|counters| of(&counters.kinds[kind as usize]))
+        };
+        let counters = || [counter(|it| &it.pooled), counter(|it| &it.pool_made)];
+        let before = counters();
+        let make = |number: usize| -> Vec<u8> {
+            (0..number).flat_map(|_| Key::of_group(known.name, true).public()).collect()
+        };
+        let mut publics = make(48);
+        let bytes = publics.len() / 48;
+        let after = counters();
+        assert_eq!(after[0] > before[0], is_batched, "{:?}", known.name);
+        assert!(after[0] - before[0] <= 48, "{:?}", known.name);
+        assert_eq!(after[1] - before[1] >= 8, is_batched, "{:?}", known.name);
+        // A child makes keys of its own, whatever its parent has left.
+        let (mut from, mut to) = std::io::pipe().unwrap();
+        let status = in_child(|| to.write_all(&make(12)).unwrap());
+        drop(to);
+        assert_eq!(status, 0);
+        publics.extend(make(12));
+        from.read_to_end(&mut publics).unwrap();
+        let distinct: HashSet<&[u8]> = publics.chunks(bytes).collect();
+        assert_eq!(distinct.len(), 72, "{:?}", known.name);
+        // Each half is one's own.
+        let begin = known.begins[0];
+        let end = begin + known.set.encapsulation_key_bytes();
+        let halves = publics.chunks(bytes).map(|public| &public[begin..end]);
+        assert_eq!(halves.collect::<HashSet<_>>().len(), 72, "{:?}", known.name);
+    }
+    assert_eq!(place.sum(|counters| &counters.fallbacks), 0);
+}
+
+#[test]
 fn keys_are_copied_and_compared() {
     let (_place, _lock) = setting();
     prefer(OURS);
@@ -130,37 +184,26 @@ fn bad_shares_and_ciphertexts_are_refused_with_an_error() {
             let bytes: Vec<u8> = share.iter().copied().cycle().take(length).collect();
             refused(Key::peer(known.name, &bytes).map(drop), "a share of wrong length");
         }
-        // The first coefficient becomes q, and then the last one.
-        let coefficients =
-            known.begins[0]..known.begins[0] + known.set.encapsulation_key_bytes() - 32;
-        let mut high = share.clone();
-        high[coefficients.start] = 0x01;
-        high[coefficients.start + 1] = high[coefficients.start + 1] & 0xf0 | 0x0d;
-        refused(Key::peer(known.name, &high).map(drop), "a first coefficient of q");
-        let mut high = share.clone();
-        high[coefficients.end - 2] = high[coefficients.end - 2] & 0xf | 0x10;
-        high[coefficients.end - 1] = 0xd0;
-        refused(Key::peer(known.name, &high).map(drop), "a last coefficient of q");
+        for high in known.unreduced(&share) {
+            refused(Key::peer(known.name, &high).map(drop), "a coefficient of q");
+        }
         let [ciphertext, _] = Key::peer(known.name, &share).unwrap().encapsulate().unwrap();
         // Of one without any bytes we are not told.
         for length in [1, ciphertext.len() - 1, ciphertext.len() + 1] {
             let bytes: Vec<u8> = ciphertext.iter().copied().cycle().take(length).collect();
             refused(client.decapsulate(&bytes).map(drop), "a ciphertext of wrong length");
         }
-        if known.set.encapsulation_key_bytes() == share.len() {
+        let on_curve = known.curve_in_share(&share);
+        if on_curve.is_empty() {
             continue;
         }
-        // What belongs to the curve becomes zeros: no point of NIST's curves, and no secret of
-        // X25519.
-        let zero = |whole: &[u8], begin: usize, of_ml_kem: usize| {
-            let mut zeros = vec![0; whole.len()];
-            zeros[begin..begin + of_ml_kem].copy_from_slice(&whole[begin..begin + of_ml_kem]);
-            zeros
-        };
-        let zeros = zero(&share, known.begins[0], known.set.encapsulation_key_bytes());
+        // Zeros are no point of NIST's curves, and no secret of X25519.
+        let mut zeros = share.clone();
+        zeros[on_curve].fill(0);
         let encapsulated = Key::peer(known.name, &zeros).and_then(|peer| peer.encapsulate());
         refused(encapsulated.map(drop), "a share without a point");
-        let zeros = zero(&ciphertext, known.begins[1], known.set.ciphertext_bytes());
+        let mut zeros = ciphertext.clone();
+        zeros[known.curve_in_ciphertext(&ciphertext)].fill(0);
         refused(client.decapsulate(&zeros).map(drop), "a ciphertext without a point");
     }
     assert_eq!(place.sum(|counters| &counters.fallbacks), 0);
@@ -287,21 +330,6 @@ fn every_group_shakes_hands_with_openssl_as_it_is() {
     assert_eq!(place.sum(|counters| &counters.fallbacks), 0);
 }
 
-/// `openssl` of Debian 13, which has the groups itself, where `cargo xtask systems` has made that
-/// system and this process may enter it.
-fn openssl_3_5(command: &str) -> Option<Command> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/systems/trixie");
-    let in_there = |command: &str| {
-        let mut openssl = Command::new("chroot");
-        openssl.arg(&root).arg("openssl").args(command.split_whitespace());
-        openssl.env_remove("OPENSSL_CONF");
-        openssl
-    };
-    let version = in_there("version").output().ok()?;
-    let has_groups = String::from_utf8_lossy(&version.stdout).starts_with("OpenSSL 3.5");
-    has_groups.then(|| in_there(command))
-}
-
 #[test]
 fn openssl_with_groups_of_its_own_agrees_with_us() {
     const SHARED: &str = "-tls1_3 -psk 0123456789abcdef0123456789abcdef -groups";
@@ -310,8 +338,8 @@ fn openssl_with_groups_of_its_own_agrees_with_us() {
         let group = known.name.to_str().unwrap();
         let server = format!("s_server -accept 127.0.0.1:0 -nocert -www {SHARED} {group}");
         for ours_is_server in [true, false] {
-            let Some(mut theirs) = openssl_3_5(&server) else {
-                eprintln!("left out: no Debian 13 in target/systems; cargo xtask systems makes it");
+            let Some(mut theirs) = debian_13::openssl(&server) else {
+                eprintln!("{}", debian_13::LEFT_OUT);
                 return;
             };
             let server = if ours_is_server {
@@ -322,7 +350,7 @@ fn openssl_with_groups_of_its_own_agrees_with_us() {
             let client =
                 format!("s_client -connect 127.0.0.1:{} -brief {SHARED} {group}", server.port);
             let mut client = if ours_is_server {
-                openssl_3_5(&client).expect("it was there")
+                debian_13::openssl(&client).expect("it was there")
             } else {
                 place.ours(&format!("openssl {client}"))
             };

@@ -8,6 +8,7 @@ mod jobs;
 mod kdf;
 #[path = "../kem/mod.rs"]
 mod kem;
+mod kem_alerts;
 mod kems;
 mod messages;
 #[path = "../pkey/mod.rs"]

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::ffi::{CStr, c_int, c_void};
+use std::ops::Range;
 use std::ptr;
 
 use openssl::error::ErrorStack;
@@ -49,6 +50,8 @@ pub fn octets(key: &'static CStr, bytes: &[u8]) -> OsslParam {
 /// A mechanism, and what is known of it.
 pub struct Known {
     pub name: &'static CStr,
+    /// The number of its group of TLS.
+    pub id: u16,
     /// Bytes of public keys, ciphertexts, secrets and private keys.
     pub bytes: [usize; 4],
     /// What OpenSSL 3.5 says of bits, strength and longest output.
@@ -63,6 +66,7 @@ pub struct Known {
 pub const KNOWN: [Known; 6] = [
     Known {
         name: c"X25519MLKEM768",
+        id: 0x11ec,
         bytes: [1184 + 32, 1088 + 32, 64, 2400 + 32],
         sizes: [768, 192, 1088 + 32],
         set: ParameterSet::MlKem768,
@@ -71,6 +75,7 @@ pub const KNOWN: [Known; 6] = [
     },
     Known {
         name: c"MLKEM512",
+        id: 0x0200,
         bytes: [800, 768, 32, 1632],
         sizes: [512, 128, 768],
         set: ParameterSet::MlKem512,
@@ -79,6 +84,7 @@ pub const KNOWN: [Known; 6] = [
     },
     Known {
         name: c"MLKEM768",
+        id: 0x0201,
         bytes: [1184, 1088, 32, 2400],
         sizes: [768, 192, 1088],
         set: ParameterSet::MlKem768,
@@ -87,6 +93,7 @@ pub const KNOWN: [Known; 6] = [
     },
     Known {
         name: c"MLKEM1024",
+        id: 0x0202,
         bytes: [1568, 1568, 32, 3168],
         sizes: [1024, 256, 1568],
         set: ParameterSet::MlKem1024,
@@ -95,6 +102,7 @@ pub const KNOWN: [Known; 6] = [
     },
     Known {
         name: c"SecP256r1MLKEM768",
+        id: 0x11eb,
         bytes: [65 + 1184, 65 + 1088, 64, 32 + 2400],
         sizes: [768, 192, 65 + 1088],
         set: ParameterSet::MlKem768,
@@ -106,6 +114,7 @@ pub const KNOWN: [Known; 6] = [
     },
     Known {
         name: c"SecP384r1MLKEM1024",
+        id: 0x11ed,
         bytes: [97 + 1568, 97 + 1568, 48 + 32, 48 + 3168],
         sizes: [1024, 256, 97 + 1568],
         set: ParameterSet::MlKem1024,
@@ -116,6 +125,34 @@ pub const KNOWN: [Known; 6] = [
         ],
     },
 ];
+
+impl Known {
+    /// A share of this group with a first or last coefficient of q, which is too much by one.
+    pub fn unreduced(&self, share: &[u8]) -> [Vec<u8>; 2] {
+        let begin = self.begins[0];
+        let end = begin + self.set.encapsulation_key_bytes() - 32;
+        let (mut first, mut last) = (share.to_vec(), share.to_vec());
+        first[begin] = 0x01;
+        first[begin + 1] = first[begin + 1] & 0xf0 | 0x0d;
+        last[end - 2] = last[end - 2] & 0xf | 0x10;
+        last[end - 1] = 0xd0;
+        [first, last]
+    }
+
+    /// Where a share has what belongs to the curve.
+    pub fn curve_in_share(&self, share: &[u8]) -> Range<usize> {
+        Self::curve_beside(share, self.begins[0], self.set.encapsulation_key_bytes())
+    }
+
+    /// Where a ciphertext has it.
+    pub fn curve_in_ciphertext(&self, ciphertext: &[u8]) -> Range<usize> {
+        Self::curve_beside(ciphertext, self.begins[1], self.set.ciphertext_bytes())
+    }
+
+    fn curve_beside(whole: &[u8], begin: usize, of_ml_kem: usize) -> Range<usize> {
+        if begin > 0 { 0..begin } else { of_ml_kem..whole.len() }
+    }
+}
 
 impl Key {
     /// A key of ML-KEM alone that a seed makes.

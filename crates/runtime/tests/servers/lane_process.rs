@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use widelane_loadgen::{Group, TlsVersion};
 
+use crate::support;
 use crate::support::authority::{Authority, Identity, Kind};
 use crate::support::clients::{load, load_mixed};
 use crate::support::counters::Sums;

@@ -1,15 +1,18 @@
 //! What is post-quantum: `widelane run --pq`, by which a server that names no key-exchange groups
 //! offers X25519MLKEM768, and certificates of ML-DSA, which OpenSSL signs with.
 
-use std::path::Path;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use widelane_bridge::counters::OperationKind;
 use widelane_loadgen::{Group, TlsVersion};
+use widelane_testkit::hello::{Answer, client_hello, converse, share_of};
 use widelane_testkit::server::{free_address, nginx_files};
 
 use crate::support::authority::{Authority, Identity, Kind};
-use crate::support::clients::{REQUEST, load, s_client, try_load};
+use crate::support::clients::{REQUEST, first_flight, load, s_client, try_load};
 use crate::support::server::Server;
 use crate::support::{localhost, widelane};
 
@@ -80,6 +83,118 @@ fn a_server_that_names_groups_has_the_last_word() {
     assert!(negotiates(&server, &identity, Group::Secp256r1));
     assert!(!negotiates(&server, &identity, Group::X25519));
     assert!(!negotiates(&server, &identity, Group::X25519MlKem768));
+}
+
+/// `curl` of Debian 13, on OpenSSL 3.5, where `cargo xtask systems` has made that system and this
+/// process may enter it.
+fn curl_of_debian_13(url: &str) -> Option<Command> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/systems/trixie");
+    let curl = || {
+        let mut curl = Command::new("chroot");
+        curl.arg(&root).arg("curl").env_remove("OPENSSL_CONF");
+        curl
+    };
+    let version = curl().arg("--version").output().ok()?;
+    if !String::from_utf8_lossy(&version.stdout).contains("OpenSSL/3.5") {
+        return None;
+    }
+    let mut curl = curl();
+    curl.args(["--silent", "--show-error", "--insecure", "--max-time", "20", url]);
+    Some(curl)
+}
+
+/// Chromium without a window, if it is installed; `place` is for what it keeps.
+fn chromium(url: &str, place: &Path) -> Option<Command> {
+    Command::new("chromium").arg("--version").output().ok()?;
+    let mut chromium = Command::new("timeout");
+    chromium
+        .args(["60", "chromium", "--headless", "--no-sandbox", "--disable-gpu"])
+        .arg(format!("--user-data-dir={}", place.join("chromium").display()))
+        .args(["--ignore-certificate-errors", "--dump-dom", url]);
+    Some(chromium)
+}
+
+#[test]
+fn clients_of_other_makers_shake_hands() {
+    const ONLY: &str = "X25519MLKEM768";
+    let (authority, identity) = localhost();
+    let (certificate, key) = (identity.certificate.display(), identity.key.display());
+    let nginx = Server::nginx(
+        1,
+        &format!(
+            "ssl_certificate {certificate}; ssl_certificate_key {key}; ssl_ecdh_curve {ONLY};
+             return 200 ok;"
+        ),
+    );
+    // Further settings stand behind the file on the same line of the configuration.
+    let pem = PathBuf::from(format!("{} curves {ONLY}", authority.bundle(&identity).display()));
+    let haproxy = Server::haproxy("  nbthread 2\n", &pem, &["-db"]);
+    for server in [nginx, haproxy] {
+        assert!(negotiates(&server, &identity, Group::X25519MlKem768), "{}", server.output());
+        let url = format!("https://127.0.0.1:{}/", server.port);
+        let place = server.path("");
+        let clients = [curl_of_debian_13(&url), chromium(&url, &place)];
+        for (name, client) in ["curl of Debian 13", "chromium"].into_iter().zip(clients) {
+            let Some(mut client) = client else {
+                eprintln!("left out: there is no {name}");
+                continue;
+            };
+            let said = client.output().expect("it was there a moment ago");
+            let page = String::from_utf8_lossy(&said.stdout);
+            assert!(page.contains("ok"), "{name}: {said:?}\n{}", server.output());
+        }
+        assert_eq!(server.counters().fallbacks, 0);
+    }
+}
+
+/// X25519MLKEM768, and where its shares have their last coefficient and the key of X25519.
+const GROUP: u16 = 0x11ec;
+const LAST_COEFFICIENT: usize = 1150;
+const ON_CURVE: usize = 1184;
+
+#[test]
+fn bad_shares_are_refused_and_harm_none_beside_them() {
+    let (_authority, identity) = localhost();
+    let server = nginx(&identity, None, "");
+    let mut client = Command::new(widelane());
+    client.args(["run", "--", "openssl", "s_client", "-tls1_3", "-groups", "X25519MLKEM768"]);
+    let flight = first_flight(&mut client);
+    let right = share_of(&flight[5..], GROUP).expect("a share of the only group");
+    assert_eq!(right.len(), ON_CURVE + 32);
+    let with = |share: &[u8]| client_hello(&[GROUP], &[(GROUP, share)]);
+    let (mut zeros, mut unreduced) = (right.to_vec(), right.to_vec());
+    zeros[ON_CURVE..].fill(0);
+    unreduced[LAST_COEFFICIENT..ON_CURVE - 32].fill(0xff);
+    let illegal_parameter = Answer::Alert(47);
+    let cases = [
+        (vec![with(right)], vec![Answer::Hello]),
+        (vec![with(&zeros)], vec![illegal_parameter]),
+        (vec![with(right)], vec![Answer::Hello]),
+        (vec![with(&unreduced)], vec![illegal_parameter]),
+        (vec![with(&right[1..])], vec![illegal_parameter]),
+        (vec![client_hello(&[GROUP], &[]), with(right)], vec![Answer::Retry(GROUP), Answer::Hello]),
+        (
+            vec![client_hello(&[GROUP], &[]), with(&zeros)],
+            vec![Answer::Retry(GROUP), illegal_parameter],
+        ),
+    ];
+    // All at once, so that good and bad ones share batches.
+    let clients: Vec<_> = (0..8)
+        .flat_map(|_| cases.clone())
+        .map(|(flights, expected)| {
+            let connection = TcpStream::connect(("127.0.0.1", server.port)).expect("it listens");
+            thread::spawn(move || (converse(connection, &flights).expect("an answer"), expected))
+        })
+        .collect();
+    for client in clients {
+        let (answers, expected) = client.join().expect("a client");
+        assert_eq!(answers, expected);
+    }
+    let counters = server.counters();
+    assert_eq!(counters.fallbacks, 0, "{counters:?}");
+    if counters.has_lanes() {
+        counters.assert_parked_kind(OperationKind::X25519MlKem768Encapsulate);
+    }
 }
 
 /// Whether the installed OpenSSL has ML-DSA.

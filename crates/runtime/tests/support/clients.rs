@@ -95,12 +95,17 @@ pub const REQUEST: &str = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: clos
 
 /// The first flight of a client of one version, `-tls1_2` say, captured from `openssl s_client`.
 pub fn client_hello(directory: &Path, version: &str) -> Vec<u8> {
+    let mut client = Command::new("openssl");
+    client.args(["s_client", version, "-servername", "localhost"]).current_dir(directory);
+    first_flight(&mut client)
+}
+
+/// The first flight of a client, which takes `-connect` as its next argument.
+pub fn first_flight(client: &mut Command) -> Vec<u8> {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     let port = listener.local_addr().expect("its address").port();
-    let mut client = Command::new("openssl")
-        .args(["s_client", version, "-servername", "localhost"])
+    let mut client = client
         .args(["-connect", &format!("127.0.0.1:{port}")])
-        .current_dir(directory)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
