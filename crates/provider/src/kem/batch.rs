@@ -17,19 +17,10 @@ use crate::config::{Config, config};
 use crate::counters::{How, count_jobs};
 use crate::curve::key::Key as CurveKey;
 use crate::curve::{self, Curve};
-use crate::delegate::Delegate;
 use crate::errors::quietly;
 use crate::kem::key::Key;
 use crate::kem::{Mechanism, single};
 use crate::{process, stack};
-
-/// A key of ML-KEM to be made; gives a decapsulation key.
-pub(super) struct Generate {
-    pub(super) delegate: Arc<Delegate>,
-    pub(super) mechanism: &'static Mechanism,
-    /// Random bytes that it is made from.
-    pub(super) seed: Secret,
-}
 
 /// A secret to be encapsulated; gives a ciphertext, and behind it the shared secret.
 pub(super) struct Encapsulate {
@@ -49,20 +40,6 @@ pub(super) struct Decapsulate {
     pub(super) ciphertext: Box<[u8]>,
     /// The key on the curve in it.
     pub(super) peer: Option<Arc<CurveKey>>,
-}
-
-impl Operation for Generate {
-    fn kind(&self) -> OperationKind {
-        self.mechanism.generate_kind()
-    }
-
-    fn libcrypto(&self) -> &Libcrypto {
-        &self.delegate.libcrypto
-    }
-
-    fn run_single(&self) -> Option<Secret> {
-        generate_alone(self.mechanism.set, self.seed.0.first_chunk()?)
-    }
 }
 
 impl Operation for Encapsulate {
@@ -110,15 +87,12 @@ pub(crate) fn kernels(config: &Config) -> Vec<(usize, Room)> {
     rooms.into_iter().flat_map(|room| [1, 2, 4, 8].map(|jobs| (jobs, room))).collect()
 }
 
-/// Makes keys of ML-KEM.
-pub(crate) fn generate(requests: &[&Request], _index: usize) -> Option<Vec<Outcome>> {
-    let operands = collect(requests, |operation: &Generate| {
-        Some((operation.mechanism.set, operation.seed.0.first_chunk()?))
-    })?;
-    let (set, _) = *operands.first()?;
-    let seeds: Vec<_> = operands.iter().map(|(_, seed)| *seed).collect();
-    let keys = with_workspace(|memory| config().ml_kem(set).generate_batch(memory, &seeds))?;
-    Some(keys.iter().map(|key| Outcome::Done(Secret(key.as_bytes().to_vec()))).collect())
+/// Makes a key of each seed.
+pub(crate) fn generate(
+    set: ParameterSet,
+    seeds: &[&[u8; SEED_BYTES]],
+) -> Option<Vec<DecapsulationKey>> {
+    with_workspace(|memory| config().ml_kem(set).generate_batch(memory, seeds))
 }
 
 /// Encapsulates.
@@ -131,12 +105,9 @@ pub(crate) fn decapsulate(requests: &[&Request], _index: usize) -> Option<Vec<Ou
     decapsulate_all(&collect(requests, |operation: &Decapsulate| Some(operation))?, true)
 }
 
-/// Makes a key of ML-KEM.
-pub(super) fn generate_alone(set: ParameterSet, seed: &[u8; SEED_BYTES]) -> Option<Secret> {
-    stack::on_large(|| {
-        let keys = with_workspace(|memory| portable(set).generate_batch(memory, &[seed]))?;
-        keys.first().map(|key| Secret(key.as_bytes().to_vec()))
-    })?
+/// Makes the key of one seed.
+pub(super) fn generate_alone(set: ParameterSet, seed: &[u8]) -> Option<DecapsulationKey> {
+    stack::on_large(|| generate(set, &[seed.try_into().ok()?])?.pop())?
 }
 
 /// Takes over a decapsulation key; nothing if it is none.

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use widelane_crypto::mlkem::{DecapsulationKey, SEED_BYTES};
 use widelane_ossl_sys::core;
 
-use crate::batching::{Answer, Secret};
-use crate::counters::count;
+use crate::batching::Secret;
+use crate::batching::execute::now;
+use crate::batching::queues::Method;
+use crate::config::config;
+use crate::counters::{How, count_jobs};
 use crate::curve::generation::ephemeral;
 use crate::delegate::Delegate;
-use crate::kem::MECHANISMS;
-use crate::kem::batch::{self, Generate};
 use crate::kem::key::{Halves, Key};
-use crate::process;
+use crate::kem::{MECHANISMS, Mechanism, batch};
+use crate::{pool, process};
 
 /// A key that is being generated.
 pub(super) struct Generation {
@@ -56,21 +58,34 @@ impl Generation {
             Some(curve) => Some(ephemeral(&self.delegate, curve)?),
             None => None,
         };
-        let given = self.seed.take();
-        let seed = given.or_else(|| self.delegate.random_secret(SEED_BYTES))?;
-        let delegate = Arc::clone(&self.delegate);
-        let operation = Generate { delegate, mechanism, seed: Secret(seed.0.clone()) };
-        let made = match batch::run(operation) {
-            Answer::Done(made) => made,
-            Answer::Cancelled => return None,
-            Answer::Failed | Answer::Rejected => {
-                count(&process::current().counters().fallbacks);
-                batch::generate_alone(mechanism.set, seed.0.first_chunk()?)?
-            }
-        };
-        let private = DecapsulationKey::from_generated(mechanism.set, &made.0)?;
+        let (private, seed) = self.ml_kem(mechanism)?;
         let seed = mechanism.curve.is_none().then_some(seed);
         key.set(Halves::of(mechanism, private, seed, on_curve)?);
         Some(Arc::new(key))
+    }
+
+    /// The key of ML-KEM, and what it is made from.
+    fn ml_kem(&mut self, mechanism: &Mechanism) -> Option<(DecapsulationKey, Secret)> {
+        let (set, kind) = (mechanism.set, mechanism.generate_kind());
+        if let Some(seed) = self.seed.take() {
+            return Some((Self::alone(mechanism, &seed)?, seed));
+        }
+        if let Some(made) = pool::take_ml_kem(&self.delegate, set, kind) {
+            let key = DecapsulationKey::from_generated(set, made.key())?;
+            return Some((key, Secret(made.seed().to_vec())));
+        }
+        let begin = now();
+        let seed = self.delegate.random_secret(SEED_BYTES)?;
+        let key = Self::alone(mechanism, &seed)?;
+        process::current().queues(kind).costs.record(Method::DefaultProvider, now().since(begin));
+        Some((key, seed))
+    }
+
+    /// Makes a key without others.
+    fn alone(mechanism: &Mechanism, seed: &Secret) -> Option<DecapsulationKey> {
+        let is_batched = config().ml_kem_is_batched();
+        let how = if is_batched { How::Synchronous } else { How::Delegated };
+        count_jobs(process::current().counters(), mechanism.generate_kind(), how, 1);
+        batch::generate_alone(mechanism.set, &seed.0)
     }
 }

@@ -177,8 +177,7 @@ impl Key {
     /// What a seed of ML-KEM makes.
     pub(super) fn generated(&self, seed: &[u8]) -> Option<Halves> {
         let set = self.mechanism().set;
-        let private = batch::generate_alone(set, seed.try_into().ok()?)?;
-        let private = DecapsulationKey::from_generated(set, &private.0)?;
+        let private = batch::generate_alone(set, seed)?;
         let public = private.encapsulation_key().into();
         let seed = Some(Secret(seed.to_vec()));
         Some(Halves { public, private: Some(private), seed, on_curve: None })

@@ -9,11 +9,14 @@
 //! when it is more than a second old. `docs/pools.md` tells how.
 
 mod demand;
+mod ml_kem;
 mod shelf;
 
 use std::cell::RefCell;
 
 use widelane_batch::Tick;
+use widelane_bridge::counters::OperationKind;
+use widelane_crypto::mlkem::ParameterSet;
 use widelane_crypto::{ec, x25519};
 
 use crate::batching::execute::now;
@@ -25,8 +28,9 @@ use crate::delegate::Delegate;
 use crate::process::{self, Process};
 use crate::stack;
 use demand::Demand;
+pub(crate) use ml_kem::take as take_ml_kem;
 pub(crate) use shelf::Pair;
-use shelf::Shelves;
+use shelf::{Item, Mapped, MlKemKey, Shelf, Shelves};
 
 thread_local! {
     static POOLS: RefCell<Option<Pools>> = const { RefCell::new(None) };
@@ -41,6 +45,20 @@ pub(crate) fn begin_thread() {
 /// Takes a new key pair on a curve; nothing where the default provider makes one at less cost.
 pub(crate) fn take(delegate: &Delegate, curve: Curve) -> Option<Box<Pair>> {
     let index = index(curve)?;
+    take_from(
+        (curve.generate_kind(), index),
+        |shelves| &mut shelves.curves[index],
+        |kernel, lanes| generate(delegate, curve, kernel, lanes),
+    )
+}
+
+/// Takes a key pair of a kind, whose demand has this place, from its shelf, which is filled if need
+/// be by what `make` gives for a kernel and its lanes.
+fn take_from<I: Item>(
+    kind: (OperationKind, usize),
+    shelf: impl FnOnce(&mut Shelves) -> &mut Shelf<I>,
+    make: impl FnOnce(usize, usize) -> Option<Vec<I>>,
+) -> Option<Box<I>> {
     POOLS
         .try_with(|pools| {
             let mut pools = pools.try_borrow_mut().ok()?;
@@ -49,7 +67,7 @@ pub(crate) fn take(delegate: &Delegate, curve: Curve) -> Option<Box<Pair>> {
                 // A child drops what its parent has made, wiped as it is.
                 *pools = Some(Pools::new(process)?);
             }
-            pools.as_mut()?.take(delegate, curve, index, now())
+            pools.as_mut()?.take(kind, shelf, make, now())
         })
         .ok()
         .flatten()
@@ -58,42 +76,41 @@ pub(crate) fn take(delegate: &Delegate, curve: Curve) -> Option<Box<Pair>> {
 /// The pools of one thread.
 struct Pools {
     process: &'static Process,
-    shelves: Shelves,
-    demand: [Demand; CURVES],
+    mapped: Mapped,
+    demand: [Demand; CURVES + ML_KEMS],
 }
 
 impl Pools {
     fn new(process: &'static Process) -> Option<Self> {
-        Some(Pools { process, shelves: Shelves::map()?, demand: Default::default() })
+        Some(Pools { process, mapped: Mapped::map()?, demand: Default::default() })
     }
 
-    fn take(
+    fn take<I: Item>(
         &mut self,
-        delegate: &Delegate,
-        curve: Curve,
-        index: usize,
+        (kind, index): (OperationKind, usize),
+        shelf: impl FnOnce(&mut Shelves) -> &mut Shelf<I>,
+        make: impl FnOnce(usize, usize) -> Option<Vec<I>>,
         at: Tick,
-    ) -> Option<Box<Pair>> {
-        let kind = curve.generate_kind();
+    ) -> Option<Box<I>> {
         let counters = of_kind(self.process.counters(), kind);
         let recent = self.demand[index].asked(at);
-        let shelf = self.shelves.shelf(index);
+        let shelf = shelf(self.mapped.shelves());
         add(&counters.pool_expired, shelf.expire(at));
-        if let Some(pair) = shelf.take() {
+        if let Some(item) = shelf.take() {
             count(&counters.pooled);
-            return Some(pair);
+            return Some(item);
         }
         let costs = &self.process.queues(kind).costs;
         let Method::Kernel(index) = costs.choose(recent) else { return None };
         let (lanes, room) = costs.lanes_and_room(index);
         let begin = now();
         // A caller on a small stack is not paused in there: nothing waits.
-        let pairs = stack::on_large(|| generate(delegate, curve, index, lanes)).flatten()?;
+        let items = stack::on_large(|| make(index, lanes)).flatten()?;
         costs.record(Method::Kernel(index), now().since(begin));
         count(&counters.runs);
         count(&self.process.counters().runs_by_room[room as usize]);
-        add(&counters.pool_made, pairs.len());
-        shelf.fill(&pairs, at);
+        add(&counters.pool_made, items.len());
+        shelf.fill(&items, at);
         count(&counters.pooled);
         shelf.take()
     }
@@ -189,6 +206,9 @@ fn index(curve: Curve) -> Option<usize> {
         Curve::Ed25519 => None,
     }
 }
+
+/// The parameter sets of ML-KEM, all of which have pools.
+const ML_KEMS: usize = ParameterSet::ALL.len();
 
 /// Draws after which a generator that gives no valid key is taken for broken.
 const DRAWS_MAX: usize = 16;

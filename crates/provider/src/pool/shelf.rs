@@ -4,12 +4,25 @@
 use std::ptr::{self, NonNull};
 
 use widelane_batch::Tick;
+use widelane_crypto::mlkem::{DecapsulationKey, ParameterSet, SEED_BYTES};
 use widelane_secret::wipe;
 
 use crate::curve::key::PUBLIC_BYTES_MAX;
-use crate::pool::CURVES;
+use crate::pool::{CURVES, ML_KEMS};
 
-/// A key pair.
+/// What a shelf holds.
+pub(super) trait Item {
+    /// One without anything in it.
+    const EMPTY: Self;
+
+    /// Takes over what another one has; both keep their places.
+    fn copy_from(&mut self, other: &Self);
+
+    /// Overwrites what is secret.
+    fn wipe(&mut self);
+}
+
+/// A key pair on a curve.
 #[repr(C)]
 pub(crate) struct Pair {
     private: [u8; PRIVATE_BYTES_MAX],
@@ -28,13 +41,6 @@ impl Pair {
             private_bytes: private_bytes as u8,
             public_bytes: public_bytes as u8,
         }
-    }
-
-    fn copy_from(&mut self, other: &Pair) {
-        self.private.copy_from_slice(&other.private);
-        self.public.copy_from_slice(&other.public);
-        self.private_bytes = other.private_bytes;
-        self.public_bytes = other.public_bytes;
     }
 
     /// The private key.
@@ -56,38 +62,102 @@ impl Pair {
     }
 }
 
-impl Drop for Pair {
-    fn drop(&mut self) {
+impl Item for Pair {
+    const EMPTY: Self = Pair::empty(0, 0);
+
+    fn copy_from(&mut self, other: &Self) {
+        self.private.copy_from_slice(&other.private);
+        self.public.copy_from_slice(&other.public);
+        self.private_bytes = other.private_bytes;
+        self.public_bytes = other.public_bytes;
+    }
+
+    fn wipe(&mut self) {
         wipe(&mut self.private);
     }
 }
 
-/// The key pairs of one curve. All zeroes is an empty one.
-#[repr(C)]
-pub(super) struct Shelf {
-    made: u64,
-    count: usize,
-    pairs: [Pair; PAIRS_MAX],
+impl Drop for Pair {
+    fn drop(&mut self) {
+        self.wipe();
+    }
 }
 
-impl Shelf {
+/// A key of ML-KEM, in its expanded form, with the public key in it, and what it was made from.
+#[repr(C)]
+pub(crate) struct MlKemKey {
+    seed: [u8; SEED_BYTES],
+    key: [u8; KEY_BYTES_MAX],
+    key_bytes: u16,
+}
+
+impl MlKemKey {
+    /// Puts a key where it is to stay.
+    pub(super) fn put(&mut self, seed: &[u8; SEED_BYTES], key: &DecapsulationKey) {
+        let bytes = key.as_bytes();
+        self.seed.copy_from_slice(seed);
+        self.key[..bytes.len()].copy_from_slice(bytes);
+        self.key_bytes = bytes.len() as u16;
+    }
+
+    /// What it was made from.
+    pub(crate) fn seed(&self) -> &[u8] {
+        &self.seed
+    }
+
+    /// The key.
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key[..usize::from(self.key_bytes)]
+    }
+}
+
+impl Item for MlKemKey {
+    const EMPTY: Self = MlKemKey { seed: [0; SEED_BYTES], key: [0; KEY_BYTES_MAX], key_bytes: 0 };
+
+    fn copy_from(&mut self, other: &Self) {
+        self.seed.copy_from_slice(&other.seed);
+        self.key_bytes = other.key_bytes;
+        self.key[..usize::from(other.key_bytes)].copy_from_slice(other.key());
+    }
+
+    fn wipe(&mut self) {
+        wipe(&mut self.seed);
+        wipe(&mut self.key[..usize::from(self.key_bytes)]);
+    }
+}
+
+impl Drop for MlKemKey {
+    fn drop(&mut self) {
+        self.wipe();
+    }
+}
+
+/// The key pairs of one kind. All zeroes is an empty one.
+#[repr(C)]
+pub(super) struct Shelf<I> {
+    made: u64,
+    count: usize,
+    items: [I; ITEMS_MAX],
+}
+
+impl<I: Item> Shelf<I> {
     /// Puts key pairs on the shelf, which is empty.
-    pub(super) fn fill(&mut self, pairs: &[Pair], made: Tick) {
+    pub(super) fn fill(&mut self, items: &[I], made: Tick) {
         self.made = made.0;
-        self.count = pairs.len().min(PAIRS_MAX);
-        for (place, pair) in self.pairs.iter_mut().zip(pairs) {
-            place.copy_from(pair);
+        self.count = items.len().min(ITEMS_MAX);
+        for (place, item) in self.items.iter_mut().zip(items) {
+            place.copy_from(item);
         }
     }
 
     /// Takes one off, for good.
-    pub(super) fn take(&mut self) -> Option<Box<Pair>> {
+    pub(super) fn take(&mut self) -> Option<Box<I>> {
         self.count = self.count.checked_sub(1)?;
-        let place = &mut self.pairs[self.count];
-        let mut pair = Box::new(Pair::empty(0, 0));
-        pair.copy_from(place);
-        wipe(&mut place.private);
-        Some(pair)
+        let place = &mut self.items[self.count];
+        let mut item = Box::new(I::EMPTY);
+        item.copy_from(place);
+        place.wipe();
+        Some(item)
     }
 
     /// Wipes what is too old; answers how many those were.
@@ -95,20 +165,29 @@ impl Shelf {
         if now.since(Tick(self.made)) <= AGE_MAX_NS {
             return 0;
         }
-        for pair in &mut self.pairs[..self.count] {
-            wipe(&mut pair.private);
+        for item in &mut self.items[..self.count] {
+            item.wipe();
         }
         std::mem::take(&mut self.count)
     }
 }
 
-/// The shelves of one thread, in memory of their own.
+/// The shelves of one thread.
+#[repr(C)]
+pub(super) struct Shelves {
+    /// Those of the curves.
+    pub(super) curves: [Shelf<Pair>; CURVES],
+    /// Those of ML-KEM's parameter sets.
+    pub(super) ml_kems: [Shelf<MlKemKey>; ML_KEMS],
+}
+
+/// Shelves in memory of their own.
 ///
 /// A fork by whatever means leaves a child with empty shelves (`MADV_WIPEONFORK`), and no core file
-/// has them (`MADV_DONTDUMP`).
-pub(super) struct Shelves(NonNull<[Shelf; CURVES]>);
+/// has them (`MADV_DONTDUMP`). Pages of shelves that are never filled are never there.
+pub(super) struct Mapped(NonNull<Shelves>);
 
-impl Shelves {
+impl Mapped {
     /// Empty shelves; nothing if the kernel does not empty them in a child (Linux before 4.14).
     pub(super) fn map() -> Option<Self> {
         // SAFETY: a new mapping, where the kernel likes.
@@ -125,7 +204,7 @@ impl Shelves {
         if mapped == libc::MAP_FAILED {
             return None;
         }
-        let shelves = Shelves(NonNull::new(mapped.cast())?);
+        let shelves = Mapped(NonNull::new(mapped.cast())?);
         // SAFETY: the mapping, which nothing uses yet.
         let wiped = unsafe { libc::madvise(mapped, BYTES, libc::MADV_WIPEONFORK) } == 0;
         // SAFETY: as above. Error: a core file would have them, as it has all other keys.
@@ -133,19 +212,22 @@ impl Shelves {
         wiped.then_some(shelves)
     }
 
-    /// One shelf.
-    pub(super) fn shelf(&mut self, index: usize) -> &mut Shelf {
+    /// The shelves.
+    pub(super) fn shelves(&mut self) -> &mut Shelves {
         // SAFETY: the mapping is as large as this, aligned to a page, and owned by `self` alone;
         // its first content, all zeroes, is valid: a shelf is numbers.
-        let shelves = unsafe { self.0.as_mut() };
-        &mut shelves[index]
+        unsafe { self.0.as_mut() }
     }
 }
 
-impl Drop for Shelves {
+impl Drop for Mapped {
     fn drop(&mut self) {
-        for index in 0..CURVES {
-            self.shelf(index).expire(Tick(u64::MAX));
+        let shelves = self.shelves();
+        for shelf in &mut shelves.curves {
+            shelf.expire(Tick(u64::MAX));
+        }
+        for shelf in &mut shelves.ml_kems {
+            shelf.expire(Tick(u64::MAX));
         }
         // SAFETY: mapped by `map`, unmapped once.
         unsafe { libc::munmap(self.0.as_ptr().cast(), BYTES) };
@@ -153,13 +235,16 @@ impl Drop for Shelves {
 }
 
 /// Bytes of the mapping; the kernel rounds it up to pages.
-const BYTES: usize = size_of::<[Shelf; CURVES]>();
+const BYTES: usize = size_of::<Shelves>();
 
-/// Bytes of the longest private key.
+/// Bytes of the longest private key on a curve.
 const PRIVATE_BYTES_MAX: usize = 48;
 
+/// Bytes of the longest key of ML-KEM.
+const KEY_BYTES_MAX: usize = ParameterSet::MlKem1024.decapsulation_key_bytes();
+
 /// Key pairs of a batch, at most.
-const PAIRS_MAX: usize = 8;
+const ITEMS_MAX: usize = 8;
 
 /// How old a key pair may be when it is handed out.
 pub(super) const AGE_MAX_NS: u64 = 1_000_000_000;
@@ -168,48 +253,74 @@ pub(super) const AGE_MAX_NS: u64 = 1_000_000_000;
 mod tests {
     use super::*;
 
-    fn filled() -> Shelves {
-        let mut shelves = Shelves::map().expect("Linux 4.14 or later");
+    fn filled() -> Mapped {
+        let mut mapped = Mapped::map().expect("Linux 4.14 or later");
         let pair = |number| {
             let mut pair = Pair::empty(32, 32);
             pair.private_mut().fill(number);
             pair
         };
         let pairs: Vec<Pair> = (1..=8).map(pair).collect();
-        shelves.shelf(0).fill(&pairs, Tick(7));
-        shelves
+        mapped.shelves().curves[0].fill(&pairs, Tick(7));
+        let key = |number| {
+            let mut key = MlKemKey::EMPTY;
+            (key.seed, key.key_bytes) = ([number; SEED_BYTES], KEY_BYTES_MAX as u16);
+            key.key.fill(number);
+            key
+        };
+        let keys: Vec<MlKemKey> = (1..=8).map(key).collect();
+        mapped.shelves().ml_kems[0].fill(&keys, Tick(7));
+        mapped
+    }
+
+    /// Takes all from a shelf, and tells them apart by a byte of each.
+    fn take_all<I: Item>(shelf: &mut Shelf<I>, byte: fn(&I) -> u8) -> Vec<u8> {
+        let mut taken: Vec<u8> =
+            std::iter::from_fn(|| shelf.take()).map(|item| byte(&item)).collect();
+        taken.sort_unstable();
+        taken
+    }
+
+    fn assert_nothing_is_left(shelves: &Shelves) {
+        assert!(shelves.curves[0].items.iter().all(|pair| pair.private == [0; 48]));
+        let is_wiped = |key: &MlKemKey| key.seed == [0; 64] && key.key == [0; KEY_BYTES_MAX];
+        assert!(shelves.ml_kems[0].items.iter().all(is_wiped));
     }
 
     #[test]
     fn each_pair_is_taken_once_and_leaves_nothing() {
-        let mut shelves = filled();
-        let mut taken: Vec<u8> = Vec::new();
-        while let Some(pair) = shelves.shelf(0).take() {
-            taken.push(pair.private()[31]);
-        }
-        taken.sort_unstable();
+        let mut mapped = filled();
+        let shelves = mapped.shelves();
+        let taken = take_all(&mut shelves.curves[0], |pair| pair.private()[31]);
         assert_eq!(taken, [1, 2, 3, 4, 5, 6, 7, 8]);
-        assert!(shelves.shelf(0).pairs.iter().all(|pair| pair.private == [0; 48]));
-        assert!(shelves.shelf(1).take().is_none(), "another shelf");
+        assert_eq!(take_all(&mut shelves.ml_kems[0], |key| key.key()[3167]), taken);
+        assert_nothing_is_left(shelves);
+        assert!(shelves.curves[1].take().is_none(), "another shelf");
+        assert!(shelves.ml_kems[1].take().is_none(), "another shelf");
     }
 
     #[test]
     fn old_pairs_are_wiped() {
-        let mut shelves = filled();
-        assert_eq!(shelves.shelf(0).expire(Tick(7 + AGE_MAX_NS)), 0);
-        assert_eq!(shelves.shelf(0).expire(Tick(8 + AGE_MAX_NS)), 8);
-        assert!(shelves.shelf(0).take().is_none());
-        assert!(shelves.shelf(0).pairs.iter().all(|pair| pair.private == [0; 48]));
+        let mut mapped = filled();
+        let shelves = mapped.shelves();
+        let both = |shelves: &mut Shelves, now| {
+            [shelves.curves[0].expire(now), shelves.ml_kems[0].expire(now)]
+        };
+        assert_eq!(both(shelves, Tick(7 + AGE_MAX_NS)), [0, 0]);
+        assert_eq!(both(shelves, Tick(8 + AGE_MAX_NS)), [8, 8]);
+        assert!(shelves.curves[0].take().is_none() && shelves.ml_kems[0].take().is_none());
+        assert_nothing_is_left(shelves);
     }
 
     #[test]
     fn a_child_finds_empty_shelves_without_being_told() {
-        let mut shelves = filled();
+        let mut mapped = filled();
+        let shelves = mapped.shelves();
         // The system call itself: no handler of pthread_atfork runs.
         // SAFETY: the child looks at its memory and ends.
         let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
         if child == 0 {
-            let empty = shelves.shelf(0).take().is_none();
+            let empty = shelves.curves[0].take().is_none() && shelves.ml_kems[0].take().is_none();
             // SAFETY: ends the child without the handlers of its parent.
             unsafe { libc::_exit(i32::from(!empty)) };
         }
@@ -217,6 +328,7 @@ mod tests {
         // SAFETY: our own child.
         let ended = unsafe { libc::waitpid(child as libc::pid_t, &mut status, 0) };
         assert_eq!((i64::from(ended), status), (child, 0));
-        assert!(shelves.shelf(0).take().is_some(), "the parent keeps them");
+        assert!(shelves.curves[0].take().is_some(), "the parent keeps them");
+        assert!(shelves.ml_kems[0].take().is_some(), "the parent keeps them");
     }
 }
