@@ -10,6 +10,11 @@ fn keys_of_any_parameters() {
 }
 
 #[test]
+fn kems_of_any_parameters_and_inputs() {
+    replay("kem_parameters", 63, 2_000, support::kem_parameters);
+}
+
+#[test]
 fn operations_of_any_parameters() {
     replay("operation_parameters", 62, 5_000, support::operation_parameters);
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use kem::KNOWN;
 use pkey::Key;
-use support::{key_parameters, operation_parameters};
+use support::{kem_parameters, key_parameters, operation_parameters};
 use widelane_testkit::fuzz::corpus;
 use widelane_testkit::random::Random;
 
@@ -88,8 +88,12 @@ struct Call {
 fn calls() -> Vec<Call> {
     let mut random = Random::new(64);
     let mut calls = Vec::new();
-    for name in ["key_parameters", "operation_parameters"] {
-        let target = if name == "key_parameters" { key_parameters } else { operation_parameters };
+    let targets: [(_, fn(&[u8])); 3] = [
+        ("kem_parameters", kem_parameters),
+        ("key_parameters", key_parameters),
+        ("operation_parameters", operation_parameters),
+    ];
+    for (name, target) in targets {
         let by_chance = std::iter::repeat_with(|| {
             let mut input = vec![0; 64];
             random.fill(&mut input);

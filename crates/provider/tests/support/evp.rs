@@ -72,6 +72,22 @@ unsafe extern "C" {
         input: *const u8,
         bytes: usize,
     ) -> c_int;
+    fn EVP_PKEY_encapsulate_init(context: *mut c_void, params: *const OsslParam) -> c_int;
+    fn EVP_PKEY_encapsulate(
+        context: *mut c_void,
+        ciphertext: *mut u8,
+        length: *mut usize,
+        secret: *mut u8,
+        secret_length: *mut usize,
+    ) -> c_int;
+    fn EVP_PKEY_decapsulate_init(context: *mut c_void, params: *const OsslParam) -> c_int;
+    fn EVP_PKEY_decapsulate(
+        context: *mut c_void,
+        secret: *mut u8,
+        length: *mut usize,
+        ciphertext: *const u8,
+        bytes: usize,
+    ) -> c_int;
     fn EVP_MD_CTX_new() -> *mut c_void;
     fn EVP_MD_CTX_free(context: *mut c_void);
     fn EVP_DigestSignInit_ex(
@@ -267,6 +283,8 @@ pub enum Use {
     Verify,
     Decrypt,
     Derive,
+    Encapsulate,
+    Decapsulate,
 }
 
 impl KeyContext {
@@ -289,6 +307,8 @@ impl KeyContext {
             Use::Verify => EVP_PKEY_verify_init_ex,
             Use::Decrypt => EVP_PKEY_decrypt_init_ex,
             Use::Derive => EVP_PKEY_derive_init_ex,
+            Use::Encapsulate => EVP_PKEY_encapsulate_init,
+            Use::Decapsulate => EVP_PKEY_decapsulate_init,
         };
         // SAFETY: the parameters have an end.
         params.give(|params| unsafe { begin(self.0, params) })
@@ -328,6 +348,29 @@ impl KeyContext {
         // SAFETY: the length is that of the buffer.
         let derive = |output, length| unsafe { EVP_PKEY_derive(self.0, output, length) };
         (set, answer(derive))
+    }
+
+    /// A ciphertext and a secret, each with so much room.
+    pub fn encapsulate(&self, room: [usize; 2]) -> (c_int, [Vec<u8>; 2]) {
+        let [mut ciphertext, mut secret] = room.map(|bytes| vec![0; bytes]);
+        let [mut length, mut secret_length] = room;
+        let (to, secret_to) = (ciphertext.as_mut_ptr(), secret.as_mut_ptr());
+        // SAFETY: the lengths are those of the vectors.
+        let done =
+            unsafe { EVP_PKEY_encapsulate(self.0, to, &mut length, secret_to, &mut secret_length) };
+        ciphertext.truncate(if done > 0 { length } else { 0 });
+        secret.truncate(if done > 0 { secret_length } else { 0 });
+        (done, [ciphertext, secret])
+    }
+
+    /// The secret in a ciphertext, with so much room.
+    pub fn decapsulate(&self, ciphertext: &[u8], room: usize) -> Answer {
+        let (mut secret, mut length) = (vec![0; room], room);
+        let (to, from, bytes) = (secret.as_mut_ptr(), ciphertext.as_ptr(), ciphertext.len());
+        // SAFETY: the lengths are those of the vector and the slice.
+        let done = unsafe { EVP_PKEY_decapsulate(self.0, to, &mut length, from, bytes) };
+        secret.truncate(if done > 0 { length } else { 0 });
+        (done, secret)
     }
 
     /// Whether the public half is one.

@@ -5,6 +5,7 @@
 #![allow(unsafe_code, reason = "calls libcrypto as programs do")]
 
 mod evp;
+mod kems;
 mod keys;
 mod operations;
 mod params;
@@ -20,6 +21,7 @@ use widelane as _;
 
 use params::Source;
 
+pub use kems::kem_parameters;
 pub use keys::key_parameters;
 pub use operations::operation_parameters;
 
@@ -53,8 +55,17 @@ impl Said {
 
 /// Makes the same calls of both providers, and demands the same answers.
 fn compare(bytes: &[u8], calls: impl Fn(&mut Source<'_>, &CStr, &mut Said)) {
+    compare_of(PROVIDERS, bytes, calls);
+}
+
+/// The same for two queries.
+fn compare_of(
+    queries: [&CStr; 2],
+    bytes: &[u8],
+    calls: impl Fn(&mut Source<'_>, &CStr, &mut Said),
+) {
     load();
-    let [(ours, made), (theirs, _)] = PROVIDERS.map(|query| {
+    let [(ours, made), (theirs, _)] = queries.map(|query| {
         let (mut source, mut said) = (Source::new(bytes), Said::default());
         calls(&mut source, query, &mut said);
         // SAFETY: no arguments.

@@ -24,7 +24,7 @@ const TYPES: [c_uint; 8] = [
 
 /// Zeros around each value: OpenSSL looks at the byte before an empty number, reads text up to its
 /// end, and an IV of a length that is not the parameter's.
-const MARGIN: usize = 256;
+pub const MARGIN: usize = 256;
 
 /// Decisions about parameters.
 pub struct Source<'a> {
@@ -188,6 +188,10 @@ impl Parameter {
 
     pub fn length(&self) -> usize {
         self.bytes.len()
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// The same by another name.
