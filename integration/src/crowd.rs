@@ -253,6 +253,7 @@ impl Square {
 }
 
 /// Clients that want to see `certificate`: one for each protocol version and key-exchange group.
+/// Servers that lack a group take another one.
 pub(crate) fn configurations(certificate: &[u8]) -> Result<Vec<Arc<ClientConfig>>> {
     let mut configurations = Vec::new();
     for version in [&version::TLS12, &version::TLS13] {
@@ -260,6 +261,9 @@ pub(crate) fn configurations(certificate: &[u8]) -> Result<Vec<Arc<ClientConfig>
             configurations.push(Arc::new(config(certificate, version, group)?));
         }
     }
+    // TLS 1.2 has no such group.
+    let config = config(certificate, &version::TLS13, kx_group::X25519MLKEM768)?;
+    configurations.push(Arc::new(config));
     Ok(configurations)
 }
 

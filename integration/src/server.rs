@@ -104,7 +104,8 @@ impl Server {
         let configuration = directory.path().join("server.conf");
         fs::write(
             &configuration,
-            kind.configuration(workers, address, &identities, directory.path(), log.as_deref()),
+            kind.configuration(workers, address, &identities, directory.path(), log.as_deref())
+                .replace("GROUPS", groups(natively)),
         )?;
 
         let mut command = if natively {
@@ -326,7 +327,7 @@ http {{
     ssl_protocols TLSv1.2 TLSv1.3;
     ssl_session_cache off;
     ssl_session_tickets off;
-    ssl_ecdh_curve X25519:P-256:P-384;
+    ssl_ecdh_curve GROUPS;
     server {{
         listen {address} ssl backlog=4096;
         {certificates}
@@ -346,7 +347,7 @@ http {{
     tune.ssl.cachesize 0
     stats socket {directory}/haproxy.sock mode 600 expose-fd listeners
     ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets
-    ssl-default-bind-curves X25519:P-256:P-384
+    ssl-default-bind-curves GROUPS
 defaults
     mode http
     timeout connect 5s
@@ -359,6 +360,11 @@ frontend tls
             ),
         }
     }
+}
+
+/// Key-exchange groups that a server offers. OpenSSL before 3.5 has none with ML-KEM.
+fn groups(natively: bool) -> &'static str {
+    if natively { "X25519:P-256:P-384" } else { "X25519MLKEM768:X25519:P-256:P-384" }
 }
 
 /// The `widelane` program beside the running test: `target/release/widelane`.

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 
+use widelane_bridge::counters::OperationKind;
 use widelane_testkit::fuzz::replay;
 use widelane_testkit::rooms::has_lanes;
 
@@ -12,10 +13,15 @@ use crate::support::orders::{Event, Seen, handshake_orders};
 #[test]
 fn handshakes_end_in_every_order_of_events() {
     for wait_max in ["0", "2ms"] {
-        let counters = accelerated_with("orders::scenario_orders", &["--wait-max", wait_max]);
+        // Lanes of ML-KEM are those of more machines than lanes of RSA.
+        let options: &[&str] = if has_lanes() { &["--pq"] } else { &[] };
+        let options = [options, &["--wait-max", wait_max]].concat();
+        let counters = accelerated_with("orders::scenario_orders", &options);
         eprintln!("{counters:?}");
         assert_eq!(counters.fallbacks, 0, "{counters:?}");
         counters.assert_parked(None);
+        let ml_kem = counters.parked_of(OperationKind::X25519MlKem768Encapsulate);
+        assert!(ml_kem > 0 || !counters.has_lanes(), "{counters:?}");
         assert_eq!(counters.jobs_cancelled > 0, counters.has_lanes(), "{counters:?}");
         // How soon handshakes follow each other here depends on what else the machine does.
         assert!(counters.short_waits == 0 || wait_max != "0", "{counters:?}");

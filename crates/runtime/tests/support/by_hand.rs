@@ -82,7 +82,7 @@ pub fn accelerate_this_program() {
     cargo.env_remove("RUSTFLAGS");
     let mut widelane = Command::new(super::build(cargo));
     widelane
-        .args(["run", "--wait-max", "2ms", "--"])
+        .args(["run", "--pq", "--wait-max", "2ms", "--"])
         .arg(this_program())
         .args(std::env::args_os().skip(1));
     let status = widelane.env(DIRECTORY, authority.path("")).status().expect("it was built");

@@ -104,6 +104,11 @@ impl Sums {
         kinds.map(|kind| self.kinds[kind as usize]).iter().map(|(one, other)| one + other).sum()
     }
 
+    /// Operations of a kind that waited for others on an event loop.
+    pub fn parked_of(&self, kind: OperationKind) -> u64 {
+        self.kinds[kind as usize].0
+    }
+
     /// Whether there are lanes to fill, as CPU and policy say too; without, every operation is
     /// left to OpenSSL.
     pub fn has_lanes(&self) -> bool {

@@ -401,7 +401,9 @@ impl<'a> Order<'a> {
         let next = Some(self.decisions.one(&calls));
         let (number, wanted) = (self.next_number, libc::EPOLLIN);
         self.next_number += 1;
-        let client = Client::begin(client, version);
+        // One client in three offers what `--pq` adds.
+        let groups = (number % 3 != 0).then_some("X25519:P-256");
+        let client = Client::begin(client, version, groups);
         self.pairs.push(Pair {
             number,
             server,
@@ -674,12 +676,15 @@ impl Pair {
 }
 
 impl Client {
-    /// A client that has said hello.
-    fn begin(stream: UnixStream, version: SslVersion) -> Self {
+    /// A client that has said hello, with these groups, or those that OpenSSL offers by itself.
+    fn begin(stream: UnixStream, version: SslVersion, groups: Option<&str>) -> Self {
         let mut context = SslContext::builder(SslMethod::tls_client()).expect("OpenSSL");
         context.set_verify(SslVerifyMode::NONE);
         context.set_min_proto_version(Some(version)).expect("a version");
         context.set_max_proto_version(Some(version)).expect("a version");
+        if let Some(groups) = groups {
+            context.set_groups_list(groups).expect("groups");
+        }
         stream.set_nonblocking(true).expect("our own socket");
         let ssl = Ssl::new(&context.build()).expect("a client");
         Client::of(ssl.connect(stream))
