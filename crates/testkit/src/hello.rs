@@ -1,7 +1,7 @@
 //! Hellos of TLS 1.3 made by hand, and what the other side answers before it encrypts.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
 
 /// What comes back for a hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,11 @@ pub fn server_hello(client: &[u8], group: u16, share: &[u8]) -> Vec<u8> {
     let extensions = [extension(SUPPORTED_VERSIONS, &[3, 4]), extension(KEY_SHARE, &share)];
     let session = &client[SESSION_OFFSET..][..usize::from(client[SESSION_OFFSET - 1])];
     message(SERVER_HELLO, &[&CIPHER_SUITE, &[0], &counted(&extensions.concat())], session)
+}
+
+/// A record that was sealed with no key that anybody has.
+pub fn unreadable() -> Vec<u8> {
+    [&[APPLICATION_DATA, 3, 3][..], &counted(&[0; 64])].concat()
 }
 
 /// The share of a group in a client's hello.
@@ -83,17 +88,6 @@ pub fn converse(mut connection: TcpStream, flights: &[Vec<u8>]) -> io::Result<Ve
         }
     }
     Ok(answers)
-}
-
-/// The same of a last flight, behind which the connection ends.
-///
-/// # Errors
-///
-/// Those of the connection.
-pub fn say_last(connection: &mut TcpStream, flight: &[u8]) -> io::Result<Answer> {
-    connection.write_all(flight)?;
-    connection.shutdown(Shutdown::Write)?;
-    answer(connection)
 }
 
 /// The body of the next record of another type than `change_cipher_spec`, and its type; nothing at
@@ -161,6 +155,7 @@ fn counted(bytes: &[u8]) -> Vec<u8> {
 const CHANGE_CIPHER_SPEC: u8 = 20;
 const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
+const APPLICATION_DATA: u8 = 23;
 
 const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;

@@ -120,7 +120,7 @@ pub fn kem_parameters(bytes: &[u8]) {
     compare_of(queries(), rest, |source, query, said| match first % 4 {
         0 => imported(right, source, query, said),
         1 => generated(right, source, query, said),
-        2 => encapsulated(right, right.key(query), source, query, said),
+        2 => encapsulated(right, (right.key(query), true), source, query, said),
         _ => decapsulated(right, right.key(query), source, query, said),
     });
 }
@@ -149,7 +149,7 @@ fn imported(right: &Right, source: &mut Source<'_>, query: &CStr, said: &mut Sai
             }
         }
     }
-    encapsulated(right, &key, source, query, said);
+    encapsulated(right, (&key, true), source, query, said);
     decapsulated(right, &key, source, query, said);
 }
 
@@ -164,15 +164,21 @@ fn generated(right: &Right, source: &mut Source<'_>, query: &CStr, said: &mut Sa
     let is_from_seed = !is_hybrid(right.name) && params.has(c"seed") && set > 0;
     let (done, told) = key.get(&source.questions(&QUESTIONS));
     said.note("get", (done, is_from_seed.then_some(told)));
-    encapsulated(right, &key, source, query, said);
+    encapsulated(right, (&key, is_from_seed), source, query, said);
 }
 
-/// Encapsulates, and notes what does not depend on chance.
-fn encapsulated(right: &Right, key: &Key, source: &mut Source<'_>, query: &CStr, said: &mut Said) {
+/// Encapsulates for a key, which may be the same in both providers, and notes what does not depend on chance.
+fn encapsulated(
+    right: &Right,
+    (key, is_same): (&Key, bool),
+    source: &mut Source<'_>,
+    query: &CStr,
+    said: &mut Said,
+) {
     let context = KeyContext::of(key, query);
     let settings = right.settings();
     // A message of the right length makes the same of the same key.
-    let is_exact = source.is_chosen() && !is_hybrid(right.name);
+    let is_exact = source.is_chosen() && is_same && !is_hybrid(right.name);
     let first = if is_exact {
         Params(vec![Parameter::octets(c"ikme", &MESSAGE)])
     } else {
