@@ -88,12 +88,9 @@ struct Call {
 fn calls() -> Vec<Call> {
     let mut random = Random::new(64);
     let mut calls = Vec::new();
-    let targets: [(_, fn(&[u8])); 3] = [
-        ("kem_parameters", kem_parameters),
-        ("key_parameters", key_parameters),
-        ("operation_parameters", operation_parameters),
-    ];
-    for (name, target) in targets {
+    let names = ["kem_parameters", "key_parameters", "operation_parameters"];
+    let targets: [fn(&[u8]); 3] = [kem_parameters, key_parameters, operation_parameters];
+    for (name, target) in names.into_iter().zip(targets) {
         let by_chance = std::iter::repeat_with(|| {
             let mut input = vec![0; 64];
             random.fill(&mut input);

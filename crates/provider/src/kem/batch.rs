@@ -28,6 +28,8 @@ pub(super) struct Encapsulate {
     pub(super) peer: Arc<Key>,
     /// Random bytes that ML-KEM makes its secret from.
     pub(super) message: Secret,
+    /// Whether these were given, so that nobody may draw others.
+    pub(super) is_given: bool,
     /// A key pair on the curve, for this once.
     pub(super) ephemeral: Option<Arc<CurveKey>>,
 }
@@ -52,7 +54,9 @@ impl Operation for Encapsulate {
     }
 
     fn run_single(&self) -> Option<Secret> {
-        single::encapsulate(&self.peer).or_else(|| alone(|| encapsulate_all(&[self], false)))
+        let given = self.is_given.then_some(&self.message);
+        let made = single::encapsulate(&self.peer, given);
+        made.or_else(|| alone(|| encapsulate_all(&[self], false)))
     }
 }
 

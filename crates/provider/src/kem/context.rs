@@ -127,13 +127,16 @@ impl Context {
     fn encapsulate(&mut self) -> Option<Secret> {
         let peer = Arc::clone(self.key.as_ref()?);
         let given = self.message.take();
+        let copy = given.as_ref().map(|given| Secret(given.0.clone()));
+        let is_given = given.is_some();
         let message = given.or_else(|| self.delegate.random_secret(SHARED_BYTES))?;
         let ephemeral = match peer.mechanism().curve {
             Some(curve) => Some(ephemeral(&self.delegate, curve)?),
             None => None,
         };
-        let operation = Encapsulate { peer: Arc::clone(&peer), message, ephemeral };
-        self.run(operation, || single::encapsulate(&peer), core::PROV_R_INVALID_KEY)
+        let operation = Encapsulate { peer: Arc::clone(&peer), message, is_given, ephemeral };
+        let theirs = || single::encapsulate(&peer, copy.as_ref());
+        self.run(operation, theirs, core::PROV_R_INVALID_KEY)
     }
 
     /// The shared secret in a ciphertext.

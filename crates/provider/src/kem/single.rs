@@ -2,19 +2,24 @@
 #![allow(unsafe_code, reason = "calls the default provider's functions")]
 
 use std::ffi::{c_int, c_void};
-use std::ptr;
 
-use widelane_ossl_sys::core::OsslParam;
+use widelane_ossl_sys::core::{self, OsslParam};
 use widelane_ossl_sys::dispatch::KemFunctions;
 
 use crate::batching::Secret;
 use crate::delegate::Owned;
 use crate::kem::key::Key;
+use crate::params;
 
-/// A ciphertext, and behind it the shared secret.
-pub(super) fn encapsulate(peer: &Key) -> Option<Secret> {
+/// A ciphertext, and behind it the shared secret, made of a message if one is given.
+pub(super) fn encapsulate(peer: &Key, message: Option<&Secret>) -> Option<Secret> {
     let functions = &peer.theirs()?.mechanism.functions;
-    let context = begin(peer, functions, functions.encapsulate_init?)?;
+    let mut message = message.map(|message| Secret(message.0.clone()));
+    let mut params = [OsslParam::END, OsslParam::END];
+    if let Some(message) = &mut message {
+        params[0] = params::octets_in(core::KEM_PARAM_IKME, &mut message.0);
+    }
+    let context = begin(peer, functions, functions.encapsulate_init?, &params)?;
     let mechanism = peer.mechanism();
     let (bytes, shared_bytes) = (mechanism.ciphertext_bytes(), mechanism.shared_bytes());
     let mut made = Secret(vec![0; bytes + shared_bytes]);
@@ -36,7 +41,7 @@ pub(super) fn encapsulate(peer: &Key) -> Option<Secret> {
 /// The shared secret in a ciphertext.
 pub(super) fn decapsulate(key: &Key, ciphertext: &[u8]) -> Option<Secret> {
     let functions = &key.theirs()?.mechanism.functions;
-    let context = begin(key, functions, functions.decapsulate_init?)?;
+    let context = begin(key, functions, functions.decapsulate_init?, &[OsslParam::END])?;
     let bytes = key.mechanism().shared_bytes();
     let (mut made, mut length) = (Secret(vec![0; bytes]), bytes);
     // SAFETY: pointers and lengths belong to the slices.
@@ -55,12 +60,13 @@ pub(super) fn decapsulate(key: &Key, ciphertext: &[u8]) -> Option<Secret> {
 /// How an encapsulation or decapsulation with a key begins.
 type Begin = unsafe extern "C" fn(*mut c_void, *mut c_void, *const OsslParam) -> c_int;
 
-/// A context of the default provider's for its image of a key, begun by `init`.
-fn begin(key: &Key, functions: &KemFunctions, init: Begin) -> Option<Owned> {
+/// A context of the default provider's for its image of a key, begun by `init` with parameters,
+/// which have an end.
+fn begin(key: &Key, functions: &KemFunctions, init: Begin, params: &[OsslParam]) -> Option<Owned> {
     let newctx = functions.newctx?;
     // SAFETY: the default provider's own context.
     let context = Owned::adopt(unsafe { newctx(key.delegate().provctx) }, functions.freectx)?;
-    // SAFETY: context and key are the default provider's.
-    let begun = unsafe { init(context.as_ptr(), key.image()?, ptr::null()) > 0 };
+    // SAFETY: context and key are the default provider's; the parameters have an end.
+    let begun = unsafe { init(context.as_ptr(), key.image()?, params.as_ptr()) > 0 };
     begun.then_some(context)
 }
