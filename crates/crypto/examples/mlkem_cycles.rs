@@ -1,8 +1,9 @@
 //! Cycles per job of ML-KEM, in every room and in batches of several sizes, beside AWS-LC and
 //! libcrux in the same run, and those of Keccak per state.
 //!
-//! `cargo run --release -p widelane-crypto --example mlkem_cycles [512|768|1024]`. In other profiles
-//! the C parts of AWS-LC are hardly optimised.
+//! `cargo run --release -p widelane-crypto --example mlkem_cycles [512|768|1024]`
+//!
+//! In other profiles the C parts of AWS-LC are hardly optimised.
 #![allow(clippy::print_stdout, reason = "an example answers on the terminal")]
 
 #[path = "../../kernels/examples/add_chain/mod.rs"]

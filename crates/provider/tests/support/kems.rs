@@ -58,8 +58,6 @@ impl Right {
             Parameter::octets(c"ikme", &MESSAGE),
             Parameter::octets(c"seed", &[7; 64]),
             Parameter::text(c"group", self.name.to_str().expect("ASCII")),
-            Parameter::text(c"properties", "provider=default"),
-            Parameter::int(c"ml-kem.retain_seed", 1),
         ]
     }
 }
@@ -85,6 +83,12 @@ fn is_hybrid(name: &CStr) -> bool {
 /// Whose answers are compared.
 fn queries(name: &CStr) -> [&'static CStr; 2] {
     if is_since(3, 5) && !is_hybrid(name) { PROVIDERS } else { [PROVIDERS[0]; 2] }
+}
+
+/// Without what says where OpenSSL's own looks for other algorithms: we do not look at it.
+fn changed(mut params: Params) -> Params {
+    params.0.retain(|param| param.name != c"properties");
+    params
 }
 
 /// A part of a key as a parameter.
@@ -128,7 +132,7 @@ pub fn kem_parameters(bytes: &[u8]) {
 
 fn imported(right: &Right, source: &mut Source<'_>, query: &CStr, said: &mut Said) {
     let selection = source.one(&SELECTIONS);
-    let params = source.all_of(&right.parts, Reader::Copies);
+    let params = changed(source.all_of(&right.parts, Reader::Copies));
     if params.0.iter().any(|param| right.has_forbidden_form(param.bytes())) {
         return;
     }
@@ -140,7 +144,7 @@ fn imported(right: &Right, source: &mut Source<'_>, query: &CStr, said: &mut Sai
         match source.below(4) {
             0 => said.note("get", key.get(&source.questions(&QUESTIONS))),
             1 => {
-                let settings = source.some_of(&right.settings(), Reader::Copies);
+                let settings = changed(source.some_of(&right.settings(), Reader::Copies));
                 said.note("set", key.set(&settings));
             }
             2 => said.note("equals", key.equals(right.key(query))),
@@ -155,7 +159,7 @@ fn imported(right: &Right, source: &mut Source<'_>, query: &CStr, said: &mut Sai
 }
 
 fn generated(right: &Right, source: &mut Source<'_>, query: &CStr, said: &mut Said) {
-    let params = source.some_of(&right.settings(), Reader::Copies);
+    let params = changed(source.some_of(&right.settings(), Reader::Copies));
     let (set, key) = Key::generate(right.name, query, &params);
     said.note("set", set);
     said.note("generate", key.is_some());
@@ -168,7 +172,8 @@ fn generated(right: &Right, source: &mut Source<'_>, query: &CStr, said: &mut Sa
     encapsulated(right, (&key, is_from_seed), source, query, said);
 }
 
-/// Encapsulates for a key, which may be the same in both providers, and notes what does not depend on chance.
+/// Encapsulates for a key, which may be the same in both providers, and notes what does not depend
+/// on chance.
 fn encapsulated(
     right: &Right,
     (key, is_same): (&Key, bool),
@@ -183,7 +188,7 @@ fn encapsulated(
     let first = if is_exact {
         Params(vec![Parameter::octets(c"ikme", &MESSAGE)])
     } else {
-        source.some_of(&settings, Reader::Copies)
+        changed(source.some_of(&settings, Reader::Copies))
     };
     let begun = context.begin(Use::Encapsulate, &first);
     said.note("begin to encapsulate", begun);
@@ -191,7 +196,7 @@ fn encapsulated(
         return;
     }
     if !is_exact {
-        let set = context.set(&source.some_of(&settings, Reader::Copies));
+        let set = context.set(&changed(source.some_of(&settings, Reader::Copies)));
         said.note("set", set);
         if set <= 0 {
             return;
@@ -211,7 +216,7 @@ fn encapsulated(
 /// Decapsulates what was a right ciphertext.
 fn decapsulated(right: &Right, key: &Key, source: &mut Source<'_>, query: &CStr, said: &mut Said) {
     let context = KeyContext::of(key, query);
-    let settings = source.some_of(&right.settings(), Reader::Copies);
+    let settings = changed(source.some_of(&right.settings(), Reader::Copies));
     let begun = context.begin(Use::Decapsulate, &settings);
     said.note("begin to decapsulate", begun);
     if begun <= 0 {
