@@ -1,4 +1,4 @@
-//! Parameters, keys and ciphertexts of key encapsulation, of our provider and of the default one.
+//! Parameters, keys and ciphertexts of key encapsulation.
 #![no_main]
 
 #[allow(dead_code, unused_imports, reason = "others use the rest")]

@@ -19,7 +19,8 @@ use crate::instance::Instance;
 use crate::kem::batch::{self, Decapsulate, Encapsulate};
 use crate::kem::key::{Key, Reason};
 use crate::kem::single;
-use crate::{params, process};
+use crate::params::{self, Array};
+use crate::process;
 
 /// Our functions, which are the same for each mechanism.
 pub(super) fn functions() -> Box<[OsslDispatch]> {
@@ -42,6 +43,9 @@ const FUNCTIONS: KemFunctions = KemFunctions {
 struct Context {
     delegate: Arc<Delegate>,
     key: Option<Arc<Key>>,
+    /// Whether it takes a message: encapsulation by ML-KEM alone does. As in OpenSSL, nothing else
+    /// looks at one.
+    takes_message: bool,
     /// What the next encapsulation begins with, if that is not left to chance.
     message: Option<Secret>,
 }
@@ -51,22 +55,27 @@ impl Context {
         raise(&self.delegate.libcrypto, reason);
     }
 
-    /// Begins with a key, of which `part` is needed.
+    /// Begins with a key, of which the public half is needed, or the private one.
     ///
     /// # Safety
     /// `key` must be null or a key of ours, `params` an array that ends with a null name, or null.
     unsafe fn begin(
         &mut self,
         key: *mut c_void,
-        has_part: fn(&Key) -> bool,
+        encapsulates: bool,
         params: *const OsslParam,
     ) -> Option<c_int> {
+        let has_part = |key: &Arc<Key>| match encapsulates {
+            true => key.public().is_some(),
+            false => key.decapsulation_key().is_some(),
+        };
         // SAFETY: passed on to the caller.
-        let key = unsafe { share::<Key>(key) }.filter(|key| has_part(key));
+        let key = unsafe { share::<Key>(key) }.filter(has_part);
         let Some(key) = key else {
             self.raise(core::PROV_R_MISSING_KEY);
             return None;
         };
+        self.takes_message = encapsulates && key.mechanism().curve.is_none();
         (self.key, self.message) = (Some(key), None);
         // SAFETY: passed on to the caller.
         unsafe { self.set(params) }
@@ -75,17 +84,16 @@ impl Context {
     /// # Safety
     /// `params` must be null or an array that ends with a null name.
     unsafe fn set(&mut self, params: *const OsslParam) -> Option<c_int> {
-        let takes_message = self.key.as_ref().is_some_and(|key| key.mechanism().curve.is_none());
         // SAFETY: passed on to the caller.
-        for param in unsafe { params::iter(params) } {
-            if takes_message && params::name(param) == core::KEM_PARAM_IKME {
-                let message = params::octets(param).filter(|given| given.len() == SHARED_BYTES);
-                self.message = message.map(|message| Secret(message.to_vec()));
-                if self.message.is_none() {
-                    self.raise(core::PROV_R_INVALID_SEED_LENGTH);
-                    return None;
-                }
-            }
+        let params = unsafe { Array::new(params) };
+        let Some(given) = params.find(core::KEM_PARAM_IKME).filter(|_| self.takes_message) else {
+            return Some(1);
+        };
+        let message = params::octets(given).filter(|given| given.len() == SHARED_BYTES);
+        self.message = message.map(|message| Secret(message.to_vec()));
+        if self.message.is_none() {
+            self.raise(core::PROV_R_INVALID_SEED_LENGTH);
+            return None;
         }
         Some(1)
     }
@@ -170,7 +178,7 @@ entry! {
     fn newctx(provctx: *mut c_void) -> *mut c_void {
         // SAFETY: the core passes our instance.
         let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
-        Some(give(Context { delegate, key: None, message: None }))
+        Some(give(Context { delegate, key: None, takes_message: false, message: None }))
     }
 
     fn freectx(context: *mut c_void) {
@@ -187,7 +195,7 @@ entry! {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow_mut::<Context>(context) }?;
         // SAFETY: the core's key and parameters.
-        unsafe { context.begin(key, |key| key.public().is_some(), params) }
+        unsafe { context.begin(key, true, params) }
     }
 
     fn decapsulate_init(
@@ -198,7 +206,7 @@ entry! {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow_mut::<Context>(context) }?;
         // SAFETY: the core's key and parameters.
-        unsafe { context.begin(key, |key| key.decapsulation_key().is_some(), params) }
+        unsafe { context.begin(key, false, params) }
     }
 
     fn encapsulate(

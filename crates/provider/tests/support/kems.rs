@@ -1,15 +1,14 @@
 //! Key encapsulation by parameters, keys and ciphertexts of any kind.
 //!
-//! OpenSSL has ML-KEM since 3.5. Under earlier releases ours is compared with itself: what it
-//! answers depends on nothing that another call has left. So are hybrids under all releases: of its
-//! own OpenSSL tells and takes hardly any part, but for shares of TLS.
+//! Ours is compared with itself: what it answers depends on nothing that another call has left.
+//! OpenSSL has ML-KEM since 3.5 only, and treats parameters that come twice in ways of its own.
 
 use std::ffi::{CStr, c_int};
 use std::sync::LazyLock;
 
 use super::evp::{Key, KeyContext, Use};
 use super::params::{MARGIN, Parameter, Params, Reader, Source};
-use super::{PROVIDERS, Said, compare_of, is_since, load};
+use super::{PROVIDERS, Said, compare_of, load};
 
 /// A right key of a mechanism, and a ciphertext for it.
 struct Right {
@@ -37,7 +36,7 @@ impl Right {
         assert_eq!(context.begin(Use::Encapsulate, &Params::default()), 1);
         let (done, [ciphertext, secret]) = context.encapsulate([2048; 2]);
         assert_eq!(done, 1);
-        let (keys, secret_bytes) = (queries(name).map(import), secret.len());
+        let (keys, secret_bytes) = (QUERIES.map(import), secret.len());
         Right { name, point_bytes, parts, ciphertext, secret_bytes, keys }
     }
 
@@ -81,9 +80,7 @@ fn is_hybrid(name: &CStr) -> bool {
 }
 
 /// Whose answers are compared.
-fn queries(name: &CStr) -> [&'static CStr; 2] {
-    if is_since(3, 5) && !is_hybrid(name) { PROVIDERS } else { [PROVIDERS[0]; 2] }
-}
+const QUERIES: [&CStr; 2] = [PROVIDERS[0]; 2];
 
 /// Without what says where OpenSSL's own looks for other algorithms: we do not look at it.
 fn changed(mut params: Params) -> Params {
@@ -102,11 +99,11 @@ fn asked(key: &Key, part: &'static CStr) -> Parameter {
 /// Parts of a key: all, all but the private half, no half, and the private half alone.
 const SELECTIONS: [c_int; 4] = [0x87, 0x86, 0x84, 0x01];
 
-/// What can be asked of some key or other.
-const QUESTIONS: [&CStr; 10] = [
+/// What can be asked of some key or other. Not for their category: ours tell it, OpenSSL's of 3.5
+/// do not.
+const QUESTIONS: [&CStr; 9] = [
     c"bits",
     c"security-bits",
-    c"security-category",
     c"max-size",
     c"encoded-pub-key",
     c"pub",
@@ -122,7 +119,7 @@ const MESSAGE: [u8; 32] = [0x35; 32];
 pub fn kem_parameters(bytes: &[u8]) {
     let Some((&first, rest)) = bytes.split_first() else { return };
     let right = &RIGHT[usize::from(first / 4) % RIGHT.len()];
-    compare_of(queries(right.name), rest, |source, query, said| match first % 4 {
+    compare_of(QUERIES, rest, |source, query, said| match first % 4 {
         0 => imported(right, source, query, said),
         1 => generated(right, source, query, said),
         2 => encapsulated(right, (right.key(query), true), source, query, said),
