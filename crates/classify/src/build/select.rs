@@ -283,7 +283,7 @@ impl Tally {
     const BYTES: u64 = 0x0101_0101_0101_0101;
 
     fn add(&mut self, bits: u64) {
-        if self.added == u8::MAX.into() {
+        if self.added == u32::from(u8::MAX) {
             self.settle();
         }
         self.added += 1;

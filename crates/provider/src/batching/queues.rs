@@ -236,6 +236,16 @@ mod tests {
         }
     }
 
+    /// Signatures on P-256 on a Granite Rapids.
+    fn p256_sign(method: Method) -> u64 {
+        match method {
+            Method::DefaultProvider => 19_000,
+            ONE => 9_400,
+            FOUR => 15_000,
+            _ => 17_000,
+        }
+    }
+
     #[test]
     fn without_kernels_the_default_provider_does_all() {
         let costs = Costs::new(&[]);
@@ -265,14 +275,8 @@ mod tests {
 
     #[test]
     fn nobody_sleeps_for_what_is_done_sooner_than_one_wakes_up() {
-        // ECDSA P-256 on a Granite Rapids, and RSA-2048.
-        let ecdsa = |method| match method {
-            Method::DefaultProvider => 19_000,
-            ONE => 9_400,
-            FOUR => 15_000,
-            _ => 17_000,
-        };
-        for (cost, repays) in [(ecdsa as fn(Method) -> u64, false), (rsa_2048, true)] {
+        let costs: [(fn(Method) -> u64, bool); 2] = [(p256_sign, false), (rsa_2048, true)];
+        for (cost, repays) in costs {
             let costs = Costs::new(&KERNELS);
             assert!(!costs.repay_a_sleep(), "nothing is known yet");
             run(&costs, 1, 40, cost);
