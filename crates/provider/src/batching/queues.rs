@@ -154,8 +154,8 @@ impl Costs {
         least_costs(&ways[..count])
     }
 
-    /// Whether an operation saves more in a full batch, as far as is known, than a thread spends that
-    /// sleeps until it is done.
+    /// Whether an operation saves more in a full batch, as far as is known, than a thread spends
+    /// that sleeps until it is done.
     pub(super) fn repay_a_sleep(&self) -> bool {
         let costs = self.by_jobs();
         costs[1].saturating_sub(costs[JOBS_MAX] / JOBS_MAX as u64) > SLEEP_COST_NS
