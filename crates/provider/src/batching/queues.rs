@@ -275,14 +275,16 @@ mod tests {
 
     #[test]
     fn nobody_sleeps_for_what_is_done_sooner_than_one_wakes_up() {
-        let costs: [(fn(Method) -> u64, bool); 2] = [(p256_sign, false), (rsa_2048, true)];
-        for (cost, repays) in costs {
+        check(p256_sign, false);
+        check(rsa_2048, true);
+
+        fn check(cost: fn(Method) -> u64, repays: bool) {
             let costs = Costs::new(&KERNELS);
             assert!(!costs.repay_a_sleep(), "nothing is known yet");
-            run(&costs, 1, 40, cost);
-            assert_eq!(costs.repay_a_sleep(), repays, "one job is measured");
-            run(&costs, 8, 40, cost);
-            assert_eq!(costs.repay_a_sleep(), repays);
+            for jobs in [1, 8] {
+                run(&costs, jobs, 40, cost);
+                assert_eq!(costs.repay_a_sleep(), repays, "{jobs} at a time");
+            }
         }
     }
 
