@@ -239,7 +239,7 @@ impl Square {
         if stage == Some(Stage::Finished) {
             return Ok(());
         }
-        if tls.handshake_kind() != Some(HandshakeKind::Full) {
+        if tls.handshake_kind() == Some(HandshakeKind::Resumed) {
             return Err(io::Error::other("the server resumed a session that nobody offered"));
         }
         tls.send_close_notify();

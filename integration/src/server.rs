@@ -43,6 +43,7 @@ pub struct Server {
     kind: Kind,
     workers: usize,
     program: PathBuf,
+    natively: bool,
     process: Process,
     address: SocketAddr,
     identities: Vec<Identity>,
@@ -58,16 +59,17 @@ impl Server {
     ///
     /// If Widelane was not built, or the server does not come up.
     pub fn start(kind: Kind, keys: &[Key], natively: bool) -> Result<Option<Self>> {
-        Self::start_on(kind, kind.workers(), keys, natively, |_| Ok(None))
+        Self::start_on(kind, kind.workers(), keys, natively, groups(natively), |_| Ok(None))
     }
 
-    /// As [`Server::start`] accelerates it, with a single worker, which meets all clients.
+    /// As [`Server::start`] accelerates it, with a single worker, which meets all clients, and with
+    /// the groups that it has natively, so that it needs no more memory for a handshake.
     ///
     /// # Errors
     ///
     /// As for [`Server::start`].
     pub fn start_one_worker(kind: Kind, keys: &[Key]) -> Result<Option<Self>> {
-        Self::start_on(kind, 1, keys, false, |_| Ok(None))
+        Self::start_on(kind, 1, keys, false, groups(true), |_| Ok(None))
     }
 
     /// As [`Server::start`] accelerates it, with its counters, and nginx's log of everything, on a
@@ -77,7 +79,7 @@ impl Server {
     ///
     /// As for [`Server::start`].
     pub fn start_on_small_disk(kind: Kind, keys: &[Key]) -> Result<Option<Self>> {
-        Self::start_on(kind, kind.workers(), keys, false, Disk::mount)
+        Self::start_on(kind, kind.workers(), keys, false, groups(false), Disk::mount)
     }
 
     fn start_on(
@@ -85,6 +87,7 @@ impl Server {
         workers: usize,
         keys: &[Key],
         natively: bool,
+        groups: &str,
         disk: impl FnOnce(&Path) -> Result<Option<Disk>>,
     ) -> Result<Option<Self>> {
         let Some(program) = find_program(kind.program()) else { return Ok(None) };
@@ -105,25 +108,27 @@ impl Server {
         fs::write(
             &configuration,
             kind.configuration(workers, address, &identities, directory.path(), log.as_deref())
-                .replace("GROUPS", groups(natively)),
+                .replace("GROUPS", groups),
         )?;
 
-        let mut command = if natively {
-            Command::new(&program)
-        } else {
-            let mut command = Command::new(widelane()?);
-            command.arg("run").arg("--counters-dir").arg(&counters);
-            command.arg("--").arg(&program);
-            command
-        };
+        let mut command = command(&program, natively, &counters)?;
         match kind {
             Kind::Nginx => command.arg("-p").arg(directory.path()).arg("-c").arg(&configuration),
             Kind::Haproxy => command.arg("-W").arg("-f").arg(&configuration),
         };
         let log = directory.path().join("output.log");
         let process = Process::start(command, &[], log).context("cannot start the server")?;
-        let mut server =
-            Server { kind, workers, program, process, address, identities, disk, directory };
+        let mut server = Server {
+            kind,
+            workers,
+            program,
+            natively,
+            process,
+            address,
+            identities,
+            disk,
+            directory,
+        };
         server.wait_until_ready()?;
         Ok(Some(server))
     }
@@ -151,7 +156,7 @@ impl Server {
     pub fn reload(&self) -> Result<()> {
         match self.kind {
             Kind::Nginx => {
-                let output = Command::new(&self.program)
+                let output = command(&self.program, self.natively, &self.counters())?
                     .arg("-p")
                     .arg(self.directory.path())
                     .arg("-c")
@@ -360,6 +365,17 @@ frontend tls
             ),
         }
     }
+}
+
+/// A command that begins with a server's program: nginx's checks of its configuration know the
+/// groups that the provider brings only if they are run as the server is.
+fn command(program: &Path, natively: bool, counters: &Path) -> Result<Command> {
+    if natively {
+        return Ok(Command::new(program));
+    }
+    let mut command = Command::new(widelane()?);
+    command.arg("run").arg("--counters-dir").arg(counters).arg("--").arg(program);
+    Ok(command)
 }
 
 /// Key-exchange groups that a server offers. OpenSSL before 3.5 has none with ML-KEM.
