@@ -280,9 +280,11 @@ pub(crate) fn forget() {
 
 /// Called when libcrypto frees what it has for the calling thread, its generators among them.
 pub(crate) fn forget_generators() {
-    // Error: the thread is ending, or is looking something up at this moment and stops on the way.
+    // Error: the thread is ending, and what it kept is gone.
     let _ = METHODS.try_with(|methods| match methods.try_borrow_mut() {
         Ok(mut methods) => methods.random = [ptr::null(); 3],
+        // Called from within a look-up: what is in use cannot be changed now, but is not believed
+        // the next time.
         Err(_) => forget(),
     });
 }

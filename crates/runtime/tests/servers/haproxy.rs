@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use widelane_loadgen::{Group, TlsVersion};
+use widelane_loadgen::TlsVersion;
 
 use crate::support;
 use crate::support::authority::Kind;
-use crate::support::clients::{REQUEST, load, load_mixed, s_client};
+use crate::support::clients::{REQUEST, load, load_every_group, s_client};
 use crate::support::server::Server;
-use crate::support::{KINDS_MIXED, wait_until};
+use crate::support::wait_until;
 
 #[test]
 fn full_handshakes_are_batched_on_every_thread() {
@@ -36,15 +36,7 @@ fn both_certificates_and_every_group_are_batched() {
         authority.bundle(&ecdsa).display()
     );
     let server = Server::haproxy("  nbthread 2\n", Path::new(&settings), &["-db"]);
-    for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
-        for group in [Group::X25519, Group::Secp256r1, Group::Secp384r1] {
-            let tally = load_mixed(server.port, &[&rsa, &ecdsa], version, group, 64, 300);
-            assert!(tally.errors.is_empty(), "{version:?}, {group:?}: {:?}", tally.errors);
-        }
-    }
-    let counters = server.counters();
-    counters.assert_batched();
-    KINDS_MIXED.into_iter().for_each(|kind| counters.assert_parked_kind(kind));
+    load_every_group(&server, &[&rsa, &ecdsa]);
 }
 
 #[test]

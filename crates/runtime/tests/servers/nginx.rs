@@ -5,14 +5,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use widelane_loadgen::{Group, TlsVersion};
+use widelane_loadgen::TlsVersion;
 use widelane_testkit::server::{free_address, nginx_files};
 
 use crate::support;
 use crate::support::authority::{Authority, Identity, Kind};
-use crate::support::clients::{REQUEST, client_hello, load, load_mixed, s_client, send};
+use crate::support::clients::{REQUEST, client_hello, load, load_every_group, s_client, send};
 use crate::support::server::{OLD_PID_FILE, PID_FILE, Server, send_signal};
-use crate::support::{KINDS_MIXED, run, wait_until};
+use crate::support::{run, wait_until};
 
 const ANSWER: &str =
     "location / { return 200 \"$ssl_session_reused $ssl_client_verify $http2.\\n\"; }";
@@ -63,15 +63,7 @@ fn both_certificates_and_every_group_are_batched() {
     let ecdsa = authority.issue_with("localhost", Kind::P256);
     let more = format!("{} ssl_ecdh_curve X25519:P-256:P-384;", identity_lines(&ecdsa));
     let server = server(1, &rsa, &more);
-    for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
-        for group in [Group::X25519, Group::Secp256r1, Group::Secp384r1] {
-            let tally = load_mixed(server.port, &[&rsa, &ecdsa], version, group, 64, 300);
-            assert!(tally.errors.is_empty(), "{version:?}, {group:?}: {:?}", tally.errors);
-        }
-    }
-    let counters = server.counters();
-    counters.assert_batched();
-    KINDS_MIXED.into_iter().for_each(|kind| counters.assert_parked_kind(kind));
+    load_every_group(&server, &[&rsa, &ecdsa]);
 }
 
 #[test]

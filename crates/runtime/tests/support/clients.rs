@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use widelane_loadgen::{Cipher, Group, Load, LoadError, Tally, TlsVersion, Work, run};
 
+use super::KINDS_MIXED;
 use super::authority::Identity;
+use super::server::Server;
 
 /// Makes `handshakes` full handshakes, `connections` at a time; the server's signature is verified.
 pub fn load(
@@ -33,6 +35,20 @@ pub fn load_mixed(
 ) -> Tally {
     try_load(port, identities, version, group, connections, handshakes)
         .expect("a load that can be made")
+}
+
+/// Has clients shake hands in both versions of TLS and every group of a curve, and demands that all
+/// kinds of operations of that were parked and batched.
+pub fn load_every_group(server: &Server, identities: &[&Identity]) {
+    for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+        for group in [Group::X25519, Group::Secp256r1, Group::Secp384r1] {
+            let tally = load_mixed(server.port, identities, version, group, 64, 300);
+            assert!(tally.errors.is_empty(), "{version:?}, {group:?}: {:?}", tally.errors);
+        }
+    }
+    let counters = server.counters();
+    counters.assert_batched();
+    KINDS_MIXED.into_iter().for_each(|kind| counters.assert_parked_kind(kind));
 }
 
 /// Like [`load_mixed`], or why it cannot be made.
