@@ -62,7 +62,7 @@ const INSTRUCTIONS: &[Placement] = &[
     Placement {
         words: &["core::arch", "std::arch"],
         places: &[
-            "crates/classify/src/run",
+            "packets/classify/src/run",
             "crates/cpu/src",
             "crates/kernels/src",
             "crates/meter/src/chain.rs", // the chain that meters the clock
@@ -83,16 +83,16 @@ const INSTRUCTIONS: &[Placement] = &[
 const UNSAFE: &[Placement] = &[Placement {
     words: &["unsafe"],
     places: &[
-        "crates/bench/src/embedded.rs", // a server that speaks C to libssl
-        "crates/bench/src/server/process.rs", // between fork and exec
-        "crates/bench/src/speed/evp.rs", // OpenSSL's calls for a record
-        "crates/bench/src/speed/kem.rs", // OpenSSL's calls of key encapsulation
+        "lab/bench/src/embedded.rs", // a server that speaks C to libssl
+        "lab/bench/src/server/process.rs", // between fork and exec
+        "lab/bench/src/speed/evp.rs", // OpenSSL's calls for a record
+        "lab/bench/src/speed/kem.rs", // OpenSSL's calls of key encapsulation
         "crates/bridge/src/hooks.rs",   // types of C functions
-        "crates/classify/src/live/draft.rs", // chunks that no reader looks at
-        "crates/classify/src/run",      // rooms, and a table mapped from a file
+        "packets/classify/src/live/draft.rs", // chunks that no reader looks at
+        "packets/classify/src/run",      // rooms, and a table mapped from a file
         "crates/c/src",                 // speaks C
         "crates/cpu/src/features.rs",   // asks which registers are saved
-        "crates/forward/src/port/ring.rs", // packet sockets, and memory shared with the kernel
+        "packets/forward/src/port/ring.rs", // packet sockets, and memory shared with the kernel
         "crates/kernels/src/lanes",     // intrinsics behind safe methods, and doors
         "crates/kernels/src/coefficients", // intrinsics behind safe methods, and doors
         "crates/kernels/src/aes_cbc",   // rooms: doors, loads, stores
@@ -156,11 +156,11 @@ const PLACES: &[Placement] = &[
     Placement {
         words: &["Instant::now", "SystemTime::now", "_rdtsc", "__rdtscp"],
         places: &[
-            "crates/bench/src",
+            "lab/bench/src",
             "crates/cli/src",
             "crates/cpu/src/clock.rs",
-            "crates/fleet/src",
-            "crates/loadgen/src",
+            "lab/fleet/src",
+            "lab/loadgen/src",
             "crates/testkit/src/server.rs", // how long to wait for a server
             "xtask/src/test",               // how long each program takes
             "xtask/src/test.rs",            // how long each part takes

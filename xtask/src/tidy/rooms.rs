@@ -62,7 +62,7 @@ fn chooses(code: &str, stem: &str) -> bool {
 }
 
 /// Where rooms stand: beside secrets, and beside public data.
-const ROOMS: &[&str] = &["crates/kernels/src", "crates/classify/src/run"];
+const ROOMS: &[&str] = &["crates/kernels/src", "packets/classify/src/run"];
 
 /// The room whose file this is, and the file's stem: `mont/ifma512_x8.rs` belongs to `ifma512`.
 pub fn room_of(path: &Path) -> Option<(Room, &str)> {
