@@ -16,7 +16,8 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use tempfile::TempDir;
 use widelane_bench::server::process::Process;
-use widelane_bench::server::{Counts, Identity, Key, SERVER_NAME};
+use widelane_bench::server::{Identity, Key, SERVER_NAME};
+use widelane_host::counters::Counts;
 use widelane_testkit::server::free_address;
 
 use crate::crowd;

@@ -13,7 +13,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 use widelane_bench::server::process::Process;
-use widelane_bench::server::{Counts, Identity, Key};
+use widelane_bench::server::{Identity, Key};
+use widelane_host::counters::Counts;
 use widelane_testkit::server::{free_address, nginx_files};
 
 use crate::hardship::{Disk, Hardship};

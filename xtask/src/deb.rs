@@ -1,7 +1,7 @@
-//! The Debian package: built with cargo-deb, tried on a fresh Debian in a chroot.
+//! The Debian packages: built with cargo-deb, tried on a fresh Debian in a chroot.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -13,16 +13,16 @@ use crate::workspace::Workspace;
 /// What `cargo xtask deb` takes.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Installs the package on a fresh Debian in a chroot, accelerates its nginx, and takes
+    /// Installs the packages on a fresh Debian in a chroot, accelerates its nginx, and takes
     /// everything back; as root, with debootstrap
     #[arg(long)]
     check: bool,
-    /// The releases of Debian that the package is tried on
+    /// The releases of Debian that the packages are tried on
     #[arg(long, value_delimiter = ',', default_value = "bookworm,trixie", requires = "check")]
     suites: Vec<String>,
 }
 
-/// Builds the package; its path is the last line.
+/// Builds the packages; their paths are the last lines.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     if find_program("cargo-deb").is_none() {
         bail!("cargo-deb makes the package: cargo install cargo-deb --locked");
@@ -30,26 +30,44 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     announce_and_run(workspace.cargo().args(["build", "--release"]))?;
     let documents = workspace.released("documents");
     announce_and_run(
-        Command::new(workspace.released("widelane")).arg("documents").arg(&documents),
+        Command::new(workspace.released("widelane-bench")).arg("documents").arg(&documents),
     )?;
-    let printed = capture(
-        workspace
-            .cargo()
-            .args(["deb", "--no-build", "--strip", "--package=widelane-cli", "--output"])
-            .arg(workspace.target.join("debian/")),
-    )?;
-    let package = PathBuf::from(printed.lines().last().context("cargo-deb names no file")?);
+    let packages =
+        CRATES.iter().map(|names| package(workspace, names)).collect::<Result<Vec<_>>>()?;
     if arguments.check {
         for suite in &arguments.suites {
-            check(workspace, &package, suite)?;
+            check(workspace, &packages, suite)?;
         }
     }
-    announce(&format!("package {}", package.display()));
+    for package in packages {
+        announce(&format!("package {}", package.display()));
+    }
     Ok(())
 }
 
-/// Installs and uses the package in a fresh Debian.
-fn check(workspace: &Workspace, package: &Path, suite: &str) -> Result<()> {
+/// The crates of which packages are made, and of which variant.
+const CRATES: [&[&str]; 4] = [
+    &["--package=widelane-cli"],
+    &["--package=widelane-lab"],
+    &["--package=widelane-c"],
+    &["--package=widelane-c", "--variant=dev"],
+];
+
+/// Makes the package of a crate; answers where it is.
+fn package(workspace: &Workspace, names: &[&str]) -> Result<PathBuf> {
+    let printed = capture(
+        workspace
+            .cargo()
+            .args(["deb", "--no-build", "--strip"])
+            .args(names)
+            .arg("--output")
+            .arg(workspace.target.join("debian/")),
+    )?;
+    Ok(PathBuf::from(printed.lines().last().context("cargo-deb names no file")?))
+}
+
+/// Installs and uses the packages in a fresh Debian.
+fn check(workspace: &Workspace, packages: &[PathBuf], suite: &str) -> Result<()> {
     chroot::check_tools()?;
     let root = workspace.target.join(format!("debian-chroot-{suite}"));
     let fresh = root.with_extension("fresh");
@@ -63,7 +81,11 @@ fn check(workspace: &Workspace, package: &Path, suite: &str) -> Result<()> {
     announce_and_run(
         Command::new("cp").args(["--archive", "--reflink=auto"]).args([&fresh, &root]),
     )?;
-    fs::copy(package, root.join("widelane.deb"))?;
+    fs::create_dir(root.join("packages"))?;
+    for package in packages {
+        let name = package.file_name().context("a package has a name")?;
+        fs::copy(package, root.join("packages").join(name))?;
+    }
     let script = "packaging/debian/check-in-chroot";
     fs::copy(workspace.root.join(script), root.join("check"))?;
     announce(&format!("{script} in {}", root.display()));

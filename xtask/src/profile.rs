@@ -78,7 +78,7 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     setup::run_for_tests()?;
     setup::meet(NEEDS)?;
     let mut build = workspace.cargo();
-    build.args(["build", "--profile=quick", "--package=widelane-cli"]);
+    build.args(["build", "--profile=quick", "--package=widelane-cli", "--package=widelane-lab"]);
     announce_and_run(build.args(["--package=widelane-provider", "--package=widelane-runtime"]))?;
     let directory = workspace.target.join("profile");
     fs::create_dir_all(&directory)?;

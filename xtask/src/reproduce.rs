@@ -9,10 +9,11 @@ use anyhow::{Result, ensure};
 use crate::shell::{announce, announce_and_run, capture, run as run_command};
 use crate::workspace::Workspace;
 
-/// What the package holds of what cargo builds, by crate.
-pub const SHIPPED: [(&str, &str); 4] = [
+/// What the packages hold of what cargo builds, by crate.
+pub const SHIPPED: [(&str, &str); 5] = [
     ("widelane-c", "libwidelane_c.so"),
     ("widelane-cli", "widelane"),
+    ("widelane-lab", "widelane-bench"),
     ("widelane-provider", "libwidelane.so"),
     ("widelane-runtime", "libwidelane_runtime.so"),
 ];

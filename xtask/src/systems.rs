@@ -143,8 +143,8 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
         announce_and_run(
             workspace
                 .cargo()
-                .args(["build", QUICK, "--package=widelane-cli", "--package=widelane-provider"])
-                .args(["--package=widelane-runtime"]),
+                .args(["build", QUICK, "--package=widelane-cli", "--package=widelane-lab"])
+                .args(["--package=widelane-provider", "--package=widelane-runtime"]),
         )?;
         for (system, part) in chosen(&arguments.only) {
             let name = format!("{}/{}", system.name, part.name());

@@ -6,17 +6,17 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use serde::Serialize;
-use widelane_bench::programs::Programs;
 use widelane_cpu::features::{self, Feature};
 use widelane_cpu::machine::Signature;
 use widelane_cpu::rooms::{self, RoomStatus};
 use widelane_cpu::topology::Cache;
 use widelane_cpu::{LicenceClass, Machine, Policy, Room, Topology};
-use widelane_report::{Block, Kind, Table, Tone};
+use widelane_host::programs::{self, haproxy_version, nginx_version};
+use widelane_tables::{Block, Kind, Table, Tone};
 
+use crate::libraries::Libraries;
 use crate::run::fitness;
-use crate::run::libraries::Libraries;
-use crate::{measure, output};
+use crate::{output, system};
 
 /// Shows what this CPU can do, which rooms the policy leaves open, and the TLS servers installed
 ///
@@ -35,7 +35,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let text = if args.json {
         serde_json::to_string_pretty(&description).context("cannot write JSON")?
     } else {
-        widelane_report::show(description.blocks(), &output::style())
+        widelane_tables::show(description.blocks(), &output::style())
     };
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -86,9 +86,8 @@ struct Installation {
 
 impl Description {
     fn of_this_machine() -> anyhow::Result<Self> {
-        let resolved = measure::policy()?;
-        let programs = measure::programs()?;
-        let described = widelane_bench::machine::describe(&programs, &resolved);
+        let resolved = system::policy()?;
+        let search = system::search_path();
         let rooms = rooms::status(&resolved.policy).into_iter().map(|status| {
             let licence_class = status.room.licence_class();
             DescribedRoom { status, licence_class }
@@ -100,8 +99,8 @@ impl Description {
             rooms: rooms.collect(),
             policy_source: resolved.source.to_string(),
             policy: resolved.policy,
-            servers: servers(&programs, described.nginx, described.haproxy),
-            openssl: described.openssl,
+            servers: servers(&search),
+            openssl: openssl_version(&search),
             widelane: Installation::find(),
         })
     }
@@ -217,7 +216,7 @@ impl Description {
             ),
             ("Hypervisor", self.machine.hypervisor.clone().unwrap_or_else(|| "none".to_owned())),
             ("Kernel", self.machine.kernel.clone().unwrap_or_else(unknown)),
-            ("OpenSSL", self.openssl.clone().unwrap_or_else(unknown).replace("OpenSSL ", "")),
+            ("OpenSSL", self.openssl.clone().unwrap_or_else(unknown)),
         ];
         facts.retain(|(_, value)| !value.is_empty());
         facts
@@ -226,7 +225,7 @@ impl Description {
 
 impl Installation {
     fn find() -> Self {
-        let version = env!("WIDELANE_VERSION");
+        let version = crate::VERSION;
         match Libraries::find() {
             Ok(Libraries { provider, runtime }) => {
                 let (provider, runtime) = (Some(provider), Some(runtime));
@@ -251,18 +250,30 @@ impl Installation {
     }
 }
 
-fn servers(programs: &Programs, nginx: Option<String>, haproxy: Option<String>) -> Vec<Server> {
-    [("nginx", "nginx", &programs.nginx, nginx), ("HAProxy", "haproxy", &programs.haproxy, haproxy)]
+/// The version of the installed OpenSSL, as its program tells: `3.0.20 7 Apr 2026`.
+fn openssl_version(search: &[PathBuf]) -> Option<String> {
+    let said = programs::said(&programs::find("openssl", search)?, "version")?;
+    let version = said.split(" (").next()?.trim();
+    Some(version.strip_prefix("OpenSSL ").unwrap_or(version).to_owned())
+}
+
+fn servers(search: &[PathBuf]) -> Vec<Server> {
+    let nginx = programs::find("nginx", search);
+    let haproxy = programs::find("haproxy", search);
+    let versions =
+        [nginx.as_deref().and_then(nginx_version), haproxy.as_deref().and_then(haproxy_version)];
+    [("nginx", "nginx", nginx), ("HAProxy", "haproxy", haproxy)]
         .into_iter()
-        .map(|(name, package, path, version)| {
-            let remark = match path {
+        .zip(versions)
+        .map(|((name, package, path), version)| {
+            let remark = match &path {
                 None => Some(format!("not installed; {} installs it", install_command(package))),
                 Some(path) => {
                     let objection = fitness::judge(path).objection();
                     objection.map(|reason| format!("runs unchanged: {reason}"))
                 }
             };
-            Server { name, path: path.clone(), version, accelerates: remark.is_none(), remark }
+            Server { name, path, version, accelerates: remark.is_none(), remark }
         })
         .collect()
 }

@@ -3,8 +3,9 @@
 use std::env;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
 
-use widelane_report::Style;
+use widelane_tables::Style;
 
 /// Standard output was closed by its reader (`widelane … | head`): end quietly, without a message.
 #[derive(Debug)]
@@ -42,6 +43,17 @@ pub fn complain(error: &anyhow::Error) {
         text.push_str(&format!("  because: {cause}\n"));
     }
     drop(io::stderr().write_all(text.as_bytes()));
+}
+
+/// The exit status of a command, after what went wrong was said.
+pub fn end_with(outcome: anyhow::Result<ExitCode>) -> ExitCode {
+    outcome.unwrap_or_else(|error| {
+        if error.is::<ReaderGone>() {
+            return ExitCode::from(ReaderGone::EXIT_STATUS);
+        }
+        complain(&error);
+        ExitCode::FAILURE
+    })
 }
 
 /// How standard output wants its text: coloured on a terminal, unless `NO_COLOR` or `TERM=dumb` say

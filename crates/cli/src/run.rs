@@ -2,7 +2,6 @@
 
 mod elf;
 pub mod fitness;
-pub mod libraries;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +15,7 @@ use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
 use widelane_cpu::policy::{self, Combine, Inputs, LaneCpus, WaitMax};
 
 use self::fitness::Fitness;
-use self::libraries::Libraries;
+use crate::libraries::Libraries;
 use crate::live;
 
 /// Runs an unmodified TLS server accelerated
@@ -179,7 +178,7 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
 }
 
 /// Finds what a shell would run for `name`.
-fn find_program(name: &OsStr) -> Option<PathBuf> {
+pub fn find_program(name: &OsStr) -> Option<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return Path::new(name).exists().then(|| PathBuf::from(name));
     }

@@ -14,6 +14,16 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text:?} is no time such as 500ms, 10s or 2m, of a day at most"))
 }
 
+/// A window length: long enough to hold handshakes, short enough to end.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected seconds between 0.05 and 600".to_owned();
+    let seconds: f64 = text.parse().map_err(|_| wrong())?;
+    if !(0.05..=600.0).contains(&seconds) {
+        return Err(wrong());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
 /// Reads a size in bytes; K, M and G are powers of 1024.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let units = [("K", 1024.0), ("M", 1048576.0), ("G", 1073741824.0), ("", 1.0)];
@@ -24,14 +34,12 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 }
 
 /// Reads a number above zero, such as a rate.
-#[cfg(feature = "load")]
 pub fn positive(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number <= 1e7);
     number.ok_or_else(|| format!("{text:?} is no number above 0 and up to ten million"))
 }
 
 /// A percentile.
-#[cfg(feature = "load")]
 pub fn percentile(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number <= 100.0);
     number.ok_or_else(|| format!("{text:?} is no percentile above 0 and up to 100"))
@@ -66,7 +74,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "load")]
     #[test]
     fn reads_rates_and_percentiles() {
         for wrong in ["0", "-5", "inf", "nan", "1e9", "many"] {

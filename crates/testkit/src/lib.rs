@@ -1,7 +1,6 @@
 //! For tests only: vectors, naive models, reproducible randomness, a network, and the tour
 //! of all rooms.
 
-pub mod counters;
 pub mod fault;
 pub mod fuzz;
 pub mod guard;

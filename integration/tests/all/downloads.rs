@@ -3,20 +3,20 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Result;
 use widelane_bench::programs::Programs;
 use widelane_bench::server::content::{self, PATTERN};
 use widelane_bench::server::{Identity, Key, SERVER_NAME, Server, ServerKind, Subject, Workshop};
-use widelane_bridge::counters::{CipherKind, Counters};
+use widelane_bridge::counters::CipherKind;
 use widelane_cpu::Room;
 use widelane_crypto::aead::{Aead, Algorithm};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
+use widelane_host::counters::Counts;
 use widelane_integration::server::widelane;
 use widelane_loadgen::{Cipher, Group, Load, Pattern, TlsVersion, Work, run};
-use widelane_testkit::counters::read_all;
 use widelane_testkit::rooms::{outruns_openssl, policy_here};
 
 /// Bytes of a body.
@@ -106,14 +106,12 @@ fn records(directory: &Path) -> Result<Records> {
     for server in fs::read_dir(directory)? {
         let counters = server?.path().join("counters");
         if counters.exists() {
-            processes.extend(read_all(&counters));
+            processes.extend(Counts::read_all(&counters));
         }
     }
     let count = |kind: CipherKind, room: Room| {
-        let of_process = |counters: &Counters| {
-            let messages = &counters.ciphers[kind as usize].messages_by_room[room as usize];
-            messages.load(Ordering::Relaxed)
-        };
+        let of_process =
+            |counts: &Counts| counts.by_cipher[kind as usize].messages_by_room[room as usize];
         processes.iter().map(of_process).sum()
     };
     let places =

@@ -3,11 +3,12 @@
 
 use std::path::Path;
 
-use widelane_bench::server::Counts;
 use widelane_bridge::counters::{CipherKind, Counters};
 use widelane_cpu::{Room, policy};
-use widelane_report::{Style, csv, html, markdown, terminal};
+use widelane_host::counters::Counts;
+use widelane_report::{csv, html, markdown, terminal};
 use widelane_results::Results;
+use widelane_tables::Style;
 
 /// A policy file is understood, and then obeyed; or the place of its first mistake is named.
 pub fn policy_files(bytes: &[u8]) {

@@ -1,15 +1,18 @@
 //! What is installed: the servers, and the parts of widelane itself.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
+
+use widelane_host::programs::{find, haproxy_version, nginx_version, said, word_behind};
 
 use crate::server::ServerKind;
 
 /// The programs and shared objects that a comparison needs.
 #[derive(Clone, Debug, Default)]
 pub struct Programs {
-    /// The `widelane` binary.
+    /// The `widelane` binary, which starts servers accelerated.
     pub widelane: PathBuf,
+    /// The `widelane-bench` binary beside it, which serves by itself where no server is installed.
+    pub bench: PathBuf,
     /// The provider.
     pub provider: Option<PathBuf>,
     /// nginx, if installed.
@@ -40,6 +43,7 @@ impl Programs {
     /// Looks for servers in the directories of `search`, in order.
     pub fn search(widelane: PathBuf, provider: Option<PathBuf>, search: &[PathBuf]) -> Self {
         Programs {
+            bench: widelane.with_file_name("widelane-bench"),
             widelane,
             provider,
             nginx: find("nginx", search),
@@ -83,41 +87,26 @@ impl Programs {
 
     /// Version of nginx, as it tells: `1.22.1`.
     pub fn nginx_version(&self) -> Option<String> {
-        let text = output(self.nginx.as_deref()?, "-v")?;
-        word_behind(&text, "nginx/")
+        nginx_version(self.nginx.as_deref()?)
     }
 
     /// Where nginx keeps its modules, as it tells.
     pub fn nginx_modules(&self) -> Option<PathBuf> {
-        let text = output(self.nginx.as_deref()?, "-V")?;
+        let text = said(self.nginx.as_deref()?, "-V")?;
         word_behind(&text, "--modules-path=").map(PathBuf::from)
     }
 
     /// Version of HAProxy, as it tells: `2.6.12-1+deb12u4`.
     pub fn haproxy_version(&self) -> Option<String> {
-        let text = output(self.haproxy.as_deref()?, "-v")?;
-        word_behind(&text, "ersion ")
+        haproxy_version(self.haproxy.as_deref()?)
     }
 
     /// Versions of HAProxy on AWS-LC and of its library, as it tells: `3.0.11, AWS-LC 5.12.0`.
     pub fn haproxy_aws_lc_version(&self) -> Option<String> {
         let Built::At(program) = &self.haproxy_aws_lc else { return None };
-        let text = output(program, "-vv")?;
+        let text = said(program, "-vv")?;
         let own = word_behind(&text, "ersion ")?;
         let own = own.split_once('-').map_or(own.as_str(), |(version, _)| version);
         Some(format!("{own}, AWS-LC {}", word_behind(&text, ": AWS-LC ")?))
     }
-}
-
-fn word_behind(text: &str, mark: &str) -> Option<String> {
-    Some(text.split(mark).nth(1)?.split_whitespace().next()?.to_owned())
-}
-
-fn find(name: &str, search: &[PathBuf]) -> Option<PathBuf> {
-    search.iter().map(|directory| directory.join(name)).find(|path| path.is_file())
-}
-
-fn output(program: &Path, argument: &str) -> Option<String> {
-    let output = Command::new(program).arg(argument).output().ok()?;
-    Some(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }

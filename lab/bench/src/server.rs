@@ -5,7 +5,6 @@ pub mod application;
 mod certificate;
 mod config;
 pub mod content;
-mod counters;
 mod mixed;
 pub mod process;
 mod recipe;
@@ -22,10 +21,10 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
 use thiserror::Error;
+use widelane_host::counters::Counts;
 
 pub use self::certificate::{Identity, IdentityError, Key, SERVER_NAME};
 pub use self::config::GROUPS;
-pub use self::counters::{CipherCounts, Claim, Counts, KindCounts};
 use self::process::Process;
 pub use self::recipe::{RECIPES, Recipe};
 pub use self::workshop::Workshop;

@@ -11,9 +11,9 @@ use askama::Template;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use widelane_results::{HistogramKind, Results, Row, Tone};
+use widelane_tables::Table;
 
 use self::chart::Scale;
-use crate::document::Table;
 use crate::verdict::{Verdict, verdict};
 use crate::view::{
     self, Comparison, Cost, Curves, Distribution, Fill, Latency, Map, Rejected, Section, Sheet,

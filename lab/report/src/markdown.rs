@@ -1,8 +1,9 @@
 //! Results as Markdown.
 
 use widelane_results::Results;
+use widelane_tables::{Block, Kind, Table};
 
-use crate::document::{Block, Kind, Table, document};
+use crate::document::document;
 
 /// Shows `results` as Markdown: the same content as on a terminal, in tables that GitHub
 /// understands.

@@ -3,6 +3,9 @@
 mod metric;
 mod scenario;
 
+use widelane_tables::grouped;
+pub use widelane_tables::{count, percent};
+
 pub use self::metric::*;
 use self::scenario::part;
 pub use self::scenario::{Axis, SERVERS, Scenario};
@@ -138,16 +141,6 @@ fn round(value: f64) -> String {
     if value.fract() == 0.0 { grouped(&value.to_string()) } else { value.to_string() }
 }
 
-/// A plain number: `1,769`.
-pub fn count(count: u64) -> String {
-    grouped(&count.to_string())
-}
-
-/// A share of one: `93 %`.
-pub fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
-}
-
 /// A share of one in a table; nothing where there is none.
 pub fn share(share: f64) -> String {
     match share {
@@ -190,18 +183,6 @@ fn significant(value: f64) -> String {
     let text = format!("{value:.decimals$}");
     let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
     grouped(whole) + fraction
-}
-
-/// Digits in groups of three.
-fn grouped(whole: &str) -> String {
-    let mut grouped = String::with_capacity(whole.len() + whole.len() / 3);
-    for (index, digit) in whole.chars().enumerate() {
-        if index > 0 && (whole.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The sample results in every format, as snapshots.
 
-use widelane_report::Style;
 use widelane_results::{Results, Row, Status};
+use widelane_tables::Style;
 
 const RAW_RESULTS: &str = "data:application/json;base64,";
 

@@ -2,6 +2,7 @@
 //! quantities.
 
 use serde::{Deserialize, Serialize};
+use widelane_tables::Tone;
 
 /// The answer of a command that judges what it measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,22 +14,6 @@ pub struct Answer {
     pub sentence: String,
     /// What it rests on; empty where the sentence says all.
     pub detail: String,
-}
-
-/// Which way an answer goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Tone {
-    /// It pays.
-    Better,
-    /// No difference that could be told, or none was asked for.
-    Same,
-    /// It costs.
-    Worse,
-    /// The results do not answer.
-    #[default]
-    Unknown,
 }
 
 /// One value along time or another quantity. Traces of the same scenario, metric and quantity

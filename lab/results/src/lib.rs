@@ -15,11 +15,12 @@ mod row;
 
 use serde::{Deserialize, Serialize};
 
-pub use found::{Answer, Axis, Grid, Tone, Trace};
+pub use found::{Answer, Axis, Grid, Trace};
 pub use machine::{Machine, RoomStatus};
 pub use measurement::{Bucket, Histogram, HistogramKind, Measurement, Operations, Pair};
 pub use read::ReadError;
 pub use row::{Row, Status};
+pub use widelane_tables::Tone;
 
 /// The schema that this version writes.
 pub const SCHEMA: &str = "widelane-results/2";

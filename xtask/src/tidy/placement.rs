@@ -83,20 +83,20 @@ const INSTRUCTIONS: &[Placement] = &[
 const UNSAFE: &[Placement] = &[Placement {
     words: &["unsafe"],
     places: &[
-        "lab/bench/src/embedded.rs", // a server that speaks C to libssl
-        "lab/bench/src/server/process.rs", // between fork and exec
-        "lab/bench/src/speed/evp.rs", // OpenSSL's calls for a record
-        "lab/bench/src/speed/kem.rs", // OpenSSL's calls of key encapsulation
-        "crates/bridge/src/hooks.rs",   // types of C functions
+        "lab/bench/src/embedded.rs",          // a server that speaks C to libssl
+        "lab/bench/src/server/process.rs",    // between fork and exec
+        "lab/bench/src/speed/evp.rs",         // OpenSSL's calls for a record
+        "lab/bench/src/speed/kem.rs",         // OpenSSL's calls of key encapsulation
+        "crates/bridge/src/hooks.rs",         // types of C functions
         "packets/classify/src/live/draft.rs", // chunks that no reader looks at
-        "packets/classify/src/run",      // rooms, and a table mapped from a file
-        "crates/c/src",                 // speaks C
-        "crates/cpu/src/features.rs",   // asks which registers are saved
-        "packets/forward/src/port/ring.rs", // packet sockets, and memory shared with the kernel
-        "crates/kernels/src/lanes",     // intrinsics behind safe methods, and doors
-        "crates/kernels/src/coefficients", // intrinsics behind safe methods, and doors
-        "crates/kernels/src/aes_cbc",   // rooms: doors, loads, stores
-        "crates/kernels/src/aes_gcm",   // rooms: doors, loads, stores, rounds of a chunk
+        "packets/classify/src/run",           // rooms, and a table mapped from a file
+        "crates/c/src",                       // speaks C
+        "crates/cpu/src/features.rs",         // asks which registers are saved
+        "packets/forward/src/port/ring.rs",   // packet sockets, and memory shared with the kernel
+        "crates/kernels/src/lanes",           // intrinsics behind safe methods, and doors
+        "crates/kernels/src/coefficients",    // intrinsics behind safe methods, and doors
+        "crates/kernels/src/aes_cbc",         // rooms: doors, loads, stores
+        "crates/kernels/src/aes_gcm",         // rooms: doors, loads, stores, rounds of a chunk
         "crates/kernels/src/chacha20_poly1305", // rooms: doors, loads, stores
         "crates/kernels/src/hash/one_message.rs", // the door of rooms with the SHA extensions
         "crates/kernels/src/mont/one/blocks.rs", // stores that stay as they are
@@ -119,7 +119,6 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/reserve/src",       // an allocator
         "crates/runtime/src",       // speaks C
         "crates/secret/src",        // assembly that hides from the optimiser
-        "crates/testkit/src/counters.rs", // a C structure read from a file
         "crates/testkit/src/fault.rs", // forks, and writes into the child
         "crates/testkit/src/guard.rs", // pages that cannot be touched
         "crates/testkit/src/trace.rs", // handles a trap behind every instruction
@@ -159,6 +158,7 @@ const PLACES: &[Placement] = &[
             "lab/bench/src",
             "crates/cli/src",
             "crates/cpu/src/clock.rs",
+            "lab/cli/src",
             "lab/fleet/src",
             "lab/loadgen/src",
             "crates/testkit/src/server.rs", // how long to wait for a server
@@ -176,6 +176,7 @@ const PLACES: &[Placement] = &[
             "crates/runtime/src/config.rs",
             "crates/runtime/src/interpose/exec.rs", // what a program passes on to itself
             "crates/testkit/src",
+            "lab/cli/src",
             "xtask/src",
         ],
         in_tests: true,

@@ -11,9 +11,9 @@ use widelane_cpu::policy::{
 use widelane_crypto::digest::{Algorithm, Hash};
 
 use super::unit::Unit;
+use crate::libraries::Libraries;
 use crate::live::SYSTEM_DIRECTORY;
 use crate::run::PQ;
-use crate::run::libraries::Libraries;
 
 /// What the operator has chosen for a service.
 #[derive(Clone, Debug)]

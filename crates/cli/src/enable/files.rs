@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use super::drop_in::{self, DropIn, FILE_NAME};
 use super::status::enabled;
 use crate::live::SYSTEM_DIRECTORY;
-use crate::measure;
+use crate::system;
 
 /// Where systemd looks for what it makes at every start.
 const TMPFILES: [&str; 3] = ["usr/lib/tmpfiles.d", "run/tmpfiles.d", "etc/tmpfiles.d"];
@@ -149,7 +149,7 @@ impl Change {
             Change::MakeDirectory { path, mode } => fs::create_dir(&path)
                 .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(mode)))
                 .with_context(|| format!("cannot make {}; run this as root", path.display())),
-            Change::Write { path, text } => measure::write(&path, &text),
+            Change::Write { path, text } => system::write(&path, &text),
             Change::RemoveFile(path) => fs::remove_file(&path)
                 .with_context(|| format!("cannot remove {}; run this as root", path.display())),
             Change::RemoveDirectory(path) => fs::remove_dir(&path)

@@ -19,9 +19,9 @@ pub use self::status::{StatusArgs, status};
 use self::drop_in::{DropIn, Settings};
 use self::files::Plan;
 use self::unit::Unit;
+use crate::libraries::Libraries;
 use crate::output;
 use crate::run::fitness;
-use crate::run::libraries::Libraries;
 
 /// Accelerates a service of systemd from its next start on
 ///

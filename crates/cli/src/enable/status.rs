@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
-use widelane_report::{Block, Kind, Table, Tone, count, percent};
+use widelane_tables::{Block, Kind, Table, Tone, count, percent};
 
 use super::drop_in::{self, FILE_NAME};
 use super::files;
@@ -60,7 +60,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         output::print(&serde_json::to_string_pretty(&services)?)?;
     } else {
-        output::print(&widelane_report::show(blocks(&services), &output::style()))?;
+        output::print(&widelane_tables::show(blocks(&services), &output::style()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -87,7 +87,7 @@ impl Service {
         let is_its = |command: &str| Some(command) == program;
         let accelerated: Vec<_> =
             survey.processes.iter().filter(|process| is_its(&process.command)).collect();
-        let sum = |figure: fn(&widelane_bench::server::Counts) -> u64| {
+        let sum = |figure: fn(&widelane_host::counters::Counts) -> u64| {
             accelerated.iter().map(|process| figure(&process.counts)).sum::<u64>()
         };
         let operations = sum(|counts| counts.jobs());

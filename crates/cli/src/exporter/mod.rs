@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use crate::http::{self, Answer};
 use crate::live::{Directories, Survey};
-use crate::{measure, output};
+use crate::{output, system};
 
 /// Serves the counters of all accelerated processes as OpenMetrics, for Prometheus
 ///
@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         output::print(&text::render(Survey::take(&directories))?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let stop = measure::stop_on_signals()?;
+    let stop = system::stop_on_signals()?;
     let server = http::Server::open(args.listen)?;
     eprintln!(
         "widelane: metrics of {} at http://{}/metrics",

@@ -8,9 +8,9 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
-use widelane_bench::server::{Counts, KindCounts};
 use widelane_bridge::counters::WAIT_BUCKETS;
 use widelane_cpu::Room;
+use widelane_host::counters::{Counts, KindCounts};
 
 use crate::live::{Process, Survey};
 

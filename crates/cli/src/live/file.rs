@@ -7,8 +7,8 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 use thiserror::Error;
-use widelane_bench::server::Counts;
 use widelane_bridge::counters::{COUNTERS_EXTENSION, COUNTERS_FILE_BYTES};
+use widelane_host::counters::Counts;
 
 use super::Process;
 use super::process::Facts;

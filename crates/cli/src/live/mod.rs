@@ -11,7 +11,7 @@ mod process;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use widelane_bench::server::Counts;
+use widelane_host::counters::Counts;
 
 pub use self::clock::Clocks;
 pub use self::directory::{Directories, SYSTEM_DIRECTORY, for_servers};

@@ -23,7 +23,7 @@ use crate::output;
 #[derive(clap::Args)]
 pub struct Args {
     /// Seconds from one look to the next
-    #[arg(long, value_name = "SECONDS", value_parser = crate::compare::seconds,
+    #[arg(long, value_name = "SECONDS", value_parser = crate::units::seconds,
           default_value = "1")]
     interval: Duration,
     /// Looks once, for one interval, and ends

@@ -11,17 +11,17 @@ use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Bar, BarChart, BarGroup, Block, Cell, Paragraph, Row, Table, TableState};
-use widelane_report::{Kind, count};
+use widelane_tables::{Kind, count};
 
 use super::Observer;
 use super::view::{self, COLUMNS, View, counted};
-use crate::measure;
+use crate::system;
 
 const KEYS: &str = "q quit   ↑ ↓ choose a process   p pause";
 
 /// Draws until the user quits, or a signal ends it.
 pub fn run(observer: &mut Observer, interval: Duration) -> anyhow::Result<()> {
-    let stop = measure::stop_on_signals()?;
+    let stop = system::stop_on_signals()?;
     let mut terminal = ratatui::try_init().context("cannot take over the terminal; try --once")?;
     let outcome = draw_until_quit(&mut terminal, observer, interval, &stop);
     ratatui::restore();

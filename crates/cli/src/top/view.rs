@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use widelane_bench::server::Counts;
 use widelane_bridge::counters::{OperationKind, WAIT_BUCKETS};
-use widelane_report::{Block, Kind, Style, Table, Tone, count, percent};
+use widelane_host::counters::Counts;
+use widelane_tables::{Block, Kind, Style, Table, Tone, count, percent};
 
 use crate::live::{Process, Survey};
 
@@ -142,7 +142,7 @@ impl View {
             blocks.push(Block::Table(self.table().without_empty_columns()));
         }
         blocks.extend(self.remarks().into_iter().map(Block::Warning));
-        widelane_report::show(blocks, style)
+        widelane_tables::show(blocks, style)
     }
 
     fn tone(&self) -> Tone {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use assert_cmd::prelude::*;
 
-use crate::common::widelane;
+use crate::widelane;
 
 /// Debian 12's unit of nginx, shortened.
 const NGINX_UNIT: &str = "\

@@ -1,10 +1,22 @@
 //! The `widelane` program from outside: what its commands print, do and refuse.
 
-mod acl;
 mod command_line;
-#[path = "../common/mod.rs"]
-mod common;
 mod enable;
-mod forward;
-mod forward_network;
-mod power;
+mod laboratory;
+
+use std::process::Command;
+
+/// `widelane`, whatever policy is in the environment of the tests.
+fn widelane() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_widelane"));
+    for variable in [
+        "WIDELANE_POLICY",
+        "WIDELANE_MAX_SIMD_BITWIDTH",
+        "WIDELANE_WAIT_MAX",
+        "WIDELANE_COMBINE",
+        "WIDELANE_LANE_CPUS",
+    ] {
+        command.env_remove(variable);
+    }
+    command
+}

@@ -13,14 +13,13 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use widelane_bridge::counters::{CipherKind, Counters};
+use widelane_bridge::counters::CipherKind;
 use widelane_cpu::{Ifma256, Ifma512, Policy, Room, Width};
 use widelane_crypto::aead::{Aead, Algorithm};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
 use widelane_crypto::rsa::Rsa;
-use widelane_testkit::counters;
+use widelane_host::counters::Counts;
 use widelane_testkit::rooms::outruns_openssl;
 
 /// A directory with the provider, a configuration that loads it, and what a test makes.
@@ -63,13 +62,13 @@ impl Place {
     }
 
     /// The counters of all processes that have signed here.
-    pub fn counters(&self) -> Vec<Counters> {
-        counters::read_all(&self.path("counters"))
+    pub fn counters(&self) -> Vec<Counts> {
+        Counts::read_all(&self.path("counters"))
     }
 
     /// The sum of a counter over all processes.
-    pub fn sum(&self, counter: impl Fn(&Counters) -> &AtomicU64) -> u64 {
-        self.counters().iter().map(|counters| counter(counters).load(Ordering::Relaxed)).sum()
+    pub fn sum(&self, counter: impl Fn(&Counts) -> u64) -> u64 {
+        self.counters().iter().map(counter).sum()
     }
 
     pub fn forget_counters(&self) {

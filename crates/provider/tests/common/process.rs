@@ -3,10 +3,9 @@
 use std::env;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
-use std::sync::atomic::AtomicU64;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use widelane_bridge::counters::Counters;
+use widelane_host::counters::Counts;
 
 use super::Place;
 
@@ -43,7 +42,7 @@ pub fn prefer(query: &CStr) {
 }
 
 /// How much a counter of this process has grown since `before`.
-pub fn grown(place: &Place, before: u64, counter: fn(&Counters) -> &AtomicU64) -> u64 {
+pub fn grown(place: &Place, before: u64, counter: fn(&Counts) -> u64) -> u64 {
     place.sum(counter) - before
 }
 

@@ -68,8 +68,8 @@ pub fn tour(kinds: &[CipherKind], test: impl Fn(&Pair)) -> usize {
 /// Asserts that messages of a cipher ran in one room and in no other.
 fn ran_in(place: &Place, kind: CipherKind, room: Room) {
     for other in Room::ALL {
-        let messages =
-            place.sum(|counters| &counters.ciphers[kind as usize].messages_by_room[other as usize]);
+        let messages = place
+            .sum(|counters| counters.by_cipher[kind as usize].messages_by_room[other as usize]);
         assert_eq!(messages > 0, other == room, "{kind:?}: {messages} in {}", other.name());
     }
 }

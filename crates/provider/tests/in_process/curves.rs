@@ -7,12 +7,12 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
 use std::ptr;
-use std::sync::atomic::AtomicU64;
 use std::thread;
 use std::time::Duration;
 
 use openssl::error::ErrorStack;
-use widelane_bridge::counters::{Counters, OperationKind};
+use widelane_bridge::counters::OperationKind;
+use widelane_host::counters::Counts;
 use widelane_testkit::rooms::has_lanes;
 
 use crate::common::process::{grown, in_child, prefer, setting};
@@ -173,7 +173,7 @@ fn a_key_that_we_hold_is_what_the_default_provider_makes_of_it() {
     prefer(OURS);
     for (algorithm, group, kind) in GROUPS {
         let pooled = || match kind {
-            Some(kind) => place.sum(move |counters| &counters.kinds[kind as usize].pooled),
+            Some(kind) => place.sum(move |counters| counters.by_kind[kind as usize].pooled),
             None => 0,
         };
         let before = pooled();
@@ -379,7 +379,7 @@ fn no_key_is_handed_out_twice_by_threads() {
         assert!(publics.insert(public), "two threads got the same key");
     }
     assert_eq!(publics.len(), 8 * 5 * 30);
-    assert_eq!(place.sum(|counters| &counters.fallbacks), 0);
+    assert_eq!(place.sum(|counters| counters.fallbacks), 0);
 }
 
 #[test]
@@ -432,8 +432,8 @@ fn keys_that_nobody_wants_expire() {
     assert_eq!(grown(place, before, pool_expired) > 0, has_lanes());
 }
 
-fn pool_expired(counters: &Counters) -> &AtomicU64 {
-    &counters.kinds[OperationKind::X25519Generate as usize].pool_expired
+fn pool_expired(counters: &Counts) -> u64 {
+    counters.by_kind[OperationKind::X25519Generate as usize].pool_expired
 }
 
 /// Points that every private key of X25519 takes to zero: of order 1, 2, 4 and 8, and such that are

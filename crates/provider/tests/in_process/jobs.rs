@@ -152,8 +152,8 @@ fn paddings() -> impl Iterator<Item = Padding> {
 fn jobs_of_one_thread_share_batches_whatever_their_keys() {
     let (place, _lock) = setting();
     let keys = [key(2048), key(2048), key(3072), key(4096)];
-    let full = place.sum(|counters| &counters.closed_full);
-    let batched = place.sum(|counters| &counters.jobs_batched);
+    let full = place.sum(|counters| counters.closed_full);
+    let batched = place.sum(|counters| counters.jobs_batched);
     for key in &keys[1..] {
         // Two keys of the smallest size in one batch.
         let keys = [&keys[0], key].into_iter().cycle();
@@ -167,8 +167,8 @@ fn jobs_of_one_thread_share_batches_whatever_their_keys() {
             tasks.iter_mut().filter_map(|task| (!task.step()).then_some(task)).collect();
         unfinished.into_iter().for_each(|task| task.finish());
     }
-    assert_eq!(grown(place, full, |counters| &counters.closed_full) > 0, has_lanes());
-    assert_eq!(grown(place, batched, |counters| &counters.jobs_batched) > 0, has_lanes());
+    assert_eq!(grown(place, full, |counters| counters.closed_full) > 0, has_lanes());
+    assert_eq!(grown(place, batched, |counters| counters.jobs_batched) > 0, has_lanes());
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_partial_batch_is_closed_by_its_deadline() {
     let (place, _lock) = setting();
     let key = key(2048);
     sign(&key, Padding::PKCS1);
-    let closed = place.sum(|counters| &counters.closed_deadline);
+    let closed = place.sum(|counters| counters.closed_deadline);
     // Where jobs have come too far apart, only one in a few waits for others.
     for _ in 0..100 {
         let mut tasks: Vec<_> = (0..5).map(|_| Task::new(&key, Padding::PKCS1)).collect();
@@ -184,7 +184,7 @@ fn a_partial_batch_is_closed_by_its_deadline() {
             tasks.iter_mut().filter_map(|task| (!task.step()).then_some(task)).collect();
         parked.into_iter().for_each(|task| task.finish());
     }
-    let closed = grown(place, closed, |counters| &counters.closed_deadline);
+    let closed = grown(place, closed, |counters| counters.closed_deadline);
     assert_eq!(closed > 0, has_lanes());
 }
 
@@ -288,7 +288,7 @@ fn more_threads_than_cpus_share_batches() {
     const SIGNATURES: usize = 40;
     let (place, _lock) = setting();
     let key = key(2048);
-    let before = place.sum(|counters| &counters.jobs_batched);
+    let before = place.sum(|counters| counters.jobs_batched);
     let begin = Barrier::new(THREADS);
     thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -300,13 +300,13 @@ fn more_threads_than_cpus_share_batches() {
             });
         }
     });
-    let batched = grown(place, before, |counters| &counters.jobs_batched);
+    let batched = grown(place, before, |counters| counters.jobs_batched);
     let crowded = thread::available_parallelism().unwrap().get() < THREADS / 2;
     if has_lanes() && crowded {
         assert!(batched > 0, "nobody shared a batch");
     }
-    assert_eq!(place.sum(|counters| &counters.fallbacks), 0);
-    assert_eq!(place.sum(|counters| &counters.faults_detected), 0);
+    assert_eq!(place.sum(|counters| counters.fallbacks), 0);
+    assert_eq!(place.sum(|counters| counters.faults_detected), 0);
 }
 
 #[test]

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use std::ffi::CStr;
 use std::io::{Read, Write};
 use std::process::Stdio;
-use std::sync::atomic::AtomicU64;
 
 use openssl::error::ErrorStack;
-use widelane_bridge::counters::{KindCounters, OperationKind};
+use widelane_bridge::counters::OperationKind;
 use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::mlkem::{DecapsulateJob, MlKem, ParameterSet, Workspace};
+use widelane_host::counters::KindCounts;
 use widelane_ossl_sys::core::OsslParam;
 
 use crate::common::process::{in_child, prefer, setting};
@@ -38,9 +38,9 @@ fn room() -> Room {
 
 /// Operations of a kind by whatever way.
 fn times_done(place: &Place, kind: OperationKind) -> u64 {
-    let ways: [fn(&KindCounters) -> &AtomicU64; 4] =
-        [|it| &it.batched, |it| &it.single, |it| &it.synchronous, |it| &it.delegated];
-    ways.into_iter().map(|way| place.sum(|counters| way(&counters.kinds[kind as usize]))).sum()
+    let ways: [fn(&KindCounts) -> u64; 4] =
+        [|it| it.batched, |it| it.single, |it| it.synchronous, |it| it.delegated];
+    ways.into_iter().map(|way| place.sum(|counters| way(&counters.by_kind[kind as usize]))).sum()
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn both_sides_of_a_handshake_share_a_secret() {
         let after = known.kinds.map(|kind| times_done(place, kind));
         assert_eq!([after[0] - before[0], after[1] - before[1]], [40, 80], "{:?}", known.name);
     }
-    assert_eq!(place.sum(|counters| &counters.fallbacks), 0);
+    assert_eq!(place.sum(|counters| counters.fallbacks), 0);
 }
 
 #[test]
@@ -111,10 +111,9 @@ fn keys_of_clients_are_made_in_advance_and_used_once() {
     prefer(OURS);
     let is_batched = room() != Room::Portable;
     for (known, kind) in KNOWN.iter().zip(GENERATED) {
-        let counter = |of: fn(&KindCounters) -> &AtomicU64| {
-            place.sum(|counters| of(&counters.kinds[kind as usize]))
-        };
-        let counters = || [counter(|it| &it.pooled), counter(|it| &it.pool_made)];
+        let counter =
+            |of: fn(&KindCounts) -> u64| place.sum(|counters| of(&counters.by_kind[kind as usize]));
+        let counters = || [counter(|it| it.pooled), counter(|it| it.pool_made)];
         let before = counters();
         let make = |number: usize| -> Vec<u8> {
             (0..number).flat_map(|_| Key::of_group(known.name, true).public()).collect()
@@ -140,7 +139,7 @@ fn keys_of_clients_are_made_in_advance_and_used_once() {
         let halves = publics.chunks(bytes).map(|public| &public[begin..end]);
         assert_eq!(halves.collect::<HashSet<_>>().len(), 72, "{:?}", known.name);
     }
-    assert_eq!(place.sum(|counters| &counters.fallbacks), 0);
+    assert_eq!(place.sum(|counters| counters.fallbacks), 0);
 }
 
 #[test]
@@ -206,7 +205,7 @@ fn bad_shares_and_ciphertexts_are_refused_with_an_error() {
         zeros[known.curve_in_ciphertext(&ciphertext)].fill(0);
         refused(client.decapsulate(&zeros).map(drop), "a ciphertext without a point");
     }
-    assert_eq!(place.sum(|counters| &counters.fallbacks), 0);
+    assert_eq!(place.sum(|counters| counters.fallbacks), 0);
 }
 
 #[test]
@@ -303,8 +302,8 @@ fn rooms_that_the_policy_closes_stay_closed() {
         }
         let room = MlKem::choose(ParameterSet::MlKem768, &Policy::up_to(width)).room();
         let kind = OperationKind::MlKem768Encapsulate;
-        let runs = place.sum(|counters| &counters.kinds[kind as usize].runs);
-        let in_room = place.sum(|counters| &counters.runs_by_room[room as usize]);
+        let runs = place.sum(|counters| counters.by_kind[kind as usize].runs);
+        let in_room = place.sum(|counters| counters.runs_by_room[room as usize]);
         assert_eq!(runs > 0, room != Room::Portable, "{width:?}");
         assert!(in_room >= runs, "{width:?}: {in_room} of {runs} runs in {}", room.name());
         assert_eq!(times_done(&place, kind), 12);
@@ -342,7 +341,7 @@ fn every_group_shakes_hands_with_openssl_as_it_is() {
         let counts = [encapsulate, decapsulate].map(|kind| times_done(&place, kind));
         assert_eq!(counts, [4, 4], "{}", encapsulate.name());
     }
-    assert_eq!(place.sum(|counters| &counters.fallbacks), 0);
+    assert_eq!(place.sum(|counters| counters.fallbacks), 0);
 }
 
 #[test]

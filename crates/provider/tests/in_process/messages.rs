@@ -4,12 +4,12 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::transmute_copy;
 use std::ptr;
-use std::sync::atomic::AtomicU64;
 
 use foreign_types::ForeignType;
 use openssl::pkey::{PKey, Private};
 use openssl::sign::{Signer, Verifier};
-use widelane_bridge::counters::{Counters, OperationKind};
+use widelane_bridge::counters::OperationKind;
+use widelane_host::counters::Counts;
 use widelane_ossl_sys::core::{OsslParam, PARAM_UTF8_STRING};
 use widelane_testkit::rooms::has_lanes;
 
@@ -111,8 +111,8 @@ impl Drop for Context {
     }
 }
 
-fn signed_at_once(counters: &Counters) -> &AtomicU64 {
-    &counters.kinds[OperationKind::Ed25519Sign as usize].synchronous
+fn signed_at_once(counters: &Counts) -> u64 {
+    counters.by_kind[OperationKind::Ed25519Sign as usize].synchronous
 }
 
 #[test]

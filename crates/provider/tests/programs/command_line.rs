@@ -55,7 +55,7 @@ fn every_padding_and_digest_verifies() {
     {
         crosses(&place, "key.pem", &format!("-{digest}"));
     }
-    assert_eq!(place.sum(|counters| &counters.fallbacks), 0);
+    assert_eq!(place.sum(|counters| counters.fallbacks), 0);
     for salt in ["-1", "-2", "-3", "0", "20"] {
         let pss = format!("-sigopt rsa_padding_mode:pss -sigopt rsa_pss_saltlen:{salt}");
         crosses(&place, "key.pem", &format!("-sha256 {pss}").replace("saltlen:-3", "saltlen:max"));
@@ -66,8 +66,8 @@ fn every_padding_and_digest_verifies() {
         "-sha512 -sigopt rsa_padding_mode:pss -sigopt rsa_mgf1_md:sha1 -sigopt rsa_pss_saltlen:32",
     );
     crosses(&place, "key.pem", "-sha256 -sigopt rsa_padding_mode:x931");
-    let signed = place.sum(|counters| &counters.jobs_synchronous);
-    let delegated = place.sum(|counters| &counters.jobs_delegated);
+    let signed = place.sum(|counters| counters.jobs_synchronous);
+    let delegated = place.sum(|counters| counters.jobs_delegated);
     // MD5 and X9.31 are the default provider's business; the other 13 are ours where there are
     // lanes.
     let expected = if has_lanes() { (13, 2) } else { (0, 15) };
@@ -155,7 +155,7 @@ fn jobs_run_in_their_room(width: Width) {
         done(&mut speed);
         let open = room(width);
         for other in Room::ALL {
-            let runs = place.sum(|counters| &counters.runs_by_room[other as usize]);
+            let runs = place.sum(|counters| counters.runs_by_room[other as usize]);
             let said = format!("{key}, {width:?}: {runs} runs in {}", other.name());
             if open != Room::Portable && other == open {
                 assert!(runs > 0, "{said}");
@@ -163,13 +163,13 @@ fn jobs_run_in_their_room(width: Width) {
                 assert_eq!(runs, 0, "{said}");
             }
         }
-        let lanes = place.counters()[0].lanes.load(std::sync::atomic::Ordering::Relaxed);
+        let lanes = place.counters()[0].lanes;
         assert_eq!(lanes == 1, open == Room::Portable);
-        let full = place.sum(|counters| &counters.batches_by_fill[lanes as usize]);
+        let full = place.sum(|counters| counters.batches_by_fill[lanes]);
         assert_eq!(full > 0, lanes > 1, "{key}, {width:?}: {full} full batches");
         for failures in [
-            place.sum(|counters| &counters.fallbacks),
-            place.sum(|counters| &counters.faults_detected),
+            place.sum(|counters| counters.fallbacks),
+            place.sum(|counters| counters.faults_detected),
         ] {
             assert_eq!(failures, 0);
         }
@@ -184,8 +184,8 @@ fn a_malformed_policy_is_said_and_accelerates_nothing() {
     let mut sign = place.ours("openssl dgst -sha256 -sign key.pem -out signature message");
     let said = done(sign.env("WIDELANE_POLICY", place.path("policy.toml")));
     assert!(said.contains("policy.toml") && said.contains("nothing is accelerated"), "{said}");
-    assert_eq!(place.sum(|counters| &counters.jobs_delegated), 1);
-    assert_eq!(place.counters()[0].lanes.load(std::sync::atomic::Ordering::Relaxed), 1);
+    assert_eq!(place.sum(|counters| counters.jobs_delegated), 1);
+    assert_eq!(place.counters()[0].lanes, 1);
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn tls_servers_and_clients_shake_hands() {
         let server = Server::start(&mut place.ours(&format!(
             "openssl s_server -accept 127.0.0.1:0 -cert root.pem -key key.pem -www {server_options}"
         )));
-        let before = place.sum(|counters| &counters.jobs_delegated);
+        let before = place.sum(|counters| counters.jobs_delegated);
         for options in [
             "-tls1_3",
             "-tls1_2 -cipher ECDHE-RSA-AES256-GCM-SHA384",
@@ -254,10 +254,10 @@ fn tls_servers_and_clients_shake_hands() {
         let page = done(curl.arg(&url));
         assert!(page.contains("s_server"), "{page}");
         if has_lanes() {
-            let after = place.sum(|counters| &counters.jobs_delegated);
+            let after = place.sum(|counters| counters.jobs_delegated);
             assert_eq!(after, before, "nothing in a handshake is unusual");
         }
         drop(server);
     }
-    assert_eq!(place.sum(|counters| &counters.fallbacks), 0);
+    assert_eq!(place.sum(|counters| counters.fallbacks), 0);
 }

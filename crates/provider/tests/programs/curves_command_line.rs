@@ -4,11 +4,11 @@
 use std::fs;
 use std::io::Write;
 use std::process::Stdio;
-use std::sync::atomic::Ordering;
 use std::thread;
 
 use widelane_bridge::counters::OperationKind;
 use widelane_cpu::{Room, Width};
+use widelane_host::counters::KindCounts;
 use widelane_testkit::rooms::has_lanes;
 
 use crate::common::server::Server;
@@ -150,7 +150,7 @@ fn secrets_are_the_same_whoever_derives_them() {
         }
     }
     let derived =
-        place.sum(|counters| &counters.kinds[OperationKind::X25519Derive as usize].synchronous);
+        place.sum(|counters| counters.by_kind[OperationKind::X25519Derive as usize].synchronous);
     assert_eq!(derived, if has_lanes() { 2 } else { 0 });
 }
 
@@ -186,7 +186,7 @@ fn every_signature_verifies_across_providers() {
             assert!(by(&place, verifier, verify).contains("Verified Successfully"), "{kind}");
         }
     }
-    assert_eq!(place.sum(|counters| &counters.fallbacks), 0);
+    assert_eq!(place.sum(|counters| counters.fallbacks), 0);
 }
 
 #[test]
@@ -241,20 +241,16 @@ fn jobs_run_in_their_room(width: Width) {
         speed.env("WIDELANE_MAX_SIMD_BITWIDTH", width.bits().to_string());
         done(&mut speed);
         let open = room(width);
-        let of_kind = |counters: &widelane_bridge::counters::Counters| {
-            let kind = &counters.kinds[kind as usize];
-            (kind.runs.load(Ordering::Relaxed), kind.batched.load(Ordering::Relaxed))
-        };
-        let counters = place.counters();
-        let (runs, batched) = of_kind(&counters[0]);
+        let counters = &place.counters()[0];
+        let KindCounts { runs, batched, .. } = counters.by_kind[kind as usize];
         let expected = open != Room::Portable;
         assert_eq!(runs > 0 && batched > 0, expected, "{name}, {width:?}: {runs}, {batched}");
         for other in Room::ALL.into_iter().filter(|other| !may_run(*other, width)) {
-            let runs = counters[0].runs_by_room[other as usize].load(Ordering::Relaxed);
+            let runs = counters.runs_by_room[other as usize];
             assert_eq!(runs, 0, "{name}, {width:?}: {runs} runs in {}", other.name());
         }
-        for failures in [&counters[0].fallbacks, &counters[0].faults_detected] {
-            assert_eq!(failures.load(Ordering::Relaxed), 0, "{name}, {width:?}");
+        for failures in [counters.fallbacks, counters.faults_detected] {
+            assert_eq!(failures, 0, "{name}, {width:?}");
         }
     }
 }
@@ -314,8 +310,8 @@ fn every_certificate_group_and_version_shakes_hands() {
         }
         drop(server);
     }
-    assert_eq!(place.sum(|counters| &counters.fallbacks), 0);
-    assert_eq!(place.sum(|counters| &counters.faults_detected), 0);
+    assert_eq!(place.sum(|counters| counters.fallbacks), 0);
+    assert_eq!(place.sum(|counters| counters.faults_detected), 0);
 }
 
 #[test]

@@ -2,7 +2,6 @@
 //! provider's answer.
 
 use std::ffi::c_int;
-use std::sync::atomic::Ordering;
 
 use widelane_bridge::counters::CipherKind;
 use widelane_cpu::Room;
@@ -418,10 +417,8 @@ fn counters_wait_for_no_message_longer_than_they_say() {
         let mut context = Context::new(&cipher, true);
         context.init(Some(&[1; 16]), None, true);
         let messages = || {
-            let counters = &place.counters()[0].ciphers[CipherKind::Aes128Gcm as usize];
-            let messages = counters.messages_by_room.iter();
-            let messages: u64 = messages.map(|count| count.load(Ordering::Relaxed)).sum();
-            (messages, counters.bytes.load(Ordering::Relaxed))
+            let counts = place.counters()[0].by_cipher[CipherKind::Aes128Gcm as usize];
+            (counts.messages(), counts.bytes)
         };
         for number in 0..70_u8 {
             context.init(None, Some(&[number; 12]), true);

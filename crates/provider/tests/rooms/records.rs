@@ -7,7 +7,6 @@ use std::ffi::{CStr, c_int, c_long, c_void};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::ptr;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use foreign_types::ForeignTypeRef;
@@ -122,10 +121,9 @@ fn messages(place: &Place) -> Vec<((CipherKind, Room), u64)> {
     let processes = place.counters();
     let each = CipherKind::ALL.into_iter().flat_map(|kind| Room::ALL.map(|room| (kind, room)));
     each.map(|(kind, room)| {
-        let counted = processes.iter().map(|counters| {
-            let cipher = &counters.ciphers[kind as usize];
-            cipher.messages_by_room[room as usize].load(Ordering::Relaxed)
-        });
+        let counted = processes
+            .iter()
+            .map(|counts| counts.by_cipher[kind as usize].messages_by_room[room as usize]);
         ((kind, room), counted.sum())
     })
     .collect()

@@ -1,10 +1,9 @@
 //! The counters that accelerated processes leave in a directory.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use widelane_bridge::counters::{LANES_MAX, OperationKind};
-use widelane_testkit::counters::read_all;
+use widelane_host::counters::Counts;
 use widelane_testkit::rooms::has_lanes;
 
 /// Sums over all processes of a server, dead ones included.
@@ -53,36 +52,35 @@ impl Sums {
     /// lane process had been started that it is of; 0 if it is of another process.
     pub fn of(directory: &Path, is_one: impl Fn(u64) -> bool) -> Self {
         let mut sums = Self::default();
-        for counters in read_all(directory) {
-            let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-            let starts = value(&counters.lane_process_starts);
+        for counters in Counts::read_all(directory) {
+            let starts = counters.lane_process_starts;
             if !is_one(starts) {
                 continue;
             }
             sums.lane_process_starts = sums.lane_process_starts.max(starts);
             sums.processes += 1;
-            sums.lanes = sums.lanes.max(counters.lanes.load(Ordering::Relaxed) as usize);
+            sums.lanes = sums.lanes.max(counters.lanes);
             for (sum, counter) in sums.batches_by_fill.iter_mut().zip(&counters.batches_by_fill) {
-                *sum += value(counter);
+                *sum += counter;
             }
-            sums.handshakes += value(&counters.handshakes);
-            sums.jobs_batched += value(&counters.jobs_batched);
-            sums.jobs_single += value(&counters.jobs_single);
-            sums.jobs_synchronous += value(&counters.jobs_synchronous);
-            sums.jobs_delegated += value(&counters.jobs_delegated);
-            sums.jobs_cancelled += value(&counters.jobs_cancelled);
-            sums.fallbacks += value(&counters.fallbacks);
-            sums.closed_full += value(&counters.closed_full);
-            sums.closed_idle += value(&counters.closed_idle);
-            sums.short_waits += value(&counters.short_waits);
-            sums.short_wait_company += value(&counters.short_wait_company);
-            sums.jobs_lent += value(&counters.jobs_lent);
-            sums.jobs_for_others += value(&counters.jobs_for_others);
-            sums.jobs_taken_back += value(&counters.jobs_taken_back);
-            sums.jobs_refused += value(&counters.jobs_refused);
-            for ((parked, synchronous), kind) in sums.kinds.iter_mut().zip(&counters.kinds) {
-                *parked += value(&kind.batched) + value(&kind.single);
-                *synchronous += value(&kind.synchronous);
+            sums.handshakes += counters.handshakes;
+            sums.jobs_batched += counters.jobs_batched;
+            sums.jobs_single += counters.jobs_single;
+            sums.jobs_synchronous += counters.jobs_synchronous;
+            sums.jobs_delegated += counters.jobs_delegated;
+            sums.jobs_cancelled += counters.jobs_cancelled;
+            sums.fallbacks += counters.fallbacks;
+            sums.closed_full += counters.closed_full;
+            sums.closed_idle += counters.closed_idle;
+            sums.short_waits += counters.short_waits;
+            sums.short_wait_company += counters.short_wait_company;
+            sums.jobs_lent += counters.jobs_lent;
+            sums.jobs_for_others += counters.jobs_for_others;
+            sums.jobs_taken_back += counters.jobs_taken_back;
+            sums.jobs_refused += counters.jobs_refused;
+            for ((parked, synchronous), kind) in sums.kinds.iter_mut().zip(&counters.by_kind) {
+                *parked += kind.batched + kind.single;
+                *synchronous += kind.synchronous;
             }
         }
         sums

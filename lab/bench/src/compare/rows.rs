@@ -10,7 +10,9 @@ use widelane_results::{
 use super::Work;
 use super::window::Sample;
 use crate::pairs::{self, Basis, Of};
-use crate::server::{Counts, Subject};
+use widelane_host::counters::Counts;
+
+use crate::server::Subject;
 use crate::stats::{self, latency_buckets, median};
 
 /// Name and unit of the server's CPU time per 10^9 bytes of bodies.

@@ -16,7 +16,9 @@ use super::{CompareError, Download, Plan, Scenario, Work};
 use crate::accounting::{self, AccountingError};
 use crate::pairs;
 use crate::server::content::{self, PATTERN};
-use crate::server::{Counts, Identity, Key, SERVER_NAME, Server, ServerError, Subject, Usage};
+use widelane_host::counters::Counts;
+
+use crate::server::{Identity, Key, SERVER_NAME, Server, ServerError, Subject, Usage};
 
 /// Longest time that the client waits for one handshake.
 pub const PATIENCE: Duration = Duration::from_secs(5);

@@ -55,7 +55,7 @@ impl Workshop {
             Some(policy) => {
                 let file = directory.join("policy.toml");
                 write(&file, &toml::to_string(policy).expect("a policy is TOML"))?;
-                let mut run = Command::new(&self.programs().widelane);
+                let mut run = Command::new(self.widelane()?);
                 run.arg("run").arg("--policy").arg(file);
                 run.arg("--counters-dir").arg(directory.join(COUNTERS)).arg("--").args(server);
                 run

@@ -251,7 +251,7 @@ impl Workshop {
                 masked
             }
             Subject::Accelerated => {
-                let mut run = Command::new(&self.programs.widelane);
+                let mut run = Command::new(self.widelane()?);
                 run.arg("run").arg("--counters-dir").arg(counters);
                 if let Some(cpus) = &self.lane_cpus {
                     run.arg("--lane-cpus").arg(cpus.to_string());
@@ -271,15 +271,21 @@ impl Workshop {
         })
     }
 
+    pub(super) fn widelane(&self) -> Result<&Path, ServerError> {
+        let widelane = Some(self.programs.widelane.as_path());
+        widelane.filter(|path| path.is_file()).ok_or_else(|| self.without("widelane"))
+    }
+
     fn provider(&self) -> Result<&Path, ServerError> {
-        self.programs.provider.as_deref().ok_or_else(|| ServerError::Incomplete {
-            missing: "widelane.so",
-            executable: self.programs.widelane.clone(),
-        })
+        self.programs.provider.as_deref().ok_or_else(|| self.without("widelane.so"))
+    }
+
+    fn without(&self, missing: &'static str) -> ServerError {
+        ServerError::Incomplete { missing, executable: self.programs.bench.clone() }
     }
 
     fn embedded(&self, identities: &[Identity], address: SocketAddr, groups: &str) -> Vec<PathBuf> {
-        let mut server = vec![self.programs.widelane.clone(), "serve-embedded".into()];
+        let mut server = vec![self.programs.bench.clone(), "serve-embedded".into()];
         server.extend(["--listen".into(), address.to_string().into()]);
         server.extend(["--groups".into(), groups.into()]);
         for identity in identities {

@@ -1,8 +1,8 @@
 //! What depends on sizes, shares or numbers of cores, as curves and as tables.
 
 use widelane_results::{Results, Row, Status};
+use widelane_tables::{Kind, Table};
 
-use crate::document::{Kind, Table};
 use crate::words::{self, Axis, Metric, OPERATIONS, Scenario};
 
 /// One metric of one operation or server along an axis.

@@ -1,9 +1,9 @@
 //! What commands found that compare no servers: figures by subject, traces and maps.
 
 use widelane_results::{Axis, Grid, Results, Row, Status, Trace};
+use widelane_tables::{Kind, Table};
 
 use super::status;
-use crate::document::{Kind, Table};
 use crate::words::{self, Scenario};
 
 /// The commands whose rows are told subject by subject.

@@ -1,9 +1,9 @@
 //! What went on inside the servers: the paths of operations, and how waits and latencies spread.
 
 use widelane_results::{Bucket, Histogram, HistogramKind, Operations, Results};
+use widelane_tables::{Kind, Table};
 
 use super::{Sheet, detour, join, mode};
-use crate::document::{Kind, Table};
 use crate::words::{self, Scenario};
 
 /// The paths that an operation takes: in a batch, out of a pool, alone, at once, and left to the

@@ -1,0 +1,68 @@
+//! The commands that measure. They are in a program of their own, which servers can do without.
+
+use std::env;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use anyhow::Context;
+use widelane_host::programs;
+
+use crate::system;
+
+/// The program that has these commands.
+pub const PROGRAM: &str = "widelane-bench";
+
+/// The commands, and what help says of each.
+pub const COMMANDS: &[(&str, &str)] = &[
+    (
+        "acl",
+        "Classifies packets by rules: checks rule files, builds tables, looks packets up, measures",
+    ),
+    ("agent", "Waits on NATS for loads to take part in: the other side of `widelane load --nats`"),
+    (
+        "compare",
+        "Measures how much more this machine's own servers do when accelerated: full TLS \
+         handshakes, downloads, or pages that cost more than their encryption",
+    ),
+    ("load", "Makes TLS load: handshakes, requests or downloads, in a closed or an open loop"),
+    ("power", "Measures what vector width costs the clock of this machine, without privilege"),
+    ("report", "Shows results files on the terminal, as Markdown, CSV or HTML"),
+    (
+        "simulate",
+        "Predicts CPU time and latency of handshakes over the load from measured costs, for any \
+         number of workers, with or without a wait for company and combining \
+         (docs/simulate.md)",
+    ),
+    ("speed", "Times the algorithms alone, room by room, beside OpenSSL's own and other libraries"),
+    (
+        "tune",
+        "Finds the width policy under which this machine gets most done, and writes it to a file",
+    ),
+];
+
+/// Whether these arguments of `widelane` are for one of the commands, or ask for help on one.
+pub fn has(arguments: &[OsString]) -> bool {
+    let named = match arguments {
+        [help, named, ..] if help == "help" => named,
+        [named, ..] => named,
+        [] => return false,
+    };
+    COMMANDS.iter().any(|(name, _)| named == *name)
+}
+
+/// Replaces this process by the program that has the commands; returns only if that fails.
+pub fn replace_process(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
+    let beside = env::current_exe().ok().and_then(|own| Some(own.parent()?.join(PROGRAM)));
+    let program = beside
+        .filter(|path| path.is_file())
+        .or_else(|| programs::find(PROGRAM, &system::search_path()))
+        .with_context(|| {
+            format!(
+                "this command is in the program {PROGRAM}, which is not installed: install the \
+                 package {PROGRAM}, or build it by `cargo build --release -p widelane-lab`"
+            )
+        })?;
+    let error = Command::new(&program).arg0("widelane").args(arguments).exec();
+    Err(error).with_context(|| format!("cannot execute {}", program.display()))
+}

@@ -1,0 +1,61 @@
+//! What commands share that touch the system: where programs are, the policy in force, signals,
+//! files.
+
+use std::env;
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use widelane_cpu::policy::{self, Inputs, Resolved};
+
+/// Directories where servers live that are not always in a user's `PATH`.
+const SYSTEM_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
+
+/// Where programs are looked for, in order: the `PATH`, then where servers live.
+pub fn search_path() -> Vec<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).chain(SYSTEM_DIRECTORIES.map(PathBuf::from)).collect()
+}
+
+/// The policy in force.
+pub fn policy() -> anyhow::Result<Resolved> {
+    let inputs = Inputs {
+        argument: None,
+        policy_path: env::var_os(policy::PATH_VARIABLE).map(PathBuf::from),
+        max_simd_bitwidth: env::var(policy::BITWIDTH_VARIABLE).ok(),
+        wait_max: env::var(policy::WAIT_VARIABLE).ok(),
+        combine: env::var(policy::COMBINE_VARIABLE).ok(),
+        lane_cpus: env::var(policy::LANE_CPUS_VARIABLE).ok(),
+        system_path: PathBuf::from(policy::SYSTEM_PATH),
+    };
+    Ok(policy::resolve(&inputs)?)
+}
+
+/// A flag that Ctrl-C and its kin set; a second one ends the process at once.
+pub fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .context("cannot watch for signals")?;
+    }
+    Ok(stop)
+}
+
+/// Writes a file in one step: beside its place first, then over it.
+pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = parent.unwrap_or(Path::new("."));
+    let written = tempfile::Builder::new()
+        .prefix(".widelane-")
+        .permissions(Permissions::from_mode(0o644))
+        .tempfile_in(directory)
+        .and_then(|mut file| file.write_all(text.as_bytes()).map(|()| file))
+        .and_then(|file| file.persist(path).map_err(|error| error.error));
+    written.map(drop).with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,464 @@
+//! What the provider counted in a server's processes, read from outside.
+
+use std::fs;
+use std::mem::offset_of;
+use std::ops::Sub;
+use std::path::Path;
+
+use widelane_bridge::counters::{
+    COUNTERS_EXTENSION, COUNTERS_MAGIC, COUNTERS_PAGES, COUNTERS_VERSION, CipherCounters,
+    CipherKind, Counters, KindCounters, LANES_MAX, OperationKind, ROOMS_MAX, WAIT_BUCKETS,
+};
+use widelane_cpu::Room;
+
+/// The counters of interest, summed over the processes of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Lanes of the batch kernel; 0 where no process has counted yet.
+    pub lanes: usize,
+    /// Executed batches by number of jobs.
+    pub batches_by_fill: [u64; LANES_MAX + 1],
+    /// Kernel executions by room.
+    pub runs_by_room: [u64; ROOMS_MAX],
+    /// Waits by power of two of microseconds.
+    pub waits_by_bucket: [u64; WAIT_BUCKETS],
+    /// Operations finished in a batch.
+    pub jobs_batched: u64,
+    /// Operations that ran alone because too few waited.
+    pub jobs_single: u64,
+    /// Operations that ran at once because their caller could not wait.
+    pub jobs_synchronous: u64,
+    /// Operations left to the default provider.
+    pub jobs_delegated: u64,
+    /// Results that failed their check and were made again.
+    pub faults_detected: u64,
+    /// Internal failures answered by the default provider.
+    pub fallbacks: u64,
+    /// Operations of freed connections, withdrawn before they ran.
+    pub jobs_cancelled: u64,
+    /// Batches closed because the lanes were full.
+    pub closed_full: u64,
+    /// Batches closed because the event loop was about to sleep.
+    pub closed_idle: u64,
+    /// Batches closed by the deadline of the helper thread.
+    pub closed_deadline: u64,
+    /// Batches closed by a leading blocking thread.
+    pub closed_leader: u64,
+    /// Sum of all waits, ns.
+    pub wait_ns_total: u64,
+    /// Partial batches that waited for company though their event loop had nothing else to do.
+    pub short_waits: u64,
+    /// How long they waited for it, ns.
+    pub short_wait_ns_total: u64,
+    /// Operations that joined them meanwhile.
+    pub short_wait_company: u64,
+    /// Operations that another worker has done.
+    pub jobs_lent: u64,
+    /// Operations done for other workers.
+    pub jobs_for_others: u64,
+    /// Operations that another worker had claimed and not finished in time.
+    pub jobs_taken_back: u64,
+    /// Operations in shared memory that made no sense, or results that were wrong.
+    pub jobs_refused: u64,
+    /// How often lane processes had been started, summed over them; 0 without any.
+    pub lane_process_starts: u64,
+    /// Handshakes that the runtime began to drive, failed ones included.
+    pub handshakes: u64,
+    /// Each cipher, by its number.
+    pub by_cipher: [CipherCounts; CipherKind::ALL.len()],
+    /// Each kind of operation apart, by its number.
+    pub by_kind: [KindCounts; OperationKind::ALL.len()],
+}
+
+/// The counters of one kind of operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KindCounts {
+    /// Operations finished in a batch.
+    pub batched: u64,
+    /// Operations that ran alone because too few waited.
+    pub single: u64,
+    /// Operations that ran at once because their caller could not wait.
+    pub synchronous: u64,
+    /// Operations left to the default provider.
+    pub delegated: u64,
+    /// Key pairs taken out of a pool.
+    pub pooled: u64,
+    /// Key pairs made for pools.
+    pub pool_made: u64,
+    /// Key pairs of pools that nobody took in time.
+    pub pool_expired: u64,
+    /// Runs of the batch kernel.
+    pub runs: u64,
+}
+
+/// The counters of one cipher.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CipherCounts {
+    /// Messages that were sealed or opened, by room.
+    pub messages_by_room: [u64; ROOMS_MAX],
+    /// Bytes of text in them.
+    pub bytes: u64,
+}
+
+impl CipherCounts {
+    fn parse(page: &Page<'_>, kind: CipherKind) -> Self {
+        let begin = offset_of!(Counters, ciphers) + size_of::<CipherCounters>() * kind as usize;
+        CipherCounts {
+            messages_by_room: page.array(begin + offset_of!(CipherCounters, messages_by_room)),
+            bytes: page.u64(begin + offset_of!(CipherCounters, bytes)),
+        }
+    }
+
+    /// Messages in all rooms.
+    pub fn messages(&self) -> u64 {
+        self.messages_by_room.iter().sum()
+    }
+}
+
+/// Whose counters a file claims to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Number of the process.
+    pub pid: u32,
+    /// When it started, in clock ticks after boot; 0 where it did not know.
+    pub started_ticks: u64,
+}
+
+impl KindCounts {
+    fn parse(page: &Page<'_>, kind: OperationKind) -> Self {
+        let begin = offset_of!(Counters, kinds) + size_of::<KindCounters>() * kind as usize;
+        KindCounts {
+            batched: page.u64(begin + offset_of!(KindCounters, batched)),
+            single: page.u64(begin + offset_of!(KindCounters, single)),
+            synchronous: page.u64(begin + offset_of!(KindCounters, synchronous)),
+            delegated: page.u64(begin + offset_of!(KindCounters, delegated)),
+            pooled: page.u64(begin + offset_of!(KindCounters, pooled)),
+            pool_made: page.u64(begin + offset_of!(KindCounters, pool_made)),
+            pool_expired: page.u64(begin + offset_of!(KindCounters, pool_expired)),
+            runs: page.u64(begin + offset_of!(KindCounters, runs)),
+        }
+    }
+
+    /// Operations that callers asked for, on whatever path.
+    pub fn operations(&self) -> u64 {
+        self.batched + self.single + self.synchronous + self.delegated + self.pooled
+    }
+
+    fn fields_mut(&mut self) -> [&mut u64; 8] {
+        [
+            &mut self.batched,
+            &mut self.single,
+            &mut self.synchronous,
+            &mut self.delegated,
+            &mut self.pooled,
+            &mut self.pool_made,
+            &mut self.pool_expired,
+            &mut self.runs,
+        ]
+    }
+}
+
+impl Counts {
+    /// Sums the counters files in `directory`. A file that is not there yet, or not whole, counts
+    /// nothing.
+    pub fn read(directory: &Path) -> Self {
+        let mut sum = Counts::default();
+        Counts::read_all(directory).iter().for_each(|counts| sum.add(counts));
+        sum
+    }
+
+    /// The counters of each process that has left a whole file in `directory`.
+    pub fn read_all(directory: &Path) -> Vec<Self> {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let files = entries.map(|entry| entry.path()).filter(|path| {
+            path.extension().is_some_and(|extension| extension == COUNTERS_EXTENSION)
+        });
+        files.filter_map(|path| Counts::parse(&fs::read(path).ok()?)).collect()
+    }
+
+    /// The lane processes among those that count in `directory`, also those that have ended.
+    pub fn lane_processes(directory: &Path) -> Vec<u32> {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let claimed = |entry: fs::DirEntry| {
+            let (counts, claim) = Counts::parse_with_claim(&fs::read(entry.path()).ok()?)?;
+            (counts.lane_process_starts > 0).then_some(claim.pid)
+        };
+        entries.filter_map(claimed).collect()
+    }
+
+    /// Reads one counters file; none if it is not one, or one of another version.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        Counts::parse_with_claim(bytes).map(|(counts, _)| counts)
+    }
+
+    /// As [`parse`](Self::parse), with the process that the file names.
+    pub fn parse_with_claim(bytes: &[u8]) -> Option<(Self, Claim)> {
+        let first = Page(bytes.get(..size_of::<Counters>())?);
+        if first.u64(offset_of!(Counters, magic)) != COUNTERS_MAGIC
+            || first.u32(offset_of!(Counters, version)) != COUNTERS_VERSION
+        {
+            return None;
+        }
+        let claim = Claim {
+            pid: first.u32(offset_of!(Counters, pid)),
+            started_ticks: first.u64(offset_of!(Counters, started_ticks)),
+        };
+        let pages = usize::try_from(first.u64(offset_of!(Counters, pages_used))).ok()?;
+        let used = bytes.get(..size_of::<Counters>() * pages.min(COUNTERS_PAGES))?;
+        let mut counts = Counts::default();
+        for page in used.chunks_exact(size_of::<Counters>()) {
+            counts.combine(&Counts::of_thread(&Page(page)), u64::saturating_add);
+        }
+        // Whoever may write the file may write any number; sums of these do not overflow.
+        counts.fields_mut().for_each(|count| *count = (*count).min(COUNT_MAX));
+        counts.lanes = first.u32(offset_of!(Counters, lanes)) as usize;
+        Some((counts, claim))
+    }
+
+    /// What one thread, and those that had its page before it, counted.
+    fn of_thread(page: &Page<'_>) -> Self {
+        Counts {
+            lanes: 0,
+            batches_by_fill: page.array(offset_of!(Counters, batches_by_fill)),
+            runs_by_room: page.array(offset_of!(Counters, runs_by_room)),
+            waits_by_bucket: page.array(offset_of!(Counters, waits_by_bucket)),
+            jobs_batched: page.u64(offset_of!(Counters, jobs_batched)),
+            jobs_single: page.u64(offset_of!(Counters, jobs_single)),
+            jobs_synchronous: page.u64(offset_of!(Counters, jobs_synchronous)),
+            jobs_delegated: page.u64(offset_of!(Counters, jobs_delegated)),
+            faults_detected: page.u64(offset_of!(Counters, faults_detected)),
+            fallbacks: page.u64(offset_of!(Counters, fallbacks)),
+            jobs_cancelled: page.u64(offset_of!(Counters, jobs_cancelled)),
+            closed_full: page.u64(offset_of!(Counters, closed_full)),
+            closed_idle: page.u64(offset_of!(Counters, closed_idle)),
+            closed_deadline: page.u64(offset_of!(Counters, closed_deadline)),
+            closed_leader: page.u64(offset_of!(Counters, closed_leader)),
+            wait_ns_total: page.u64(offset_of!(Counters, wait_ns_total)),
+            short_waits: page.u64(offset_of!(Counters, short_waits)),
+            short_wait_ns_total: page.u64(offset_of!(Counters, short_wait_ns_total)),
+            short_wait_company: page.u64(offset_of!(Counters, short_wait_company)),
+            jobs_lent: page.u64(offset_of!(Counters, jobs_lent)),
+            jobs_for_others: page.u64(offset_of!(Counters, jobs_for_others)),
+            jobs_taken_back: page.u64(offset_of!(Counters, jobs_taken_back)),
+            jobs_refused: page.u64(offset_of!(Counters, jobs_refused)),
+            lane_process_starts: page.u64(offset_of!(Counters, lane_process_starts)),
+            handshakes: page.u64(offset_of!(Counters, handshakes)),
+            by_cipher: CipherKind::ALL.map(|kind| CipherCounts::parse(page, kind)),
+            by_kind: OperationKind::ALL.map(|kind| KindCounts::parse(page, kind)),
+        }
+    }
+
+    /// Adds another process's, or another window's, counts.
+    pub fn add(&mut self, other: &Counts) {
+        self.combine(other, u64::wrapping_add);
+        self.lanes = self.lanes.max(other.lanes);
+    }
+
+    fn combine(&mut self, other: &Counts, with: fn(u64, u64) -> u64) {
+        for (mine, theirs) in self.fields_mut().zip(other.clone().fields_mut()) {
+            *mine = with(*mine, *theirs);
+        }
+    }
+
+    fn fields_mut(&mut self) -> impl Iterator<Item = &mut u64> {
+        let scalars = [
+            &mut self.jobs_batched,
+            &mut self.jobs_single,
+            &mut self.jobs_synchronous,
+            &mut self.jobs_delegated,
+            &mut self.faults_detected,
+            &mut self.fallbacks,
+            &mut self.jobs_cancelled,
+            &mut self.closed_full,
+            &mut self.closed_idle,
+            &mut self.closed_deadline,
+            &mut self.closed_leader,
+            &mut self.wait_ns_total,
+            &mut self.short_waits,
+            &mut self.short_wait_ns_total,
+            &mut self.short_wait_company,
+            &mut self.jobs_lent,
+            &mut self.jobs_for_others,
+            &mut self.jobs_taken_back,
+            &mut self.jobs_refused,
+            &mut self.lane_process_starts,
+            &mut self.handshakes,
+        ];
+        let ciphers = self.by_cipher.iter_mut();
+        let ciphers = ciphers
+            .flat_map(|cipher| cipher.messages_by_room.iter_mut().chain([&mut cipher.bytes]));
+        (self.batches_by_fill.iter_mut())
+            .chain(&mut self.runs_by_room)
+            .chain(&mut self.waits_by_bucket)
+            .chain(self.by_kind.iter_mut().flat_map(KindCounts::fields_mut))
+            .chain(ciphers)
+            .chain(scalars)
+    }
+
+    /// Public-key operations that came to the provider.
+    pub fn jobs(&self) -> u64 {
+        self.by_kind.iter().map(KindCounts::operations).sum()
+    }
+
+    /// What was counted of each kind of operation.
+    pub fn kinds(&self) -> impl Iterator<Item = (OperationKind, &KindCounts)> {
+        OperationKind::ALL.into_iter().zip(&self.by_kind)
+    }
+
+    /// What was counted of each cipher.
+    pub fn ciphers(&self) -> impl Iterator<Item = (CipherKind, &CipherCounts)> {
+        CipherKind::ALL.into_iter().zip(&self.by_cipher)
+    }
+
+    /// The room whose kernel ran most, if any ran.
+    pub fn room(&self) -> Option<Room> {
+        busiest(&self.runs_by_room)
+    }
+
+    /// The room that did most messages of `cipher`, if we did any.
+    pub fn room_of(&self, cipher: CipherKind) -> Option<Room> {
+        busiest(&self.by_cipher[cipher as usize].messages_by_room)
+    }
+
+    /// Batches by number of jobs, those too small to pay off, whose jobs ran alone, as batches of
+    /// one.
+    pub fn fills(&self) -> [u64; LANES_MAX + 1] {
+        let mut fills = self.batches_by_fill;
+        fills[1] += self.jobs_single;
+        fills
+    }
+
+    /// Operations executed at once, on average; `None` before the first.
+    pub fn mean_fill(&self) -> Option<f64> {
+        let fills = self.fills();
+        let runs: u64 = fills.iter().sum();
+        let jobs: u64 = fills.iter().zip(0..).map(|(count, jobs)| count * jobs).sum();
+        (runs > 0).then(|| jobs as f64 / runs as f64)
+    }
+
+    /// Share of the batches that had every lane in use; `None` before the first.
+    pub fn full_share(&self) -> Option<f64> {
+        let total: u64 = self.fills().iter().sum();
+        let full = *self.batches_by_fill.get(self.lanes)?;
+        (total > 0).then(|| full as f64 / total as f64)
+    }
+}
+
+/// The room with most of what was counted, if anything was.
+fn busiest(by_room: &[u64; ROOMS_MAX]) -> Option<Room> {
+    let rooms = Room::ALL.into_iter().filter(|room| by_room[*room as usize] > 0);
+    rooms.max_by_key(|room| by_room[*room as usize])
+}
+
+impl Sub for Counts {
+    type Output = Counts;
+
+    /// What was counted between `earlier` and now.
+    fn sub(mut self, earlier: Counts) -> Counts {
+        self.combine(&earlier, u64::saturating_sub);
+        self
+    }
+}
+
+/// Counts beyond these are nobody's.
+const COUNT_MAX: u64 = 1 << 53;
+
+/// The bytes of a counters file.
+struct Page<'a>(&'a [u8]);
+
+impl Page<'_> {
+    fn u32(&self, offset: usize) -> u32 {
+        u32::from_ne_bytes(self.0[offset..offset + 4].try_into().expect("four bytes"))
+    }
+
+    fn u64(&self, offset: usize) -> u64 {
+        u64::from_ne_bytes(self.0[offset..offset + 8].try_into().expect("eight bytes"))
+    }
+
+    fn array<const N: usize>(&self, offset: usize) -> [u64; N] {
+        std::array::from_fn(|index| self.u64(offset + 8 * index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(fill: usize, batches: u64) -> Vec<u8> {
+        let mut bytes = vec![0; size_of::<Counters>()];
+        let mut put = |offset: usize, value: &[u8]| {
+            bytes[offset..offset + value.len()].copy_from_slice(value);
+        };
+        put(offset_of!(Counters, magic), &COUNTERS_MAGIC.to_ne_bytes());
+        put(offset_of!(Counters, version), &COUNTERS_VERSION.to_ne_bytes());
+        put(offset_of!(Counters, lanes), &8u32.to_ne_bytes());
+        put(offset_of!(Counters, pages_used), &1u64.to_ne_bytes());
+        put(offset_of!(Counters, batches_by_fill) + 8 * fill, &batches.to_ne_bytes());
+        put(
+            offset_of!(Counters, runs_by_room) + 8 * Room::Ifma512 as usize,
+            &batches.to_ne_bytes(),
+        );
+        put(offset_of!(Counters, jobs_batched), &(batches * fill as u64).to_ne_bytes());
+        put(offset_of!(Counters, jobs_single), &10u64.to_ne_bytes());
+        let derive = offset_of!(Counters, kinds)
+            + OperationKind::X25519Derive as usize * size_of::<KindCounters>();
+        put(derive + offset_of!(KindCounters, runs), &batches.to_ne_bytes());
+        put(derive + offset_of!(KindCounters, single), &10u64.to_ne_bytes());
+        let gcm = offset_of!(Counters, ciphers)
+            + CipherKind::Aes256Gcm as usize * size_of::<CipherCounters>()
+            + offset_of!(CipherCounters, messages_by_room);
+        put(gcm + 8 * Room::Vaes256 as usize, &batches.to_ne_bytes());
+        bytes
+    }
+
+    #[test]
+    fn sums_processes_and_subtracts_the_past() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("1.counters"), file(8, 90)).unwrap();
+        let earlier = Counts::read(directory.path());
+        fs::write(directory.path().join("2.counters"), file(4, 5)).unwrap();
+        fs::write(directory.path().join("3.counters"), b"not whole").unwrap();
+        let now = Counts::read(directory.path());
+        assert_eq!(now.jobs_batched, 740);
+        assert_eq!(now.room(), Some(Room::Ifma512));
+        assert_eq!(now.lanes, 8);
+        assert_eq!(earlier.full_share(), Some(0.9));
+        let between = now - earlier;
+        assert_eq!((between.jobs_batched, between.jobs_single), (20, 10));
+        assert_eq!(between.full_share(), Some(0.0));
+        let occurred: Vec<_> = between.kinds().filter(|(_, kind)| kind.operations() > 0).collect();
+        let expected = KindCounts { single: 10, runs: 5, ..KindCounts::default() };
+        assert_eq!(occurred, [(OperationKind::X25519Derive, &expected)]);
+        assert_eq!(between.jobs(), 10);
+        assert_eq!(between.room_of(CipherKind::Aes256Gcm), Some(Room::Vaes256));
+        assert_eq!(between.room_of(CipherKind::ChaCha20Poly1305), None);
+    }
+
+    #[test]
+    fn sums_the_threads_that_a_process_has_had() {
+        let mut bytes = file(8, 90);
+        bytes[offset_of!(Counters, pages_used)] = 2;
+        assert_eq!(Counts::parse(&bytes), None, "a page is missing");
+        // Only the first page says whose it is and how wide; what lies beyond the used ones is
+        // nobody's.
+        let mut second = file(4, 5);
+        second[..offset_of!(Counters, batches_by_fill)].fill(0xff);
+        bytes.extend([second, vec![1; size_of::<Counters>()]].concat());
+        let counts = Counts::parse(&bytes).unwrap();
+        assert_eq!((counts.lanes, counts.jobs_batched, counts.jobs_single), (8, 740, 20));
+        assert_eq!((counts.batches_by_fill[8], counts.batches_by_fill[4]), (90, 5));
+    }
+
+    #[test]
+    fn refuses_another_version() {
+        let mut bytes = file(8, 1);
+        bytes[offset_of!(Counters, version)] = 99;
+        assert_eq!(Counts::parse(&bytes), None);
+    }
+
+    #[test]
+    fn nothing_counted_has_no_room_and_no_share() {
+        let counts = Counts::default();
+        assert_eq!((counts.room(), counts.full_share(), counts.jobs()), (None, None, 0));
+    }
+}

@@ -1,0 +1,5 @@
+//! What is on this machine: servers and other programs that are installed, and what accelerated
+//! processes have counted.
+
+pub mod counters;
+pub mod programs;

@@ -1,0 +1,30 @@
+//! Programs that are installed, and what they say about themselves.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The first program called `name` in the directories of `search`.
+pub fn find(name: &str, search: &[PathBuf]) -> Option<PathBuf> {
+    search.iter().map(|directory| directory.join(name)).find(|path| path.is_file())
+}
+
+/// Version of nginx, as it tells: `1.22.1`.
+pub fn nginx_version(program: &Path) -> Option<String> {
+    word_behind(&said(program, "-v")?, "nginx/")
+}
+
+/// Version of HAProxy, as it tells: `2.6.12-1+deb12u4`.
+pub fn haproxy_version(program: &Path) -> Option<String> {
+    word_behind(&said(program, "-v")?, "ersion ")
+}
+
+/// What a program prints if it gets this one argument: its standard output, then its errors.
+pub fn said(program: &Path, argument: &str) -> Option<String> {
+    let output = Command::new(program).arg(argument).output().ok()?;
+    Some(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+/// The word behind the first `mark` in `text`.
+pub fn word_behind(text: &str, mark: &str) -> Option<String> {
+    Some(text.split(mark).nth(1)?.split_whitespace().next()?.to_owned())
+}

@@ -1,0 +1,99 @@
+//! What is shown: blocks of text and tables.
+
+use serde::{Deserialize, Serialize};
+
+/// Which way an answer goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Tone {
+    /// It pays.
+    Better,
+    /// No difference that could be told, or none was asked for.
+    Same,
+    /// It costs.
+    Worse,
+    /// The results do not answer.
+    #[default]
+    Unknown,
+}
+
+/// One block of the document.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// The answer.
+    Lead(Tone, String),
+    /// Running text.
+    Text(String),
+    /// Running text to heed.
+    Warning(String),
+    /// The title of what follows.
+    Heading(String),
+    /// A table.
+    Table(Table),
+    /// A line for the shell.
+    Command(String),
+}
+
+/// A table of text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// The rows, as many cells each as there are columns.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Its title; all columns of a table have one, or none.
+    pub title: String,
+    /// What it holds.
+    pub kind: Kind,
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Words, set to the left.
+    Words,
+    /// Numbers, set to the right.
+    Number,
+    /// The numbers that matter most.
+    Figure,
+}
+
+impl Column {
+    /// Whether it is set to the right.
+    pub fn is_number(&self) -> bool {
+        self.kind != Kind::Words
+    }
+}
+
+impl Table {
+    /// A table without rows.
+    pub fn new(columns: &[(&str, Kind)]) -> Self {
+        let columns =
+            columns.iter().map(|&(title, kind)| Column { title: title.to_owned(), kind }).collect();
+        Table { columns, rows: Vec::new() }
+    }
+
+    /// A table of names and values, without titles.
+    pub fn of_facts(facts: impl IntoIterator<Item = (&'static str, String)>) -> Self {
+        let mut table = Table::new(&[("", Kind::Words), ("", Kind::Words)]);
+        table.rows.extend(facts.into_iter().map(|(name, value)| vec![name.to_owned(), value]));
+        table
+    }
+
+    /// Leaves out the columns that have nothing but a title.
+    pub fn without_empty_columns(mut self) -> Self {
+        for index in (0..self.columns.len()).rev() {
+            if self.rows.iter().all(|row| row[index].is_empty()) {
+                self.columns.remove(index);
+                self.rows.iter_mut().for_each(|row| drop(row.remove(index)));
+            }
+        }
+        self
+    }
+}

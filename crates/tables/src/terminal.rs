@@ -1,0 +1,105 @@
+//! Blocks as a terminal shows them.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, LineStyle};
+
+use crate::{Block, Kind, Style, Table, Tone};
+
+const BOLD: &str = "\x1b[1m";
+const BOLD_GREEN: &str = "\x1b[1;32m";
+const BOLD_YELLOW: &str = "\x1b[1;33m";
+const YELLOW: &str = "\x1b[33m";
+const RESET: &str = "\x1b[0m";
+
+/// Shows `blocks` on a terminal.
+pub fn show(blocks: impl IntoIterator<Item = Block>, style: &Style) -> String {
+    let mut screen = Screen { text: String::new(), style };
+    for block in blocks {
+        match block {
+            Block::Lead(Tone::Better, text) => screen.paragraph(&text, BOLD_GREEN),
+            Block::Lead(Tone::Worse, text) => screen.paragraph(&text, BOLD_YELLOW),
+            Block::Lead(Tone::Same | Tone::Unknown, text) => screen.paragraph(&text, BOLD),
+            Block::Text(text) => screen.paragraph(&text, ""),
+            Block::Warning(text) => screen.paragraph(&text, YELLOW),
+            Block::Heading(text) => {
+                screen.line("");
+                screen.paragraph(&text, BOLD);
+            }
+            Block::Table(table) => screen.table(table),
+            // Never wrapped: it is to be copied.
+            Block::Command(command) => screen.line(&format!(" {command}")),
+        }
+    }
+    screen.text
+}
+
+/// The text so far.
+struct Screen<'a> {
+    text: String,
+    style: &'a Style,
+}
+
+impl Screen<'_> {
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    /// `text` wrapped at spaces, in the ANSI style `ansi`.
+    fn paragraph(&mut self, text: &str, ansi: &str) {
+        let width = usize::from(self.style.width);
+        let mut lines: Vec<String> = Vec::new();
+        for word in text.split_whitespace() {
+            match lines.last_mut() {
+                Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                    line.push(' ');
+                    line.push_str(word);
+                }
+                _ => lines.push(word.to_owned()),
+            }
+        }
+        for line in lines {
+            if self.style.colour && !ansi.is_empty() {
+                self.line(&format!("{ansi}{line}{RESET}"));
+            } else {
+                self.line(&line);
+            }
+        }
+    }
+
+    fn table(&mut self, content: Table) {
+        let mut table = comfy_table::Table::new();
+        table
+            .load_style(NOTHING.header_separator(LineStyle::none().fill('─').junction('─')))
+            .force_no_tty()
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(self.style.width);
+        if self.style.colour {
+            table.enforce_styling();
+        }
+        if content.columns.iter().any(|column| !column.title.is_empty()) {
+            table.set_header(content.columns.iter().map(|column| &column.title));
+        }
+        for row in content.rows {
+            let cells = row.into_iter().zip(&content.columns).map(|(text, column)| {
+                let cell = Cell::new_owned(text);
+                match column.kind {
+                    Kind::Words => cell,
+                    Kind::Number => cell.set_alignment(CellAlignment::Right),
+                    Kind::Figure => {
+                        cell.set_alignment(CellAlignment::Right).add_attribute(Attribute::Bold)
+                    }
+                }
+            });
+            table.add_row(cells);
+        }
+        for (column, content) in table.column_iter_mut().zip(&content.columns) {
+            if content.is_number() {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        for line in table.lines() {
+            self.line(&line);
+        }
+    }
+}

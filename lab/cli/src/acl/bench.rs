@@ -1,0 +1,354 @@
+//! `widelane acl bench`: lookups in every room, beside DPDK's `rte_acl` in the same run.
+
+mod built;
+mod updates;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use widelane_bench::{chain, machine, stats};
+use widelane_classify::rule::RuleSet;
+use widelane_classify::{Classifier, Flow, Table};
+use widelane_cli::{output, system};
+use widelane_cpu::{Policy, Room, rooms};
+use widelane_results::{Results, Row, Status};
+use widelane_tables::{Block, Kind, Table as Sheet};
+
+use self::built::Built;
+use super::build::limits;
+use super::input::{self, Format};
+use super::rival::{self, Rival};
+use crate::measure;
+
+/// Measures lookups in every room, and beside DPDK's rte_acl where its rival program is installed
+///
+/// All take turns on one CPU, on the same flows; every result is compared with the rival's.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Rule files
+    #[arg(required = true)]
+    rules: Vec<PathBuf>,
+    /// How they are written
+    #[arg(long, value_enum, default_value_t = Format::Auto)]
+    format: Format,
+    /// Flows to look up; without it, flows are drawn from the rules
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// How many flows are drawn
+    #[arg(long, value_name = "COUNT", default_value_t = 4096,
+          value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    flows: u32,
+    /// Packets per call
+    #[arg(long, value_delimiter = ',', default_value = "32",
+          value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    burst: Vec<u32>,
+    /// Rounds; each times every room and the rival once
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 21)]
+    rounds: u32,
+    /// The rival program, if it is neither beside this one nor in the PATH
+    #[arg(long, value_name = "PROGRAM")]
+    rival: Option<PathBuf>,
+    /// Measures without a rival
+    #[arg(long, conflicts_with = "rival")]
+    alone: bool,
+    /// Measures lookups while so many rules change per second, instead
+    #[arg(long, value_name = "PER_SECOND", conflicts_with_all = ["rival", "alone"],
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    updates: Option<u32>,
+    /// The CPU to measure on; the last one allowed by default
+    #[arg(long)]
+    cpu: Option<usize>,
+    /// The largest table allowed, MiB
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    memory_max: usize,
+    /// Writes the results as JSON (docs/results.md)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The rooms that lookups have.
+pub const ROOMS: [Room; 3] = [Room::Portable, Room::Avx2, Room::Avx512];
+/// Lookups of one measurement.
+const LOOKUPS: usize = 100_000;
+const RIVAL: &str = "rte_acl";
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(rate) = args.updates {
+        return updates::run(args, rate);
+    }
+    let resolved = system::policy()?;
+    let mut results = measure::blank(machine::describe(&measure::programs()?, &resolved));
+    let program = if args.alone { None } else { rival::find(args.rival.as_deref()) };
+    let cpu = pin(args.cpu)?;
+    let began = Instant::now();
+    let mut blocks = Vec::new();
+    for path in &args.rules {
+        let set = input::rules(path, args.format)?;
+        let flows = flows(args, path, &set)?;
+        let mut bench = Bench::new(path, set, flows, args, &resolved.policy)?;
+        if let Some(program) = &program {
+            bench.meet(program, cpu)?;
+        }
+        bench.measure(args, &mut results)?;
+        blocks.extend(bench.blocks(&results));
+    }
+    if program.is_none() && !args.alone {
+        let note = "Without a rival: build it with `cargo install --path rivals/rte_acl` (needs \
+                    Debian's libdpdk-dev), or name it with --rival.";
+        blocks.push(Block::Text(note.to_owned()));
+        results.notes.push(note.to_owned());
+    }
+    results.duration_s = began.elapsed().as_secs_f64();
+    results.complete = true;
+    if let Some(path) = &args.json {
+        measure::write_results(path, &results)?;
+    }
+    output::print(&widelane_tables::show(blocks, &output::style()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Keeps this process on one CPU, and says on which.
+fn pin(wanted: Option<usize>) -> anyhow::Result<usize> {
+    let allowed = sched_getaffinity(None).context("cannot ask which CPUs are allowed")?;
+    let last = (0..CpuSet::MAX_CPU).rev().find(|&cpu| allowed.is_set(cpu));
+    let cpu = wanted.or(last).context("no CPU is allowed")?;
+    let mut only = CpuSet::new();
+    only.set(cpu);
+    sched_setaffinity(None, &only).with_context(|| format!("cannot stay on CPU {cpu}"))?;
+    Ok(cpu)
+}
+
+fn flows(args: &Args, path: &Path, set: &RuleSet) -> anyhow::Result<Vec<Flow>> {
+    let flows = match &args.trace {
+        Some(trace) => input::trace(trace)?,
+        None => Flow::drawn(set, args.flows as usize, 1)
+            .with_context(|| format!("{} needs --trace: it has other fields", path.display()))?,
+    };
+    let span = set.layout.span();
+    if flows.iter().any(|flow| flow.packet().len() != span) || flows.is_empty() {
+        bail!("the trace and {} are not of one version of IP", path.display());
+    }
+    Ok(flows)
+}
+
+/// What a rule file is called in results.
+fn name(path: &Path) -> String {
+    path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// One rule set with all that are measured on it.
+struct Bench {
+    name: String,
+    set: RuleSet,
+    flows: Vec<Flow>,
+    contenders: Vec<Classifier>,
+    closed: Vec<(Room, String)>,
+    built: Built,
+    rival: Option<(Rival, &'static str)>,
+}
+
+/// What one contender took in every round: nanoseconds and core cycles for each lookup.
+type Rounds = Vec<(f64, f64)>;
+
+impl Bench {
+    fn new(
+        path: &Path,
+        mut set: RuleSet,
+        flows: Vec<Flow>,
+        args: &Args,
+        policy: &Policy,
+    ) -> anyhow::Result<Self> {
+        // Positions instead of results: they say exactly which rule was met.
+        let order: Vec<u32> = (1..=set.rules.len() as u32).collect();
+        let mut rules: Vec<_> = set.in_order().cloned().collect();
+        for (rule, position) in rules.iter_mut().zip(&order) {
+            rule.result = *position;
+        }
+        (set.rules, set.default, set.categories) = (rules, 0, 1);
+        let build = || Table::build(&set, &limits(args.memory_max));
+        let (table, built) = built::watch(build, Table::bytes)
+            .with_context(|| format!("cannot build a table of {}", path.display()))?;
+        let table = Arc::new(table);
+        let (mut contenders, mut closed) = (Vec::new(), Vec::new());
+        for status in rooms::status(policy).into_iter().filter(|of| ROOMS.contains(&of.room)) {
+            match status.reason {
+                None => {
+                    contenders.push(Classifier::choose(table.clone(), &only(status.room, policy)))
+                }
+                Some(reason) => closed.push((status.room, reason)),
+            }
+        }
+        Ok(Bench { name: name(path), set, flows, contenders, closed, built, rival: None })
+    }
+
+    /// Starts the rival, and compares all results with its own.
+    fn meet(&mut self, program: &Path, cpu: usize) -> anyhow::Result<()> {
+        let algorithm = if Room::Avx512.is_supported() { "avx512x32" } else { "avx2" };
+        let mut rival = Rival::start(program, &self.set, &self.flows, cpu)?;
+        let wanted = rival.results(algorithm)?;
+        let packets: Vec<&[u8]> = self.flows.iter().map(Flow::packet).collect();
+        for contender in &self.contenders {
+            let mut results = vec![0; packets.len()];
+            contender.classify(&packets, &mut results)?;
+            if let Some(place) = (0..results.len()).find(|&place| results[place] != wanted[place]) {
+                bail!(
+                    "{}: room {} finds rule {} where {RIVAL} finds {} for {}",
+                    self.name,
+                    contender.room(),
+                    results[place],
+                    wanted[place],
+                    self.flows[place]
+                );
+            }
+        }
+        self.rival = Some((rival, algorithm));
+        Ok(())
+    }
+
+    fn measure(&mut self, args: &Args, results: &mut Results) -> anyhow::Result<()> {
+        let packets: Vec<&[u8]> = self.flows.iter().map(Flow::packet).collect();
+        let passes = LOOKUPS.div_ceil(packets.len());
+        for &burst in &args.burst {
+            let burst = burst as usize;
+            let mut rounds: Vec<Rounds> = vec![Vec::new(); self.contenders.len() + 1];
+            for round in 0..args.rounds {
+                let mut order: Vec<usize> = (0..rounds.len()).collect();
+                if round % 2 == 1 {
+                    order.reverse();
+                }
+                for subject in order {
+                    let ns = match (self.contenders.get(subject), &mut self.rival) {
+                        (Some(contender), _) => time(contender, &packets, burst, passes)?,
+                        (None, Some((rival, algorithm))) => rival.time(algorithm, burst, passes)?,
+                        (None, None) => continue,
+                    };
+                    rounds[subject].push((ns, ns * chain::clock_hz() / 1e9));
+                }
+            }
+            self.record(burst, &rounds, results);
+        }
+        let rival = self.rival.as_ref().map(|(rival, _)| Built::from(&rival.ready));
+        results.rows.extend(self.built.rows(&self.name, rival.as_ref().map(|of| (RIVAL, of))));
+        Ok(())
+    }
+
+    fn record(&self, burst: usize, rounds: &[Rounds], results: &mut Results) {
+        let scenario = format!("acl/{}/burst{burst}", self.name);
+        let rival = rounds.last().filter(|rounds| !rounds.is_empty());
+        let named = |room: Option<Room>| Row {
+            scenario: scenario.clone(),
+            subject: if room.is_some() { "widelane" } else { RIVAL }.to_owned(),
+            room: room.map(|room| room.to_string()),
+            ..Row::default()
+        };
+        let rooms = self.contenders.iter().map(|contender| Some(contender.room())).chain([None]);
+        for (room, own) in rooms.zip(rounds).filter(|(_, rounds)| !rounds.is_empty()) {
+            for (metric, unit, of) in [
+                ("cycles_per_lookup", "cycles", (|round| round.1) as fn(&(f64, f64)) -> f64),
+                ("ns_per_lookup", "ns", |round| round.0),
+            ] {
+                let pairs = rival.filter(|_| room.is_some()).map(|rival| {
+                    own.iter().zip(rival).map(|(own, rival)| (of(own), of(rival))).collect()
+                });
+                let ratio = pairs.and_then(|pairs: Vec<(f64, f64)>| stats::ratio(&pairs));
+                results.rows.push(Row {
+                    metric: metric.to_owned(),
+                    unit: unit.to_owned(),
+                    value: stats::median(&own.iter().map(of).collect::<Vec<_>>()),
+                    rival: ratio.map(|_| RIVAL.to_owned()),
+                    ratio: ratio.map(|ratio| ratio.value),
+                    ratio_low: ratio.map(|ratio| ratio.low),
+                    ratio_high: ratio.map(|ratio| ratio.high),
+                    ..named(room)
+                });
+            }
+        }
+        for (room, reason) in &self.closed {
+            results.rows.push(Row {
+                metric: "cycles_per_lookup".to_owned(),
+                unit: "cycles".to_owned(),
+                status: Status::NotApplicable,
+                reason: Some(reason.clone()),
+                ..named(Some(*room))
+            });
+        }
+    }
+
+    /// What the screen shows of this set.
+    fn blocks(&self, results: &Results) -> Vec<Block> {
+        let (rules, flows) = (self.set.rules.len(), self.flows.len());
+        let mut facts = format!("{rules} rules, {flows} flows; built {}", self.built);
+        if let Some((rival, algorithm)) = &self.rival {
+            facts.push_str(&format!("; {RIVAL} ({algorithm}) {}", Built::from(&rival.ready)));
+        }
+        let mut table = Sheet::new(&[
+            ("Who", Kind::Words),
+            ("Burst", Kind::Number),
+            ("Cycles", Kind::Number),
+            ("ns", Kind::Number),
+            ("Of rte_acl's", Kind::Words),
+        ]);
+        let prefix = format!("acl/{}/burst", self.name);
+        let own =
+            |row: &&Row| row.scenario.starts_with(&prefix) && row.metric == "cycles_per_lookup";
+        for row in results.rows.iter().filter(own) {
+            let ns = results.rows.iter().find(|other| {
+                other.metric == "ns_per_lookup"
+                    && (&other.scenario, &other.subject, &other.room)
+                        == (&row.scenario, &row.subject, &row.room)
+            });
+            let number =
+                |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.1}"));
+            let ratio = match (row.ratio, row.ratio_low, row.ratio_high, &row.reason) {
+                (Some(ratio), Some(low), Some(high), _) => {
+                    format!("{ratio:.2} ({low:.2} to {high:.2})")
+                }
+                (.., Some(reason)) => reason.clone(),
+                _ => String::new(),
+            };
+            table.rows.push(vec![
+                row.room.clone().unwrap_or_else(|| row.subject.clone()),
+                row.scenario[prefix.len()..].to_owned(),
+                number(row.value),
+                number(ns.and_then(|row| row.value)),
+                ratio,
+            ]);
+        }
+        vec![
+            Block::Heading(self.name.clone()),
+            Block::Text(facts),
+            Block::Table(table.without_empty_columns()),
+        ]
+    }
+}
+
+/// The policy that leaves open `room` of what another leaves open, and no other of our rooms.
+pub fn only(room: Room, policy: &Policy) -> Policy {
+    let mut only = policy.clone();
+    only.rooms_closed.extend(ROOMS.into_iter().filter(|other| *other != room));
+    only
+}
+
+/// Nanoseconds per lookup in the fastest of some passes over all packets.
+fn time(
+    classifier: &Classifier,
+    packets: &[&[u8]],
+    burst: usize,
+    passes: usize,
+) -> anyhow::Result<f64> {
+    let mut results = vec![0; packets.len()];
+    let mut fastest = f64::MAX;
+    for _ in 0..passes {
+        let began = Instant::now();
+        for (packets, results) in packets.chunks(burst).zip(results.chunks_mut(burst)) {
+            classifier.classify(packets, results)?;
+        }
+        fastest = fastest.min(began.elapsed().as_secs_f64());
+    }
+    Ok(fastest * 1e9 / packets.len() as f64)
+}

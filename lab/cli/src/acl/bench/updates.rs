@@ -1,0 +1,421 @@
+//! What changes of rules cost the lookups that go on meanwhile.
+
+use std::collections::VecDeque;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use widelane_bench::stats;
+use widelane_classify::live::{Live, Reader, RuleId};
+use widelane_classify::rule::{Match, Rule, RuleSet};
+use widelane_classify::{Classifier, Flow, LookupError, Table};
+use widelane_cli::{output, system};
+use widelane_cpu::Policy;
+use widelane_meter::place;
+use widelane_results::{Results, Row};
+use widelane_tables::{Block, Kind, Table as Sheet};
+
+use super::Args;
+use crate::acl::build::limits;
+use crate::acl::input;
+use crate::measure;
+
+/// A slice of lookups without changes.
+const QUIET: Duration = Duration::from_millis(250);
+/// A slice with changes: long enough for tables to be built meanwhile.
+const BUSY: Duration = Duration::from_secs(1);
+/// Microseconds within which changes are counted.
+const BANDS: [u32; 8] = [10, 30, 100, 300, 1000, 3000, 10_000, 100_000];
+/// Rules that come and go: so many are there at a time.
+const GUESTS: usize = 1000;
+
+/// Measures all rule files of a command line.
+pub fn run(args: &Args, rate: u32) -> anyhow::Result<ExitCode> {
+    let &[burst] = args.burst.as_slice() else {
+        bail!("--updates measures bursts of one length; give --burst one number");
+    };
+    let resolved = system::policy()?;
+    let programs = measure::programs()?;
+    let mut results = measure::blank(widelane_bench::machine::describe(&programs, &resolved));
+    let began = Instant::now();
+    let cpus = place::allowed();
+    let cpu = args.cpu.or(cpus.last().copied()).context("no CPU is allowed")?;
+    let mut blocks = Vec::new();
+    for path in &args.rules {
+        let set = input::rules(path, args.format)?;
+        let flows = super::flows(args, path, &set)?;
+        // Who changes rules and builds tables stays off the CPU that looks packets up.
+        let others: Vec<usize> = cpus.iter().copied().filter(|other| *other != cpu).collect();
+        place::roam(if others.is_empty() { &cpus } else { &others });
+        let limits = limits(args.memory_max);
+        let unusable = || format!("cannot build a table of {}", path.display());
+        let live = Live::new(&set, &limits, &resolved.policy).with_context(unusable)?;
+        let table = Table::build(&set, &limits).with_context(unusable)?;
+        let name = super::name(path);
+        let burst = burst as usize;
+        let contest = Contest { name, set: &set, flows: &flows, live: &live, rate, burst };
+        let plain = Classifier::choose(table.into(), &Policy::clone(&resolved.policy));
+        blocks.extend(contest.hold(args.rounds, &plain, cpu, &mut results)?);
+    }
+    (results.duration_s, results.complete) = (began.elapsed().as_secs_f64(), true);
+    if let Some(path) = &args.json {
+        measure::write_results(path, &results)?;
+    }
+    output::print(&widelane_tables::show(blocks, &output::style()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Lookups in one set, with and without changes.
+struct Contest<'a> {
+    name: String,
+    set: &'a RuleSet,
+    flows: &'a [Flow],
+    live: &'a Live,
+    /// Changes per second.
+    rate: u32,
+    /// Packets per call.
+    burst: usize,
+}
+
+/// Nanoseconds per lookup.
+#[derive(Clone, Copy)]
+struct Cost {
+    /// Of the CPU: what the thread waits for its turn does not count.
+    computed: f64,
+    /// By the clock.
+    elapsed: f64,
+}
+
+/// What lookups cost in one round.
+struct Round {
+    table: Cost,
+    quiet: Cost,
+    busy: Cost,
+}
+
+/// One of a round's costs, and one of the two ways to tell it.
+type Figure = fn(&Round) -> Cost;
+type Clock = fn(Cost) -> f64;
+
+/// What all changes took, in microseconds, each list in ascending order.
+struct Latencies {
+    /// Until readers see them.
+    visible: Vec<f64>,
+    /// Of the CPU: without what the thread waited for its turn.
+    computed: Vec<f64>,
+}
+
+impl Latencies {
+    fn of(changes: &[(Duration, Duration)]) -> Self {
+        let sorted = |part: fn(&(Duration, Duration)) -> Duration| {
+            let mut all: Vec<f64> = changes.iter().map(|of| part(of).as_secs_f64() * 1e6).collect();
+            all.sort_by(f64::total_cmp);
+            all
+        };
+        Latencies { visible: sorted(|change| change.0), computed: sorted(|change| change.1) }
+    }
+
+    /// How many changes were visible, and how many computed, within each of the [`BANDS`].
+    fn within(&self) -> impl Iterator<Item = (u32, [usize; 2])> {
+        let count = |of: &[f64], most: u32| of.partition_point(|us| *us <= f64::from(most));
+        BANDS
+            .into_iter()
+            .map(move |most| (most, [count(&self.visible, most), count(&self.computed, most)]))
+    }
+
+    /// What is recorded and shown of them: a name, and microseconds.
+    fn figures(&self) -> [(&'static str, f64); 4] {
+        let quantile = |of: &[f64], share: f64| {
+            let place = ((of.len() as f64 * share) as usize).min(of.len().max(1) - 1);
+            of.get(place).copied().unwrap_or_default()
+        };
+        [
+            ("visible_median_us", quantile(&self.visible, 0.5)),
+            ("visible_p99_us", quantile(&self.visible, 0.99)),
+            ("visible_longest_us", quantile(&self.visible, 1.0)),
+            ("computed_longest_us", quantile(&self.computed, 1.0)),
+        ]
+    }
+}
+
+/// What the thread that changes rules shares with the one that looks packets up.
+#[derive(Default)]
+struct Pace {
+    busy: AtomicBool,
+    ended: AtomicBool,
+}
+
+impl Contest<'_> {
+    fn hold(
+        &self,
+        rounds_wanted: u32,
+        plain: &Classifier,
+        cpu: usize,
+        results: &mut Results,
+    ) -> anyhow::Result<Vec<Block>> {
+        let pace = Pace::default();
+        let packets: Vec<&[u8]> = self.flows.iter().map(Flow::packet).collect();
+        let mut reader = self.live.reader();
+        let mut rounds = Vec::new();
+        let mut elapsed = Duration::ZERO;
+        let (outcome, changes) = thread::scope(|scope| {
+            let changer = scope.spawn(|| self.change(&pace));
+            let outcome = (|| -> anyhow::Result<()> {
+                place::stay_on(cpu)?;
+                for _ in 0..rounds_wanted {
+                    self.live.settle();
+                    let by_table =
+                        |packets: &[&[u8]], results: &mut [u32]| plain.classify(packets, results);
+                    let table = time(QUIET, &packets, self.burst, by_table)?;
+                    let quiet = time(QUIET, &packets, self.burst, by_reader(&mut reader))?;
+                    pace.busy.store(true, Ordering::Relaxed);
+                    let began = Instant::now();
+                    let busy = time(BUSY, &packets, self.burst, by_reader(&mut reader));
+                    elapsed += began.elapsed();
+                    pace.busy.store(false, Ordering::Relaxed);
+                    rounds.push(Round { table, quiet, busy: busy? });
+                }
+                Ok(())
+            })();
+            pace.ended.store(true, Ordering::Relaxed);
+            (outcome, changer.join())
+        });
+        outcome?;
+        let changes = changes.map_err(|_| anyhow::anyhow!("the changes failed"))?;
+        let latencies = Latencies::of(&changes);
+        self.record(&rounds, &latencies, results);
+        let rate = changes.len() as f64 / elapsed.as_secs_f64();
+        Ok(self.blocks(&rounds, &latencies, rate))
+    }
+
+    /// Changes rules while it should, at its rate; returns how long each change took, and how much
+    /// of that this thread had a CPU.
+    fn change(&self, pace: &Pace) -> Vec<(Duration, Duration)> {
+        let mut mix = Mix::new(self);
+        let (mut changes, mut next) = (Vec::new(), Instant::now());
+        while !pace.ended.load(Ordering::Relaxed) {
+            let now = Instant::now();
+            if !pace.busy.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(1));
+                next = Instant::now();
+            } else if now < next {
+                thread::sleep(next - now);
+            } else {
+                next += Duration::from_secs(1) / self.rate;
+                let computed = measure::cpu_time();
+                let now = Instant::now();
+                if mix.one(self.live).is_err() {
+                    break;
+                }
+                changes.push((now.elapsed(), measure::cpu_time() - computed));
+            }
+        }
+        changes
+    }
+
+    fn record(&self, rounds: &[Round], latencies: &Latencies, results: &mut Results) {
+        let named = || Row {
+            scenario: format!("acl/{}/updates{}", self.name, self.rate),
+            subject: "widelane".to_owned(),
+            room: Some(self.live.room().to_string()),
+            ..Row::default()
+        };
+        let against: [(&str, Figure); 2] =
+            [("live/quiet", |round| round.quiet), ("table", |round| round.table)];
+        let clocks: [(&str, Clock); 2] = [
+            ("ns_per_lookup", |cost| cost.computed),
+            ("elapsed_ns_per_lookup", |cost| cost.elapsed),
+        ];
+        for (metric, clock) in clocks {
+            for (rival, of) in against {
+                let pairs: Vec<(f64, f64)> =
+                    rounds.iter().map(|round| (clock(round.busy), clock(of(round)))).collect();
+                let ratio = stats::ratio(&pairs);
+                results.rows.push(Row {
+                    metric: metric.to_owned(),
+                    unit: "ns".to_owned(),
+                    value: stats::median(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>()),
+                    rival: Some(rival.to_owned()),
+                    ratio: ratio.map(|ratio| ratio.value),
+                    ratio_low: ratio.map(|ratio| ratio.low),
+                    ratio_high: ratio.map(|ratio| ratio.high),
+                    ..named()
+                });
+            }
+        }
+        results.rows.extend(latencies.figures().map(|(metric, value)| Row {
+            metric: metric.to_owned(),
+            unit: "us".to_owned(),
+            value: Some(value),
+            ..named()
+        }));
+        results.rows.push(Row {
+            metric: "heaviest_change".to_owned(),
+            unit: "cells and rules".to_owned(),
+            value: Some(self.live.heaviest_change() as f64),
+            ..named()
+        });
+        for (most, [visible, computed]) in latencies.within() {
+            results.rows.extend([("visible", visible), ("computed", computed)].map(
+                |(what, count)| Row {
+                    metric: format!("{what}_within_{most}_us"),
+                    unit: "changes".to_owned(),
+                    value: Some(count as f64),
+                    ..named()
+                },
+            ));
+        }
+    }
+
+    fn blocks(&self, rounds: &[Round], latencies: &Latencies, rate: f64) -> Vec<Block> {
+        let [median, most, longest, computed] = latencies.figures().map(|(_, of)| of);
+        let facts = format!(
+            "{} rules, {} flows; {rate:.0} changes per second, each seen by every lookup that \
+             begins after {median:.0} µs (median), {most:.0} µs (99 %), {longest:.0} µs (longest); \
+             the longest took {computed:.0} µs of CPU time, the rest is waiting for a CPU; the \
+             heaviest looked at or wrote {} cells and rules",
+            self.set.rules.len(),
+            self.flows.len(),
+            self.live.heaviest_change(),
+        );
+        let mut sheet = Sheet::new(&[
+            ("Lookups", Kind::Words),
+            ("ns of CPU", Kind::Number),
+            ("ns in all", Kind::Number),
+            ("Rate of the table's", Kind::Words),
+            ("Rate without changes", Kind::Words),
+        ]);
+        let subjects: [(&str, Figure); 3] = [
+            ("in a table", |round| round.table),
+            ("in a live set without changes", |round| round.quiet),
+            ("while rules change", |round| round.busy),
+        ];
+        for (who, of) in subjects {
+            let median = |clock: Clock| {
+                let all: Vec<f64> = rounds.iter().map(|round| clock(of(round))).collect();
+                stats::median(&all).map_or(String::new(), |ns| format!("{ns:.1}"))
+            };
+            let rate = |rival: Figure| {
+                let pair = |round: &Round| (rival(round).computed, of(round).computed);
+                let pairs: Vec<(f64, f64)> = rounds.iter().map(pair).collect();
+                stats::ratio(&pairs).map_or(String::new(), |ratio| {
+                    format!("{:.2} ({:.2} to {:.2})", ratio.value, ratio.low, ratio.high)
+                })
+            };
+            sheet.rows.push(vec![
+                who.to_owned(),
+                median(|cost| cost.computed),
+                median(|cost| cost.elapsed),
+                rate(|round| round.table),
+                rate(|round| round.quiet),
+            ]);
+        }
+        let mut bands = Sheet::new(&[
+            ("Of all changes, within µs", Kind::Number),
+            ("Seen by lookups", Kind::Number),
+            ("By CPU time", Kind::Number),
+        ]);
+        let all = latencies.visible.len().max(1);
+        for (most, counts) in latencies.within() {
+            let share = |count: usize| format!("{:.3} %", 100.0 * count as f64 / all as f64);
+            let [visible, computed] = counts.map(share);
+            bands.rows.push(vec![most.to_string(), visible, computed]);
+        }
+        vec![
+            Block::Heading(self.name.clone()),
+            Block::Text(facts),
+            Block::Table(sheet.without_empty_columns()),
+            Block::Table(bands),
+        ]
+    }
+}
+
+/// Which rules change: in turn, a rule for one flow comes before all others; the oldest such rule
+/// goes; a rule of the set gets another result; a rule of the set goes, and comes back at once.
+struct Mix<'a> {
+    contest: &'a Contest<'a>,
+    /// The rules of the set, by their numbers.
+    rules: Vec<(RuleId, Rule)>,
+    guests: VecDeque<RuleId>,
+    first: i32,
+    turn: usize,
+}
+
+impl<'a> Mix<'a> {
+    fn new(contest: &'a Contest<'a>) -> Self {
+        let rules = contest.live.rules();
+        let highest = contest.set.rules.iter().map(|rule| rule.priority).max().unwrap_or(0);
+        let first = highest.saturating_add(1);
+        Mix { contest, rules, guests: VecDeque::new(), first, turn: 0 }
+    }
+
+    fn one(&mut self, live: &Live) -> anyhow::Result<()> {
+        self.turn += 1;
+        // Multiples of a large odd number visit all rules in an order that nothing else has.
+        let at = self.turn.wrapping_mul(0x9e37_79b1) >> 3;
+        match self.turn % 4 {
+            1 => self.guests.push_back(live.insert(self.guest(at))?),
+            2 if self.guests.len() > GUESTS => {
+                if let Some(oldest) = self.guests.pop_front() {
+                    live.remove(oldest)?;
+                }
+            }
+            2 | 3 if !self.rules.is_empty() => {
+                let at = at % self.rules.len();
+                let (id, rule) = &mut self.rules[at];
+                rule.result = rule.result.wrapping_add(1);
+                live.change(*id, rule.clone())?;
+            }
+            _ if !self.rules.is_empty() => {
+                let at = at % self.rules.len();
+                let rule = live.remove(self.rules[at].0)?;
+                self.rules[at].0 = live.insert(rule)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A rule for one flow.
+    fn guest(&self, at: usize) -> Rule {
+        let flow = &self.contest.flows[at % self.contest.flows.len()];
+        let layout = &self.contest.set.layout;
+        let exact = |field| Match::exact(layout.value(field, flow.packet()), field.bytes);
+        Rule {
+            matches: layout.fields().iter().map(exact).collect(),
+            priority: self.first,
+            categories: 1,
+            result: at as u32,
+            line: 0,
+        }
+    }
+}
+
+fn by_reader(
+    reader: &mut Reader,
+) -> impl FnMut(&[&[u8]], &mut [u32]) -> Result<(), LookupError> + '_ {
+    |packets, results| reader.classify(packets, results).map(drop)
+}
+
+/// What a lookup costs, over about as long as `slice`.
+fn time(
+    slice: Duration,
+    packets: &[&[u8]],
+    burst: usize,
+    mut classify: impl FnMut(&[&[u8]], &mut [u32]) -> Result<(), LookupError>,
+) -> anyhow::Result<Cost> {
+    let mut results = vec![0; packets.len()];
+    let (began, start) = (Instant::now(), measure::cpu_time());
+    let mut passes = 0;
+    while began.elapsed() < slice {
+        for (packets, results) in packets.chunks(burst).zip(results.chunks_mut(burst)) {
+            classify(packets, results)?;
+        }
+        passes += 1;
+    }
+    let lookups = (passes * packets.len()).max(1) as f64;
+    let each = |time: Duration| time.as_secs_f64() * 1e9 / lookups;
+    Ok(Cost { computed: each(measure::cpu_time() - start), elapsed: each(began.elapsed()) })
+}

@@ -1,0 +1,141 @@
+//! Forwarding between interfaces.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use widelane_cli::{output, system};
+use widelane_forward::port::{Interface, Port, Ring, Worker};
+use widelane_forward::{Counts, Engine, Watch};
+use widelane_meter::place;
+
+use super::metrics::Server;
+use super::rules::Rules;
+use super::{Args, Config, Signals, summary};
+
+/// How often files and signals are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// Looks at an empty ring before its thread sleeps.
+const PATIENCE: u32 = 1000;
+/// How long it sleeps at most.
+const SLEEP_MS: u32 = 50;
+
+/// Forwards until it is told to end, and prints the counters.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let policy = system::policy()?.policy;
+    let rules = Rules::read(args, args.ports.len(), &policy)?;
+    let ports = ports(args)?;
+    let config = config(args)?;
+    let signals = Signals::watch(args.duration)?;
+    let watches: Vec<Watch> = config.0.iter().map(|_| Watch::default()).collect();
+    // All is opened here, so that what is wrong is said before anything is forwarded.
+    let mut workers = Vec::new();
+    for &[port, _, _] in &config.0 {
+        let queues = config.0.iter().filter(|thread| thread[0] == port).count();
+        let group = (std::process::id() as u16).wrapping_add(port as u16);
+        let ring = Ring::open(&ports[port].interface, (queues > 1).then_some(group))?;
+        workers.push(Worker::new(ring, &ports, Engine::new(rules.routes())));
+    }
+    let server = args.metrics.map(Server::open).transpose()?;
+    let began = Instant::now();
+    let ended = AtomicBool::new(false);
+    let counts = thread::scope(|scope| -> anyhow::Result<Counts> {
+        let (ended, watches, rules) = (&ended, &watches, &rules);
+        let mut threads = Vec::new();
+        for ((worker, watch), thread) in workers.into_iter().zip(watches).zip(&config.0) {
+            let cpu = thread[2];
+            threads.push(scope.spawn(move || forward(worker, watch, cpu, ended)));
+        }
+        if let Some(server) = &server {
+            let counts = || sum(watches.iter().map(Watch::look));
+            scope.spawn(move || server.serve(ended, counts, rules));
+        }
+        attend(rules, &signals, || threads.iter().any(|thread| thread.is_finished()));
+        ended.store(true, Ordering::Relaxed);
+        let counts = threads.into_iter().map(|thread| match thread.join() {
+            Ok(counts) => counts,
+            Err(_) => bail!("a forwarding thread failed; its message stands above"),
+        });
+        Ok(sum(counts.collect::<anyhow::Result<Vec<Counts>>>()?))
+    })?;
+    let text = summary::of(Vec::new(), &counts, &rules, began.elapsed(), args.json)?;
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Looks at files and signals until the end.
+fn attend(rules: &Rules, signals: &Signals, has_failed: impl Fn() -> bool) {
+    let mut stamps = rules.stamps();
+    while !signals.is_over() && !has_failed() {
+        signals.wait(LOOK);
+        if let Err(error) = rules.refresh(&mut stamps, signals.take_hang_up()) {
+            output::complain(&error);
+        }
+    }
+}
+
+/// One thread's work.
+fn forward(
+    mut worker: Worker<'_>,
+    watch: &Watch,
+    cpu: usize,
+    ended: &AtomicBool,
+) -> anyhow::Result<Counts> {
+    place::stay_on(cpu)?;
+    let mut idle = 0;
+    while !ended.load(Ordering::Relaxed) {
+        match worker.turn() {
+            true => idle = 0,
+            false => idle += 1,
+        }
+        if idle > PATIENCE {
+            worker.rest(SLEEP_MS);
+        }
+        watch.show(&worker.engine.counts);
+    }
+    // What came until now is forwarded too.
+    while worker.turn() {}
+    worker.rest(0);
+    Ok(worker.engine.counts)
+}
+
+fn sum(all: impl IntoIterator<Item = Counts>) -> Counts {
+    let mut total = Counts::default();
+    all.into_iter().for_each(|counts| total.add(&counts));
+    total
+}
+
+fn ports(args: &Args) -> anyhow::Result<Vec<Port>> {
+    let mut ports = Vec::new();
+    for (name, number) in args.ports.iter().zip(0u8..) {
+        let interface = Interface::open(name)?;
+        ports.push(Port { interface, neighbour: [2, 0, 0, 0, 0, number] });
+    }
+    for wanted in &args.eth_dest {
+        let port = ports.get_mut(wanted.port);
+        let port = port.with_context(|| format!("--eth-dest: there is no port {}", wanted.port))?;
+        port.neighbour = wanted.address;
+    }
+    Ok(ports)
+}
+
+/// The threads wanted; by default one for each port, on the CPUs in turn.
+fn config(args: &Args) -> anyhow::Result<Config> {
+    let Some(config) = &args.config else {
+        let cpus = place::allowed();
+        let thread = |port| [port, 0, cpus[port % cpus.len()]];
+        return Ok(Config((0..args.ports.len()).map(thread).collect()));
+    };
+    for (index, thread) in config.0.iter().enumerate() {
+        let [port, queue, _] = *thread;
+        if port >= args.ports.len() {
+            bail!("--config: there is no port {port}; there are {}", args.ports.len());
+        }
+        if config.0[..index].iter().any(|other| other[..2] == [port, queue]) {
+            bail!("--config: queue {queue} of port {port} has two threads");
+        }
+    }
+    Ok(config.clone())
+}

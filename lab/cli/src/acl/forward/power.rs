@@ -1,0 +1,75 @@
+//! The core clock beside the packets, with registers of 256 and of 512 bits.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use widelane_cli::{output, system};
+use widelane_cpu::{Machine, Width};
+use widelane_forward::{Engine, Replay, Routes};
+use widelane_meter::meter::Meter;
+use widelane_meter::place;
+use widelane_meter::source::LicenceCounters;
+
+use super::replay::rate;
+use super::rules::Rules;
+use super::{Args, Signals};
+
+/// How long each width runs.
+const RUN: Duration = Duration::from_secs(16);
+/// From one look at the clock to the next.
+const LOOK: Duration = Duration::from_millis(250);
+/// Windows of a look, and how long each is in microseconds: less than a tenth of a millisecond, so
+/// that the clock is still that of the packets.
+const WINDOWS: (usize, f64) = (32, 2.0);
+
+/// Replays with both widths, and writes what was seen.
+pub fn run(args: &Args, replay: &mut Replay, csv: &Path) -> anyhow::Result<ExitCode> {
+    let machine = Machine::detect();
+    place::stay_on(place::here())?;
+    let meter = Meter::new(&machine)?;
+    let mut counters = LicenceCounters::open(&machine.signature);
+    let mut text =
+        String::from("width_bits,room,seconds,packets_per_cpu_second,mhz,level0,level1,level2\n");
+    let signals = Signals::watch(None)?;
+    for width in [Width::W256, Width::W512] {
+        let mut policy = system::policy()?.policy;
+        policy.width_max = policy.width_max.min(width);
+        let rules = Rules::read(args, Routes::PORTS_MAX, &policy)?;
+        let mut engine = Engine::new(rules.routes());
+        let room = rules.routes().next().map(|routes| routes.live().room().to_string());
+        let room = room.unwrap_or_default();
+        let (began, mut clocks, mut rates) = (Instant::now(), Vec::new(), Vec::new());
+        while began.elapsed() < RUN && !signals.is_over() {
+            let packets = rate(replay, &mut engine, LOOK);
+            let clock = meter.read(WINDOWS.0, WINDOWS.1).estimate.ok();
+            let levels = counters.as_mut().ok().and_then(|counters| counters.residency().ok());
+            let levels = levels.map_or(",,".to_owned(), |shares| {
+                format!("{:.3},{:.3},{:.3}", shares.level0, shares.level1, shares.level2)
+            });
+            let mhz = clock.map_or(String::new(), |clock| format!("{:.0}", clock.hz / 1e6));
+            let seconds = began.elapsed().as_secs_f64();
+            writeln!(text, "{},{room},{seconds:.3},{packets:.0},{mhz},{levels}", width.bits())?;
+            clocks.extend(clock.map(|clock| clock.hz / 1e6));
+            rates.push(packets / 1e6);
+        }
+        let range = |of: &[f64]| {
+            let low = of.iter().copied().fold(f64::MAX, f64::min);
+            let high = of.iter().copied().fold(0.0, f64::max);
+            let middle = widelane_bench::stats::median(of).unwrap_or_default();
+            (middle, low.min(high), high)
+        };
+        let ((mhz, low, high), (mpps, ..)) = (range(&clocks), range(&rates));
+        output::print(&format!(
+            "{} bits, room {room}: {mpps:.2} Mpps per CPU-second at {mhz:.0} MHz ({low:.0} to \
+             {high:.0})",
+            width.bits()
+        ))?;
+    }
+    if let Err(reason) = &counters {
+        output::print(&format!("licence levels: {reason}"))?;
+    }
+    system::write(csv, &text)?;
+    Ok(ExitCode::SUCCESS)
+}

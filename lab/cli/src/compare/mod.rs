@@ -1,0 +1,329 @@
+//! `widelane compare`: real servers, native and accelerated, in interleaved rounds.
+
+mod plans;
+mod values;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::LazyLock;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+use widelane_bench::compare::{CompareError, Protection};
+use widelane_bench::server::application::Application;
+use widelane_bench::server::{Key, RECIPES, Recipe, ServerError};
+use widelane_bench::{compare, machine, mixed};
+use widelane_cli::libraries::Libraries;
+use widelane_cli::{output, system, units};
+use widelane_cpu::policy::LaneCpus;
+use widelane_loadgen::{Cipher, Group, TlsVersion};
+
+pub use self::values::load;
+use self::values::{group, keys, size, tls_version};
+use crate::files::raise_file_limit;
+use crate::measure;
+
+/// Measures how much more this machine's own servers do when accelerated: full TLS handshakes,
+/// downloads, or pages that cost more than their encryption
+#[derive(clap::Args)]
+pub struct Args {
+    /// Servers; by default those installed, or else the embedded one
+    #[arg(long, value_enum, value_delimiter = ',')]
+    server: Vec<Server>,
+    /// Keys to make certificates for: rsa2048, rsa3072, rsa4096, ecdsa-p256, ecdsa-p384, ed25519;
+    /// two joined by + for a server that shows either, each to half of the clients
+    #[arg(long, value_delimiter = ',', value_parser = keys, default_value = "rsa2048")]
+    key: Vec<Keys>,
+    /// What clients want; several one after the other, or all [default: handshake, and 16 MiB of
+    /// bulk where handshakes have nothing to gain and ciphers have]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    workload: Vec<Workload>,
+    /// Lengths of downloads, 1M to 4G [default: 1M to 1G by powers of four, or 16M with --quick or
+    /// where bulk is not asked for]
+    #[arg(long, value_delimiter = ',', value_parser = size)]
+    sizes: Vec<u64>,
+    /// Ciphers of downloads: aes128-sha (encrypt-then-MAC where the server agrees),
+    /// aes128-sha-mac-first (without), aes128-gcm, aes256-gcm, chacha20-poly1305 [default: all]
+    #[arg(long, value_delimiter = ',')]
+    ciphers: Vec<Protection>,
+    /// TLS versions [default: 1.2 and 1.3; for downloads 1.3, and 1.2 of ciphers that are older]
+    #[arg(long, value_delimiter = ',', value_parser = tls_version)]
+    tls: Vec<TlsVersion>,
+    /// Numbers of outstanding connections [default: 1, 8, 64, 200 and 256; for downloads 4, or
+    /// 1000 at most with --latency-max; the first, or 16, of mixed requests]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_parser = clap::value_parser!(u16).range(1..=4000)
+    )]
+    connections: Vec<u16>,
+    /// Partial loads, in percent of what the native server can do at most, which is found first:
+    /// handshakes arrive independently of each other (Poisson). Such as 10,20,40,60,80,90; nothing
+    /// else is measured then, unless --connections says so [with --quick: 30,60]
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = load)]
+    load: Vec<u8>,
+    /// Cores of the server, one number after the other; clients have the rest of the machine
+    /// [default: 1]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_delimiter = ',',
+        value_parser = clap::value_parser!(u16).range(1..=1024)
+    )]
+    server_cores: Vec<u16>,
+    /// Uses all hardware threads of each core, not only the first [with one core, where
+    /// --server-cores does not count them]
+    #[arg(long)]
+    server_threads: bool,
+    /// Workers of nginx, which share the server's CPUs [default: one on each]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
+    workers: Option<u16>,
+    /// Threads of HAProxy, which share the server's CPUs [default: one on each]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
+    threads: Option<u16>,
+    /// CPUs set aside for a process that makes the RSA signatures of accelerated servers, such as 1
+    /// or 2,4-7, whose CPU time counts as theirs (docs/lane-cpus.md); for nginx, and for HAProxy,
+    /// which then runs with -W
+    #[arg(long, value_name = "LIST")]
+    lane_cpus: Option<LaneCpus>,
+    /// Of downloads, searches the highest rate at which every one ends within this time, as 2s;
+    /// says where that cannot be. Takes minutes for each length and cipher
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    latency_max: Option<Duration>,
+    /// Rounds per scenario, each of which measures every subject once; up to half as many more
+    /// follow where an interval is still wide [default: 20, or 10 with --quick; of downloads 12
+    /// and 6, of mixed requests 10 and 6 and no more]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pairs: Option<u32>,
+    /// Length of one measurement, seconds; at one connection, a fifth of it and twice the rounds;
+    /// of downloads at least until one is whole
+    #[arg(long, value_parser = units::seconds, default_value = "0.5")]
+    seconds: Duration,
+    /// Short windows, and all but the first TLS version and group at 200 connections only: under
+    /// two minutes
+    #[arg(long)]
+    quick: bool,
+    /// Also measures the server with IFMA hidden from OpenSSL
+    #[arg(long)]
+    masked: bool,
+    /// Also measures HAProxy built on another library, which `cargo xtask rival` builds
+    #[arg(long, value_enum)]
+    rival: Option<Rival>,
+    /// Key-exchange groups: x25519, p256, p384, and with ML-KEM, in TLS 1.3 only, x25519mlkem768,
+    /// secp256r1mlkem768, secp384r1mlkem1024 [default: what the installed OpenSSL prefers, which is
+    /// x25519mlkem768 from 3.5 on, and x25519 before that and in TLS 1.2]
+    #[arg(long, value_delimiter = ',', value_parser = group)]
+    group: Vec<Group>,
+    /// Group of the native server where the installed OpenSSL lacks the one of --group that has
+    /// ML-KEM
+    #[arg(long, value_name = "GROUP", value_parser = group, requires = "group")]
+    native_group: Option<Group>,
+    /// Cipher
+    #[arg(long, value_enum, default_value_t = Suite::Aes256Gcm)]
+    cipher: Suite,
+    /// Your own certificate chain, PEM, instead of one made for the run
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    certificate: Option<PathBuf>,
+    /// The private key of --certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    private_key: Option<PathBuf>,
+    /// First of the ports to use, on 127.0.0.1; free ones are chosen by default
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
+    /// Writes the results as JSON (docs/results.md), after every scenario
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Writes a report that needs nothing but a browser
+    #[arg(long, value_name = "FILE", default_value = "widelane-report.html")]
+    html: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Server {
+    All,
+    Embedded,
+    Haproxy,
+    HaproxyAsync,
+    Listed(&'static Recipe),
+    Nginx,
+    Openssl,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Rival {
+    /// HAProxy on AWS-LC
+    HaproxyAwsLc,
+}
+
+impl ValueEnum for Server {
+    fn value_variants<'a>() -> &'a [Self] {
+        static VARIANTS: LazyLock<Vec<Server>> = LazyLock::new(|| {
+            let made_for = [
+                Server::All,
+                Server::Nginx,
+                Server::Haproxy,
+                Server::HaproxyAsync,
+                Server::Openssl,
+                Server::Embedded,
+            ];
+            made_for.into_iter().chain(RECIPES.iter().map(Server::Listed)).collect()
+        });
+        &VARIANTS
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, about) = match self {
+            Server::All => ("all", "nginx and HAProxy, its own asynchronous mode included"),
+            Server::Embedded => ("embedded", "The server inside this binary"),
+            Server::Haproxy => ("haproxy", "HAProxy as installed"),
+            Server::HaproxyAsync => {
+                ("haproxy-async", "HAProxy as installed, also with its own `ssl-mode-async`")
+            }
+            Server::Listed(recipe) => (recipe.name, recipe.about),
+            Server::Nginx => ("nginx", "nginx as installed"),
+            Server::Openssl => (
+                "s-server",
+                "`openssl s_server`, accelerated by OpenSSL's configuration alone; 16 connections \
+                 at most",
+            ),
+        };
+        Some(PossibleValue::new(name).help(about))
+    }
+}
+
+/// The keys of one server.
+#[derive(Clone, Debug)]
+struct Keys(Vec<Key>);
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Workload {
+    /// Everything below, the application only where it is installed
+    All,
+    /// Pages of WordPress by PHP and MariaDB, on new connections, from behind nginx
+    Application,
+    /// Full handshakes and nothing more
+    Handshake,
+    /// Large bodies: gigabits per second and server CPU per gigabyte
+    Bulk,
+    /// Pages that nginx minifies in Lua and compresses by brotli, with 0, 10, 20, 50 and 100 % of
+    /// the requests under ChaCha20-Poly1305, under policies of several widths
+    Mixed,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Suite {
+    /// AES-256-GCM with SHA-384
+    Aes256Gcm,
+    /// AES-128-GCM with SHA-256
+    Aes128Gcm,
+    /// ChaCha20-Poly1305
+    Chacha20Poly1305,
+}
+
+impl Suite {
+    fn cipher(self) -> Cipher {
+        match self {
+            Suite::Aes256Gcm => Cipher::Aes256Gcm,
+            Suite::Aes128Gcm => Cipher::Aes128Gcm,
+            Suite::Chacha20Poly1305 => Cipher::Chacha20Poly1305,
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    Libraries::find()?;
+    let mut programs = measure::programs()?;
+    args.check_workers(&programs)?;
+    args.check_groups()?;
+    if let (Some(cpus), Some(online)) = (&args.lane_cpus, LaneCpus::online()) {
+        cpus.check(&online)?;
+    }
+    if let Some(Rival::HaproxyAwsLc) = args.rival {
+        args.find_haproxy_aws_lc(&mut programs)?;
+    }
+    let resolved = system::policy()?;
+    let mut results = measure::blank(machine::describe(&programs, &resolved));
+    results.notes.extend(args.remark_on_groups());
+    let stop = system::stop_on_signals()?;
+    let mut progress = measure::Progress::new(args.json.as_deref());
+
+    let twice = args.load.iter().enumerate().find(|(at, load)| args.load[..*at].contains(load));
+    if let Some((_, load)) = twice {
+        bail!("--load has {load} twice; say each once");
+    }
+    // Servers inherit the limit; one that passes requests on has two for each connection.
+    if !args.load.is_empty() || args.quick {
+        raise_file_limit(plans::DESCRIPTORS_LOAD)?;
+    }
+    if let Some(most) = args.connections.iter().max() {
+        raise_file_limit(2 * usize::from(*most))?;
+    }
+    let room = machine::widest_open(&resolved);
+    let mut failures = Vec::new();
+    for workload in args.workloads(&resolved.policy, room)? {
+        failures.extend(match workload {
+            Workload::Handshake => {
+                let plan = args.plan(args.handshakes(), &programs, room);
+                compare::run(plan, &programs, &mut results, &stop, &mut progress)
+            }
+            Workload::Bulk => {
+                let plan = args.plan(args.downloads(), &programs, room);
+                compare::run(plan, &programs, &mut results, &stop, &mut progress)
+            }
+            Workload::Application => {
+                let missing = Application::missing(&programs).filter(|_| !args.asks_for(workload));
+                match missing {
+                    Some(missing) => {
+                        let error = ServerError::NoApplication(missing);
+                        results.notes.push(format!("The application was left out: {error}."));
+                        Vec::new()
+                    }
+                    None => {
+                        let plan = args.plan(args.pages(), &programs, room);
+                        compare::run(plan, &programs, &mut results, &stop, &mut progress)
+                    }
+                }
+            }
+            Workload::Mixed => {
+                mixed::run(&args.mixed(), &programs, &mut results, &stop, &mut progress)
+            }
+            Workload::All => Vec::new(),
+        });
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    results.complete = failures.is_empty();
+
+    progress.finish()?;
+    if let Some(path) = &args.json {
+        measure::write_results(path, &results)?;
+    }
+    system::write(&args.html, &widelane_report::html(&results))?;
+    output::print(&widelane_report::terminal(&results, &output::style()))?;
+    output::print(&format!("\nReport: {}", shown(&args.html)))?;
+    finish(failures)
+}
+
+/// The absolute path where there is one, so that it can be opened from anywhere.
+fn shown(path: &Path) -> String {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+/// Says on standard error what is missing; the job is done only if nothing is.
+fn finish(failures: Vec<CompareError>) -> anyhow::Result<ExitCode> {
+    let mut failures = failures.into_iter();
+    let Some(first) = failures.next() else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let rest: Vec<String> = failures.map(|error| error.to_string()).collect();
+    if rest.is_empty() {
+        return Err(first.into());
+    }
+    let rest = rest.join("\n");
+    bail!("{:#}\n{rest}", anyhow::Error::from(first));
+}

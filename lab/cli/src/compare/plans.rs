@@ -1,0 +1,464 @@
+//! From the command line to scenarios: what is measured by default, and with `--quick`.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use widelane_bench::compare::{Download, Plan, Protection, Scenario, Threads, Work, Workers};
+use widelane_bench::pairs::Rounds;
+use widelane_bench::programs::{Built, Programs};
+use widelane_bench::server::{ServerError, ServerKind, Subject};
+use widelane_bench::{groups, mixed};
+use widelane_cli::output;
+use widelane_cpu::{Policy, Room, Vaes256};
+use widelane_loadgen::{Goal, Group, TlsVersion};
+
+use super::{Args, Keys, Server, Workload};
+use crate::rival;
+
+/// Rounds by default, and with `--quick`.
+const ROUNDS: u32 = 20;
+const ROUNDS_QUICK: u32 = 10;
+
+/// The same of downloads, whose cost varies less.
+const ROUNDS_BULK: u32 = 12;
+const ROUNDS_BULK_QUICK: u32 = 6;
+
+/// The same of mixed requests, and what they are: shares of the published experiment, on
+/// connections that are used again, as browsers do.
+const ROUNDS_MIXED: u32 = 10;
+const ROUNDS_MIXED_QUICK: u32 = 6;
+const SHARES_MIXED: [u32; 5] = [0, 10, 20, 50, 100];
+const CONNECTIONS_MIXED: u16 = 16;
+const REQUESTS_MIXED: u32 = 10;
+
+/// The same of pages, of which an application makes few per second.
+const ROUNDS_PAGES: u32 = 10;
+const ROUNDS_PAGES_QUICK: u32 = 4;
+const CONNECTIONS_PAGES: u16 = 8;
+const WARM_UP_PAGES: Duration = Duration::from_millis(500);
+const WINDOW_PAGES: Duration = Duration::from_secs(3);
+const WINDOW_PAGES_QUICK: Duration = Duration::from_secs(1);
+
+/// Lengths of downloads: those of the published experiments, and one of them.
+const SIZES: [u64; 6] = [1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28, 1 << 30];
+const SIZES_QUICK: [u64; 1] = [1 << 24];
+
+/// Connections of downloads: enough to keep a server busy.
+const CONNECTIONS_BULK: [u16; 1] = [4];
+/// The most that a search under a latency limit may have.
+const CONNECTIONS_LIMITED: [u16; 1] = [1000];
+const CONNECTIONS: [u16; 5] = [1, 8, 64, 200, 256];
+
+/// Time under load before a window: for many connections, for one, and with `--quick`.
+const WARM_UP: Duration = Duration::from_millis(200);
+const WARM_UP_ALONE: Duration = Duration::from_millis(20);
+const WARM_UP_QUICK: Duration = Duration::from_millis(50);
+
+/// Window lengths of `--quick`: where latency is the question, and where CPU time is.
+const QUICK_LATENCY: Duration = Duration::from_millis(100);
+const QUICK_COST: Duration = Duration::from_millis(300);
+
+/// At one connection the question is a small difference of latency, which the drift of the clock
+/// would hide: short windows, close together, and many of them.
+const ALONE_WINDOW_DIVISOR: u32 = 5;
+const ALONE_WINDOW_MIN: Duration = Duration::from_millis(100);
+const ALONE_ROUNDS_LEAST: u32 = 2;
+const ALONE_ROUNDS_MOST: u32 = 5;
+
+/// Partial loads of `--quick`, in percent of native's capacity; their windows and rounds, and those
+/// of others, as a multiple of `--seconds`; and how many connections there are at most.
+const LOADS_QUICK: [u8; 2] = [30, 60];
+const WINDOW_LOAD_QUICK: Duration = Duration::from_millis(700);
+const ROUNDS_LOAD_QUICK: u32 = 4;
+const WINDOW_LOAD_FACTOR: u32 = 4;
+const ROUNDS_LOAD: u32 = 8;
+const CONNECTIONS_LOAD: usize = 2_000;
+/// Open files that those take of a client or a server.
+pub(super) const DESCRIPTORS_LOAD: usize = 2 * CONNECTIONS_LOAD;
+
+/// Connections at which CPU time is the question.
+const COST_CONNECTIONS: u16 = 200;
+
+impl Args {
+    /// What a comparison goes through.
+    pub(super) fn plan(
+        &self,
+        scenarios: Vec<Scenario>,
+        programs: &Programs,
+        room: widelane_cpu::Room,
+    ) -> Plan {
+        Plan {
+            targets: self.targets(programs),
+            keys: self.key.iter().map(|Keys(keys)| keys.clone()).collect(),
+            identity: self.certificate.clone().zip(self.private_key.clone()),
+            scenarios,
+            cores: self.cores(),
+            workers: self.workers(),
+            threads: if self.server_threads { Threads::All } else { Threads::First },
+            goal: self.latency_max.map(|latency_max| Goal { latency_max, percentile: 100.0 }),
+            cipher: self.cipher.cipher(),
+            port_first: self.port,
+            lane_cpus: self.lane_cpus.clone(),
+            room,
+        }
+    }
+
+    /// Numbers of cores to go through; none where that is no question.
+    fn cores(&self) -> Vec<usize> {
+        let counted = self.server_cores.iter().copied().map(usize::from);
+        let one = (self.server_threads && self.server_cores.is_empty()).then_some(1);
+        counted.chain(one).collect()
+    }
+
+    fn workers(&self) -> Workers {
+        let [nginx, haproxy] = [self.workers, self.threads].map(|count| count.map(usize::from));
+        Workers { nginx, haproxy }
+    }
+
+    /// Refuses to count what the servers do not have.
+    pub(super) fn check_workers(&self, programs: &Programs) -> anyhow::Result<()> {
+        let targets = self.targets(programs);
+        let has = |kind| targets.iter().any(|(other, _)| *other == kind);
+        if self.workers.is_some() && !has(ServerKind::Nginx) {
+            bail!("--workers counts nginx's; say --server nginx, or --threads for HAProxy");
+        }
+        if self.threads.is_some() && !has(ServerKind::Haproxy) {
+            bail!("--threads counts HAProxy's; say --server haproxy, or --workers for nginx");
+        }
+        Ok(())
+    }
+
+    /// Refuses groups that no server could be compared with, or that no version has.
+    pub(super) fn check_groups(&self) -> anyhow::Result<()> {
+        let openssl = groups::openssl();
+        let asked = |group: &Group| match (self.native_group, group.without_ml_kem()) {
+            (Some(native), Some(_)) => native,
+            _ => *group,
+        };
+        if let Some(lacking) = self.group.iter().map(asked).find(|group| !groups::is_native(*group))
+        {
+            bail!(
+                "{openssl} has no {} without widelane, so that there is no native server to \
+                 compare with; --native-group x25519 compares with one that uses X25519",
+                lacking.openssl_name()
+            );
+        }
+        match self.tls.iter().find(|version| self.groups(**version).is_empty()) {
+            Some(version) => bail!(
+                "TLS {} has none of the groups of --group; leave it out of --tls, or name x25519 \
+                 beside them",
+                version.name()
+            ),
+            None => Ok(()),
+        }
+    }
+
+    /// Which group it is, where nobody has named one, or where native uses another.
+    pub(super) fn remark_on_groups(&self) -> Option<String> {
+        match (&self.group[..], self.native_group) {
+            ([], _) => Some(format!(
+                "Key exchange in TLS 1.3: {}, which {} prefers; --group names others.",
+                groups::preferred(TlsVersion::Tls13).openssl_name(),
+                groups::openssl()
+            )),
+            (_, Some(native)) => Some(format!(
+                "The native server used {}, the accelerated one a group with ML-KEM: these ratios \
+                 compare two key exchanges, of which one does more.",
+                native.openssl_name()
+            )),
+            _ => None,
+        }
+    }
+
+    /// The groups to go through with a version.
+    fn groups(&self, version: TlsVersion) -> Vec<Group> {
+        let has = |group: &Group| version == TlsVersion::Tls13 || group.without_ml_kem().is_none();
+        match &self.group[..] {
+            [] => vec![groups::preferred(version)],
+            named => named.iter().copied().filter(has).collect(),
+        }
+    }
+
+    /// The group where only one is used.
+    fn group(&self, version: TlsVersion) -> Group {
+        self.groups(version).first().copied().unwrap_or_default()
+    }
+
+    /// The group of the native server, if it is another than `group`.
+    fn native_group(&self, group: Group) -> Option<Group> {
+        self.native_group.filter(|native| group.without_ml_kem().is_some() && *native != group)
+    }
+
+    /// Servers and subjects; the first subject is the rival of the others.
+    fn targets(&self, programs: &Programs) -> Vec<(ServerKind, Vec<Subject>)> {
+        let mut asynchronous = false;
+        let mut kinds = Vec::new();
+        for server in &self.server {
+            match server {
+                Server::All => {
+                    kinds.extend([ServerKind::Nginx, ServerKind::Haproxy]);
+                    asynchronous = true;
+                }
+                Server::Embedded => kinds.push(ServerKind::Embedded),
+                Server::Haproxy => kinds.push(ServerKind::Haproxy),
+                Server::HaproxyAsync => {
+                    kinds.push(ServerKind::Haproxy);
+                    asynchronous = true;
+                }
+                Server::Listed(recipe) => kinds.push(ServerKind::Listed(recipe)),
+                Server::Nginx => kinds.push(ServerKind::Nginx),
+                Server::Openssl => kinds.push(ServerKind::SServer),
+            }
+        }
+        if kinds.is_empty() {
+            kinds = programs.servers();
+            asynchronous = !self.quick;
+        }
+        let mut targets: Vec<(ServerKind, Vec<Subject>)> = Vec::new();
+        for kind in kinds {
+            if targets.iter().all(|(known, _)| *known != kind) {
+                let mut subjects = vec![Subject::Native];
+                subjects.extend(self.masked.then_some(Subject::NativeMasked));
+                subjects.push(match kind {
+                    ServerKind::SServer => Subject::Configured,
+                    _ => Subject::Accelerated,
+                });
+                if asynchronous && kind == ServerKind::Haproxy {
+                    subjects.push(Subject::Async);
+                }
+                if self.rival.is_some() && kind == ServerKind::Haproxy {
+                    subjects.push(Subject::HaproxyAwsLc);
+                }
+                targets.push((kind, subjects));
+            }
+        }
+        targets
+    }
+
+    /// Looks for the rival, and says at once how to have it where it is not there: who waits for
+    /// the comparison wants to know before it has ended.
+    pub(super) fn find_haproxy_aws_lc(&self, programs: &mut Programs) -> anyhow::Result<()> {
+        let targets = self.targets(programs);
+        if targets.iter().all(|(kind, _)| *kind != ServerKind::Haproxy) {
+            bail!("--rival haproxy-aws-lc is compared with HAProxy; say --server haproxy");
+        }
+        let name = Subject::HaproxyAwsLc.name();
+        programs.haproxy_aws_lc = rival::find_built(name);
+        if let Built::Missing(reason) = programs.haproxy_aws_lc.clone() {
+            output::complain(&ServerError::NotBuilt { name, reason }.into());
+        }
+        Ok(())
+    }
+
+    fn or_usual<T: Copy>(given: &[T], usual: &[T]) -> Vec<T> {
+        if given.is_empty() { usual.to_vec() } else { given.to_vec() }
+    }
+
+    /// Downloads by cipher and length.
+    pub(super) fn downloads(&self) -> Vec<Scenario> {
+        let short = self.quick || self.workload.is_empty();
+        let sizes: &[u64] = if short { &SIZES_QUICK } else { &SIZES };
+        let usual = if self.quick { ROUNDS_BULK_QUICK } else { ROUNDS_BULK };
+        let least = self.pairs.unwrap_or(usual);
+        let most = if self.quick { least } else { least + least / 2 };
+        let versions = Self::or_usual(&self.tls, &[TlsVersion::Tls13]);
+        let usual_connections = match self.latency_max {
+            Some(_) => &CONNECTIONS_LIMITED,
+            None => &CONNECTIONS_BULK,
+        };
+        let mut scenarios = Vec::new();
+        for protection in Self::or_usual(&self.ciphers, &Protection::ALL) {
+            for version in protection.versions(&versions) {
+                for bytes in Self::or_usual(&self.sizes, sizes) {
+                    for connections in Self::or_usual(&self.connections, usual_connections) {
+                        scenarios.push(Scenario {
+                            version,
+                            group: self.group(version),
+                            native_group: self.native_group(self.group(version)),
+                            work: Work::Download(Download { protection, bytes }),
+                            connections: connections.into(),
+                            load: None,
+                            cores: None,
+                            workers: None,
+                            warm_up: WARM_UP_QUICK,
+                            window: if self.quick { QUICK_COST } else { self.seconds },
+                            rounds: Rounds { least, most },
+                        });
+                    }
+                }
+            }
+        }
+        scenarios
+    }
+
+    /// Handshakes by version, group and connections.
+    pub(super) fn handshakes(&self) -> Vec<Scenario> {
+        let mut kinds = Vec::new();
+        for version in Self::or_usual(&self.tls, &[TlsVersion::Tls12, TlsVersion::Tls13]) {
+            kinds.extend(self.groups(version).into_iter().map(|group| (version, group)));
+        }
+        let all_connections = Self::or_usual(&self.connections, &CONNECTIONS);
+        let is_single = all_connections.len() == 1;
+        // Who asks for partial loads alone wants no others.
+        let loads_only = !self.load.is_empty() && self.connections.is_empty();
+        let mut scenarios = Vec::new();
+        for (index, (version, group)) in kinds.iter().copied().enumerate() {
+            let all_connections = all_connections.iter().copied().filter(|_| !loads_only);
+            for connections in all_connections {
+                let cost = connections == COST_CONNECTIONS || is_single;
+                if self.quick && index > 0 && !cost {
+                    continue;
+                }
+                scenarios.push(Scenario {
+                    version,
+                    group,
+                    native_group: self.native_group(group),
+                    work: Work::Handshakes,
+                    connections: connections.into(),
+                    load: None,
+                    cores: None,
+                    workers: None,
+                    warm_up: self.warm_up(connections),
+                    window: self.window(connections, cost),
+                    rounds: self.rounds(connections),
+                });
+            }
+            // What is newest stands for all where there is little time.
+            let has_loads = !self.quick || version == TlsVersion::Tls13 || kinds.len() == 1;
+            let loads = self.loads().into_iter().filter(|_| has_loads);
+            scenarios.extend(loads.map(|percent| self.partial(version, group, percent)));
+        }
+        scenarios
+    }
+
+    /// Partial loads, in percent of native's capacity.
+    fn loads(&self) -> Vec<u8> {
+        match &self.load[..] {
+            [] if self.quick && self.connections.is_empty() => LOADS_QUICK.to_vec(),
+            loads => loads.to_vec(),
+        }
+    }
+
+    /// Handshakes that arrive independently of each other. At a low load a window has few, so
+    /// windows are longer than others, and there are fewer.
+    fn partial(&self, version: TlsVersion, group: Group, percent: u8) -> Scenario {
+        let (window, rounds) = match self.quick {
+            true => (WINDOW_LOAD_QUICK, ROUNDS_LOAD_QUICK),
+            false => (self.seconds * WINDOW_LOAD_FACTOR, ROUNDS_LOAD),
+        };
+        let rounds = self.pairs.unwrap_or(rounds);
+        Scenario {
+            version,
+            group,
+            native_group: self.native_group(group),
+            work: Work::Handshakes,
+            connections: CONNECTIONS_LOAD,
+            load: Some(percent),
+            cores: None,
+            workers: None,
+            warm_up: WARM_UP,
+            window,
+            rounds: Rounds { least: rounds, most: rounds + rounds / 2 },
+        }
+    }
+
+    /// Whether a workload was named, not only implied.
+    pub(super) fn asks_for(&self, workload: Workload) -> bool {
+        self.workload.contains(&workload)
+    }
+
+    /// The workloads, each once; of all, those that the servers have. If none is named, handshakes,
+    /// and behind them downloads where batches have no `room` of their own but ciphers gain.
+    pub(super) fn workloads(&self, policy: &Policy, room: Room) -> anyhow::Result<Vec<Workload>> {
+        if self.workload.is_empty() {
+            let downloads = room == Room::Portable && Vaes256::enter(policy).is_some();
+            let bulk = downloads.then_some(Workload::Bulk);
+            return Ok([Workload::Handshake].into_iter().chain(bulk).collect());
+        }
+        const ALL: [Workload; 4] =
+            [Workload::Handshake, Workload::Bulk, Workload::Mixed, Workload::Application];
+        let of_nginx =
+            |workload: &Workload| matches!(workload, Workload::Application | Workload::Mixed);
+        let has_nginx = self.server.is_empty()
+            || self.server.iter().any(|server| matches!(server, Server::All | Server::Nginx));
+        if self.workload.iter().any(of_nginx) && !has_nginx {
+            bail!("these requests go to nginx only; say --server nginx, or leave it out");
+        }
+        let wanted = |workload: &Workload| {
+            self.workload.contains(workload)
+                || self.workload.contains(&Workload::All) && (has_nginx || !of_nginx(workload))
+        };
+        Ok(ALL.into_iter().filter(wanted).collect())
+    }
+
+    /// Pages of an application, by version.
+    pub(super) fn pages(&self) -> Vec<Scenario> {
+        let rounds =
+            self.pairs.unwrap_or(if self.quick { ROUNDS_PAGES_QUICK } else { ROUNDS_PAGES });
+        let page = |version| Scenario {
+            version,
+            group: self.group(version),
+            native_group: self.native_group(self.group(version)),
+            work: Work::Page,
+            connections: Self::or_usual(&self.connections, &[CONNECTIONS_PAGES])[0].into(),
+            load: None,
+            cores: None,
+            workers: None,
+            warm_up: WARM_UP_PAGES,
+            window: if self.quick { WINDOW_PAGES_QUICK } else { WINDOW_PAGES.max(self.seconds) },
+            rounds: Rounds { least: rounds, most: rounds },
+        };
+        let versions = Self::or_usual(&self.tls, &[TlsVersion::Tls12, TlsVersion::Tls13]);
+        versions.into_iter().map(page).collect()
+    }
+
+    /// What the mixed workload goes through, on nginx alone.
+    pub(super) fn mixed(&self) -> mixed::Plan {
+        let rounds = if self.quick { ROUNDS_MIXED_QUICK } else { ROUNDS_MIXED };
+        mixed::Plan {
+            shares: SHARES_MIXED.into(),
+            connections: Self::or_usual(&self.connections, &[CONNECTIONS_MIXED])[0].into(),
+            requests: REQUESTS_MIXED,
+            warm_up: if self.quick { WARM_UP_QUICK } else { WARM_UP },
+            window: if self.quick { QUICK_COST } else { self.seconds },
+            rounds: self.pairs.unwrap_or(rounds),
+            port_first: self.port,
+        }
+    }
+
+    fn warm_up(&self, connections: u16) -> Duration {
+        match (connections, self.quick) {
+            (1, _) => WARM_UP_ALONE,
+            (_, true) => WARM_UP_QUICK,
+            (_, false) => WARM_UP,
+        }
+    }
+
+    fn window(&self, connections: u16, cost: bool) -> Duration {
+        match (self.quick, cost) {
+            (false, _) if connections == 1 => {
+                (self.seconds / ALONE_WINDOW_DIVISOR).max(ALONE_WINDOW_MIN)
+            }
+            (false, _) => self.seconds,
+            (true, true) => QUICK_COST,
+            (true, false) => QUICK_LATENCY,
+        }
+    }
+
+    fn rounds(&self, connections: u16) -> Rounds {
+        match (self.quick, connections) {
+            (true, _) => {
+                let rounds = self.pairs.unwrap_or(ROUNDS_QUICK);
+                Rounds { least: rounds, most: rounds }
+            }
+            (false, 1) => {
+                let rounds = self.pairs.unwrap_or(ROUNDS);
+                Rounds { least: ALONE_ROUNDS_LEAST * rounds, most: ALONE_ROUNDS_MOST * rounds }
+            }
+            (false, _) => {
+                let rounds = self.pairs.unwrap_or(ROUNDS);
+                Rounds { least: rounds, most: rounds + rounds / 2 }
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What the command line of `compare` says: keys, versions, lengths, times.
+
+use widelane_bench::server::Key;
+use widelane_cli::units;
+use widelane_loadgen::{Group, TlsVersion};
+
+use super::Keys;
+
+/// The keys of one server: a name, or two of different kinds joined by `+`.
+pub fn keys(text: &str) -> Result<Keys, String> {
+    let keys = text.split('+').map(key).collect::<Result<Vec<Key>, String>>()?;
+    match keys[..] {
+        [_] => Ok(Keys(keys)),
+        [first, second] if certificate_slot(first) != certificate_slot(second) => Ok(Keys(keys)),
+        _ => Err("two keys of different kinds at most, such as rsa2048+ecdsa-p256".to_owned()),
+    }
+}
+
+/// The place that OpenSSL has for the certificate of such a key.
+fn certificate_slot(key: Key) -> u32 {
+    match key {
+        Key::Rsa(_) => 0,
+        Key::EcdsaP256 | Key::EcdsaP384 => 1,
+        Key::Ed25519 => 2,
+    }
+}
+
+fn key(name: &str) -> Result<Key, String> {
+    const KEYS: [Key; 6] = [
+        Key::Rsa(2048),
+        Key::Rsa(3072),
+        Key::Rsa(4096),
+        Key::EcdsaP256,
+        Key::EcdsaP384,
+        Key::Ed25519,
+    ];
+    KEYS.into_iter()
+        .find(|key| key.to_string() == name)
+        .ok_or_else(|| format!("the keys are {}", KEYS.map(|key| key.to_string()).join(", ")))
+}
+
+/// A key-exchange group.
+pub fn group(name: &str) -> Result<Group, String> {
+    let known = Group::ALL.into_iter().find(|group| group.name() == name);
+    known.ok_or_else(|| format!("the groups are {}", Group::ALL.map(Group::name).join(", ")))
+}
+
+/// A protocol version.
+pub fn tls_version(text: &str) -> Result<TlsVersion, String> {
+    match text {
+        "1.2" => Ok(TlsVersion::Tls12),
+        "1.3" => Ok(TlsVersion::Tls13),
+        _ => Err("the versions are 1.2 and 1.3".to_owned()),
+    }
+}
+
+/// A partial load, in percent.
+pub fn load(text: &str) -> Result<u8, String> {
+    let percent = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    let within = percent.filter(|percent| (1..=95).contains(percent));
+    within.ok_or_else(|| {
+        "expected percent of what the native server can do, from 1 to 95; it is saturated above"
+            .to_owned()
+    })
+}
+
+/// Lengths between which downloads are useful, and a server's disk is not filled.
+const SIZE_MIN: u64 = 1 << 10;
+const SIZE_MAX: u64 = 1 << 32;
+
+/// A length of downloads: a number with K, M or G after it, for powers of 1024, or without.
+pub fn size(text: &str) -> Result<u64, String> {
+    let bytes = units::bytes(text).ok();
+    let within = bytes.filter(|bytes| (SIZE_MIN..=SIZE_MAX).contains(bytes));
+    within.ok_or_else(|| "expected a length between 1K and 4G, such as 16M".to_owned())
+}

@@ -1,0 +1,101 @@
+//! Results files of commands whose JSON is their own: for `widelane report`.
+
+use std::path::PathBuf;
+
+use widelane_bench::machine;
+use widelane_cli::system;
+use widelane_results::{Answer, Machine, Results, Row, Tone, Trace};
+
+use crate::measure;
+
+/// Whether and where what was found is kept.
+#[derive(clap::Args)]
+pub struct Keep {
+    /// Also writes a results file, for `widelane report` (docs/results.md)
+    #[arg(long, value_name = "FILE")]
+    results: Option<PathBuf>,
+}
+
+impl Keep {
+    /// Writes what `fill` adds, measured on this machine.
+    pub fn here(&self, fill: impl FnOnce(&mut Results)) -> anyhow::Result<()> {
+        let describe = || Ok(machine::describe(&measure::programs()?, &system::policy()?));
+        self.keep(describe, fill)
+    }
+
+    /// The same, measured on a machine of which only the model and the CPUs are known.
+    pub fn elsewhere(
+        &self,
+        model: &str,
+        cpus: usize,
+        fill: impl FnOnce(&mut Results),
+    ) -> anyhow::Result<()> {
+        let known =
+            Machine { model: Some(model.to_owned()), cpus: cpus as u32, ..Machine::default() };
+        self.keep(|| Ok(known), fill)
+    }
+
+    fn keep(
+        &self,
+        machine: impl FnOnce() -> anyhow::Result<Machine>,
+        fill: impl FnOnce(&mut Results),
+    ) -> anyhow::Result<()> {
+        let Some(path) = &self.results else { return Ok(()) };
+        let mut results = Results { complete: true, ..measure::blank(machine()?) };
+        fill(&mut results);
+        measure::write_results(path, &results)
+    }
+}
+
+/// The answer, as results have it.
+pub fn answer(tone: Tone, sentence: String, detail: String) -> Option<Answer> {
+    Some(Answer { tone, sentence, detail })
+}
+
+/// A row of a subject in a scenario: metric, unit and value.
+pub fn row(scenario: &str, subject: &str, (metric, unit): (&str, &str), value: f64) -> Row {
+    Row {
+        scenario: scenario.to_owned(),
+        subject: subject.to_owned(),
+        metric: metric.to_owned(),
+        unit: unit.to_owned(),
+        value: Some(value),
+        ..Row::default()
+    }
+}
+
+/// The same of a ratio to `rival` and its 95 % interval, median first.
+pub fn ratio_row(
+    scenario: &str,
+    subject: &str,
+    metric: &str,
+    rival: &str,
+    [value, low, high]: [f64; 3],
+) -> Row {
+    Row {
+        rival: Some(rival.to_owned()),
+        ratio: Some(value),
+        ratio_low: Some(low),
+        ratio_high: Some(high),
+        ..row(scenario, subject, (metric, "1"), value)
+    }
+}
+
+/// A trace of a subject in a scenario: metric and unit, what it runs along and the unit of that.
+pub fn trace(
+    scenario: &str,
+    subject: &str,
+    (metric, unit): (&str, &str),
+    (along, along_unit): (&str, &str),
+    points: Vec<[f64; 2]>,
+) -> Trace {
+    Trace {
+        scenario: scenario.to_owned(),
+        subject: subject.to_owned(),
+        metric: metric.to_owned(),
+        unit: unit.to_owned(),
+        along: along.to_owned(),
+        along_unit: along_unit.to_owned(),
+        points,
+    }
+}

@@ -1,0 +1,87 @@
+//! The `widelane-bench` program: the commands of `widelane` that measure.
+
+mod acl;
+#[cfg(feature = "load")]
+mod agent;
+mod compare;
+mod documents;
+mod files;
+mod keep;
+#[cfg(feature = "load")]
+mod load;
+mod measure;
+mod power;
+mod report;
+mod rival;
+mod serve;
+mod simulate;
+mod speed;
+mod tune;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use widelane_cli::output;
+
+/// The commands of `widelane` that measure; `widelane` itself starts this program for them.
+#[derive(Parser)]
+#[command(name = "widelane-bench", bin_name = "widelane", version = widelane_cli::VERSION)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Acl(acl::Args),
+    #[cfg(feature = "load")]
+    Agent(agent::Args),
+    Compare(Box<compare::Args>),
+    #[command(hide = true)]
+    Documents(documents::Args),
+    #[cfg(feature = "load")]
+    Load(Box<load::Args>),
+    Power(power::Args),
+    Report(report::Args),
+    #[command(hide = true)]
+    ServeEmbedded(serve::Args),
+    Simulate(simulate::Args),
+    Speed(speed::Args),
+    Tune(tune::Args),
+}
+
+fn main() -> ExitCode {
+    output::end_with(match CommandLine::parse().command {
+        Command::Acl(args) => acl::run(args),
+        #[cfg(feature = "load")]
+        Command::Agent(args) => agent::run(&args),
+        Command::Compare(args) => compare::run(*args),
+        Command::Documents(args) => documents::run(&args, CommandLine::command()),
+        #[cfg(feature = "load")]
+        Command::Load(args) => load::run(&args),
+        Command::Power(args) => power::run(args),
+        Command::Report(args) => report::run(args),
+        Command::ServeEmbedded(args) => serve::run(args),
+        Command::Simulate(args) => simulate::run(&args),
+        Command::Speed(args) => speed::run(args),
+        Command::Tune(args) => tune::run(&args),
+    })
+}
+
+#[cfg(all(test, feature = "load"))]
+mod tests {
+    use widelane_cli::laboratory::COMMANDS;
+
+    use super::*;
+
+    #[test]
+    fn widelane_lists_every_command_in_its_own_words() {
+        let commands = CommandLine::command();
+        let shown = commands.get_subcommands().filter(|command| !command.is_hide_set());
+        let about = |command: &clap::Command| command.get_about().unwrap().to_string();
+        let shown: Vec<_> = shown.map(|command| (command.get_name(), about(command))).collect();
+        let listed: Vec<_> =
+            COMMANDS.iter().map(|(name, about)| (*name, (*about).to_owned())).collect();
+        assert_eq!(shown, listed);
+    }
+}

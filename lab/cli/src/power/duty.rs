@@ -1,0 +1,67 @@
+//! `widelane power duty`: what scalar code loses to heavy bursts beside it.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use widelane_meter::experiment::duty::{self, Plan};
+use widelane_meter::stimulus::Subject;
+use widelane_meter::verdict::pairs::{self, Duty};
+use widelane_report::grid_table;
+use widelane_results::{Axis, Grid};
+use widelane_tables::Block;
+
+use super::{Common, Part, tone_of};
+use crate::keep::answer;
+
+/// Maps what scalar code keeps of its speed beside bursts of every length and period
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// What the bursts are made of, a subject of `power map`
+    #[arg(long, value_name = "NAME", default_value = "vfmadd213pd-512")]
+    subject: String,
+    /// Rounds; each visits every cell once
+    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), default_value_t = 12)]
+    rounds: u32,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let Some(subject) = Subject::named(&args.subject) else {
+        bail!("there is no subject {:?}; `widelane power map` lists them", args.subject);
+    };
+    let plan = Plan { subject, rounds: args.rounds, seconds: 40.0 };
+    let recording =
+        args.common.recording("duty", |machine, watcher| duty::run(&plan, machine, watcher))?;
+    let found = pairs::duty(&recording)?;
+    let (tone, grid) = (tone_of(&found.verdict), grid(&found));
+    let lead = format!("{}: {}.", found.subject, found.verdict);
+    let blocks = vec![
+        Block::Lead(tone, lead.clone()),
+        Block::Heading("Share of its speed that scalar code keeps, %".to_owned()),
+        Block::Table(grid_table(&grid)),
+    ];
+    args.common.keep(&recording, |results| {
+        results.answer = answer(tone, lead, String::new());
+        results.grids.push(grid);
+    })?;
+    args.common.answer(&found, vec![Part::Blocks(blocks)])
+}
+
+/// The map as results have it.
+fn grid(duty: &Duty) -> Grid {
+    let axis = |name: &str, places: &[f64]| Axis {
+        name: name.to_owned(),
+        unit: "us".to_owned(),
+        places: places.to_vec(),
+    };
+    Grid {
+        scenario: "power/duty".to_owned(),
+        subject: duty.subject.clone(),
+        metric: "speed_kept".to_owned(),
+        down: axis("burst", &duty.bursts_us),
+        across: axis("period", &duty.periods_us),
+        shares: duty.kept.clone(),
+    }
+}

@@ -1,0 +1,205 @@
+//! `widelane power map`: per class and per kernel, what it costs the clock, and the verdict.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use widelane_meter::experiment::map::{self, Plan};
+use widelane_meter::source::{self, Answer};
+use widelane_meter::stimulus::Subject;
+use widelane_meter::verdict::map::{Advice, Finding, Map, Verdict, judge};
+use widelane_results::{Results, Row, Status};
+use widelane_tables::{Block, Kind, Table, Tone};
+
+use super::{Common, Part, clock_rows, mhz};
+use crate::keep::{answer, row as result};
+
+/// Maps what every instruction class and every kernel costs the clock
+///
+/// Each subject runs in random order between two looks at the clock of scalar code: on one core,
+/// then on all that this process may use. Takes less than a minute.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// Subjects: all, or names from the first column, separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "all")]
+    only: Vec<String>,
+    /// Rounds; each visits every subject once
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 24)]
+    rounds: u32,
+    /// Leaves out the part that loads all cores at once
+    #[arg(long)]
+    one_core: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let plan = Plan {
+        subjects: subjects(&args.only)?,
+        rounds: args.rounds,
+        on_all_cores: !args.one_core,
+        ..Plan::full()
+    };
+    let mut sources = Vec::new();
+    let recording = args.common.recording("map", |machine, watcher| {
+        sources = source::ask_all(machine);
+        map::run(&plan, machine, watcher)
+    })?;
+    let map = judge(&recording)?;
+    args.common.keep(&recording, |results| fill(results, &map))?;
+    let model = recording.fact("model").unwrap_or("unknown").to_owned();
+    let cpus = recording.fact("cpus").and_then(|cpus| cpus.parse().ok());
+    let blocks = blocks(&map, &model, cpus.unwrap_or(1), &sources);
+    args.common.answer(&map, vec![Part::Blocks(blocks)])
+}
+
+/// The subjects named; the control is always among them.
+fn subjects(names: &[String]) -> anyhow::Result<Vec<Subject>> {
+    if names.iter().any(|name| name == "all") {
+        return Ok(Plan::full().subjects);
+    }
+    let mut subjects = vec![Subject::Scalar];
+    for name in names {
+        match Subject::named(name) {
+            Some(subject) if !subjects.contains(&subject) => subjects.push(subject),
+            Some(_) => {}
+            None => {
+                let known: Vec<String> =
+                    Plan::full().subjects.iter().map(Subject::to_string).collect();
+                bail!("there is no subject {name:?}; the subjects are {}", known.join(", "));
+            }
+        }
+    }
+    Ok(subjects)
+}
+
+fn blocks(map: &Map, model: &str, cpus: usize, sources: &[Answer]) -> Vec<Block> {
+    let (tone, lead) = lead(map);
+    let heading = |title: String| Block::Heading(title);
+    let mut blocks = vec![Block::Lead(tone, lead)];
+    for cores in [1, cpus] {
+        let table = findings(map, cores);
+        if table.rows.is_empty() || (cores == 1 && blocks.len() > 1) {
+            continue;
+        }
+        let title = if cores == 1 { "One core".to_owned() } else { format!("All {cores} CPUs") };
+        blocks.extend([heading(title), Block::Table(table)]);
+    }
+    let [ambient, low, high] = map.ambient_mhz;
+    let mut facts = vec![
+        ("CPU", model.to_owned()),
+        ("Scalar clock", format!("{ambient:.0} MHz ({low:.0} to {high:.0})")),
+    ];
+    if let Some(ratio) = map.self_check {
+        facts.push(("Self-check", self_check(ratio)));
+    }
+    if let Some(density) = map.density_threshold {
+        let text = format!("{density:.2} heavy 512-bit multiplications per cycle");
+        facts.push(("Threshold", text));
+    }
+    blocks.extend([heading("Clock".to_owned()), Block::Table(Table::of_facts(facts))]);
+    if !sources.is_empty() {
+        let mut table =
+            Table::new(&[("Source", Kind::Words), ("MHz", Kind::Number), ("Reads", Kind::Words)]);
+        table.rows.extend(sources.iter().map(|answer| {
+            let reads = answer.reason.clone().unwrap_or_else(|| answer.reads.to_owned());
+            vec![answer.source.to_owned(), mhz(answer.mhz), reads]
+        }));
+        blocks.extend([heading("Sources".to_owned()), Block::Table(table)]);
+    }
+    blocks
+}
+
+fn self_check(ratio: f64) -> String {
+    let words = if (widelane_meter::meter::SelfCheck { ratio }).core_is_shared() {
+        "another thread shares the core, seen or not"
+    } else {
+        "the core is ours alone"
+    };
+    format!("multiplication/addition {ratio:.2} of 3.00: {words}")
+}
+
+fn lead(map: &Map) -> (Tone, String) {
+    match &map.advice {
+        Advice::NothingToDo => {
+            (Tone::Better, "Width costs this machine nothing: nothing to do.".to_owned())
+        }
+        Advice::Choose { costly } => {
+            (Tone::Worse, format!("These cost the clock here: {}.", costly.join(", ")))
+        }
+        Advice::CannotTell => (
+            Tone::Same,
+            "The machine was too unsteady to tell; try again at a quieter hour.".to_owned(),
+        ),
+    }
+}
+
+/// Adds the map to `results`.
+fn fill(results: &mut Results, map: &Map) {
+    let (tone, sentence) = lead(map);
+    let [ambient, low, high] = map.ambient_mhz;
+    let mut detail = format!("Scalar code runs at {ambient:.0} MHz ({low:.0} to {high:.0}).");
+    if let Some(density) = map.density_threshold {
+        detail.push_str(&format!(
+            " The clock falls from {density:.2} heavy 512-bit multiplications per cycle on."
+        ));
+    }
+    results.answer = answer(tone, sentence, detail);
+    results.rows.extend(map.findings.iter().flat_map(rows));
+}
+
+/// A finding as rows.
+fn rows(finding: &Finding) -> Vec<Row> {
+    let Finding { subject, ratio, clock_mhz, verdict, .. } = finding;
+    let scenario = format!("power/map/{}-cpus", finding.cores);
+    let why_not = match verdict {
+        Verdict::NotApplicable { reason } => {
+            let reason = reason.strip_prefix("not applicable: ").unwrap_or(reason);
+            (Status::NotApplicable, reason.to_owned())
+        }
+        Verdict::CannotTell { reason } => (Status::Rejected, reason.clone()),
+        told => (Status::Rejected, told.to_string()),
+    };
+    let mut rows = clock_rows(&scenario, subject, (*ratio, *clock_mhz), why_not);
+    rows[0].verdict = Some(verdict.to_string());
+    for (metric, value) in
+        [("single_use", finding.single_us), ("halt", finding.halt_us), ("hold", finding.hold_us)]
+    {
+        rows.extend(value.map(|value| result(&scenario, subject, (metric, "us"), value)));
+    }
+    rows
+}
+
+fn findings(map: &Map, cores: usize) -> Table {
+    let mut table = Table::new(&[
+        ("Subject", Kind::Words),
+        ("MHz", Kind::Number),
+        ("Of ambient", Kind::Number),
+        ("One use, µs", Kind::Number),
+        ("Halt, µs", Kind::Number),
+        ("Hold, µs", Kind::Number),
+        ("Verdict", Kind::Words),
+    ]);
+    let of_these = map.findings.iter().filter(|finding| finding.cores == cores);
+    table.rows.extend(of_these.map(row));
+    table.without_empty_columns()
+}
+
+fn row(finding: &Finding) -> Vec<String> {
+    let number = |value: Option<f64>, digits: usize| {
+        value.map_or(String::new(), |value| format!("{value:.digits$}"))
+    };
+    let ratio = finding.ratio.map_or(String::new(), |ratio| {
+        let reach = (ratio.high - ratio.value).max(ratio.value - ratio.low);
+        format!("{:.3} ± {reach:.3}", ratio.value)
+    });
+    vec![
+        finding.subject.clone(),
+        mhz(finding.clock_mhz),
+        ratio,
+        number(finding.single_us, 1),
+        number(finding.halt_us, 1),
+        number(finding.hold_us, 0),
+        finding.verdict.to_string(),
+    ]
+}

@@ -1,0 +1,235 @@
+//! `widelane power`: what vector width costs the clock of this machine, measured without privilege.
+
+mod beside;
+mod duty;
+mod map;
+mod model;
+mod plot;
+mod transitions;
+mod watch;
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use widelane_cli::{output, system};
+use widelane_cpu::Machine;
+use widelane_meter::experiment::{ExperimentError, Watcher};
+use widelane_meter::place;
+use widelane_meter::trace::Recording;
+use widelane_meter::verdict::Ratio;
+use widelane_results::{Results, Row, Status};
+use widelane_tables::{Block, Tone};
+
+use crate::keep::{Keep, ratio_row, row};
+
+/// Measures what vector width costs the clock of this machine, without privilege
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    question: Question,
+}
+
+#[derive(Subcommand)]
+enum Question {
+    Map(map::Args),
+    Transitions(transitions::Args),
+    Duty(duty::Args),
+    Sibling(beside::SiblingArgs),
+    Speculation(beside::SpeculationArgs),
+    Watch(watch::Args),
+    Model(model::Args),
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.question {
+        Question::Map(args) => map::run(&args),
+        Question::Transitions(args) => transitions::run(&args),
+        Question::Duty(args) => duty::run(&args),
+        Question::Sibling(args) => beside::sibling(&args),
+        Question::Speculation(args) => beside::speculation(&args),
+        Question::Watch(args) => watch::run(&args),
+        Question::Model(args) => model::run(&args),
+    }
+}
+
+/// Where windows come from and where answers go.
+#[derive(clap::Args)]
+struct Common {
+    /// CPU to measure on; the one this runs on by default
+    #[arg(long, value_name = "CPU", conflicts_with = "replay")]
+    cpu: Option<usize>,
+    /// Writes everything recorded, so that --replay can judge it again
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Judges a recording made by --csv instead of measuring
+    #[arg(long, value_name = "FILE", conflicts_with = "csv")]
+    replay: Option<PathBuf>,
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    keep: Keep,
+}
+
+impl Common {
+    /// The recording of `experiment`: replayed, or made now and kept.
+    fn recording(
+        &self,
+        experiment: &str,
+        make: impl FnOnce(&Machine, &dyn Watcher) -> Result<Recording, ExperimentError>,
+    ) -> anyhow::Result<Recording> {
+        if let Some(path) = &self.replay {
+            return replay(path, experiment);
+        }
+        let cpus = place::allowed();
+        self.settle()?;
+        let progress = Progress::new(experiment)?;
+        let recording = make(&Machine::detect(), &progress);
+        place::roam(&cpus);
+        progress.finish();
+        let recording = recording?;
+        if let Some(path) = &self.csv {
+            let file = File::create(path).with_context(|| cannot("write", path))?;
+            recording.write(BufWriter::new(file)).with_context(|| cannot("write", path))?;
+        }
+        Ok(recording)
+    }
+
+    /// Moves to the CPU to measure on. It stays allowed to use the others, for experiments that
+    /// load them all.
+    fn settle(&self) -> anyhow::Result<()> {
+        let Some(cpu) = self.cpu else { return Ok(()) };
+        let cpus = place::allowed();
+        place::stay_on(cpu)?;
+        place::roam(&cpus);
+        Ok(())
+    }
+
+    /// Writes a results file, if one is wanted.
+    fn keep(&self, recording: &Recording, fill: impl FnOnce(&mut Results)) -> anyhow::Result<()> {
+        if self.replay.is_none() {
+            return self.keep.here(fill);
+        }
+        let cpus = recording.fact("cpus").and_then(|cpus| cpus.parse().ok());
+        let model = recording.fact("model").unwrap_or("unknown");
+        self.keep.elsewhere(model, cpus.unwrap_or(1), fill)
+    }
+
+    /// Prints an answer: as JSON, or in parts for the reader.
+    fn answer(&self, answer: &impl Serialize, parts: Vec<Part>) -> anyhow::Result<ExitCode> {
+        print(self.json, answer, parts)
+    }
+}
+
+fn print(json: bool, answer: &impl Serialize, parts: Vec<Part>) -> anyhow::Result<ExitCode> {
+    let text = if json {
+        serde_json::to_string_pretty(answer).context("cannot write JSON")?
+    } else {
+        let style = output::style();
+        let part = |part| match part {
+            Part::Blocks(blocks) => widelane_tables::show(blocks, &style),
+            Part::Plot(plot) => plot + "\n",
+        };
+        parts.into_iter().map(part).collect::<Vec<_>>().join("\n")
+    };
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A part of an answer.
+enum Part {
+    /// Text and tables, fitted to the terminal.
+    Blocks(Vec<Block>),
+    /// Lines that must stay as they are.
+    Plot(String),
+}
+
+fn replay(path: &Path, experiment: &str) -> anyhow::Result<Recording> {
+    let file = File::open(path).with_context(|| cannot("read", path))?;
+    let recording = Recording::read(BufReader::new(file)).with_context(|| cannot("read", path))?;
+    if recording.experiment != experiment {
+        bail!(
+            "{} records `{}`; judge it with `widelane power {1} --replay`",
+            path.display(),
+            recording.experiment,
+        );
+    }
+    Ok(recording)
+}
+
+fn cannot(what: &str, path: &Path) -> String {
+    format!("cannot {what} {}", path.display())
+}
+
+/// Draws progress, and ends an experiment on Ctrl-C.
+struct Progress {
+    bar: ProgressBar,
+    stop: Arc<AtomicBool>,
+}
+
+impl Progress {
+    fn new(experiment: &str) -> anyhow::Result<Self> {
+        let stop = system::stop_on_signals()?;
+        let bar = ProgressBar::new(0).with_message(experiment.to_owned());
+        bar.set_style(ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}")?);
+        Ok(Progress { bar, stop })
+    }
+
+    fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Watcher for Progress {
+    fn goes_on(&self, done: u64, steps: u64) -> bool {
+        self.bar.set_length(steps);
+        self.bar.set_position(done);
+        !self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// What a subject leaves of the ambient clock, as rows; `why_not` is told where that is not known.
+fn clock_rows(
+    scenario: &str,
+    subject: &str,
+    (ratio, clock_mhz): (Option<Ratio>, Option<f64>),
+    why_not: (Status, String),
+) -> Vec<Row> {
+    let (status, reason) = why_not;
+    let kept = match ratio {
+        Some(Ratio { value, low, high }) => {
+            ratio_row(scenario, subject, "clock_kept", "ambient", [value, low, high])
+        }
+        None => Row {
+            value: None,
+            status,
+            reason: Some(reason),
+            ..row(scenario, subject, ("clock_kept", "1"), 0.0)
+        },
+    };
+    let clock = clock_mhz.map(|mhz| row(scenario, subject, ("clock", "MHz"), mhz));
+    [kept].into_iter().chain(clock).collect()
+}
+
+/// Which way a verdict in words goes.
+fn tone_of(verdict: &str) -> Tone {
+    match verdict {
+        verdict if verdict.starts_with("free") => Tone::Better,
+        verdict if verdict.starts_with("cannot tell") => Tone::Unknown,
+        _ => Tone::Worse,
+    }
+}
+
+/// A frequency for the reader: in whole MHz.
+fn mhz(value: Option<f64>) -> String {
+    value.map_or(String::new(), |mhz| format!("{mhz:.0}"))
+}

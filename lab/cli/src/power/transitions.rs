@@ -1,0 +1,82 @@
+//! `widelane power transitions`: how long a licence takes to come and to go.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use widelane_meter::experiment::transitions::{self, Plan};
+use widelane_meter::stimulus::Subject;
+use widelane_meter::verdict::transitions::{Transition, judge};
+use widelane_results::Results;
+use widelane_tables::{Block, Tone};
+
+use super::{Common, Part, plot};
+use crate::keep::{answer, row, trace};
+
+/// Times the way up to a licence and the way back, at microsecond resolution
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// The heavy code, a subject of `power map`
+    #[arg(long, value_name = "NAME", default_value = "vfmadd213pd-512")]
+    subject: String,
+    /// Trials to average
+    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=10_000), default_value_t = 200)]
+    trials: u32,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let Some(subject) = Subject::named(&args.subject) else {
+        bail!("there is no subject {:?}; `widelane power map` lists them", args.subject);
+    };
+    let plan = Plan { subject, trials: args.trials, seconds: 40.0 };
+    let recording = args
+        .common
+        .recording("transitions", |machine, watcher| transitions::run(&plan, machine, watcher))?;
+    let found = judge(&recording)?;
+    let heavy = found
+        .iter()
+        .find(|transition| transition.subject != "scalar")
+        .context("fewer than six trials were recorded; try --trials, or a quieter hour")?;
+    let lead = format!("{}: {}.", heavy.subject, heavy.sentence());
+    let tone = if heavy.down_us == Some(0.0) { Tone::Better } else { Tone::Same };
+    args.common.keep(&recording, |results| {
+        results.answer = answer(tone, lead.clone(), format!("{} trials.", heavy.trials));
+        found.iter().for_each(|transition| fill(results, transition));
+    })?;
+    let mut parts = vec![Part::Blocks(vec![Block::Lead(Tone::Same, lead)])];
+    found.iter().for_each(|transition| parts.extend(traces(transition)));
+    args.common.answer(&found, parts)
+}
+
+/// Adds a transition to `results`.
+fn fill(results: &mut Results, transition: &Transition) {
+    const SCENARIO: &str = "power/transitions";
+    let Transition { subject, heavy, light, .. } = transition;
+    for (metric, value) in [
+        (("ambient_clock", "MHz"), Some(transition.ambient_mhz)),
+        (("clock_after", "MHz"), Some(transition.after_mhz)),
+        (("up", "us"), transition.up_us),
+        (("pace_until_then", "1"), Some(transition.throttled_to)),
+        (("halt", "us"), Some(transition.halt_us)),
+        (("down", "us"), transition.down_us),
+    ] {
+        results.rows.extend(value.map(|value| row(SCENARIO, subject, metric, value)));
+    }
+    for (metric, points) in [("pace", heavy), ("clock_kept", light)] {
+        let points = points.iter().map(|(us, value)| [*us, *value]).collect();
+        results.traces.push(trace(SCENARIO, subject, (metric, "1"), ("time", "us"), points));
+    }
+}
+
+fn traces(transition: &Transition) -> [Part; 4] {
+    let heading =
+        |what: &str| Part::Blocks(vec![Block::Heading(format!("{}: {what}", transition.subject))]);
+    [
+        heading("its pace from the first microseconds on, over where it settles"),
+        Part::Plot(plot::line(&transition.heavy)),
+        heading("the clock from its last instruction on, over the ambient one"),
+        Part::Plot(plot::line(&transition.light)),
+    ]
+}

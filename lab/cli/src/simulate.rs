@@ -1,0 +1,157 @@
+//! `widelane simulate`: what acceleration is worth over the load, on machines of any size.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use clap::ValueEnum;
+use widelane_bench::machine;
+use widelane_bench::simulate::Plan;
+use widelane_bench::simulate::costs::Costs;
+use widelane_cli::{output, system, units};
+use widelane_results::{Answer, Results, Tone};
+
+use crate::measure;
+
+/// Predicts CPU time and latency of handshakes over the load from measured costs, for any number of
+/// workers, with or without a wait for company and combining (docs/simulate.md)
+#[derive(clap::Args)]
+pub struct Args {
+    /// Results of `widelane speed --jobs 1,2,3,4,5,6,7,8 --json FILE` on the machine in question
+    #[arg(long, value_name = "FILE", required_unless_present = "cost")]
+    speed: Option<PathBuf>,
+    /// The private-key operations of one handshake, in those results
+    #[arg(
+        long,
+        value_name = "OPERATION",
+        value_delimiter = ',',
+        default_value = "rsa2048/private,x25519/derive"
+    )]
+    operations: Vec<String>,
+    /// Instead of results: the cost of one operation, of two at once, and so on, as 205us,385us
+    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = units::duration,
+          conflicts_with = "speed", requires = "native_cost")]
+    cost: Vec<Duration>,
+    /// With --cost: what OpenSSL needs for one operation
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    native_cost: Option<Duration>,
+    /// The rest of a handshake: what `compare` measures natively, less the operations
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    rest: Duration,
+    /// The rest of an accelerated handshake [default: as natively]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    rest_accelerated: Option<Duration>,
+    /// Numbers of workers
+    #[arg(long, value_name = "COUNT", value_delimiter = ',', default_value = "1,2,3,4,16,64",
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    workers: Vec<u16>,
+    /// How long an operation may wait for company
+    #[arg(long, value_name = "TIME", value_delimiter = ',', default_value = "0,500us",
+          value_parser = units::duration)]
+    wait: Vec<Duration>,
+    /// Whether workers combine their operations
+    #[arg(long, value_enum, default_value_t = Combine::Both)]
+    combine: Combine,
+    /// Loads, in percent of what the native server can do
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = crate::compare::load,
+          default_value = "10,20,30,40,60,80,90")]
+    load: Vec<u8>,
+    /// Handshakes of each simulation
+    #[arg(long, value_name = "COUNT", default_value_t = 50_000,
+          value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
+    handshakes: u32,
+    /// Makes arrivals reproducible
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Writes the results as JSON (docs/results.md)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Writes a report that needs nothing but a browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Combine {
+    /// Each worker executes its own
+    Off,
+    /// All workers' operations wait together
+    On,
+    /// One after the other
+    Both,
+}
+
+impl Args {
+    fn costs(&self) -> anyhow::Result<Costs> {
+        if let Some(path) = &self.speed {
+            return Costs::of_speed(&read(path)?, &self.operations).map_err(|error| anyhow!(error));
+        }
+        let us = |time: &Duration| time.as_secs_f64() * 1e6;
+        let native = self.native_cost.as_ref().map_or(0.0, us);
+        let runs: Vec<f64> = self.cost.iter().map(us).collect();
+        Costs::new(native, &runs).map_err(|error| anyhow!(error))
+    }
+
+    fn plan(&self) -> anyhow::Result<Plan> {
+        if self.rest.is_zero() {
+            bail!("--rest is above zero: a handshake is more than its operations");
+        }
+        Ok(Plan {
+            costs: self.costs()?,
+            rest: [self.rest, self.rest_accelerated.unwrap_or(self.rest)],
+            workers: self.workers.iter().copied().map(usize::from).collect(),
+            waits: self.wait.clone(),
+            combine: match self.combine {
+                Combine::Off => vec![false],
+                Combine::On => vec![true],
+                Combine::Both => vec![false, true],
+            },
+            loads: self.load.clone(),
+            handshakes: self.handshakes as usize,
+            seed: self.seed,
+        })
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Results> {
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Results::from_json(&text).with_context(|| format!("{} holds no results", path.display()))
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let plan = args.plan()?;
+    let mut results = measure::blank(machine::describe(&measure::programs()?, &system::policy()?));
+    plan.run(&mut results);
+    results.complete = true;
+    results.answer = Some(answer(&plan));
+    if let Some(path) = &args.json {
+        measure::write_results(path, &results)?;
+    }
+    if let Some(path) = &args.html {
+        system::write(path, &widelane_report::html(&results))?;
+    }
+    output::print(&widelane_report::terminal(&results, &output::style()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the figures rest on.
+fn answer(plan: &Plan) -> Answer {
+    let us = |ns: &u64| format!("{:.0}", *ns as f64 / 1e3);
+    let together: Vec<String> = plan.costs.together.iter().map(us).collect();
+    Answer {
+        tone: Tone::Same,
+        sentence: "Predicted, not measured: arrivals are simulated from these costs.".to_owned(),
+        detail: format!(
+            "Operations of one handshake by OpenSSL: {} µs. Ours, of one and more at once: {} µs. \
+             The rest of a handshake: {} µs natively, {} µs accelerated.",
+            us(&plan.costs.native),
+            together.join(", "),
+            plan.rest[0].as_micros(),
+            plan.rest[1].as_micros()
+        ),
+    }
+}

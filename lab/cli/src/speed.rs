@@ -1,0 +1,223 @@
+//! `widelane speed`: the algorithms alone, room by room, beside OpenSSL's own and other libraries.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::ValueEnum;
+use widelane_bench::machine;
+use widelane_bench::pairs::Rounds;
+use widelane_bench::speed::{self, Event, Library, Plan, UnknownAlgorithm};
+use widelane_cli::{output, system};
+use widelane_cpu::Room;
+
+use crate::{measure, rival};
+
+/// Times the algorithms alone, room by room, beside OpenSSL's own and other libraries
+#[derive(clap::Args)]
+pub struct Args {
+    /// What to time, all by default: rsa2048, rsa3072, rsa4096, x25519, ed25519, ecdsa-p256,
+    /// ecdsa-p384, ecdh-p256, ecdh-p384, ml-kem-512, ml-kem-768, ml-kem-1024, aes-128-gcm,
+    /// aes-192-gcm, aes-256-gcm, chacha20-poly1305, sha-1, sha-256, sha-384, sha-512, hmac-
+    /// before these, aes-128-cbc-hmac-sha1, aes-128-cbc-hmac-sha256, aes-256-cbc-hmac-sha256; one
+    /// operation of them (x25519/derive, aes-128-gcm/seal), what several begin with (ecdsa, sha),
+    /// or aead for all authenticated encryption
+    #[arg(value_name = "ALGORITHM", value_parser = selection)]
+    algorithms: Vec<Selection>,
+    /// Compares two ciphers instead, record by record: AES-128-GCM, and AES-128-CBC with
+    /// HMAC-SHA1, both by OpenSSL and with the provider
+    #[arg(long, conflicts_with_all = ["room", "against"])]
+    cipher_compare: bool,
+    /// Rooms: all, or names separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "all")]
+    room: Vec<String>,
+    /// Bytes of the messages, of algorithms whose cost depends on them
+    #[arg(long, value_delimiter = ',', default_value = "64,256,1024,1350,4096,16384",
+          value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    size: Vec<u32>,
+    /// Public-key operations by the number of jobs at a time, 1 to 8, instead of full batches: what
+    /// few handshakes cost that arrive together
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=8),
+          conflicts_with = "cipher_compare")]
+    jobs: Vec<u8>,
+    /// Whom to compare with; the other libraries take part in what they offer of operations on
+    /// messages and of ML-KEM, and are asked for in the program widelane-rival-bulk, where that is
+    /// installed [default: all that are there]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    against: Vec<Rival>,
+    /// The program that has the other libraries, if it is neither beside this one nor in the PATH
+    #[arg(long, value_name = "PROGRAM")]
+    rival: Option<PathBuf>,
+    /// Rounds, each of which times everybody once; up to half as many more follow where an
+    /// interval is still wide
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 20)]
+    pairs: u32,
+    /// CPU time of one measurement, seconds [default: 0.06, or 0.02 for messages]
+    #[arg(long, value_parser = widelane_cli::units::seconds)]
+    seconds: Option<Duration>,
+    /// Writes the results as JSON (docs/results.md)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Writes a report that needs nothing but a browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// What one argument stands for.
+#[derive(Clone)]
+struct Selection(Vec<&'static Event>);
+
+fn selection(name: &str) -> Result<Selection, UnknownAlgorithm> {
+    speed::select(name).map(Selection)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Rival {
+    /// Nobody
+    None,
+    /// The OpenSSL of this system
+    Openssl,
+    /// AWS-LC
+    AwsLc,
+    /// Graviola
+    Graviola,
+    /// Intel's Multi-Buffer Crypto for IPsec
+    IpsecMb,
+    /// libcrux, which has ML-KEM here
+    Libcrux,
+    /// ring
+    Ring,
+}
+
+impl Rival {
+    fn library(self) -> Option<Library> {
+        match self {
+            Rival::None | Rival::Openssl => None,
+            Rival::AwsLc => Some(Library::AwsLc),
+            Rival::Graviola => Some(Library::Graviola),
+            Rival::IpsecMb => Some(Library::IpsecMb),
+            Rival::Libcrux => Some(Library::Libcrux),
+            Rival::Ring => Some(Library::Ring),
+        }
+    }
+}
+
+/// The program that has the other libraries.
+const RIVAL_PROGRAM: &str = "widelane-rival-bulk";
+
+const BUILD_RIVAL: &str =
+    "build it with `cargo install --path rivals/bulk --features ipsec-mb`, or name it with --rival";
+
+impl Args {
+    fn is_against(&self, rival: Rival) -> bool {
+        self.against.is_empty() || self.against.contains(&rival)
+    }
+
+    /// The other libraries that are wanted, in a program that is there.
+    fn libraries(&self) -> anyhow::Result<Option<(PathBuf, Vec<Library>)>> {
+        let asked: Vec<Library> = self.against.iter().filter_map(|rival| rival.library()).collect();
+        let wanted = if self.against.is_empty() { Library::ALL.to_vec() } else { asked.clone() };
+        let program = rival::find(RIVAL_PROGRAM, self.rival.as_deref());
+        match program {
+            _ if wanted.is_empty() => Ok(None),
+            Some(program) => Ok(Some((program, wanted))),
+            None if asked.is_empty() => Ok(None),
+            None => bail!(
+                "{} cannot be timed: {RIVAL_PROGRAM} is neither beside this program nor in the \
+                 PATH; {BUILD_RIVAL}",
+                asked[0].name()
+            ),
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let programs = measure::programs()?;
+    let resolved = system::policy()?;
+    let events = events(&args);
+    if events.is_empty() {
+        bail!("--jobs counts public-key operations; name rsa, x25519, ecdsa, ecdh or ed25519");
+    }
+    let plan = Plan {
+        events,
+        rooms: rooms(&args.room)?,
+        sizes: ascending(&args.size),
+        jobs: ascending(&args.jobs),
+        against_openssl: args.is_against(Rival::Openssl),
+        provider: programs.provider.clone(),
+        libraries: args.libraries()?,
+        rounds: Rounds { least: args.pairs, most: args.pairs + args.pairs / 2 },
+        window: args.seconds,
+    };
+    let mut results = measure::blank(machine::describe(&programs, &resolved));
+    let stop = system::stop_on_signals()?;
+    let mut progress = measure::Progress::new(args.json.as_deref());
+    let outcome = if args.cipher_compare {
+        speed::ciphers::run(&plan, &mut results, &stop, &mut progress)
+    } else {
+        speed::run(&plan, &resolved.policy, &mut results, &stop, &mut progress)
+    };
+    progress.finish()?;
+    if results.rows.is_empty()
+        && let Err(error) = outcome
+    {
+        return Err(error.into());
+    }
+    let is_theirs = |scenario: &str| scenario.starts_with("ml-kem-");
+    let has_theirs =
+        results.rows.iter().any(|row| row.metric == "cycles_per_byte" || is_theirs(&row.scenario));
+    if has_theirs && plan.libraries.is_none() && args.against.is_empty() && !args.cipher_compare {
+        results.notes.push(format!(
+            "Without other libraries: {RIVAL_PROGRAM} is neither beside this program nor in the \
+             PATH; {BUILD_RIVAL}."
+        ));
+    }
+    if let Some(path) = &args.json {
+        measure::write_results(path, &results)?;
+    }
+    if let Some(path) = &args.html {
+        system::write(path, &widelane_report::html(&results))?;
+    }
+    output::print(&widelane_report::terminal(&results, &output::style()))?;
+    outcome?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Sizes or numbers of jobs, each once, the smallest first.
+fn ascending<T: Copy + TryInto<usize>>(numbers: &[T]) -> Vec<usize> {
+    let mut all: Vec<usize> =
+        numbers.iter().filter_map(|number| (*number).try_into().ok()).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// What was selected, each once, in the order of the list; where jobs are counted, what has them.
+fn events(args: &Args) -> Vec<&'static Event> {
+    let selections = args.algorithms.iter().flat_map(|Selection(events)| events);
+    let selected: Vec<String> = selections.map(|event| event.path()).collect();
+    let is_wanted = |event: &&Event| {
+        (selected.is_empty() || selected.contains(&event.path()))
+            && (args.jobs.is_empty() || event.has_lanes())
+    };
+    speed::EVENTS.iter().filter(is_wanted).collect()
+}
+
+fn rooms(names: &[String]) -> anyhow::Result<Vec<Room>> {
+    if names.iter().any(|name| name == "all") {
+        return Ok(Room::ALL.to_vec());
+    }
+    let mut rooms = Vec::new();
+    for name in names {
+        match Room::ALL.into_iter().find(|room| room.name() == name) {
+            Some(room) => rooms.push(room),
+            None => {
+                let known: Vec<&str> = Room::ALL.into_iter().map(Room::name).collect();
+                bail!("there is no room {name:?}; the rooms are {}, or all", known.join(", "));
+            }
+        }
+    }
+    Ok(rooms)
+}

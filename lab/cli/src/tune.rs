@@ -1,0 +1,360 @@
+//! `widelane tune`: finds the width policy under which this machine gets most done, and writes it.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::{Deserialize, Serialize};
+use widelane_bench::tune::record::Record;
+use widelane_bench::tune::verdict::{self, Decision, Finding, Gain, Verdict};
+use widelane_bench::tune::workload::Workload;
+use widelane_bench::tune::{self, Plan, file};
+use widelane_cli::{output, system};
+use widelane_cpu::Policy;
+use widelane_cpu::policy::{self, WaitMax};
+use widelane_results::{Results, Row, Status};
+use widelane_tables::{Block, Kind, Table, Tone};
+
+use crate::keep::{Keep, answer, ratio_row, row};
+
+/// Finds the width policy under which this machine gets most done, and writes it to a file
+///
+/// All CPUs do the same mixture of work while the policies take turns. Programs obey the file when
+/// they start next; `widelane cpu` shows it. Takes half a minute to two minutes; a busy hour may
+/// tell nothing.
+#[derive(clap::Args)]
+pub struct Args {
+    /// What the machine does: mixed, handshakes, bulk-mixed, packets, or a TOML file (docs/tune.md)
+    /// [default: mixed, or with --check what the file was written for]
+    #[arg(long, value_name = "NAME|FILE", conflicts_with = "replay")]
+    workload: Option<String>,
+    /// The policy file to write, or to check
+    #[arg(long, value_name = "FILE", default_value = policy::SYSTEM_PATH)]
+    file: PathBuf,
+    /// Writes nothing: measures whether the file still holds, and exits with 1 if it does not
+    #[arg(long, conflicts_with_all = ["dry_run", "replay"])]
+    check: bool,
+    /// Writes nothing: prints the file instead
+    #[arg(long)]
+    dry_run: bool,
+    /// Rounds; each has every policy once, and those that look better have as many once more
+    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), default_value_t = 30)]
+    rounds: u32,
+    /// How long a policy has its turn
+    #[arg(long, value_parser = widelane_cli::units::seconds, value_name = "SECONDS",
+          default_value = "0.06")]
+    seconds: Duration,
+    /// Prints JSON: all that was measured, and the verdict
+    #[arg(long)]
+    json: bool,
+    /// Judges what --json printed instead of measuring
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+    #[command(flatten)]
+    keep: Keep,
+}
+
+/// What `--json` prints and `--replay` reads.
+#[derive(Serialize)]
+struct Answer<'a> {
+    record: &'a Record,
+    verdict: &'a Verdict,
+    /// The text of the policy file.
+    file: Option<String>,
+}
+
+/// The part of an answer that is judged again.
+#[derive(Deserialize)]
+struct Recorded {
+    record: Record,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let writes = !args.check && !args.dry_run && args.replay.is_none();
+    if writes {
+        may_write(&args.file)?;
+    }
+    let record = match &args.replay {
+        Some(path) => replay(path)?,
+        None => measure(args)?,
+    };
+    let verdict = verdict::judge(&record);
+    let fill = |results: &mut Results| fill(results, &record, &verdict);
+    match &args.replay {
+        Some(_) => args.keep.elsewhere(&record.model, record.cpus.len(), fill)?,
+        None => args.keep.here(fill)?,
+    }
+    let text = file::render(&record, &verdict, wait_max(&args.file));
+    if let Some(text) = text.as_ref().filter(|_| writes) {
+        system::write(&args.file, text)?;
+    }
+    if args.json {
+        let answer = Answer { record: &record, verdict: &verdict, file: text };
+        output::print(&serde_json::to_string_pretty(&answer).context("cannot write JSON")?)?;
+    } else if let Some(text) = text.filter(|_| args.dry_run) {
+        output::print(&text)?;
+    } else {
+        output::print(&widelane_tables::show(blocks(&record, &verdict), &output::style()))?;
+        if writes && !matches!(verdict.decision, Decision::CannotTell { .. }) {
+            output::print(&written(&args.file))?;
+        }
+    }
+    match &verdict.decision {
+        Decision::CannotTell { reason } => {
+            bail!("it cannot be told, and nothing is changed: {reason}")
+        }
+        Decision::Change { candidate, .. } if args.check => bail!(
+            "{} does not hold any more: {} gets more done; `widelane tune --file {0}` replaces it",
+            args.file.display(),
+            record.candidates[*candidate].name()
+        ),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Finds out before anything is measured whether `path` can be written.
+fn may_write(path: &Path) -> anyhow::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = parent.unwrap_or(Path::new("."));
+    let tried = fs::create_dir_all(directory).and_then(|()| tempfile::tempfile_in(directory));
+    tried.map(drop).with_context(|| {
+        format!(
+            "cannot write {}; name another file with --file, or only look with --dry-run",
+            path.display()
+        )
+    })
+}
+
+/// The longest wait that the policy file at `path` sets, if there is one.
+fn wait_max(path: &Path) -> Option<WaitMax> {
+    policy::parse(path, &fs::read_to_string(path).ok()?).ok()?.wait_max
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn replay(path: &Path) -> anyhow::Result<Record> {
+    let recorded: Recorded = serde_json::from_str(&read(path)?)
+        .with_context(|| format!("{} is not what `widelane tune --json` prints", path.display()))?;
+    Ok(recorded.record)
+}
+
+fn measure(args: &Args) -> anyhow::Result<Record> {
+    let (mut held, mut workload) = (None, None);
+    if args.check {
+        let text = read(&args.file).context(
+            "there is no policy file to check; `widelane tune` writes one, and --file names it",
+        )?;
+        held = Some(policy::parse(&args.file, &text)?);
+        workload = file::workload(&text)
+            .with_context(|| format!("the workload in {}", args.file.display()))?;
+    }
+    if let Some(name) = &args.workload {
+        workload = Some(named(name)?);
+    }
+    let [usual, ..] = Workload::presets();
+    let plan = Plan {
+        workload: workload.unwrap_or(usual),
+        file: held,
+        rounds: args.rounds,
+        slice: args.seconds,
+    };
+    let stop = system::stop_on_signals()?;
+    let bar = ProgressBar::new(0);
+    bar.set_style(ProgressStyle::with_template("{wide_bar} {pos}/{len} turns, {eta} left")?);
+    let record = tune::run(&plan, &stop, &mut |taken, turns| {
+        bar.set_length(turns);
+        bar.set_position(taken);
+    });
+    bar.finish_and_clear();
+    Ok(record?)
+}
+
+/// The workload with this name, or in this file.
+fn named(name: &str) -> anyhow::Result<Workload> {
+    let path = Path::new(name);
+    if !path.exists() {
+        return Ok(Workload::named(name)?);
+    }
+    Workload::parse(&read(path)?).with_context(|| format!("the workload in {name}"))
+}
+
+/// Where the policy is now, and who obeys it.
+fn written(path: &Path) -> String {
+    let system = path == Path::new(policy::SYSTEM_PATH);
+    let shown = path.display();
+    match env::var_os(policy::PATH_VARIABLE).filter(|other| !other.is_empty()) {
+        Some(other) if Path::new(&other) != path => format!(
+            "\nWritten to {shown}. {} names {} here, which is stronger.",
+            policy::PATH_VARIABLE,
+            Path::new(&other).display()
+        ),
+        None if !system => format!(
+            "\nWritten to {shown}. Programs obey it that start with {}={shown}.",
+            policy::PATH_VARIABLE
+        ),
+        _ => format!("\nWritten to {shown}. Programs obey it when they start next."),
+    }
+}
+
+fn tone(verdict: &Verdict) -> Tone {
+    match verdict.decision {
+        Decision::Change { .. } => Tone::Better,
+        Decision::Keep { .. } => Tone::Same,
+        Decision::CannotTell { .. } => Tone::Unknown,
+    }
+}
+
+fn blocks(record: &Record, verdict: &Verdict) -> Vec<Block> {
+    let heading = |title: &str| Block::Heading(title.to_owned());
+    let mut blocks = vec![Block::Lead(tone(verdict), file::sentence(record, verdict))];
+    for (title, findings) in
+        [("All policies", &verdict.survey), ("Once more", &verdict.confirmation)]
+    {
+        if !findings.is_empty() {
+            blocks.extend([heading(title), Block::Table(policies(record, findings))]);
+        }
+    }
+    blocks.extend([heading("Workload"), Block::Table(work(record, verdict))]);
+    let mut facts = vec![
+        ("CPU", format!("{}, {} at once", record.model, record.cpus.len())),
+        ("Workload", record.workload.name.clone()),
+        ("Held against", shown(&record.candidates[0].names, &record.candidates[0].policy)),
+    ];
+    if let Some(policy) = file::policy(record, verdict) {
+        facts.push(("Policy", policy.to_string()));
+    }
+    for (name, gain) in verdict::over_extremes(record, verdict) {
+        facts.push(("Gets done", format!("{} of what {name} does", file::words(&gain))));
+    }
+    blocks.extend([heading("Verdict"), Block::Table(Table::of_facts(facts))]);
+    blocks
+}
+
+fn shown(names: &[String], policy: &Policy) -> String {
+    format!("{}: {policy}", names.join(", "))
+}
+
+fn policies(record: &Record, findings: &[Finding]) -> Table {
+    let mut table = Table::new(&[
+        ("Policy", Kind::Words),
+        ("Work done", Kind::Number),
+        ("MHz", Kind::Number),
+        ("Quiet rounds", Kind::Number),
+    ]);
+    table.rows.extend(findings.iter().map(|finding| {
+        vec![
+            record.candidates[finding.candidate].names.join(", "),
+            finding.gain.as_ref().map_or("too few rounds".to_owned(), file::words),
+            finding.clock_mhz.map_or(String::new(), |mhz| format!("{mhz:.0}")),
+            format!("{} of {}", finding.quiet, finding.taken),
+        ]
+    }));
+    table.without_empty_columns()
+}
+
+/// The candidate to have, or to stay with.
+fn chosen(verdict: &Verdict) -> usize {
+    match verdict.decision {
+        Decision::Change { candidate, .. } => candidate,
+        Decision::Keep { .. } | Decision::CannotTell { .. } => 0,
+    }
+}
+
+/// Adds what was measured and the verdict to `results`.
+fn fill(results: &mut Results, record: &Record, verdict: &Verdict) {
+    let extremes = verdict::over_extremes(record, verdict);
+    let extremes = extremes
+        .iter()
+        .map(|(name, gain)| format!("Held against {name} it gets {} done.", file::words(gain)));
+    let detail = extremes.collect::<Vec<_>>().join(" ");
+    results.answer = answer(tone(verdict), file::sentence(record, verdict), detail);
+    let workload = record.workload.name.replace('/', "-");
+    for (stage, findings) in [("survey", &verdict.survey), ("confirmation", &verdict.confirmation)]
+    {
+        let scenario = format!("tune/{workload}/{stage}");
+        let chosen = chosen(verdict);
+        if !findings.is_empty() {
+            results.rows.push(Row {
+                verdict: (chosen == 0).then(|| CHOSEN.to_owned()),
+                ..row(&scenario, &names(record, 0), WORK_DONE, 1.0)
+            });
+        }
+        results
+            .rows
+            .extend(findings.iter().flat_map(|finding| gained(&scenario, record, finding, chosen)));
+    }
+    let scenario = format!("tune/{workload}/work");
+    for (index, work) in record.workload.work.iter().enumerate() {
+        let own = |metric, value| Row {
+            room: record.candidates[chosen(verdict)].rooms.get(index).cloned().flatten(),
+            ..row(&scenario, &work.what, metric, value)
+        };
+        let cost = record.costs_us.get(index).copied().unwrap_or_default();
+        results.rows.extend([own(("share", "1"), work.share), own(("cost", "us"), cost)]);
+    }
+}
+
+/// Name and unit of what a policy gets done, and the verdict on the one to have.
+const WORK_DONE: (&str, &str) = ("work_done", "1");
+const CHOSEN: &str = "chosen";
+
+/// What a candidate is called, by all its names.
+fn names(record: &Record, candidate: usize) -> String {
+    record.candidates[candidate].names.join(", ")
+}
+
+/// What one candidate gets done, as rows.
+fn gained(scenario: &str, record: &Record, finding: &Finding, chosen: usize) -> Vec<Row> {
+    let subject = names(record, finding.candidate);
+    let done = match finding.gain {
+        Some(Gain { value, low, high }) => {
+            ratio_row(scenario, &subject, WORK_DONE.0, &names(record, 0), [value, low, high])
+        }
+        None => Row {
+            value: None,
+            status: Status::Rejected,
+            reason: Some("too few quiet rounds".to_owned()),
+            ..row(scenario, &subject, WORK_DONE, 0.0)
+        },
+    };
+    let own = |metric, value| row(scenario, &subject, metric, value);
+    let mut rows =
+        vec![Row { verdict: (finding.candidate == chosen).then(|| CHOSEN.to_owned()), ..done }];
+    rows.extend(finding.clock_mhz.map(|mhz| own(("clock", "MHz"), mhz)));
+    rows.push(own(("quiet_rounds", "count"), finding.quiet as f64));
+    rows.push(own(("rounds", "count"), finding.taken as f64));
+    rows
+}
+
+/// The kinds of work, with the room that does each before and after.
+fn work(record: &Record, verdict: &Verdict) -> Table {
+    let chosen = chosen(verdict);
+    let mut table = Table::new(&[
+        ("Work", Kind::Words),
+        ("Share", Kind::Number),
+        ("µs each", Kind::Number),
+        ("Room", Kind::Words),
+        ("Room now", Kind::Words),
+    ]);
+    let room = |candidate: usize, index: usize| {
+        record.candidates[candidate].rooms[index].clone().unwrap_or_default()
+    };
+    table.rows.extend(record.workload.work.iter().enumerate().map(|(index, work)| {
+        let now = if chosen == 0 { String::new() } else { room(chosen, index) };
+        vec![
+            work.what.clone(),
+            format!("{:.0} %", 100.0 * work.share),
+            format!("{:.1}", record.costs_us[index]),
+            room(0, index),
+            now,
+        ]
+    }));
+    table.without_empty_columns()
+}

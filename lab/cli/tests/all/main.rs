@@ -1,0 +1,9 @@
+//! The `widelane-bench` program from outside: what its commands print, do and refuse.
+
+mod acl;
+mod command_line;
+#[path = "../common/mod.rs"]
+mod common;
+mod forward;
+mod forward_network;
+mod power;

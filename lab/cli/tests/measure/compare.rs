@@ -1,0 +1,443 @@
+//! `widelane compare` and `widelane speed` from the command line, end to end.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use widelane_cpu::Room;
+use widelane_results::{Results, Status};
+
+use crate::common::{stderr, widelane};
+
+/// Whether the shared objects were built beside the binary under test.
+fn is_whole() -> bool {
+    let directory = Path::new(env!("CARGO_BIN_EXE_widelane-bench")).parent().unwrap();
+    ["libwidelane.so", "libwidelane_runtime.so"].iter().all(|name| directory.join(name).exists())
+}
+
+fn compare(directory: &Path, arguments: &[&str]) -> Output {
+    compare_by(widelane(), directory, arguments)
+}
+
+fn compare_by(mut command: Command, directory: &Path, arguments: &[&str]) -> Output {
+    command.arg("compare").args(arguments).arg("--json").arg(directory.join("results.json"));
+    command.arg("--html").arg(directory.join("report.html")).output().unwrap()
+}
+
+#[test]
+fn compares_the_embedded_server_or_names_what_is_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments =
+        ["--server", "embedded", "--quick", "--connections", "64", "--pairs", "2", "--tls", "1.3"];
+    let output =
+        compare(directory.path(), &[&arguments[..], &["--workload", "handshake"]].concat());
+    if !is_whole() {
+        assert!(!output.status.success());
+        assert!(stderr(&output).contains("libwidelane"), "{}", stderr(&output));
+        return;
+    }
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    assert!(results.complete);
+    let row = |subject: &str| {
+        let mut rows = results
+            .rows
+            .iter()
+            .filter(|row| row.subject == subject && row.metric == "server_cpu_per_handshake");
+        rows.next().unwrap_or_else(|| panic!("no row of {subject}: {text}"))
+    };
+    assert!(row("native").value.unwrap() > 0.0);
+    let accelerated = row("accelerated");
+    assert_eq!(accelerated.scenario, "embedded/tls1.3/rsa2048/x25519/c64");
+    assert!(accelerated.value.unwrap() > 0.0);
+    // A quiet machine is not to be had in a test; that our code ran is.
+    let reason = accelerated.reason.as_deref().unwrap_or_default();
+    assert!(!reason.contains("unaccelerated") && !reason.contains("failed"), "{reason}");
+    let mut batching = results.machine.rooms.iter().rev().filter(|room| room.room.contains("ifma"));
+    let expected = batching.find(|room| room.open).map(|room| room.room.clone());
+    assert_eq!(accelerated.room, expected);
+    let html = std::fs::read_to_string(directory.path().join("report.html")).unwrap();
+    assert!(html.contains("embedded/tls1.3/rsa2048/x25519/c64"));
+}
+
+/// What is said of a group depends on whether OpenSSL has it, alone or with the provider.
+#[test]
+fn groups_with_ml_kem_are_compared_or_what_lacks_them_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let short = ["--server", "embedded", "--connections", "8", "--pairs", "1", "--seconds", "0.1"];
+    let compare = |more: &[&str]| compare(directory.path(), &[&short[..], more].concat());
+    let wrong = compare(&["--group", "kyber"]);
+    assert!(stderr(&wrong).contains("the groups are x25519, p256"), "{}", stderr(&wrong));
+    let alone = compare(&["--group", "secp256r1mlkem768"]);
+    let is_native = !stderr(&alone).contains("--native-group x25519");
+    let older = compare(&["--group", "x25519mlkem768", "--tls", "1.2"]);
+    let advice = if is_native { "TLS 1.2 has none of the groups" } else { "--native-group x25519" };
+    assert!(stderr(&older).contains(advice), "{}", stderr(&older));
+    let output = compare(&["--group", "x25519mlkem768", "--native-group", "x25519"]);
+    let said = stderr(&output);
+    if !is_whole() || said.contains("group 'X25519MLKEM768' cannot be set") {
+        assert!(!output.status.success(), "{said}");
+        return;
+    }
+    assert!(output.status.success(), "{said}");
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    let scenario = "embedded/tls1.3/rsa2048/x25519mlkem768-vs-x25519/c8";
+    assert!(results.rows.iter().all(|row| row.scenario == scenario), "{text}");
+    assert!(results.notes.iter().any(|note| note.contains("two key exchanges")), "{text}");
+}
+
+#[test]
+fn mixed_requests_are_served_or_what_is_missing_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let mixed = ["--workload", "mixed", "--quick", "--connections", "2", "--pairs", "1"];
+    let output = compare(directory.path(), &mixed);
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    if !output.status.success() {
+        let said = stderr(&output);
+        assert!(said.contains("apt-get install") || said.contains("libwidelane"), "{said}");
+        assert_eq!(results.rows[0].status, Status::NotApplicable, "{text}");
+        return;
+    }
+    let rates = results.rows.iter().filter(|row| row.metric == "requests_per_second");
+    let rates: Vec<_> = rates.collect();
+    assert_eq!(rates.len(), 5 * 4, "{text}");
+    assert!(rates.iter().all(|row| row.value.unwrap() > 0.0), "{text}");
+    let is_open = |name: &str| results.machine.rooms.iter().any(|r| r.room == name && r.open);
+    let ours = rates.iter().find(|row| row.subject == "accelerated").unwrap();
+    assert_eq!(ours.scenario, "nginx/mixed/chacha20-poly1305-0/c2");
+    assert_eq!(ours.room.as_deref() == Some("vaes512"), is_open("vaes512"), "{ours:?}");
+    let failed = |reason: &String| reason.contains("failed");
+    assert!(!rates.iter().any(|row| row.reason.as_ref().is_some_and(failed)), "{text}");
+}
+
+#[test]
+fn pages_of_an_application_are_served_or_what_is_missing_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let pages = ["--workload", "application", "--quick", "--tls", "1.3", "--pairs", "1"];
+    let output = compare(directory.path(), &[&pages[..], &["--server", "nginx"]].concat());
+    if !output.status.success() {
+        let said = stderr(&output);
+        assert!(said.contains("apt-get install") || said.contains("libwidelane"), "{said}");
+        return;
+    }
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    for metric in ["requests_per_second", "server_cpu_per_request"] {
+        let of_both = results.rows.iter().filter(|row| {
+            row.scenario == "nginx/tls1.3/rsa2048/application/c8"
+                && row.metric == metric
+                && row.value.unwrap() > 0.0
+        });
+        assert_eq!(of_both.count(), 2, "{metric}: {text}");
+    }
+    assert!(results.pairs.iter().flat_map(|pair| &pair.measurements).all(|m| m.errors.is_empty()));
+}
+
+#[test]
+fn several_workloads_make_one_report_and_cores_are_counted() {
+    if !is_whole() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let what = ["--workload", "handshake,bulk", "--server", "nginx,embedded", "--tls", "1.3"];
+    let how = ["--quick", "--connections", "8", "--pairs", "1", "--ciphers", "aes128-gcm"];
+    let cores = ["--sizes", "1M", "--server-cores", "1,1024"];
+    let output = compare(directory.path(), &[&what[..], &how, &cores].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    assert!(results.complete);
+    let statuses = |scenario: &str| {
+        let rows = results.rows.iter().filter(|row| row.scenario == scenario);
+        rows.map(|row| (row.status, row.value.is_some())).collect::<Vec<_>>()
+    };
+    for work in ["x25519", "aes128-gcm/1MiB"] {
+        for server in ["nginx", "embedded"] {
+            let path = |cores: u32| format!("{server}/tls1.3/rsa2048/{work}/{cores}-cores/c8");
+            let measured = statuses(&path(1));
+            assert!(measured.iter().all(|(_, has_value)| *has_value), "{measured:?}: {text}");
+            assert!(measured.len() >= 4, "{server}, {work}: {text}");
+            assert_eq!(statuses(&path(1024)), [(Status::NotApplicable, false)], "{text}");
+        }
+    }
+    let html = std::fs::read_to_string(directory.path().join("report.html")).unwrap();
+    let [handshakes, bytes] = ["Server CPU per full handshake", "Server CPU per gigabyte"];
+    assert!(html.contains(handshakes) && html.contains(bytes));
+}
+
+#[test]
+fn mixed_requests_go_to_nginx_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = compare(directory.path(), &["--workload", "mixed", "--server", "haproxy"]);
+    assert!(stderr(&output).contains("--server nginx"), "{}", stderr(&output));
+}
+
+#[test]
+fn says_plainly_when_nothing_can_be_gained() {
+    if !is_whole() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = widelane();
+    command.env("WIDELANE_MAX_SIMD_BITWIDTH", "128");
+    let arguments = ["--server", "embedded", "--quick", "--tls", "1.2"];
+    let output = compare_by(command, directory.path(), &arguments);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    assert!(results.notes.iter().any(|note| note.contains("nothing to gain")), "{text}");
+    let ours = results.rows.iter().find(|row| row.subject == "accelerated").unwrap();
+    assert_eq!(ours.ratio, None);
+    assert_ne!(ours.status, Status::Ok);
+}
+
+#[test]
+fn downloads_are_compared_where_ciphers_alone_gain() {
+    if !is_whole() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let policy = directory.path().join("policy.toml");
+    std::fs::write(&policy, "rooms_closed = [\"ifma256\", \"ifma512\"]\n").unwrap();
+    let mut command = widelane();
+    command.env("WIDELANE_POLICY", &policy);
+    let mut arguments = vec!["--server", "embedded", "--quick", "--tls", "1.3"];
+    arguments.extend(["--pairs", "1", "--ciphers", "aes128-gcm"]);
+    let output = compare_by(command, directory.path(), &arguments);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    let of = |metric: &str| {
+        let rows = results.rows.iter().filter(|row| row.metric == metric);
+        rows.map(|row| row.scenario.as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("server_cpu_per_handshake").len(), 2, "{text}");
+    let download = "embedded/tls1.3/rsa2048/aes128-gcm/16MiB/c4";
+    let expected = if Room::Vaes256.is_supported() { vec![download; 2] } else { vec![] };
+    assert_eq!(of("server_cpu_per_gb"), expected, "{text}");
+}
+
+#[test]
+fn speed_times_every_room_or_says_why_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let json = directory.path().join("speed.json");
+    let output = widelane()
+        .env("WIDELANE_MAX_SIMD_BITWIDTH", "256")
+        .args(["speed", "rsa2048", "--pairs", "1", "--seconds", "0.05", "--json"])
+        .arg(&json)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let results = Results::from_json(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    let row = |room: Option<&str>| {
+        let mut rows = results
+            .rows
+            .iter()
+            .filter(|row| row.room.as_deref() == room && row.metric == "operations_per_second");
+        rows.next().unwrap_or_else(|| panic!("no row of {room:?}"))
+    };
+    assert!(row(None).value.unwrap() > 0.0);
+    assert!(row(Some("portable")).ratio.unwrap() > 0.0);
+    let closed = row(Some("ifma512"));
+    assert_eq!(closed.status, Status::NotApplicable);
+    assert!(closed.reason.is_some());
+}
+
+#[test]
+fn speed_times_messages_by_size_directly_and_through_evp() {
+    let directory = tempfile::tempdir().unwrap();
+    let json = directory.path().join("speed.json");
+    let html = directory.path().join("speed.html");
+    let output = widelane()
+        .args(["speed", "aes-128-gcm/seal", "sha-256/digest", "--size", "1350,64"])
+        .args(["--against", "openssl", "--pairs", "1", "--seconds", "0.05", "--json"])
+        .arg(&json)
+        .arg("--html")
+        .arg(&html)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let results = Results::from_json(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    let scenarios = [
+        "aes-128-gcm/seal/64",
+        "aes-128-gcm/seal/1350",
+        "sha-256/digest/64",
+        "sha-256/digest/1350",
+    ];
+    for scenario in scenarios {
+        let row = |subject: &str, metric: &str| {
+            let mut rows = results.rows.iter().filter(|row| {
+                (row.scenario.as_str(), row.subject.as_str()) == (scenario, subject)
+                    && row.metric == metric
+            });
+            rows.next().unwrap_or_else(|| panic!("no {metric} of {subject} at {scenario}"))
+        };
+        assert!(row("openssl", "cycles_per_byte").value.unwrap() > 0.0);
+        assert!(row("openssl", "throughput").value.unwrap() > 0.0);
+        // A room that the CPU lacks has a row too, without a rival.
+        let ours = results.rows.iter().find(|row| {
+            (row.scenario.as_str(), row.subject.as_str()) == (scenario, "widelane")
+                && row.metric == "operations_per_second"
+                && row.rival.as_deref() == Some("openssl")
+        });
+        assert!(ours.and_then(|row| row.ratio).unwrap() > 0.0, "{ours:?}");
+        if is_whole() {
+            let through_evp = row("widelane-evp", "operations_per_second");
+            let is_missing = through_evp.status == Status::NotApplicable;
+            assert_eq!(is_missing, scenario.starts_with("sha"), "{through_evp:?}");
+        }
+    }
+    assert!(std::fs::read_to_string(&html).unwrap().contains("AES-128-GCM seal"));
+}
+
+#[test]
+fn speed_compares_two_ciphers() {
+    let directory = tempfile::tempdir().unwrap();
+    let json = directory.path().join("speed.json");
+    let output = widelane()
+        .args(["speed", "--cipher-compare", "--size", "1024", "--pairs", "1"])
+        .args(["--seconds", "0.05", "--json"])
+        .arg(&json)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let results = Results::from_json(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    let ratio = results.rows.iter().find(|row| row.metric == "cipher_ratio").unwrap();
+    assert_eq!(
+        (ratio.scenario.as_str(), ratio.subject.as_str()),
+        ("cipher-compare/1024", "openssl")
+    );
+    assert!(ratio.value.unwrap() > 1.0, "{ratio:?}");
+}
+
+#[test]
+fn compares_partial_loads_of_what_native_can_do() {
+    if !is_whole() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["--server", "embedded", "--workload", "handshake", "--tls", "1.3"];
+    let loads = ["--load", "20,60", "--pairs", "2", "--seconds", "0.1"];
+    let output = compare(directory.path(), &[&arguments[..], &loads].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    if results.notes.iter().any(|note| note.contains("nothing to gain")) {
+        return;
+    }
+    let due = |percent: u32| -> Vec<f64> {
+        let scenario = format!("embedded/tls1.3/rsa2048/x25519/load{percent}");
+        let pairs = results.pairs.iter().filter(|pair| pair.scenario == scenario);
+        let rate = |m: &widelane_results::Measurement| m.arrivals_due.unwrap() / m.wall_s;
+        pairs.flat_map(|pair| &pair.measurements).map(rate).collect()
+    };
+    let (low, high) = (due(20), due(60));
+    assert!(low.len() >= 4 && high.len() >= 4, "{text}");
+    // Native and accelerated get the same, and the shares are those that were asked for.
+    for (low, high) in low.iter().zip(&high) {
+        assert!((high / low - 3.0).abs() < 1e-6, "{low} {high}");
+    }
+    assert!(results.notes.iter().any(|note| note.contains("handshakes per second at most")));
+    assert!(results.rows.iter().any(|row| row.metric == "jobs_per_batch"));
+}
+
+#[test]
+fn loads_that_are_none_are_named() {
+    for (loads, said) in [("0", "from 1 to 95"), ("101", "from 1 to 95"), ("ten", "from 1 to 95")] {
+        let output = widelane().args(["compare", "--load", loads]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    }
+    let output = widelane().args(["compare", "--load", "20,20"]).output().unwrap();
+    assert!(!output.status.success());
+    assert!(stderr(&output).contains("20 twice"), "{}", stderr(&output));
+}
+
+#[test]
+fn compares_downloads_from_the_embedded_server() {
+    if !is_whole() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = [
+        "--workload",
+        "bulk",
+        "--server",
+        "embedded",
+        "--sizes",
+        "1M",
+        "--ciphers",
+        "aes128-gcm,aes128-sha",
+        "--pairs",
+        "2",
+        "--seconds",
+        "0.05",
+    ];
+    let output = compare(directory.path(), &arguments);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    for scenario in
+        ["embedded/tls1.3/rsa2048/aes128-gcm/1MiB/c4", "embedded/tls1.2/rsa2048/aes128-sha/1MiB/c4"]
+    {
+        for metric in ["server_cpu_per_gb", "goodput"] {
+            let of_both = results.rows.iter().filter(|row| {
+                row.scenario == scenario && row.metric == metric && row.value.unwrap() > 0.0
+            });
+            assert_eq!(of_both.count(), 2, "{scenario}, {metric}: {text}");
+        }
+    }
+    assert!(results.pairs.iter().flat_map(|pair| &pair.measurements).all(|m| m.errors.is_empty()));
+    let told = |note: &&String| note.contains("encrypt-then-MAC was negotiated");
+    assert_eq!(results.notes.iter().filter(told).count(), 1, "{:?}", results.notes);
+}
+
+#[test]
+fn names_what_exists_when_a_name_is_unknown() {
+    let output = widelane().args(["speed", "--room", "ifma1024"]).output().unwrap();
+    assert!(!output.status.success());
+    assert!(stderr(&output).contains("portable, ifma256, ifma512"), "{}", stderr(&output));
+    let output = widelane().args(["speed", "rot13"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("rsa2048, rsa3072, rsa4096"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_rival_is_measured_or_told_how_to_be_built() {
+    if !is_whole() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let rival = ["--rival", "haproxy-aws-lc", "--tls", "1.3", "--quick", "--pairs", "1"];
+    let output = compare(directory.path(), &[&rival[..], &["--server", "nginx"]].concat());
+    assert!(stderr(&output).contains("say --server haproxy"), "{}", stderr(&output));
+    let how = ["--server", "haproxy", "--connections", "8"];
+    let output = compare(directory.path(), &[&rival[..], &how].concat());
+    if !output.status.success() {
+        let said = stderr(&output);
+        assert!(said.contains("apt-get install haproxy"), "{said}");
+        return;
+    }
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    assert!(results.complete);
+    let rows = results.rows.iter().filter(|row| row.metric == "server_cpu_per_handshake");
+    let compared: Vec<_> = rows.filter(|row| row.subject == "accelerated").collect();
+    let against = |rival: &str| {
+        let row = compared.iter().find(|row| row.rival.as_deref() == Some(rival));
+        row.unwrap_or_else(|| panic!("nothing against {rival}: {text}"))
+    };
+    assert!(against("native").value.unwrap() > 0.0);
+    let row = against("haproxy-aws-lc");
+    if results.machine.haproxy_aws_lc.is_some() {
+        assert_eq!(row.scenario, "haproxy/tls1.3/rsa2048/x25519/c8");
+        assert!(row.value.unwrap() > 0.0, "{text}");
+    } else {
+        let how = "`cargo xtask rival haproxy-aws-lc` builds it";
+        assert!(stderr(&output).contains(how), "{}", stderr(&output));
+        assert_eq!(row.status, Status::NotApplicable);
+        assert!(row.reason.as_ref().unwrap().contains(how), "{text}");
+    }
+}
