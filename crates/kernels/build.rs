@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::{env, fs};
 
-#[allow(dead_code, reason = "the kernels use the rest")]
-#[path = "src/weierstrass/digits.rs"]
+#[allow(dead_code, unused_macros, reason = "the kernels use the rest")]
+#[path = "src/digits.rs"]
 mod digits;
 #[allow(dead_code, reason = "the kernels use the rest")]
 #[path = "src/weierstrass/numbers.rs"]
@@ -15,7 +15,7 @@ use numbers::Numbers;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=src/weierstrass/digits.rs");
+    println!("cargo::rerun-if-changed=src/digits.rs");
     println!("cargo::rerun-if-changed=src/weierstrass/numbers.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let write = |name, text| fs::write(out.join(name), text).expect("OUT_DIR can be written");

@@ -4,7 +4,9 @@
 #[cfg(test)]
 extern crate std;
 
-// Its macro for intrinsics is in scope from here on.
+// Their macros are in scope from here on.
+#[macro_use]
+mod digits;
 #[macro_use]
 pub mod lanes;
 
@@ -13,6 +15,7 @@ pub mod aes_gcm;
 pub mod chacha20_poly1305;
 pub mod coefficients;
 pub mod curve25519;
+mod divsteps;
 pub mod hash;
 pub mod keccak;
 pub mod mlkem;

@@ -17,7 +17,7 @@ wide_lanes! {
     add = _mm256_add_epi64, sub = _mm256_sub_epi64,
     mul = _mm256_mullo_epi64, and = _mm256_and_si256, or = _mm256_or_si256,
     xor = _mm256_xor_si256, shl = _mm256_maskz_slli_epi64, shr = _mm256_maskz_srli_epi64,
-    shr_signed = _mm256_maskz_srai_epi64, madd52lo = _mm256_madd52lo_epu64,
+    rotate_left = _mm256_rolv_epi64, shr_signed = _mm256_maskz_srai_epi64, madd52lo = _mm256_madd52lo_epu64,
     madd52hi = _mm256_madd52hi_epu64,
     align = _mm256_alignr_epi64 by 1 2 3,
     permute = _mm256_permutexvar_epi64,

@@ -17,7 +17,7 @@ wide_lanes! {
     add = _mm512_add_epi64, sub = _mm512_sub_epi64,
     mul = _mm512_mullo_epi64, and = _mm512_and_si512, or = _mm512_or_si512,
     xor = _mm512_xor_si512, shl = _mm512_maskz_slli_epi64, shr = _mm512_maskz_srli_epi64,
-    shr_signed = _mm512_maskz_srai_epi64, madd52lo = _mm512_madd52lo_epu64,
+    rotate_left = _mm512_rolv_epi64, shr_signed = _mm512_maskz_srai_epi64, madd52lo = _mm512_madd52lo_epu64,
     madd52hi = _mm512_madd52hi_epu64,
     align = _mm512_alignr_epi64 by 1 2 3 4 5 6 7,
     permute = _mm512_permutexvar_epi64,

@@ -81,6 +81,9 @@ pub trait Lanes: Copy {
     /// Each word shifted left by `BITS` < 64.
     fn shl<const BITS: u32>(self) -> Self;
 
+    /// Each word rotated left by `BITS` < 64.
+    fn rotate_left<const BITS: u32>(self) -> Self;
+
     /// Each word shifted right by `BITS` < 64, zeros coming in.
     fn shr<const BITS: u32>(self) -> Self;
 

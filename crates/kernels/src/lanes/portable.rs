@@ -81,6 +81,11 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    fn rotate_left<const BITS: u32>(self) -> Self {
+        Portable(self.0.rotate_left(BITS))
+    }
+
+    #[inline(always)]
     fn shr<const BITS: u32>(self) -> Self {
         Portable(self.0 >> BITS)
     }

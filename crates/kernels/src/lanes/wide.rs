@@ -17,7 +17,7 @@ macro_rules! wide_lanes {
         less_than = $less_than:ident, top_bit = $top_bit:ident,
         add = $add:ident, sub = $sub:ident, mul = $mul:ident,
         and = $and:ident, or = $or:ident, xor = $xor:ident, shl = $shl:ident, shr = $shr:ident,
-        shr_signed = $shr_signed:ident, madd52lo = $madd52lo:ident, madd52hi = $madd52hi:ident,
+        rotate_left = $rotate_left:ident, shr_signed = $shr_signed:ident, madd52lo = $madd52lo:ident, madd52hi = $madd52hi:ident,
         align = $align:ident by $($count:literal)*,
         permute = $permute:ident,
     ) => {
@@ -97,6 +97,12 @@ macro_rules! wide_lanes {
             #[inline(always)]
             fn shl<const BITS: u32>(self) -> Self {
                 $register(intrinsic!($shl::<BITS>(u8::MAX, self.0)), self.1)
+            }
+
+            #[inline(always)]
+            fn rotate_left<const BITS: u32>(self) -> Self {
+                let count = intrinsic!($splat(i64::from(BITS)));
+                $register(intrinsic!($rotate_left(self.0, count)), self.1)
             }
 
             #[inline(always)]

@@ -6,12 +6,12 @@ use core::marker::PhantomData;
 use widelane_secret::wipe;
 
 use super::curve::Curve;
-use super::digits::{from_bytes, is_zero, less, to_bytes};
 use super::element::{Element, Prime};
 use super::inverse::Invert;
 use super::job::{DeriveJob, GenerateJob, Verdict, VerifyJob};
 use super::multiply::{Multiply, MultiplyBase};
 use super::point::{Affine, Coordinate, Jacobian};
+use crate::digits::{from_bytes, is_zero, less, to_bytes};
 use crate::lanes::{LaneMask, Lanes, Task};
 
 /// The most lanes that a room has.

@@ -8,24 +8,8 @@
 use core::array;
 use core::marker::PhantomData;
 
-use super::digits::{DIGIT_MASK, Modulus};
+use crate::digits::{DIGIT_MASK, Modulus};
 use crate::lanes::{LaneMask, Lanes, Task};
-
-/// Repeats straight-line code for each digit of a number of five or eight digits.
-macro_rules! each_digit {
-    ($digits:ident, $index:ident => $body:expr) => {
-        match $digits {
-            5 => each_digit!(@ $index => $body; 0 1 2 3 4),
-            _ => each_digit!(@ $index => $body; 0 1 2 3 4 5 6 7),
-        }
-    };
-    (@ $index:ident => $body:expr; $($number:literal)*) => {{
-        $({
-            let $index: usize = $number;
-            $body
-        })*
-    }};
-}
 
 /// A prime modulus m of `D` digits, below R/16 for R = 2^(52·D).
 pub(super) trait Prime<const D: usize>: Sized {

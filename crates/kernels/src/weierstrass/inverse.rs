@@ -1,23 +1,8 @@
-//! Inversion modulo a prime by divsteps, one number per lane: the same steps whatever the number.
-//!
-//! Bernstein and Yang, "Fast constant-time gcd computation and modular inversion", in the variant
-//! whose δ begins at 1/2. `docs/nist-curves.md` has the number of steps and the bounds.
+//! Inversion of elements in Montgomery form.
 
-use super::digits::{DIGIT_BITS, DIGIT_MASK};
 use super::element::{Element, Prime};
+use crate::divsteps::{Inversion, completed, excess_bits};
 use crate::lanes::{LaneMask, Lanes, Task};
-
-/// Steps that are taken with the lowest digits alone before all digits follow.
-const ROUND_STEPS: u32 = 50;
-
-/// Bits by which d and e are divided in a round beyond what f and g are.
-const EXCESS_BITS: usize = DIGIT_BITS - ROUND_STEPS as usize;
-
-/// Rounds after which every number below a modulus of so many bits is inverted.
-pub(super) const fn round_count(bits: usize) -> usize {
-    let steps = (45_907 * bits + 26_313) / 19_929;
-    steps.div_ceil(ROUND_STEPS as usize)
-}
 
 /// Inverts an element in Montgomery form; zero gives zero.
 pub(super) struct Invert<'a, P, L, const D: usize>(pub &'a mut Element<P, L, D>);
@@ -27,7 +12,7 @@ impl<P: Prime<D>, L: Lanes, const D: usize> Task<L> for Invert<'_, P, L, D> {
 
     #[inline(always)]
     fn run(self, _room: L::Room) {
-        let [inversion] = completed([Inversion::of(*self.0)], P::MODULUS.bits());
+        let [inversion] = completed([begun(*self.0)], P::MODULUS.bits());
         *self.0 = finished(inversion.quotient());
     }
 }
@@ -47,7 +32,7 @@ impl<P: Prime<D>, Q: Prime<D>, L: Lanes, const D: usize> Task<L> for InvertBoth<
     #[inline(always)]
     fn run(self, _room: L::Room) {
         const { assert!(P::MODULUS.bits() == Q::MODULUS.bits()) };
-        let both = [Inversion::of(*self.first), Inversion::of(*self.second)];
+        let both = [begun(*self.first), begun(*self.second)];
         let [first, second] = completed(both, P::MODULUS.bits());
         *self.first = finished(first.quotient());
         *self.second = finished(second.quotient());
@@ -73,7 +58,7 @@ where
     fn run(self, room: L::Room) {
         const { assert!(P::MODULUS.bits() == Q::MODULUS.bits() && L::LANES > 1) };
         let lowest = LaneMask::from_bits(1);
-        let (first, second) = (Inversion::of(*self.first), Inversion::of(*self.second));
+        let (first, second) = (begun(*self.first), begun(*self.second));
         let [both] = completed([first.select(lowest, second)], P::MODULUS.bits());
         let mut quotients = [both.quotient(); 2];
         for (lane, quotient) in (0..).zip(&mut quotients) {
@@ -86,27 +71,10 @@ where
     }
 }
 
-/// Takes all the steps that numbers below moduli of `bits` bits need.
+/// The inversion of an element, of which no step has been taken.
 #[inline(always)]
-fn completed<L: Lanes, const N: usize, const D: usize>(
-    mut inversions: [Inversion<L, D>; N],
-    bits: usize,
-) -> [Inversion<L, D>; N] {
-    for _ in 0..round_count(bits) {
-        let mut rounds = [inversions[0].round(); N];
-        for index in 1..N {
-            rounds[index] = inversions[index].round();
-        }
-        for _ in 0..ROUND_STEPS {
-            for round in &mut rounds {
-                round.step();
-            }
-        }
-        for (inversion, round) in inversions.iter_mut().zip(&rounds) {
-            inversion.follow(round);
-        }
-    }
-    inversions
+fn begun<P: Prime<D>, L: Lanes, const D: usize>(number: Element<P, L, D>) -> Inversion<L, D> {
+    Inversion::of(number.canonical().0, &const { P::MODULUS })
 }
 
 /// Takes away the powers of two that the steps and Montgomery's form have left.
@@ -114,197 +82,8 @@ fn completed<L: Lanes, const N: usize, const D: usize>(
 fn finished<P: Prime<D>, L: Lanes, const D: usize>(quotient: [L; D]) -> Element<P, L, D> {
     let factor = const {
         let modulus = P::MODULUS;
-        modulus.doubled(modulus.rrr, EXCESS_BITS * round_count(modulus.bits()))
+        modulus.doubled(modulus.rrr, excess_bits(modulus.bits()))
     };
     let room = quotient[0].room();
     Element::from_digits(quotient).times(Element::splat(room, &factor))
-}
-
-/// The inversion of x modulo m. At the end, f is 1 or −1. After each of the rounds, f = d·x·2^(2·i)
-/// and g = e·x·2^(2·i) modulo m, where i of them have passed.
-///
-/// The highest digit of each number is signed. d and e are between −m/3 and 4/3·m.
-struct Inversion<L, const D: usize> {
-    f: [L; D],
-    g: [L; D],
-    d: [L; D],
-    e: [L; D],
-    /// −δ − 1/2.
-    zeta: L,
-    m: [L; D],
-    k0: L,
-}
-
-impl<L: Lanes, const D: usize> Inversion<L, D> {
-    /// Begins to invert a number modulo its prime.
-    #[inline(always)]
-    fn of<P: Prime<D>>(number: Element<P, L, D>) -> Self {
-        let (room, modulus) = (number.room(), &const { P::MODULUS });
-        let m = Element::<P, L, D>::splat(room, &modulus.m).0;
-        let zero = Element::<P, L, D>::zero(room).0;
-        let mut one = zero;
-        one[0] = L::splat(room, 1);
-        let (k0, zeta) = (L::splat(room, modulus.k0), L::splat(room, u64::MAX));
-        Inversion { f: m, g: number.canonical().0, d: zero, e: one, zeta, m, k0 }
-    }
-
-    /// self where the mask is set, other elsewhere; none of them has begun.
-    #[inline(always)]
-    fn select(mut self, mask: LaneMask, other: Self) -> Self {
-        let pairs = [(&mut self.f, other.f), (&mut self.g, other.g), (&mut self.m, other.m)];
-        for (digits, others) in pairs {
-            for (digit, other) in digits.iter_mut().zip(others) {
-                *digit = digit.select(mask, other);
-            }
-        }
-        self.k0 = self.k0.select(mask, other.k0);
-        self
-    }
-
-    /// A round of which no step has been taken.
-    #[inline(always)]
-    fn round(&self) -> Round<L> {
-        let room = self.zeta.room();
-        let (zero, one) = (L::splat(room, 0), L::splat(room, 1));
-        let (f, g) = (self.f[0], self.g[0]);
-        Round { f, g, u: one, v: zero, q: zero, r: one, zeta: self.zeta }
-    }
-
-    /// Has all digits follow the lowest ones through a round.
-    #[inline(always)]
-    fn follow(&mut self, round: &Round<L>) {
-        let Round { u, v, q, r, zeta, .. } = *round;
-        let (f, g) = (combined([u, v], [&self.f, &self.g]), combined([q, r], [&self.f, &self.g]));
-        let (d, e) = (combined([u, v], [&self.d, &self.e]), combined([q, r], [&self.d, &self.e]));
-        (self.f, self.g) = (f.shifted(), g.shifted());
-        (self.d, self.e) = (d.reduced(&self.m, self.k0), e.reduced(&self.m, self.k0));
-        self.zeta = zeta;
-    }
-
-    /// d with the sign of f, and 2·m: positive and below 4·m.
-    #[inline(always)]
-    fn quotient(self) -> [L; D] {
-        let negative = self.f[D - 1].top_bit();
-        let mut columns = self.m;
-        for (column, d) in columns.iter_mut().zip(self.d) {
-            let twice = column.add(*column);
-            *column = twice.sub(d).select(negative, twice.add(d));
-        }
-        carried(columns)
-    }
-}
-
-/// What the steps of a round do to the lowest digits of f and g, and the factors by which all
-/// others follow: 2^steps times f becomes u·f + v·g, and g becomes q·f + r·g.
-#[derive(Clone, Copy)]
-struct Round<L> {
-    f: L,
-    g: L,
-    u: L,
-    v: L,
-    q: L,
-    r: L,
-    zeta: L,
-}
-
-impl<L: Lanes> Round<L> {
-    /// If δ > 0 and g is odd: δ, f, g = 1 − δ, g, (g − f)/2. If not: δ, f, g = 1 + δ, f, (g + f)/2,
-    /// or g/2 where that is even.
-    #[inline(always)]
-    fn step(&mut self) {
-        let Round { f, g, u, v, q, r, zeta } = *self;
-        let ones = L::splat(f.room(), u64::MAX);
-        let lowest_bit = g.shl::<63>();
-        let (odd, positive) = (lowest_bit.top_bit(), zeta.top_bit());
-        let exchange = zeta.and(lowest_bit).top_bit();
-        let g = g.add(negated(f, positive)).select(odd, g);
-        let q = q.add(negated(u, positive)).select(odd, q);
-        let r = r.add(negated(v, positive)).select(odd, r);
-        let f = f.add(g).select(exchange, f);
-        let u = u.add(q).select(exchange, u).shl::<1>();
-        let v = v.add(r).select(exchange, v).shl::<1>();
-        let zeta = zeta.xor(ones).select(exchange, zeta).add(ones);
-        *self = Round { f, g: g.shr::<1>(), u, v, q, r, zeta };
-    }
-}
-
-/// −word where the mask is set, word elsewhere.
-#[inline(always)]
-fn negated<L: Lanes>(word: L, mask: LaneMask) -> L {
-    L::splat(word.room(), 0).sub(word).select(mask, word)
-}
-
-/// A sum of two products: digits, not carried, and one more.
-struct Sum<L, const D: usize>([L; D], L);
-
-/// The sum of two products of a factor of at most 50 bits and a number, all of them signed.
-///
-/// A multiply-add takes digits for unsigned: where a factor or a number is negative, it takes 2^52
-/// or 2^(52·D) too much of it.
-#[inline(always)]
-fn combined<L: Lanes, const D: usize>(factors: [L; 2], numbers: [&[L; D]; 2]) -> Sum<L, D> {
-    let room = factors[0].room();
-    let (mut low, mut top) = ([L::splat(room, 0); D], L::splat(room, 0));
-    for (factor, number) in factors.into_iter().zip(numbers) {
-        let negative = factor.top_bit();
-        each_digit!(D, i => {
-            let digit = number[i];
-            low[i] = low[i].madd52lo(factor, digit);
-            let above = if i + 1 < D { &mut low[i + 1] } else { &mut top };
-            let sum = above.madd52hi(factor, digit);
-            *above = sum.sub(digit).select(negative, sum);
-        });
-        let factor = factor.and(L::splat(room, DIGIT_MASK));
-        top = top.sub(factor).select(number[D - 1].top_bit(), top);
-    }
-    Sum(low, top)
-}
-
-impl<L: Lanes, const D: usize> Sum<L, D> {
-    /// Divides by 2^50, of which the sum is a multiple.
-    #[inline(always)]
-    fn shifted(self) -> [L; D] {
-        let Sum(mut digits, top) = self.carried();
-        let mask = L::splat(top.room(), DIGIT_MASK);
-        each_digit!(D, i => {
-            let above = if i + 1 < D { digits[i + 1].shl::<2>().and(mask) } else { top.shl::<2>() };
-            digits[i] = digits[i].shr::<ROUND_STEPS>().or(above);
-        });
-        digits
-    }
-
-    /// Divides by 2^52 modulo m, where k0 is −1/m modulo 2^52.
-    #[inline(always)]
-    fn reduced(mut self, m: &[L; D], k0: L) -> [L; D] {
-        let quotient = L::splat(k0.room(), 0).madd52lo(self.0[0], k0);
-        each_digit!(D, i => {
-            self.0[i] = self.0[i].madd52lo(quotient, m[i]);
-            let above = if i + 1 < D { &mut self.0[i + 1] } else { &mut self.1 };
-            *above = above.madd52hi(quotient, m[i]);
-        });
-        let Sum(mut digits, top) = self.carried();
-        each_digit!(D, i => digits[i] = if i + 1 < D { digits[i + 1] } else { top });
-        digits
-    }
-
-    #[inline(always)]
-    fn carried(self) -> Self {
-        let Sum(columns, top) = self;
-        let mut digits = carried(columns);
-        let highest = &mut digits[D - 1];
-        let top = top.add(highest.shr_signed::<52>());
-        *highest = highest.and(L::splat(top.room(), DIGIT_MASK));
-        Sum(digits, top)
-    }
-}
-
-/// Carries all columns but the highest.
-#[inline(always)]
-fn carried<L: Lanes, const D: usize>(mut columns: [L; D]) -> [L; D] {
-    let mask = L::splat(columns[0].room(), DIGIT_MASK);
-    each_digit!(D, i => if i + 1 < D {
-        columns[i + 1] = columns[i + 1].add(columns[i].shr_signed::<52>());
-        columns[i] = columns[i].and(mask);
-    });
-    columns
 }

@@ -3,9 +3,9 @@
 use widelane_secret::wipe;
 
 use super::curve::Curve;
-use super::digits::{difference, from_bytes, is_zero, less, to_bytes};
 use super::element::{Element, Prime};
 use super::point::Affine;
+use crate::digits::{difference, from_bytes, is_zero, less, to_bytes};
 use crate::lanes::Portable;
 
 /// What became of a job.

@@ -6,14 +6,10 @@
 //! key of its own, from bytes to bytes, and gives every job a [`Verdict`]. Mathematics and bounds
 //! are in `docs/nist-curves.md`.
 
-// Its macros are in scope from here on.
-#[macro_use]
-mod element;
-
 mod batch;
 mod curve;
-mod digits;
 mod door;
+mod element;
 mod inverse;
 mod job;
 mod multiply;

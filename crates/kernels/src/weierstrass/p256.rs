@@ -1,9 +1,9 @@
 //! P-256 (FIPS 186-5, SP 800-186): the curve's numbers and its reduction.
 
 use super::curve::Curve;
-use super::digits::{DIGIT_MASK, Modulus};
 use super::element::{Columns, Element, Field, Prime, Product, reduce_dense};
 use super::{numbers, table};
+use crate::digits::{DIGIT_MASK, Modulus};
 use crate::lanes::Lanes;
 
 /// The curve P-256, also called secp256r1 and prime256v1.

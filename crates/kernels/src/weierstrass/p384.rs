@@ -1,9 +1,9 @@
 //! P-384 (FIPS 186-5, SP 800-186): the curve's numbers and its reduction.
 
 use super::curve::Curve;
-use super::digits::{DIGIT_MASK, Modulus};
 use super::element::{Columns, Element, Field, Prime, Product, reduce_dense};
 use super::{numbers, table};
+use crate::digits::{DIGIT_MASK, Modulus};
 use crate::lanes::Lanes;
 
 /// The curve P-384, also called secp384r1.

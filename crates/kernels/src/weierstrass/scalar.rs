@@ -1,7 +1,7 @@
 //! Scalars cut into signed windows.
 
-use super::digits::DIGIT_BITS;
 use super::element::{Element, Prime};
+use crate::digits::DIGIT_BITS;
 use crate::lanes::{LaneMask, Lanes};
 
 /// Secret scalars, one per lane, to be read as Σ d_i·2^(w·i) with −2^(w−1) ≤ d_i ≤ 2^(w−1).

@@ -7,13 +7,13 @@ use widelane_secret::wipe;
 
 use super::batch::{Numbers, judge, numbers};
 use super::curve::Curve;
-use super::digits::{from_bytes, to_bytes};
 use super::element::{Element, Prime, Product};
 use super::inverse::{InvertBoth, InvertSideBySide};
 use super::job::SignJob;
 use super::multiply::MultiplyBase;
 use super::point::{Coordinate, Jacobian};
 use super::spread::{MultiplyBaseSpread, half};
+use crate::digits::{from_bytes, to_bytes};
 use crate::lanes::{LaneMask, Lanes, Task};
 
 /// Signs digests, one in each lane.

@@ -9,7 +9,6 @@ use widelane_testkit::random::Random;
 use widelane_testkit::rooms::{for_each_room, supported};
 
 use super::curve::Curve;
-use super::digits::{DIGIT_BITS, Modulus};
 use super::door::CurveLanes;
 use super::element::{Element, Field, Prime};
 use super::inverse::{Invert, InvertBoth, InvertSideBySide};
@@ -19,6 +18,7 @@ use super::p384::{P384, P384Field, P384Order};
 use super::point::{Coordinate, Jacobian};
 use super::scalar::{Windows, window_count};
 use super::sign::has_x;
+use crate::digits::{DIGIT_BITS, Modulus};
 use crate::lanes::{Ifma256x4, Ifma512x8, LaneMask, Lanes, Portable, Task};
 
 fn big(digits: &[u64]) -> BigUint {

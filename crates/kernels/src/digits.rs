@@ -1,12 +1,28 @@
 //! Numbers as 52-bit digits: bytes, and what is computed of a modulus while compiling.
 
+/// Repeats straight-line code for each digit of a number of five or eight digits.
+macro_rules! each_digit {
+    ($digits:ident, $index:ident => $body:expr) => {
+        match $digits {
+            5 => each_digit!(@ $index => $body; 0 1 2 3 4),
+            _ => each_digit!(@ $index => $body; 0 1 2 3 4 5 6 7),
+        }
+    };
+    (@ $index:ident => $body:expr; $($number:literal)*) => {{
+        $({
+            let $index: usize = $number;
+            $body
+        })*
+    }};
+}
+
 /// Bits in a digit: what one VPMADD52 multiplies.
-pub(super) const DIGIT_BITS: usize = 52;
+pub(crate) const DIGIT_BITS: usize = 52;
 /// The largest digit.
-pub(super) const DIGIT_MASK: u64 = (1 << DIGIT_BITS) - 1;
+pub(crate) const DIGIT_MASK: u64 = (1 << DIGIT_BITS) - 1;
 
 /// Reads a big-endian number of at most `52·D` bits; the lowest digit comes first.
-pub(super) fn from_bytes<const D: usize>(bytes: &[u8]) -> [u64; D] {
+pub(crate) fn from_bytes<const D: usize>(bytes: &[u8]) -> [u64; D] {
     debug_assert!(8 * bytes.len() <= DIGIT_BITS * D);
     let mut digits = [0; D];
     for (index, byte) in bytes.iter().rev().enumerate() {
@@ -20,7 +36,7 @@ pub(super) fn from_bytes<const D: usize>(bytes: &[u8]) -> [u64; D] {
 }
 
 /// Writes the low `8·bytes.len()` bits of a number of carried digits, big-endian.
-pub(super) fn to_bytes(digits: &[u64], bytes: &mut [u8]) {
+pub(crate) fn to_bytes(digits: &[u64], bytes: &mut [u8]) {
     for (index, byte) in bytes.iter_mut().rev().enumerate() {
         let (digit, shift) = (8 * index / DIGIT_BITS, 8 * index % DIGIT_BITS);
         *byte = (digits[digit] >> shift) as u8;
@@ -31,7 +47,7 @@ pub(super) fn to_bytes(digits: &[u64], bytes: &mut [u8]) {
 }
 
 /// Whether x < y, without a branch on either.
-pub(super) const fn less<const D: usize>(x: &[u64; D], y: &[u64; D]) -> bool {
+pub(crate) const fn less<const D: usize>(x: &[u64; D], y: &[u64; D]) -> bool {
     let mut borrow = 0;
     let mut index = 0;
     while index < D {
@@ -42,7 +58,7 @@ pub(super) const fn less<const D: usize>(x: &[u64; D], y: &[u64; D]) -> bool {
 }
 
 /// Computes x − y for x ≥ y.
-pub(super) const fn difference<const D: usize>(x: &[u64; D], y: &[u64; D]) -> [u64; D] {
+pub(crate) const fn difference<const D: usize>(x: &[u64; D], y: &[u64; D]) -> [u64; D] {
     let (mut difference, mut borrow, mut index) = ([0; D], 0, 0);
     while index < D {
         let digit = x[index].wrapping_sub(y[index]).wrapping_sub(borrow);
@@ -54,12 +70,12 @@ pub(super) const fn difference<const D: usize>(x: &[u64; D], y: &[u64; D]) -> [u
 }
 
 /// Whether a number is zero, without a branch on it.
-pub(super) fn is_zero(digits: &[u64]) -> bool {
+pub(crate) fn is_zero(digits: &[u64]) -> bool {
     digits.iter().fold(0, |seen, digit| seen | digit) == 0
 }
 
 /// An odd modulus m with what Montgomery's reduction needs to know of it; R is 2^(52·D).
-pub(super) struct Modulus<const D: usize> {
+pub(crate) struct Modulus<const D: usize> {
     /// The digits of m.
     pub m: [u64; D],
     /// −1/m modulo 2^52.
