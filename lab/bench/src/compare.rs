@@ -192,6 +192,7 @@ impl Run<'_> {
             workshop.employ(count);
         }
         workshop.offer(self.plan.groups_with_ml_kem());
+        workshop.speak_quic(scenarios.iter().any(|scenario| scenario.http3));
         workshop.set_aside(self.plan.lane_cpus.clone());
         let sizes = self.plan.body_sizes();
         if !sizes.is_empty() {

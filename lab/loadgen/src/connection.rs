@@ -33,7 +33,10 @@ pub struct Shared {
     pub tally: Tally,
     /// Makes the draws.
     pub random: fastrand::Rng,
-    incoming: Vec<u8>,
+    /// Room for what is received.
+    pub incoming: Vec<u8>,
+    /// Room for a datagram to be sent.
+    pub datagram: Vec<u8>,
     outgoing: Outgoing,
 }
 
@@ -48,6 +51,7 @@ impl Shared {
             tally: Tally::new(),
             random: fastrand::Rng::with_seed(plan.seed),
             incoming: vec![0; INCOMING_BYTES],
+            datagram: Vec::new(),
             outgoing: Outgoing::new(),
         }
     }

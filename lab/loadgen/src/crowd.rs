@@ -10,9 +10,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::arrivals::Schedule;
-use crate::connection::{Connection, Shared, Step};
+use crate::connection::{Shared, Step};
 use crate::load::LoadError;
 use crate::plan::{Pace, Plan};
+use crate::slot::Slot;
 use crate::tally::{ErrorKind, Failure, Tally};
 use crate::wardrobe::Wardrobe;
 
@@ -33,7 +34,7 @@ const AT_ONCE: usize = 256;
 /// All connections of one thread.
 pub struct Crowd {
     epoll: OwnedFd,
-    connections: Vec<Connection>,
+    connections: Vec<Slot>,
     shared: Shared,
     events: Vec<Event>,
     /// Slots with more to read, of which the kernel will not tell again.
@@ -72,8 +73,9 @@ impl Crowd {
                 (0, Pacing::Open { schedule, free: Vec::new(), connections_max })
             }
         };
+        let is_quic = wardrobe.is_quic();
         let mut connections = Vec::new();
-        connections.resize_with(slots, Connection::default);
+        connections.resize_with(slots, || Slot::new(is_quic));
         Ok(Crowd {
             epoll: epoll::create(CreateFlags::CLOEXEC).map_err(std::io::Error::from)?,
             connections,
@@ -121,13 +123,13 @@ impl Crowd {
 
     /// Whether no connection is left.
     pub fn is_gone(&self) -> bool {
-        self.connections.iter().all(Connection::is_idle)
+        self.connections.iter().all(Slot::is_idle)
     }
 
     /// Counts those who have not done their work yet, arrivals that are overdue included.
     pub fn count_unfinished(&mut self) {
         let now = Instant::now();
-        for since in self.connections.iter().filter_map(Connection::unfinished_since) {
+        for since in self.connections.iter().filter_map(Slot::unfinished_since) {
             self.shared.tally.count_unfinished(now.saturating_duration_since(since));
         }
         if let Pacing::Open { schedule, .. } = &mut self.pace {
@@ -160,7 +162,7 @@ impl Crowd {
                     let slot = match free.pop() {
                         Some(slot) => slot,
                         None if self.connections.len() < *connections_max => {
-                            self.connections.push(Connection::default());
+                            self.connections.push(Slot::new(self.shared.wardrobe.is_quic()));
                             self.connections.len() - 1
                         }
                         None => return None,
@@ -240,7 +242,7 @@ impl Crowd {
         }
     }
 
-    /// Gives up connections that take too long.
+    /// Gives up connections that take too long, and has others do what is due.
     fn patrol(&mut self) {
         let now = Instant::now();
         self.next_patrol = now + PATROL;
@@ -248,7 +250,10 @@ impl Crowd {
             let since = self.connections[slot].begun();
             if since.is_some_and(|since| now.saturating_duration_since(since) > self.patience) {
                 self.fail(slot, Failure::Patience);
+                continue;
             }
+            let step = self.connections[slot].tick(now, &mut self.shared);
+            self.conclude(slot, step);
         }
     }
 

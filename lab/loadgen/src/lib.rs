@@ -14,6 +14,8 @@
 //! that connect again and again, a certificate judged once, key shares used again. What is verified
 //! stays: the signature of every handshake.
 //!
+//! HTTP/3 is spoken where ALPN offers `h3`: QUIC by quinn, on rustls and aws-lc-rs as well.
+//!
 //! **Invariant**: never uses our own kernels. The client's cost must not change when the server's
 //! crypto does.
 
@@ -30,8 +32,10 @@ mod load;
 mod pem;
 mod plan;
 mod public_key;
+mod quic;
 mod search;
 mod session;
+mod slot;
 mod tally;
 mod thrift;
 mod tls;

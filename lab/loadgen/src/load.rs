@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::plan::{Arrivals, Mix, Pace, Plan, Trust, Work};
+use crate::plan::{Arrivals, Mix, Pace, Plan, Trust, Weighted, Work};
 use crate::tally::ErrorKind;
 use crate::tls::{Cipher, Group, TlsVersion};
 
@@ -25,6 +25,8 @@ pub struct Load {
     pub group: Group,
     /// Cipher, which names one suite in each protocol version; no other is offered.
     pub cipher: Cipher,
+    /// Protocol offered by ALPN, if any; `h3` is spoken over QUIC.
+    pub protocol: Option<String>,
     /// What a connection does after its handshake.
     pub work: Work,
     /// Connections outstanding at any time; with a rate, at most.
@@ -54,7 +56,10 @@ impl Load {
             target: self.target,
             sources: Vec::new(),
             trust: Trust::Pinned(self.certificates.clone()),
-            mix: Mix::alike(self.version, self.cipher, self.group, &self.server_name),
+            mix: Mix {
+                protocols: Weighted::only(self.protocol.clone()),
+                ..Mix::alike(self.version, self.cipher, self.group, &self.server_name)
+            },
             work: self.work.clone(),
             pace: match self.rate {
                 None => Pace::Closed { connections: self.connections, ramp: Duration::ZERO },
@@ -95,6 +100,9 @@ pub enum LoadError {
     /// What TLS 1.2 cannot do.
     #[error("{0} needs TLS 1.3; leave out TLS 1.2, or name another group for it")]
     Tls13Only(&'static str),
+    /// What goes over UDP and what goes over TCP.
+    #[error("HTTP/3 (h3) does not go with other protocols; give it a load of its own")]
+    Mixed,
     /// There is no authority to vouch for certificates.
     #[error("no certificate authority is known; name a file of them, or accept any certificate")]
     Authorities(#[from] rustls::client::VerifierBuilderError),

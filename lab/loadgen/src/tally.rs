@@ -5,6 +5,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use hdrhistogram::Histogram;
+use quinn_proto::ConnectionError;
 use rustix::io::Errno;
 use rustls::{CertificateError, NamedGroup, OtherError};
 use serde::{Deserialize, Serialize};
@@ -234,6 +235,23 @@ impl ErrorKind {
         }
     }
 
+    fn of_lost(reason: &ConnectionError) -> Self {
+        const ALERTS: std::ops::Range<u64> = 0x100..0x200;
+        match reason {
+            ConnectionError::ConnectionClosed(close)
+                if ALERTS.contains(&u64::from(close.error_code)) =>
+            {
+                ErrorKind::Alert
+            }
+            ConnectionError::ConnectionClosed(_) | ConnectionError::ApplicationClosed(_) => {
+                ErrorKind::Closed
+            }
+            ConnectionError::Reset => ErrorKind::Reset,
+            ConnectionError::TimedOut => ErrorKind::Timeout,
+            _ => ErrorKind::Protocol,
+        }
+    }
+
     pub(crate) fn of(failure: &Failure) -> Self {
         match failure {
             Failure::System(error) => match error.kind() {
@@ -247,6 +265,8 @@ impl ErrorKind {
             Failure::Tls(rustls::Error::InvalidCertificate(_)) => ErrorKind::Certificate,
             Failure::Tls(rustls::Error::AlertReceived(_)) => ErrorKind::Alert,
             Failure::Ports => ErrorKind::System,
+            Failure::Lost(reason) => ErrorKind::of_lost(reason),
+            Failure::Quic(_) => ErrorKind::Protocol,
             Failure::Tls(_) | Failure::Exhausted => ErrorKind::Protocol,
             Failure::Closed => ErrorKind::Closed,
             Failure::Group(_) => ErrorKind::Group,
@@ -271,6 +291,12 @@ pub(crate) enum Failure {
     /// TLS says so.
     #[error("{}", said(.0))]
     Tls(#[from] rustls::Error),
+    /// QUIC says so.
+    #[error("{0}")]
+    Quic(String),
+    /// The server ended a connection of QUIC.
+    #[error("{0}")]
+    Lost(#[from] ConnectionError),
     /// The server closed the connection.
     #[error("the server closed the connection too early")]
     Closed,

@@ -121,7 +121,7 @@ fn keyed_once(suite: SupportedCipherSuite, hmac: &'static Keyed) -> SupportedCip
         common: crypto::CipherSuiteCommon { ..suite.common },
         hkdf_provider,
         aead_alg: suite.aead_alg,
-        quic: None,
+        quic: suite.quic,
     })))
 }
 

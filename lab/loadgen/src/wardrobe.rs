@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use rustls::client::danger::ServerCertVerifier;
-use rustls::client::{Resumption, Tls12Resumption};
+use rustls::client::{ClientSessionMemoryCache, Resumption, Tls12Resumption};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -14,6 +14,7 @@ use crate::http;
 use crate::key::KeyKind;
 use crate::load::LoadError;
 use crate::plan::{Mix, Plan, Resume, Shown, Trust};
+use crate::quic;
 use crate::session::{Legacy, Speech};
 use crate::thrift::SECP521R1_REUSED;
 use crate::tls::{AES128_SHA, Cipher, Group, TlsVersion};
@@ -34,6 +35,8 @@ pub struct Wardrobe {
 pub struct Outfit {
     /// How to speak TLS.
     pub speech: Speech,
+    /// How to speak QUIC, in HTTP/3.
+    pub quic: Option<quinn_proto::ClientConfig>,
     /// The group of a full handshake; none for RSA key transport.
     pub group: Option<NamedGroup>,
     /// Whether tickets that arrive after the handshake are wanted.
@@ -59,6 +62,11 @@ impl Wardrobe {
         };
         let names = mix.names.iter().map(name).collect::<Result<_, _>>()?;
         let hosts = mix.names.iter().map(|name| http::host(name, plan.target.port())).collect();
+        let is_quic = |protocol: &Option<String>| protocol.as_deref() == Some(quic::ALPN);
+        let of_quic = mix.protocols.iter().filter(|protocol| is_quic(protocol)).count();
+        if of_quic != 0 && of_quic != mix.protocols.iter().len() {
+            return Err(LoadError::Mixed);
+        }
         let trusted = Trusted::all(&plan.trust)?;
         let turns = trusted.len();
         let mut outfits = Vec::new();
@@ -83,6 +91,11 @@ impl Wardrobe {
             }
         }
         Ok(Wardrobe { mix, names, hosts, outfits, turns })
+    }
+
+    /// Whether connections speak QUIC.
+    pub fn is_quic(&self) -> bool {
+        self.outfits.iter().any(|outfit| outfit.quic.is_some())
     }
 
     /// Draws what the connection of `slot` wears.
@@ -166,6 +179,9 @@ impl Trusted {
             .with_protocol_versions(&[version.protocol()])?
             .dangerous();
         let verifier = Arc::new(InVersion { verifier: self.verifier(), version });
+        let is_quic = protocol == Some(quic::ALPN);
+        let verifier: Arc<dyn ServerCertVerifier> =
+            if is_quic { Arc::new(quic::Witness(verifier)) } else { verifier };
         let builder = builder.with_custom_certificate_verifier(verifier);
         let mut config = match identity {
             None => builder.with_no_client_auth(),
@@ -175,13 +191,22 @@ impl Trusted {
         };
         config.resumption = match resume {
             Resume::Never => Resumption::disabled(),
+            _ if is_quic => {
+                let store = ClientSessionMemoryCache::new(SESSIONS_KEPT);
+                Resumption::store(Arc::new(quic::Store(Arc::new(store))))
+            }
             Resume::Ticket => Resumption::in_memory_sessions(SESSIONS_KEPT),
             Resume::SessionId => Resumption::in_memory_sessions(SESSIONS_KEPT)
                 .tls12_resumption(Tls12Resumption::SessionIdOnly),
         };
+        if is_quic && version != TlsVersion::Tls13 {
+            return Err(LoadError::Tls13Only("HTTP/3"));
+        }
         config.alpn_protocols.extend(protocol.map(|name| name.as_bytes().to_vec()));
+        let config = Arc::new(config);
         Ok(Outfit {
-            speech: Speech::Modern(Arc::new(config)),
+            quic: is_quic.then(|| quic::speech(Arc::clone(&config))).transpose()?,
+            speech: Speech::Modern(config),
             group: Some(group.group().name()),
             keeps_tickets: resume != Resume::Never && version == TlsVersion::Tls13,
         })
@@ -207,7 +232,7 @@ impl Trusted {
         }
         let legacy = Legacy::new(AES128_SHA, encrypt_then_mac, protocol, self.verifier())?;
         let speech = Speech::Legacy(Arc::new(legacy));
-        Ok(Outfit { speech, group: None, keeps_tickets: false })
+        Ok(Outfit { speech, quic: None, group: None, keeps_tickets: false })
     }
 
     fn verifier(&self) -> Arc<dyn ServerCertVerifier> {

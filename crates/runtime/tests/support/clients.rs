@@ -72,6 +72,7 @@ pub fn try_load(
         version,
         group,
         cipher: Cipher::Aes256Gcm,
+        protocol: None,
         work: Work::Handshake,
         connections,
         rate: None,

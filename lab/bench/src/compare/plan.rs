@@ -67,6 +67,8 @@ impl Workers {
 pub struct Scenario {
     /// Protocol version.
     pub version: TlsVersion,
+    /// Whether it is HTTP/3, and so over QUIC.
+    pub http3: bool,
     /// Key-exchange group.
     pub group: Group,
     /// That of the native server, where it lacks the other.
@@ -170,6 +172,12 @@ impl Scenario {
             (_, _) if self.cores.is_some_and(|cores| cores > 1) && !kind.has_workers() => {
                 Err("this server has one thread")
             }
+            (_, _) if self.http3 && !kind.has_workers() => {
+                Err("only nginx and HAProxy are set up for HTTP/3")
+            }
+            (_, Work::Page) if self.http3 => {
+                Err("the pages of the application come over TCP only")
+            }
             (_, Work::Page) if kind != ServerKind::Nginx => {
                 Err("the pages of the application come from behind nginx only")
             }
@@ -196,12 +204,13 @@ impl Scenario {
     /// `nginx/tls1.3/rsa2048/x25519mlkem768-vs-x25519/4-workers/load30`, or
     /// `nginx/tls1.3/rsa2048/aes128-gcm/16MiB/c4`.
     pub(super) fn path(&self, kind: ServerKind, key: &str) -> String {
-        let Scenario { version, work, connections, load, cores, workers, .. } = self;
+        let Scenario { version, http3, work, connections, load, cores, workers, .. } = self;
         let (own, native) = (self.group.name(), self.group_of(Subject::Native).name());
         let worker = if kind == ServerKind::Haproxy { "threads" } else { "workers" };
         let workers = workers.map_or(String::new(), |count| format!("{count}-{worker}/"));
         let cores = cores.map_or(String::new(), |cores| format!("{cores}-cores/"));
-        let (server, version) = (kind.name(), version.name());
+        let server = kind.name();
+        let version = if *http3 { "http3".to_owned() } else { format!("tls{}", version.name()) };
         let work = match work {
             Work::Handshakes if own != native => format!("{own}-vs-{native}"),
             Work::Handshakes => own.to_owned(),
@@ -209,7 +218,7 @@ impl Scenario {
             Work::Page => "application".to_owned(),
         };
         let load = load.map_or(format!("c{connections}"), |percent| format!("load{percent}"));
-        format!("{server}/tls{version}/{key}/{work}/{workers}{cores}{load}")
+        format!("{server}/{version}/{key}/{work}/{workers}{cores}{load}")
     }
 
     /// The metric that answers for it.

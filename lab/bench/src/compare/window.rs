@@ -267,6 +267,7 @@ pub fn load(subject: Subject, server: &Server, shape: &Shape<'_>) -> Load {
         server_name: SERVER_NAME.to_owned(),
         certificates: certificates.collect(),
         version,
+        protocol: shape.scenario.http3.then(|| "h3".to_owned()),
         group: shape.scenario.group_of(subject),
         cipher: shape.plan.cipher,
         work: loadgen::Work::Handshake,

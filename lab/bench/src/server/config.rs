@@ -93,6 +93,12 @@ http {{
     )
 }
 
+/// The same, which listens for HTTP/3 as well; each worker has a socket of its own for that.
+pub fn nginx_with_quic(text: &str, address: SocketAddr) -> String {
+    let listens = format!("        listen {address} ssl ");
+    text.replacen(&listens, &format!("        listen {address} quic reuseport;\n{listens}"), 1)
+}
+
 /// nginx's lines for its workers, each on its CPU.
 fn processes(workers: &Workers) -> String {
     let mask = |cpu: usize| {
@@ -149,6 +155,17 @@ frontend tls
     http-request return status 200 unless {{ path_beg {PREFIX} }}
 {front}{back}"
     )
+}
+
+/// The same, which listens for HTTP/3 as well. Debian 13's is built for an OpenSSL that could not do
+/// QUIC by itself, and asks to be told that this will do.
+pub fn haproxy_with_quic(text: &str, address: SocketAddr) -> String {
+    let binds = format!("    bind {address} ssl");
+    let bind = text.lines().find(|line| line.starts_with(&binds)).unwrap_or_default();
+    let certificates = bind.trim_start_matches(&binds);
+    let certificates = certificates.split(" backlog").next().unwrap_or_default();
+    let quic = format!("    bind quic4@{address} ssl{certificates} alpn h3\n{binds}");
+    text.replacen("global\n", "global\n    limited-quic\n", 1).replacen(&binds, &quic, 1)
 }
 
 /// `openssl s_server`, which takes what a client says for the request of a page; no session is

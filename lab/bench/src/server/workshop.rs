@@ -46,6 +46,8 @@ pub struct Workshop {
     content: Option<Content>,
     /// Groups that servers offer beside the usual ones, in front of them.
     groups: Vec<Group>,
+    /// Whether servers listen for HTTP/3 as well.
+    quic: bool,
     /// The CPUs set aside for the lane process of accelerated servers.
     lane_cpus: Option<LaneCpus>,
     server_count: usize,
@@ -74,6 +76,7 @@ impl Workshop {
             port_next: port_first,
             content: None,
             groups: Vec::new(),
+            quic: false,
             lane_cpus: None,
             application: None,
             server_count: 0,
@@ -88,6 +91,11 @@ impl Workshop {
     /// Has servers offer `groups` beside the usual ones, native ones those that they have.
     pub fn offer(&mut self, groups: Vec<Group>) {
         self.groups = groups;
+    }
+
+    /// Has servers listen for HTTP/3 as well, on the same port of UDP.
+    pub fn speak_quic(&mut self, quic: bool) {
+        self.quic = quic;
     }
 
     /// Sets CPUs aside for the lane process of accelerated servers.
@@ -319,8 +327,11 @@ impl Workshop {
         let file = directory.join("nginx.conf");
         let (content, application) = (self.content.as_ref(), self.application.as_ref());
         let workers = &self.workers;
-        let text =
+        let mut text =
             config::nginx(address, identities, content, application, workers, groups, directory);
+        if self.quic {
+            text = config::nginx_with_quic(&text, address);
+        }
         write(&file, &text)?;
         let mut server: Vec<PathBuf> = vec![nginx, "-e".into(), "stderr".into()];
         server.extend(["-p".into(), directory.to_owned(), "-c".into(), file]);
@@ -342,7 +353,11 @@ impl Workshop {
         let file = directory.join("haproxy.cfg");
         let (content, asynchronous) = (self.content.as_ref(), subject == Subject::Async);
         let workers = &self.workers;
-        let text = config::haproxy(address, identities, content, asynchronous, workers, groups);
+        let mut text =
+            config::haproxy(address, identities, content, asynchronous, workers, groups);
+        if self.quic {
+            text = config::haproxy_with_quic(&text, address);
+        }
         write(&file, &text)?;
         // Only a worker has a lane process: its keys are loaded before it is forked.
         let mode = if self.lane_cpus.is_some() { "-W" } else { "-db" };

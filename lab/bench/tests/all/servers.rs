@@ -42,6 +42,7 @@ fn load(target: SocketAddr, identities: &[Identity], version: TlsVersion, group:
         version,
         group,
         cipher: Cipher::Aes256Gcm,
+        protocol: None,
         work: Work::Handshake,
         connections: 8,
         rate: None,

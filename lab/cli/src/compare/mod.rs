@@ -52,6 +52,9 @@ pub struct Args {
     /// TLS versions [default: 1.2 and 1.3; for downloads 1.3, and 1.2 of ciphers that are older]
     #[arg(long, value_delimiter = ',', value_parser = tls_version)]
     tls: Vec<TlsVersion>,
+    /// HTTP/3 instead of TLS over TCP, from nginx and HAProxy that have it
+    #[arg(long)]
+    http3: bool,
     /// Numbers of outstanding connections [default: 1, 8, 64, 200 and 256; for downloads 4, or
     /// 1000 at most with --latency-max; the first, or 16, of mixed requests]
     #[arg(
@@ -258,6 +261,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     // Servers inherit the limit; one that passes requests on has two for each connection.
     if !args.load.is_empty() || args.quick {
         raise_file_limit(plans::DESCRIPTORS_LOAD)?;
+    }
+    if args.http3 && args.tls.contains(&TlsVersion::Tls12) {
+        bail!("--http3 has TLS 1.3 only; leave 1.2 out of --tls");
     }
     if let Some(most) = args.connections.iter().max() {
         raise_file_limit(2 * usize::from(*most))?;

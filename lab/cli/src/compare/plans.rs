@@ -273,6 +273,7 @@ impl Args {
                     for connections in Self::or_usual(&self.connections, usual_connections) {
                         scenarios.push(Scenario {
                             version,
+                            http3: self.http3,
                             group: self.group(version),
                             native_group: self.native_group(self.group(version)),
                             work: Work::Download(Download { protection, bytes }),
@@ -291,10 +292,16 @@ impl Args {
         scenarios
     }
 
+    /// The versions of TLS to go through where none are named.
+    fn usual_versions(&self) -> &'static [TlsVersion] {
+        let all = &[TlsVersion::Tls12, TlsVersion::Tls13];
+        if self.http3 { &all[1..] } else { all }
+    }
+
     /// Handshakes by version, group and connections.
     pub(super) fn handshakes(&self) -> Vec<Scenario> {
         let mut kinds = Vec::new();
-        for version in Self::or_usual(&self.tls, &[TlsVersion::Tls12, TlsVersion::Tls13]) {
+        for version in Self::or_usual(&self.tls, self.usual_versions()) {
             kinds.extend(self.groups(version).into_iter().map(|group| (version, group)));
         }
         let all_connections = Self::or_usual(&self.connections, &CONNECTIONS);
@@ -311,6 +318,7 @@ impl Args {
                 }
                 scenarios.push(Scenario {
                     version,
+                    http3: self.http3,
                     group,
                     native_group: self.native_group(group),
                     work: Work::Handshakes,
@@ -349,6 +357,7 @@ impl Args {
         let rounds = self.pairs.unwrap_or(rounds);
         Scenario {
             version,
+            http3: self.http3,
             group,
             native_group: self.native_group(group),
             work: Work::Handshakes,
@@ -397,6 +406,7 @@ impl Args {
             self.pairs.unwrap_or(if self.quick { ROUNDS_PAGES_QUICK } else { ROUNDS_PAGES });
         let page = |version| Scenario {
             version,
+            http3: self.http3,
             group: self.group(version),
             native_group: self.native_group(self.group(version)),
             work: Work::Page,
@@ -408,7 +418,7 @@ impl Args {
             window: if self.quick { WINDOW_PAGES_QUICK } else { WINDOW_PAGES.max(self.seconds) },
             rounds: Rounds { least: rounds, most: rounds },
         };
-        let versions = Self::or_usual(&self.tls, &[TlsVersion::Tls12, TlsVersion::Tls13]);
+        let versions = Self::or_usual(&self.tls, self.usual_versions());
         versions.into_iter().map(page).collect()
     }
 

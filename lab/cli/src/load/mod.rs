@@ -99,7 +99,8 @@ pub struct Args {
     /// secp256r1mlkem768, secp384r1mlkem1024
     #[arg(long, value_name = "LIST", value_parser = groups, default_value = "x25519")]
     group: Weighted<Group>,
-    /// Protocols to offer by ALPN, or none; requests speak HTTP/1.1 in any case
+    /// Protocols to offer by ALPN, or none; with h3, alone, it is HTTP/3 over QUIC, and with any
+    /// other requests speak HTTP/1.1
     #[arg(long, value_name = "LIST", value_parser = protocols, default_value = "none")]
     alpn: Weighted<Option<String>>,
     /// Sessions to offer: never, ticket, session-id (TLS 1.2; TLS 1.3 has tickets only)

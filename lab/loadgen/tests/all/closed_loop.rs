@@ -20,6 +20,7 @@ fn load(server: &Server, version: TlsVersion) -> Load {
         version,
         group: Group::X25519,
         cipher: Cipher::Aes256Gcm,
+        protocol: None,
         work: Work::Handshake,
         connections: 8,
         rate: None,
