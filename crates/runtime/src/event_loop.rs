@@ -57,6 +57,10 @@ pub(crate) struct EventLoop {
     ready: RefCell<Vec<*const Handshake>>,
     /// Executed handshakes that may go on at once.
     warm: RefCell<VecDeque<*const Handshake>>,
+    /// Executed handshakes that go on by themselves.
+    own: RefCell<VecDeque<*const Handshake>>,
+    /// Whether any has, and so the program may have something to do.
+    has_posted: Cell<bool>,
     /// Handshakes executed in `epoll_wait` that may go on at once in a call for another one.
     deferred: RefCell<VecDeque<*const Handshake>>,
     stacks: Stacks,
@@ -76,6 +80,8 @@ impl EventLoop {
             closing: RefCell::new(Closing::new()),
             ready: RefCell::new(Vec::new()),
             warm: RefCell::new(VecDeque::new()),
+            own: RefCell::new(VecDeque::new()),
+            has_posted: Cell::new(false),
             deferred: RefCell::new(VecDeque::new()),
             stacks: Stacks::default(),
         }
@@ -130,6 +136,18 @@ impl EventLoop {
         self.warm.borrow_mut().push_back(handshake);
     }
 
+    pub(crate) fn add_to_own(&self, handshake: &Handshake) {
+        self.own.borrow_mut().push_back(handshake);
+    }
+
+    /// The handshake that was executed first among those that go on by themselves.
+    pub(crate) fn next_own(&self) -> Option<&Handshake> {
+        let handshake = self.own.borrow_mut().pop_front()?;
+        self.has_posted.set(true);
+        // SAFETY: handshakes leave `own` before they are freed.
+        Some(unsafe { &*handshake })
+    }
+
     /// The handshake that was executed first among those that may go on at once.
     pub(crate) fn next_warm(&self) -> Option<&Handshake> {
         let handshake = self.warm.borrow_mut().pop_front()?;
@@ -142,6 +160,7 @@ impl EventLoop {
         handshake.is_to_be_reported.store(false, Ordering::Release);
         self.ready.borrow_mut().retain(|&other| !ptr::eq(other, handshake));
         self.warm.borrow_mut().retain(|&other| !ptr::eq(other, handshake));
+        self.own.borrow_mut().retain(|&other| !ptr::eq(other, handshake));
         self.deferred.borrow_mut().retain(|&other| !ptr::eq(other, handshake));
     }
 
@@ -223,6 +242,7 @@ impl EventLoop {
             return wait(Patience::Asked);
         }
         self.empty_mailbox();
+        self.has_posted.set(false);
         let count = wait(Patience::Zero);
         let (Ok(filled), Ok(room)) = (usize::try_from(count), usize::try_from(room)) else {
             return count;
@@ -250,8 +270,13 @@ impl EventLoop {
             }
             filled = self.report(hooks, epoll, events, filled, room);
         }
-        if is_waiting(filled, is_over) {
+        if is_waiting(filled, is_over) && !self.has_posted.get() {
             return wait(Patience::Asked);
+        }
+        if filled == 0 && timeout == Timeout::Endless {
+            // A program that asked for no end is not told of one, but may be interrupted.
+            real::set_errno(libc::EINTR);
+            return -1;
         }
         c_int::try_from(filled).unwrap_or(c_int::MAX)
     }
@@ -377,6 +402,7 @@ impl EventLoop {
 
     /// Lets all warm handshakes go on, and wakes who waits for them in another epoll set.
     fn go_on(&self, hooks: &ProviderHooks, epoll: c_int) {
+        handshake::go_on_by_themselves(hooks, self, None);
         while let Some(handshake) = self.next_warm() {
             let descriptor = handshake.descriptor();
             let wake = Wake::choose(registry::look_up(descriptor), handshake.wanted(), epoll);

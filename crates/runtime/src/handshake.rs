@@ -17,6 +17,7 @@
 
 mod abandon;
 mod ahead;
+mod means;
 mod plug;
 mod tickets;
 
@@ -38,6 +39,7 @@ use crate::registry;
 use crate::wake::Wanted;
 pub(crate) use abandon::{abandon_before_clear, abandon_before_free};
 use ahead::Held;
+use means::Means;
 use plug::Plug;
 pub(crate) use tickets::has_more_tickets;
 
@@ -130,6 +132,7 @@ pub(crate) struct Handshake {
     state: AtomicU8,
     /// The descriptor, or −1 where the program's own BIO hides it.
     descriptor: c_int,
+    means: Means,
     wanted: Cell<Wanted>,
     wait: Cell<Wait>,
     stack: Cell<Option<Stack>>,
@@ -163,11 +166,6 @@ impl Handshake {
 
     fn set_state(&self, state: State) {
         self.state.store(state as u8, Ordering::Release);
-    }
-
-    /// Whether the program is HAProxy: only its BIO is taken in without a descriptor.
-    fn has_bio_of_haproxy(&self) -> bool {
-        self.descriptor < 0
     }
 
     /// Whether it is executed and waits to be taken up.
@@ -285,8 +283,12 @@ fn advance(
 /// the lanes.
 fn park(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
     handshake.set_state(State::Parked);
-    let registration = registry::look_up(handshake.descriptor);
-    handshake.wanted.set(Wanted::choose(registration, event_loop.waiting()));
+    handshake.wanted.set(match handshake.means {
+        Means::Posts => Wanted::Read,
+        Means::Event | Means::Asks => {
+            Wanted::choose(registry::look_up(handshake.descriptor), event_loop.waiting())
+        }
+    });
     handshake.wait.set(event_loop.closing(|closing| closing.park()));
     if (hooks.full)() {
         (hooks.execute)(Extent::Whole);
@@ -340,6 +342,29 @@ pub(crate) fn go_on_unasked(hooks: &ProviderHooks, event_loop: &EventLoop, hands
         event_loop.add_to_ready(handshake);
     }
     ended.release();
+}
+
+/// Lets all handshakes go on that were executed and whose program is never to call for them.
+///
+/// Their program may be in a call for `current`, which that call takes up itself.
+pub(crate) fn go_on_by_themselves(
+    hooks: &ProviderHooks,
+    event_loop: &EventLoop,
+    current: Option<&Handshake>,
+) {
+    let Some(openssl) = real::openssl() else { return };
+    loop {
+        if let Some(current) = current {
+            event_loop.take_from_ready(current);
+        }
+        let Some(handshake) = event_loop.next_own() else { return };
+        // What the call at hand has left in its error queue is not this one's.
+        let errors = Held::take(openssl, 0);
+        if let Some(ended) = ahead::run(hooks, event_loop, openssl, handshake) {
+            ended.release();
+        }
+        errors.restore(openssl);
+    }
 }
 
 /// Finishes what a call other than a handshake call finds suspended: `None` if the call may go on,
@@ -436,15 +461,14 @@ fn take_in(
         return None;
     }
     let descriptor = (openssl.SSL_get_fd)(ssl);
-    if !can_be_told_to_wait(openssl, ssl, descriptor) {
-        return None;
-    }
+    let means = Means::of(openssl, ssl, descriptor)?;
     let index = extra_data_index(openssl)?;
     let handshake = Box::into_raw(Box::new(Handshake {
         ssl,
         owner: Arc::clone(event_loop.mailbox()),
         state: AtomicU8::new(State::Idle as u8),
         descriptor,
+        means,
         wanted: Cell::new(Wanted::Write),
         wait: Cell::new(Wait::default()),
         stack: Cell::new(None),
@@ -467,33 +491,6 @@ fn take_in(
     // SAFETY: lives until `release` or until its SSL is freed, and neither happens during a call.
     Some(unsafe { &*handshake })
 }
-
-/// Whether the program takes "call again later" for an answer, and we can make it call again.
-///
-/// A non-blocking socket: yes, through epoll. A BIO of the program's own: only where we know that
-/// the program waits for the socket behind it. An in-memory BIO has nothing to wait for: its owner
-/// would sleep until the peer sends more, and the peer is waiting for us.
-fn can_be_told_to_wait(openssl: &OpenSsl, ssl: *mut c_void, descriptor: c_int) -> bool {
-    if descriptor >= 0 {
-        // SAFETY: reading the flags of a descriptor has no effect on memory.
-        let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFL) };
-        return flags >= 0 && flags & libc::O_NONBLOCK != 0;
-    }
-    let bio = (openssl.SSL_get_rbio)(ssl);
-    if bio.is_null() {
-        return false;
-    }
-    let name = (openssl.BIO_method_name)(bio);
-    if name.is_null() {
-        return false;
-    }
-    // SAFETY: the method's name, a C string that lives as long as the method.
-    let name = unsafe { CStr::from_ptr(name) };
-    name == HAPROXY_BIO
-}
-
-/// The BIO by which HAProxy wraps its sockets; it polls for writing by itself when told to.
-const HAPROXY_BIO: &CStr = c"ha methods";
 
 /// The state kept on `ssl`, if there is one.
 fn find(ssl: *mut c_void) -> Option<&'static Handshake> {
@@ -592,10 +589,11 @@ pub(crate) extern "C" fn completed(handle: Handle) {
         if handshake.state() == State::Parked {
             handshake.set_state(State::Ready);
             event_loop.closing(|closing| closing.unpark(handshake.wait.get()));
-            if handshake.may_go_ahead() {
-                event_loop.add_to_warm(handshake);
-            } else if handshake.descriptor >= 0 {
-                event_loop.add_to_ready(handshake);
+            match handshake.means {
+                Means::Event => event_loop.add_to_ready(handshake),
+                Means::Asks if handshake.may_go_ahead() => event_loop.add_to_warm(handshake),
+                Means::Asks => {}
+                Means::Posts => event_loop.add_to_own(handshake),
             }
         }
     });

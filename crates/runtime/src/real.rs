@@ -40,6 +40,13 @@ impl Next {
     }
 }
 
+/// Whether anything of the process is called `name`.
+pub(crate) fn is_defined(name: &CStr) -> bool {
+    // SAFETY: a C string; looking up a symbol has no precondition.
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    !address.is_null()
+}
+
 /// The next definition of `name` after ours, in the global scope or in a TLS library loaded
 /// locally.
 fn next_symbol(name: &CStr) -> *mut c_void {
@@ -418,6 +425,7 @@ openssl_functions! {
     fn SSL_ctrl(*mut c_void, c_int, c_long, *mut c_void) -> c_long;
     fn SSL_get_ex_data(*const c_void, c_int) -> *mut c_void;
     fn SSL_get_fd(*const c_void) -> c_int;
+    fn SSL_get_max_early_data(*const c_void) -> u32;
     fn SSL_get_num_tickets(*const c_void) -> usize;
     fn SSL_get_rbio(*const c_void) -> *mut c_void;
     fn SSL_get_wbio(*const c_void) -> *mut c_void;

@@ -36,6 +36,7 @@ const ERR_TXT_STRING: c_int = 2;
 /// up.
 pub(super) fn go_on(hooks: &ProviderHooks, event_loop: &EventLoop, own: &Handshake) {
     event_loop.take_from_ready(own);
+    super::go_on_by_themselves(hooks, event_loop, Some(own));
     let Some(openssl) = real::openssl() else { return };
     while let Some(handshake) = event_loop.next_warm() {
         // What the fibre of `own` may have left in the queue is not to be mistaken for another's.
@@ -92,7 +93,7 @@ impl Ended<'_> {
 impl Handshake {
     /// Whether this handshake may go on ahead of its program's call.
     pub(super) fn may_go_ahead(&self) -> bool {
-        self.has_bio_of_haproxy() && !matches!(self.begun.get(), Call::ReadEarlyData { .. })
+        !matches!(self.begun.get(), Call::ReadEarlyData { .. })
     }
 
     /// Ends [`State::Held`]: the result of the call that ended ahead of the program, which is told

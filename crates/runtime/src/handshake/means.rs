@@ -1,0 +1,66 @@
+//! How a program hears that a handshake of its goes on, and so whether one may be paused at all.
+
+use core::ffi::{CStr, c_int, c_void};
+use std::sync::OnceLock;
+
+use crate::real::{self, OpenSsl};
+
+/// How a program hears that a handshake goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Means {
+    /// By an event of its non-blocking socket.
+    Event,
+    /// Not at all, for it asks again by itself: HAProxy, whose BIO hides the socket.
+    Asks,
+    /// Not at all: QUIC of nginx, where all connections share a socket. The handshake goes on by
+    /// itself, in `epoll_wait` or in nginx's call for another one. What it says to the peer it says
+    /// by callbacks, which queue frames and post the connection's event; nginx handles posted
+    /// events at the end of each turn of its loop, behind `epoll_wait`, and sends what is queued.
+    Posts,
+}
+
+/// The BIO by which HAProxy wraps its sockets; it polls for writing by itself when told to.
+const HAPROXY_BIO: &CStr = c"ha methods";
+
+/// The BIO that swallows all: what a connection writes there, its program has from callbacks.
+const NULL_BIO: &CStr = c"NULL";
+
+impl Means {
+    /// Those for a connection, if its program takes "call again later" for an answer.
+    ///
+    /// An in-memory BIO has nothing to wait for: its owner would sleep until the peer sends more,
+    /// and the peer is waiting for us.
+    pub(super) fn of(openssl: &OpenSsl, ssl: *mut c_void, descriptor: c_int) -> Option<Self> {
+        if descriptor >= 0 {
+            return is_non_blocking(descriptor).then_some(Self::Event);
+        }
+        let named = |bio, name| method_name(openssl, bio).is_some_and(|other| other == name);
+        if named((openssl.SSL_get_rbio)(ssl), HAPROXY_BIO) {
+            return Some(Self::Asks);
+        }
+        let is_quic = named((openssl.SSL_get_wbio)(ssl), NULL_BIO) && is_nginx();
+        // Of early data nginx looks for the keys right after its own call.
+        (is_quic && (openssl.SSL_get_max_early_data)(ssl) == 0).then_some(Self::Posts)
+    }
+}
+
+fn is_non_blocking(descriptor: c_int) -> bool {
+    // SAFETY: reading the flags of a descriptor has no effect on memory.
+    let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFL) };
+    flags >= 0 && flags & libc::O_NONBLOCK != 0
+}
+
+fn method_name(openssl: &OpenSsl, bio: *mut c_void) -> Option<&'static CStr> {
+    if bio.is_null() {
+        return None;
+    }
+    let name = (openssl.BIO_method_name)(bio);
+    // SAFETY: the method's name, a C string that lives as long as the method.
+    (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })
+}
+
+/// Whether the program has nginx's queue of posted events.
+fn is_nginx() -> bool {
+    static IS: OnceLock<bool> = OnceLock::new();
+    *IS.get_or_init(|| real::is_defined(c"ngx_posted_events"))
+}
