@@ -1,7 +1,7 @@
 //! One slot of HTTP/3: a UDP socket, and the QUIC connection that it carries now.
 //!
-//! QUIC itself is quinn's state machine. A connection ends by `CONNECTION_CLOSE` in one datagram
-//! with what its handshake or its last answer calls for; no answer to it is awaited.
+//! QUIC itself is quinn's state machine. A connection ends by `CONNECTION_CLOSE` once the server has
+//! confirmed the handshake; no answer to that is awaited.
 
 mod http3;
 mod seen;
@@ -15,7 +15,7 @@ use bytes::{Bytes, BytesMut};
 use quinn_proto::{
     ClientConfig, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
     EndpointEvent, Event, RandomConnectionIdGenerator, ReadError, StreamEvent, StreamId,
-    TransportConfig, VarInt, WriteError,
+    TransportConfig, TransportErrorCode, VarInt, WriteError,
 };
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -39,6 +39,9 @@ const NO_ERROR: VarInt = VarInt::from_u32(0x100);
 
 /// Datagrams taken before other connections have their turn.
 const DATAGRAMS_AT_ONCE: usize = 64;
+
+/// Refusals in a row that may be for chance.
+const REFUSALS_MAX: u32 = 3;
 
 /// Room for one datagram.
 const DATAGRAM_BYTES: usize = 2048;
@@ -75,6 +78,8 @@ pub struct Connection {
     phase: Phase,
     drawn: Drawn,
     seen: Seen,
+    /// Attempts that the server refused for what quinn adds at random.
+    refusals: u32,
     requests_left: u32,
     request: Option<StreamId>,
     answer: Answer,
@@ -90,7 +95,8 @@ enum Phase {
     Idle,
     /// The handshake is under way.
     Handshaking,
-    /// The server's ticket is awaited.
+    /// The client has what it needs; the server is to confirm the handshake, and to send a ticket
+    /// if one is wanted.
     Established,
     /// A request awaits its answer.
     Asking,
@@ -124,6 +130,7 @@ impl Default for Connection {
             phase: Phase::Idle,
             drawn: Drawn::default(),
             seen: Seen::default(),
+            refusals: 0,
             requests_left: 0,
             request: None,
             answer: Answer::default(),
@@ -170,12 +177,19 @@ impl Connection {
             self.socket = Some(socket_for(shared, epoll, slot)?);
         }
         self.drawn = shared.wardrobe.draw(slot, &mut shared.random);
+        self.refusals = 0;
+        self.open(now, shared)?;
+        self.go_on(now, shared).map(|_| ())
+    }
+
+    /// Opens a connection as it was drawn.
+    fn open(&mut self, now: Instant, shared: &Shared) -> Result<(), Failure> {
         let name = shared.wardrobe.server_name(self.drawn).to_str();
         let quic = shared.wardrobe.outfit(self.drawn).quic.clone();
         let config = quic.ok_or(Failure::Quic("a TLS configuration is not one of QUIC".into()))?;
         let begun = self.endpoint.connect(now, config, shared.target, &name);
         self.connection = Some(begun.map_err(|error| Failure::Quic(error.to_string()))?);
-        self.go_on(now, shared).map(|_| ())
+        Ok(())
     }
 
     /// Goes on after something happened to the socket.
@@ -205,14 +219,18 @@ impl Connection {
     /// Gives the connection up or ends it; the socket stays.
     pub fn end(&mut self) {
         self.phase = Phase::Idle;
-        if let Some((handle, _)) = self.connection.take() {
-            self.endpoint.handle_event(handle, EndpointEvent::drained());
-        }
-        self.seen = Seen::default();
+        self.forget();
         self.request = None;
         self.answer = Answer::default();
         self.is_answer_whole = false;
         self.alarm = None;
+    }
+
+    fn forget(&mut self) {
+        if let Some((handle, _)) = self.connection.take() {
+            self.endpoint.handle_event(handle, EndpointEvent::drained());
+        }
+        self.seen = Seen::default();
     }
 
     /// Takes datagrams; says whether there are no more.
@@ -253,12 +271,17 @@ impl Connection {
             let Some(event) = connection.poll() else { break };
             match event {
                 Event::Connected => self.established(now, shared)?,
-                Event::ConnectionLost { reason } => return self.lost(reason),
+                Event::ConnectionLost { reason } if self.is_for_chance(&reason) => {
+                    self.refusals += 1;
+                    self.forget();
+                    self.open(now, shared)?;
+                }
+                Event::ConnectionLost { reason } => return Err(reason.into()),
                 Event::Stream(event) => self.follow(event, shared)?,
                 _ => {}
             }
         }
-        if self.phase == Phase::Established && self.seen.ticket {
+        if self.phase == Phase::Established && self.is_confirmed(shared) {
             self.phase = Phase::Closing;
         }
         self.transmit(now, shared)?;
@@ -272,8 +295,7 @@ impl Connection {
         shared.tally.count_handshake(is_resumed, now - times.due, now - times.hello);
         match &shared.work {
             Work::Handshake => {
-                let keeps_tickets = shared.wardrobe.outfit(self.drawn).keeps_tickets;
-                self.phase = if keeps_tickets { Phase::Established } else { Phase::Closing };
+                self.phase = Phase::Established;
                 Ok(())
             }
             Work::Requests { count, .. } => {
@@ -381,12 +403,27 @@ impl Connection {
         if self.requests_left > 0 {
             return self.ask(now, shared);
         }
-        self.phase = Phase::Closing;
+        self.phase = Phase::Established;
         Ok(())
     }
 
-    fn lost(&mut self, reason: ConnectionError) -> Result<Step, Failure> {
-        if self.phase == Phase::Closing { Ok(Step::Done) } else { Err(reason.into()) }
+    /// Whether the server has done all that it has to do for the handshake.
+    fn is_confirmed(&self, shared: &Shared) -> bool {
+        let is_confirmed = |(_, connection): &(_, quinn_proto::Connection)| {
+            connection.stats().frame_rx.handshake_done > 0
+        };
+        let wants_ticket = shared.wardrobe.outfit(self.drawn).keeps_tickets && !self.seen.ticket;
+        self.connection.as_ref().is_some_and(is_confirmed) && !wants_ticket
+    }
+
+    /// Whether another attempt will do. nginx 1.26 compares 16 bits of the identifiers of parameters
+    /// alone; quinn adds one of 62 random bits, and once in thousands of times nginx takes it for
+    /// another one that it knows, and its value for wrong.
+    fn is_for_chance(&self, reason: &ConnectionError) -> bool {
+        self.phase == Phase::Handshaking
+            && self.refusals < REFUSALS_MAX
+            && matches!(reason, ConnectionError::ConnectionClosed(close)
+                if close.error_code == TransportErrorCode::TRANSPORT_PARAMETER_ERROR)
     }
 
     /// Sends all that quinn has to send, goodbye included where it is time for that.
@@ -395,7 +432,6 @@ impl Connection {
             return Ok(());
         };
         if self.phase == Phase::Closing {
-            // The client's Finished leaves with it.
             connection.close(now, NO_ERROR, Bytes::new());
         }
         loop {
