@@ -21,6 +21,10 @@ const BARREN_CALLS_TIMED: u32 = 4;
 /// shorter.
 const BARREN_CALLS_ZERO: u32 = 64;
 
+/// The same where all connections share a socket, from which a call brings one datagram: each
+/// handshake takes several, of which one begins it.
+const BARREN_CALLS_SHARED: u32 = 16;
+
 /// Consecutive calls with everything parked asking and nothing progressing, though events are ready
 /// (those of the parked descriptors, perhaps), after which the batch closes.
 const IDLE_ROUNDS: u32 = 2;
@@ -66,6 +70,8 @@ pub(crate) struct Closing {
     asked: usize,
     asks_since_poll: u32,
     barren_calls: u32,
+    /// Whether what parked last shares its socket with others.
+    is_shared: bool,
     idle_rounds: u32,
     /// Counts rounds of [`PASSED_OVER_MAX`] whole batches.
     round: u64,
@@ -84,6 +90,7 @@ impl Closing {
             asked: 0,
             asks_since_poll: 0,
             barren_calls: 0,
+            is_shared: false,
             idle_rounds: 0,
             round: 0,
             batches: 0,
@@ -121,7 +128,15 @@ impl Closing {
     pub(crate) fn park(&mut self) -> Wait {
         self.parked += 1;
         self.barren_calls = 0;
+        self.is_shared = false;
         Wait { asked: 0, round: self.round }
+    }
+
+    /// The same of one whose socket is that of others, too.
+    pub(crate) fn park_shared(&mut self) -> Wait {
+        let wait = self.park();
+        self.is_shared = true;
+        wait
     }
 
     /// A parked handshake was executed, or withdrawn.
@@ -170,7 +185,11 @@ impl Closing {
             self.idle_rounds += 1;
         }
         self.barren_calls += 1;
-        let barren_calls_max = if timeout_is_zero { BARREN_CALLS_ZERO } else { BARREN_CALLS_TIMED };
+        let barren_calls_max = match (timeout_is_zero, self.is_shared) {
+            (true, _) => BARREN_CALLS_ZERO,
+            (false, true) => BARREN_CALLS_SHARED,
+            (false, false) => BARREN_CALLS_TIMED,
+        };
         if about_to_sleep || (all_asked && ready == 0) {
             self.events = self.parked;
             Verdict::Idle

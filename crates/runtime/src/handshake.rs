@@ -283,13 +283,16 @@ fn advance(
 /// the lanes.
 fn park(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
     handshake.set_state(State::Parked);
-    handshake.wanted.set(match handshake.means {
-        Means::Posts => Wanted::Read,
+    let (wanted, wait) = match handshake.means {
+        Means::Posts => (Wanted::Read, event_loop.closing(|closing| closing.park_shared())),
         Means::Event | Means::Asks => {
-            Wanted::choose(registry::look_up(handshake.descriptor), event_loop.waiting())
+            let registration = registry::look_up(handshake.descriptor);
+            let wanted = Wanted::choose(registration, event_loop.waiting());
+            (wanted, event_loop.closing(|closing| closing.park()))
         }
-    });
-    handshake.wait.set(event_loop.closing(|closing| closing.park()));
+    };
+    handshake.wanted.set(wanted);
+    handshake.wait.set(wait);
     if (hooks.full)() {
         (hooks.execute)(Extent::Whole);
         if event_loop.closing(|closing| closing.batch()) == Verdict::Close {
