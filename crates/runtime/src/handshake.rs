@@ -465,6 +465,9 @@ fn take_in(
     }
     let descriptor = (openssl.SSL_get_fd)(ssl);
     let means = Means::of(openssl, ssl, descriptor)?;
+    if means == Means::Posts {
+        methods::keep_for_program();
+    }
     let index = extra_data_index(openssl)?;
     let handshake = Box::into_raw(Box::new(Handshake {
         ssl,

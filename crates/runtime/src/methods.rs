@@ -59,6 +59,13 @@ pub(crate) fn within_libssl<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
+/// Has all look-ups of the calling thread answered like that, those of its program included: nginx
+/// does the packets of QUIC itself, and derives each of their keys by what it looks up anew.
+pub(crate) fn keep_for_program() {
+    // Error: the thread is ending.
+    let _ = IS_IN_LIBSSL.try_with(|is_in| is_in.set(true));
+}
+
 /// What an algorithm does: each kind is looked up by a function of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
@@ -137,7 +144,8 @@ pub(crate) fn fetch(
     properties: *const c_char,
     fetch: impl FnOnce() -> *mut c_void,
 ) -> Option<*mut c_void> {
-    if name.is_null() || !properties.is_null() {
+    // Libcrypto passes empty ones where it looks up what a program names by a constant.
+    if name.is_null() || !properties.is_null() && !text(properties).is_empty() {
         return None;
     }
     let name = text(name);
@@ -249,7 +257,7 @@ extern "C" fn add_name(name: *const c_char, names: *mut c_void) {
 }
 
 /// Calls `f` with what this thread keeps for its default context, within libssl only: what a
-/// program looks up itself is found as ever.
+/// program looks up itself is found as ever, unless [`keep_for_program`] says otherwise.
 fn with_methods<T>(context: *mut c_void, f: impl FnOnce(&mut Methods) -> T) -> Option<T> {
     let openssl = (is_in_libssl() || is_on_fibre()).then(real::openssl)??;
     // Without an argument it changes nothing.
