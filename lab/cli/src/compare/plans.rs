@@ -268,7 +268,8 @@ impl Args {
         };
         let mut scenarios = Vec::new();
         for protection in Self::or_usual(&self.ciphers, &Protection::ALL) {
-            for version in protection.versions(&versions) {
+            let offered = protection.versions(&versions).into_iter();
+            for version in offered.filter(|it| !self.http3 || *it == TlsVersion::Tls13) {
                 for bytes in Self::or_usual(&self.sizes, sizes) {
                     for connections in Self::or_usual(&self.connections, usual_connections) {
                         scenarios.push(Scenario {
