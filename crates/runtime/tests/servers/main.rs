@@ -2,6 +2,7 @@
 
 mod combining;
 mod haproxy;
+mod http3;
 mod lane_process;
 mod nginx;
 mod post_quantum;

@@ -60,30 +60,41 @@ pub fn try_load(
     connections: usize,
     handshakes: u64,
 ) -> Result<Tally, LoadError> {
+    let load = Load {
+        version,
+        group,
+        connections,
+        handshakes_max: handshakes,
+        ..load_of(port, identities)
+    };
+    Ok(run(&load, &AtomicBool::new(false), || ())?.tally)
+}
+
+/// A load by TLS 1.3 on a server with these certificates, to be changed at will.
+pub fn load_of(port: u16, identities: &[&Identity]) -> Load {
     let certificate = |identity: &&Identity| {
         let mut convert = Command::new("openssl");
         convert.args(["x509", "-outform", "der", "-in"]).arg(&identity.certificate);
         super::run(&mut convert).stdout
     };
-    let load = Load {
+    Load {
         target: SocketAddr::from(([127, 0, 0, 1], port)),
         server_name: "localhost".to_owned(),
         certificates: identities.iter().map(certificate).collect(),
-        version,
-        group,
+        version: TlsVersion::Tls13,
+        group: Group::X25519,
         cipher: Cipher::Aes256Gcm,
         protocol: None,
         work: Work::Handshake,
-        connections,
+        connections: 1,
         rate: None,
         seed: 0,
         cpus: Vec::new(),
         warm_up: Duration::ZERO,
         window: Duration::from_secs(60),
-        handshakes_max: handshakes,
+        handshakes_max: u64::MAX,
         patience: Duration::from_secs(20),
-    };
-    Ok(run(&load, &AtomicBool::new(false), || ())?.tally)
+    }
 }
 
 /// `openssl s_client` with `arguments`, sending `request`; what it printed.

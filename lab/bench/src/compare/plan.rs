@@ -175,9 +175,7 @@ impl Scenario {
             (_, _) if self.http3 && !kind.has_workers() => {
                 Err("only nginx and HAProxy are set up for HTTP/3")
             }
-            (_, Work::Page) if self.http3 => {
-                Err("the pages of the application come over TCP only")
-            }
+            (_, Work::Page) if self.http3 => Err("the pages of the application come over TCP only"),
             (_, Work::Page) if kind != ServerKind::Nginx => {
                 Err("the pages of the application come from behind nginx only")
             }

@@ -353,8 +353,7 @@ impl Workshop {
         let file = directory.join("haproxy.cfg");
         let (content, asynchronous) = (self.content.as_ref(), subject == Subject::Async);
         let workers = &self.workers;
-        let mut text =
-            config::haproxy(address, identities, content, asynchronous, workers, groups);
+        let mut text = config::haproxy(address, identities, content, asynchronous, workers, groups);
         if self.quic {
             text = config::haproxy_with_quic(&text, address);
         }

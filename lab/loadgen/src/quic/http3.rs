@@ -182,7 +182,9 @@ impl Answer {
         let status = match fields {
             [0, 0, 0xff, more, ..] => more.checked_add(INDEX_MAX).and_then(indexed),
             [0, 0, first @ 0xc0..=0xfe, ..] => indexed(first & INDEX_MAX),
-            [0, 0, first, rest @ ..] if first & 0xf0 == 0x50 || first & 0xf0 == 0x70 => literal(*first, rest),
+            [0, 0, first, rest @ ..] if first & 0xf0 == 0x50 || first & 0xf0 == 0x70 => {
+                literal(*first, rest)
+            }
             _ => None,
         };
         self.status = Some(status.ok_or(Failure::Answer("no status that could be read"))?);

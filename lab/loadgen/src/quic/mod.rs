@@ -13,9 +13,9 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{
-    ClientConfig, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
-    EndpointEvent, Event, RandomConnectionIdGenerator, ReadError, StreamEvent, StreamId,
-    TransportConfig, TransportErrorCode, VarInt, WriteError,
+    ClientConfig, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointEvent,
+    Event, ReadError, StreamEvent, StreamId, TransportConfig, TransportErrorCode, VarInt,
+    WriteError,
 };
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -120,12 +120,9 @@ struct Times {
 
 impl Default for Connection {
     fn default() -> Self {
-        let mut config = EndpointConfig::default();
-        // Each connection has its socket, and needs no name to be told from others.
-        config.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(0)));
         Connection {
             socket: None,
-            endpoint: Endpoint::new(Arc::new(config), None, false, None),
+            endpoint: Endpoint::new(Arc::default(), None, false, None),
             connection: None,
             phase: Phase::Idle,
             drawn: Drawn::default(),

@@ -5,9 +5,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{
-    ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue,
-};
+use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, NamedGroup, SignatureScheme};
 
@@ -86,11 +84,7 @@ impl ClientSessionStore for Store {
         self.0.kx_hint(server_name)
     }
 
-    fn set_tls12_session(
-        &self,
-        server_name: ServerName<'static>,
-        value: Tls12ClientSessionValue,
-    ) {
+    fn set_tls12_session(&self, server_name: ServerName<'static>, value: Tls12ClientSessionValue) {
         self.0.set_tls12_session(server_name, value);
     }
 
