@@ -3,6 +3,7 @@
 mod asan;
 mod certificates;
 mod chroot;
+mod containers;
 mod ct;
 mod deb;
 mod debian_source;
@@ -47,6 +48,8 @@ enum Chore {
     Asan,
     /// Compares nginx with very many certificates to itself, natively and accelerated
     Certificates(certificates::Arguments),
+    /// Runs a server and its exporter in hardened containers. As root, with runc.
+    Containers,
     /// Looks for side channels wherever secrets are handled, and proves that it would see one.
     Ct(ct::Arguments),
     /// Builds the Debian package; with --check installs it on a fresh Debian and takes it back.
@@ -94,6 +97,7 @@ fn main() -> ExitCode {
     let result = Workspace::find().and_then(|workspace| match Arguments::parse().chore {
         Chore::Asan => asan::run(&workspace),
         Chore::Certificates(arguments) => certificates::run(&workspace, &arguments),
+        Chore::Containers => containers::run(&workspace),
         Chore::Ct(arguments) => ct::run(&workspace, &arguments),
         Chore::Deb(arguments) => deb::run(&workspace, &arguments),
         Chore::Demo => demo::run(&workspace),

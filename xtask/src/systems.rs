@@ -50,7 +50,7 @@ struct System {
     suite: &'static str,
 }
 
-/// A server by the name that `widelane compare` knows.
+/// A server by the name that `widelane compare` knows, or that and [`HTTP3`].
 #[derive(PartialEq, Eq)]
 struct Server {
     name: &'static str,
@@ -67,9 +67,16 @@ const SYSTEMS: [System; 3] = [
     System { name: "sid", title: "Debian sid", suite: "sid" },
 ];
 
-const SERVERS: [Server; 21] = [
+const SERVERS: [Server; 23] = [
     server("nginx", "nginx", "nginx", ""),
+    server("nginx-http3", "nginx, HTTP/3", "nginx", ""),
     server("haproxy", "HAProxy", "haproxy", ""),
+    server(
+        "haproxy-http3",
+        "HAProxy, HTTP/3",
+        "haproxy",
+        "Nothing waits for company ([http3.md](http3.md))",
+    ),
     server("hitch", "hitch", "hitch", ""),
     server("apache", "Apache httpd, event", "apache2", "Threads block: RSA is batched among them"),
     server("lighttpd", "lighttpd", "lighttpd lighttpd-mod-openssl", ""),
@@ -104,6 +111,9 @@ const fn server(
 ) -> Server {
     Server { name, title, packages, remark }
 }
+
+/// What follows a server's name where clients speak HTTP/3.
+const HTTP3: &str = "-http3";
 
 /// What the tests of servers and every comparison take beside the server itself.
 const BASE: &str = "openssl ca-certificates curl python3 iproute2 procps";
@@ -242,13 +252,17 @@ fn compare(workspace: &Workspace, root: &Path, server: &Server) -> Result<Value>
     let [program, results_path] = [&program, &results].map(|path| path.to_string_lossy());
     let keys = KEYS.join(",");
     let connections = if server.name == "s-server" { "8" } else { "100" };
+    let (name, http3) = match server.name.strip_suffix(HTTP3) {
+        Some(name) => (name, Some("--http3")),
+        None => (server.name, None),
+    };
     let words = [
         "timeout",
         "120",
         &program,
         "compare",
         "--server",
-        server.name,
+        name,
         "--key",
         &keys,
         "--tls",
@@ -267,6 +281,7 @@ fn compare(workspace: &Workspace, root: &Path, server: &Server) -> Result<Value>
         "--json",
         &results_path,
     ];
+    let words = [&words, http3.as_slice()].concat();
     let mut command = chroot::command(root, &[&workspace.root, &workspace.target], &words);
     let log = fs::File::create(workspace.target.join("systems/compare.log"))?;
     let status = command.stdout(log.try_clone()?).stderr(log).status()?;

@@ -162,7 +162,20 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
         command.env(policy::LANE_CPUS_VARIABLE, cpus.to_string());
     }
     match live::for_servers(args.counters_dir.as_deref()) {
-        Ok(Some(directory)) => drop(command.env(COUNTERS_DIRECTORY_VARIABLE, directory)),
+        Ok(Some(directory)) => {
+            // Said here once, and not by each process of the server.
+            let directory = match live::try_out(&directory) {
+                Ok(()) => directory,
+                Err(error) => {
+                    eprintln!(
+                        "widelane: {error:#}; mount something writable there, or give another \
+                         --counters-dir; the server runs without counters"
+                    );
+                    PathBuf::new()
+                }
+            };
+            command.env(COUNTERS_DIRECTORY_VARIABLE, directory);
+        }
         Ok(None) => {}
         Err(error) if args.counters_dir.is_some() => return Err(error),
         // Nobody asked for them, and the server is not worse off without.

@@ -136,7 +136,7 @@ mod tests {
             ],
         });
         let outcome = json!({ "version": "1.7", "results": results });
-        let server = &SERVERS[2];
+        let server = SERVERS.iter().find(|server| server.name == "hitch").expect("a row");
         assert_eq!(
             row(server, &outcome),
             "| hitch | 1.7 | 0.61 (0.60–0.62) | the machine was busy | 75 %, 0 % |  |\n"

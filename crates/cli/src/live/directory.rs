@@ -1,7 +1,8 @@
 //! Where counters files are: what was asked for, else the system's place, else the user's.
 
 use std::env;
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -66,6 +67,26 @@ pub fn for_servers(asked: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
     Ok(Some(directory))
 }
 
+/// Makes sure that a server could keep counters in `directory` now.
+pub fn try_out(directory: &Path) -> anyhow::Result<()> {
+    let path = directory.join(format!(".{}.trial", std::process::id()));
+    let written = File::options()
+        .write(true)
+        .create_new(true)
+        .open(&path)
+        .and_then(|mut file| file.write_all(&[0; TRIAL_BYTES]));
+    // The directory may be open to all: who puts something in the way keeps nobody from counting.
+    if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists) {
+        return Ok(());
+    }
+    // Where it was not made there is nothing to remove.
+    let _ = fs::remove_file(&path);
+    written.with_context(|| format!("cannot write counters to {}", directory.display()))
+}
+
+/// Room that a small server takes: some processes of a few threads, a page each.
+const TRIAL_BYTES: usize = 64 << 10;
+
 /// The directory of this user alone.
 fn of_user() -> Option<PathBuf> {
     let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|value| !value.is_empty())?;
@@ -118,6 +139,15 @@ mod tests {
         fs::set_permissions(&new, Permissions::from_mode(0o700)).unwrap();
         shared(&new).unwrap();
         assert_eq!(mode(&new), 0o700);
+    }
+
+    #[test]
+    fn a_directory_is_tried_out_without_a_trace() {
+        let place = tempfile::tempdir().unwrap();
+        try_out(place.path()).unwrap();
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+        let error = format!("{:#}", try_out(&place.path().join("missing")).unwrap_err());
+        assert!(error.contains("cannot write counters to") && error.contains("No such file"));
     }
 
     #[test]

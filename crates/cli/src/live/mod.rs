@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use widelane_host::counters::Counts;
 
 pub use self::clock::Clocks;
-pub use self::directory::{Directories, SYSTEM_DIRECTORY, for_servers};
+pub use self::directory::{Directories, SYSTEM_DIRECTORY, for_servers, try_out};
 pub use self::file::Objection;
 pub use self::process::{cpu_of, running};
 

@@ -1,0 +1,182 @@
+//! Widelane in containers as clusters harden them: an unknown user, no privilege to gain, a root that
+//! is read-only, the runtimes' usual seccomp filter; counters on a volume, and the exporter in a
+//! container of its own beside the server.
+
+mod bundle;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use self::bundle::{Container, Mount};
+use crate::shell::{announce, announce_and_run, capture, find_program, succeeds};
+use crate::workspace::{QUICK, Workspace};
+use crate::{chroot, setup};
+
+/// Users that no image knows.
+const SERVER: u32 = 12_345;
+const EXPORTER: u32 = 23_456;
+
+/// The example whose configuration of nginx is used.
+const EXAMPLE: &str = "packaging/kubernetes/nginx.yaml";
+
+/// Where the volumes are in a container, as in the example.
+const COUNTERS: &str = "/run/widelane";
+const CONFIGURATION: &str = "/etc/nginx-widelane";
+const CERTIFICATE: &str = "/etc/tls";
+
+/// How long a server may take to listen.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What is done in all containers.
+struct Yard<'a> {
+    workspace: &'a Workspace,
+    root: PathBuf,
+    files: PathBuf,
+}
+
+/// Builds the libraries and an image's root, and runs it.
+pub fn run(workspace: &Workspace) -> Result<()> {
+    setup::run()?;
+    chroot::check_tools()?;
+    if find_program("runc").is_none() || !Path::new(bundle::SECCOMP).exists() {
+        bail!("apt-get install runc golang-github-containers-common, for containers' runtime");
+    }
+    announce_and_run(
+        workspace
+            .cargo()
+            .args(["build", QUICK, "--package=widelane-cli", "--package=widelane-provider"])
+            .arg("--package=widelane-runtime"),
+    )?;
+    let place = workspace.target.join("containers");
+    let root = place.join("trixie");
+    if !root.exists() {
+        fs::create_dir_all(&place)?;
+        chroot::bootstrap(&root, "trixie")?;
+    }
+    chroot::install(&root, "nginx openssl")?;
+    let yard = Yard { workspace, root, files: place.join("files") };
+    yard.fill()?;
+    yard.accelerated_and_seen()?;
+    yard.without_counters("there is no directory of counters", &[])?;
+    let full = Mount::memory(COUNTERS, "size=4k,mode=1777");
+    yard.without_counters("the directory of counters is full", &[full])?;
+    announce("containers: accelerated, counted, seen by the exporter");
+    Ok(())
+}
+
+impl Yard<'_> {
+    /// Puts into the root what packaging/container/Containerfile puts there, and makes the files that
+    /// an operator brings.
+    fn fill(&self) -> Result<()> {
+        let libraries = self.root.join("usr/lib/widelane");
+        fs::create_dir_all(&libraries)?;
+        for (from, to) in [
+            ("widelane", self.root.join("usr/bin/widelane")),
+            ("libwidelane.so", libraries.join("widelane.so")),
+            ("libwidelane_runtime.so", libraries.join("libwidelane_runtime.so")),
+        ] {
+            fs::copy(self.workspace.quick(from), to)?;
+        }
+        for directory in [&COUNTERS[1..], &CONFIGURATION[1..], &CERTIFICATE[1..]] {
+            fs::create_dir_all(self.root.join(directory))?;
+        }
+        let counters = self.root.join(&COUNTERS[1..]);
+        fs::set_permissions(counters, PermissionsExt::from_mode(0o1777))?;
+        fs::create_dir_all(&self.files)?;
+        let example = fs::read_to_string(self.workspace.root.join(EXAMPLE))?;
+        fs::write(self.files.join("nginx.conf"), configuration(&example)?)?;
+        let [key, certificate] = ["tls.key", "tls.crt"].map(|name| self.files.join(name));
+        let mut make = Command::new("openssl");
+        make.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]);
+        make.args(["-subj", "/CN=localhost", "-keyout"]).arg(&key).arg("-out").arg(&certificate);
+        ensure!(succeeds(&mut make), "openssl makes no certificate");
+        Ok(fs::set_permissions(key, PermissionsExt::from_mode(0o644))?)
+    }
+
+    /// The server of the example, with more mounts.
+    fn server(&self, name: &str, more: &[Mount]) -> Result<Container> {
+        let files = |to: &str| Mount::bind(&self.files, to, true);
+        let temporary = Mount::memory("/tmp", "mode=1777");
+        let mut mounts = vec![temporary, files(CONFIGURATION), files(CERTIFICATE)];
+        mounts.extend_from_slice(more);
+        let command = ["widelane", "run", "--counters-dir", COUNTERS, "--"];
+        let nginx = ["nginx", "-e", "stderr", "-c", "/etc/nginx-widelane/nginx.conf"];
+        let words = [&command[..], &nginx[..]].concat();
+        let server = Container::start(name, &self.root, SERVER, &words, &mounts, None)?;
+        let end = Instant::now() + PATIENCE;
+        while !self.load(&server, "1").is_ok_and(|said| !said.is_empty()) {
+            ensure!(Instant::now() < end, "the server does not listen: {}", server.output());
+            sleep(Duration::from_millis(100));
+        }
+        Ok(server)
+    }
+
+    /// Has clients shake hands with the server in its network, and tells what they say.
+    fn load(&self, server: &Container, connections: &str) -> Result<String> {
+        let mut command = server.in_network(&self.workspace.quick("widelane"));
+        command.args(["load", "--insecure", "--warm-up", "0s", "--duration", "500ms"]);
+        command.args(["--fail-if", "errors>0", "--json", "--connections", connections]);
+        capture(command.arg("127.0.0.1:8443"))
+    }
+
+    /// The server is accelerated, and an exporter in a container beside it, of another user, tells so.
+    fn accelerated_and_seen(&self) -> Result<()> {
+        let volume = self.files.join("counters");
+        let _ = fs::remove_dir_all(&volume);
+        fs::create_dir_all(&volume)?;
+        fs::set_permissions(&volume, PermissionsExt::from_mode(0o1777))?;
+        let server = self.server("server", &[Mount::bind(&volume, COUNTERS, false)])?;
+        server.check_hardened(SERVER)?;
+        self.load(&server, "40")?;
+        let words = ["widelane", "exporter", "--counters-dir", COUNTERS];
+        let mounts = [Mount::bind(&volume, COUNTERS, true)];
+        let beside = Some(&server);
+        let exporter = Container::start("exporter", &self.root, EXPORTER, &words, &mounts, beside)?;
+        exporter.check_hardened(EXPORTER)?;
+        let metrics = self.metrics(&server).with_context(|| exporter.output())?;
+        for series in ["widelane_handshakes_total{", "way=\"batched\""] {
+            let counted = metrics.lines().filter(|line| line.contains(series)).any(|line| {
+                line.rsplit(' ').next().and_then(|value| value.parse().ok()).unwrap_or(0.0) > 0.0
+            });
+            ensure!(counted, "the exporter tells nothing of {series}:\n{metrics}");
+        }
+        announce("a server and an exporter beside it: accelerated, counted and seen");
+        Ok(())
+    }
+
+    fn metrics(&self, server: &Container) -> Result<String> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let mut ask = server.in_network(Path::new("curl"));
+            let said = capture(ask.args(["-sS", "http://127.0.0.1:9847/metrics"]));
+            if said.is_ok() || Instant::now() > end {
+                return said;
+            }
+            sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Where counters cannot be kept, one line says so and what helps, and the server runs.
+    fn without_counters(&self, what: &str, mounts: &[Mount]) -> Result<()> {
+        let server = self.server("lonely", mounts)?;
+        self.load(&server, "40")?;
+        let said = server.output();
+        let lines: Vec<&str> = said.lines().filter(|line| line.contains("widelane")).collect();
+        ensure!(lines.len() == 1, "{what}, and that takes {} lines: {said}", lines.len());
+        announce(&format!("{what}: {}", lines[0]));
+        Ok(())
+    }
+}
+
+/// nginx's configuration in the example.
+fn configuration(example: &str) -> Result<String> {
+    let (_, rest) = example.split_once("nginx.conf: |\n").context("the example has none")?;
+    let lines = rest.lines().map_while(|line| line.strip_prefix("    "));
+    Ok(lines.collect::<Vec<_>>().join("\n") + "\n")
+}
