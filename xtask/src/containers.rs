@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use self::bundle::{Container, Mount};
-use crate::shell::{announce, announce_and_run, capture, find_program, succeeds};
+use crate::shell::{announce, announce_and_run, capture, find_program, run, succeeds};
 use crate::workspace::{QUICK, Workspace};
 use crate::{chroot, setup};
 
@@ -41,11 +41,12 @@ struct Yard<'a> {
 }
 
 /// Builds the libraries and an image's root, and runs it.
-pub fn run(workspace: &Workspace) -> Result<()> {
+pub fn test(workspace: &Workspace) -> Result<()> {
     setup::run()?;
     chroot::check_tools()?;
-    if find_program("runc").is_none() || !Path::new(bundle::SECCOMP).exists() {
-        bail!("apt-get install runc golang-github-containers-common, for containers' runtime");
+    let lacks = |program: &&str| find_program(program).is_none();
+    if ["runc", "musl-gcc", "curl"].iter().any(lacks) || !Path::new(bundle::SECCOMP).exists() {
+        bail!("apt-get install runc golang-github-containers-common musl-tools curl");
     }
     announce_and_run(
         workspace
@@ -66,6 +67,7 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     yard.without_counters("there is no directory of counters", &[])?;
     let full = Mount::memory(COUNTERS, "size=4k,mode=1777");
     yard.without_counters("the directory of counters is full", &[full])?;
+    yard.musl_is_told()?;
     announce("containers: accelerated, counted, seen by the exporter");
     Ok(())
 }
@@ -170,6 +172,25 @@ impl Yard<'_> {
         let lines: Vec<&str> = said.lines().filter(|line| line.contains("widelane")).collect();
         ensure!(lines.len() == 1, "{what}, and that takes {} lines: {said}", lines.len());
         announce(&format!("{what}: {}", lines[0]));
+        Ok(())
+    }
+}
+
+impl Yard<'_> {
+    /// A program of musl, as those of Alpine are, runs as ever, and one line says why.
+    fn musl_is_told(&self) -> Result<()> {
+        let [source, program] = ["musl.c", "musl"].map(|name| self.files.join(name));
+        fs::write(&source, "int main(void) { return 7; }\n")?;
+        run(Command::new("musl-gcc").arg("-o").arg(&program).arg(&source))?;
+        let mut widelane = Command::new(self.workspace.quick("widelane"));
+        let output = widelane.args(["run", "--"]).arg(&program).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.code() == Some(7) && said.lines().count() == 1 && said.contains("musl"),
+            "a program of musl ends with {}: {said}",
+            output.status
+        );
+        announce(&format!("musl: {}", said.trim_end()));
         Ok(())
     }
 }

@@ -48,7 +48,7 @@ enum Chore {
     Asan,
     /// Compares nginx with very many certificates to itself, natively and accelerated
     Certificates(certificates::Arguments),
-    /// Runs a server and its exporter in hardened containers. As root, with runc.
+    /// Runs a server and its exporter in hardened containers. As root, with runc
     Containers,
     /// Looks for side channels wherever secrets are handled, and proves that it would see one.
     Ct(ct::Arguments),
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
     let result = Workspace::find().and_then(|workspace| match Arguments::parse().chore {
         Chore::Asan => asan::run(&workspace),
         Chore::Certificates(arguments) => certificates::run(&workspace, &arguments),
-        Chore::Containers => containers::run(&workspace),
+        Chore::Containers => containers::test(&workspace),
         Chore::Ct(arguments) => ct::run(&workspace, &arguments),
         Chore::Deb(arguments) => deb::run(&workspace, &arguments),
         Chore::Demo => demo::run(&workspace),

@@ -67,17 +67,30 @@ fn judge_at(path: &Path, depth: usize) -> Fitness {
         };
     }
     match Elf::parse(&bytes) {
-        Ok(elf) if !elf.is_dynamic => Fitness::RunsUnchanged("it is statically linked".to_owned()),
-        Ok(elf) if OPENSSL.iter().any(|name| elf.needed.iter().any(|needed| needed == name)) => {
-            Fitness::Accelerates
-        }
-        Ok(elf) => match tls_library(&elf.needed) {
-            Some(other) => {
-                Fitness::RunsUnchanged(format!("it uses {other}, not OpenSSL 3 (libssl.so.3)"))
-            }
-            None => Fitness::PassesOn,
-        },
+        Ok(elf) => judge_elf(&elf),
         Err(NotElf) => Fitness::RunsUnchanged("it is not a program for this machine".to_owned()),
+    }
+}
+
+fn judge_elf(elf: &Elf) -> Fitness {
+    let needs = |name: &str| elf.needed.iter().any(|needed| needed == name);
+    if !elf.is_dynamic {
+        return Fitness::RunsUnchanged("it is statically linked".to_owned());
+    }
+    // Its loader would not start it with a library of glibc's in front.
+    if needs("libc.so") || elf.needed.iter().any(|needed| needed.starts_with("libc.musl-")) {
+        return Fitness::RunsUnchanged(
+            "its C library is musl, and widelane's is glibc; take an image on Debian".to_owned(),
+        );
+    }
+    if OPENSSL.into_iter().any(needs) {
+        return Fitness::Accelerates;
+    }
+    match tls_library(&elf.needed) {
+        Some(other) => {
+            Fitness::RunsUnchanged(format!("it uses {other}, not OpenSSL 3 (libssl.so.3)"))
+        }
+        None => Fitness::PassesOn,
     }
 }
 
@@ -161,6 +174,17 @@ mod tests {
     fn rubbish_is_not_a_program() {
         let file = script("rubbish");
         assert!(reason(file.path()).contains("not a program for this machine"));
+    }
+
+    #[test]
+    fn programs_of_musl_run_unchanged() {
+        for libc in ["libc.so", "libc.musl-x86_64.so.1"] {
+            let needed = [libc, "libssl.so.3"].map(str::to_owned).into();
+            let fitness = judge_elf(&Elf { is_dynamic: true, needed });
+            assert!(fitness.objection().is_some_and(|said| said.contains("musl")), "{libc}");
+        }
+        let needed = ["libc.so.6", "libssl.so.3"].map(str::to_owned).into();
+        assert_eq!(judge_elf(&Elf { is_dynamic: true, needed }), Fitness::Accelerates);
     }
 
     #[test]
