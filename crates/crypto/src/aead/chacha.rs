@@ -6,9 +6,10 @@ use widelane_kernels::chacha20_poly1305::{
     ifma512, portable,
 };
 use widelane_kernels::text::Text;
+use widelane_secret::wipe;
 
 use super::kernel::end_of;
-use super::{SealJob, kernel};
+use super::{HEADER_MASK_BYTES, HEADER_SAMPLE_BYTES, SealJob, kernel};
 
 /// The room chosen, with the token that opens it.
 #[derive(Clone, Copy, Debug)]
@@ -106,6 +107,22 @@ impl Kernel {
 
     pub(super) fn room(&self) -> Room {
         self.choice.room()
+    }
+
+    /// The sample says where in the key stream the mask begins: a counter, and a nonce behind it
+    /// (RFC 9001, 5.4.4).
+    pub(super) fn header_mask(
+        &self,
+        sample: &[u8; HEADER_SAMPLE_BYTES],
+    ) -> [u8; HEADER_MASK_BYTES] {
+        let (counter, nonce) = sample.split_first_chunk().expect("four bytes of sixteen");
+        let nonce = nonce.first_chunk().expect("twelve bytes are left");
+        let mut block = [0; BLOCK_BYTES];
+        let counter = u32::from_le_bytes(*counter);
+        in_room!(self.choice, stream_block, &self.key, nonce, counter, &mut block);
+        let mask = *block.first_chunk().expect("a block is longer");
+        wipe(&mut block);
+        mask
     }
 
     #[inline(always)]

@@ -9,7 +9,7 @@ use widelane_kernels::text::Text;
 use widelane_secret::wipe;
 
 use super::kernel::end_of;
-use super::{SealJob, kernel};
+use super::{HEADER_MASK_BYTES, SealJob, kernel};
 use crate::choice::AesChoice;
 
 /// A key in its room. Boxed, so that moving it leaves no copies behind.
@@ -86,6 +86,13 @@ impl Kernel {
 
     pub(super) fn room(&self) -> Room {
         self.choice().room()
+    }
+
+    /// The sample, encrypted as a block (RFC 9001, 5.4.3), is the mask and more.
+    pub(super) fn header_mask(&self, sample: &Block) -> [u8; HEADER_MASK_BYTES] {
+        let mut block = *sample;
+        in_room!(self, encrypt_block, |key| key, &mut block);
+        *block.first_chunk().expect("a block is longer")
     }
 
     fn choice(&self) -> AesChoice {

@@ -7,7 +7,9 @@
 use widelane_cpu::{Policy, Room};
 use widelane_kernels::text::Text;
 
-use super::{Algorithm, NONCE_BYTES, TAG_BYTES, chacha, gcm};
+use super::{
+    Algorithm, HEADER_MASK_BYTES, HEADER_SAMPLE_BYTES, NONCE_BYTES, TAG_BYTES, chacha, gcm,
+};
 use crate::choice::AesChoice;
 
 /// Bytes of the longest block of a key stream.
@@ -85,6 +87,17 @@ impl Kernel {
         match self {
             Kernel::Gcm(_) => 16,
             Kernel::ChaCha(_) => 64,
+        }
+    }
+
+    /// See [`super::Key::header_mask`].
+    pub(super) fn header_mask(
+        &self,
+        sample: &[u8; HEADER_SAMPLE_BYTES],
+    ) -> [u8; HEADER_MASK_BYTES] {
+        match self {
+            Kernel::Gcm(kernel) => kernel.header_mask(sample),
+            Kernel::ChaCha(kernel) => kernel.header_mask(sample),
         }
     }
 

@@ -47,6 +47,12 @@ pub const TAG_BYTES_MIN: usize = 12;
 /// Bytes of the nonce that every algorithm takes and that protocols use.
 pub const NONCE_BYTES: usize = 12;
 
+/// Bytes of the sample of ciphertext that the mask of a QUIC header is made from.
+pub const HEADER_SAMPLE_BYTES: usize = 16;
+
+/// Bytes of the mask of a QUIC header: one for the first byte, four for the packet number.
+pub const HEADER_MASK_BYTES: usize = 5;
+
 /// An algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Algorithm {
@@ -313,6 +319,13 @@ impl Key {
         check_tag(tag)?;
         let expected = self.kernel.open(nonce, aad, Text::in_place(text));
         release(&expected, tag, text)
+    }
+
+    /// The mask of QUIC's header protection for a sample of ciphertext (RFC 9001, 5.4.3 and 5.4.4).
+    ///
+    /// The key must be one that QUIC derives for this purpose alone, never a packet's.
+    pub fn header_mask(&self, sample: &[u8; HEADER_SAMPLE_BYTES]) -> [u8; HEADER_MASK_BYTES] {
+        self.kernel.header_mask(sample)
     }
 
     fn check(&self, nonce: &[u8], text_bytes: usize) -> Result<(), AeadError> {

@@ -280,7 +280,7 @@ pub struct Digest {
 
 impl Digest {
     /// Clears a digest that is a secret.
-    pub(crate) fn wipe(&mut self) {
+    pub fn wipe(&mut self) {
         wipe(&mut self.bytes);
     }
 }

@@ -2,6 +2,7 @@
 
 use widelane_secret::Mask;
 
+use crate::digest::Digest;
 use crate::kdf::{Hash, Kdf, Secret, Tag, TooLong};
 use crate::stack::{KDF_BYTES, scrubbed};
 
@@ -18,6 +19,16 @@ pub fn extract(kdf: &Kdf, salt: &[u8], input: &[u8], output: &mut [u8]) -> Resul
         output.copy_from_slice(Tag::of(&kdf.hmac.key(salt), &[input]).as_bytes());
     });
     Ok(())
+}
+
+/// HKDF-Extract, made ready at once for what is derived from the result.
+///
+/// Secrets: `salt`, `input`.
+pub fn extract_secret(kdf: &Kdf, salt: &[u8], input: &[u8]) -> Secret {
+    scrubbed::<KDF_BYTES, _>(|| {
+        let tag = Tag::of(&kdf.hmac.key(salt), &[input]);
+        Secret { hash: kdf.hash, key: kdf.hmac.key(tag.as_bytes()) }
+    })
 }
 
 /// HKDF-Expand-Label: `output.len()` bytes from a secret, for the use that `prefix` and `label`
@@ -52,6 +63,18 @@ impl Secret {
         let output_bytes = u16::try_from(output.len()).map_err(|_| TooLong)?.to_be_bytes();
         let label_bytes = u8::try_from(prefix.len() + label.len()).map_err(|_| TooLong)?;
         let context_bytes = u8::try_from(context.len()).map_err(|_| TooLong)?;
+        let info: [&[u8]; 6] =
+            [&output_bytes, &[label_bytes], prefix, label, &[context_bytes], context];
+        self.expand(&info, output)
+    }
+
+    /// HKDF-Expand: `output.len()` bytes from this secret, for the use that the pieces of `info`
+    /// name one behind the other.
+    ///
+    /// The output has up to 255 digests; otherwise it stays as it is.
+    ///
+    /// Secrets: `self`, `output`.
+    pub fn expand(&self, info: &[&[u8]], output: &mut [u8]) -> Result<(), TooLong> {
         let digest_bytes = self.hash.bytes();
         if output.len() > usize::from(u8::MAX) * digest_bytes {
             return Err(TooLong);
@@ -59,22 +82,23 @@ impl Secret {
         scrubbed::<KDF_BYTES, _>(|| {
             let mut before: Option<Tag> = None;
             for (number, chunk) in (1..=u8::MAX).zip(output.chunks_mut(digest_bytes)) {
-                let pieces: [&[u8]; 8] = [
-                    before.as_ref().map_or(&[], Tag::as_bytes),
-                    &output_bytes,
-                    &[label_bytes],
-                    prefix,
-                    label,
-                    &[context_bytes],
-                    context,
-                    &[number],
-                ];
-                let tag = Tag::of(&self.key, &pieces);
+                let mut stream = self.key.begin();
+                stream.update(before.as_ref().map_or(&[], Tag::as_bytes));
+                info.iter().for_each(|piece| stream.update(piece));
+                stream.update(&[number]);
+                let tag = Tag(stream.end());
                 chunk.copy_from_slice(&tag.as_bytes()[..chunk.len()]);
                 before = Some(tag);
             }
         });
         Ok(())
+    }
+
+    /// The tag of HMAC over a message, with this secret as its key: what a Finished message has.
+    ///
+    /// Secrets: `self`.
+    pub fn tag(&self, message: &[u8]) -> Digest {
+        scrubbed::<KDF_BYTES, _>(|| self.key.tag(message))
     }
 }
 

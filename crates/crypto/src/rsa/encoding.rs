@@ -230,6 +230,47 @@ pub fn pss_encode(
     Ok(())
 }
 
+/// Whether `encoded` is EMSA-PSS (RFC 8017 section 9.1.2) of a message whose digest by `hash` is
+/// `digest`, with a salt of `salt_bytes`. Lengths and masks are as in [`pss_encode`].
+///
+/// Nothing here is a secret.
+///
+/// # Errors
+/// What the hash functions answer.
+pub fn pss_verify(
+    hash: &mut dyn HashFunction,
+    mask_hash: &mut dyn HashFunction,
+    digest: &[u8],
+    salt_bytes: usize,
+    modulus_bits: usize,
+    encoded: &[u8],
+) -> Result<bool, EncodingError> {
+    let encoded_bits = modulus_bits - 1;
+    let available = encoded_bits.div_ceil(8);
+    let needed = digest.len() + salt_bytes + 2;
+    if digest.len() != hash.digest_bytes() || available < needed || encoded.len() < available {
+        return Ok(false);
+    }
+    let (leading, encoded) = encoded.split_at(encoded.len() - available);
+    let (masked_block, trailer) = encoded.split_at(available - digest.len() - 1);
+    let (seed, trailer_field) = trailer.split_at(digest.len());
+    let first_mask = 0xff >> (8 * available - encoded_bits);
+    if leading.iter().any(|byte| *byte != 0)
+        || trailer_field != [0xbc]
+        || masked_block[0] & !first_mask != 0
+    {
+        return Ok(false);
+    }
+    let mut block = masked_block.to_vec();
+    mgf1_apply(mask_hash, seed, &mut block)?;
+    block[0] &= first_mask;
+    let (padding, salt) = block.split_at(block.len() - salt_bytes);
+    let is_padding = padding.ends_with(&[1]) && padding.iter().rev().skip(1).all(|byte| *byte == 0);
+    let mut expected = vec![0; digest.len()];
+    hash.digest(&[&[0; 8], digest, salt], &mut expected)?;
+    Ok(is_padding && expected == seed)
+}
+
 /// Exclusive-ors the mask that MGF1 (RFC 8017 appendix B.2.1) makes of `seed` onto `block`.
 ///
 /// # Errors

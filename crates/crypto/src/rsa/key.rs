@@ -291,7 +291,7 @@ fn inverts<const HALF: usize>(exponent: &[u64; HALF], e: u64, p: &Modulus<HALF>)
 }
 
 /// The modulus that `bytes` says, if Montgomery arithmetic of that length takes it.
-fn modulus<const LIMBS: usize>(bytes: &[u8]) -> Option<Modulus<LIMBS>> {
+pub(super) fn modulus<const LIMBS: usize>(bytes: &[u8]) -> Option<Modulus<LIMBS>> {
     Modulus::new(&limbs(bytes)?)
 }
 
@@ -306,13 +306,13 @@ pub(super) fn limbs<const LIMBS: usize>(bytes: &[u8]) -> Option<[u64; LIMBS]> {
 }
 
 /// Reads an odd public exponent from 3 up to the limit.
-fn public_exponent(bytes: &[u8]) -> Option<u64> {
+pub(super) fn public_exponent(bytes: &[u8]) -> Option<u64> {
     let [e] = limbs(bytes)?;
     (e & 1 == 1 && (3..PUBLIC_EXPONENT_LIMIT).contains(&e)).then_some(e)
 }
 
 /// The length in bits of a public big-endian number without leading zeros.
-fn bits(bytes: &[u8]) -> usize {
+pub(super) fn bits(bytes: &[u8]) -> usize {
     bytes.first().map_or(0, |first| 8 * bytes.len() - first.leading_zeros() as usize)
 }
 

@@ -37,6 +37,7 @@
 pub mod encoding;
 mod key;
 mod lanes;
+mod public;
 mod single;
 
 use widelane_cpu::{Ifma256, Policy, Room};
@@ -45,6 +46,7 @@ use widelane_kernels::lanes::{Ifma256x4, Ifma512x8};
 use crate::choice::Choice;
 
 pub use key::{Components, KeyError, KeySize, PrivateKey};
+pub use public::PublicKey;
 
 /// What became of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

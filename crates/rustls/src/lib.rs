@@ -1,0 +1,62 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod cipher;
+mod der;
+mod hash;
+mod kdf;
+mod kx;
+mod random;
+mod sign;
+mod suites;
+mod ticketer;
+mod verify;
+
+use std::env;
+
+use rustls::crypto::CryptoProvider;
+use widelane_cpu::policy::{self, BITWIDTH_VARIABLE, Inputs, PATH_VARIABLE, PolicyError};
+
+pub use ticketer::Ticketer;
+pub use widelane_cpu::{Policy, Room};
+
+/// The provider under the policy of this machine: that of the file which `WIDELANE_POLICY` names,
+/// or else of `/etc/widelane/policy.toml`, or else the default for the CPU, narrowed by
+/// `WIDELANE_MAX_SIMD_BITWIDTH`.
+///
+/// # Errors
+///
+/// If one of them is malformed.
+pub fn default_provider() -> Result<CryptoProvider, PolicyError> {
+    machine_policy().map(|policy| provider(&policy))
+}
+
+/// What the operator allows on this machine.
+fn machine_policy() -> Result<Policy, PolicyError> {
+    let inputs = Inputs {
+        policy_path: env::var_os(PATH_VARIABLE).map(Into::into),
+        max_simd_bitwidth: env::var(BITWIDTH_VARIABLE).ok(),
+        ..Inputs::default()
+    };
+    policy::resolve(&inputs).map(|resolved| resolved.policy)
+}
+
+/// The provider in the widest rooms that the machine has and `policy` leaves open.
+///
+/// rustls wants algorithms that live as long as the process, so each call leaks some 2 KiB: make a
+/// provider once and clone it.
+#[must_use]
+pub fn provider(policy: &Policy) -> CryptoProvider {
+    CryptoProvider {
+        cipher_suites: suites::all(policy),
+        kx_groups: kx::all(policy),
+        signature_verification_algorithms: verify::all(policy),
+        secure_random: &random::Os,
+        key_provider: leaked(sign::Keys::choose(policy)),
+    }
+}
+
+/// Keeps a value as long as the process lives.
+fn leaked<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}

@@ -1,0 +1,149 @@
+//! Signing with ECDSA on P-256 and P-384.
+
+use std::fmt;
+use std::slice;
+use std::sync::Arc;
+
+use rustls::pki_types::{SubjectPublicKeyInfoDer, alg_id};
+use rustls::sign::{Signer, SigningKey, public_key_to_spki};
+use rustls::{Error, SignatureAlgorithm, SignatureScheme};
+use widelane_crypto::digest::Hash;
+use widelane_crypto::ec::{Curve, Ec, GenerateJob, Outcome, PrivateKey, SignJob, encoding};
+use widelane_crypto::rsa::encoding::DigestAlgorithm;
+
+use super::{Hashes, faulty, malformed};
+use crate::der::{Malformed, Reader, tag};
+use crate::random::Random;
+
+/// A private key of ECDSA.
+#[derive(Clone)]
+pub(super) struct EcKey {
+    ec: Ec,
+    hash: Hash,
+    private: Arc<PrivateKey>,
+    public: Arc<[u8]>,
+}
+
+impl EcKey {
+    /// Takes over a key in the form of SEC 1 (RFC 5915), which names the curve unless the form
+    /// around it does.
+    pub(super) fn from_sec1(
+        ec: Ec,
+        hashes: Hashes,
+        sec1: &[u8],
+        curve: Option<Curve>,
+    ) -> Result<Self, Error> {
+        let parts = parts(sec1).map_err(|_| malformed("SEC 1"))?;
+        let curve = match (parts.curve, curve) {
+            (Some(inner), Some(outer)) if inner != outer => return Err(malformed("PKCS #8")),
+            (inner, outer) => inner.or(outer),
+        };
+        let curve = curve.ok_or_else(|| malformed("SEC 1, which names P-256 or P-384"))?;
+        let private = PrivateKey::from_bytes(curve, parts.private)
+            .map_err(|error| Error::General(format!("the private key of ECDSA: {error}")))?;
+        let mut public = vec![0; 1 + 2 * curve.bytes()];
+        let mut job = GenerateJob::new(&private, &mut public);
+        ec.generate_batch(slice::from_mut(&mut job));
+        if job.outcome != Outcome::Done {
+            return Err(faulty());
+        }
+        if parts.public.is_some_and(|claimed| claimed != public) {
+            let what = "the public key in the file of the private key does not belong to it";
+            return Err(Error::General(what.into()));
+        }
+        let digest = match curve {
+            Curve::P256 => DigestAlgorithm::Sha256,
+            Curve::P384 => DigestAlgorithm::Sha384,
+        };
+        let (private, public) = (Arc::new(private), Arc::from(public));
+        Ok(EcKey { ec, hash: hashes.of(digest), private, public })
+    }
+
+    fn own_scheme(&self) -> SignatureScheme {
+        match self.private.curve() {
+            Curve::P256 => SignatureScheme::ECDSA_NISTP256_SHA256,
+            Curve::P384 => SignatureScheme::ECDSA_NISTP384_SHA384,
+        }
+    }
+}
+
+/// What a key in the form of SEC 1 has.
+struct Parts<'a> {
+    private: &'a [u8],
+    curve: Option<Curve>,
+    public: Option<&'a [u8]>,
+}
+
+fn parts(sec1: &[u8]) -> Result<Parts<'_>, Malformed> {
+    let mut reader = Reader::whole_sequence(sec1)?;
+    if reader.unsigned()? != [1] {
+        return Err(Malformed);
+    }
+    let private = reader.element(tag::OCTET_STRING)?;
+    let curve = reader.optional(tag::context(0))?;
+    let curve = curve.map(named_curve).transpose()?;
+    let public = reader.optional(tag::context(1))?;
+    let public = public.map(|bits| match Reader::new(bits).element(tag::BIT_STRING)? {
+        [0, point @ ..] => Ok(point),
+        _ => Err(Malformed),
+    });
+    Ok(Parts { private, curve, public: public.transpose()? })
+}
+
+/// The curve whose identifier is all that there is.
+fn named_curve(parameters: &[u8]) -> Result<Curve, Malformed> {
+    let mut reader = Reader::new(parameters);
+    match reader.element(tag::OBJECT_IDENTIFIER)? {
+        // 1.2.840.10045.3.1.7
+        [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07] if reader.is_empty() => Ok(Curve::P256),
+        // 1.3.132.0.34
+        [0x2b, 0x81, 0x04, 0x00, 0x22] if reader.is_empty() => Ok(Curve::P384),
+        _ => Err(Malformed),
+    }
+}
+
+impl SigningKey for EcKey {
+    fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
+        offered.contains(&self.own_scheme()).then(|| Box::new(self.clone()) as Box<dyn Signer>)
+    }
+
+    fn public_key(&self) -> Option<SubjectPublicKeyInfoDer<'_>> {
+        let algorithm = match self.private.curve() {
+            Curve::P256 => alg_id::ECDSA_P256,
+            Curve::P384 => alg_id::ECDSA_P384,
+        };
+        Some(public_key_to_spki(&algorithm, &*self.public))
+    }
+
+    fn algorithm(&self) -> SignatureAlgorithm {
+        SignatureAlgorithm::ECDSA
+    }
+}
+
+impl Signer for EcKey {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
+        let digest = self.hash.digest(message);
+        let entropy = Random::draw()?;
+        let mut signature = vec![0; 2 * self.private.curve().bytes()];
+        let mut job = SignJob::new(&self.private, digest.as_ref(), &entropy, &mut signature);
+        self.ec.sign_batch(slice::from_mut(&mut job));
+        if job.outcome == Outcome::Done {
+            Ok(encoding::signature_to_der(&signature))
+        } else {
+            Err(faulty())
+        }
+    }
+
+    fn scheme(&self) -> SignatureScheme {
+        self.own_scheme()
+    }
+}
+
+impl fmt::Debug for EcKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("EcKey")
+            .field("curve", &self.private.curve())
+            .finish_non_exhaustive()
+    }
+}

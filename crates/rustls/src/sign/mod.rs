@@ -1,0 +1,104 @@
+//! Private keys, and signing with them.
+
+mod ec;
+mod ed25519;
+mod rsa;
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::Error;
+use rustls::crypto::KeyProvider;
+use rustls::pki_types::{AlgorithmIdentifier, PrivateKeyDer, alg_id};
+use rustls::sign::SigningKey;
+use widelane_cpu::Policy;
+use widelane_crypto::ec::{Curve, Ec};
+use widelane_crypto::ed25519::Ed25519;
+use widelane_crypto::rsa::Rsa;
+use zeroize::Zeroizing;
+
+use self::ec::EcKey;
+use self::ed25519::Ed25519Key;
+use self::rsa::RsaKey;
+pub(crate) use self::rsa::{Hashes, Masks};
+use crate::der::{Malformed, Reader, tag};
+
+/// Takes over private keys, and signs in the rooms that take least time for one signature.
+pub(crate) struct Keys {
+    rsa: Rsa,
+    hashes: Hashes,
+    ec: Ec,
+    ed25519: Ed25519,
+}
+
+impl Keys {
+    pub(crate) fn choose(policy: &Policy) -> Self {
+        let ec = Ec::sign_kernels(policy).into_iter().next().unwrap_or(Ec::choose(policy));
+        let kernels = Ed25519::kernels(policy).into_iter();
+        let ed25519 = kernels.into_iter().next().unwrap_or(Ed25519::choose(policy));
+        Keys { rsa: Rsa::choose(policy), hashes: Hashes::choose(policy), ec, ed25519 }
+    }
+
+    fn rsa(&self, pkcs1: &[u8]) -> Result<Arc<dyn SigningKey>, Error> {
+        Ok(Arc::new(RsaKey::from_pkcs1(self.rsa, self.hashes, pkcs1)?))
+    }
+
+    fn ec(&self, sec1: &[u8], curve: Option<Curve>) -> Result<Arc<dyn SigningKey>, Error> {
+        Ok(Arc::new(EcKey::from_sec1(self.ec, self.hashes, sec1, curve)?))
+    }
+
+    /// A key in PKCS #8 (RFC 5958), which tells its algorithm.
+    fn any(&self, pkcs8: &[u8]) -> Result<Arc<dyn SigningKey>, Error> {
+        let (algorithm, key) = unwrapped(pkcs8).map_err(|_| malformed("PKCS #8"))?;
+        let is = |other: AlgorithmIdentifier| algorithm == other.as_ref();
+        if is(alg_id::RSA_ENCRYPTION) {
+            self.rsa(key)
+        } else if is(alg_id::ECDSA_P256) {
+            self.ec(key, Some(Curve::P256))
+        } else if is(alg_id::ECDSA_P384) {
+            self.ec(key, Some(Curve::P384))
+        } else if is(alg_id::ED25519) {
+            Ok(Arc::new(Ed25519Key::from_seed(self.ed25519, key)?))
+        } else {
+            let what = "the private key is of another kind than RSA, P-256, P-384 and Ed25519";
+            Err(Error::General(what.into()))
+        }
+    }
+}
+
+impl KeyProvider for Keys {
+    fn load_private_key(&self, key: PrivateKeyDer<'static>) -> Result<Arc<dyn SigningKey>, Error> {
+        let key = Zeroizing::new(key);
+        match &*key {
+            PrivateKeyDer::Pkcs1(key) => self.rsa(key.secret_pkcs1_der()),
+            PrivateKeyDer::Sec1(key) => self.ec(key.secret_sec1_der(), None),
+            PrivateKeyDer::Pkcs8(key) => self.any(key.secret_pkcs8_der()),
+            _ => Err(Error::General("convert the private key to PKCS #8".into())),
+        }
+    }
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Keys").finish_non_exhaustive()
+    }
+}
+
+/// The algorithm of a key in PKCS #8, and the key itself.
+fn unwrapped(pkcs8: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
+    let mut reader = Reader::whole_sequence(pkcs8)?;
+    // Version 1 may have the public key behind the private one.
+    if !matches!(reader.unsigned()?, [0 | 1]) {
+        return Err(Malformed);
+    }
+    Ok((reader.element(tag::SEQUENCE)?, reader.element(tag::OCTET_STRING)?))
+}
+
+fn malformed(form: &str) -> Error {
+    Error::General(format!("the private key is not well-formed {form}; export it again"))
+}
+
+/// A signature that failed its check never leaves.
+fn faulty() -> Error {
+    Error::General("a signature failed its check; look for a fault of this machine".into())
+}

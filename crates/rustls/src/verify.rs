@@ -1,0 +1,213 @@
+//! Verification of signatures, in certificates and in handshakes.
+
+use std::fmt;
+use std::slice;
+
+use rustls::SignatureScheme;
+use rustls::crypto::WebPkiSupportedAlgorithms;
+use rustls::pki_types::{
+    AlgorithmIdentifier, InvalidSignature, SignatureVerificationAlgorithm, alg_id,
+};
+use widelane_cpu::Policy;
+use widelane_crypto::ec::{self, Curve, Ec, PublicKey};
+use widelane_crypto::ed25519::{self, Ed25519};
+use widelane_crypto::rsa;
+use widelane_crypto::rsa::encoding::DigestAlgorithm;
+
+use crate::der::{Malformed, Reader};
+use crate::leaked;
+use crate::sign::{Hashes, Masks};
+
+type Verifier = &'static dyn SignatureVerificationAlgorithm;
+
+/// Every algorithm, and which of them a signature scheme of TLS stands for.
+pub(crate) fn all(policy: &Policy) -> WebPkiSupportedAlgorithms {
+    let make = Verifiers::choose(policy);
+    let p256_sha256 = make.ecdsa(Curve::P256, DigestAlgorithm::Sha256);
+    let p256_sha384 = make.ecdsa(Curve::P256, DigestAlgorithm::Sha384);
+    let p384_sha256 = make.ecdsa(Curve::P384, DigestAlgorithm::Sha256);
+    let p384_sha384 = make.ecdsa(Curve::P384, DigestAlgorithm::Sha384);
+    let ed25519: Verifier = leaked(Ed25519Verifier(
+        Ed25519::kernels(policy).into_iter().next().unwrap_or(Ed25519::choose(policy)),
+    ));
+    let [pss_sha256, pss_sha384, pss_sha512] = DIGESTS.map(|digest| make.rsa_pss(digest));
+    let [pkcs1_sha256, pkcs1_sha384, pkcs1_sha512] = DIGESTS.map(|digest| make.rsa_pkcs1(digest));
+    let all = [
+        [p256_sha256, p256_sha384, p384_sha256, p384_sha384].to_vec(),
+        [ed25519, pss_sha256, pss_sha384, pss_sha512].to_vec(),
+        [pkcs1_sha256, pkcs1_sha384, pkcs1_sha512].to_vec(),
+    ]
+    .concat();
+    // In TLS 1.2 a scheme does not say which curve the key is on.
+    let mapping: [(SignatureScheme, &'static [Verifier]); 9] = [
+        (SignatureScheme::ECDSA_NISTP384_SHA384, leaked([p384_sha384, p256_sha384])),
+        (SignatureScheme::ECDSA_NISTP256_SHA256, leaked([p256_sha256, p384_sha256])),
+        (SignatureScheme::ED25519, leaked([ed25519])),
+        (SignatureScheme::RSA_PSS_SHA512, leaked([pss_sha512])),
+        (SignatureScheme::RSA_PSS_SHA384, leaked([pss_sha384])),
+        (SignatureScheme::RSA_PSS_SHA256, leaked([pss_sha256])),
+        (SignatureScheme::RSA_PKCS1_SHA512, leaked([pkcs1_sha512])),
+        (SignatureScheme::RSA_PKCS1_SHA384, leaked([pkcs1_sha384])),
+        (SignatureScheme::RSA_PKCS1_SHA256, leaked([pkcs1_sha256])),
+    ];
+    WebPkiSupportedAlgorithms { all: all.leak(), mapping: leaked(mapping) }
+}
+
+const DIGESTS: [DigestAlgorithm; 3] =
+    [DigestAlgorithm::Sha256, DigestAlgorithm::Sha384, DigestAlgorithm::Sha512];
+
+/// Makes verifiers in the rooms that take least time for one signature.
+struct Verifiers {
+    ec: Ec,
+    hashes: Hashes,
+}
+
+impl Verifiers {
+    fn choose(policy: &Policy) -> Self {
+        let ec = Ec::kernels(policy).into_iter().next().unwrap_or(Ec::choose(policy));
+        Verifiers { ec, hashes: Hashes::choose(policy) }
+    }
+
+    fn ecdsa(&self, curve: Curve, digest: DigestAlgorithm) -> Verifier {
+        leaked(EcdsaVerifier { ec: self.ec, hashes: self.hashes, curve, digest })
+    }
+
+    fn rsa_pss(&self, digest: DigestAlgorithm) -> Verifier {
+        leaked(RsaVerifier { hashes: self.hashes, digest, is_pss: true })
+    }
+
+    fn rsa_pkcs1(&self, digest: DigestAlgorithm) -> Verifier {
+        leaked(RsaVerifier { hashes: self.hashes, digest, is_pss: false })
+    }
+}
+
+/// ECDSA on one curve with one hash function.
+struct EcdsaVerifier {
+    ec: Ec,
+    hashes: Hashes,
+    curve: Curve,
+    digest: DigestAlgorithm,
+}
+
+impl SignatureVerificationAlgorithm for EcdsaVerifier {
+    fn verify_signature(
+        &self,
+        public_key: &[u8],
+        message: &[u8],
+        signature: &[u8],
+    ) -> Result<(), InvalidSignature> {
+        let key = PublicKey::from_uncompressed(self.curve, public_key);
+        let key = key.map_err(|_| InvalidSignature)?;
+        let signature = ec::encoding::signature_from_der(self.curve, signature);
+        let signature = signature.map_err(|_| InvalidSignature)?;
+        let digest = self.hashes.of(self.digest).digest(message);
+        let mut job = ec::VerifyJob::new(&key, digest.as_ref(), &signature);
+        self.ec.verify_batch(slice::from_mut(&mut job));
+        valid_if(job.outcome == ec::Outcome::Done)
+    }
+
+    fn public_key_alg_id(&self) -> AlgorithmIdentifier {
+        match self.curve {
+            Curve::P256 => alg_id::ECDSA_P256,
+            Curve::P384 => alg_id::ECDSA_P384,
+        }
+    }
+
+    fn signature_alg_id(&self) -> AlgorithmIdentifier {
+        match self.digest {
+            DigestAlgorithm::Sha256 => alg_id::ECDSA_SHA256,
+            _ => alg_id::ECDSA_SHA384,
+        }
+    }
+}
+
+/// Ed25519.
+struct Ed25519Verifier(Ed25519);
+
+impl SignatureVerificationAlgorithm for Ed25519Verifier {
+    fn verify_signature(
+        &self,
+        public_key: &[u8],
+        message: &[u8],
+        signature: &[u8],
+    ) -> Result<(), InvalidSignature> {
+        let public_key = public_key.try_into().map_err(|_| InvalidSignature)?;
+        let signature = signature.try_into().map_err(|_| InvalidSignature)?;
+        let mut job = ed25519::VerifyJob::new(public_key, message, signature);
+        self.0.verify_batch(slice::from_mut(&mut job));
+        valid_if(job.outcome == ed25519::Outcome::Done)
+    }
+
+    fn public_key_alg_id(&self) -> AlgorithmIdentifier {
+        alg_id::ED25519
+    }
+
+    fn signature_alg_id(&self) -> AlgorithmIdentifier {
+        alg_id::ED25519
+    }
+}
+
+/// RSA with one padding and one hash function.
+struct RsaVerifier {
+    hashes: Hashes,
+    digest: DigestAlgorithm,
+    is_pss: bool,
+}
+
+impl SignatureVerificationAlgorithm for RsaVerifier {
+    fn verify_signature(
+        &self,
+        public_key: &[u8],
+        message: &[u8],
+        signature: &[u8],
+    ) -> Result<(), InvalidSignature> {
+        let (modulus, exponent) = numbers(public_key).map_err(|_| InvalidSignature)?;
+        let key = rsa::PublicKey::from_components(modulus, exponent);
+        let key = key.map_err(|_| InvalidSignature)?;
+        let hash = self.hashes.of(self.digest);
+        let digest = hash.digest(message);
+        valid_if(if self.is_pss {
+            key.verifies_pss(&mut Masks(hash), &mut Masks(hash), digest.as_ref(), signature)
+        } else {
+            key.verifies_pkcs1(self.digest, digest.as_ref(), signature)
+        })
+    }
+
+    fn public_key_alg_id(&self) -> AlgorithmIdentifier {
+        alg_id::RSA_ENCRYPTION
+    }
+
+    fn signature_alg_id(&self) -> AlgorithmIdentifier {
+        match (self.digest, self.is_pss) {
+            (DigestAlgorithm::Sha256, true) => alg_id::RSA_PSS_SHA256,
+            (DigestAlgorithm::Sha384, true) => alg_id::RSA_PSS_SHA384,
+            (_, true) => alg_id::RSA_PSS_SHA512,
+            (DigestAlgorithm::Sha256, false) => alg_id::RSA_PKCS1_SHA256,
+            (DigestAlgorithm::Sha384, false) => alg_id::RSA_PKCS1_SHA384,
+            (_, false) => alg_id::RSA_PKCS1_SHA512,
+        }
+    }
+}
+
+/// Modulus and exponent of a public key (RFC 8017, A.1.1).
+fn numbers(public_key: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
+    let mut reader = Reader::whole_sequence(public_key)?;
+    let numbers = (reader.unsigned()?, reader.unsigned()?);
+    if reader.is_empty() { Ok(numbers) } else { Err(Malformed) }
+}
+
+fn valid_if(is_valid: bool) -> Result<(), InvalidSignature> {
+    if is_valid { Ok(()) } else { Err(InvalidSignature) }
+}
+
+macro_rules! debug_by_name {
+    ($($verifier:ident),+) => {
+        $(impl fmt::Debug for $verifier {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.debug_struct(stringify!($verifier)).finish_non_exhaustive()
+            }
+        })+
+    };
+}
+
+debug_by_name!(EcdsaVerifier, Ed25519Verifier, RsaVerifier);

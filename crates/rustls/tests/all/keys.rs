@@ -1,0 +1,184 @@
+//! Private keys in every form, and what is none.
+
+use openssl::pkey::PKey;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer};
+use rustls::sign::SigningKey;
+use rustls::{Error, SignatureAlgorithm, SignatureScheme};
+use std::sync::Arc;
+
+use crate::common::{Kind, ours};
+
+fn load(key: PrivateKeyDer<'static>) -> Result<Arc<dyn SigningKey>, Error> {
+    ours().key_provider.load_private_key(key)
+}
+
+fn pkcs8(bytes: &[u8]) -> PrivateKeyDer<'static> {
+    PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(bytes.to_vec()))
+}
+
+/// The key in the form that only its algorithm has.
+fn own_form(kind: Kind) -> Option<Vec<u8>> {
+    let key = &kind.identity().key;
+    match kind {
+        Kind::Rsa2048 | Kind::Rsa3072 | Kind::Rsa4096 => {
+            Some(key.rsa().expect("RSA").private_key_to_der().expect("PKCS #1"))
+        }
+        Kind::P256 | Kind::P384 => {
+            Some(key.ec_key().expect("ECDSA").private_key_to_der().expect("SEC 1"))
+        }
+        Kind::Ed25519 => None,
+    }
+}
+
+#[test]
+fn every_form_is_read() {
+    for kind in Kind::ALL {
+        let identity = kind.identity();
+        let mut forms = vec![identity.pkcs8()];
+        forms.extend(own_form(kind).map(|bytes| match kind.is_rsa() {
+            true => PrivateKeyDer::Pkcs1(PrivatePkcs1KeyDer::from(bytes)),
+            false => PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(bytes)),
+        }));
+        let public = identity.key.public_key_to_der().expect("a public key");
+        for form in forms {
+            let key = load(form).expect("a key");
+            assert_eq!(key.public_key().expect("a public key").as_ref(), public, "{kind:?}");
+            let expected = match kind {
+                Kind::P256 | Kind::P384 => SignatureAlgorithm::ECDSA,
+                Kind::Ed25519 => SignatureAlgorithm::ED25519,
+                _ => SignatureAlgorithm::RSA,
+            };
+            assert_eq!(key.algorithm(), expected);
+            assert!(key.choose_scheme(&[SignatureScheme::ECDSA_NISTP521_SHA512]).is_none());
+        }
+    }
+}
+
+#[test]
+fn a_key_in_the_wrong_form_is_refused() {
+    let rsa = own_form(Kind::Rsa2048).expect("PKCS #1");
+    let ec = own_form(Kind::P256).expect("SEC 1");
+    let ed25519 = Kind::Ed25519.identity().key.private_key_to_pkcs8().expect("PKCS #8");
+    for key in [
+        PrivateKeyDer::Pkcs1(PrivatePkcs1KeyDer::from(ec.clone())),
+        PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(rsa.clone())),
+        PrivateKeyDer::Pkcs1(PrivatePkcs1KeyDer::from(ed25519.clone())),
+        pkcs8(&rsa),
+        pkcs8(&ec),
+    ] {
+        let error = load(key).expect_err("another form").to_string();
+        assert!(error.contains("is not well-formed"), "{error}");
+    }
+}
+
+#[test]
+fn a_key_of_another_kind_is_refused() {
+    let unknown = [
+        PKey::generate_ed448().expect("a key"),
+        PKey::from_rsa(openssl::rsa::Rsa::generate(1024).expect("a key")).expect("a key"),
+    ];
+    let errors = unknown.map(|key| {
+        let bytes = key.private_key_to_pkcs8().expect("PKCS #8");
+        load(pkcs8(&bytes)).expect_err("another kind").to_string()
+    });
+    assert!(errors[0].contains("another kind than RSA, P-256, P-384 and Ed25519"), "{}", errors[0]);
+    assert!(errors[1].contains("1024 bits"), "{}", errors[1]);
+}
+
+#[test]
+fn nothing_that_is_cut_or_changed_panics() {
+    for kind in Kind::ALL {
+        let bytes = kind.identity().key.private_key_to_pkcs8().expect("PKCS #8");
+        for length in 0..bytes.len() {
+            load(pkcs8(&bytes[..length])).expect_err("a part of a key");
+        }
+        // What is left is good only where the change is in what nobody reads.
+        for index in 0..bytes.len().min(200) {
+            for bit in [0, 7] {
+                let mut changed = bytes.clone();
+                changed[index] ^= 1 << bit;
+                let _ = load(pkcs8(&changed));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_public_key_beside_a_private_one_has_to_be_its_own() {
+    let key = Kind::P256.identity();
+    let mut bytes = key.key.private_key_to_pkcs8().expect("PKCS #8");
+    *bytes.last_mut().expect("bytes") ^= 1;
+    let error = load(pkcs8(&bytes)).expect_err("another public key").to_string();
+    assert!(error.contains("does not belong to it"), "{error}");
+}
+
+#[test]
+fn openssl_accepts_every_signature() {
+    use openssl::sign::{RsaPssSaltlen, Verifier};
+    use openssl::{hash::MessageDigest, rsa::Padding};
+    for kind in Kind::ALL {
+        let identity = kind.identity();
+        let key = load(identity.pkcs8()).expect("a key");
+        for scheme in [
+            (SignatureScheme::RSA_PSS_SHA256, MessageDigest::sha256()),
+            (SignatureScheme::RSA_PSS_SHA384, MessageDigest::sha384()),
+            (SignatureScheme::RSA_PSS_SHA512, MessageDigest::sha512()),
+            (SignatureScheme::RSA_PKCS1_SHA256, MessageDigest::sha256()),
+            (SignatureScheme::RSA_PKCS1_SHA384, MessageDigest::sha384()),
+            (SignatureScheme::RSA_PKCS1_SHA512, MessageDigest::sha512()),
+            (SignatureScheme::ECDSA_NISTP256_SHA256, MessageDigest::sha256()),
+            (SignatureScheme::ECDSA_NISTP384_SHA384, MessageDigest::sha384()),
+            (SignatureScheme::ED25519, MessageDigest::null()),
+        ] {
+            let (scheme, digest) = scheme;
+            let Some(signer) = key.choose_scheme(&[scheme]) else { continue };
+            assert_eq!(signer.scheme(), scheme);
+            let signature = signer.sign(b"message").expect("a signature");
+            let mut verifier = if scheme == SignatureScheme::ED25519 {
+                Verifier::new_without_digest(&identity.key)
+            } else {
+                Verifier::new(digest, &identity.key)
+            }
+            .expect("a verifier");
+            if format!("{scheme:?}").contains("PSS") {
+                verifier.set_rsa_padding(Padding::PKCS1_PSS).expect("PSS");
+                verifier.set_rsa_pss_saltlen(RsaPssSaltlen::DIGEST_LENGTH).expect("a length");
+            }
+            assert!(verifier.verify_oneshot(&signature, b"message").expect("an answer"));
+            assert!(!verifier_of_other(&signature, key.as_ref(), scheme));
+        }
+    }
+}
+
+/// Whether our verifiers take the signature for one of another message; that of the right one they
+/// have to take.
+fn verifier_of_other(signature: &[u8], key: &dyn SigningKey, scheme: SignatureScheme) -> bool {
+    let public = key.public_key().expect("a public key");
+    let algorithms = ours().signature_verification_algorithms;
+    let (_, verifiers) =
+        algorithms.mapping.iter().find(|(other, _)| *other == scheme).expect("every scheme");
+    // The bits behind the algorithm.
+    let info = openssl::pkey::PKey::public_key_from_der(&public).expect("a public key");
+    let bits = match scheme {
+        SignatureScheme::ED25519 => info.raw_public_key().expect("32 bytes"),
+        SignatureScheme::ECDSA_NISTP256_SHA256 => public[public.len() - 65..].to_vec(),
+        SignatureScheme::ECDSA_NISTP384_SHA384 => public[public.len() - 97..].to_vec(),
+        _ => info.rsa().expect("RSA").public_key_to_der_pkcs1().expect("PKCS #1"),
+    };
+    let verifier = verifiers[0];
+    verifier.verify_signature(&bits, b"message", signature).expect("a good signature");
+    for index in 0..signature.len() {
+        let mut changed = signature.to_vec();
+        changed[index] ^= 1;
+        assert!(verifier.verify_signature(&bits, b"message", &changed).is_err(), "byte {index}");
+    }
+    for length in [0, 1, signature.len() - 1] {
+        assert!(verifier.verify_signature(&bits, b"message", &signature[..length]).is_err());
+        assert!(
+            verifier
+                .verify_signature(&bits[..length.min(bits.len() - 1)], b"message", signature)
+                .is_err()
+        );
+    }
+    verifier.verify_signature(&bits, b"another", signature).is_ok()
+}
