@@ -15,10 +15,11 @@ mod verify;
 use std::env;
 
 use rustls::crypto::CryptoProvider;
-use widelane_cpu::policy::{self, BITWIDTH_VARIABLE, Inputs, PATH_VARIABLE, PolicyError};
+use widelane_cpu::policy::{self, BITWIDTH_VARIABLE, Inputs, PATH_VARIABLE};
 
 pub use ticketer::Ticketer;
-pub use widelane_cpu::{Policy, Room};
+pub use widelane_cpu::policy::PolicyError;
+pub use widelane_cpu::{Policy, Room, Width};
 
 /// The provider under the policy of this machine: that of the file which `WIDELANE_POLICY` names,
 /// or else of `/etc/widelane/policy.toml`, or else the default for the CPU, narrowed by

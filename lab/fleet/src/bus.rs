@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use async_nats::rustls::crypto::aws_lc_rs;
 use async_nats::{Client, ConnectOptions, Event, ServerAddr};
 use thiserror::Error;
 use tokio::sync::watch;
@@ -131,6 +132,9 @@ impl Joined {
 impl Bus {
     /// Joins the bus as `name`.
     pub async fn join(&self, name: &str) -> Result<Joined, FleetError> {
+        // A program that is built with several providers of rustls has no default one otherwise. The
+        // error: it has one already.
+        let _ = aws_lc_rs::default_provider().install_default();
         let (sender, up) = watch::channel(true);
         let mut options = ConnectOptions::new()
             .name(name)

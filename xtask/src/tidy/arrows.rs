@@ -76,6 +76,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("reserve", &[]),
     ("results", &["tables"]),
     ("runtime", &["bridge", "reserve"]),
+    ("rustls", &["cpu", "crypto", "secret"]),
     ("secret", &[]),
     ("tables", &[]),
     ("testkit", &["bridge", "cpu"]),

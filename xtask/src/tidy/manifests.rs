@@ -44,6 +44,7 @@ const LAWS: &[(&str, &str)] = &[
     ("batch", "#![forbid(unsafe_code)]"),
     ("crypto", "#![forbid(unsafe_code)]"),
     ("kernels", "#![no_std]"),
+    ("rustls", "#![forbid(unsafe_code)]"),
 ];
 
 #[cfg(test)]
