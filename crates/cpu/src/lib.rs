@@ -3,6 +3,7 @@
 //! This crate knows no algorithm. A kernel asks it for a token ([`rooms::Ifma512::enter`]); holding
 //! the token is the proof that the CPU has the instructions *and* that the operator's
 //! [`policy::Policy`] allows them.
+#![doc = include_str!("../README.md")]
 
 pub mod clock;
 pub mod features;

@@ -1,4 +1,4 @@
-//! Safe algorithms on top of the kernels, one-shot and batch.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod aead;
@@ -14,3 +14,5 @@ pub mod rsa;
 pub mod sha3;
 mod stack;
 pub mod x25519;
+
+pub use widelane_cpu::{Policy, Room};

@@ -30,6 +30,7 @@ pub const TAG_BYTES_MIN: usize = 10;
 
 /// Why a message was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum MacError {
     /// The tag is too short or too long to compare.
     #[error("the tag has {got} bytes; pass {TAG_BYTES_MIN} to {max}")]
@@ -52,6 +53,7 @@ pub struct Hmac {
 
 impl Hmac {
     /// Chooses the best rooms that the machine has and `policy` leaves open.
+    #[must_use]
     pub fn choose(algorithm: Algorithm, policy: &Policy) -> Self {
         Hmac { hash: Hash::choose(algorithm, policy) }
     }
@@ -62,6 +64,7 @@ impl Hmac {
     }
 
     /// The room for a single message.
+    #[must_use]
     pub fn room(&self) -> Room {
         self.hash.room()
     }
@@ -108,6 +111,7 @@ impl Key {
     }
 
     /// The tag of a message.
+    #[must_use]
     pub fn tag(&self, message: &[u8]) -> Digest {
         let [inner, outer] = &*self.states;
         self.hash.whole(inner, message, Some(outer))
@@ -124,6 +128,7 @@ impl Key {
 
     /// Begins a message that comes in pieces.
     #[inline]
+    #[must_use]
     pub fn begin(&self) -> Stream {
         let inner = self.hash.resume(self.inner_state(), self.block_bytes());
         Stream { inner, outer: self.states[1] }
@@ -183,6 +188,7 @@ impl Stream {
     }
 
     /// The tag of all pieces.
+    #[must_use]
     pub fn finish(self) -> Digest {
         self.end()
     }

@@ -1,4 +1,5 @@
 //! The arithmetic: algorithm first, one file per room. No branch or address depends on a secret.
+#![doc = include_str!("../README.md")]
 #![no_std]
 
 #[cfg(test)]

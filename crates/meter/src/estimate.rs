@@ -24,6 +24,7 @@ pub struct Estimate {
 
 /// Why there is no clock in the windows.
 #[derive(Clone, Debug, PartialEq, Error, Serialize)]
+#[non_exhaustive]
 pub enum Refusal {
     /// Too few windows were left alone.
     #[error(

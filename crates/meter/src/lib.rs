@@ -1,4 +1,4 @@
-//! The core clock without privilege, and what vector width costs of it.
+#![doc = include_str!("../README.md")]
 
 pub mod chain;
 pub mod estimate;
@@ -12,3 +12,5 @@ pub mod stimulus;
 pub mod time_stamps;
 pub mod trace;
 pub mod verdict;
+
+pub use widelane_cpu::{Machine, Policy, Room};

@@ -38,6 +38,7 @@ impl SelfCheck {
 
 /// Why there is no meter.
 #[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
 pub enum MeterError {
     /// The clock beneath it is unsound.
     #[error(transparent)]

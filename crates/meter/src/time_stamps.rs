@@ -18,6 +18,7 @@ pub struct TimeStamps {
 
 /// Why the time-stamp counter cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
+#[non_exhaustive]
 pub enum TimeStampFault {
     /// It does not advance, or runs backwards.
     #[error("the time-stamp counter is frozen; ask the hypervisor for an invariant one")]

@@ -77,6 +77,7 @@ pub struct Recording {
 
 /// Why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TraceError {
     /// Not the format that `--csv` writes.
     #[error("this is no recording of `widelane power`: {0}; give a file that `--csv` wrote")]

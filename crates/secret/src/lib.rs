@@ -4,6 +4,7 @@
 //! `bool` is one word that can be searched for, [`Mask::declassify`]. [`wipe()`] clears memory in a
 //! way the compiler may not remove; [`wipe_vector_registers`] clears what kernels leave behind in
 //! the vector unit, and [`wipe_ymm_registers`] does where there is no AVX-512.
+#![doc = include_str!("../README.md")]
 #![no_std]
 
 mod mask;

@@ -9,6 +9,7 @@
 //!
 //! **Invariant**: no lock is taken that a fork could leave taken; where the system gives no
 //! mapping, the heap gives the memory.
+#![doc = include_str!("../README.md")]
 #![allow(unsafe_code, reason = "an allocator")]
 
 mod chunk;

@@ -20,7 +20,8 @@ fn refused(error: UpdateError) -> Status {
     match &error {
         UpdateError::NoSuchRule(_) => Status::NoSuchRule,
         UpdateError::Build(_) => Status::Build,
-        UpdateError::OtherShape => Status::Argument,
+        // A rule of another shape, or what later versions refuse.
+        _ => Status::Argument,
     }
     .because(error)
 }

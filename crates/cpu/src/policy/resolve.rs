@@ -102,6 +102,7 @@ impl fmt::Display for Source {
 
 /// Why no policy could be found out.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PolicyError {
     /// `WIDELANE_MAX_SIMD_BITWIDTH` is not a width.
     #[error("{BITWIDTH_VARIABLE} is {value:?}: set it to 128, 256 or 512, or unset it")]

@@ -107,6 +107,7 @@ impl Algorithm {
 
 /// Why something was not sealed or opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum AeadError {
     /// The key is not as long as the algorithm wants it.
     #[error("the key has {got} bytes; {algorithm:?} takes {}", algorithm.key_bytes())]
@@ -159,6 +160,7 @@ pub struct Aead {
 
 impl Aead {
     /// Chooses the widest room that the machine has and `policy` leaves open.
+    #[must_use]
     pub fn choose(algorithm: Algorithm, policy: &Policy) -> Self {
         Aead { algorithm, choice: kernel::Choice::new(algorithm, policy) }
     }
@@ -169,6 +171,7 @@ impl Aead {
     }
 
     /// The room chosen.
+    #[must_use]
     pub fn room(&self) -> Room {
         self.choice.room()
     }
@@ -241,6 +244,7 @@ impl Key {
     }
 
     /// The room in which the key works.
+    #[must_use]
     pub fn room(&self) -> Room {
         self.kernel.room()
     }
@@ -324,6 +328,7 @@ impl Key {
     /// The mask of QUIC's header protection for a sample of ciphertext (RFC 9001, 5.4.3 and 5.4.4).
     ///
     /// The key must be one that QUIC derives for this purpose alone, never a packet's.
+    #[must_use]
     pub fn header_mask(&self, sample: &[u8; HEADER_SAMPLE_BYTES]) -> [u8; HEADER_MASK_BYTES] {
         self.kernel.header_mask(sample)
     }

@@ -142,6 +142,7 @@ impl Header {
 
 /// Why a record was not sealed or opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum CbcHmacError {
     /// The cipher's key is not as long as the algorithm wants it.
     #[error("the cipher's key has {got} bytes; {algorithm:?} takes {}", algorithm.key_bytes())]
@@ -187,6 +188,7 @@ pub struct CbcHmac {
 
 impl CbcHmac {
     /// Chooses the best rooms that the machine has and `policy` leaves open.
+    #[must_use]
     pub fn choose(algorithm: Algorithm, mode: Mode, policy: &Policy) -> Self {
         let hmac = Hmac::choose(algorithm.hash(), policy);
         CbcHmac { algorithm, mode, choice: AesChoice::new(policy), hmac }
@@ -198,6 +200,7 @@ impl CbcHmac {
     }
 
     /// The room of the cipher.
+    #[must_use]
     pub fn room(&self) -> Room {
         self.choice.room()
     }

@@ -113,6 +113,7 @@ pub struct Hash {
 
 impl Hash {
     /// Chooses the best rooms that the machine has and `policy` leaves open.
+    #[must_use]
     pub fn choose(algorithm: Algorithm, policy: &Policy) -> Self {
         Hash { algorithm, rooms: Rooms::new(algorithm.function(), policy) }
     }
@@ -123,6 +124,7 @@ impl Hash {
     }
 
     /// The room for a single message.
+    #[must_use]
     pub fn room(&self) -> Room {
         self.rooms.room()
     }
@@ -133,16 +135,19 @@ impl Hash {
     }
 
     /// How many messages are hashed at a time.
+    #[must_use]
     pub fn lanes(&self) -> usize {
         self.rooms.width()
     }
 
     /// The digest of a message.
+    #[must_use]
     pub fn digest(&self, message: &[u8]) -> Digest {
         self.whole(self.initial(), message, None)
     }
 
     /// Begins a message that comes in pieces.
+    #[must_use]
     pub fn begin(&self) -> Stream {
         self.resume(*self.initial(), 0)
     }
@@ -343,6 +348,7 @@ impl Stream {
     }
 
     /// The digest of all pieces.
+    #[must_use]
     pub fn finish(self) -> Digest {
         self.end(None)
     }

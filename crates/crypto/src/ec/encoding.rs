@@ -7,6 +7,7 @@ use super::Curve;
 
 /// Why bytes are no signature.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EncodingError {
     /// Not what DER makes of two integers.
     #[error("the signature is not a DER sequence of two integers")]
@@ -24,6 +25,7 @@ const INTEGER: u8 = 2;
 /// # Panics
 ///
 /// Panics if the signature is empty or longer than 96 bytes, which no curve of ours makes.
+#[must_use]
 pub fn signature_to_der(signature: &[u8]) -> Vec<u8> {
     assert!((1..=96).contains(&signature.len()), "a signature has up to 96 bytes");
     let (r, s) = signature.split_at(signature.len() / 2);

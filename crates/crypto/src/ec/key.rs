@@ -14,6 +14,7 @@ pub(super) const UNCOMPRESSED: u8 = 4;
 
 /// Why a key cannot be used.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KeyError {
     /// The bytes are not as many as the curve wants.
     #[error("the key has {bytes} bytes where the curve takes {expected}")]
@@ -78,6 +79,7 @@ impl PrivateKey {
     }
 
     /// The private key, big-endian and as long as a coordinate.
+    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         match &*self.material {
             Material::P256(bytes, _) => bytes,
@@ -131,6 +133,7 @@ impl PublicKey {
     }
 
     /// The public key, as 04 || x || y.
+    #[must_use]
     pub fn to_uncompressed(&self) -> Vec<u8> {
         let mut bytes = vec![0; 1 + 2 * self.curve().bytes()];
         bytes[0] = UNCOMPRESSED;

@@ -169,12 +169,14 @@ pub struct Ec {
 /// Every batch uses up to 200 KiB of stack.
 impl Ec {
     /// Chooses the widest room that the machine has and `policy` leaves open.
+    #[must_use]
     pub fn choose(policy: &Policy) -> Self {
         Self::with_a_lane_each(Choice::new(policy), policy)
     }
 
     /// One for each room with several lanes that the machine has and `policy` leaves open, those
     /// with the fewest lanes first: who has several jobs can choose the one that costs least.
+    #[must_use]
     pub fn kernels(policy: &Policy) -> Vec<Self> {
         let kernel = |choice| Self::with_a_lane_each(choice, policy);
         Choice::with_lanes(policy).map(kernel).collect()
@@ -182,6 +184,7 @@ impl Ec {
 
     /// The same for signatures only, which have one kernel more: in the narrowest of these rooms
     /// one whose lanes share a signature, and which so takes less time for a single one.
+    #[must_use]
     pub fn sign_kernels(policy: &Policy) -> Vec<Self> {
         let kernels = Self::kernels(policy);
         let alone = kernels.first().map(|kernel| Ec { signs_alone: true, ..*kernel });
@@ -193,11 +196,13 @@ impl Ec {
     }
 
     /// The room chosen.
+    #[must_use]
     pub fn room(&self) -> Room {
         self.choice.room()
     }
 
     /// How many jobs a full batch has; of a kernel whose lanes share a signature, one.
+    #[must_use]
     pub fn lanes(&self) -> usize {
         if self.signs_alone { 1 } else { self.choice.lanes() }
     }

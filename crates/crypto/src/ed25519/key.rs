@@ -30,6 +30,7 @@ struct Material {
 
 impl SigningKey {
     /// Expands a seed, the private key of RFC 8032 section 5.1.5.
+    #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         let mut material = Vault::new(Material::default());
         scrubbed::<ED25519_KEY_BYTES, _>(|| material.expand(seed));
@@ -37,6 +38,7 @@ impl SigningKey {
     }
 
     /// The public key.
+    #[must_use]
     pub fn public(&self) -> [u8; 32] {
         self.material.public
     }

@@ -97,23 +97,27 @@ impl<'a> VerifyJob<'a> {
 
 impl Ed25519 {
     /// Chooses the widest room that the machine has and `policy` leaves open.
+    #[must_use]
     pub fn choose(policy: &Policy) -> Self {
         Ed25519 { choice: Choice::new(policy), hash: Hash::choose(Algorithm::Sha512, policy) }
     }
 
     /// One for each room with several lanes that the machine has and `policy` leaves open, those
     /// with the fewest lanes first: who has several jobs can choose the one that costs least.
+    #[must_use]
     pub fn kernels(policy: &Policy) -> Vec<Self> {
         let hash = Hash::choose(Algorithm::Sha512, policy);
         Choice::with_lanes(policy).map(|choice| Ed25519 { choice, hash }).collect()
     }
 
     /// The room chosen.
+    #[must_use]
     pub fn room(&self) -> Room {
         self.choice.room()
     }
 
     /// How many jobs a full batch has.
+    #[must_use]
     pub fn lanes(&self) -> usize {
         self.choice.lanes()
     }

@@ -43,6 +43,7 @@ pub struct Kdf {
 
 impl Kdf {
     /// Chooses the best room that the machine has and `policy` leaves open.
+    #[must_use]
     pub fn choose(hash: Hash, policy: &Policy) -> Self {
         let algorithm = match hash {
             Hash::Sha256 => Algorithm::Sha256,
@@ -57,6 +58,7 @@ impl Kdf {
     }
 
     /// The room chosen.
+    #[must_use]
     pub fn room(&self) -> Room {
         self.hmac.room()
     }
@@ -64,6 +66,7 @@ impl Kdf {
     /// Makes a secret ready for what is derived from it: half of the hashing where that is short.
     ///
     /// Secrets: `bytes`.
+    #[must_use]
     pub fn secret(&self, bytes: &[u8]) -> Secret {
         scrubbed::<KDF_BYTES, _>(|| Secret { hash: self.hash, key: self.hmac.key(bytes) })
     }

@@ -24,6 +24,7 @@ pub fn extract(kdf: &Kdf, salt: &[u8], input: &[u8], output: &mut [u8]) -> Resul
 /// HKDF-Extract, made ready at once for what is derived from the result.
 ///
 /// Secrets: `salt`, `input`.
+#[must_use]
 pub fn extract_secret(kdf: &Kdf, salt: &[u8], input: &[u8]) -> Secret {
     scrubbed::<KDF_BYTES, _>(|| {
         let tag = Tag::of(&kdf.hmac.key(salt), &[input]);
@@ -97,6 +98,7 @@ impl Secret {
     /// The tag of HMAC over a message, with this secret as its key: what a Finished message has.
     ///
     /// Secrets: `self`.
+    #[must_use]
     pub fn tag(&self, message: &[u8]) -> Digest {
         scrubbed::<KDF_BYTES, _>(|| self.key.tag(message))
     }
@@ -122,6 +124,7 @@ pub struct Early {
 impl Early {
     /// Whether a secret is the one that these are about, which the peer knows as well. Otherwise
     /// nothing of it is told, not even by how long this takes.
+    #[must_use]
     pub fn is(self, secret: &[u8]) -> bool {
         let pairs = self.secret.iter().zip(secret);
         let difference = pairs.fold(0, |sum, (left, right)| sum | (left ^ right));

@@ -89,6 +89,7 @@ impl ParameterSet {
 
     /// Whether bytes are an encapsulation key (FIPS 203, 7.2): as many as one has, and with every
     /// coefficient below q.
+    #[must_use]
     pub fn is_encapsulation_key(self, bytes: &[u8]) -> bool {
         bytes.len() == self.encapsulation_key_bytes()
             && are_reduced(&bytes[..bytes.len() - MATRIX_SEED_BYTES])
@@ -98,6 +99,7 @@ impl ParameterSet {
     /// generated key are; FIPS 203 does not ask whether those of an imported one are.
     ///
     /// Secrets: the bytes. The time tells nothing but their number.
+    #[must_use]
     pub fn is_reduced_decapsulation_key(self, bytes: &[u8]) -> bool {
         bytes.len() == self.decapsulation_key_bytes()
             && are_reduced(&bytes[..self.parameters().encapsulation_key_offset()])
@@ -149,6 +151,7 @@ pub enum Outcome {
 
 /// Why bytes are no decapsulation key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum KeyError {
     /// They are too few or too many.
     #[error("a decapsulation key has {expected} bytes, not {actual}")]
@@ -185,6 +188,7 @@ impl DecapsulationKey {
     }
 
     /// The bytes of the key.
+    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -276,6 +280,7 @@ impl Workspace {
     }
 
     /// The same; nothing where there is no memory for it.
+    #[must_use]
     pub fn try_new() -> Option<Self> {
         let (mut groups, mut buffers) = (Vec::new(), Vec::new());
         groups.try_reserve_exact(GROUPS).ok()?;
@@ -341,6 +346,7 @@ pub struct MlKem {
 
 impl MlKem {
     /// Chooses the widest room that the machine has and `policy` leaves open.
+    #[must_use]
     pub fn choose(set: ParameterSet, policy: &Policy) -> Self {
         let choice = match (Avx512::enter(policy), Avx2::enter(policy)) {
             (Some(room), _) => Choice::Avx512(room),
@@ -356,6 +362,7 @@ impl MlKem {
     }
 
     /// The room chosen.
+    #[must_use]
     pub fn room(&self) -> Room {
         match self.choice {
             Choice::Avx512(_) => Room::Avx512,
@@ -365,6 +372,7 @@ impl MlKem {
     }
 
     /// How many jobs a full batch has. A batch of fewer costs less, though not in proportion.
+    #[must_use]
     pub fn lanes(&self) -> usize {
         JOBS_MAX
     }

@@ -13,6 +13,7 @@ const DIGEST_BYTES_MAX: usize = 64;
 
 /// Why an encoding could not be made.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EncodingError {
     /// The digest does not have the length of its algorithm.
     #[error("the digest has {actual} bytes where its algorithm makes {expected}")]

@@ -62,6 +62,7 @@ pub struct Components<'a> {
 
 /// Why a key cannot be used here. The default provider may still take it.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KeyError {
     /// The modulus has a length that the kernels do not know.
     #[error("the modulus has {bits} bits; only 2048, 3072 and 4096 are accelerated")]

@@ -100,16 +100,19 @@ impl<'a> PrivateJob<'a> {
 
 impl Rsa {
     /// Chooses the widest room that the machine has and `policy` leaves open.
+    #[must_use]
     pub fn choose(policy: &Policy) -> Self {
         Rsa { choice: Choice::new(policy), narrow: Ifma256::enter(policy) }
     }
 
     /// The room chosen.
+    #[must_use]
     pub fn room(&self) -> Room {
         self.choice.room()
     }
 
     /// How many jobs a full batch has.
+    #[must_use]
     pub fn lanes(&self) -> usize {
         self.choice.lanes()
     }
@@ -132,6 +135,7 @@ impl Rsa {
 
     /// The kernels of the open rooms with lanes, those for fewer jobs first; none in the portable
     /// room.
+    #[must_use]
     pub fn kernels(&self) -> Vec<Kernel> {
         let narrow = self.narrow.map(Choice::Ifma256);
         let wide = matches!(self.choice, Choice::Ifma512(_)).then_some(self.choice);
@@ -143,6 +147,7 @@ impl Rsa {
     }
 
     /// Executes one job in the portable room: `output` = `input`^d mod n.
+    #[must_use]
     pub fn private_one(&self, key: &PrivateKey, input: &[u8], output: &mut [u8]) -> Outcome {
         single::private(key, input, output)
     }
@@ -150,11 +155,13 @@ impl Rsa {
 
 impl Kernel {
     /// The room of the kernel.
+    #[must_use]
     pub fn room(&self) -> Room {
         self.choice.room()
     }
 
     /// How many jobs cost no more than one.
+    #[must_use]
     pub fn lanes(&self) -> usize {
         self.lanes
     }
@@ -171,6 +178,7 @@ impl Kernel {
 
     /// Whether `result` is what the private operation makes of `input`, by the public operation.
     /// The time depends on both, so neither may be a secret. Uses up to 60 KiB of stack.
+    #[must_use]
     pub fn confirms_vartime(&self, key: &PrivateKey, input: &[u8], result: &[u8]) -> bool {
         match self.choice {
             Choice::Ifma512(room) => lanes::confirms::<Ifma512x8>(room, key, input, result),

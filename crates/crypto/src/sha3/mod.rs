@@ -84,6 +84,7 @@ pub struct Sha3 {
 
 impl Sha3 {
     /// Chooses the best rooms that the machine has and `policy` leaves open.
+    #[must_use]
     pub fn choose(algorithm: Algorithm, policy: &Policy) -> Self {
         Sha3 { algorithm, choice: WordChoice::new(policy) }
     }
@@ -109,6 +110,7 @@ impl Sha3 {
     }
 
     /// Begins a message that comes in pieces.
+    #[must_use]
     pub fn begin(&self) -> Stream {
         Stream { algorithm: self.algorithm, sponge: Sponges::default(), filled: 0 }
     }

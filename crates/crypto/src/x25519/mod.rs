@@ -95,6 +95,7 @@ impl PrivateKey {
     }
 
     /// The bytes of the key, as they came.
+    #[must_use]
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.bytes
     }
@@ -128,18 +129,21 @@ impl<'a> DeriveJob<'a> {
 
 impl X25519 {
     /// Chooses the widest room that the machine has and `policy` leaves open.
+    #[must_use]
     pub fn choose(policy: &Policy) -> Self {
         Self::with_a_lane_each(Choice::new(policy))
     }
 
     /// One for each room with several lanes that the machine has and `policy` leaves open, those
     /// with the fewest lanes first: who has several jobs can choose the one that costs least.
+    #[must_use]
     pub fn kernels(policy: &Policy) -> Vec<Self> {
         Choice::with_lanes(policy).map(Self::with_a_lane_each).collect()
     }
 
     /// The same for derivations only, which have one kernel more: in the narrowest of these rooms
     /// one that takes four lanes for a job, and so costs less for very few jobs.
+    #[must_use]
     pub fn derive_kernels(policy: &Policy) -> Vec<Self> {
         let few = Choice::with_lanes(policy)
             .next()
@@ -152,11 +156,13 @@ impl X25519 {
     }
 
     /// The room chosen.
+    #[must_use]
     pub fn room(&self) -> Room {
         self.choice.room()
     }
 
     /// How many derivations a full batch has.
+    #[must_use]
     pub fn lanes(&self) -> usize {
         self.choice.lanes() / self.lanes_per_derivation
     }

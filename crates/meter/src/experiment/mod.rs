@@ -26,6 +26,7 @@ pub trait Watcher: Sync {
 
 /// Why an experiment could not be made.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum ExperimentError {
     /// There is no meter here.
     #[error(transparent)]

@@ -18,6 +18,7 @@ pub const LEVELS: usize = 3;
 
 /// Why nothing can be predicted.
 #[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
 pub enum ModelError {
     /// No such CPU in the table.
     #[error("the table has no CPU {name:?}; it has {known}")]

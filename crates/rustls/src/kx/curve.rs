@@ -1,5 +1,6 @@
 //! ECDH on P-256 and P-384.
 
+use std::cell::RefCell;
 use std::slice;
 
 use rustls::crypto::{ActiveKeyExchange, SharedSecret, SupportedKxGroup};
@@ -10,19 +11,33 @@ use widelane_crypto::ec::{
 };
 
 use super::INVALID_SHARE;
+use super::pool::{Demand, Pool};
 use crate::random::Random;
 
-/// The group in the room that takes least time for one key or secret.
+/// A key pair.
+struct Pair {
+    private: PrivateKey,
+    public: Vec<u8>,
+}
+
+thread_local! {
+    /// One for each curve.
+    static POOLS: RefCell<[Pool<Pair>; 2]> = const { RefCell::new([Pool::EMPTY; 2]) };
+}
+
+/// The group: its kernels for few key pairs or one secret, and for many key pairs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EcGroup {
     curve: Curve,
-    ec: Ec,
+    few: Ec,
+    many: Ec,
 }
 
 impl EcGroup {
     pub(super) fn choose(curve: Curve, policy: &Policy) -> Self {
-        let ec = Ec::kernels(policy).into_iter().next().unwrap_or(Ec::choose(policy));
-        EcGroup { curve, ec }
+        let many = Ec::choose(policy);
+        let few = Ec::kernels(policy).into_iter().next().unwrap_or(many);
+        EcGroup { curve, few, many }
     }
 
     /// Draws a private key: again if the number is zero or not below the order of the curve.
@@ -36,19 +51,33 @@ impl EcGroup {
             }
         }
     }
+
+    fn make(&self, demand: Demand) -> Result<Vec<Pair>, Error> {
+        let kernel = match demand {
+            Demand::High => self.many,
+            Demand::Low => self.few,
+        };
+        let public = || vec![0; 1 + 2 * self.curve.bytes()];
+        let pair = |_| Ok(Pair { private: self.draw()?, public: public() });
+        let mut pairs = (0..kernel.lanes()).map(pair).collect::<Result<Vec<_>, Error>>()?;
+        let mut jobs: Vec<_> = pairs
+            .iter_mut()
+            .map(|pair| GenerateJob::new(&pair.private, &mut pair.public))
+            .collect();
+        kernel.generate_batch(&mut jobs);
+        if jobs.iter().any(|job| job.outcome != Outcome::Done) {
+            let what = "a new public key failed its check; look for a fault of this machine";
+            return Err(Error::General(what.into()));
+        }
+        Ok(pairs)
+    }
 }
 
 impl SupportedKxGroup for EcGroup {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
-        let private = self.draw()?;
-        let mut public = vec![0; 1 + 2 * self.curve.bytes()];
-        let mut job = GenerateJob::new(&private, &mut public);
-        self.ec.generate_batch(slice::from_mut(&mut job));
-        if job.outcome != Outcome::Done {
-            let what = "a new public key failed its check; look for a fault of this machine";
-            return Err(Error::General(what.into()));
-        }
-        Ok(Box::new(Active { group: *self, private, public }))
+        let pair = POOLS
+            .with(|pools| pools.borrow_mut()[self.curve as usize].take(|demand| self.make(demand)));
+        Ok(Box::new(Active { group: *self, pair: pair? }))
     }
 
     fn name(&self) -> NamedGroup {
@@ -62,24 +91,23 @@ impl SupportedKxGroup for EcGroup {
 /// Our key pair, waiting for the peer's share.
 struct Active {
     group: EcGroup,
-    private: PrivateKey,
-    public: Vec<u8>,
+    pair: Pair,
 }
 
 impl ActiveKeyExchange for Active {
     fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, Error> {
-        let EcGroup { curve, ec } = self.group;
+        let EcGroup { curve, few, .. } = self.group;
         let peer = PublicKey::from_uncompressed(curve, peer).map_err(|_| INVALID_SHARE)?;
         let mut shared = vec![0; curve.bytes()];
-        let mut job = DeriveJob::new(&self.private, &peer, &mut shared);
-        ec.derive_batch(slice::from_mut(&mut job));
+        let mut job = DeriveJob::new(&self.pair.private, &peer, &mut shared);
+        few.derive_batch(slice::from_mut(&mut job));
         let outcome = job.outcome;
         let secret = SharedSecret::from(shared);
         if outcome == Outcome::Done { Ok(secret) } else { Err(INVALID_SHARE) }
     }
 
     fn pub_key(&self) -> &[u8] {
-        &self.public
+        &self.pair.public
     }
 
     fn group(&self) -> NamedGroup {

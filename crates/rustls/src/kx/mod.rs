@@ -3,6 +3,7 @@
 mod curve;
 mod hybrid;
 mod mlkem;
+mod pool;
 mod x25519;
 
 use rustls::crypto::SupportedKxGroup;

@@ -1,5 +1,6 @@
 //! X25519 (RFC 7748).
 
+use std::cell::RefCell;
 use std::slice;
 
 use rustls::crypto::{ActiveKeyExchange, SharedSecret, SupportedKxGroup};
@@ -9,33 +10,64 @@ use widelane_crypto::x25519::{DeriveJob, GenerateJob, Outcome, PrivateKey, X2551
 use widelane_secret::wipe;
 
 use super::INVALID_SHARE;
+use super::pool::{Demand, Pool};
 use crate::random::Random;
 
-/// The group in the rooms that take least time for one key and for one secret.
+/// Bytes of private and public keys.
+const KEY_BYTES: usize = 32;
+
+/// The most lanes a room has.
+const LANES_MAX: usize = 8;
+
+/// A key pair.
+struct Pair {
+    private: PrivateKey,
+    public: [u8; KEY_BYTES],
+}
+
+thread_local! {
+    static POOL: RefCell<Pool<Pair>> = const { RefCell::new(Pool::EMPTY) };
+}
+
+/// The group: its kernels for few key pairs, for many, and for one secret.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct X25519Group {
-    generate: X25519,
+    few: X25519,
+    many: X25519,
     derive: X25519,
 }
 
 impl X25519Group {
     pub(super) fn choose(policy: &Policy) -> Self {
-        let first = |kernels: Vec<X25519>| kernels.into_iter().next();
-        let any = X25519::choose(policy);
-        X25519Group {
-            generate: first(X25519::kernels(policy)).unwrap_or(any),
-            derive: first(X25519::derive_kernels(policy)).unwrap_or(any),
-        }
+        let many = X25519::choose(policy);
+        let first = |kernels: Vec<X25519>| kernels.into_iter().next().unwrap_or(many);
+        let (few, derive) = (X25519::kernels(policy), X25519::derive_kernels(policy));
+        X25519Group { few: first(few), many, derive: first(derive) }
+    }
+
+    fn make(&self, demand: Demand) -> Result<Vec<Pair>, Error> {
+        let kernel = match demand {
+            Demand::High => self.many,
+            Demand::Low => self.few,
+        };
+        let random = Random::<{ KEY_BYTES * LANES_MAX }>::draw()?;
+        let (privates, _) = random.as_chunks();
+        let privates = privates.iter().take(kernel.lanes());
+        let pair = |bytes| Pair { private: PrivateKey::from_bytes(bytes), public: [0; KEY_BYTES] };
+        let mut pairs: Vec<_> = privates.map(pair).collect();
+        let mut jobs: Vec<_> = pairs
+            .iter_mut()
+            .map(|pair| GenerateJob::new(&pair.private, &mut pair.public))
+            .collect();
+        kernel.generate_batch(&mut jobs);
+        Ok(pairs)
     }
 }
 
 impl SupportedKxGroup for X25519Group {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
-        let private = PrivateKey::from_bytes(&*Random::draw()?);
-        let mut public = [0; 32];
-        let mut job = GenerateJob::new(&private, &mut public);
-        self.generate.generate_batch(slice::from_mut(&mut job));
-        Ok(Box::new(Active { derive: self.derive, private, public }))
+        let take = |pool: &RefCell<Pool<_>>| pool.borrow_mut().take(|demand| self.make(demand));
+        Ok(Box::new(Active { derive: self.derive, pair: POOL.with(take)? }))
     }
 
     fn name(&self) -> NamedGroup {
@@ -46,15 +78,14 @@ impl SupportedKxGroup for X25519Group {
 /// Our key pair, waiting for the peer's share.
 struct Active {
     derive: X25519,
-    private: PrivateKey,
-    public: [u8; 32],
+    pair: Pair,
 }
 
 impl ActiveKeyExchange for Active {
     fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, Error> {
         let peer = peer.try_into().map_err(|_| INVALID_SHARE)?;
         let mut shared = [0; 32];
-        let mut job = DeriveJob::new(&self.private, peer, &mut shared);
+        let mut job = DeriveJob::new(&self.pair.private, peer, &mut shared);
         self.derive.derive_batch(slice::from_mut(&mut job));
         let outcome = job.outcome;
         let secret = SharedSecret::from(&shared[..]);
@@ -63,7 +94,7 @@ impl ActiveKeyExchange for Active {
     }
 
     fn pub_key(&self) -> &[u8] {
-        &self.public
+        &self.pair.public
     }
 
     fn group(&self) -> NamedGroup {

@@ -44,6 +44,7 @@ impl Default for Limits {
 
 /// Why there is no table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BuildError {
     /// More rules than a table can rank.
     #[error("{rules} rules are more than the {RANK_MAX} that a table can hold; split the set")]

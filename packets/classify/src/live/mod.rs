@@ -68,6 +68,7 @@ pub const WORK_MAX: usize = 192 << 10;
 
 /// Why a set was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum UpdateError {
     /// There is no such rule, or no more.
     #[error("there is no rule {}; it may have been removed", .0.0)]

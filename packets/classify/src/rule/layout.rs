@@ -19,6 +19,7 @@ pub struct Layout {
 
 /// Fields that no table can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LayoutError {
     /// There is none.
     #[error("a layout needs at least one field")]

@@ -41,6 +41,7 @@ enum Choice {
 
 /// Why packets were not looked up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LookupError {
     /// A packet ends before the last field.
     #[error("packet {index} has {bytes} bytes, and the fields reach to byte {span}")]
@@ -66,6 +67,7 @@ pub enum LookupError {
 
 impl Classifier {
     /// Chooses the widest room that the machine has and `policy` leaves open.
+    #[must_use]
     pub fn choose(table: Arc<Table>, policy: &Policy) -> Self {
         let choice = match (Avx512::enter(policy), Avx2::enter(policy)) {
             (Some(room), _) => Choice::Avx512(room),

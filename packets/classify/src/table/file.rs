@@ -13,6 +13,7 @@ use crate::run::shelf::Shelf;
 
 /// Why a file is no table.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TableError {
     /// The file cannot be read.
     #[error("cannot read the table")]
