@@ -1,6 +1,6 @@
 //! What a server pays for handshakes and records with this provider, AWS-LC's and ring's: all in
 //! one run, taking turns. `cargo run --release -p widelane-rustls --example handshakes`; seconds to
-//! spend may follow (`-- 60`).
+//! spend may follow, and part of the names of rows to measure alone (`-- 20 MLKEM`).
 #![allow(clippy::print_stdout, reason = "an example says what it found")]
 
 #[path = "handshakes/bulk.rs"]
@@ -36,9 +36,11 @@ enum Unit {
 
 fn main() {
     let seconds = env::args().nth(1).and_then(|seconds| seconds.parse().ok()).unwrap_or(60);
+    let wanted = env::args().nth(2).unwrap_or_default();
     let rivals = ends::rivals();
     let mut rows = shake::rows();
     rows.extend(bulk::rows());
+    rows.retain(|row| row.name.contains(&wanted));
     for row in &mut rows {
         row.samples = vec![Vec::new(); rivals.len()];
     }

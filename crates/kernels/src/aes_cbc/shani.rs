@@ -6,6 +6,8 @@
 //! by trying.
 #![allow(unsafe_code, reason = "room: doors and loads")]
 
+use core::arch::x86_64::_mm256_zeroupper;
+
 use widelane_cpu::Shani;
 use widelane_secret::wipe_ymm_registers;
 
@@ -41,6 +43,7 @@ macro_rules! stitched {
             ahead: usize,
             text: Text<'_>,
         ) -> usize {
+            _mm256_zeroupper();
             let done = match key.rounds {
                 10 => $by::<10>(key, last, state, ahead, text),
                 12 => $by::<12>(key, last, state, ahead, text),

@@ -3,6 +3,10 @@
 //! A room brings a `State` in registers and the `Rounds` of one block, four at a time. They are
 //! written down in the order in which they are wanted, and stay in it: left to itself, the compiler
 //! makes a whole schedule first, and what should run in the shade of the rounds waits behind it.
+//!
+//! The instructions of SHA have no VEX form. Where a caller has left the upper halves of registers in
+//! use, as AWS-LC's ML-KEM does, an Intel core waits at every one of them that follows one with VEX,
+//! and a message takes some thirty times as long: so doors begin with VZEROUPPER.
 #![allow(unsafe_code, reason = "loads, and empty asm blocks")]
 
 use core::arch::asm;
@@ -113,6 +117,7 @@ macro_rules! one_message {
 
         #[target_feature(enable = "sha,aes,avx")]
         fn compress_body(state: &mut [u32; STATE_WORDS], blocks: &[[u8; BLOCK_BYTES]]) {
+            _mm256_zeroupper();
             let mut registers = State::load(state);
             for block in blocks {
                 registers.add(load(block), |_quarter| ());
@@ -142,6 +147,7 @@ macro_rules! one_message {
             blocks: [&[[u8; BLOCK_BYTES]]; 2],
         ) {
             assert_eq!(blocks[0].len(), blocks[1].len(), "two messages go on together");
+            _mm256_zeroupper();
             let mut registers = [State::load(first), State::load(second)];
             for (left, right) in blocks[0].iter().zip(blocks[1]) {
                 let mut rounds =
@@ -190,6 +196,7 @@ macro_rules! one_message {
             outer: Option<&[u32; STATE_WORDS]>,
             digest: &mut [u8; DIGEST_BYTES],
         ) {
+            _mm256_zeroupper();
             let mut registers = State::load(state);
             for block in message.as_chunks().0 {
                 registers.add(load(block), |_quarter| ());
