@@ -190,24 +190,21 @@ pub(crate) fn grow(
     let encoded = Encoded::new(set, &order, &plan, ranks)?;
     let wide = Wide::of(&plan);
     let sources = Sources { set, plan: &plan, wide: &wide, encoded: &encoded, tended };
-    let divided = group::divide(&encoded, &wide);
-    let first = sources.grow(&divided, *limits)?;
-    let (forest, groups) = match encoded.len() {
-        0..=FEW_RULES => sources.join(&divided, first, *limits),
-        _ => sources.unite(&divided, first, *limits),
-    };
+    let (forest, groups) = sources.trees(*limits)?;
     Ok(Grown { plan, encoded, forest, groups })
 }
 
-/// For sets up to this size, all ways to have fewer trees are tried; for larger ones, one tree.
+/// For sets up to this size, some ways to have fewer trees are tried.
 const FEW_RULES: usize = 8192;
-/// One tree is not tried for a larger set if one rule in so many would come from another tree than
+/// One tree for all is not tried first if more than one rule in so many is of another group than
 /// most: those are copied, and it takes long to find out that they are too many.
 const GUESTS: usize = 8;
 /// So many ways to join two groups are tried: with several addresses there are dozens.
 const JOINED_MAX: usize = 4;
 /// How much larger fewer trees may be.
 const GROWTH_MAX: usize = 2;
+/// One tree for all is small if it takes no more memory than so many chunks for each rule.
+const CHUNKS_PER_RULE: usize = 2;
 
 /// What trees are grown from.
 struct Sources<'a> {
@@ -260,6 +257,34 @@ impl Sources<'_> {
         }
     }
 
+    /// The trees for the set: one for all if most rules are of one group and that one is small,
+    /// else some for the groups.
+    fn trees(&self, limits: Limits) -> Result<Trees, BuildError> {
+        let divided = group::divide(self.encoded, self.wide);
+        let largest = divided.iter().map(|group| group.ids.len()).max().unwrap_or(0);
+        let (rules, guests) = (self.encoded.len(), self.encoded.len() - largest);
+        if !self.tended
+            && divided.len() > 1
+            && guests * GUESTS <= rules
+            && let Some(one) = self.small_whole(limits)
+        {
+            return Ok(one);
+        }
+        let first = self.grow(&divided, limits)?;
+        Ok(if rules > FEW_RULES { first } else { self.join(&divided, first, limits) })
+    }
+
+    /// One tree for all rules, if it is small.
+    fn small_whole(&self, limits: Limits) -> Option<Trees> {
+        let per_rule = CHUNKS_PER_RULE * 8 * self.plan.shape.chunk_words();
+        // Copies get rare beyond half of what a table may take, so that this one may take twice as
+        // much as is small.
+        let bytes_max = (per_rule * self.encoded.len()).min(limits.table_bytes / 2);
+        let attempt = Limits { table_bytes: 2 * bytes_max };
+        let grown = self.grow_with(&[group::whole(self.encoded)], attempt, true);
+        grown.ok().filter(|(forest, _)| forest.bytes() <= bytes_max)
+    }
+
     /// Joins trees where their copies of rules stay affordable: a lookup visits every tree, so
     /// fewer are faster.
     fn join(&self, divided: &[Group], first: Trees, limits: Limits) -> Trees {
@@ -283,21 +308,6 @@ impl Sources<'_> {
             }
         }
         best
-    }
-
-    /// Has one tree instead of several if that is affordable and not hopeless.
-    fn unite(&self, divided: &[Group], first: Trees, limits: Limits) -> Trees {
-        let largest = divided.iter().map(|group| group.ids.len()).max().unwrap_or(0);
-        let guests = self.encoded.len() - largest;
-        if self.tended || divided.len() < 2 || guests * GUESTS > self.encoded.len() {
-            return first;
-        }
-        let bytes_max = GROWTH_MAX * first.0.bytes();
-        let attempt = Limits { table_bytes: limits.table_bytes.min(2 * bytes_max) };
-        match self.grow_with(&[group::whole(self.encoded)], attempt, true) {
-            Ok(one) if one.0.bytes() <= bytes_max => one,
-            _ => first,
-        }
     }
 
     fn grow_with(

@@ -36,7 +36,8 @@ pub(crate) struct Forest {
     pub(super) copies_until: usize,
     /// Whether rules are left out where others hide them.
     pub(super) hides: bool,
-    /// Whether roots may copy rules many times to spare lookups another node.
+    /// Whether roots, and nodes next to them, may copy rules many times to spare lookups another
+    /// node.
     pub(super) is_generous: bool,
     /// No path is longer; what is still together then stays in one leaf.
     pub(super) depth_max: usize,
@@ -62,6 +63,8 @@ const SHORT_LEAF_MAX: usize = 12;
 const HIDING_MAX: usize = 64;
 /// Copies of rules in all cells of a node, for each rule.
 const COPIES_MAX: usize = 6;
+/// Nodes of so many levels may: what is behind them few lookups come to.
+const GENEROUS_DEPTH: usize = 2;
 /// For more rules, the lists of a root's cells would take much memory while a table is built.
 const GENEROUS_RULES_MAX: usize = 1 << 16;
 /// No path is longer when a tree is planted.
@@ -143,7 +146,8 @@ impl Forest {
         let is_plenty = self.bytes() < self.copies_until;
         let copies = if is_plenty { COPIES_MAX } else { 1 };
         let copies_max = copies * ids.len() + CELL_GOAL;
-        let is_generous = self.is_generous && depth == 0 && ids.len() <= GENEROUS_RULES_MAX;
+        let is_generous =
+            self.is_generous && depth < GENEROUS_DEPTH && ids.len() <= GENEROUS_RULES_MAX;
         let selected = select(encoded, &ids, copies_max, is_generous);
         let Some(selection) = selected else {
             return self.leaf(encoded, &ids);
@@ -194,11 +198,23 @@ impl Forest {
             return;
         }
         let mut kept: Vec<u32> = Vec::with_capacity(ids.len());
+        // What the strongest of them look at in the first word, side by side: most hide nothing
+        // because of that.
+        let mut firsts = [(0, 0); HIDING_MAX];
         for &id in ids.iter() {
-            let mut stronger = kept.iter().take(HIDING_MAX);
-            match stronger.find(|&&stronger| self.hides(encoded, stronger, id, region)) {
-                None => kept.push(id),
-                Some(&hider) => {
+            let known = encoded.others(id)[0] | region.known[0];
+            let value = encoded.values(id)[0] & encoded.others(id)[0] | region.values[0];
+            let mut stronger = kept.iter().zip(&firsts).filter(|(_, (own, mask))| {
+                mask & !known == 0 && (own ^ value) & mask == 0
+            });
+            match stronger.find(|(stronger, _)| self.hides(encoded, **stronger, id, region)) {
+                None => {
+                    if let Some(first) = firsts.get_mut(kept.len()) {
+                        *first = (encoded.values(id)[0], encoded.others(id)[0]);
+                    }
+                    kept.push(id);
+                }
+                Some((&hider, _)) => {
                     if let Some(tending) = &mut self.tending {
                         tending.note(hider, id, cell);
                     }
