@@ -59,8 +59,10 @@ impl Plan {
         }
         let masks = packer.close_word().max(1);
         packer.bits = 64 * masks;
+        let mut lanes = 0;
         for index in (0..fields.len()).filter(|&index| part(Kind::Range, false, index)) {
             pieces[index].push(packer.place(&set.layout, index, 0, 16));
+            lanes += 1;
         }
         let halves = packer.close_word() - masks;
         for index in (0..fields.len()).filter(|&index| part(Kind::Range, true, index)) {
@@ -69,7 +71,8 @@ impl Plan {
             }
         }
         let wholes = packer.close_word() - masks - halves;
-        Plan { shape: Shape { masks, halves, wholes }, kinds, pieces }
+        let paired = matches!(lanes % 4, 1 | 2);
+        Plan { shape: Shape { masks, halves, wholes, paired }, kinds, pieces }
     }
 }
 

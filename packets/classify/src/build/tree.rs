@@ -6,8 +6,8 @@ use super::select::{CELL_GOAL, LEAF_MAX, select};
 use super::tended::{Edits, Tending};
 use super::{BuildError, Limits};
 use crate::table::{
-    Entry, NODE_HEADER, NOTHING, Node, RULES_PER_CHUNK, Shape, leads_on_bit, node_header, rank_of,
-    verdict,
+    Entry, LINE_WORDS, NODE_HEADER, NOTHING, Node, RULES_PER_CHUNK, Shape, leads_on_bit,
+    node_header, rank_of, verdict,
 };
 
 /// What a node's place in the tree says about the keys that come there.
@@ -157,7 +157,7 @@ impl Forest {
         self.count_work(cells.len() + selection.rounds() * encoded.words * listed);
         let rank = encoded.ranks[ids[0] as usize];
         drop(ids);
-        let at = self.index.len();
+        let at = self.end_index();
         self.nodes += 1;
         self.index.extend(node_header(selection.parts));
         self.index.resize(at + NODE_HEADER + cells.len(), Entry::EMPTY.0);
@@ -204,9 +204,10 @@ impl Forest {
         for &id in ids.iter() {
             let known = encoded.others(id)[0] | region.known[0];
             let value = encoded.values(id)[0] & encoded.others(id)[0] | region.values[0];
-            let mut stronger = kept.iter().zip(&firsts).filter(|(_, (own, mask))| {
-                mask & !known == 0 && (own ^ value) & mask == 0
-            });
+            let mut stronger = kept
+                .iter()
+                .zip(&firsts)
+                .filter(|(_, (own, mask))| mask & !known == 0 && (own ^ value) & mask == 0);
             match stronger.find(|(stronger, _)| self.hides(encoded, **stronger, id, region)) {
                 None => {
                     if let Some(first) = firsts.get_mut(kept.len()) {
@@ -305,6 +306,15 @@ impl Forest {
         leaf_entry(encoded, ids, chunk)
     }
 
+    /// Where a node can begin behind all others, so that its header lies in one cache line.
+    fn end_index(&mut self) -> usize {
+        let end = self.index.len();
+        if end % LINE_WORDS + NODE_HEADER > LINE_WORDS {
+            self.index.resize(end.next_multiple_of(LINE_WORDS), Entry::EMPTY.0);
+        }
+        self.index.len()
+    }
+
     /// How many chunks there are.
     pub(super) fn end_chunk(&self) -> usize {
         self.chunks.len() / self.shape.chunk_words()
@@ -321,11 +331,16 @@ impl Forest {
                 // Free places repeat the last rule: the first of equal ones wins.
                 let id = ids[lane.min(ids.len() - 1)];
                 for word in 0..encoded.words {
-                    words[16 * word + lane] = encoded.values(id)[word];
-                    words[16 * word + 8 + lane] = encoded.others(id)[word];
+                    let (value, other) = (encoded.values(id)[word], encoded.others(id)[word]);
+                    let at = RULES_PER_CHUNK * self.shape.row(word) + lane;
+                    if self.shape.is_paired(word) {
+                        words[at] = value | other << 32;
+                    } else {
+                        (words[at], words[at + RULES_PER_CHUNK]) = (value, other);
+                    }
                 }
                 let (rank, result) = (encoded.ranks[id as usize], encoded.results[id as usize]);
-                words[16 * encoded.words + lane] = verdict(rank, result);
+                words[stride - RULES_PER_CHUNK + lane] = verdict(rank, result);
             }
         }
         self.edits.chunks.push(start..start + count * stride);

@@ -26,6 +26,9 @@ fn matches_body<W: Words>(words: W, chunk: &[u64], key: &[u64]) -> u32 {
     low | high << 4
 }
 
+/// The half of a word that holds two ranges.
+const LOW: i64 = 0xffff_ffff;
+
 /// Compares the first four rules, or the others.
 #[inline]
 #[target_feature(enable = "avx2,bmi2")]
@@ -36,7 +39,16 @@ fn matches_half<W: Words>(words: W, chunk: &[u64], key: &[u64], half: usize) -> 
     let wholes_from = halves_from + shape.halves;
     for (word, own) in key.iter().enumerate().take(shape.words()) {
         let own = _mm256_set1_epi64x(*own as i64);
-        let (value, other) = (load(chunk, 4 * word + half), load(chunk, 4 * word + 2 + half));
+        let row = 2 * shape.row(word) + half;
+        let value = load(chunk, row);
+        if shape.is_paired(word) {
+            let other = _mm256_srli_epi64::<32>(value);
+            let beyond = _mm256_subs_epu16(_mm256_sub_epi16(own, value), other);
+            // What the upper half says is of no account.
+            off = _mm256_or_si256(off, _mm256_and_si256(beyond, _mm256_set1_epi64x(LOW)));
+            continue;
+        }
+        let other = load(chunk, row + 2);
         let beyond = if word < halves_from {
             _mm256_and_si256(_mm256_xor_si256(own, value), other)
         } else if word < wholes_from {

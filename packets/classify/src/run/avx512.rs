@@ -29,6 +29,9 @@ fn matches_body<W: Words>(words: W, chunk: &[u64], key: &[u64]) -> u32 {
     compare(words, chunk, key).into()
 }
 
+/// The half of a word that holds two ranges.
+const LOW: i64 = 0xffff_ffff;
+
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
 fn compare<W: Words>(words: W, chunk: &[u64], key: &[u64]) -> __mmask8 {
@@ -38,7 +41,17 @@ fn compare<W: Words>(words: W, chunk: &[u64], key: &[u64]) -> __mmask8 {
     let wholes_from = halves_from + shape.halves;
     for (word, own) in key.iter().enumerate().take(shape.words()) {
         let own = _mm512_set1_epi64(*own as i64);
-        let (value, other) = (load(chunk, 2 * word), load(chunk, 2 * word + 1));
+        let row = shape.row(word);
+        let value = load(chunk, row);
+        if shape.is_paired(word) {
+            let other = _mm512_srli_epi64::<32>(value);
+            let beyond = _mm512_subs_epu16(_mm512_sub_epi16(own, value), other);
+            // off | (beyond & low): what the upper half says is of no account.
+            let low = _mm512_set1_epi64(LOW);
+            off = _mm512_ternarylogic_epi64::<0xf8>(off, beyond, low);
+            continue;
+        }
+        let other = load(chunk, row + 1);
         if word < halves_from {
             // off | ((own ^ value) & other)
             off = _mm512_ternarylogic_epi64::<0xf8>(off, _mm512_xor_si512(own, value), other);

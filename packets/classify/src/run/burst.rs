@@ -21,6 +21,8 @@ pub(super) const FEW: usize = 4;
 /// When so many wait to go on, they do so before the next group is entered: what they find may
 /// spare them the search there. Fewer would cost more alone than with others.
 const MANY: usize = 8;
+/// If one in so many packets of a burst comes to another node behind the first, all look at two.
+const DEEP: usize = 4;
 /// Places for those that wait.
 const WAITING: usize = BURST + MANY;
 /// Tables beyond this size are fetched ahead: they do not fit the nearest caches.
@@ -86,12 +88,14 @@ pub(super) trait Words: Copy {
 
 /// A shape that has code of its own.
 #[derive(Clone, Copy)]
-pub(super) struct Fixed<const MASKS: usize, const HALVES: usize>;
+pub(super) struct Fixed<const MASKS: usize, const HALVES: usize, const PAIRED: bool>;
 
-impl<const MASKS: usize, const HALVES: usize> Words for Fixed<MASKS, HALVES> {
+impl<const MASKS: usize, const HALVES: usize, const PAIRED: bool> Words
+    for Fixed<MASKS, HALVES, PAIRED>
+{
     #[inline(always)]
     fn shape(self) -> Shape {
-        Shape { masks: MASKS, halves: HALVES, wholes: 0 }
+        Shape { masks: MASKS, halves: HALVES, wholes: 0, paired: PAIRED }
     }
 }
 
@@ -340,7 +344,8 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
     }
 
     /// The same for a table that does not fit the nearest caches: all chunks are on their way
-    /// before the first is compared.
+    /// before the first is compared. If many packets have another node to look at first, all do so
+    /// side by side; who has none looks at the first once more, for nothing.
     #[inline(always)]
     fn enter_far<const K: usize, const C: usize>(
         self,
@@ -350,8 +355,19 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         queues: &mut Queues,
     ) {
         let mut entries = [Entry::EMPTY; BURST];
+        let mut nodes = 0;
         for (key, entry) in keys.iter().zip(&mut entries) {
             *entry = self.step::<true, K>(node, key);
+            nodes += usize::from(entry.is_node());
+        }
+        let is_deep = nodes * DEEP > keys.len();
+        let root_at = Entry(self.view.roots[0]).node_at();
+        for (key, entry) in keys.iter().zip(&mut entries) {
+            if is_deep {
+                let at = select_unpredictable(entry.is_node(), entry.node_at(), root_at);
+                let next = self.step::<true, K>(&Node::at(self.view.index, at), key);
+                *entry = select_unpredictable(entry.is_node(), next, *entry);
+            }
             self.engine.prefetch(self.chunk(entry.or_nothing()));
         }
         let mut waiting = queues.writers();
@@ -418,7 +434,7 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
     ) {
         let (mut nodes, mut leaves) = (&mut queues.nodes, &mut queues.leaves);
         let mut next = &mut queues.next;
-        while nodes.len() > 0 {
+        while nodes.len() > FEW {
             if self.view.far {
                 for waiting in nodes.as_slice() {
                     let at = waiting.entry.node_at();
@@ -437,7 +453,11 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
             drop((deeper, arrived));
             mem::swap(&mut nodes, &mut next);
         }
-        while leaves.len() > 0 {
+        // One after the other: a loop for few costs more than it overlaps.
+        for &Waiting { entry, packet } in nodes.as_slice() {
+            self.down(entry, &keys[packet as usize], &mut best[packet as usize]);
+        }
+        while leaves.len() > FEW {
             if self.view.far {
                 for waiting in leaves.as_slice() {
                     self.engine.prefetch(self.chunk(waiting.entry));
@@ -454,6 +474,9 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
             }
             drop(more);
             mem::swap(&mut leaves, &mut next);
+        }
+        for &Waiting { entry, packet } in leaves.as_slice() {
+            self.down(entry, &keys[packet as usize], &mut best[packet as usize]);
         }
         for queue in [nodes, leaves, next] {
             queue.clear();

@@ -120,14 +120,20 @@ impl Classifier {
         }
         // The usual shapes have code of their own: IPv4 and IPv6 tuples, and addresses alone.
         match self.table.shape() {
-            Shape { masks: 1, halves: 0, wholes: 0 } => {
-                self.enter::<_, 2, 1>(Fixed::<1, 0>, packets, results);
+            Shape { masks: 1, halves: 0, wholes: 0, .. } => {
+                self.enter::<_, 2, 1>(Fixed::<1, 0, false>, packets, results);
             }
-            Shape { masks: 1, halves: 1, wholes: 0 } => {
-                self.enter::<_, 2, 1>(Fixed::<1, 1>, packets, results);
+            Shape { masks: 1, halves: 1, wholes: 0, paired: true } => {
+                self.enter::<_, 2, 1>(Fixed::<1, 1, true>, packets, results);
             }
-            Shape { masks: 4, halves: 1, wholes: 0 } => {
-                self.enter::<_, 6, 1>(Fixed::<4, 1>, packets, results);
+            Shape { masks: 1, halves: 1, wholes: 0, paired: false } => {
+                self.enter::<_, 2, 1>(Fixed::<1, 1, false>, packets, results);
+            }
+            Shape { masks: 4, halves: 1, wholes: 0, paired: true } => {
+                self.enter::<_, 6, 1>(Fixed::<4, 1, true>, packets, results);
+            }
+            Shape { masks: 4, halves: 1, wholes: 0, paired: false } => {
+                self.enter::<_, 6, 1>(Fixed::<4, 1, false>, packets, results);
             }
             shape => self.enter::<_, WORDS_MAX, 1>(shape, packets, results),
         }

@@ -3,6 +3,10 @@
 use super::burst::{self, Engine, FEW, Search, View, Words};
 use super::keys::Recipe;
 use super::list::List;
+use crate::table::RULES_PER_CHUNK;
+
+/// The half of a word that holds two ranges.
+const LOW: u64 = 0xffff_ffff;
 
 /// Looks up packets that are as long as the layout's span.
 pub(super) fn classify<W: Words, const K: usize, const C: usize>(
@@ -86,7 +90,11 @@ impl Engine for Portable {
         for rule in 0..8 {
             let mut matches = true;
             for (word, &own) in key.iter().enumerate().take(shape.words()) {
-                let (value, other) = (chunk[16 * word + rule], chunk[16 * word + 8 + rule]);
+                let at = RULES_PER_CHUNK * shape.row(word) + rule;
+                let (value, other) = match shape.is_paired(word) {
+                    true => (chunk[at] & LOW, chunk[at] >> 32 | !LOW),
+                    false => (chunk[at], chunk[at + RULES_PER_CHUNK]),
+                };
                 matches = if word < shape.masks {
                     (own ^ value) & other == 0
                 } else if word < shape.masks + shape.halves {

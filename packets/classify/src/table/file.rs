@@ -45,7 +45,7 @@ pub enum TableError {
 
 const MAGIC: u64 = u64::from_le_bytes(*b"WIDEACL\0");
 /// Changes when the meaning of any word does.
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 /// Words of the header that all tables have.
 const FIXED: usize = 20;
 /// The first word that the checksum covers.
@@ -85,13 +85,14 @@ impl Table {
         let index = part(content.index.len() + free);
         let chunks = part(content.chunks.len());
         let masks = part(content.category_masks.len());
-        let Shape { masks: of_masks, halves, wholes } = content.shape;
+        let Shape { masks: of_masks, halves, wholes, paired } = content.shape;
+        let counts = [content.categories, of_masks, halves, wholes, usize::from(paired)];
         let header = [
             MAGIC,
             VERSION,
             end as u64,
             0,
-            packed([content.categories, of_masks, halves, wholes].map(|n| n as u64).into_iter(), 8),
+            packed(counts.map(|n| n as u64).into_iter(), 8),
             u64::from(content.default),
             content.rules as u64,
             content.pieces.len() as u64,
@@ -227,7 +228,7 @@ impl Table {
         let byte = |place: u32| (words[4] >> (8 * place) & 0xff) as usize;
         let table = Table {
             layout: layout(&words[part(10)?], words[9])?,
-            shape: Shape { masks: byte(1), halves: byte(2), wholes: byte(3) },
+            shape: Shape { masks: byte(1), halves: byte(2), wholes: byte(3), paired: byte(4) != 0 },
             categories: byte(0),
             default: words[5] as u32,
             rules: words[6] as usize,

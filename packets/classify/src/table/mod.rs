@@ -12,7 +12,8 @@
 //!
 //! The first chunk is nobody's: whoever looks there finds the verdict that nothing was found.
 //!
-//! *Others* are masks, or the extents of ranges. Chunks begin at multiples of 64 bytes.
+//! *Others* are masks, or the extents of ranges. Chunks begin at multiples of 64 bytes. A word of no
+//! more than two ranges of 16 bits has its extents in the upper halves of its values instead.
 
 mod entry;
 mod file;
@@ -45,6 +46,9 @@ pub(crate) struct Shape {
     pub halves: usize,
     /// Words of two ranges of 32 bits.
     pub wholes: usize,
+    /// Whether the last word of ranges of 16 bits has only two of them: a chunk then holds their
+    /// extents in the upper half of their lowest values.
+    pub paired: bool,
 }
 
 /// Up to four bytes of a packet, in network order, and their place in the key.
@@ -68,7 +72,19 @@ impl Shape {
 
     /// Words of a chunk.
     pub const fn chunk_words(self) -> usize {
-        (2 * self.words() + 1) * RULES_PER_CHUNK
+        (self.row(self.words()) + 1) * RULES_PER_CHUNK
+    }
+
+    /// The row of a chunk that holds the values of a word; behind the last word, the verdicts.
+    #[inline(always)]
+    pub const fn row(self, word: usize) -> usize {
+        2 * word - (self.paired && word >= self.masks + self.halves) as usize
+    }
+
+    /// Whether a word has its extents in the upper half of its values.
+    #[inline(always)]
+    pub const fn is_paired(self, word: usize) -> bool {
+        self.paired && word + 1 == self.masks + self.halves
     }
 
     /// Bits that the ranges of a word have; all of them where it is compared under a mask.
@@ -163,7 +179,7 @@ impl Gone {
 }
 
 /// Words of a cache line.
-const LINE_WORDS: usize = 8;
+pub(crate) const LINE_WORDS: usize = 8;
 
 impl Table {
     /// Where the fields lie that a lookup reads.

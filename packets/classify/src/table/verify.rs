@@ -8,6 +8,7 @@ impl Table {
     pub(super) fn verify(&self, chunks: &[u64]) -> Result<(), TableError> {
         let words = self.shape.words();
         require((1..=WORDS_MAX).contains(&words) && self.shape.masks > 0, "its words")?;
+        require(self.shape.halves > 0 || !self.shape.paired, "its words")?;
         require((1..=CATEGORIES_MAX).contains(&self.categories), "its categories")?;
         require(self.pieces.iter().all(|piece| self.holds_piece(piece)), "its pieces")?;
         let stride = self.shape.chunk_words();
