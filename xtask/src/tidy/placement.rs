@@ -175,7 +175,7 @@ const PLACES: &[Placement] = &[
             "crates/provider/src/config.rs",
             "crates/runtime/src/config.rs",
             "crates/runtime/src/interpose/exec.rs", // what a program passes on to itself
-            "crates/rustls/src/lib.rs", // which policy holds
+            "crates/rustls/src/lib.rs",             // which policy holds
             "crates/testkit/src",
             "lab/cli/src",
             "xtask/src",

@@ -15,7 +15,7 @@ use openssl::nid::Nid;
 use openssl::pkey::{HasPublic, Id, PKey, PKeyRef, Private};
 use openssl::rsa::Rsa;
 use openssl::x509::extension::{BasicConstraints, SubjectAlternativeName};
-use openssl::x509::{X509, X509NameBuilder};
+use openssl::x509::{X509, X509Builder, X509Name, X509NameBuilder};
 use thiserror::Error;
 
 /// Name in certificates made here, and the SNI sent to every server.
@@ -130,7 +130,9 @@ pub enum IdentityError {
 }
 
 impl Identity {
-    /// Makes a key of kind `key` and a self-signed certificate in `directory`.
+    /// Makes a key of kind `key` and its certificate in `directory`, with that of the authority that
+    /// has issued it, as servers on the Internet have it: where a server's own certificate comes
+    /// alone, libssl looks for its issuer in each handshake.
     ///
     /// # Errors
     ///
@@ -138,8 +140,11 @@ impl Identity {
     pub fn make(key: Key, directory: &Path) -> Result<Self, IdentityError> {
         let failed = |source| IdentityError::Make { key, source };
         let private = key.generate().map_err(failed)?;
-        let certificate = self_signed(&private).map_err(failed)?;
-        let certificate_pem = certificate.to_pem().map_err(failed)?;
+        let authority = Authority::make(key).map_err(failed)?;
+        let certificate = authority.issue(&private).map_err(failed)?;
+        let leaf_pem = certificate.to_pem().map_err(failed)?;
+        let issuer_pem = authority.certificate.to_pem().map_err(failed)?;
+        let certificate_pem = [leaf_pem, issuer_pem].concat();
         let key_pem = private.private_key_to_pem_pkcs8().map_err(failed)?;
         let path = |kind: &str| directory.join(format!("{key}-{kind}.pem"));
         let identity = Identity {
@@ -190,34 +195,66 @@ impl Identity {
     }
 }
 
-fn self_signed(key: &PKeyRef<Private>) -> Result<X509, ErrorStack> {
-    let mut name = X509NameBuilder::new()?;
-    name.append_entry_by_nid(Nid::COMMONNAME, SERVER_NAME)?;
-    let name = name.build();
+/// An intermediate certification authority; nobody has the root's key any more that has issued it.
+struct Authority {
+    certificate: X509,
+    key: PKey<Private>,
+}
+
+const ROOT: &str = "Widelane root";
+const INTERMEDIATE: &str = "Widelane intermediate";
+
+impl Authority {
+    /// Makes one with a key such as public authorities have for certificates of kind `key`.
+    fn make(key: Key) -> Result<Self, ErrorStack> {
+        let kind = if matches!(key, Key::Rsa(_)) { Key::Rsa(2048) } else { Key::EcdsaP256 };
+        let (root, key) = (kind.generate()?, kind.generate()?);
+        let constraints = BasicConstraints::new().critical().ca().pathlen(0).build()?;
+        let certificate = certificate(INTERMEDIATE, &key, (ROOT, &root), |builder| {
+            builder.append_extension(constraints)
+        })?;
+        Ok(Authority { certificate, key })
+    }
+
+    /// Issues the certificate of a server.
+    fn issue(&self, key: &PKeyRef<Private>) -> Result<X509, ErrorStack> {
+        certificate(SERVER_NAME, key, (INTERMEDIATE, &self.key), |builder| {
+            builder.append_extension(BasicConstraints::new().critical().build()?)?;
+            let names = SubjectAlternativeName::new()
+                .dns(SERVER_NAME)
+                .build(&builder.x509v3_context(None, None))?;
+            builder.append_extension(names)
+        })
+    }
+}
+
+/// A certificate of version 3 for a month from now on.
+fn certificate(
+    subject: &str,
+    key: &PKeyRef<Private>,
+    (issuer, issuers_key): (&str, &PKeyRef<Private>),
+    extend: impl FnOnce(&mut X509Builder) -> Result<(), ErrorStack>,
+) -> Result<X509, ErrorStack> {
+    let name = |text: &str| -> Result<X509Name, ErrorStack> {
+        let mut name = X509NameBuilder::new()?;
+        name.append_entry_by_nid(Nid::COMMONNAME, text)?;
+        Ok(name.build())
+    };
     let mut serial = BigNum::new()?;
     serial.rand(127, MsbOption::MAYBE_ZERO, false)?;
+    let serial = serial.to_asn1_integer()?;
+    let (from, until) = (Asn1Time::days_from_now(0)?, Asn1Time::days_from_now(30)?);
 
     let mut builder = X509::builder()?;
     builder.set_version(2)?;
-    let serial = serial.to_asn1_integer()?;
     builder.set_serial_number(&serial)?;
-    builder.set_subject_name(&name)?;
-    builder.set_issuer_name(&name)?;
-    let (from, until) = (Asn1Time::days_from_now(0)?, Asn1Time::days_from_now(30)?);
+    builder.set_subject_name(&name(subject)?)?;
+    builder.set_issuer_name(&name(issuer)?)?;
     builder.set_not_before(&from)?;
     builder.set_not_after(&until)?;
     builder.set_pubkey(key)?;
-    builder.append_extension(BasicConstraints::new().critical().build()?)?;
-    let names = SubjectAlternativeName::new()
-        .dns(SERVER_NAME)
-        .build(&builder.x509v3_context(None, None))?;
-    builder.append_extension(names)?;
-    let digest = match key.id() {
-        // Ed25519 hashes by itself.
-        Id::ED25519 => MessageDigest::null(),
-        _ => MessageDigest::sha256(),
-    };
-    builder.sign(key, digest)?;
+    extend(&mut builder)?;
+    builder.sign(issuers_key, MessageDigest::sha256())?;
     Ok(builder.build())
 }
 
@@ -249,6 +286,10 @@ mod tests {
                 Identity::load(&made.certificate, &made.private_key, directory.path()).unwrap();
             assert_eq!(loaded.leaf, made.leaf);
             assert_eq!((made.key, loaded.key), (key, key));
+            let chain = X509::stack_from_pem(&fs::read(&made.certificate).unwrap()).unwrap();
+            let [leaf, issuer] = &chain[..] else { panic!("a leaf and its issuer") };
+            assert!(leaf.verify(&issuer.public_key().unwrap()).unwrap());
+            assert_eq!(leaf.to_der().unwrap(), made.leaf);
             let mode = fs::metadata(&made.private_key).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
@@ -261,7 +302,8 @@ mod tests {
         let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
         let (certificate_path, key_path) =
             (directory.path().join("certificate.pem"), directory.path().join("key.pem"));
-        fs::write(&certificate_path, self_signed(&key).unwrap().to_pem().unwrap()).unwrap();
+        let issued = Authority::make(Key::EcdsaP256).unwrap().issue(&key).unwrap();
+        fs::write(&certificate_path, issued.to_pem().unwrap()).unwrap();
         fs::write(&key_path, key.private_key_to_pem_pkcs8().unwrap()).unwrap();
         let error = Identity::load(&certificate_path, &key_path, directory.path()).unwrap_err();
         assert!(error.to_string().contains("P-256"), "{error}");
