@@ -1,5 +1,5 @@
-//! Widelane in containers as clusters harden them: an unknown user, no privilege to gain, a root that
-//! is read-only, the runtimes' usual seccomp filter; counters on a volume, and the exporter in a
+//! Widelane in containers as clusters harden them: an unknown user, no privilege to gain, a root
+//! that is read-only, the runtimes' usual seccomp filter; counters on a volume, and the exporter in a
 //! container of its own beside the server.
 
 mod bundle;
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -30,8 +30,9 @@ const COUNTERS: &str = "/run/widelane";
 const CONFIGURATION: &str = "/etc/nginx-widelane";
 const CERTIFICATE: &str = "/etc/tls";
 
-/// How long a server may take to listen.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// How often a server is asked whether it listens, and the pause in between.
+const ATTEMPTS: u32 = 150;
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What is done in all containers.
 struct Yard<'a> {
@@ -73,8 +74,8 @@ pub fn test(workspace: &Workspace) -> Result<()> {
 }
 
 impl Yard<'_> {
-    /// Puts into the root what packaging/container/Containerfile puts there, and makes the files that
-    /// an operator brings.
+    /// Puts into the root what packaging/container/Containerfile puts there, and makes the files
+    /// that an operator brings.
     fn fill(&self) -> Result<()> {
         let libraries = self.root.join("usr/lib/widelane");
         fs::create_dir_all(&libraries)?;
@@ -111,12 +112,13 @@ impl Yard<'_> {
         let nginx = ["nginx", "-e", "stderr", "-c", "/etc/nginx-widelane/nginx.conf"];
         let words = [&command[..], &nginx[..]].concat();
         let server = Container::start(name, &self.root, SERVER, &words, &mounts, None)?;
-        let end = Instant::now() + PATIENCE;
-        while !self.load(&server, "1").is_ok_and(|said| !said.is_empty()) {
-            ensure!(Instant::now() < end, "the server does not listen: {}", server.output());
-            sleep(Duration::from_millis(100));
+        for _ in 0..ATTEMPTS {
+            if self.load(&server, "1").is_ok() {
+                return Ok(server);
+            }
+            sleep(PAUSE);
         }
-        Ok(server)
+        bail!("the server does not listen: {}", server.output())
     }
 
     /// Has clients shake hands with the server in its network, and tells what they say.
@@ -127,7 +129,8 @@ impl Yard<'_> {
         capture(command.arg("127.0.0.1:8443"))
     }
 
-    /// The server is accelerated, and an exporter in a container beside it, of another user, tells so.
+    /// The server is accelerated, and an exporter in a container beside it, of another user, tells
+    /// so.
     fn accelerated_and_seen(&self) -> Result<()> {
         let volume = self.files.join("counters");
         let _ = fs::remove_dir_all(&volume);
@@ -153,15 +156,17 @@ impl Yard<'_> {
     }
 
     fn metrics(&self, server: &Container) -> Result<String> {
-        let end = Instant::now() + PATIENCE;
-        loop {
+        let ask = || {
             let mut ask = server.in_network(Path::new("curl"));
-            let said = capture(ask.args(["-sS", "http://127.0.0.1:9847/metrics"]));
-            if said.is_ok() || Instant::now() > end {
-                return said;
+            capture(ask.args(["-sS", "http://127.0.0.1:9847/metrics"]))
+        };
+        for _ in 0..ATTEMPTS {
+            if let Ok(metrics) = ask() {
+                return Ok(metrics);
             }
-            sleep(Duration::from_millis(100));
+            sleep(PAUSE);
         }
+        ask()
     }
 
     /// Where counters cannot be kept, one line says so and what helps, and the server runs.

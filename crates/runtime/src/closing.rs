@@ -217,6 +217,18 @@ mod tests {
     }
 
     #[test]
+    fn a_shared_socket_brings_more_turns_in_which_nothing_parks() {
+        let calls = |park: fn(&mut Closing) -> Wait| {
+            let mut closing = Closing::new();
+            closing.progress();
+            park(&mut closing);
+            (1..100).find(|_| closing.poll(false, 1) == Verdict::Close)
+        };
+        assert_eq!(calls(Closing::park), Some(BARREN_CALLS_TIMED + 1));
+        assert_eq!(calls(Closing::park_shared), Some(BARREN_CALLS_SHARED + 1));
+    }
+
+    #[test]
     fn nothing_parked_never_closes() {
         let mut closing = Closing::new();
         for _ in 0..1000 {

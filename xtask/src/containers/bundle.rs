@@ -125,10 +125,12 @@ fn configuration(
         Some(other) => json!({ "type": kind, "path": format!("/proc/{}/ns/{name}", other.pid) }),
         None => json!({ "type": kind }),
     };
-    let device = |to: &str, kind: &str| json!({ "type": kind, "source": kind, "destination": to, "options": ["nosuid", "noexec"] });
     let mut all = vec![
         json!({ "type": "proc", "source": "proc", "destination": "/proc" }),
-        device("/dev", "tmpfs"),
+        json!({
+            "type": "tmpfs", "source": "tmpfs", "destination": "/dev",
+            "options": ["nosuid", "noexec"],
+        }),
     ];
     all.extend(mounts.iter().map(|Mount(mount)| mount.clone()));
     let nothing: [&str; 0] = [];

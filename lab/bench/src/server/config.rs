@@ -157,8 +157,8 @@ frontend tls
     )
 }
 
-/// The same, which listens for HTTP/3 as well. Debian 13's is built for an OpenSSL that could not do
-/// QUIC by itself, and asks to be told that this will do.
+/// The same, which listens for HTTP/3 as well. Debian 13's is built for an OpenSSL that could not
+/// do QUIC by itself, and asks to be told that this will do.
 pub fn haproxy_with_quic(text: &str, address: SocketAddr) -> String {
     let binds = format!("    bind {address} ssl");
     let bind = text.lines().find(|line| line.starts_with(&binds)).unwrap_or_default();
@@ -211,6 +211,29 @@ default_properties = ?provider=widelane
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn http3_is_listened_for_beside_tcp() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 4433));
+        let identity = Identity {
+            certificate: "/c".into(),
+            private_key: "/k".into(),
+            bundle: "/b".into(),
+            leaf: Vec::new(),
+            key: super::super::Key::EcdsaP256,
+        };
+        let (identities, workers) = ([identity], Workers::on_each(&[]));
+        let text =
+            nginx(address, &identities, None, None, &workers, "X25519", Path::new("/directory"));
+        let with_quic = nginx_with_quic(&text, address);
+        assert!(with_quic.contains("listen 127.0.0.1:4433 quic reuseport;"), "{with_quic}");
+        assert!(with_quic.contains("listen 127.0.0.1:4433 ssl backlog"), "{with_quic}");
+        let text = haproxy(address, &identities, None, false, &workers, "X25519");
+        let with_quic = haproxy_with_quic(&text, address);
+        assert!(with_quic.contains("    bind quic4@127.0.0.1:4433 ssl crt /b alpn h3\n"));
+        assert!(with_quic.contains("    bind 127.0.0.1:4433 ssl crt /b backlog"), "{with_quic}");
+        assert!(with_quic.starts_with("global\n    limited-quic\n"), "{with_quic}");
+    }
 
     #[test]
     fn workers_have_cpus_of_their_own() {

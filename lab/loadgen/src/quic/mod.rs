@@ -1,7 +1,7 @@
 //! One slot of HTTP/3: a UDP socket, and the QUIC connection that it carries now.
 //!
-//! QUIC itself is quinn's state machine. A connection ends by `CONNECTION_CLOSE` once the server has
-//! confirmed the handshake; no answer to that is awaited.
+//! QUIC itself is quinn's state machine. A connection ends by `CONNECTION_CLOSE` once the server
+//! has confirmed the handshake; no answer to that is awaited.
 
 mod http3;
 mod seen;
@@ -413,7 +413,7 @@ impl Connection {
         self.connection.as_ref().is_some_and(is_confirmed) && !wants_ticket
     }
 
-    /// Whether another attempt will do. nginx 1.26 compares 16 bits of the identifiers of parameters
+    /// Whether another attempt will do. nginx 1.26 compares 16 bits of a parameter's identifier
     /// alone; quinn adds one of 62 random bits, and once in thousands of times nginx takes it for
     /// another one that it knows, and its value for wrong.
     fn is_for_chance(&self, reason: &ConnectionError) -> bool {

@@ -287,6 +287,8 @@ pub(super) fn part(part: &str) -> String {
         format!("AES128-SHA{}", mode.replace("-mac-first", ", MAC first"))
     } else if part.contains("hmac-sha") || part.starts_with("sha-") || part.starts_with("ml-kem-") {
         part.to_uppercase()
+    } else if part == "http3" {
+        "HTTP/3".to_owned()
     } else if part == "cipher-compare" {
         "Two ciphers".to_owned()
     } else if part == "chacha20-poly1305" {
