@@ -1,6 +1,6 @@
 //! Widelane in containers as clusters harden them: an unknown user, no privilege to gain, a root
-//! that is read-only, the runtimes' usual seccomp filter; counters on a volume, and the exporter in a
-//! container of its own beside the server.
+//! that is read-only, the runtimes' usual seccomp filter; counters on a volume, and the exporter in
+//! a container of its own beside the server.
 
 mod bundle;
 
