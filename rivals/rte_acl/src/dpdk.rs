@@ -137,24 +137,27 @@ fn check(call: &'static str, code: c_int) -> Result<(), Failed> {
     if code < 0 { Err(Failed { call, code }) } else { Ok(()) }
 }
 
-/// Starts DPDK's environment on `cpu`, with ordinary pages and registers up to 512 bits.
-pub fn start(cpu: usize) -> Result<(), Failed> {
+/// Starts DPDK's environment on `cpu`, with registers up to 512 bits and ordinary pages, or with
+/// large ones, which the machine must have set aside.
+pub fn start(cpu: usize, large_pages: bool) -> Result<(), Failed> {
     let core = format!("--lcores={cpu}");
-    let words = [
+    let pages: &[&str] = match large_pages {
+        true => &["--in-memory"],
+        false => &["--no-huge", "-m", "2048"],
+    };
+    let others = [
         "rival",
         &core,
-        "--no-huge",
         "--no-shconf",
         "--no-pci",
         "--no-telemetry",
-        "-m",
-        "2048",
         "--force-max-simd-bitwidth=512",
         "--log-level=1",
     ];
+    let words = others.iter().chain(pages);
+    let words = words.map(|word| CString::new(*word).expect("no zero byte").into_raw());
     // Leaked: DPDK keeps the pointers.
-    let words = words.map(|word| CString::new(word).expect("no zero byte").into_raw());
-    let words = Box::leak(Box::new(words));
+    let words: &mut [*mut c_char] = Vec::leak(words.collect());
     // SAFETY: `words` are zero-terminated strings that live forever.
     check("rte_eal_init", unsafe { rte_eal_init(words.len() as c_int, words.as_mut_ptr()) })
 }

@@ -5,6 +5,9 @@
 //!
 //! - `time ALGORITHM BURST PASSES`: nanoseconds per lookup in the fastest of the passes over all flows
 //! - `results ALGORITHM`: for every flow, the line of its rule counted from 1, or 0
+//!
+//! With `WIDELANE_RTE_ACL_PAGES=large`, tables lie in pages of 2 MiB, of which the machine must have
+//! set some aside (`sysctl vm.nr_hugepages=512`); they are not counted in what a build takes.
 
 mod dpdk;
 mod input;
@@ -20,6 +23,9 @@ use crate::dpdk::{ALGORITHMS, Acl, Algorithm, Field, FieldDefinition, Kind};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
+/// Which pages tables lie in: `ordinary`, as without it, or `large`.
+const PAGES: &str = "WIDELANE_RTE_ACL_PAGES";
+
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [rules, flows, cpu] = arguments.as_slice() else {
@@ -27,7 +33,7 @@ fn main() -> Outcome<()> {
     };
     let rules = input::rules(&fs::read_to_string(rules)?)?;
     let flows = input::flows(&fs::read_to_string(flows)?)?;
-    dpdk::start(cpu.parse()?)?;
+    dpdk::start(cpu.parse()?, large_pages()?)?;
     let resident_before = resident_peak_kib()?;
     let began = Instant::now();
     let acl = match rules.first().map(|rule| rule.source.0) {
@@ -66,6 +72,14 @@ fn main() -> Outcome<()> {
         out.flush()?;
     }
     Ok(())
+}
+
+fn large_pages() -> Outcome<bool> {
+    match env::var(PAGES).as_deref() {
+        Err(_) | Ok("ordinary") => Ok(false),
+        Ok("large") => Ok(true),
+        Ok(other) => Err(format!("{PAGES} is `{other}`; it can be `ordinary` or `large`").into()),
+    }
 }
 
 fn named(name: &str) -> Outcome<Algorithm> {

@@ -359,21 +359,28 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         for (key, entry) in keys.iter().zip(&mut entries) {
             *entry = self.step::<true, K>(node, key);
             nodes += usize::from(entry.is_node());
-        }
-        let is_deep = nodes * DEEP > keys.len();
-        let root_at = Entry(self.view.roots[0]).node_at();
-        for (key, entry) in keys.iter().zip(&mut entries) {
-            if is_deep {
-                let at = select_unpredictable(entry.is_node(), entry.node_at(), root_at);
-                let next = self.step::<true, K>(&Node::at(self.view.index, at), key);
-                *entry = select_unpredictable(entry.is_node(), next, *entry);
-            }
             self.engine.prefetch(self.chunk(entry.or_nothing()));
+        }
+        if nodes * DEEP > keys.len() {
+            self.go_deeper(keys, &mut entries);
         }
         let mut waiting = queues.writers();
         for (packet, (key, best)) in keys.iter().zip(best).enumerate() {
             let entry = entries[packet];
             self.arrive::<true, K, C>(entry, packet as u32, key, best, &mut waiting);
+        }
+    }
+
+    /// Takes all packets that have come to another node through that one, and has their chunks
+    /// fetched.
+    #[inline(always)]
+    fn go_deeper<const K: usize>(self, keys: &[[u64; K]], entries: &mut [Entry]) {
+        let root_at = Entry(self.view.roots[0]).node_at();
+        for (key, entry) in keys.iter().zip(entries) {
+            let at = select_unpredictable(entry.is_node(), entry.node_at(), root_at);
+            let next = self.step::<true, K>(&Node::at(self.view.index, at), key);
+            *entry = select_unpredictable(entry.is_node(), next, *entry);
+            self.engine.prefetch(self.chunk(entry.or_nothing()));
         }
     }
 

@@ -48,6 +48,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"WIDEACL\0");
 const VERSION: u64 = 4;
 /// Words of the header that all tables have.
 const FIXED: usize = 20;
+/// Tables of so many words, 4 MiB, are worth large pages of 2 MiB, the last of which is half empty
+/// on average.
+const LARGE_WORDS: usize = 1 << 19;
 /// The first word that the checksum covers.
 const CHECKED_FROM: usize = 4;
 
@@ -108,7 +111,7 @@ impl Table {
             masks.len() as u64,
         ];
         let mut memory = Mapping::zeroed(end);
-        if free > 0 {
+        if free > 0 || end >= LARGE_WORDS {
             memory.prefer_large_pages();
         }
         if let Some(words) = memory.words_mut() {
