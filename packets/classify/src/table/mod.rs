@@ -12,8 +12,8 @@
 //!
 //! The first chunk is nobody's: whoever looks there finds the verdict that nothing was found.
 //!
-//! *Others* are masks, or the extents of ranges. Chunks begin at multiples of 64 bytes. A word of no
-//! more than two ranges of 16 bits has its extents in the upper halves of its values instead.
+//! *Others* are masks, or the extents of ranges. A word of no more than two ranges of 16 bits has
+//! its extents in the upper halves of its values instead. Chunks begin at multiples of 64 bytes.
 
 mod entry;
 mod file;
@@ -271,4 +271,20 @@ impl Table {
 /// Where the categories of a rank stand: in which word, and from which bit on.
 pub(crate) fn category_place(rank: u32) -> (usize, u32) {
     (rank as usize / 4, 16 * (rank % 4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_of_two_ranges_takes_one_row_of_a_chunk() {
+        let shape = Shape { masks: 1, halves: 2, wholes: 1, paired: true };
+        assert_eq!([0, 1, 2, 3, 4].map(|word| shape.row(word)), [0, 2, 4, 5, 7]);
+        assert_eq!([0, 1, 2, 3].map(|word| shape.is_paired(word)), [false, false, true, false]);
+        assert_eq!(shape.chunk_words(), 8 * RULES_PER_CHUNK);
+        let unpaired = Shape { paired: false, ..shape };
+        assert_eq!([0, 1, 2, 3, 4].map(|word| unpaired.row(word)), [0, 2, 4, 6, 8]);
+        assert!((0..4).all(|word| !unpaired.is_paired(word)));
+    }
 }
