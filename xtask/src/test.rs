@@ -40,6 +40,7 @@ fn parts(workspace: &Workspace, full: bool, clock: &mut Clock) -> Result<()> {
             .context("run `cargo fmt --all` and look at what it changed")
     })?;
     clock.time("tidy", || tidy::run(workspace))?;
+    clock.time("packages", || package(workspace))?;
     clock.time("clippy", || clippy(workspace))?;
     clock.time("documentation", || document(workspace))?;
     if full {
@@ -51,6 +52,7 @@ fn parts(workspace: &Workspace, full: bool, clock: &mut Clock) -> Result<()> {
         announce(&format!("{} test programs", programs.len()));
         runner::run(programs)
     })?;
+    clock.time("examples in documentation", || test_documentation(workspace))?;
     if full && Room::Ifma256.is_supported() {
         clock.time("servers without batches", || test_servers_without_batches(workspace))?;
     }
@@ -146,10 +148,28 @@ fn build_with_assertions(workspace: &Workspace) -> Result<Vec<TestProgram>> {
 
 /// The tests of the servers need the program and both shared objects beside it. Built with the
 /// tests, these have the features that the tests want of what both use, and are built once. What is
-/// left out are examples, which Clippy has checked, and doc tests, of which there are none.
+/// left out are examples, which Clippy has checked, and doc tests, which have a part of their own.
 fn build(workspace: &Workspace) -> Result<Vec<TestProgram>> {
     announce_and_run(workspace.cargo().arg("build").args(TESTED).arg("--quiet"))?;
     TestProgram::build(workspace.cargo().arg("test").args(TESTED))
+}
+
+/// In the same profile and with the same features as everything else, so that nothing but the
+/// examples is compiled.
+fn test_documentation(workspace: &Workspace) -> Result<()> {
+    announce_and_run(workspace.cargo().args(["test", QUICK, "--workspace", "--doc", "--quiet"]))
+}
+
+/// What crates.io would be given: complete manifests, and no file from outside a package. Nothing
+/// is compiled or sent anywhere.
+fn package(workspace: &Workspace) -> Result<()> {
+    let packages = PUBLISHED.map(|name| format!("--package=widelane-{name}"));
+    announce_and_run(
+        workspace
+            .cargo()
+            .args(["package", "--no-verify", "--offline", "--allow-dirty", "--quiet"])
+            .args(packages),
+    )
 }
 
 fn test_servers_without_batches(workspace: &Workspace) -> Result<()> {
@@ -168,6 +188,10 @@ fn test_servers_without_batches(workspace: &Workspace) -> Result<()> {
 /// rest; what is shipped of kernels is tested by those of crypto.
 const TESTED: [&str; 6] =
     [QUICK, "--workspace", "--exclude=widelane-kernels", "--lib", "--bins", "--tests"];
+
+/// Crates that are fit for crates.io, each behind those that it depends on.
+const PUBLISHED: [&str; 8] =
+    ["secret", "cpu", "vault", "kernels", "crypto", "classify", "meter", "rustls"];
 
 /// Tells the tests of the runtime that the program and what it preloads are built: on their own
 /// account, they would build them as packages, with other features.
