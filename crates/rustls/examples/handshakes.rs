@@ -74,6 +74,7 @@ fn print(rivals: &[Rival], rows: &[Row], rounds: usize) {
         for samples in &row.samples {
             let median = quantile(samples, 0.5);
             match row.unit {
+                _ if median.is_nan() => print!("{:>12}", "-"),
                 Unit::Handshake => print!("{:>9.1} µs", median / 1e3),
                 Unit::Bytes(bytes) => print!("{:>7.2} GB/s", bytes as f64 / median),
             }
@@ -82,7 +83,8 @@ fn print(rivals: &[Rival], rows: &[Row], rounds: usize) {
             let ratios: Vec<f64> =
                 row.samples[0].iter().zip(other).map(|(ours, theirs)| theirs / ours).collect();
             let [low, middle, high] = [0.05, 0.5, 0.95].map(|share| quantile(&ratios, share));
-            print!("{:>26}", format!("{middle:.2} ({low:.2}..{high:.2})"));
+            let ratio = format!("{middle:.2} ({low:.2}..{high:.2})");
+            print!("{:>26}", if middle.is_nan() { "-" } else { &ratio });
         }
         println!();
     }
