@@ -132,8 +132,8 @@ impl Joined {
 impl Bus {
     /// Joins the bus as `name`.
     pub async fn join(&self, name: &str) -> Result<Joined, FleetError> {
-        // A program that is built with several providers of rustls has no default one otherwise. The
-        // error: it has one already.
+        // A program that is built with several providers of rustls has no default one otherwise.
+        // Error: it has one already.
         let _ = aws_lc_rs::default_provider().install_default();
         let (sender, up) = watch::channel(true);
         let mut options = ConnectOptions::new()

@@ -4,9 +4,9 @@
 //! written down in the order in which they are wanted, and stay in it: left to itself, the compiler
 //! makes a whole schedule first, and what should run in the shade of the rounds waits behind it.
 //!
-//! The instructions of SHA have no VEX form. Where a caller has left the upper halves of registers in
-//! use, as AWS-LC's ML-KEM does, an Intel core waits at every one of them that follows one with VEX,
-//! and a message takes some thirty times as long: so doors begin with VZEROUPPER.
+//! The instructions of SHA have no VEX form. Where a caller has left the upper halves of registers
+//! in use, an Intel core waits at each of them that follows one with VEX, and a message takes tens
+//! of times as long: so doors begin with VZEROUPPER.
 #![allow(unsafe_code, reason = "loads, and empty asm blocks")]
 
 use core::arch::asm;
