@@ -200,7 +200,7 @@ impl Pair {
     /// Carries bytes to and fro until nobody has any more.
     pub fn shake_hands(&mut self) -> Result<(), Error> {
         loop {
-            let sent = self.to_server(|_| ())? + self.to_client(|_| ())?;
+            let sent = self.client_speaks(|_| ())? + self.server_speaks(|_| ())?;
             if sent == 0 {
                 return Ok(());
             }
@@ -208,7 +208,7 @@ impl Pair {
     }
 
     /// Carries what the client has to say to the server; returns how many bytes.
-    pub fn to_server(&mut self, change: impl FnOnce(&mut Vec<u8>)) -> Result<usize, Error> {
+    pub fn client_speaks(&mut self, change: impl FnOnce(&mut Vec<u8>)) -> Result<usize, Error> {
         let mut flight = Vec::new();
         while self.client.wants_write() {
             self.client.write_tls(&mut flight).expect("memory");
@@ -223,7 +223,7 @@ impl Pair {
     }
 
     /// The same the other way.
-    pub fn to_client(&mut self, change: impl FnOnce(&mut Vec<u8>)) -> Result<usize, Error> {
+    pub fn server_speaks(&mut self, change: impl FnOnce(&mut Vec<u8>)) -> Result<usize, Error> {
         let mut flight = Vec::new();
         while self.server.wants_write() {
             self.server.write_tls(&mut flight).expect("memory");
@@ -242,12 +242,12 @@ impl Pair {
         for bytes in [0, 1, 15, 16, 17, 1000, 16_383, 16_384] {
             let text: Vec<u8> = (0..bytes).map(|index| (index * 7 + bytes) as u8).collect();
             self.client.writer().write_all(&text).expect("room in the buffer");
-            self.to_server(|_| ()).expect("records");
+            self.client_speaks(|_| ()).expect("records");
             let mut received = vec![0; bytes];
             self.server.reader().read_exact(&mut received).expect("the whole text");
             assert!(received == text, "{bytes} bytes to the server");
             self.server.writer().write_all(&text).expect("room in the buffer");
-            self.to_client(|_| ()).expect("records");
+            self.server_speaks(|_| ()).expect("records");
             self.client.reader().read_exact(&mut received).expect("the whole text");
             assert!(received == text, "{bytes} bytes to the client");
         }

@@ -21,7 +21,7 @@ fn a_changed_record_is_refused() {
             let provider = only(&ours(), suite, NamedGroup::X25519);
             let mut pair = Pair::connected(client(theirs(), kind), server(provider, kind));
             pair.client.writer().write_all(&[7; 200]).expect("room in the buffer");
-            let error = pair.to_server(|flight| flight[place] ^= 1);
+            let error = pair.client_speaks(|flight| flight[place] ^= 1);
             assert_eq!(error, Err(Error::DecryptError), "{suite:?}, byte {place}");
         }
     }
@@ -39,7 +39,7 @@ fn a_record_that_is_too_short_or_lost_is_refused() {
             let provider = only(&ours(), suite, NamedGroup::X25519);
             let kind = Kind::P256;
             let mut pair = Pair::connected(client(theirs(), kind), server(provider, kind));
-            let error = pair.to_server(|flight| {
+            let error = pair.client_speaks(|flight| {
                 *flight = vec![23, 3, 3, 0, bytes];
                 flight.resize(5 + usize::from(bytes), 9);
             });
@@ -50,7 +50,7 @@ fn a_record_that_is_too_short_or_lost_is_refused() {
         pair.client.writer().write_all(b"lost").expect("room in the buffer");
         pair.client.write_tls(&mut Vec::new()).expect("memory");
         pair.client.writer().write_all(b"arrives").expect("room in the buffer");
-        assert_eq!(pair.to_server(|_| ()), Err(Error::DecryptError), "{suite:?}");
+        assert_eq!(pair.client_speaks(|_| ()), Err(Error::DecryptError), "{suite:?}");
     }
 }
 
