@@ -5,6 +5,7 @@
 //! [`policy::Policy`] allows them.
 #![doc = include_str!("../README.md")]
 
+mod choice;
 pub mod clock;
 pub mod features;
 pub mod machine;

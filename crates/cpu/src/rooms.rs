@@ -164,9 +164,24 @@ macro_rules! rooms {
     };
 }
 
+/// Proof that a room may be entered.
+pub trait Token: Copy {
+    /// Mints the token if the CPU has the room and `policy` leaves it open.
+    fn enter(policy: &Policy) -> Option<Self>;
+}
+
 /// Declares the token of a room; everybody may enter the portable one.
 macro_rules! token {
-    (Portable) => {};
+    (Portable) => {
+        /// Everybody may enter [`Room::Portable`].
+        pub type Portable = ();
+
+        impl Token for Portable {
+            fn enter(_policy: &Policy) -> Option<Self> {
+                Some(())
+            }
+        }
+    };
     ($room:ident) => {
         #[doc = concat!("Proof that [`Room::", stringify!($room), "`] may be entered.")]
         ///
@@ -185,6 +200,12 @@ macro_rules! token {
             /// Mints the token if the CPU has the room and `policy` leaves it open.
             pub fn enter(policy: &Policy) -> Option<Self> {
                 (Self::ROOM.is_supported() && policy.allows(Self::ROOM)).then_some(Self(()))
+            }
+        }
+
+        impl Token for $room {
+            fn enter(policy: &Policy) -> Option<Self> {
+                Self::enter(policy)
             }
         }
     };

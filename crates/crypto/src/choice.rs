@@ -1,92 +1,102 @@
-//! The choice of a room: which rooms a family of algorithms has, and how a kernel is called in one.
+//! The rooms of algorithms that run one job per lane, and keys that live in rooms.
 //!
-//! Authenticated encryption and AES-CBC keep keys in the form of their room, so a key remembers the
-//! choice (`aead/gcm.rs`, `aead/chacha.rs`, `cbc_hmac/kernel.rs`); single hashes have rooms that
-//! differ by function (`digest/kernel.rs`).
+//! Every algorithm has one list of its rooms, by [`widelane_cpu::choice!`], in the file that calls
+//! its kernels. That of RSA and all curves stands here.
 
-use widelane_cpu::{Aesni, Avx2, Avx512, Ifma256, Ifma512, Policy, Room, Vaes256, Vaes512};
-use widelane_kernels::lanes::{Ifma256x4, Ifma512x8, Lanes, Portable};
+use widelane_cpu::{Policy, choice};
+use widelane_kernels::lanes::{Ifma512x8, Lanes};
 
 /// The most lanes a room has.
 pub(crate) const LANES_MAX: usize = Ifma512x8::LANES;
 
-/// Declares the rooms of a family of algorithms, best first; the portable one is always there.
-macro_rules! rooms {
-    ($(#[$doc:meta])* $name:ident: $($room:ident),+) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug)]
-        pub(crate) enum $name {
-            $($room($room),)+
-            Portable,
+choice! { $
+    /// The room of algorithms that run one job per lane.
+    pub(crate) enum Choice by in_lanes {
+        Ifma512 => widelane_kernels::lanes::Ifma512x8,
+        Ifma256 => widelane_kernels::lanes::Ifma256x4,
+        Portable => widelane_kernels::lanes::Portable
+    }
+}
+
+impl Choice {
+    /// The rooms with several lanes that the machine has and `policy` leaves open, narrowest first.
+    pub(crate) fn with_lanes(policy: &Policy) -> impl Iterator<Item = Self> + use<> {
+        Choice::open(policy).rev().filter(|choice| choice.lanes() > 1)
+    }
+
+    /// How many jobs a full batch has.
+    pub(crate) fn lanes(self) -> usize {
+        in_lanes!(self, |_room, L| L::LANES)
+    }
+}
+
+/// Declares the rooms of a cipher that keeps keys in the form of their room, as [`choice!`] does,
+/// an enum of its keys, and a macro that calls a kernel in the room that a key lives in. Beside
+/// each room stands its module, with the type `Key` and a function `expand`.
+macro_rules! keyed_choice {
+    (
+        $dollar:tt
+        $(#[$doc:meta])*
+        $vis:vis enum $name:ident, $kernel:ident by $in_room:ident {
+            $($room:ident => $module:ident),+
+        }
+    ) => {
+        widelane_cpu::choice! { $dollar $(#[$doc])* $vis enum $name { $($room),+ } }
+
+        /// A key in its room. Boxed, so that moving it leaves no copies behind.
+        #[derive(Clone)]
+        $vis enum $kernel {
+            $($room(widelane_cpu::rooms::$room, Box<$module::Key>),)+
         }
 
-        impl $name {
-            /// Chooses the best room that the machine has and `policy` leaves open.
-            pub(crate) fn new(policy: &Policy) -> Self {
-                $(if let Some(room) = $room::enter(policy) {
-                    return $name::$room(room);
-                })+
-                $name::Portable
+        /// Calls a kernel with the token of the room that a key lives in, the key, and the module
+        /// of the room.
+        macro_rules! $in_room {
+            ($dollar kernel:expr, |$dollar token:ident, $dollar key:ident, $dollar alias:ident|
+             $dollar call:expr) => {
+                match *$dollar kernel {
+                    $($kernel::$room($dollar token, ref $dollar key) => {
+                        use $module as $dollar alias;
+                        $dollar call
+                    })+
+                }
+            };
+            // The same without the key: a function that finds those of other keys that live there.
+            (like $dollar kernel:expr,
+             |$dollar token:ident, $dollar key_of:ident, $dollar alias:ident|
+             $dollar call:expr) => {
+                match *$dollar kernel {
+                    $($kernel::$room($dollar token, _) => {
+                        use $module as $dollar alias;
+                        fn $dollar key_of(kernel: &$kernel) -> Option<&$module::Key> {
+                            if let $kernel::$room(_, key) = kernel { Some(key) } else { None }
+                        }
+                        $dollar call
+                    })+
+                }
+            };
+        }
+
+        impl $kernel {
+            /// The room that the key lives in.
+            #[allow(dead_code, reason = "not every cipher asks")]
+            $vis fn room(&self) -> widelane_cpu::Room {
+                match self {
+                    $($kernel::$room(..) => widelane_cpu::Room::$room,)+
+                }
             }
 
-            /// The room chosen.
-            pub(crate) fn room(self) -> Room {
-                match self {
-                    $($name::$room(_) => Room::$room,)+
-                    $name::Portable => Room::Portable,
+            /// Expands a key, as long as one of the cipher is.
+            $vis fn new(choice: $name, bytes: &[u8]) -> Self {
+                let bytes = KeyBytes::new(bytes).expect("the caller has looked at the length");
+                match choice {
+                    $($name::$room(room) => {
+                        let mut key = Box::default();
+                        $module::expand(room, bytes, &mut key);
+                        $kernel::$room(room, key)
+                    })+
                 }
             }
         }
     };
 }
-
-rooms! {
-    /// The room of algorithms that run one job per lane, with the token that opens it.
-    Choice: Ifma512, Ifma256
-}
-
-rooms! {
-    /// The room of AES, with the token that opens it.
-    AesChoice: Vaes512, Vaes256, Aesni
-}
-
-rooms! {
-    /// The room of algorithms on words of many messages, with the token that opens it.
-    WordChoice: Avx512, Avx2
-}
-
-impl Choice {
-    /// The rooms with several lanes that the machine has and `policy` leaves open, narrowest first.
-    pub(crate) fn with_lanes(policy: &Policy) -> impl Iterator<Item = Self> {
-        let ifma256 = Ifma256::enter(policy).map(Choice::Ifma256);
-        let ifma512 = Ifma512::enter(policy).map(Choice::Ifma512);
-        ifma256.into_iter().chain(ifma512)
-    }
-
-    /// How many jobs a full batch has.
-    pub(crate) fn lanes(self) -> usize {
-        match self {
-            Choice::Ifma512(_) => Ifma512x8::LANES,
-            Choice::Ifma256(_) => Ifma256x4::LANES,
-            Choice::Portable => Portable::LANES,
-        }
-    }
-}
-
-/// Calls a kernel with the register and the token of the room chosen.
-macro_rules! call_in {
-    ($choice:expr, $module:ident::$kernel:ident($($argument:expr),* $(,)?)) => {
-        match $choice {
-            crate::choice::Choice::Ifma512(room) => {
-                $module::$kernel::<widelane_kernels::lanes::Ifma512x8>(room, $($argument),*)
-            }
-            crate::choice::Choice::Ifma256(room) => {
-                $module::$kernel::<widelane_kernels::lanes::Ifma256x4>(room, $($argument),*)
-            }
-            crate::choice::Choice::Portable => {
-                $module::$kernel::<widelane_kernels::lanes::Portable>((), $($argument),*)
-            }
-        }
-    };
-}
-pub(crate) use call_in;

@@ -1,9 +1,12 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+// Its macros are in scope from here on.
+#[macro_use]
+mod choice;
+
 pub mod aead;
 pub mod cbc_hmac;
-mod choice;
 pub mod digest;
 pub mod ec;
 pub mod ed25519;

@@ -1,6 +1,6 @@
 //! ChaCha20-Poly1305 in the room chosen: which kernel does what.
 
-use widelane_cpu::{Avx2, Avx512, Ifma256, Ifma512, Policy, Room};
+use widelane_cpu::{Policy, Room, choice};
 use widelane_kernels::chacha20_poly1305::{
     BLOCK_BYTES, Key, Message, NONCE_BYTES, Poly1305, TAG_BYTES, avx2, avx512, close, ifma256,
     ifma512, portable,
@@ -11,21 +11,26 @@ use widelane_secret::wipe;
 use super::kernel::end_of;
 use super::{HEADER_MASK_BYTES, HEADER_SAMPLE_BYTES, SealJob, kernel};
 
-/// The room chosen, with the token that opens it.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Choice {
-    /// With the narrower room, where that is open too.
-    Ifma512(Ifma512, Option<Ifma256>),
-    Ifma256(Ifma256),
-    Avx512(Avx512),
-    Avx2(Avx2),
-    Portable,
+choice! { $
+    /// The room of ChaCha20-Poly1305.
+    pub(super) enum Choice by in_room {
+        Ifma512 => ifma512, Ifma256 => ifma256, Avx512 => avx512, Avx2 => avx2,
+        Portable => portable
+    }
 }
 
-/// A key and its room. Boxed, so that moving it leaves no copies behind.
+/// The rooms chosen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rooms {
+    choice: Choice,
+    /// For texts that a narrower room takes less time for: that one, where it is open.
+    short: Choice,
+}
+
+/// A key and its rooms. Boxed, so that moving it leaves no copies behind.
 #[derive(Clone)]
 pub(super) struct Kernel {
-    choice: Choice,
+    rooms: Rooms,
     key: Box<Key>,
 }
 
@@ -47,66 +52,37 @@ impl Session {
     }
 }
 
-/// Calls a function of a room.
-macro_rules! in_room {
-    ($choice:expr, $function:ident $(::<$flag:ident>)?, $($argument:expr),+) => {
-        match $choice {
-            Choice::Ifma512(room, _) => ifma512::$function $(::<$flag>)?(room, $($argument),+),
-            Choice::Ifma256(room) => ifma256::$function $(::<$flag>)?(room, $($argument),+),
-            Choice::Avx512(room) => avx512::$function $(::<$flag>)?(room, $($argument),+),
-            Choice::Avx2(room) => avx2::$function $(::<$flag>)?(room, $($argument),+),
-            Choice::Portable => portable::$function $(::<$flag>)?((), $($argument),+),
-        }
-    };
-}
-
-impl Choice {
+impl Rooms {
     pub(super) fn new(policy: &Policy) -> Self {
-        if let Some(room) = Ifma512::enter(policy) {
-            Choice::Ifma512(room, Ifma256::enter(policy))
-        } else if let Some(room) = Ifma256::enter(policy) {
-            Choice::Ifma256(room)
-        } else if let Some(room) = Avx512::enter(policy) {
-            Choice::Avx512(room)
-        } else if let Some(room) = Avx2::enter(policy) {
-            Choice::Avx2(room)
-        } else {
-            Choice::Portable
-        }
+        let choice = Choice::new(policy);
+        let is_narrower = |other: &Choice| matches!(other, Choice::Ifma256(_));
+        Rooms { choice, short: Choice::open(policy).find(is_narrower).unwrap_or(choice) }
     }
 
     /// The room for a whole text of so many bytes.
     #[inline(always)]
-    fn for_text(self, bytes: usize) -> Self {
-        match self {
-            Choice::Ifma512(_, Some(narrower)) if ifma512::is_slower_than_ifma256(bytes) => {
-                Choice::Ifma256(narrower)
-            }
+    fn for_text(self, bytes: usize) -> Choice {
+        match self.choice {
+            Choice::Ifma512(_) if ifma512::is_slower_than_ifma256(bytes) => self.short,
             choice => choice,
         }
     }
 
     pub(super) fn room(self) -> Room {
-        match self {
-            Choice::Ifma512(..) => Room::Ifma512,
-            Choice::Ifma256(_) => Room::Ifma256,
-            Choice::Avx512(_) => Room::Avx512,
-            Choice::Avx2(_) => Room::Avx2,
-            Choice::Portable => Room::Portable,
-        }
+        self.choice.room()
     }
 }
 
 impl Kernel {
     /// Takes a key of 32 bytes.
-    pub(super) fn new(choice: Choice, bytes: &[u8]) -> Self {
+    pub(super) fn new(rooms: Rooms, bytes: &[u8]) -> Self {
         let mut key = Box::<Key>::default();
         key.fill(bytes.try_into().expect("the caller has looked at the length"));
-        Kernel { choice, key }
+        Kernel { rooms, key }
     }
 
     pub(super) fn room(&self) -> Room {
-        self.choice.room()
+        self.rooms.room()
     }
 
     /// The sample says where in the key stream the mask begins: a counter, and a nonce behind it
@@ -119,7 +95,9 @@ impl Kernel {
         let nonce = nonce.first_chunk().expect("twelve bytes are left");
         let mut block = [0; BLOCK_BYTES];
         let counter = u32::from_le_bytes(*counter);
-        in_room!(self.choice, stream_block, &self.key, nonce, counter, &mut block);
+        in_room!(self.choice, |room, chacha| chacha::stream_block(
+            room, &self.key, nonce, counter, &mut block
+        ));
         let mask = *block.first_chunk().expect("a block is longer");
         wipe(&mut block);
         mask
@@ -133,8 +111,11 @@ impl Kernel {
         text: Text<'_>,
         tag: &mut [u8; TAG_BYTES],
     ) {
-        let choice = self.choice.for_text(text.len());
-        in_room!(choice, seal, Message { key: &self.key, nonce, aad, text, tag });
+        let choice = self.rooms.for_text(text.len());
+        in_room!(choice, |room, chacha| chacha::seal(
+            room,
+            Message { key: &self.key, nonce, aad, text, tag }
+        ));
     }
 
     /// Decrypts and answers the tag that the message should have come with.
@@ -146,9 +127,9 @@ impl Kernel {
         text: Text<'_>,
     ) -> [u8; TAG_BYTES] {
         let mut tag = [0; TAG_BYTES];
-        let choice = self.choice.for_text(text.len());
+        let choice = self.rooms.for_text(text.len());
         let message = Message { key: &self.key, nonce, aad, text, tag: &mut tag };
-        in_room!(choice, open, message);
+        in_room!(choice, |room, chacha| chacha::open(room, message));
         tag
     }
 
@@ -162,7 +143,7 @@ impl Kernel {
         let begun = poly.is_some();
         let poly = poly.get_or_insert_default();
         if !begun {
-            in_room!(self.choice, begin, &self.key, nonce, poly);
+            in_room!(self.rooms.choice, |room, chacha| chacha::begin(room, &self.key, nonce, poly));
         }
         poly
     }
@@ -184,8 +165,12 @@ impl Kernel {
             end.with_source(|bytes| last.copy_from_slice(bytes));
         }
         let message = Message { key: &self.key, nonce, aad, text, tag: &mut tag };
-        let choice = self.choice.for_text(text.len());
-        in_room!(choice, start::<SEAL>, message, poly.insert(Poly1305::default()));
+        let choice = self.rooms.for_text(text.len());
+        in_room!(choice, |room, chacha| chacha::start::<SEAL>(
+            room,
+            message,
+            poly.insert(Poly1305::default())
+        ));
         if SEAL {
             end.with_target(|bytes| last.copy_from_slice(bytes));
         }
@@ -195,21 +180,25 @@ impl Kernel {
 
     /// Authenticates whole blocks, or the last one.
     pub(super) fn authenticate(&self, session: &mut Session, bytes: &[u8]) {
-        in_room!(self.choice, absorb, self.poly(session), bytes);
+        in_room!(self.rooms.choice, |room, chacha| chacha::absorb(room, self.poly(session), bytes));
     }
 
     /// Encrypts or decrypts whole blocks and authenticates the ciphertext.
     pub(super) fn crypt<const SEAL: bool>(&self, session: &mut Session, text: Text<'_>) {
         let (nonce, counter) = (session.nonce, session.counter);
         let poly = self.poly(session);
-        in_room!(self.choice, crypt::<SEAL>, &self.key, &nonce, counter, poly, text);
+        in_room!(self.rooms.choice, |room, chacha| chacha::crypt::<SEAL>(
+            room, &self.key, &nonce, counter, poly, text
+        ));
         session.advance(text);
     }
 
     /// Stores what the next block is encrypted with.
     pub(super) fn stream_block(&self, session: &mut Session, block: &mut [u8; BLOCK_BYTES]) {
         let Session { nonce, counter, .. } = session;
-        in_room!(self.choice, stream_block, &self.key, nonce, *counter, block);
+        in_room!(self.rooms.choice, |room, chacha| chacha::stream_block(
+            room, &self.key, nonce, *counter, block
+        ));
         *counter = counter.wrapping_add(1);
     }
 
@@ -221,7 +210,7 @@ impl Kernel {
 /// Seals those of the jobs that are accepted; all keys live in the room of the first.
 pub(super) fn seal_many(jobs: &mut [SealJob<'_>]) {
     let choice = jobs.iter().find_map(|job| match &job.key.kernel {
-        kernel::Kernel::ChaCha(kernel) => Some(kernel.choice),
+        kernel::Kernel::ChaCha(kernel) => Some(kernel.rooms.choice),
         kernel::Kernel::Gcm(_) => None,
     });
     let Some(choice) = choice else { return };
@@ -236,7 +225,7 @@ pub(super) fn seal_many(jobs: &mut [SealJob<'_>]) {
         }),
         kernel::Kernel::Gcm(_) => None,
     });
-    in_room!(choice, seal_many, messages);
+    in_room!(choice, |room, chacha| chacha::seal_many(room, messages));
 }
 
 #[cfg(test)]
@@ -248,9 +237,9 @@ mod tests {
         let mut visited = 0;
         for closed in Room::ALL {
             let policy = Policy { rooms_closed: [closed].into(), ..Policy::open() };
-            let choice = Choice::new(&policy);
+            let rooms = Rooms::new(&policy);
             for bytes in 0..20_000 {
-                let room = choice.for_text(bytes).room();
+                let room = rooms.for_text(bytes).room();
                 assert!(room == Room::Portable || room != closed, "{bytes} bytes in {closed}");
                 visited += 1;
             }
@@ -260,12 +249,11 @@ mod tests {
 
     #[test]
     fn what_is_narrower_is_used_only_where_it_is_open() {
-        let open = Choice::new(&Policy::open());
-        if let Choice::Ifma512(room, Some(_)) = open
-            && ifma512::is_slower_than_ifma256(500)
-        {
+        let open = Rooms::new(&Policy::open());
+        if ifma512::is_slower_than_ifma256(500) && open.room() == Room::Ifma512 {
             assert_eq!(open.for_text(500).room(), Room::Ifma256);
-            assert_eq!(Choice::Ifma512(room, None).for_text(500).room(), Room::Ifma512);
+            let policy = Policy { rooms_closed: [Room::Ifma256].into(), ..Policy::open() };
+            assert_eq!(Rooms::new(&policy).for_text(500).room(), Room::Ifma512);
         }
     }
 }

@@ -1,6 +1,5 @@
 //! AES-GCM in the room chosen: which kernel does what.
 
-use widelane_cpu::{Aesni, Room, Vaes256, Vaes512};
 use widelane_kernels::aes_gcm::{
     BLOCK_BYTES, Block, KeyBytes, Message, aesni, first_counter, later_counter, lengths_block,
     portable, vaes256, vaes512,
@@ -10,15 +9,12 @@ use widelane_secret::wipe;
 
 use super::kernel::end_of;
 use super::{HEADER_MASK_BYTES, SealJob, kernel};
-use crate::choice::AesChoice;
 
-/// A key in its room. Boxed, so that moving it leaves no copies behind.
-#[derive(Clone)]
-pub(super) enum Kernel {
-    Vaes512(Vaes512, Box<vaes512::Key>),
-    Vaes256(Vaes256, Box<vaes256::Key>),
-    Aesni(Aesni, Box<aesni::Key>),
-    Portable((), Box<portable::Key>),
+keyed_choice! { $
+    /// The room of AES-GCM.
+    pub(super) enum Choice, Kernel by in_room {
+        Vaes512 => vaes512, Vaes256 => vaes256, Aesni => aesni, Portable => portable
+    }
 }
 
 /// A message on its way: what its stream remembers.
@@ -56,59 +52,22 @@ impl Session {
     }
 }
 
-/// Calls a function of the room that a key lives in.
-macro_rules! in_room {
-    ($kernel:expr, $function:ident $(::<$flag:ident>)?, |$key:ident| $($argument:expr),+) => {
-        match $kernel {
-            Kernel::Vaes512(room, $key) => vaes512::$function $(::<$flag>)?(*room, $($argument),+),
-            Kernel::Vaes256(room, $key) => vaes256::$function $(::<$flag>)?(*room, $($argument),+),
-            Kernel::Aesni(room, $key) => aesni::$function $(::<$flag>)?(*room, $($argument),+),
-            Kernel::Portable(room, $key) => {
-                portable::$function $(::<$flag>)?(*room, $($argument),+)
-            }
-        }
-    };
-}
-
 impl Kernel {
-    /// Expands a key of 16, 24 or 32 bytes.
-    pub(super) fn new(choice: AesChoice, bytes: &[u8]) -> Self {
-        let bytes = KeyBytes::new(bytes).expect("the caller has looked at the length");
-        let mut kernel = match choice {
-            AesChoice::Vaes512(room) => Kernel::Vaes512(room, Box::default()),
-            AesChoice::Vaes256(room) => Kernel::Vaes256(room, Box::default()),
-            AesChoice::Aesni(room) => Kernel::Aesni(room, Box::default()),
-            AesChoice::Portable => Kernel::Portable((), Box::default()),
-        };
-        in_room!(&mut kernel, expand, |key| bytes, key);
-        kernel
-    }
-
-    pub(super) fn room(&self) -> Room {
-        self.choice().room()
-    }
-
     /// The sample, encrypted as a block (RFC 9001, 5.4.3), is the mask and more.
     pub(super) fn header_mask(&self, sample: &Block) -> [u8; HEADER_MASK_BYTES] {
         let mut block = *sample;
-        in_room!(self, encrypt_block, |key| key, &mut block);
+        in_room!(self, |room, key, gcm| gcm::encrypt_block(room, key, &mut block));
         *block.first_chunk().expect("a block is longer")
-    }
-
-    fn choice(&self) -> AesChoice {
-        match self {
-            Kernel::Vaes512(room, _) => AesChoice::Vaes512(*room),
-            Kernel::Vaes256(room, _) => AesChoice::Vaes256(*room),
-            Kernel::Aesni(room, _) => AesChoice::Aesni(*room),
-            Kernel::Portable((), _) => AesChoice::Portable,
-        }
     }
 
     #[inline(always)]
     pub(super) fn seal(&self, nonce: &[u8], aad: &[u8], text: Text<'_>, tag: &mut Block) {
         if let Ok(nonce) = nonce.try_into() {
             let first = first_counter(nonce);
-            in_room!(self, seal, |key| Message { key, first, aad, text, tag });
+            in_room!(self, |room, key, gcm| gcm::seal(
+                room,
+                Message { key, first, aad, text, tag }
+            ));
         } else {
             *tag = self.in_pieces::<true>(&mut self.begin(nonce), aad, text.apart());
         }
@@ -121,7 +80,10 @@ impl Kernel {
             return self.in_pieces::<false>(&mut self.begin(nonce), aad, text.apart());
         };
         let (first, mut tag) = (first_counter(nonce), [0; BLOCK_BYTES]);
-        in_room!(self, open, |key| Message { key, first, aad, text, tag: &mut tag });
+        in_room!(self, |room, key, gcm| gcm::open(
+            room,
+            Message { key, first, aad, text, tag: &mut tag }
+        ));
         tag
     }
 
@@ -146,12 +108,12 @@ impl Kernel {
         let mut sum = [0; BLOCK_BYTES];
         self.absorb(&mut sum, nonce);
         self.absorb(&mut sum, &lengths_block(0, nonce.len() as u64));
-        in_room!(self, close, |key| key, &mut sum);
+        in_room!(self, |room, key, gcm| gcm::close(room, key, &mut sum));
         sum
     }
 
     fn absorb(&self, sum: &mut Block, bytes: &[u8]) {
-        in_room!(self, absorb, |key| key, sum, bytes);
+        in_room!(self, |room, key, gcm| gcm::absorb(room, key, sum, bytes));
     }
 
     #[inline]
@@ -182,8 +144,10 @@ impl Kernel {
             tag = self.in_pieces::<SEAL>(session, aad, text.apart());
         } else {
             let tag = &mut tag;
-            session.sum =
-                in_room!(self, start::<SEAL>, |key| Message { key, first, aad, text, tag });
+            session.sum = in_room!(self, |room, key, gcm| gcm::start::<SEAL>(
+                room,
+                Message { key, first, aad, text, tag }
+            ));
             session.advance(text);
         }
         if SEAL {
@@ -216,7 +180,13 @@ impl Kernel {
     /// Encrypts or decrypts whole blocks and hashes the ciphertext.
     pub(super) fn crypt<const SEAL: bool>(&self, session: &mut Session, text: Text<'_>) {
         let counter = session.counter();
-        in_room!(self, crypt::<SEAL>, |key| key, &counter, &mut session.sum, text);
+        in_room!(self, |room, key, gcm| gcm::crypt::<SEAL>(
+            room,
+            key,
+            &counter,
+            &mut session.sum,
+            text
+        ));
         session.advance(text);
     }
 
@@ -224,15 +194,15 @@ impl Kernel {
     pub(super) fn stream_block(&self, session: &mut Session, block: &mut Block) {
         *block = session.counter();
         session.blocks = session.blocks.wrapping_add(1);
-        in_room!(self, encrypt_block, |key| key, block);
+        in_room!(self, |room, key, gcm| gcm::encrypt_block(room, key, block));
     }
 
     pub(super) fn finish(&self, session: &mut Session, aad: u64, text: u64) -> Block {
         let Session { first, sum, .. } = session;
         self.absorb(sum, &lengths_block(aad, text));
-        in_room!(self, close, |key| key, sum);
+        in_room!(self, |room, key, gcm| gcm::close(room, key, sum));
         let (mut mask, mut tag) = (*first, *sum);
-        in_room!(self, encrypt_block, |key| key, &mut mask);
+        in_room!(self, |room, key, gcm| gcm::encrypt_block(room, key, &mut mask));
         for (tag, mask) in tag.iter_mut().zip(&mask) {
             *tag ^= mask;
         }
@@ -243,31 +213,25 @@ impl Kernel {
 
 /// Seals those of the jobs that are accepted; all keys live in the room of the first.
 pub(super) fn seal_many(jobs: &mut [SealJob<'_>]) {
-    let room = jobs.iter().find_map(|job| match &job.key.kernel {
-        kernel::Kernel::Gcm(kernel) => Some(kernel.choice()),
-        kernel::Kernel::ChaCha(_) => None,
+    let Some(first) = jobs.first().and_then(kernel_of) else { return };
+    in_room!(like first, |room, key_of, gcm| {
+        let accepted = jobs.iter_mut().filter_map(|job| job.accept().then_some(job));
+        let messages = accepted.filter_map(|job| {
+            Some(Message {
+                key: key_of(kernel_of(job)?)?,
+                first: first_counter(job.nonce),
+                aad: job.aad,
+                text: Text::in_place(job.text),
+                tag: job.tag,
+            })
+        });
+        gcm::seal_many(room, messages);
     });
-    macro_rules! seal_in {
-        ($room:ident, $module:ident, $token:expr) => {{
-            let accepted = jobs.iter_mut().filter_map(|job| job.accept().then_some(job));
-            let messages = accepted.filter_map(|job| match &job.key.kernel {
-                kernel::Kernel::Gcm(Kernel::$room(_, key)) => Some(Message {
-                    key: &**key,
-                    first: first_counter(job.nonce),
-                    aad: job.aad,
-                    text: Text::in_place(job.text),
-                    tag: job.tag,
-                }),
-                _ => None,
-            });
-            $module::seal_many($token, messages);
-        }};
-    }
-    match room {
-        Some(AesChoice::Vaes512(room)) => seal_in!(Vaes512, vaes512, room),
-        Some(AesChoice::Vaes256(room)) => seal_in!(Vaes256, vaes256, room),
-        Some(AesChoice::Aesni(room)) => seal_in!(Aesni, aesni, room),
-        Some(AesChoice::Portable) => seal_in!(Portable, portable, ()),
-        None => {}
+}
+
+fn kernel_of<'a>(job: &SealJob<'a>) -> Option<&'a Kernel> {
+    match &job.key.kernel {
+        kernel::Kernel::Gcm(kernel) => Some(kernel),
+        kernel::Kernel::ChaCha(_) => None,
     }
 }

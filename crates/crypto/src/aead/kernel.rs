@@ -10,7 +10,6 @@ use widelane_kernels::text::Text;
 use super::{
     Algorithm, HEADER_MASK_BYTES, HEADER_SAMPLE_BYTES, NONCE_BYTES, TAG_BYTES, chacha, gcm,
 };
-use crate::choice::AesChoice;
 
 /// Bytes of the longest block of a key stream.
 pub(super) const BLOCK_BYTES_MAX: usize = 64;
@@ -18,8 +17,8 @@ pub(super) const BLOCK_BYTES_MAX: usize = 64;
 /// The room chosen for an algorithm.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Choice {
-    Gcm(AesChoice),
-    ChaCha(chacha::Choice),
+    Gcm(gcm::Choice),
+    ChaCha(chacha::Rooms),
 }
 
 /// A key in its room.
@@ -51,16 +50,16 @@ impl Choice {
     pub(super) fn new(algorithm: Algorithm, policy: &Policy) -> Self {
         match algorithm {
             Algorithm::Aes128Gcm | Algorithm::Aes192Gcm | Algorithm::Aes256Gcm => {
-                Choice::Gcm(AesChoice::new(policy))
+                Choice::Gcm(gcm::Choice::new(policy))
             }
-            Algorithm::ChaCha20Poly1305 => Choice::ChaCha(chacha::Choice::new(policy)),
+            Algorithm::ChaCha20Poly1305 => Choice::ChaCha(chacha::Rooms::new(policy)),
         }
     }
 
     pub(super) fn room(self) -> Room {
         match self {
             Choice::Gcm(choice) => choice.room(),
-            Choice::ChaCha(choice) => choice.room(),
+            Choice::ChaCha(rooms) => rooms.room(),
         }
     }
 }
@@ -70,7 +69,7 @@ impl Kernel {
     pub(super) fn new(choice: Choice, bytes: &[u8]) -> Self {
         match choice {
             Choice::Gcm(choice) => Kernel::Gcm(gcm::Kernel::new(choice, bytes)),
-            Choice::ChaCha(choice) => Kernel::ChaCha(chacha::Kernel::new(choice, bytes)),
+            Choice::ChaCha(rooms) => Kernel::ChaCha(chacha::Kernel::new(rooms, bytes)),
         }
     }
 

@@ -96,11 +96,9 @@ impl Algorithm {
     pub const fn rooms(self) -> &'static [Room] {
         match self {
             Algorithm::Aes128Gcm | Algorithm::Aes192Gcm | Algorithm::Aes256Gcm => {
-                &[Room::Vaes512, Room::Vaes256, Room::Aesni, Room::Portable]
+                gcm::Choice::ROOMS
             }
-            Algorithm::ChaCha20Poly1305 => {
-                &[Room::Ifma512, Room::Ifma256, Room::Avx512, Room::Avx2, Room::Portable]
-            }
+            Algorithm::ChaCha20Poly1305 => chacha::Choice::ROOMS,
         }
     }
 }

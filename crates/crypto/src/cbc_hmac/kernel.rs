@@ -1,59 +1,31 @@
 //! AES-CBC in the room chosen: which kernel does what.
 
-use widelane_cpu::{Aesni, Vaes256, Vaes512};
+use widelane_cpu::{Vaes256, Vaes512};
 use widelane_kernels::aes_cbc::lanes::{self, LANES, LaneKeys};
 use widelane_kernels::aes_cbc::{self, Block, KeyBytes, aesni, portable, vaes256, vaes512};
 use widelane_kernels::text::Text;
 use widelane_secret::wipe;
 
 use super::{BLOCK_BYTES, HASH_BLOCK_BYTES, HEADER_BYTES};
-use crate::choice::AesChoice;
 use crate::digest::{Digest, Tail};
 use crate::mac;
 
-/// A key in its room. Boxed, so that moving it leaves no copies behind.
-#[derive(Clone)]
-pub(super) enum Cipher {
-    Vaes512(Vaes512, Box<aes_cbc::Key>),
-    Vaes256(Vaes256, Box<aes_cbc::Key>),
-    Aesni(Aesni, Box<aes_cbc::Key>),
-    Portable((), Box<portable::Key>),
-}
-
-/// Calls a function of the room that a key lives in.
-macro_rules! in_room {
-    ($cipher:expr, $function:ident, |$key:ident| $($argument:expr),+) => {
-        match $cipher {
-            Cipher::Vaes512(room, $key) => vaes512::$function(*room, $($argument),+),
-            Cipher::Vaes256(room, $key) => vaes256::$function(*room, $($argument),+),
-            Cipher::Aesni(room, $key) => aesni::$function(*room, $($argument),+),
-            Cipher::Portable(room, $key) => portable::$function(*room, $($argument),+),
-        }
-    };
+keyed_choice! { $
+    /// The room of AES-CBC.
+    pub(super) enum Choice, Cipher by in_room {
+        Vaes512 => vaes512, Vaes256 => vaes256, Aesni => aesni, Portable => portable
+    }
 }
 
 impl Cipher {
-    /// Expands a key of 16 or 32 bytes.
-    pub(super) fn new(choice: AesChoice, bytes: &[u8]) -> Self {
-        let bytes = KeyBytes::new(bytes).expect("the caller has looked at the length");
-        let mut cipher = match choice {
-            AesChoice::Vaes512(room) => Cipher::Vaes512(room, Box::default()),
-            AesChoice::Vaes256(room) => Cipher::Vaes256(room, Box::default()),
-            AesChoice::Aesni(room) => Cipher::Aesni(room, Box::default()),
-            AesChoice::Portable => Cipher::Portable((), Box::default()),
-        };
-        in_room!(&mut cipher, expand, |key| bytes, key);
-        cipher
-    }
-
     /// Encrypts whole blocks behind the block `last`, and leaves the last one there.
     pub(super) fn encrypt(&self, last: &mut Block, text: Text<'_>) {
-        in_room!(self, encrypt, |key| key, last, text);
+        in_room!(self, |room, key, cbc| cbc::encrypt(room, key, last, text));
     }
 
     /// Decrypts whole blocks behind the block `last`, and leaves the last one there.
     pub(super) fn decrypt(&self, last: &mut Block, text: Text<'_>) {
-        in_room!(self, decrypt, |key| key, last, text);
+        in_room!(self, |room, key, cbc| cbc::decrypt(room, key, last, text));
     }
 
     /// Makes the tag of a text that stands behind `iv_bytes` bytes, and encrypts the whole blocks

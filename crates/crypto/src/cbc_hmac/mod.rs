@@ -34,9 +34,8 @@ use widelane_cpu::{Policy, Room};
 use widelane_kernels::text::Text;
 use widelane_secret::Mask;
 
-use self::kernel::Cipher;
+use self::kernel::{Choice, Cipher};
 pub use self::many::{Outcome, SealJob, seal_many};
-use crate::choice::AesChoice;
 use crate::digest;
 use crate::mac::{self, Hmac};
 
@@ -100,7 +99,7 @@ impl Algorithm {
 
     /// The rooms of the cipher, best first. Hashes choose for themselves.
     pub const fn rooms(self) -> &'static [Room] {
-        &[Room::Vaes512, Room::Vaes256, Room::Aesni, Room::Portable]
+        Choice::ROOMS
     }
 }
 
@@ -182,7 +181,7 @@ pub enum CbcHmacError {
 pub struct CbcHmac {
     algorithm: Algorithm,
     mode: Mode,
-    choice: AesChoice,
+    choice: Choice,
     hmac: Hmac,
 }
 
@@ -191,7 +190,7 @@ impl CbcHmac {
     #[must_use]
     pub fn choose(algorithm: Algorithm, mode: Mode, policy: &Policy) -> Self {
         let hmac = Hmac::choose(algorithm.hash(), policy);
-        CbcHmac { algorithm, mode, choice: AesChoice::new(policy), hmac }
+        CbcHmac { algorithm, mode, choice: Choice::new(policy), hmac }
     }
 
     /// The algorithm.

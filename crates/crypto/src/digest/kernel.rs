@@ -1,6 +1,6 @@
 //! Hashes in the rooms chosen: which kernel does what.
 
-use widelane_cpu::{Avx2, Avx512, Policy, Room, Shani};
+use widelane_cpu::{Policy, Room, choice};
 use widelane_kernels::aes_cbc;
 use widelane_kernels::hash::{self, DIGEST_BYTES, STATE_WORDS, States};
 use widelane_kernels::sha1::{self, SHA1, Sha1};
@@ -49,6 +49,14 @@ impl Function {
         }
     }
 
+    /// The rooms for a single message, best first.
+    pub(super) const fn rooms(self) -> &'static [Room] {
+        match self {
+            Function::Sha1 | Function::Sha256 => &[Room::Shani, Room::Avx2, Room::Portable],
+            Function::Sha512 => &[Room::Avx512, Room::Avx2, Room::Portable],
+        }
+    }
+
     /// Writes the words of a state one behind the other, as many as there are bytes for.
     #[inline]
     pub(super) fn write(self, state: &State, bytes: &mut [u8]) {
@@ -67,20 +75,18 @@ impl Function {
     }
 }
 
-/// The room for a single message.
-#[derive(Clone, Copy, Debug)]
-enum Single {
-    Shani(Shani),
-    Avx512(Avx512),
-    Avx2(Avx2),
-    Portable,
+choice! { $
+    /// The room for a single message; a function has some of them.
+    enum Single {
+        Shani, Avx512, Avx2, Portable
+    }
 }
 
-/// The room for many messages.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Lanes {
-    Avx512(Avx512),
-    Avx2(Avx2),
+choice! { $
+    /// The room for many messages at once; `portable` takes one after the other.
+    pub(super) enum Lanes {
+        Avx512, Avx2, Portable
+    }
 }
 
 /// A function in the rooms chosen for it.
@@ -88,55 +94,36 @@ pub(super) enum Lanes {
 pub(super) struct Rooms {
     pub(super) function: Function,
     single: Single,
-    pub(super) lanes: Option<Lanes>,
+    pub(super) lanes: Lanes,
 }
 
 impl Rooms {
     pub(super) fn new(function: Function, policy: &Policy) -> Self {
-        let (wide, narrow) = (Avx512::enter(policy), Avx2::enter(policy));
-        let single = match (function, Shani::enter(policy), wide, narrow) {
-            (Function::Sha1 | Function::Sha256, Some(room), ..) => Single::Shani(room),
-            (Function::Sha512, _, Some(room), _) => Single::Avx512(room),
-            (.., Some(room)) => Single::Avx2(room),
-            _ => Single::Portable,
-        };
-        let lanes = match (wide, narrow) {
-            (Some(room), _) => Some(Lanes::Avx512(room)),
+        let has = |single: &Single| function.rooms().contains(&single.room());
+        let single = Single::open(policy).find(has).unwrap_or(Single::Portable(()));
+        let lanes = match (function, single, Lanes::new(policy)) {
             // Eight lanes of SHA-256 without rotations are no faster than the SHA extensions.
-            (None, Some(_))
-                if matches!((function, single), (Function::Sha256, Single::Shani(_))) =>
-            {
-                None
-            }
-            (None, Some(room)) => Some(Lanes::Avx2(room)),
-            (None, None) => None,
+            (Function::Sha256, Single::Shani(_), Lanes::Avx2(_)) => Lanes::Portable(()),
+            (.., lanes) => lanes,
         };
         Rooms { function, single, lanes }
     }
 
     pub(super) fn room(self) -> Room {
-        match self.single {
-            Single::Shani(_) => Room::Shani,
-            Single::Avx512(_) => Room::Avx512,
-            Single::Avx2(_) => Room::Avx2,
-            Single::Portable => Room::Portable,
-        }
+        self.single.room()
     }
 
     pub(super) fn lane_room(self) -> Option<Room> {
-        self.lanes.map(|lanes| match lanes {
-            Lanes::Avx512(_) => Room::Avx512,
-            Lanes::Avx2(_) => Room::Avx2,
-        })
+        Some(self.lanes.room()).filter(|room| *room != Room::Portable)
     }
 
     pub(super) fn width(self) -> usize {
         match (self.function, self.lanes) {
-            (_, None) => 1,
-            (Function::Sha512, Some(Lanes::Avx512(_))) => Avx512x8::LANES,
-            (Function::Sha512, Some(Lanes::Avx2(_))) => Avx2x4::LANES,
-            (_, Some(Lanes::Avx512(_))) => Avx512x16::LANES,
-            (_, Some(Lanes::Avx2(_))) => Avx2x8::LANES,
+            (_, Lanes::Portable(())) => 1,
+            (Function::Sha512, Lanes::Avx512(_)) => Avx512x8::LANES,
+            (Function::Sha512, Lanes::Avx2(_)) => Avx2x4::LANES,
+            (_, Lanes::Avx512(_)) => Avx512x16::LANES,
+            (_, Lanes::Avx2(_)) => Avx2x8::LANES,
         }
     }
 
@@ -144,9 +131,9 @@ impl Rooms {
     /// as measured (docs/hashes.md).
     pub(super) fn lanes_min(self) -> usize {
         match (self.function, self.single, self.lanes) {
-            (Function::Sha1, Single::Shani(_), Some(Lanes::Avx512(_))) => 5,
+            (Function::Sha1, Single::Shani(_), Lanes::Avx512(_)) => 5,
             (_, Single::Shani(_), _) => 8,
-            (_, Single::Avx512(_) | Single::Avx2(_) | Single::Portable, _) => 3,
+            (_, Single::Avx512(_) | Single::Avx2(_) | Single::Portable(()), _) => 3,
         }
     }
 
@@ -154,10 +141,10 @@ impl Rooms {
     /// hash them first, as measured; nothing if no lanes do both.
     pub(super) fn abreast_min(self) -> Option<usize> {
         match (self.function, self.single, self.lanes) {
-            (Function::Sha512, ..) | (.., Some(Lanes::Avx2(_)) | None) => None,
+            (Function::Sha512, ..) | (.., Lanes::Avx2(_) | Lanes::Portable(())) => None,
             (Function::Sha1, Single::Shani(_), _) => Some(4),
             (Function::Sha256, Single::Shani(_), _) => Some(6),
-            (_, Single::Avx512(_) | Single::Avx2(_) | Single::Portable, _) => Some(2),
+            (_, Single::Avx512(_) | Single::Avx2(_) | Single::Portable(()), _) => Some(2),
         }
     }
 

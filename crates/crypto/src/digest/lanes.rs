@@ -38,15 +38,15 @@ pub(super) fn run(hash: &Hash, jobs: Jobs<'_, '_>) {
     let Rooms { function, lanes, .. } = hash.rooms;
     match (function, lanes) {
         _ if jobs.len() < hash.rooms.lanes_min() => finish(hash, jobs.map(|job| alone(hash, job))),
-        (Function::Sha1, Some(Lanes::Avx512(room))) => fill::<Sha1, Avx512x16>(room, hash, jobs),
-        (Function::Sha256, Some(Lanes::Avx512(room))) => {
+        (Function::Sha1, Lanes::Avx512(room)) => fill::<Sha1, Avx512x16>(room, hash, jobs),
+        (Function::Sha256, Lanes::Avx512(room)) => {
             fill::<Sha256, Avx512x16>(room, hash, jobs);
         }
-        (Function::Sha512, Some(Lanes::Avx512(room))) => fill::<Sha512, Avx512x8>(room, hash, jobs),
-        (Function::Sha1, Some(Lanes::Avx2(room))) => fill::<Sha1, Avx2x8>(room, hash, jobs),
-        (Function::Sha256, Some(Lanes::Avx2(room))) => fill::<Sha256, Avx2x8>(room, hash, jobs),
-        (Function::Sha512, Some(Lanes::Avx2(room))) => fill::<Sha512, Avx2x4>(room, hash, jobs),
-        (_, None) => finish(hash, jobs.map(|job| alone(hash, job))),
+        (Function::Sha512, Lanes::Avx512(room)) => fill::<Sha512, Avx512x8>(room, hash, jobs),
+        (Function::Sha1, Lanes::Avx2(room)) => fill::<Sha1, Avx2x8>(room, hash, jobs),
+        (Function::Sha256, Lanes::Avx2(room)) => fill::<Sha256, Avx2x8>(room, hash, jobs),
+        (Function::Sha512, Lanes::Avx2(room)) => fill::<Sha512, Avx2x4>(room, hash, jobs),
+        (_, Lanes::Portable(())) => finish(hash, jobs.map(|job| alone(hash, job))),
     }
 }
 

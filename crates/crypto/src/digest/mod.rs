@@ -32,7 +32,7 @@ use widelane_kernels::text::Text;
 use widelane_secret::wipe;
 
 pub(crate) use self::kernel::State;
-use self::kernel::{Function, Rooms};
+use self::kernel::{Function, Lanes, Rooms};
 pub(crate) use self::lanes::{Job, Tail};
 
 /// Bytes of the longest digest.
@@ -84,15 +84,12 @@ impl Algorithm {
 
     /// The rooms for a single message, best first.
     pub const fn rooms(self) -> &'static [Room] {
-        match self.function() {
-            Function::Sha1 | Function::Sha256 => &[Room::Shani, Room::Avx2, Room::Portable],
-            Function::Sha512 => &[Room::Avx512, Room::Avx2, Room::Portable],
-        }
+        self.function().rooms()
     }
 
     /// The rooms for many messages at once, best first.
     pub const fn lane_rooms(self) -> &'static [Room] {
-        &[Room::Avx512, Room::Avx2]
+        Lanes::WIDE_ROOMS
     }
 
     const fn function(self) -> Function {

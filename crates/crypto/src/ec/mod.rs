@@ -26,9 +26,8 @@ pub mod encoding;
 mod key;
 
 use widelane_cpu::{Policy, Room};
-use widelane_kernels::lanes::{Ifma256x4, Ifma512x8};
 
-use crate::choice::{Choice, call_in};
+use crate::choice::Choice;
 use crate::digest::{Algorithm, Hash};
 pub use key::{KeyError, PrivateKey, PublicKey};
 
@@ -209,28 +208,30 @@ impl Ec {
 
     /// Makes public keys.
     pub fn generate_batch(&self, jobs: &mut [GenerateJob<'_>]) {
-        call_in!(self.choice, batch::generate(jobs));
+        in_lanes!(self.choice, |room, L| batch::generate::<L>(room, jobs));
     }
 
     /// Derives shared secrets.
     pub fn derive_batch(&self, jobs: &mut [DeriveJob<'_>]) {
-        call_in!(self.choice, batch::derive(jobs));
+        in_lanes!(self.choice, |room, L| batch::derive::<L>(room, jobs));
     }
 
     /// Signs digests by ECDSA.
     ///
     /// The nonce is SHA-512(private key || entropy || digest) modulo the order of the curve.
     pub fn sign_batch(&self, jobs: &mut [SignJob<'_>]) {
-        match (self.choice, self.signs_alone) {
-            (Choice::Ifma512(room), true) => batch::sign_alone::<Ifma512x8>(room, &self.hash, jobs),
-            (Choice::Ifma256(room), true) => batch::sign_alone::<Ifma256x4>(room, &self.hash, jobs),
-            (choice, _) => call_in!(choice, batch::sign(&self.hash, jobs)),
-        }
+        in_lanes!(self.choice, |room, L| {
+            if self.signs_alone {
+                batch::sign_alone::<L>(room, &self.hash, jobs);
+            } else {
+                batch::sign::<L>(room, &self.hash, jobs);
+            }
+        });
     }
 
     /// Verifies signatures of ECDSA. Time depends on nothing but how many there are of each curve.
     pub fn verify_batch(&self, jobs: &mut [VerifyJob<'_>]) {
-        call_in!(self.choice, batch::verify(jobs));
+        in_lanes!(self.choice, |room, L| batch::verify::<L>(room, jobs));
     }
 }
 

@@ -32,7 +32,7 @@ use widelane_cpu::{Policy, Room};
 use widelane_kernels::curve25519::{self, Scalar};
 use widelane_secret::wipe;
 
-use crate::choice::{Choice, LANES_MAX, call_in};
+use crate::choice::{Choice, LANES_MAX};
 use crate::digest::{self, Algorithm, Digest, Hash};
 use crate::stack::{CURVE25519_BYTES, scrubbed};
 
@@ -182,15 +182,13 @@ impl Ed25519 {
         let publics: [&[u8; 32]; LANES_MAX] =
             std::array::from_fn(|lane| jobs.get(lane).unwrap_or(&jobs[0]).public);
         let mut points = [[0; 32]; LANES_MAX];
-        let is_point = call_in!(
-            self.choice,
-            curve25519::ed25519_difference(
-                &publics[..count],
-                &scalars.each_ref()[..count],
-                &challenges.each_ref()[..count],
-                &mut points[..count]
-            )
-        );
+        let is_point = in_lanes!(self.choice, |room, L| curve25519::ed25519_difference::<L>(
+            room,
+            &publics[..count],
+            &scalars.each_ref()[..count],
+            &challenges.each_ref()[..count],
+            &mut points[..count]
+        ));
         for (lane, job) in jobs.iter_mut().enumerate() {
             let (point, _) = split(job.signature);
             let good = in_range[lane] && is_point.declassify(lane) && points[lane] == *point;
@@ -202,7 +200,9 @@ impl Ed25519 {
     fn multiply_base(&self, scalars: &[[u8; 32]], points: &mut [[u8; 32]]) {
         let scalars: [&[u8; 32]; LANES_MAX] =
             std::array::from_fn(|lane| scalars.get(lane).unwrap_or(&scalars[0]));
-        call_in!(self.choice, curve25519::ed25519_base(&scalars[..points.len()], points));
+        in_lanes!(self.choice, |room, L| {
+            curve25519::ed25519_base::<L>(room, &scalars[..points.len()], points);
+        });
     }
 
     /// SHA-512 of each message behind its head, as a scalar: as many at a time as there are lanes.

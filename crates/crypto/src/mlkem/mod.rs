@@ -37,10 +37,8 @@ mod tests;
 use std::fmt;
 
 use thiserror::Error;
-use widelane_cpu::{Avx2, Avx512, Policy, Room};
-use widelane_kernels::coefficients::{
-    Avx2Pairs, Avx512Pairs, Coefficients, POLYNOMIALS, PortablePairs,
-};
+use widelane_cpu::{Policy, Room, choice};
+use widelane_kernels::coefficients::{Coefficients, POLYNOMIALS};
 use widelane_kernels::mlkem::{
     self, Buffer, ExpandedSeed, GROUPS, Group, JOBS_MAX, ML_KEM_512, ML_KEM_768, ML_KEM_1024,
     Parameters,
@@ -56,7 +54,7 @@ pub const SEED_BYTES: usize = 64;
 pub const SHARED_BYTES: usize = 32;
 
 /// The rooms that ML-KEM has, best first.
-pub const ROOMS: [Room; 3] = [Room::Avx512, Room::Avx2, Room::Portable];
+pub const ROOMS: &[Room] = Choice::ROOMS;
 
 /// A parameter set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -309,32 +307,13 @@ impl fmt::Debug for Workspace {
     }
 }
 
-/// The room chosen, with the token that opens it.
-#[derive(Clone, Copy, Debug)]
-enum Choice {
-    Avx512(Avx512),
-    Avx2(Avx2),
-    Portable,
-}
-
-/// Calls a kernel with the register and the token of the room chosen.
-macro_rules! call_in {
-    ($choice:expr, $kernel:ident($parameters:expr, $workspace:expr, $($argument:expr),* $(,)?)) => {
-        match $choice {
-            Choice::Avx512(room) => {
-                let workspace = &mut $workspace.lend::<Avx512Pairs>();
-                mlkem::$kernel(room, $parameters, workspace, $($argument),*)
-            }
-            Choice::Avx2(room) => {
-                let workspace = &mut $workspace.lend::<Avx2Pairs>();
-                mlkem::$kernel(room, $parameters, workspace, $($argument),*)
-            }
-            Choice::Portable => {
-                let workspace = &mut $workspace.lend::<PortablePairs>();
-                mlkem::$kernel((), $parameters, workspace, $($argument),*)
-            }
-        }
-    };
+choice! { $
+    /// The room of ML-KEM.
+    enum Choice by in_room {
+        Avx512 => widelane_kernels::coefficients::Avx512Pairs,
+        Avx2 => widelane_kernels::coefficients::Avx2Pairs,
+        Portable => widelane_kernels::coefficients::PortablePairs
+    }
 }
 
 /// ML-KEM of one parameter set, in the room chosen for it.
@@ -348,12 +327,7 @@ impl MlKem {
     /// Chooses the widest room that the machine has and `policy` leaves open.
     #[must_use]
     pub fn choose(set: ParameterSet, policy: &Policy) -> Self {
-        let choice = match (Avx512::enter(policy), Avx2::enter(policy)) {
-            (Some(room), _) => Choice::Avx512(room),
-            (None, Some(room)) => Choice::Avx2(room),
-            (None, None) => Choice::Portable,
-        };
-        MlKem { set, choice }
+        MlKem { set, choice: Choice::new(policy) }
     }
 
     /// The parameter set.
@@ -364,11 +338,7 @@ impl MlKem {
     /// The room chosen.
     #[must_use]
     pub fn room(&self) -> Room {
-        match self.choice {
-            Choice::Avx512(_) => Room::Avx512,
-            Choice::Avx2(_) => Room::Avx2,
-            Choice::Portable => Room::Portable,
-        }
+        self.choice.room()
     }
 
     /// How many jobs a full batch has. A batch of fewer costs less, though not in proportion.
@@ -394,7 +364,12 @@ impl MlKem {
         let key = DecapsulationKey { set: self.set, bytes: bytes.into() };
         let parameters = self.set.parameters();
         let public = [key.encapsulation_key()];
-        let digests = call_in!(self.choice, hash_keys(parameters, workspace, &public));
+        let digests = in_room!(self.choice, |room, C| mlkem::hash_keys(
+            room,
+            parameters,
+            &mut workspace.lend::<C>(),
+            &public
+        ));
         let begin = parameters.encapsulation_key_offset() + parameters.encapsulation_key_bytes();
         let hash = &key.bytes[begin..][..digests[0].len()];
         if Mask::equal_bytes(hash, &digests[0]).declassify() {
@@ -429,7 +404,13 @@ impl MlKem {
         let mut expanded = [ExpandedSeed::default(); JOBS_MAX];
         let firsts: Vec<_> =
             seeds.iter().map(|seed| seed.first_chunk().expect("half of a seed")).collect();
-        call_in!(self.choice, expand(parameters, workspace, &firsts, &mut expanded));
+        in_room!(self.choice, |room, C| mlkem::expand(
+            room,
+            parameters,
+            &mut workspace.lend::<C>(),
+            &firsts,
+            &mut expanded
+        ));
         let mut jobs: Vec<_> = seeds
             .iter()
             .zip(&expanded)
@@ -440,7 +421,12 @@ impl MlKem {
                 key: &mut key.bytes,
             })
             .collect();
-        call_in!(self.choice, generate_vartime(parameters, workspace, &mut jobs));
+        in_room!(self.choice, |room, C| mlkem::generate_vartime(
+            room,
+            parameters,
+            &mut workspace.lend::<C>(),
+            &mut jobs
+        ));
         expanded.iter_mut().for_each(|seed| wipe(&mut seed.noise));
     }
 
@@ -476,7 +462,12 @@ impl MlKem {
             return;
         }
         let parameters = self.set.parameters();
-        call_in!(self.choice, encapsulate_vartime(parameters, workspace, &mut lent));
+        in_room!(self.choice, |room, C| mlkem::encapsulate_vartime(
+            room,
+            parameters,
+            &mut workspace.lend::<C>(),
+            &mut lent
+        ));
         for (outcome, job) in outcomes.into_iter().zip(&lent) {
             *outcome = if job.is_key { Outcome::Done } else { Outcome::InvalidKey };
         }
@@ -509,7 +500,12 @@ impl MlKem {
         }
         if !lent.is_empty() {
             let parameters = self.set.parameters();
-            call_in!(self.choice, decapsulate_vartime(parameters, workspace, &mut lent));
+            in_room!(self.choice, |room, C| mlkem::decapsulate_vartime(
+                room,
+                parameters,
+                &mut workspace.lend::<C>(),
+                &mut lent
+            ));
         }
     }
 }

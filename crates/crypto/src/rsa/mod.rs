@@ -48,6 +48,9 @@ use crate::choice::Choice;
 pub use key::{Components, KeyError, KeySize, PrivateKey};
 pub use public::PublicKey;
 
+/// The rooms that RSA and all curves have, best first.
+pub const ROOMS: &[Room] = Choice::ROOMS;
+
 /// What became of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Outcome {
@@ -172,7 +175,7 @@ impl Kernel {
         match self.choice {
             Choice::Ifma512(room) => lanes::private::<Ifma512x8>(room, self.lanes, jobs),
             Choice::Ifma256(room) => lanes::private::<Ifma256x4>(room, self.lanes, jobs),
-            Choice::Portable => unreachable!("the portable room has no kernels"),
+            Choice::Portable(()) => unreachable!("the portable room has no kernels"),
         }
     }
 
@@ -183,7 +186,7 @@ impl Kernel {
         match self.choice {
             Choice::Ifma512(room) => lanes::confirms::<Ifma512x8>(room, key, input, result),
             Choice::Ifma256(room) => lanes::confirms::<Ifma256x4>(room, key, input, result),
-            Choice::Portable => unreachable!("the portable room has no kernels"),
+            Choice::Portable(()) => unreachable!("the portable room has no kernels"),
         }
     }
 }

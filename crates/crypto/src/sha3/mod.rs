@@ -24,14 +24,20 @@
 //! assert_eq!(digests[0], whole);
 //! ```
 
-use widelane_cpu::{Policy, Room};
+use widelane_cpu::{Policy, Room, choice};
 use widelane_kernels::keccak::sponge::{Function, SHA3_256, SHA3_512, SHAKE128, SHAKE256, Sponges};
-use widelane_kernels::words::{Avx2x4, Avx512x8, Words};
-
-use crate::choice::WordChoice;
+use widelane_kernels::words::Words;
 
 /// The rooms that many messages have, best first.
-pub const LANE_ROOMS: [Room; 2] = [Room::Avx512, Room::Avx2];
+pub const LANE_ROOMS: &[Room] = Choice::WIDE_ROOMS;
+
+choice! { $
+    /// The room of many messages.
+    enum Choice by in_room {
+        Avx512 => widelane_kernels::words::Avx512x8, Avx2 => widelane_kernels::words::Avx2x4,
+        Portable => std::primitive::u64
+    }
+}
 
 /// An algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,14 +85,14 @@ impl Algorithm {
 #[derive(Clone, Copy, Debug)]
 pub struct Sha3 {
     algorithm: Algorithm,
-    choice: WordChoice,
+    choice: Choice,
 }
 
 impl Sha3 {
     /// Chooses the best rooms that the machine has and `policy` leaves open.
     #[must_use]
     pub fn choose(algorithm: Algorithm, policy: &Policy) -> Self {
-        Sha3 { algorithm, choice: WordChoice::new(policy) }
+        Sha3 { algorithm, choice: Choice::new(policy) }
     }
 
     /// The algorithm.
@@ -125,12 +131,8 @@ impl Sha3 {
         assert_eq!(messages.len(), digests.len(), "every message has a place for its digest");
         digests.iter().for_each(|digest| self.algorithm.check(digest));
         let function = self.algorithm.function();
-        match self.choice {
-            _ if messages.len() == 1 => together::<u64>((), function, messages, digests),
-            WordChoice::Avx512(room) => together::<Avx512x8>(room, function, messages, digests),
-            WordChoice::Avx2(room) => together::<Avx2x4>(room, function, messages, digests),
-            WordChoice::Portable => together::<u64>((), function, messages, digests),
-        }
+        let choice = if messages.len() == 1 { Choice::Portable(()) } else { self.choice };
+        in_room!(choice, |room, W| together::<W>(room, function, messages, digests));
     }
 }
 

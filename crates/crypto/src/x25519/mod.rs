@@ -37,7 +37,7 @@ use widelane_kernels::curve25519;
 use widelane_kernels::lanes::{Ifma256x4, Ifma512x8};
 use widelane_secret::wipe;
 
-use crate::choice::{Choice, LANES_MAX, call_in};
+use crate::choice::{Choice, LANES_MAX};
 use crate::stack::{CURVE25519_BYTES, scrubbed};
 
 /// What became of a job.
@@ -191,7 +191,9 @@ impl X25519 {
         let count = jobs.len();
         let scalars = lanes_of(jobs, |job| job.private.as_bytes());
         let mut results = [[0; 32]; LANES_MAX];
-        call_in!(self.choice, curve25519::x25519_base(&scalars[..count], &mut results[..count]));
+        in_lanes!(self.choice, |room, L| {
+            curve25519::x25519_base::<L>(room, &scalars[..count], &mut results[..count]);
+        });
         for (job, result) in jobs.iter_mut().zip(results) {
             *job.public = result;
         }
@@ -211,7 +213,9 @@ impl X25519 {
                 curve25519::x25519_quad::<Ifma512x8>(room, scalars, points, &mut results[..count])
             }
             (choice, _) => {
-                call_in!(choice, curve25519::x25519(scalars, points, &mut results[..count]))
+                in_lanes!(choice, |room, L| {
+                    curve25519::x25519::<L>(room, scalars, points, &mut results[..count])
+                })
             }
         };
         for (lane, (job, result)) in jobs.iter_mut().zip(results).enumerate() {

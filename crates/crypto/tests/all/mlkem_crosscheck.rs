@@ -63,14 +63,14 @@ fn bytes<const N: usize>(random: &mut Random) -> [u8; N] {
 /// Calls `test` for every parameter set in every room.
 fn tour(mut test: impl FnMut(MlKem, &mut Workspace)) {
     let mut workspace = Workspace::new();
-    let rooms = for_each_room_of(&ROOMS, |room, policy| {
+    let rooms = for_each_room_of(ROOMS, |room, policy| {
         for set in ParameterSet::ALL {
             let ml_kem = MlKem::choose(set, policy);
             assert_eq!(ml_kem.room(), room);
             test(ml_kem, &mut workspace);
         }
     });
-    assert_eq!(rooms, supported_of(&ROOMS));
+    assert_eq!(rooms, supported_of(ROOMS));
 }
 
 #[test]

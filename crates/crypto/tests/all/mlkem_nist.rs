@@ -11,7 +11,7 @@ fn the_published_keys_and_secrets_come_out() {
     let lines: Vec<_> = include_str!("../../../../vectors/nist/ml-kem.txt").lines().collect();
     assert_eq!(lines.len(), 3 * (25 + 6 + 6 + 4 + 4));
     let mut workspace = Workspace::new();
-    let rooms = for_each_room_of(&ROOMS, |room, policy| {
+    let rooms = for_each_room_of(ROOMS, |room, policy| {
         for line in &lines {
             let fields: Vec<_> = line.split(' ').collect();
             let set = match fields[1] {
@@ -26,7 +26,7 @@ fn the_published_keys_and_secrets_come_out() {
             assert!(right, "{room}: {}", &line[..40]);
         }
     });
-    assert_eq!(rooms, supported_of(&ROOMS));
+    assert_eq!(rooms, supported_of(ROOMS));
 }
 
 /// Whether what comes out is what a line says.

@@ -41,7 +41,7 @@ const SETS: [(ParameterSet, [TestName; 4]); 3] = [
 fn keys_and_secrets_are_what_the_vectors_say() {
     let mut workspace = Workspace::new();
     let mut visited = 0;
-    let rooms = for_each_room_of(&ROOMS, |room, policy| {
+    let rooms = for_each_room_of(ROOMS, |room, policy| {
         for (set, names) in SETS {
             let ml_kem = MlKem::choose(set, policy);
             assert_eq!(ml_kem.room(), room);
@@ -56,7 +56,7 @@ fn keys_and_secrets_are_what_the_vectors_say() {
             }
         }
     });
-    assert_eq!(rooms, supported_of(&ROOMS));
+    assert_eq!(rooms, supported_of(ROOMS));
     eprintln!("vectors visited: {visited}");
     assert_eq!(visited, 1725 * rooms.len());
 }

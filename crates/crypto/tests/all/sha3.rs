@@ -9,14 +9,14 @@ use widelane_testkit::rooms::{for_each_room_of, only, supported_of};
 
 /// Calls `test` for every algorithm in every room with lanes, and where there is none.
 fn tour(mut test: impl FnMut(Sha3)) {
-    let rooms = for_each_room_of(&LANE_ROOMS, |room, policy| {
+    let rooms = for_each_room_of(LANE_ROOMS, |room, policy| {
         for algorithm in Algorithm::ALL {
             let sha3 = Sha3::choose(algorithm, policy);
             assert_eq!(sha3.lane_room(), Some(room));
             test(sha3);
         }
     });
-    assert_eq!(rooms, supported_of(&LANE_ROOMS));
+    assert_eq!(rooms, supported_of(LANE_ROOMS));
     for algorithm in Algorithm::ALL {
         let sha3 = Sha3::choose(algorithm, &only(widelane_cpu::Room::Portable));
         assert_eq!(sha3.lane_room(), None);

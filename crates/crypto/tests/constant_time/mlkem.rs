@@ -16,7 +16,7 @@ use widelane_testkit::trace::{Tracing, trace};
 
 /// Steps through this module's cases; panics when secrets can be told apart.
 pub fn run(full: bool) {
-    let visited = for_each_room_of(&ROOMS, |room, policy| {
+    let visited = for_each_room_of(ROOMS, |room, policy| {
         for set in ParameterSet::ALL {
             if set != ParameterSet::MlKem768 && !full {
                 continue;
@@ -29,7 +29,7 @@ pub fn run(full: bool) {
             jobs.iter().for_each(|jobs| all(room, policy, set, *jobs));
         }
     });
-    assert_eq!(visited, supported_of(&ROOMS));
+    assert_eq!(visited, supported_of(ROOMS));
 }
 
 fn all(room: Room, policy: &Policy, set: ParameterSet, jobs: usize) {

@@ -18,7 +18,7 @@ fn a_dropped_key_is_gone() {
     let _alone = alone();
     // It lives longer than the keys.
     let mut workspace = Workspace::new();
-    let visited = for_each_room_of(&ROOMS, |room, policy| {
+    let visited = for_each_room_of(ROOMS, |room, policy| {
         for set in ParameterSet::ALL {
             let ml_kem = MlKem::choose(set, policy);
             for jobs in [1, 2, 8] {
@@ -27,7 +27,7 @@ fn a_dropped_key_is_gone() {
             }
         }
     });
-    assert_eq!(visited, supported_of(&ROOMS));
+    assert_eq!(visited, supported_of(ROOMS));
 }
 
 fn uses(ml_kem: MlKem, workspace: &mut Workspace, count: usize) {

@@ -8,7 +8,7 @@ use widelane_crypto::cbc_hmac::Algorithm as CbcHmac;
 use widelane_crypto::digest::Algorithm as Hash;
 use widelane_crypto::ec::Curve;
 use widelane_crypto::mlkem::ParameterSet;
-use widelane_crypto::rsa::KeySize;
+use widelane_crypto::rsa::{KeySize, ROOMS};
 
 use super::evp::Provider;
 use super::libraries::Library;
@@ -19,9 +19,6 @@ pub const LANES_MAX: usize = 8;
 
 /// Messages that are handed over at once where many are.
 pub const MANY: usize = 32;
-
-/// The rooms that batches of public-key operations have.
-const BATCH_ROOMS: [Room; 3] = [Room::Ifma512, Room::Ifma256, Room::Portable];
 
 /// Does as many operations as go at once, the result of each in the output of its lane, and returns
 /// how many came out well.
@@ -39,7 +36,7 @@ pub trait Contest {
 
     /// The rooms that the operation has, best first.
     fn rooms(&self) -> &'static [Room] {
-        &BATCH_ROOMS
+        ROOMS
     }
 
     /// Why there is nothing of OpenSSL's to time: then [`openssl`](Self::openssl) is not called,

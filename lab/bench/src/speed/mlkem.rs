@@ -122,7 +122,7 @@ impl Contest for Jobs {
     }
 
     fn rooms(&self) -> &'static [Room] {
-        &ROOMS
+        ROOMS
     }
 
     fn openssl_lacks(&self) -> Option<&'static str> {

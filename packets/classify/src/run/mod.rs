@@ -13,8 +13,7 @@ mod wide;
 
 use std::sync::Arc;
 
-use widelane_cpu::rooms::{Avx2, Avx512};
-use widelane_cpu::{Policy, Room};
+use widelane_cpu::{Policy, Room, choice};
 
 use self::burst::{Fixed, View, Words};
 use self::keys::Recipe;
@@ -31,12 +30,11 @@ pub struct Classifier {
     choice: Choice,
 }
 
-/// The room chosen, with the token that opens it.
-#[derive(Clone, Copy, Debug)]
-enum Choice {
-    Avx512(Avx512),
-    Avx2(Avx2),
-    Portable,
+choice! { $
+    /// The room of lookups.
+    enum Choice by in_room {
+        Avx512 => avx512, Avx2 => avx2, Portable => portable
+    }
 }
 
 /// Why packets were not looked up.
@@ -69,21 +67,12 @@ impl Classifier {
     /// Chooses the widest room that the machine has and `policy` leaves open.
     #[must_use]
     pub fn choose(table: Arc<Table>, policy: &Policy) -> Self {
-        let choice = match (Avx512::enter(policy), Avx2::enter(policy)) {
-            (Some(room), _) => Choice::Avx512(room),
-            (None, Some(room)) => Choice::Avx2(room),
-            (None, None) => Choice::Portable,
-        };
-        Classifier { recipe: Recipe::of(&table), table, choice }
+        Classifier { recipe: Recipe::of(&table), table, choice: Choice::new(policy) }
     }
 
     /// The room chosen.
     pub fn room(&self) -> Room {
-        match self.choice {
-            Choice::Avx512(_) => Room::Avx512,
-            Choice::Avx2(_) => Room::Avx2,
-            Choice::Portable => Room::Portable,
-        }
+        self.choice.room()
     }
 
     /// The table.
@@ -149,12 +138,8 @@ impl Classifier {
         results: &mut [u32],
     ) {
         let view = View::new(&self.table, &self.recipe);
-        match self.choice {
-            Choice::Avx512(room) => {
-                avx512::classify::<W, K, C>(room, words, view, packets, results);
-            }
-            Choice::Avx2(room) => avx2::classify::<W, K, C>(room, words, view, packets, results),
-            Choice::Portable => portable::classify::<W, K, C>(words, view, packets, results),
-        }
+        in_room!(self.choice, |room, lookup| {
+            lookup::classify::<W, K, C>(room, words, view, packets, results);
+        });
     }
 }

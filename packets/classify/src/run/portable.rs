@@ -10,6 +10,7 @@ const LOW: u64 = 0xffff_ffff;
 
 /// Looks up packets that are as long as the layout's span.
 pub(super) fn classify<W: Words, const K: usize, const C: usize>(
+    _room: (),
     words: W,
     view: View<'_>,
     packets: &[&[u8]],
