@@ -30,10 +30,10 @@ macro_rules! entry {
 /// or key is ours, with the default provider's inside, and the rest goes through unchanged.
 macro_rules! forward {
     ($(
-        fn $name:ident($handle:ident: $handle_type:ty => $target:ty
-            $(, $argument:ident: $type:ty)*) -> $result:ty;
+        fn $name:ident $(<$generic:ident: $bound:path>)?($handle:ident: $handle_type:ty
+            => $target:ty $(, $argument:ident: $type:ty)*) -> $result:ty;
     )*) => {$(
-        unsafe extern "C" fn $name(
+        unsafe extern "C" fn $name $(<$generic: $bound>)?(
             $handle: $handle_type
             $(, $argument: $type)*
         ) -> $result {
@@ -50,12 +50,15 @@ macro_rules! forward {
     )*};
 }
 
-/// Defines functions that begin an operation with a key, and that the default provider does alone:
-/// its context inside ours gets its key inside ours.
+/// Defines functions that begin an operation with a key, and that the default provider does alone,
+/// by the function named behind `=`: its context inside ours gets its key inside ours.
 macro_rules! begin {
-    ($context:ty; $($name:ident($($digest:ident)?);)*) => {
+    ($(
+        $name:ident = $theirs:ident $(<$generic:ident: $bound:path>)?
+            ($context:ty $(, $digest:ident)?);
+    )*) => {
         $crate::entry::entry! {$(
-            fn $name(
+            fn $name $(<$generic: $bound>)?(
                 context: *mut c_void,
                 $($digest: *const c_char,)?
                 key: *mut c_void,
@@ -63,7 +66,7 @@ macro_rules! begin {
             ) -> c_int {
                 // SAFETY: the core passes a context of ours.
                 let context = unsafe { $crate::entry::borrow_mut::<$context>(context) }?;
-                let function = context.functions().$name?;
+                let function = context.functions().$theirs?;
                 // SAFETY: the core passes a key of ours, or none.
                 let key = unsafe { context.hand_over(key) }?;
                 $(
@@ -81,11 +84,16 @@ macro_rules! begin {
 }
 
 /// Defines functions that name the parameters of a context, which may be null: those of the default
-/// provider.
+/// provider, whose functions stand behind the context.
 macro_rules! describe {
-    ($context:ty, $table:expr; $($name:ident;)*) => {
+    ($(
+        $name:ident $(<$generic:ident: $bound:path>)?($context:ty, $table:expr);
+    )*) => {
         $crate::entry::entry! {$(
-            fn $name(context: *mut c_void, provctx: *mut c_void) -> *const OsslParam {
+            fn $name $(<$generic: $bound>)?(
+                context: *mut c_void,
+                provctx: *mut c_void,
+            ) -> *const OsslParam {
                 // SAFETY: the core passes our instance.
                 let instance = unsafe { $crate::entry::borrow::<Instance>(provctx) }?;
                 let delegate = instance.delegate();

@@ -26,6 +26,7 @@ mod init;
 mod instance;
 mod kdf;
 mod kem;
+mod keymgmt;
 mod lent;
 mod one_shot;
 mod params;
@@ -33,6 +34,7 @@ mod pool;
 mod process;
 mod rsa;
 mod runtime;
+mod signature;
 mod stack;
 
 #[global_allocator]

@@ -87,6 +87,15 @@ impl<'a> Array<'a> {
     }
 }
 
+/// Whether an array has no parameters.
+///
+/// # Safety
+/// As for [`iter`].
+pub(crate) unsafe fn is_empty(array: *const OsslParam) -> bool {
+    // SAFETY: passed on to the caller.
+    unsafe { iter(array) }.next().is_none()
+}
+
 /// The parameters of an array that ends with a null name.
 ///
 /// # Safety

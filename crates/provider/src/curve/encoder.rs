@@ -14,10 +14,10 @@ use widelane_ossl_sys::dispatch::EncoderFunctions;
 
 use crate::curve::Algorithm;
 use crate::curve::key::Key;
-use crate::curve::keymgmt;
 use crate::delegate::{Delegate, Owned};
 use crate::entry::{borrow, entry, give, lend, take, take_back};
 use crate::instance::Instance;
+use crate::keymgmt;
 
 /// Our functions for each of the default provider's encoders of EC keys.
 pub(crate) fn functions(delegate: &Delegate) -> impl Iterator<Item = Box<[OsslDispatch]>> {
@@ -150,7 +150,7 @@ entry! {
         let key = Arc::new(Key::new(&context.delegate, Algorithm::Ec));
         let place = Arc::as_ptr(&key).cast_mut().cast();
         // SAFETY: a key of ours, and the core's parameters.
-        let imported = unsafe { keymgmt::import(place, selection, params) } > 0;
+        let imported = unsafe { keymgmt::import::<Key>(place, selection, params) } > 0;
         imported.then(|| lend(key))
     }
 

@@ -14,11 +14,12 @@ use crate::batching::{self, Answer};
 use crate::counters::{How, count, count_jobs};
 use crate::curve::batch::Derive;
 use crate::curve::key::Key;
-use crate::curve::keymgmt::{Ec, Family, X25519};
+use crate::curve::keymgmt::{Ec, X25519};
 use crate::curve::{Algorithm, Curve};
 use crate::delegate::{Delegate, OnDemand, Owned};
 use crate::entry::{borrow, borrow_mut, describe, entry, forward, give, output, share, take};
 use crate::instance::Instance;
+use crate::keymgmt::Family;
 use crate::{params, process};
 
 /// Our functions for X25519.
@@ -117,11 +118,11 @@ fn functions(delegate: &Delegate, algorithm: Algorithm) -> &KeyexchFunctions {
 }
 
 entry! {
-    fn newctx<F: Family>(provctx: *mut c_void) -> *mut c_void {
+    fn newctx<F: Family<Key = Key>>(provctx: *mut c_void) -> *mut c_void {
         // SAFETY: the core passes our instance.
         let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
         let (ours, key, peer, inner) = (true, None, None, OnDemand::default());
-        Some(give(Context { delegate, algorithm: F::ALGORITHM, ours, key, peer, inner }))
+        Some(give(Context { delegate, algorithm: F::KIND, ours, key, peer, inner }))
     }
 
     fn freectx(context: *mut c_void) {
@@ -152,7 +153,7 @@ entry! {
         let key = unsafe { share::<Key>(key) };
         (context.key, context.peer, context.inner) = (None, None, OnDemand::default());
         // SAFETY: the core's parameters.
-        let plain = unsafe { params::iter(params) }.next().is_none();
+        let plain = unsafe { params::is_empty(params) };
         context.ours = plain && key.as_ref().is_some_and(|key| key.private_curve().is_some());
         if context.ours {
             context.key = key;
@@ -230,7 +231,7 @@ entry! {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow_mut::<Context>(context) }?;
         // SAFETY: the core's parameters.
-        if unsafe { params::iter(params) }.next().is_none() {
+        if unsafe { params::is_empty(params) } {
             return Some(1);
         }
         context.ours = false;
@@ -243,9 +244,8 @@ entry! {
 }
 
 describe! {
-    Context, ecdh;
-    gettable_ctx_params;
-    settable_ctx_params;
+    gettable_ctx_params(Context, ecdh);
+    settable_ctx_params(Context, ecdh);
 }
 
 forward! {

@@ -15,6 +15,7 @@ use crate::counters::{How, count_jobs};
 use crate::curve::key::Key;
 use crate::curve::{Algorithm, Curve};
 use crate::delegate::{Delegate, Owned};
+use crate::keymgmt::{self, Generation as _};
 use crate::{params, pool, process};
 
 /// A key pair on a curve that is used once.
@@ -66,9 +67,12 @@ impl Generation {
     fn functions(&self) -> &KeymgmtFunctions {
         self.algorithm.keymgmt(&self.delegate)
     }
+}
 
-    /// The default provider's generation, which from now on is what counts.
-    pub(super) fn inner(&mut self) -> Option<*mut c_void> {
+impl keymgmt::Generation for Generation {
+    type Key = Key;
+
+    fn inner(&mut self) -> Option<*mut c_void> {
         if let Some(inner) = &self.inner {
             return Some(inner.as_ptr());
         }
@@ -87,11 +91,8 @@ impl Generation {
         Some(self.inner.insert(inner).as_ptr())
     }
 
-    /// Takes parameters: the curve by itself, all others for the default provider.
-    ///
-    /// # Safety
-    /// `params` must be null or an array that ends with a null name.
-    pub(super) unsafe fn set_params(&mut self, params: *const OsslParam) -> Option<c_int> {
+    /// The curve by itself, all others for the default provider.
+    unsafe fn set_params(&mut self, params: *const OsslParam) -> Option<c_int> {
         // SAFETY: passed on to the caller.
         let mut given = unsafe { params::iter(params) };
         let ours = match (given.next(), given.next()) {
@@ -112,8 +113,7 @@ impl Generation {
         Some(unsafe { self.functions().gen_set_params?(inner, params) })
     }
 
-    /// Takes the curve of another key.
-    pub(super) fn set_template(&mut self, template: &Key) -> Option<c_int> {
+    fn set_template(&mut self, template: &Key) -> Option<c_int> {
         if self.inner.is_none()
             && template.is_ours()
             && let Some(curve) = template.known_curve()
@@ -126,11 +126,7 @@ impl Generation {
         Some(unsafe { self.functions().gen_set_template?(inner, template.inner()?) })
     }
 
-    /// Makes the key.
-    ///
-    /// # Safety
-    /// `callback` must be the core's, and `argument` what it takes.
-    pub(super) unsafe fn generate(
+    unsafe fn generate(
         &mut self,
         callback: Option<OsslCallback>,
         argument: *mut c_void,

@@ -26,6 +26,8 @@ use widelane_ossl_sys::dispatch::{KeyexchFunctions, KeymgmtFunctions};
 use crate::config::config;
 use crate::delegate::Delegate;
 use crate::instance::Offer;
+use crate::keymgmt::functions as key_functions;
+use crate::signature::functions as signature_functions;
 
 /// What we offer of curves.
 pub(crate) fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
@@ -34,19 +36,19 @@ pub(crate) fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
         Offer::new(
             core::OP_KEYMGMT,
             &known.ec.names,
-            keymgmt::functions::<keymgmt::Ec>(delegate),
+            key_functions::<keymgmt::Ec>(delegate),
             c"EC keys, batched by Widelane",
         ),
         Offer::new(
             core::OP_KEYMGMT,
             &known.x25519.names,
-            keymgmt::functions::<keymgmt::X25519>(delegate),
+            key_functions::<keymgmt::X25519>(delegate),
             c"X25519 keys, batched by Widelane",
         ),
         Offer::new(
             core::OP_KEYMGMT,
             &known.ed25519.names,
-            keymgmt::functions::<keymgmt::Ed25519>(delegate),
+            key_functions::<keymgmt::Ed25519>(delegate),
             c"Ed25519 keys, batched by Widelane",
         ),
         Offer::new(
@@ -64,13 +66,13 @@ pub(crate) fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
         Offer::new(
             core::OP_SIGNATURE,
             &known.ecdsa.names,
-            ecdsa::functions(delegate),
+            signature_functions::<ecdsa::Ecdsa>(delegate),
             c"ECDSA, batched by Widelane",
         ),
         Offer::new(
             core::OP_SIGNATURE,
             &known.ed25519_signature.names,
-            eddsa::functions(delegate),
+            signature_functions::<eddsa::Ed25519>(delegate),
             c"Ed25519, batched by Widelane",
         ),
     ];

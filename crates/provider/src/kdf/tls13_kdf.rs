@@ -99,7 +99,6 @@ entry! {
 }
 
 describe! {
-    Context, table;
-    gettable_ctx_params;
-    settable_ctx_params;
+    gettable_ctx_params(Context, table);
+    settable_ctx_params(Context, table);
 }

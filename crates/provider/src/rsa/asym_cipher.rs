@@ -36,7 +36,12 @@ pub(crate) fn functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
         set_ctx_params: Some(set_ctx_params),
         settable_ctx_params: Some(settable_ctx_params),
     }
-    .write_like(&delegate.algorithms.rsa_cipher.functions)
+    .write_like(table(delegate))
+}
+
+/// The default provider's functions.
+fn table(delegate: &Delegate) -> &AsymCipherFunctions {
+    &delegate.algorithms.rsa_cipher.functions
 }
 
 /// An encryption or decryption.
@@ -49,7 +54,7 @@ struct Context {
 
 impl Context {
     fn functions(&self) -> &AsymCipherFunctions {
-        &self.delegate.algorithms.rsa_cipher.functions
+        table(&self.delegate)
     }
 
     fn inner(&self) -> Option<*mut c_void> {
@@ -138,10 +143,10 @@ entry! {
     fn newctx(provctx: *mut c_void) -> *mut c_void {
         // SAFETY: the core passes our instance.
         let delegate = unsafe { borrow::<Instance>(provctx) }?.delegate();
-        let newctx = delegate.algorithms.rsa_cipher.functions.newctx?;
+        let newctx = table(delegate).newctx?;
         // SAFETY: the default provider's own context.
         let inner = unsafe { newctx(delegate.provctx) };
-        let inner = Owned::adopt(inner, delegate.algorithms.rsa_cipher.functions.freectx)?;
+        let inner = Owned::adopt(inner, table(delegate).freectx)?;
         Some(give(Context { delegate: Arc::clone(delegate), inner, key: None }))
     }
 
@@ -204,15 +209,13 @@ entry! {
 }
 
 begin! {
-    Context;
-    encrypt_init();
-    decrypt_init();
+    encrypt_init = encrypt_init(Context);
+    decrypt_init = decrypt_init(Context);
 }
 
 describe! {
-    Context, |delegate| &delegate.algorithms.rsa_cipher.functions;
-    gettable_ctx_params;
-    settable_ctx_params;
+    gettable_ctx_params(Context, table);
+    settable_ctx_params(Context, table);
 }
 
 forward! {

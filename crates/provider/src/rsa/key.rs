@@ -85,11 +85,6 @@ impl Key {
     }
 
     /// The default provider's key.
-    pub(super) fn inner(&self) -> Option<*mut c_void> {
-        Some(self.as_ptr())
-    }
-
-    /// The default provider's key.
     pub(super) fn as_ptr(&self) -> *mut c_void {
         self.inner.as_ptr()
     }

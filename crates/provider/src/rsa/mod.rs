@@ -14,6 +14,8 @@ use widelane_ossl_sys::core;
 
 use crate::delegate::Delegate;
 use crate::instance::Offer;
+use crate::keymgmt::functions as key_functions;
+use crate::signature::functions as signature_functions;
 
 /// What we offer of RSA.
 pub(crate) fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
@@ -22,19 +24,19 @@ pub(crate) fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
         Offer::new(
             core::OP_KEYMGMT,
             &known.rsa.names,
-            keymgmt::functions::<keymgmt::Rsa>(delegate),
+            key_functions::<keymgmt::Rsa>(delegate),
             c"RSA keys, batched by Widelane",
         ),
         Offer::new(
             core::OP_KEYMGMT,
             &known.rsa_pss.names,
-            keymgmt::functions::<keymgmt::RsaPss>(delegate),
+            key_functions::<keymgmt::RsaPss>(delegate),
             c"RSA-PSS keys, batched by Widelane",
         ),
         Offer::new(
             core::OP_SIGNATURE,
             &known.rsa_signature.names,
-            signature::functions(delegate),
+            signature_functions::<signature::Rsa>(delegate),
             c"RSA signatures, batched by Widelane",
         ),
         Offer::new(

@@ -1,0 +1,577 @@
+//! Signatures as libcrypto asks for them, the same for all algorithms: the default provider's, with
+//! the private-key operation batched. An algorithm is a type that implements [`Signer`].
+#![allow(unsafe_code, reason = "calls the default provider's functions")]
+
+use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
+use std::sync::Arc;
+use std::{ptr, slice};
+
+use widelane_bridge::counters::OperationKind;
+use widelane_crypto::rsa::encoding::DigestAlgorithm;
+use widelane_ossl_sys::core::{OsslDispatch, OsslParam};
+use widelane_ossl_sys::dispatch::SignatureFunctions;
+
+use crate::counters::{How, count_jobs};
+use crate::delegate::{Delegate, OnDemand, Owned};
+use crate::digest::Digest;
+use crate::entry::{begin, borrow, borrow_mut, describe, entry, forward, give, input, share, take};
+use crate::instance::Instance;
+use crate::keymgmt::ManagedKey;
+use crate::{one_shot, params, process};
+
+/// An algorithm, and what differs between algorithms.
+pub(crate) trait Signer: Sized {
+    /// A key of ours.
+    type Key: SignerKey;
+    /// How a signature was begun that is ours to make.
+    type Begun: Copy;
+
+    /// Whether a context of the default provider's goes along with ours, for the parameters that
+    /// it knows. Otherwise there is none as long as the signature is ours; one is made when
+    /// something is asked or set that we do not answer, and does the rest from the latter on.
+    const ACCOMPANIED: bool;
+
+    /// The default provider's functions.
+    fn table(delegate: &Delegate) -> &SignatureFunctions;
+
+    /// How we begin to sign what is given, without parameters; nothing if we do not.
+    fn signs_given() -> Option<Self::Begun> {
+        None
+    }
+
+    /// How we begin to sign a message, by the digest of this name, likewise.
+    fn signs_message(_digest: Option<&CStr>) -> Option<Self::Begun> {
+        None
+    }
+
+    /// How we begin to sign a message by `sign_message_init`, likewise.
+    fn signs_whole_message() -> Option<Self::Begun> {
+        None
+    }
+
+    /// How we go on with a message that the default provider's context has begun to sign.
+    fn goes_along(_context: &Context<Self>) -> Option<Self::Begun> {
+        None
+    }
+
+    /// Whether we sign with a key.
+    fn knows(key: &Arc<Self::Key>) -> bool;
+
+    /// Begins a context of the default provider's as ours was begun, unless one goes along.
+    ///
+    /// # Safety
+    /// Context and key must be the default provider's.
+    unsafe fn begin_theirs(
+        _functions: &SignatureFunctions,
+        _begun: Self::Begun,
+        _context: *mut c_void,
+        _key: *mut c_void,
+    ) -> Option<c_int> {
+        None
+    }
+
+    /// What digests the message, where we do.
+    fn digest_of(begun: Self::Begun) -> Option<DigestAlgorithm>;
+
+    /// Bytes of the longest signature, if we say so.
+    fn longest(_context: &Context<Self>) -> Option<usize> {
+        None
+    }
+
+    /// Signs what is given to be signed: a digest, or a whole message.
+    fn sign(context: &Context<Self>, given: &[u8], signature: &mut [u8]) -> Made;
+
+    /// Signs a message that we do not digest.
+    fn sign_message(_context: &Context<Self>, _message: &[u8], _signature: &mut [u8]) -> Made {
+        Made::Theirs
+    }
+}
+
+/// A key that signs.
+pub(crate) trait SignerKey: ManagedKey {
+    /// What a signature is counted as.
+    fn sign_kind(&self) -> OperationKind;
+}
+
+/// What became of a signature.
+pub(crate) enum Made {
+    /// It has so many bytes.
+    Bytes(usize),
+    /// It is the default provider's to make.
+    Theirs,
+    /// There is none.
+    Failed,
+}
+
+/// A signature being made or verified.
+pub(crate) struct Context<A: Signer> {
+    pub(crate) delegate: Arc<Delegate>,
+    pub(crate) key: Option<Arc<A::Key>>,
+    /// How it was begun, if we are to sign with `key`.
+    pub(crate) ours: Option<A::Begun>,
+    /// The digest of the message so far.
+    digest: Option<Digest>,
+    inner: OnDemand,
+}
+
+/// Where a signature goes, as libcrypto says it.
+struct Output {
+    signature: *mut c_uchar,
+    length: *mut usize,
+    size: usize,
+}
+
+impl Output {
+    /// Whether only the length is asked for.
+    fn is_question(&self) -> bool {
+        self.signature.is_null()
+    }
+
+    /// Answers the length.
+    ///
+    /// # Safety
+    /// The length must be writable.
+    unsafe fn tell(&self, bytes: usize) -> Option<c_int> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.length.write(bytes) };
+        Some(1)
+    }
+
+    /// Takes the signature that `sign` makes; what it hands back is the default provider's to do.
+    ///
+    /// # Safety
+    /// The signature must be writable for its size, the length as well.
+    unsafe fn take(&self, sign: impl FnOnce(&mut [u8]) -> Made) -> Result<Option<c_int>, ()> {
+        // SAFETY: passed on to the caller.
+        match sign(unsafe { slice::from_raw_parts_mut(self.signature, self.size) }) {
+            // SAFETY: passed on to the caller.
+            Made::Bytes(bytes) => Ok(unsafe { self.tell(bytes) }),
+            Made::Failed => Ok(None),
+            Made::Theirs => Err(()),
+        }
+    }
+}
+
+/// Our functions: those that the default provider has as well, and `digest_sign`, with which the
+/// core need not copy the context for each signature.
+pub(crate) fn functions<A: Signer>(delegate: &Delegate) -> Box<[OsslDispatch]> {
+    let theirs = A::table(delegate);
+    let ours = SignatureFunctions {
+        newctx: Some(newctx::<A>),
+        sign_init: Some(sign_init::<A>),
+        sign: Some(sign::<A>),
+        verify_init: Some(verify_init::<A>),
+        verify: Some(verify::<A>),
+        verify_recover_init: Some(verify_recover_init::<A>),
+        verify_recover: Some(verify_recover::<A>),
+        digest_sign_init: Some(digest_sign_init::<A>),
+        digest_sign_update: Some(digest_sign_update::<A>),
+        digest_sign_final: Some(digest_sign_final::<A>),
+        digest_sign: Some(digest_sign::<A>),
+        digest_verify_init: Some(digest_verify_init::<A>),
+        digest_verify_update: Some(digest_verify_update::<A>),
+        digest_verify_final: Some(digest_verify_final::<A>),
+        digest_verify: Some(digest_verify::<A>),
+        freectx: Some(freectx::<A>),
+        dupctx: Some(dupctx::<A>),
+        get_ctx_params: Some(get_ctx_params::<A>),
+        gettable_ctx_params: Some(gettable_ctx_params::<A>),
+        set_ctx_params: Some(set_ctx_params::<A>),
+        settable_ctx_params: Some(settable_ctx_params::<A>),
+        get_ctx_md_params: Some(get_ctx_md_params::<A>),
+        gettable_ctx_md_params: Some(gettable_ctx_md_params::<A>),
+        set_ctx_md_params: Some(set_ctx_md_params::<A>),
+        settable_ctx_md_params: Some(settable_ctx_md_params::<A>),
+        // This takes neither a key nor a context: the default provider's own serves.
+        query_key_types: theirs.query_key_types,
+        sign_message_init: Some(sign_message_init::<A>),
+        verify_message_init: Some(verify_message_init::<A>),
+    };
+    ours.write_like(&SignatureFunctions { digest_sign: ours.digest_sign, ..*theirs })
+}
+
+impl<A: Signer> Context<A> {
+    pub(crate) fn functions(&self) -> &SignatureFunctions {
+        A::table(&self.delegate)
+    }
+
+    /// The default provider's context, made now if there is none, and begun as ours was.
+    pub(crate) fn inner(&self) -> Option<*mut c_void> {
+        self.inner.get_or_make(|| self.make_inner())
+    }
+
+    fn make_inner(&self) -> Option<Owned> {
+        let functions = self.functions();
+        // The query is meant for the program's library context, not for the delegate's, where
+        // all digests are the default provider's.
+        // SAFETY: the default provider's own context.
+        let inner = unsafe { functions.newctx?(self.delegate.provctx, ptr::null()) };
+        let inner = Owned::adopt(inner, functions.freectx)?;
+        let (Some(begun), Some(key)) = (self.ours, &self.key) else { return Some(inner) };
+        // SAFETY: context and key are the default provider's.
+        let begun = unsafe { A::begin_theirs(functions, begun, inner.as_ptr(), key.inner()?) }?;
+        (begun > 0).then_some(inner)
+    }
+
+    /// Takes a new key, if there is one, and begins to sign by ourselves, if we know the key and
+    /// how it is `begun`.
+    ///
+    /// # Safety
+    /// `key` must be null or a key of ours.
+    unsafe fn begin(&mut self, key: *mut c_void, begun: Option<A::Begun>) -> bool {
+        self.digest = None;
+        if !A::ACCOMPANIED {
+            self.inner = OnDemand::default();
+        }
+        // SAFETY: passed on to the caller.
+        let new = unsafe { share::<A::Key>(key) };
+        self.key = new.or(self.key.take());
+        self.ours = begun.filter(|_| self.key.as_ref().is_some_and(A::knows));
+        self.ours.is_some()
+    }
+
+    /// Leaves everything to the default provider: answers its new key, or the one that it has if
+    /// its context is new.
+    ///
+    /// # Safety
+    /// `key` must be null or a key of ours.
+    unsafe fn hand_over(&mut self, key: *mut c_void) -> Option<*mut c_void> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.begin(key, None) };
+        match &self.key {
+            Some(ours) if !(key.is_null() && A::ACCOMPANIED) => ours.inner(),
+            _ => Some(ptr::null_mut()),
+        }
+    }
+
+    /// What digests the message, where we do.
+    fn digests(&self) -> Option<DigestAlgorithm> {
+        self.ours.and_then(A::digest_of)
+    }
+
+    pub(crate) fn count_delegated(&self) {
+        let kind = self.key.as_ref().map_or(OperationKind::Other, |key| key.sign_kind());
+        count_jobs(process::current().counters(), kind, How::Delegated, 1);
+    }
+
+    /// Signs a message that was digested.
+    ///
+    /// # Safety
+    /// As for [`Output::take`].
+    unsafe fn finish(&self, digest: &Digest, output: &Output) -> Option<c_int> {
+        let whole = digest.finish()?;
+        let whole = &whole[..digest.algorithm().digest_bytes()];
+        // SAFETY: passed on to the caller.
+        unsafe { output.take(|signature| A::sign(self, whole, signature)) }.ok().flatten()
+    }
+}
+
+entry! {
+    fn newctx<A: Signer>(provctx: *mut c_void, _query: *const c_char) -> *mut c_void {
+        // SAFETY: the core passes our instance.
+        let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
+        let (key, ours, digest, inner) = (None, None, None, OnDemand::default());
+        Some(give(Context::<A> { delegate, key, ours, digest, inner }))
+    }
+
+    fn freectx<A: Signer>(context: *mut c_void) {
+        // SAFETY: the core ends a context of ours.
+        drop(unsafe { take::<Context<A>>(context) });
+        Some(())
+    }
+
+    fn dupctx<A: Signer>(context: *mut c_void) -> *mut c_void {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow::<Context<A>>(context) }?;
+        let digest = match &context.digest {
+            Some(digest) => Some(digest.duplicate()?),
+            None => None,
+        };
+        // SAFETY: a context of the default provider, and its function for such.
+        let inner = unsafe { context.inner.duplicate(context.functions().dupctx) }?;
+        let (delegate, key) = (Arc::clone(&context.delegate), context.key.clone());
+        Some(give(Context::<A> { delegate, key, ours: context.ours, digest, inner }))
+    }
+
+    fn sign_init<A: Signer>(
+        context: *mut c_void,
+        key: *mut c_void,
+        params: *const OsslParam,
+    ) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let ours = unsafe { borrow_mut::<Context<A>>(context) }?;
+        // SAFETY: the core's parameters.
+        let begun = A::signs_given().filter(|_| unsafe { params::is_empty(params) });
+        // SAFETY: the core passes a key of ours, or none.
+        if begun.is_some() && unsafe { ours.begin(key, begun) } {
+            return Some(1);
+        }
+        // SAFETY: all arguments are the core's.
+        Some(unsafe { sign_init_theirs::<A>(context, key, params) })
+    }
+
+    fn sign_message_init<A: Signer>(
+        context: *mut c_void,
+        key: *mut c_void,
+        params: *const OsslParam,
+    ) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let ours = unsafe { borrow_mut::<Context<A>>(context) }?;
+        // SAFETY: the core's parameters.
+        let begun = A::signs_whole_message().filter(|_| unsafe { params::is_empty(params) });
+        // SAFETY: the core passes a key of ours, or none.
+        if begun.is_some() && unsafe { ours.begin(key, begun) } {
+            return Some(1);
+        }
+        // SAFETY: all arguments are the core's.
+        Some(unsafe { sign_message_init_theirs::<A>(context, key, params) })
+    }
+
+    fn digest_sign_init<A: Signer>(
+        context: *mut c_void,
+        digest: *const c_char,
+        key: *mut c_void,
+        params: *const OsslParam,
+    ) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let ours = unsafe { borrow_mut::<Context<A>>(context) }?;
+        // SAFETY: the core passes a name, or none.
+        let name = (!digest.is_null()).then(|| unsafe { CStr::from_ptr(digest) });
+        // SAFETY: the core's parameters.
+        let begun = A::signs_message(name).filter(|_| unsafe { params::is_empty(params) });
+        // SAFETY: the core passes a key of ours, or none.
+        if begun.is_some() && unsafe { ours.begin(key, begun) } {
+            return Some(1);
+        }
+        // SAFETY: all arguments are the core's.
+        let begun = unsafe { digest_sign_init_theirs::<A>(context, digest, key, params) };
+        if begun > 0 {
+            // SAFETY: as above.
+            let ours = unsafe { borrow_mut::<Context<A>>(context) }?;
+            ours.ours = A::goes_along(ours);
+        }
+        Some(begun)
+    }
+
+    fn digest_sign_update<A: Signer>(
+        context: *mut c_void,
+        data: *const c_uchar,
+        bytes: usize,
+    ) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow_mut::<Context<A>>(context) }?;
+        if let Some(algorithm) = context.digests() {
+            if context.digest.is_none() {
+                context.digest = Some(Digest::begin(&context.delegate, algorithm)?);
+            }
+            // SAFETY: the core passes data of this length.
+            let data = unsafe { input(data, bytes) };
+            return Some(c_int::from(context.digest.as_ref()?.update(data)));
+        }
+        let (inner, update) = (context.inner()?, context.functions().digest_sign_update?);
+        // SAFETY: a context of the default provider, and the core's data.
+        Some(unsafe { update(inner, data, bytes) })
+    }
+
+    fn digest_sign_final<A: Signer>(
+        context: *mut c_void,
+        signature: *mut c_uchar,
+        length: *mut usize,
+        size: usize,
+    ) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow_mut::<Context<A>>(context) }?;
+        let output = Output { signature, length, size };
+        let finish = context.functions().digest_sign_final?;
+        let longest = A::longest(context);
+        let algorithm = context.digests().filter(|_| A::ACCOMPANIED || longest.is_some());
+        if let (Some(algorithm), false) = (algorithm, output.is_question()) {
+            if A::ACCOMPANIED {
+                // Asking for the size tells the default provider that this message is at its end.
+                // SAFETY: a context of the default provider, and where it writes the size.
+                unsafe { finish(context.inner()?, ptr::null_mut(), &mut 0, 0) };
+            }
+            let digest = match context.digest.take() {
+                Some(digest) => digest,
+                None => Digest::begin(&context.delegate, algorithm)?,
+            };
+            // SAFETY: the core's buffers.
+            return unsafe { context.finish(&digest, &output) };
+        }
+        if let (Some(_), Some(longest)) = (algorithm, longest) {
+            // SAFETY: the core waits for the length.
+            return unsafe { output.tell(longest) };
+        }
+        if !output.is_question() {
+            context.count_delegated();
+        }
+        // SAFETY: a context of the default provider, and the core's buffers.
+        Some(unsafe { finish(context.inner()?, signature, length, size) })
+    }
+
+    fn digest_sign<A: Signer>(
+        context: *mut c_void,
+        signature: *mut c_uchar,
+        length: *mut usize,
+        size: usize,
+        data: *const c_uchar,
+        bytes: usize,
+    ) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let ours = unsafe { borrow::<Context<A>>(context) }?;
+        let (output, table) = (Output { signature, length, size }, ours.functions());
+        if output.is_question() && table.digest_sign.is_none() {
+            // SAFETY: all arguments are the core's.
+            return Some(unsafe { digest_sign_final::<A>(context, signature, length, size) });
+        }
+        if let Some(algorithm) = ours.digests() {
+            // The context stays as it is: the program may sign another message with it.
+            let digest = match &ours.digest {
+                Some(digest) => digest.duplicate()?,
+                None => Digest::begin(&ours.delegate, algorithm)?,
+            };
+            // SAFETY: the core passes data of this length.
+            if !digest.update(unsafe { input(data, bytes) }) {
+                return None;
+            }
+            // SAFETY: the core's buffers.
+            return unsafe { ours.finish(&digest, &output) };
+        }
+        if !output.is_question() {
+            // SAFETY: the core passes data of this length.
+            let message = unsafe { input(data, bytes) };
+            // SAFETY: the core's buffers.
+            let made = unsafe { output.take(|room| A::sign_message(ours, message, room)) };
+            if let Ok(made) = made {
+                return made;
+            }
+            ours.count_delegated();
+        }
+        let inner = ours.inner()?;
+        // SAFETY: a context of the default provider, and the core's arguments.
+        unsafe { one_shot::sign(table, inner, signature, length, size, data, bytes) }
+    }
+
+    fn sign<A: Signer>(
+        context: *mut c_void,
+        signature: *mut c_uchar,
+        length: *mut usize,
+        size: usize,
+        data: *const c_uchar,
+        bytes: usize,
+    ) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow::<Context<A>>(context) }?;
+        let output = Output { signature, length, size };
+        let digests = context.digests().is_some();
+        if output.is_question() {
+            if let Some(longest) = A::longest(context).filter(|_| !digests) {
+                // SAFETY: the core waits for the length.
+                return unsafe { output.tell(longest) };
+            }
+        } else {
+            // SAFETY: the core passes data of this length.
+            let given = unsafe { input(data, bytes) };
+            let sign = |room: &mut [u8]| {
+                if digests { Made::Theirs } else { A::sign(context, given, room) }
+            };
+            // SAFETY: the core's buffers.
+            if let Ok(made) = unsafe { output.take(sign) } {
+                return made;
+            }
+            context.count_delegated();
+        }
+        let (inner, sign) = (context.inner()?, context.functions().sign?);
+        // SAFETY: a context of the default provider, and the core's buffers.
+        Some(unsafe { sign(inner, signature, length, size, data, bytes) })
+    }
+
+    fn set_ctx_params<A: Signer>(context: *mut c_void, params: *const OsslParam) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow_mut::<Context<A>>(context) }?;
+        // SAFETY: the core's parameters.
+        if !A::ACCOMPANIED && unsafe { params::is_empty(params) } {
+            return Some(1);
+        }
+        // SAFETY: as above.
+        unsafe { context.delegate.expect_all(params) };
+        let (inner, set_ctx_params) = (context.inner()?, context.functions().set_ctx_params?);
+        // In the middle of a message nothing changes that concerns us; at any other time the
+        // default provider does the rest.
+        if !A::ACCOMPANIED && context.digest.is_none() {
+            context.ours = None;
+        }
+        // SAFETY: a context of the default provider, and the core's parameters.
+        Some(unsafe { set_ctx_params(inner, params) })
+    }
+
+    fn set_ctx_md_params<A: Signer>(context: *mut c_void, params: *const OsslParam) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow_mut::<Context<A>>(context) }?;
+        let (inner, set) = (context.inner()?, context.functions().set_ctx_md_params?);
+        // From here on the digest is the default provider's business.
+        (context.ours, context.digest) = (None, None);
+        // SAFETY: a context of the default provider, and the core's parameters.
+        Some(unsafe { set(inner, params) })
+    }
+}
+
+begin! {
+    sign_init_theirs = sign_init<A: Signer>(Context<A>);
+    sign_message_init_theirs = sign_message_init<A: Signer>(Context<A>);
+    digest_sign_init_theirs = digest_sign_init<A: Signer>(Context<A>, digest);
+    verify_init = verify_init<A: Signer>(Context<A>);
+    verify_recover_init = verify_recover_init<A: Signer>(Context<A>);
+    verify_message_init = verify_message_init<A: Signer>(Context<A>);
+    digest_verify_init = digest_verify_init<A: Signer>(Context<A>, digest);
+}
+
+describe! {
+    gettable_ctx_params<A: Signer>(Context<A>, A::table);
+    settable_ctx_params<A: Signer>(Context<A>, A::table);
+}
+
+forward! {
+    fn verify<A: Signer>(
+        context: *mut c_void => Context<A>,
+        signature: *const c_uchar,
+        length: usize,
+        data: *const c_uchar,
+        bytes: usize
+    ) -> c_int;
+    fn verify_recover<A: Signer>(
+        context: *mut c_void => Context<A>,
+        data: *mut c_uchar,
+        bytes: *mut usize,
+        size: usize,
+        signature: *const c_uchar,
+        length: usize
+    ) -> c_int;
+    fn digest_verify_update<A: Signer>(
+        context: *mut c_void => Context<A>,
+        data: *const c_uchar,
+        bytes: usize
+    ) -> c_int;
+    fn digest_verify_final<A: Signer>(
+        context: *mut c_void => Context<A>,
+        signature: *const c_uchar,
+        length: usize
+    ) -> c_int;
+    fn digest_verify<A: Signer>(
+        context: *mut c_void => Context<A>,
+        signature: *const c_uchar,
+        length: usize,
+        data: *const c_uchar,
+        bytes: usize
+    ) -> c_int;
+    fn get_ctx_params<A: Signer>(
+        context: *mut c_void => Context<A>,
+        params: *mut OsslParam
+    ) -> c_int;
+    fn get_ctx_md_params<A: Signer>(
+        context: *mut c_void => Context<A>,
+        params: *mut OsslParam
+    ) -> c_int;
+    fn gettable_ctx_md_params<A: Signer>(context: *mut c_void => Context<A>) -> *const OsslParam;
+    fn settable_ctx_md_params<A: Signer>(context: *mut c_void => Context<A>) -> *const OsslParam;
+}
