@@ -10,9 +10,11 @@ pub fn instructions(house: &House<'_>) -> Vec<Finding> {
     misplaced(house, INSTRUCTIONS)
 }
 
-/// T3: `unsafe` outside the listed files.
+/// T3: `unsafe` outside the listed files, and listed files that have none.
 pub fn unsafe_code(house: &House<'_>) -> Vec<Finding> {
-    misplaced(house, UNSAFE)
+    let mut findings = misplaced(house, UNSAFE);
+    findings.extend(UNSAFE.iter().flat_map(|rule| rule.unneeded(&house.sources)));
+    findings
 }
 
 /// T6: C doors, printing, the clock and the environment outside their places.
@@ -48,6 +50,21 @@ impl Placement {
             .collect()
     }
 
+    /// Listed files in which none of the words stands.
+    fn unneeded(&self, sources: &[Source]) -> Vec<Finding> {
+        let needs = |source: &Source| {
+            self.words.iter().any(|words| {
+                let mut lines = source.lines_with(words);
+                lines.any(|line| !is_in_unit_tests(source, line))
+            })
+        };
+        let is_needed = |place: &str| {
+            sources.iter().any(|source| source.path.starts_with(place) && needs(source))
+        };
+        let places = self.places.iter().filter(|place| !is_needed(place));
+        places.map(|place| Finding::new(place, 0, "listed, but without need")).collect()
+    }
+
     fn allows(&self, path: &Path) -> bool {
         self.places.iter().any(|place| path.starts_with(place))
     }
@@ -80,6 +97,7 @@ const INSTRUCTIONS: &[Placement] = &[
     },
 ];
 
+/// Where a file has no comment here, it says itself why, beside its `allow(unsafe_code)`.
 const UNSAFE: &[Placement] = &[Placement {
     words: &["unsafe"],
     places: &[
@@ -100,13 +118,8 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/chacha20_poly1305", // rooms: doors, loads, stores
         "crates/kernels/src/hash/one_message.rs", // the door of rooms with the SHA extensions
         "crates/kernels/src/mont/one/blocks.rs", // stores that stay as they are
-        "crates/kernels/src/mont/ifma256_x4.rs",
-        "crates/kernels/src/mont/ifma512_x8.rs",
-        "crates/kernels/src/mont/lanes.rs", // the doors that both rooms share
         "crates/kernels/src/mont/tiles.rs", // their assembly
         "crates/kernels/src/sha1/shani.rs",
-        "crates/kernels/src/sha2/avx2.rs",
-        "crates/kernels/src/sha2/avx512.rs",
         "crates/kernels/src/sha2/pairs.rs", // loads and stores of two rooms
         "crates/kernels/src/sha2/shani.rs",
         "crates/kernels/src/words", // intrinsics behind safe methods, and doors
@@ -115,14 +128,85 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/text.rs", // messages that are read and written at one place
         "crates/kernels/src/stack.rs", // what its tests find below kernels
         "crates/ossl-sys/src",      // speaks C
-        "crates/provider/src",      // speaks C
-        "crates/reserve/src",       // an allocator
-        "crates/runtime/src",       // speaks C
-        "crates/secret/src",        // assembly that hides from the optimiser
+        "crates/provider/src/batching/combining.rs",
+        "crates/provider/src/batching/lane_process/start.rs",
+        "crates/provider/src/batching/mod.rs",
+        "crates/provider/src/batching/native.rs",
+        "crates/provider/src/batching/notify.rs",
+        "crates/provider/src/batching/owner.rs",
+        "crates/provider/src/batching/signals.rs",
+        "crates/provider/src/cipher/cbc_hmac.rs",
+        "crates/provider/src/cipher/chacha.rs",
+        "crates/provider/src/cipher/context.rs",
+        "crates/provider/src/cipher/doors.rs",
+        "crates/provider/src/cipher/gcm.rs",
+        "crates/provider/src/cipher/piece.rs",
+        "crates/provider/src/config.rs",
+        "crates/provider/src/counters/file.rs",
+        "crates/provider/src/counters/pages.rs",
+        "crates/provider/src/curve/ecdsa.rs",
+        "crates/provider/src/curve/eddsa.rs",
+        "crates/provider/src/curve/encoder.rs",
+        "crates/provider/src/curve/exchange.rs",
+        "crates/provider/src/curve/generation.rs",
+        "crates/provider/src/curve/key.rs",
+        "crates/provider/src/curve/keymgmt.rs",
+        "crates/provider/src/curve/params.rs",
+        "crates/provider/src/curve/single.rs",
+        "crates/provider/src/delegate.rs",
+        "crates/provider/src/digest.rs",
+        "crates/provider/src/entry.rs",
+        "crates/provider/src/errors.rs",
+        "crates/provider/src/init.rs",
+        "crates/provider/src/instance.rs",
+        "crates/provider/src/kdf/context.rs",
+        "crates/provider/src/kdf/tls13_kdf.rs",
+        "crates/provider/src/kdf/tls1_prf.rs",
+        "crates/provider/src/kem/context.rs",
+        "crates/provider/src/kem/group.rs",
+        "crates/provider/src/kem/key.rs",
+        "crates/provider/src/kem/keymgmt.rs",
+        "crates/provider/src/kem/single.rs",
+        "crates/provider/src/keymgmt.rs",
+        "crates/provider/src/lent.rs",
+        "crates/provider/src/one_shot.rs",
+        "crates/provider/src/params.rs",
+        "crates/provider/src/pool/shelf.rs",
+        "crates/provider/src/process.rs",
+        "crates/provider/src/rsa/asym_cipher.rs",
+        "crates/provider/src/rsa/key.rs",
+        "crates/provider/src/rsa/keymgmt.rs",
+        "crates/provider/src/rsa/scheme.rs",
+        "crates/provider/src/runtime.rs",
+        "crates/provider/src/signature.rs",
+        "crates/provider/src/stack.rs",
+        "crates/reserve/src", // an allocator
+        "crates/runtime/src/activate.rs",
+        "crates/runtime/src/config.rs",
+        "crates/runtime/src/event_loop.rs",
+        "crates/runtime/src/fibre.rs",
+        "crates/runtime/src/groups.rs",
+        "crates/runtime/src/handshake.rs",
+        "crates/runtime/src/handshake/ahead.rs",
+        "crates/runtime/src/handshake/tickets.rs",
+        "crates/runtime/src/interpose/bio.rs",
+        "crates/runtime/src/interpose/epoll.rs",
+        "crates/runtime/src/interpose/exec.rs",
+        "crates/runtime/src/interpose/fetch.rs",
+        "crates/runtime/src/interpose/memory.rs",
+        "crates/runtime/src/interpose/pem.rs",
+        "crates/runtime/src/interpose/poll.rs",
+        "crates/runtime/src/interpose/ssl.rs",
+        "crates/runtime/src/keys.rs",
+        "crates/runtime/src/methods.rs",
+        "crates/runtime/src/provider.rs",
+        "crates/runtime/src/real.rs",
+        "crates/runtime/src/transfer.rs",
+        "crates/secret/src", // assembly that hides from the optimiser
         "crates/testkit/src/fault.rs", // forks, and writes into the child
         "crates/testkit/src/guard.rs", // pages that cannot be touched
         "crates/testkit/src/trace.rs", // handles a trap behind every instruction
-        "crates/vault/src",         // an allocator
+        "crates/vault/src",  // an allocator
     ],
     in_tests: true,
 }];
@@ -198,7 +282,17 @@ mod tests {
     fn unsafe_code_stays_where_it_is_listed() {
         let text = "fn f() {\n    // unsafe in words only\n    unsafe { g() }\n}\n";
         assert_eq!(lines(UNSAFE, "crates/crypto/src/rsa.rs", text), [3]);
-        assert_eq!(lines(UNSAFE, "crates/kernels/src/mont/lanes.rs", text), [0; 0]);
+        assert_eq!(lines(UNSAFE, "crates/kernels/src/mont/tiles.rs", text), [0; 0]);
+    }
+
+    #[test]
+    fn a_file_that_is_listed_without_need_is_found() {
+        let rule = Placement { words: &["unsafe"], places: &["a.rs", "b"], in_tests: true };
+        let source = |path: &str, text: &str| Source::new(path, text);
+        let tested = "fn f() {}\n\nmod tests {\n    fn g() { unsafe { h() } }\n}\n";
+        let sources = [source("a.rs", tested), source("b/c.rs", "fn f() { unsafe { g() } }\n")];
+        let unneeded: Vec<_> = rule.unneeded(&sources).into_iter().map(|it| it.path).collect();
+        assert_eq!(unneeded, [Path::new("a.rs")]);
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Kernel {
         let nonce = nonce.first_chunk().expect("twelve bytes are left");
         let mut block = [0; BLOCK_BYTES];
         let counter = u32::from_le_bytes(*counter);
-        in_room!(self.choice, |room, chacha| chacha::stream_block(
+        in_room!(self.rooms.choice, |room, chacha| chacha::stream_block(
             room, &self.key, nonce, counter, &mut block
         ));
         let mask = *block.first_chunk().expect("a block is longer");
