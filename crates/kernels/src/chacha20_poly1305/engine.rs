@@ -3,6 +3,11 @@
 //! A room brings a *row*: four words of the state of each of `BLOCKS` blocks. A quarter round works
 //! on four rows, so that it does all columns, or all diagonals, of all these blocks. Blocks stay
 //! together, which is what makes short messages quick; longer ones are made by words (`chunk.rs`).
+//!
+//! It is text, and not generic functions as over `lanes`: those are inlined whole into the one body
+//! that has the features of the room. Here every function enables these features, and those that
+//! are not inlined have left the stack before others need it: what a message spills, and so what is
+//! wiped behind it, stays small.
 
 /// Repeats an expression for each index of the sets of an opening, as straight code.
 macro_rules! each_set {
