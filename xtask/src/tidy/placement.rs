@@ -118,7 +118,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/chacha20_poly1305", // rooms: doors, loads, stores
         "crates/kernels/src/hash/one_message.rs", // the door of rooms with the SHA extensions
         "crates/kernels/src/mont/one/blocks.rs", // stores that stay as they are
-        "crates/kernels/src/mont/tiles.rs", // their assembly
+        "crates/kernels/src/mont/tiles.rs",   // their assembly
         "crates/kernels/src/sha1/shani.rs",
         "crates/kernels/src/sha2/pairs.rs", // loads and stores of two rooms
         "crates/kernels/src/sha2/shani.rs",
@@ -188,6 +188,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/runtime/src/groups.rs",
         "crates/runtime/src/handshake.rs",
         "crates/runtime/src/handshake/ahead.rs",
+        "crates/runtime/src/handshake/means.rs",
         "crates/runtime/src/handshake/tickets.rs",
         "crates/runtime/src/interpose/bio.rs",
         "crates/runtime/src/interpose/epoll.rs",
@@ -202,11 +203,11 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/runtime/src/provider.rs",
         "crates/runtime/src/real.rs",
         "crates/runtime/src/transfer.rs",
-        "crates/secret/src", // assembly that hides from the optimiser
+        "crates/secret/src",           // assembly that hides from the optimiser
         "crates/testkit/src/fault.rs", // forks, and writes into the child
         "crates/testkit/src/guard.rs", // pages that cannot be touched
         "crates/testkit/src/trace.rs", // handles a trap behind every instruction
-        "crates/vault/src",  // an allocator
+        "crates/vault/src",            // an allocator
     ],
     in_tests: true,
 }];

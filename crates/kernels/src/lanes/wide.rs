@@ -17,7 +17,8 @@ macro_rules! wide_lanes {
         less_than = $less_than:ident, top_bit = $top_bit:ident,
         add = $add:ident, sub = $sub:ident, mul = $mul:ident,
         and = $and:ident, or = $or:ident, xor = $xor:ident, shl = $shl:ident, shr = $shr:ident,
-        rotate_left = $rotate_left:ident, shr_signed = $shr_signed:ident, madd52lo = $madd52lo:ident, madd52hi = $madd52hi:ident,
+        rotate_left = $rotate_left:ident, shr_signed = $shr_signed:ident,
+        madd52lo = $madd52lo:ident, madd52hi = $madd52hi:ident,
         align = $align:ident by $($count:literal)*,
         permute = $permute:ident,
     ) => {

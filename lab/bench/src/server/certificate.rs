@@ -130,9 +130,9 @@ pub enum IdentityError {
 }
 
 impl Identity {
-    /// Makes a key of kind `key` and its certificate in `directory`, with that of the authority that
-    /// has issued it, as servers on the Internet have it: where a server's own certificate comes
-    /// alone, libssl looks for its issuer in each handshake.
+    /// Makes a key of kind `key` and its certificate in `directory`, with that of the authority
+    /// that has issued it, as servers on the Internet have it: where a server's own certificate
+    /// comes alone, libssl looks for its issuer in each handshake.
     ///
     /// # Errors
     ///
