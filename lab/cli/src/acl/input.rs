@@ -84,5 +84,10 @@ pub fn trace(path: &Path) -> anyhow::Result<Vec<Flow>> {
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    let cannot_read = || format!("cannot read {}", path.display());
+    let bytes = fs::read(path).with_context(cannot_read)?;
+    if Table::is_table(&bytes) {
+        bail!("{} is a table that was built of rules; give the rules", path.display());
+    }
+    String::from_utf8(bytes).with_context(cannot_read)
 }

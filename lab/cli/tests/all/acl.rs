@@ -29,6 +29,15 @@ fn directory() -> TempDir {
 }
 
 #[test]
+fn a_table_in_the_place_of_rules_is_named() {
+    let directory = directory();
+    acl(directory.path(), &["build", "a.rules", "-o", "a.table"]).assert().success();
+    let failure = acl(directory.path(), &["check", "a.table"]).assert().code(1);
+    let text = String::from_utf8_lossy(&failure.get_output().stderr).into_owned();
+    assert!(text.contains("a.table is a table that was built of rules"), "{text}");
+}
+
+#[test]
 fn check_lists_rules_that_others_hide() {
     let directory = directory();
     acl(directory.path(), &["check", "a.rules", "--conflicts", "9"]).assert().success().stdout(
