@@ -12,7 +12,8 @@ use super::{LaneMask, Lanes, Task};
 
 wide_lanes! {
     Ifma256x4(__m256i, Ifma256), 4, features = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma",
-    splat = _mm256_set1_epi64x, blend = _mm256_mask_blend_epi64, equals = _mm256_cmpeq_epu64_mask,
+    splat = _mm256_set1_epi64x, splat_pair = _mm256_broadcast_i64x2,
+    blend = _mm256_mask_blend_epi64, equals = _mm256_cmpeq_epu64_mask,
     less_than = _mm256_cmplt_epu64_mask, top_bit = _mm256_movepi64_mask,
     add = _mm256_add_epi64, sub = _mm256_sub_epi64,
     mul = _mm256_mullo_epi64, and = _mm256_and_si256, or = _mm256_or_si256,

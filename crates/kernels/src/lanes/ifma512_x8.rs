@@ -12,7 +12,8 @@ use super::{LaneMask, Lanes, Task};
 
 wide_lanes! {
     Ifma512x8(__m512i, Ifma512), 8, features = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma",
-    splat = _mm512_set1_epi64, blend = _mm512_mask_blend_epi64, equals = _mm512_cmpeq_epu64_mask,
+    splat = _mm512_set1_epi64, splat_pair = _mm512_broadcast_i64x2,
+    blend = _mm512_mask_blend_epi64, equals = _mm512_cmpeq_epu64_mask,
     less_than = _mm512_cmplt_epu64_mask, top_bit = _mm512_movepi64_mask,
     add = _mm512_add_epi64, sub = _mm512_sub_epi64,
     mul = _mm512_mullo_epi64, and = _mm512_and_si512, or = _mm512_or_si512,

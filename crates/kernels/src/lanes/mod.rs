@@ -45,6 +45,9 @@ pub trait Lanes: Copy {
     /// The same word in all lanes.
     fn splat(room: Self::Room, word: u64) -> Self;
 
+    /// The same two words in every pair of lanes; the first one only if there is a single lane.
+    fn splat_pair(room: Self::Room, pair: [u64; 2]) -> Self;
+
     /// A register from memory.
     fn load(room: Self::Room, words: &Self::Words) -> Self;
 

@@ -23,6 +23,11 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    fn splat_pair((): (), pair: [u64; 2]) -> Self {
+        Portable(pair[0])
+    }
+
+    #[inline(always)]
     fn load((): (), words: &[u64; 1]) -> Self {
         Portable(words[0])
     }

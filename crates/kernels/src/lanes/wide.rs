@@ -13,7 +13,7 @@ macro_rules! intrinsic {
 macro_rules! wide_lanes {
     (
         $register:ident($vector:ident, $token:ident), $lanes:literal, features = $features:literal,
-        splat = $splat:ident, blend = $blend:ident, equals = $equals:ident,
+        splat = $splat:ident, splat_pair = $splat_pair:ident, blend = $blend:ident, equals = $equals:ident,
         less_than = $less_than:ident, top_bit = $top_bit:ident,
         add = $add:ident, sub = $sub:ident, mul = $mul:ident,
         and = $and:ident, or = $or:ident, xor = $xor:ident, shl = $shl:ident, shr = $shr:ident,
@@ -35,6 +35,13 @@ macro_rules! wide_lanes {
             #[inline(always)]
             fn splat(room: $token, word: u64) -> Self {
                 $register(intrinsic!($splat(word.cast_signed())), room)
+            }
+
+            #[inline(always)]
+            fn splat_pair(room: $token, pair: [u64; 2]) -> Self {
+                // SAFETY: both types are the same number of bytes, and all their values are valid.
+                let pair = unsafe { transmute::<[u64; 2], arch::__m128i>(pair) };
+                $register(intrinsic!($splat_pair(pair)), room)
             }
 
             #[inline(always)]

@@ -2,7 +2,7 @@
 
 use widelane_secret::{Mask, wipe};
 
-use super::digits::{DIGIT_BITS, DIGIT_MASK, from_bytes};
+use super::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS, SHORT_MASK, from_bytes, repack};
 
 /// An odd modulus of `D` digits and what is computed from it once per key. Wiped on drop.
 ///
@@ -25,6 +25,8 @@ pub struct Modulus<const D: usize> {
     pub(super) by_four: BlockModulus<4, D>,
     /// For reductions by eight digits at once.
     pub(super) by_eight: BlockModulus<8, D>,
+    /// For reductions by half products.
+    pub(super) short: ShortModulus<D>,
 }
 
 /// What reductions by `W` digits at once know of a modulus of `D` digits.
@@ -36,6 +38,18 @@ pub(super) struct BlockModulus<const W: usize, const D: usize> {
     /// digits.
     pub(super) m1: [u64; D],
     /// R² mod m, where R = 2^(52·D') and D' is D rounded up to a multiple of `W`.
+    pub(super) rr: [u64; D],
+}
+
+/// What reductions by half products know of a modulus m of `D` digits, which has `D` + 1 digits of
+/// 51 bits there; R is 2^(51·(D + 1)).
+#[derive(Clone)]
+pub(super) struct ShortModulus<const D: usize> {
+    /// −1/m modulo R, in digits of 51 bits but for the last one.
+    pub(super) inverse: [u64; D],
+    /// The last digit of −1/m.
+    pub(super) inverse_top: u64,
+    /// R² mod m, in digits of 52 bits.
     pub(super) rr: [u64; D],
 }
 
@@ -65,10 +79,12 @@ impl<const D: usize> Modulus<D> {
             rrr: m,
             by_four: BlockModulus::new(&m, k0),
             by_eight: BlockModulus::new(&m, k0),
+            short: ShortModulus::new(&m, k0),
         };
 
         // 2^bits − m = 2^bits mod m, because the top bit of m is set; then double up to R.
         modulus.one = power_of_two_minus(&m, bits);
+        let mut short = modulus.one;
         for _ in bits..D * DIGIT_BITS as usize {
             modulus.one = modulus.double(&modulus.one);
         }
@@ -86,6 +102,11 @@ impl<const D: usize> Modulus<D> {
         modulus.rrr = modulus.multiply(&power, &power);
         modulus.by_four.rr = modulus.rr_of_blocks::<4>();
         modulus.by_eight.rr = modulus.rr_of_blocks::<8>();
+        // The other R² by as many doublings as make it 2^(52·D) together with a multiplication.
+        for _ in bits..2 * SHORT_BITS as usize * (D + 1) - D * DIGIT_BITS as usize {
+            short = modulus.double(&short);
+        }
+        modulus.short.rr = modulus.multiply(&short, &modulus.rr);
         modulus
     }
 
@@ -187,6 +208,47 @@ impl<const W: usize, const D: usize> Drop for BlockModulus<W, D> {
     fn drop(&mut self) {
         wipe(&mut self.k);
         wipe(&mut self.m1);
+        wipe(&mut self.rr);
+    }
+}
+
+impl<const D: usize> ShortModulus<D> {
+    /// All but R² mod m.
+    fn new(m: &[u64; D], k0: u64) -> Self {
+        let mut digits = [[0; D]; 2];
+        repack::<DIGIT_BITS, SHORT_BITS>(m, digits.as_flattened_mut());
+        let (low, top) = (&digits[0], digits[1][0]);
+        // A reduction of one: what is added to make the low digits vanish is m·inverse.
+        let mut rest = [0u64; D];
+        rest[0] = 1;
+        let mut rest_top = 0;
+        let mut next = || {
+            let digit = rest[0].wrapping_mul(k0) & SHORT_MASK;
+            let mut carry = 0;
+            for j in 0..D {
+                carry += u128::from(rest[j]) + u128::from(digit) * u128::from(low[j]);
+                if j > 0 {
+                    rest[j - 1] = carry as u64 & SHORT_MASK;
+                }
+                carry >>= SHORT_BITS;
+            }
+            carry += u128::from(rest_top) + u128::from(digit) * u128::from(top);
+            rest[D - 1] = carry as u64 & SHORT_MASK;
+            rest_top = (carry >> SHORT_BITS) as u64;
+            digit
+        };
+        let inverse = core::array::from_fn(|_| next());
+        let inverse_top = next();
+        wipe(digits.as_flattened_mut());
+        wipe(&mut rest);
+        ShortModulus { inverse, inverse_top, rr: *m }
+    }
+}
+
+impl<const D: usize> Drop for ShortModulus<D> {
+    fn drop(&mut self) {
+        wipe(&mut self.inverse);
+        wipe(core::slice::from_mut(&mut self.inverse_top));
         wipe(&mut self.rr);
     }
 }

@@ -10,7 +10,7 @@ use widelane_cpu::{Ifma256, Ifma512, Policy, Room};
 use widelane_testkit::random::Random;
 use widelane_testkit::rsa::{TestKey, test_keys};
 
-use super::digits::{DIGIT_BITS, DIGIT_MASK};
+use super::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS};
 use super::lanes::{Arithmetic, ENTRIES, LaneModulus, Lanes, Lookup, Product, Table};
 use super::model::Model;
 use super::modulus::BlockModulus;
@@ -208,6 +208,12 @@ fn check_moduli<const D: usize>() {
         assert_eq!(number(&modulus.rrr), &r * &r * &r % &m);
         check_blocks(&modulus.by_four, &m);
         check_blocks(&modulus.by_eight, &m);
+        let r = BigUint::from(1u32) << (SHORT_BITS as usize * (D + 1));
+        let inverse = modulus.short.inverse.iter().chain([&modulus.short.inverse_top]);
+        let inverse =
+            inverse.rev().fold(BigUint::ZERO, |number, digit| (number << SHORT_BITS) + digit);
+        assert_eq!((inverse * &m + 1u32) % &r, BigUint::ZERO);
+        assert_eq!(number(&modulus.short.rr), &r * &r % &m);
     }
 }
 

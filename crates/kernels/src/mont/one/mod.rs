@@ -1,12 +1,15 @@
 //! One RSA private operation: the digits of a number across the lanes of a register, and the
 //! exponentiations modulo both primes as two streams of work side by side.
 //!
-//! Written once for all registers. There are two ways to multiply: by [`blocks`] of digits, which
-//! needs fewer multiply-adds for long numbers, and row by row ([`mod@rows`]), which has shorter
-//! chains. See `docs/radix52.md`.
+//! Written once for all registers. There are three ways to multiply. Both exponentiations are one
+//! stream of [`products`] and half products where their text is short enough: in 512-bit
+//! registers, and for RSA-2048. Otherwise, and for the public check, multiplications go by
+//! [`blocks`] of digits, or row by row ([`mod@rows`]). See `docs/radix52.md`.
 
 mod blocks;
 mod number;
+mod pairs;
+mod products;
 mod rows;
 
 use core::array;
@@ -16,8 +19,10 @@ use widelane_secret::wipe;
 use self::blocks::Blocks;
 pub use self::blocks::Digits;
 use self::number::{ENTRIES, Factors, Number, Select};
+use self::pairs::{COUNT, Pair, PairTable, SelectPair};
+use self::products::Multiplier;
 use self::rows::Rows;
-use super::digits::{DIGIT_BITS, DIGIT_MASK};
+use super::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS, repack};
 use super::key::{CrtJob, CrtKey};
 use super::modulus::Modulus;
 use crate::lanes::Lanes;
@@ -69,21 +74,33 @@ pub fn private_crt<L: Digits, const HALF: usize, const FULL: usize>(
     room: L::Room,
     job: &mut CrtJob<'_, HALF, FULL>,
 ) {
-    // One of these is compiled, as both numbers are constants.
-    match L::LANES {
-        4 => match HALF {
-            20 => run::<L, Blocks<L, 5>, Blocks<L, 10>, 5, 10, HALF, FULL>(room, job),
-            30 => run::<L, Blocks<L, 8>, Blocks<L, 15>, 8, 15, HALF, FULL>(room, job),
-            40 => run::<L, Blocks<L, 10>, Blocks<L, 20>, 10, 20, HALF, FULL>(room, job),
-            _ => unreachable!("no key has primes of {HALF} digits"),
-        },
-        _ => match HALF {
-            20 => run::<L, Rows<L, 3>, Rows<L, 5>, 3, 5, HALF, FULL>(room, job),
-            30 => run::<L, Blocks<L, 4>, Blocks<L, 8>, 4, 8, HALF, FULL>(room, job),
-            40 => run::<L, Blocks<L, 5>, Blocks<L, 10>, 5, 10, HALF, FULL>(room, job),
-            _ => unreachable!("no key has primes of {HALF} digits"),
-        },
-    }
+    // Conditions of constants, or all of these would be compiled for every register and size.
+    let powers = |input: &[u64; FULL]| {
+        let key = job.key;
+        if const { L::LANES == 8 && HALF == 20 } {
+            exponentiate_pair::<L, 6, 4, 21, HALF, FULL>(room, key, input)
+        } else if const { L::LANES == 8 && HALF == 30 } {
+            exponentiate_pair::<L, 8, 4, 31, HALF, FULL>(room, key, input)
+        } else if const { L::LANES == 8 && HALF == 40 } {
+            exponentiate_pair::<L, 11, 4, 41, HALF, FULL>(room, key, input)
+        } else if const { L::LANES == 4 && HALF == 20 } {
+            exponentiate_pair::<L, 11, 2, 21, HALF, FULL>(room, key, input)
+        } else if const { L::LANES == 4 && HALF == 30 } {
+            exponentiate::<L, Blocks<L, 8>, 8, HALF, FULL>(room, key, input)
+        } else if const { L::LANES == 4 && HALF == 40 } {
+            exponentiate::<L, Blocks<L, 10>, 10, HALF, FULL>(room, key, input)
+        } else {
+            unreachable!("no key has primes of {HALF} digits")
+        }
+    };
+    let input = job.input_digits();
+    let mut powers = powers(&input);
+    let mut result = recombine(job.key, &powers[0], &powers[1]);
+    let check = public_power::<L, HALF, FULL>(room, job.key, &result);
+    job.conclude(&input, &result, &check);
+    wipe(powers.as_flattened_mut());
+    wipe(&mut result);
+    L::wipe_registers(room);
 }
 
 /// Whether `result` is below the modulus, and raised to the public exponent is `input`. The time
@@ -102,47 +119,26 @@ pub fn confirms_vartime<L: Digits, const HALF: usize, const FULL: usize>(
     if result.iter().rev().ge(key.n.m.iter().rev()) {
         return false;
     }
-    // As above.
-    let power = match (L::LANES, HALF) {
-        (4, 20) => raise_to_public::<L, Blocks<L, 10>, 10, HALF, FULL>(room, key, &result),
-        (4, 30) => raise_to_public::<L, Blocks<L, 15>, 15, HALF, FULL>(room, key, &result),
-        (4, 40) => raise_to_public::<L, Blocks<L, 20>, 20, HALF, FULL>(room, key, &result),
-        (_, 20) => raise_to_public::<L, Rows<L, 5>, 5, HALF, FULL>(room, key, &result),
-        (_, 30) => raise_to_public::<L, Blocks<L, 8>, 8, HALF, FULL>(room, key, &result),
-        (_, 40) => raise_to_public::<L, Blocks<L, 10>, 10, HALF, FULL>(room, key, &result),
-        _ => unreachable!("no key has primes of {HALF} digits"),
-    };
+    let power = public_power::<L, HALF, FULL>(room, key, &result);
     L::wipe_registers(room);
     power == input
 }
 
-/// A private-key operation by streams for primes and for the modulus, with numbers of `R` and `F`
-/// registers.
-fn run<
-    L: Lanes,
-    S: Stream<L, R>,
-    T: Stream<L, F>,
-    const R: usize,
-    const F: usize,
-    const HALF: usize,
-    const FULL: usize,
->(
+/// Computes base^e mod n.
+fn public_power<L: Digits, const HALF: usize, const FULL: usize>(
     room: L::Room,
-    job: &mut CrtJob<'_, HALF, FULL>,
-) {
-    assert!(R * L::LANES >= HALF && F * L::LANES >= FULL);
-    let (key, input) = (job.key, job.input_digits());
-    let halves = [
-        Half { modulus: &key.p, exponent: &key.dp, input: &input },
-        Half { modulus: &key.q, exponent: &key.dq, input: &input },
-    ];
-    let mut powers = exponentiate::<L, S, R, HALF, FULL>(room, halves);
-    let mut result = recombine(key, &powers[0], &powers[1]);
-    let check = raise_to_public::<L, T, F, HALF, FULL>(room, key, &result);
-    job.conclude(&input, &result, &check);
-    wipe(powers.as_flattened_mut());
-    wipe(&mut result);
-    L::wipe_registers(room);
+    key: &CrtKey<HALF, FULL>,
+    base: &[u64; FULL],
+) -> [u64; FULL] {
+    match (L::LANES, HALF) {
+        (4, 20) => raise_to_public::<L, Blocks<L, 10>, 10, HALF, FULL>(room, key, base),
+        (4, 30) => raise_to_public::<L, Blocks<L, 15>, 15, HALF, FULL>(room, key, base),
+        (4, 40) => raise_to_public::<L, Blocks<L, 20>, 20, HALF, FULL>(room, key, base),
+        (_, 20) => raise_to_public::<L, Rows<L, 5>, 5, HALF, FULL>(room, key, base),
+        (_, 30) => raise_to_public::<L, Blocks<L, 8>, 8, HALF, FULL>(room, key, base),
+        (_, 40) => raise_to_public::<L, Blocks<L, 10>, 10, HALF, FULL>(room, key, base),
+        _ => unreachable!("no key has primes of {HALF} digits"),
+    }
 }
 
 /// One of the two exponentiations of a job.
@@ -153,12 +149,17 @@ struct Half<'a, const HALF: usize, const FULL: usize> {
     input: &'a [u64; FULL],
 }
 
-/// Computes input^exponent mod m, canonical, for both halves.
+/// Computes input^exponent, canonical, modulo both primes, as two streams.
 #[inline(never)]
 fn exponentiate<L: Lanes, S: Stream<L, R>, const R: usize, const HALF: usize, const FULL: usize>(
     room: L::Room,
-    halves: [Half<'_, HALF, FULL>; 2],
+    key: &CrtKey<HALF, FULL>,
+    input: &[u64; FULL],
 ) -> [[u64; HALF]; 2] {
+    let halves = [
+        Half { modulus: &key.p, exponent: &key.dp, input },
+        Half { modulus: &key.q, exponent: &key.dq, input },
+    ];
     let mut streams = halves.map(|half| S::new(half.modulus));
     let mut tables = [[Number::ZERO; ENTRIES]; 2];
 
@@ -234,6 +235,87 @@ fn exponentiate<L: Lanes, S: Stream<L, R>, const R: usize, const HALF: usize, co
     streams.iter_mut().for_each(Stream::wipe);
     tables.as_flattened_mut().iter_mut().for_each(Number::wipe);
     results
+}
+
+/// Computes input^exponent, canonical, modulo both primes, as one stream.
+#[inline(never)]
+fn exponentiate_pair<
+    L: Lanes,
+    const R: usize,
+    const W: usize,
+    const D: usize,
+    const HALF: usize,
+    const FULL: usize,
+>(
+    room: L::Room,
+    key: &CrtKey<HALF, FULL>,
+    input: &[u64; FULL],
+) -> [[u64; HALF]; COUNT] {
+    let moduli = [&key.p, &key.q];
+    let mut multiplier = Multiplier::<L, R, W, D>::new(room, moduli);
+    let mut table = [Pair::ZERO; ENTRIES];
+    first_powers(room, &mut multiplier, moduli, input, &mut table);
+
+    let exponents = [&key.dp, &key.dq];
+    let select = |target: &mut Pair<L, R>, window| {
+        let indices = exponents.map(|exponent| bits_of_window(exponent, window));
+        L::call(room, SelectPair { table: &table, indices, target });
+    };
+    let windows = (HALF * 256 / 5).div_ceil(WINDOW_BITS);
+    select(&mut multiplier.y, windows - 1);
+    let highest = multiplier.y;
+    multiplier.set_x(room, &highest);
+    for window in (0..windows - 1).rev() {
+        multiplier.run(room, Operation::Square, WINDOW_BITS);
+        select(&mut multiplier.y, window);
+        multiplier.run(room, Operation::Multiply, 1);
+    }
+
+    multiplier.y = Pair::new([&[1]; COUNT]);
+    multiplier.run(room, Operation::Multiply, 1);
+    let results =
+        array::from_fn(|index| moduli[index].canonical(&multiplier.x().long_digits::<HALF>(index)));
+    multiplier.wipe();
+    table.iter_mut().for_each(Pair::wipe);
+    results
+}
+
+/// Computes the first powers of the input in Montgomery form.
+fn first_powers<
+    L: Lanes,
+    const R: usize,
+    const W: usize,
+    const D: usize,
+    const HALF: usize,
+    const FULL: usize,
+>(
+    room: L::Room,
+    multiplier: &mut Multiplier<L, R, W, D>,
+    moduli: [&Modulus<HALF>; COUNT],
+    input: &[u64; FULL],
+    table: &mut PairTable<L, R>,
+) {
+    // The input c in two parts, below R and from there on: c·R = high·R² + low·R.
+    let mut digits = [[0; FULL]; 2];
+    repack::<DIGIT_BITS, SHORT_BITS>(input, digits.as_flattened_mut());
+    let (low, high) = digits.as_flattened().split_at(D);
+    let [one, low, high] = [&[1], low, &high[..D]].map(|digits| Pair::from_short([digits; COUNT]));
+    let rr = Pair::new(moduli.map(|modulus| &modulus.short.rr[..]));
+
+    let mut product = |x: &Pair<L, R>, y: &Pair<L, R>| {
+        multiplier.set_x(room, x);
+        multiplier.y = *y;
+        multiplier.run(room, Operation::Multiply, 1);
+        *multiplier.x()
+    };
+    let rrr = product(&rr, &rr);
+    table[0] = product(&one, &rr);
+    table[1] = product(&high, &rrr);
+    table[1].add(&product(&low, &rr));
+    let base = table[1];
+    for entry in 2..ENTRIES {
+        table[entry] = product(&table[entry - 1], &base);
+    }
 }
 
 /// The bits of an exponent that a window holds.

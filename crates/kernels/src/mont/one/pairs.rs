@@ -1,0 +1,211 @@
+//! Pairs of numbers of mont::one, digit by digit in turns, and a table of them.
+
+use widelane_secret::wipe;
+
+use super::super::digits::{DIGIT_BITS, SHORT_BITS, SHORT_MASK, repack};
+use super::number::ENTRIES;
+use crate::lanes::{Lanes, Task};
+
+/// How many numbers are digit by digit in turns: what is computed modulo both primes.
+pub(super) const COUNT: usize = 2;
+
+/// Repeats a block of code for each number from zero to a constant, and the number is a constant
+/// in it. LLVM keeps an array in registers only if it knows every index early.
+macro_rules! each {
+    ($index:ident in 0..$count:expr => $body:block) => {
+        each!($index in 0..$count => $body; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20);
+    };
+    ($index:ident in 0..$count:expr => $body:block; $($number:literal)*) => {
+        $(if const { $number < $count } {
+            const $index: usize = $number;
+            $body
+        })*
+    };
+}
+pub(super) use each;
+
+/// Two numbers in `R` registers, of digits of 51 bits: first the lowest one of each, then the next.
+#[repr(C, align(64))]
+pub(super) struct Pair<L: Lanes, const R: usize>(pub(super) [L::Words; R]);
+
+impl<L: Lanes, const R: usize> Clone for Pair<L, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<L: Lanes, const R: usize> Copy for Pair<L, R> {}
+
+impl<L: Lanes, const R: usize> Pair<L, R> {
+    pub(super) const ZERO: Self = Pair([L::ZEROS; R]);
+
+    /// Takes numbers of 52-bit digits.
+    pub(super) fn new(numbers: [&[u64]; COUNT]) -> Self {
+        let mut result = Self::ZERO;
+        for (index, digits) in numbers.into_iter().enumerate() {
+            repack::<DIGIT_BITS, SHORT_BITS>(digits, result.digits_mut(index));
+        }
+        result
+    }
+
+    /// Takes numbers of 51-bit digits.
+    pub(super) fn from_short(numbers: [&[u64]; COUNT]) -> Self {
+        let mut result = Self::ZERO;
+        for (index, digits) in numbers.into_iter().enumerate() {
+            result.digits_mut(index).zip(digits).for_each(|(word, digit)| *word = *digit);
+        }
+        result
+    }
+
+    /// Adds other numbers and carries.
+    pub(super) fn add(&mut self, others: &Self) {
+        for index in 0..COUNT {
+            let others = others.words()[index..].iter().step_by(COUNT);
+            let mut carry = 0;
+            for (word, other) in self.digits_mut(index).zip(others) {
+                carry += *word + other;
+                *word = carry & SHORT_MASK;
+                carry >>= SHORT_BITS;
+            }
+        }
+    }
+
+    /// The digits of one of the numbers.
+    pub(super) fn digits_mut(&mut self, index: usize) -> impl Iterator<Item = &mut u64> {
+        self.0.iter_mut().flat_map(|words| words.as_mut()).skip(index).step_by(COUNT)
+    }
+
+    /// The lowest `D` digits, of 52 bits, of one of the numbers.
+    pub(super) fn long_digits<const D: usize>(&self, index: usize) -> [u64; D] {
+        let mut digits = [0; D];
+        repack::<SHORT_BITS, DIGIT_BITS>(self.words()[index..].iter().step_by(COUNT), &mut digits);
+        digits
+    }
+
+    #[inline(always)]
+    pub(super) fn words(&self) -> &[u64] {
+        L::flatten(&self.0)
+    }
+
+    #[inline(always)]
+    pub(super) fn load(&self, room: L::Room) -> [L; R] {
+        let mut registers = [L::splat(room, 0); R];
+        each!(BLOCK in 0..R => {
+            registers[BLOCK] = L::load(room, &self.0[BLOCK]);
+        });
+        registers
+    }
+
+    #[inline(always)]
+    pub(super) fn store(&mut self, registers: &[L; R]) {
+        each!(BLOCK in 0..R => {
+            self.0[BLOCK] = registers[BLOCK].words();
+        });
+    }
+
+    pub(super) fn wipe(&mut self) {
+        for words in &mut self.0 {
+            wipe(words.as_mut());
+        }
+    }
+}
+
+/// Pair moved up by 0 to `W` − 1 digits, where a register has `W` digits of each. So what any
+/// digit begins can be loaded from where it was stored: a load across two stores would have to wait
+/// until both are in the cache.
+#[repr(C, align(64))]
+pub(super) struct Shifted<L: Lanes, const R: usize, const W: usize> {
+    by: [Pair<L, R>; W],
+    /// What was moved out of the last register.
+    beyond: Pair<L, W>,
+}
+
+impl<L: Lanes, const R: usize, const W: usize> Shifted<L, R, W> {
+    pub(super) const ZERO: Self = Shifted { by: [Pair::ZERO; W], beyond: Pair::ZERO };
+
+    /// The numbers where they belong.
+    #[inline(always)]
+    pub(super) const fn numbers(&self) -> &Pair<L, R> {
+        &self.by[0]
+    }
+
+    /// The digits from `first` on, as many as a register has; those below the lowest one are zero.
+    #[inline(always)]
+    pub(super) fn digits_from(&self, room: L::Room, first: isize) -> L {
+        let up = (-first).rem_euclid(W.cast_signed());
+        let block = ((first + up) / W.cast_signed()).cast_unsigned();
+        let up = up.cast_unsigned();
+        L::load(room, if block < R { &self.by[up].0[block] } else { &self.beyond.0[up] })
+    }
+
+    /// Stores numbers. What is moved out of the last register is stored if it `matters`.
+    #[inline(always)]
+    pub(super) fn store(&mut self, room: L::Room, registers: &[L; R], matters: bool) {
+        let zero = L::splat(room, 0);
+        each!(UP in 0..W => {
+            let lanes = UP * L::LANES / W;
+            let mut below = zero;
+            each!(BLOCK in 0..R => {
+                self.by[UP].0[BLOCK] = registers[BLOCK].shift_in(below, lanes).words();
+                below = registers[BLOCK];
+            });
+            if matters && UP > 0 {
+                self.beyond.0[UP] = zero.shift_in(below, lanes).words();
+            }
+        });
+    }
+
+    pub(super) fn wipe(&mut self) {
+        self.by.iter_mut().for_each(Pair::wipe);
+        self.beyond.wipe();
+    }
+}
+
+/// The first powers of numbers.
+pub(super) type PairTable<L, const R: usize> = [Pair<L, R>; ENTRIES];
+
+/// Takes an entry for each of two numbers from a table by reading all of it.
+pub(super) struct SelectPair<'a, L: Lanes, const R: usize> {
+    pub(super) table: &'a PairTable<L, R>,
+    pub(super) indices: [u64; COUNT],
+    pub(super) target: &'a mut Pair<L, R>,
+}
+
+impl<L: Lanes, const R: usize> Task<L> for SelectPair<'_, L, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, room: L::Room) {
+        let indices = L::splat_pair(room, self.indices);
+        let one = L::splat(room, 1);
+        let mut number = L::splat(room, 0);
+        let mut selected = [number; R];
+        for entry in self.table {
+            let is_wanted = indices.equals(number);
+            each!(BLOCK in 0..R => {
+                let digits = L::load(room, &entry.0[BLOCK]);
+                selected[BLOCK] = digits.select(is_wanted, selected[BLOCK]);
+            });
+            number = number.add(one);
+        }
+        self.target.store(&selected);
+    }
+}
+
+/// Digits in reverse, for sums of products that belong to one column: digit i is digit
+/// `column` − i of the numbers, where they have that one. Below them there are `below` zeros.
+pub(super) fn reversed<L: Lanes, const R: usize>(
+    numbers: &Pair<L, R>,
+    column: usize,
+    below: usize,
+) -> Pair<L, R> {
+    let mut result = Pair::ZERO;
+    for index in 0..COUNT {
+        let source = |digit: usize| numbers.words()[digit * COUNT + index];
+        let targets = result.digits_mut(index).skip(below);
+        for (target, digit) in targets.zip((0..=column).rev()) {
+            *target = source(digit);
+        }
+    }
+    result
+}
