@@ -149,7 +149,7 @@ impl<L: Lanes, const R: usize, const W: usize> Shifted<L, R, W> {
                 self.by[UP].0[BLOCK] = registers[BLOCK].shift_in(below, lanes).words();
                 below = registers[BLOCK];
             });
-            if matters && UP > 0 {
+            if matters {
                 self.beyond.0[UP] = zero.shift_in(below, lanes).words();
             }
         });
