@@ -12,7 +12,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 const LINE_BYTES: usize = 64;
 
 /// Bytes of the largest place.
-pub(crate) const PLACE_BYTES_MAX: usize = 16 << 10;
+pub(crate) const PLACE_BYTES_MAX: usize = 17 << 10;
 
 /// Words with a bit for each place of a chunk.
 const WORDS: usize = CHUNK_BYTES / LINE_BYTES / 64;

@@ -74,6 +74,7 @@ fn download(
         server_name: SERVER_NAME.to_owned(),
         certificates: vec![identity.leaf.clone()],
         version,
+        protocol: None,
         group: Group::X25519,
         cipher,
         work: Work::Requests {

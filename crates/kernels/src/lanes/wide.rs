@@ -13,7 +13,8 @@ macro_rules! intrinsic {
 macro_rules! wide_lanes {
     (
         $register:ident($vector:ident, $token:ident), $lanes:literal, features = $features:literal,
-        splat = $splat:ident, splat_pair = $splat_pair:ident, blend = $blend:ident, equals = $equals:ident,
+        splat = $splat:ident, splat_pair = $splat_pair:ident, blend = $blend:ident,
+        equals = $equals:ident,
         less_than = $less_than:ident, top_bit = $top_bit:ident,
         add = $add:ident, sub = $sub:ident, mul = $mul:ident,
         and = $and:ident, or = $or:ident, xor = $xor:ident, shl = $shl:ident, shr = $shr:ident,

@@ -3,7 +3,7 @@
 use widelane_secret::{Mask, wipe};
 
 use super::digits::{from_bytes, to_bytes};
-use super::modulus::Modulus;
+use super::modulus::{Modulus, ShortModulus};
 
 /// The big-endian numbers of an RSA key with two primes, already validated.
 #[derive(Clone, Copy)]
@@ -33,6 +33,8 @@ pub struct CrtKey<const HALF: usize, const FULL: usize> {
     pub(super) e: u64,
     pub(super) p: Modulus<HALF>,
     pub(super) q: Modulus<HALF>,
+    /// p and q for a job alone.
+    pub(super) short: [ShortModulus<HALF>; 2],
     pub(super) dp: [u64; HALF],
     pub(super) dq: [u64; HALF],
     /// qinv·R mod p.
@@ -53,13 +55,14 @@ impl<const HALF: usize, const FULL: usize> CrtKey<HALF, FULL> {
         const { assert!(FULL == 2 * HALF && HALF >= 20 && HALF.is_multiple_of(10)) };
         assert_eq!(parts.p.len(), parts.q.len(), "both primes have the same length");
         assert!(parts.e & 1 == 1 && parts.e >= 3, "a public exponent is odd and at least 3");
-        let p = Modulus::new(parts.p);
+        let (p, q) = (Modulus::new(parts.p), Modulus::new(parts.q));
         let qinv = p.multiply(&from_bytes(parts.qinv), &p.rr);
         CrtKey {
             n: Modulus::new(parts.n),
             e: parts.e,
+            short: [&p, &q].map(|prime| ShortModulus::of(prime, 8 * parts.p.len())),
             p,
-            q: Modulus::new(parts.q),
+            q,
             dp: from_bytes(parts.dp),
             dq: from_bytes(parts.dq),
             qinv,

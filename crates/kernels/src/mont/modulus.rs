@@ -25,8 +25,6 @@ pub struct Modulus<const D: usize> {
     pub(super) by_four: BlockModulus<4, D>,
     /// For reductions by eight digits at once.
     pub(super) by_eight: BlockModulus<8, D>,
-    /// For reductions by half products.
-    pub(super) short: ShortModulus<D>,
 }
 
 /// What reductions by `W` digits at once know of a modulus of `D` digits.
@@ -79,12 +77,10 @@ impl<const D: usize> Modulus<D> {
             rrr: m,
             by_four: BlockModulus::new(&m, k0),
             by_eight: BlockModulus::new(&m, k0),
-            short: ShortModulus::new(&m, k0),
         };
 
         // 2^bits − m = 2^bits mod m, because the top bit of m is set; then double up to R.
         modulus.one = power_of_two_minus(&m, bits);
-        let mut short = modulus.one;
         for _ in bits..D * DIGIT_BITS as usize {
             modulus.one = modulus.double(&modulus.one);
         }
@@ -102,11 +98,6 @@ impl<const D: usize> Modulus<D> {
         modulus.rrr = modulus.multiply(&power, &power);
         modulus.by_four.rr = modulus.rr_of_blocks::<4>();
         modulus.by_eight.rr = modulus.rr_of_blocks::<8>();
-        // The other R² by as many doublings as make it 2^(52·D) together with a multiplication.
-        for _ in bits..2 * SHORT_BITS as usize * (D + 1) - D * DIGIT_BITS as usize {
-            short = modulus.double(&short);
-        }
-        modulus.short.rr = modulus.multiply(&short, &modulus.rr);
         modulus
     }
 
@@ -213,10 +204,11 @@ impl<const W: usize, const D: usize> Drop for BlockModulus<W, D> {
 }
 
 impl<const D: usize> ShortModulus<D> {
-    /// All but R² mod m.
-    fn new(m: &[u64; D], k0: u64) -> Self {
+    /// Prepares a modulus of so many bits.
+    pub(super) fn of(modulus: &Modulus<D>, bits: usize) -> Self {
+        let k0 = modulus.k0;
         let mut digits = [[0; D]; 2];
-        repack::<DIGIT_BITS, SHORT_BITS>(m, digits.as_flattened_mut());
+        repack::<DIGIT_BITS, SHORT_BITS>(&modulus.m, digits.as_flattened_mut());
         let (low, top) = (&digits[0], digits[1][0]);
         // A reduction of one: what is added to make the low digits vanish is m·inverse.
         let mut rest = [0u64; D];
@@ -241,7 +233,13 @@ impl<const D: usize> ShortModulus<D> {
         let inverse_top = next();
         wipe(digits.as_flattened_mut());
         wipe(&mut rest);
-        ShortModulus { inverse, inverse_top, rr: *m }
+        // R² by as many doublings as make it 2^(52·D) together with a multiplication.
+        let mut rr = power_of_two_minus(&modulus.m, bits);
+        for _ in bits..2 * SHORT_BITS as usize * (D + 1) - D * DIGIT_BITS as usize {
+            rr = modulus.double(&rr);
+        }
+        rr = modulus.multiply(&rr, &modulus.rr);
+        ShortModulus { inverse, inverse_top, rr }
     }
 }
 

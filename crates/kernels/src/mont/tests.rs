@@ -13,7 +13,7 @@ use widelane_testkit::rsa::{TestKey, test_keys};
 use super::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS};
 use super::lanes::{Arithmetic, ENTRIES, LaneModulus, Lanes, Lookup, Product, Table};
 use super::model::Model;
-use super::modulus::BlockModulus;
+use super::modulus::{BlockModulus, ShortModulus};
 use super::{Batches, CrtJob, CrtKey, CrtParts, Halves, Modulus, Verdict, one};
 use crate::lanes::{Ifma256x4, Ifma512x8};
 
@@ -209,11 +209,12 @@ fn check_moduli<const D: usize>() {
         check_blocks(&modulus.by_four, &m);
         check_blocks(&modulus.by_eight, &m);
         let r = BigUint::from(1u32) << (SHORT_BITS as usize * (D + 1));
-        let inverse = modulus.short.inverse.iter().chain([&modulus.short.inverse_top]);
+        let short = ShortModulus::of(&modulus, 8 * bytes.len());
+        let inverse = short.inverse.iter().chain([&short.inverse_top]);
         let inverse =
             inverse.rev().fold(BigUint::ZERO, |number, digit| (number << SHORT_BITS) + digit);
         assert_eq!((inverse * &m + 1u32) % &r, BigUint::ZERO);
-        assert_eq!(number(&modulus.short.rr), &r * &r % &m);
+        assert_eq!(number(&short.rr), &r * &r % &m);
     }
 }
 

@@ -248,8 +248,9 @@ fn certificate(
     let mut builder = X509::builder()?;
     builder.set_version(2)?;
     builder.set_serial_number(&serial)?;
-    builder.set_subject_name(&name(subject)?)?;
-    builder.set_issuer_name(&name(issuer)?)?;
+    let [subject, issuer] = [name(subject)?, name(issuer)?];
+    builder.set_subject_name(&subject)?;
+    builder.set_issuer_name(&issuer)?;
     builder.set_not_before(&from)?;
     builder.set_not_after(&until)?;
     builder.set_pubkey(key)?;

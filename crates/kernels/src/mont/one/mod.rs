@@ -24,7 +24,7 @@ use self::products::Multiplier;
 use self::rows::Rows;
 use super::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS, repack};
 use super::key::{CrtJob, CrtKey};
-use super::modulus::Modulus;
+use super::modulus::{Modulus, ShortModulus};
 use crate::lanes::Lanes;
 
 /// Bits of the exponent that one multiplication takes in: what numbers [`ENTRIES`].
@@ -252,9 +252,9 @@ fn exponentiate_pair<
     input: &[u64; FULL],
 ) -> [[u64; HALF]; COUNT] {
     let moduli = [&key.p, &key.q];
-    let mut multiplier = Multiplier::<L, R, W, D>::new(room, moduli);
+    let mut multiplier = Multiplier::<L, R, W, D>::new(room, moduli, &key.short);
     let mut table = [Pair::ZERO; ENTRIES];
-    first_powers(room, &mut multiplier, moduli, input, &mut table);
+    first_powers(room, &mut multiplier, &key.short, input, &mut table);
 
     let exponents = [&key.dp, &key.dq];
     let select = |target: &mut Pair<L, R>, window| {
@@ -291,7 +291,7 @@ fn first_powers<
 >(
     room: L::Room,
     multiplier: &mut Multiplier<L, R, W, D>,
-    moduli: [&Modulus<HALF>; COUNT],
+    moduli: &[ShortModulus<HALF>; COUNT],
     input: &[u64; FULL],
     table: &mut PairTable<L, R>,
 ) {
@@ -300,7 +300,7 @@ fn first_powers<
     repack::<DIGIT_BITS, SHORT_BITS>(input, digits.as_flattened_mut());
     let (low, high) = digits.as_flattened().split_at(D);
     let [one, low, high] = [&[1], low, &high[..D]].map(|digits| Pair::from_short([digits; COUNT]));
-    let rr = Pair::new(moduli.map(|modulus| &modulus.short.rr[..]));
+    let rr = Pair::new(moduli.each_ref().map(|modulus| &modulus.rr[..]));
 
     let mut product = |x: &Pair<L, R>, y: &Pair<L, R>| {
         multiplier.set_x(room, x);

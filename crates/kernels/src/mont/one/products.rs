@@ -14,7 +14,7 @@ use core::array;
 use widelane_secret::hidden;
 
 use super::super::digits::{SHORT_BITS, SHORT_MASK};
-use super::super::modulus::Modulus;
+use super::super::modulus::{Modulus, ShortModulus};
 use super::Operation;
 use super::pairs::{COUNT, Pair, Shifted, each, reversed};
 use crate::lanes::{LaneMask, Lanes, Task};
@@ -52,14 +52,18 @@ impl<L: Lanes, const R: usize, const W: usize, const D: usize> Multiplier<L, R, 
     const GROUP: usize = R.div_ceil(R.div_ceil(GROUP_MAX));
 
     /// Factors that are zero.
-    pub(super) fn new<const LONG: usize>(room: L::Room, moduli: [&Modulus<LONG>; COUNT]) -> Self {
+    pub(super) fn new<const LONG: usize>(
+        room: L::Room,
+        moduli: [&Modulus<LONG>; COUNT],
+        short: &[ShortModulus<LONG>; COUNT],
+    ) -> Self {
         assert!(D == LONG + 1 && D % 2 == 1 && R == D.div_ceil(W) && COUNT * W == L::LANES);
         let m = Pair::new(moduli.map(|modulus| &modulus.m[..]));
         let mut inverse =
-            Pair::<L, R>::from_short(moduli.map(|modulus| &modulus.short.inverse[..]));
-        for (index, modulus) in moduli.into_iter().enumerate() {
+            Pair::<L, R>::from_short(short.each_ref().map(|modulus| &modulus.inverse[..]));
+        for (index, modulus) in short.iter().enumerate() {
             if let Some(top) = inverse.digits_mut(index).nth(LONG) {
-                *top = modulus.short.inverse_top;
+                *top = modulus.inverse_top;
             }
         }
         let mut multiplier = Multiplier {
@@ -355,11 +359,18 @@ impl<L: Lanes, const R: usize, const W: usize, const D: usize> Sums<L, R, W, D> 
         macro_rules! rows {
             ($($row:literal)*) => {
                 $(if const { $row < D + 1 } {
-                    let digit = if const { $row < D } { splat_digit(room, rows, $row) } else { before };
+                    let digit = if const { $row < D } {
+                        splat_digit(room, rows, $row)
+                    } else {
+                        before
+                    };
                     each!(MEMBER in 0..Multiplier::<L, R, W, D>::GROUP => {
-                        if const { Multiplier::<L, R, W, D>::meets::<HALF, PART, GROUP>(MEMBER, $row) } {
+                        if const {
+                            Multiplier::<L, R, W, D>::meets::<HALF, PART, GROUP>(MEMBER, $row)
+                        } {
                             let block = GROUP * Multiplier::<L, R, W, D>::GROUP + MEMBER;
-                            let first = Multiplier::<L, R, W, D>::first_digit::<HALF, GROUP>(MEMBER, $row);
+                            let first =
+                                Multiplier::<L, R, W, D>::first_digit::<HALF, GROUP>(MEMBER, $row);
                             let factors = columns.digits_from(room, first);
                             let lowest = Multiplier::<L, R, W, D>::lowest::<PART>(first, $row);
                             if $row < D && lowest < W.cast_signed() {
@@ -368,7 +379,8 @@ impl<L: Lanes, const R: usize, const W: usize, const D: usize> Sums<L, R, W, D> 
                                 self.low[block] = masks.keep_below(lowest, sum, more);
                             }
                             if $row > 0 {
-                                let lowest = Multiplier::<L, R, W, D>::lowest::<PART>(first, $row - 1);
+                                let lowest =
+                                    Multiplier::<L, R, W, D>::lowest::<PART>(first, $row - 1);
                                 let sum = self.high[block];
                                 let more = sum.madd52hi(before, factors);
                                 self.high[block] = masks.keep_below(lowest, sum, more);
@@ -492,7 +504,9 @@ mod tests {
                 let digits = numbers.each_ref().map(|number| short_digits(number, D));
                 Pair::<L, R>::from_short(digits.each_ref().map(|digits| &digits[..]))
             };
-            let mut multiplier = Multiplier::<L, R, W, D>::new(room, moduli.each_ref());
+            let moduli = moduli.each_ref();
+            let short = moduli.map(|modulus| ShortModulus::of(modulus, LONG / 5 * 256));
+            let mut multiplier = Multiplier::<L, R, W, D>::new(room, moduli, &short);
             multiplier.y = pair(&y);
             for operation in [Operation::Square, Operation::Multiply] {
                 multiplier.set_x(room, &pair(&x));
