@@ -6,7 +6,9 @@ use widelane_secret::wipe;
 // code (`stack_frames.rs` of the provider's tests); a bound that is much more costs time, and stack
 // that a small thread may not have.
 
-/// The import of an RSA key, or a single private operation.
+/// The import of an RSA key.
+pub(crate) const RSA_KEY_BYTES: usize = 68 << 10;
+/// A single private operation of RSA.
 pub(crate) const RSA_SINGLE_BYTES: usize = 64 << 10;
 /// A batch of RSA operations, by size.
 pub(crate) const RSA_2048_BYTES: usize = 80 << 10;

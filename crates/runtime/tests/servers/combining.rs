@@ -87,8 +87,9 @@ fn handshakes_of_others_go_on_when_a_worker_is_stopped() {
     let server = server(&COMBINING, &[&identity]);
     let workers = workers(&server);
     let errors = under_load(&server, &identity, || {
-        // Until some were stopped in the middle of a batch that others had a part in.
-        let stops = workers.iter().cycle().take(120);
+        // Until some were stopped in the middle of a batch that others had a part in: a second or
+        // two where nothing else runs.
+        let stops = workers.iter().cycle().take(400);
         let has_seen_enough = || server.counters().jobs_taken_back >= 3;
         for worker in stops.take_while(|_| !has_seen_enough()) {
             send_signal(*worker, libc::SIGSTOP);
