@@ -83,7 +83,7 @@ enum Chore {
     /// builds what the package holds twice and compares.
     Supply(supply::Arguments),
     /// Runs tests and comparisons of Debian's servers in chroots of its releases, and writes the
-    /// tables of docs/compatibility.md. Takes minutes
+    /// tables of docs/operate/compatibility.md. Takes minutes
     Systems(systems::Arguments),
     /// Runs everything that has to pass: formatting, clippy, tidy, documentation, all tests; with
     /// --full also what takes long and rarely breaks.

@@ -1,5 +1,6 @@
 //! What Debian's servers gain on each of its releases: chroots made from Debian's packages, the
-//! tests of servers and `widelane compare` in them, and the tables of docs/compatibility.md.
+//! tests of servers and `widelane compare` in them, and the tables of
+//! docs/operate/compatibility.md.
 
 mod page;
 
@@ -165,7 +166,7 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
             }
         }
     }
-    page::write(&place, &workspace.root.join("docs/compatibility.md"))?;
+    page::write(&place, &workspace.root.join("docs/operate/compatibility.md"))?;
     if !failed.is_empty() {
         bail!("failed: {}", failed.join(", "));
     }

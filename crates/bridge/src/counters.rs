@@ -8,7 +8,7 @@
 //! Those that no thread has had yet are holes in the file.
 //!
 //! All values only grow. Readers take a copy of the file and need no lock. What a reader has to
-//! check before it believes a file is in `docs/operating.md`.
+//! check before it believes a file is in `docs/operate/operating.md`.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 

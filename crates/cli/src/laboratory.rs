@@ -32,7 +32,7 @@ pub const COMMANDS: &[(&str, &str)] = &[
         "simulate",
         "Predicts CPU time and latency of handshakes over the load from measured costs, for any \
          number of workers, with or without a wait for company and combining \
-         (docs/simulate.md)",
+         (docs/measure/simulate.md)",
     ),
     ("speed", "Times the algorithms alone, room by room, beside OpenSSL's own and other libraries"),
     (

@@ -46,13 +46,13 @@ pub struct Args {
     combine: Option<Combine>,
 
     /// CPUs set aside for a process that makes the RSA signatures of all workers, such as 3 or
-    /// 2,4-7; none for no such process (docs/lane-cpus.md). For servers that load their keys before
-    /// they fork, as nginx and HAProxy with -W do. By default what the policy file says
+    /// 2,4-7; none for no such process (docs/operate/lane-cpus.md). For servers that load their
+    /// keys before they fork, as nginx and HAProxy with -W do. By default what the policy file says
     #[arg(long, value_name = "LIST")]
     lane_cpus: Option<LaneCpus>,
 
     /// Puts the post-quantum key exchange X25519MLKEM768 in front of OpenSSL's default groups, for
-    /// a program that names none; OpenSSL 3.5 does so by itself (docs/post-quantum.md)
+    /// a program that names none; OpenSSL 3.5 does so by itself (docs/operate/post-quantum.md)
     #[arg(long)]
     pq: bool,
 

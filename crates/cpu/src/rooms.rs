@@ -70,8 +70,8 @@ impl FromStr for Width {
 
 /// The power-licence class of a room: its width, and whether it multiplies ("heavy").
 ///
-/// Intel's licence levels follow these classes (see docs/policy.md); VPMADD52 on `zmm` is 512
-/// heavy.
+/// Intel's licence levels follow these classes (see docs/operate/policy.md); VPMADD52 on `zmm` is
+/// 512 heavy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(into = "String")]
 pub struct LicenceClass {

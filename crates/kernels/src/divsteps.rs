@@ -1,7 +1,7 @@
 //! Inversion modulo a prime by divsteps, one number per lane: the same steps whatever the number.
 //!
 //! Bernstein and Yang, "Fast constant-time gcd computation and modular inversion", in the variant
-//! whose δ begins at 1/2. `docs/nist-curves.md` has the number of steps and the bounds.
+//! whose δ begins at 1/2. `docs/design/nist-curves.md` has the number of steps and the bounds.
 //!
 //! Secrets: the numbers. Branches and addresses depend on none.
 

@@ -15,8 +15,8 @@
 //! * [`methods`]: what handshakes look up by name is kept by their thread;
 //! * [`interpose`]: the exported symbols; nothing else in the workspace defines symbols of others.
 //!
-//! `docs/event-loop.md` tells the whole story. In a process that never creates an `SSL_CTX`, all of
-//! this is a handful of pass-through functions.
+//! `docs/design/event-loop.md` tells the whole story. In a process that never creates an `SSL_CTX`,
+//! all of this is a handful of pass-through functions.
 //!
 //! **Invariants**: a parked handshake belongs to the thread that parked it and is resumed by no
 //! other; no private-key batch ever runs on a fibre; a failure of ours never fails a handshake.

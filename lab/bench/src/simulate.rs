@@ -2,7 +2,7 @@
 //! hand.
 //!
 //! From measured costs of operations that are done together follows how many meet at a load, and
-//! from that CPU time and latency of a handshake: `docs/simulate.md`.
+//! from that CPU time and latency of a handshake: `docs/measure/simulate.md`.
 
 pub mod costs;
 pub mod model;

@@ -11,7 +11,7 @@ use crate::measure;
 /// Whether and where what was found is kept.
 #[derive(clap::Args)]
 pub struct Keep {
-    /// Also writes a results file, for `widelane report` (docs/results.md)
+    /// Also writes a results file, for `widelane report` (docs/formats/results.md)
     #[arg(long, value_name = "FILE")]
     results: Option<PathBuf>,
 }

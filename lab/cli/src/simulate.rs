@@ -16,7 +16,7 @@ use widelane_results::{Answer, Results, Tone};
 use crate::measure;
 
 /// Predicts CPU time and latency of handshakes over the load from measured costs, for any number of
-/// workers, with or without a wait for company and combining (docs/simulate.md)
+/// workers, with or without a wait for company and combining (docs/measure/simulate.md)
 #[derive(clap::Args)]
 pub struct Args {
     /// Results of `widelane speed --jobs 1,2,3,4,5,6,7,8 --json FILE` on the machine in question
@@ -65,7 +65,7 @@ pub struct Args {
     /// Makes arrivals reproducible
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Writes the results as JSON (docs/results.md)
+    /// Writes the results as JSON (docs/formats/results.md)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Writes a report that needs nothing but a browser

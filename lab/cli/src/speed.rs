@@ -56,7 +56,7 @@ pub struct Args {
     /// CPU time of one measurement, seconds [default: 0.06, or 0.02 for messages]
     #[arg(long, value_parser = widelane_cli::units::seconds)]
     seconds: Option<Duration>,
-    /// Writes the results as JSON (docs/results.md)
+    /// Writes the results as JSON (docs/formats/results.md)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Writes a report that needs nothing but a browser

@@ -28,8 +28,8 @@ use crate::keep::{Keep, answer, ratio_row, row};
 /// tell nothing.
 #[derive(clap::Args)]
 pub struct Args {
-    /// What the machine does: mixed, handshakes, bulk-mixed, packets, or a TOML file (docs/tune.md)
-    /// [default: mixed, or with --check what the file was written for]
+    /// What the machine does: mixed, handshakes, bulk-mixed, packets, or a TOML file
+    /// (docs/measure/tune.md) [default: mixed, or with --check what the file was written for]
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "replay")]
     workload: Option<String>,
     /// The policy file to write, or to check

@@ -2,7 +2,7 @@
 //!
 //! Agents ([`serve`]) wait on a NATS server for a [`Director`], who measures how far their
 //! clocks are apart, hands each its share of a load and an instant to begin, and merges what they
-//! count second by second. `docs/load-many-hosts.md` has the protocol.
+//! count second by second. `docs/measure/load-many-hosts.md` has the protocol.
 //!
 //! **Invariant**: an agent carries out a load specification and nothing else, towards targets that
 //! its own list names; what comes from the bus is hostile until it has been checked, and bounded in

@@ -10,9 +10,9 @@
 //! then resets what only the kernel still knows. No TIME_WAIT is left on either side, so runs can
 //! be as long as they like on one loopback address.
 //!
-//! Clients are to cost little beside the server (`docs/load.md`): one epoll per thread, sockets
-//! that connect again and again, a certificate judged once, key shares used again. What is verified
-//! stays: the signature of every handshake.
+//! Clients are to cost little beside the server (`docs/measure/load.md`): one epoll per thread,
+//! sockets that connect again and again, a certificate judged once, key shares used again. What is
+//! verified stays: the signature of every handshake.
 //!
 //! HTTP/3 is spoken where ALPN offers `h3`: QUIC by quinn, on rustls and aws-lc-rs as well.
 //!

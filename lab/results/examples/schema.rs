@@ -1,4 +1,4 @@
-//! Prints the JSON Schema of results files, for `docs/results-schema.json`.
+//! Prints the JSON Schema of results files, for `docs/formats/results-schema.json`.
 #![allow(clippy::print_stdout, reason = "an example that prints a document")]
 
 fn main() {

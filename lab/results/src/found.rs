@@ -25,7 +25,7 @@ pub struct Trace {
     pub scenario: String,
     /// Whose trace it is: `full`, `p99`, `CPU 1`.
     pub subject: String,
-    /// What was measured, as listed in `docs/results.md`.
+    /// What was measured, as listed in `docs/formats/results.md`.
     pub metric: String,
     /// Unit of the values; `1` for a plain number.
     pub unit: String,
@@ -45,7 +45,7 @@ pub struct Grid {
     pub scenario: String,
     /// Whose shares they are.
     pub subject: String,
-    /// What was measured, as listed in `docs/results.md`.
+    /// What was measured, as listed in `docs/formats/results.md`.
     pub metric: String,
     /// What changes from row to row.
     pub down: Axis,

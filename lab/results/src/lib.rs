@@ -1,9 +1,9 @@
 //! The types of a results file, the contract between what measures and what shows.
 //!
 //! A results file is one JSON object, [`Results`]. Its JSON Schema is published as
-//! `docs/results-schema.json` and `docs/results.md` explains it in prose. A reader accepts the
-//! schemas of [`READABLE`]; unknown fields are ignored, so fields may be added without a new
-//! version.
+//! `docs/formats/results-schema.json` and `docs/formats/results.md` explains it in prose. A reader
+//! accepts the schemas of [`READABLE`]; unknown fields are ignored, so fields may be added without
+//! a new version.
 //!
 //! **Invariant**: types only. Nothing here measures, prints or touches a file.
 
@@ -67,7 +67,8 @@ pub struct Results {
     pub notes: Vec<String>,
 }
 
-/// The JSON Schema of [`Results`], pretty-printed, as published in `docs/results-schema.json`.
+/// The JSON Schema of [`Results`], pretty-printed, as published in
+/// `docs/formats/results-schema.json`.
 #[cfg(feature = "schema")]
 pub fn json_schema() -> String {
     let mut text = format!("{:#}", schemars::schema_for!(Results).as_value());

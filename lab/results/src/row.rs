@@ -16,7 +16,7 @@ pub struct Row {
     pub subject: String,
     /// Room whose kernel ran; absent for subjects that are not ours.
     pub room: Option<String>,
-    /// What was measured, as listed in `docs/results.md`.
+    /// What was measured, as listed in `docs/formats/results.md`.
     pub metric: String,
     /// Unit of `value`; `1` for a plain number.
     pub unit: String,

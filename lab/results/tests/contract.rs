@@ -97,10 +97,11 @@ fn refuses_what_is_not_results() {
 
 #[test]
 fn published_schema_is_in_step() {
-    let published = include_str!("../../../docs/results-schema.json");
+    let published = include_str!("../../../docs/formats/results-schema.json");
     assert!(
         published == widelane_results::json_schema(),
-        "docs/results-schema.json is stale; run: cargo run -p widelane-results --features schema \
-         --example schema > docs/results-schema.json"
+        "docs/formats/results-schema.json is stale; run: cargo run -p widelane-results \
+         --features schema \
+         --example schema > docs/formats/results-schema.json"
     );
 }

@@ -3,7 +3,7 @@
 //!
 //! [`headers`] finds the five fields of a frame, [`capture`] reads frames from files, [`Routes`]
 //! are the rules, an [`Engine`] decides about bursts of frames, a [`port`] is an interface, and
-//! [`Counts`] say what became of all. docs/forward.md has the rules of the game.
+//! [`Counts`] say what became of all. docs/program/forward.md has the rules of the game.
 
 pub mod capture;
 mod checksum;

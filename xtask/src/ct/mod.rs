@@ -66,6 +66,8 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
         scanned.findings.is_empty(),
         "the emitted code has instructions that must not be there"
     );
-    announce("no side channel was found; docs/security.md says what this proves and what not");
+    announce(
+        "no side channel was found; docs/operate/security.md says what this proves and what not",
+    );
     Ok(())
 }

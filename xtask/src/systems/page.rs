@@ -1,4 +1,4 @@
-//! The tables of docs/compatibility.md, from what earlier runs left.
+//! The tables of docs/operate/compatibility.md, from what earlier runs left.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,7 +20,7 @@ pub fn outcome_file(place: &Path, system: &System, server: &Server) -> PathBuf {
 /// Writes the tables anew, from all that there is in `place`.
 pub fn write(place: &Path, page: &Path) -> Result<()> {
     let text = fs::read_to_string(page)?;
-    let marks = "docs/compatibility.md has lost its marks";
+    let marks = "docs/operate/compatibility.md has lost its marks";
     let (before, rest) = text.split_once(BEGIN).context(marks)?;
     let (_, after) = rest.split_once(END).context(marks)?;
     let tables: Result<Vec<String>> = SYSTEMS.iter().map(|system| table(place, system)).collect();

@@ -40,12 +40,13 @@ pub struct EnableArgs {
     #[arg(long, value_name = "CHOICE")]
     combine: Option<Combine>,
     /// CPUs set aside for a process that makes the RSA signatures of all workers, such as 3 or
-    /// 2,4-7; none for no such process (docs/lane-cpus.md). By default what the policy file says
+    /// 2,4-7; none for no such process (docs/operate/lane-cpus.md). By default what the policy file
+    /// says
     #[arg(long, value_name = "LIST")]
     lane_cpus: Option<LaneCpus>,
 
     /// Puts the post-quantum key exchange X25519MLKEM768 in front of OpenSSL's default groups, for
-    /// a server that names none (docs/post-quantum.md)
+    /// a server that names none (docs/operate/post-quantum.md)
     #[arg(long)]
     pq: bool,
 }

@@ -78,7 +78,7 @@ impl Unit {
         let remark = profile.exists().then(|| {
             format!(
                 "AppArmor has a profile for {}: allow it to read and map the libraries of \
-                 widelane, and to write to /run/widelane (docs/operating.md)",
+                 widelane, and to write to /run/widelane (docs/operate/operating.md)",
                 self.program.display()
             )
         });

@@ -12,7 +12,7 @@ pub enum Combine {
     On,
     /// Each executes its own.
     Off,
-    /// They do where that is known to gain; docs/combining.md says where.
+    /// They do where that is known to gain; docs/operate/combining.md says where.
     #[default]
     Auto,
 }

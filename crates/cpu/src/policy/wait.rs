@@ -20,7 +20,7 @@ impl WaitMax {
     /// No waits.
     pub const NONE: WaitMax = WaitMax(Duration::ZERO);
 
-    /// What holds where nobody says otherwise; docs/policy.md gives the reasons.
+    /// What holds where nobody says otherwise; docs/operate/policy.md gives the reasons.
     pub const DEFAULT: WaitMax = WaitMax(Duration::from_micros(500));
 
     /// The longest that makes sense: clients notice more.

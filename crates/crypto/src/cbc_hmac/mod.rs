@@ -3,7 +3,7 @@
 //! A record is encrypted in place: the caller leaves room for tag and padding behind the text
 //! ([`Key::record_bytes`]). [`Mode::MacThenEncrypt`] is what RFC 5246 says and what needs care when
 //! it is opened: whether padding, tag or both are wrong must not be told apart by time
-//! (`docs/aes-cbc-hmac.md`). [`Mode::EncryptThenMac`] is RFC 7366.
+//! (`docs/design/aes-cbc-hmac.md`). [`Mode::EncryptThenMac`] is RFC 7366.
 //!
 //! # Examples
 //!

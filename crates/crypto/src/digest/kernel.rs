@@ -128,7 +128,7 @@ impl Rooms {
     }
 
     /// From how many messages on lanes are faster than pairs of messages, or one after the other,
-    /// as measured (docs/hashes.md).
+    /// as measured (docs/design/hashes.md).
     pub(super) fn lanes_min(self) -> usize {
         match (self.function, self.single, self.lanes) {
             (Function::Sha1, Single::Shani(_), Lanes::Avx512(_)) => 5,

@@ -2,7 +2,7 @@
 //!
 //! [`MlKem::choose`] picks the widest room that machine and policy leave open, once; a batch then
 //! fills its lanes. Time and memory accesses depend on no secret; they do depend on the seeds of
-//! matrices in encapsulation keys, which everybody knows (`docs/ml-kem.md`).
+//! matrices in encapsulation keys, which everybody knows (`docs/design/ml-kem.md`).
 //!
 //! # Examples
 //!

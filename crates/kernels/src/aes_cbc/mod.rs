@@ -2,7 +2,8 @@
 //!
 //! A block is encrypted only when the one in front of it is, so that a single text leaves most of
 //! a wide register empty; sixteen texts fill four. Decryption has no such chain. Texts are whole
-//! blocks; padding and authentication are for the caller. `docs/aes-cbc-hmac.md` has the rest.
+//! blocks; padding and authentication are for the caller. `docs/design/aes-cbc-hmac.md` has the
+//! rest.
 
 // Its macro is in scope from here on.
 #[macro_use]

@@ -2,7 +2,7 @@
 //!
 //! A room seals and opens whole messages, and the pieces that a stream is made of. GHASH runs in
 //! the bit-reflected field of POLYVAL (RFC 8452), several blocks per reduction with powers of the
-//! hash key that are kept in the key; `docs/aes-gcm.md` has the mathematics.
+//! hash key that are kept in the key; `docs/design/aes-gcm.md` has the mathematics.
 //!
 //! Between calls, the hash is kept as what is still to be multiplied by the hash key: a sum X, to
 //! which the next block adds as X·H + block.

@@ -2,7 +2,7 @@
 //!
 //! A room seals and opens whole messages, and the pieces that a stream is made of. Cipher and
 //! authenticator are separate: only `ifma256` and `ifma512` multiply vectors. The mathematics
-//! is in `docs/chacha20-poly1305.md`.
+//! is in `docs/design/chacha20-poly1305.md`.
 
 // Their macros are in scope from here on.
 #[macro_use]

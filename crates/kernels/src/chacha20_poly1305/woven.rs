@@ -232,7 +232,7 @@ macro_rules! middle {
 }
 
 /// Fourth quarter: the rest. No sum of three leaves its word or its two; see
-/// `docs/chacha20-poly1305.md`.
+/// `docs/design/chacha20-poly1305.md`.
 macro_rules! upper {
     () => {
         concat!(

@@ -3,9 +3,9 @@
 //! A register holds two *pairs* of neighbouring coefficients of each of eight polynomials: 32-bit
 //! word *l* < 8 has coefficients 2·i and 2·i + 1 of polynomial *l*, for some *i* < 64, and word
 //! *l* + 8 has coefficients 2·i + 128 and 2·i + 129 of the same one. So polynomials never meet,
-//! nor do the two halves but for one layer of the transform. `docs/ml-kem.md` says what that is
-//! good for. A register is made from the token of its room only, as in [`lanes`](crate::lanes), and
-//! all that works on registers is `#[inline(always)]` and ends up in the body of
+//! nor do the two halves but for one layer of the transform. `docs/design/ml-kem.md` says what that
+//! is good for. A register is made from the token of its room only, as in [`lanes`](crate::lanes),
+//! and all that works on registers is `#[inline(always)]` and ends up in the body of
 //! [`Coefficients::call`].
 
 mod avx2;

@@ -3,7 +3,7 @@
 //! What a number may be used for is its type. Multiplications take an [`Element`], whose limbs are
 //! carried, and make [`Columns`], which are not; two of them can be added or subtracted before the
 //! carry, so that there is one carry for each operand of a multiplication and none besides.
-//! `docs/curve25519.md` derives the bounds.
+//! `docs/design/curve25519.md` derives the bounds.
 
 use crate::digits::{DIGIT_MASK, Modulus};
 use crate::divsteps::{Inversion, completed, excess_bits};

@@ -1,7 +1,7 @@
 //! Curve25519 in lanes: the ladder of X25519 (RFC 7748) and the group of Ed25519 (RFC 8032).
 //!
 //! Written once over the registers of [`lanes`](crate::lanes); the room is chosen with the type of
-//! the register. The mathematics and its bounds are in `docs/curve25519.md`.
+//! the register. The mathematics and its bounds are in `docs/design/curve25519.md`.
 
 mod base;
 mod bytes;

@@ -1,7 +1,7 @@
 //! The Montgomery ladder of curve25519 for few jobs: four lanes work on one job at once.
 //!
 //! A step of the ladder is three multiplications in a row, of four numbers each. What it computes
-//! is what `ladder.rs` computes; `docs/curve25519.md` lists the lanes.
+//! is what `ladder.rs` computes; `docs/design/curve25519.md` lists the lanes.
 
 use super::bytes::{load_each, store_each};
 use super::field::{Columns, Element};

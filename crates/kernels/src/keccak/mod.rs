@@ -1,8 +1,8 @@
 //! Keccak-f\[1600\] (FIPS 202), written once for all registers of 64-bit words: as many states at
 //! once as a register has lanes.
 //!
-//! `docs/ml-kem.md` counts its instructions. Padding and the functions made of the permutation are
-//! in [`sponge`].
+//! `docs/design/ml-kem.md` counts its instructions. Padding and the functions made of the
+//! permutation are in [`sponge`].
 
 pub mod sponge;
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! ML-KEM (FIPS 203): key generation, encapsulation and decapsulation of up to eight jobs at once.
 //!
 //! Written once over registers of [`coefficients`](crate::coefficients) and of Keccak states.
-//! `docs/ml-kem.md` has the mathematics, the layout, and the bounds of coefficients. The matrix is
-//! sampled from a public seed, and the time that takes depends on that seed; functions that do so
-//! end in `_vartime`. Nothing else depends on values in time or addresses.
+//! `docs/design/ml-kem.md` has the mathematics, the layout, and the bounds of coefficients. The
+//! matrix is sampled from a public seed, and the time that takes depends on that seed; functions
+//! that do so end in `_vartime`. Nothing else depends on values in time or addresses.
 
 mod decrypt;
 mod encrypt;

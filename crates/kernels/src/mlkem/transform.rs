@@ -1,6 +1,6 @@
 //! The number-theoretic transform (FIPS 203, 4.3), and products of what it makes.
 //!
-//! Bounds are in `docs/ml-kem.md`; those of each step stand beside it.
+//! Bounds are in `docs/design/ml-kem.md`; those of each step stand beside it.
 
 use super::group::Group;
 use super::numbers::{

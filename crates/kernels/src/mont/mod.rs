@@ -4,7 +4,7 @@
 //! of its own, from bytes to bytes; up to half as many take half the time if both halves of each
 //! have a lane, and [`one`] is for a single one. All reduce, exponentiate modulo both primes,
 //! recombine, and raise every result to the public exponent before they let it go. The mathematics
-//! and its bounds are in `docs/radix52.md`.
+//! and its bounds are in `docs/design/radix52.md`.
 //!
 //! Sizes are counted in 52-bit digits: a prime has `HALF` digits and a modulus `FULL = 2·HALF`.
 //!

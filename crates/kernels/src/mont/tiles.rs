@@ -737,7 +737,7 @@ macro_rules! arithmetic {
         /// Ensures:  10·tiles + 10 columns of t, none above 20·2^52.
         /// Secrets:  a, b. Branches and addresses depend on none.
         /// Cost:     200·tiles madd52.
-        /// Source:   schoolbook columns; bounds derived in docs/radix52.md.
+        /// Source:   schoolbook columns; bounds derived in docs/design/radix52.md.
         #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
         #[inline(never)]
         unsafe fn first_strip_body(t: *mut Row, a: *const Row, b: *const Row, tiles: usize) {
@@ -771,7 +771,7 @@ macro_rules! arithmetic {
         /// Ensures:  10·tiles + 10 columns of t, each 20·2^52 larger at most.
         /// Secrets:  a, b, t. Branches and addresses depend on none.
         /// Cost:     200·tiles madd52.
-        /// Source:   schoolbook columns; bounds derived in docs/radix52.md.
+        /// Source:   schoolbook columns; bounds derived in docs/design/radix52.md.
         #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
         #[inline(never)]
         unsafe fn strip_body(t: *mut Row, a: *const Row, b: *const Row, tiles: usize) {
@@ -810,7 +810,7 @@ macro_rules! arithmetic {
         /// Ensures:  twenty columns of t.
         /// Secrets:  a, low, high. Branches and addresses depend on none.
         /// Cost:     110 madd52.
-        /// Source:   each product of two digits once, then doubled; bounds in docs/radix52.md.
+        /// Source: each product of two digits once, then doubled; bounds in docs/design/radix52.md.
         #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
         #[inline(never)]
         unsafe fn diagonal_body(
@@ -842,7 +842,7 @@ macro_rules! arithmetic {
         /// Secrets:  t, m. Branches and addresses depend on none.
         /// Cost:     20·D + 3 madd52.
         /// Source:   Montgomery 1985, with quotients free of multiplications (Orup 1995) in nine
-        ///           rows of ten; bounds derived in docs/radix52.md.
+        ///           rows of ten; bounds derived in docs/design/radix52.md.
         struct Strip {
             t: *mut Row,
             m1: *const Row,

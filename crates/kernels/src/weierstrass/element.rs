@@ -2,8 +2,8 @@
 //!
 //! Three types keep carries honest. An [`Element`] has digits below 2^52 and may be multiplied; a
 //! [`Columns`] is a sum of elements with signed digits; a [`Product`] is a sum of products. Only
-//! [`Columns::carry`] and [`Field::settle`] lead back to an element. `docs/nist-curves.md` has the
-//! bounds.
+//! [`Columns::carry`] and [`Field::settle`] lead back to an element. `docs/design/nist-curves.md`
+//! has the bounds.
 
 use core::array;
 use core::marker::PhantomData;

@@ -4,7 +4,7 @@
 //! y² = x³ − 3·x + b and any room; a curve adds its numbers and its reduction, a room its register.
 //! [`CurveLanes`] takes 1 to [`LANES`](crate::lanes::Lanes::LANES) jobs of one curve, each with a
 //! key of its own, from bytes to bytes, and gives every job a [`Verdict`]. Mathematics and bounds
-//! are in `docs/nist-curves.md`.
+//! are in `docs/design/nist-curves.md`.
 
 mod batch;
 mod curve;

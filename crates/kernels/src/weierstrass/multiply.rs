@@ -9,7 +9,7 @@ use crate::lanes::{LaneMask, Lanes, Task};
 /// Computes k·G for a canonical scalar k, and where the product is infinity (where k is zero).
 ///
 /// Goes from the lowest window up, so that the sum so far is always nearer to zero than the entry
-/// that is added: the two are never equal or opposite (`docs/nist-curves.md`).
+/// that is added: the two are never equal or opposite (`docs/design/nist-curves.md`).
 pub(super) struct MultiplyBase<C: Curve<D>, L, const D: usize>(pub Element<C::Order, L, D>);
 
 impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for MultiplyBase<C, L, D> {
@@ -83,7 +83,7 @@ const ENTRIES: usize = 1 << (WINDOW_BITS - 1);
 /// Computes k·Q for a canonical scalar k other than zero and a point Q that is not infinity.
 ///
 /// The sum so far is a multiple of 32 and the entry at most 16 times Q, so that the two are never
-/// equal or opposite (`docs/nist-curves.md`).
+/// equal or opposite (`docs/design/nist-curves.md`).
 pub(super) struct Multiply<C: Curve<D>, L, const D: usize> {
     pub scalar: Element<C::Order, L, D>,
     pub point: Affine<C, L, D>,

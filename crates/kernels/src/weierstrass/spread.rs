@@ -18,7 +18,7 @@ pub(super) const fn half<L: Lanes>() -> usize {
 /// Lane j of a half adds up the entries of windows j, j + half, and so on, from the lowest window
 /// up; then the lanes add up their sums, pair by pair. What an addition adds is never equal or
 /// opposite, but in the last one of a scalar or two, whose result is then infinity
-/// (`docs/nist-curves.md`).
+/// (`docs/design/nist-curves.md`).
 pub(super) struct MultiplyBaseSpread<C: Curve<D>, L, const D: usize> {
     pub k: Element<C::Order, L, D>,
     pub negative_k: Element<C::Order, L, D>,

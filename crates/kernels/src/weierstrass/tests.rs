@@ -308,7 +308,8 @@ fn sign_alone<L: CurveLanes<C, D>, C: Curve<D>, const D: usize>(
 }
 
 /// The one nonce of P-256 for which the lanes' last addition is of equal points, or of opposite
-/// ones for its negative (`docs/nist-curves.md`), and zero, are refused; their neighbours are not.
+/// ones for its negative (`docs/design/nist-curves.md`), and zero, are refused; their neighbours
+/// are not.
 fn nonces_without_a_product_are_refused<L: CurveLanes<P256, 5>>(room: L::Room) {
     let n = big(&<P256Order as Prime<5>>::MODULUS.m);
     let equal = "fffffffefffffffeffffffffffffffffc2e706aa57085e7af445cd4303a35a51";

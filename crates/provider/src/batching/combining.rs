@@ -4,8 +4,8 @@
 //! Before a process forks that has configured TLS, it maps memory that its children inherit; where
 //! the workers are threads of one process, these share it. It has no name and no descriptor, so
 //! nobody else can map it, and it holds no secret: what is to be signed, the name of the key, and
-//! the signature. Whoever makes that uses its own copy of the key. `docs/combining.md` has the
-//! contract.
+//! the signature. Whoever makes that uses its own copy of the key. `docs/operate/combining.md` has
+//! the contract.
 #![allow(unsafe_code, reason = "maps memory, makes descriptors and writes to them")]
 
 use std::cell::Cell;

@@ -1,7 +1,7 @@
 //! Operations with private keys: how several that are under way at once meet in one batch.
 //!
 //! How an operation meets others depends on who asks for it, and is decided call by call
-//! (`docs/provider-async.md`):
+//! (`docs/program/provider-async.md`):
 //!
 //! | Caller | Meets | In |
 //! |---|---|---|

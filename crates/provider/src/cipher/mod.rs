@@ -2,7 +2,7 @@
 //!
 //! Nothing is delegated here: a context holds a key of ours, and what EVP says about keys, IVs,
 //! tags and records of TLS is answered as the default provider answers it. Offered is what gains;
-//! `docs/provider-ciphers.md` says what that is.
+//! `docs/program/provider-ciphers.md` says what that is.
 
 mod cbc_hmac;
 mod chacha;

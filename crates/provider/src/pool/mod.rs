@@ -6,7 +6,7 @@
 //! while: at low load nothing is made that nobody wants.
 //!
 //! **Invariant**: no key pair is handed out twice, not by two threads, not after a fork, and not
-//! when it is more than a second old. `docs/pools.md` tells how.
+//! when it is more than a second old. `docs/design/pools.md` tells how.
 
 mod demand;
 mod ml_kem;

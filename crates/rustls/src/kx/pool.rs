@@ -1,5 +1,5 @@
 //! Key pairs made in advance, as many at a time as a room has lanes: a batch costs the same however
-//! few jobs it has. `docs/pools.md` has the reasons, and the rules that are kept here too.
+//! few jobs it has. `docs/design/pools.md` has the reasons, and the rules that are kept here too.
 //!
 //! **Invariant**: no pair is handed out twice, not by two threads (each has its own pool), not by
 //! parent and child, and none that is more than a second old.

@@ -65,7 +65,7 @@ pub struct Args {
     /// The largest table allowed, MiB
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     memory_max: usize,
-    /// Writes the results as JSON (docs/results.md)
+    /// Writes the results as JSON (docs/formats/results.md)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -14,8 +14,8 @@ use std::process::ExitCode;
 /// Classifies packets by rules: checks rule files, builds tables, looks packets up, measures
 ///
 /// Rule files are those of DPDK's l3fwd-acl (`@` denies, `R` routes), ClassBench filters, what
-/// iptables-save or `nft list ruleset` writes, or CSV with a line of column names; docs/classify.md
-/// describes them.
+/// iptables-save or `nft list ruleset` writes, or CSV with a line of column names;
+/// docs/program/classify.md describes them.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]

@@ -88,8 +88,8 @@ pub struct Args {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
     /// CPUs set aside for a process that makes the RSA signatures of accelerated servers, such as 1
-    /// or 2,4-7, whose CPU time counts as theirs (docs/lane-cpus.md); for nginx, and for HAProxy,
-    /// which then runs with -W
+    /// or 2,4-7, whose CPU time counts as theirs (docs/operate/lane-cpus.md); for nginx, and for
+    /// HAProxy, which then runs with -W
     #[arg(long, value_name = "LIST")]
     lane_cpus: Option<LaneCpus>,
     /// Of downloads, searches the highest rate at which every one ends within this time, as 2s;
@@ -136,7 +136,7 @@ pub struct Args {
     /// First of the ports to use, on 127.0.0.1; free ones are chosen by default
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
-    /// Writes the results as JSON (docs/results.md), after every scenario
+    /// Writes the results as JSON (docs/formats/results.md), after every scenario
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Writes a report that needs nothing but a browser

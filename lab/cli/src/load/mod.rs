@@ -149,7 +149,7 @@ pub struct Args {
     /// Ends with status 1 under this condition, such as 'p99>50ms'
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Threshold>,
-    /// Prints JSON (docs/load.md)
+    /// Prints JSON (docs/measure/load.md)
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -15,8 +15,8 @@ use super::{Part, cannot, mhz, print};
 
 /// Predicts clock, residency and throughput of each width on a CPU that is not at hand
 ///
-/// From published turbo limits and transition times; what was not published is said. docs/meter.md
-/// tells how far the model agrees with published measurements.
+/// From published turbo limits and transition times; what was not published is said.
+/// docs/measure/meter.md tells how far the model agrees with published measurements.
 #[derive(clap::Args)]
 pub struct Args {
     /// The CPU; without it, the CPUs known are listed

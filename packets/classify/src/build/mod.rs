@@ -1,4 +1,5 @@
-//! From rules to a table: words, groups, bits, trees. docs/classify.md explains the choices.
+//! From rules to a table: words, groups, bits, trees. docs/program/classify.md explains the
+//! choices.
 
 mod chores;
 mod costs;

@@ -63,7 +63,8 @@ use crate::{Limits, LookupError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuleId(pub u64);
 
-/// So many cells a change looks at, and rules it writes, at the most; see docs/live-rules.md.
+/// So many cells a change looks at, and rules it writes, at the most; see
+/// docs/program/live-rules.md.
 pub const WORK_MAX: usize = 192 << 10;
 
 /// Why a set was not changed.

@@ -2,8 +2,9 @@
 //! Secret-independent.
 //!
 //! Cores of Intel's lower their clock while many loads, stores and operations of 512 bits meet
-//! (docs/aes-gcm.md). So nothing is spilled here, what tells counters apart is kept in registers,
-//! and each row of text is loaded, and each of the result stored, between rounds of its own.
+//! (docs/design/aes-gcm.md). So nothing is spilled here, what tells counters apart is kept in
+//! registers, and each row of text is loaded, and each of the result stored, between rounds of its
+//! own.
 #![allow(unsafe_code, reason = "room: loads, stores and register arithmetic")]
 
 use core::arch::asm;

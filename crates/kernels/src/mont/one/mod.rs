@@ -4,7 +4,7 @@
 //! Written once for all registers. There are three ways to multiply. Both exponentiations are one
 //! stream of [`products`] and half products where their text is short enough: in 512-bit
 //! registers, and for RSA-2048. Otherwise, and for the public check, multiplications go by
-//! [`blocks`] of digits, or row by row ([`mod@rows`]). See `docs/radix52.md`.
+//! [`blocks`] of digits, or row by row ([`mod@rows`]). See `docs/design/radix52.md`.
 
 mod blocks;
 mod number;

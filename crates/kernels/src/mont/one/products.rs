@@ -2,7 +2,7 @@
 //!
 //! The quotients are the lower half of a product of the lower half of the columns and of −1/m
 //! modulo R; then the upper half of quotients times m is all that has to be added, and one carry
-//! from the lower half. No quotient waits for the one before it. See `docs/radix52.md`.
+//! from the lower half. No quotient waits for the one before it. See `docs/design/radix52.md`.
 //!
 //! Columns are sums in registers that stay where they are. A digit of one factor, in all lanes,
 //! times the digits of the other one that belong to the same columns is added to each of them; low
