@@ -168,10 +168,10 @@ impl Costs {
             |way: usize, measured: &Measured| measured.trusted().filter(|_| doubted != Some(way));
         let default_provider = trusted(0, &self.default_provider).unwrap_or(0);
         let mut ways = [Way { lanes: 1, cost_ns: default_provider }; 1 + KERNELS_MAX];
-        let mut cost_min = 0;
         for (index, kernel) in self.kernels.iter().enumerate() {
+            let smaller = ways[1..=index].iter().filter(|way| way.lanes < kernel.lanes);
+            let cost_min = smaller.map(|way| way.cost_ns).max().unwrap_or(0);
             let cost_ns = trusted(1 + index, &kernel.measured).unwrap_or(cost_min);
-            cost_min = cost_min.max(cost_ns);
             ways[1 + index] = Way { lanes: kernel.lanes, cost_ns };
         }
         (ways, 1 + self.kernels.len())
@@ -298,6 +298,18 @@ mod tests {
         };
         let chosen = run(&costs, 1, 100, p384);
         assert_eq!(chosen[20..], vec![Method::Kernel(0); 80]);
+    }
+
+    #[test]
+    fn of_kernels_with_as_many_lanes_each_is_tried() {
+        let kernels = [(1, Room::Ifma256), (1, Room::Ifma512), (4, Room::Ifma256)];
+        let costs = Costs::new(&kernels);
+        let chosen = run(&costs, 1, 100, |method| match method {
+            Method::DefaultProvider => 242_000,
+            Method::Kernel(0) => 165_000,
+            Method::Kernel(_) => 122_000,
+        });
+        assert_eq!(chosen[50..], vec![Method::Kernel(1); 50]);
     }
 
     #[test]
