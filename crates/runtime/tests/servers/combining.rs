@@ -46,8 +46,11 @@ fn assert_lent(counters: &Sums) {
     assert_eq!((counters.jobs_refused, counters.fallbacks), (0, 0), "{counters:?}");
     if counters.has_lanes() {
         assert!(counters.jobs_lent > 0, "{counters:?}");
-        assert_eq!(counters.jobs_lent, counters.jobs_for_others, "{counters:?}");
-        assert_eq!(counters.jobs_taken_back, 0, "{counters:?}");
+        // Where other tests keep a worker from the CPU for long, its job is taken back and done
+        // twice.
+        let lent_or_taken_back = counters.jobs_lent..=counters.jobs_lent + counters.jobs_taken_back;
+        assert!(lent_or_taken_back.contains(&counters.jobs_for_others), "{counters:?}");
+        assert!(counters.jobs_taken_back <= counters.jobs_lent / 4, "{counters:?}");
     }
 }
 
