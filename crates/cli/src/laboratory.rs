@@ -1,6 +1,5 @@
 //! The commands that measure. They are in a program of their own, which servers can do without.
 
-use std::env;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -53,9 +52,7 @@ pub fn has(arguments: &[OsString]) -> bool {
 
 /// Replaces this process by the program that has the commands; returns only if that fails.
 pub fn replace_process(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
-    let beside = env::current_exe().ok().and_then(|own| Some(own.parent()?.join(PROGRAM)));
-    let program = beside
-        .filter(|path| path.is_file())
+    let program = system::find_beside(PROGRAM)
         .or_else(|| programs::find(PROGRAM, &system::search_path()))
         .with_context(|| {
             format!(

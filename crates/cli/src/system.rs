@@ -22,6 +22,12 @@ pub fn search_path() -> Vec<PathBuf> {
     env::split_paths(&path).chain(SYSTEM_DIRECTORIES.map(PathBuf::from)).collect()
 }
 
+/// The program `name` in the directory of this program.
+pub fn find_beside(name: &str) -> Option<PathBuf> {
+    let program = env::current_exe().ok()?.parent()?.join(name);
+    program.is_file().then_some(program)
+}
+
 /// The policy in force.
 pub fn policy() -> anyhow::Result<Resolved> {
     let inputs = Inputs {

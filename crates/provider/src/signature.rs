@@ -230,6 +230,22 @@ impl<A: Signer> Context<A> {
         self.ours.is_some()
     }
 
+    /// The same, if there are no parameters; answers whether the signature is ours to make.
+    ///
+    /// # Safety
+    /// `key` must be null or a key of ours, `params` null or the core's.
+    unsafe fn begins(
+        &mut self,
+        key: *mut c_void,
+        params: *const OsslParam,
+        begun: Option<A::Begun>,
+    ) -> bool {
+        // SAFETY: passed on to the caller.
+        let begun = begun.filter(|_| unsafe { params::is_empty(params) });
+        // SAFETY: as above.
+        begun.is_some() && unsafe { self.begin(key, begun) }
+    }
+
     /// Leaves everything to the default provider: answers its new key, or the one that it has if
     /// its context is new.
     ///
@@ -300,10 +316,8 @@ entry! {
     ) -> c_int {
         // SAFETY: the core passes a context of ours.
         let ours = unsafe { borrow_mut::<Context<A>>(context) }?;
-        // SAFETY: the core's parameters.
-        let begun = A::signs_given().filter(|_| unsafe { params::is_empty(params) });
-        // SAFETY: the core passes a key of ours, or none.
-        if begun.is_some() && unsafe { ours.begin(key, begun) } {
+        // SAFETY: the core passes a key of ours, or none, and its parameters.
+        if unsafe { ours.begins(key, params, A::signs_given()) } {
             return Some(1);
         }
         // SAFETY: all arguments are the core's.
@@ -317,10 +331,8 @@ entry! {
     ) -> c_int {
         // SAFETY: the core passes a context of ours.
         let ours = unsafe { borrow_mut::<Context<A>>(context) }?;
-        // SAFETY: the core's parameters.
-        let begun = A::signs_whole_message().filter(|_| unsafe { params::is_empty(params) });
-        // SAFETY: the core passes a key of ours, or none.
-        if begun.is_some() && unsafe { ours.begin(key, begun) } {
+        // SAFETY: the core passes a key of ours, or none, and its parameters.
+        if unsafe { ours.begins(key, params, A::signs_whole_message()) } {
             return Some(1);
         }
         // SAFETY: all arguments are the core's.
@@ -337,10 +349,8 @@ entry! {
         let ours = unsafe { borrow_mut::<Context<A>>(context) }?;
         // SAFETY: the core passes a name, or none.
         let name = (!digest.is_null()).then(|| unsafe { CStr::from_ptr(digest) });
-        // SAFETY: the core's parameters.
-        let begun = A::signs_message(name).filter(|_| unsafe { params::is_empty(params) });
-        // SAFETY: the core passes a key of ours, or none.
-        if begun.is_some() && unsafe { ours.begin(key, begun) } {
+        // SAFETY: the core passes a key of ours, or none, and its parameters.
+        if unsafe { ours.begins(key, params, A::signs_message(name)) } {
             return Some(1);
         }
         // SAFETY: all arguments are the core's.

@@ -1,6 +1,10 @@
-//! Test programs without the test harness, whose modules run one after the other in one thread.
+//! Programs: test programs without the test harness, whose modules run one after the other in one
+//! thread, and our programs under test.
 
 use std::env;
+use std::process::Command;
+
+use widelane_cpu::policy;
 
 /// The name of a module, and what runs it, given whether it was asked for everything.
 pub type Module = (&'static str, fn(bool));
@@ -18,4 +22,19 @@ pub fn run_modules(modules: &[Module]) {
             run(full);
         }
     }
+}
+
+/// One of our programs, whatever policy is in the environment of the tests.
+pub fn without_policy(program: &str) -> Command {
+    let mut command = Command::new(program);
+    for variable in [
+        policy::PATH_VARIABLE,
+        policy::BITWIDTH_VARIABLE,
+        policy::WAIT_VARIABLE,
+        policy::COMBINE_VARIABLE,
+        policy::LANE_CPUS_VARIABLE,
+    ] {
+        command.env_remove(variable);
+    }
+    command
 }

@@ -18,9 +18,8 @@ use widelane_results::{Machine, Results, SCHEMA};
 pub fn programs() -> anyhow::Result<Programs> {
     let bench = env::current_exe().context("cannot tell where this program is; mount /proc")?;
     let search = system::search_path();
-    let beside = bench.parent().map(|directory| directory.join("widelane"));
-    let installed = programs::find("widelane", &search);
-    let widelane = beside.filter(|path| path.is_file()).or(installed).unwrap_or_default();
+    let installed = || programs::find("widelane", &search);
+    let widelane = system::find_beside("widelane").or_else(installed).unwrap_or_default();
     let provider = Libraries::find().map(|libraries| libraries.provider).ok();
     Ok(Programs { bench, ..Programs::search(widelane, provider, &search) })
 }

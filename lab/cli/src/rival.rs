@@ -5,16 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use widelane_bench::programs::Built;
+use widelane_cli::system;
+use widelane_host::programs;
 
 /// The rival program `name`: where the user says, beside this binary, or in the PATH.
 pub fn find(name: &str, said: Option<&Path>) -> Option<PathBuf> {
     if let Some(path) = said {
         return Some(path.to_owned());
     }
-    let beside = env::current_exe().ok().and_then(|own| Some(own.parent()?.join(name)));
-    let search = env::var_os("PATH").unwrap_or_default();
-    let mut candidates = env::split_paths(&search).map(|directory| directory.join(name));
-    beside.filter(|path| path.is_file()).or_else(|| candidates.find(|path| path.is_file()))
+    let path = env::var_os("PATH").unwrap_or_default();
+    let search: Vec<_> = env::split_paths(&path).collect();
+    system::find_beside(name).or_else(|| programs::find(name, &search))
 }
 
 /// The rival program `name` that is built from source: beside this binary, in the PATH, or where

@@ -17,6 +17,7 @@ use crate::http::{self, Answer};
 use crate::plan::{Plan, Work};
 use crate::session::{Outgoing, Session};
 use crate::tally::{Failure, Tally};
+use crate::times::Times;
 use crate::wardrobe::{Drawn, Wardrobe};
 
 /// What all connections of a thread use.
@@ -105,20 +106,6 @@ enum Phase {
     Closing,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Times {
-    /// When the connection should have begun.
-    due: Instant,
-    /// When it, or its last request, has begun.
-    begun: Instant,
-    /// When ClientHello left.
-    hello: Instant,
-    /// When the request left.
-    asked: Instant,
-    /// When the request should have left.
-    asked_due: Instant,
-}
-
 impl Connection {
     /// Whether there is a connection at present.
     pub fn is_idle(&self) -> bool {
@@ -150,7 +137,7 @@ impl Connection {
         debug_assert!(self.is_idle() && self.unread.is_empty() && self.unsent.is_empty());
         self.phase = Phase::Connecting;
         let now = Instant::now();
-        self.times = Some(Times { due, begun: now, hello: now, asked: now, asked_due: due });
+        self.times = Some(Times::of(due, now));
         let socket = match &self.socket {
             Some(socket) => socket,
             None => self.socket.insert(socket_for(shared, epoll, slot)?),
@@ -293,9 +280,7 @@ impl Connection {
         self.answer = Answer::expecting(*pattern);
         self.phase = Phase::Asking;
         if let Some(times) = &mut self.times {
-            times.asked = Instant::now();
-            times.asked_due = due;
-            times.begun = times.asked;
+            times.ask(due);
         }
         Ok(())
     }

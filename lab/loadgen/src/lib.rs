@@ -38,6 +38,7 @@ mod session;
 mod slot;
 mod tally;
 mod thrift;
+mod times;
 mod tls;
 mod verdict;
 mod verifier;

@@ -8,19 +8,11 @@ pub mod nginx;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use widelane_testkit::program::without_policy;
+
 /// `widelane-bench`, whatever policy is in the environment of the tests.
 pub fn widelane() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_widelane-bench"));
-    for variable in [
-        "WIDELANE_POLICY",
-        "WIDELANE_MAX_SIMD_BITWIDTH",
-        "WIDELANE_WAIT_MAX",
-        "WIDELANE_COMBINE",
-        "WIDELANE_LANE_CPUS",
-    ] {
-        command.env_remove(variable);
-    }
-    command
+    without_policy(env!("CARGO_BIN_EXE_widelane-bench"))
 }
 
 /// `widelane acl`, in a directory.

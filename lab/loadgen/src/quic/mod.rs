@@ -29,6 +29,7 @@ use crate::connection::{Shared, Step};
 use crate::load::LoadError;
 use crate::plan::Work;
 use crate::tally::Failure;
+use crate::times::Times;
 use crate::wardrobe::Drawn;
 
 /// The name by which ALPN knows HTTP/3.
@@ -104,20 +105,6 @@ enum Phase {
     Closing,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Times {
-    /// When the connection should have begun.
-    due: Instant,
-    /// When it, or its last request, has begun.
-    begun: Instant,
-    /// When the first datagram left.
-    hello: Instant,
-    /// When the request left.
-    asked: Instant,
-    /// When the request should have left.
-    asked_due: Instant,
-}
-
 impl Default for Connection {
     fn default() -> Self {
         Connection {
@@ -169,7 +156,7 @@ impl Connection {
         debug_assert!(self.is_idle() && self.connection.is_none());
         self.phase = Phase::Handshaking;
         let now = Instant::now();
-        self.times = Some(Times { due, begun: now, hello: now, asked: now, asked_due: due });
+        self.times = Some(Times::of(due, now));
         if self.socket.is_none() {
             self.socket = Some(socket_for(shared, epoll, slot)?);
         }
@@ -324,9 +311,7 @@ impl Connection {
         self.is_answer_whole = false;
         self.phase = Phase::Asking;
         if let Some(times) = &mut self.times {
-            times.asked = Instant::now();
-            times.asked_due = due;
-            times.begun = times.asked;
+            times.ask(due);
         }
         Ok(())
     }
