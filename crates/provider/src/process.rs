@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "a pointer that a fork makes stale")]
 
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
 
 use widelane_bridge::counters::{Counters, OperationKind};
@@ -22,6 +22,8 @@ use crate::{kem, pool, stack};
 /// does not have, and hold jobs that its parent executes. The old one is left alone, not freed.
 pub(crate) struct Process {
     counters: OnceLock<Pages>,
+    /// How often it counted in its parent's file.
+    counted_by_parent: AtomicU32,
     /// By kind. On the heap, for they are larger than the stack of an ASYNC job has room for.
     queues: Box<[Queues]>,
 }
@@ -72,11 +74,29 @@ pub(crate) fn begin_thread() {
     }
 }
 
+/// The program makes a configuration of TLS, and may fork processes that serve by it.
+pub(crate) fn configures() {
+    combining::configures();
+    IS_CONFIGURED.store(true, Ordering::Relaxed);
+}
+
 /// This process is a new one: what belongs to its parent is not its own.
 pub(crate) fn begin_child() {
     combining::after_fork();
-    CURRENT.store(ptr::null_mut(), Ordering::Release);
+    let parent = CURRENT.swap(ptr::null_mut(), Ordering::AcqRel);
+    // SAFETY: null, or a process never freed.
+    let pages = unsafe { parent.as_ref() }.and_then(|parent| parent.counters.get());
+    if let Some(pages) = pages.filter(|pages| pages.is_file())
+        && IS_CONFIGURED.load(Ordering::Relaxed)
+    {
+        PARENT_PAGES.store(ptr::from_ref(pages).cast_mut(), Ordering::Release);
+    }
     IS_CHILD.store(true, Ordering::Relaxed);
+}
+
+/// From its beginning this process counts in a file of its own.
+pub(crate) fn counts_by_itself() {
+    PARENT_PAGES.store(ptr::null_mut(), Ordering::Release);
 }
 
 /// A provider was loaded.
@@ -98,11 +118,28 @@ pub(crate) fn instance_ends() {
 impl Process {
     fn new() -> Self {
         let queues = OperationKind::ALL.into_iter().map(Queues::new).collect();
-        Process { counters: OnceLock::new(), queues }
+        Process { counters: OnceLock::new(), counted_by_parent: AtomicU32::new(0), queues }
     }
 
     /// The counters of the calling thread.
+    ///
+    /// Servers that fork a process for each connection have as many processes as connections, of
+    /// which nobody wants a file each: what a new process counts first, its parent's file has.
     pub(crate) fn counters(&'static self) -> &'static Counters {
+        match self.counters.get() {
+            Some(pages) => pages.mine(),
+            None => self.counters_of_parent().unwrap_or_else(|| self.own_counters()),
+        }
+    }
+
+    fn counters_of_parent(&self) -> Option<&'static Counters> {
+        // SAFETY: null, or pages of a process never freed.
+        let pages = unsafe { PARENT_PAGES.load(Ordering::Acquire).as_ref() }?;
+        let counted = self.counted_by_parent.fetch_add(1, Ordering::Relaxed);
+        (counted < COUNTED_BY_PARENT_MAX).then(|| pages.first())
+    }
+
+    fn own_counters(&'static self) -> &'static Counters {
         let open = || Pages::open(config().widest(), config().counters_dir.as_deref());
         self.counters.get_or_init(open).mine()
     }
@@ -117,6 +154,9 @@ entry! {
     /// In the parent, right before a fork.
     fn prepare() {
         combining::before_fork();
+        if IS_CONFIGURED.load(Ordering::Relaxed) && config().counters_dir.is_some() {
+            current().counters();
+        }
         Some(())
     }
 
@@ -127,7 +167,14 @@ entry! {
     }
 }
 
+/// How often a process counts in its parent's file before it has its own: some handshakes.
+const COUNTED_BY_PARENT_MAX: u32 = 64;
+
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
 /// Whether this process was forked by one that had loaded us.
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
+/// Whether the runtime has seen a configuration of TLS in this process or its parents.
+static IS_CONFIGURED: AtomicBool = AtomicBool::new(false);
+/// The counters of the parent, if it had any when it forked this process.
+static PARENT_PAGES: AtomicPtr<Pages> = AtomicPtr::new(ptr::null_mut());
 static INSTANCES: AtomicUsize = AtomicUsize::new(0);

@@ -12,8 +12,8 @@ use widelane_bridge::hooks::{
 };
 use widelane_ossl_sys::core::SELECT_ALL;
 
+use crate::batching::event_loop;
 use crate::batching::lane_process::keys;
-use crate::batching::{combining, event_loop};
 use crate::curve::params::Plain;
 use crate::entry::hook;
 use crate::kdf::kept;
@@ -103,7 +103,7 @@ hook! {
     }
 
     fn configures(), otherwise (); {
-        combining::configures();
+        process::configures();
     }
 
     fn wants_keys() -> bool, otherwise false; {

@@ -96,6 +96,19 @@ fn locks_of<T>(work: impl FnOnce() -> T) -> (usize, usize) {
     (after.0 - before.0, after.1 - before.1)
 }
 
+/// Reader locks that the server's part may take. OpenSSL 3.0 takes some 300 by itself, and 30 of
+/// writers, 3.5 some 120 and none.
+fn readers_max() -> usize {
+    match openssl::version::number() {
+        // Where operations cannot be batched, the default provider does more of it.
+        _ if !has_lanes() => 120,
+        // 54 with 3.5, 67 with 3.6: Debian links their libcrypto so that its own calls do not come
+        // by us.
+        0x3050_0000.. => 70,
+        _ => 50,
+    }
+}
+
 /// The server's part of a handshake of TLS 1.3, up to where it waits for the client, on an event
 /// loop or at once; reader and writer locks that it took.
 fn handshake(context: &SslContext, epoll: Option<&Epoll>) -> (usize, usize) {
@@ -123,10 +136,7 @@ fn scenario_locks() {
     let first = handshake(&context, Some(&epoll));
     handshake(&context, Some(&epoll));
     let (readers, writers) = handshake(&context, Some(&epoll));
-    // OpenSSL 3.0 takes some 300 and 30 by itself, and 3.5 some 120 and none.
-    // Where operations cannot be batched, the default provider does more of it.
-    let readers_max = if has_lanes() { 50 } else { 120 };
-    assert!(readers <= readers_max, "{readers} reader locks");
+    assert!(readers <= readers_max(), "{readers} reader locks");
     assert!(writers <= 20, "{writers} writer locks");
     assert!(first.0 > readers, "what was looked up is kept: {first:?}");
 }
@@ -145,8 +155,7 @@ fn scenario_locks_without_an_event_loop() {
     handshake(&context, None);
     handshake(&context, None);
     let (readers, writers) = handshake(&context, None);
-    let readers_max = if has_lanes() { 50 } else { 120 };
-    assert!(readers <= readers_max, "{readers} reader locks");
+    assert!(readers <= readers_max(), "{readers} reader locks");
     assert!(writers <= 20, "{writers} writer locks");
 }
 

@@ -1,13 +1,13 @@
 //! The file of this process's counters, which others may read.
 #![allow(unsafe_code, reason = "reserves room on a disk")]
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, DirEntry, File, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use widelane_bridge::counters::{COUNTERS_EXTENSION, COUNTERS_FILE_BYTES, Counters};
 
@@ -51,22 +51,32 @@ fn create(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Removes what processes left behind that ended long ago: a server that reloads often starts many.
+/// Removes what processes left behind that ended long ago, and all but the last ones: a server that
+/// reloads often starts many, and some start one for each connection.
 fn sweep(dir: &Path) {
     let Ok(entries) = fs::read_dir(dir) else { return };
-    for entry in entries.flatten().take(SWEPT_AT_ONCE_MAX) {
-        let path = entry.path();
-        let is_old = || {
-            let made = entry.metadata().and_then(|metadata| metadata.modified()).ok()?;
-            Some(made.elapsed().ok()? > KEPT_AFTER_END)
-        };
-        let is_ours = path.extension().is_some_and(|extension| extension == COUNTERS_EXTENSION);
-        let pid = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
-        if is_ours && pid.is_some_and(has_ended) && is_old() == Some(true) {
+    let mut ended: Vec<_> =
+        entries.flatten().take(SWEPT_AT_ONCE_MAX).filter_map(|entry| of_ended(&entry)).collect();
+    ended.sort_unstable_by(|one, other| other.cmp(one));
+    for (index, (modified, path)) in ended.into_iter().enumerate() {
+        let is_old = modified.elapsed().is_ok_and(|age| age > KEPT_AFTER_END);
+        if is_old || index >= ENDED_KEPT_MAX {
             // Fails where the file is another user's, who may keep it.
-            let _ = fs::remove_file(&path);
+            let _ = fs::remove_file(path);
         }
     }
+}
+
+/// When the counters of an ended process were last written, and where they are; nothing if they are
+/// no such file.
+fn of_ended(entry: &DirEntry) -> Option<(SystemTime, PathBuf)> {
+    let path = entry.path();
+    let is_ours = path.extension().is_some_and(|extension| extension == COUNTERS_EXTENSION);
+    let pid = path.file_stem()?.to_str()?.parse().ok()?;
+    if !is_ours || !has_ended(pid) {
+        return None;
+    }
+    Some((entry.metadata().ok()?.modified().ok()?, path))
 }
 
 fn has_ended(pid: u32) -> bool {
@@ -80,8 +90,11 @@ pub(super) fn started_ticks(pid: u32) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// How long the counters of an ended process can still be read.
+/// How long the counters of an ended process can still be read at most.
 const KEPT_AFTER_END: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How many ended processes can still be read.
+const ENDED_KEPT_MAX: usize = 256;
 
 /// Files that a process looks at when it starts.
 const SWEPT_AT_ONCE_MAX: usize = 4096;
@@ -147,6 +160,24 @@ mod tests {
             [&old, &new, &stranger, &living].map(|path| path.exists()),
             [false, true, true, true]
         );
+    }
+
+    #[test]
+    fn of_many_that_ended_the_last_ones_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths: Vec<_> = (0..ENDED_KEPT_MAX + 3)
+            .map(|index| {
+                let path = dir.path().join(format!("{}.counters", 4_194_305 + index));
+                let file = File::create(&path).unwrap();
+                let minutes_ago =
+                    SystemTime::now() - Duration::from_secs(60 * (400 - index as u64));
+                file.set_modified(minutes_ago).unwrap();
+                path
+            })
+            .collect();
+        sweep(dir.path());
+        let left: Vec<_> = paths.iter().map(|path| path.exists()).collect();
+        assert_eq!(left, [&[false; 3][..], &[true; ENDED_KEPT_MAX]].concat());
     }
 
     #[test]

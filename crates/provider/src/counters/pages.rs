@@ -23,6 +23,8 @@ use crate::errors::say;
 /// those that are about to end, count on the first.
 pub(crate) struct Pages {
     all: &'static [Counters],
+    /// Whether it is a file, which processes forked from this one have as well.
+    is_file: bool,
     /// A bit for each page that no thread has now.
     free: AtomicU64,
 }
@@ -55,7 +57,7 @@ impl Pages {
                 })
                 .ok()
         });
-        let pages = mapped.map_or_else(Pages::of_nobody, Pages::new);
+        let pages = mapped.map_or_else(Pages::of_nobody, |all| Pages::new(all, true));
         let first = pages.first();
         first.version.store(COUNTERS_VERSION, Ordering::Relaxed);
         first.pid.store(process::id(), Ordering::Relaxed);
@@ -73,11 +75,16 @@ impl Pages {
     pub(crate) fn of_nobody() -> Self {
         // SAFETY: numbers, for which all zeroes is valid.
         static SPARE: Counters = unsafe { mem::zeroed() };
-        Pages::new(map(None).unwrap_or(slice::from_ref(&SPARE)))
+        Pages::new(map(None).unwrap_or(slice::from_ref(&SPARE)), false)
     }
 
-    fn new(all: &'static [Counters]) -> Self {
-        Pages { all, free: AtomicU64::new(u64::MAX >> (COUNTERS_PAGES - all.len())) }
+    fn new(all: &'static [Counters], is_file: bool) -> Self {
+        Pages { all, is_file, free: AtomicU64::new(u64::MAX >> (COUNTERS_PAGES - all.len())) }
+    }
+
+    /// Whether what a forked process counts here can be read.
+    pub(crate) fn is_file(&self) -> bool {
+        self.is_file
     }
 
     /// The page of those that have none of their own.

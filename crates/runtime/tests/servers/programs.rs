@@ -2,7 +2,8 @@
 
 use std::process::{Command, Output};
 
-use crate::support::widelane;
+use crate::support::counters::Sums;
+use crate::support::{localhost, widelane};
 
 /// `widelane`, told to keep no counters.
 fn command() -> Command {
@@ -72,6 +73,42 @@ fn what_a_server_starts_is_not_accelerated() {
         }
         assert_eq!(shown.contains("libwidelane_runtime.so"), is_passed_on, "{shown}");
     }
+}
+
+/// Forks a process for each of its connections, and is the client of each.
+const FORKS_FOR_EACH: &str = r"
+import os, socket, ssl, sys
+server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+server.load_cert_chain(sys.argv[1], sys.argv[2])
+client = ssl.create_default_context(cafile=sys.argv[3])
+for _ in range(100):
+    near, far = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        near.close()
+        server.wrap_socket(far, server_side=True).close()
+        sys.exit(0)
+    far.close()
+    client.wrap_socket(near, server_hostname='localhost').close()
+    os.waitpid(child, 0)
+";
+
+#[test]
+fn a_process_for_each_connection_counts_in_its_parent_s_file() {
+    let (authority, identity) = localhost();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let output = Command::new(widelane())
+        .args(["run", "--counters-dir"])
+        .arg(directory.path())
+        .args(["--", "python3", "-c", FORKS_FOR_EACH])
+        .args([&identity.certificate, &identity.key, &authority.certificate()])
+        .output()
+        .expect("widelane was built");
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let sums = Sums::read(directory.path());
+    assert_eq!(sums.processes, 1, "{sums:?}");
+    assert!(!sums.has_lanes() || sums.rsa() == 100, "{sums:?} {said}");
 }
 
 #[test]

@@ -104,6 +104,7 @@ fn supervise(generation: &'static Generation, lifeline: c_int) {
 /// The lane process, for as long as its parent lives; returns if it is of no use.
 fn run(generation: &'static Generation, parent: u32) {
     process::begin_child();
+    process::counts_by_itself();
     // SAFETY: a number.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     // SAFETY: no arguments.
