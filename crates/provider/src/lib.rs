@@ -34,6 +34,7 @@ mod pool;
 mod process;
 mod rsa;
 mod runtime;
+mod shared_memory;
 mod signature;
 mod stack;
 

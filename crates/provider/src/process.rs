@@ -8,6 +8,7 @@ use std::sync::{Once, OnceLock};
 
 use widelane_bridge::counters::{Counters, OperationKind};
 
+use crate::batching::lane_process::keys;
 use crate::batching::queues::Queues;
 use crate::batching::{combining, event_loop};
 use crate::config::config;
@@ -154,8 +155,12 @@ entry! {
     /// In the parent, right before a fork.
     fn prepare() {
         combining::before_fork();
-        if IS_CONFIGURED.load(Ordering::Relaxed) && config().counters_dir.is_some() {
-            current().counters();
+        if IS_CONFIGURED.load(Ordering::Relaxed) {
+            keys::before_fork();
+            let process = current();
+            if config().counters_dir.is_some() {
+                process.counters();
+            }
         }
         Some(())
     }

@@ -107,7 +107,7 @@ hook! {
     }
 
     fn wants_keys() -> bool, otherwise false; {
-        keys::are_lent()
+        keys::is_imported_at_once()
     }
 
     fn cancel(handshake: *mut c_void), otherwise (); {

@@ -218,6 +218,9 @@ next_functions! {
         context: *mut c_void, properties: *const c_char, method: *const c_void
     ) -> *mut c_void, or ptr::null_mut();
     fn SSL_CTX_use_PrivateKey(context: *mut c_void, key: *mut c_void) -> c_int, or 0;
+    fn SSL_CTX_use_PrivateKey_file(
+        context: *mut c_void, file: *const c_char, format: c_int
+    ) -> c_int, or 0;
     fn SSL_accept(ssl: *mut c_void) -> c_int, or -1;
     fn SSL_clear(ssl: *mut c_void) -> c_int, or 0;
     fn SSL_do_handshake(ssl: *mut c_void) -> c_int, or -1;
@@ -420,6 +423,7 @@ openssl_functions! {
     fn OSSL_PROVIDER_try_load(*mut c_void, *const c_char, c_int) -> *mut c_void;
     fn RAND_bytes(*mut u8, c_int) -> c_int;
     fn RAND_priv_bytes(*mut u8, c_int) -> c_int;
+    fn SSL_CTX_get0_privatekey(*const c_void) -> *mut c_void;
     fn SSL_CTX_ctrl(*mut c_void, c_int, c_long, *mut c_void) -> c_long;
     fn SSL_CTX_free(*mut c_void);
     fn SSL_ctrl(*mut c_void, c_int, c_long, *mut c_void) -> c_long;

@@ -101,6 +101,15 @@ pub(crate) fn make_known(key: *mut c_void) {
     (openssl.ERR_pop_to_mark)();
 }
 
+/// The same for the key that a context of TLS has.
+pub(crate) fn make_own_known(context: *mut c_void) {
+    let Some(openssl) = real::openssl() else { return };
+    let key = (openssl.SSL_CTX_get0_privatekey)(context);
+    if !key.is_null() {
+        make_known(key);
+    }
+}
+
 /// A key on its way.
 struct Arrival {
     openssl: &'static OpenSsl,

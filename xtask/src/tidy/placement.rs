@@ -130,6 +130,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/ossl-sys/src",      // speaks C
         "crates/provider/src/batching/combining.rs",
         "crates/provider/src/batching/lane_process/start.rs",
+        "crates/provider/src/batching/measured.rs",
         "crates/provider/src/batching/mod.rs",
         "crates/provider/src/batching/native.rs",
         "crates/provider/src/batching/notify.rs",
@@ -178,6 +179,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/provider/src/rsa/keymgmt.rs",
         "crates/provider/src/rsa/scheme.rs",
         "crates/provider/src/runtime.rs",
+        "crates/provider/src/shared_memory.rs",
         "crates/provider/src/signature.rs",
         "crates/provider/src/stack.rs",
         "crates/reserve/src", // an allocator

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::io;
 use std::mem::MaybeUninit;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -31,6 +31,7 @@ use crate::errors::say;
 use crate::process::{self, Process};
 use crate::rsa::batch::PrivateOperation;
 use crate::rsa::key::Key;
+use crate::shared_memory;
 
 /// The memory that the workers share.
 #[repr(C)]
@@ -179,7 +180,8 @@ impl Generation {
     fn new() -> io::Result<Self> {
         // Times are told from here on, so that all workers tell the same.
         now();
-        let shared = map()?;
+        // SAFETY: atomic numbers.
+        let shared: &'static Shared = unsafe { shared_memory::map() }?;
         shared.build.store(BUILD, Ordering::Relaxed);
         let places = (2 * config().cpus).clamp(PLACES_MIN, PLACES_MAX);
         let mut generation = Generation { lane: None, shared, events: Vec::new(), file: None };
@@ -576,22 +578,6 @@ pub(super) fn claim_ends(due: Tick) -> Tick {
     due.after(CLAIM_MAX_NS)
 }
 
-/// Maps zeroed memory that is shared with the processes that this one forks.
-fn map() -> io::Result<&'static Shared> {
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-    let bytes = size_of::<Shared>();
-    // SAFETY: a new mapping, where the kernel likes.
-    let mapped = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
-    if mapped == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    let shared = NonNull::new(mapped).ok_or_else(|| io::Error::other("mapped at address 0"))?;
-    // SAFETY: a mapping of this size, aligned to a page and zeroed; all of it is atomic numbers,
-    // for which any bits are valid, whoever else writes there. It stays until `discard`.
-    Ok(unsafe { shared.cast::<Shared>().as_ref() })
-}
-
 /// What a descriptor is.
 fn file(descriptor: c_int) -> Option<File> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
@@ -731,7 +717,8 @@ mod tests {
 
     #[test]
     fn all_of_the_memory_may_be_zeros() {
-        let shared = map().expect("memory");
+        // SAFETY: atomic numbers.
+        let shared: &'static Shared = unsafe { shared_memory::map() }.expect("memory");
         assert!(!shared.slots.is_shared());
         assert_eq!(shared.slots.enter(7, is_gone), Some(0));
     }

@@ -19,6 +19,7 @@ pub(crate) mod execute;
 pub(crate) mod kernel;
 pub(crate) mod kinds;
 pub(crate) mod lane_process;
+mod measured;
 mod native;
 mod notify;
 mod operation;

@@ -1,6 +1,6 @@
 //! Where the operations of one kind meet, and what they cost.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -9,6 +9,7 @@ use widelane_bridge::counters::OperationKind;
 use widelane_cpu::Room;
 
 use crate::batching::kinds;
+use crate::batching::measured::{KERNELS_MAX, Measured, Times};
 use crate::batching::native::{self, Waiting};
 use crate::batching::request::Request;
 use crate::config::config;
@@ -34,7 +35,7 @@ impl Queues {
             kind,
             shared: Shared::new(lanes),
             crew: Crew::new(lanes, config().cpus),
-            costs: Costs::new(&kinds::kernels(config(), kind)),
+            costs: Costs::new(&kinds::kernels(config(), kind), Times::of(kind)),
             helper: Mutex::new(None),
         }
     }
@@ -65,10 +66,9 @@ impl Queues {
 /// How operations of one kind can be executed here, and the shortest time that each way has been
 /// seen to take: a thread that was interrupted only takes longer.
 pub(crate) struct Costs {
-    default_provider: Measured,
-    /// Those of [`kinds`], in its order.
-    kernels: Box<[Kernel]>,
-    decisions: AtomicU32,
+    /// Lanes and rooms of the kernels of [`kinds`], in its order.
+    kernels: Box<[(usize, Room)]>,
+    times: &'static Times,
 }
 
 /// How to execute the next operations of a kind.
@@ -80,57 +80,22 @@ pub(crate) enum Method {
     Kernel(usize),
 }
 
-/// A kernel, and what it costs.
-struct Kernel {
-    lanes: usize,
-    room: Room,
-    measured: Measured,
-}
-
-/// The shortest time of some runs.
-struct Measured {
-    shortest_ns: AtomicU64,
-    runs: AtomicU32,
-}
-
-impl Measured {
-    const fn new() -> Self {
-        Measured { shortest_ns: AtomicU64::new(u64::MAX), runs: AtomicU32::new(0) }
-    }
-
-    fn record(&self, ns: u64) {
-        self.shortest_ns.fetch_min(ns, Ordering::Relaxed);
-        self.runs.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Nothing before enough runs were seen to trust that one was not interrupted.
-    fn trusted(&self) -> Option<u64> {
-        let enough = self.runs.load(Ordering::Relaxed) >= SAMPLES_TO_TRUST;
-        enough.then(|| self.shortest_ns.load(Ordering::Relaxed))
-    }
-}
-
 impl Costs {
-    /// Costs that are not known yet, of the default provider and of kernels by lanes and room.
-    fn new(kernels: &[(usize, Room)]) -> Self {
-        let kernel = |&(lanes, room)| Kernel { lanes, room, measured: Measured::new() };
-        Costs {
-            default_provider: Measured::new(),
-            kernels: kernels.iter().take(KERNELS_MAX).map(kernel).collect(),
-            decisions: AtomicU32::new(0),
-        }
+    /// Costs of the default provider and of kernels by lanes and room, as far as they are known.
+    fn new(kernels: &[(usize, Room)], times: &'static Times) -> Self {
+        Costs { kernels: kernels.iter().take(KERNELS_MAX).copied().collect(), times }
     }
 
     /// How many operations a run of a kernel takes, and in which room.
     pub(crate) fn lanes_and_room(&self, index: usize) -> (usize, Room) {
-        (self.kernels[index].lanes, self.kernels[index].room)
+        self.kernels[index]
     }
 
     /// A run took so long: one operation of the default provider's, or one run of a kernel.
     pub(crate) fn record(&self, method: Method, ns: u64) {
         match method {
-            Method::DefaultProvider => self.default_provider.record(ns),
-            Method::Kernel(index) => self.kernels[index].measured.record(ns),
+            Method::DefaultProvider => self.times.default_provider.record(ns),
+            Method::Kernel(index) => self.times.kernels[index].record(ns),
         }
     }
 
@@ -166,30 +131,25 @@ impl Costs {
     fn ways(&self, doubted: Option<usize>) -> ([Way; 1 + KERNELS_MAX], usize) {
         let trusted =
             |way: usize, measured: &Measured| measured.trusted().filter(|_| doubted != Some(way));
-        let default_provider = trusted(0, &self.default_provider).unwrap_or(0);
+        let default_provider = trusted(0, &self.times.default_provider).unwrap_or(0);
         let mut ways = [Way { lanes: 1, cost_ns: default_provider }; 1 + KERNELS_MAX];
-        for (index, kernel) in self.kernels.iter().enumerate() {
-            let smaller = ways[1..=index].iter().filter(|way| way.lanes < kernel.lanes);
+        for (index, &(lanes, _)) in self.kernels.iter().enumerate() {
+            let smaller = ways[1..=index].iter().filter(|way| way.lanes < lanes);
             let cost_min = smaller.map(|way| way.cost_ns).max().unwrap_or(0);
-            let cost_ns = trusted(1 + index, &kernel.measured).unwrap_or(cost_min);
-            ways[1 + index] = Way { lanes: kernel.lanes, cost_ns };
+            let measured = &self.times.kernels[index];
+            let cost_ns = trusted(1 + index, measured).unwrap_or(cost_min);
+            ways[1 + index] = Way { lanes, cost_ns };
         }
         (ways, 1 + self.kernels.len())
     }
 
     /// The way that this decision takes to be unmeasured, if it is one of those that doubt.
     fn doubted(&self) -> Option<usize> {
-        let decision = self.decisions.fetch_add(1, Ordering::Relaxed) as usize;
+        let decision = self.times.decisions.fetch_add(1, Ordering::Relaxed) as usize;
         let doubts = decision % DOUBT_EVERY == DOUBT_EVERY - 1;
         doubts.then(|| decision / DOUBT_EVERY % (1 + self.kernels.len()))
     }
 }
-
-/// Kernels of one kind of operation, at most.
-const KERNELS_MAX: usize = 8;
-
-/// Measured times until the shortest is trusted to be one that was not interrupted.
-const SAMPLES_TO_TRUST: u32 = 4;
 
 /// One in so many decisions doubts what was measured: of one way, each in its turn.
 const DOUBT_EVERY: usize = 256;
@@ -197,6 +157,7 @@ const DOUBT_EVERY: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batching::measured::SAMPLES_TO_TRUST;
 
     /// Kernels for one operation, four and eight, and their places.
     const KERNELS: [(usize, Room); 3] =
@@ -248,13 +209,13 @@ mod tests {
 
     #[test]
     fn without_kernels_the_default_provider_does_all() {
-        let costs = Costs::new(&[]);
+        let costs = Costs::new(&[], Times::new());
         assert_eq!(run(&costs, 3, 1_000, |_| 5), vec![Method::DefaultProvider; 1_000]);
     }
 
     #[test]
     fn the_cheapest_is_found_for_each_number_of_jobs() {
-        let costs = Costs::new(&KERNELS);
+        let costs = Costs::new(&KERNELS, Times::new());
         for (jobs, best) in [(1, ONE), (3, FOUR), (4, FOUR), (8, EIGHT)] {
             run(&costs, jobs, 40, rsa_2048);
             let later = run(&costs, jobs, 40, rsa_2048);
@@ -265,7 +226,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_the_best_is_never_tried() {
-        let costs = Costs::new(&KERNELS);
+        let costs = Costs::new(&KERNELS, Times::new());
         let chosen = run(&costs, 1, 200, rsa_2048);
         assert!(chosen.iter().all(|method| *method != FOUR));
         assert!(chosen.iter().all(|method| *method != EIGHT));
@@ -279,7 +240,7 @@ mod tests {
         check(rsa_2048, true);
 
         fn check(cost: fn(Method) -> u64, repays: bool) {
-            let costs = Costs::new(&KERNELS);
+            let costs = Costs::new(&KERNELS, Times::new());
             assert!(!costs.repay_a_sleep(), "nothing is known yet");
             for jobs in [1, 8] {
                 run(&costs, jobs, 40, cost);
@@ -290,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_lone_operation_goes_to_lanes_where_these_are_faster() {
-        let costs = Costs::new(&KERNELS[1..]);
+        let costs = Costs::new(&KERNELS[1..], Times::new());
         let p384 = |method| match method {
             Method::DefaultProvider => 610_000,
             Method::Kernel(0) => 80_000,
@@ -303,7 +264,7 @@ mod tests {
     #[test]
     fn of_kernels_with_as_many_lanes_each_is_tried() {
         let kernels = [(1, Room::Ifma256), (1, Room::Ifma512), (4, Room::Ifma256)];
-        let costs = Costs::new(&kernels);
+        let costs = Costs::new(&kernels, Times::new());
         let chosen = run(&costs, 1, 100, |method| match method {
             Method::DefaultProvider => 242_000,
             Method::Kernel(0) => 165_000,
@@ -314,7 +275,7 @@ mod tests {
 
     #[test]
     fn each_number_of_operations_has_a_cost() {
-        let costs = Costs::new(&KERNELS);
+        let costs = Costs::new(&KERNELS, Times::new());
         for jobs in [1, 4, 8] {
             run(&costs, jobs, 40, rsa_2048);
         }
@@ -324,7 +285,7 @@ mod tests {
 
     #[test]
     fn one_slow_sample_proves_nothing() {
-        let costs = Costs::new(&KERNELS[..1]);
+        let costs = Costs::new(&KERNELS[..1], Times::new());
         costs.record(ONE, 3_000_000);
         let chosen = run(&costs, 1, 50, rsa_2048);
         assert_eq!(chosen[20..], vec![ONE; 30]);
@@ -332,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_measurement_that_was_interrupted_heals() {
-        let costs = Costs::new(&KERNELS[..1]);
+        let costs = Costs::new(&KERNELS[..1], Times::new());
         for _ in 0..SAMPLES_TO_TRUST {
             costs.record(ONE, 90_000_000);
         }

@@ -46,6 +46,19 @@ extern "C" fn SSL_CTX_use_PrivateKey(context: *mut c_void, key: *mut c_void) -> 
     used
 }
 
+#[unsafe(no_mangle)]
+extern "C" fn SSL_CTX_use_PrivateKey_file(
+    context: *mut c_void,
+    file: *const c_char,
+    format: c_int,
+) -> c_int {
+    let used = real::SSL_CTX_use_PrivateKey_file(context, file, format);
+    if used == 1 {
+        guard((), || transfer::make_own_known(context));
+    }
+    used
+}
+
 /// Keeps the preference for our provider where the program sets properties for the default context.
 #[unsafe(no_mangle)]
 extern "C" fn EVP_set_default_properties(context: *mut c_void, properties: *const c_char) -> c_int {

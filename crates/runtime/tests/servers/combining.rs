@@ -2,6 +2,7 @@
 //! when one of them is killed or stopped.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -69,9 +70,11 @@ fn under_load(server: &Server, identity: &Identity, befall: impl FnOnce()) -> Er
     };
     thread::scope(|scope| {
         let clients = scope.spawn(clients);
-        befall();
+        let befallen = catch_unwind(AssertUnwindSafe(befall));
         is_over.store(true, Ordering::Relaxed);
-        clients.join().expect("clients do not panic")
+        let errors = clients.join().expect("clients do not panic");
+        befallen.unwrap_or_else(|panic| resume_unwind(panic));
+        errors
     })
 }
 

@@ -1,6 +1,7 @@
 //! The RSA keys that a program has loaded before it forks: those of the lane process.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::config::config;
@@ -8,6 +9,10 @@ use crate::rsa::key::Key;
 
 /// Keys that were loaded in this process, or by whoever forked it.
 static LOADED: Mutex<Vec<Weak<Key>>> = Mutex::new(Vec::new());
+
+/// Keys that were imported before anybody signed, and how many are at most: 30 ms.
+static IMPORTED_AT_ONCE: AtomicUsize = AtomicUsize::new(0);
+const IMPORTED_AT_ONCE_MAX: usize = 128;
 
 /// Keys at which those that were freed are forgotten.
 const KEYS_TO_TIDY: usize = 64;
@@ -21,21 +26,41 @@ pub(crate) fn are_lent() -> bool {
     config().lane_cpus.is_some()
 }
 
+/// Whether a key that is loaded now is imported at once, and not by the process that first signs:
+/// one that is forked for each connection would do so for each. Programs that load more keys than
+/// this are not kept waiting for all of them.
+pub(crate) fn is_imported_at_once() -> bool {
+    are_lent() || IMPORTED_AT_ONCE.fetch_add(1, Ordering::Relaxed) < IMPORTED_AT_ONCE_MAX
+}
+
 /// A key was loaded.
 pub(crate) fn loaded(key: &Arc<Key>) {
-    if !are_lent() {
-        return;
-    }
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
     if loaded.len() >= KEYS_TO_TIDY && loaded.len().is_power_of_two() {
         loaded.retain(|key| key.strong_count() > 0);
     }
-    loaded.push(Arc::downgrade(key));
+    if are_lent() || loaded.len() < IMPORTED_AT_ONCE_MAX {
+        loaded.push(Arc::downgrade(key));
+    }
+}
+
+/// Before a fork: makes what each child would have to make of its keys.
+pub(crate) fn before_fork() {
+    let loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    let first: Vec<_> =
+        loaded.iter().take(IMPORTED_AT_ONCE_MAX).filter_map(Weak::upgrade).collect();
+    drop(loaded);
+    for key in first {
+        key.accelerated();
+    }
 }
 
 impl Lent {
-    /// All that are loaded now and still in use.
+    /// All that are loaded now and still in use, if there is to be a lane process.
     pub(crate) fn now() -> Self {
+        if !are_lent() {
+            return Lent::none();
+        }
         let loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
         let living = loaded.iter().filter(|key| key.strong_count() > 0);
         Lent(living.map(|key| (key.as_ptr().addr(), Weak::clone(key))).collect())
