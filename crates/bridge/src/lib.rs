@@ -9,3 +9,4 @@
 
 pub mod counters;
 pub mod hooks;
+mod kinds;

@@ -13,7 +13,7 @@ use widelane_ossl_sys::core::{
 use crate::delegate::{Delegate, has_name};
 use crate::entry::{borrow, borrow_mut, entry, take_back};
 use crate::params::{self, Constant};
-use crate::{cipher, curve, kdf, kem, process, rsa};
+use crate::{FAMILIES, kem, process};
 
 /// One loaded provider. OpenSSL may load us several times, once for each library context.
 pub(crate) struct Instance {
@@ -50,10 +50,8 @@ impl Instance {
         let delegate = Arc::new(delegate);
         process::instance_begins();
         let mut by_operation = BTreeMap::<c_int, Vec<Offer>>::new();
-        for of_module in [cipher::offers, kdf::offers, rsa::offers, curve::offers, kem::offers] {
-            for offer in of_module(&delegate) {
-                by_operation.entry(offer.operation).or_default().push(offer);
-            }
+        for offer in FAMILIES.iter().flat_map(|family| (family.offers)(&delegate)) {
+            by_operation.entry(offer.operation).or_default().push(offer);
         }
         Arc::new(Instance {
             functions: provider_functions(),

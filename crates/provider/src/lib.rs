@@ -38,5 +38,24 @@ mod shared_memory;
 mod signature;
 mod stack;
 
+use std::sync::Arc;
+
+use crate::batching::kinds::Kind;
+use crate::delegate::Delegate;
+use crate::instance::Offer;
+
+/// The families of algorithms. A new one needs a line here, a module with its `FAMILY`, and what it
+/// takes of the default provider in [`delegate`].
+const FAMILIES: [&Family; 5] =
+    [&cipher::FAMILY, &kdf::FAMILY, &rsa::FAMILY, &curve::FAMILY, &kem::FAMILY];
+
+/// Algorithms that share a module.
+struct Family {
+    /// What we offer of them over what the default provider has.
+    offers: fn(&Arc<Delegate>) -> Vec<Offer>,
+    /// Their kinds of operations with kernels.
+    kinds: &'static [Kind],
+}
+
 #[global_allocator]
 static ALLOCATOR: widelane_reserve::Reserved = widelane_reserve::Reserved;

@@ -15,7 +15,7 @@ use crate::config::config;
 use crate::counters::{self, Pages};
 use crate::entry::entry;
 use crate::kdf::kept;
-use crate::{kem, pool, stack};
+use crate::{kem, pool, rsa, stack};
 
 /// What belongs to one process.
 ///
@@ -141,7 +141,7 @@ impl Process {
     }
 
     fn own_counters(&'static self) -> &'static Counters {
-        let open = || Pages::open(config().widest(), config().counters_dir.as_deref());
+        let open = || Pages::open(rsa::batch::widest(), config().counters_dir.as_deref());
         self.counters.get_or_init(open).mine()
     }
 

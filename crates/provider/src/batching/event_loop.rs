@@ -17,7 +17,7 @@ use crate::batching::execute::{
     count_closed, count_short_wait, count_waits, execute as execute_batch, now,
 };
 use crate::batching::request::{Answer, Request};
-use crate::batching::{PAUSES_MAX, blocking};
+use crate::batching::{PAUSES_MAX, blocking, kinds};
 use crate::config::config;
 use crate::counters::{add, count, count_wait};
 use crate::process;
@@ -129,7 +129,7 @@ impl Lanes {
 impl Waiting {
     fn new(kind: OperationKind) -> Self {
         let company = Company::new(config().wait_max.ns());
-        let lane = Lane::new(config().lanes(kind));
+        let lane = Lane::new(kinds::lanes(kind));
         Waiting { kind, lane, offered: Vec::new(), queued: VecDeque::new(), company }
     }
 

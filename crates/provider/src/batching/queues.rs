@@ -30,12 +30,12 @@ pub(crate) struct Queues {
 impl Queues {
     /// Empty queues for operations of a kind.
     pub(crate) fn new(kind: OperationKind) -> Self {
-        let lanes = config().lanes(kind);
+        let lanes = kinds::lanes(kind);
         Queues {
             kind,
             shared: Shared::new(lanes),
             crew: Crew::new(lanes, config().cpus),
-            costs: Costs::new(&kinds::kernels(config(), kind), Times::of(kind)),
+            costs: Costs::new(&kinds::kernels(kind), Times::of(kind)),
             helper: Mutex::new(None),
         }
     }

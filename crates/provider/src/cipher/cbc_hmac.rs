@@ -15,7 +15,6 @@ use super::context::{Context, Header, Refused, write};
 use super::multi_block::{self, Ivs, Plan};
 use super::piece::Piece;
 use super::tally::Tally;
-use crate::config::config;
 use crate::delegate::Delegate;
 use crate::params::{self, Array, Name, Value, gettable};
 use crate::stack;
@@ -214,11 +213,11 @@ impl Context for CbcHmac {
     ];
 
     fn gains(algorithm: Algorithm) -> bool {
-        config().cbc_hmac(algorithm).room() == Room::Vaes512
+        super::cbc_hmac(algorithm).room() == Room::Vaes512
     }
 
     fn new(delegate: Arc<Delegate>, kind: CipherKind, algorithm: Algorithm) -> Self {
-        let suite = config().cbc_hmac(algorithm);
+        let suite = super::cbc_hmac(algorithm);
         CbcHmac {
             delegate,
             suite,

@@ -12,7 +12,6 @@ use widelane_ossl_sys::core::{self, OsslParam, PARAM_OCTET_STRING, PARAM_UNSIGNE
 use super::common::Common;
 use super::context::{Context, Header, Refused, write};
 use super::piece::Piece;
-use crate::config::config;
 use crate::delegate::Delegate;
 use crate::params::{self, Array, Name, Value, gettable};
 
@@ -119,7 +118,7 @@ impl Context for ChaCha {
     ];
 
     fn gains(algorithm: Algorithm) -> bool {
-        match config().aead(algorithm).room() {
+        match super::aead(algorithm).room() {
             Room::Ifma512 => true,
             // With AVX-512, OpenSSL uses it whatever our policy is.
             Room::Avx2 => !Room::Avx512.is_supported(),

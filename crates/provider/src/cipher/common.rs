@@ -10,7 +10,6 @@ use widelane_secret::Mask;
 use super::context::{Header, Refused};
 use super::piece::Piece;
 use super::tally::Tally;
-use crate::config::config;
 use crate::delegate::Delegate;
 
 /// What contexts of ciphers with tags have.
@@ -29,7 +28,7 @@ pub(super) struct Common {
 
 impl Common {
     pub(super) fn new(delegate: Arc<Delegate>, kind: CipherKind, algorithm: Algorithm) -> Self {
-        let aead = config().aead(algorithm);
+        let aead = super::aead(algorithm);
         Common {
             delegate,
             direction: Direction::Seal,

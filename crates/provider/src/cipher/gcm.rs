@@ -13,7 +13,6 @@ use widelane_ossl_sys::core::{self, OsslParam, PARAM_OCTET_STRING, PARAM_UNSIGNE
 use super::common::Common;
 use super::context::{Context, Header, Refused, write};
 use super::piece::Piece;
-use crate::config::config;
 use crate::delegate::Delegate;
 use crate::params::{self, Array, Name, Value, gettable};
 
@@ -242,7 +241,7 @@ impl Context for Gcm {
     ];
 
     fn gains(algorithm: Algorithm) -> bool {
-        matches!(config().aead(algorithm).room(), Room::Vaes512 | Room::Vaes256)
+        matches!(super::aead(algorithm).room(), Room::Vaes512 | Room::Vaes256)
     }
 
     fn new(delegate: Arc<Delegate>, kind: CipherKind, algorithm: Algorithm) -> Self {

@@ -15,16 +15,19 @@ mod piece;
 mod tally;
 
 use std::ffi::CStr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use widelane_bridge::counters::CipherKind;
-use widelane_crypto::{aead, cbc_hmac as cbc};
+use widelane_crypto::aead::{self, Aead};
+use widelane_crypto::cbc_hmac as cbc;
 use widelane_ossl_sys::core::{self, OsslDispatch};
 
 use self::cbc_hmac::CbcHmac;
 use self::chacha::ChaCha;
 use self::context::Context;
 use self::gcm::Gcm;
+use crate::Family;
+use crate::config::config;
 use crate::delegate::Delegate;
 use crate::instance::Offer;
 
@@ -74,8 +77,31 @@ kinds! {
     Aes256CbcHmacSha256, c"AES-256-CBC-HMAC-SHA256": CbcHmac of cbc::Algorithm::Aes256Sha256;
 }
 
+/// Ciphers with tags in the widest room that the policy leaves open.
+static AEADS: LazyLock<[Aead; aead::Algorithm::ALL.len()]> = LazyLock::new(|| {
+    aead::Algorithm::ALL.map(|algorithm| Aead::choose(algorithm, &config().policy))
+});
+
+/// AES-CBC with HMAC, as TLS has it unless both sides want otherwise, likewise.
+static CBC_HMACS: LazyLock<[cbc::CbcHmac; cbc::Algorithm::ALL.len()]> = LazyLock::new(|| {
+    cbc::Algorithm::ALL.map(|algorithm| {
+        cbc::CbcHmac::choose(algorithm, cbc::Mode::MacThenEncrypt, &config().policy)
+    })
+});
+
+fn aead(algorithm: aead::Algorithm) -> Aead {
+    AEADS[algorithm as usize]
+}
+
+fn cbc_hmac(algorithm: cbc::Algorithm) -> cbc::CbcHmac {
+    CBC_HMACS[algorithm as usize]
+}
+
+/// Ciphers for records, for the provider.
+pub(crate) const FAMILY: Family = Family { offers, kinds: &[] };
+
 /// What we offer of ciphers: those that gain.
-pub(crate) fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
+fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
     let offer = |kind| {
         let names = &delegate.algorithms.ciphers[kind as usize].as_ref()?.names;
         let description = c"authenticated encryption, widened by Widelane";

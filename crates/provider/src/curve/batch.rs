@@ -1,19 +1,52 @@
 //! Operations on elliptic curves, many at once or alone.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use widelane_bridge::counters::OperationKind;
 use widelane_cpu::Room;
-use widelane_crypto::ec::{self, encoding};
-use widelane_crypto::{ed25519, x25519};
+use widelane_crypto::ec::{self, Ec, encoding};
+use widelane_crypto::ed25519::{self, Ed25519};
+use widelane_crypto::x25519;
 use widelane_ossl_sys::Libcrypto;
 use widelane_secret::wipe;
 
 use crate::batching::kernel::{Outcome, Verdict, collect, settle};
+use crate::batching::kinds::Kind;
 use crate::batching::{Operation, Request, Secret};
-use crate::config::{Config, config};
+use crate::config::config;
 use crate::curve::key::Key;
 use crate::curve::{Curve, single};
+
+/// The kinds of operations that have kernels here.
+pub(crate) const KINDS: &[Kind] = &[
+    Kind::pooled(OperationKind::X25519Generate, x25519_kernels),
+    Kind::new(OperationKind::X25519Derive, x25519_derive_kernels, derive_x25519),
+    Kind::pooled(OperationKind::P256Generate, ec_kernels),
+    Kind::new(OperationKind::P256Derive, ec_kernels, derive_ec),
+    Kind::new(OperationKind::P256Sign, ec_sign_kernels, sign_ec),
+    Kind::pooled(OperationKind::P384Generate, ec_kernels),
+    Kind::new(OperationKind::P384Derive, ec_kernels, derive_ec),
+    Kind::new(OperationKind::P384Sign, ec_sign_kernels, sign_ec),
+    Kind::new(OperationKind::Ed25519Sign, ed25519_kernels, sign_ed25519),
+];
+
+/// P-256 and P-384 by each kernel that the policy leaves open, those with the fewest lanes first.
+pub(crate) static EC: LazyLock<Vec<Ec>> = LazyLock::new(|| Ec::kernels(&config().policy));
+
+/// The same for signatures.
+static EC_SIGN: LazyLock<Vec<Ec>> = LazyLock::new(|| Ec::sign_kernels(&config().policy));
+
+/// The same of X25519, for key pairs.
+pub(crate) static X25519: LazyLock<Vec<x25519::X25519>> =
+    LazyLock::new(|| x25519::X25519::kernels(&config().policy));
+
+/// The same of X25519, for shared secrets.
+static X25519_DERIVE: LazyLock<Vec<x25519::X25519>> =
+    LazyLock::new(|| x25519::X25519::derive_kernels(&config().policy));
+
+/// The same of Ed25519.
+pub(crate) static ED25519: LazyLock<Vec<Ed25519>> =
+    LazyLock::new(|| Ed25519::kernels(&config().policy));
 
 /// The shared secret of two keys of one [curve](crate::curve::Curve).
 pub(crate) struct Derive {
@@ -89,33 +122,28 @@ impl Operation for SignMessage {
     }
 }
 
-/// Lanes and room of each kernel of P-256 and P-384.
-pub(crate) fn ec_kernels(config: &Config) -> Vec<(usize, Room)> {
-    config.ec.iter().map(|ec| (ec.lanes(), ec.room())).collect()
+fn ec_kernels() -> Vec<(usize, Room)> {
+    EC.iter().map(|ec| (ec.lanes(), ec.room())).collect()
 }
 
-/// The same, for signatures.
-pub(crate) fn ec_sign_kernels(config: &Config) -> Vec<(usize, Room)> {
-    config.ec_sign.iter().map(|ec| (ec.lanes(), ec.room())).collect()
+fn ec_sign_kernels() -> Vec<(usize, Room)> {
+    EC_SIGN.iter().map(|ec| (ec.lanes(), ec.room())).collect()
 }
 
-/// The same of X25519, for key pairs.
-pub(crate) fn x25519_kernels(config: &Config) -> Vec<(usize, Room)> {
-    config.x25519.iter().map(|x25519| (x25519.lanes(), x25519.room())).collect()
+fn x25519_kernels() -> Vec<(usize, Room)> {
+    X25519.iter().map(|x25519| (x25519.lanes(), x25519.room())).collect()
 }
 
-/// The same of X25519, for shared secrets.
-pub(crate) fn x25519_derive_kernels(config: &Config) -> Vec<(usize, Room)> {
-    config.x25519_derive.iter().map(|x25519| (x25519.lanes(), x25519.room())).collect()
+fn x25519_derive_kernels() -> Vec<(usize, Room)> {
+    X25519_DERIVE.iter().map(|x25519| (x25519.lanes(), x25519.room())).collect()
 }
 
-/// The same of Ed25519.
-pub(crate) fn ed25519_kernels(config: &Config) -> Vec<(usize, Room)> {
-    config.ed25519.iter().map(|ed25519| (ed25519.lanes(), ed25519.room())).collect()
+fn ed25519_kernels() -> Vec<(usize, Room)> {
+    ED25519.iter().map(|ed25519| (ed25519.lanes(), ed25519.room())).collect()
 }
 
-/// X25519 by a kernel of [`config`].
-pub(crate) fn derive_x25519(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
+/// X25519 by a kernel of [`struct@X25519_DERIVE`].
+fn derive_x25519(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
     let operands = collect(requests, |operation: &Derive| {
         Some((operation.key.x25519()?, operation.peer.x25519_public()?))
     })?;
@@ -135,7 +163,7 @@ fn x25519_secrets(
             Some(x25519::DeriveJob { private, peer, shared, outcome })
         })
         .collect::<Option<Vec<_>>>()?;
-    config().x25519_derive[index].derive_batch(&mut jobs);
+    X25519_DERIVE[index].derive_batch(&mut jobs);
     let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
     Some(settle(outcomes, outputs, |outcome| match outcome {
         x25519::Outcome::Done => Verdict::Done,
@@ -143,8 +171,8 @@ fn x25519_secrets(
     }))
 }
 
-/// ECDH on P-256 and P-384 by a kernel of [`config`].
-pub(crate) fn derive_ec(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
+/// ECDH on P-256 and P-384 by a kernel of [`struct@XXX`].
+fn derive_ec(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
     let operands = collect(requests, |operation: &Derive| {
         Some((operation.key.ec()?, operation.peer.ec_public()?))
     })?;
@@ -164,7 +192,7 @@ fn ec_secrets(operands: &[(&ec::PrivateKey, &ec::PublicKey)], index: usize) -> V
             outcome: ec::Outcome::Pending,
         })
         .collect();
-    config().ec[index].derive_batch(&mut jobs);
+    EC[index].derive_batch(&mut jobs);
     let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
     settle(outcomes, outputs, ec_verdict)
 }
@@ -178,13 +206,13 @@ pub(crate) fn derive_pairs(curve: Curve, pairs: &[(&Key, &Key)]) -> Option<Vec<O
     };
     match curve {
         Curve::X25519 => {
-            let index = just_enough(x25519_derive_kernels(config()))?;
+            let index = just_enough(x25519_derive_kernels())?;
             let operands =
                 pairs.iter().map(|(key, peer)| Some((key.x25519()?, peer.x25519_public()?)));
             x25519_secrets(&operands.collect::<Option<Vec<_>>>()?, index)
         }
         Curve::Ec(_) => {
-            let index = just_enough(ec_kernels(config()))?;
+            let index = just_enough(ec_kernels())?;
             let operands = pairs.iter().map(|(key, peer)| Some((key.ec()?, peer.ec_public()?)));
             Some(ec_secrets(&operands.collect::<Option<Vec<_>>>()?, index))
         }
@@ -192,8 +220,8 @@ pub(crate) fn derive_pairs(curve: Curve, pairs: &[(&Key, &Key)]) -> Option<Vec<O
     }
 }
 
-/// ECDSA on P-256 and P-384 by a kernel of [`config`].
-pub(crate) fn sign_ec(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
+/// ECDSA on P-256 and P-384 by a kernel of [`struct@EC_SIGN`].
+fn sign_ec(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
     let operands = collect(requests, |operation: &SignDigest| {
         Some((operation.key.ec()?, &*operation.digest, &operation.entropy))
     })?;
@@ -210,7 +238,7 @@ pub(crate) fn sign_ec(requests: &[&Request], index: usize) -> Option<Vec<Outcome
             outcome: ec::Outcome::Pending,
         })
         .collect();
-    config().ec_sign[index].sign_batch(&mut jobs);
+    EC_SIGN[index].sign_batch(&mut jobs);
     let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
     for (outcome, output) in outcomes.iter().zip(&mut outputs) {
         if *outcome == ec::Outcome::Done {
@@ -220,8 +248,8 @@ pub(crate) fn sign_ec(requests: &[&Request], index: usize) -> Option<Vec<Outcome
     Some(settle(outcomes, outputs, ec_verdict))
 }
 
-/// Ed25519 by a kernel of [`config`].
-pub(crate) fn sign_ed25519(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
+/// Ed25519 by a kernel of [`struct@XXX`].
+fn sign_ed25519(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
     let operands = collect(requests, |operation: &SignMessage| {
         Some((operation.key.ed25519()?, &*operation.message))
     })?;
@@ -234,7 +262,7 @@ pub(crate) fn sign_ed25519(requests: &[&Request], index: usize) -> Option<Vec<Ou
             Some(ed25519::SignJob { key, message, signature, outcome })
         })
         .collect::<Option<Vec<_>>>()?;
-    config().ed25519[index].sign_batch(&mut jobs);
+    ED25519[index].sign_batch(&mut jobs);
     let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
     Some(settle(outcomes, outputs, |outcome| match outcome {
         ed25519::Outcome::Done => Verdict::Done,

@@ -23,14 +23,17 @@ use widelane_crypto::ec;
 use widelane_ossl_sys::core;
 use widelane_ossl_sys::dispatch::{KeyexchFunctions, KeymgmtFunctions};
 
-use crate::config::config;
+use crate::Family;
 use crate::delegate::Delegate;
 use crate::instance::Offer;
 use crate::keymgmt::functions as key_functions;
 use crate::signature::functions as signature_functions;
 
+/// Elliptic curves, for the provider.
+pub(crate) const FAMILY: Family = Family { offers, kinds: batch::KINDS };
+
 /// What we offer of curves.
-pub(crate) fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
+fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
     let known = &delegate.algorithms;
     let mut offers = vec![
         Offer::new(
@@ -157,9 +160,9 @@ impl Curve {
     /// Whether there are kernels for it.
     pub(crate) fn has_kernels(self) -> bool {
         match self {
-            Curve::Ec(_) => !config().ec.is_empty(),
-            Curve::Ed25519 => !config().ed25519.is_empty(),
-            Curve::X25519 => !config().x25519.is_empty(),
+            Curve::Ec(_) => !batch::EC.is_empty(),
+            Curve::Ed25519 => !batch::ED25519.is_empty(),
+            Curve::X25519 => !batch::X25519.is_empty(),
         }
     }
 

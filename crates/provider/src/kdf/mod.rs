@@ -11,15 +11,31 @@ pub(crate) mod kept;
 mod tls13_kdf;
 mod tls1_prf;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use widelane_crypto::kdf::{Hash, Kdf};
 use widelane_ossl_sys::core;
 
+use crate::Family;
+use crate::config::config;
 use crate::delegate::Delegate;
 use crate::instance::Offer;
 
+/// The key schedules by hash function, in the widest room that the policy leaves open.
+static KDFS: LazyLock<[Kdf; Hash::ALL.len()]> =
+    LazyLock::new(|| Hash::ALL.map(|hash| Kdf::choose(hash, &config().policy)));
+
+fn kdf(hash: Hash) -> &'static Kdf {
+    &KDFS[hash as usize]
+}
+
+/// Key derivations, for the provider.
+pub(crate) const FAMILY: Family = Family { offers, kinds: &[] };
+
 /// What we offer of key derivations.
-pub(crate) fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
+fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
+    // Chosen while the program has one thread, as kernels are when the queues of a process begin.
+    LazyLock::force(&KDFS);
     vec![
         Offer::new(
             core::OP_KDF,

@@ -10,7 +10,6 @@ use widelane_ossl_sys::core::{
 use widelane_ossl_sys::dispatch::KdfFunctions;
 use widelane_secret::wipe;
 
-use crate::config::config;
 use crate::delegate::Delegate;
 use crate::entry::{describe, entry};
 use crate::instance::Instance;
@@ -44,7 +43,7 @@ fn table(delegate: &Delegate) -> &KdfFunctions {
 }
 
 fn derive(fields: &Fields, output: &mut [u8]) -> Option<()> {
-    let kdf = config().kdf(fields.hash?);
+    let kdf = super::kdf(fields.hash?);
     match fields.mode? {
         HKDF_MODE_EXTRACT_ONLY => extract(kdf, fields, output),
         HKDF_MODE_EXPAND_ONLY => {

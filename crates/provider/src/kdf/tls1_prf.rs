@@ -8,7 +8,6 @@ use widelane_crypto::kdf::tls12;
 use widelane_ossl_sys::core::{OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::KdfFunctions;
 
-use crate::config::config;
 use crate::delegate::Delegate;
 use crate::entry::{describe, entry};
 use crate::instance::Instance;
@@ -36,7 +35,7 @@ fn table(delegate: &Delegate) -> &KdfFunctions {
 
 fn derive(fields: &Fields, output: &mut [u8]) -> Option<()> {
     let (secret, seed) = (fields.get(Field::Secret)?, fields.get(Field::Seed)?);
-    tls12::prf(config().kdf(fields.hash?), secret, seed, output);
+    tls12::prf(super::kdf(fields.hash?), secret, seed, output);
     Some(())
 }
 

@@ -1,7 +1,7 @@
 //! Operations of key encapsulation, many at once or alone.
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use widelane_bridge::counters::OperationKind;
 use widelane_cpu::{Policy, Room, Width};
@@ -12,8 +12,9 @@ use widelane_crypto::mlkem::{
 use widelane_ossl_sys::Libcrypto;
 
 use crate::batching::kernel::{Outcome, collect};
+use crate::batching::kinds::Kind;
 use crate::batching::{self, Answer, Operation, Request, Secret};
-use crate::config::{Config, config};
+use crate::config::config;
 use crate::counters::{How, count_jobs};
 use crate::curve::key::Key as CurveKey;
 use crate::curve::{self, Curve};
@@ -21,6 +22,29 @@ use crate::errors::quietly;
 use crate::kem::key::Key;
 use crate::kem::{Mechanism, single};
 use crate::{process, stack};
+
+/// The kinds of operations that have kernels here.
+pub(crate) const KINDS: &[Kind] = &[
+    Kind::pooled(OperationKind::MlKem512Generate, kernels),
+    Kind::pooled(OperationKind::MlKem768Generate, kernels),
+    Kind::pooled(OperationKind::MlKem1024Generate, kernels),
+    Kind::new(OperationKind::X25519MlKem768Encapsulate, kernels, encapsulate),
+    Kind::new(OperationKind::X25519MlKem768Decapsulate, kernels, decapsulate),
+    Kind::new(OperationKind::MlKem512Encapsulate, kernels, encapsulate),
+    Kind::new(OperationKind::MlKem512Decapsulate, kernels, decapsulate),
+    Kind::new(OperationKind::MlKem768Encapsulate, kernels, encapsulate),
+    Kind::new(OperationKind::MlKem768Decapsulate, kernels, decapsulate),
+    Kind::new(OperationKind::MlKem1024Encapsulate, kernels, encapsulate),
+    Kind::new(OperationKind::MlKem1024Decapsulate, kernels, decapsulate),
+    Kind::new(OperationKind::Secp256r1MlKem768Encapsulate, kernels, encapsulate),
+    Kind::new(OperationKind::Secp256r1MlKem768Decapsulate, kernels, decapsulate),
+    Kind::new(OperationKind::Secp384r1MlKem1024Encapsulate, kernels, encapsulate),
+    Kind::new(OperationKind::Secp384r1MlKem1024Decapsulate, kernels, decapsulate),
+];
+
+/// ML-KEM by parameter set, in the widest room that the policy leaves open.
+static ML_KEM: LazyLock<[MlKem; ParameterSet::ALL.len()]> =
+    LazyLock::new(|| ParameterSet::ALL.map(|set| MlKem::choose(set, &config().policy)));
 
 /// A secret to be encapsulated; gives a ciphertext, and behind it the shared secret.
 pub(super) struct Encapsulate {
@@ -75,9 +99,18 @@ impl Operation for Decapsulate {
     }
 }
 
+fn chosen(set: ParameterSet) -> &'static MlKem {
+    &ML_KEM[set as usize]
+}
+
+/// Whether ML-KEM has lanes to fill.
+pub(super) fn is_batched() -> bool {
+    ML_KEM.iter().all(|ml_kem| ml_kem.room() != Room::Portable)
+}
+
 /// Does an operation together with others; at once where there are no kernels.
 pub(super) fn run(operation: impl Operation) -> Answer {
-    if config().ml_kem_is_batched() {
+    if is_batched() {
         return batching::run(operation);
     }
     count_jobs(process::current().counters(), operation.kind(), How::Delegated, 1);
@@ -86,8 +119,8 @@ pub(super) fn run(operation: impl Operation) -> Answer {
 }
 
 /// How many jobs each kernel is for, and its room: with fewer jobs a kernel costs less.
-pub(crate) fn kernels(config: &Config) -> Vec<(usize, Room)> {
-    let rooms = config.ml_kem_is_batched().then(|| config.ml_kem(ParameterSet::MlKem768).room());
+fn kernels() -> Vec<(usize, Room)> {
+    let rooms = is_batched().then(|| chosen(ParameterSet::MlKem768).room());
     rooms.into_iter().flat_map(|room| [1, 2, 4, 8].map(|jobs| (jobs, room))).collect()
 }
 
@@ -96,16 +129,16 @@ pub(crate) fn generate(
     set: ParameterSet,
     seeds: &[&[u8; SEED_BYTES]],
 ) -> Option<Vec<DecapsulationKey>> {
-    with_workspace(|memory| config().ml_kem(set).generate_batch(memory, seeds))
+    with_workspace(|memory| chosen(set).generate_batch(memory, seeds))
 }
 
 /// Encapsulates.
-pub(crate) fn encapsulate(requests: &[&Request], _index: usize) -> Option<Vec<Outcome>> {
+fn encapsulate(requests: &[&Request], _index: usize) -> Option<Vec<Outcome>> {
     encapsulate_all(&collect(requests, |operation: &Encapsulate| Some(operation))?, true)
 }
 
 /// Decapsulates.
-pub(crate) fn decapsulate(requests: &[&Request], _index: usize) -> Option<Vec<Outcome>> {
+fn decapsulate(requests: &[&Request], _index: usize) -> Option<Vec<Outcome>> {
     decapsulate_all(&collect(requests, |operation: &Decapsulate| Some(operation))?, true)
 }
 
@@ -116,7 +149,7 @@ pub(super) fn generate_alone(set: ParameterSet, seed: &[u8]) -> Option<Decapsula
 
 /// Takes over a decapsulation key; nothing if it is none.
 pub(super) fn import(set: ParameterSet, bytes: &[u8]) -> Option<DecapsulationKey> {
-    let key = with_workspace(|memory| config().ml_kem(set).import(memory, bytes))?.ok()?;
+    let key = with_workspace(|memory| chosen(set).import(memory, bytes))?.ok()?;
     let is_reduced = set.is_reduced_decapsulation_key(bytes)
         && set.is_encapsulation_key(key.encapsulation_key());
     is_reduced.then_some(key)
@@ -135,9 +168,9 @@ fn portable(set: ParameterSet) -> MlKem {
     MlKem::choose(set, &Policy::up_to(Width::W128))
 }
 
-/// ML-KEM of a mechanism by the kernels of [`config`], or without them.
+/// ML-KEM of a mechanism in the room chosen for it, or without kernels.
 fn ml_kem(mechanism: &Mechanism, by_kernels: bool) -> MlKem {
-    if by_kernels { *config().ml_kem(mechanism.set) } else { portable(mechanism.set) }
+    if by_kernels { *chosen(mechanism.set) } else { portable(mechanism.set) }
 }
 
 /// Encapsulates by the kernels; or without them, but for what the default provider has.

@@ -9,7 +9,6 @@ use widelane_ossl_sys::core;
 use crate::batching::Secret;
 use crate::batching::execute::now;
 use crate::batching::queues::Method;
-use crate::config::config;
 use crate::counters::{How, count_jobs};
 use crate::curve::generation::ephemeral;
 use crate::delegate::Delegate;
@@ -83,7 +82,7 @@ impl Generation {
 
     /// Makes a key without others.
     fn alone(mechanism: &Mechanism, seed: &Secret) -> Option<DecapsulationKey> {
-        let is_batched = config().ml_kem_is_batched();
+        let is_batched = batch::is_batched();
         let how = if is_batched { How::Synchronous } else { How::Delegated };
         count_jobs(process::current().counters(), mechanism.generate_kind(), how, 1);
         batch::generate_alone(mechanism.set, &seed.0)

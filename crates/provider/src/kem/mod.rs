@@ -21,7 +21,7 @@ use widelane_crypto::ec;
 use widelane_crypto::mlkem::{ParameterSet, SHARED_BYTES};
 use widelane_ossl_sys::core;
 
-use crate::config::config;
+use crate::Family;
 use crate::curve::Curve;
 use crate::delegate::Delegate;
 use crate::instance::Offer;
@@ -192,11 +192,14 @@ impl<const INDEX: usize> Place for Nth<INDEX> {
     const INDEX: usize = INDEX;
 }
 
+/// Key encapsulation, for the provider.
+pub(crate) const FAMILY: Family = Family { offers, kinds: batch::KINDS };
+
 /// What we offer of key encapsulation. Where the default provider has it and we have no kernels,
 /// that is nothing.
-pub(crate) fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
+fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
     let known = delegate.algorithms.kems.iter().enumerate();
-    let offered = known.filter(|(_, theirs)| theirs.is_none() || config().ml_kem_is_batched());
+    let offered = known.filter(|(_, theirs)| theirs.is_none() || batch::is_batched());
     let offers = offered.flat_map(|(index, theirs)| {
         let names = theirs.as_ref().map_or(MECHANISMS[index].names, |theirs| &theirs.keys.names);
         let (keys, functions) = (keymgmt::functions(index), context::functions());

@@ -21,9 +21,9 @@ use widelane_crypto::{ec, x25519};
 
 use crate::batching::execute::now;
 use crate::batching::queues::Method;
-use crate::config::config;
 use crate::counters::{add, count, of_kind};
 use crate::curve::Curve;
+use crate::curve::batch::{EC, X25519};
 use crate::delegate::Delegate;
 use crate::process::{self, Process};
 use crate::stack;
@@ -116,7 +116,8 @@ impl Pools {
     }
 }
 
-/// Makes as many key pairs as a kernel has lanes; which kernel is a place in [`config`].
+/// Makes as many key pairs as a kernel has lanes; which kernel is a place among those of its
+/// kind.
 fn generate(delegate: &Delegate, curve: Curve, index: usize, lanes: usize) -> Option<Vec<Pair>> {
     let bytes = curve.private_bytes();
     let random = delegate.random_secret(lanes * bytes)?;
@@ -148,7 +149,7 @@ fn generate_x25519(pairs: &mut [Pair], index: usize) -> Option<()> {
             Some(x25519::GenerateJob { private, public: pair.public_mut().try_into().ok()? })
         })
         .collect::<Option<Vec<_>>>()?;
-    config().x25519[index].generate_batch(&mut jobs);
+    X25519[index].generate_batch(&mut jobs);
     Some(())
 }
 
@@ -171,7 +172,7 @@ fn generate_ec(
             outcome: ec::Outcome::Pending,
         })
         .collect();
-    config().ec[index].generate_batch(&mut jobs);
+    EC[index].generate_batch(&mut jobs);
     jobs.iter().all(|job| job.outcome == ec::Outcome::Done).then_some(())
 }
 

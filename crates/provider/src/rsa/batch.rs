@@ -1,18 +1,30 @@
 //! Operations with private RSA keys, many at once or alone.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use widelane_batch::KeyName;
 use widelane_bridge::counters::OperationKind;
 use widelane_cpu::Room;
-use widelane_crypto::rsa;
+use widelane_crypto::rsa::{self, Rsa};
 use widelane_ossl_sys::Libcrypto;
 
 use crate::batching::kernel::{Outcome, Verdict, collect, settle};
+use crate::batching::kinds::Kind;
 use crate::batching::{Operation, Request, Secret};
-use crate::config::{Config, config};
+use crate::config::config;
 use crate::rsa::key::Key;
 use crate::stack;
+
+/// The kinds of operations that have kernels here.
+pub(crate) const KINDS: &[Kind] = &[
+    Kind::new(OperationKind::Rsa2048, kernels, run),
+    Kind::new(OperationKind::Rsa3072, kernels, run),
+    Kind::new(OperationKind::Rsa4096, kernels, run),
+];
+
+/// RSA by each kernel that the policy leaves open, those with the fewest lanes first.
+pub(crate) static RSA: LazyLock<Vec<rsa::Kernel>> =
+    LazyLock::new(|| Rsa::choose(&config().policy).kernels());
 
 /// The private-key operation on `input`, as long as the modulus; gives the same length.
 pub(crate) struct PrivateOperation {
@@ -46,7 +58,7 @@ impl Operation for PrivateOperation {
 
     fn confirms(&self, result: &[u8]) -> bool {
         let confirms = || {
-            let (kernel, key) = (config().rsa.first()?, self.key.accelerated()?);
+            let (kernel, key) = (RSA.first()?, self.key.accelerated()?);
             Some(kernel.confirms_vartime(&key.private, &self.input, result))
         };
         self.is_signature && stack::on_large(confirms).flatten().unwrap_or(false)
@@ -54,12 +66,17 @@ impl Operation for PrivateOperation {
 }
 
 /// Lanes and room of each kernel.
-pub(crate) fn kernels(config: &Config) -> Vec<(usize, Room)> {
-    config.rsa.iter().map(|rsa| (rsa.lanes(), rsa.room())).collect()
+fn kernels() -> Vec<(usize, Room)> {
+    RSA.iter().map(|rsa| (rsa.lanes(), rsa.room())).collect()
 }
 
-/// RSA by a kernel of [`config`].
-pub(crate) fn run(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
+/// Lanes and room of the widest kernel, for whoever reads the counters.
+pub(crate) fn widest() -> (usize, Room) {
+    kernels().pop().unwrap_or((1, Room::Portable))
+}
+
+/// RSA by a kernel of [`struct@RSA`].
+fn run(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
     let operands = collect(requests, |operation: &PrivateOperation| {
         Some((&operation.key.accelerated()?.private, &*operation.input))
     })?;
@@ -70,7 +87,7 @@ pub(crate) fn run(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
         .zip(&mut outputs)
         .map(|((key, input), output)| rsa::PrivateJob::new(key, input, &mut output.0))
         .collect();
-    config().rsa[index].private_batch(&mut jobs);
+    RSA[index].private_batch(&mut jobs);
     let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
     Some(settle(outcomes, outputs, |outcome| match outcome {
         rsa::Outcome::Done => Verdict::Done,

@@ -14,10 +14,10 @@ use widelane_ossl_sys::core::{self, OsslParam};
 use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 use widelane_secret::wipe;
 
-use crate::config::config;
 use crate::delegate::{Delegate, Owned, SignContext};
 use crate::entry::{borrow_mut, entry};
 use crate::params;
+use crate::rsa::batch::RSA;
 use crate::stack;
 
 /// Our RSA key: the default provider's key, and what the batch kernels make of it.
@@ -112,7 +112,7 @@ impl Key {
     /// The key as the batch kernels use it; nothing where there are no kernels, no private
     /// key, or one that they do not know.
     pub(crate) fn accelerated(&self) -> Option<&Accelerated> {
-        if config().rsa.is_empty() {
+        if RSA.is_empty() {
             return None;
         }
         // The caller may be on the small stack of an ASYNC job.

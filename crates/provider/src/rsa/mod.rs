@@ -12,13 +12,17 @@ use std::sync::Arc;
 
 use widelane_ossl_sys::core;
 
+use crate::Family;
 use crate::delegate::Delegate;
 use crate::instance::Offer;
 use crate::keymgmt::functions as key_functions;
 use crate::signature::functions as signature_functions;
 
+/// RSA, for the provider.
+pub(crate) const FAMILY: Family = Family { offers, kinds: batch::KINDS };
+
 /// What we offer of RSA.
-pub(crate) fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
+fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
     let known = &delegate.algorithms;
     vec![
         Offer::new(

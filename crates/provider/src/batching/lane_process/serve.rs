@@ -8,6 +8,7 @@ use widelane_bridge::counters::{Counters, OperationKind};
 
 use crate::batching::combining::{Foreign, Member};
 use crate::batching::execute::{count_closed, count_short_wait, execute, now};
+use crate::batching::kinds;
 use crate::batching::queues::Queues;
 use crate::batching::request::Request;
 use crate::config::config;
@@ -56,7 +57,7 @@ const KINDS: [OperationKind; 3] =
 impl Waiting {
     fn new(kind: OperationKind) -> Self {
         let company = Company::new(config().wait_max.ns());
-        Waiting { kind, lanes: config().lanes(kind), jobs: Vec::new(), company }
+        Waiting { kind, lanes: kinds::lanes(kind), jobs: Vec::new(), company }
     }
 
     /// Takes what workers have left, and executes that if it is not to wait; how many were.

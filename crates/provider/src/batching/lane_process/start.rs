@@ -16,6 +16,7 @@ use widelane_bridge::counters::OperationKind;
 use super::serve;
 use crate::batching::combining::{Generation, Member};
 use crate::batching::execute::now;
+use crate::batching::kinds;
 use crate::batching::signals::{self, Mask};
 use crate::config::config;
 use crate::errors::say;
@@ -37,7 +38,7 @@ const LANE_PROCESS: &CStr = c"widelane-lanes";
 /// # Errors
 /// A text that says why there is none.
 pub(crate) fn start(generation: &'static Generation) -> Result<c_int, String> {
-    if config().lanes(OperationKind::Rsa2048) < 2 {
+    if kinds::lanes(OperationKind::Rsa2048) < 2 {
         return Err("no room with lanes is open to RSA".to_owned());
     }
     if threads() != Some(1) {
