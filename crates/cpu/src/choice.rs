@@ -3,6 +3,9 @@
 /// Declares the rooms that an algorithm has, best first and `portable` last, as an enum of their
 /// tokens, and a macro that calls a kernel in the room chosen.
 ///
+/// A list of kernels that all need special instructions says `without portable` behind the enum's
+/// name: it has no `new`, since `open` may find none.
+///
 /// Each room stands beside the module or type by which its kernels are called; the token of
 /// `portable` is `()`. A declaration begins with `$`, which the macro that it declares needs. A
 /// call names the token and what stands beside the room:
@@ -39,7 +42,33 @@ macro_rules! choice {
         $vis:vis enum $name:ident by $in_room:ident { $($room:ident => $($kernels:ident)::+),+ }
     ) => {
         $crate::choice! { $dollar $(#[$doc])* $vis enum $name { $($room),+ } }
+        $crate::choice! { @calls $dollar $name $in_room { $($room => $($kernels)::+),+ } }
+    };
+    (
+        $dollar:tt
+        $(#[$doc:meta])*
+        $vis:vis enum $name:ident without portable by $in_room:ident {
+            $($room:ident => $($kernels:ident)::+),+
+        }
+    ) => {
+        $crate::choice! { @rooms $(#[$doc])* $vis enum $name { $($room),+ } }
+        $crate::choice! { @calls $dollar $name $in_room { $($room => $($kernels)::+),+ } }
+    };
+    ($dollar:tt $(#[$doc:meta])* $vis:vis enum $name:ident { $($room:ident),+ }) => {
+        $crate::choice! { @rooms $(#[$doc])* $vis enum $name { $($room),+ } }
 
+        #[allow(dead_code, reason = "not every algorithm needs all of it")]
+        impl $name {
+            /// Those that are not portable.
+            $vis const WIDE_ROOMS: &'static [$crate::Room] = Self::ROOMS.split_last().unwrap().1;
+
+            /// Chooses the best room that the machine has and `policy` leaves open.
+            $vis fn new(policy: &$crate::Policy) -> Self {
+                $name::open(policy).next().unwrap_or($name::Portable(()))
+            }
+        }
+    };
+    (@calls $dollar:tt $name:ident $in_room:ident { $($room:ident => $($kernels:ident)::+),+ }) => {
         /// Calls a kernel with the token of the room chosen and what stands beside it.
         macro_rules! $in_room {
             ($dollar choice:expr,
@@ -53,7 +82,7 @@ macro_rules! choice {
             };
         }
     };
-    ($dollar:tt $(#[$doc:meta])* $vis:vis enum $name:ident { $($room:ident),+ }) => {
+    (@rooms $(#[$doc:meta])* $vis:vis enum $name:ident { $($room:ident),+ }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         $vis enum $name {
@@ -65,18 +94,10 @@ macro_rules! choice {
             /// The rooms there are, best first.
             $vis const ROOMS: &'static [$crate::Room] = &[$($crate::Room::$room),+];
 
-            /// Those that are not portable.
-            $vis const WIDE_ROOMS: &'static [$crate::Room] = Self::ROOMS.split_last().unwrap().1;
-
-            /// The rooms that the machine has and `policy` leaves open, best first.
+            /// Those that the machine has and `policy` leaves open, best first.
             $vis fn open(policy: &$crate::Policy) -> impl DoubleEndedIterator<Item = Self> + use<> {
                 let rooms = [$($crate::rooms::Token::enter(policy).map($name::$room)),+];
                 rooms.into_iter().flatten()
-            }
-
-            /// Chooses the best room that the machine has and `policy` leaves open.
-            $vis fn new(policy: &$crate::Policy) -> Self {
-                $name::open(policy).next().unwrap_or($name::Portable(()))
             }
 
             /// The room chosen.

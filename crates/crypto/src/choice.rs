@@ -18,6 +18,21 @@ choice! { $
     }
 }
 
+choice! { $
+    /// One of these rooms that has several lanes.
+    pub(crate) enum Wide without portable by in_wide {
+        Ifma512 => widelane_kernels::lanes::Ifma512x8,
+        Ifma256 => widelane_kernels::lanes::Ifma256x4
+    }
+}
+
+impl Wide {
+    /// How many lanes a register has.
+    pub(crate) fn lanes(self) -> usize {
+        in_wide!(self, |_room, L| L::LANES)
+    }
+}
+
 impl Choice {
     /// The rooms with several lanes that the machine has and `policy` leaves open, narrowest first.
     pub(crate) fn with_lanes(policy: &Policy) -> impl Iterator<Item = Self> + use<> {

@@ -8,7 +8,12 @@ use widelane_secret::wipe;
 use super::key::{CurvePoint, Material, PrivateKey, PublicKey, UNCOMPRESSED};
 use super::{DeriveJob, GenerateJob, Outcome, SignJob, VerifyJob};
 use crate::digest::{Digest, Hash, Job};
-use crate::stack::{P256_BYTES, P384_BYTES, scrubbed};
+use crate::stack::scrubbed;
+
+/// Stack of a batch on P-256.
+const P256_STACK_BYTES: usize = 32 << 10;
+/// Stack of a batch on P-384.
+const P384_STACK_BYTES: usize = 60 << 10;
 
 /// A register whose lanes take jobs on either curve.
 pub(super) trait BothCurves: CurveLanes<P256, 5> + CurveLanes<P384, 8> {}
@@ -40,7 +45,7 @@ impl Keys<5> for P256 {
     }
 
     fn scrubbed(work: impl FnOnce()) {
-        scrubbed::<P256_BYTES, _>(work);
+        scrubbed::<P256_STACK_BYTES, _>(work);
     }
 }
 
@@ -60,7 +65,7 @@ impl Keys<8> for P384 {
     }
 
     fn scrubbed(work: impl FnOnce()) {
-        scrubbed::<P384_BYTES, _>(work);
+        scrubbed::<P384_STACK_BYTES, _>(work);
     }
 }
 

@@ -7,7 +7,10 @@ use widelane_kernels::weierstrass::{P256, P384, Point, Scalar};
 use widelane_vault::Vault;
 
 use super::Curve;
-use crate::stack::{EC_KEY_BYTES, scrubbed};
+use crate::stack::scrubbed;
+
+/// Stack of an import.
+const STACK_BYTES: usize = 3 << 10;
 
 /// The first byte of an uncompressed point (SEC 1, section 2.3.3).
 pub(super) const UNCOMPRESSED: u8 = 4;
@@ -71,7 +74,7 @@ impl PrivateKey {
     /// A [`KeyError`] when the length is wrong or the number out of range.
     pub fn from_bytes(curve: Curve, bytes: &[u8]) -> Result<Self, KeyError> {
         check_length(bytes, curve.bytes())?;
-        let material = scrubbed::<EC_KEY_BYTES, _>(|| match curve {
+        let material = scrubbed::<STACK_BYTES, _>(|| match curve {
             Curve::P256 => Material::p256(bytes).map(Vault::new),
             Curve::P384 => Material::p384(bytes).map(Vault::new),
         });

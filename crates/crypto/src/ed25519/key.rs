@@ -10,7 +10,10 @@ use widelane_secret::wipe;
 use widelane_vault::Vault;
 
 use crate::digest::{Algorithm, Hash};
-use crate::stack::{ED25519_KEY_BYTES, scrubbed};
+use crate::stack::scrubbed;
+
+/// Stack of an import.
+const STACK_BYTES: usize = 6 << 10;
 
 /// A private key and its public key; wiped when dropped.
 #[derive(Clone)]
@@ -33,7 +36,7 @@ impl SigningKey {
     #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         let mut material = Vault::new(Material::default());
-        scrubbed::<ED25519_KEY_BYTES, _>(|| material.expand(seed));
+        scrubbed::<STACK_BYTES, _>(|| material.expand(seed));
         SigningKey { material }
     }
 

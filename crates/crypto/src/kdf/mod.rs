@@ -7,7 +7,10 @@ use widelane_cpu::{Policy, Room};
 
 use crate::digest::{Algorithm, Digest};
 use crate::mac::{self, Hmac};
-use crate::stack::{KDF_BYTES, scrubbed};
+use crate::stack::scrubbed;
+
+/// Stack of a derivation.
+const STACK_BYTES: usize = 4 << 10;
 
 /// The hash function of a cipher suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +71,7 @@ impl Kdf {
     /// Secrets: `bytes`.
     #[must_use]
     pub fn secret(&self, bytes: &[u8]) -> Secret {
-        scrubbed::<KDF_BYTES, _>(|| Secret { hash: self.hash, key: self.hmac.key(bytes) })
+        scrubbed::<STACK_BYTES, _>(|| Secret { hash: self.hash, key: self.hmac.key(bytes) })
     }
 }
 

@@ -3,8 +3,8 @@
 use widelane_secret::Mask;
 
 use crate::digest::Digest;
-use crate::kdf::{Hash, Kdf, Secret, Tag, TooLong};
-use crate::stack::{KDF_BYTES, scrubbed};
+use crate::kdf::{Hash, Kdf, STACK_BYTES, Secret, Tag, TooLong};
+use crate::stack::scrubbed;
 
 /// HKDF-Extract: a secret as long as a digest from `input`, salted with the secret before it.
 ///
@@ -15,7 +15,7 @@ pub fn extract(kdf: &Kdf, salt: &[u8], input: &[u8], output: &mut [u8]) -> Resul
     if output.len() != kdf.hash.bytes() {
         return Err(TooLong);
     }
-    scrubbed::<KDF_BYTES, _>(|| {
+    scrubbed::<STACK_BYTES, _>(|| {
         output.copy_from_slice(Tag::of(&kdf.hmac.key(salt), &[input]).as_bytes());
     });
     Ok(())
@@ -26,7 +26,7 @@ pub fn extract(kdf: &Kdf, salt: &[u8], input: &[u8], output: &mut [u8]) -> Resul
 /// Secrets: `salt`, `input`.
 #[must_use]
 pub fn extract_secret(kdf: &Kdf, salt: &[u8], input: &[u8]) -> Secret {
-    scrubbed::<KDF_BYTES, _>(|| {
+    scrubbed::<STACK_BYTES, _>(|| {
         let tag = Tag::of(&kdf.hmac.key(salt), &[input]);
         Secret { hash: kdf.hash, key: kdf.hmac.key(tag.as_bytes()) }
     })
@@ -80,7 +80,7 @@ impl Secret {
         if output.len() > usize::from(u8::MAX) * digest_bytes {
             return Err(TooLong);
         }
-        scrubbed::<KDF_BYTES, _>(|| {
+        scrubbed::<STACK_BYTES, _>(|| {
             let mut before: Option<Tag> = None;
             for (number, chunk) in (1..=u8::MAX).zip(output.chunks_mut(digest_bytes)) {
                 let mut stream = self.key.begin();
@@ -100,7 +100,7 @@ impl Secret {
     /// Secrets: `self`.
     #[must_use]
     pub fn tag(&self, message: &[u8]) -> Digest {
-        scrubbed::<KDF_BYTES, _>(|| self.key.tag(message))
+        scrubbed::<STACK_BYTES, _>(|| self.key.tag(message))
     }
 }
 

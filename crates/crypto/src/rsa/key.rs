@@ -6,7 +6,10 @@ use widelane_kernels::mont::{CrtKey, CrtParts};
 use widelane_secret::wipe;
 use widelane_vault::Vault;
 
-use crate::stack::{RSA_KEY_BYTES, scrubbed};
+use crate::stack::scrubbed;
+
+/// Stack of an import.
+const KEY_STACK_BYTES: usize = 68 << 10;
 
 /// Exclusive upper bound of the public exponents we take.
 const PUBLIC_EXPONENT_LIMIT: u64 = 1 << 33;
@@ -135,7 +138,7 @@ impl PrivateKey {
     /// # Errors
     /// A [`KeyError`] when the key is damaged or of a kind that is not accelerated.
     pub fn from_components(components: &Components<'_>) -> Result<Self, KeyError> {
-        scrubbed::<RSA_KEY_BYTES, _>(|| Self::import(&components.trimmed()))
+        scrubbed::<KEY_STACK_BYTES, _>(|| Self::import(&components.trimmed()))
     }
 
     /// Validates and precomputes.

@@ -4,7 +4,14 @@ use widelane_kernels::mont::{Batches, CrtJob, CrtKey, Halves, Verdict, one};
 
 use super::key::Material;
 use super::{Outcome, PrivateJob, PrivateKey};
-use crate::stack::{RSA_2048_BYTES, RSA_3072_BYTES, RSA_4096_BYTES, scrubbed};
+use crate::stack::scrubbed;
+
+/// Stack of a batch, by size of the keys.
+const STACK_BYTES_2048: usize = 80 << 10;
+/// As above.
+const STACK_BYTES_3072: usize = 116 << 10;
+/// As above.
+const STACK_BYTES_4096: usize = 152 << 10;
 
 /// How many jobs cost no more than one in a room, kernel by kernel.
 pub(super) const fn kernels(lanes: usize) -> [usize; 3] {
@@ -13,15 +20,15 @@ pub(super) const fn kernels(lanes: usize) -> [usize; 3] {
 
 /// Executes `jobs` in `room`: the jobs of one key size together, up to `lanes` at once.
 pub(super) fn private<L: Batches>(room: L::Room, lanes: usize, jobs: &mut [PrivateJob<'_>]) {
-    private_of_size::<L, RSA_2048_BYTES, _, _>(room, lanes, jobs, |material| match material {
+    private_of_size::<L, STACK_BYTES_2048, _, _>(room, lanes, jobs, |material| match material {
         Material::Rsa2048(key) => Some(&key.lanes),
         _ => None,
     });
-    private_of_size::<L, RSA_3072_BYTES, _, _>(room, lanes, jobs, |material| match material {
+    private_of_size::<L, STACK_BYTES_3072, _, _>(room, lanes, jobs, |material| match material {
         Material::Rsa3072(key) => Some(&key.lanes),
         _ => None,
     });
-    private_of_size::<L, RSA_4096_BYTES, _, _>(room, lanes, jobs, |material| match material {
+    private_of_size::<L, STACK_BYTES_4096, _, _>(room, lanes, jobs, |material| match material {
         Material::Rsa4096(key) => Some(&key.lanes),
         _ => None,
     });

@@ -40,10 +40,9 @@ mod lanes;
 mod public;
 mod single;
 
-use widelane_cpu::{Ifma256, Policy, Room};
-use widelane_kernels::lanes::{Ifma256x4, Ifma512x8};
+use widelane_cpu::{Policy, Room};
 
-use crate::choice::Choice;
+use crate::choice::{Choice, Wide};
 
 pub use key::{Components, KeyError, KeySize, PrivateKey};
 pub use public::PublicKey;
@@ -82,15 +81,15 @@ pub struct PrivateJob<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Rsa {
     choice: Choice,
-    /// The narrower room beside a wider one, if it is open.
-    narrow: Option<Ifma256>,
+    /// The rooms with lanes, narrowest first.
+    wide: [Option<Wide>; Wide::ROOMS.len()],
 }
 
 /// One kernel for the private operation: it costs the same for one job as for as many as it has
 /// lanes. [`Rsa::kernels`] has those that machine and policy leave open.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
-    choice: Choice,
+    room: Wide,
     lanes: usize,
 }
 
@@ -105,7 +104,8 @@ impl Rsa {
     /// Chooses the widest room that the machine has and `policy` leaves open.
     #[must_use]
     pub fn choose(policy: &Policy) -> Self {
-        Rsa { choice: Choice::new(policy), narrow: Ifma256::enter(policy) }
+        let mut open = Wide::open(policy).rev();
+        Rsa { choice: Choice::new(policy), wide: std::array::from_fn(|_| open.next()) }
     }
 
     /// The room chosen.
@@ -140,11 +140,8 @@ impl Rsa {
     /// room.
     #[must_use]
     pub fn kernels(&self) -> Vec<Kernel> {
-        let narrow = self.narrow.map(Choice::Ifma256);
-        let wide = matches!(self.choice, Choice::Ifma512(_)).then_some(self.choice);
-        let of_room =
-            |choice: Choice| lanes::kernels(choice.lanes()).map(|lanes| Kernel { choice, lanes });
-        let mut kernels: Vec<_> = narrow.into_iter().chain(wide).flat_map(of_room).collect();
+        let of_room = |room: Wide| lanes::kernels(room.lanes()).map(|lanes| Kernel { room, lanes });
+        let mut kernels: Vec<_> = self.wide.into_iter().flatten().flat_map(of_room).collect();
         kernels.sort_by_key(|kernel| kernel.lanes);
         kernels
     }
@@ -160,7 +157,7 @@ impl Kernel {
     /// The room of the kernel.
     #[must_use]
     pub fn room(&self) -> Room {
-        self.choice.room()
+        self.room.room()
     }
 
     /// How many jobs cost no more than one.
@@ -172,22 +169,14 @@ impl Kernel {
     /// Executes the jobs as [`Rsa::private_batch`] does, all of them by this kernel: more jobs than
     /// [`lanes`](Self::lanes), or jobs of several key sizes, make several batches.
     pub fn private_batch(&self, jobs: &mut [PrivateJob<'_>]) {
-        match self.choice {
-            Choice::Ifma512(room) => lanes::private::<Ifma512x8>(room, self.lanes, jobs),
-            Choice::Ifma256(room) => lanes::private::<Ifma256x4>(room, self.lanes, jobs),
-            Choice::Portable(()) => unreachable!("the portable room has no kernels"),
-        }
+        in_wide!(self.room, |room, L| lanes::private::<L>(room, self.lanes, jobs))
     }
 
     /// Whether `result` is what the private operation makes of `input`, by the public operation.
     /// The time depends on both, so neither may be a secret. Uses up to 60 KiB of stack.
     #[must_use]
     pub fn confirms_vartime(&self, key: &PrivateKey, input: &[u8], result: &[u8]) -> bool {
-        match self.choice {
-            Choice::Ifma512(room) => lanes::confirms::<Ifma512x8>(room, key, input, result),
-            Choice::Ifma256(room) => lanes::confirms::<Ifma256x4>(room, key, input, result),
-            Choice::Portable(()) => unreachable!("the portable room has no kernels"),
-        }
+        in_wide!(self.room, |room, L| lanes::confirms::<L>(room, key, input, result))
     }
 }
 

@@ -5,11 +5,14 @@ use widelane_secret::wipe;
 
 use super::Outcome;
 use super::key::{Material, Numbers, PrivateKey, equal, limbs};
-use crate::stack::{RSA_SINGLE_BYTES, scrubbed};
+use crate::stack::scrubbed;
+
+/// Stack of a single operation.
+const STACK_BYTES: usize = 64 << 10;
 
 /// Computes `output` = `input`^d mod n.
 pub(super) fn private(key: &PrivateKey, input: &[u8], output: &mut [u8]) -> Outcome {
-    scrubbed::<RSA_SINGLE_BYTES, _>(|| match &key.material {
+    scrubbed::<STACK_BYTES, _>(|| match &key.material {
         Material::Rsa2048(key) => private_of_size(&key.numbers, input, output),
         Material::Rsa3072(key) => private_of_size(&key.numbers, input, output),
         Material::Rsa4096(key) => private_of_size(&key.numbers, input, output),

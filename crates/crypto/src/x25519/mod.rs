@@ -34,10 +34,9 @@ use std::fmt;
 
 use widelane_cpu::{Policy, Room};
 use widelane_kernels::curve25519;
-use widelane_kernels::lanes::{Ifma256x4, Ifma512x8};
 use widelane_secret::wipe;
 
-use crate::choice::{Choice, LANES_MAX};
+use crate::choice::{Choice, LANES_MAX, Wide};
 use crate::stack::{CURVE25519_BYTES, scrubbed};
 
 /// What became of a job.
@@ -84,8 +83,8 @@ pub struct DeriveJob<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct X25519 {
     choice: Choice,
-    /// How many lanes one derivation takes.
-    lanes_per_derivation: usize,
+    /// The room where a derivation takes [`QUAD`](curve25519::QUAD) lanes, if it shall.
+    quad: Option<Wide>,
 }
 
 impl PrivateKey {
@@ -145,14 +144,14 @@ impl X25519 {
     /// one that takes four lanes for a job, and so costs less for very few jobs.
     #[must_use]
     pub fn derive_kernels(policy: &Policy) -> Vec<Self> {
-        let few = Choice::with_lanes(policy)
-            .next()
-            .map(|choice| X25519 { choice, lanes_per_derivation: curve25519::QUAD });
+        let narrowest = Wide::open(policy).last();
+        let few = Choice::with_lanes(policy).next().zip(narrowest);
+        let few = few.map(|(choice, room)| X25519 { choice, quad: Some(room) });
         few.into_iter().chain(Self::kernels(policy)).collect()
     }
 
     fn with_a_lane_each(choice: Choice) -> Self {
-        X25519 { choice, lanes_per_derivation: 1 }
+        X25519 { choice, quad: None }
     }
 
     /// The room chosen.
@@ -164,7 +163,7 @@ impl X25519 {
     /// How many derivations a full batch has.
     #[must_use]
     pub fn lanes(&self) -> usize {
-        self.choice.lanes() / self.lanes_per_derivation
+        self.quad.map_or(self.choice.lanes(), |room| room.lanes() / curve25519::QUAD)
     }
 
     /// Makes public keys, each in a lane of its own.
@@ -205,18 +204,14 @@ impl X25519 {
         let points = lanes_of(jobs, |job| job.peer);
         let mut results = [[0; 32]; LANES_MAX];
         let (scalars, points) = (&scalars[..count], &points[..count]);
-        let zero = match (self.choice, self.lanes_per_derivation) {
-            (Choice::Ifma256(room), curve25519::QUAD) => {
-                curve25519::x25519_quad::<Ifma256x4>(room, scalars, points, &mut results[..count])
-            }
-            (Choice::Ifma512(room), curve25519::QUAD) => {
-                curve25519::x25519_quad::<Ifma512x8>(room, scalars, points, &mut results[..count])
-            }
-            (choice, _) => {
-                in_lanes!(choice, |room, L| {
-                    curve25519::x25519::<L>(room, scalars, points, &mut results[..count])
-                })
-            }
+        let results_of_jobs = &mut results[..count];
+        let zero = match self.quad {
+            Some(room) => in_wide!(room, |room, L| {
+                curve25519::x25519_quad::<L>(room, scalars, points, results_of_jobs)
+            }),
+            None => in_lanes!(self.choice, |room, L| {
+                curve25519::x25519::<L>(room, scalars, points, results_of_jobs)
+            }),
         };
         for (lane, (job, result)) in jobs.iter_mut().zip(results).enumerate() {
             *job.shared = result;
