@@ -7,6 +7,7 @@ pub mod ciphers;
 pub(crate) mod contest;
 mod ec;
 mod ed25519;
+mod event;
 mod evp;
 mod hashes;
 mod heat;
@@ -29,8 +30,9 @@ use thiserror::Error;
 use widelane_cpu::{Policy, Room, rooms};
 use widelane_results::{Results, Row};
 
-use self::contest::{Contest, Entry, Ours};
-pub use self::contest::{EVENTS, Event, UnknownAlgorithm, select};
+use self::contest::{Contest, Ours};
+pub(crate) use self::event::Entry;
+pub use self::event::{Event, UnknownAlgorithm, algorithms, select};
 use self::evp::Provider;
 use self::heat::{Heat, Subject, Timed, Who};
 use self::libraries::Libraries;
@@ -39,6 +41,24 @@ use crate::Observer;
 use crate::groups;
 use crate::pairs::Rounds;
 use crate::rival::RivalError;
+
+/// What can be timed of each algorithm, in the order in which it is shown. A new algorithm needs a
+/// line here, and a module with its `EVENTS`.
+static EVENTS: [&[Event]; 8] = [
+    rsa::EVENTS,
+    x25519::EVENTS,
+    ed25519::EVENTS,
+    ec::EVENTS,
+    mlkem::EVENTS,
+    aead::EVENTS,
+    hashes::EVENTS,
+    cbc_hmac::EVENTS,
+];
+
+/// Everything that can be timed.
+pub fn events() -> impl Iterator<Item = &'static Event> {
+    EVENTS.iter().copied().flatten()
+}
 
 /// CPU time of one measurement of a public-key operation, and of a message, whose cost varies less.
 const WINDOW: Duration = Duration::from_millis(60);

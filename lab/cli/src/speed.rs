@@ -17,13 +17,7 @@ use crate::{measure, rival};
 /// Times the algorithms alone, room by room, beside OpenSSL's own and other libraries
 #[derive(clap::Args)]
 pub struct Args {
-    /// What to time, all by default: rsa2048, rsa3072, rsa4096, x25519, ed25519, ecdsa-p256,
-    /// ecdsa-p384, ecdh-p256, ecdh-p384, ml-kem-512, ml-kem-768, ml-kem-1024, aes-128-gcm,
-    /// aes-192-gcm, aes-256-gcm, chacha20-poly1305, sha-1, sha-256, sha-384, sha-512, hmac-
-    /// before these, aes-128-cbc-hmac-sha1, aes-128-cbc-hmac-sha256, aes-256-cbc-hmac-sha256; one
-    /// operation of them (x25519/derive, aes-128-gcm/seal), what several begin with (ecdsa, sha),
-    /// or aead for all authenticated encryption
-    #[arg(value_name = "ALGORITHM", value_parser = selection)]
+    #[arg(value_name = "ALGORITHM", value_parser = selection, help = algorithms_help())]
     algorithms: Vec<Selection>,
     /// Compares two ciphers instead, record by record: AES-128-GCM, and AES-128-CBC with
     /// HMAC-SHA1, both by OpenSSL and with the provider
@@ -62,6 +56,15 @@ pub struct Args {
     /// Writes a report that needs nothing but a browser
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+}
+
+fn algorithms_help() -> String {
+    format!(
+        "What to time, all by default: {}; one operation of them (x25519/derive, \
+         aes-128-gcm/seal), what several begin with (ecdsa, sha), or aead for all authenticated \
+         encryption",
+        speed::algorithms().join(", ")
+    )
 }
 
 /// What one argument stands for.
@@ -165,9 +168,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     {
         return Err(error.into());
     }
-    let is_theirs = |scenario: &str| scenario.starts_with("ml-kem-");
-    let has_theirs =
-        results.rows.iter().any(|row| row.metric == "cycles_per_byte" || is_theirs(&row.scenario));
+    let has_theirs = plan.events.iter().any(|event| event.is_elsewhere());
     if has_theirs && plan.libraries.is_none() && args.against.is_empty() && !args.cipher_compare {
         results.notes.push(format!(
             "Without other libraries: {RIVAL_PROGRAM} is neither beside this program nor in the \
@@ -198,11 +199,11 @@ fn ascending<T: Copy + TryInto<usize>>(numbers: &[T]) -> Vec<usize> {
 fn events(args: &Args) -> Vec<&'static Event> {
     let selections = args.algorithms.iter().flat_map(|Selection(events)| events);
     let selected: Vec<String> = selections.map(|event| event.path()).collect();
-    let is_wanted = |event: &&Event| {
+    let is_wanted = |event: &&'static Event| {
         (selected.is_empty() || selected.contains(&event.path()))
             && (args.jobs.is_empty() || event.has_lanes())
     };
-    speed::EVENTS.iter().filter(is_wanted).collect()
+    speed::events().filter(is_wanted).collect()
 }
 
 fn rooms(names: &[String]) -> anyhow::Result<Vec<Room>> {

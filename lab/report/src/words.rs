@@ -230,6 +230,8 @@ mod tests {
         assert_eq!(scenario::part("secp384r1mlkem1024"), "SecP384r1MLKEM1024");
         let other = Scenario::parse("ml-kem-768/encapsulate").title();
         assert_eq!(other, "ML-KEM-768 encapsulate");
+        assert_eq!(Scenario::parse("ml-dsa-65/sign/8-jobs").title(), "ML-DSA-65 sign, 8 jobs");
+        assert_eq!(Scenario::parse("hmac-sha3-256/tag/64").title(), "HMAC-SHA3-256 tag, 64 B");
         let few = Scenario::parse("x25519/derive/3-jobs");
         assert_eq!(few.title(), "X25519 derive, 3 jobs");
         assert_eq!(few.family_along(Axis::Jobs), "X25519 derive");

@@ -12,7 +12,26 @@ use widelane_crypto::aead::{self, Aead, Algorithm, Key, NONCE_BYTES, Outcome, Se
 
 use super::SpeedError;
 use super::contest::{Contest, MANY, Ours, Runner, in_turn};
+use super::event::Event;
 use super::evp::{self, Provider, Records, Way};
+
+macro_rules! events {
+    ($($name:literal: $algorithm:expr;)+) => {
+        &[$(
+            Event::of_messages($name, "seal", |size| seal($algorithm, size)),
+            Event::of_messages($name, "open", |size| open($algorithm, size)),
+            Event::of_messages($name, "seal-many", |size| seal_many($algorithm, size)),
+        )+]
+    };
+}
+
+/// What is timed here.
+pub static EVENTS: &[Event] = events! {
+    "aes-128-gcm": Algorithm::Aes128Gcm;
+    "aes-192-gcm": Algorithm::Aes192Gcm;
+    "aes-256-gcm": Algorithm::Aes256Gcm;
+    "chacha20-poly1305": Algorithm::ChaCha20Poly1305;
+};
 
 const NONCE: [u8; NONCE_BYTES] = [7; NONCE_BYTES];
 
@@ -20,17 +39,17 @@ const NONCE: [u8; NONCE_BYTES] = [7; NONCE_BYTES];
 const AAD: [u8; 13] = [1; 13];
 
 /// Sealing, one message at a time.
-pub fn seal(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
+fn seal(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
     Ok(Box::new(Message { algorithm, size, task: Task::Seal }))
 }
 
 /// Sealing [`MANY`] messages at once.
-pub fn seal_many(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
+fn seal_many(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
     Ok(Box::new(Message { algorithm, size, task: Task::SealMany }))
 }
 
 /// Opening, one message at a time.
-pub fn open(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
+fn open(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
     let message = Message { algorithm, size, task: Task::Seal };
     let mut sealed = vec![0; size + TAG_BYTES];
     let mut tag = || {

@@ -17,7 +17,26 @@ use widelane_crypto::digest;
 
 use super::SpeedError;
 use super::contest::{Contest, MANY, Ours, Runner, in_turn};
+use super::event::Event;
 use super::evp::{self, HEADER, Provider, Stitched, Way};
+
+macro_rules! events {
+    ($($name:literal: $algorithm:expr;)+) => {
+        &[$(
+            Event::of_records($name, "seal", RECORD_TEXT_BYTES_MAX, |size| seal($algorithm, size)),
+            Event::of_records($name, "seal-many", RECORD_TEXT_BYTES_MAX, |size| {
+                many($algorithm, size)
+            }),
+        )+]
+    };
+}
+
+/// What is timed here.
+pub static EVENTS: &[Event] = events! {
+    "aes-128-cbc-hmac-sha1": Algorithm::Aes128Sha1;
+    "aes-128-cbc-hmac-sha256": Algorithm::Aes128Sha256;
+    "aes-256-cbc-hmac-sha256": Algorithm::Aes256Sha256;
+};
 
 /// The longest text of a record (RFC 5246, section 6.2.1).
 pub const RECORD_TEXT_BYTES_MAX: usize = 1 << 14;
@@ -26,12 +45,12 @@ pub const RECORD_TEXT_BYTES_MAX: usize = 1 << 14;
 const OUR_HEADER: Header = Header { sequence: 1, kind: 23, version: 0x0303 };
 
 /// Sealing, one record at a time.
-pub fn seal(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
+fn seal(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
     Ok(Box::new(Records { algorithm, size, count: 1 }))
 }
 
 /// Sealing [`MANY`] records at once.
-pub fn many(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
+fn many(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
     Ok(Box::new(Records { algorithm, size, count: MANY }))
 }
 

@@ -14,7 +14,20 @@ use widelane_crypto::ec::{
 };
 
 use super::contest::{Contest, LANES_MAX, Ours, Runner, in_turn, kernel_for};
+use super::event::Event;
 use super::{ACCEPTED, REFUSED, SPOILED_LANE, SpeedError};
+
+/// What is timed here.
+pub static EVENTS: &[Event] = &[
+    Event::in_lanes("ecdsa-p256", "sign", || Ok(Box::new(Sign::new(Curve::P256)?))),
+    Event::in_lanes("ecdsa-p256", "verify", || Ok(Box::new(Verify::new(Curve::P256)?))),
+    Event::in_lanes("ecdsa-p384", "sign", || Ok(Box::new(Sign::new(Curve::P384)?))),
+    Event::in_lanes("ecdsa-p384", "verify", || Ok(Box::new(Verify::new(Curve::P384)?))),
+    Event::in_lanes("ecdh-p256", "derive", || Ok(Box::new(Derive::new(Curve::P256)?))),
+    Event::in_lanes("ecdh-p256", "generate", || Ok(Box::new(Generate::new(Curve::P256)?))),
+    Event::in_lanes("ecdh-p384", "derive", || Ok(Box::new(Derive::new(Curve::P384)?))),
+    Event::in_lanes("ecdh-p384", "generate", || Ok(Box::new(Generate::new(Curve::P384)?))),
+];
 
 const fn nid(curve: Curve) -> Nid {
     match curve {

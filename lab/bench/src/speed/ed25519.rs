@@ -7,7 +7,14 @@ use widelane_cpu::Policy;
 use widelane_crypto::ed25519::{Ed25519, Outcome, SignJob, SigningKey, VerifyJob};
 
 use super::contest::{Contest, LANES_MAX, Ours, Runner, in_turn};
+use super::event::Event;
 use super::{ACCEPTED, REFUSED, SPOILED_LANE, array, array_mut};
+
+/// What is timed here.
+pub static EVENTS: &[Event] = &[
+    Event::in_lanes("ed25519", "sign", || Ok(Box::new(Sign::new()?))),
+    Event::in_lanes("ed25519", "verify", || Ok(Box::new(Verify::new()?))),
+];
 
 /// As long as what TLS 1.3 signs, nearly.
 const MESSAGE_BYTES: usize = 128;

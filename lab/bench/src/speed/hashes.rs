@@ -10,28 +10,49 @@ use widelane_crypto::mac::{self, Hmac, TagJob, tag_many};
 
 use super::SpeedError;
 use super::contest::{Contest, MANY, Ours, Runner, in_turn};
+use super::event::Event;
 use super::evp::Tags;
+
+macro_rules! events {
+    ($($name:literal: $algorithm:expr;)+) => {
+        &[$(
+            Event::of_messages($name, "digest", |size| digest($algorithm, size)),
+            Event::of_messages($name, "digest-many", |size| digest_many($algorithm, size)),
+        )+ $(
+            Event::of_messages(concat!("hmac-", $name), "tag", |size| tag($algorithm, size)),
+            Event::of_messages(concat!("hmac-", $name), "tag-many", |size| tags($algorithm, size)),
+        )+]
+    };
+}
+
+/// What is timed here.
+pub static EVENTS: &[Event] = events! {
+    "sha-1": Algorithm::Sha1;
+    "sha-256": Algorithm::Sha256;
+    "sha-384": Algorithm::Sha384;
+    "sha-512": Algorithm::Sha512;
+};
 
 /// The key of HMAC: as long as a digest, some digest.
 const KEY: [u8; 32] = [9; 32];
 
 /// Hashing one message.
-pub fn digest(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
+fn digest(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
     Ok(Box::new(Messages::new(algorithm, Task::Digest, size, 1)))
 }
 
 /// Hashing [`MANY`] messages at once.
-pub fn digest_many(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
+fn digest_many(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
     Ok(Box::new(Messages::new(algorithm, Task::Digest, size, MANY)))
 }
 
 /// The tag of one message, under a key that is set up beforehand.
-pub fn tag(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
+fn tag(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
     Ok(Box::new(Messages::new(algorithm, Task::Tag, size, 1)))
 }
 
 /// The tags of [`MANY`] messages at once.
-pub fn tags(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
+fn tags(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
     Ok(Box::new(Messages::new(algorithm, Task::Tag, size, MANY)))
 }
 

@@ -11,20 +11,38 @@ use widelane_crypto::mlkem::{
 };
 
 use super::contest::{Contest, LANES_MAX, Ours, Runner, in_turn};
+use super::event::Event;
 use super::{SpeedError, kem};
 
+macro_rules! events {
+    ($($name:literal: $set:expr;)+) => {
+        &[$(
+            Event::in_lanes($name, "generate", || generate($set)).also_elsewhere(),
+            Event::in_lanes($name, "encapsulate", || encapsulate($set)).also_elsewhere(),
+            Event::in_lanes($name, "decapsulate", || decapsulate($set)).also_elsewhere(),
+        )+]
+    };
+}
+
+/// What is timed here.
+pub static EVENTS: &[Event] = events! {
+    "ml-kem-512": ParameterSet::MlKem512;
+    "ml-kem-768": ParameterSet::MlKem768;
+    "ml-kem-1024": ParameterSet::MlKem1024;
+};
+
 /// Key pairs, each made of a seed.
-pub fn generate(set: ParameterSet) -> Result<Box<dyn Contest>, SpeedError> {
+fn generate(set: ParameterSet) -> Result<Box<dyn Contest>, SpeedError> {
     Ok(Box::new(Jobs::new(set, Operation::Generate)))
 }
 
 /// Shared secrets, each for the bytes of a key.
-pub fn encapsulate(set: ParameterSet) -> Result<Box<dyn Contest>, SpeedError> {
+fn encapsulate(set: ParameterSet) -> Result<Box<dyn Contest>, SpeedError> {
     Ok(Box::new(Jobs::new(set, Operation::Encapsulate)))
 }
 
 /// The secrets of ciphertexts.
-pub fn decapsulate(set: ParameterSet) -> Result<Box<dyn Contest>, SpeedError> {
+fn decapsulate(set: ParameterSet) -> Result<Box<dyn Contest>, SpeedError> {
     Ok(Box::new(Jobs::new(set, Operation::Decapsulate)))
 }
 

@@ -3,7 +3,7 @@
 use widelane_cpu::Room;
 use widelane_results::{Measurement, Pair, Row, Status};
 
-use super::contest::Entry;
+use super::event::Entry;
 use super::heat::Who;
 use crate::pairs::{self, Of};
 use crate::stats::{self, median};

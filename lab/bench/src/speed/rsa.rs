@@ -8,6 +8,14 @@ use widelane_crypto::rsa::{Components, KeySize, Outcome, PrivateJob, PrivateKey,
 
 use super::SpeedError;
 use super::contest::{Contest, LANES_MAX, Ours, Runner, in_turn};
+use super::event::Event;
+
+/// What is timed here.
+pub static EVENTS: &[Event] = &[
+    Event::in_lanes("rsa2048", "private", || Ok(Box::new(Private::new(KeySize::Rsa2048)?))),
+    Event::in_lanes("rsa3072", "private", || Ok(Box::new(Private::new(KeySize::Rsa3072)?))),
+    Event::in_lanes("rsa4096", "private", || Ok(Box::new(Private::new(KeySize::Rsa4096)?))),
+];
 
 /// The private-key operation by CRT, without padding, its result checked.
 pub struct Private {

@@ -8,7 +8,14 @@ use widelane_cpu::Policy;
 use widelane_crypto::x25519::{DeriveJob, GenerateJob, Outcome, PrivateKey, X25519};
 
 use super::contest::{Contest, LANES_MAX, Ours, Runner, in_turn, kernel_for};
+use super::event::Event;
 use super::{array, array_mut};
+
+/// What is timed here.
+pub static EVENTS: &[Event] = &[
+    Event::in_lanes("x25519", "derive", || Ok(Box::new(Derive::new()?))),
+    Event::in_lanes("x25519", "generate", || Ok(Box::new(Generate::new()?))),
+];
 
 /// A private key in both forms.
 struct Key {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::speed::contest::{self, Entry};
+use crate::speed::{self, Entry};
 
 /// What the CPU time of a machine goes into.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -204,7 +204,7 @@ impl Work {
             PACKETS => return without_bytes(Kind::Packets),
             _ => {}
         }
-        let event = contest::EVENTS.iter().find(|event| event.path() == self.what);
+        let event = speed::events().find(|event| event.path() == self.what);
         let event = event.ok_or_else(|| WorkloadError::UnknownWork { what: what() })?;
         let bytes = self.bytes.unwrap_or(BYTES);
         let entry = event.heats(&[bytes], &[])[0];

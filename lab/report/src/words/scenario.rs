@@ -66,7 +66,7 @@ impl Scenario {
             ["power", "map", cpus] => vec!["Licence map".to_owned(), self::cpus(cpus)],
             ["power", experiment] => vec![capitalised(experiment)],
             [algorithm, operation] if OPERATIONS_TIMED.contains(&operation) => {
-                vec![format!("{} {}", part(algorithm), operation_timed(operation))]
+                vec![format!("{} {}", self::algorithm(algorithm), operation_timed(operation))]
             }
             _ => parts.into_iter().map(part).collect(),
         };
@@ -225,6 +225,12 @@ const OPERATIONS_TIMED: [&str; 14] = [
     "verify",
 ];
 
+/// An algorithm in results of `speed`: what has no form of its own is written in capitals.
+fn algorithm(name: &str) -> String {
+    let words = part(name);
+    if words == name { name.to_uppercase() } else { words }
+}
+
 fn operation_timed(name: &str) -> &str {
     match name {
         "digest-many" => "digest, 32 at once",
@@ -285,8 +291,6 @@ pub(super) fn part(part: &str) -> String {
         format!("{count} thread{}", if count == "1" { "" } else { "s" })
     } else if let Some(mode) = part.strip_prefix("aes128-sha") {
         format!("AES128-SHA{}", mode.replace("-mac-first", ", MAC first"))
-    } else if part.contains("hmac-sha") || part.starts_with("sha-") || part.starts_with("ml-kem-") {
-        part.to_uppercase()
     } else if part == "http3" {
         "HTTP/3".to_owned()
     } else if part == "cipher-compare" {
