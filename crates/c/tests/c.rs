@@ -10,7 +10,16 @@ fn root() -> &'static Path {
 
 #[test]
 fn the_header_is_up_to_date() {
-    let config = cbindgen::Config::from_file(root().join("cbindgen.toml")).unwrap();
+    let mut config = cbindgen::Config::from_file(root().join("cbindgen.toml")).unwrap();
+    let mut types = types(&root().join("src"));
+    types.sort_unstable();
+    for (name, kind) in types {
+        config.export.rename.insert(name.clone(), c_name(&name));
+        // Functions take their numbers, so nothing refers to them.
+        if kind == "enum" {
+            config.export.include.push(name);
+        }
+    }
     let mut written = Vec::new();
     cbindgen::Builder::new()
         .with_crate(root())
@@ -26,6 +35,34 @@ fn the_header_is_up_to_date() {
     let checked_in = fs::read_to_string(&path).unwrap_or_default();
     let advice = "run WIDELANE_WRITE_HEADER=1 cargo test -p widelane-c";
     assert!(written == checked_in, "the header is out of date: {advice}");
+}
+
+/// The types that C gets, each with `struct` or `enum` behind it: all that are public.
+fn types(directory: &Path) -> Vec<(String, String)> {
+    let of_file = |path: &Path| -> Vec<(String, String)> {
+        let text = fs::read_to_string(path).unwrap();
+        let declared = text.lines().filter_map(|line| line.strip_prefix("pub ")?.split_once(' '));
+        declared
+            .filter(|(kind, _)| ["struct", "enum"].contains(kind))
+            .map(|(kind, rest)| {
+                (rest.chars().take_while(|char| char.is_alphanumeric()).collect(), kind.to_owned())
+            })
+            .collect()
+    };
+    let paths = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    paths.flat_map(|path| if path.is_dir() { types(&path) } else { of_file(&path) }).collect()
+}
+
+/// What C calls a type: `EcSignJob` is `widelane_ec_sign_job`.
+fn c_name(name: &str) -> String {
+    let mut words = String::from("widelane");
+    for letter in name.chars() {
+        if letter.is_uppercase() {
+            words.push('_');
+        }
+        words.extend(letter.to_lowercase());
+    }
+    words
 }
 
 /// The library of this build, which cargo puts beside this test.
