@@ -2,6 +2,7 @@
 
 mod arrows;
 mod files;
+mod guide;
 mod manifests;
 mod placement;
 mod rooms;
@@ -148,5 +149,11 @@ const RULES: &[Rule] = &[
         reason: "time may depend on values that everybody knows, and somebody has to have said why",
         fix: "make the time constant, or add the name to tidy/vartime.rs and say what is public",
         check: vartime::check,
+    },
+    Rule {
+        id: "T14 guide",
+        reason: "CONTRIBUTING.md names the files that an addition touches, and these are few",
+        fix: "correct its lists; where one has more than twelve, make one list of two in the code",
+        check: guide::check,
     },
 ];
