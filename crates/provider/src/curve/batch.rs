@@ -142,7 +142,7 @@ fn ed25519_kernels() -> Vec<(usize, Room)> {
     ED25519.iter().map(|ed25519| (ed25519.lanes(), ed25519.room())).collect()
 }
 
-/// X25519 by a kernel of [`struct@X25519_DERIVE`].
+/// X25519 by a kernel of [`X25519_DERIVE`].
 fn derive_x25519(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
     let operands = collect(requests, |operation: &Derive| {
         Some((operation.key.x25519()?, operation.peer.x25519_public()?))
@@ -171,7 +171,7 @@ fn x25519_secrets(
     }))
 }
 
-/// ECDH on P-256 and P-384 by a kernel of [`struct@XXX`].
+/// ECDH on P-256 and P-384 by a kernel of [`EC`].
 fn derive_ec(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
     let operands = collect(requests, |operation: &Derive| {
         Some((operation.key.ec()?, operation.peer.ec_public()?))
@@ -220,7 +220,7 @@ pub(crate) fn derive_pairs(curve: Curve, pairs: &[(&Key, &Key)]) -> Option<Vec<O
     }
 }
 
-/// ECDSA on P-256 and P-384 by a kernel of [`struct@EC_SIGN`].
+/// ECDSA on P-256 and P-384 by a kernel of [`EC_SIGN`].
 fn sign_ec(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
     let operands = collect(requests, |operation: &SignDigest| {
         Some((operation.key.ec()?, &*operation.digest, &operation.entropy))
@@ -248,7 +248,7 @@ fn sign_ec(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
     Some(settle(outcomes, outputs, ec_verdict))
 }
 
-/// Ed25519 by a kernel of [`struct@XXX`].
+/// Ed25519 by a kernel of [`ED25519`].
 fn sign_ed25519(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
     let operands = collect(requests, |operation: &SignMessage| {
         Some((operation.key.ed25519()?, &*operation.message))

@@ -75,7 +75,7 @@ pub(crate) fn widest() -> (usize, Room) {
     kernels().pop().unwrap_or((1, Room::Portable))
 }
 
-/// RSA by a kernel of [`struct@RSA`].
+/// RSA by a kernel of [`RSA`].
 fn run(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
     let operands = collect(requests, |operation: &PrivateOperation| {
         Some((&operation.key.accelerated()?.private, &*operation.input))
