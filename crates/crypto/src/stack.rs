@@ -3,8 +3,8 @@
 use widelane_secret::wipe;
 
 // Every kind of work says beside its code how much stack is wiped: more than it takes in any room.
-// That it is more follows from the emitted code (`stack_frames.rs` of the provider's tests); a bound
-// that is much more costs time, and stack that a small thread may not have.
+// That it is more follows from the emitted code (`stack_frames.rs` of the provider's tests); a
+// bound that is much more costs time, and stack that a small thread may not have.
 
 /// A batch on curve25519.
 pub(crate) const CURVE25519_BYTES: usize = 24 << 10;
