@@ -18,7 +18,7 @@ pub use crate::kinds::{CipherKind, OperationKind};
 pub const COUNTERS_MAGIC: u64 = u64::from_le_bytes(*b"WIDELANE");
 
 /// Version of the layout below.
-pub const COUNTERS_VERSION: u32 = 9;
+pub const COUNTERS_VERSION: u32 = 10;
 
 /// Pages of a process: more than most servers have threads.
 pub const COUNTERS_PAGES: usize = 64;
@@ -149,6 +149,16 @@ pub struct Counters {
     /// How often the lane process of the service had been started when this one was, which is it;
     /// 0 in all other processes.
     pub lane_process_starts: AtomicU64,
+    /// Operations that a device has done.
+    pub device_jobs: AtomicU64,
+    /// Operations that it had no room for.
+    pub device_full: AtomicU64,
+    /// Operations that it does not do, because of their keys.
+    pub device_refused: AtomicU64,
+    /// Wrong results of the device, and errors in place of one; the CPU has done those operations.
+    pub device_faults: AtomicU64,
+    /// Operations that were taken back from the device after some time.
+    pub device_late: AtomicU64,
     /// Handshakes that the runtime began to drive, failed ones included.
     pub handshakes: AtomicU64,
     /// Calls by the server for a handshake whose job was still parked.

@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
-use widelane_cpu::policy::{self, Combine, Inputs, LaneCpus, WaitMax};
+use widelane_cpu::policy::{self, Combine, Engine, Inputs, LaneCpus, WaitMax};
 
 use self::fitness::Fitness;
 use crate::libraries::Libraries;
@@ -50,6 +50,12 @@ pub struct Args {
     /// keys before they fork, as nginx and HAProxy with -W do. By default what the policy file says
     #[arg(long, value_name = "LIST")]
     lane_cpus: Option<LaneCpus>,
+
+    /// What makes RSA signatures: cpu, or qat for an Intel QuickAssist device, behind which the CPU
+    /// stands. Never run on a real device (docs/operate/qat.md). By default what the policy file
+    /// says
+    #[arg(long, value_name = "ENGINE")]
+    engine: Option<Engine>,
 
     /// Puts the post-quantum key exchange X25519MLKEM768 in front of OpenSSL's default groups, for
     /// a program that names none; OpenSSL 3.5 does so by itself (docs/operate/post-quantum.md)
@@ -135,6 +141,10 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
             Some(_) => None,
             None => std::env::var(policy::LANE_CPUS_VARIABLE).ok(),
         },
+        engine: match args.engine {
+            Some(_) => None,
+            None => std::env::var(policy::ENGINE_VARIABLE).ok(),
+        },
         system_path: PathBuf::from(policy::SYSTEM_PATH),
     };
     let resolved = policy::resolve(&inputs).context("the policy cannot be used")?;
@@ -160,6 +170,9 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
     }
     if let Some(cpus) = &args.lane_cpus {
         command.env(policy::LANE_CPUS_VARIABLE, cpus.to_string());
+    }
+    if let Some(engine) = args.engine {
+        command.env(policy::ENGINE_VARIABLE, engine.to_string());
     }
     match live::for_servers(args.counters_dir.as_deref()) {
         Ok(Some(directory)) => {

@@ -37,6 +37,7 @@ pub fn policy() -> anyhow::Result<Resolved> {
         wait_max: env::var(policy::WAIT_VARIABLE).ok(),
         combine: env::var(policy::COMBINE_VARIABLE).ok(),
         lane_cpus: env::var(policy::LANE_CPUS_VARIABLE).ok(),
+        engine: env::var(policy::ENGINE_VARIABLE).ok(),
         system_path: PathBuf::from(policy::SYSTEM_PATH),
     };
     Ok(policy::resolve(&inputs)?)

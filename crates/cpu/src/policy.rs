@@ -1,6 +1,7 @@
 //! The policy: what the operator allows, apart from what the CPU can do.
 
 mod combine;
+mod engine;
 mod file;
 mod lane_cpus;
 mod resolve;
@@ -12,6 +13,7 @@ use std::fmt;
 use serde::Serialize;
 
 pub use self::combine::{Combine, UnknownCombine};
+pub use self::engine::{Engine, UnknownEngine};
 pub use self::file::{MalformedPolicy, parse};
 pub use self::lane_cpus::{LaneCpus, MissingLaneCpu, UnknownLaneCpus};
 pub use self::resolve::{Base, Inputs, PolicyError, Resolved, Source, resolve};
@@ -37,6 +39,9 @@ pub const COMBINE_VARIABLE: &str = "WIDELANE_COMBINE";
 /// Name of the environment variable that holds the CPUs set aside for batches.
 pub const LANE_CPUS_VARIABLE: &str = "WIDELANE_LANE_CPUS";
 
+/// Name of the environment variable that says what does private-key operations.
+pub const ENGINE_VARIABLE: &str = "WIDELANE_ENGINE";
+
 /// What may run: a widest register, closed licence classes, closed rooms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Policy {
@@ -55,6 +60,9 @@ pub struct Policy {
     /// The CPUs set aside for batches, where that is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lane_cpus: Option<LaneCpus>,
+    /// What does private-key operations, where that is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Engine>,
 }
 
 impl Policy {
@@ -72,6 +80,7 @@ impl Policy {
             wait_max: None,
             combine: None,
             lane_cpus: None,
+            engine: None,
         }
     }
 
@@ -128,8 +137,11 @@ impl fmt::Display for Policy {
         if let Some(combine) = self.combine {
             write!(formatter, "; combining {combine}")?;
         }
-        match &self.lane_cpus {
-            Some(cpus) => write!(formatter, "; lane CPUs {cpus}"),
+        if let Some(cpus) = &self.lane_cpus {
+            write!(formatter, "; lane CPUs {cpus}")?;
+        }
+        match self.engine {
+            Some(engine) => write!(formatter, "; engine {engine}"),
             None => Ok(()),
         }
     }
@@ -162,12 +174,13 @@ mod tests {
             wait_max: "200us".parse().ok(),
             combine: Some(Combine::Off),
             lane_cpus: "3".parse().ok(),
+            engine: Some(Engine::Qat),
             ..Policy::open()
         };
         assert_eq!(
             closed.to_string(),
             "registers up to 512 bits; closed: class 512-heavy, room ifma256; waits up to 0.2ms; \
-             combining off; lane CPUs 3"
+             combining off; lane CPUs 3; engine qat"
         );
     }
 

@@ -62,6 +62,16 @@ pub struct Counts {
     pub jobs_refused: u64,
     /// How often lane processes had been started, summed over them; 0 without any.
     pub lane_process_starts: u64,
+    /// Operations that a device has done.
+    pub device_jobs: u64,
+    /// Operations that it had no room for.
+    pub device_full: u64,
+    /// Operations that it does not do, because of their keys.
+    pub device_refused: u64,
+    /// Wrong results of the device, and errors in place of one.
+    pub device_faults: u64,
+    /// Operations that were taken back from it after some time.
+    pub device_late: u64,
     /// Handshakes that the runtime began to drive, failed ones included.
     pub handshakes: u64,
     /// Each cipher, by its number.
@@ -242,6 +252,11 @@ impl Counts {
             jobs_taken_back: page.u64(offset_of!(Counters, jobs_taken_back)),
             jobs_refused: page.u64(offset_of!(Counters, jobs_refused)),
             lane_process_starts: page.u64(offset_of!(Counters, lane_process_starts)),
+            device_jobs: page.u64(offset_of!(Counters, device_jobs)),
+            device_full: page.u64(offset_of!(Counters, device_full)),
+            device_refused: page.u64(offset_of!(Counters, device_refused)),
+            device_faults: page.u64(offset_of!(Counters, device_faults)),
+            device_late: page.u64(offset_of!(Counters, device_late)),
             handshakes: page.u64(offset_of!(Counters, handshakes)),
             by_cipher: CipherKind::ALL.map(|kind| CipherCounts::parse(page, kind)),
             by_kind: OperationKind::ALL.map(|kind| KindCounts::parse(page, kind)),
@@ -282,6 +297,11 @@ impl Counts {
             &mut self.jobs_taken_back,
             &mut self.jobs_refused,
             &mut self.lane_process_starts,
+            &mut self.device_jobs,
+            &mut self.device_full,
+            &mut self.device_refused,
+            &mut self.device_faults,
+            &mut self.device_late,
             &mut self.handshakes,
         ];
         let ciphers = self.by_cipher.iter_mut();
@@ -297,7 +317,7 @@ impl Counts {
 
     /// Public-key operations that came to the provider.
     pub fn jobs(&self) -> u64 {
-        self.by_kind.iter().map(KindCounts::operations).sum()
+        self.device_jobs + self.by_kind.iter().map(KindCounts::operations).sum::<u64>()
     }
 
     /// What was counted of each kind of operation.

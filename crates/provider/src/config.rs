@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::thread;
 
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
-use widelane_cpu::policy::{self, Combine, Inputs, LaneCpus, WaitMax};
+use widelane_cpu::policy::{self, Combine, Engine, Inputs, LaneCpus, WaitMax};
 use widelane_cpu::{Policy, Width};
 
 use crate::errors::say;
@@ -31,6 +31,8 @@ pub(crate) struct Config {
     combine: Combine,
     /// The CPUs of the service's lane process, if it is to have one.
     pub(crate) lane_cpus: Option<LaneCpus>,
+    /// What does the operations that it can do.
+    pub(crate) engine: Engine,
 }
 
 /// The configuration of this process.
@@ -46,7 +48,8 @@ impl Config {
     /// Whether workers make signatures for each other. Where none waits for company, none is ever
     /// left for another one.
     pub(crate) fn combines(&self) -> bool {
-        self.combine == Combine::On && self.wait_max != WaitMax::NONE
+        let has_device = self.engine != Engine::Cpu;
+        !has_device && self.combine == Combine::On && self.wait_max != WaitMax::NONE
     }
 
     fn read() -> Self {
@@ -62,6 +65,8 @@ impl Config {
             combine: variable(policy::COMBINE_VARIABLE)
                 .map(|value| value.to_string_lossy().into_owned()),
             lane_cpus: variable(policy::LANE_CPUS_VARIABLE)
+                .map(|value| value.to_string_lossy().into_owned()),
+            engine: variable(policy::ENGINE_VARIABLE)
                 .map(|value| value.to_string_lossy().into_owned()),
             system_path: PathBuf::from(policy::SYSTEM_PATH),
         };
@@ -82,12 +87,16 @@ impl Config {
 
     /// All that follows from a policy, without counters in files.
     fn under(policy: Policy) -> Self {
+        let engine = policy.engine.unwrap_or_default();
+        let has_device = engine != Engine::Cpu;
         Config {
             counters_dir: None,
             cpus: thread::available_parallelism().map_or(1, NonZero::get),
             wait_max: policy.wait_max.unwrap_or(WaitMax::DEFAULT),
             combine: policy.combine.unwrap_or_default(),
-            lane_cpus: policy.lane_cpus.clone().filter(|cpus| !cpus.is_none()),
+            // A device has an operation at once: none is left for anybody else.
+            lane_cpus: policy.lane_cpus.clone().filter(|cpus| !cpus.is_none() && !has_device),
+            engine,
             policy,
         }
     }

@@ -8,6 +8,7 @@ use std::sync::{Once, OnceLock};
 
 use widelane_bridge::counters::{Counters, OperationKind};
 
+use crate::batching::engine::qat::Devices;
 use crate::batching::lane_process::keys;
 use crate::batching::queues::Queues;
 use crate::batching::{combining, event_loop};
@@ -27,6 +28,7 @@ pub(crate) struct Process {
     counted_by_parent: AtomicU32,
     /// By kind. On the heap, for they are larger than the stack of an ASYNC job has room for.
     queues: Box<[Queues]>,
+    devices: OnceLock<Option<Devices>>,
 }
 
 /// That of the calling process.
@@ -119,7 +121,12 @@ pub(crate) fn instance_ends() {
 impl Process {
     fn new() -> Self {
         let queues = OperationKind::ALL.into_iter().map(Queues::new).collect();
-        Process { counters: OnceLock::new(), counted_by_parent: AtomicU32::new(0), queues }
+        Process {
+            counters: OnceLock::new(),
+            counted_by_parent: AtomicU32::new(0),
+            queues,
+            devices: OnceLock::new(),
+        }
     }
 
     /// The counters of the calling thread.
@@ -143,6 +150,11 @@ impl Process {
     fn own_counters(&'static self) -> &'static Counters {
         let open = || Pages::open(rsa::batch::widest(), config().counters_dir.as_deref());
         self.counters.get_or_init(open).mine()
+    }
+
+    /// The QAT devices that it may use, opened by the first call; nothing if there are none.
+    pub(crate) fn devices(&'static self) -> Option<&'static Devices> {
+        self.devices.get_or_init(Devices::open).as_ref()
     }
 
     /// Where operations of a kind meet.

@@ -22,9 +22,10 @@ const PQ_VARIABLE: &str = "WIDELANE_PQ";
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 
 /// Variables that the provider reads; they are left alone, but put back in a new environment.
-const PROVIDER_OPTIONS: [&str; 6] = [
+const PROVIDER_OPTIONS: [&str; 7] = [
     "WIDELANE_COMBINE",
     "WIDELANE_COUNTERS_DIR",
+    "WIDELANE_ENGINE",
     "WIDELANE_LANE_CPUS",
     "WIDELANE_MAX_SIMD_BITWIDTH",
     "WIDELANE_POLICY",

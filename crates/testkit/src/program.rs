@@ -33,6 +33,7 @@ pub fn without_policy(program: &str) -> Command {
         policy::WAIT_VARIABLE,
         policy::COMBINE_VARIABLE,
         policy::LANE_CPUS_VARIABLE,
+        policy::ENGINE_VARIABLE,
     ] {
         command.env_remove(variable);
     }

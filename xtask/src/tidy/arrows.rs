@@ -72,6 +72,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("meter", &["cpu", "crypto"]),
     ("ossl-sys", &[]),
     ("provider", &["batch", "bridge", "cpu", "crypto", "ossl-sys", "reserve", "secret"]),
+    ("qat-stand-in", &[]),
     ("report", &["results", "tables"]),
     ("reserve", &[]),
     ("results", &["tables"]),

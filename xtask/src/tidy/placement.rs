@@ -129,6 +129,11 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/stack.rs", // what its tests find below kernels
         "crates/ossl-sys/src",      // speaks C
         "crates/provider/src/batching/combining.rs",
+        "crates/provider/src/batching/engine/qat/interface.rs",
+        "crates/provider/src/batching/engine/qat/job.rs",
+        "crates/provider/src/batching/engine/qat/key.rs",
+        "crates/provider/src/batching/engine/qat/memory.rs",
+        "crates/provider/src/batching/engine/qat/mod.rs",
         "crates/provider/src/batching/lane_process/start.rs",
         "crates/provider/src/batching/measured.rs",
         "crates/provider/src/batching/mod.rs",
@@ -206,6 +211,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/runtime/src/real.rs",
         "crates/runtime/src/transfer.rs",
         "crates/secret/src",           // assembly that hides from the optimiser
+        "integration/qat/src",         // a library that speaks C
         "crates/testkit/src/fault.rs", // forks, and writes into the child
         "crates/testkit/src/guard.rs", // pages that cannot be touched
         "crates/testkit/src/trace.rs", // handles a trap behind every instruction
@@ -224,6 +230,7 @@ const PLACES: &[Placement] = &[
             "crates/provider/src",
             "crates/runtime/src",
             "crates/testkit/src/trace.rs", // the handler of a signal
+            "integration/qat/src",
         ],
         in_tests: true,
     },
@@ -249,6 +256,7 @@ const PLACES: &[Placement] = &[
             "lab/fleet/src",
             "lab/loadgen/src",
             "crates/testkit/src/server.rs", // how long to wait for a server
+            "integration/qat/src",          // a device that takes its time
             "xtask/src/test",               // how long each program takes
             "xtask/src/test.rs",            // how long each part takes
         ],
@@ -264,6 +272,7 @@ const PLACES: &[Placement] = &[
             "crates/runtime/src/interpose/exec.rs", // what a program passes on to itself
             "crates/rustls/src/lib.rs",             // which policy holds
             "crates/testkit/src",
+            "integration/qat/src/faults.rs", // which faults there are
             "lab/cli/src",
             "xtask/src",
         ],

@@ -6,7 +6,8 @@ use std::path::Path;
 use anyhow::bail;
 use widelane_cpu::Policy;
 use widelane_cpu::policy::{
-    COMBINE_VARIABLE, Combine, LANE_CPUS_VARIABLE, LaneCpus, WAIT_VARIABLE, WaitMax,
+    COMBINE_VARIABLE, Combine, ENGINE_VARIABLE, Engine, LANE_CPUS_VARIABLE, LaneCpus,
+    WAIT_VARIABLE, WaitMax,
 };
 use widelane_crypto::digest::{Algorithm, Hash};
 
@@ -24,6 +25,8 @@ pub struct Settings {
     pub combine: Option<Combine>,
     /// The CPUs set aside for batches.
     pub lane_cpus: Option<LaneCpus>,
+    /// What makes signatures.
+    pub engine: Option<Engine>,
     /// Whether the post-quantum group comes first.
     pub pq: bool,
 }
@@ -77,6 +80,9 @@ impl DropIn {
         }
         if let Some(cpus) = &settings.lane_cpus {
             writeln!(lines, "Environment=\"{LANE_CPUS_VARIABLE}={cpus}\"")?;
+        }
+        if let Some(engine) = settings.engine {
+            writeln!(lines, "Environment=\"{ENGINE_VARIABLE}={engine}\"")?;
         }
         if settings.pq {
             writeln!(lines, "Environment=\"{}={}\"", PQ.0, PQ.1)?;
@@ -139,6 +145,7 @@ mod tests {
             wait_max: "200us".parse().ok(),
             combine: Some(Combine::On),
             lane_cpus: "0,2-3".parse().ok(),
+            engine: Some(Engine::Qat),
             pq: is_read_only,
         };
         DropIn::for_service("server", &unit, &libraries, &settings).unwrap()
@@ -152,6 +159,7 @@ mod tests {
         assert!(text.contains("Environment=\"WIDELANE_WAIT_MAX=0.2ms\"\n"), "{text}");
         assert!(text.contains("Environment=\"WIDELANE_COMBINE=on\"\n"), "{text}");
         assert!(text.contains("Environment=\"WIDELANE_LANE_CPUS=0,2-3\"\n"), "{text}");
+        assert!(text.contains("Environment=\"WIDELANE_ENGINE=qat\"\n"), "{text}");
         assert!(!text.contains("ReadWritePaths") && !text.contains("WIDELANE_PQ"));
         let text = drop_in(None, true).text(false);
         assert!(text.contains("ReadWritePaths=-/run/widelane\n"), "{text}");

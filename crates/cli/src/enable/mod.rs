@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
-use widelane_cpu::policy::{Combine, LaneCpus, WaitMax};
+use widelane_cpu::policy::{Combine, Engine, LaneCpus, WaitMax};
 
 pub use self::status::{StatusArgs, status};
 
@@ -44,6 +44,12 @@ pub struct EnableArgs {
     /// says
     #[arg(long, value_name = "LIST")]
     lane_cpus: Option<LaneCpus>,
+
+    /// What makes RSA signatures: cpu, or qat for an Intel QuickAssist device, behind which the CPU
+    /// stands. Never run on a real device (docs/operate/qat.md). By default what the policy file
+    /// says
+    #[arg(long, value_name = "ENGINE")]
+    engine: Option<Engine>,
 
     /// Puts the post-quantum key exchange X25519MLKEM768 in front of OpenSSL's default groups, for
     /// a server that names none (docs/operate/post-quantum.md)
@@ -100,6 +106,7 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
         wait_max: args.wait_max,
         combine: args.combine,
         lane_cpus: args.lane_cpus.clone(),
+        engine: args.engine,
         pq: args.pq,
     };
     let drop_in = DropIn::for_service(name, &unit, &libraries(&root)?, &settings)?;

@@ -110,6 +110,23 @@ const COUNTERS: &[Counter] = &[
         },
     },
     Counter {
+        name: "device_operations",
+        help: "Operations for a device: done by it, not given to it because it was full, not done \
+               by it because of their keys, failed or wrong, taken back because they were late",
+        figures: |counts| {
+            labelled(
+                "how",
+                [
+                    ("done", counts.device_jobs),
+                    ("full", counts.device_full),
+                    ("refused", counts.device_refused),
+                    ("faults", counts.device_faults),
+                    ("late", counts.device_late),
+                ],
+            )
+        },
+    },
+    Counter {
         name: "kernel_runs",
         help: "Runs of the batch kernels by room",
         figures: |counts| {
@@ -290,6 +307,7 @@ mod tests {
         counts.wait_ns_total = 3_000_000_000;
         (counts.short_waits, counts.short_wait_ns_total) = (5, 1_500_000);
         (counts.jobs_lent, counts.lane_process_starts) = (6, 2);
+        (counts.device_jobs, counts.device_faults) = (9, 1);
         let process = Process {
             pid: 77,
             started_ticks: 1,
@@ -317,6 +335,8 @@ mod tests {
             "widelane_processes 1\n",
             "widelane_short_waits_total{pid=\"77\",command=\"nginx\"} 5\n",
             "widelane_combined_operations_total{pid=\"77\",command=\"nginx\",how=\"lent\"} 6\n",
+            "widelane_device_operations_total{pid=\"77\",command=\"nginx\",how=\"done\"} 9\n",
+            "widelane_device_operations_total{pid=\"77\",command=\"nginx\",how=\"faults\"} 1\n",
             "widelane_short_wait_microseconds_total{pid=\"77\",command=\"nginx\"} 1500\n",
         ] {
             assert!(text.contains(expected), "{expected} is missing in\n{text}");

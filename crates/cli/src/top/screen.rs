@@ -189,6 +189,7 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, row: &view::Row) {
     lines.extend(short_waits(row).map(Line::from));
     lines.extend(combining(row).map(Line::from));
     lines.extend(lane_process(row).map(Line::from));
+    lines.extend(device(row).map(Line::from));
     let title = format!(
         " {} {}: {} since its start ",
         row.command,
@@ -245,13 +246,35 @@ fn lane_process(row: &view::Row) -> Option<String> {
     })
 }
 
+/// What a device did, and what the CPU did in its place; nothing where it did nothing.
+fn device(row: &view::Row) -> Option<String> {
+    let per_s = row.device_per_s.round() as u64;
+    let instead = [
+        (row.device_full, "found it full"),
+        (row.device_refused, "not its own"),
+        (row.device_faults, "failed or wrong"),
+        (row.device_late, "late"),
+    ];
+    let instead: Vec<String> = instead
+        .iter()
+        .filter(|(operations, _)| *operations > 0)
+        .map(|(operations, why)| format!("{} {why}", count(*operations)))
+        .collect();
+    let so_far = match instead.as_slice() {
+        [] if per_s == 0 => return None,
+        [] => String::new(),
+        instead => format!("; by the CPU since the start: {}", instead.join(", ")),
+    };
+    Some(format!("device now: {}/s{so_far}", count(per_s)))
+}
+
 #[cfg(test)]
 mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
     use super::*;
-    use crate::live::Survey;
+    use crate::live::{Process, Survey};
     use crate::top::view::tests::process;
 
     fn screen() -> Screen {
@@ -294,6 +317,23 @@ mod tests {
         let text = drawn(&Screen::new(view, String::new()), 140, 30);
         assert!(text.contains("lane process: signs for the workers, started 3 times"), "{text}");
         assert!(!drawn(&screen(), 140, 30).contains("lane process"));
+    }
+
+    #[test]
+    fn what_a_device_did_is_shown_with_what_it_left_to_the_cpu() {
+        let mut server = process(11, 200);
+        server.counts.device_jobs = 1_500;
+        let mut shown = |server: &Process| {
+            let survey = Survey { processes: vec![server.clone()], ..Survey::default() };
+            let view = View::between(&Survey::default(), &survey, Duration::from_secs(1));
+            drawn(&Screen::new(view, String::new()), 140, 30)
+        };
+        let text = shown(&server);
+        assert!(text.contains("device now: 1,500/s ") && !text.contains("by the CPU"), "{text}");
+        (server.counts.device_full, server.counts.device_late) = (20, 1);
+        let text = shown(&server);
+        assert!(text.contains("by the CPU since the start: 20 found it full, 1 late"), "{text}");
+        assert!(!drawn(&screen(), 140, 30).contains("device now"));
     }
 
     #[test]

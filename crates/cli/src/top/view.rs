@@ -73,6 +73,13 @@ pub struct Row {
     pub refused: u64,
     /// Of a lane process, how often its service had started one; 0 of other processes.
     pub lane_process_starts: u64,
+    /// Operations that a device did, and since the start those that it had no room for or did not
+    /// take, that failed, and that were late.
+    pub device_per_s: f64,
+    pub device_full: u64,
+    pub device_refused: u64,
+    pub device_faults: u64,
+    pub device_late: u64,
     pub faults_detected: u64,
     pub fallbacks: u64,
     /// What of each kind was done since the start, those that did not occur apart.
@@ -275,6 +282,11 @@ impl Row {
             taken_back: total.jobs_taken_back,
             refused: total.jobs_refused,
             lane_process_starts: total.lane_process_starts,
+            device_per_s: per_s(window.device_jobs),
+            device_full: total.device_full,
+            device_refused: total.device_refused,
+            device_faults: total.device_faults,
+            device_late: total.device_late,
             faults_detected: total.faults_detected,
             fallbacks: total.fallbacks,
             kinds: kinds(total),

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Combine, LaneCpus, Policy, WaitMax};
+use super::{Combine, Engine, LaneCpus, Policy, WaitMax};
 use crate::rooms::{LicenceClass, Room, Width};
 
 /// What a policy file may hold; shown with every error about one.
 const ALLOWED: &str = "\
 a policy holds width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
 rooms_closed = [\"ifma512\", …]; wait_max = \"0.5ms\"; combine = \"on\", \"off\" or \"auto\"; \
-lane_cpus = \"2,4-7\" or \"none\"; each may be left out";
+lane_cpus = \"2,4-7\" or \"none\"; engine = \"cpu\" or \"qat\"; each may be left out";
 
 /// A policy file that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +42,7 @@ struct PolicyFile {
     wait_max: Option<Spanned<String>>,
     combine: Option<Spanned<String>>,
     lane_cpus: Option<Spanned<String>>,
+    engine: Option<Spanned<String>>,
 }
 
 /// A mistake and the bytes where it is.
@@ -89,6 +90,8 @@ fn understand(text: &str) -> Result<Policy, Mistake> {
         file.combine.as_ref().map(|combine| at(combine, combine.as_ref().parse()));
     let lane_cpus: Option<Result<LaneCpus, _>> =
         file.lane_cpus.as_ref().map(|cpus| at(cpus, cpus.as_ref().parse()));
+    let engine: Option<Result<Engine, _>> =
+        file.engine.as_ref().map(|engine| at(engine, engine.as_ref().parse()));
     Ok(Policy {
         width_max: width_max.transpose()?.unwrap_or(Policy::open().width_max),
         classes_closed: classes.collect::<Result<BTreeSet<LicenceClass>, _>>()?,
@@ -96,6 +99,7 @@ fn understand(text: &str) -> Result<Policy, Mistake> {
         wait_max: wait_max.transpose()?,
         combine: combine.transpose()?,
         lane_cpus: lane_cpus.transpose()?,
+        engine: engine.transpose()?,
     })
 }
 
@@ -115,7 +119,7 @@ mod tests {
     fn a_full_policy_is_understood() {
         let text = "# by hand\nwidth_max = 256\nclasses_closed = [\"512-heavy\", \"512-light\"]\n\
                     rooms_closed = [\"ifma256\"]\nwait_max = \"200us\"\ncombine = \"off\"\n\
-                    lane_cpus = \"1-2\"\n";
+                    lane_cpus = \"1-2\"\nengine = \"qat\"\n";
         let policy = parse(Path::new("policy.toml"), text).unwrap();
         assert_eq!(policy.width_max, Width::W256);
         assert_eq!(
@@ -126,6 +130,7 @@ mod tests {
         assert_eq!(policy.wait_max.map(WaitMax::ns), Some(200_000));
         assert_eq!(policy.combine, Some(Combine::Off));
         assert_eq!(policy.lane_cpus, Some(LaneCpus::new([1, 2])));
+        assert_eq!(policy.engine, Some(Engine::Qat));
     }
 
     #[test]
@@ -140,6 +145,7 @@ mod tests {
             wait_max: Some(WaitMax::NONE),
             combine: Some(Combine::On),
             lane_cpus: Some(LaneCpus::new([2, 3, 5])),
+            engine: Some(Engine::Qat),
             ..Policy::up_to(Width::W256)
         };
         let text = toml::to_string(&policy).unwrap();
@@ -161,6 +167,7 @@ mod tests {
             ("combine = \"yes\"\n", 1, 11, "on, off or auto"),
             ("lane_cpus = \"\"\n", 1, 13, "such as 3 or 2,4-7"),
             ("lane_cpus = 3\n", 1, 13, "expected a string"),
+            ("engine = \"card\"\n", 1, 10, "cpu or qat"),
             ("width_max = 512\nwidth_max = 256\n", 2, 1, "duplicate key"),
         ] {
             let error = error_of(text);
@@ -176,7 +183,8 @@ mod tests {
             "policy.toml:1:13: a register width is 128, 256 or 512 bits, not 64 (a policy holds \
              width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
              rooms_closed = [\"ifma512\", …]; wait_max = \"0.5ms\"; combine = \"on\", \"off\" \
-             or \"auto\"; lane_cpus = \"2,4-7\" or \"none\"; each may be left out)"
+             or \"auto\"; lane_cpus = \"2,4-7\" or \"none\"; engine = \"cpu\" or \"qat\"; each \
+             may be left out)"
         );
     }
 }

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use super::file::{self, MalformedPolicy};
 use super::{
-    BITWIDTH_VARIABLE, COMBINE_VARIABLE, LANE_CPUS_VARIABLE, PATH_VARIABLE, Policy, SYSTEM_PATH,
-    UnknownCombine, UnknownLaneCpus, UnknownWait, WAIT_VARIABLE,
+    BITWIDTH_VARIABLE, COMBINE_VARIABLE, ENGINE_VARIABLE, LANE_CPUS_VARIABLE, PATH_VARIABLE,
+    Policy, SYSTEM_PATH, UnknownCombine, UnknownEngine, UnknownLaneCpus, UnknownWait,
+    WAIT_VARIABLE,
 };
 use crate::machine::Signature;
 use crate::rooms::Width;
@@ -29,6 +30,8 @@ pub struct Inputs {
     pub combine: Option<String>,
     /// The value of `WIDELANE_LANE_CPUS`.
     pub lane_cpus: Option<String>,
+    /// The value of `WIDELANE_ENGINE`.
+    pub engine: Option<String>,
     /// The operator's file, usually [`SYSTEM_PATH`]; it need not exist.
     pub system_path: PathBuf,
 }
@@ -43,6 +46,7 @@ impl Default for Inputs {
             wait_max: None,
             combine: None,
             lane_cpus: None,
+            engine: None,
             system_path: SYSTEM_PATH.into(),
         }
     }
@@ -119,6 +123,9 @@ pub enum PolicyError {
     /// `WIDELANE_LANE_CPUS` is no list of CPUs.
     #[error("{LANE_CPUS_VARIABLE}: {0}")]
     LaneCpus(#[from] UnknownLaneCpus),
+    /// The variable names no engine.
+    #[error("{ENGINE_VARIABLE}: {0}")]
+    Engine(#[from] UnknownEngine),
     /// A policy file makes no sense.
     #[error(transparent)]
     Malformed(#[from] MalformedPolicy),
@@ -182,6 +189,9 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
     if let Some(cpus) = inputs.lane_cpus.as_deref().filter(|cpus| !cpus.is_empty()) {
         policy.lane_cpus = Some(cpus.parse()?);
     }
+    if let Some(engine) = inputs.engine.as_deref().filter(|engine| !engine.is_empty()) {
+        policy.engine = Some(engine.parse()?);
+    }
     Ok(Resolved { policy, source: Source { base, bitwidth } })
 }
 
@@ -228,7 +238,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::policy::{Combine, LaneCpus, WaitMax};
+    use crate::policy::{Combine, Engine, LaneCpus, WaitMax};
 
     /// Inputs with an operator's file that allows 256 bits and a named file that allows 512.
     struct Files {
@@ -408,6 +418,26 @@ mod tests {
         assert_eq!(
             resolved(Some("last")).unwrap_err().to_string(),
             "WIDELANE_LANE_CPUS: lane CPUs are a list such as 3 or 2,4-7, or none, not \"last\""
+        );
+    }
+
+    #[test]
+    fn the_variable_decides_what_does_operations() {
+        let files = Files::new();
+        fs::write(files.path("named.toml"), "engine = \"qat\"").unwrap();
+        let resolved = |variable: Option<&str>| {
+            let inputs = Inputs {
+                policy_path: Some(files.path("named.toml")),
+                engine: variable.map(str::to_owned),
+                ..files.inputs()
+            };
+            resolve(&inputs).map(|resolved| resolved.policy.engine)
+        };
+        assert_eq!(resolved(None).unwrap(), Some(Engine::Qat));
+        assert_eq!(resolved(Some("cpu")).unwrap(), Some(Engine::Cpu));
+        assert_eq!(
+            resolved(Some("card")).unwrap_err().to_string(),
+            "WIDELANE_ENGINE: an engine is cpu or qat, not \"card\""
         );
     }
 

@@ -3,6 +3,7 @@
 
 use widelane_batch::Batch;
 
+use crate::batching::engine;
 use crate::batching::execute::{count_closed, count_waits, execute, execute_alone, now};
 use crate::batching::request::{Answer, Request};
 use crate::process;
@@ -10,6 +11,9 @@ use crate::process;
 /// Does the request; alone and at once, unless more threads do so than there are CPUs and a batch
 /// is worth the sleep of those that join it.
 pub(super) fn run(request: Request) -> Answer {
+    if let Some(answer) = engine::run_blocking(&request) {
+        return answer;
+    }
     let process = process::current();
     let queues = process.queues(request.kind());
     if !queues.costs.repay_a_sleep() {

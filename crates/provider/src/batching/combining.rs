@@ -22,6 +22,7 @@ use widelane_batch::{
 };
 use widelane_bridge::counters::{Counters, OperationKind};
 
+use crate::batching::engine::Engine;
 use crate::batching::execute::now;
 use crate::batching::lane_process::{self, Board, Lent, Watch};
 use crate::batching::request::{Answer, Request, Secret};
@@ -84,7 +85,7 @@ const BUILD: u64 = u64::from_le_bytes(*b"WIDELAN1") ^ size_of::<Shared>() as u64
 /// How long after it was due a job may stay with a worker that has claimed it. Longer than a batch
 /// of eight RSA-4096 takes where some workers share a CPU; as much longer do clients wait whose
 /// handshakes lie with a worker that was killed or stopped.
-pub(super) const CLAIM_MAX_NS: u64 = 50_000_000;
+const CLAIM_MAX_NS: u64 = 50_000_000;
 
 static GENERATION: AtomicPtr<Generation> = AtomicPtr::new(ptr::null_mut());
 /// Whether TLS was configured since the generation was made.
@@ -332,11 +333,6 @@ impl Member {
         &self.generation.shared.slots
     }
 
-    /// The descriptor that wakes this event loop.
-    pub(super) fn event(&self) -> c_int {
-        self.generation.events[self.place]
-    }
-
     fn seeker(&self) -> Seeker {
         Seeker { worker: self.worker, place: self.place, first: self.first.get() }
     }
@@ -358,30 +354,8 @@ impl Member {
         seen
     }
 
-    /// Whether the lane process is at work.
-    pub(super) fn trusts_lane_process(&self, now: Tick) -> bool {
-        self.watch(|watch, board| watch.trusts(board, now))
-    }
-
-    /// Whether the lane process makes this signature.
-    pub(super) fn lends(&self, request: &Request, now: Tick) -> bool {
-        let Some(lane) = &self.generation.lane else { return false };
-        let signature = request.operation().signature();
-        signature.is_some_and(|(_, key, _)| lane.keys.has(key)) && self.trusts_lane_process(now)
-    }
-
-    /// The worker leaves signatures with the lane process, and had left none before.
-    pub(super) fn begin_lending(&self, now: Tick) {
-        self.watch(|watch, board| watch.begin(board, now));
-    }
-
-    /// How long a signature that was asked for at a time may stay with the lane process.
-    pub(super) fn lent_left_ns(&self, now: Tick, asked: Tick) -> u64 {
-        self.watch(|watch, board| watch.left_ns(board, now, asked))
-    }
-
     /// Wakes the lane process, if it sleeps, for what has been left.
-    pub(super) fn call_lane_process(&self, now: Tick) {
+    fn call_lane_process(&self, now: Tick) {
         let board = &self.generation.shared.board;
         if let Some(place) = board.place().filter(|place| *place < self.generation.events.len())
             && self.slots().rouse(place)
@@ -412,39 +386,9 @@ impl Member {
         self.slots().open(self.seeker(), kind as u8, most, is_known)
     }
 
-    /// Leaves a signature for others; nothing if it is none, or there is no room.
-    pub(super) fn offer(&self, kind: OperationKind, request: &Request) -> Option<Offer> {
-        let (name, _, input) = request.operation().signature()?;
-        self.slots().offer(self.place, kind as u8, &name, input, is_gone)
-    }
-
     /// How far a job has got that was left for others.
     pub(super) fn stage(&self, offer: &Offer) -> Stage {
         self.slots().stage(offer)
-    }
-
-    /// Whether there is a result of a job that was left for others, or there will be none.
-    pub(super) fn is_finished(&self, offer: &Offer) -> bool {
-        matches!(self.stage(offer), Stage::Done | Stage::Refused)
-    }
-
-    /// Takes a job back that nobody has claimed; false if somebody has.
-    pub(super) fn withdraw(&self, offer: &Offer) -> bool {
-        self.slots().withdraw(offer)
-    }
-
-    /// Takes a job back, whoever has claimed it.
-    pub(super) fn abandon(&self, offer: Offer) {
-        self.slots().abandon(offer);
-    }
-
-    /// The signature that another worker has made, if it is one.
-    pub(super) fn collect(&self, offer: Offer, request: &Request) -> Option<Vec<u8>> {
-        let (_, _, input) = request.operation().signature()?;
-        let done = self.stage(&offer) == Stage::Done;
-        let result = done.then(|| self.slots().result(&offer, input.len())).flatten();
-        self.abandon(offer);
-        result
     }
 
     /// Takes jobs of a kind that other workers have left, at most `most`.
@@ -500,7 +444,8 @@ impl Member {
         let since = now();
         self.begin_sleep();
         if !has_jobs() {
-            let mut event = libc::pollfd { fd: self.event(), events: libc::POLLIN, revents: 0 };
+            let mut event =
+                libc::pollfd { fd: self.descriptor(), events: libc::POLLIN, revents: 0 };
             // SAFETY: one question.
             unsafe { libc::poll(&raw mut event, 1, -1) };
             let mut calls = [0; 8];
@@ -517,6 +462,86 @@ impl Member {
     /// The event loop is awake.
     pub(super) fn end_sleep(&self) {
         self.slots().end_sleep(self.place);
+    }
+}
+
+/// The lane process if there is one, else whichever worker executes signatures next.
+impl Engine for Member {
+    type Ticket = Offer;
+
+    const QUEUES: bool = true;
+
+    fn works_alone(&self) -> bool {
+        self.has_lane_process()
+    }
+
+    fn is_at_work(&self, now: Tick) -> bool {
+        self.watch(|watch, board| watch.trusts(board, now))
+    }
+
+    /// What is for other workers is left with them only when this one is about to wait.
+    fn takes(&self, request: &Request, now: Tick) -> bool {
+        let Some(lane) = &self.generation.lane else { return false };
+        let signature = request.operation().signature();
+        signature.is_some_and(|(_, key, _)| lane.keys.has(key)) && self.is_at_work(now)
+    }
+
+    fn submit(&self, request: &Request, _now: Tick) -> Option<Offer> {
+        let (name, _, input) = request.operation().signature()?;
+        self.slots().offer(self.place, request.kind() as u8, &name, input, is_gone)
+    }
+
+    fn submitted(&self, now: Tick, is_first: bool) {
+        if is_first {
+            self.watch(|watch, board| watch.begin(board, now));
+        }
+        self.call_lane_process(now);
+    }
+
+    fn poll(&self) {}
+
+    fn is_finished(&self, offer: &Offer) -> bool {
+        matches!(self.stage(offer), Stage::Done | Stage::Refused)
+    }
+
+    fn collect(&self, offer: Offer, request: &Request, counters: &Counters) -> Answer {
+        let bytes = request.operation().signature().map_or(0, |(_, _, input)| input.len());
+        let done = self.stage(&offer) == Stage::Done;
+        let result = done.then(|| self.slots().result(&offer, bytes)).flatten();
+        self.abandon(offer);
+        match result.filter(|result| request.operation().confirms(result)) {
+            Some(result) => {
+                count(&counters.jobs_lent);
+                Answer::Done(Secret(result))
+            }
+            None => {
+                count(&counters.jobs_refused);
+                Answer::Failed
+            }
+        }
+    }
+
+    fn left_ns(&self, now: Tick, asked: Tick) -> u64 {
+        if self.has_lane_process() {
+            return self.watch(|watch, board| watch.left_ns(board, now, asked));
+        }
+        asked.after(config().wait_max.ns()).after(CLAIM_MAX_NS).since(now)
+    }
+
+    fn withdraw(&self, offer: &Offer) -> bool {
+        self.slots().withdraw(offer)
+    }
+
+    fn abandon(&self, offer: Offer) {
+        self.slots().abandon(offer);
+    }
+
+    fn is_late(&self, _now: Tick, _asked: Tick, counters: &Counters) {
+        count(&counters.jobs_taken_back);
+    }
+
+    fn descriptor(&self) -> c_int {
+        self.generation.events[self.place]
     }
 }
 
@@ -557,25 +582,6 @@ impl Membership {
         }
         self.get()
     }
-}
-
-/// Confirms that another worker has made the signature that was asked for; counts it.
-pub(super) fn confirm(counters: &Counters, request: &Request, result: Option<Vec<u8>>) -> Answer {
-    match result.filter(|result| request.operation().confirms(result)) {
-        Some(result) => {
-            count(&counters.jobs_lent);
-            Answer::Done(Secret(result))
-        }
-        None => {
-            count(&counters.jobs_refused);
-            Answer::Failed
-        }
-    }
-}
-
-/// When a job that another worker has claimed is taken back, if it was due at a time.
-pub(super) fn claim_ends(due: Tick) -> Tick {
-    due.after(CLAIM_MAX_NS)
 }
 
 /// What a descriptor is.

@@ -1,25 +1,28 @@
 //! Handshakes that the runtime drives on a server's event loop: they meet on their thread's own
-//! lanes, and their signatures those of other workers, or are left with the
-//! [lane process](super::lane_process).
+//! lanes, and their signatures those of other workers, or are done by another
+//! [engine](super::engine).
+
+mod away;
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::ffi::c_int;
-use std::mem;
 use std::sync::Arc;
 
-use widelane_batch::{Batch, Closed, Company, Entry, Lane, Offer, Stage, Tick};
-use widelane_bridge::counters::{Counters, OperationKind};
+use widelane_batch::{Batch, Closed, Company, Entry, Lane, Stage, Tick};
+use widelane_bridge::counters::OperationKind;
 use widelane_bridge::hooks::Extent;
 
+use self::away::Away;
 use crate::batching::combining::{self, Foreign, Member, Membership};
+use crate::batching::engine::Engine;
+use crate::batching::engine::qat::{self, Instance};
 use crate::batching::execute::{
     count_closed, count_short_wait, count_waits, execute as execute_batch, now,
 };
 use crate::batching::request::{Answer, Request};
 use crate::batching::{PAUSES_MAX, blocking, kinds};
 use crate::config::config;
-use crate::counters::{add, count, count_wait};
+use crate::counters::{count, count_wait};
 use crate::process;
 use crate::runtime::{self, Handshake};
 
@@ -29,20 +32,14 @@ struct Parked {
     handshake: Handshake,
 }
 
-/// A request that was left for other workers.
-struct Offered {
-    entry: Entry<Parked>,
-    offer: Offer,
-}
-
 /// The requests of one kind that wait on this thread, and whether they should.
 struct Waiting {
     kind: OperationKind,
     lane: Lane<Parked>,
     /// Those that any worker may do meanwhile, or the lane process does.
-    offered: Vec<Offered>,
-    /// Those that the lane process is to do as soon as a slot is free.
-    queued: VecDeque<Entry<Parked>>,
+    with_workers: Away<Member>,
+    /// Those that a device does.
+    with_device: Away<Instance>,
     company: Company,
 }
 
@@ -67,38 +64,56 @@ thread_local! {
     });
 }
 
+/// What does operations elsewhere for a kind of them.
+#[derive(Clone, Copy)]
+struct Engines<'a> {
+    workers: Option<&'a Member>,
+    device: Option<&'a Instance>,
+}
+
+impl<'a> Engines<'a> {
+    /// The other workers, where they are to make a batch with this one.
+    fn others(self) -> Option<&'a Member> {
+        self.workers.filter(|member| member.has_others())
+    }
+}
+
 impl Lanes {
-    /// The requests of one kind, and the other workers if they may do some of them.
-    fn of(&mut self, kind: OperationKind) -> (&mut Waiting, Option<&mut Member>) {
-        let member = self.membership.get().filter(|_| combining::is_combined(kind));
-        (&mut self.by_kind[kind as usize], member)
+    /// The requests of one kind, and what may do them elsewhere.
+    fn of(&mut self, kind: OperationKind) -> (&mut Waiting, Engines<'_>) {
+        let workers = self.membership.get().filter(|_| combining::is_combined(kind));
+        let engines = Engines { workers: workers.map(|member| &*member), device: qat::known() };
+        (&mut self.by_kind[kind as usize], engines)
     }
 
     fn add(&mut self, kind: OperationKind, parked: Parked) {
-        if parked.request.operation().signature().is_some()
-            && let Some(member) = self.membership.join()
-        {
-            member.learn(&parked.request);
+        if parked.request.operation().signature().is_some() {
+            qat::instance();
+            if let Some(member) = self.membership.join() {
+                member.learn(&parked.request);
+            }
         }
         // A handshake waits once, and its signature is where it meets most.
         let waits_later = !combining::is_combined(kind)
             && kind.is_derivation()
             && self.membership.get().is_some_and(|member| member.has_others());
-        let (waiting, member) = self.of(kind);
-        waiting.add(parked, !waits_later, member.as_deref());
+        let (waiting, engines) = self.of(kind);
+        waiting.add(parked, !waits_later, engines);
     }
 
     /// The request that waits, of whatever kind, and is withdrawn.
     fn remove(&mut self, is_it: impl Fn(&Parked) -> bool) -> Option<Parked> {
-        let member = self.membership.get();
-        self.by_kind.iter_mut().find_map(|waiting| waiting.remove(member.as_deref(), &is_it))
+        OperationKind::ALL.into_iter().find_map(|kind| {
+            let (waiting, engines) = self.of(kind);
+            waiting.remove(engines, &is_it)
+        })
     }
 
     fn wait_ns(&mut self, begins: bool) -> u64 {
         let now = now();
         let left_ns = OperationKind::ALL.into_iter().filter_map(|kind| {
-            let (waiting, member) = self.of(kind);
-            (!waiting.is_empty()).then(|| waiting.left_ns(now, member.as_deref()))
+            let (waiting, engines) = self.of(kind);
+            waiting.left_ns(now, engines)
         });
         match left_ns.min().unwrap_or(0) {
             ns if ns > 0 && begins => self.begin(now, ns),
@@ -110,188 +125,185 @@ impl Lanes {
     /// waits.
     fn begin(&mut self, now: Tick, ns: u64) -> u64 {
         for kind in OperationKind::ALL {
-            let (waiting, member) = self.of(kind);
-            waiting.begin(now, member.as_deref());
+            let (waiting, engines) = self.of(kind);
+            waiting.begin(now, engines);
         }
         let Some(member) = self.membership.get() else { return ns };
-        let offered = self.by_kind.iter().flat_map(|waiting| &waiting.offered);
-        let mut offered = offered.peekable();
-        if offered.peek().is_none() {
+        let left = self.by_kind.iter().flat_map(|waiting| waiting.with_workers.submitted());
+        let mut left = left.peekable();
+        if left.peek().is_none() {
             return ns;
         }
         member.begin_sleep();
         // What was finished before that wakes nobody.
-        let is_finished = |it: &Offered| member.is_finished(&it.offer);
-        if offered.any(is_finished) { 0 } else { ns }
+        if left.any(|submitted| member.is_finished(&submitted.ticket)) { 0 } else { ns }
+    }
+
+    /// Takes what engines have finished, each with its answer.
+    fn collect(&mut self) -> Vec<(Entry<Parked>, Answer)> {
+        if let Some(member) = self.membership.get() {
+            member.end_sleep();
+        }
+        let mut all = Vec::new();
+        for kind in OperationKind::ALL {
+            let (waiting, engines) = self.of(kind);
+            all.append(&mut waiting.collect(engines));
+        }
+        all
+    }
+
+    /// The descriptor that wakes the thread when an engine has finished something. A device is
+    /// chosen in place of the other workers, never beside them.
+    fn wake_descriptor(&mut self) -> c_int {
+        if let Some(device) = qat::known() {
+            return device.descriptor();
+        }
+        self.membership.get().map_or(-1, |member| member.descriptor())
     }
 }
 
 impl Waiting {
     fn new(kind: OperationKind) -> Self {
-        let company = Company::new(config().wait_max.ns());
-        let lane = Lane::new(kinds::lanes(kind));
-        Waiting { kind, lane, offered: Vec::new(), queued: VecDeque::new(), company }
+        Waiting {
+            kind,
+            lane: Lane::new(kinds::lanes(kind)),
+            with_workers: Away::new(),
+            with_device: Away::new(),
+            company: Company::new(config().wait_max.ns()),
+        }
     }
 
     fn len(&self) -> usize {
-        self.lane.len() + self.offered.len() + self.queued.len()
+        self.lane.len() + self.with_workers.len() + self.with_device.len()
     }
 
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    fn add(&mut self, parked: Parked, may_wait: bool, member: Option<&Member>) {
-        let (now, handshake) = (now(), parked.handshake);
-        if let Some(member) = member.filter(|member| member.lends(&parked.request, now)) {
-            self.queued.push_back(Entry { job: parked, submitted: now });
-            return self.lend(now, member);
-        }
-        self.lane.submit(parked, now);
-        let others = member
-            .filter(|member| member.has_others())
-            .map(|member| member.others(self.kind, self.lane.lanes()));
+    /// How many requests wait for company: an engine that works alone needs none.
+    fn in_company(&self, engines: Engines<'_>) -> usize {
+        let offered = match engines.workers {
+            Some(member) if member.works_alone() => 0,
+            _ => self.with_workers.len(),
+        };
+        self.lane.len() + offered
+    }
+
+    fn add(&mut self, parked: Parked, may_wait: bool, engines: Engines<'_>) {
+        let now = now();
+        let entry = Entry { job: parked, submitted: now };
+        let Some(entry) = self.with_device.add(entry, now, engines.device) else { return };
+        let Some(entry) = self.with_workers.add(entry, now, engines.workers) else { return };
+        let handshake = entry.job.handshake;
+        self.lane.submit(entry.job, now);
+        let others = engines.others().map(|member| member.others(self.kind, self.lane.lanes()));
         let costs = || process::current().queues(self.kind).costs.by_jobs();
         let may_wait = || may_wait && runtime::may_wait(handshake);
-        self.company.joined(now, self.len(), others, costs, may_wait);
+        self.company.joined(now, self.in_company(engines), others, costs, may_wait);
     }
 
-    /// Leaves what is queued with the lane process, as far as there are slots.
-    fn lend(&mut self, now: Tick, member: &Member) {
-        let before = self.offered.len();
-        while let Some(entry) = self.queued.pop_front() {
-            let Some(offer) = member.offer(self.kind, &entry.job.request) else {
-                self.queued.push_front(entry);
-                break;
-            };
-            self.offered.push(Offered { entry, offer });
-        }
-        if self.offered.len() > before {
-            if before == 0 {
-                member.begin_lending(now);
-            }
-            member.call_lane_process(now);
-        }
+    fn remove(&mut self, engines: Engines<'_>, is_it: impl Fn(&Parked) -> bool) -> Option<Parked> {
+        let of_lane = self.lane.remove(&is_it);
+        let of_workers = || self.with_workers.remove(engines.workers, &is_it);
+        of_lane.or_else(of_workers).or_else(|| self.with_device.remove(engines.device, &is_it))
     }
 
-    fn remove(
-        &mut self,
-        member: Option<&Member>,
-        is_it: impl Fn(&Parked) -> bool,
-    ) -> Option<Parked> {
-        if let Some(parked) = self.lane.remove(&is_it) {
-            return Some(parked);
-        }
-        if let Some(index) = self.queued.iter().position(|entry| is_it(&entry.job)) {
-            return self.queued.remove(index).map(|entry| entry.job);
-        }
-        let index = self.offered.iter().position(|offered| is_it(&offered.entry.job))?;
-        let Offered { entry, offer } = self.offered.swap_remove(index);
-        if let Some(member) = member {
-            member.abandon(offer);
-        }
-        Some(entry.job)
-    }
-
-    /// How many requests nobody has begun to do, and no lane process will.
-    fn open(&self, member: Option<&Member>) -> usize {
-        let is_open = |offered: &&Offered| {
-            member.is_none_or(|member| {
-                !member.has_lane_process() && member.stage(&offered.offer) == Stage::Open
-            })
+    /// How many requests nobody has begun to do, and no engine will.
+    fn open(&self, engines: Engines<'_>) -> usize {
+        let offered = self.with_workers.submitted().iter();
+        let is_open = |offer| {
+            engines
+                .workers
+                .is_none_or(|member| !member.works_alone() && member.stage(offer) == Stage::Open)
         };
-        self.lane.len() + self.offered.iter().filter(is_open).count()
+        self.lane.len() + offered.filter(|offered| is_open(&offered.ticket)).count()
     }
 
     /// Whether requests of this thread and of others make a whole batch.
-    fn is_whole(&self, member: Option<&Member>) -> bool {
-        let (own, lanes) = (self.open(member), self.lane.lanes());
+    fn is_whole(&self, engines: Engines<'_>) -> bool {
+        let (own, lanes) = (self.open(engines), self.lane.lanes());
         let missing = lanes.saturating_sub(own);
-        let member = member.filter(|member| member.has_others());
+        let member = engines.others();
         missing == 0
             || own > 0 && member.is_some_and(|member| member.open(self.kind, missing) == missing)
     }
 
-    /// How long what waits should wait, 0 if any of it is due or was done by another worker.
-    fn left_ns(&self, now: Tick, member: Option<&Member>) -> u64 {
-        let of_offered = |offered: &Offered| {
-            let Some(member) = member else { return 0 };
-            match member.stage(&offered.offer) {
-                Stage::Open if !member.has_lane_process() => self.company.left_ns(now),
-                Stage::Open | Stage::Claimed => Self::others_have_ns(&offered.entry, now, member),
-                Stage::Done | Stage::Refused => 0,
-            }
-        };
-        let of_queued = self
-            .queued
-            .front()
-            .map(|entry| member.map_or(0, |member| Self::others_have_ns(entry, now, member)));
+    /// How long what waits should wait, 0 if any of it is due or was done elsewhere; nothing if
+    /// nothing waits.
+    fn left_ns(&self, now: Tick, engines: Engines<'_>) -> Option<u64> {
         let in_lane = (!self.lane.is_empty()).then(|| self.company.left_ns(now));
-        self.offered.iter().map(of_offered).chain(of_queued).chain(in_lane).min().unwrap_or(0)
-    }
-
-    /// How long the lane process, or a worker that has claimed a request, has for it.
-    fn others_have_ns(entry: &Entry<Parked>, now: Tick, member: &Member) -> u64 {
-        if member.has_lane_process() {
-            return member.lent_left_ns(now, entry.submitted);
-        }
-        combining::claim_ends(entry.submitted.after(config().wait_max.ns())).since(now)
+        let with_workers = match engines.workers {
+            // What none of them has begun waits for company as what is in the lane does.
+            Some(member) if !member.works_alone() => {
+                let is_open = |offer| member.stage(offer) == Stage::Open;
+                let mut offered = self.with_workers.submitted().iter();
+                let is_any_open = offered.any(|offered| is_open(&offered.ticket));
+                let open = is_any_open.then(|| self.company.left_ns(now));
+                self.with_workers.left_ns(now, engines.workers).into_iter().chain(open).min()
+            }
+            workers => self.with_workers.left_ns(now, workers),
+        };
+        let with_device = self.with_device.left_ns(now, engines.device);
+        in_lane.into_iter().chain(with_workers).chain(with_device).min()
     }
 
     /// The thread begins to wait for company.
-    fn begin(&mut self, now: Tick, member: Option<&Member>) {
-        let waiting = match member {
-            Some(member) if member.has_lane_process() => self.lane.len(),
-            _ => self.len(),
-        };
+    fn begin(&mut self, now: Tick, engines: Engines<'_>) {
+        let waiting = self.in_company(engines);
         if waiting == 0 {
             return;
         }
         self.company.begin(now, waiting);
-        let Some(member) = member.filter(|member| member.has_others()) else { return };
+        let Some(member) = engines.others() else { return };
         for entry in self.lane.drain() {
-            match member.offer(self.kind, &entry.job.request) {
-                Some(offer) => self.offered.push(Offered { entry, offer }),
-                None => drop(self.lane.submit(entry.job, entry.submitted)),
+            if let Some(entry) = self.with_workers.offer(entry, now, member) {
+                self.lane.submit(entry.job, entry.submitted);
             }
         }
     }
 
-    /// Takes the requests that other workers have finished, each with its result.
-    fn collect(&mut self, member: &Member) -> Vec<(Entry<Parked>, Option<Vec<u8>>)> {
-        let is_finished = |it: &mut Offered| member.is_finished(&it.offer);
-        let done: Vec<Offered> = self.offered.extract_if(.., is_finished).collect();
-        if !done.is_empty()
-            && self.is_empty()
-            && let Some(waited) = self.company.met(now())
-        {
-            count_short_wait(process::current().counters(), waited);
+    /// Takes the requests that engines have finished, each with its answer.
+    fn collect(&mut self, engines: Engines<'_>) -> Vec<(Entry<Parked>, Answer)> {
+        let counters = process::current().counters();
+        let mut done = Vec::new();
+        if let Some(member) = engines.workers {
+            done = self.with_workers.collect(member, counters);
+            if !done.is_empty() {
+                let now = now();
+                self.with_workers.submit(now, member);
+                if self.is_empty()
+                    && let Some(waited) = self.company.met(now)
+                {
+                    count_short_wait(counters, waited);
+                }
+            }
         }
-        let collect = |Offered { entry, offer }| {
-            let result = member.collect(offer, &entry.job.request);
-            (entry, result)
-        };
-        done.into_iter().map(collect).collect()
+        if let Some(device) = engines.device {
+            done.append(&mut self.with_device.collect(device, counters));
+        }
+        done
     }
 
-    fn take(&mut self, what: Extent, member: Option<&Member>) -> Option<Meeting> {
+    fn take(&mut self, what: Extent, engines: Engines<'_>) -> Option<Meeting> {
         if self.is_empty() {
             return None;
         }
         let now = now();
         let is_taken = match what {
             Extent::Whole => false,
-            Extent::Due => self.left_ns(now, member) == 0,
+            Extent::Due => self.left_ns(now, engines) == Some(0),
             Extent::All | Extent::Everything => true,
         };
-        if !is_taken && !self.is_whole(member) {
+        if !is_taken && !self.is_whole(engines) {
             return None;
         }
         let counters = process::current().counters();
-        self.take_back(what, now, member, counters);
+        self.with_workers.take_back(what, now, engines.workers, &mut self.lane, counters);
+        self.with_device.take_back(what, now, engines.device, &mut self.lane, counters);
         let batch = self.lane.flush()?;
         let missing = self.lane.lanes() - batch.fill();
-        let foreign = match member.filter(|member| member.has_others()) {
+        let foreign = match engines.others() {
             Some(member) if missing > 0 => member.claim(self.kind, missing, counters),
             _ => Vec::new(),
         };
@@ -301,38 +313,6 @@ impl Waiting {
         let is_full = foreign.len() == missing;
         let closed = if is_full { Closed::Full } else { batch.closed() };
         Some(Meeting { batch, closed, foreign })
-    }
-
-    /// Takes requests back that were left for others: those that nobody has claimed, unless it is
-    /// the lane process that will, and those that others have had for too long.
-    fn take_back(&mut self, what: Extent, now: Tick, member: Option<&Member>, counters: &Counters) {
-        for offered in mem::take(&mut self.offered) {
-            let Some(member) = member else {
-                // After a fork: the others are those of the parent.
-                self.lane.submit(offered.entry.job, offered.entry.submitted);
-                continue;
-            };
-            let is_over = what == Extent::Everything
-                || Self::others_have_ns(&offered.entry, now, member) == 0;
-            let is_lent = member.has_lane_process();
-            if (is_over || !is_lent) && member.withdraw(&offered.offer) {
-                add(&counters.jobs_taken_back, is_lent.into());
-                self.lane.submit(offered.entry.job, offered.entry.submitted);
-            } else if is_over && !member.is_finished(&offered.offer) {
-                count(&counters.jobs_taken_back);
-                member.abandon(offered.offer);
-                self.lane.submit(offered.entry.job, offered.entry.submitted);
-            } else {
-                self.offered.push(offered);
-            }
-        }
-        let is_lent =
-            |member: &Member| what != Extent::Everything && member.trusts_lane_process(now);
-        if !member.is_some_and(is_lent) {
-            for entry in mem::take(&mut self.queued) {
-                self.lane.submit(entry.job, entry.submitted);
-            }
-        }
     }
 }
 
@@ -364,8 +344,8 @@ pub(crate) fn pending() -> usize {
 pub(crate) fn full() -> bool {
     let is_full = |lanes: &mut Lanes| {
         OperationKind::ALL.into_iter().any(|kind| {
-            let (waiting, member) = lanes.of(kind);
-            !waiting.is_empty() && waiting.is_whole(member.as_deref())
+            let (waiting, engines) = lanes.of(kind);
+            !waiting.is_empty() && waiting.is_whole(engines)
         })
     };
     with(is_full).unwrap_or(false)
@@ -377,10 +357,10 @@ pub(crate) fn wait_ns(begins: bool) -> u64 {
     with(|lanes| lanes.wait_ns(begins)).unwrap_or(0)
 }
 
-/// The descriptor that wakes this thread when another worker has finished a request of its; −1 if
-/// none does any.
+/// The descriptor that wakes this thread when an engine has finished a request of its; −1 if none
+/// does any.
 pub(crate) fn wake_descriptor() -> c_int {
-    with(|lanes| lanes.membership.get().map(|member| member.event())).flatten().unwrap_or(-1)
+    with(Lanes::wake_descriptor).unwrap_or(-1)
 }
 
 /// Executes what is parked on this thread. Answers how many were finished.
@@ -389,8 +369,8 @@ pub(crate) fn execute(what: Extent) -> usize {
     for kind in OperationKind::ALL {
         // The lanes are free while a batch runs: its end may bring the next request.
         let take = |lanes: &mut Lanes| {
-            let (waiting, member) = lanes.of(kind);
-            waiting.take(what, member.as_deref())
+            let (waiting, engines) = lanes.of(kind);
+            waiting.take(what, engines)
         };
         while let Some(meeting) = with(take).flatten() {
             finished += meeting.batch.fill();
@@ -400,25 +380,13 @@ pub(crate) fn execute(what: Extent) -> usize {
     finished
 }
 
-/// Takes up what other workers have finished. Answers how many were.
+/// Takes up what engines have finished. Answers how many requests were.
 fn collect() -> usize {
-    let collect = |lanes: &mut Lanes| {
-        let member = lanes.membership.get()?;
-        member.end_sleep();
-        let offering = lanes.by_kind.iter_mut().filter(|waiting| !waiting.offered.is_empty());
-        let done = offering.flat_map(|waiting| waiting.collect(member)).collect::<Vec<_>>();
-        if !done.is_empty() {
-            let now = now();
-            let queueing = lanes.by_kind.iter_mut().filter(|waiting| !waiting.queued.is_empty());
-            queueing.for_each(|waiting| waiting.lend(now, member));
-        }
-        Some(done)
-    };
     let counters = process::current().counters();
     let mut finished = 0;
-    for (entry, result) in with(collect).flatten().unwrap_or_default() {
+    for (entry, answer) in with(Lanes::collect).unwrap_or_default() {
         let Entry { job: Parked { request, handshake }, submitted } = entry;
-        match combining::confirm(counters, &request, result) {
+        match answer {
             Answer::Done(signature) => {
                 count_wait(counters, now().since(submitted));
                 *request.answer() = Some(Answer::Done(signature));

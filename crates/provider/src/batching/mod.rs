@@ -9,11 +9,13 @@
 //! | other ASYNC job | others of the process | [`native`] |
 //! | thread that can only wait | those that arrive while every CPU is busy | [`blocking`] |
 //!
-//! A thread that is alone finds nobody there and does its operation at once.
+//! A thread that is alone finds nobody there and does its operation at once. Some operations are done
+//! elsewhere, by [engines](engine).
 #![allow(unsafe_code, reason = "calls libcrypto")]
 
 mod blocking;
 pub(crate) mod combining;
+pub(crate) mod engine;
 pub(crate) mod event_loop;
 pub(crate) mod execute;
 pub(crate) mod kernel;

@@ -131,6 +131,14 @@ impl Key {
             .is_some_and(|context| context.sign(input, output) == Some(output.len()))
     }
 
+    /// Reads the numbers of the private key, which are wiped afterwards.
+    pub(crate) fn with_components<R>(
+        &self,
+        read: impl FnOnce(&Components<'_>) -> Option<R>,
+    ) -> Option<R> {
+        read(&self.export()?.components()?)
+    }
+
     fn accelerate(&self) -> Option<Accelerated> {
         // Keys of other sizes are not worth reading their secrets.
         KeySize::ALL.iter().find(|size| size.bits() == self.bits())?;

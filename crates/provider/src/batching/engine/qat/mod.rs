@@ -1,0 +1,346 @@
+//! Intel QuickAssist (QAT): RSA signatures made by a device, through qatlib.
+//!
+//! Each process opens the library when it first signs, which for a server's worker is after the
+//! fork, and each thread uses one of the process's instances. An operation goes to the device at
+//! once and alone: there is nothing to batch. `docs/operate/qat.md` has the rest.
+//!
+//! **This has never run on a real device**, only on the stand-in of the tests.
+#![allow(unsafe_code, reason = "calls Intel's library")]
+
+mod health;
+mod interface;
+mod job;
+mod key;
+mod memory;
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use widelane_batch::Tick;
+use widelane_bridge::counters::Counters;
+use widelane_cpu::policy::Engine as Choice;
+
+use self::health::Health;
+use self::interface::{
+    CPA_INSTANCE_EVENT_RESTARTED, CPA_STATUS_INVALID_PARAM, CPA_STATUS_RETRY, CPA_STATUS_SUCCESS,
+    CPA_STATUS_UNSUPPORTED, CpaCyCapabilitiesInfo, CpaInstanceEvent, CpaInstanceHandle, CpaStatus,
+    Library, PinnedMemory, words,
+};
+use self::job::{Slot, Ticket};
+use self::key::Keys;
+use super::Engine;
+use crate::batching::execute::now;
+use crate::batching::request::{Answer, Request, Secret};
+use crate::config::config;
+use crate::counters::count;
+use crate::errors::say;
+use crate::process::{self, Process};
+use crate::stack;
+
+/// The devices of a process.
+pub(crate) struct Devices {
+    instances: Vec<Instance>,
+    /// How many threads have been given an instance.
+    threads: AtomicUsize,
+}
+
+/// A part of a device that a process may use, by one thread or several.
+pub(crate) struct Instance {
+    library: &'static Library,
+    handle: Handle,
+    /// Becomes readable when something is finished; −1 where the instance has none.
+    descriptor: c_int,
+    keys: Arc<Keys>,
+    /// Never freed, as each of them.
+    slots: &'static [Slot],
+    health: &'static Health,
+}
+
+/// What the library calls an instance.
+struct Handle(CpaInstanceHandle);
+
+// SAFETY: instances may be used by several threads.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+/// Operations that one instance has at a time; more are not given to it.
+const SLOTS: usize = 64;
+
+/// The longest that an operation stays with a device.
+const STAYS_MAX_NS: u64 = 50_000_000;
+
+/// After what time a thread looks whether anything is finished: with a descriptor only in case that
+/// a call was lost, without one in order to learn it.
+const LOOK_AGAIN_NS: u64 = 2_000_000;
+const LOOK_EVERY_NS: u64 = 100_000;
+
+/// What instances are asked for by: the section of the configuration, where the system has one.
+const SECTION: &std::ffi::CStr = c"SSL";
+
+/// The process that has opened the library: what a child inherits of it is of no use.
+static OPENED_BY: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    /// The instance of a thread, or that there is none, and the process in which that was found.
+    static FOUND: Cell<(*const Process, Option<&'static Instance>)> =
+        const { Cell::new((ptr::null(), None)) };
+}
+
+/// The instance of the calling thread; nothing if the policy wants none, or there is none.
+pub(crate) fn instance() -> Option<&'static Instance> {
+    if config().engine != Choice::Qat {
+        return None;
+    }
+    let process = process::current();
+    if !ptr::eq(FOUND.get().0, process) {
+        FOUND.set((process, process.devices().and_then(Devices::next)));
+    }
+    FOUND.get().1
+}
+
+/// The same, if the thread has asked for it in this process.
+pub(crate) fn known() -> Option<&'static Instance> {
+    let (process, found) = FOUND.get();
+    found.filter(|_| ptr::eq(process, process::current()))
+}
+
+impl Devices {
+    /// Opens what there is; nothing, and one line on standard error, if that is nothing.
+    pub(crate) fn open() -> Option<Self> {
+        let opened = stack::on_large(Self::try_open);
+        let opened = opened.unwrap_or_else(|| Err("no memory for a stack".to_owned()));
+        let said = |error| say(&format!("no QAT device: {error}; the CPU makes signatures"));
+        opened.map_err(said).ok()
+    }
+
+    fn try_open() -> Result<Self, String> {
+        let own = std::process::id();
+        if OPENED_BY.swap(own, Ordering::Relaxed) != 0 {
+            return Err("the process that forked this one uses it, and it cannot be shared".into());
+        }
+        let library: &'static Library = Box::leak(Box::new(Library::load()?));
+        let memory: &'static PinnedMemory = Box::leak(Box::new(PinnedMemory::load()?));
+        let handles = start(library).map_err(|error| {
+            format!("{error}; see that the service qat runs and this user is in the group qat")
+        })?;
+        let keys = Arc::new(Keys::new(memory));
+        let mut instances = Vec::new();
+        for handle in handles {
+            match Instance::start(library, memory, &keys, handle) {
+                Ok(instance) => instances.push(instance),
+                Err(error) if instances.is_empty() => return Err(error),
+                // Those that there are serve.
+                Err(_) => break,
+            }
+        }
+        Ok(Devices { instances, threads: AtomicUsize::new(0) })
+    }
+
+    /// The instance of one more thread.
+    fn next(&'static self) -> Option<&'static Instance> {
+        let thread = self.threads.fetch_add(1, Ordering::Relaxed);
+        self.instances.get(thread % self.instances.len().max(1))
+    }
+}
+
+/// Begins to use devices: the handles of the instances that this process may use.
+fn start(library: &Library) -> Result<Vec<CpaInstanceHandle>, String> {
+    // SAFETY: a C string.
+    succeeds("icp_sal_userStart", unsafe { (library.icp_sal_userStart)(SECTION.as_ptr()) })?;
+    let mut count = 0;
+    // SAFETY: a place to write to.
+    let status = unsafe { (library.cpaCyGetNumInstances)(&mut count) };
+    succeeds("cpaCyGetNumInstances", status)?;
+    if count == 0 {
+        return Err("there is no instance for cryptography".to_owned());
+    }
+    let mut handles = vec![ptr::null_mut(); count.into()];
+    // SAFETY: room for so many.
+    let status = unsafe { (library.cpaCyGetInstances)(count, handles.as_mut_ptr()) };
+    succeeds("cpaCyGetInstances", status)?;
+    Ok(handles)
+}
+
+fn succeeds(function: &str, status: CpaStatus) -> Result<(), String> {
+    match status {
+        CPA_STATUS_SUCCESS => Ok(()),
+        other => Err(format!("{function}: {}", words(other))),
+    }
+}
+
+impl Instance {
+    fn start(
+        library: &'static Library,
+        memory: &'static PinnedMemory,
+        keys: &Arc<Keys>,
+        handle: CpaInstanceHandle,
+    ) -> Result<Self, String> {
+        let (translate, health) = (memory.qaeVirtToPhysNUMA, Box::leak(Box::default()));
+        // SAFETY: an instance, and a function that stays.
+        let status = unsafe { (library.cpaCySetAddressTranslation)(handle, translate) };
+        succeeds("cpaCySetAddressTranslation", status)?;
+        // SAFETY: an instance.
+        succeeds("cpaCyStartInstance", unsafe { (library.cpaCyStartInstance)(handle) })?;
+        let mut capabilities = CpaCyCapabilitiesInfo::NONE;
+        // SAFETY: an instance, and a place to write to.
+        let status = unsafe { (library.cpaCyQueryCapabilities)(handle, &mut capabilities) };
+        succeeds("cpaCyQueryCapabilities", status)?;
+        if capabilities.rsaSupported == 0 {
+            return Err("the device has no RSA".to_owned());
+        }
+        let tag = ptr::from_ref::<Health>(health).cast_mut().cast();
+        // Where it cannot, restarts are learnt from operations that fail.
+        // SAFETY: an instance, a function and its argument, which both stay.
+        unsafe { (library.cpaCyInstanceSetNotificationCb)(handle, told, tag) };
+        let mut descriptor = -1;
+        // SAFETY: an instance, and a place to write to.
+        let status = unsafe { (library.icp_sal_CyGetFileDescriptor)(handle, &mut descriptor) };
+        if status != CPA_STATUS_SUCCESS {
+            descriptor = -1;
+        }
+        let slots: Option<Box<[Slot]>> = (0..SLOTS).map(|_| Slot::new(memory)).collect();
+        let slots = slots.ok_or("no pinned memory left; raise LimitMEMLOCK= of the service")?;
+        let slots = Box::leak(slots);
+        let (handle, keys) = (Handle(handle), Arc::clone(keys));
+        Ok(Instance { library, handle, descriptor, keys, slots, health })
+    }
+
+    fn under_way(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.is_awaited()).count()
+    }
+
+    /// Gives it the signature of a request.
+    ///
+    /// # Errors
+    /// What the library says instead; [`CPA_STATUS_RETRY`] too if all slots are in use.
+    fn try_submit(&self, request: &Request) -> Result<Ticket, CpaStatus> {
+        let (name, key, input) = request.operation().signature().ok_or(CPA_STATUS_UNSUPPORTED)?;
+        let pinned = self.keys.get(name, key).ok_or(CPA_STATUS_UNSUPPORTED)?;
+        let slot = self.slots.iter().find(|slot| slot.take()).ok_or(CPA_STATUS_RETRY)?;
+        let submitted = slot.submit(self.library, self.handle.0, pinned, input);
+        if submitted.as_ref().err() == Some(&CPA_STATUS_INVALID_PARAM) {
+            self.keys.refuse(&name);
+        }
+        submitted
+    }
+}
+
+impl Engine for Instance {
+    type Ticket = Ticket;
+
+    const QUEUES: bool = false;
+
+    fn works_alone(&self) -> bool {
+        true
+    }
+
+    fn is_at_work(&self, now: Tick) -> bool {
+        !self.health.rests(now)
+    }
+
+    fn takes(&self, request: &Request, now: Tick) -> bool {
+        let is_signature = request.operation().signature().is_some();
+        if !is_signature || !self.health.admits(now, || self.under_way()) {
+            return false;
+        }
+        if self.health.is_doubtful() {
+            // What was given up may be finished by now, and frees its slot.
+            self.poll();
+            // It may have restarted, which it tells whoever asks, by `told`.
+            // SAFETY: no arguments.
+            let _ = stack::on_large(|| unsafe { (self.library.icp_sal_poll_device_events)() });
+        }
+        !self.health.rests(now)
+    }
+
+    fn submit(&self, request: &Request, now: Tick) -> Option<Ticket> {
+        let counters = process::current().counters();
+        // The library may need more stack than a fibre or an ASYNC job has.
+        let submitted = stack::on_large(|| self.try_submit(request));
+        match submitted.unwrap_or(Err(CPA_STATUS_RETRY)) {
+            Ok(ticket) => Some(ticket),
+            Err(CPA_STATUS_RETRY) => {
+                count(&counters.device_full);
+                None
+            }
+            // That is the key's.
+            Err(CPA_STATUS_INVALID_PARAM | CPA_STATUS_UNSUPPORTED) => {
+                count(&counters.device_refused);
+                None
+            }
+            Err(_) => {
+                count(&counters.device_faults);
+                self.health.fails(now);
+                None
+            }
+        }
+    }
+
+    fn submitted(&self, _now: Tick, _is_first: bool) {}
+
+    fn poll(&self) {
+        // SAFETY: an instance that was started; what it calls is `called_back` of `job`.
+        let poll = || unsafe { (self.library.icp_sal_CyPollInstance)(self.handle.0, 0) };
+        // Whatever it says, operations tell by themselves whether they are finished.
+        let _ = stack::on_large(poll);
+    }
+
+    fn is_finished(&self, ticket: &Ticket) -> bool {
+        ticket.is_finished()
+    }
+
+    fn collect(&self, ticket: Ticket, request: &Request, counters: &Counters) -> Answer {
+        let bytes = request.operation().signature().map_or(0, |(_, _, input)| input.len());
+        let result = ticket.result(bytes).ok().map(Secret);
+        match result.filter(|result| request.operation().confirms(&result.0)) {
+            Some(result) => {
+                self.health.is_right();
+                count(&counters.device_jobs);
+                Answer::Done(result)
+            }
+            None => {
+                count(&counters.device_faults);
+                self.health.fails(now());
+                Answer::Failed
+            }
+        }
+    }
+
+    fn left_ns(&self, now: Tick, asked: Tick) -> u64 {
+        let look = if self.descriptor < 0 { LOOK_EVERY_NS } else { LOOK_AGAIN_NS };
+        asked.after(STAYS_MAX_NS).since(now).min(look)
+    }
+
+    fn withdraw(&self, _ticket: &Ticket) -> bool {
+        false
+    }
+
+    fn abandon(&self, ticket: Ticket) {
+        drop(ticket);
+    }
+
+    fn is_late(&self, now: Tick, asked: Tick, counters: &Counters) {
+        count(&counters.device_late);
+        if self.left_ns(now, asked) == 0 {
+            self.health.fails(now);
+        }
+    }
+
+    fn descriptor(&self) -> c_int {
+        self.descriptor
+    }
+}
+
+/// The device restarts, has restarted, or has failed.
+unsafe extern "C" fn told(_: CpaInstanceHandle, health: *mut c_void, event: CpaInstanceEvent) {
+    // SAFETY: `start` passes the health of its instance, which is never freed.
+    if let Some(health) = unsafe { health.cast::<Health>().as_ref() }
+        && event != CPA_INSTANCE_EVENT_RESTARTED
+    {
+        health.fails(now());
+    }
+}

@@ -1,0 +1,171 @@
+//! Requests of an event loop that an engine has, or is to have.
+
+use std::collections::VecDeque;
+use std::mem;
+
+use widelane_batch::{Entry, Lane, Tick};
+use widelane_bridge::counters::Counters;
+use widelane_bridge::hooks::Extent;
+
+use super::Parked;
+use crate::batching::engine::Engine;
+use crate::batching::request::Answer;
+
+/// Requests of one kind that an engine has, or is to have as soon as there is room. Which engine
+/// that is is said by each call: none, if the process has forked since.
+pub(super) struct Away<E: Engine> {
+    submitted: Vec<Submitted<E::Ticket>>,
+    queued: VecDeque<Entry<Parked>>,
+}
+
+/// A request that the engine has.
+pub(super) struct Submitted<T> {
+    pub(super) entry: Entry<Parked>,
+    pub(super) ticket: T,
+}
+
+impl<E: Engine> Away<E> {
+    pub(super) fn new() -> Self {
+        Away { submitted: Vec::new(), queued: VecDeque::new() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.submitted.len() + self.queued.len()
+    }
+
+    /// What the engine has.
+    pub(super) fn submitted(&self) -> &[Submitted<E::Ticket>] {
+        &self.submitted
+    }
+
+    /// Hands a request over, or queues it; returns one that the engine does not take.
+    pub(super) fn add(
+        &mut self,
+        entry: Entry<Parked>,
+        now: Tick,
+        engine: Option<&E>,
+    ) -> Option<Entry<Parked>> {
+        let Some(engine) = engine.filter(|engine| engine.takes(&entry.job.request, now)) else {
+            return Some(entry);
+        };
+        self.queued.push_back(entry);
+        self.submit(now, engine);
+        if E::QUEUES { None } else { self.queued.pop_back() }
+    }
+
+    /// Hands over what is queued, as far as there is room.
+    pub(super) fn submit(&mut self, now: Tick, engine: &E) {
+        let before = self.submitted.len();
+        while let Some(entry) = self.queued.pop_front() {
+            if let Some(entry) = self.offer(entry, now, engine) {
+                self.queued.push_front(entry);
+                break;
+            }
+        }
+        if self.submitted.len() > before {
+            engine.submitted(now, before == 0);
+        }
+    }
+
+    /// Hands a request over; returns it if there is no room.
+    pub(super) fn offer(
+        &mut self,
+        entry: Entry<Parked>,
+        now: Tick,
+        engine: &E,
+    ) -> Option<Entry<Parked>> {
+        let Some(ticket) = engine.submit(&entry.job.request, now) else { return Some(entry) };
+        self.submitted.push(Submitted { entry, ticket });
+        None
+    }
+
+    /// Takes out a request that is withdrawn.
+    pub(super) fn remove(
+        &mut self,
+        engine: Option<&E>,
+        is_it: impl Fn(&Parked) -> bool,
+    ) -> Option<Parked> {
+        if let Some(index) = self.queued.iter().position(|entry| is_it(&entry.job)) {
+            return self.queued.remove(index).map(|entry| entry.job);
+        }
+        let index = self.submitted.iter().position(|submitted| is_it(&submitted.entry.job))?;
+        let Submitted { entry, ticket } = self.submitted.swap_remove(index);
+        if let Some(engine) = engine {
+            engine.abandon(ticket);
+        }
+        Some(entry.job)
+    }
+
+    /// How long until the thread should look again, 0 if anything is finished or late; nothing if
+    /// there is nothing.
+    pub(super) fn left_ns(&self, now: Tick, engine: Option<&E>) -> Option<u64> {
+        let of_entry =
+            |entry: &Entry<_>| engine.map_or(0, |engine| engine.left_ns(now, entry.submitted));
+        let of_submitted = |submitted: &Submitted<E::Ticket>| {
+            let is_finished = engine.is_some_and(|engine| engine.is_finished(&submitted.ticket));
+            if is_finished { 0 } else { of_entry(&submitted.entry) }
+        };
+        let submitted = self.submitted.iter().map(of_submitted);
+        submitted.chain(self.queued.front().map(of_entry)).min()
+    }
+
+    /// Takes what is finished, each with its answer.
+    pub(super) fn collect(
+        &mut self,
+        engine: &E,
+        counters: &Counters,
+    ) -> Vec<(Entry<Parked>, Answer)> {
+        if self.submitted.is_empty() {
+            return Vec::new();
+        }
+        engine.poll();
+        let is_finished = |it: &mut Submitted<E::Ticket>| engine.is_finished(&it.ticket);
+        let finished: Vec<_> = self.submitted.extract_if(.., is_finished).collect();
+        let collect = |Submitted { entry, ticket }: Submitted<E::Ticket>| {
+            let answer = engine.collect(ticket, &entry.job.request, counters);
+            (entry, answer)
+        };
+        finished.into_iter().map(collect).collect()
+    }
+
+    /// Gives requests to the lanes of this thread: those that are late, those that an engine that
+    /// needs its help has not begun, and all that are queued for one that is not at work.
+    pub(super) fn take_back(
+        &mut self,
+        what: Extent,
+        now: Tick,
+        engine: Option<&E>,
+        lane: &mut Lane<Parked>,
+        counters: &Counters,
+    ) {
+        let mut to_lane = |entry: Entry<Parked>| {
+            lane.submit(entry.job, entry.submitted);
+        };
+        for submitted in mem::take(&mut self.submitted) {
+            let Some(engine) = engine else {
+                // After a fork: it is the parent's, which it has for its own request.
+                to_lane(submitted.entry);
+                continue;
+            };
+            let asked = submitted.entry.submitted;
+            let is_over = what == Extent::Everything || engine.left_ns(now, asked) == 0;
+            let alone = engine.works_alone();
+            if (is_over || !alone) && engine.withdraw(&submitted.ticket) {
+                if alone {
+                    engine.is_late(now, asked, counters);
+                }
+                to_lane(submitted.entry);
+            } else if is_over && !engine.is_finished(&submitted.ticket) {
+                engine.is_late(now, asked, counters);
+                engine.abandon(submitted.ticket);
+                to_lane(submitted.entry);
+            } else {
+                self.submitted.push(submitted);
+            }
+        }
+        let is_at_work = |engine: &E| what != Extent::Everything && engine.is_at_work(now);
+        if !engine.is_some_and(is_at_work) {
+            mem::take(&mut self.queued).into_iter().for_each(to_lane);
+        }
+    }
+}
