@@ -12,6 +12,7 @@ use widelane_cpu::rooms::{self, RoomStatus};
 use widelane_cpu::topology::Cache;
 use widelane_cpu::{LicenceClass, Machine, Policy, Room, Topology};
 use widelane_host::programs::{self, haproxy_version, nginx_version};
+use widelane_host::qat;
 use widelane_tables::{Block, Kind, Table, Tone};
 
 use crate::libraries::Libraries;
@@ -53,6 +54,8 @@ struct Description {
     openssl: Option<String>,
     servers: Vec<Server>,
     widelane: Installation,
+    /// Intel QuickAssist devices.
+    qat_devices: usize,
 }
 
 #[derive(Serialize)]
@@ -102,6 +105,7 @@ impl Description {
             servers: servers(&search),
             openssl: openssl_version(&search),
             widelane: Installation::find(),
+            qat_devices: qat::devices(),
         })
     }
 
@@ -217,9 +221,24 @@ impl Description {
             ("Hypervisor", self.machine.hypervisor.clone().unwrap_or_else(|| "none".to_owned())),
             ("Kernel", self.machine.kernel.clone().unwrap_or_else(unknown)),
             ("OpenSSL", self.openssl.clone().unwrap_or_else(unknown)),
+            ("Intel QAT", self.qat()),
         ];
         facts.retain(|(_, value)| !value.is_empty());
         facts
+    }
+}
+
+impl Description {
+    /// What is known of devices, and of our use of them.
+    fn qat(&self) -> String {
+        match self.qat_devices {
+            0 => "no device".to_owned(),
+            devices => format!(
+                "{}; `widelane run --engine qat` was never run on a real device: \
+                 docs/operate/qat.md asks for a report",
+                counted(devices, "device")
+            ),
+        }
     }
 }
 

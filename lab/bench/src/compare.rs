@@ -193,7 +193,9 @@ impl Run<'_> {
         }
         workshop.offer(self.plan.groups_with_ml_kem());
         workshop.speak_quic(scenarios.iter().any(|scenario| scenario.http3));
-        workshop.set_aside(self.plan.lane_cpus.clone());
+        let has_apart = subjects.contains(&Subject::LaneCpus);
+        let lent = if has_apart { Subject::LaneCpus } else { Subject::Accelerated };
+        workshop.set_aside(self.plan.lane_cpus.clone(), lent);
         let sizes = self.plan.body_sizes();
         if !sizes.is_empty() {
             workshop.serve(&sizes, cpus.client.first().copied())?;
@@ -219,7 +221,7 @@ impl Run<'_> {
                 Ok(server) => servers.push((*subject, server)),
                 Err(error) if servers.is_empty() => return Err(error.into()),
                 // Who asked for it was told before the run began.
-                Err(error @ ServerError::NotBuilt { .. }) => {
+                Err(error @ (ServerError::NotBuilt { .. } | ServerError::NoDevice)) => {
                     self.results.rows.push(failed_row(kind, Some(*subject), keys, &error.into()));
                 }
                 Err(error) => {
@@ -382,6 +384,7 @@ fn failed_row(
         CompareError::Server(
             ServerError::NotInstalled(_)
                 | ServerError::NotBuilt { .. }
+                | ServerError::NoDevice
                 | ServerError::NoApplication(_)
                 | ServerError::Incomplete { .. }
         )

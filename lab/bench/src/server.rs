@@ -88,6 +88,10 @@ pub enum Subject {
     NativeMasked,
     /// Under `widelane run`.
     Accelerated,
+    /// The same with a lane process on CPUs set aside.
+    LaneCpus,
+    /// The same with a QAT device.
+    Qat,
     /// With the provider and the server's own asynchronous mode, without the runtime.
     Async,
     /// With the provider, by OpenSSL's configuration alone.
@@ -103,6 +107,8 @@ impl Subject {
             Subject::Native => "native",
             Subject::NativeMasked => "native-masked",
             Subject::Accelerated => "accelerated",
+            Subject::LaneCpus => "lane-cpus",
+            Subject::Qat => "qat",
             Subject::Async => "async",
             Subject::Configured => "configured",
             Subject::HaproxyAwsLc => "haproxy-aws-lc",
@@ -111,7 +117,8 @@ impl Subject {
 
     /// Whether our provider runs in it.
     pub const fn is_ours(self) -> bool {
-        matches!(self, Subject::Accelerated | Subject::Async | Subject::Configured)
+        use Subject::{Accelerated, Async, Configured, LaneCpus, Qat};
+        matches!(self, Accelerated | LaneCpus | Qat | Async | Configured)
     }
 }
 
@@ -138,6 +145,9 @@ pub enum ServerError {
         /// Why its build failed, if it did.
         reason: Option<String>,
     },
+    /// The machine has no QAT device.
+    #[error("no device: this machine has no Intel QAT that qatlib drives (docs/operate/qat.md)")]
+    NoDevice,
     /// A server that shows one certificate is to show several.
     #[error("{0} shows one certificate here; give its keys apart: --key rsa2048,ecdsa-p256")]
     OneCertificate(&'static str),

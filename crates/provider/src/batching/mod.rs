@@ -9,8 +9,8 @@
 //! | other ASYNC job | others of the process | [`native`] |
 //! | thread that can only wait | those that arrive while every CPU is busy | [`blocking`] |
 //!
-//! A thread that is alone finds nobody there and does its operation at once. Some operations are done
-//! elsewhere, by [engines](engine).
+//! A thread that is alone finds nobody there and does its operation at once. Some
+//! operations are done elsewhere, by [engines](engine).
 #![allow(unsafe_code, reason = "calls libcrypto")]
 
 mod blocking;

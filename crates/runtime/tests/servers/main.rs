@@ -7,5 +7,6 @@ mod lane_process;
 mod nginx;
 mod post_quantum;
 mod programs;
+mod qat;
 #[path = "../support/mod.rs"]
 mod support;

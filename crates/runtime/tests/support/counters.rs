@@ -28,6 +28,10 @@ pub struct Sums {
     pub jobs_taken_back: u64,
     pub jobs_refused: u64,
     pub lane_process_starts: u64,
+    pub device_jobs: u64,
+    pub device_full: u64,
+    pub device_faults: u64,
+    pub device_late: u64,
     /// By kind of operation: those that waited for others, and those that could not.
     kinds: [(u64, u64); OperationKind::ALL.len()],
 }
@@ -78,6 +82,10 @@ impl Sums {
             sums.jobs_for_others += counters.jobs_for_others;
             sums.jobs_taken_back += counters.jobs_taken_back;
             sums.jobs_refused += counters.jobs_refused;
+            sums.device_jobs += counters.device_jobs;
+            sums.device_full += counters.device_full;
+            sums.device_faults += counters.device_faults;
+            sums.device_late += counters.device_late;
             for ((parked, synchronous), kind) in sums.kinds.iter_mut().zip(&counters.by_kind) {
                 *parked += kind.batched + kind.single;
                 *synchronous += kind.synchronous;

@@ -73,8 +73,23 @@ impl Server {
     }
 
     /// The same with arguments for `widelane run`.
-    pub fn haproxy_under(run: &[&str], global: &str, pem: &Path, arguments: &[&str]) -> Self {
+    pub fn haproxy_under(options: &[&str], global: &str, pem: &Path, arguments: &[&str]) -> Self {
         let port = free_address().port();
+        let mut command = vec!["/usr/sbin/haproxy"];
+        command.extend(arguments);
+        command.extend(["-f", "configuration"]);
+        let run = &mut Command::new(widelane());
+        Self::haproxy_run(run.arg("run").args(options), port, global, pem, &command)
+    }
+
+    /// The same by `run`, which begins with `widelane run` and may have more options.
+    pub fn haproxy_run(
+        run: &mut Command,
+        port: u16,
+        global: &str,
+        pem: &Path,
+        command: &[&str],
+    ) -> Self {
         let configuration = format!(
             "global\n  maxconn 2000\n{global}\n\
              defaults\n  mode http\n  timeout client 20s\n  timeout server 20s\n  \
@@ -83,10 +98,7 @@ impl Server {
              http-request return status 200 content-type text/plain string ok\n",
             pem.display()
         );
-        let mut command = vec!["/usr/sbin/haproxy"];
-        command.extend(arguments);
-        command.extend(["-f", "configuration"]);
-        Self::start(Command::new(widelane()).arg("run").args(run), port, &configuration, &command)
+        Self::start(run, port, &configuration, command)
     }
 
     fn start(run: &mut Command, port: u16, configuration: &str, arguments: &[&str]) -> Self {

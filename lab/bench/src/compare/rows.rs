@@ -369,6 +369,16 @@ impl Record {
                  which brought {company:.2} operations each."
             ));
         }
+        if counts.device_jobs > 0 {
+            remarks.push(format!(
+                "{place}: the device did {:.2} operations per handshake; it was full for {}, \
+                 {} failed or were wrong, {} were late.",
+                counts.device_jobs as f64 / counts.handshakes.max(1) as f64,
+                counts.device_full,
+                counts.device_faults,
+                counts.device_late
+            ));
+        }
         if let Some(lent) = lent_per_handshake(counts) {
             remarks.push(format!(
                 "{place}: {lent:.2} operations per handshake were done by another worker or the \
@@ -446,8 +456,9 @@ fn unaccelerated(
              the server ran unaccelerated (see what `widelane run` says about it)"
         ));
     }
-    if expected != Room::Portable && connections >= BATCHES_EXPECTED_FROM && counts.room().is_none()
-    {
+    // A device has each operation by itself.
+    let is_batched = subject != Subject::Qat && expected != Room::Portable;
+    if is_batched && connections >= BATCHES_EXPECTED_FROM && counts.room().is_none() {
         return Some(format!(
             "{subject}: no batch was executed at {connections} connections \
              ({} operations ran alone, {} at once, {} in the default provider)",

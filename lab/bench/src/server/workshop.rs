@@ -9,6 +9,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 use widelane_cpu::policy::LaneCpus;
+use widelane_host::qat;
 use widelane_loadgen::Group;
 
 use super::application::Application;
@@ -48,8 +49,9 @@ pub struct Workshop {
     groups: Vec<Group>,
     /// Whether servers listen for HTTP/3 as well.
     quic: bool,
-    /// The CPUs set aside for the lane process of accelerated servers.
+    /// The CPUs set aside for the lane process of these servers.
     lane_cpus: Option<LaneCpus>,
+    with_lane_process: Subject,
     server_count: usize,
 }
 
@@ -78,6 +80,7 @@ impl Workshop {
             groups: Vec::new(),
             quic: false,
             lane_cpus: None,
+            with_lane_process: Subject::Accelerated,
             application: None,
             server_count: 0,
         })
@@ -98,9 +101,14 @@ impl Workshop {
         self.quic = quic;
     }
 
-    /// Sets CPUs aside for the lane process of accelerated servers.
-    pub fn set_aside(&mut self, lane_cpus: Option<LaneCpus>) {
-        self.lane_cpus = lane_cpus;
+    /// Sets CPUs aside for the lane process of the servers of a subject.
+    pub fn set_aside(&mut self, lane_cpus: Option<LaneCpus>, subject: Subject) {
+        (self.lane_cpus, self.with_lane_process) = (lane_cpus, subject);
+    }
+
+    /// The CPUs set aside for a subject.
+    fn lane_cpus_of(&self, subject: Subject) -> Option<&LaneCpus> {
+        self.lane_cpus.as_ref().filter(|_| subject == self.with_lane_process)
     }
 
     /// The groups of a server, as OpenSSL reads them.
@@ -258,10 +266,14 @@ impl Workshop {
                 masked.env(IFMA_MASK.0, IFMA_MASK.1);
                 masked
             }
-            Subject::Accelerated => {
+            Subject::Qat if qat::devices() == 0 => return Err(ServerError::NoDevice),
+            Subject::Accelerated | Subject::LaneCpus | Subject::Qat => {
                 let mut run = Command::new(self.widelane()?);
                 run.arg("run").arg("--counters-dir").arg(counters);
-                if let Some(cpus) = &self.lane_cpus {
+                if subject == Subject::Qat {
+                    run.args(["--engine", "qat"]);
+                }
+                if let Some(cpus) = self.lane_cpus_of(subject) {
                     run.arg("--lane-cpus").arg(cpus.to_string());
                 }
                 run.arg("--").args(server);
@@ -359,7 +371,7 @@ impl Workshop {
         }
         write(&file, &text)?;
         // Only a worker has a lane process: its keys are loaded before it is forked.
-        let mode = if self.lane_cpus.is_some() { "-W" } else { "-db" };
+        let mode = if self.lane_cpus_of(subject).is_some() { "-W" } else { "-db" };
         Ok(vec![haproxy, mode.into(), "-f".into(), file])
     }
 

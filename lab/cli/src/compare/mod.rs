@@ -92,6 +92,11 @@ pub struct Args {
     /// HAProxy, which then runs with -W
     #[arg(long, value_name = "LIST")]
     lane_cpus: Option<LaneCpus>,
+    /// What makes the signatures of accelerated servers, each measured in the same rounds: in-loop,
+    /// lane-cpus (with --lane-cpus), qat (where there is a device) [default: in-loop, or lane-cpus
+    /// with --lane-cpus]
+    #[arg(long, value_name = "ENGINE", value_enum, value_delimiter = ',')]
+    engine: Vec<Engine>,
     /// Of downloads, searches the highest rate at which every one ends within this time, as 2s;
     /// says where that cannot be. Takes minutes for each length and cipher
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
@@ -226,6 +231,17 @@ enum Suite {
     Chacha20Poly1305,
 }
 
+/// What makes the signatures of an accelerated server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Engine {
+    /// Each worker
+    InLoop,
+    /// A process on CPUs set aside
+    LaneCpus,
+    /// An Intel QuickAssist device
+    Qat,
+}
+
 impl Suite {
     fn cipher(self) -> Cipher {
         match self {
@@ -242,6 +258,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut programs = measure::programs()?;
     args.check_workers(&programs)?;
     args.check_groups()?;
+    args.check_engines()?;
     if let (Some(cpus), Some(online)) = (&args.lane_cpus, LaneCpus::online()) {
         cpus.check(&online)?;
     }

@@ -12,7 +12,7 @@ use widelane_cli::output;
 use widelane_cpu::{Policy, Room, Vaes256};
 use widelane_loadgen::{Goal, Group, TlsVersion};
 
-use super::{Args, Keys, Server, Workload};
+use super::{Args, Engine, Keys, Server, Workload};
 use crate::rival;
 
 /// Rounds by default, and with `--quick`.
@@ -113,6 +113,35 @@ impl Args {
     fn workers(&self) -> Workers {
         let [nginx, haproxy] = [self.workers, self.threads].map(|count| count.map(usize::from));
         Workers { nginx, haproxy }
+    }
+
+    /// The accelerated subjects, one for each engine.
+    fn engines(&self) -> Vec<Subject> {
+        let subject = |engine: &Engine| match engine {
+            Engine::InLoop => Subject::Accelerated,
+            Engine::LaneCpus => Subject::LaneCpus,
+            Engine::Qat => Subject::Qat,
+        };
+        match self.engine.as_slice() {
+            [] => vec![Subject::Accelerated],
+            engines => engines.iter().map(subject).collect(),
+        }
+    }
+
+    /// Refuses engines that are named twice, or lack their CPUs.
+    pub(super) fn check_engines(&self) -> anyhow::Result<()> {
+        let twice = self.engine.iter().enumerate().any(|(at, one)| self.engine[..at].contains(one));
+        if twice {
+            bail!("--engine names one twice; say each once");
+        }
+        let wants_cpus = self.engine.contains(&Engine::LaneCpus);
+        if wants_cpus && self.lane_cpus.is_none() {
+            bail!("--engine lane-cpus needs CPUs set aside; add --lane-cpus LIST");
+        }
+        if !wants_cpus && !self.engine.is_empty() && self.lane_cpus.is_some() {
+            bail!("--lane-cpus is of no use here; add lane-cpus to --engine, or leave it out");
+        }
+        Ok(())
     }
 
     /// Refuses to count what the servers do not have.
@@ -219,10 +248,10 @@ impl Args {
             if targets.iter().all(|(known, _)| *known != kind) {
                 let mut subjects = vec![Subject::Native];
                 subjects.extend(self.masked.then_some(Subject::NativeMasked));
-                subjects.push(match kind {
-                    ServerKind::SServer => Subject::Configured,
-                    _ => Subject::Accelerated,
-                });
+                match kind {
+                    ServerKind::SServer => subjects.push(Subject::Configured),
+                    _ => subjects.extend(self.engines()),
+                }
                 if asynchronous && kind == ServerKind::Haproxy {
                     subjects.push(Subject::Async);
                 }

@@ -5,12 +5,14 @@
 //!
 //! | Engine | Done by | Chosen by |
 //! |---|---|---|
-//! | [`Member`](super::combining::Member) of a lane process | a process on CPUs set aside | `--lane-cpus` |
-//! | `Member` of workers | whichever worker executes a batch next | `--combine` |
-//! | [`Instance`](qat::Instance) of a device | Intel QuickAssist | `--engine qat` |
+//! | [`Member`] with a lane process | a process on CPUs set aside | `--lane-cpus` |
+//! | [`Member`] without | whichever worker executes a batch next | `--combine` |
+//! | [`Instance`](qat::Instance) | Intel QuickAssist, a device | `--engine qat` |
 //!
 //! The lanes of the thread itself are no engine of this kind: they execute while the thread waits,
 //! and have nothing to poll, lose or take back ([`execute`](super::execute)).
+//!
+//! [`Member`]: super::combining::Member
 
 pub(crate) mod qat;
 
