@@ -45,6 +45,9 @@ struct Service {
     operations: u64,
     batched_share: Option<f64>,
     fallbacks: u64,
+    /// Operations that a device did, and those that it failed.
+    device_operations: u64,
+    device_faults: u64,
     /// What to do.
     advice: Option<String>,
 }
@@ -102,6 +105,8 @@ impl Service {
             operations,
             batched_share: (operations > 0).then(|| batched as f64 / operations as f64),
             fallbacks: sum(|counts| counts.fallbacks),
+            device_operations: sum(|counts| counts.device_jobs),
+            device_faults: sum(|counts| counts.device_faults + counts.device_late),
             advice: None,
             service,
         };
@@ -123,6 +128,11 @@ impl Service {
             (_, 0) => Some(format!(
                 "no handshake came to it since it was enabled, or it was not started again: \
                  `systemctl restart {name}`"
+            )),
+            _ if self.device_faults > 0 => Some(format!(
+                "its QAT device has failed {} operations, which the CPU has done: \
+                 docs/operate/qat.md",
+                count(self.device_faults)
             )),
             _ => None,
         }

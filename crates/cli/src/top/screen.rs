@@ -323,7 +323,7 @@ mod tests {
     fn what_a_device_did_is_shown_with_what_it_left_to_the_cpu() {
         let mut server = process(11, 200);
         server.counts.device_jobs = 1_500;
-        let mut shown = |server: &Process| {
+        let shown = |server: &Process| {
             let survey = Survey { processes: vec![server.clone()], ..Survey::default() };
             let view = View::between(&Survey::default(), &survey, Duration::from_secs(1));
             drawn(&Screen::new(view, String::new()), 140, 30)

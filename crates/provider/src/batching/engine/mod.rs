@@ -93,12 +93,13 @@ fn wait_for<E: Engine>(engine: &E, request: &Request) -> Option<Answer> {
     let ticket = engine.submit(request, asked)?;
     engine.submitted(asked, true);
     loop {
+        // Before it looks: a thread that is kept from its CPU is late, and not the engine.
+        let now = now();
         engine.poll();
         if engine.is_finished(&ticket) {
             let answer = engine.collect(ticket, request, counters);
             return matches!(answer, Answer::Done(_)).then_some(answer);
         }
-        let now = now();
         match engine.left_ns(now, asked) {
             0 => {
                 engine.is_late(now, asked, counters);

@@ -149,6 +149,10 @@ impl<E: Engine> Away<E> {
             };
             let asked = submitted.entry.submitted;
             let is_over = what == Extent::Everything || engine.left_ns(now, asked) == 0;
+            if is_over {
+                // A thread that was kept from its CPU is late, and not the engine.
+                engine.poll();
+            }
             let alone = engine.works_alone();
             if (is_over || !alone) && engine.withdraw(&submitted.ticket) {
                 if alone {
