@@ -91,6 +91,8 @@ fn assert_none_failed(server: &Server) {
 fn handshakes_of_others_go_on_when_a_worker_is_stopped() {
     let (_authority, identity) = support::localhost();
     let server = server(&COMBINING, &[&identity]);
+    // A server listens before it forks.
+    wait_until("all workers", || workers(&server).len() == WORKERS);
     let workers = workers(&server);
     let errors = under_load(&server, &identity, || {
         // Until some were stopped in the middle of a batch that others had a part in: a second or
