@@ -6,7 +6,6 @@
 mod common;
 
 use std::env;
-use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::thread;
 
@@ -18,8 +17,8 @@ use widelane_host::counters::Counts;
 use widelane_qat_stand_in::VARIABLE;
 use widelane_testkit::rooms::has_lanes;
 
-use common::Place;
 use common::process::{in_child, setting};
+use common::{Place, done, on_stand_in};
 
 /// Runs `body`, which is the test of this name, in a process of its own whose device has faults.
 fn on_device(test: &str, faults: &str, body: impl FnOnce(&Place)) {
@@ -31,18 +30,9 @@ fn on_device(test: &str, faults: &str, body: impl FnOnce(&Place)) {
         let (place, _lock) = setting();
         return body(place);
     }
-    let directory = tempfile::tempdir().expect("a directory");
-    let program = env::current_exe().expect("this program");
-    let stand_in = program.with_file_name("libwidelane_qat_stand_in.so");
-    for name in ["libqat.so.4", "libusdm.so.0"] {
-        symlink(&stand_in, directory.path().join(name)).expect("a link");
-    }
-    let mut command = Command::new(program);
-    command.args([test, "--exact", "--nocapture"]);
-    command.env("LD_LIBRARY_PATH", directory.path()).env(VARIABLE, faults);
-    let output = command.env("WIDELANE_ENGINE", "qat").output().expect("it starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{test}: {}\n{said}", output.status);
+    let mut command = Command::new(env::current_exe().expect("this program"));
+    let _library = on_stand_in(command.args([test, "--exact", "--nocapture"]), faults);
+    done(&mut command);
 }
 
 fn key(bits: u32) -> PKey<Private> {

@@ -20,6 +20,7 @@ use widelane_crypto::aead::{Aead, Algorithm};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
 use widelane_crypto::rsa::Rsa;
 use widelane_host::counters::Counts;
+use widelane_qat_stand_in::VARIABLE;
 use widelane_testkit::rooms::outruns_openssl;
 
 /// A directory with the provider, a configuration that loads it, and what a test makes.
@@ -75,6 +76,20 @@ impl Place {
         fs::remove_dir_all(self.path("counters")).expect("the counters' directory");
         fs::create_dir(self.path("counters")).expect("a directory for counters");
     }
+}
+
+/// Has a command find the stand-in for a QAT device, with faults, where the system would have
+/// qatlib: in a directory that has to exist as long.
+pub fn on_stand_in(command: &mut Command, faults: &str) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let stand_in = library().with_file_name("libwidelane_qat_stand_in.so");
+    assert!(stand_in.exists(), "cargo builds {} with its tests", stand_in.display());
+    for name in ["libqat.so.4", "libusdm.so.0"] {
+        symlink(&stand_in, directory.path().join(name)).expect("a link");
+    }
+    command.env("LD_LIBRARY_PATH", directory.path());
+    command.env(VARIABLE, faults).env("WIDELANE_ENGINE", "qat");
+    directory
 }
 
 /// Runs a command and demands that it succeeds; answers what it wrote.

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod curves;
+mod device;
 mod foreign_digests;
 mod jobs;
 mod kdf;

@@ -44,6 +44,7 @@ fn a_wrong_command_line_has_its_own_status() {
         (&["compare", "--connections", "0"], "1..=4000"),
         (&["compare", "--sizes", "16T"], "between 1K and 4G"),
         (&["compare", "--workers", "0"], "1..=64"),
+        (&["compare", "--engine", "gpu"], "in-loop, lane-cpus, qat"),
         (&["simulate", "--rest", "200us"], "--speed"),
         (&["simulate", "--rest", "200us", "--cost", "fast", "--native-cost", "1us"], "no time"),
         (&["speed", "--jobs", "9"], "1..=8"),
@@ -158,6 +159,18 @@ fn a_simulation_is_reproducible_and_says_what_it_rests_on() {
     assert!(stderr(&nothing.code(2)).contains("--rest-accelerated"));
     let other = widelane(&["simulate", "--speed", path(&results), "--rest", "1us"]).code(1);
     assert!(stderr(&other).contains("rsa2048/private/1-jobs beside OpenSSL; measure it"));
+}
+
+#[test]
+fn engines_are_named_once_and_have_their_cpus() {
+    for (arguments, expected) in [
+        (&["--engine", "lane-cpus"][..], "add --lane-cpus LIST"),
+        (&["--engine", "qat", "--lane-cpus", "0"], "add lane-cpus to --engine"),
+        (&["--engine", "qat,qat"], "say each once"),
+    ] {
+        let failure = widelane(&[&["compare"], arguments].concat()).failure();
+        assert!(stderr(&failure).contains(expected), "{arguments:?}: {}", stderr(&failure));
+    }
 }
 
 #[test]

@@ -128,16 +128,19 @@ impl Devices {
             format!("{error}; see that the service qat runs and this user is in the group qat")
         })?;
         let keys = Arc::new(Keys::new(memory));
-        let mut instances = Vec::new();
-        for handle in handles {
-            match Instance::start(library, memory, &keys, handle) {
+        let start = |handle| Instance::start(library, memory, &keys, handle);
+        let (mut instances, mut failure) = (Vec::new(), None);
+        for started in handles.into_iter().map(start) {
+            match started {
                 Ok(instance) => instances.push(instance),
-                Err(error) if instances.is_empty() => return Err(error),
-                // Those that there are serve.
-                Err(_) => break,
+                // Others may do: some are for symmetric ciphers only.
+                Err(error) => failure = failure.or(Some(error)),
             }
         }
-        Ok(Devices { instances, threads: AtomicUsize::new(0) })
+        match failure.filter(|_| instances.is_empty()) {
+            Some(failure) => Err(failure),
+            None => Ok(Devices { instances, threads: AtomicUsize::new(0) }),
+        }
     }
 
     /// The instance of one more thread.
