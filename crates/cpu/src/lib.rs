@@ -5,6 +5,7 @@
 //! [`policy::Policy`] allows them.
 #![doc = include_str!("../README.md")]
 
+pub mod chain;
 mod choice;
 pub mod clock;
 pub mod features;

@@ -1,10 +1,12 @@
 //! The policy: what the operator allows, apart from what the CPU can do.
 
+mod choose;
 mod combine;
 mod engine;
 mod file;
 mod lane_cpus;
 mod resolve;
+pub mod trial;
 mod wait;
 
 use std::collections::BTreeSet;
@@ -12,6 +14,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+pub use self::choose::{ALTERNATIVES_MAX, Choose, UnknownChoose, name_of};
 pub use self::combine::{Combine, UnknownCombine};
 pub use self::engine::{Engine, UnknownEngine};
 pub use self::file::{MalformedPolicy, parse};
@@ -26,6 +29,10 @@ pub const SYSTEM_PATH: &str = "/etc/widelane/policy.toml";
 
 /// Name of the environment variable that holds the path of a policy file.
 pub const PATH_VARIABLE: &str = "WIDELANE_POLICY";
+
+/// What stands there instead of a path if processes are to choose among the rooms that they may
+/// use, whatever the operator's file says of that.
+pub const AUTO: &str = "auto";
 
 /// Name of the environment variable that holds the widest register width allowed, in bits.
 pub const BITWIDTH_VARIABLE: &str = "WIDELANE_MAX_SIMD_BITWIDTH";
@@ -51,6 +58,9 @@ pub struct Policy {
     pub classes_closed: BTreeSet<LicenceClass>,
     /// Rooms closed by name. `portable` cannot be closed.
     pub rooms_closed: BTreeSet<Room>,
+    /// How a process chooses among the rooms left open, where that is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choose: Option<Choose>,
     /// How long an event loop may wait for company before it sleeps, where that is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_max: Option<WaitMax>,
@@ -77,6 +87,7 @@ impl Policy {
             width_max,
             classes_closed: BTreeSet::new(),
             rooms_closed: BTreeSet::new(),
+            choose: None,
             wait_max: None,
             combine: None,
             lane_cpus: None,
@@ -131,6 +142,9 @@ impl fmt::Display for Policy {
             [] => {}
             closed => write!(formatter, "; closed: {}", closed.join(", "))?,
         }
+        if let Some(choose) = self.choose {
+            write!(formatter, "; chooses {choose}")?;
+        }
         if let Some(wait_max) = self.wait_max {
             write!(formatter, "; waits up to {wait_max}")?;
         }
@@ -171,6 +185,7 @@ mod tests {
         let closed = Policy {
             classes_closed: [LicenceClass { width: Width::W512, heavy: true }].into(),
             rooms_closed: [Room::Ifma256].into(),
+            choose: Some(Choose::Auto),
             wait_max: "200us".parse().ok(),
             combine: Some(Combine::Off),
             lane_cpus: "3".parse().ok(),
@@ -179,8 +194,8 @@ mod tests {
         };
         assert_eq!(
             closed.to_string(),
-            "registers up to 512 bits; closed: class 512-heavy, room ifma256; waits up to 0.2ms; \
-             combining off; lane CPUs 3; engine qat"
+            "registers up to 512 bits; closed: class 512-heavy, room ifma256; chooses auto; \
+             waits up to 0.2ms; combining off; lane CPUs 3; engine qat"
         );
     }
 

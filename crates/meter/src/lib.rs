@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-pub mod chain;
 pub mod estimate;
 pub mod experiment;
 pub mod interference;
@@ -13,4 +12,4 @@ pub mod time_stamps;
 pub mod trace;
 pub mod verdict;
 
-pub use widelane_cpu::{Machine, Policy, Room};
+pub use widelane_cpu::{Machine, Policy, Room, chain};

@@ -3,22 +3,7 @@
 use std::io::{Read, Write};
 
 use serde::{Deserialize, Serialize};
-
-/// Time between two readings of the time-stamp counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Window {
-    /// Ticks at its begin.
-    pub begin: u64,
-    /// Ticks at its end.
-    pub end: u64,
-}
-
-impl Window {
-    /// How long it took.
-    pub fn ticks(self) -> u64 {
-        self.end.saturating_sub(self.begin)
-    }
-}
+pub use widelane_cpu::chain::Window;
 
 /// When a window of a recording was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -82,7 +82,6 @@ const INSTRUCTIONS: &[Placement] = &[
             "packets/classify/src/run",
             "crates/cpu/src",
             "crates/kernels/src",
-            "crates/meter/src/chain.rs", // the chain that meters the clock
             "crates/meter/src/stimulus", // loops that provoke a licence
             "crates/provider/src/stack.rs", // the switch to a stack of its own
             "crates/runtime/src/fibre.rs", // the switch between fibres
@@ -109,6 +108,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "packets/classify/src/live/draft.rs", // chunks that no reader looks at
         "packets/classify/src/run",           // rooms, and a table mapped from a file
         "crates/c/src",                       // speaks C
+        "crates/cpu/src/chain.rs",            // the chain that meters the clock
         "crates/cpu/src/features.rs",         // asks which registers are saved
         "packets/forward/src/port/ring.rs",   // packet sockets, and memory shared with the kernel
         "crates/kernels/src/lanes",           // intrinsics behind safe methods, and doors
@@ -123,7 +123,6 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/sha2/pairs.rs", // loads and stores of two rooms
         "crates/kernels/src/sha2/shani.rs",
         "crates/kernels/src/words", // intrinsics behind safe methods, and doors
-        "crates/meter/src/chain.rs", // the chain that meters the clock
         "crates/meter/src/stimulus", // loops that provoke a licence
         "crates/kernels/src/text.rs", // messages that are read and written at one place
         "crates/kernels/src/stack.rs", // what its tests find below kernels

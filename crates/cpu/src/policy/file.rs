@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Combine, Engine, LaneCpus, Policy, WaitMax};
+use super::{Choose, Combine, Engine, LaneCpus, Policy, WaitMax};
 use crate::rooms::{LicenceClass, Room, Width};
 
 /// What a policy file may hold; shown with every error about one.
 const ALLOWED: &str = "\
 a policy holds width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
-rooms_closed = [\"ifma512\", …]; wait_max = \"0.5ms\"; combine = \"on\", \"off\" or \"auto\"; \
-lane_cpus = \"2,4-7\" or \"none\"; engine = \"cpu\" or \"qat\"; each may be left out";
+rooms_closed = [\"ifma512\", …]; choose = \"widest\" or \"auto\"; wait_max = \"0.5ms\"; \
+combine = \"on\", \"off\" or \"auto\"; lane_cpus = \"2,4-7\" or \"none\"; \
+engine = \"cpu\" or \"qat\"; each may be left out";
 
 /// A policy file that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +40,7 @@ struct PolicyFile {
     classes_closed: Vec<Spanned<String>>,
     #[serde(default)]
     rooms_closed: Vec<Spanned<String>>,
+    choose: Option<Spanned<String>>,
     wait_max: Option<Spanned<String>>,
     combine: Option<Spanned<String>>,
     lane_cpus: Option<Spanned<String>>,
@@ -84,6 +86,8 @@ fn understand(text: &str) -> Result<Policy, Mistake> {
         }),
         room => Ok(room),
     });
+    let choose: Option<Result<Choose, _>> =
+        file.choose.as_ref().map(|choose| at(choose, choose.as_ref().parse()));
     let wait_max: Option<Result<WaitMax, _>> =
         file.wait_max.as_ref().map(|wait| at(wait, wait.as_ref().parse()));
     let combine: Option<Result<Combine, _>> =
@@ -96,6 +100,7 @@ fn understand(text: &str) -> Result<Policy, Mistake> {
         width_max: width_max.transpose()?.unwrap_or(Policy::open().width_max),
         classes_closed: classes.collect::<Result<BTreeSet<LicenceClass>, _>>()?,
         rooms_closed: rooms.collect::<Result<_, _>>()?,
+        choose: choose.transpose()?,
         wait_max: wait_max.transpose()?,
         combine: combine.transpose()?,
         lane_cpus: lane_cpus.transpose()?,
@@ -118,8 +123,8 @@ mod tests {
     #[test]
     fn a_full_policy_is_understood() {
         let text = "# by hand\nwidth_max = 256\nclasses_closed = [\"512-heavy\", \"512-light\"]\n\
-                    rooms_closed = [\"ifma256\"]\nwait_max = \"200us\"\ncombine = \"off\"\n\
-                    lane_cpus = \"1-2\"\nengine = \"qat\"\n";
+                    rooms_closed = [\"ifma256\"]\nchoose = \"auto\"\nwait_max = \"200us\"\n\
+                    combine = \"off\"\nlane_cpus = \"1-2\"\nengine = \"qat\"\n";
         let policy = parse(Path::new("policy.toml"), text).unwrap();
         assert_eq!(policy.width_max, Width::W256);
         assert_eq!(
@@ -127,6 +132,7 @@ mod tests {
             [false, true].map(|heavy| LicenceClass { width: Width::W512, heavy }).into()
         );
         assert_eq!(policy.rooms_closed, [Room::Ifma256].into());
+        assert_eq!(policy.choose, Some(Choose::Auto));
         assert_eq!(policy.wait_max.map(WaitMax::ns), Some(200_000));
         assert_eq!(policy.combine, Some(Combine::Off));
         assert_eq!(policy.lane_cpus, Some(LaneCpus::new([1, 2])));
@@ -142,6 +148,7 @@ mod tests {
     fn what_is_written_is_read_back() {
         let policy = Policy {
             rooms_closed: [Room::Ifma512].into(),
+            choose: Some(Choose::Widest),
             wait_max: Some(WaitMax::NONE),
             combine: Some(Combine::On),
             lane_cpus: Some(LaneCpus::new([2, 3, 5])),
@@ -162,6 +169,7 @@ mod tests {
             ("rooms_closed = [\"ifma512\", \"portable\"]\n", 1, 28, "cannot be closed"),
             ("width_max = 512\nwidthmax = 256\n", 2, 1, "unknown field `widthmax`"),
             ("width_max 512\n", 1, 11, "expected"),
+            ("choose = \"best\"\n", 1, 10, "widest or auto"),
             ("wait_max = \"1s\"\n", 1, 12, "up to 10ms"),
             ("wait_max = 1\n", 1, 12, "expected a string"),
             ("combine = \"yes\"\n", 1, 11, "on, off or auto"),
@@ -182,9 +190,9 @@ mod tests {
             error_of("width_max = 64").to_string(),
             "policy.toml:1:13: a register width is 128, 256 or 512 bits, not 64 (a policy holds \
              width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
-             rooms_closed = [\"ifma512\", …]; wait_max = \"0.5ms\"; combine = \"on\", \"off\" \
-             or \"auto\"; lane_cpus = \"2,4-7\" or \"none\"; engine = \"cpu\" or \"qat\"; each \
-             may be left out)"
+             rooms_closed = [\"ifma512\", …]; choose = \"widest\" or \"auto\"; \
+             wait_max = \"0.5ms\"; combine = \"on\", \"off\" or \"auto\"; \
+             lane_cpus = \"2,4-7\" or \"none\"; engine = \"cpu\" or \"qat\"; each may be left out)"
         );
     }
 }

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use super::file::{self, MalformedPolicy};
 use super::{
-    BITWIDTH_VARIABLE, COMBINE_VARIABLE, ENGINE_VARIABLE, LANE_CPUS_VARIABLE, PATH_VARIABLE,
-    Policy, SYSTEM_PATH, UnknownCombine, UnknownEngine, UnknownLaneCpus, UnknownWait,
-    WAIT_VARIABLE,
+    AUTO, BITWIDTH_VARIABLE, COMBINE_VARIABLE, Choose, ENGINE_VARIABLE, LANE_CPUS_VARIABLE,
+    PATH_VARIABLE, Policy, SYSTEM_PATH, UnknownCombine, UnknownEngine, UnknownLaneCpus,
+    UnknownWait, WAIT_VARIABLE,
 };
 use crate::machine::Signature;
 use crate::rooms::Width;
@@ -20,7 +20,7 @@ use crate::rooms::Width;
 pub struct Inputs {
     /// A policy given through the API: it alone holds, nothing else is read.
     pub argument: Option<Policy>,
-    /// The value of `WIDELANE_POLICY`.
+    /// The value of `WIDELANE_POLICY`: a path, or [`AUTO`].
     pub policy_path: Option<PathBuf>,
     /// The value of `WIDELANE_MAX_SIMD_BITWIDTH`.
     pub max_simd_bitwidth: Option<String>,
@@ -158,7 +158,8 @@ pub enum PolicyError {
 /// Strongest first: the argument; the file that `WIDELANE_POLICY` names; the operator's file; the
 /// default for this CPU model. A weaker source is not even read. `WIDELANE_MAX_SIMD_BITWIDTH` then
 /// narrows what a file says, never widens it; over the default, which no operator wrote, it decides
-/// in either direction. `WIDELANE_WAIT_MAX`, `WIDELANE_COMBINE` and `WIDELANE_LANE_CPUS` stand for
+/// in either direction. `WIDELANE_POLICY=auto` names no file: what the operator's file leaves open,
+/// or everything where there is none, is then chosen from. `WIDELANE_WAIT_MAX`, `WIDELANE_COMBINE` and `WIDELANE_LANE_CPUS` stand for
 /// what a file says of waiting, combining and lane CPUs. Variables that are set but empty count as
 /// unset.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
@@ -196,7 +197,18 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
 }
 
 fn base_policy(inputs: &Inputs) -> Result<(Policy, Base), PolicyError> {
-    if let Some(path) = inputs.policy_path.as_deref().filter(|path| !path.as_os_str().is_empty()) {
+    let named = inputs.policy_path.as_deref().filter(|path| !path.as_os_str().is_empty());
+    if named == Some(Path::new(AUTO)) {
+        let operators = Inputs { policy_path: None, ..inputs.clone() };
+        let (mut policy, base) = base_policy(&operators)?;
+        if base == Base::BuiltIn {
+            // No operator wrote it, and what it keeps closed may be compared, too.
+            policy = Policy::open();
+        }
+        policy.choose = Some(Choose::Auto);
+        return Ok((policy, base));
+    }
+    if let Some(path) = named {
         let remedy = "make it readable, or unset WIDELANE_POLICY";
         return Ok((read(path, remedy)?, Base::EnvironmentFile(path.to_owned())));
     }
@@ -260,6 +272,23 @@ mod tests {
         fn inputs(&self) -> Inputs {
             Inputs { system_path: self.path("system.toml"), ..Inputs::default() }
         }
+    }
+
+    #[test]
+    fn auto_chooses_from_what_the_operator_leaves_open() {
+        let files = Files::new();
+        let inputs = Inputs { policy_path: Some(AUTO.into()), ..files.inputs() };
+        let resolved = resolve(&inputs).unwrap();
+        let auto = |policy| Policy { choose: Some(Choose::Auto), ..policy };
+        assert_eq!(resolved.policy, auto(Policy::up_to(Width::W256)));
+        assert_eq!(resolved.source.base, Base::SystemFile(files.path("system.toml")));
+        let inputs = Inputs { system_path: files.path("absent.toml"), ..inputs };
+        assert_eq!(resolve(&inputs).unwrap().policy, auto(Policy::open()));
+        let inputs = Inputs { max_simd_bitwidth: Some("256".into()), ..inputs };
+        assert_eq!(resolve(&inputs).unwrap().policy, auto(Policy::up_to(Width::W256)));
+        let mut file = File::create(files.path("system.toml")).unwrap();
+        io::Write::write_all(&mut file, b"choose = \"auto\"").unwrap();
+        assert_eq!(resolve(&files.inputs()).unwrap().policy, auto(Policy::open()));
     }
 
     #[test]

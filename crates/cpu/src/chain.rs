@@ -13,7 +13,23 @@
 
 use std::arch::asm;
 
-use crate::trace::Window;
+use serde::{Deserialize, Serialize};
+
+/// Time between two readings of the time-stamp counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// Ticks at its begin.
+    pub begin: u64,
+    /// Ticks at its end.
+    pub end: u64,
+}
+
+impl Window {
+    /// How long it took.
+    pub fn ticks(self) -> u64 {
+        self.end.saturating_sub(self.begin)
+    }
+}
 
 /// Links per turn of a chain's loop; the loop's own counter runs beside the chain.
 pub const LINKS_PER_TURN: u64 = 32;
