@@ -48,6 +48,9 @@ pub const KINDS_MAX: usize = 32;
 /// Places for ciphers: as many as there are in [`CipherKind`], or more.
 pub const CIPHERS_MAX: usize = 8;
 
+/// Policies that a process chooses from, at most: as many as `widelane_cpu::policy` has.
+pub const ALTERNATIVES_MAX: usize = 4;
+
 /// Counters of one cipher. Connections bring what they have counted every now and then, and when
 /// they end, not with each message.
 #[repr(C)]
@@ -79,12 +82,47 @@ pub struct KindCounters {
     pub runs: AtomicU64,
 }
 
+/// One of the policies that a process chooses from.
+#[repr(C)]
+pub struct AlternativeCounters {
+    /// The rooms that it leaves open: a bit for each, by `widelane_cpu::Room as u32`.
+    pub rooms: AtomicU32,
+    /// Slices of time in which it held in the last comparison that ended.
+    pub slices: AtomicU32,
+    /// What it cost there: thousandths of what the cheapest one did; 0 if nothing is known.
+    pub relative_cost: AtomicU32,
+    /// The core clock there in MHz; 0 if it is not known.
+    pub clock_mhz: AtomicU32,
+}
+
+/// What a process chose that compares policies while it runs.
+#[repr(C)]
+pub struct ChoiceCounters {
+    /// How many policies it chooses from; 0 where it has but one.
+    pub alternatives: AtomicU32,
+    /// The place of that which holds now.
+    pub current: AtomicU32,
+    /// 1 while policies are being compared, 0 between comparisons.
+    pub is_comparing: AtomicU32,
+    /// Why they are or were compared, as `widelane_cpu::policy::trial::Cause as u32`.
+    pub cause: AtomicU32,
+    /// Why the policy was chosen that holds between comparisons, as
+    /// `widelane_cpu::policy::trial::Verdict as u32`.
+    pub verdict: AtomicU32,
+    /// Comparisons that have ended.
+    pub comparisons: AtomicU32,
+    /// How often another policy came to hold.
+    pub switches: AtomicU64,
+    /// Each of the policies.
+    pub each: [AlternativeCounters; ALTERNATIVES_MAX],
+}
+
 /// Counters of one thread of a process; see the module for where they live.
 ///
 /// The totals (`jobs_batched` to `jobs_delegated`) are the sums over all kinds that are no key
 /// generation; the histograms count their batches only.
 ///
-/// What concerns the process, `magic` to `pages_used`, stands on its first page only.
+/// What concerns the process, `magic` to `pages_used` and `choice`, stands on its first page only.
 #[repr(C, align(4096))]
 pub struct Counters {
     /// [`COUNTERS_MAGIC`].
@@ -167,6 +205,8 @@ pub struct Counters {
     pub kinds: [KindCounters; KINDS_MAX],
     /// Ciphers, indexed by `CipherKind as u32`.
     pub ciphers: [CipherCounters; CIPHERS_MAX],
+    /// Which policy the process chose.
+    pub choice: ChoiceCounters,
 }
 
 const _: () = assert!(OperationKind::ALL.len() <= KINDS_MAX);

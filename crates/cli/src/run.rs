@@ -27,8 +27,10 @@ use crate::live;
 /// and one line says why.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Policy file to obey instead of /etc/widelane/policy.toml
-    #[arg(long, value_name = "FILE")]
+    /// Policy file to obey instead of /etc/widelane/policy.toml; or `auto`: each process compares,
+    /// while it runs, what it costs to use all rooms that are open or only narrower ones, and keeps
+    /// the cheapest (docs/operate/auto-policy.md)
+    #[arg(long, value_name = "FILE|auto")]
     policy: Option<PathBuf>,
 
     /// Widest vector unit to use
@@ -153,8 +155,14 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
         cpus.check(&online)?;
     }
     // The server, or one that it starts anew, may be in another directory when it reads the file.
-    if let Some(path) = inputs.policy_path.filter(|path| !path.as_os_str().is_empty()) {
-        command.env(policy::PATH_VARIABLE, std::path::absolute(path)?);
+    match inputs.policy_path.filter(|path| !path.as_os_str().is_empty()) {
+        Some(path) if path == Path::new(policy::AUTO) => {
+            command.env(policy::PATH_VARIABLE, policy::AUTO);
+        }
+        Some(path) => {
+            command.env(policy::PATH_VARIABLE, std::path::absolute(path)?);
+        }
+        None => {}
     }
     if let Some(bits) = &args.max_simd_bitwidth {
         command.env(policy::BITWIDTH_VARIABLE, bits);

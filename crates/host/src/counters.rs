@@ -11,6 +11,8 @@ use widelane_bridge::counters::{
 };
 use widelane_cpu::Room;
 
+use crate::choice::Choice;
+
 /// The counters of interest, summed over the processes of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -74,6 +76,8 @@ pub struct Counts {
     pub device_late: u64,
     /// Handshakes that the runtime began to drive, failed ones included.
     pub handshakes: u64,
+    /// Which policy a process chose, where it chooses; of several processes summed that of none.
+    pub choice: Option<Choice>,
     /// Each cipher, by its number.
     pub by_cipher: [CipherCounts; CipherKind::ALL.len()],
     /// Each kind of operation apart, by its number.
@@ -222,6 +226,7 @@ impl Counts {
         // Whoever may write the file may write any number; sums of these do not overflow.
         counts.fields_mut().for_each(|count| *count = (*count).min(COUNT_MAX));
         counts.lanes = first.u32(offset_of!(Counters, lanes)) as usize;
+        counts.choice = Choice::parse(&first);
         Some((counts, claim))
     }
 
@@ -229,6 +234,7 @@ impl Counts {
     fn of_thread(page: &Page<'_>) -> Self {
         Counts {
             lanes: 0,
+            choice: None,
             batches_by_fill: page.array(offset_of!(Counters, batches_by_fill)),
             runs_by_room: page.array(offset_of!(Counters, runs_by_room)),
             waits_by_bucket: page.array(offset_of!(Counters, waits_by_bucket)),
@@ -384,14 +390,14 @@ impl Sub for Counts {
 const COUNT_MAX: u64 = 1 << 53;
 
 /// The bytes of a counters file.
-struct Page<'a>(&'a [u8]);
+pub(crate) struct Page<'a>(&'a [u8]);
 
 impl Page<'_> {
-    fn u32(&self, offset: usize) -> u32 {
+    pub(crate) fn u32(&self, offset: usize) -> u32 {
         u32::from_ne_bytes(self.0[offset..offset + 4].try_into().expect("four bytes"))
     }
 
-    fn u64(&self, offset: usize) -> u64 {
+    pub(crate) fn u64(&self, offset: usize) -> u64 {
         u64::from_ne_bytes(self.0[offset..offset + 8].try_into().expect("eight bytes"))
     }
 

@@ -9,7 +9,7 @@ use std::thread;
 
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
 use widelane_cpu::policy::{self, Combine, Engine, Inputs, LaneCpus, WaitMax};
-use widelane_cpu::{Policy, Width};
+use widelane_cpu::{Policy, Width, rooms};
 
 use crate::errors::say;
 use crate::stack;
@@ -19,8 +19,8 @@ use crate::stack;
 /// It is read once, because `widelane run` takes its variables out of the environment of the
 /// servers that it accelerates, so that their children stay as they are.
 pub(crate) struct Config {
-    /// Which rooms are open, and how operations may wait.
-    pub(crate) policy: Policy,
+    /// What the process chooses from, the widest first; all others are narrower.
+    pub(crate) alternatives: Vec<Alternative>,
     /// Directory for counter files.
     pub(crate) counters_dir: Option<PathBuf>,
     /// CPUs that this process may use.
@@ -35,13 +35,20 @@ pub(crate) struct Config {
     pub(crate) engine: Engine,
 }
 
+/// One of the policies that the process chooses from.
+pub(crate) struct Alternative {
+    pub(crate) policy: Policy,
+    /// The rooms that this machine has and the policy leaves open: a bit each.
+    pub(crate) rooms: u32,
+}
+
 /// The configuration of this process.
 pub(crate) fn config() -> &'static Config {
     static CONFIG: OnceLock<Config> = OnceLock::new();
     // Reading files takes more stack than a small thread has; without memory for one of ours,
     // nothing is accelerated.
     let read = || stack::on_large(Config::read);
-    CONFIG.get_or_init(|| read().unwrap_or_else(|| Config::under(Policy::up_to(Width::W128))))
+    CONFIG.get_or_init(|| read().unwrap_or_else(|| Config::under(&Policy::up_to(Width::W128))))
 }
 
 impl Config {
@@ -81,15 +88,16 @@ impl Config {
         };
         Config {
             counters_dir: variable(COUNTERS_DIRECTORY_VARIABLE).map(PathBuf::from),
-            ..Config::under(policy)
+            ..Config::under(&policy)
         }
     }
 
     /// All that follows from a policy, without counters in files.
-    fn under(policy: Policy) -> Self {
+    fn under(policy: &Policy) -> Self {
         let engine = policy.engine.unwrap_or_default();
         let has_device = engine != Engine::Cpu;
         Config {
+            alternatives: policy.alternatives().into_iter().map(Alternative::under).collect(),
             counters_dir: None,
             cpus: thread::available_parallelism().map_or(1, NonZero::get),
             wait_max: policy.wait_max.unwrap_or(WaitMax::DEFAULT),
@@ -97,8 +105,15 @@ impl Config {
             // A device has an operation at once: none is left for anybody else.
             lane_cpus: policy.lane_cpus.clone().filter(|cpus| !cpus.is_none() && !has_device),
             engine,
-            policy,
         }
+    }
+}
+
+impl Alternative {
+    fn under(policy: Policy) -> Self {
+        let open = rooms::status(&policy).into_iter().filter(|status| status.open);
+        let rooms = open.fold(0, |rooms, status| rooms | 1 << status.room as u32);
+        Alternative { policy, rooms }
     }
 }
 

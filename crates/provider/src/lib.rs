@@ -14,6 +14,7 @@
 #![deny(clippy::print_stderr)]
 
 mod batching;
+mod choosing;
 mod cipher;
 mod config;
 mod counters;

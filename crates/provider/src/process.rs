@@ -4,7 +4,7 @@
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Once, OnceLock};
+use std::sync::{Mutex, Once, OnceLock};
 
 use widelane_bridge::counters::{Counters, OperationKind};
 
@@ -12,6 +12,7 @@ use crate::batching::engine::qat::Devices;
 use crate::batching::lane_process::keys;
 use crate::batching::queues::Queues;
 use crate::batching::{combining, event_loop};
+use crate::choosing::{self, Chooser};
 use crate::config::config;
 use crate::counters::{self, Pages};
 use crate::entry::entry;
@@ -29,6 +30,8 @@ pub(crate) struct Process {
     /// By kind. On the heap, for they are larger than the stack of an ASYNC job has room for.
     queues: Box<[Queues]>,
     devices: OnceLock<Option<Devices>>,
+    /// What chooses among policies.
+    pub(crate) chooser: Mutex<Chooser>,
 }
 
 /// That of the calling process.
@@ -86,6 +89,7 @@ pub(crate) fn configures() {
 /// This process is a new one: what belongs to its parent is not its own.
 pub(crate) fn begin_child() {
     combining::after_fork();
+    choosing::after_fork();
     let parent = CURRENT.swap(ptr::null_mut(), Ordering::AcqRel);
     // SAFETY: null, or a process never freed.
     let pages = unsafe { parent.as_ref() }.and_then(|parent| parent.counters.get());
@@ -126,6 +130,7 @@ impl Process {
             counted_by_parent: AtomicU32::new(0),
             queues,
             devices: OnceLock::new(),
+            chooser: Mutex::new(Chooser::new()),
         }
     }
 
@@ -136,7 +141,7 @@ impl Process {
     pub(crate) fn counters(&'static self) -> &'static Counters {
         match self.counters.get() {
             Some(pages) => pages.mine(),
-            None => self.counters_of_parent().unwrap_or_else(|| self.own_counters()),
+            None => self.counters_of_parent().unwrap_or_else(|| self.pages().mine()),
         }
     }
 
@@ -147,9 +152,10 @@ impl Process {
         (counted < COUNTED_BY_PARENT_MAX).then(|| pages.first())
     }
 
-    fn own_counters(&'static self) -> &'static Counters {
+    /// The counters of all threads.
+    pub(crate) fn pages(&self) -> &Pages {
         let open = || Pages::open(rsa::batch::widest(), config().counters_dir.as_deref());
-        self.counters.get_or_init(open).mine()
+        self.counters.get_or_init(open)
     }
 
     /// The QAT devices that it may use, opened by the first call; nothing if there are none.

@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::bail;
 use widelane_cpu::Policy;
 use widelane_cpu::policy::{
-    COMBINE_VARIABLE, Combine, ENGINE_VARIABLE, Engine, LANE_CPUS_VARIABLE, LaneCpus,
-    WAIT_VARIABLE, WaitMax,
+    AUTO, COMBINE_VARIABLE, Combine, ENGINE_VARIABLE, Engine, LANE_CPUS_VARIABLE, LaneCpus,
+    PATH_VARIABLE, WAIT_VARIABLE, WaitMax,
 };
 use widelane_crypto::digest::{Algorithm, Hash};
 
@@ -19,6 +19,8 @@ use crate::run::PQ;
 /// What the operator has chosen for a service.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// Whether its processes choose among policies.
+    pub chooses: bool,
     /// The longest wait for company.
     pub wait_max: Option<WaitMax>,
     /// Whether workers execute each other's operations.
@@ -72,6 +74,9 @@ impl DropIn {
              Environment=\"WIDELANE_PROVIDER={provider}\"\n\
              Environment=\"WIDELANE_COUNTERS_DIR={SYSTEM_DIRECTORY}\"\n"
         );
+        if settings.chooses {
+            writeln!(lines, "Environment=\"{PATH_VARIABLE}={AUTO}\"")?;
+        }
         if let Some(wait_max) = settings.wait_max {
             writeln!(lines, "Environment=\"{WAIT_VARIABLE}={wait_max}\"")?;
         }
@@ -136,12 +141,13 @@ mod tests {
     use super::*;
 
     fn drop_in(preload: Option<&str>, is_read_only: bool) -> DropIn {
-        // `pq` follows `is_read_only`, so that the lines of both are seen present and absent.
+        // `chooses` and `pq` follow `is_read_only`, so that the lines of all are seen present and absent.
         let libraries =
             Libraries { provider: "/l/100%/widelane.so".into(), runtime: "/l/r.so".into() };
         let preload = preload.map(str::to_owned);
         let unit = Unit { preload, is_read_only, ..Unit::default() };
         let settings = Settings {
+            chooses: is_read_only,
             wait_max: "200us".parse().ok(),
             combine: Some(Combine::On),
             lane_cpus: "0,2-3".parse().ok(),
@@ -160,10 +166,13 @@ mod tests {
         assert!(text.contains("Environment=\"WIDELANE_COMBINE=on\"\n"), "{text}");
         assert!(text.contains("Environment=\"WIDELANE_LANE_CPUS=0,2-3\"\n"), "{text}");
         assert!(text.contains("Environment=\"WIDELANE_ENGINE=qat\"\n"), "{text}");
-        assert!(!text.contains("ReadWritePaths") && !text.contains("WIDELANE_PQ"));
+        for absent in ["ReadWritePaths", "WIDELANE_PQ", "WIDELANE_POLICY"] {
+            assert!(!text.contains(absent), "{text}");
+        }
         let text = drop_in(None, true).text(false);
         assert!(text.contains("ReadWritePaths=-/run/widelane\n"), "{text}");
         assert!(text.contains("Environment=\"WIDELANE_PQ=yes\"\n"), "{text}");
+        assert!(text.contains("Environment=\"WIDELANE_POLICY=auto\"\n"), "{text}");
     }
 
     #[test]

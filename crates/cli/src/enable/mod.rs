@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
-use widelane_cpu::policy::{Combine, Engine, LaneCpus, WaitMax};
+use widelane_cpu::policy::{self, Combine, Engine, LaneCpus, WaitMax};
 
 pub use self::status::{StatusArgs, status};
 
@@ -31,6 +31,11 @@ use crate::run::fitness;
 pub struct EnableArgs {
     #[command(flatten)]
     service: Service,
+    /// `auto`: each process compares, while it runs, what it costs to use all rooms that the policy
+    /// leaves open or only narrower ones, and keeps the cheapest (docs/operate/auto-policy.md). By
+    /// default what the policy file says
+    #[arg(long, value_name = "auto", value_parser = [policy::AUTO])]
+    policy: Option<String>,
     /// Longest time that an operation waits for others before the server sleeps, such as 0.5ms; 0
     /// for none. By default what the policy file says
     #[arg(long, value_name = "TIME")]
@@ -103,6 +108,7 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
         cpus.check(&online)?;
     }
     let settings = Settings {
+        chooses: args.policy.is_some(),
         wait_max: args.wait_max,
         combine: args.combine,
         lane_cpus: args.lane_cpus.clone(),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
+use widelane_host::choice::Choice;
 use widelane_tables::{Block, Kind, Table, Tone, count, percent};
 
 use super::drop_in::{self, FILE_NAME};
@@ -48,6 +49,8 @@ struct Service {
     /// Operations that a device did, and those that it failed.
     device_operations: u64,
     device_faults: u64,
+    /// Policies that its processes have chosen, where they choose.
+    policies: BTreeSet<&'static str>,
     /// What to do.
     advice: Option<String>,
 }
@@ -107,6 +110,10 @@ impl Service {
             fallbacks: sum(|counts| counts.fallbacks),
             device_operations: sum(|counts| counts.device_jobs),
             device_faults: sum(|counts| counts.device_faults + counts.device_late),
+            policies: accelerated
+                .iter()
+                .filter_map(|process| process.counts.choice.as_ref().map(Choice::name))
+                .collect(),
             advice: None,
             service,
         };
@@ -152,6 +159,7 @@ impl Service {
             count(self.operations),
             self.batched_share.map_or_else(String::new, percent),
             if self.fallbacks > 0 { count(self.fallbacks) } else { String::new() },
+            self.policies.iter().copied().collect::<Vec<_>>().join(", "),
             self.advice.clone().unwrap_or_default(),
         ]
     }
@@ -176,6 +184,7 @@ fn blocks(services: &[Service]) -> Vec<Block> {
         ("Operations", Kind::Number),
         ("Batched", Kind::Number),
         ("Fallbacks", Kind::Number),
+        ("Chosen policy", Kind::Words),
         ("To do", Kind::Words),
     ]);
     table.rows = services.iter().map(Service::cells).collect();

@@ -10,6 +10,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use widelane_bridge::counters::WAIT_BUCKETS;
 use widelane_cpu::Room;
+use widelane_host::choice::Choice;
 use widelane_host::counters::{Counts, KindCounts};
 
 use crate::live::{Process, Survey};
@@ -176,6 +177,16 @@ const COUNTERS: &[Counter] = &[
         },
     },
     Counter {
+        name: "policy_comparisons",
+        help: "Comparisons of policies by a process that chooses among them",
+        figures: |counts| chosen(counts, |choice| choice.comparisons),
+    },
+    Counter {
+        name: "policy_switches",
+        help: "How often another policy came to hold, comparisons included",
+        figures: |counts| chosen(counts, |choice| choice.switches),
+    },
+    Counter {
         name: "operations_cancelled",
         help: "Operations of freed connections, withdrawn before they ran",
         figures: |counts| one(counts.jobs_cancelled),
@@ -194,6 +205,11 @@ const COUNTERS: &[Counter] = &[
 
 fn one(figure: u64) -> Figures {
     vec![(Vec::new(), figure)]
+}
+
+/// A figure of a process that chooses among policies; none of others.
+fn chosen(counts: &Counts, figure: fn(&Choice) -> u64) -> Figures {
+    counts.choice.as_ref().map(figure).map_or_else(Vec::new, one)
 }
 
 fn labelled<const N: usize>(name: &'static str, figures: [(&'static str, u64); N]) -> Figures {
@@ -254,6 +270,7 @@ impl Collector for Found {
                 lanes.encode_family(&identity(process))?.encode_gauge(&starts)?;
             }
         }
+        encode_choices(survey, &mut encoder)?;
         for (name, help, figure) in [
             ("processes", "Accelerated processes that run", survey.processes.len()),
             ("files_skipped", "Files that were not believed", survey.skipped.len()),
@@ -264,6 +281,40 @@ impl Collector for Found {
         }
         Ok(())
     }
+}
+
+/// What processes chose that compare policies while they run.
+fn encode_choices(survey: &Survey, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+    let chosen = || {
+        let with_choice = |process| Some((identity(process), process.counts.choice.as_ref()?));
+        survey.processes.iter().filter_map(with_choice)
+    };
+    let mut metric = encoder.encode_descriptor(
+        "policy_chosen",
+        "1 for the policy that holds now, 0 for the others that the process chooses from",
+        None,
+        MetricType::Gauge,
+    )?;
+    for (identity, choice) in chosen() {
+        for (place, alternative) in choice.alternatives.iter().enumerate() {
+            let labels = [identity.clone(), vec![("policy", alternative.name.to_owned())]].concat();
+            metric.encode_family(&labels)?.encode_gauge(&u64::from(place == choice.current))?;
+        }
+    }
+    let mut metric = encoder.encode_descriptor(
+        "policy_relative_cost",
+        "CPU time per work over that of the cheapest policy, in the last comparison",
+        None,
+        MetricType::Gauge,
+    )?;
+    for (identity, choice) in chosen() {
+        for alternative in choice.alternatives.iter().filter(|it| it.relative_cost > 0) {
+            let labels = [identity.clone(), vec![("policy", alternative.name.to_owned())]].concat();
+            let cost = alternative.relative_cost as f64 / 1e3;
+            metric.encode_family(&labels)?.encode_gauge(&cost)?;
+        }
+    }
+    Ok(())
 }
 
 /// Buckets of the counters count waits below a power of two of microseconds each.
@@ -297,6 +348,9 @@ fn identity(process: &Process) -> Vec<(&'static str, String)> {
 
 #[cfg(test)]
 mod tests {
+    use widelane_cpu::policy::trial::{Cause, Verdict};
+    use widelane_host::choice::Alternative;
+
     use super::*;
 
     fn survey(command: &str) -> Survey {
@@ -308,6 +362,17 @@ mod tests {
         (counts.short_waits, counts.short_wait_ns_total) = (5, 1_500_000);
         (counts.jobs_lent, counts.lane_process_starts) = (6, 2);
         (counts.device_jobs, counts.device_faults) = (9, 1);
+        let alternative =
+            |name, relative_cost| Alternative { name, slices: 3, relative_cost, clock_mhz: 0 };
+        counts.choice = Some(Choice {
+            alternatives: vec![alternative("512", 1_070), alternative("256", 1_000)],
+            current: 1,
+            is_comparing: false,
+            cause: Cause::Load,
+            verdict: Verdict::Cheapest,
+            comparisons: 4,
+            switches: 9,
+        });
         let process = Process {
             pid: 77,
             started_ticks: 1,
@@ -337,6 +402,11 @@ mod tests {
             "widelane_combined_operations_total{pid=\"77\",command=\"nginx\",how=\"lent\"} 6\n",
             "widelane_device_operations_total{pid=\"77\",command=\"nginx\",how=\"done\"} 9\n",
             "widelane_device_operations_total{pid=\"77\",command=\"nginx\",how=\"faults\"} 1\n",
+            "widelane_policy_chosen{pid=\"77\",command=\"nginx\",policy=\"512\"} 0\n",
+            "widelane_policy_chosen{pid=\"77\",command=\"nginx\",policy=\"256\"} 1\n",
+            "widelane_policy_relative_cost{pid=\"77\",command=\"nginx\",policy=\"512\"} 1.07\n",
+            "widelane_policy_comparisons_total{pid=\"77\",command=\"nginx\"} 4\n",
+            "widelane_policy_switches_total{pid=\"77\",command=\"nginx\"} 9\n",
             "widelane_short_wait_microseconds_total{pid=\"77\",command=\"nginx\"} 1500\n",
         ] {
             assert!(text.contains(expected), "{expected} is missing in\n{text}");

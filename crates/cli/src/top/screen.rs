@@ -190,6 +190,7 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, row: &view::Row) {
     lines.extend(combining(row).map(Line::from));
     lines.extend(lane_process(row).map(Line::from));
     lines.extend(device(row).map(Line::from));
+    lines.extend(row.policy_why.as_ref().map(|why| Line::from(format!("policy: {why}"))));
     let title = format!(
         " {} {}: {} since its start ",
         row.command,
@@ -272,6 +273,8 @@ fn device(row: &view::Row) -> Option<String> {
 mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
+    use widelane_cpu::policy::trial::{Cause, Verdict};
+    use widelane_host::choice::{Alternative, Choice};
 
     use super::*;
     use crate::live::{Process, Survey};
@@ -334,6 +337,28 @@ mod tests {
         let text = shown(&server);
         assert!(text.contains("by the CPU since the start: 20 found it full, 1 late"), "{text}");
         assert!(!drawn(&screen(), 140, 30).contains("device now"));
+    }
+
+    #[test]
+    fn a_process_that_chooses_says_what_and_why() {
+        let mut chooser = process(11, 200);
+        let alternative =
+            |name, relative_cost| Alternative { name, slices: 3, relative_cost, clock_mhz: 0 };
+        chooser.counts.choice = Some(Choice {
+            alternatives: vec![alternative("512", 1_000), alternative("256", 1_270)],
+            current: 0,
+            is_comparing: false,
+            cause: Cause::Time,
+            verdict: Verdict::Cheapest,
+            comparisons: 2,
+            switches: 0,
+        });
+        let survey = Survey { processes: vec![chooser], ..Survey::default() };
+        let view = View::between(&Survey::default(), &survey, Duration::from_secs(1));
+        let words = "512 costs least since the last regular look: 512 1.00, 256 1.27";
+        let style = widelane_tables::Style { colour: false, width: 140 };
+        assert!(view.text(&style, "").contains(&format!("Policy of nginx 11: {words}.")));
+        assert!(drawn(&Screen::new(view, String::new()), 160, 30).contains(words));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use widelane_bridge::counters::{OperationKind, WAIT_BUCKETS};
+use widelane_host::choice::Choice;
 use widelane_host::counters::Counts;
 use widelane_tables::{Block, Kind, Style, Table, Tone, count, percent};
 
@@ -82,6 +83,9 @@ pub struct Row {
     pub device_late: u64,
     pub faults_detected: u64,
     pub fallbacks: u64,
+    /// The policy that holds now where the process chooses among several, and why.
+    pub policy: Option<&'static str>,
+    pub policy_why: Option<String>,
     /// What of each kind was done since the start, those that did not occur apart.
     pub kinds: Vec<KindRow>,
     /// Records by cipher since the start, those that did not occur apart.
@@ -148,6 +152,10 @@ impl View {
         if !self.processes.is_empty() {
             blocks.push(Block::Table(self.table().without_empty_columns()));
         }
+        let chosen = self.processes.iter().filter_map(|row| Some((row, row.policy_why.as_ref()?)));
+        blocks.extend(chosen.map(|(row, why)| {
+            Block::Text(format!("Policy of {} {}: {why}.", row.command, row.pid))
+        }));
         blocks.extend(self.remarks().into_iter().map(Block::Warning));
         widelane_tables::show(blocks, style)
     }
@@ -289,6 +297,8 @@ impl Row {
             device_late: total.device_late,
             faults_detected: total.faults_detected,
             fallbacks: total.fallbacks,
+            policy: total.choice.as_ref().map(Choice::name),
+            policy_why: total.choice.as_ref().map(Choice::words),
             kinds: kinds(total),
             ciphers: ciphers(total),
             fills: window.fills()[1..=total.lanes.min(window.fills().len() - 1)].to_vec(),

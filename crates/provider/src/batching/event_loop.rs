@@ -21,6 +21,7 @@ use crate::batching::execute::{
 };
 use crate::batching::request::{Answer, Request};
 use crate::batching::{PAUSES_MAX, blocking, kinds};
+use crate::choosing;
 use crate::config::config;
 use crate::counters::{count, count_wait};
 use crate::process;
@@ -365,6 +366,7 @@ pub(crate) fn wake_descriptor() -> c_int {
 
 /// Executes what is parked on this thread. Answers how many were finished.
 pub(crate) fn execute(what: Extent) -> usize {
+    choosing::tick();
     let mut finished = collect();
     for kind in OperationKind::ALL {
         // The lanes are free while a batch runs: its end may bring the next request.

@@ -12,6 +12,7 @@ use crate::batching::kinds;
 use crate::batching::measured::{KERNELS_MAX, Measured, Times};
 use crate::batching::native::{self, Waiting};
 use crate::batching::request::Request;
+use crate::choosing;
 use crate::config::config;
 
 /// Where the operations of one kind meet, across the threads of a process.
@@ -133,11 +134,15 @@ impl Costs {
             |way: usize, measured: &Measured| measured.trusted().filter(|_| doubted != Some(way));
         let default_provider = trusted(0, &self.times.default_provider).unwrap_or(0);
         let mut ways = [Way { lanes: 1, cost_ns: default_provider }; 1 + KERNELS_MAX];
-        for (index, &(lanes, _)) in self.kernels.iter().enumerate() {
-            let smaller = ways[1..=index].iter().filter(|way| way.lanes < lanes);
+        for (index, &(lanes, room)) in self.kernels.iter().enumerate() {
+            let is_smaller = |way: &&Way| way.lanes < lanes && way.cost_ns != CLOSED_NS;
+            let smaller = ways[1..=index].iter().filter(is_smaller);
             let cost_min = smaller.map(|way| way.cost_ns).max().unwrap_or(0);
-            let measured = &self.times.kernels[index];
-            let cost_ns = trusted(1 + index, measured).unwrap_or(cost_min);
+            let cost_ns = if choosing::is_open(room) {
+                trusted(1 + index, &self.times.kernels[index]).unwrap_or(cost_min)
+            } else {
+                CLOSED_NS
+            };
             ways[1 + index] = Way { lanes, cost_ns };
         }
         (ways, 1 + self.kernels.len())
@@ -150,6 +155,9 @@ impl Costs {
         doubts.then(|| decision / DOUBT_EVERY % (1 + self.kernels.len()))
     }
 }
+
+/// What a kernel costs whose room is closed now.
+const CLOSED_NS: u64 = u64::MAX;
 
 /// One in so many decisions doubts what was measured: of one way, each in its turn.
 const DOUBT_EVERY: usize = 256;

@@ -27,7 +27,7 @@ use self::chacha::ChaCha;
 use self::context::Context;
 use self::gcm::Gcm;
 use crate::Family;
-use crate::config::config;
+use crate::choosing::ByPolicy;
 use crate::delegate::Delegate;
 use crate::instance::Offer;
 
@@ -77,24 +77,27 @@ kinds! {
     Aes256CbcHmacSha256, c"AES-256-CBC-HMAC-SHA256": CbcHmac of cbc::Algorithm::Aes256Sha256;
 }
 
-/// Ciphers with tags in the widest room that the policy leaves open.
-static AEADS: LazyLock<[Aead; aead::Algorithm::ALL.len()]> = LazyLock::new(|| {
-    aead::Algorithm::ALL.map(|algorithm| Aead::choose(algorithm, &config().policy))
+/// Ciphers with tags in the widest room that a policy leaves open.
+static AEADS: LazyLock<ByPolicy<[Aead; aead::Algorithm::ALL.len()]>> = LazyLock::new(|| {
+    let of = |policy: &_| aead::Algorithm::ALL.map(|algorithm| Aead::choose(algorithm, policy));
+    ByPolicy::new(of)
 });
 
 /// AES-CBC with HMAC, as TLS has it unless both sides want otherwise, likewise.
-static CBC_HMACS: LazyLock<[cbc::CbcHmac; cbc::Algorithm::ALL.len()]> = LazyLock::new(|| {
-    cbc::Algorithm::ALL.map(|algorithm| {
-        cbc::CbcHmac::choose(algorithm, cbc::Mode::MacThenEncrypt, &config().policy)
-    })
-});
+static CBC_HMACS: LazyLock<ByPolicy<[cbc::CbcHmac; cbc::Algorithm::ALL.len()]>> =
+    LazyLock::new(|| {
+        let mode = cbc::Mode::MacThenEncrypt;
+        ByPolicy::new(|policy| {
+            cbc::Algorithm::ALL.map(|algorithm| cbc::CbcHmac::choose(algorithm, mode, policy))
+        })
+    });
 
 fn aead(algorithm: aead::Algorithm) -> Aead {
-    AEADS[algorithm as usize]
+    AEADS.now()[algorithm as usize]
 }
 
 fn cbc_hmac(algorithm: cbc::Algorithm) -> cbc::CbcHmac {
-    CBC_HMACS[algorithm as usize]
+    CBC_HMACS.now()[algorithm as usize]
 }
 
 /// Ciphers for records, for the provider.

@@ -3,6 +3,7 @@
 use widelane_bridge::counters::CipherKind;
 use widelane_cpu::Room;
 
+use crate::choosing;
 use crate::counters::add;
 use crate::process;
 
@@ -42,6 +43,7 @@ impl Tally {
         let counters = &process::current().counters().ciphers[self.kind as usize];
         add(&counters.messages_by_room[self.room as usize], std::mem::take(&mut self.messages));
         add(&counters.bytes, std::mem::take(&mut self.bytes));
+        choosing::tick();
     }
 }
 

@@ -92,6 +92,12 @@ impl Pages {
         &self.all[0]
     }
 
+    /// Those that threads have had.
+    pub(crate) fn used(&self) -> &'static [Counters] {
+        let used = self.first().pages_used.load(Ordering::Relaxed) as usize;
+        &self.all[..used.clamp(1, self.all.len())]
+    }
+
     /// The page of the calling thread.
     pub(crate) fn mine(&'static self) -> &'static Counters {
         let mine = MINE.try_with(|mine| {

@@ -13,7 +13,7 @@ use widelane_secret::wipe;
 use crate::batching::kernel::{Outcome, Verdict, collect, settle};
 use crate::batching::kinds::Kind;
 use crate::batching::{Operation, Request, Secret};
-use crate::config::config;
+use crate::choosing::{is_open, merged};
 use crate::curve::key::Key;
 use crate::curve::{Curve, single};
 
@@ -31,22 +31,22 @@ pub(crate) const KINDS: &[Kind] = &[
 ];
 
 /// P-256 and P-384 by each kernel that the policy leaves open, those with the fewest lanes first.
-pub(crate) static EC: LazyLock<Vec<Ec>> = LazyLock::new(|| Ec::kernels(&config().policy));
+pub(crate) static EC: LazyLock<Vec<Ec>> = LazyLock::new(|| merged(Ec::kernels, of_ec));
 
 /// The same for signatures.
-static EC_SIGN: LazyLock<Vec<Ec>> = LazyLock::new(|| Ec::sign_kernels(&config().policy));
+static EC_SIGN: LazyLock<Vec<Ec>> = LazyLock::new(|| merged(Ec::sign_kernels, of_ec));
 
 /// The same of X25519, for key pairs.
 pub(crate) static X25519: LazyLock<Vec<x25519::X25519>> =
-    LazyLock::new(|| x25519::X25519::kernels(&config().policy));
+    LazyLock::new(|| merged(x25519::X25519::kernels, of_x25519));
 
 /// The same of X25519, for shared secrets.
 static X25519_DERIVE: LazyLock<Vec<x25519::X25519>> =
-    LazyLock::new(|| x25519::X25519::derive_kernels(&config().policy));
+    LazyLock::new(|| merged(x25519::X25519::derive_kernels, of_x25519));
 
 /// The same of Ed25519.
 pub(crate) static ED25519: LazyLock<Vec<Ed25519>> =
-    LazyLock::new(|| Ed25519::kernels(&config().policy));
+    LazyLock::new(|| merged(Ed25519::kernels, of_ed25519));
 
 /// The shared secret of two keys of one [curve](crate::curve::Curve).
 pub(crate) struct Derive {
@@ -122,24 +122,37 @@ impl Operation for SignMessage {
     }
 }
 
+/// Lanes and room of a kernel.
+fn of_ec(kernel: &Ec) -> (usize, Room) {
+    (kernel.lanes(), kernel.room())
+}
+
+fn of_x25519(kernel: &x25519::X25519) -> (usize, Room) {
+    (kernel.lanes(), kernel.room())
+}
+
+fn of_ed25519(kernel: &Ed25519) -> (usize, Room) {
+    (kernel.lanes(), kernel.room())
+}
+
 fn ec_kernels() -> Vec<(usize, Room)> {
-    EC.iter().map(|ec| (ec.lanes(), ec.room())).collect()
+    EC.iter().map(of_ec).collect()
 }
 
 fn ec_sign_kernels() -> Vec<(usize, Room)> {
-    EC_SIGN.iter().map(|ec| (ec.lanes(), ec.room())).collect()
+    EC_SIGN.iter().map(of_ec).collect()
 }
 
 fn x25519_kernels() -> Vec<(usize, Room)> {
-    X25519.iter().map(|x25519| (x25519.lanes(), x25519.room())).collect()
+    X25519.iter().map(of_x25519).collect()
 }
 
 fn x25519_derive_kernels() -> Vec<(usize, Room)> {
-    X25519_DERIVE.iter().map(|x25519| (x25519.lanes(), x25519.room())).collect()
+    X25519_DERIVE.iter().map(of_x25519).collect()
 }
 
 fn ed25519_kernels() -> Vec<(usize, Room)> {
-    ED25519.iter().map(|ed25519| (ed25519.lanes(), ed25519.room())).collect()
+    ED25519.iter().map(of_ed25519).collect()
 }
 
 /// X25519 by a kernel of [`X25519_DERIVE`].
@@ -201,8 +214,9 @@ fn ec_secrets(operands: &[(&ec::PrivateKey, &ec::PublicKey)], index: usize) -> V
 /// nothing where there is none.
 pub(crate) fn derive_pairs(curve: Curve, pairs: &[(&Key, &Key)]) -> Option<Vec<Outcome>> {
     let just_enough = |kernels: Vec<(usize, Room)>| {
-        let enough = kernels.iter().position(|(lanes, _)| *lanes >= pairs.len());
-        enough.or(kernels.len().checked_sub(1))
+        let is_enough = |(lanes, room): &(usize, Room)| *lanes >= pairs.len() && is_open(*room);
+        let enough = kernels.iter().position(is_enough);
+        enough.or_else(|| kernels.iter().rposition(|(_, room)| is_open(*room)))
     };
     match curve {
         Curve::X25519 => {

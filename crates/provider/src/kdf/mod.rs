@@ -17,16 +17,16 @@ use widelane_crypto::kdf::{Hash, Kdf};
 use widelane_ossl_sys::core;
 
 use crate::Family;
-use crate::config::config;
+use crate::choosing::ByPolicy;
 use crate::delegate::Delegate;
 use crate::instance::Offer;
 
-/// The key schedules by hash function, in the widest room that the policy leaves open.
-static KDFS: LazyLock<[Kdf; Hash::ALL.len()]> =
-    LazyLock::new(|| Hash::ALL.map(|hash| Kdf::choose(hash, &config().policy)));
+/// The key schedules by hash function, in the widest room that a policy leaves open.
+static KDFS: LazyLock<ByPolicy<[Kdf; Hash::ALL.len()]>> =
+    LazyLock::new(|| ByPolicy::new(|policy| Hash::ALL.map(|hash| Kdf::choose(hash, policy))));
 
 fn kdf(hash: Hash) -> &'static Kdf {
-    &KDFS[hash as usize]
+    &KDFS.now()[hash as usize]
 }
 
 /// Key derivations, for the provider.

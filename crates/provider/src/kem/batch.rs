@@ -14,7 +14,7 @@ use widelane_ossl_sys::Libcrypto;
 use crate::batching::kernel::{Outcome, collect};
 use crate::batching::kinds::Kind;
 use crate::batching::{self, Answer, Operation, Request, Secret};
-use crate::config::config;
+use crate::choosing::ByPolicy;
 use crate::counters::{How, count_jobs};
 use crate::curve::key::Key as CurveKey;
 use crate::curve::{self, Curve};
@@ -42,9 +42,25 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind::new(OperationKind::Secp384r1MlKem1024Decapsulate, kernels, decapsulate),
 ];
 
-/// ML-KEM by parameter set, in the widest room that the policy leaves open.
-static ML_KEM: LazyLock<[MlKem; ParameterSet::ALL.len()]> =
-    LazyLock::new(|| ParameterSet::ALL.map(|set| MlKem::choose(set, &config().policy)));
+/// ML-KEM by parameter set.
+type MlKems = [MlKem; ParameterSet::ALL.len()];
+
+/// ML-KEM in the widest room that a policy leaves open.
+static ML_KEM: LazyLock<ByPolicy<MlKems>> = LazyLock::new(|| {
+    ByPolicy::new(|policy| ParameterSet::ALL.map(|set| MlKem::choose(set, policy)))
+});
+
+/// The same in each room with lanes that it has under one of the policies, the narrowest first.
+static ROOMS: LazyLock<Vec<MlKems>> = LazyLock::new(|| {
+    let mut rooms: Vec<MlKems> = Vec::new();
+    for ml_kems in ML_KEM.all().iter().rev() {
+        let room = ml_kems[0].room();
+        if room != Room::Portable && rooms.iter().all(|known| known[0].room() != room) {
+            rooms.push(*ml_kems);
+        }
+    }
+    rooms
+});
 
 /// A secret to be encapsulated; gives a ciphertext, and behind it the shared secret.
 pub(super) struct Encapsulate {
@@ -80,7 +96,7 @@ impl Operation for Encapsulate {
     fn run_single(&self) -> Option<Secret> {
         let given = self.is_given.then_some(&self.message);
         let made = single::encapsulate(&self.peer, given);
-        made.or_else(|| alone(|| encapsulate_all(&[self], false)))
+        made.or_else(|| alone(|| encapsulate_all(&[self], None)))
     }
 }
 
@@ -95,17 +111,17 @@ impl Operation for Decapsulate {
 
     fn run_single(&self) -> Option<Secret> {
         single::decapsulate(&self.key, &self.ciphertext)
-            .or_else(|| alone(|| decapsulate_all(&[self], false)))
+            .or_else(|| alone(|| decapsulate_all(&[self], None)))
     }
 }
 
 fn chosen(set: ParameterSet) -> &'static MlKem {
-    &ML_KEM[set as usize]
+    &ML_KEM.now()[set as usize]
 }
 
 /// Whether ML-KEM has lanes to fill.
 pub(super) fn is_batched() -> bool {
-    ML_KEM.iter().all(|ml_kem| ml_kem.room() != Room::Portable)
+    !ROOMS.is_empty()
 }
 
 /// Does an operation together with others; at once where there are no kernels.
@@ -118,10 +134,11 @@ pub(super) fn run(operation: impl Operation) -> Answer {
     done.map_or(Answer::Rejected, Answer::Done)
 }
 
-/// How many jobs each kernel is for, and its room: with fewer jobs a kernel costs less.
+/// How many jobs each kernel is for, and its room: with fewer jobs a kernel costs less. There are
+/// as many for each number of jobs as there are rooms.
 fn kernels() -> Vec<(usize, Room)> {
-    let rooms = is_batched().then(|| chosen(ParameterSet::MlKem768).room());
-    rooms.into_iter().flat_map(|room| [1, 2, 4, 8].map(|jobs| (jobs, room))).collect()
+    let rooms = || ROOMS.iter().map(|[ml_kem, ..]| ml_kem.room());
+    [1, 2, 4, 8].into_iter().flat_map(|jobs| rooms().map(move |room| (jobs, room))).collect()
 }
 
 /// Makes a key of each seed.
@@ -133,13 +150,13 @@ pub(crate) fn generate(
 }
 
 /// Encapsulates.
-fn encapsulate(requests: &[&Request], _index: usize) -> Option<Vec<Outcome>> {
-    encapsulate_all(&collect(requests, |operation: &Encapsulate| Some(operation))?, true)
+fn encapsulate(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
+    encapsulate_all(&collect(requests, |operation: &Encapsulate| Some(operation))?, Some(index))
 }
 
 /// Decapsulates.
-fn decapsulate(requests: &[&Request], _index: usize) -> Option<Vec<Outcome>> {
-    decapsulate_all(&collect(requests, |operation: &Decapsulate| Some(operation))?, true)
+fn decapsulate(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
+    decapsulate_all(&collect(requests, |operation: &Decapsulate| Some(operation))?, Some(index))
 }
 
 /// Makes the key of one seed.
@@ -168,15 +185,16 @@ fn portable(set: ParameterSet) -> MlKem {
     MlKem::choose(set, &Policy::up_to(Width::W128))
 }
 
-/// ML-KEM of a mechanism in the room chosen for it, or without kernels.
-fn ml_kem(mechanism: &Mechanism, by_kernels: bool) -> MlKem {
-    if by_kernels { *chosen(mechanism.set) } else { portable(mechanism.set) }
+/// ML-KEM of a mechanism by one of the [`kernels`], or without them.
+fn ml_kem(mechanism: &Mechanism, kernel: Option<usize>) -> MlKem {
+    let by_kernel = |index: usize| ROOMS[index % ROOMS.len()][mechanism.set as usize];
+    kernel.map_or_else(|| portable(mechanism.set), by_kernel)
 }
 
-/// Encapsulates by the kernels; or without them, but for what the default provider has.
-fn encapsulate_all(operations: &[&Encapsulate], by_kernels: bool) -> Option<Vec<Outcome>> {
+/// Encapsulates by a kernel; or without any, but for what the default provider has.
+fn encapsulate_all(operations: &[&Encapsulate], kernel: Option<usize>) -> Option<Vec<Outcome>> {
     let mechanism = operations.first()?.peer.mechanism();
-    let ml_kem = ml_kem(mechanism, by_kernels);
+    let ml_kem = ml_kem(mechanism, kernel);
     let bytes = mechanism.ciphertext_bytes() + mechanism.shared_bytes();
     let mut outputs: Vec<_> = operations.iter().map(|_| Secret(vec![0; bytes])).collect();
     let mut jobs = Vec::with_capacity(operations.len());
@@ -198,14 +216,14 @@ fn encapsulate_all(operations: &[&Encapsulate], by_kernels: bool) -> Option<Vec<
     let pairs = operations.iter().map(|it| (it.ephemeral.as_ref(), it.peer.on_curve())).collect();
     let mut secrets: Vec<_> =
         outputs.iter_mut().map(|output| &mut output.0[mechanism.ciphertext_bytes()..]).collect();
-    let derived = derive(mechanism, pairs, &mut secrets, by_kernels)?;
+    let derived = derive(mechanism, pairs, &mut secrets, kernel.is_some())?;
     Some(settle(outcomes, derived, outputs))
 }
 
 /// Decapsulates, likewise.
-fn decapsulate_all(operations: &[&Decapsulate], by_kernels: bool) -> Option<Vec<Outcome>> {
+fn decapsulate_all(operations: &[&Decapsulate], kernel: Option<usize>) -> Option<Vec<Outcome>> {
     let mechanism = operations.first()?.key.mechanism();
-    let ml_kem = ml_kem(mechanism, by_kernels);
+    let ml_kem = ml_kem(mechanism, kernel);
     let mut outputs: Vec<_> =
         operations.iter().map(|_| Secret(vec![0; mechanism.shared_bytes()])).collect();
     let mut jobs = Vec::with_capacity(operations.len());
@@ -219,7 +237,7 @@ fn decapsulate_all(operations: &[&Decapsulate], by_kernels: bool) -> Option<Vec<
     let outcomes = jobs.iter().map(|job| job.outcome).collect();
     let pairs = operations.iter().map(|it| (it.key.on_curve(), it.peer.as_ref())).collect();
     let mut secrets: Vec<_> = outputs.iter_mut().map(|output| &mut output.0[..]).collect();
-    let derived = derive(mechanism, pairs, &mut secrets, by_kernels)?;
+    let derived = derive(mechanism, pairs, &mut secrets, kernel.is_some())?;
     Some(settle(outcomes, derived, outputs))
 }
 

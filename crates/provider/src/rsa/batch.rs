@@ -11,7 +11,7 @@ use widelane_ossl_sys::Libcrypto;
 use crate::batching::kernel::{Outcome, Verdict, collect, settle};
 use crate::batching::kinds::Kind;
 use crate::batching::{Operation, Request, Secret};
-use crate::config::config;
+use crate::choosing::merged;
 use crate::rsa::key::Key;
 use crate::stack;
 
@@ -24,7 +24,7 @@ pub(crate) const KINDS: &[Kind] = &[
 
 /// RSA by each kernel that the policy leaves open, those with the fewest lanes first.
 pub(crate) static RSA: LazyLock<Vec<rsa::Kernel>> =
-    LazyLock::new(|| Rsa::choose(&config().policy).kernels());
+    LazyLock::new(|| merged(|policy| Rsa::choose(policy).kernels(), place));
 
 /// The private-key operation on `input`, as long as the modulus; gives the same length.
 pub(crate) struct PrivateOperation {
@@ -65,9 +65,14 @@ impl Operation for PrivateOperation {
     }
 }
 
+/// Lanes and room of a kernel.
+fn place(kernel: &rsa::Kernel) -> (usize, Room) {
+    (kernel.lanes(), kernel.room())
+}
+
 /// Lanes and room of each kernel.
 fn kernels() -> Vec<(usize, Room)> {
-    RSA.iter().map(|rsa| (rsa.lanes(), rsa.room())).collect()
+    RSA.iter().map(place).collect()
 }
 
 /// Lanes and room of the widest kernel, for whoever reads the counters.

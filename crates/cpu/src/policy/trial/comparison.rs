@@ -47,7 +47,7 @@ impl Comparison {
         self.left = self.left.iter().copied().filter(is_left).collect();
         // Forward and backward by turns, so that what drifts meanwhile is nobody's advantage.
         self.to_come = self.left.clone();
-        if self.rounds % 2 == 0 {
+        if self.rounds.is_multiple_of(2) {
             self.to_come.reverse();
         }
         if self.left.len() == 1 {

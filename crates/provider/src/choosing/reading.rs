@@ -1,0 +1,103 @@
+//! What the machine says at the beginning and the end of a slice.
+#![allow(unsafe_code, reason = "asks the system for CPU times")]
+
+use std::fs;
+
+use widelane_cpu::chain::{Chain, LINKS_PER_TURN, time_stamp};
+use widelane_cpu::clock;
+use widelane_cpu::policy::trial::Slice;
+
+/// One moment.
+pub(super) struct Reading {
+    wall_ns: u64,
+    stamp: u64,
+    /// CPU time of the process, and of the calling thread.
+    process_ns: f64,
+    thread_ns: f64,
+    /// What the process has done.
+    work_ns: f64,
+    /// The CPU that the thread is on, and how long that has been busy, if it was asked.
+    busy: Option<(usize, f64)>,
+    thread: libc::pthread_t,
+}
+
+impl Reading {
+    /// Now, when so much work has been done. Whoever compares policies wants to know what others
+    /// use of the CPU.
+    pub(super) fn take(work_ns: f64, with_others: bool) -> Self {
+        Reading {
+            wall_ns: clock::now_ns(),
+            stamp: time_stamp(),
+            process_ns: cpu_time_ns(libc::CLOCK_PROCESS_CPUTIME_ID),
+            thread_ns: cpu_time_ns(libc::CLOCK_THREAD_CPUTIME_ID),
+            work_ns,
+            busy: with_others.then(busy).flatten(),
+            // SAFETY: no arguments.
+            thread: unsafe { libc::pthread_self() },
+        }
+    }
+
+    /// What happened from here to `end`, but for the clock.
+    pub(super) fn until(&self, end: &Reading) -> Slice {
+        let wall_ns = end.wall_ns.saturating_sub(self.wall_ns) as f64;
+        Slice {
+            wall_ns,
+            cpu_ns: end.process_ns - self.process_ns,
+            work_ns: end.work_ns - self.work_ns,
+            others_ns: self.others_ns(end).unwrap_or(0.0),
+            clock_mhz: None,
+        }
+    }
+
+    /// CPU time that others had beside the calling thread, if it stayed on its CPU. Other threads
+    /// of the process are taken to have such neighbours, too.
+    fn others_ns(&self, end: &Reading) -> Option<f64> {
+        let ((cpu, begin_ns), (end_cpu, end_ns)) = (self.busy?, end.busy?);
+        let thread_ns = end.thread_ns - self.thread_ns;
+        if cpu != end_cpu || self.thread != end.thread || thread_ns <= 0.0 {
+            return None;
+        }
+        let threads = ((end.process_ns - self.process_ns) / thread_ns).max(1.0);
+        Some((end_ns - begin_ns - thread_ns).max(0.0) * threads)
+    }
+
+    /// The core clock here and now, as far as it can be told by a short chain of multiplications.
+    pub(super) fn clock_mhz(&self, end: &Reading) -> Option<f64> {
+        let us = end.wall_ns.saturating_sub(self.wall_ns) as f64 / 1e3;
+        let stamps_per_us = end.stamp.saturating_sub(self.stamp) as f64 / us;
+        let mut windows = [0; WINDOWS].map(|_| Chain::Multiplication.window(TURNS).ticks());
+        windows.sort_unstable();
+        let cycles = (TURNS * LINKS_PER_TURN * CYCLES_PER_LINK) as f64;
+        let mhz = cycles / windows[WINDOWS / 2] as f64 * stamps_per_us;
+        mhz.is_finite().then_some(mhz)
+    }
+}
+
+/// How long the CPU that the caller is on has been busy, by the system's ticks of 10 ms.
+fn busy() -> Option<(usize, f64)> {
+    // SAFETY: no arguments.
+    let cpu = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    let name = format!("cpu{cpu} ");
+    let times = stat.lines().find_map(|line| line.strip_prefix(&name))?;
+    let times: Vec<f64> = times.split_whitespace().map_while(|time| time.parse().ok()).collect();
+    let [user, nice, system, _idle, _iowait, irq, softirq, ..] = times[..] else { return None };
+    Some((cpu, (user + nice + system + irq + softirq) * TICK_NS))
+}
+
+fn cpu_time_ns(clock: libc::clockid_t) -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes a time.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+/// A tick of `/proc/stat`: Linux has 100 a second there on x86.
+const TICK_NS: f64 = 1e7;
+
+/// Windows of one reading of the clock, and turns of the chain in each: about 2 µs.
+const WINDOWS: usize = 15;
+const TURNS: u64 = 64;
+
+/// Of multiplications.
+const CYCLES_PER_LINK: u64 = 3;

@@ -1,0 +1,62 @@
+//! How much a process has done, in one number, so that slices of time can be compared in which it
+//! did not do the same.
+//!
+//! Each handshake, operation, record and byte counts as the CPU time that OpenSSL needs for it on
+//! the machines of `records/`, roughly. That it takes another time on another machine does no harm:
+//! policies are compared by what one and the same list says of each.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use widelane_bridge::counters::{Counters, KindCounters, OperationKind};
+
+use crate::counters::Pages;
+
+/// What the process has done since its start.
+pub(super) fn done_ns(pages: &Pages) -> f64 {
+    pages.used().iter().map(of_thread_ns).sum()
+}
+
+fn of_thread_ns(counters: &Counters) -> f64 {
+    let kinds = OperationKind::ALL.into_iter().zip(&counters.kinds);
+    let operations: f64 = kinds.map(|(kind, of_kind)| price_ns(kind) * operations(of_kind)).sum();
+    let ciphers = counters.ciphers.iter().map(|cipher| {
+        let records: f64 = cipher.messages_by_room.iter().map(load).sum();
+        RECORD_NS * records + BYTE_NS * load(&cipher.bytes)
+    });
+    HANDSHAKE_NS * load(&counters.handshakes) + operations + ciphers.sum::<f64>()
+}
+
+fn operations(of_kind: &KindCounters) -> f64 {
+    let KindCounters { batched, single, synchronous, delegated, .. } = of_kind;
+    [batched, single, synchronous, delegated].map(load).iter().sum()
+}
+
+fn load(counter: &AtomicU64) -> f64 {
+    counter.load(Ordering::Relaxed) as f64
+}
+
+/// A handshake without its operations.
+const HANDSHAKE_NS: f64 = 150_000.0;
+
+/// A record and a byte in it, with what carries them.
+const RECORD_NS: f64 = 2_000.0;
+const BYTE_NS: f64 = 0.5;
+
+/// An operation. Key pairs are part of the handshake that they are made for.
+fn price_ns(kind: OperationKind) -> f64 {
+    use OperationKind::*;
+    let us = match kind {
+        _ if kind.is_generation() => 0.0,
+        Rsa2048 => 250.0,
+        Rsa3072 => 750.0,
+        Rsa4096 => 1_700.0,
+        P384Derive | P384Sign | Secp384r1MlKem1024Encapsulate | Secp384r1MlKem1024Decapsulate => {
+            600.0
+        }
+        MlKem512Generate | MlKem768Generate | MlKem1024Generate => 0.0,
+        X25519MlKem768Encapsulate | X25519MlKem768Decapsulate => 80.0,
+        Secp256r1MlKem768Encapsulate | Secp256r1MlKem768Decapsulate => 100.0,
+        _ => 40.0,
+    };
+    us * 1_000.0
+}
