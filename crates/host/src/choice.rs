@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use widelane_bridge::counters::{ALTERNATIVES_MAX, AlternativeCounters, ChoiceCounters, Counters};
 use widelane_cpu::Room;
 use widelane_cpu::policy;
-use widelane_cpu::policy::trial::{Cause, Verdict};
+pub use widelane_cpu::policy::trial::{Cause, Verdict};
 
 use crate::counters::Page;
 

@@ -1,5 +1,6 @@
 //! Stock servers and other programs under `widelane run`.
 
+mod choosing;
 mod combining;
 mod haproxy;
 mod http3;

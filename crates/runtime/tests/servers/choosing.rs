@@ -1,0 +1,103 @@
+//! Servers whose processes choose among policies while they run.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use widelane_host::choice::{Choice, Verdict};
+use widelane_host::counters::Counts;
+use widelane_loadgen::TlsVersion;
+
+use crate::support;
+use crate::support::authority::Identity;
+use crate::support::clients::load;
+use crate::support::server::Server;
+use crate::support::{run, wait_until, widelane};
+
+/// Outstanding at a time.
+const CONNECTIONS: usize = 24;
+
+const AUTO: [&str; 2] = ["--policy", "auto"];
+
+/// What the processes of a server have chosen that have compared something.
+fn choices(server: &Server) -> Vec<Choice> {
+    let all = Counts::read_all(&server.path("counters"));
+    let choices = all.into_iter().filter_map(|counts| counts.choice);
+    choices.filter(|choice| choice.comparisons > 0).collect()
+}
+
+/// Loads a server until a process has made its choice; no client may meet an error.
+fn load_until_chosen(server: &Server, identity: &Identity) {
+    let is_over = AtomicBool::new(false);
+    let clients = || {
+        for version in [TlsVersion::Tls13, TlsVersion::Tls12].into_iter().cycle() {
+            let tally = load(server.port, identity, version, CONNECTIONS, 200);
+            assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+            if is_over.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let clients = scope.spawn(clients);
+        let is_chosen = || {
+            clients.is_finished() || choices(server).iter().any(|it| it.verdict != Verdict::Idle)
+        };
+        wait_until("a choice", is_chosen);
+        is_over.store(true, Ordering::Relaxed);
+        clients.join().expect("no client meets an error");
+    });
+}
+
+/// Demands a choice that was made for a reason, and that `widelane top` tells it.
+fn assert_chosen(server: &Server) {
+    let counters = server.path("counters");
+    let choice = choices(server).into_iter().find(|choice| choice.verdict != Verdict::Idle);
+    let choice = choice.expect("one was waited for");
+    assert!(choice.alternatives.len() > 1 && choice.switches > 0, "{choice:?}");
+    for alternative in &choice.alternatives {
+        let (slices, cost) = (alternative.slices, alternative.relative_cost);
+        assert!(slices >= 3 && (900..20_000).contains(&cost), "{choice:?}");
+    }
+    let mut top = Command::new(widelane());
+    let output =
+        run(top.args(["top", "--once", "--interval", "0.1", "--counters-dir"]).arg(counters));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("Policy of "), "{said}");
+}
+
+#[test]
+fn nginx_chooses_and_loses_no_handshake() {
+    let (_authority, identity) = support::localhost();
+    let (certificate, key) = (identity.certificate.display(), identity.key.display());
+    let http = format!(
+        "ssl_certificate {certificate}; ssl_certificate_key {key};
+         location / {{ return 204; }}"
+    );
+    let server = Server::nginx_under(&AUTO, 1, &http);
+    if !has_alternatives(&server, &identity) {
+        return;
+    }
+    load_until_chosen(&server, &identity);
+    assert_chosen(&server);
+    assert!(!server.output().contains("SSL_do_handshake() failed"), "{}", server.output());
+}
+
+#[test]
+fn threads_choose_together() {
+    let (authority, identity) = support::localhost();
+    let pem = authority.bundle(&identity);
+    let server = Server::haproxy_under(&AUTO, "  nbthread 3\n", &pem, &["-db"]);
+    if !has_alternatives(&server, &identity) {
+        return;
+    }
+    load_until_chosen(&server, &identity);
+    assert_chosen(&server);
+}
+
+/// Whether this machine and its policy leave anything to choose from.
+fn has_alternatives(server: &Server, identity: &Identity) -> bool {
+    let tally = load(server.port, identity, TlsVersion::Tls13, CONNECTIONS, 200);
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    server.counters().has_lanes()
+}
