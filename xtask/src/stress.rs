@@ -13,15 +13,27 @@ pub struct Arguments {
     handshakes: u64,
 }
 
-/// Builds everything and runs the stress test of `integration/` with so many handshakes.
+/// Builds everything and runs the stress test of `integration/` with so many handshakes, and that
+/// of the lane process.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     setup::run_for_tests()?;
     announce_and_run(workspace.cargo().args(["build", "--release"]))?;
-    announce_and_run(
-        workspace
-            .cargo()
-            .args(["test", "--release", "--package=widelane-integration", "--test=all"])
-            .args(["--", "stress::", "--nocapture"])
-            .env("WIDELANE_STRESS_HANDSHAKES", arguments.handshakes.to_string()),
-    )
+    let tests = [
+        ("widelane-integration", "all", "stress::"),
+        (
+            "widelane-runtime",
+            "servers",
+            "lane_process::no_handshake_fails_however_the_lane_process_fares",
+        ),
+    ];
+    for (package, program, test) in tests {
+        announce_and_run(
+            workspace
+                .cargo()
+                .args(["test", "--release", "--package", package, "--test", program])
+                .args(["--", test, "--nocapture"])
+                .env("WIDELANE_STRESS_HANDSHAKES", arguments.handshakes.to_string()),
+        )?;
+    }
+    Ok(())
 }

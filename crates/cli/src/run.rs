@@ -12,11 +12,11 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
-use widelane_cpu::policy::{self, Combine, Engine, Inputs, LaneCpus, WaitMax};
+use widelane_cpu::policy::{self, Combine, Engine, Inputs, LaneCpus, LaneUser, WaitMax};
 
 use self::fitness::Fitness;
 use crate::libraries::Libraries;
-use crate::live;
+use crate::{live, system};
 
 /// Runs an unmodified TLS server accelerated
 ///
@@ -52,6 +52,11 @@ pub struct Args {
     /// keys before they fork, as nginx and HAProxy with -W do. By default what the policy file says
     #[arg(long, value_name = "LIST")]
     lane_cpus: Option<LaneCpus>,
+
+    /// User as whom that process runs; by default what the policy file says, else as the program.
+    /// Only root can have it run as another one
+    #[arg(long, value_name = "NAME")]
+    lane_user: Option<LaneUser>,
 
     /// What makes RSA signatures: cpu, or qat for an Intel QuickAssist device, behind which the CPU
     /// stands. Never run on a real device (docs/operate/qat.md). By default what the policy file
@@ -147,12 +152,25 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
             Some(_) => None,
             None => std::env::var(policy::ENGINE_VARIABLE).ok(),
         },
+        lane_user: match &args.lane_user {
+            Some(_) => None,
+            None => std::env::var(policy::LANE_USER_VARIABLE).ok(),
+        },
         system_path: PathBuf::from(policy::SYSTEM_PATH),
     };
     let resolved = policy::resolve(&inputs).context("the policy cannot be used")?;
     let lane_cpus = args.lane_cpus.as_ref().or(resolved.policy.lane_cpus.as_ref());
     if let (Some(cpus), Some(online)) = (lane_cpus, LaneCpus::online()) {
         cpus.check(&online)?;
+    }
+    if let Some(user) = args.lane_user.as_ref().or(resolved.policy.lane_user.as_ref()) {
+        system::check_lane_user(user, lane_cpus)?;
+        if !rustix::process::geteuid().is_root() {
+            anyhow::bail!(
+                "only root can have the lane process run as {user}; start the server as root, or \
+                 name no --lane-user"
+            );
+        }
     }
     // The server, or one that it starts anew, may be in another directory when it reads the file.
     match inputs.policy_path.filter(|path| !path.as_os_str().is_empty()) {
@@ -181,6 +199,9 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
     }
     if let Some(engine) = args.engine {
         command.env(policy::ENGINE_VARIABLE, engine.to_string());
+    }
+    if let Some(user) = &args.lane_user {
+        command.env(policy::LANE_USER_VARIABLE, user.to_string());
     }
     match live::for_servers(args.counters_dir.as_deref()) {
         Ok(Some(directory)) => {

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use nix::unistd::User;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use widelane_cpu::policy::{self, Inputs, Resolved};
+use widelane_cpu::policy::{self, Inputs, LaneCpus, LaneUser, Resolved};
 
 /// Directories where servers live that are not always in a user's `PATH`.
 const SYSTEM_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
@@ -28,6 +29,20 @@ pub fn find_beside(name: &str) -> Option<PathBuf> {
     program.is_file().then_some(program)
 }
 
+/// Makes sure that a lane process can run as a user: that there are CPUs for it, and the user.
+pub fn check_lane_user(user: &LaneUser, cpus: Option<&LaneCpus>) -> anyhow::Result<()> {
+    if cpus.is_none_or(LaneCpus::is_none) {
+        bail!("there is no lane process that could run as {user}; give --lane-cpus, too");
+    }
+    match User::from_name(user.name()) {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => {
+            bail!("there is no user {user} for the lane process; create it, or name another")
+        }
+        Err(error) => bail!("the user {user} cannot be looked up: {error}"),
+    }
+}
+
 /// The policy in force.
 pub fn policy() -> anyhow::Result<Resolved> {
     let inputs = Inputs {
@@ -38,6 +53,7 @@ pub fn policy() -> anyhow::Result<Resolved> {
         combine: env::var(policy::COMBINE_VARIABLE).ok(),
         lane_cpus: env::var(policy::LANE_CPUS_VARIABLE).ok(),
         engine: env::var(policy::ENGINE_VARIABLE).ok(),
+        lane_user: env::var(policy::LANE_USER_VARIABLE).ok(),
         system_path: PathBuf::from(policy::SYSTEM_PATH),
     };
     Ok(policy::resolve(&inputs)?)

@@ -5,6 +5,7 @@ mod combine;
 mod engine;
 mod file;
 mod lane_cpus;
+mod lane_user;
 mod resolve;
 pub mod trial;
 mod wait;
@@ -19,6 +20,7 @@ pub use self::combine::{Combine, UnknownCombine};
 pub use self::engine::{Engine, UnknownEngine};
 pub use self::file::{MalformedPolicy, parse};
 pub use self::lane_cpus::{LaneCpus, MissingLaneCpu, UnknownLaneCpus};
+pub use self::lane_user::{LaneUser, UnknownLaneUser};
 pub use self::resolve::{Base, Inputs, PolicyError, Resolved, Source, resolve};
 pub use self::wait::{UnknownWait, WaitMax};
 use crate::machine::Signature;
@@ -48,6 +50,8 @@ pub const LANE_CPUS_VARIABLE: &str = "WIDELANE_LANE_CPUS";
 
 /// Name of the environment variable that says what does private-key operations.
 pub const ENGINE_VARIABLE: &str = "WIDELANE_ENGINE";
+/// Name of the environment variable that holds the user of the process on these CPUs.
+pub const LANE_USER_VARIABLE: &str = "WIDELANE_LANE_USER";
 
 /// What may run: a widest register, closed licence classes, closed rooms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -73,6 +77,9 @@ pub struct Policy {
     /// What does private-key operations, where that is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<Engine>,
+    /// The user of the process on these CPUs, where that is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lane_user: Option<LaneUser>,
 }
 
 impl Policy {
@@ -92,6 +99,7 @@ impl Policy {
             combine: None,
             lane_cpus: None,
             engine: None,
+            lane_user: None,
         }
     }
 
@@ -154,6 +162,9 @@ impl fmt::Display for Policy {
         if let Some(cpus) = &self.lane_cpus {
             write!(formatter, "; lane CPUs {cpus}")?;
         }
+        if let Some(user) = &self.lane_user {
+            write!(formatter, "; lane user {user}")?;
+        }
         match self.engine {
             Some(engine) => write!(formatter, "; engine {engine}"),
             None => Ok(()),
@@ -190,12 +201,13 @@ mod tests {
             combine: Some(Combine::Off),
             lane_cpus: "3".parse().ok(),
             engine: Some(Engine::Qat),
+            lane_user: "widelane".parse().ok(),
             ..Policy::open()
         };
         assert_eq!(
             closed.to_string(),
             "registers up to 512 bits; closed: class 512-heavy, room ifma256; chooses auto; \
-             waits up to 0.2ms; combining off; lane CPUs 3; engine qat"
+             waits up to 0.2ms; combining off; lane CPUs 3; lane user widelane; engine qat"
         );
     }
 

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::thread;
 
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
-use widelane_cpu::policy::{self, Combine, Engine, Inputs, LaneCpus, WaitMax};
+use widelane_cpu::policy::{self, Combine, Engine, Inputs, LaneCpus, LaneUser, WaitMax};
 use widelane_cpu::{Policy, Width, rooms};
 
 use crate::errors::say;
@@ -31,6 +31,8 @@ pub(crate) struct Config {
     combine: Combine,
     /// The CPUs of the service's lane process, if it is to have one.
     pub(crate) lane_cpus: Option<LaneCpus>,
+    /// The user that it is to become.
+    pub(crate) lane_user: Option<LaneUser>,
     /// What does the operations that it can do.
     pub(crate) engine: Engine,
 }
@@ -75,6 +77,8 @@ impl Config {
                 .map(|value| value.to_string_lossy().into_owned()),
             engine: variable(policy::ENGINE_VARIABLE)
                 .map(|value| value.to_string_lossy().into_owned()),
+            lane_user: variable(policy::LANE_USER_VARIABLE)
+                .map(|value| value.to_string_lossy().into_owned()),
             system_path: PathBuf::from(policy::SYSTEM_PATH),
         };
         let policy = match policy::resolve(&inputs) {
@@ -105,6 +109,7 @@ impl Config {
             // A device has an operation at once: none is left for anybody else.
             lane_cpus: policy.lane_cpus.clone().filter(|cpus| !cpus.is_none() && !has_device),
             engine,
+            lane_user: policy.lane_user.clone(),
         }
     }
 }

@@ -34,6 +34,7 @@ pub fn without_policy(program: &str) -> Command {
         policy::COMBINE_VARIABLE,
         policy::LANE_CPUS_VARIABLE,
         policy::ENGINE_VARIABLE,
+        policy::LANE_USER_VARIABLE,
     ] {
         command.env_remove(variable);
     }

@@ -134,6 +134,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/provider/src/batching/engine/qat/memory.rs",
         "crates/provider/src/batching/engine/qat/mod.rs",
         "crates/provider/src/batching/lane_process/start.rs",
+        "crates/provider/src/batching/lane_process/user.rs",
         "crates/provider/src/batching/measured.rs",
         "crates/provider/src/batching/mod.rs",
         "crates/provider/src/batching/native.rs",

@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::bail;
 use widelane_cpu::Policy;
 use widelane_cpu::policy::{
-    AUTO, COMBINE_VARIABLE, Combine, ENGINE_VARIABLE, Engine, LANE_CPUS_VARIABLE, LaneCpus,
-    PATH_VARIABLE, WAIT_VARIABLE, WaitMax,
+    AUTO, COMBINE_VARIABLE, Combine, ENGINE_VARIABLE, Engine, LANE_CPUS_VARIABLE,
+    LANE_USER_VARIABLE, LaneCpus, LaneUser, PATH_VARIABLE, WAIT_VARIABLE, WaitMax,
 };
 use widelane_crypto::digest::{Algorithm, Hash};
 
@@ -29,6 +29,8 @@ pub struct Settings {
     pub lane_cpus: Option<LaneCpus>,
     /// What makes signatures.
     pub engine: Option<Engine>,
+    /// The user of the process there.
+    pub lane_user: Option<LaneUser>,
     /// Whether the post-quantum group comes first.
     pub pq: bool,
 }
@@ -88,6 +90,9 @@ impl DropIn {
         }
         if let Some(engine) = settings.engine {
             writeln!(lines, "Environment=\"{ENGINE_VARIABLE}={engine}\"")?;
+        }
+        if let Some(user) = &settings.lane_user {
+            writeln!(lines, "Environment=\"{LANE_USER_VARIABLE}={user}\"")?;
         }
         if settings.pq {
             writeln!(lines, "Environment=\"{}={}\"", PQ.0, PQ.1)?;
@@ -152,6 +157,7 @@ mod tests {
             combine: Some(Combine::On),
             lane_cpus: "0,2-3".parse().ok(),
             engine: Some(Engine::Qat),
+            lane_user: "widelane".parse().ok(),
             pq: is_read_only,
         };
         DropIn::for_service("server", &unit, &libraries, &settings).unwrap()
@@ -166,6 +172,7 @@ mod tests {
         assert!(text.contains("Environment=\"WIDELANE_COMBINE=on\"\n"), "{text}");
         assert!(text.contains("Environment=\"WIDELANE_LANE_CPUS=0,2-3\"\n"), "{text}");
         assert!(text.contains("Environment=\"WIDELANE_ENGINE=qat\"\n"), "{text}");
+        assert!(text.contains("Environment=\"WIDELANE_LANE_USER=widelane\"\n"), "{text}");
         for absent in ["ReadWritePaths", "WIDELANE_PQ", "WIDELANE_POLICY"] {
             assert!(!text.contains(absent), "{text}");
         }

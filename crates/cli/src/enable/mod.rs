@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
-use widelane_cpu::policy::{self, Combine, Engine, LaneCpus, WaitMax};
+use widelane_cpu::policy::{self, Combine, Engine, LaneCpus, LaneUser, WaitMax};
 
 pub use self::status::{StatusArgs, status};
 
@@ -22,6 +22,7 @@ use self::unit::Unit;
 use crate::libraries::Libraries;
 use crate::output;
 use crate::run::fitness;
+use crate::system;
 
 /// Accelerates a service of systemd from its next start on
 ///
@@ -49,6 +50,9 @@ pub struct EnableArgs {
     /// says
     #[arg(long, value_name = "LIST")]
     lane_cpus: Option<LaneCpus>,
+    /// User as whom that process runs; by default what the policy file says, else as the program
+    #[arg(long, value_name = "NAME")]
+    lane_user: Option<LaneUser>,
 
     /// What makes RSA signatures: cpu, or qat for an Intel QuickAssist device, behind which the CPU
     /// stands. Never run on a real device (docs/operate/qat.md). By default what the policy file
@@ -107,12 +111,16 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
     {
         cpus.check(&online)?;
     }
+    if let Some(user) = args.lane_user.as_ref().filter(|_| root == Path::new("/")) {
+        system::check_lane_user(user, args.lane_cpus.as_ref())?;
+    }
     let settings = Settings {
         chooses: args.policy.is_some(),
         wait_max: args.wait_max,
         combine: args.combine,
         lane_cpus: args.lane_cpus.clone(),
         engine: args.engine,
+        lane_user: args.lane_user.clone(),
         pq: args.pq,
     };
     let drop_in = DropIn::for_service(name, &unit, &libraries(&root)?, &settings)?;

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Choose, Combine, Engine, LaneCpus, Policy, WaitMax};
+use super::{Choose, Combine, Engine, LaneCpus, LaneUser, Policy, WaitMax};
 use crate::rooms::{LicenceClass, Room, Width};
 
 /// What a policy file may hold; shown with every error about one.
 const ALLOWED: &str = "\
 a policy holds width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
 rooms_closed = [\"ifma512\", …]; choose = \"widest\" or \"auto\"; wait_max = \"0.5ms\"; \
-combine = \"on\", \"off\" or \"auto\"; lane_cpus = \"2,4-7\" or \"none\"; \
+combine = \"on\", \"off\" or \"auto\"; lane_cpus = \"2,4-7\" or \"none\"; lane_user = \"widelane\"; \
 engine = \"cpu\" or \"qat\"; each may be left out";
 
 /// A policy file that cannot be understood.
@@ -45,6 +45,7 @@ struct PolicyFile {
     combine: Option<Spanned<String>>,
     lane_cpus: Option<Spanned<String>>,
     engine: Option<Spanned<String>>,
+    lane_user: Option<Spanned<String>>,
 }
 
 /// A mistake and the bytes where it is.
@@ -96,6 +97,8 @@ fn understand(text: &str) -> Result<Policy, Mistake> {
         file.lane_cpus.as_ref().map(|cpus| at(cpus, cpus.as_ref().parse()));
     let engine: Option<Result<Engine, _>> =
         file.engine.as_ref().map(|engine| at(engine, engine.as_ref().parse()));
+    let lane_user: Option<Result<LaneUser, _>> =
+        file.lane_user.as_ref().map(|user| at(user, user.as_ref().parse()));
     Ok(Policy {
         width_max: width_max.transpose()?.unwrap_or(Policy::open().width_max),
         classes_closed: classes.collect::<Result<BTreeSet<LicenceClass>, _>>()?,
@@ -105,6 +108,7 @@ fn understand(text: &str) -> Result<Policy, Mistake> {
         combine: combine.transpose()?,
         lane_cpus: lane_cpus.transpose()?,
         engine: engine.transpose()?,
+        lane_user: lane_user.transpose()?,
     })
 }
 
@@ -124,7 +128,8 @@ mod tests {
     fn a_full_policy_is_understood() {
         let text = "# by hand\nwidth_max = 256\nclasses_closed = [\"512-heavy\", \"512-light\"]\n\
                     rooms_closed = [\"ifma256\"]\nchoose = \"auto\"\nwait_max = \"200us\"\n\
-                    combine = \"off\"\nlane_cpus = \"1-2\"\nengine = \"qat\"\n";
+                    combine = \"off\"\nlane_cpus = \"1-2\"\nlane_user = \"widelane\"\n\
+                    engine = \"qat\"\n";
         let policy = parse(Path::new("policy.toml"), text).unwrap();
         assert_eq!(policy.width_max, Width::W256);
         assert_eq!(
@@ -137,6 +142,7 @@ mod tests {
         assert_eq!(policy.combine, Some(Combine::Off));
         assert_eq!(policy.lane_cpus, Some(LaneCpus::new([1, 2])));
         assert_eq!(policy.engine, Some(Engine::Qat));
+        assert_eq!(policy.lane_user.as_ref().map(LaneUser::name), Some("widelane"));
     }
 
     #[test]
@@ -153,6 +159,7 @@ mod tests {
             combine: Some(Combine::On),
             lane_cpus: Some(LaneCpus::new([2, 3, 5])),
             engine: Some(Engine::Qat),
+            lane_user: "widelane".parse().ok(),
             ..Policy::up_to(Width::W256)
         };
         let text = toml::to_string(&policy).unwrap();
@@ -174,6 +181,7 @@ mod tests {
             ("wait_max = 1\n", 1, 12, "expected a string"),
             ("combine = \"yes\"\n", 1, 11, "on, off or auto"),
             ("lane_cpus = \"\"\n", 1, 13, "such as 3 or 2,4-7"),
+            ("lane_user = \"a b\"\n", 1, 13, "such as widelane"),
             ("lane_cpus = 3\n", 1, 13, "expected a string"),
             ("engine = \"card\"\n", 1, 10, "cpu or qat"),
             ("width_max = 512\nwidth_max = 256\n", 2, 1, "duplicate key"),
@@ -192,7 +200,8 @@ mod tests {
              width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
              rooms_closed = [\"ifma512\", …]; choose = \"widest\" or \"auto\"; \
              wait_max = \"0.5ms\"; combine = \"on\", \"off\" or \"auto\"; \
-             lane_cpus = \"2,4-7\" or \"none\"; engine = \"cpu\" or \"qat\"; each may be left out)"
+             lane_cpus = \"2,4-7\" or \"none\"; lane_user = \"widelane\"; \
+             engine = \"cpu\" or \"qat\"; each may be left out)"
         );
     }
 }

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use super::file::{self, MalformedPolicy};
 use super::{
     AUTO, BITWIDTH_VARIABLE, COMBINE_VARIABLE, Choose, ENGINE_VARIABLE, LANE_CPUS_VARIABLE,
-    PATH_VARIABLE, Policy, SYSTEM_PATH, UnknownCombine, UnknownEngine, UnknownLaneCpus,
-    UnknownWait, WAIT_VARIABLE,
+    LANE_USER_VARIABLE, PATH_VARIABLE, Policy, SYSTEM_PATH, UnknownCombine, UnknownEngine,
+    UnknownLaneCpus, UnknownLaneUser, UnknownWait, WAIT_VARIABLE,
 };
 use crate::machine::Signature;
 use crate::rooms::Width;
@@ -32,6 +32,8 @@ pub struct Inputs {
     pub lane_cpus: Option<String>,
     /// The value of `WIDELANE_ENGINE`.
     pub engine: Option<String>,
+    /// The value of `WIDELANE_LANE_USER`.
+    pub lane_user: Option<String>,
     /// The operator's file, usually [`SYSTEM_PATH`]; it need not exist.
     pub system_path: PathBuf,
 }
@@ -47,6 +49,7 @@ impl Default for Inputs {
             combine: None,
             lane_cpus: None,
             engine: None,
+            lane_user: None,
             system_path: SYSTEM_PATH.into(),
         }
     }
@@ -126,6 +129,9 @@ pub enum PolicyError {
     /// The variable names no engine.
     #[error("{ENGINE_VARIABLE}: {0}")]
     Engine(#[from] UnknownEngine),
+    /// `WIDELANE_LANE_USER` is no name of a user.
+    #[error("{LANE_USER_VARIABLE}: {0}")]
+    LaneUser(#[from] UnknownLaneUser),
     /// A policy file makes no sense.
     #[error(transparent)]
     Malformed(#[from] MalformedPolicy),
@@ -159,8 +165,9 @@ pub enum PolicyError {
 /// default for this CPU model. A weaker source is not even read. `WIDELANE_MAX_SIMD_BITWIDTH` then
 /// narrows what a file says, never widens it; over the default, which no operator wrote, it decides
 /// in either direction. `WIDELANE_POLICY=auto` names no file: what the operator's file leaves open,
-/// or everything where there is none, is then chosen from. `WIDELANE_WAIT_MAX`, `WIDELANE_COMBINE` and `WIDELANE_LANE_CPUS` stand for
-/// what a file says of waiting, combining and lane CPUs. Variables that are set but empty count as
+/// or everything where there is none, is then chosen from. `WIDELANE_WAIT_MAX`, `WIDELANE_COMBINE`,
+/// `WIDELANE_LANE_CPUS` and `WIDELANE_LANE_USER` stand for what a file says of waiting, combining,
+/// lane CPUs and their process. Variables that are set but empty count as
 /// unset.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
     if let Some(policy) = &inputs.argument {
@@ -192,6 +199,9 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
     }
     if let Some(engine) = inputs.engine.as_deref().filter(|engine| !engine.is_empty()) {
         policy.engine = Some(engine.parse()?);
+    }
+    if let Some(user) = inputs.lane_user.as_deref().filter(|user| !user.is_empty()) {
+        policy.lane_user = Some(user.parse()?);
     }
     Ok(Resolved { policy, source: Source { base, bitwidth } })
 }

@@ -2,7 +2,7 @@
 //! when it is killed or stopped, and when it ends.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -180,6 +180,114 @@ fn handshakes_go_on_when_the_lane_process_is_killed_or_stopped() {
     assert_eq!(of_lane_process(&server).lane_process_starts, 5);
 }
 
+/// `cargo xtask stress` has many handshakes made, and something befall the lane process every five
+/// seconds; without it there are few, and it befalls it more often.
+#[test]
+fn no_handshake_fails_however_the_lane_process_fares() {
+    let stress = std::env::var("WIDELANE_STRESS_HANDSHAKES");
+    let handshakes: u64 = stress.as_ref().map_or(4_000, |text| text.parse().expect("a number"));
+    let (pause, ordeal) = match stress {
+        Ok(_) => (Duration::from_secs(5), Duration::from_secs(2)),
+        Err(_) => (Duration::from_millis(300), Duration::from_millis(300)),
+    };
+    let (_authority, identity) = support::localhost();
+    let server = nginx(&identity);
+    if !server_has_lanes(&server, &identity) {
+        return;
+    }
+    let is_over = AtomicBool::new(false);
+    let mut made = 0;
+    let rounds = thread::scope(|scope| {
+        let ordeals = scope.spawn(|| {
+            let mut rounds = [0; 3];
+            for round in (0..rounds.len()).cycle() {
+                thread::sleep(pause);
+                if is_over.load(Ordering::Relaxed) {
+                    return rounds;
+                }
+                let lane = lane_process(&server, &[]);
+                match round {
+                    0 => send_signal(lane, libc::SIGKILL),
+                    1 => {
+                        send_signal(lane, libc::SIGSTOP);
+                        thread::sleep(ordeal);
+                        send_signal(lane, libc::SIGCONT);
+                    }
+                    _ => starve(lane, ordeal),
+                }
+                rounds[round] += 1;
+            }
+            rounds
+        });
+        while made < handshakes {
+            let tally = load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 1_000);
+            assert!(tally.errors.is_empty(), "after {made}: {:?}", tally.errors);
+            made += 1_000;
+        }
+        is_over.store(true, Ordering::Relaxed);
+        ordeals.join().expect("a lane process is there again each time")
+    });
+    assert_untroubled(&server);
+    assert_lent(&server);
+    let workers = of_workers(&server);
+    eprintln!(
+        "{made} handshakes, none failed; killed, stopped, starved {rounds:?} times; {workers:?}"
+    );
+    assert!(rounds[0] > 0 && workers.jobs_taken_back > 0, "{rounds:?}, {workers:?}");
+}
+
+/// Has others use the CPU of a process, which they may before it, for some time.
+fn starve(pid: i32, time: Duration) {
+    support::run(Command::new("renice").args(["-n", "19", "-p", &pid.to_string()]));
+    let busy = || {
+        let mut command = Command::new("timeout");
+        command.arg(time.as_secs_f64().to_string());
+        command.args(["taskset", "-c", "0", "sh", "-c", "while :; do :; done"]);
+        command.spawn().expect("coreutils and util-linux are installed")
+    };
+    let others = [(); 3].map(|()| busy());
+    for mut other in others {
+        other.wait().expect("our child");
+    }
+    support::run(Command::new("renice").args(["-n", "0", "-p", &pid.to_string()]));
+}
+
+#[test]
+fn it_runs_as_another_user_where_that_is_asked_for() {
+    const USER: &str = "nobody";
+    let (_authority, identity) = support::localhost();
+    let is_root = fs::metadata("/proc/self").expect("our own process").uid() == 0;
+    let lanes = [&LANES[..], &["--lane-user", USER]].concat();
+    if !is_root {
+        eprintln!("only root can: nothing was tested");
+        return;
+    }
+    let http = http(&identity.certificate, &identity.key);
+    let server = Server::nginx_under(&lanes, WORKERS, &http);
+    if !server_has_lanes(&server, &identity) {
+        return;
+    }
+    let lane = lane_process(&server, &[]);
+    let tally = load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 1_000);
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    assert_lent(&server);
+    let id = support::run(Command::new("id").args(["-u", USER])).stdout;
+    let id = String::from_utf8(id).expect("a number");
+    let uids = [id.trim(); 4].join("\t");
+    for pid in [lane, parent(lane)] {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+        assert!(status.contains(&format!("Uid:\t{uids}\n")), "{status}");
+        assert!(status.contains("Groups:\t \n"), "{status}");
+    }
+    let supervisor = parent(lane);
+    send_signal(lane, libc::SIGKILL);
+    let next = lane_process(&server, &[lane]);
+    assert_eq!(parent(next), supervisor, "begun again as that user");
+    server.signal(libc::SIGQUIT);
+    assert_gone(&server, &[supervisor]);
+    assert_untroubled(&server);
+}
+
 fn server_has_lanes(server: &Server, identity: &Identity) -> bool {
     let tally = load(server.port, identity, TlsVersion::Tls13, 1, 1);
     assert!(tally.errors.is_empty(), "{:?}", tally.errors);
@@ -321,6 +429,22 @@ fn threads_of_a_worker_that_was_forked_have_one_too() {
 }
 
 #[test]
+fn a_daemon_without_master_has_one() {
+    let (authority, identity) = support::localhost();
+    let pem = authority.bundle(&identity);
+    let server = Server::haproxy_under(&LANES, "  nbthread 2\n", &pem, &["-D", "-p", PID_FILE]);
+    if !server_has_lanes(&server, &identity) {
+        return;
+    }
+    let supervisor = parent(lane_process(&server, &[]));
+    let tally = load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 800);
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    assert_lent(&server);
+    server.signal(libc::SIGTERM);
+    assert_gone(&server, &[supervisor]);
+}
+
+#[test]
 fn a_server_that_does_not_fork_signs_by_itself() {
     let (authority, identity) = support::localhost();
     let pem = authority.bundle(&identity);
@@ -333,13 +457,36 @@ fn a_server_that_does_not_fork_signs_by_itself() {
 
 #[test]
 fn cpus_that_are_not_there_are_named_before_the_server_starts() {
-    let run = |lane_cpus: &str| {
-        let mut command = Command::new(widelane());
-        let command = command.args(["run", "--lane-cpus", lane_cpus, "--", "/usr/sbin/nginx"]);
-        command.args(["-c", "/nonexistent"]).output().expect("widelane was built")
+    refuses(&["--lane-cpus", "0,8191"], "there is no CPU 8191 to set aside; the CPUs");
+}
+
+#[test]
+fn users_that_it_cannot_be_are_named_before_the_server_starts() {
+    let user = |name: &'static str| [&LANES[..], &["--lane-user", name]].concat();
+    refuses(&user("no-such-user-here"), "there is no user no-such-user-here for the lane process");
+    refuses(&["--lane-user", "nobody"], "there is no lane process that could run as nobody; give");
+    let by_nobody = |program: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--clear-groups", program]);
+        command
     };
-    let output = run("0,8191");
+    let sees_it = by_nobody("test").arg("-x").arg(widelane()).status();
+    if sees_it.is_ok_and(|status| status.success()) {
+        let mut by_nobody = by_nobody(&widelane().display().to_string());
+        let words = "only root can have the lane process run as nobody; start the server as root";
+        refuses_by(&mut by_nobody, &user("nobody"), words);
+    }
+}
+
+/// Demands that `widelane run` says why it starts no server, in one line.
+fn refuses(arguments: &[&str], words: &str) {
+    refuses_by(&mut Command::new(widelane()), arguments, words);
+}
+
+fn refuses_by(command: &mut Command, arguments: &[&str], words: &str) {
+    let command = command.arg("run").args(arguments).args(["--", "/usr/sbin/nginx"]);
+    let output = command.args(["-c", "/nonexistent"]).output().expect("widelane was built");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.starts_with("widelane: there is no CPU 8191 to set aside; the CPUs"), "{said}");
+    assert!(said.starts_with(&format!("widelane: {words}")), "{said}");
     assert!(said.lines().count() == 1 && !output.status.success(), "{said}");
 }

@@ -10,6 +10,7 @@ pub(super) mod board;
 pub(crate) mod keys;
 mod serve;
 mod start;
+mod user;
 
 pub(super) use board::{Board, Watch};
 pub(super) use keys::Lent;

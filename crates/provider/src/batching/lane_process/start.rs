@@ -14,6 +14,7 @@ use std::{fs, io, mem, ptr};
 use widelane_bridge::counters::OperationKind;
 
 use super::serve;
+use super::user::User;
 use crate::batching::combining::{Generation, Member};
 use crate::batching::execute::now;
 use crate::batching::kinds;
@@ -44,6 +45,7 @@ pub(crate) fn start(generation: &'static Generation) -> Result<c_int, String> {
     if threads() != Some(1) {
         return Err("the program has several threads where it forks".to_owned());
     }
+    let user = config().lane_user.as_ref().map(|user| User::named(user.name())).transpose()?;
     let [lifeline, held] = pipe().map_err(|error| format!("no pipe to it: {error}"))?;
     let mask = Mask::block_all();
     let status = match clone(0) {
@@ -51,7 +53,7 @@ pub(crate) fn start(generation: &'static Generation) -> Result<c_int, String> {
             let supervisor = clone(0);
             if supervisor == 0 {
                 // Error: it has panicked, and said so.
-                let _ = catch_unwind(AssertUnwindSafe(|| supervise(generation, lifeline)));
+                let _ = catch_unwind(AssertUnwindSafe(|| supervise(generation, lifeline, user)));
             }
             exit(c_int::from(supervisor < 0))
         }
@@ -67,9 +69,17 @@ pub(crate) fn start(generation: &'static Generation) -> Result<c_int, String> {
     Ok(held)
 }
 
-/// Begins the lane process, and begins it again when it has ended, until nobody is left.
-fn supervise(generation: &'static Generation, lifeline: c_int) {
+/// Begins the lane process, and begins it again when it has ended, until nobody is left. Both run
+/// as `user`, if there is one.
+fn supervise(generation: &'static Generation, lifeline: c_int, user: Option<User>) {
     become_other(SUPERVISOR, generation.descriptors().chain([lifeline]).collect());
+    if let Some(Err(error)) = user.map(User::assume) {
+        generation.lane_process_has_ended();
+        return say(&format!(
+            "the lane process cannot run as another user: {error}; workers make their own \
+             signatures"
+        ));
+    }
     let mut is_first = true;
     loop {
         let (begin, own) = (now(), std::process::id());
