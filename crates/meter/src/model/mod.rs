@@ -5,12 +5,14 @@
 //! or slows the core until the level is granted; the level stays for the hold time after its last
 //! use. The clock follows from level and active cores.
 
+mod apart;
 mod table;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use widelane_cpu::{LicenceClass, Width};
 
+pub use self::apart::{Apart, predict_apart};
 pub use self::table::{Cpu, Generation, Limit, Table};
 
 /// Licence levels.

@@ -101,3 +101,23 @@ const TURNS: u64 = 64;
 
 /// Of multiplications.
 const CYCLES_PER_LINK: u64 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_passes_between_two_readings_and_the_clock_ticks() {
+        let begin = Reading::take(5.0, true);
+        let mut mhz = None;
+        // CPU times of some systems advance in steps.
+        while Reading::take(0.0, false).process_ns - begin.process_ns < 20e6 {
+            mhz = begin.clock_mhz(&Reading::take(7.0, true));
+        }
+        let slice = begin.until(&Reading::take(7.0, true));
+        assert_eq!(slice.work_ns, 2.0);
+        assert!(slice.wall_ns > 0.0 && slice.cpu_ns >= 20e6, "{slice:?}");
+        assert!(slice.others_ns >= 0.0, "{slice:?}");
+        assert!(mhz.is_some_and(|mhz| mhz > 100.0), "{mhz:?}");
+    }
+}

@@ -60,3 +60,30 @@ fn price_ns(kind: OperationKind) -> f64 {
     };
     us * 1_000.0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::{How, add, count_jobs};
+
+    #[test]
+    fn what_is_done_counts_once_and_more_for_longer_keys() {
+        let pages = Pages::of_nobody();
+        let counters = pages.first();
+        assert_eq!(done_ns(&pages), 0.0);
+        add(&counters.handshakes, 2);
+        count_jobs(counters, OperationKind::X25519Generate, How::Single, 5);
+        assert_eq!(done_ns(&pages), 2.0 * HANDSHAKE_NS);
+        let mut before = done_ns(&pages);
+        let mut least = 0.0;
+        for kind in [OperationKind::P256Sign, OperationKind::Rsa2048, OperationKind::Rsa4096] {
+            count_jobs(counters, kind, How::Batched, 1);
+            let price = done_ns(&pages) - before;
+            assert!(price > least, "{kind:?}: {price}");
+            (before, least) = (done_ns(&pages), price);
+        }
+        add(&counters.ciphers[0].messages_by_room[3], 1);
+        add(&counters.ciphers[0].bytes, 16_384);
+        assert_eq!(done_ns(&pages) - before, RECORD_NS + 16_384.0 * BYTE_NS);
+    }
+}

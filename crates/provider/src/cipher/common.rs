@@ -5,11 +5,13 @@ use std::sync::Arc;
 use widelane_bridge::counters::CipherKind;
 use widelane_crypto::aead::{Aead, Algorithm, Direction, Key, Stream, TAG_BYTES};
 use widelane_ossl_sys::core;
-use widelane_secret::Mask;
+use widelane_secret::{Mask, wipe};
 
 use super::context::{Header, Refused};
 use super::piece::Piece;
 use super::tally::Tally;
+use crate::choosing;
+use crate::config::config;
 use crate::delegate::Delegate;
 
 /// What contexts of ciphers with tags have.
@@ -23,7 +25,35 @@ pub(super) struct Common {
     pub(super) tag: [u8; TAG_BYTES],
     aead: Aead,
     stream: Option<Stream<Key>>,
+    /// The key once more, where it may have to go to another room.
+    given: Option<GivenKey>,
+    /// The policy that the room follows from.
+    chosen: usize,
     tally: Tally,
+}
+
+/// A key as it was given; wiped in the end.
+#[derive(Clone)]
+struct GivenKey {
+    bytes: [u8; KEY_BYTES_MAX],
+    length: usize,
+}
+
+/// The longest key of any cipher here.
+const KEY_BYTES_MAX: usize = 32;
+
+impl GivenKey {
+    fn new(key: &[u8]) -> Option<Self> {
+        let mut given = GivenKey { bytes: [0; KEY_BYTES_MAX], length: key.len() };
+        given.bytes.get_mut(..key.len())?.copy_from_slice(key);
+        Some(given)
+    }
+}
+
+impl Drop for GivenKey {
+    fn drop(&mut self) {
+        wipe(&mut self.bytes);
+    }
 }
 
 impl Common {
@@ -35,6 +65,8 @@ impl Common {
             tag: [0; TAG_BYTES],
             aead,
             stream: None,
+            given: None,
+            chosen: choosing::current(),
             tally: Tally::new(kind, aead.room()),
         }
     }
@@ -52,15 +84,38 @@ impl Common {
 
     /// Takes a key, if one is given.
     pub(super) fn set_key(&mut self, key: Option<&[u8]>) -> Result<(), Refused> {
-        let Some(key) = key else { return Ok(()) };
-        let key = self.aead.key(key).map_err(|_| core::PROV_R_INVALID_KEY_LENGTH)?;
+        let Some(bytes) = key else { return Ok(()) };
+        let key = self.aead.key(bytes).map_err(|_| core::PROV_R_INVALID_KEY_LENGTH)?;
         self.stream = Some(Stream::new(key));
+        let may_change = config().alternatives.len() > 1;
+        self.given = may_change.then(|| GivenKey::new(bytes)).flatten();
+        Ok(())
+    }
+
+    /// Before a message begins: goes to the room that the policy has which holds now.
+    #[inline]
+    fn follow(&mut self) -> Result<(), Refused> {
+        if self.chosen == choosing::current() { Ok(()) } else { self.change_room() }
+    }
+
+    #[cold]
+    fn change_room(&mut self) -> Result<(), Refused> {
+        self.chosen = choosing::current();
+        let aead = super::aead(self.aead.algorithm());
+        let Some(given) = self.given.as_ref().filter(|_| aead.room() != self.aead.room()) else {
+            return Ok(());
+        };
+        let key = aead.key(&given.bytes[..given.length]);
+        self.stream = Some(Stream::new(key.map_err(|_| core::PROV_R_INVALID_KEY_LENGTH)?));
+        self.aead = aead;
+        self.tally = self.tally.in_room(aead.room());
         Ok(())
     }
 
     /// Starts a message.
     #[inline]
     pub(super) fn start(&mut self, nonce: &[u8]) -> Result<(), Refused> {
+        self.follow()?;
         let stream = self.stream.as_mut().ok_or(Refused::SILENTLY)?;
         // Whether a program may use a nonce again, EVP's rules say.
         Ok(stream.start_trusted(self.direction, nonce)?)
@@ -115,6 +170,7 @@ impl Common {
         header: &Header,
         record: &mut [u8],
     ) -> Result<usize, Refused> {
+        self.follow()?;
         let key = self.stream.as_ref().ok_or(Refused::SILENTLY)?.key();
         let (text, tag) = record.split_last_chunk_mut().ok_or(Refused::SILENTLY)?;
         match self.direction {

@@ -24,6 +24,11 @@ impl Tally {
         Tally { kind, room, messages: 0, bytes: 0 }
     }
 
+    /// Nothing yet of the same cipher in another room.
+    pub(super) fn in_room(&self, room: Room) -> Self {
+        Tally::new(self.kind, room)
+    }
+
     /// Counts bytes of a message.
     #[inline]
     pub(super) fn text(&mut self, bytes: usize) {

@@ -1,16 +1,19 @@
 //! Servers whose processes choose among policies while they run.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use widelane_bridge::counters::CipherKind;
 use widelane_host::choice::{Choice, Verdict};
 use widelane_host::counters::Counts;
-use widelane_loadgen::TlsVersion;
+use widelane_loadgen::{Load, Tally, TlsVersion, Work};
 
 use crate::support;
 use crate::support::authority::Identity;
-use crate::support::clients::load;
+use crate::support::clients::{load, load_of};
 use crate::support::server::Server;
 use crate::support::{run, wait_until, widelane};
 
@@ -27,11 +30,11 @@ fn choices(server: &Server) -> Vec<Choice> {
 }
 
 /// Loads a server until a process has made its choice; no client may meet an error.
-fn load_until_chosen(server: &Server, identity: &Identity) {
+fn load_until_chosen(server: &Server, load: impl Fn(TlsVersion) -> Tally + Sync) {
     let is_over = AtomicBool::new(false);
     let clients = || {
         for version in [TlsVersion::Tls13, TlsVersion::Tls12].into_iter().cycle() {
-            let tally = load(server.port, identity, version, CONNECTIONS, 200);
+            let tally = load(version);
             assert!(tally.errors.is_empty(), "{:?}", tally.errors);
             if is_over.load(Ordering::Relaxed) {
                 return;
@@ -78,7 +81,7 @@ fn nginx_chooses_and_loses_no_handshake() {
     if !has_alternatives(&server, &identity) {
         return;
     }
-    load_until_chosen(&server, &identity);
+    load_until_chosen(&server, |version| load(server.port, &identity, version, CONNECTIONS, 200));
     assert_chosen(&server);
     assert!(!server.output().contains("SSL_do_handshake() failed"), "{}", server.output());
 }
@@ -91,8 +94,38 @@ fn threads_choose_together() {
     if !has_alternatives(&server, &identity) {
         return;
     }
-    load_until_chosen(&server, &identity);
+    load_until_chosen(&server, |version| load(server.port, &identity, version, CONNECTIONS, 200));
     assert_chosen(&server);
+}
+
+#[test]
+fn downloads_go_on_from_room_to_room() {
+    const BYTES: usize = 48 << 20;
+    let (_authority, identity) = support::localhost();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).expect("our own");
+    fs::write(directory.path().join("long"), vec![b'w'; BYTES]).expect("a write");
+    let (certificate, key) = (identity.certificate.display(), identity.key.display());
+    let http = format!(
+        "ssl_certificate {certificate}; ssl_certificate_key {key}; root {};",
+        directory.path().display()
+    );
+    let server = Server::nginx_under(&AUTO, 1, &http);
+    if !has_alternatives(&server, &identity) {
+        return;
+    }
+    let body_bytes = Some(BYTES as u64);
+    let work = Work::Requests { path: "/long".to_owned(), count: 2, body_bytes, pattern: None };
+    let template =
+        Load { work, connections: 3, handshakes_max: 3, ..load_of(server.port, &[&identity]) };
+    load_until_chosen(&server, |version| {
+        let load = Load { version, ..template.clone() };
+        widelane_loadgen::run(&load, &AtomicBool::new(false), || ()).expect("a load").tally
+    });
+    let counts = Counts::read(&server.path("counters"));
+    let gcm = &counts.by_cipher[CipherKind::Aes256Gcm as usize].messages_by_room;
+    let rooms = gcm.iter().filter(|messages| **messages > 0).count();
+    assert!(rooms == 0 || rooms > 1, "one room did all: {gcm:?}");
 }
 
 /// Whether this machine and its policy leave anything to choose from.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use serde::Serialize;
 use widelane_meter::model::{
-    Choice, Cpu, LEVELS, ModelError, Prediction, Table, Workload, predict,
+    Apart, Choice, Cpu, LEVELS, ModelError, Prediction, Table, Workload, predict, predict_apart,
 };
 use widelane_tables::{Block, Kind, Table as Grid, Tone};
 
@@ -44,6 +44,8 @@ pub struct Args {
 struct Line {
     choice: Choice,
     prediction: Option<Prediction>,
+    /// The same with one of the cores set aside for the kernel.
+    apart: Option<Apart>,
     reason: Option<String>,
 }
 
@@ -86,10 +88,12 @@ fn line(
     match table.core(cpu, workload.cores, choice.level()?, ambient_mhz) {
         Ok(core) => {
             let prediction = Some(predict(workload, &choice, &core)?);
-            Ok(Line { choice, prediction, reason: None })
+            let apart = predict_apart(workload, &choice, &core)?;
+            Ok(Line { choice, prediction, apart, reason: None })
         }
         Err(error @ (ModelError::NoLimit { .. } | ModelError::NoTransitions { .. })) => {
-            Ok(Line { choice, prediction: None, reason: Some(error.to_string()) })
+            let reason = Some(error.to_string());
+            Ok(Line { choice, prediction: None, apart: None, reason })
         }
         Err(error) => Err(error),
     }
@@ -145,10 +149,12 @@ fn blocks(cpu: &str, cores: u32, lines: &[Line]) -> Vec<Block> {
         ("2", Kind::Number),
         ("Changing", Kind::Number),
         ("Requests/s", Kind::Figure),
+        ("With a lane core", Kind::Figure),
+        ("Its load", Kind::Number),
     ]);
     grid.rows.extend(lines.iter().map(|line| {
+        let share = |share: f64| format!("{:.1} %", 100.0 * share);
         let figures = line.prediction.as_ref().map(|found| {
-            let share = |share: f64| format!("{:.1} %", 100.0 * share);
             let [level0, level1, level2] = found.residency.map(share);
             [
                 format!("{:.0}", found.clock_mhz),
@@ -162,6 +168,11 @@ fn blocks(cpu: &str, cores: u32, lines: &[Line]) -> Vec<Block> {
         });
         let mut row = vec![line.choice.name.clone(), line.choice.class.clone()];
         row.extend(figures.unwrap_or_default());
+        let apart = line
+            .apart
+            .as_ref()
+            .map(|apart| [format!("{:.0}", apart.requests_per_second), share(apart.lane_share)]);
+        row.extend(apart.unwrap_or_default());
         row
     }));
     let mut blocks =
