@@ -146,7 +146,8 @@ mod tests {
     use super::*;
 
     fn drop_in(preload: Option<&str>, is_read_only: bool) -> DropIn {
-        // `chooses` and `pq` follow `is_read_only`, so that the lines of all are seen present and absent.
+        // `chooses` and `pq` follow `is_read_only`, so that the lines of all are seen present and
+        // absent.
         let libraries =
             Libraries { provider: "/l/100%/widelane.so".into(), runtime: "/l/r.so".into() };
         let preload = preload.map(str::to_owned);
