@@ -147,6 +147,26 @@ fn a_wrong_engine_is_told_which_there_are() {
 }
 
 #[test]
+fn a_wrong_lane_user_is_told_what_a_name_is() {
+    for subcommand in ["run", "enable"] {
+        let arguments = [subcommand, "--lane-user", "a b", "--", "nginx"];
+        let text = stderr(&command().args(arguments).assert().code(2));
+        assert!(text.contains("a name such as widelane, not \"a b\""), "{text}");
+    }
+    let failure = command().arg("cpu").env("WIDELANE_LANE_USER", "a:b").assert().code(1);
+    assert!(stderr(&failure).starts_with("widelane: WIDELANE_LANE_USER: the user"));
+}
+
+#[test]
+fn auto_is_a_policy_and_no_file() {
+    let policy = stdout(&command().arg("cpu").env("WIDELANE_POLICY", "auto").assert().success());
+    assert!(policy.contains("chooses auto"), "{policy}");
+    let arguments = ["enable", "--policy", "/etc/widelane/other.toml", "nginx"];
+    let text = stderr(&command().args(arguments).assert().code(2));
+    assert!(text.contains("[possible values: auto]"), "{text}");
+}
+
+#[test]
 fn a_malformed_policy_is_named_with_file_and_line() {
     let directory = TempDir::new().unwrap();
     let policy =
