@@ -34,7 +34,7 @@ pub(super) trait Engine: Copy {
     const COMPARES_AT_ONCE: bool;
 
     /// Reads the keys of packets.
-    fn keys<const K: usize, const N: usize>(
+    fn keys<W: Words, const K: usize, const N: usize>(
         self,
         recipe: &Recipe,
         packets: &[&[u8]],
@@ -149,7 +149,7 @@ pub(super) fn many<E: Engine, W: Words, const K: usize, const C: usize>(
     let mut best = List::<[u64; C], BURST>::new();
     for (packets, results) in packets.chunks(BURST).zip(results.chunks_mut(BURST * categories)) {
         keys.clear();
-        engine.keys(view.recipe, packets, &mut keys);
+        engine.keys::<W, K, _>(view.recipe, packets, &mut keys);
         best.fill(packets.len(), fresh);
         search.side_by_side(keys.as_slice(), best.as_mut_slice());
         if !view.gone.ranks.is_empty() {
@@ -179,7 +179,7 @@ pub(super) fn few<E: Engine, W: Words, const K: usize, const C: usize>(
     let mut fresh = [0; C];
     fresh[..categories].fill(view.nothing);
     let mut keys = List::<[u64; K], FEW>::new();
-    engine.keys(view.recipe, packets, &mut keys);
+    engine.keys::<W, K, _>(view.recipe, packets, &mut keys);
     for (key, results) in keys.as_slice().iter().zip(results.chunks_mut(categories)) {
         let mut best = fresh;
         for &root in view.roots {

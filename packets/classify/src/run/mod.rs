@@ -103,28 +103,29 @@ impl Classifier {
         if let Some(index) = packets.iter().position(|packet| packet.len() < span) {
             return Err(LookupError::Short { index, bytes: packets[index].len(), span });
         }
+        let view = View::new(&self.table, &self.recipe);
         if categories > 1 {
-            self.enter::<_, WORDS_MAX, CATEGORIES_MAX>(self.table.shape(), packets, results);
+            self.enter::<_, WORDS_MAX, CATEGORIES_MAX>(self.table.shape(), view, packets, results);
             return Ok(());
         }
         // The usual shapes have code of their own: IPv4 and IPv6 tuples, and addresses alone.
         match self.table.shape() {
             Shape { masks: 1, halves: 0, wholes: 0, .. } => {
-                self.enter::<_, 2, 1>(Fixed::<1, 0, false>, packets, results);
+                self.enter::<_, 2, 1>(Fixed::<1, 0, false>, view, packets, results);
             }
             Shape { masks: 1, halves: 1, wholes: 0, paired: true } => {
-                self.enter::<_, 2, 1>(Fixed::<1, 1, true>, packets, results);
+                self.enter::<_, 2, 1>(Fixed::<1, 1, true>, view, packets, results);
             }
             Shape { masks: 1, halves: 1, wholes: 0, paired: false } => {
-                self.enter::<_, 2, 1>(Fixed::<1, 1, false>, packets, results);
+                self.enter::<_, 2, 1>(Fixed::<1, 1, false>, view, packets, results);
             }
             Shape { masks: 4, halves: 1, wholes: 0, paired: true } => {
-                self.enter::<_, 6, 1>(Fixed::<4, 1, true>, packets, results);
+                self.enter::<_, 6, 1>(Fixed::<4, 1, true>, view, packets, results);
             }
             Shape { masks: 4, halves: 1, wholes: 0, paired: false } => {
-                self.enter::<_, 6, 1>(Fixed::<4, 1, false>, packets, results);
+                self.enter::<_, 6, 1>(Fixed::<4, 1, false>, view, packets, results);
             }
-            shape => self.enter::<_, WORDS_MAX, 1>(shape, packets, results),
+            shape => self.enter::<_, WORDS_MAX, 1>(shape, view, packets, results),
         }
         Ok(())
     }
@@ -134,10 +135,10 @@ impl Classifier {
     fn enter<W: Words, const K: usize, const C: usize>(
         &self,
         words: W,
+        view: View<'_>,
         packets: &[&[u8]],
         results: &mut [u32],
     ) {
-        let view = View::new(&self.table, &self.recipe);
         in_room!(self.choice, |room, lookup| {
             lookup::classify::<W, K, C>(room, words, view, packets, results);
         });

@@ -50,7 +50,7 @@ impl Engine for Portable {
     const COMPARES_AT_ONCE: bool = false;
 
     #[inline(always)]
-    fn keys<const K: usize, const N: usize>(
+    fn keys<W: Words, const K: usize, const N: usize>(
         self,
         recipe: &Recipe,
         packets: &[&[u8]],

@@ -20,7 +20,7 @@ pub(crate) enum Step {
 pub(crate) fn record(table: &Table, packet: &[u8], mut note: impl FnMut(usize, Step)) -> u64 {
     let recipe = Recipe::of(table);
     let mut keys = List::<[u64; WORDS_MAX], 1>::new();
-    Portable.keys(&recipe, &[packet], &mut keys);
+    Portable.keys::<Shape, _, _>(&recipe, &[packet], &mut keys);
     let (key, shape) = (&keys.as_slice()[0], table.shape());
     let mut best = verdict(NOTHING, table.default());
     for (tree, &root) in table.index()[..table.roots()].iter().enumerate() {
