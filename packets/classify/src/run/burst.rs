@@ -296,10 +296,13 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         let mut queues = Queues { nodes: List::new(), leaves: List::new(), next: List::new() };
         for (turn, &root) in self.view.roots.iter().enumerate() {
             let node = Node::at(self.view.index, Entry(root).node_at());
-            if turn == 0 && self.view.far {
-                self.enter_far(&node, keys, best, &mut queues);
-            } else if turn > 0 {
+            if turn > 0 {
                 self.enter_promising(&node, keys, best, &mut queues);
+            } else if self.view.far {
+                match node.leads_on() {
+                    true => self.enter_far::<true, K, C>(&node, keys, best, &mut queues),
+                    false => self.enter_far::<false, K, C>(&node, keys, best, &mut queues),
+                }
             } else {
                 match (node.leads_on(), node.second_mask != 0) {
                     (true, true) => self.enter::<true, true, K, C>(&node, keys, best, &mut queues),
@@ -344,10 +347,10 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
     }
 
     /// The same for a table that does not fit the nearest caches: all chunks are on their way
-    /// before the first is compared. If many packets have another node to look at first, all do so
-    /// side by side; who has none looks at the first once more, for nothing.
+    /// before the first is compared. If many packets have another node to look at first (`ON`), all
+    /// do so side by side; who has none looks at the first once more, for nothing.
     #[inline(always)]
-    fn enter_far<const K: usize, const C: usize>(
+    fn enter_far<const ON: bool, const K: usize, const C: usize>(
         self,
         node: &Node<'_>,
         keys: &[[u64; K]],
@@ -359,15 +362,24 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         for (key, entry) in keys.iter().zip(&mut entries) {
             *entry = self.step::<true, K>(node, key);
             nodes += usize::from(entry.is_node());
-            self.engine.prefetch(self.chunk(entry.or_nothing()));
+            if !ON {
+                self.engine.prefetch(self.chunk(*entry));
+            }
         }
-        if nodes * DEEP > keys.len() {
+        if ON && nodes * DEEP > keys.len() {
             self.go_deeper(keys, &mut entries);
+        } else if ON {
+            for entry in &entries[..keys.len()] {
+                self.engine.prefetch(self.chunk(entry.or_nothing()));
+            }
         }
         let mut waiting = queues.writers();
         for (packet, (key, best)) in keys.iter().zip(best).enumerate() {
-            let entry = entries[packet];
-            self.arrive::<true, K, C>(entry, packet as u32, key, best, &mut waiting);
+            if ON {
+                self.arrive::<true, K, C>(entries[packet], packet as u32, key, best, &mut waiting);
+            } else {
+                self.look::<true, C>(entries[packet], key, best);
+            }
         }
     }
 
