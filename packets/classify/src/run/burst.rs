@@ -321,7 +321,9 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
                 self.go_on(keys, best, &mut queues);
             }
         }
-        self.go_on(keys, best, &mut queues);
+        if queues.nodes.len() + queues.leaves.len() > 0 {
+            self.go_on(keys, best, &mut queues);
+        }
     }
 
     /// Takes all packets through the first node of a group and the first chunk behind it. Those
