@@ -5,7 +5,7 @@ use core::arch::x86_64::*;
 
 use widelane_cpu::rooms::Avx2;
 
-use super::burst::{self, Engine, FEW, Search, View, Words};
+use super::burst::{self, Engine, FEW, Queues, Search, View, Words};
 use super::keys::{Recipe, WINDOW, Window};
 use super::list::List;
 use super::wide::wide_room;

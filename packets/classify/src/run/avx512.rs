@@ -5,7 +5,7 @@ use core::arch::x86_64::*;
 
 use widelane_cpu::rooms::Avx512;
 
-use super::burst::{self, Engine, FEW, NONE, Search, View, Words, verdicts};
+use super::burst::{self, Engine, FEW, NONE, Queues, Search, View, Words, verdicts};
 use super::keys::{Recipe, WINDOW, Window};
 use super::list::List;
 use super::wide::wide_room;

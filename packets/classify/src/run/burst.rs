@@ -63,6 +63,14 @@ pub(super) trait Engine: Copy {
         best: &mut [u64; C],
         fresh: &[u64; C],
     );
+
+    /// [`Search::go_on`], as a function of its own for the same reason.
+    fn go_on<W: Words, const K: usize, const C: usize>(
+        search: Search<'_, Self, W>,
+        keys: &[[u64; K]],
+        best: &mut [[u64; C]],
+        queues: &mut Queues,
+    );
 }
 
 /// The verdicts of a chunk.
@@ -202,7 +210,7 @@ struct Waiting {
 }
 
 /// Packets that go on: at nodes, and in leaves.
-struct Queues {
+pub(super) struct Queues {
     nodes: List<Waiting, WAITING>,
     leaves: List<Waiting, WAITING>,
     /// Takes turns with the others.
@@ -318,11 +326,11 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
                 }
             }
             if queues.nodes.len() + queues.leaves.len() >= MANY {
-                self.go_on(keys, best, &mut queues);
+                E::go_on(self, keys, best, &mut queues);
             }
         }
         if queues.nodes.len() + queues.leaves.len() > 0 {
-            self.go_on(keys, best, &mut queues);
+            E::go_on(self, keys, best, &mut queues);
         }
     }
 
@@ -447,7 +455,7 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
 
     /// Takes all that wait to where they end.
     #[inline(always)]
-    fn go_on<const K: usize, const C: usize>(
+    pub(super) fn go_on<const K: usize, const C: usize>(
         self,
         keys: &[[u64; K]],
         best: &mut [[u64; C]],

@@ -1,6 +1,6 @@
 //! Room portable of run: one rule after another, in plain Rust. The oracle of the other rooms.
 
-use super::burst::{self, Engine, FEW, Search, View, Words};
+use super::burst::{self, Engine, FEW, Queues, Search, View, Words};
 use super::keys::Recipe;
 use super::list::List;
 use crate::table::RULES_PER_CHUNK;
@@ -128,6 +128,16 @@ impl Engine for Portable {
         fresh: &[u64; C],
     ) {
         search.pass_over(key, best, fresh);
+    }
+
+    #[inline(never)]
+    fn go_on<W: Words, const K: usize, const C: usize>(
+        search: Search<'_, Self, W>,
+        keys: &[[u64; K]],
+        best: &mut [[u64; C]],
+        queues: &mut Queues,
+    ) {
+        search.go_on(keys, best, queues);
     }
 }
 

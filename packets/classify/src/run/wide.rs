@@ -101,6 +101,28 @@ macro_rules! wide_room {
                 // SAFETY: the token in the room proves the features.
                 unsafe { pass_over_body(search, key, best, fresh) }
             }
+
+            #[inline(always)]
+            fn go_on<W: Words, const K: usize, const C: usize>(
+                search: Search<'_, Self, W>,
+                keys: &[[u64; K]],
+                best: &mut [[u64; C]],
+                queues: &mut Queues,
+            ) {
+                // SAFETY: the token in the room proves the features.
+                unsafe { go_on_body(search, keys, best, queues) }
+            }
+        }
+
+        #[inline(never)]
+        #[target_feature(enable = $features)]
+        fn go_on_body<W: Words, const K: usize, const C: usize>(
+            search: Search<'_, Wide, W>,
+            keys: &[[u64; K]],
+            best: &mut [[u64; C]],
+            queues: &mut Queues,
+        ) {
+            search.go_on(keys, best, queues);
         }
 
         #[inline(never)]
