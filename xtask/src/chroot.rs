@@ -7,7 +7,8 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::shell::{announce_and_run, find_program, run};
+use crate::shell::{announce, announce_and_run, find_program, run};
+use crate::workspace::Workspace;
 
 /// Makes sure that chroots can be made here.
 pub fn check_tools() -> Result<()> {
@@ -64,6 +65,16 @@ pub fn command(root: &Path, shared: &[&Path], words: &[&str]) -> Command {
     command.args(["--mount", "--pid", "--net", "--fork", "--kill-child", "sh", "-euc"]);
     command.args([&script, "sh"]).arg(root).args(words);
     command
+}
+
+/// Runs a script of the workspace in the Debian at `root`, with what such scripts share.
+pub fn run_script(workspace: &Workspace, root: &Path, script: &str) -> Result<()> {
+    let common = "packaging/check-common";
+    for (from, to) in [(script, "check"), (common, "check-common")] {
+        fs::copy(workspace.root.join(from), root.join(to))?;
+    }
+    announce(&format!("{script} in {}", root.display()));
+    run(&mut command(root, &[], &["/check"]))
 }
 
 /// Enters the chroot `$1` and runs the other words there.

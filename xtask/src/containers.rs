@@ -30,6 +30,24 @@ const COUNTERS: &str = "/run/widelane";
 const CONFIGURATION: &str = "/etc/nginx-widelane";
 const CERTIFICATE: &str = "/etc/tls";
 
+/// The servers: as the example starts it, and one with the configuration below.
+const NGINX: [&str; 5] = ["nginx", "-e", "stderr", "-c", "/etc/nginx-widelane/nginx.conf"];
+const HAPROXY: [&str; 3] = ["haproxy", "-f", "/etc/nginx-widelane/haproxy.cfg"];
+
+const HAPROXY_CONFIGURATION: &str = "\
+global
+    maxconn 512
+    nbthread 2
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 30s
+    timeout server 30s
+frontend tls
+    bind :8443 ssl crt /etc/tls/tls.pem
+    http-request return status 200
+";
+
 /// How often a server is asked whether it listens, and the pause in between.
 const ATTEMPTS: u32 = 150;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -61,10 +79,11 @@ pub fn test(workspace: &Workspace) -> Result<()> {
         fs::create_dir_all(&place)?;
         chroot::bootstrap(&root, "trixie")?;
     }
-    chroot::install(&root, "nginx openssl")?;
+    chroot::install(&root, "nginx haproxy openssl")?;
     let yard = Yard { workspace, root, files: place.join("files") };
     yard.fill()?;
-    yard.accelerated_and_seen()?;
+    yard.accelerated_and_seen(&NGINX)?;
+    yard.accelerated_and_seen(&HAPROXY)?;
     yard.without_counters("there is no directory of counters", &[])?;
     let full = Mount::memory(COUNTERS, "size=4k,mode=1777");
     yard.without_counters("the directory of counters is full", &[full])?;
@@ -99,18 +118,20 @@ impl Yard<'_> {
         make.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]);
         make.args(["-subj", "/CN=localhost", "-keyout"]).arg(&key).arg("-out").arg(&certificate);
         ensure!(succeeds(&mut make), "openssl makes no certificate");
+        let both = [&certificate, &key].map(fs::read_to_string).into_iter();
+        fs::write(self.files.join("tls.pem"), both.collect::<Result<String, _>>()?)?;
+        fs::write(self.files.join("haproxy.cfg"), HAPROXY_CONFIGURATION)?;
         Ok(fs::set_permissions(key, PermissionsExt::from_mode(0o644))?)
     }
 
-    /// The server of the example, with more mounts.
-    fn server(&self, name: &str, more: &[Mount]) -> Result<Container> {
+    /// A server by the command line `own`, with more mounts.
+    fn server(&self, name: &str, own: &[&str], more: &[Mount]) -> Result<Container> {
         let files = |to: &str| Mount::bind(&self.files, to, true);
         let temporary = Mount::memory("/tmp", "mode=1777");
         let mut mounts = vec![temporary, files(CONFIGURATION), files(CERTIFICATE)];
         mounts.extend_from_slice(more);
         let command = ["widelane", "run", "--counters-dir", COUNTERS, "--"];
-        let nginx = ["nginx", "-e", "stderr", "-c", "/etc/nginx-widelane/nginx.conf"];
-        let words = [&command[..], &nginx[..]].concat();
+        let words = [&command[..], own].concat();
         let server = Container::start(name, &self.root, SERVER, &words, &mounts, None)?;
         for _ in 0..ATTEMPTS {
             if self.load(&server, "1").is_ok() {
@@ -131,12 +152,12 @@ impl Yard<'_> {
 
     /// The server is accelerated, and an exporter in a container beside it, of another user, tells
     /// so.
-    fn accelerated_and_seen(&self) -> Result<()> {
+    fn accelerated_and_seen(&self, own: &[&str]) -> Result<()> {
         let volume = self.files.join("counters");
         let _ = fs::remove_dir_all(&volume);
         fs::create_dir_all(&volume)?;
         fs::set_permissions(&volume, PermissionsExt::from_mode(0o1777))?;
-        let server = self.server("server", &[Mount::bind(&volume, COUNTERS, false)])?;
+        let server = self.server("server", own, &[Mount::bind(&volume, COUNTERS, false)])?;
         server.check_hardened(SERVER)?;
         self.load(&server, "40")?;
         let words = ["widelane", "exporter", "--counters-dir", COUNTERS];
@@ -151,7 +172,7 @@ impl Yard<'_> {
             });
             ensure!(counted, "the exporter tells nothing of {series}:\n{metrics}");
         }
-        announce("a server and an exporter beside it: accelerated, counted and seen");
+        announce(&format!("{} and an exporter beside it: accelerated, counted and seen", own[0]));
         Ok(())
     }
 
@@ -171,7 +192,7 @@ impl Yard<'_> {
 
     /// Where counters cannot be kept, one line says so and what helps, and the server runs.
     fn without_counters(&self, what: &str, mounts: &[Mount]) -> Result<()> {
-        let server = self.server("lonely", mounts)?;
+        let server = self.server("lonely", &NGINX, mounts)?;
         self.load(&server, "40")?;
         let said = server.output();
         let lines: Vec<&str> = said.lines().filter(|line| line.contains("widelane")).collect();

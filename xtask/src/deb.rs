@@ -1,22 +1,25 @@
 //! The Debian packages: built with cargo-deb, tried on a fresh Debian in a chroot.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
 use crate::chroot;
-use crate::shell::{announce, announce_and_run, capture, find_program, run as run_command};
+use crate::shell::{announce, announce_and_run, capture, find_program};
 use crate::workspace::Workspace;
 
 /// What `cargo xtask deb` takes.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Installs the packages on a fresh Debian in a chroot, accelerates its nginx, and takes
-    /// everything back; as root, with debootstrap
+    /// Installs the packages on a fresh Debian in a chroot, accelerates its nginx, goes to other
+    /// versions and back, and takes everything back; as root, with debootstrap
     #[arg(long)]
     check: bool,
+    /// Takes the packages that an earlier run has built
+    #[arg(long)]
+    built: bool,
     /// The releases of Debian that the packages are tried on
     #[arg(long, value_delimiter = ',', default_value = "bookworm,trixie", requires = "check")]
     suites: Vec<String>,
@@ -24,16 +27,7 @@ pub struct Arguments {
 
 /// Builds the packages; their paths are the last lines.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
-    if find_program("cargo-deb").is_none() {
-        bail!("cargo-deb makes the package: cargo install cargo-deb --locked");
-    }
-    announce_and_run(workspace.cargo().args(["build", "--release"]))?;
-    let documents = workspace.released("documents");
-    announce_and_run(
-        Command::new(workspace.released("widelane-bench")).arg("documents").arg(&documents),
-    )?;
-    let packages =
-        CRATES.iter().map(|names| package(workspace, names)).collect::<Result<Vec<_>>>()?;
+    let packages = packages(workspace, arguments.built)?;
     if arguments.check {
         for suite in &arguments.suites {
             check(workspace, &packages, suite)?;
@@ -43,6 +37,46 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
         announce(&format!("package {}", package.display()));
     }
     Ok(())
+}
+
+/// The packages: those below the target directory if they are `built`, else new ones.
+pub fn packages(workspace: &Workspace, built: bool) -> Result<Vec<PathBuf>> {
+    if built {
+        return found(&workspace.target.join("debian"));
+    }
+    if find_program("cargo-deb").is_none() {
+        bail!("cargo-deb makes the package: cargo install cargo-deb --locked");
+    }
+    announce_and_run(workspace.cargo().args(["build", "--release"]))?;
+    let documents = workspace.released("documents");
+    announce_and_run(
+        Command::new(workspace.released("widelane-bench")).arg("documents").arg(&documents),
+    )?;
+    CRATES.iter().map(|names| package(workspace, names)).collect()
+}
+
+/// The packages in a directory, one of each.
+fn found(directory: &Path) -> Result<Vec<PathBuf>> {
+    let listed = fs::read_dir(directory).map(|entries| {
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        paths.filter(|path| path.extension().is_some_and(|it| it == "deb")).collect::<Vec<_>>()
+    });
+    match listed {
+        Ok(packages) if packages.len() == CRATES.len() => Ok(packages),
+        _ => bail!(
+            "{} should have {} packages of one version; leave out --built, or remove those of others",
+            directory.display(),
+            CRATES.len()
+        ),
+    }
+}
+
+/// The version of the packages, without that of Debian's packaging.
+pub fn version(packages: &[PathBuf]) -> Result<String> {
+    let name = packages.first().and_then(|path| path.file_name()?.to_str());
+    let version =
+        name.and_then(|name| name.split('_').nth(1)).context("a package has a version")?;
+    Ok(version.rsplit_once('-').map_or(version, |parts| parts.0).to_owned())
 }
 
 /// The crates of which packages are made, and of which variant.
@@ -69,6 +103,19 @@ fn package(workspace: &Workspace, names: &[&str]) -> Result<PathBuf> {
 /// Installs and uses the packages in a fresh Debian.
 fn check(workspace: &Workspace, packages: &[PathBuf], suite: &str) -> Result<()> {
     chroot::check_tools()?;
+    let root = fresh(workspace, suite)?;
+    fs::create_dir(root.join("packages"))?;
+    for package in packages {
+        let name = package.file_name().context("a package has a name")?;
+        fs::copy(package, root.join("packages").join(name))?;
+    }
+    chroot::run_script(workspace, &root, "packaging/debian/check-in-chroot")?;
+    fs::remove_dir_all(&root)?;
+    Ok(())
+}
+
+/// A fresh Debian with a server, to be removed by who has used it.
+pub fn fresh(workspace: &Workspace, suite: &str) -> Result<PathBuf> {
     let root = workspace.target.join(format!("debian-chroot-{suite}"));
     let fresh = root.with_extension("fresh");
     if !fresh.exists() {
@@ -81,17 +128,7 @@ fn check(workspace: &Workspace, packages: &[PathBuf], suite: &str) -> Result<()>
     announce_and_run(
         Command::new("cp").args(["--archive", "--reflink=auto"]).args([&fresh, &root]),
     )?;
-    fs::create_dir(root.join("packages"))?;
-    for package in packages {
-        let name = package.file_name().context("a package has a name")?;
-        fs::copy(package, root.join("packages").join(name))?;
-    }
-    let script = "packaging/debian/check-in-chroot";
-    fs::copy(workspace.root.join(script), root.join("check"))?;
-    announce(&format!("{script} in {}", root.display()));
-    run_command(&mut chroot::command(&root, &[], &["/check"]))?;
-    fs::remove_dir_all(&root)?;
-    Ok(())
+    Ok(root)
 }
 
 /// nginx, and what compiles programs in C.

@@ -18,12 +18,14 @@ mod profile;
 mod programs;
 mod reproduce;
 mod rival;
+mod rpm;
 mod setup;
 mod shell;
 mod soak;
 mod stress;
 mod supply;
 mod systems;
+mod tarball;
 mod test;
 mod tidy;
 mod workspace;
@@ -73,6 +75,8 @@ enum Chore {
     Profile(profile::Arguments),
     /// Builds a program that `widelane compare --rival` measures beside the servers. Takes minutes
     Rival(rival::Arguments),
+    /// Makes rpm packages of what the Debian packages hold
+    Rpm(rpm::Arguments),
     /// Installs what the machine lacks: compiler tools, OpenSSL's headers, nginx, HAProxy.
     Setup,
     /// Runs nginx and HAProxy for long under changing load, and draws what they held.
@@ -85,6 +89,8 @@ enum Chore {
     /// Runs tests and comparisons of Debian's servers in chroots of its releases, and writes the
     /// tables of docs/operate/compatibility.md. Takes minutes
     Systems(systems::Arguments),
+    /// Makes an archive with a script that installs it, for systems without Debian's packages
+    Tarball(tarball::Arguments),
     /// Runs everything that has to pass: formatting, clippy, tidy, documentation, all tests; with
     /// --full also what takes long and rarely breaks.
     #[command(visible_alias = "ci")]
@@ -109,11 +115,13 @@ fn main() -> ExitCode {
         Chore::Pages(arguments) => pages::run(&workspace, &arguments),
         Chore::Profile(arguments) => profile::run(&workspace, &arguments),
         Chore::Rival(arguments) => rival::run(&workspace, &arguments),
+        Chore::Rpm(arguments) => rpm::run(&workspace, &arguments),
         Chore::Setup => setup::run(),
         Chore::Soak(arguments) => soak::run(&workspace, &arguments),
         Chore::Stress(arguments) => stress::run(&workspace, &arguments),
         Chore::Supply(arguments) => supply::run(&workspace, &arguments),
         Chore::Systems(arguments) => systems::run(&workspace, &arguments),
+        Chore::Tarball(arguments) => tarball::run(&workspace, &arguments),
         Chore::Test(arguments) => test::run(&workspace, &arguments),
         Chore::Tidy => tidy::run(&workspace),
     });
