@@ -64,7 +64,7 @@ fn found(directory: &Path) -> Result<Vec<PathBuf>> {
     match listed {
         Ok(packages) if packages.len() == CRATES.len() => Ok(packages),
         _ => bail!(
-            "{} should have {} packages of one version; leave out --built, or remove those of others",
+            "{} should have {} packages, all of one version; leave out --built, or remove others",
             directory.display(),
             CRATES.len()
         ),

@@ -56,6 +56,7 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
 
 /// Unpacks what packages install.
 pub fn unpack(packages: &[PathBuf], to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
     for package in packages {
         run_command(Command::new("dpkg-deb").arg("--extract").arg(package).arg(to))?;
     }
