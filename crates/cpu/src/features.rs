@@ -35,6 +35,7 @@ features![
     "pclmulqdq",
     "sha",
     "adx",
+    "popcnt",
     "bmi2",
     "avx",
     "avx2",

@@ -228,11 +228,13 @@ rooms! {
     /// AES-NI and PCLMULQDQ, one block per instruction.
     Aesni = 3, "aesni", W128, LIGHT, ["aes", "pclmulqdq", "avx"];
     /// AVX2 without vector multiplies but of 16 bits (ML-KEM); scalar ones may run beside it.
-    Avx2 = 4, "avx2", W256, LIGHT, ["avx2", "bmi2"];
+    Avx2 = 4, "avx2", W256, LIGHT, ["avx2", "bmi2", "popcnt"];
     /// VAES and VPCLMULQDQ on 256-bit registers.
     Vaes256 = 5, "vaes256", W256, LIGHT, ["aes", "pclmulqdq", "vaes", "vpclmulqdq", "avx2"];
     /// AVX-512 without vector multiplies but of 16 bits (ML-KEM); scalar ones may run beside it.
-    Avx512 = 6, "avx512", W512, LIGHT, ["avx512f", "avx512dq", "avx512vl", "avx512bw", "bmi2"];
+    Avx512 = 6, "avx512", W512, LIGHT, [
+        "avx512f", "avx512dq", "avx512vl", "avx512bw", "bmi2", "popcnt",
+    ];
     /// VAES and VPCLMULQDQ on 512-bit registers.
     Vaes512 = 7, "vaes512", W512, LIGHT, [
         "aes", "pclmulqdq", "vaes", "vpclmulqdq",
@@ -240,6 +242,11 @@ rooms! {
     ];
     /// SHA extensions and AES-NI, one message at a time.
     Shani = 8, "shani", W128, LIGHT, ["sha", "aes", "avx"];
+    /// AVX-512 with VBMI and VBMI2, which move bytes and words: ML-KEM.
+    Vbmi512 = 9, "vbmi512", W512, LIGHT, [
+        "avx512f", "avx512dq", "avx512vl", "avx512bw", "avx512vbmi", "avx512vbmi2", "bmi2",
+        "popcnt",
+    ];
 }
 
 impl Room {
@@ -338,7 +345,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "there is no room \"ifma1024\"; the rooms are portable, ifma256, ifma512, aesni, avx2, \
-             vaes256, avx512, vaes512, shani"
+             vaes256, avx512, vaes512, shani, vbmi512"
         );
     }
 
@@ -356,6 +363,7 @@ mod tests {
             assert_eq!(status[Room::Avx512 as usize].open, Avx512::enter(&policy).is_some());
             assert_eq!(status[Room::Vaes512 as usize].open, Vaes512::enter(&policy).is_some());
             assert_eq!(status[Room::Shani as usize].open, Shani::enter(&policy).is_some());
+            assert_eq!(status[Room::Vbmi512 as usize].open, Vbmi512::enter(&policy).is_some());
             for RoomStatus { room, open, reason } in status {
                 assert_eq!(open, room.is_supported() && room.licence_class().width <= width);
                 assert_eq!(open, reason.is_none());

@@ -41,10 +41,11 @@ const VARTIME: &[(&str, &str)] = &[
     ("encapsulate_vartime", "the matrix of ML-KEM, of which the seed is public"),
     ("encrypt_vartime", "the matrix of ML-KEM, of which the seed is public"),
     ("exponentiate_public_vartime", "the public exponent of RSA"),
-    ("fill_vartime", "the matrix of ML-KEM, of which the seed is public"),
+    ("first_rows_vartime", "the matrix of ML-KEM, of which the seed is public"),
     ("generate_vartime", "the matrix of ML-KEM, of which the seed is public"),
     ("matrix_rows_vartime", "the matrix of ML-KEM, of which the seed is public"),
     ("public_rows_vartime", "the matrix of ML-KEM, of which the seed is public"),
+    ("reject_vartime", "the matrix of ML-KEM, of which the seed is public"),
     ("uniform_vartime", "the matrix of ML-KEM, of which the seed is public"),
 ];
 

@@ -38,10 +38,10 @@ use std::fmt;
 
 use thiserror::Error;
 use widelane_cpu::{Policy, Room, choice};
-use widelane_kernels::coefficients::{Coefficients, POLYNOMIALS};
+use widelane_kernels::coefficients::Coefficients;
 use widelane_kernels::mlkem::{
-    self, Buffer, ExpandedSeed, GROUPS, Group, JOBS_MAX, ML_KEM_512, ML_KEM_768, ML_KEM_1024,
-    Parameters,
+    self, BUFFERS, Buffer, ExpandedSeed, GROUPS, Group, JOBS_MAX, ML_KEM_512, ML_KEM_768,
+    ML_KEM_1024, Parameters,
 };
 use widelane_secret::{Mask, wipe};
 
@@ -273,7 +273,7 @@ impl Workspace {
         // Made where they are to be: they are too large for a stack.
         Workspace {
             groups: vec![Group::ZERO; GROUPS].into_boxed_slice(),
-            buffers: vec![Buffer::ZERO; POLYNOMIALS].into_boxed_slice(),
+            buffers: vec![Buffer::ZERO; BUFFERS].into_boxed_slice(),
         }
     }
 
@@ -282,9 +282,9 @@ impl Workspace {
     pub fn try_new() -> Option<Self> {
         let (mut groups, mut buffers) = (Vec::new(), Vec::new());
         groups.try_reserve_exact(GROUPS).ok()?;
-        buffers.try_reserve_exact(POLYNOMIALS).ok()?;
+        buffers.try_reserve_exact(BUFFERS).ok()?;
         groups.resize(GROUPS, Group::ZERO);
-        buffers.resize(POLYNOMIALS, Buffer::ZERO);
+        buffers.resize(BUFFERS, Buffer::ZERO);
         Some(Workspace { groups: groups.into(), buffers: buffers.into() })
     }
 
@@ -310,6 +310,7 @@ impl fmt::Debug for Workspace {
 choice! { $
     /// The room of ML-KEM.
     enum Choice by in_room {
+        Vbmi512 => widelane_kernels::coefficients::Vbmi512Pairs,
         Avx512 => widelane_kernels::coefficients::Avx512Pairs,
         Avx2 => widelane_kernels::coefficients::Avx2Pairs,
         Portable => widelane_kernels::coefficients::PortablePairs

@@ -8,8 +8,9 @@ use super::*;
 #[test]
 fn each_policy_chooses_its_room() {
     let supported = supported_of(ROOMS);
+    let widest = if supported.contains(&Room::Vbmi512) { Room::Vbmi512 } else { Room::Avx512 };
     for (width, room) in
-        [(Width::W128, Room::Portable), (Width::W256, Room::Avx2), (Width::W512, Room::Avx512)]
+        [(Width::W128, Room::Portable), (Width::W256, Room::Avx2), (Width::W512, widest)]
     {
         if supported.contains(&room) {
             let ml_kem = MlKem::choose(ParameterSet::MlKem768, &Policy::up_to(width));

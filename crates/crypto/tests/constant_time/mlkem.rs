@@ -3,13 +3,15 @@
 //! parameter sets, and for other numbers of jobs; without, the portable room has a single job: it
 //! takes most of the instructions and does one job after the other.
 
-use widelane_cpu::{Avx2, Avx512, Policy, Room};
+use widelane_cpu::{Avx2, Avx512, Policy, Room, Vbmi512};
 use widelane_crypto::mlkem::{
     DecapsulateJob, DecapsulationKey, EncapsulateJob, MlKem, Outcome, ParameterSet, ROOMS,
     Workspace,
 };
-use widelane_kernels::coefficients::{Avx2Pairs, Avx512Pairs, Coefficients, PortablePairs};
-use widelane_kernels::mlkem::{self, Buffer, ExpandedSeed, GROUPS, GenerateJob, Group};
+use widelane_kernels::coefficients::{
+    Avx2Pairs, Avx512Pairs, Coefficients, PortablePairs, Vbmi512Pairs,
+};
+use widelane_kernels::mlkem::{self, BUFFERS, Buffer, ExpandedSeed, GROUPS, GenerateJob, Group};
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::{for_each_room_of, supported_of};
 use widelane_testkit::trace::{Tracing, trace};
@@ -36,6 +38,9 @@ fn all(room: Room, policy: &Policy, set: ParameterSet, jobs: usize) {
     let what = format!("{jobs} jobs of {set:?} in {room}");
     let seeds = |seed| (0..jobs).map(|job| seed_of_noise(seed + 100 * job as u64)).collect();
     compare(&format!("key generation, {what}"), seeds, |seeds: &Vec<_>| match room {
+        Room::Vbmi512 => {
+            generation::<Vbmi512Pairs>(Vbmi512::enter(policy).expect("open"), set, seeds)
+        }
         Room::Avx512 => generation::<Avx512Pairs>(Avx512::enter(policy).expect("open"), set, seeds),
         Room::Avx2 => generation::<Avx2Pairs>(Avx2::enter(policy).expect("open"), set, seeds),
         _ => generation::<PortablePairs>((), set, seeds),
@@ -110,7 +115,7 @@ fn generation<C: Coefficients>(
     trace(
         || {
             let keys = vec![vec![0; parameters.decapsulation_key_bytes()]; seeds.len()];
-            (seeds.to_vec(), keys, vec![Group::ZERO; GROUPS], vec![Buffer::ZERO; 8])
+            (seeds.to_vec(), keys, vec![Group::ZERO; GROUPS], vec![Buffer::ZERO; BUFFERS])
         },
         |(seeds, keys, groups, buffers)| {
             let (groups, buffers) = (groups.first_chunk_mut(), buffers.first_chunk_mut());

@@ -8,7 +8,7 @@ use core::mem::transmute;
 use widelane_cpu::Avx2;
 use widelane_secret::wipe_ymm_registers;
 
-use super::{CANDIDATES, Coefficients, PAIRS, POLYNOMIALS, Row, Task};
+use super::{BLOCK_WORDS, Coefficients, PAIRS, POLYNOMIALS, Row, Task};
 use crate::words::Avx2x4;
 
 /// A register of room avx2: two of the machine's.
@@ -29,9 +29,12 @@ macro_rules! of_two {
     };
 }
 
+/// Candidates in half a register.
+const HALF: usize = PAIRS / 2;
+
 /// For each choice among eight candidates, where in them the bytes of those chosen are.
-static CHOSEN: [[u8; 16]; 256] = {
-    let (mut table, mut chosen) = ([[0x80; 16]; 256], 0);
+static CHOSEN: [[u8; 2 * HALF]; 256] = {
+    let (mut table, mut chosen) = ([[0x80; 2 * HALF]; 256], 0);
     while chosen < 256 {
         let (mut place, mut candidate) = (0, 0);
         while candidate < 8 {
@@ -46,6 +49,11 @@ static CHOSEN: [[u8; 16]; 256] = {
     }
     table
 };
+
+/// Where in two words the two bytes are that each candidate begins or ends in: candidates begin
+/// with the first byte in the first half, and with the fifth in the second.
+const BYTES: [i64; 4] =
+    [0x0504_0403_0201_0100, 0x0b0a_0a09_0807_0706, 0x0908_0807_0605_0504, 0x0f0e_0e0d_0c0b_0b0a];
 
 /// Four registers, with the words of each piece of 16 bytes transposed.
 #[inline(always)]
@@ -99,9 +107,15 @@ impl Coefficients for Avx2Pairs {
         row.0 = unsafe { transmute::<[arch::__m256i; 2], [u32; PAIRS]>(self.0) };
     }
 
+    #[inline(always)]
+    fn to_halves(self) -> [[u16; PAIRS]; 2] {
+        // SAFETY: both types are the same number of bytes, and all their values are valid.
+        unsafe { transmute::<[arch::__m256i; 2], [[u16; PAIRS]; 2]>(self.0) }
+    }
+
     of_two! {
         add = _mm256_add_epi16, sub = _mm256_sub_epi16, mul_low = _mm256_mullo_epi16,
-        mul_high = _mm256_mulhi_epi16, mul_high_unsigned = _mm256_mulhi_epu16,
+        mul_high = _mm256_mulhi_epi16, mul_rounded = _mm256_mulhrs_epi16, mul_high_unsigned = _mm256_mulhi_epu16,
         mul_pairs = _mm256_madd_epi16, add_words = _mm256_add_epi32, sub_words = _mm256_sub_epi32,
         and = _mm256_and_si256, or = _mm256_or_si256,
     }
@@ -168,43 +182,53 @@ impl Coefficients for Avx2Pairs {
     #[inline(always)]
     fn accept_vartime(
         _room: Avx2,
-        candidates: [u64; 3],
+        word: impl Fn(usize) -> u64,
         bound: u16,
         accepted: &mut [u16],
-        count: usize,
+        mut count: usize,
     ) -> usize {
-        assert!(count + CANDIDATES <= accepted.len(), "there is room for all candidates");
-        let bytes = intrinsic!(_mm_set_epi64x(0x0b0a_0a09_0807_0706, 0x0504_0403_0201_0100));
-        let mask = intrinsic!(_mm_set1_epi16(0xfff));
-        let bounds = intrinsic!(_mm_set1_epi16(bound.cast_signed()));
-        let zeros = intrinsic!(_mm_setzero_si128());
-        let mut count = count;
-        let [a, b, c] = candidates;
-        // Twelve bytes each.
-        for [low, high] in [[a, b], [b >> 32 | c << 32, c >> 32]] {
-            let read = intrinsic!(_mm_set_epi64x(high.cast_signed(), low.cast_signed()));
-            let read = intrinsic!(_mm_shuffle_epi8(read, bytes));
-            let (even, odd) =
-                (intrinsic!(_mm_and_si128(read, mask)), intrinsic!(_mm_srli_epi16::<4>(read)));
-            let words = intrinsic!(_mm_blend_epi16::<0xaa>(even, odd));
-            let below = intrinsic!(_mm_cmpgt_epi16(bounds, words));
-            let below = intrinsic!(_mm_packs_epi16(below, zeros));
-            let chosen = intrinsic!(_mm_movemask_epi8(below)).cast_unsigned() as usize;
-            // SAFETY: as many bytes as are read.
-            let order = unsafe { arch::_mm_loadu_si128(CHOSEN[chosen % 256].as_ptr().cast()) };
-            let kept = intrinsic!(_mm_shuffle_epi8(words, order));
-            let target: &mut [u16; POLYNOMIALS] =
-                accepted[count..].first_chunk_mut().expect("there is room for all candidates");
-            // SAFETY: as many bytes as are written.
-            unsafe { arch::_mm_storeu_si128(target.as_mut_ptr().cast(), kept) };
-            count += chosen.count_ones() as usize;
+        for index in (0..BLOCK_WORDS).step_by(3) {
+            let broadcast =
+                |at: usize| intrinsic!(_mm256_set1_epi64x(word(index + at).cast_signed()));
+            // Words a and b beside words b and c.
+            let read = intrinsic!(_mm256_blend_epi32::<0b0011_1100>(broadcast(0), broadcast(1)));
+            let read = intrinsic!(_mm256_blend_epi32::<0b1100_0000>(read, broadcast(2)));
+            let bytes = intrinsic!(_mm256_set_epi64x(BYTES[3], BYTES[2], BYTES[1], BYTES[0]));
+            let read = intrinsic!(_mm256_shuffle_epi8(read, bytes));
+            let mask = intrinsic!(_mm256_set1_epi16(0xfff));
+            let even = intrinsic!(_mm256_and_si256(read, mask));
+            let odd = intrinsic!(_mm256_srli_epi16::<4>(read));
+            let numbers = intrinsic!(_mm256_blend_epi16::<0xaa>(even, odd));
+            let bounds = intrinsic!(_mm256_set1_epi16(bound.cast_signed()));
+            let below = intrinsic!(_mm256_cmpgt_epi16(bounds, numbers));
+            let below = intrinsic!(_mm256_packs_epi16(below, below));
+            let below = intrinsic!(_mm256_movemask_epi8(below));
+            let chosen = [below as u8, (below >> 16) as u8];
+            let order = |of: u8| {
+                // SAFETY: as many bytes as are read.
+                unsafe { arch::_mm_loadu_si128(CHOSEN[usize::from(of)].as_ptr().cast()) }
+            };
+            let (first, second) = (order(chosen[0]), order(chosen[1]));
+            let orders = intrinsic!(_mm256_set_m128i(second, first));
+            let kept = intrinsic!(_mm256_shuffle_epi8(numbers, orders));
+            let halves = [
+                intrinsic!(_mm256_castsi256_si128(kept)),
+                intrinsic!(_mm256_extracti128_si256::<1>(kept)),
+            ];
+            for (half, chosen) in halves.into_iter().zip(chosen) {
+                let target: &mut [u16; HALF] =
+                    accepted[count..].first_chunk_mut().expect("there is room for all candidates");
+                // SAFETY: as many bytes as are written.
+                unsafe { arch::_mm_storeu_si128(target.as_mut_ptr().cast(), half) };
+                count += chosen.count_ones() as usize;
+            }
         }
         count
     }
 
     #[inline(always)]
     fn call<T: Task<Self>>(room: Avx2, task: T) -> T::Output {
-        #[target_feature(enable = "avx2,bmi2")]
+        #[target_feature(enable = "avx2,bmi2,popcnt")]
         #[inline(never)]
         fn body<T: Task<Avx2Pairs>>(room: Avx2, task: T) -> T::Output {
             task.run(room)

@@ -9,14 +9,20 @@
 //! [`Coefficients::call`].
 
 mod avx2;
+// Its macro is in scope from here on.
+#[macro_use]
+mod zmm;
+
 mod avx512;
 mod portable;
 #[cfg(test)]
 mod tests;
+mod vbmi512;
 
 pub use avx2::Avx2Pairs;
 pub use avx512::Avx512Pairs;
 pub use portable::PortablePairs;
+pub use vbmi512::Vbmi512Pairs;
 
 use crate::words::Words;
 
@@ -36,8 +42,11 @@ impl Row {
     pub const ZERO: Row = Row([0; PAIRS]);
 }
 
-/// Candidates for coefficients that are looked at at once: see [`Coefficients::accept_vartime`].
-pub const CANDIDATES: usize = 16;
+/// Words of a block in which candidates for coefficients are: see [`Coefficients::accept_vartime`].
+pub const BLOCK_WORDS: usize = 21;
+
+/// Candidates in a block, of 12 bits each.
+pub const CANDIDATES: usize = 64 * BLOCK_WORDS / 12;
 
 /// One register of coefficients.
 ///
@@ -64,6 +73,9 @@ pub trait Coefficients: Copy {
     /// Stores the register.
     fn store(self, row: &mut Row);
 
+    /// The coefficients of 8 pairs of the first half, and of 8 of the second.
+    fn to_halves(self) -> [[u16; PAIRS]; 2];
+
     /// The sums of coefficients.
     fn add(self, other: Self) -> Self;
 
@@ -75,6 +87,9 @@ pub trait Coefficients: Copy {
 
     /// The high 16 bits of the products of signed coefficients.
     fn mul_high(self, other: Self) -> Self;
+
+    /// The products of signed coefficients over 2^15, rounded.
+    fn mul_rounded(self, other: Self) -> Self;
 
     /// The high 16 bits of the products of unsigned coefficients.
     fn mul_high_unsigned(self, other: Self) -> Self;
@@ -113,8 +128,8 @@ pub trait Coefficients: Copy {
     /// In each half, the word of the polynomial that `from` names in its first half, below 8.
     fn choose(self, from: Self) -> Self;
 
-    /// Appends those of [`CANDIDATES`] candidates of 12 bits that are below `bound` to the `count`
-    /// that are in `accepted`, and answers how many there are. Places of `accepted` behind those
+    /// Appends those of the [`CANDIDATES`] candidates in a block that are below `bound` to the `count`
+    /// that are in `accepted`, and returns how many there are. Places of `accepted` behind those
     /// filled may be overwritten.
     ///
     /// Candidates are public: time depends on them.
@@ -124,7 +139,7 @@ pub trait Coefficients: Copy {
     /// Panics if `accepted` has no more room for all candidates.
     fn accept_vartime(
         room: Self::Room,
-        candidates: [u64; 3],
+        word: impl Fn(usize) -> u64,
         bound: u16,
         accepted: &mut [u16],
         count: usize,

@@ -3,7 +3,7 @@
 //! Operations are calls: inlined, they would make functions of 20,000 instructions, and this room
 //! is not in a hurry.
 
-use super::{Coefficients, PAIRS, POLYNOMIALS, Row, Task};
+use super::{BLOCK_WORDS, Coefficients, PAIRS, POLYNOMIALS, Row, Task};
 
 /// A register of room portable.
 #[derive(Clone, Copy)]
@@ -78,6 +78,17 @@ impl Coefficients for PortablePairs {
         row.0 = self.0;
     }
 
+    #[inline(always)]
+    fn to_halves(self) -> [[u16; PAIRS]; 2] {
+        let mut halves = [[0; PAIRS]; 2];
+        for ([first, second], word) in
+            halves.as_flattened_mut().as_chunks_mut().0.iter_mut().zip(self.0)
+        {
+            (*first, *second) = (word as u16, (word >> 16) as u16);
+        }
+        halves
+    }
+
     #[inline(never)]
     fn add(self, other: Self) -> Self {
         self.both(other, |left, right| left + right)
@@ -96,6 +107,11 @@ impl Coefficients for PortablePairs {
     #[inline(never)]
     fn mul_high(self, other: Self) -> Self {
         self.both(other, |left, right| (left * right) >> 16)
+    }
+
+    #[inline(never)]
+    fn mul_rounded(self, other: Self) -> Self {
+        self.both(other, |left, right| (left * right + (1 << 14)) >> 15)
     }
 
     #[inline(never)]
@@ -183,18 +199,19 @@ impl Coefficients for PortablePairs {
     #[inline(always)]
     fn accept_vartime(
         (): (),
-        candidates: [u64; 3],
+        word: impl Fn(usize) -> u64,
         bound: u16,
         accepted: &mut [u16],
-        count: usize,
+        mut count: usize,
     ) -> usize {
-        let mut count = count;
-        let bytes = candidates.map(u64::to_le_bytes);
-        for &[first, second, third] in bytes.as_flattened().as_chunks().0 {
-            let (first, second, third) = (u16::from(first), u16::from(second), u16::from(third));
-            for candidate in [first | (second & 0xf) << 8, second >> 4 | third << 4] {
-                accepted[count] = candidate;
-                count += usize::from(candidate < bound);
+        for index in (0..BLOCK_WORDS).step_by(3) {
+            let bytes = [index, index + 1, index + 2].map(|index| word(index).to_le_bytes());
+            for &[first, second, third] in bytes.as_flattened().as_chunks().0 {
+                let [first, second, third] = [first, second, third].map(u16::from);
+                for candidate in [first | (second & 0xf) << 8, second >> 4 | third << 4] {
+                    accepted[count] = candidate;
+                    count += usize::from(candidate < bound);
+                }
             }
         }
         count

@@ -3,7 +3,7 @@
 use std::vec;
 use std::vec::Vec;
 
-use widelane_cpu::{Avx2, Avx512, Policy, Room};
+use widelane_cpu::{Avx2, Avx512, Policy, Room, Vbmi512};
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::supported_of;
 
@@ -24,6 +24,7 @@ fn results<C: Coefficients>(room: C::Room, random: &mut Random) -> Vec<Row> {
         a.sub(b),
         a.mul_low(b),
         a.mul_high(b),
+        a.mul_rounded(b),
         a.mul_high_unsigned(b),
         a.shr_signed::<15>(),
         a.shr_signed::<10>(),
@@ -46,14 +47,16 @@ fn results<C: Coefficients>(room: C::Room, random: &mut Random) -> Vec<Row> {
         row
     };
     let mut results: Vec<_> = results.into_iter().map(stored).collect();
-    let candidates = core::array::from_fn(|_| random.next_u64());
-    let mut accepted = [0; 2 * CANDIDATES];
-    let count = C::accept_vartime(room, candidates, 3329, &mut accepted, 3);
+    let [first, second] = a.to_halves();
+    assert_eq!(stored(C::load_halves(room, &first, &second)), rows[0]);
+    let block: [u64; BLOCK_WORDS] = core::array::from_fn(|_| random.next_u64());
+    let mut accepted = [0; 4 + CANDIDATES];
+    let count = C::accept_vartime(room, |index| block[index], 3329, &mut accepted, 3);
     // What stands behind those that count is of no interest.
     accepted[count..].fill(0);
     let pair = |[first, second]: &[u16; 2]| u32::from(*first) | u32::from(*second) << 16;
     let pairs: Vec<_> = accepted.as_chunks().0.iter().map(pair).collect();
-    results.push(Row(pairs.try_into().expect("as many")));
+    results.extend(pairs.as_chunks().0.iter().copied().map(Row));
     results.push(Row([count as u32; PAIRS]));
     results
 }
@@ -81,9 +84,13 @@ fn the_wide_rooms_do_as_portable_does() {
             assert_eq!(Avx512Pairs::call(room, Results(seed)), expected);
             visited.push(Room::Avx512);
         }
+        if let Some(room) = Vbmi512::enter(&Policy::open()) {
+            assert_eq!(Vbmi512Pairs::call(room, Results(seed)), expected);
+            visited.push(Room::Vbmi512);
+        }
     }
     visited.sort();
     visited.dedup();
-    let rooms = [Room::Portable, Room::Avx2, Room::Avx512];
+    let rooms = [Room::Portable, Room::Avx2, Room::Avx512, Room::Vbmi512];
     assert_eq!(visited, supported_of(&rooms));
 }

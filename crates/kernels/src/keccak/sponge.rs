@@ -3,7 +3,7 @@
 use widelane_secret::wipe;
 
 use super::{Permute, STATE_WORDS, permute};
-use crate::words::Words;
+use crate::words::{Task, Words};
 
 /// Bytes of the longest rate: SHAKE128's.
 pub const RATE_BYTES_MAX: usize = 168;
@@ -54,6 +54,12 @@ impl<W: Words<Word = u64>> Sponges<W> {
     /// Sets all states to zero.
     pub fn clear(&mut self) {
         self.0.iter_mut().for_each(|row| wipe(row.as_mut()));
+    }
+
+    /// Sets those states to zero whose lane of `kept` is zero; it has all bits set in the others.
+    #[inline]
+    pub(crate) fn mask(&mut self, room: W::Room, kept: &W::Row) {
+        W::enter(room, Mask { rows: &mut self.0, kept });
     }
 
     /// Adds a word to word `index` of a state.
@@ -119,5 +125,24 @@ impl<W: Words<Word = u64>> Sponges<W> {
     #[inline]
     pub(crate) fn permute_within(&mut self, room: W::Room) {
         permute::<W>(room, &mut self.0);
+    }
+}
+
+/// Takes words from states: see [`Sponges::mask`].
+struct Mask<'a, W: Words> {
+    rows: &'a mut [W::Row; STATE_WORDS],
+    kept: &'a W::Row,
+}
+
+impl<W: Words<Word = u64>> Task<W> for Mask<'_, W> {
+    type Output = ();
+    const FEEDS: bool = false;
+
+    #[inline(always)]
+    fn run(self, room: W::Room) {
+        let kept = W::load(room, self.kept);
+        for row in self.rows {
+            *row = W::load(room, row).and(kept).row();
+        }
     }
 }

@@ -3,14 +3,14 @@
 use std::vec;
 use std::vec::Vec;
 
-use widelane_cpu::{Avx2, Avx512, Policy, Room};
+use widelane_cpu::{Avx2, Avx512, Policy, Room, Vbmi512};
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::supported_of;
 
 use super::sponge::{SHAKE256, Sponges};
 use super::*;
 use crate::stack::tests::leaves_nothing;
-use crate::words::{Avx2x4, Avx512x8};
+use crate::words::{Avx2x4, Avx512x8, Vbmi512x8};
 
 /// The steps of FIPS 202, 3.2, one after the other.
 fn model(state: &mut [u64; STATE_WORDS]) {
@@ -72,7 +72,11 @@ fn every_lane_of_every_register_is_permuted_as_published() {
         agrees::<Avx512x8>(room);
         visited.push(Room::Avx512);
     }
-    assert_eq!(visited, supported_of(&[Room::Portable, Room::Avx2, Room::Avx512]));
+    if let Some(room) = Vbmi512::enter(&Policy::open()) {
+        agrees::<Vbmi512x8>(room);
+        visited.push(Room::Vbmi512);
+    }
+    assert_eq!(visited, supported_of(&[Room::Portable, Room::Avx2, Room::Avx512, Room::Vbmi512]));
 }
 
 #[test]

@@ -2,17 +2,18 @@
 
 use widelane_secret::Mask;
 
-use super::encrypt::{Plaintexts, derive, encrypt_vartime, store};
+use super::encrypt::{Plaintexts, derive, encrypt_vartime, first_rows_vartime, store};
 use super::generate::multiply;
+use super::group::{FromBuffers, ToBuffers};
 use super::layout::Layout;
 use super::packing::{Compressed, Pack, Plain, Unpack};
-use super::sampling::{hash, words_of};
+use super::sampling::{Buffer, Hashing, words_of};
 use super::transform::{Forward, Inverse, SubtractFrom, TimesGamma};
 use super::{
     JOBS_MAX, MESSAGE_BYTES, POLYNOMIAL_BYTES, Parameters, Words32, Workspace, wipe_words,
 };
-use crate::coefficients::Coefficients;
-use crate::keccak::sponge::SHAKE256;
+use crate::coefficients::{Coefficients, POLYNOMIALS};
+use crate::keccak::sponge::{SHAKE256, Sponges};
 
 /// One decapsulation.
 pub struct DecapsulateJob<'a> {
@@ -53,8 +54,9 @@ pub fn decapsulate_vartime<C: Coefficients>(
     }
     let mut messages = decrypt::<C>(room, parameters, workspace, layout, jobs);
     let mut secrets = derive::<C>(room, workspace, jobs.len(), &messages, &digests);
-    let mut differences = [0; JOBS_MAX];
     let keys = &keys[..jobs.len()];
+    let mut rejections = reject_vartime::<C>(room, parameters, workspace, layout, jobs, keys);
+    let mut differences = [0; JOBS_MAX];
     encrypt_vartime::<C>(
         room,
         parameters,
@@ -62,12 +64,11 @@ pub fn decapsulate_vartime<C: Coefficients>(
         layout,
         Plaintexts { keys, messages: &messages, seeds: &secrets.seeds },
         &mut [true; JOBS_MAX],
-        |job, offset, polynomial| {
-            let found = polynomial.differences(&jobs[job].ciphertext[offset..]);
+        |job, bytes, polynomial| {
+            let found = polynomial.differences(&jobs[job].ciphertext[bytes]);
             differences[job] |= u64::from(found);
         },
     );
-    let mut rejections = reject::<C>(room, parameters, workspace, jobs);
     for (index, job) in jobs.iter_mut().enumerate() {
         let is_equal = Mask::is_zero(differences[index]);
         let mut shared = [0; 4];
@@ -96,19 +97,20 @@ fn decrypt<C: Coefficients>(
 ) -> [Words32; JOBS_MAX] {
     let rank = parameters.rank;
     let [vector_bits, last_bits] = parameters.bits;
-    let Workspace { matrix, secret, times_gamma, message, .. } = &mut *workspace;
-    for (job, DecapsulateJob { key, ciphertext, .. }) in jobs.iter().enumerate() {
-        for index in 0..rank {
-            let place = layout.place(job, index);
-            let entry = &ciphertext[32 * vector_bits * index..][..32 * vector_bits];
-            secret[place.group].put_bytes(place.lane, entry);
-            let of_key = &key[POLYNOMIAL_BYTES * index..][..POLYNOMIAL_BYTES];
-            matrix[index].put_bytes(layout.place(job, 0).lane, of_key);
+    let Workspace { matrix, secret, times_gamma, message, buffers, .. } = &mut *workspace;
+    let buffers: &mut [Buffer; POLYNOMIALS] =
+        buffers.first_chunk_mut().expect("a buffer for each lane");
+    for (group, (source, target)) in
+        secret[..layout.groups(rank)].iter_mut().zip(times_gamma.iter_mut()).enumerate()
+    {
+        let entries = group * layout.width..rank.min((group + 1) * layout.width);
+        for (job, DecapsulateJob { ciphertext, .. }) in jobs.iter().enumerate() {
+            for index in entries.clone() {
+                let bytes = &ciphertext[32 * vector_bits * index..][..32 * vector_bits];
+                buffers[layout.place(job, index).lane].put_bytes(bytes);
+            }
         }
-        let last = &ciphertext[parameters.ciphertext_vector_bytes()..];
-        message.put_bytes(layout.place(job, 0).lane, last);
-    }
-    for (source, target) in secret[..layout.groups(rank)].iter_mut().zip(times_gamma.iter_mut()) {
+        C::call(room, FromBuffers { buffers, bits: vector_bits, target: source });
         match vector_bits {
             10 => C::call(room, Unpack::<Compressed<10>, 10>::new(source)),
             _ => C::call(room, Unpack::<Compressed<11>, 11>::new(source)),
@@ -116,36 +118,52 @@ fn decrypt<C: Coefficients>(
         C::call(room, Forward(source));
         C::call(room, TimesGamma { source, target });
     }
-    for group in &mut matrix[..rank] {
-        C::call(room, Unpack::<Plain, 12>::new(group));
+    for (index, target) in matrix[..rank].iter_mut().enumerate() {
+        for (job, DecapsulateJob { key, .. }) in jobs.iter().enumerate() {
+            let bytes = &key[POLYNOMIAL_BYTES * index..][..POLYNOMIAL_BYTES];
+            buffers[layout.place(job, 0).lane].put_bytes(bytes);
+        }
+        C::call(room, FromBuffers { buffers, bits: 12, target });
+        C::call(room, Unpack::<Plain, 12>::new(target));
     }
+    for (job, DecapsulateJob { ciphertext, .. }) in jobs.iter().enumerate() {
+        let last = &ciphertext[parameters.ciphertext_vector_bytes()..];
+        buffers[layout.place(job, 0).lane].put_bytes(last);
+    }
+    C::call(room, FromBuffers { buffers, bits: last_bits, target: message });
     match last_bits {
         4 => C::call(room, Unpack::<Compressed<4>, 4>::new(message)),
         _ => C::call(room, Unpack::<Compressed<5>, 5>::new(message)),
     }
     multiply::<C>(room, parameters, workspace, layout);
-    let Workspace { matrix, product, message, packed, .. } = &mut *workspace;
+    let Workspace { matrix, product, message, packed, buffers, .. } = &mut *workspace;
     // The secret vectors: the matrix takes their place.
     matrix[..rank].iter_mut().for_each(super::Group::wipe);
     C::call(room, Inverse(product));
     C::call(room, SubtractFrom { target: product, source: message });
     C::call(room, Pack::<Compressed<1>, 1>::new(product, packed));
+    let buffers: &mut [Buffer; POLYNOMIALS] =
+        buffers.first_chunk_mut().expect("a buffer for each lane");
+    C::call(room, ToBuffers { packed, bits: 1, buffers });
     let mut messages = [[0; 4]; JOBS_MAX];
     for (job, message) in messages[..jobs.len()].iter_mut().enumerate() {
         let mut bytes = [0; MESSAGE_BYTES];
-        packed.copy_bytes(layout.place(job, 0).lane, &mut bytes);
+        buffers[layout.place(job, 0).lane].copy_bytes(&mut bytes);
         *message = words_of(&bytes);
         widelane_secret::wipe(&mut bytes);
     }
     messages
 }
 
-/// What ciphertexts that were not made by encapsulation are answered with.
-fn reject<C: Coefficients>(
+/// What ciphertexts that were not made by encapsulation are answered with. The first rows of
+/// matrices are sampled meanwhile.
+fn reject_vartime<C: Coefficients>(
     room: C::Room,
     parameters: &Parameters,
     workspace: &mut Workspace<'_, C>,
+    layout: Layout,
     jobs: &[DecapsulateJob<'_>],
+    keys: &[&[u8]],
 ) -> [Words32; JOBS_MAX] {
     let mut rejections = [[0; 4]; JOBS_MAX];
     let mut heads = [[0; 4]; JOBS_MAX];
@@ -154,22 +172,21 @@ fn reject<C: Coefficients>(
         heads[index] = words_of(job.key.last_chunk().expect("a key ends with these bytes"));
         chunks[index] = job.ciphertext.as_chunks::<8>().0;
     }
-    hash::<C::Words>(
-        room,
-        &mut workspace.sponges,
-        SHAKE256,
-        jobs.len(),
-        4 + parameters.ciphertext_bytes() / 8,
-        |job, index| match index.checked_sub(4) {
+    let hashing = Hashing {
+        function: SHAKE256,
+        jobs: jobs.len(),
+        words: 4 + parameters.ciphertext_bytes() / 8,
+        word: |job: usize, index: usize| match index.checked_sub(4) {
             None => heads[job][index],
             Some(index) => u64::from_le_bytes(chunks[job][index]),
         },
-        |job, lane, sponges| {
+        take: |job: usize, lane: usize, sponges: &Sponges<C::Words>| {
             for (index, word) in rejections[job].iter_mut().enumerate() {
                 *word = sponges.word(lane, index);
             }
         },
-    );
+    };
+    first_rows_vartime::<C, _, _>(room, parameters, workspace, layout, keys, hashing);
     wipe_words(&mut heads);
     rejections
 }

@@ -1,16 +1,18 @@
 //! Encapsulation (FIPS 203, algorithms 14 and 17).
 
-use super::generate::{hash_keys_within, matrix_rows_vartime, multiply, unpack_noise};
-use super::group::Packed;
+use core::ops::Range;
+
+use super::generate::{Rows, hashing_keys, matrix_rows_vartime, multiply, unpack_noise};
+use super::group::{FromBuffers, ToBuffers};
 use super::layout::Layout;
 use super::packing::{Compressed, Overflows, Pack, Plain, Unpack};
-use super::sampling::{NoiseTarget, hash, noise_bits, words_of};
+use super::sampling::{Buffer, Hashing, NoiseTarget, hash, no_messages, noise_bits, words_of};
 use super::transform::{Add, Forward, Inverse, TimesGamma};
 use super::{
     JOBS_MAX, MESSAGE_BYTES, POLYNOMIAL_BYTES, Parameters, Words32, Workspace, wipe_words,
 };
 use crate::coefficients::{Coefficients, POLYNOMIALS};
-use crate::keccak::sponge::SHA3_512;
+use crate::keccak::sponge::{SHA3_512, Sponges};
 
 /// One encapsulation.
 pub struct EncapsulateJob<'a> {
@@ -50,7 +52,9 @@ pub fn encapsulate_vartime<C: Coefficients>(
         messages[index] = words_of(job.message);
     }
     let keys = &keys[..jobs.len()];
-    let digests = hash_keys_within::<C>(room, parameters, workspace, keys);
+    let mut digests = [[0; 4]; JOBS_MAX];
+    let hashing = hashing_keys(parameters, keys, &mut digests);
+    first_rows_vartime::<C, _, _>(room, parameters, workspace, layout, keys, hashing);
     let mut secrets = derive::<C>(room, workspace, jobs.len(), &messages, &digests);
     let mut is_key = [true; JOBS_MAX];
     encrypt_vartime::<C>(
@@ -60,7 +64,7 @@ pub fn encapsulate_vartime<C: Coefficients>(
         layout,
         Plaintexts { keys, messages: &messages, seeds: &secrets.seeds },
         &mut is_key,
-        |job, offset, polynomial| polynomial.copy_to(&mut jobs[job].ciphertext[offset..]),
+        |job, bytes, polynomial| polynomial.copy_bytes(&mut jobs[job].ciphertext[bytes]),
     );
     for (index, job) in jobs.iter_mut().enumerate() {
         job.is_key = is_key[index];
@@ -98,20 +102,22 @@ pub(super) fn derive<C: Coefficients>(
     digests: &[Words32; JOBS_MAX],
 ) -> Secrets {
     let mut secrets = Secrets { shared: [[0; 4]; JOBS_MAX], seeds: [[0; 4]; JOBS_MAX] };
-    hash::<C::Words>(
-        room,
-        &mut workspace.sponges,
-        SHA3_512,
+    let hashing = Hashing {
+        function: SHA3_512,
         jobs,
-        8,
-        |job, index| if index < 4 { messages[job][index] } else { digests[job][index - 4] },
-        |job, lane, sponges| {
+        words: 8,
+        word: |job: usize, index: usize| match index.checked_sub(4) {
+            None => messages[job][index],
+            Some(index) => digests[job][index],
+        },
+        take: |job: usize, lane: usize, sponges: &Sponges<C::Words>| {
             for index in 0..4 {
                 secrets.shared[job][index] = sponges.word(lane, index);
                 secrets.seeds[job][index] = sponges.word(lane, 4 + index);
             }
         },
-    );
+    };
+    hash(room, &mut workspace.sponges, hashing);
     secrets
 }
 
@@ -130,8 +136,31 @@ pub(super) struct Plaintexts<'a> {
     pub(super) seeds: &'a [Words32; JOBS_MAX],
 }
 
-/// Encrypts messages, and hands the polynomials of ciphertexts to `take`: of which job, from which
-/// byte on. Tells which keys are none.
+/// Samples the rows of the matrices of keys with which [`encrypt_vartime`] begins, and hashes
+/// messages meanwhile.
+pub(super) fn first_rows_vartime<C: Coefficients, W, T>(
+    room: C::Room,
+    parameters: &Parameters,
+    workspace: &mut Workspace<'_, C>,
+    layout: Layout,
+    keys: &[&[u8]],
+    hashing: Hashing<W, T>,
+) where
+    W: Fn(usize, usize) -> u64,
+    T: FnMut(usize, usize, &Sponges<C::Words>),
+{
+    let rows = Rows { layout, pass: 0, transposed: true };
+    let seed = |job: usize| seed_of(keys[job]);
+    matrix_rows_vartime::<C, _, _>(room, parameters, workspace, rows, seed, hashing);
+}
+
+/// The seed of a key's matrix.
+fn seed_of(key: &[u8]) -> &[u8; MESSAGE_BYTES] {
+    key.last_chunk().expect("a key ends with its seed")
+}
+
+/// Encrypts messages, once the first rows of matrices are sampled, and hands the polynomials of
+/// ciphertexts to `take`: of which job, and which of its bytes. Tells which keys are none.
 pub(super) fn encrypt_vartime<C: Coefficients>(
     room: C::Room,
     parameters: &Parameters,
@@ -139,52 +168,59 @@ pub(super) fn encrypt_vartime<C: Coefficients>(
     layout: Layout,
     plaintexts: Plaintexts<'_>,
     is_key: &mut [bool; JOBS_MAX],
-    mut take: impl FnMut(usize, usize, Packed<'_>),
+    mut take: impl FnMut(usize, Range<usize>, &Buffer),
 ) {
     let rank = parameters.rank;
     prepare::<C>(room, parameters, workspace, layout, plaintexts);
     let keys = plaintexts.keys;
     for pass in 0..layout.groups(rank + 1) {
-        matrix_rows_vartime::<C>(room, parameters, workspace, layout, pass, true, |job| {
-            keys[job].last_chunk().expect("a key ends with its seed")
-        });
+        if pass > 0 {
+            let (rows, seed) = (Rows { layout, pass, transposed: true }, |job| seed_of(keys[job]));
+            matrix_rows_vartime::<C, _, _>(room, parameters, workspace, rows, seed, no_messages());
+        }
         let has_message = pass == layout.place(0, rank).group;
         if has_message {
             public_vectors::<C>(room, parameters, workspace, layout, keys, is_key);
         }
         multiply::<C>(room, parameters, workspace, layout);
-        let Workspace { product, noise, message, packed, .. } = &mut *workspace;
+        let Workspace { product, noise, message, .. } = &mut *workspace;
         C::call(room, Inverse(product));
         C::call(room, Add { target: product, source: &noise[pass] });
         if has_message {
             C::call(room, Add { target: product, source: message });
         }
-        let rows = pass * layout.width..rank.min((pass + 1) * layout.width);
         let [vector_bits, last_bits] = parameters.bits;
-        if !rows.is_empty() {
-            match vector_bits {
-                10 => C::call(room, Pack::<Compressed<10>, 10>::new(product, packed)),
-                _ => C::call(room, Pack::<Compressed<11>, 11>::new(product, packed)),
+        let rows = pass * layout.width..rank.min((pass + 1) * layout.width);
+        let has_rows = !rows.is_empty();
+        for (is_there, bits, rows) in
+            [(has_rows, vector_bits, rows), (has_message, last_bits, rank..rank + 1)]
+        {
+            if !is_there {
+                continue;
             }
-        }
-        for row in rows {
-            for job in 0..layout.jobs {
-                let lane = layout.place(job, row).lane;
-                take(job, 32 * vector_bits * row, packed.packed(lane, vector_bits));
-            }
-        }
-        if has_message {
-            match last_bits {
-                4 => C::call(room, Pack::<Compressed<4>, 4>::new(product, packed)),
-                _ => C::call(room, Pack::<Compressed<5>, 5>::new(product, packed)),
-            }
-            for job in 0..layout.jobs {
-                let lane = layout.place(job, rank).lane;
-                let polynomial = packed.packed(lane, last_bits);
-                take(job, parameters.ciphertext_vector_bytes(), polynomial);
+            pack::<C>(room, workspace, bits);
+            for row in rows {
+                let begin = 32 * vector_bits * row;
+                for job in 0..layout.jobs {
+                    let polynomial = &workspace.buffers[layout.place(job, row).lane];
+                    take(job, begin..begin + 32 * bits, polynomial);
+                }
             }
         }
     }
+}
+
+/// Packs the polynomials of the product into buffers, compressed to `bits` bits.
+fn pack<C: Coefficients>(room: C::Room, workspace: &mut Workspace<'_, C>, bits: usize) {
+    let Workspace { product, packed, buffers, .. } = workspace;
+    match bits {
+        4 => C::call(room, Pack::<Compressed<4>, 4>::new(product, packed)),
+        5 => C::call(room, Pack::<Compressed<5>, 5>::new(product, packed)),
+        10 => C::call(room, Pack::<Compressed<10>, 10>::new(product, packed)),
+        _ => C::call(room, Pack::<Compressed<11>, 11>::new(product, packed)),
+    }
+    let buffers = buffers.first_chunk_mut().expect("a buffer for each lane");
+    C::call(room, ToBuffers { packed, bits, buffers });
 }
 
 /// Samples noise, transforms the secret vectors, and unpacks messages.
@@ -232,13 +268,15 @@ fn public_vectors<C: Coefficients>(
     keys: &[&[u8]],
     is_key: &mut [bool; JOBS_MAX],
 ) {
-    let Workspace { matrix, packed, .. } = workspace;
+    let Workspace { matrix, packed, buffers, .. } = workspace;
+    let buffers = buffers.first_chunk_mut().expect("a buffer for each lane");
     for (column, target) in matrix[..parameters.rank].iter_mut().enumerate() {
         let unpacked = if layout.width == 1 { &mut *target } else { &mut *packed };
         for (job, key) in keys.iter().enumerate() {
             let bytes = &key[POLYNOMIAL_BYTES * column..][..POLYNOMIAL_BYTES];
-            unpacked.put_bytes(layout.place(job, parameters.rank).lane, bytes);
+            buffers[layout.place(job, parameters.rank).lane].put_bytes(bytes);
         }
+        C::call(room, FromBuffers { buffers, bits: 12, target: unpacked });
         C::call(room, Unpack::<Plain, 12>::new(unpacked));
         let overflows = C::call(room, Overflows(unpacked)).0;
         for (job, is_key) in is_key[..keys.len()].iter_mut().enumerate() {

@@ -1,15 +1,17 @@
 //! Key generation (FIPS 203, algorithms 13 and 16).
 
-use super::group::Group;
+use super::group::{Group, ToBuffers};
 use super::layout::{Layout, Place};
 use super::packing::{Noise, Pack, Plain, Unpack};
-use super::sampling::{Entry, NoiseTarget, hash, noise_bits, uniform_vartime};
+use super::sampling::{
+    Entry, Hashing, NoiseTarget, hash, no_messages, noise_bits, uniform_vartime,
+};
 use super::transform::{Forward, Products, RestoreAndAdd, TimesGamma};
 use super::{
-    JOBS_MAX, MESSAGE_BYTES, POLYNOMIAL_BYTES, Parameters, RANK_MAX, Words32, Workspace, wipe_words,
+    BUFFERS, JOBS_MAX, MESSAGE_BYTES, POLYNOMIAL_BYTES, Parameters, Words32, Workspace, wipe_words,
 };
-use crate::coefficients::{Coefficients, POLYNOMIALS, Row};
-use crate::keccak::sponge::{SHA3_256, SHA3_512};
+use crate::coefficients::{Coefficients, Row};
+use crate::keccak::sponge::{SHA3_256, SHA3_512, Sponges};
 use crate::words::Words;
 
 /// What a seed expands to: the seed of the matrix, which is public, and that of noise.
@@ -95,32 +97,38 @@ pub fn hash_keys<C: Coefficients>(
 }
 
 /// As [`hash_keys`], as a part of a batch.
-pub(super) fn hash_keys_within<C: Coefficients>(
+fn hash_keys_within<C: Coefficients>(
     room: C::Room,
     parameters: &Parameters,
     workspace: &mut Workspace<'_, C>,
     keys: &[&[u8]],
 ) -> [Words32; JOBS_MAX] {
     let mut digests = [[0; 4]; JOBS_MAX];
-    let count = parameters.encapsulation_key_bytes() / 8;
+    hash(room, &mut workspace.sponges, hashing_keys(parameters, keys, &mut digests));
+    digests
+}
+
+/// The hashes of encapsulation keys, which begin with SHA3-256's digest.
+pub(super) fn hashing_keys<'a, S: Words<Word = u64>>(
+    parameters: &Parameters,
+    keys: &[&'a [u8]],
+    digests: &'a mut [Words32; JOBS_MAX],
+) -> Hashing<impl Fn(usize, usize) -> u64 + 'a, impl FnMut(usize, usize, &Sponges<S>) + 'a> {
     let mut chunks = [&[][..]; JOBS_MAX];
     for (chunks, key) in chunks.iter_mut().zip(keys) {
         *chunks = key.as_chunks::<8>().0;
     }
-    hash::<C::Words>(
-        room,
-        &mut workspace.sponges,
-        SHA3_256,
-        keys.len(),
-        count,
-        |job, index| u64::from_le_bytes(chunks[job][index]),
-        |job, lane, sponges| {
+    Hashing {
+        function: SHA3_256,
+        jobs: keys.len(),
+        words: parameters.encapsulation_key_bytes() / 8,
+        word: move |job: usize, index: usize| u64::from_le_bytes(chunks[job][index]),
+        take: |job: usize, lane: usize, sponges: &Sponges<S>| {
             for (index, word) in digests[job].iter_mut().enumerate() {
                 *word = sponges.word(lane, index);
             }
         },
-    );
-    digests
+    }
 }
 
 /// Makes 1 to 8 key pairs. Time depends on the seeds of their matrices, which are public.
@@ -166,10 +174,11 @@ pub fn generate_vartime<C: Coefficients>(
         let Place { group, .. } = layout.place(0, index);
         if layout.place(0, index).lane == 0 {
             C::call(room, Pack::<Plain, 12>::new(&workspace.secret[group], workspace.packed));
+            to_buffers::<C>(room, workspace);
         }
         for (job, GenerateJob { key, .. }) in jobs.iter_mut().enumerate() {
             let bytes = &mut key[POLYNOMIAL_BYTES * index..][..POLYNOMIAL_BYTES];
-            workspace.packed.copy_bytes(layout.place(job, index).lane, bytes);
+            workspace.buffers[layout.place(job, index).lane].copy_bytes(bytes);
         }
     }
     for pass in 0..vectors {
@@ -213,39 +222,60 @@ fn public_rows_vartime<C: Coefficients>(
     pass: usize,
     jobs: &mut [GenerateJob<'_>],
 ) {
-    matrix_rows_vartime::<C>(room, parameters, workspace, layout, pass, false, |job| {
-        &jobs[job].seed.matrix
-    });
+    let seed = |job: usize| &jobs[job].seed.matrix;
+    let rows = Rows { layout, pass, transposed: false };
+    matrix_rows_vartime::<C, _, _>(room, parameters, workspace, rows, seed, no_messages());
     multiply::<C>(room, parameters, workspace, layout);
     let Workspace { product, packed, noise, .. } = &mut *workspace;
     C::call(room, RestoreAndAdd { target: product, source: &noise[pass] });
     C::call(room, Pack::<Plain, 12>::new(product, packed));
+    to_buffers::<C>(room, workspace);
     let first = pass * layout.width;
     for row in first..parameters.rank.min(first + layout.width) {
         for (job, GenerateJob { key, .. }) in jobs.iter_mut().enumerate() {
             let offset = parameters.vector_bytes() + POLYNOMIAL_BYTES * row;
             let bytes = &mut key[offset..][..POLYNOMIAL_BYTES];
-            packed.copy_bytes(layout.place(job, row).lane, bytes);
+            workspace.buffers[layout.place(job, row).lane].copy_bytes(bytes);
         }
     }
 }
 
-/// Samples the entries of the matrices that a pass over rows needs.
-pub(super) fn matrix_rows_vartime<'a, C: Coefficients>(
+/// Moves packed polynomials of 12 bits for a coefficient to buffers.
+fn to_buffers<C: Coefficients>(room: C::Room, workspace: &mut Workspace<'_, C>) {
+    let Workspace { packed, buffers, .. } = workspace;
+    let buffers = buffers.first_chunk_mut().expect("a buffer for each lane");
+    C::call(room, ToBuffers { packed, bits: 12, buffers });
+}
+
+/// Rows of matrices.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    pub(super) layout: Layout,
+    /// Which pass over the rows needs them.
+    pub(super) pass: usize,
+    /// Whether they are columns of the matrix that FIPS 203 has.
+    pub(super) transposed: bool,
+}
+
+/// Samples the entries of the matrices that a pass over rows needs, and hashes messages meanwhile.
+pub(super) fn matrix_rows_vartime<'a, C: Coefficients, W, T>(
     room: C::Room,
     parameters: &Parameters,
     workspace: &mut Workspace<'_, C>,
-    layout: Layout,
-    pass: usize,
-    transposed: bool,
+    rows: Rows,
     seed: impl Fn(usize) -> &'a [u8; MESSAGE_BYTES],
-) {
+    hashing: Hashing<W, T>,
+) where
+    W: Fn(usize, usize) -> u64,
+    T: FnMut(usize, usize, &Sponges<C::Words>),
+{
     let nowhere = Place { group: 0, lane: 0 };
     let none = Entry { seed: seed(0), indices: [0; 2], place: nowhere };
-    let mut entries = [none; RANK_MAX * POLYNOMIALS];
-    let count = parameters.entries(layout, pass, transposed, seed, &mut entries);
+    let mut entries = [none; BUFFERS];
+    let count = parameters.entries(rows, seed, &mut entries);
     let Workspace { sponges, buffers, matrix, .. } = workspace;
-    uniform_vartime::<C>(room, sponges, buffers, &entries[..count], &mut matrix[..]);
+    let entries = &entries[..count];
+    uniform_vartime::<C, _, _>(room, sponges, buffers, entries, &mut matrix[..], hashing);
 }
 
 /// The sums of products of the matrix and the secret vectors.

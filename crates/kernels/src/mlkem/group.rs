@@ -3,7 +3,8 @@
 use widelane_secret::wipe;
 
 use super::numbers::ROWS;
-use crate::coefficients::{POLYNOMIALS, Row};
+use super::{Buffer, POLYNOMIAL_BYTES};
+use crate::coefficients::{Coefficients, POLYNOMIALS, Row, Task};
 
 /// Coefficients of a polynomial.
 pub const COEFFICIENTS: usize = 256;
@@ -30,19 +31,6 @@ impl Group {
         self.0[ROWS - 4 * bits..].fill(Row::ZERO);
     }
 
-    /// Puts the bytes of a packed polynomial where they are to be unpacked, 32 for each bit of a
-    /// coefficient.
-    #[inline]
-    pub(super) fn put_bytes(&mut self, lane: usize, bytes: &[u8]) {
-        let words = bytes.as_chunks().0;
-        let (first, second) = words.split_at(words.len() / 2);
-        let rows = &mut self.0[ROWS - first.len()..];
-        for ((row, first), second) in rows.iter_mut().zip(first).zip(second) {
-            row.0[lane] = u32::from_le_bytes(*first);
-            row.0[lane + POLYNOMIALS] = u32::from_le_bytes(*second);
-        }
-    }
-
     /// Puts word `index` of the bytes of packed polynomials where it is to be unpacked: that of one
     /// in this lane, and of others in the lanes behind it.
     #[inline]
@@ -60,29 +48,6 @@ impl Group {
         }
     }
 
-    /// A packed polynomial, of `bits` bits for a coefficient.
-    #[inline]
-    pub(super) fn packed(&self, lane: usize, bits: usize) -> Packed<'_> {
-        Packed { rows: &self.0[..4 * bits], lane }
-    }
-
-    /// Copies the bytes of a packed polynomial, 32 for each bit of a coefficient.
-    #[inline]
-    pub(super) fn copy_bytes(&self, lane: usize, bytes: &mut [u8]) {
-        self.packed(lane, bytes.len() / 32).copy_to(bytes);
-    }
-
-    /// Sets the coefficients of a polynomial.
-    #[inline]
-    pub(super) fn put(&mut self, lane: usize, coefficients: &[u16; COEFFICIENTS]) {
-        let pairs = coefficients.as_chunks::<2>().0;
-        for (index, row) in self.0.iter_mut().enumerate() {
-            let word = |[first, second]: [u16; 2]| u32::from(first) | u32::from(second) << 16;
-            row.0[lane] = word(pairs[index]);
-            row.0[lane + POLYNOMIALS] = word(pairs[ROWS + index]);
-        }
-    }
-
     /// Copies the coefficients of a polynomial from another group.
     #[inline]
     pub(super) fn copy_lane(&mut self, lane: usize, source: &Group) {
@@ -93,33 +58,92 @@ impl Group {
     }
 }
 
-/// A packed polynomial.
-#[derive(Clone, Copy)]
-pub(super) struct Packed<'a> {
-    rows: &'a [Row],
-    lane: usize,
-}
-
-impl Packed<'_> {
-    /// Copies its bytes to the beginning of `bytes`.
+impl Buffer {
+    /// Sets the bytes of a packed polynomial.
     #[inline]
-    pub(super) fn copy_to(self, bytes: &mut [u8]) {
-        let (first, rest) = bytes.as_chunks_mut().0.split_at_mut(self.rows.len());
-        for (row, (first, second)) in self.rows.iter().zip(first.iter_mut().zip(rest)) {
-            *first = row.0[self.lane].to_le_bytes();
-            *second = row.0[self.lane + POLYNOMIALS].to_le_bytes();
+    pub(super) fn put_bytes(&mut self, bytes: &[u8]) {
+        for (word, bytes) in self.0.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u16::from_le_bytes(*bytes);
         }
     }
 
-    /// Bits that are set where its bytes differ from the beginning of `bytes`.
+    /// Copies the bytes of a packed polynomial.
     #[inline]
-    pub(super) fn differences(self, bytes: &[u8]) -> u32 {
-        let (first, rest) = bytes.as_chunks().0.split_at(self.rows.len());
-        let mut differences = 0;
-        for (row, (first, second)) in self.rows.iter().zip(first.iter().zip(rest)) {
-            differences |= row.0[self.lane] ^ u32::from_le_bytes(*first);
-            differences |= row.0[self.lane + POLYNOMIALS] ^ u32::from_le_bytes(*second);
+    pub(super) fn copy_bytes(&self, bytes: &mut [u8]) {
+        for (word, bytes) in self.0.iter().zip(bytes.as_chunks_mut().0) {
+            *bytes = word.to_le_bytes();
         }
-        differences
+    }
+
+    /// Bits that are set where the bytes of a packed polynomial differ from `bytes`.
+    #[inline]
+    pub(super) fn differences(&self, bytes: &[u8]) -> u16 {
+        let pairs = self.0.iter().zip(bytes.as_chunks().0);
+        pairs.fold(0, |differences, (word, bytes)| differences | word ^ u16::from_le_bytes(*bytes))
+    }
+
+    /// Clears the bytes of a packed polynomial.
+    pub(super) fn wipe_bytes(&mut self) {
+        wipe(&mut self.0[..POLYNOMIAL_BYTES / 2]);
+    }
+}
+
+/// Moves the bytes of packed polynomials out of a group: the words of each lie in a lane, those of
+/// the second half of its coefficients behind those of the first.
+pub(super) struct ToBuffers<'a> {
+    pub(super) packed: &'a Group,
+    /// Bits of a coefficient.
+    pub(super) bits: usize,
+    pub(super) buffers: &'a mut [Buffer; POLYNOMIALS],
+}
+
+impl<C: Coefficients> Task<C> for ToBuffers<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, room: C::Room) {
+        let count = 4 * self.bits;
+        // Eight words at a time. Where there are fewer, what is stored behind them is overwritten,
+        // since what is behind them was stored before.
+        for begin in (0..count).step_by(POLYNOMIALS).rev() {
+            let mut registers = [C::splat(room, 0); POLYNOMIALS];
+            for (register, row) in registers.iter_mut().zip(&self.packed.0[begin..]) {
+                *register = C::load(room, row);
+            }
+            for (register, buffer) in C::transpose(registers).into_iter().zip(&mut *self.buffers) {
+                let halves = register.to_halves();
+                for (half, begin) in halves.iter().zip([2 * begin, 2 * (count + begin)]) {
+                    buffer.0[begin..][..half.len()].copy_from_slice(half);
+                }
+            }
+        }
+    }
+}
+
+/// Moves the bytes of packed polynomials to where they are to be unpacked.
+pub(super) struct FromBuffers<'a> {
+    pub(super) buffers: &'a [Buffer; POLYNOMIALS],
+    /// Bits of a coefficient.
+    pub(super) bits: usize,
+    pub(super) target: &'a mut Group,
+}
+
+impl<C: Coefficients> Task<C> for FromBuffers<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, room: C::Room) {
+        let count = 4 * self.bits;
+        let rows = &mut self.target.0[ROWS - count..];
+        for (rows, begin) in rows.chunks_mut(POLYNOMIALS).zip((0..).step_by(POLYNOMIALS)) {
+            let mut registers = [C::splat(room, 0); POLYNOMIALS];
+            for (register, buffer) in registers.iter_mut().zip(self.buffers) {
+                let half = |begin: usize| buffer.0[2 * begin..].first_chunk().expect("eight words");
+                *register = C::load_halves(room, half(begin), half(count + begin));
+            }
+            for (register, row) in C::transpose(registers).into_iter().zip(rows) {
+                register.store(row);
+            }
+        }
     }
 }

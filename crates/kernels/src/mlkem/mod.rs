@@ -21,7 +21,7 @@ pub use decrypt::{DecapsulateJob, decapsulate_vartime};
 pub use encrypt::{EncapsulateJob, encapsulate_vartime};
 pub use generate::{ExpandedSeed, GenerateJob, expand, generate_vartime, hash_keys};
 pub use group::Group;
-pub use sampling::Buffer;
+pub use sampling::{BUFFERS, Buffer};
 
 use widelane_secret::wipe;
 
@@ -96,7 +96,7 @@ impl Parameters {
 /// Groups that a batch works in.
 pub const GROUPS: usize = 4 * RANK_MAX + 4;
 
-/// The memory that a batch works in, some 90 KiB of its caller's. Cleared of secrets at the end of
+/// The memory that a batch works in, some 100 KiB of its caller's. Cleared of secrets at the end of
 /// each batch.
 pub struct Workspace<'a, C: Coefficients> {
     sponges: Sponges<C::Words>,
@@ -111,12 +111,12 @@ pub struct Workspace<'a, C: Coefficients> {
     product: &'a mut Group,
     message: &'a mut Group,
     packed: &'a mut Group,
-    buffers: &'a mut [Buffer; POLYNOMIALS],
+    buffers: &'a mut [Buffer; BUFFERS],
 }
 
 impl<'a, C: Coefficients> Workspace<'a, C> {
     /// Takes memory whose contents do not matter.
-    pub fn new(groups: &'a mut [Group; GROUPS], buffers: &'a mut [Buffer; POLYNOMIALS]) -> Self {
+    pub fn new(groups: &'a mut [Group; GROUPS], buffers: &'a mut [Buffer; BUFFERS]) -> Self {
         let lacks = "there are as many groups";
         let (matrix, groups) = groups.split_first_chunk_mut().expect(lacks);
         let (secret, groups) = groups.split_first_chunk_mut().expect(lacks);
@@ -137,6 +137,7 @@ impl<'a, C: Coefficients> Workspace<'a, C> {
         self.product.wipe();
         self.message.wipe();
         self.packed.wipe();
+        self.buffers[..POLYNOMIALS].iter_mut().for_each(Buffer::wipe_bytes);
     }
 }
 

@@ -11,8 +11,8 @@ pub const Q: u32 = 3329;
 /// 1/q modulo 2^16.
 pub(super) const Q_INVERSE: u32 = 62209;
 
-/// 2^26/q, rounded.
-pub(super) const BARRETT: u32 = 20159;
+/// 2^15/q, rounded.
+pub(super) const BARRETT: u32 = 10;
 
 /// Registers that a polynomial takes.
 pub const ROWS: usize = 64;

@@ -16,8 +16,15 @@ const CHUNK_ROWS: usize = 16;
 /// One in each coefficient.
 const ONES: u32 = 0x0001_0001;
 
-/// What becomes of the numbers of a pair, each in a word of its own, when they are unpacked.
+/// What becomes of numbers when they are unpacked.
 pub(super) trait Meaning {
+    /// Changes packed numbers, before they are taken out of a word.
+    #[inline(always)]
+    fn word<C: Coefficients>(_room: C::Room, word: C) -> C {
+        word
+    }
+
+    /// What becomes of the numbers of a pair, each in a word of its own.
     fn pair<C: Coefficients>(room: C::Room, first: C, second: C) -> C;
 }
 
@@ -50,11 +57,24 @@ pub(super) struct Noise<const ETA: usize>;
 
 impl<const ETA: usize> Meaning for Noise<ETA> {
     #[inline(always)]
+    fn word<C: Coefficients>(room: C::Room, word: C) -> C {
+        if ETA != 2 {
+            return word;
+        }
+        // Eight numbers at once, which no word divides: ones of both halves, then their difference
+        // and four.
+        let twos = |word: C| word.and(C::splat(room, 0x5555_5555));
+        let ones = twos(word).add_words(twos(word.shr(1)));
+        let fours = |word: C| word.and(C::splat(room, 0x3333_3333));
+        fours(ones).add_words(C::splat(room, 4 * 0x1111_1111)).sub_words(fours(ones.shr(2)))
+    }
+
+    #[inline(always)]
     fn pair<C: Coefficients>(room: C::Room, first: C, second: C) -> C {
         let (bits, ones) = (first.or(second.shl(16)), C::splat(room, ONES));
         let bit = |index: u32| bits.shr(index).and(ones);
         match ETA {
-            2 => bit(0).add(bit(1)).sub(bit(2).add(bit(3))),
+            2 => bits.sub(C::splat(room, 4 * ONES)),
             _ => bit(0).add(bit(1)).add(bit(2)).sub(bit(3).add(bit(4)).add(bit(5))),
         }
     }
@@ -84,7 +104,7 @@ impl<C: Coefficients, M: Meaning, const BITS: usize> Task<C> for Unpack<'_, M, B
             let packed = ROWS - 4 * BITS + chunk * BITS;
             let mut words = [C::splat(room, 0); BITS];
             for (word, row) in words.iter_mut().zip(&rows[packed..packed + BITS]) {
-                *word = C::load(room, row);
+                *word = M::word(room, C::load(room, row));
             }
             let rows = &mut rows[chunk * CHUNK_ROWS..][..CHUNK_ROWS];
             each_word!(PAIR => {

@@ -1,19 +1,24 @@
 //! Sampling: the matrix out of its seed, which is public, and noise out of secret seeds.
 
+use super::generate::Rows;
 use super::group::{COEFFICIENTS, Group};
 use super::layout::{Layout, Place};
 use super::numbers::Q;
-use super::{MESSAGE_BYTES, Parameters, Words32};
-use crate::coefficients::{CANDIDATES, Coefficients, PAIRS, POLYNOMIALS, Task};
+use super::{MESSAGE_BYTES, Parameters, RANK_MAX, Words32};
+use crate::coefficients::{BLOCK_WORDS, CANDIDATES, Coefficients, PAIRS, POLYNOMIALS, Task};
 use crate::keccak::sponge::{Function, SHAKE128, SHAKE256, Sponges};
 use crate::words::Words;
 
-/// Words that [`CANDIDATES`] candidates take.
-const CANDIDATE_WORDS: usize = 3;
+const _: () = assert!(SHAKE128.rate_words() == BLOCK_WORDS, "a block of SHAKE128");
 
-/// Memory for a polynomial that is being sampled: public data.
+/// The most polynomials that are sampled at once.
+pub const BUFFERS: usize = RANK_MAX * POLYNOMIALS;
+
+/// Memory for one polynomial: its coefficients while it is sampled, when the last block that it
+/// needs is looked at as a whole, or its bytes where it is packed.
+#[repr(align(32))]
 #[derive(Clone)]
-pub struct Buffer([u16; COEFFICIENTS + CANDIDATES]);
+pub struct Buffer(pub(super) [u16; COEFFICIENTS + CANDIDATES]);
 
 impl Buffer {
     /// Zeros.
@@ -46,62 +51,182 @@ pub(super) fn words_of(bytes: &[u8; MESSAGE_BYTES]) -> Words32 {
     words
 }
 
-/// Samples polynomials uniformly (FIPS 203, algorithm 7). Seeds are public: time depends on them.
-pub(super) fn uniform_vartime<C: Coefficients>(
+/// Messages that are hashed. Secrets: messages and digests.
+pub(super) struct Hashing<W, T> {
+    pub(super) function: Function,
+    /// How many messages there are.
+    pub(super) jobs: usize,
+    /// Words of each message.
+    pub(super) words: usize,
+    /// Returns a word of the message of a job.
+    pub(super) word: W,
+    /// Takes the digest of a job's message out of a lane.
+    pub(super) take: T,
+}
+
+/// What a lane is busy with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stream {
+    Nothing,
+    /// The message of a job, and which of its blocks is next.
+    Message {
+        job: usize,
+        block: usize,
+    },
+    /// A polynomial, and how many of its coefficients there are.
+    Polynomial {
+        entry: usize,
+        count: usize,
+    },
+}
+
+/// Hashing nothing.
+pub(super) fn no_messages<S>() -> Hashing<fn(usize, usize) -> u64, fn(usize, usize, &S)> {
+    Hashing { function: SHAKE128, jobs: 0, words: 0, word: |_, _| 0, take: |_, _, _| () }
+}
+
+impl<W: Fn(usize, usize) -> u64, T> Hashing<W, T> {
+    /// Adds the next blocks of the messages that lanes are busy with.
+    #[inline(always)]
+    fn absorb<S: Words<Word = u64>>(&self, sponges: &mut Sponges<S>, streams: &[Stream]) {
+        let rate = self.function.rate_words();
+        for (lane, stream) in streams.iter().enumerate() {
+            let Stream::Message { job, block } = *stream else { continue };
+            let begin = block * rate;
+            let words = rate.min(self.words - begin);
+            for index in 0..words {
+                sponges.add_word(lane, index, (self.word)(job, begin + index));
+            }
+            if words < rate {
+                sponges.pad(lane, 8 * words, self.function);
+            }
+        }
+    }
+
+    /// Takes the digests of messages whose last block was permuted.
+    #[inline(always)]
+    fn squeeze<S: Words<Word = u64>>(&mut self, sponges: &Sponges<S>, streams: &mut [Stream])
+    where
+        T: FnMut(usize, usize, &Sponges<S>),
+    {
+        for (lane, stream) in streams.iter_mut().enumerate() {
+            let Stream::Message { job, block } = *stream else { continue };
+            // The last block is never full: at least padding is in it.
+            if block == self.words / self.function.rate_words() {
+                (self.take)(job, lane, sponges);
+                *stream = Stream::Nothing;
+            } else {
+                *stream = Stream::Message { job, block: block + 1 };
+            }
+        }
+    }
+}
+
+/// Hashes messages.
+#[inline(always)]
+pub(super) fn hash<S: Words<Word = u64>, W, T>(
+    room: S::Room,
+    sponges: &mut Sponges<S>,
+    mut hashing: Hashing<W, T>,
+) where
+    W: Fn(usize, usize) -> u64,
+    T: FnMut(usize, usize, &Sponges<S>),
+{
+    for begin in (0..hashing.jobs).step_by(S::LANES) {
+        let mut streams = [Stream::Nothing; POLYNOMIALS];
+        for (stream, job) in streams[..S::LANES].iter_mut().zip(begin..hashing.jobs) {
+            *stream = Stream::Message { job, block: 0 };
+        }
+        sponges.clear();
+        while streams[0] != Stream::Nothing {
+            hashing.absorb(sponges, &streams);
+            sponges.permute_within(room);
+            hashing.squeeze(sponges, &mut streams);
+        }
+    }
+}
+
+/// Samples polynomials uniformly (FIPS 203, algorithm 7), one group's after another's, and hashes
+/// messages meanwhile: a lane that is done takes what is next. Seeds are public: time depends on
+/// them.
+#[inline(always)]
+pub(super) fn uniform_vartime<C: Coefficients, W, T>(
     room: C::Room,
     sponges: &mut Sponges<C::Words>,
-    buffers: &mut [Buffer; POLYNOMIALS],
+    buffers: &mut [Buffer; BUFFERS],
     entries: &[Entry<'_>],
     groups: &mut [Group],
-) {
-    for entries in entries.chunks(POLYNOMIALS) {
-        let lanes = <C::Words as Words>::LANES;
-        for (entries, buffers) in entries.chunks(lanes).zip(buffers.chunks_mut(lanes)) {
-            fill_vartime::<C>(room, sponges, buffers, entries);
-        }
-        let group = entries[0].place.group;
-        let is_whole = entries.len() == POLYNOMIALS
-            && (0..).zip(entries).all(|(lane, entry)| entry.place == Place { group, lane });
-        if is_whole {
-            C::call(room, Transpose { buffers, group: &mut groups[group] });
-            continue;
-        }
-        for (entry, buffer) in entries.iter().zip(&*buffers) {
-            let coefficients = buffer.0.first_chunk().expect("there are as many");
-            groups[entry.place.group].put(entry.place.lane, coefficients);
-        }
-    }
-}
-
-/// Samples as many polynomials as there are lanes, or fewer, each into a buffer.
-fn fill_vartime<C: Coefficients>(
-    room: C::Room,
-    sponges: &mut Sponges<C::Words>,
-    buffers: &mut [Buffer],
-    entries: &[Entry<'_>],
-) {
-    sponges.clear();
-    for (lane, entry) in entries.iter().enumerate() {
-        add_seed(sponges, lane, &words_of(entry.seed));
-        let [first, second] = entry.indices;
-        sponges.add_word(lane, 4, u64::from(first) | u64::from(second) << 8);
-        sponges.pad(lane, 34, SHAKE128);
-    }
-    let mut counts = [0; POLYNOMIALS];
-    let counts = &mut counts[..entries.len()];
-    // Three blocks nearly always suffice.
-    while counts.iter().any(|count| *count < COEFFICIENTS) {
+    mut hashing: Hashing<W, T>,
+) where
+    W: Fn(usize, usize) -> u64,
+    T: FnMut(usize, usize, &Sponges<C::Words>),
+{
+    let messages = (0..hashing.jobs).map(|job| Stream::Message { job, block: 0 });
+    let polynomials = (0..entries.len()).map(|entry| Stream::Polynomial { entry, count: 0 });
+    let mut waiting = messages.chain(polynomials);
+    let mut streams = [Stream::Nothing; POLYNOMIALS];
+    let streams = &mut streams[..<C::Words as Words>::LANES];
+    while begin(room, sponges, streams, &mut waiting, entries) {
+        hashing.absorb(sponges, streams);
         sponges.permute_within(room);
-        C::call(room, Accept { sponges, buffers, counts });
+        hashing.squeeze(sponges, streams);
+        C::call(room, Accept { sponges, buffers, streams });
+    }
+    let mut rest = &buffers[..entries.len()];
+    for entries in entries.chunk_by(|one, next| one.place.group == next.place.group) {
+        let (sampled, others) = rest.split_at(entries.len());
+        rest = others;
+        // What stands in lanes without a polynomial does not matter.
+        let mut buffers = [&sampled[0]; POLYNOMIALS];
+        for (entry, buffer) in entries.iter().zip(sampled) {
+            buffers[entry.place.lane] = buffer;
+        }
+        C::call(room, Transpose { buffers, group: &mut groups[entries[0].place.group] });
     }
 }
 
-/// Takes candidates of 12 bits that are below q out of a block of each lane, until a polynomial is
-/// complete.
-struct Accept<'a, W: Words<Word = u64>> {
-    sponges: &'a Sponges<W>,
-    buffers: &'a mut [Buffer],
-    counts: &'a mut [usize],
+/// Has lanes that are done begin what is next. Returns whether any lane is busy.
+fn begin<S: Words<Word = u64>>(
+    room: S::Room,
+    sponges: &mut Sponges<S>,
+    streams: &mut [Stream],
+    waiting: &mut impl Iterator<Item = Stream>,
+    entries: &[Entry<'_>],
+) -> bool {
+    let is_done = |stream: &Stream| match *stream {
+        Stream::Nothing => true,
+        Stream::Message { .. } => false,
+        Stream::Polynomial { count, .. } => count >= COEFFICIENTS,
+    };
+    if !streams.iter().any(is_done) {
+        return true;
+    }
+    let mut kept = S::Row::default();
+    for (stream, kept) in streams.iter_mut().zip(kept.as_mut()) {
+        if is_done(stream) {
+            *stream = waiting.next().unwrap_or(Stream::Nothing);
+        } else {
+            *kept = u64::MAX;
+        }
+    }
+    sponges.mask(room, &kept);
+    for (lane, (stream, kept)) in streams.iter().zip(kept.as_ref()).enumerate() {
+        let Stream::Polynomial { entry, .. } = *stream else { continue };
+        if *kept == 0 {
+            let Entry { seed, indices: [first, second], .. } = entries[entry];
+            add_seed(sponges, lane, &words_of(seed));
+            sponges.add_word(lane, 4, u64::from(first) | u64::from(second) << 8);
+            sponges.pad(lane, 34, SHAKE128);
+        }
+    }
+    streams.iter().any(|stream| *stream != Stream::Nothing)
+}
+
+/// Takes candidates of 12 bits that are below q out of a block of each polynomial's lane.
+struct Accept<'a, S: Words<Word = u64>> {
+    sponges: &'a Sponges<S>,
+    buffers: &'a mut [Buffer; BUFFERS],
+    streams: &'a mut [Stream],
 }
 
 impl<C: Coefficients> Task<C> for Accept<'_, C::Words> {
@@ -109,21 +234,18 @@ impl<C: Coefficients> Task<C> for Accept<'_, C::Words> {
 
     #[inline(always)]
     fn run(self, room: C::Room) {
-        for (lane, (buffer, count)) in self.buffers.iter_mut().zip(self.counts).enumerate() {
-            let mut index = 0;
-            while index < SHAKE128.rate_words() && *count < COEFFICIENTS {
-                let word = |more: usize| self.sponges.word(lane, index + more);
-                let candidates: [u64; CANDIDATE_WORDS] = [word(0), word(1), word(2)];
-                *count = C::accept_vartime(room, candidates, Q as u16, &mut buffer.0, *count);
-                index += CANDIDATE_WORDS;
-            }
+        for (lane, stream) in self.streams.iter_mut().enumerate() {
+            let Stream::Polynomial { entry, count } = stream else { continue };
+            let accepted = &mut self.buffers[*entry].0;
+            let word = |index: usize| self.sponges.word(lane, index);
+            *count = C::accept_vartime(room, word, Q as u16, accepted, *count);
         }
     }
 }
 
-/// Puts the polynomials of all buffers side by side.
+/// Puts the polynomials of buffers side by side.
 struct Transpose<'a> {
-    buffers: &'a [Buffer; POLYNOMIALS],
+    buffers: [&'a Buffer; POLYNOMIALS],
     group: &'a mut Group,
 }
 
@@ -206,53 +328,11 @@ pub(super) struct NoiseTarget<'a> {
     pub(super) eta: usize,
 }
 
-/// Hashes `count` words of each of `jobs` messages, and hands the lanes of several jobs at once to
-/// `take`, with the first of those jobs.
-///
-/// Secrets: messages and digests.
-#[inline(always)]
-pub(super) fn hash<W: Words<Word = u64>>(
-    room: W::Room,
-    sponges: &mut Sponges<W>,
-    function: Function,
-    jobs: usize,
-    count: usize,
-    word: impl Fn(usize, usize) -> u64,
-    mut take: impl FnMut(usize, usize, &Sponges<W>),
-) {
-    let rate = function.rate_words();
-    for begin in (0..jobs).step_by(W::LANES) {
-        let lanes = W::LANES.min(jobs - begin);
-        sponges.clear();
-        for block in (0..count).step_by(rate) {
-            let words = rate.min(count - block);
-            for lane in 0..lanes {
-                for index in 0..words {
-                    sponges.add_word(lane, index, word(begin + lane, block + index));
-                }
-            }
-            if words == rate {
-                sponges.permute_within(room);
-            }
-        }
-        for lane in 0..lanes {
-            sponges.pad(lane, 8 * (count % rate), function);
-        }
-        sponges.permute_within(room);
-        for lane in 0..lanes {
-            take(begin + lane, lane, sponges);
-        }
-    }
-}
-
 impl Parameters {
-    /// The entries of a matrix that a pass over rows needs: those of a job's rows, for each of its
-    /// columns; `transposed` where rows are columns of the matrix that FIPS 203 has.
+    /// The entries of the matrices of all jobs that a pass over rows needs, column by column.
     pub(super) fn entries<'a>(
         &self,
-        layout: Layout,
-        pass: usize,
-        transposed: bool,
+        Rows { layout, pass, transposed }: Rows,
         seed: impl Fn(usize) -> &'a [u8; 32],
         entries: &mut [Entry<'a>],
     ) -> usize {

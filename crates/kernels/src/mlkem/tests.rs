@@ -3,16 +3,16 @@
 use std::boxed::Box;
 use std::vec;
 
-use widelane_cpu::{Avx2, Avx512, Policy, Room};
+use widelane_cpu::{Avx2, Avx512, Policy, Room, Vbmi512};
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::supported_of;
 
-use super::group::COEFFICIENTS;
+use super::group::{COEFFICIENTS, FromBuffers, ToBuffers};
 use super::numbers::{Q, ROWS};
 use super::packing::{Compressed, Encoding, Meaning, Pack, Plain, Unpack};
 use super::transform::{Forward, Inverse, Products, TimesGamma};
 use super::*;
-use crate::coefficients::{Avx2Pairs, Avx512Pairs, PortablePairs, Row};
+use crate::coefficients::{Avx2Pairs, Avx512Pairs, PortablePairs, Row, Vbmi512Pairs};
 
 /// Calls `test` in every room.
 macro_rules! tour {
@@ -27,7 +27,14 @@ macro_rules! tour {
             $test::<Avx512Pairs>(room);
             visited.push(Room::Avx512);
         }
-        assert_eq!(visited, supported_of(&[Room::Portable, Room::Avx2, Room::Avx512]));
+        if let Some(room) = Vbmi512::enter(&Policy::open()) {
+            $test::<Vbmi512Pairs>(room);
+            visited.push(Room::Vbmi512);
+        }
+        assert_eq!(
+            visited,
+            supported_of(&[Room::Portable, Room::Avx2, Room::Avx512, Room::Vbmi512])
+        );
     };
 }
 
@@ -38,6 +45,13 @@ fn get(group: &Group, lane: usize) -> Polynomial {
         let (pair, half) = (index / 2 % ROWS, index / 2 / ROWS);
         (group.0[pair].0[lane + 8 * half] >> (16 * (index % 2))) as u16
     })
+}
+
+fn put(group: &mut Group, lane: usize, coefficients: &Polynomial) {
+    for (index, [first, second]) in coefficients.as_chunks().0.iter().enumerate() {
+        let word = u32::from(*first) | u32::from(*second) << 16;
+        group.0[index % ROWS].0[lane + 8 * (index / ROWS)] = word;
+    }
 }
 
 /// A coefficient as a number below q.
@@ -60,15 +74,17 @@ fn packs_as<C: Coefficients, M: Meaning + Encoding, const BITS: usize>(
     decode: impl Fn(u32) -> u32,
 ) {
     let (mut group, mut packed) = (Box::new(Group::ZERO), Box::new(Group::ZERO));
+    let mut buffers = [const { Buffer::ZERO }; JOBS_MAX];
     for first in (0..Q).step_by(COEFFICIENTS * JOBS_MAX) {
         let of_lane = |lane: usize| -> Polynomial {
             core::array::from_fn(|index| ((first as usize + 8 * index + lane) % Q as usize) as u16)
         };
-        (0..JOBS_MAX).for_each(|lane| group.put(lane, &of_lane(lane)));
+        (0..JOBS_MAX).for_each(|lane| put(&mut group, lane, &of_lane(lane)));
         C::call(room, Pack::<M, BITS>::new(&group, &mut packed));
+        C::call(room, ToBuffers { packed: &packed, bits: BITS, buffers: &mut buffers });
         for lane in 0..JOBS_MAX {
             let mut bytes = vec![0; 32 * BITS];
-            packed.copy_bytes(lane, &mut bytes);
+            buffers[lane].copy_bytes(&mut bytes);
             for (index, coefficient) in of_lane(lane).into_iter().enumerate() {
                 let got = field(&bytes, BITS, index);
                 assert_eq!(got, encode(coefficient.into()), "{coefficient} by {BITS} bits");
@@ -78,7 +94,10 @@ fn packs_as<C: Coefficients, M: Meaning + Encoding, const BITS: usize>(
     let mut random = Random::new(BITS as u64);
     let mut bytes = [vec![0; 32 * BITS], vec![0; 32 * BITS]];
     bytes.iter_mut().for_each(|bytes| random.fill(bytes));
-    (0..JOBS_MAX).for_each(|lane| group.put_bytes(lane, &bytes[lane % 2]));
+    for (lane, buffer) in buffers.iter_mut().enumerate() {
+        buffer.put_bytes(&bytes[lane % 2]);
+    }
+    C::call(room, FromBuffers { buffers: &buffers, bits: BITS, target: &mut group });
     C::call(room, Unpack::<M, BITS>::new(&mut group));
     for lane in 0..JOBS_MAX {
         for (index, got) in get(&group, lane).into_iter().enumerate() {
@@ -131,13 +150,14 @@ fn multiplies<C: Coefficients>(room: C::Room) {
     let mut groups = vec![Group::ZERO; 4];
     for lane in 0..JOBS_MAX {
         for (which, group) in groups.iter_mut().enumerate() {
-            group.put(lane, &polynomials[(which + lane) % 4]);
+            put(group, lane, &polynomials[(which + lane) % 4]);
         }
     }
     for group in &mut groups {
         C::call(room, Forward(group));
-        let rows = group.0.iter().flat_map(|row| row.0);
-        assert!(rows.flat_map(|word| [word & 0xffff, word >> 16]).all(|word| word <= Q));
+        let coefficients = group.0.iter().flat_map(|row| row.0).flat_map(|word| [word, word >> 16]);
+        let sizes = coefficients.map(|word| (word as u16).cast_signed().unsigned_abs());
+        assert!(sizes.map(u32::from).all(|size| size <= 2 * Q / 3));
     }
     let mut scaled = vec![Group::ZERO; 2];
     for (source, target) in groups[2..].iter().zip(&mut scaled) {

@@ -44,18 +44,18 @@ impl<C: Coefficients> Multiplier<C> {
     }
 }
 
-/// The same number modulo q, from 0 to q.
+/// The same number modulo q, between −2q/3 and 2q/3.
 #[inline(always)]
 pub(super) fn reduce<C: Coefficients>(room: C::Room, number: C, q: C) -> C {
-    let quotient = number.mul_high(C::splat(room, BARRETT | BARRETT << 16)).shr_signed::<10>();
+    let quotient = number.mul_rounded(C::splat(room, BARRETT | BARRETT << 16));
     number.sub(quotient.mul_low(q))
 }
 
 /// The same number modulo q, from 0 to q − 1.
 #[inline(always)]
 pub(super) fn canonical<C: Coefficients>(room: C::Room, number: C, q: C) -> C {
-    let below = reduce(room, number, q).sub(q);
-    below.add(below.shr_signed::<15>().and(q))
+    let reduced = reduce(room, number, q);
+    reduced.add(reduced.shr_signed::<15>().and(q))
 }
 
 /// A step of Cooley and Tukey: both bounds grow by q.
@@ -71,7 +71,7 @@ fn inverse<C: Coefficients>(a: C, b: C, factor: Multiplier<C>, q: C) -> (C, C) {
     (a.add(b), factor.times(b.sub(a), q))
 }
 
-/// Transforms polynomials whose coefficients are below q: then they are from 0 to q.
+/// Transforms polynomials whose coefficients are below q: then they are between −2q/3 and 2q/3.
 pub(super) struct Forward<'a>(pub(super) &'a mut Group);
 
 impl<C: Coefficients> Task<C> for Forward<'_> {
@@ -205,7 +205,7 @@ impl<C: Coefficients> Task<C> for TimesGamma<'_> {
 
 /// The sums of `K` products modulo x² − γ, over R, between −q and q.
 ///
-/// Multipliers are from 0 to q, and are taken from the polynomial of their group that `choices`
+/// Multipliers are between −q and q, and are taken from the polynomial of their group that `choices`
 /// names, if it names any; multiplicands are below 2^12.
 pub(super) struct Products<'a, const K: usize, const CHOOSE: bool> {
     pub(super) multiplicands: &'a [Group; K],

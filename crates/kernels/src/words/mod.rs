@@ -15,12 +15,14 @@ mod feed;
 mod message;
 mod portable;
 mod vaes512;
+mod vbmi512;
 
 pub use avx2::{Avx2x1, Avx2x4, Avx2x8};
 pub use avx512::{Avx512x8, Avx512x16};
 pub(crate) use feed::{Feed, in_pieces};
 pub use message::Message;
 pub use vaes512::{Vaes512x8, Vaes512x16};
+pub use vbmi512::Vbmi512x8;
 
 /// How many words a block of a message has.
 pub const BLOCK_WORDS: usize = 16;

@@ -275,6 +275,23 @@ macro_rules! words_of_32_bits_in_zmm {
     };
 }
 
+/// Implements [`Words`](super::Words) for a zmm register of eight words of 64 bits.
+macro_rules! words_of_64_bits_in_zmm {
+    ($register:ident, $token:ident, features = $features:literal) => {
+        wide_words! {
+            $register(__m512i in zmm_reg as "z", $token), 8 of u64, features = $features,
+            splat = _mm512_set1_epi64, add = _mm512_add_epi64,
+            and = _mm512_and_si512, xor = _mm512_xor_si512, or = _mm512_or_si512,
+            left = _mm512_sllv_epi64, right = _mm512_srlv_epi64,
+            gather = gather, shuffle = _mm512_shuffle_epi8,
+            broadcast = _mm512_broadcast_i32x4,
+            order = (0x0809_0a0b_0c0d_0e0f, 0x0001_0203_0405_0607),
+            transpose = transpose2, wipe = wipe_vector_registers, spilled = 96, fed = 256,
+            and_not = _mm512_andnot_si512, ternary = _mm512_ternarylogic_epi64,
+        }
+    };
+}
+
 /// Defines how pieces get into ymm registers: two in a row.
 macro_rules! pieces_in_ymm {
     ($token:ident) => {
@@ -329,6 +346,7 @@ macro_rules! transpositions {
         $vector:ident, $token:ident, low32 = $low32:ident, high32 = $high32:ident,
         low64 = $low64:ident, high64 = $high64:ident,
     ) => {
+        #[allow(dead_code, reason = "words of 64 bits need pairs of rows only")]
         #[inline(always)]
         fn transpose4(room: $token, [a, b, c, d]: [arch::$vector; 4]) -> [arch::$vector; 4] {
             let (ab_low, ab_high) = (intrinsic!($low32(a, b)), intrinsic!($high32(a, b)));

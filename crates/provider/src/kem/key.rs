@@ -110,10 +110,11 @@ impl Key {
     }
 
     /// Becomes a key of these parts: the seed of ML-KEM, a private and a public key, encoded. What
-    /// comes first of these says everything, and the others are not looked at, but for a private
-    /// key, which has to be that of the seed.
-    pub(super) fn import(&self, [seed, private, public]: [Option<&[u8]>; 3]) -> Result<(), Reason> {
+    /// comes first of these makes the key. Of ML-KEM, a private key has to be that of a seed
+    /// beside it, and a public key that of a private one; other parts are not looked at. A part without any bytes is none.
+    pub(super) fn import(&self, parts: [Option<&[u8]>; 3]) -> Result<(), Reason> {
         let mechanism = self.mechanism();
+        let [seed, private, public] = parts.map(|part| part.filter(|part| !part.is_empty()));
         let is_wrong = |part: Option<&[u8]>, bytes| part.is_some_and(|part| part.len() != bytes);
         if is_wrong(private, mechanism.private_bytes())
             || is_wrong(public, mechanism.public_bytes())
@@ -133,7 +134,11 @@ impl Key {
             (None, None, Some(public)) => self.read_public(public),
             (None, None, None) => return Err(core::PROV_R_MISSING_KEY),
         };
-        let is_set = halves.is_some_and(|halves| self.set(halves));
+        // OpenSSL compares a public key with a private one, and not with a seed.
+        let compared = public.filter(|_| private.is_some() && mechanism.curve.is_none());
+        let is_set = halves
+            .filter(|halves| compared.is_none_or(|public| *halves.public == *public))
+            .is_some_and(|halves| self.set(halves));
         is_set.then_some(()).ok_or(core::PROV_R_INVALID_KEY)
     }
 

@@ -208,6 +208,40 @@ fn bad_shares_and_ciphertexts_are_refused_with_an_error() {
     assert_eq!(place.sum(|counters| counters.fallbacks), 0);
 }
 
+/// As OpenSSL 3.5 does: the first part of a name counts, and one without any bytes is none.
+#[test]
+fn parts_that_come_twice_or_do_not_belong_together() {
+    let (_place, _lock) = setting();
+    prefer(OURS);
+    for known in KNOWN {
+        let [one, other] = [(); 2].map(|()| Key::of_group(known.name, true));
+        let [private, others] = [&one, &other].map(|key| key.octets(c"priv"));
+        let [public, others_public] = [&one, &other].map(Key::public);
+        let import = |parts: &[(&'static CStr, &[u8])]| {
+            Key::from(known.name, parts).map(|key| key.public()).ok()
+        };
+        let is_hybrid = !known.name.to_bytes().starts_with(b"MLKEM");
+        let short = &private[1..];
+        for rest in [&private[..], &others, short, &[]] {
+            let key = import(&[(c"priv", &private), (c"priv", rest)]);
+            assert_eq!(key.as_ref(), Some(&public), "{:?}", known.name);
+        }
+        for first in [short, &[]] {
+            assert_eq!(import(&[(c"priv", first), (c"priv", &private)]), None);
+        }
+        let twice = import(&[(c"pub", &public), (c"pub", &others_public)]);
+        assert_eq!(twice.as_ref(), Some(&public));
+        for empty in [c"priv", c"seed"] {
+            let key = import(&[(empty, &[]), (c"pub", &public)]);
+            assert_eq!(key.as_ref(), Some(&public), "{empty:?} is empty");
+        }
+        let key = import(&[(c"pub", &[]), (c"priv", &private)]);
+        assert_eq!(key.as_ref(), Some(&public));
+        let mixed = import(&[(c"pub", &others_public), (c"priv", &private)]);
+        assert_eq!(mixed.is_some(), is_hybrid, "{:?} with another's public key", known.name);
+    }
+}
+
 #[test]
 fn vectors_of_nist_come_out_through_libcrypto() {
     let (_place, _lock) = setting();
