@@ -112,7 +112,7 @@ impl<W: Fn(usize, usize) -> u64, T> Hashing<W, T> {
         for (lane, stream) in streams.iter_mut().enumerate() {
             let Stream::Message { job, block } = *stream else { continue };
             // The last block is never full: at least padding is in it.
-            if block == self.words / self.function.rate_words() {
+            if (block + 1) * self.function.rate_words() > self.words {
                 (self.take)(job, lane, sponges);
                 *stream = Stream::Nothing;
             } else {
