@@ -22,7 +22,7 @@ const PQ_VARIABLE: &str = "WIDELANE_PQ";
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 
 /// Variables that the provider reads; they are left alone, but put back in a new environment.
-const PROVIDER_OPTIONS: [&str; 7] = [
+const PROVIDER_OPTIONS: [&str; 8] = [
     "WIDELANE_COMBINE",
     "WIDELANE_COUNTERS_DIR",
     "WIDELANE_ENGINE",
