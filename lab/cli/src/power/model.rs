@@ -149,8 +149,6 @@ fn blocks(cpu: &str, cores: u32, lines: &[Line]) -> Vec<Block> {
         ("2", Kind::Number),
         ("Changing", Kind::Number),
         ("Requests/s", Kind::Figure),
-        ("With a lane core", Kind::Figure),
-        ("Its load", Kind::Number),
     ]);
     grid.rows.extend(lines.iter().map(|line| {
         let share = |share: f64| format!("{:.1} %", 100.0 * share);
@@ -168,15 +166,18 @@ fn blocks(cpu: &str, cores: u32, lines: &[Line]) -> Vec<Block> {
         });
         let mut row = vec![line.choice.name.clone(), line.choice.class.clone()];
         row.extend(figures.unwrap_or_default());
-        let apart = line
-            .apart
-            .as_ref()
-            .map(|apart| [format!("{:.0}", apart.requests_per_second), share(apart.lane_share)]);
-        row.extend(apart.unwrap_or_default());
         row
     }));
     let mut blocks =
         vec![Block::Lead(Tone::Same, lead), Block::Table(grid.without_empty_columns())];
+    blocks.extend(lines.iter().filter_map(|line| {
+        let Apart { requests_per_second, lane_share, .. } = line.apart.as_ref()?;
+        let (name, load) = (&line.choice.name, 100.0 * lane_share);
+        let text = format!(
+            "{name} with a lane core: {requests_per_second:.0} requests/s, its load {load:.0} %."
+        );
+        Some(Block::Text(text))
+    }));
     blocks.extend(reasons.into_iter().map(|reason| Block::Text(format!("Missing: {reason}."))));
     blocks
 }
