@@ -228,13 +228,11 @@ rooms! {
     /// AES-NI and PCLMULQDQ, one block per instruction.
     Aesni = 3, "aesni", W128, LIGHT, ["aes", "pclmulqdq", "avx"];
     /// AVX2 without vector multiplies but of 16 bits (ML-KEM); scalar ones may run beside it.
-    Avx2 = 4, "avx2", W256, LIGHT, ["avx2", "bmi2", "popcnt"];
+    Avx2 = 4, "avx2", W256, LIGHT, ["avx2", "bmi2"];
     /// VAES and VPCLMULQDQ on 256-bit registers.
     Vaes256 = 5, "vaes256", W256, LIGHT, ["aes", "pclmulqdq", "vaes", "vpclmulqdq", "avx2"];
     /// AVX-512 without vector multiplies but of 16 bits (ML-KEM); scalar ones may run beside it.
-    Avx512 = 6, "avx512", W512, LIGHT, [
-        "avx512f", "avx512dq", "avx512vl", "avx512bw", "bmi2", "popcnt",
-    ];
+    Avx512 = 6, "avx512", W512, LIGHT, ["avx512f", "avx512dq", "avx512vl", "avx512bw", "bmi2"];
     /// VAES and VPCLMULQDQ on 512-bit registers.
     Vaes512 = 7, "vaes512", W512, LIGHT, [
         "aes", "pclmulqdq", "vaes", "vpclmulqdq",

@@ -115,7 +115,8 @@ impl Coefficients for Avx2Pairs {
 
     of_two! {
         add = _mm256_add_epi16, sub = _mm256_sub_epi16, mul_low = _mm256_mullo_epi16,
-        mul_high = _mm256_mulhi_epi16, mul_rounded = _mm256_mulhrs_epi16, mul_high_unsigned = _mm256_mulhi_epu16,
+        mul_high = _mm256_mulhi_epi16, mul_rounded = _mm256_mulhrs_epi16,
+        mul_high_unsigned = _mm256_mulhi_epu16,
         mul_pairs = _mm256_madd_epi16, add_words = _mm256_add_epi32, sub_words = _mm256_sub_epi32,
         and = _mm256_and_si256, or = _mm256_or_si256,
     }
@@ -228,7 +229,7 @@ impl Coefficients for Avx2Pairs {
 
     #[inline(always)]
     fn call<T: Task<Self>>(room: Avx2, task: T) -> T::Output {
-        #[target_feature(enable = "avx2,bmi2,popcnt")]
+        #[target_feature(enable = "avx2,bmi2")]
         #[inline(never)]
         fn body<T: Task<Avx2Pairs>>(room: Avx2, task: T) -> T::Output {
             task.run(room)

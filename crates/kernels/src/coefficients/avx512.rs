@@ -13,7 +13,7 @@ use super::{BLOCK_WORDS, Coefficients, PAIRS, POLYNOMIALS, Row, Task};
 use crate::words::Avx512x8;
 
 coefficients_in_zmm! {
-    Avx512Pairs, Avx512, words = Avx512x8, features = "avx512f,avx512dq,avx512vl,avx512bw,bmi2,popcnt",
+    Avx512Pairs, Avx512, words = Avx512x8, features = "avx512f,avx512dq,avx512vl,avx512bw,bmi2",
     accept = accept_vartime
 }
 

@@ -128,8 +128,8 @@ pub trait Coefficients: Copy {
     /// In each half, the word of the polynomial that `from` names in its first half, below 8.
     fn choose(self, from: Self) -> Self;
 
-    /// Appends those of the [`CANDIDATES`] candidates in a block that are below `bound` to the `count`
-    /// that are in `accepted`, and returns how many there are. Places of `accepted` behind those
+    /// Appends those of the [`CANDIDATES`] candidates in a block that are below `bound` to the
+    /// `count` that are in `accepted`, and returns how many there are. Places of `accepted` behind those
     /// filled may be overwritten.
     ///
     /// Candidates are public: time depends on them.

@@ -1,4 +1,5 @@
-//! What the rooms of coefficients in zmm registers have in common: the text of their implementation.
+//! What the rooms of coefficients in zmm registers have in common: the text of their
+//! implementation.
 
 use super::PAIRS;
 

@@ -205,8 +205,8 @@ impl<C: Coefficients> Task<C> for TimesGamma<'_> {
 
 /// The sums of `K` products modulo x² − γ, over R, between −q and q.
 ///
-/// Multipliers are between −q and q, and are taken from the polynomial of their group that `choices`
-/// names, if it names any; multiplicands are below 2^12.
+/// Multipliers are between −q and q, and are taken from the polynomial of their group that
+/// `choices` names, if it names any; multiplicands are below 2^12.
 pub(super) struct Products<'a, const K: usize, const CHOOSE: bool> {
     pub(super) multiplicands: &'a [Group; K],
     pub(super) multipliers: [&'a Group; K],

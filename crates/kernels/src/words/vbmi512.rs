@@ -14,7 +14,7 @@ use crate::stack::wipe_frame;
 
 words_of_64_bits_in_zmm! {
     Vbmi512x8, Vbmi512,
-    features = "avx512f,avx512dq,avx512vl,avx512bw,avx512vbmi,avx512vbmi2,bmi2"
+    features = "avx512f,avx512dq,avx512vl,avx512bw,avx512vbmi,avx512vbmi2,bmi2,popcnt"
 }
 
 pieces_in_zmm!(Vbmi512);

@@ -111,7 +111,8 @@ impl Key {
 
     /// Becomes a key of these parts: the seed of ML-KEM, a private and a public key, encoded. What
     /// comes first of these makes the key. Of ML-KEM, a private key has to be that of a seed
-    /// beside it, and a public key that of a private one; other parts are not looked at. A part without any bytes is none.
+    /// beside it, and a public key that of a private one; other parts are not looked at. A part
+    /// without any bytes is none.
     pub(super) fn import(&self, parts: [Option<&[u8]>; 3]) -> Result<(), Reason> {
         let mechanism = self.mechanism();
         let [seed, private, public] = parts.map(|part| part.filter(|part| !part.is_empty()));
