@@ -129,8 +129,8 @@ pub trait Coefficients: Copy {
     fn choose(self, from: Self) -> Self;
 
     /// Appends those of the [`CANDIDATES`] candidates in a block that are below `bound` to the
-    /// `count` that are in `accepted`, and returns how many there are. Places of `accepted` behind those
-    /// filled may be overwritten.
+    /// `count` that are in `accepted`, and returns how many there are. Places of `accepted` behind
+    /// those filled may be overwritten.
     ///
     /// Candidates are public: time depends on them.
     ///
