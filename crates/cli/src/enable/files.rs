@@ -22,6 +22,9 @@ const TMPFILES_TEXT: &str = "\
 d /run/widelane 1777 root root -
 ";
 
+/// What stands behind that if the directory of the file was made as well.
+const MADE_DIRECTORY: &str = "# The directory of this file, too.\n";
+
 /// One step.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Change {
@@ -66,11 +69,12 @@ impl Plan {
             TMPFILES.iter().any(|place| root.join(place).join(TMPFILES_NAME).exists());
         if !is_made_at_start {
             let path = root.join("etc/tmpfiles.d");
+            let mut text = TMPFILES_TEXT.to_owned();
             if !path.is_dir() {
+                text += MADE_DIRECTORY;
                 plan.0.push(Change::MakeDirectory { path: path.clone(), mode: 0o755 });
             }
-            let path = path.join(TMPFILES_NAME);
-            plan.0.push(Change::Write { path, text: TMPFILES_TEXT.to_owned() });
+            plan.0.push(Change::Write { path: path.join(TMPFILES_NAME), text });
         }
         let counters = Path::new(SYSTEM_DIRECTORY);
         if root == Path::new("/") && !counters.exists() {
@@ -96,9 +100,17 @@ impl Plan {
         if drop_in::made_directory(&text) && fs::read_dir(&directory)?.count() == 1 {
             plan.0.push(Change::RemoveDirectory(directory));
         }
-        let at_start = root.join("etc/tmpfiles.d").join(TMPFILES_NAME);
-        if read(&at_start)?.as_deref() == Some(TMPFILES_TEXT) && enabled(root) == [name] {
+        let directory = root.join("etc/tmpfiles.d");
+        let at_start = directory.join(TMPFILES_NAME);
+        let text = read(&at_start)?;
+        let behind = text.as_deref().and_then(|text| text.strip_prefix(TMPFILES_TEXT));
+        if behind.is_some_and(|behind| ["", MADE_DIRECTORY].contains(&behind))
+            && enabled(root) == [name]
+        {
             plan.0.push(Change::RemoveFile(at_start));
+            if behind == Some(MADE_DIRECTORY) && fs::read_dir(&directory)?.count() == 1 {
+                plan.0.push(Change::RemoveDirectory(directory));
+            }
         }
         Ok(plan)
     }

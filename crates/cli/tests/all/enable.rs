@@ -101,6 +101,17 @@ impl System {
 }
 
 #[test]
+fn nor_is_a_directory_left_that_was_made_for_tmpfiles() {
+    let Some(system) = System::new() else { return };
+    fs::remove_dir(system.path("etc/tmpfiles.d")).unwrap();
+    let before = system.tree();
+    system.done(&["enable", "nginx"]);
+    assert!(system.path("etc/tmpfiles.d/widelane.conf").exists());
+    system.done(&["disable", "nginx"]);
+    assert_eq!(system.tree(), before);
+}
+
+#[test]
 fn what_is_enabled_can_be_disabled_without_a_trace() {
     let Some(system) = System::new() else { return };
     let before = system.tree();

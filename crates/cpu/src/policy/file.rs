@@ -14,8 +14,8 @@ use crate::rooms::{LicenceClass, Room, Width};
 const ALLOWED: &str = "\
 a policy holds width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
 rooms_closed = [\"ifma512\", …]; choose = \"widest\" or \"auto\"; wait_max = \"0.5ms\"; \
-combine = \"on\", \"off\" or \"auto\"; lane_cpus = \"2,4-7\" or \"none\"; lane_user = \"widelane\"; \
-engine = \"cpu\" or \"qat\"; each may be left out";
+combine = \"on\", \"off\" or \"auto\"; lane_cpus = \"2,4-7\" or \"none\"; \
+lane_user = \"widelane\"; engine = \"cpu\" or \"qat\"; each may be left out";
 
 /// A policy file that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
