@@ -109,6 +109,7 @@ fn hash_keys_within<C: Coefficients>(
 }
 
 /// The hashes of encapsulation keys, which begin with SHA3-256's digest.
+#[allow(clippy::type_complexity, reason = "the types of two closures")]
 pub(super) fn hashing_keys<'a, S: Words<Word = u64>>(
     parameters: &Parameters,
     keys: &[&'a [u8]],

@@ -81,6 +81,7 @@ enum Stream {
 }
 
 /// Hashing nothing.
+#[allow(clippy::type_complexity, reason = "the types of two functions")]
 pub(super) fn no_messages<S>() -> Hashing<fn(usize, usize) -> u64, fn(usize, usize, &S)> {
     Hashing { function: SHAKE128, jobs: 0, words: 0, word: |_, _| 0, take: |_, _, _| () }
 }

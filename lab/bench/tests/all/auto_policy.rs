@@ -138,7 +138,7 @@ fn auto_costs_what_the_best_policy_does_on_every_mixture() {
         let mut process = Process::new(mixture.costs.len());
         process.serve(&mixture, 0.3, 900.0);
         let over = process.cost() / mixture.best();
-        println!("{:<80} {over:.4} {:?}", mixture.name, mixture.costs);
+        eprintln!("{:<80} {over:.4} {:?}", mixture.name, mixture.costs);
         assert!(over < 1.01, "{over:.4} of the best: {mixture:?}");
     }
 }
@@ -154,7 +154,7 @@ fn auto_is_ahead_of_every_fixed_policy_on_a_day_that_changes() {
         let fixed: Vec<f64> = (0..minutes[0].costs.len())
             .map(|policy| minutes.iter().map(|minute| minute.costs[policy]).sum::<f64>() / 2.0)
             .collect();
-        println!("{cpu}: {:.4}, fixed {fixed:.4?}", process.cost());
+        eprintln!("{cpu}: {:.4}, fixed {fixed:.4?}", process.cost());
         assert!(fixed.iter().all(|fixed| process.cost() < *fixed), "{cpu}: {fixed:?}");
     }
 }
