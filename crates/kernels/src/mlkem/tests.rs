@@ -82,9 +82,9 @@ fn packs_as<C: Coefficients, M: Meaning + Encoding, const BITS: usize>(
         (0..JOBS_MAX).for_each(|lane| put(&mut group, lane, &of_lane(lane)));
         C::call(room, Pack::<M, BITS>::new(&group, &mut packed));
         C::call(room, ToBuffers { packed: &packed, bits: BITS, buffers: &mut buffers });
-        for lane in 0..JOBS_MAX {
+        for (lane, buffer) in buffers.iter().enumerate() {
             let mut bytes = vec![0; 32 * BITS];
-            buffers[lane].copy_bytes(&mut bytes);
+            buffer.copy_bytes(&mut bytes);
             for (index, coefficient) in of_lane(lane).into_iter().enumerate() {
                 let got = field(&bytes, BITS, index);
                 assert_eq!(got, encode(coefficient.into()), "{coefficient} by {BITS} bits");
