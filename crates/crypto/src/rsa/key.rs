@@ -9,7 +9,7 @@ use widelane_vault::Vault;
 use crate::stack::scrubbed;
 
 /// Stack of an import.
-const KEY_STACK_BYTES: usize = 68 << 10;
+const KEY_STACK_BYTES: usize = 72 << 10;
 
 /// Exclusive upper bound of the public exponents we take.
 const PUBLIC_EXPONENT_LIMIT: u64 = 1 << 33;
