@@ -457,6 +457,10 @@ fn a_server_that_does_not_fork_signs_by_itself() {
 
 #[test]
 fn cpus_that_are_not_there_are_named_before_the_server_starts() {
+    if !Path::new("/sys/devices/system/cpu/online").exists() {
+        eprintln!("nothing tells which CPUs there are: nothing was tested");
+        return;
+    }
     refuses(&["--lane-cpus", "0,8191"], "there is no CPU 8191 to set aside; the CPUs");
 }
 

@@ -81,6 +81,7 @@ import os, socket, ssl, sys
 server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 server.load_cert_chain(sys.argv[1], sys.argv[2])
 client = ssl.create_default_context(cafile=sys.argv[3])
+client.verify_flags &= ~ssl.VERIFY_X509_STRICT
 for _ in range(100):
     near, far = socket.socketpair()
     child = os.fork()
@@ -117,8 +118,8 @@ fn a_system_without_proc_starts_the_server() {
     let mut command = Command::new(hide[0]);
     command.args(&hide[1..]).arg(widelane()).args(["run", "--", "openssl", "version"]);
     let output = command.env("WIDELANE_COUNTERS_DIR", "").output().expect("util-linux");
-    if text(&output.stderr).contains("unshare failed") {
-        eprintln!("only root can hide /proc: nothing was tested");
+    if text(&output.stderr).starts_with("unshare: ") {
+        eprintln!("only root can hide /proc, and not in a chroot: nothing was tested");
         return;
     }
     assert!(output.status.success(), "{}", text(&output.stderr));
