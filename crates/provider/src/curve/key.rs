@@ -417,7 +417,12 @@ impl Key {
     /// Asks the default provider for the curve of its key; nothing where there are no lanes to
     /// fill.
     fn find_curve(&self) -> Option<Curve> {
-        let curve = match self.algorithm {
+        self.named_curve().filter(|curve| curve.has_kernels())
+    }
+
+    /// Its curve, if we know it, whether or not there are lanes to fill.
+    pub(crate) fn named_curve(&self) -> Option<Curve> {
+        Some(match self.algorithm {
             Algorithm::Ed25519 => Curve::Ed25519,
             Algorithm::X25519 => Curve::X25519,
             Algorithm::Ec => {
@@ -429,18 +434,17 @@ impl Key {
                 let told = unsafe { get_params(self.inner()?, asked.as_mut_ptr()) > 0 };
                 told.then(|| Curve::by_name(self.algorithm, name.as_c_str())).flatten()?
             }
-        };
-        (curve.has_kernels()).then_some(curve)
+        })
     }
 
     fn export_public(&self) -> Option<Public> {
-        let curve = self.curve()?;
+        let curve = self.named_curve()?;
         let exported = Halves::of(self, core::SELECT_PUBLIC_KEY | core::SELECT_ALL_PARAMETERS)?;
         Public::read(curve, exported.public.as_deref()?)
     }
 
     fn export_private(&self) -> Option<Private> {
-        let curve = self.curve()?;
+        let curve = self.named_curve()?;
         let exported = Halves::of(self, core::SELECT_ALL)?;
         Private::read(curve, &exported.private(curve.private_bytes())?)
     }
