@@ -12,7 +12,7 @@ use widelane_testkit::hello::{Answer, client_hello, converse, share_of};
 use widelane_testkit::server::{free_address, nginx_files};
 
 use crate::support::authority::{Authority, Identity, Kind};
-use crate::support::clients::{REQUEST, first_flight, load, s_client, try_load};
+use crate::support::clients::{REQUEST, first_flight, load, load_mixed, s_client, try_load};
 use crate::support::server::Server;
 use crate::support::{localhost, widelane};
 
@@ -144,6 +144,26 @@ fn clients_of_other_makers_shake_hands() {
             assert!(page.contains("ok"), "{name}: {said:?}\n{}", server.output());
         }
         assert_eq!(server.counters().fallbacks, 0);
+    }
+}
+
+#[test]
+fn a_curve_without_kernels_keeps_no_group_from_shaking_hands() {
+    let (_authority, identity) = localhost();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let policy = directory.path().join("policy.toml");
+    for text in ["rooms_closed = [\"ifma256\", \"ifma512\"]\n", "width_max = 128\n"] {
+        std::fs::write(&policy, text).expect("a short write");
+        let certificate = identity.certificate.display();
+        let http = format!(
+            "ssl_certificate {certificate}; ssl_certificate_key {}; ssl_ecdh_curve X25519MLKEM768;",
+            identity.key.display()
+        );
+        let run = ["--policy", policy.to_str().expect("text")];
+        let server = Server::nginx_under(&run, 1, &http);
+        let group = Group::X25519MlKem768;
+        let tally = load_mixed(server.port, &[&identity], TlsVersion::Tls13, group, 4, 20);
+        assert!(tally.errors.is_empty(), "{text}: {:?}", tally.errors);
     }
 }
 
