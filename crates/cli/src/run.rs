@@ -125,6 +125,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// Puts into the environment of `command` what the runtime and the provider look for.
 fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
     let libraries = Libraries::find()?;
+    // What is given here makes that of the environment moot.
+    let unless = |is_given: bool, name| std::env::var(name).ok().filter(|_| !is_given);
     let inputs = Inputs {
         argument: None,
         policy_path: args
@@ -135,27 +137,11 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
             .max_simd_bitwidth
             .clone()
             .or_else(|| std::env::var(policy::BITWIDTH_VARIABLE).ok()),
-        // What is given here makes that of the environment moot.
-        wait_max: match args.wait_max {
-            Some(_) => None,
-            None => std::env::var(policy::WAIT_VARIABLE).ok(),
-        },
-        combine: match args.combine {
-            Some(_) => None,
-            None => std::env::var(policy::COMBINE_VARIABLE).ok(),
-        },
-        lane_cpus: match &args.lane_cpus {
-            Some(_) => None,
-            None => std::env::var(policy::LANE_CPUS_VARIABLE).ok(),
-        },
-        engine: match args.engine {
-            Some(_) => None,
-            None => std::env::var(policy::ENGINE_VARIABLE).ok(),
-        },
-        lane_user: match &args.lane_user {
-            Some(_) => None,
-            None => std::env::var(policy::LANE_USER_VARIABLE).ok(),
-        },
+        wait_max: unless(args.wait_max.is_some(), policy::WAIT_VARIABLE),
+        combine: unless(args.combine.is_some(), policy::COMBINE_VARIABLE),
+        lane_cpus: unless(args.lane_cpus.is_some(), policy::LANE_CPUS_VARIABLE),
+        engine: unless(args.engine.is_some(), policy::ENGINE_VARIABLE),
+        lane_user: unless(args.lane_user.is_some(), policy::LANE_USER_VARIABLE),
         system_path: PathBuf::from(policy::SYSTEM_PATH),
     };
     let resolved = policy::resolve(&inputs).context("the policy cannot be used")?;

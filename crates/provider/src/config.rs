@@ -64,21 +64,16 @@ impl Config {
     fn read() -> Self {
         let trusted = !raised_privileges();
         let variable = |name: &str| env::var_os(name).filter(|value| trusted && !value.is_empty());
+        let text = |name| variable(name).map(|value| value.to_string_lossy().into_owned());
         let inputs = Inputs {
             argument: None,
             policy_path: variable(policy::PATH_VARIABLE).map(PathBuf::from),
-            max_simd_bitwidth: variable(policy::BITWIDTH_VARIABLE)
-                .map(|value| value.to_string_lossy().into_owned()),
-            wait_max: variable(policy::WAIT_VARIABLE)
-                .map(|value| value.to_string_lossy().into_owned()),
-            combine: variable(policy::COMBINE_VARIABLE)
-                .map(|value| value.to_string_lossy().into_owned()),
-            lane_cpus: variable(policy::LANE_CPUS_VARIABLE)
-                .map(|value| value.to_string_lossy().into_owned()),
-            engine: variable(policy::ENGINE_VARIABLE)
-                .map(|value| value.to_string_lossy().into_owned()),
-            lane_user: variable(policy::LANE_USER_VARIABLE)
-                .map(|value| value.to_string_lossy().into_owned()),
+            max_simd_bitwidth: text(policy::BITWIDTH_VARIABLE),
+            wait_max: text(policy::WAIT_VARIABLE),
+            combine: text(policy::COMBINE_VARIABLE),
+            lane_cpus: text(policy::LANE_CPUS_VARIABLE),
+            engine: text(policy::ENGINE_VARIABLE),
+            lane_user: text(policy::LANE_USER_VARIABLE),
             system_path: PathBuf::from(policy::SYSTEM_PATH),
         };
         let policy = match policy::resolve(&inputs) {

@@ -25,7 +25,7 @@ mod measured;
 mod native;
 mod notify;
 mod operation;
-mod owner;
+pub(crate) mod owner;
 pub(crate) mod queues;
 mod request;
 mod signals;

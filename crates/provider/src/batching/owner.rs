@@ -27,7 +27,7 @@ impl Owner {
         }
         // SAFETY: the call above succeeded.
         let clock = unsafe { clock.assume_init() };
-        Some(Owner { clock, cpu_ns: read_ns(clock)?, since: now() })
+        Some(Owner { clock, cpu_ns: cpu_time_ns(clock)?, since: now() })
     }
 
     /// Whether it has worked nearly all the time since. A thread that sleeps, or has ended, has
@@ -36,11 +36,12 @@ impl Owner {
         let elapsed_ns = now().since(self.since);
         // The system may have given the number of an ended thread, and so its clock, to a new one.
         let is_at_work = |ns: u64| ns.saturating_sub(self.cpu_ns) >= elapsed_ns / 8 * 7;
-        read_ns(self.clock).is_some_and(is_at_work)
+        cpu_time_ns(self.clock).is_some_and(is_at_work)
     }
 }
 
-fn read_ns(clock: libc::clockid_t) -> Option<u64> {
+/// CPU time of a thread or process, by its clock; nothing if the system does not tell it.
+pub(crate) fn cpu_time_ns(clock: libc::clockid_t) -> Option<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a place to write to; a clock of a thread that has ended is refused.
     let told = unsafe { libc::clock_gettime(clock, &mut time) } == 0;

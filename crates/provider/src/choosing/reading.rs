@@ -7,6 +7,8 @@ use widelane_cpu::chain::{Chain, LINKS_PER_TURN, time_stamp};
 use widelane_cpu::clock;
 use widelane_cpu::policy::trial::Slice;
 
+use crate::batching::owner::cpu_time_ns;
+
 /// One moment.
 pub(super) struct Reading {
     wall_ns: u64,
@@ -25,11 +27,12 @@ impl Reading {
     /// Now, when so much work has been done. Whoever compares policies wants to know what others
     /// use of the CPU.
     pub(super) fn take(work_ns: f64, with_others: bool) -> Self {
+        let cpu_time = |clock| cpu_time_ns(clock).unwrap_or(0) as f64;
         Reading {
             wall_ns: clock::now_ns(),
             stamp: time_stamp(),
-            process_ns: cpu_time_ns(libc::CLOCK_PROCESS_CPUTIME_ID),
-            thread_ns: cpu_time_ns(libc::CLOCK_THREAD_CPUTIME_ID),
+            process_ns: cpu_time(libc::CLOCK_PROCESS_CPUTIME_ID),
+            thread_ns: cpu_time(libc::CLOCK_THREAD_CPUTIME_ID),
             work_ns,
             busy: with_others.then(busy).flatten(),
             // SAFETY: no arguments.
@@ -83,13 +86,6 @@ fn busy() -> Option<(usize, f64)> {
     let times: Vec<f64> = times.split_whitespace().map_while(|time| time.parse().ok()).collect();
     let [user, nice, system, _idle, _iowait, irq, softirq, ..] = times[..] else { return None };
     Some((cpu, (user + nice + system + irq + softirq) * TICK_NS))
-}
-
-fn cpu_time_ns(clock: libc::clockid_t) -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes a time.
-    unsafe { libc::clock_gettime(clock, &raw mut time) };
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
 /// A tick of `/proc/stat`: Linux has 100 a second there on x86.

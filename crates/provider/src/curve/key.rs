@@ -420,8 +420,11 @@ impl Key {
         self.named_curve().filter(|curve| curve.has_kernels())
     }
 
-    /// Its curve, if we know it, whether or not there are lanes to fill.
+    /// Its curve, whether or not there are lanes to fill.
     pub(crate) fn named_curve(&self) -> Option<Curve> {
+        if let Some(curve) = self.known_curve() {
+            return Some(curve);
+        }
         Some(match self.algorithm {
             Algorithm::Ed25519 => Curve::Ed25519,
             Algorithm::X25519 => Curve::X25519,

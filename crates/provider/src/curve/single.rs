@@ -25,8 +25,7 @@ pub(crate) fn derive(key: &Key, peer: &Key) -> Option<Secret> {
     if unsafe { set_peer(context.as_ptr(), peer.inner()?) } <= 0 {
         return None;
     }
-    let curve = key.known_curve().or_else(|| key.named_curve())?;
-    let mut secret = Secret(vec![0; curve.private_bytes()]);
+    let mut secret = Secret(vec![0; key.named_curve()?.private_bytes()]);
     let (size, mut length) = (secret.0.len(), 0);
     // SAFETY: pointer and length belong to the secret.
     let done = unsafe { derive(context.as_ptr(), secret.0.as_mut_ptr(), &mut length, size) > 0 };

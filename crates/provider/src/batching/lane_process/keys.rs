@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 
 use crate::config::config;
 use crate::rsa::key::Key;
@@ -33,9 +33,19 @@ pub(crate) fn is_imported_at_once() -> bool {
     are_lent() || IMPORTED_AT_ONCE.fetch_add(1, Ordering::Relaxed) < IMPORTED_AT_ONCE_MAX
 }
 
+/// Nothing while another thread has them, which at a fork may be for ever in the child: a key that
+/// is missed is imported by who signs with it.
+fn loaded_keys() -> Option<MutexGuard<'static, Vec<Weak<Key>>>> {
+    match LOADED.try_lock() {
+        Ok(loaded) => Some(loaded),
+        Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
 /// A key was loaded.
 pub(crate) fn loaded(key: &Arc<Key>) {
-    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(mut loaded) = loaded_keys() else { return };
     if loaded.len() >= KEYS_TO_TIDY && loaded.len().is_power_of_two() {
         loaded.retain(|key| key.strong_count() > 0);
     }
@@ -46,7 +56,7 @@ pub(crate) fn loaded(key: &Arc<Key>) {
 
 /// Before a fork: makes what each child would have to make of its keys.
 pub(crate) fn before_fork() {
-    let loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(loaded) = loaded_keys() else { return };
     let first: Vec<_> =
         loaded.iter().take(IMPORTED_AT_ONCE_MAX).filter_map(Weak::upgrade).collect();
     drop(loaded);
@@ -61,7 +71,7 @@ impl Lent {
         if !are_lent() {
             return Lent::none();
         }
-        let loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(loaded) = loaded_keys() else { return Lent::none() };
         let living = loaded.iter().filter(|key| key.strong_count() > 0);
         Lent(living.map(|key| (key.as_ptr().addr(), Weak::clone(key))).collect())
     }
