@@ -2,6 +2,7 @@
 //! thread, and our programs under test.
 
 use std::env;
+use std::path::Path;
 use std::process::Command;
 
 use widelane_cpu::policy;
@@ -39,4 +40,14 @@ pub fn without_policy(program: &str) -> Command {
         command.env_remove(variable);
     }
     command
+}
+
+/// Copies a program or script to `to`, where it can be executed at once. Another process does the
+/// copying: while a test has the copy open for writing, a program that another thread starts would
+/// inherit that descriptor, and the kernel refuses to execute a file that somebody may write
+/// (`ETXTBSY`).
+pub fn install(from: &Path, to: &Path) {
+    let status = Command::new("install").arg("--mode=755").args([from, to]).status();
+    let done = status.expect("coreutils are installed").success();
+    assert!(done, "{} to {}", from.display(), to.display());
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::prelude::*;
+use widelane_testkit::program;
 
 use crate::widelane;
 
@@ -44,7 +45,7 @@ impl System {
         system.write("lib/systemd/system/nginx.service", NGINX_UNIT);
         system.write("usr/lib/widelane/widelane.so", "");
         system.write("usr/lib/widelane/libwidelane_runtime.so", "");
-        fs::copy(server, system.path("usr/sbin/nginx")).unwrap();
+        program::install(server, &system.path("usr/sbin/nginx"));
         Some(system)
     }
 
@@ -183,7 +184,7 @@ fn what_cannot_be_accelerated_is_not_enabled() {
     assert!(system.refused(&["enable", "haproxy"]).contains("no service haproxy"));
     assert!(system.refused(&["enable", "../nginx"]).contains("letters, digits"));
     assert_eq!(system.tree(), before);
-    fs::copy("/bin/sh", system.path("usr/sbin/nginx")).unwrap();
+    program::install(Path::new("/bin/sh"), &system.path("usr/sbin/nginx"));
     assert!(system.refused(&["enable", "nginx"]).contains("not linked with OpenSSL 3"));
     widelane().args(["enable"]).assert().code(2);
 }

@@ -1,18 +1,19 @@
 //! The commands that measure: `widelane` hands them over to `widelane-bench`.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use assert_cmd::prelude::*;
 use tempfile::TempDir;
+use widelane_testkit::program;
 
 /// `widelane` alone in a directory, and nothing in the `PATH`.
 fn alone() -> (TempDir, Command) {
     let directory = tempfile::tempdir().unwrap();
-    let program = directory.path().join("widelane");
-    fs::copy(env!("CARGO_BIN_EXE_widelane"), &program).unwrap();
-    let mut command = Command::new(program);
+    let copy = directory.path().join("widelane");
+    program::install(Path::new(env!("CARGO_BIN_EXE_widelane")), &copy);
+    let mut command = Command::new(copy);
     command.env("PATH", "/nonexistent");
     (directory, command)
 }
@@ -30,9 +31,9 @@ fn the_program_that_measures_is_named_where_it_is_missing() {
 #[test]
 fn the_program_that_measures_gets_all_arguments_and_its_status_is_passed_on() {
     let (directory, _) = alone();
-    let other = directory.path().join("widelane-bench");
-    fs::write(&other, "#!/bin/sh\necho \"$@\"\nexit 7\n").unwrap();
-    fs::set_permissions(&other, Permissions::from_mode(0o755)).unwrap();
+    let script = directory.path().join("script");
+    fs::write(&script, "#!/bin/sh\necho \"$@\"\nexit 7\n").unwrap();
+    program::install(&script, &directory.path().join("widelane-bench"));
     for arguments in [&["compare", "--no-such-flag", "-h"][..], &["help", "tune"]] {
         let mut command = Command::new(directory.path().join("widelane"));
         command.args(arguments).assert().code(7).stdout(arguments.join(" ") + "\n");

@@ -3,7 +3,10 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Output};
+
+use widelane_testkit::program;
 
 use crate::common;
 use crate::common::Place;
@@ -23,7 +26,7 @@ fn a_set_user_id_program_does_not_hear_our_variables() {
     // The other user has to come this far, and to read what is here.
     fs::remove_file(place.path("widelane.so")).unwrap();
     fs::copy(common::library(), place.path("widelane.so")).unwrap();
-    fs::copy("/usr/bin/openssl", place.path("openssl")).expect("openssl is installed");
+    program::install(Path::new("/usr/bin/openssl"), &place.path("openssl"));
     for (name, mode) in
         [("", 0o755), ("counters", 0o1777), ("key.pem", 0o644), ("widelane.so", 0o644)]
     {
