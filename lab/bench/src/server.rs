@@ -79,6 +79,27 @@ impl ServerKind {
     }
 }
 
+/// A limit to how long operations wait for company, as an option of `widelane run` and as a subject
+/// of results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WaitMax {
+    /// What `--wait-max` is given.
+    pub option: &'static str,
+    subject: &'static str,
+}
+
+impl WaitMax {
+    /// The limits that can be compared, the shortest first.
+    pub const ALL: [WaitMax; 6] = [
+        WaitMax { option: "0", subject: "wait-0" },
+        WaitMax { option: "0.5ms", subject: "wait-0.5ms" },
+        WaitMax { option: "1ms", subject: "wait-1ms" },
+        WaitMax { option: "2ms", subject: "wait-2ms" },
+        WaitMax { option: "5ms", subject: "wait-5ms" },
+        WaitMax { option: "10ms", subject: "wait-10ms" },
+    ];
+}
+
 /// How a server is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
@@ -92,6 +113,8 @@ pub enum Subject {
     LaneCpus,
     /// The same with a QAT device.
     Qat,
+    /// The same with a limit of its own to how long operations wait for company.
+    Waiting(WaitMax),
     /// With the provider and the server's own asynchronous mode, without the runtime.
     Async,
     /// With the provider, by OpenSSL's configuration alone.
@@ -109,6 +132,7 @@ impl Subject {
             Subject::Accelerated => "accelerated",
             Subject::LaneCpus => "lane-cpus",
             Subject::Qat => "qat",
+            Subject::Waiting(WaitMax { subject, .. }) => subject,
             Subject::Async => "async",
             Subject::Configured => "configured",
             Subject::HaproxyAwsLc => "haproxy-aws-lc",
@@ -117,8 +141,8 @@ impl Subject {
 
     /// Whether our provider runs in it.
     pub const fn is_ours(self) -> bool {
-        use Subject::{Accelerated, Async, Configured, LaneCpus, Qat};
-        matches!(self, Accelerated | LaneCpus | Qat | Async | Configured)
+        use Subject::{Accelerated, Async, Configured, LaneCpus, Qat, Waiting};
+        matches!(self, Accelerated | LaneCpus | Qat | Waiting(_) | Async | Configured)
     }
 }
 

@@ -31,7 +31,11 @@ pub fn mode(subject: &str) -> Option<String> {
         "qat" => Some("QAT".to_owned()),
         "light-256" => Some("256 bits without multiplications".to_owned()),
         "light-only" => Some("without multiplications".to_owned()),
-        _ => None,
+        "wait-0" => Some("no wait".to_owned()),
+        _ => {
+            let limit = subject.strip_prefix("wait-")?.trim_end_matches("ms");
+            Some(format!("waits of {limit} ms at most"))
+        }
     }
 }
 

@@ -267,11 +267,14 @@ impl Workshop {
                 masked
             }
             Subject::Qat if qat::devices() == 0 => return Err(ServerError::NoDevice),
-            Subject::Accelerated | Subject::LaneCpus | Subject::Qat => {
+            Subject::Accelerated | Subject::LaneCpus | Subject::Qat | Subject::Waiting(_) => {
                 let mut run = Command::new(self.widelane()?);
                 run.arg("run").arg("--counters-dir").arg(counters);
                 if subject == Subject::Qat {
                     run.args(["--engine", "qat"]);
+                }
+                if let Subject::Waiting(limit) = subject {
+                    run.args(["--wait-max", limit.option]);
                 }
                 if let Some(cpus) = self.lane_cpus_of(subject) {
                     run.arg("--lane-cpus").arg(cpus.to_string());

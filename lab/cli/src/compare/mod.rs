@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use widelane_bench::compare::{CompareError, Protection};
 use widelane_bench::server::application::Application;
-use widelane_bench::server::{Key, RECIPES, Recipe, ServerError};
+use widelane_bench::server::{Key, RECIPES, Recipe, ServerError, WaitMax};
 use widelane_bench::{compare, machine, mixed};
 use widelane_cli::libraries::Libraries;
 use widelane_cli::{output, system, units};
@@ -22,7 +22,7 @@ use widelane_cpu::policy::LaneCpus;
 use widelane_loadgen::{Cipher, Group, TlsVersion};
 
 pub use self::values::load;
-use self::values::{group, keys, size, tls_version};
+use self::values::{group, keys, size, tls_version, wait_max};
 use crate::files::raise_file_limit;
 use crate::measure;
 
@@ -97,6 +97,12 @@ pub struct Args {
     /// with --lane-cpus]
     #[arg(long, value_name = "ENGINE", value_enum, value_delimiter = ',')]
     engine: Vec<Engine>,
+    /// Limits to how long operations wait for company, each measured in the same rounds: 0, 0.5ms,
+    /// 1ms, 2ms, 5ms, 10ms. Shows what a longer wait saves, and what it costs in latency [default:
+    /// that of the policy]
+    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = wait_max,
+          conflicts_with = "engine")]
+    wait_max: Vec<WaitMax>,
     /// Of downloads, searches the highest rate at which every one ends within this time, as 2s;
     /// says where that cannot be. Takes minutes for each length and cipher
     #[arg(long, value_name = "TIME", value_parser = units::duration)]

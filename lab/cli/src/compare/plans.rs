@@ -115,8 +115,11 @@ impl Args {
         Workers { nginx, haproxy }
     }
 
-    /// The accelerated subjects, one for each engine.
-    fn engines(&self) -> Vec<Subject> {
+    /// The accelerated subjects, one for each engine or limit.
+    fn accelerated(&self) -> Vec<Subject> {
+        if !self.wait_max.is_empty() {
+            return self.wait_max.iter().copied().map(Subject::Waiting).collect();
+        }
         let subject = |engine: &Engine| match engine {
             Engine::InLoop => Subject::Accelerated,
             Engine::LaneCpus => Subject::LaneCpus,
@@ -128,11 +131,19 @@ impl Args {
         }
     }
 
-    /// Refuses engines that are named twice, or lack their CPUs.
+    /// Refuses engines and limits that are named twice, or lack their CPUs.
     pub(super) fn check_engines(&self) -> anyhow::Result<()> {
-        let twice = self.engine.iter().enumerate().any(|(at, one)| self.engine[..at].contains(one));
-        if twice {
+        fn has_twins<T: PartialEq>(all: &[T]) -> bool {
+            all.iter().enumerate().any(|(at, one)| all[..at].contains(one))
+        }
+        if has_twins(&self.engine) {
             bail!("--engine names one twice; say each once");
+        }
+        if has_twins(&self.wait_max) {
+            bail!("--wait-max names one twice; say each once");
+        }
+        if !self.wait_max.is_empty() && self.lane_cpus.is_some() {
+            bail!("--wait-max and --lane-cpus are compared one by one; leave one of them out");
         }
         let wants_cpus = self.engine.contains(&Engine::LaneCpus);
         if wants_cpus && self.lane_cpus.is_none() {
@@ -250,7 +261,7 @@ impl Args {
                 subjects.extend(self.masked.then_some(Subject::NativeMasked));
                 match kind {
                     ServerKind::SServer => subjects.push(Subject::Configured),
-                    _ => subjects.extend(self.engines()),
+                    _ => subjects.extend(self.accelerated()),
                 }
                 if asynchronous && kind == ServerKind::Haproxy {
                     subjects.push(Subject::Async);

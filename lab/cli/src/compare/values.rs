@@ -1,6 +1,6 @@
 //! What the command line of `compare` says: keys, versions, lengths, times.
 
-use widelane_bench::server::Key;
+use widelane_bench::server::{Key, WaitMax};
 use widelane_cli::units;
 use widelane_loadgen::{Group, TlsVersion};
 
@@ -52,6 +52,15 @@ pub fn tls_version(text: &str) -> Result<TlsVersion, String> {
         "1.3" => Ok(TlsVersion::Tls13),
         _ => Err("the versions are 1.2 and 1.3".to_owned()),
     }
+}
+
+/// A limit to how long operations wait for company.
+pub fn wait_max(text: &str) -> Result<WaitMax, String> {
+    let known = WaitMax::ALL.into_iter().find(|limit| limit.option == text);
+    known.ok_or_else(|| {
+        let options = WaitMax::ALL.map(|limit| limit.option);
+        format!("the limits that can be compared are {}", options.join(", "))
+    })
 }
 
 /// A partial load, in percent.

@@ -320,7 +320,8 @@ fn compares_partial_loads_of_what_native_can_do() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = ["--server", "embedded", "--workload", "handshake", "--tls", "1.3"];
     let loads = ["--load", "20,60", "--pairs", "2", "--seconds", "0.1"];
-    let output = compare(directory.path(), &[&arguments[..], &loads].concat());
+    let limits = ["--wait-max", "0,2ms"];
+    let output = compare(directory.path(), &[&arguments[..], &loads, &limits].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
     let results = Results::from_json(&text).unwrap();
@@ -335,12 +336,15 @@ fn compares_partial_loads_of_what_native_can_do() {
     };
     let (low, high) = (due(20), due(60));
     assert!(low.len() >= 4 && high.len() >= 4, "{text}");
-    // Native and accelerated get the same, and the shares are those that were asked for.
+    // All subjects get the same, and the shares are those that were asked for.
     for (low, high) in low.iter().zip(&high) {
         assert!((high / low - 3.0).abs() < 1e-6, "{low} {high}");
     }
     assert!(results.notes.iter().any(|note| note.contains("handshakes per second at most")));
     assert!(results.rows.iter().any(|row| row.metric == "jobs_per_batch"));
+    for subject in ["wait-0", "wait-2ms"] {
+        assert!(results.rows.iter().any(|row| row.subject == subject), "{subject}: {text}");
+    }
 }
 
 #[test]
