@@ -40,6 +40,13 @@ pub const ATTACH_SYMBOL: &core::ffi::CStr = c"widelane_runtime_attach";
 /// differ.
 pub type Attach = unsafe extern "C" fn(*const ProviderHooks) -> *const RuntimeHooks;
 
+/// Name of the symbol that the provider exports, of type [`Prepare`].
+pub const PREPARE_SYMBOL: &core::ffi::CStr = c"widelane_provider_prepare";
+
+/// Has a provider that is loaded but not started read its policy and open its counters, while their
+/// files can be found.
+pub type Prepare = unsafe extern "C" fn() -> c_int;
+
 /// Which of a thread's parked requests are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]

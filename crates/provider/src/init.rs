@@ -1,4 +1,4 @@
-//! `OSSL_provider_init`: the one symbol of `widelane.so`.
+//! `OSSL_provider_init`, by which libcrypto starts `widelane.so`, and what may come before.
 #![allow(unsafe_code, reason = "exports a C symbol and reads the core's tables")]
 
 use std::ffi::{c_int, c_void};
@@ -43,6 +43,18 @@ entry! {
         unsafe { functions.write(instance.functions()) };
         // SAFETY: as above.
         unsafe { provctx.write(lend(instance)) };
+        Some(1)
+    }
+}
+
+entry! {
+    /// Called by the runtime where the program is about to enter another root directory; see
+    /// `widelane_bridge::hooks`.
+    #[unsafe(no_mangle)]
+    pub fn widelane_provider_prepare() -> c_int {
+        config();
+        process::watch_forks();
+        process::current().counters();
         Some(1)
     }
 }

@@ -5,9 +5,11 @@
 #![allow(unsafe_code, reason = "dlopen of the provider, C strings of properties")]
 
 use core::ffi::{CStr, c_char, c_void};
-use core::ptr;
+use core::{mem, ptr};
 use std::ffi::CString;
 use std::sync::Once;
+
+use widelane_bridge::hooks::{PREPARE_SYMBOL, Prepare};
 
 use crate::config::{Config, config};
 use crate::groups;
@@ -97,30 +99,50 @@ fn fetch_ahead(openssl: &OpenSsl) {
     (openssl.RAND_priv_bytes)(&raw mut byte, 1);
 }
 
+/// The program is about to enter a root where none of our files is. What is loaded and read before
+/// serves there; nothing is changed in OpenSSL, whose configuration the program may read there.
+pub(crate) fn before_chroot() {
+    let Some(config) = config() else { return };
+    if provider().is_some() || !real::has_libssl() {
+        return;
+    }
+    // What fails here fails again, and is told, where the program begins with TLS.
+    let prepare = provider_library(&config.provider)
+        .ok()
+        .and_then(|library| real::function_in(library, PREPARE_SYMBOL));
+    if let Some(prepare) = prepare {
+        // SAFETY: what has this name has this type.
+        let prepare = unsafe { mem::transmute::<*mut c_void, Prepare>(prepare) };
+        // SAFETY: no precondition.
+        unsafe { prepare() };
+    }
+}
+
 /// Loads the provider's file and finds the function by which it starts.
 fn provider_start(path: &CStr) -> Result<*const c_void, String> {
+    let start = real::function_in(provider_library(path)?, c"OSSL_provider_init");
+    start
+        .map(<*mut c_void>::cast_const)
+        .ok_or_else(|| format!("{} is not an OpenSSL provider", path.to_string_lossy()))
+}
+
+/// The provider's file, loaded for good.
+fn provider_library(path: &CStr) -> Result<*mut c_void, String> {
     // SAFETY: the provider's initialisers have no precondition; it is never closed.
     let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if library.is_null() {
-        return Err(last_loader_error());
-    }
-    // SAFETY: a C string and the handle just opened.
-    let start = unsafe { libc::dlsym(library, c"OSSL_provider_init".as_ptr()) };
-    if start.is_null() {
-        return Err(format!("{} is not an OpenSSL provider", path.to_string_lossy()));
-    }
-    Ok(start)
+    if library.is_null() { Err(last_loader_error()) } else { Ok(library) }
 }
 
 fn last_loader_error() -> String {
+    const REMEDY: &str = "install widelane where this process can read it";
     // SAFETY: no precondition; the text belongs to this thread until its next call.
     let error = unsafe { libc::dlerror() };
     if error.is_null() {
-        return "the provider cannot be loaded".to_owned();
+        return format!("the provider cannot be loaded ({REMEDY})");
     }
     // SAFETY: a C string by the manual of dlerror.
     let error = unsafe { CStr::from_ptr(error) };
-    format!("the provider cannot be loaded: {}", error.to_string_lossy())
+    format!("the provider cannot be loaded: {} ({REMEDY})", error.to_string_lossy())
 }
 
 /// What to set as default properties when the program sets `properties` itself: both its own and

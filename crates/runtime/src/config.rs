@@ -116,6 +116,7 @@ extern "C" fn constructor(
     _variables: *const *const u8,
 ) {
     let _ = std::panic::catch_unwind(take_over);
+    let _ = std::panic::catch_unwind(crate::foreign::keep_apart);
 }
 
 #[used]

@@ -12,6 +12,7 @@
 //!   it as an event of its own making;
 //! * [`keys`]: private keys are read with decoders that are kept, and [`transfer`]: moved into the
 //!   provider;
+//! * [`foreign`]: what is linked with another OpenSSL than the server is kept apart from all this;
 //! * [`methods`]: what handshakes look up by name is kept by their thread;
 //! * [`interpose`]: the exported symbols; nothing else in the workspace defines symbols of others.
 //!
@@ -26,6 +27,7 @@ mod closing;
 mod config;
 mod event_loop;
 mod fibre;
+mod foreign;
 mod groups;
 mod handshake;
 mod interpose;

@@ -117,6 +117,8 @@ next_functions! {
         epoll: c_int, events: *mut epoll_event, count: c_int, timeout: *const timespec,
         mask: *const sigset_t
     ) -> c_int, or -1;
+    fn chroot(path: *const c_char) -> c_int, or -1;
+    fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void, or ptr::null_mut();
     fn execve(path: *const c_char, arguments: Strings, variables: Strings) -> c_int, or -1;
     fn execvpe(file: *const c_char, arguments: Strings, variables: Strings) -> c_int, or -1;
     fn ENGINE_pkey_asn1_find_str(
@@ -490,8 +492,76 @@ fn loaded_libssls() -> impl Iterator<Item = *mut c_void> {
     [c"libssl.so.3", c"libssl.so.4"].into_iter().filter_map(loaded_library)
 }
 
+/// Where the libssl and the libcrypto behind our doors are loaded; zero for one that there is not.
+pub(crate) fn own_libraries() -> [usize; 2] {
+    static OF_LIBSSL: Next = Next::new("SSL_CTX_new\0");
+    static OF_LIBCRYPTO: Next = Next::new("BIO_ctrl\0");
+    [&OF_LIBSSL, &OF_LIBCRYPTO].map(|next| {
+        let address = next.address();
+        object_at(address).map_or(0, |info| info.dli_fbase as usize)
+    })
+}
+
+/// What the loader knows of the object that `address` is in.
+pub(crate) fn object_at(address: *const c_void) -> Option<libc::Dl_info> {
+    // SAFETY: `Dl_info` is a struct of pointers, for which zero is a value.
+    let mut info: libc::Dl_info = unsafe { core::mem::zeroed() };
+    // SAFETY: looks the address up without touching what is there, and `info` is ours to write.
+    let found = unsafe { libc::dladdr(address, &mut info) };
+    (found != 0 && !info.dli_fname.is_null()).then_some(info)
+}
+
+/// Whether `name` of a library beside ours is bound to a door of ours, where without us it would be
+/// bound to the library's own.
+pub(crate) fn is_taken_from(library: *mut c_void, name: &CStr) -> bool {
+    // SAFETY: a C string; looking up a symbol has no precondition.
+    let door = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    let here: *const c_void = (&raw const VERSIONS).cast();
+    let base = |address| object_at(address).map(|info| info.dli_fbase);
+    // The program's own libraries come before those that one of its parts brings.
+    let is_shared = VERSIONS.iter().any(|version| {
+        let of = |handle| {
+            // SAFETY: C strings, and a pseudo-handle or the handle of a loaded library.
+            let address = unsafe { libc::dlvsym(handle, name.as_ptr(), version.as_ptr()) };
+            !address.is_null()
+        };
+        of(libc::RTLD_NEXT) && of(library)
+    });
+    base(door) == base(here) && !is_shared
+}
+
+/// Versions that symbols of OpenSSL have.
+static VERSIONS: [&CStr; 3] = [c"OPENSSL_4.0.0", c"OPENSSL_3.0.0", c"OPENSSL_1_1_0"];
+
+/// The function `name` of a library or of one that it needs.
+pub(crate) fn function_in(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: a C string and the handle of a loaded library.
+    let function = unsafe { libc::dlsym(library, name.as_ptr()) };
+    (!function.is_null()).then_some(function)
+}
+
+/// Calls `function`, the `SSL_CTX_new` of a library beside ours.
+pub(crate) fn call_context_maker(function: *mut c_void, method: *const c_void) -> *mut c_void {
+    type Maker = extern "C" fn(*const c_void) -> *mut c_void;
+    // SAFETY: the function of this name has this signature, by its public header.
+    let function = unsafe { core::mem::transmute::<*mut c_void, Maker>(function) };
+    function(method)
+}
+
+/// Gives back a handle of [`loaded_library`].
+pub(crate) fn unload(library: *mut c_void) {
+    // SAFETY: the handle is given back once.
+    unsafe { libc::dlclose(library) };
+}
+
+/// The function that loads libraries; its result depends on where it is called.
+pub(crate) fn dlopen_address() -> *mut c_void {
+    static NEXT: Next = Next::new("dlopen\0");
+    NEXT.address()
+}
+
 /// The handle of a library that the program has already loaded.
-fn loaded_library(name: &CStr) -> Option<*mut c_void> {
+pub(crate) fn loaded_library(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: with RTLD_NOLOAD no code of the library runs.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     (!handle.is_null()).then_some(handle)

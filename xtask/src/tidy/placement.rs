@@ -85,6 +85,7 @@ const INSTRUCTIONS: &[Placement] = &[
             "crates/meter/src/stimulus", // loops that provoke a licence
             "crates/provider/src/stack.rs", // the switch to a stack of its own
             "crates/runtime/src/fibre.rs", // the switch between fibres
+            "crates/runtime/src/interpose/load.rs", // a jump to the loader, which tells its caller
             "crates/secret/src",
         ],
         in_tests: true,
@@ -193,15 +194,18 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/runtime/src/config.rs",
         "crates/runtime/src/event_loop.rs",
         "crates/runtime/src/fibre.rs",
+        "crates/runtime/src/foreign.rs",
         "crates/runtime/src/groups.rs",
         "crates/runtime/src/handshake.rs",
         "crates/runtime/src/handshake/ahead.rs",
         "crates/runtime/src/handshake/means.rs",
         "crates/runtime/src/handshake/tickets.rs",
         "crates/runtime/src/interpose/bio.rs",
+        "crates/runtime/src/interpose/chroot.rs",
         "crates/runtime/src/interpose/epoll.rs",
         "crates/runtime/src/interpose/exec.rs",
         "crates/runtime/src/interpose/fetch.rs",
+        "crates/runtime/src/interpose/load.rs",
         "crates/runtime/src/interpose/memory.rs",
         "crates/runtime/src/interpose/pem.rs",
         "crates/runtime/src/interpose/poll.rs",

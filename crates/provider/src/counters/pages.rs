@@ -53,7 +53,11 @@ impl Pages {
         let mapped = dir.and_then(|dir| {
             file::map(dir)
                 .inspect_err(|error| {
-                    say(&format!("cannot write counters to {}: {error}", dir.display()));
+                    say(&format!(
+                        "cannot write counters to {}: {error}; this process runs without (give \
+                         its user a directory with room there)",
+                        dir.display()
+                    ));
                 })
                 .ok()
         });

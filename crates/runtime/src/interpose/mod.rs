@@ -4,9 +4,11 @@
 //! change, and lets no panic out.
 
 mod bio;
+mod chroot;
 mod epoll;
 mod exec;
 mod fetch;
+mod load;
 mod memory;
 mod pem;
 mod poll;

@@ -6,6 +6,7 @@ use core::ffi::{c_char, c_int, c_void};
 
 use super::guard;
 use crate::activate::{configure, with_preference, without_idle_exclusion};
+use crate::foreign;
 use crate::groups;
 use crate::handshake::{self, Call};
 use crate::methods;
@@ -14,6 +15,10 @@ use crate::transfer;
 
 #[unsafe(no_mangle)]
 extern "C" fn SSL_CTX_new(method: *const c_void) -> *mut c_void {
+    guard((), foreign::keep_apart);
+    if let Some(function) = guard(None, || foreign::function_beside(method, c"SSL_CTX_new")) {
+        return real::call_context_maker(function, method);
+    }
     guard((), configure);
     let made = methods::within_libssl(|| real::SSL_CTX_new(method));
     guard((), || groups::prefer(made));

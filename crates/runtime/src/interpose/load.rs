@@ -1,0 +1,49 @@
+//! A door in front of `dlopen`: what a program loads later may be linked with another OpenSSL.
+#![allow(unsafe_code, reason = "an exported symbol that must not have a frame of its own")]
+
+use core::arch::naked_asm;
+use core::ffi::{CStr, c_char, c_int, c_void};
+
+use super::guard;
+use crate::foreign;
+use crate::real;
+
+/// Where a name is searched depends on who asks, which the loader tells by the address that it is
+/// called from. There a call of ours would be in the way: the loader is jumped to.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void {
+    naked_asm!(
+        "push rdi",
+        "push rsi",
+        "sub rsp, 8",
+        "call {choose}",
+        "add rsp, 8",
+        "pop rsi",
+        "pop rdi",
+        "jmp rax",
+        choose = sym choose,
+    )
+}
+
+/// What opens `path`: our function where the path says all, otherwise the loader's own.
+extern "C" fn choose(path: *const c_char) -> *const c_void {
+    let ours = open_by_path as *const c_void;
+    guard(ours, || {
+        if path.is_null() {
+            return real::dlopen_address();
+        }
+        // SAFETY: the C string of the program.
+        let path = unsafe { CStr::from_ptr(path) }.to_bytes();
+        let says_all = path.contains(&b'/') && !path.contains(&b'$');
+        if says_all { ours } else { real::dlopen_address() }
+    })
+}
+
+extern "C" fn open_by_path(path: *const c_char, flags: c_int) -> *mut c_void {
+    let library = real::dlopen(path, flags);
+    if !library.is_null() {
+        guard((), foreign::keep_apart);
+    }
+    library
+}
