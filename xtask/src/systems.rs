@@ -3,6 +3,7 @@
 //! docs/operate/compatibility.md.
 
 mod page;
+mod tried;
 
 use std::fs;
 use std::path::Path;
@@ -12,6 +13,7 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
+use self::tried::{TRIED, Tried};
 use crate::programs::TestProgram;
 use crate::shell::{announce, announce_and_run, capture, succeeds};
 use crate::workspace::{QUICK, Workspace};
@@ -42,6 +44,8 @@ enum Part {
     Tests,
     /// A server, natively and accelerated.
     Server(&'static Server),
+    /// One that `widelane compare` cannot ask, natively and accelerated.
+    Tried(&'static Tried),
 }
 
 /// A release of Debian.
@@ -131,13 +135,12 @@ impl FromStr for Choice {
         let names = SYSTEMS.iter().map(|system| system.name).collect::<Vec<_>>().join(", ");
         let system = SYSTEMS.iter().find(|known| known.name == system);
         let system = system.ok_or_else(|| format!("there are {names}"))?;
-        let part = part.map(|name| match SERVERS.iter().find(|server| server.name == name) {
-            _ if name == "tests" => Ok(Part::Tests),
-            Some(server) => Ok(Part::Server(server)),
-            None => {
-                let names = SERVERS.iter().map(|server| server.name).collect::<Vec<_>>();
-                Err(format!("behind the / there is tests, or one of {}", names.join(", ")))
-            }
+        let part = part.map(|name| {
+            let all = Part::all().find(|part| part.name() == name);
+            all.ok_or_else(|| {
+                let names = Part::all().map(Part::name).collect::<Vec<_>>().join(", ");
+                format!("behind the / there is one of {names}")
+            })
         });
         Ok(Choice { system, part: part.transpose()? })
     }
@@ -181,20 +184,23 @@ fn chosen(only: &[Choice]) -> Vec<(&'static System, Part)> {
     for Choice { system, part } in choices {
         match part {
             Some(part) => parts.push((*system, *part)),
-            None => {
-                parts.push((*system, Part::Tests));
-                parts.extend(SERVERS.iter().map(|server| (*system, Part::Server(server))));
-            }
+            None => parts.extend(Part::all().map(|part| (*system, part))),
         }
     }
     parts
 }
 
 impl Part {
+    fn all() -> impl Iterator<Item = Part> {
+        let servers = SERVERS.iter().map(Part::Server);
+        std::iter::once(Part::Tests).chain(servers).chain(TRIED.iter().map(Part::Tried))
+    }
+
     fn name(self) -> &'static str {
         match self {
             Part::Tests => "tests",
             Part::Server(server) => server.name,
+            Part::Tried(tried) => tried.name,
         }
     }
 }
@@ -206,16 +212,15 @@ fn run_part(workspace: &Workspace, place: &Path, system: &System, part: Part) ->
         chroot::bootstrap(&root, system.suite)?;
         chroot::install(&root, BASE)?;
     }
-    match part {
-        Part::Tests => test(workspace, &root),
-        Part::Server(server) => {
-            let outcome = compare(workspace, &root, server)?;
-            let file = page::outcome_file(place, system, server);
-            fs::create_dir_all(file.parent().expect("a file in a directory"))?;
-            fs::write(&file, serde_json::to_string_pretty(&outcome)?)?;
-            Ok(())
-        }
-    }
+    let outcome = match part {
+        Part::Tests => return test(workspace, &root),
+        Part::Server(server) => compare(workspace, &root, server)?,
+        Part::Tried(tried) => tried::run(workspace, &root, tried)?,
+    };
+    let file = page::outcome_file(place, system, part.name());
+    fs::create_dir_all(file.parent().expect("a file in a directory"))?;
+    fs::write(&file, serde_json::to_string_pretty(&outcome)?)?;
+    Ok(())
 }
 
 /// Runs the tests of the runtime, which are those of whole servers, as they were built here.
@@ -236,18 +241,9 @@ fn test(workspace: &Workspace, root: &Path) -> Result<()> {
 
 /// Compares a server: its version with the results of `widelane compare`, or why there are none.
 fn compare(workspace: &Workspace, root: &Path, server: &Server) -> Result<Value> {
-    if !is_offered(root, server)? {
+    let Some(version) = install(root, server.packages)? else {
         return Ok(json!({ "missing": true }));
-    }
-    chroot::install(root, server.packages)?;
-    let package = server.packages.split(' ').next().expect("a server has a package");
-    let version = capture(Command::new("chroot").arg(root).args([
-        "dpkg-query",
-        "-W",
-        "-f",
-        "${Version}",
-        package,
-    ]))?;
+    };
     let results = workspace.target.join("systems/results.json");
     let program = workspace.quick("widelane");
     let [program, results_path] = [&program, &results].map(|path| path.to_string_lossy());
@@ -298,8 +294,15 @@ fn compare(workspace: &Workspace, root: &Path, server: &Server) -> Result<Value>
     Ok(outcome)
 }
 
-/// Whether this release of Debian has the packages of `server`.
-fn is_offered(root: &Path, server: &Server) -> Result<bool> {
-    let show = format!("apt-cache show {} >/dev/null 2>&1", server.packages);
-    Ok(succeeds(Command::new("chroot").arg(root).args(["sh", "-c", &show])))
+/// Installs `packages`, and returns the version of the first; nothing if this release of Debian
+/// does not have them.
+fn install(root: &Path, packages: &str) -> Result<Option<String>> {
+    let show = format!("apt-cache show {packages} >/dev/null 2>&1");
+    if !succeeds(Command::new("chroot").arg(root).args(["sh", "-c", &show])) {
+        return Ok(None);
+    }
+    chroot::install(root, packages)?;
+    let package = packages.split(' ').next().expect("a server has a package");
+    let query = ["dpkg-query", "-W", "-f", "${Version}", package];
+    capture(Command::new("chroot").arg(root).args(query)).map(Some)
 }

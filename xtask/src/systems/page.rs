@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::tried::{TRIED, Tried};
 use super::{KEYS, SERVERS, SYSTEMS, Server, System};
 
 const BEGIN: &str = "<!-- Written by `cargo xtask systems`: begin -->\n";
 const END: &str = "<!-- Written by `cargo xtask systems`: end -->\n";
 
 /// Where what came of a server is kept.
-pub fn outcome_file(place: &Path, system: &System, server: &Server) -> PathBuf {
-    place.join("outcomes").join(system.name).join(format!("{}.json", server.name))
+pub fn outcome_file(place: &Path, system: &System, name: &str) -> PathBuf {
+    place.join("outcomes").join(system.name).join(format!("{name}.json"))
 }
 
 /// Writes the tables anew, from all that there is in `place`.
@@ -22,42 +23,105 @@ pub fn write(place: &Path, page: &Path) -> Result<()> {
     let text = fs::read_to_string(page)?;
     let marks = "docs/operate/compatibility.md has lost its marks";
     let (before, rest) = text.split_once(BEGIN).context(marks)?;
-    let (_, after) = rest.split_once(END).context(marks)?;
-    let tables: Result<Vec<String>> = SYSTEMS.iter().map(|system| table(place, system)).collect();
+    let (old, after) = rest.split_once(END).context(marks)?;
+    let tables: Result<Vec<String>> =
+        SYSTEMS.iter().map(|system| section(place, system, &section_before(old, system))).collect();
     let tables = tables?.concat();
     fs::write(page, format!("{before}{BEGIN}{tables}{END}{after}"))?;
     Ok(())
 }
 
-/// The table of one system; empty where nothing was run.
-fn table(place: &Path, system: &System) -> Result<String> {
-    let mut rows = String::new();
-    let mut heading = None;
+/// What the page said of one system until now.
+fn section_before(old: &str, system: &System) -> String {
+    let title = format!("\n### {}\n", system.title);
+    let Some((_, rest)) = old.split_once(&title) else { return String::new() };
+    rest.split("\n### ").next().unwrap_or_default().to_owned()
+}
+
+/// What the page says of one system; empty where nothing was ever run. What no outcome is left of
+/// stays as it was `before`.
+fn section(place: &Path, system: &System, before: &str) -> Result<String> {
+    let outcome = |name| -> Result<Option<Value>> {
+        let text = fs::read_to_string(outcome_file(place, system, name)).ok();
+        text.map(|text| serde_json::from_str(&text).context("an outcome")).transpose()
+    };
+    let old_row = |title: &str| {
+        let line = before.lines().find(|line| line.starts_with(&format!("| {title} | ")));
+        line.map_or_else(String::new, |line| format!("{line}\n"))
+    };
+    let mut heading = before.lines().find(|line| !line.is_empty()).unwrap_or_default().to_owned();
+    let (mut compared, mut tried) = (String::new(), String::new());
     for server in &SERVERS {
-        let file = outcome_file(place, system, server);
-        let Ok(text) = fs::read_to_string(&file) else { continue };
-        let outcome: Value = serde_json::from_str(&text).context("an outcome")?;
-        if heading.is_none() && outcome["results"].is_object() {
-            heading = Some(outcome["results"].clone());
+        let found = outcome(server.name)?;
+        if let Some(results) = found.as_ref().map(|found| &found["results"])
+            && results.is_object()
+        {
+            heading = conditions(results);
         }
-        rows += &row(server, &outcome);
+        compared += &found.map_or_else(|| old_row(server.title), |found| row(server, &found));
     }
-    let Some(results) = heading else { return Ok(String::new()) };
+    for one in &TRIED {
+        tried +=
+            &outcome(one.name)?.map_or_else(|| old_row(one.title), |found| tried_row(one, &found));
+    }
+    let mut section = String::new();
+    if !compared.is_empty() || !tried.is_empty() {
+        write!(section, "\n### {}\n\n{heading}\n\n", system.title)?;
+    }
+    for (columns, rows) in [(COLUMNS, compared), (COLUMNS_OF_TRIED, tried)] {
+        if !rows.is_empty() {
+            write!(section, "{columns}{rows}\n")?;
+        }
+    }
+    Ok(section)
+}
+
+const COLUMNS: &str = "\
+| Server | Version | RSA-2048 | ECDSA P-256 | In batches: signatures, key exchange | |\n\
+|---|---|---|---|---|---|\n";
+
+const COLUMNS_OF_TRIED: &str = "\
+| Server | Version | CPU of a full handshake, ms | Resumption | After a reload | |\n\
+|---|---|---|---|---|---|\n";
+
+/// With what and when results were obtained.
+fn conditions(results: &Value) -> String {
     let machine = &results["machine"];
-    let mut table = String::new();
-    writeln!(table, "\n### {}\n", system.title)?;
-    writeln!(
-        table,
-        "{}, on {} with {} CPUs, {}.\n",
+    format!(
+        "{}, on {} with {} CPUs, {}.",
         machine["openssl"].as_str().unwrap_or("OpenSSL"),
         machine["model"].as_str().unwrap_or("an unknown CPU"),
         machine["cpus"],
         results["created"].as_str().unwrap_or_default().split('T').next().unwrap_or_default(),
-    )?;
-    table +=
-        "| Server | Version | RSA-2048 | ECDSA P-256 | In batches: signatures, key exchange | |\n";
-    table += "|---|---|---|---|---|---|\n";
-    Ok(table + &rows + "\n")
+    )
+}
+
+fn tried_row(tried: &Tried, outcome: &Value) -> String {
+    let (title, remark) = (tried.title, tried.remark);
+    if outcome["missing"] == true {
+        return format!("| {title} | | | | | not in this release |\n");
+    }
+    let version = outcome["version"].as_str().unwrap_or_default();
+    if let Some(failure) = outcome["failure"].as_str() {
+        return format!("| {title} | {version} | | | | fails: {failure} |\n");
+    }
+    let [native, ours] = ["native", "accelerated"].map(|subject| &outcome["tried"][subject]);
+    let cpu = |found: &Value| found["milliseconds"].as_f64().unwrap_or_default();
+    let failed = |found: &Value, field: &str| {
+        found[field].as_array().and_then(|all| all.first()).map(ToString::to_string)
+    };
+    let or_ok = |field| failed(ours, field).unwrap_or_else(|| "works".to_owned());
+    let handshakes = match failed(ours, "failed") {
+        Some(error) => format!("fails: {error}"),
+        None => format!("{:.2} → {:.2}", cpu(native), cpu(ours)),
+    };
+    let resumed = match (native["resumed"].as_bool(), ours["resumed"].as_bool()) {
+        (Some(true), Some(true)) => "works",
+        (Some(true), _) => "**lost**",
+        _ => "not offered",
+    };
+    let reload = or_ok("failed_after_reload");
+    format!("| {title} | {version} | {handshakes} | {resumed} | {reload} | {remark} |\n")
 }
 
 fn row(server: &Server, outcome: &Value) -> String {
@@ -118,6 +182,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_was_not_run_again_stays() {
+        let place = std::env::temp_dir().join("widelane-no-outcomes");
+        let [_, debian13, _] = &SYSTEMS;
+        let old = "\n### Debian 13\n\nOpenSSL 3.5.9.\n\n| Server |\n| HAProxy | 3.0 | 0.42 |\n\n\
+                   | Server |\n| MariaDB | 11 | 1.0 |\n\n\n### Debian sid\n\n| HAProxy | 3.2 |\n";
+        let section = section(&place, debian13, &section_before(old, debian13));
+        let section = section.expect("nothing to read");
+        assert!(
+            section.starts_with("\n### Debian 13\n\nOpenSSL 3.5.9.\n\n| Server | Version | RSA")
+        );
+        assert!(section.contains("|\n| HAProxy | 3.0 | 0.42 |\n\n| Server | Version | CPU"));
+        assert!(section.ends_with("|\n| MariaDB | 11 | 1.0 |\n\n"), "{section}");
+    }
+
+    #[test]
     fn rows_tell_ratios_shares_and_reasons() {
         let results = json!({
             "rows": [
@@ -143,6 +222,17 @@ mod tests {
         );
         let missing = row(server, &json!({ "missing": true }));
         assert_eq!(missing, "| hitch | | | | | not in this release |\n");
+        let tried = TRIED.iter().find(|tried| tried.name == "mariadb").expect("a row");
+        let found = json!({ "milliseconds": 1.5, "failed": [], "resumed": true,
+                            "failed_after_reload": [] });
+        let lost = json!({ "milliseconds": 0.75, "failed": [], "resumed": false,
+                           "failed_after_reload": ["refused"] });
+        let outcome = |ours: &Value| json!({ "version": "11", "tried": { "native": found, "accelerated": ours } });
+        let line =
+            "| MariaDB | 11 | 1.50 → 1.50 | works | works | A thread for each connection |\n";
+        assert_eq!(tried_row(tried, &outcome(&found)), line);
+        let line = "| MariaDB | 11 | 1.50 → 0.75 | **lost** | \"refused\" | A thread for each connection |\n";
+        assert_eq!(tried_row(tried, &outcome(&lost)), line);
         let fails = row(server, &json!({ "version": "1", "failure": "no key" }));
         assert_eq!(fails, "| hitch | 1 | | | | fails: no key |\n");
     }
