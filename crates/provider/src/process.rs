@@ -25,8 +25,9 @@ use crate::{kem, pool, rsa, stack};
 /// does not have, and hold jobs that its parent executes. The old one is left alone, not freed.
 pub(crate) struct Process {
     counters: OnceLock<Pages>,
-    /// How often it counted in its parent's file.
+    /// How often it counted in its parent's file, and how many handshakes.
     counted_by_parent: AtomicU32,
+    handshakes_by_parent: AtomicU32,
     /// By kind. On the heap, for they are larger than the stack of an ASYNC job has room for.
     queues: Box<[Queues]>,
     devices: OnceLock<Option<Devices>>,
@@ -128,6 +129,7 @@ impl Process {
         Process {
             counters: OnceLock::new(),
             counted_by_parent: AtomicU32::new(0),
+            handshakes_by_parent: AtomicU32::new(0),
             queues,
             devices: OnceLock::new(),
             chooser: Mutex::new(Chooser::new()),
@@ -149,7 +151,16 @@ impl Process {
         // SAFETY: null, or pages of a process never freed.
         let pages = unsafe { PARENT_PAGES.load(Ordering::Acquire).as_ref() }?;
         let counted = self.counted_by_parent.fetch_add(1, Ordering::Relaxed);
-        (counted < COUNTED_BY_PARENT_MAX).then(|| pages.first())
+        let handshakes = self.handshakes_by_parent.load(Ordering::Relaxed);
+        let is_young = counted < COUNTED_BY_PARENT_MAX && handshakes < HANDSHAKES_BY_PARENT_MAX;
+        is_young.then(|| pages.first())
+    }
+
+    /// The same, for one who counts a handshake.
+    pub(crate) fn counters_of_handshake(&'static self) -> &'static Counters {
+        let counters = self.counters();
+        self.handshakes_by_parent.fetch_add(1, Ordering::Relaxed);
+        counters
     }
 
     /// The counters of all threads.
@@ -190,8 +201,10 @@ entry! {
     }
 }
 
-/// How often a process counts in its parent's file before it has its own: some handshakes.
-const COUNTED_BY_PARENT_MAX: u32 = 64;
+/// How many handshakes a process counts in its parent's file before it has its own, and how often
+/// it counts there whatever it does. One handshake with pools that are empty counts a hundred times.
+const HANDSHAKES_BY_PARENT_MAX: u32 = 8;
+const COUNTED_BY_PARENT_MAX: u32 = 1024;
 
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
 /// Whether this process was forked by one that had loaded us.

@@ -123,7 +123,7 @@ hook! {
     }
 
     fn counters() -> *const Counters, otherwise ptr::null(); {
-        ptr::from_ref(process::current().counters())
+        ptr::from_ref(process::current().counters_of_handshake())
     }
 }
 

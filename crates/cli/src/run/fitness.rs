@@ -43,7 +43,7 @@ pub fn judge(path: &Path) -> Fitness {
 }
 
 fn judge_at(path: &Path, depth: usize) -> Fitness {
-    if let Some(privilege) = privilege(path) {
+    if let Some(privilege) = privilege(path, rustix::process::geteuid().is_root()) {
         return Fitness::RunsUnchanged(format!(
             "it gains privileges by {privilege}, and the dynamic loader preloads nothing into \
              such programs"
@@ -101,8 +101,8 @@ fn tls_library(needed: &[String]) -> Option<&String> {
     needed.iter().find(|needed| OTHERS.iter().any(|other| needed.starts_with(other)))
 }
 
-/// By what means executing the file raises privileges, if it does.
-fn privilege(path: &Path) -> Option<&'static str> {
+/// By what means executing the file raises the privileges of its user, if it does.
+fn privilege(path: &Path, is_root: bool) -> Option<&'static str> {
     const SET_USER: u32 = 0o4000;
     const SET_GROUP: u32 = 0o2000;
     let mode = std::fs::metadata(path).ok()?.permissions().mode();
@@ -113,7 +113,7 @@ fn privilege(path: &Path) -> Option<&'static str> {
         return Some("its set-group-ID bit");
     }
     let size = rustix::fs::getxattr(path, c"security.capability", &mut [] as &mut [u8]).ok()?;
-    (size > 0 && !rustix::process::geteuid().is_root()).then_some("its file capabilities")
+    (size > 0 && !is_root).then_some("its file capabilities")
 }
 
 /// The interpreter that a script's first line names.
@@ -168,6 +168,21 @@ mod tests {
         let permissions = std::fs::Permissions::from_mode(0o4755);
         std::fs::set_permissions(file.path(), permissions).expect("own file");
         assert!(reason(file.path()).contains("set-user-ID"));
+    }
+
+    #[test]
+    fn file_capabilities_are_told_to_those_who_gain_by_them() {
+        let file = script("#!/bin/sh");
+        // cap_net_bind_service=ep, as linux/capability.h lays it out.
+        let numbers: [u32; 5] = [0x0200_0001, 1 << 10, 0, 0, 0];
+        let value: Vec<u8> = numbers.into_iter().flat_map(u32::to_le_bytes).collect();
+        let flags = rustix::fs::XattrFlags::empty();
+        if rustix::fs::setxattr(file.path(), c"security.capability", &value, flags).is_err() {
+            eprintln!("only root can give capabilities to files: nothing was tested");
+            return;
+        }
+        assert_eq!(privilege(file.path(), false), Some("its file capabilities"));
+        assert_eq!(privilege(file.path(), true), None);
     }
 
     #[test]
