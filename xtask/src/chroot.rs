@@ -67,6 +67,15 @@ pub fn command(root: &Path, shared: &[&Path], words: &[&str]) -> Command {
     command
 }
 
+/// `command`, killed after some seconds. `timeout` stands outside: the one of Debian sid fails as the
+/// first process of a system.
+pub fn within(seconds: u32, command: &Command) -> Command {
+    let mut limited = Command::new("timeout");
+    limited.args(["--signal=KILL", &seconds.to_string()]).arg(command.get_program());
+    limited.args(command.get_args());
+    limited
+}
+
 /// Runs a script of the workspace in the Debian at `root`, with what such scripts share.
 pub fn run_script(workspace: &Workspace, root: &Path, script: &str) -> Result<()> {
     let common = "packaging/check-common";

@@ -117,6 +117,9 @@ const fn server(
     Server { name, title, packages, remark }
 }
 
+/// How long one server may take.
+const SECONDS_MAX: u32 = 120;
+
 /// What follows a server's name where clients speak HTTP/3.
 const HTTP3: &str = "-http3";
 
@@ -254,8 +257,6 @@ fn compare(workspace: &Workspace, root: &Path, server: &Server) -> Result<Value>
         None => (server.name, None),
     };
     let words = [
-        "timeout",
-        "120",
         &program,
         "compare",
         "--server",
@@ -279,7 +280,8 @@ fn compare(workspace: &Workspace, root: &Path, server: &Server) -> Result<Value>
         &results_path,
     ];
     let words = [&words, http3.as_slice()].concat();
-    let mut command = chroot::command(root, &[&workspace.root, &workspace.target], &words);
+    let command = chroot::command(root, &[&workspace.root, &workspace.target], &words);
+    let mut command = chroot::within(SECONDS_MAX, &command);
     let log = fs::File::create(workspace.target.join("systems/compare.log"))?;
     let status = command.stdout(log.try_clone()?).stderr(log).status()?;
     let said = fs::read_to_string(workspace.target.join("systems/compare.log"))?;

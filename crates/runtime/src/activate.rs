@@ -13,7 +13,7 @@ use widelane_bridge::hooks::{PREPARE_SYMBOL, Prepare};
 
 use crate::config::{Config, config};
 use crate::groups;
-use crate::notice::say;
+use crate::notice::{Notice, say_once};
 use crate::provider::provider;
 use crate::real::{self, OpenSsl};
 
@@ -35,12 +35,15 @@ fn activate() {
     let Some(config) = config() else { return };
     ONCE.call_once(|| {
         let Some(openssl) = real::openssl() else {
-            say("the TLS library of this program is not OpenSSL 3 or later; it runs unaccelerated");
+            let line = "the TLS library of this program is not OpenSSL 3 or later; it runs \
+                        unaccelerated (a build that uses the system's libssl.so.3 would not)";
+            say_once(Notice::Unaccelerated, line);
             return;
         };
         (openssl.ERR_set_mark)();
         if let Err(reason) = load(openssl, config) {
-            say(&format!("{reason}; this program runs unaccelerated"));
+            let line = format!("{reason}; this program runs unaccelerated");
+            say_once(Notice::Unaccelerated, &line);
         }
         (openssl.ERR_pop_to_mark)();
     });

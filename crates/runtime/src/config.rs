@@ -156,6 +156,7 @@ fn take_over() {
         .collect();
     let Ok(provider) = CString::new(provider.into_vec()) else { return };
     let is_pq = pq.is_some_and(|pq| pq == "yes");
+    crate::notice::share();
     let _ = CONFIG.set(Config { provider, is_pq, library, variables, is_passed_on });
 }
 

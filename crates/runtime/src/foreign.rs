@@ -11,10 +11,10 @@ use core::ops::Range;
 use core::slice;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::ffi::CString;
-use std::sync::{Mutex, Once};
+use std::sync::Mutex;
 
 use crate::config::config;
-use crate::notice::say_once;
+use crate::notice::{Notice, say_once};
 use crate::real;
 
 /// What the dynamic section of an object says; the numbers are those of `elf.h`.
@@ -246,14 +246,13 @@ fn function_of(path: &CStr, name: &CStr) -> Option<*mut c_void> {
 }
 
 fn tell(path: &CStr) {
-    static ONCE: Once = Once::new();
     if config().is_some() {
         let line = format!(
             "a part of this program brings an OpenSSL of its own ({}), and what is linked with \
              that runs unaccelerated; a build that uses the system's libssl.so.3 would not",
             path.to_string_lossy()
         );
-        say_once(&ONCE, &line);
+        say_once(Notice::SecondOpenSsl, &line);
     }
 }
 

@@ -10,9 +10,9 @@
 use core::ffi::{CStr, c_int, c_void};
 use core::{ptr, slice};
 use std::ffi::CString;
-use std::sync::{Once, OnceLock};
+use std::sync::OnceLock;
 
-use crate::notice::{say, say_once};
+use crate::notice::{Notice, say, say_once};
 use crate::real::{self, OpenSsl};
 
 /// The group, by its name and by its number in TLS (RFC 10024).
@@ -52,7 +52,6 @@ pub(crate) fn use_list(list: Option<CString>) {
 
 /// Sets the list in a new context of the program.
 pub(crate) fn prefer(context: *mut c_void) {
-    static LACKING: Once = Once::new();
     let (Some(list), Some(openssl)) = (LIST.get(), real::openssl()) else { return };
     if context.is_null() {
         return;
@@ -61,7 +60,7 @@ pub(crate) fn prefer(context: *mut c_void) {
     let list = list.as_ptr().cast_mut().cast();
     if (openssl.SSL_CTX_ctrl)(context, SSL_CTRL_SET_GROUPS_LIST, 0, list) != 1 {
         say_once(
-            &LACKING,
+            Notice::NoGroup,
             &format!("neither OpenSSL nor the provider has {NAME}; this program runs without it"),
         );
     }

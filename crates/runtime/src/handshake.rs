@@ -25,7 +25,7 @@ use core::cell::Cell;
 use core::ffi::{CStr, c_int, c_long, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Once, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use widelane_bridge::hooks::{Extent, ProviderHooks};
 
@@ -33,6 +33,7 @@ use crate::closing::{Verdict, Wait};
 use crate::event_loop::{EventLoop, Mailbox};
 use crate::fibre::{Place, Stack};
 use crate::methods;
+use crate::notice::{Notice, say_once};
 use crate::provider::{Handle, count, is_private_key_state, provider};
 use crate::real::{self, OpenSsl};
 use crate::registry;
@@ -455,9 +456,8 @@ fn take_in(
         return None;
     }
     if !event_loop.has_polled() {
-        static ONCE: Once = Once::new();
-        crate::notice::say_once(
-            &ONCE,
+        say_once(
+            Notice::NoEpoll,
             "this program handshakes on threads that do not use epoll; those are not batched by \
              its event loop",
         );

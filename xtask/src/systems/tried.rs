@@ -68,14 +68,14 @@ pub const TRIED: [Tried; 7] = [
         title: "Postfix",
         packages: "postfix",
         opening: "tls",
-        remark: "Needs `LD_PRELOAD`, `WIDELANE_PROVIDER` and `WIDELANE_COUNTERS_DIR` in `import_environment`",
+        remark: "A process for some connections",
     },
     Tried {
         name: "dovecot",
         title: "Dovecot",
         packages: "dovecot-core dovecot-imapd",
         opening: "tls",
-        remark: "The same; executes a login process for each connection, which loads the provider each time",
+        remark: "Executes a login process for each connection, which loads the provider each time",
     },
 ];
 

@@ -212,6 +212,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/runtime/src/interpose/ssl.rs",
         "crates/runtime/src/keys.rs",
         "crates/runtime/src/methods.rs",
+        "crates/runtime/src/notice.rs",
         "crates/runtime/src/provider.rs",
         "crates/runtime/src/real.rs",
         "crates/runtime/src/transfer.rs",
