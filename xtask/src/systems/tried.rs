@@ -93,8 +93,9 @@ pub fn run(workspace: &Workspace, root: &Path, tried: &Tried) -> Result<Value> {
         .map(|name| scripts.join(name).display().to_string());
     let program = workspace.quick("widelane").display().to_string();
     let counters = counters.display().to_string();
-    let words = ["timeout", "120", "python3", &client, &script, tried.opening, &program, &counters];
-    let output = chroot::command(root, &[&workspace.root, &workspace.target], &words).output()?;
+    let words = ["python3", &client, &script, tried.opening, &program, &counters];
+    let command = chroot::command(root, &[&workspace.root, &workspace.target], &words);
+    let output = chroot::within(super::SECONDS_MAX, &command).output()?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         eprintln!("    {said}");
