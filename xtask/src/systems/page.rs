@@ -70,7 +70,7 @@ fn section(place: &Path, system: &System, before: &str) -> Result<String> {
     }
     for (columns, rows) in [(COLUMNS, compared), (COLUMNS_OF_TRIED, tried)] {
         if !rows.is_empty() {
-            write!(section, "{columns}{rows}\n")?;
+            writeln!(section, "{columns}{rows}")?;
         }
     }
     Ok(section)
