@@ -67,7 +67,7 @@ pub fn command(root: &Path, shared: &[&Path], words: &[&str]) -> Command {
     command
 }
 
-/// `command`, killed after some seconds. `timeout` stands outside: the one of Debian sid fails as the
+/// `command`, killed after some seconds. `timeout` stands outside: that of Debian sid fails as the
 /// first process of a system.
 pub fn within(seconds: u32, command: &Command) -> Command {
     let mut limited = Command::new("timeout");

@@ -202,7 +202,7 @@ entry! {
 }
 
 /// How many handshakes a process counts in its parent's file before it has its own, and how often
-/// it counts there whatever it does. One handshake with pools that are empty counts a hundred times.
+/// it counts there at most: one handshake may do so more than sixty times.
 const HANDSHAKES_BY_PARENT_MAX: u32 = 8;
 const COUNTED_BY_PARENT_MAX: u32 = 1024;
 

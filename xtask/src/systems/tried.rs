@@ -1,8 +1,8 @@
-//! Servers that `widelane compare` cannot ask: TLS begins within their own protocol, or they fork or
-//! execute a process for each connection, or are the clients.
+//! Servers that `widelane compare` cannot ask: TLS begins within their own protocol, or they make a
+//! process for each connection, or are the clients.
 //!
-//! `tried/NAME.sh` starts one on port `$PORT` with `$DIRECTORY/certificate` and `key`, by the words that
-//! are its arguments; `tried/client.py` asks it.
+//! `tried/NAME.sh` starts one on port `$PORT` with `$DIRECTORY/certificate` and `key`, by the words
+//! that are its arguments; `tried/client.py` asks it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

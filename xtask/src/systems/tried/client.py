@@ -164,4 +164,5 @@ def measure(before):
 
 
 accelerated = [WIDELANE, 'run', '--counters-dir', COUNTERS, '--']
-print(json.dumps({'native': measure([]), 'accelerated': measure(accelerated)}))
+print(json.dumps({'native': measure([]), 'accelerated': measure(accelerated),
+                  'openssl': ssl.OPENSSL_VERSION, 'date': time.strftime('%F')}))
