@@ -234,7 +234,10 @@ mod tests {
                             "failed_after_reload": [] });
         let lost = json!({ "milliseconds": 0.75, "failed": [], "resumed": false,
                            "failed_after_reload": ["refused"] });
-        let outcome = |ours: &Value| json!({ "version": "11", "tried": { "native": found, "accelerated": ours } });
+        let outcome = |ours: &Value| {
+            let both = json!({ "native": found, "accelerated": ours });
+            json!({ "version": "11", "tried": both })
+        };
         let line = tried_row(tried, &outcome(&found));
         assert!(line.starts_with("| MariaDB | 11 | 1.50 → 1.50 | works | works | A thread"));
         let line = tried_row(tried, &outcome(&lost));
