@@ -26,6 +26,7 @@ const TAG_SYMBOLS: i64 = 6;
 const TAG_RELOCATIONS: i64 = 7;
 const TAG_RELOCATIONS_BYTES: i64 = 8;
 const TAG_NAME: i64 = 14;
+const TAG_SEARCH_PATH: i64 = 15;
 const TAG_RELOCATIONS_OF_CALLS: i64 = 23;
 
 /// Relocations that hold nothing but the address of a symbol: of data, of calls.
@@ -83,6 +84,15 @@ pub(crate) fn function_beside(method: *const c_void, name: &CStr) -> Option<*mut
         return None;
     }
     function_of(&path, name)
+}
+
+/// Whether the object that `address` is in has a path (`DT_RPATH`) along which the loader searches
+/// what its libraries need.
+pub(crate) fn has_search_path(address: *const c_void) -> bool {
+    let Some(info) = real::object_at(address) else { return false };
+    let has = |object: &Object| object.value(TAG_SEARCH_PATH).is_some();
+    let is_it = |object: &Object| object.base == info.dli_fbase as usize && has(object);
+    !objects(is_it).is_empty()
 }
 
 impl Object {
@@ -277,21 +287,27 @@ fn objects_ever_loaded() -> u64 {
 
 /// All objects that are OpenSSL libraries or linked with such.
 fn related_objects() -> Vec<Object> {
+    objects(|object| object.name().is_some_and(is_openssl) || object.needed().any(is_openssl))
+}
+
+/// All loaded objects that are `wanted`.
+fn objects(wanted: impl Fn(&Object) -> bool) -> Vec<Object> {
+    struct Search<'a> {
+        wanted: &'a dyn Fn(&Object) -> bool,
+        found: Vec<Object>,
+    }
     extern "C" fn next(info: *mut libc::dl_phdr_info, _bytes: usize, all: *mut c_void) -> c_int {
         // SAFETY: the loader's own description.
         let Some(info) = (unsafe { info.as_ref() }) else { return 0 };
         // SAFETY: what the call below gave; nobody else has it.
-        let Some(all) = (unsafe { all.cast::<Vec<Object>>().as_mut() }) else { return 0 };
-        let object = object(info);
-        all.extend(object.filter(|object| {
-            object.name().is_some_and(is_openssl) || object.needed().any(is_openssl)
-        }));
+        let Some(search) = (unsafe { all.cast::<Search<'_>>().as_mut() }) else { return 0 };
+        search.found.extend(object(info).filter(|object| (search.wanted)(object)));
         0
     }
-    let mut all: Vec<Object> = Vec::new();
+    let mut search = Search { wanted: &wanted, found: Vec::new() };
     // SAFETY: the function has this signature, and what it gets lives for the call.
-    unsafe { libc::dl_iterate_phdr(Some(next), (&raw mut all).cast()) };
-    all
+    unsafe { libc::dl_iterate_phdr(Some(next), (&raw mut search).cast()) };
+    search.found
 }
 
 fn object(info: &libc::dl_phdr_info) -> Option<Object> {

@@ -17,6 +17,7 @@ extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void {
         "push rdi",
         "push rsi",
         "sub rsp, 8",
+        "mov rsi, [rsp + 24]", // where the caller goes on
         "call {choose}",
         "add rsp, 8",
         "pop rsi",
@@ -26,8 +27,9 @@ extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void {
     )
 }
 
-/// What opens `path`: our function where the path says all, otherwise the loader's own.
-extern "C" fn choose(path: *const c_char) -> *const c_void {
+/// What opens `path` for who calls from `caller`: our function where the path says all, otherwise
+/// the loader's own.
+extern "C" fn choose(path: *const c_char, caller: *const c_void) -> *const c_void {
     let ours = open_by_path as *const c_void;
     guard(ours, || {
         if path.is_null() {
@@ -35,7 +37,9 @@ extern "C" fn choose(path: *const c_char) -> *const c_void {
         }
         // SAFETY: the C string of the program.
         let path = unsafe { CStr::from_ptr(path) }.to_bytes();
-        let says_all = path.contains(&b'/') && !path.contains(&b'$');
+        let is_place = path.contains(&b'/') && !path.contains(&b'$');
+        // What the library needs is searched along the caller's own path too.
+        let says_all = is_place && !foreign::has_search_path(caller);
         if says_all { ours } else { real::dlopen_address() }
     })
 }
