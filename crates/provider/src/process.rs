@@ -9,7 +9,6 @@ use std::sync::{Mutex, Once, OnceLock};
 use widelane_bridge::counters::{Counters, OperationKind};
 
 use crate::batching::engine::qat::Devices;
-use crate::batching::lane_process::keys;
 use crate::batching::queues::Queues;
 use crate::batching::{combining, event_loop};
 use crate::choosing::{self, Chooser};
@@ -17,6 +16,7 @@ use crate::config::config;
 use crate::counters::{self, Pages};
 use crate::entry::entry;
 use crate::kdf::kept;
+use crate::rsa::loaded;
 use crate::{kem, pool, rsa, stack};
 
 /// What belongs to one process.
@@ -185,7 +185,7 @@ entry! {
     fn prepare() {
         combining::before_fork();
         if IS_CONFIGURED.load(Ordering::Relaxed) {
-            keys::before_fork();
+            loaded::before_fork();
             let process = current();
             if config().counters_dir.is_some() {
                 process.counters();

@@ -13,12 +13,12 @@ use widelane_bridge::hooks::{
 use widelane_ossl_sys::core::SELECT_ALL;
 
 use crate::batching::event_loop;
-use crate::batching::lane_process::keys;
 use crate::curve::params::Plain;
 use crate::entry::hook;
 use crate::kdf::kept;
 use crate::params::Array;
 use crate::process;
+use crate::rsa::loaded;
 
 /// A handshake of the runtime's, as it names it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -107,7 +107,7 @@ hook! {
     }
 
     fn wants_keys() -> bool, otherwise false; {
-        keys::is_imported_at_once()
+        loaded::is_imported_at_once()
     }
 
     fn cancel(handshake: *mut c_void), otherwise (); {

@@ -24,7 +24,7 @@ use widelane_bridge::counters::{Counters, OperationKind};
 
 use crate::batching::engine::Engine;
 use crate::batching::execute::now;
-use crate::batching::lane_process::{self, Board, Lent, Watch};
+use crate::batching::lane_process::{self, Board, Watch};
 use crate::batching::request::{Answer, Request, Secret};
 use crate::config::config;
 use crate::counters::{add, count};
@@ -32,6 +32,7 @@ use crate::errors::say;
 use crate::process::{self, Process};
 use crate::rsa::batch::PrivateOperation;
 use crate::rsa::key::Key;
+use crate::rsa::loaded::{self, Lent};
 use crate::shared_memory;
 
 /// The memory that the workers share.
@@ -101,7 +102,7 @@ pub(crate) fn configures() {
 
 /// Before a fork: makes what the children share, if they are the first ones of a generation.
 pub(crate) fn before_fork() {
-    let is_shared = config().combines() || lane_process::keys::are_lent();
+    let is_shared = config().combines() || loaded::are_lent();
     if !is_shared || !IS_CONFIGURED.swap(false, Ordering::AcqRel) {
         return;
     }

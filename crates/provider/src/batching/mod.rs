@@ -20,7 +20,7 @@ pub(crate) mod event_loop;
 pub(crate) mod execute;
 pub(crate) mod kernel;
 pub(crate) mod kinds;
-pub(crate) mod lane_process;
+mod lane_process;
 mod measured;
 mod native;
 mod notify;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use widelane_ossl_sys::core::{OsslCallback, OsslParam, SELECT_PRIVATE_KEY};
 use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 
-use crate::batching::lane_process;
 use crate::delegate::{Delegate, Owned};
 use crate::keymgmt::{Family, Generation, ManagedKey};
 use crate::rsa::key::{Key, Kind};
+use crate::rsa::loaded;
 
 /// Keys of [`Kind::Rsa`].
 pub(crate) enum Rsa {}
@@ -78,7 +78,7 @@ impl ManagedKey for Key {
 
     fn imported(self: Arc<Self>, selection: c_int) {
         if selection & SELECT_PRIVATE_KEY != 0 {
-            lane_process::keys::loaded(&self);
+            loaded::add(&self);
         }
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod asym_cipher;
 pub(crate) mod batch;
 pub(crate) mod key;
 pub(crate) mod keymgmt;
+pub(crate) mod loaded;
 mod scheme;
 pub(crate) mod signature;
 

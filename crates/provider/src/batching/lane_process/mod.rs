@@ -7,12 +7,10 @@
 //! it has their keys; [`serve()`] is what it does. `docs/operate/lane-cpus.md` has the contract.
 
 pub(super) mod board;
-pub(crate) mod keys;
 mod serve;
 mod start;
 mod user;
 
 pub(super) use board::{Board, Watch};
-pub(super) use keys::Lent;
 pub(super) use serve::serve;
 pub(super) use start::start;

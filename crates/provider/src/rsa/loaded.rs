@@ -1,11 +1,12 @@
-//! The RSA keys that a program has loaded before it forks: those of the lane process.
+//! The RSA keys that a program has loaded: made ready before it forks, and known to its lane
+//! process.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 
+use super::key::Key;
 use crate::config::config;
-use crate::rsa::key::Key;
 
 /// Keys that were loaded in this process, or by whoever forked it.
 static LOADED: Mutex<Vec<Weak<Key>>> = Mutex::new(Vec::new());
@@ -44,7 +45,7 @@ fn loaded_keys() -> Option<MutexGuard<'static, Vec<Weak<Key>>>> {
 }
 
 /// A key was loaded.
-pub(crate) fn loaded(key: &Arc<Key>) {
+pub(super) fn add(key: &Arc<Key>) {
     let Some(mut loaded) = loaded_keys() else { return };
     if loaded.len() >= KEYS_TO_TIDY && loaded.len().is_power_of_two() {
         loaded.retain(|key| key.strong_count() > 0);
