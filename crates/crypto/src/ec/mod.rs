@@ -234,6 +234,3 @@ impl Ec {
         in_lanes!(self.choice, |room, L| batch::verify::<L>(room, jobs));
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -25,8 +25,6 @@
 //! ```
 
 mod key;
-#[cfg(test)]
-mod tests;
 
 use widelane_cpu::{Policy, Room};
 use widelane_kernels::curve25519::{self, Scalar};

@@ -31,9 +31,6 @@
 //! assert_eq!(mine, theirs);
 //! ```
 
-#[cfg(test)]
-mod tests;
-
 use std::fmt;
 
 use thiserror::Error;

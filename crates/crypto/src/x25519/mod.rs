@@ -27,9 +27,6 @@
 //! assert_eq!(secrets[0], secrets[1]);
 //! ```
 
-#[cfg(test)]
-mod tests;
-
 use std::fmt;
 
 use widelane_cpu::{Policy, Room};

@@ -1,10 +1,9 @@
 //! The choice of a room, jobs and keys that must be refused, and the shape of signatures.
 
 use widelane_cpu::{Policy, Room, Width};
+use widelane_crypto::ec::encoding::{EncodingError, signature_from_der, signature_to_der};
+use widelane_crypto::ec::*;
 use widelane_testkit::rooms::{for_each_room, supported};
-
-use super::encoding::{EncodingError, signature_from_der, signature_to_der};
-use super::*;
 
 /// A private key made of one byte.
 fn private(curve: Curve, byte: u8) -> PrivateKey {

@@ -1,9 +1,8 @@
 //! The choice of a room, and jobs that are refused.
 
-use widelane_cpu::Width;
+use widelane_cpu::{Policy, Room, Width};
+use widelane_crypto::mlkem::*;
 use widelane_testkit::rooms::{for_each_room_of, supported_of};
-
-use super::*;
 
 #[test]
 fn each_policy_chooses_its_room() {
@@ -58,7 +57,7 @@ fn bad_jobs_are_told_among_good_ones() {
 }
 
 fn refuses(ml_kem: MlKem, workspace: &mut Workspace, keys: &[&[u8]], bad: usize, why: Outcome) {
-    let mut ciphertexts = vec![vec![9; ml_kem.set.ciphertext_bytes()]; keys.len()];
+    let mut ciphertexts = vec![vec![9; ml_kem.parameter_set().ciphertext_bytes()]; keys.len()];
     let mut shared = vec![[0; SHARED_BYTES]; keys.len()];
     let mut jobs: Vec<_> = keys
         .iter()

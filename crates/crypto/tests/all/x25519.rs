@@ -1,9 +1,8 @@
 //! The choice of a room, and batches of every size.
 
-use widelane_cpu::Width;
+use widelane_cpu::{Policy, Room, Width};
+use widelane_crypto::x25519::*;
 use widelane_testkit::rooms::{for_each_room, supported};
-
-use super::*;
 
 #[test]
 fn each_policy_chooses_its_room() {

@@ -1,9 +1,8 @@
 //! The choice of a room, the vectors of RFC 8032, and signatures that must be rejected.
 
-use widelane_cpu::Width;
+use widelane_cpu::{Policy, Room, Width};
+use widelane_crypto::ed25519::*;
 use widelane_testkit::rooms::{for_each_room, supported};
-
-use super::*;
 
 /// RFC 8032 section 7.1: seed, public key, message, signature.
 const VECTORS: [[&str; 4]; 3] = [
