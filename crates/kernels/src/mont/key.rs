@@ -3,7 +3,7 @@
 use widelane_secret::{Mask, wipe};
 
 use super::digits::{from_bytes, to_bytes};
-use super::modulus::{Modulus, ShortModulus};
+use super::modulus::{BlockModulus, Modulus, ShortModulus};
 
 /// The big-endian numbers of an RSA key with two primes, already validated.
 #[derive(Clone, Copy)]
@@ -30,6 +30,8 @@ pub struct CrtParts<'a> {
 #[derive(Clone)]
 pub struct CrtKey<const HALF: usize, const FULL: usize> {
     pub(super) n: Modulus<FULL>,
+    /// n for the check of a job alone in 512-bit registers.
+    pub(super) n_by_eight: BlockModulus<8, FULL>,
     pub(super) e: u64,
     pub(super) p: Modulus<HALF>,
     pub(super) q: Modulus<HALF>,
@@ -55,10 +57,12 @@ impl<const HALF: usize, const FULL: usize> CrtKey<HALF, FULL> {
         const { assert!(FULL == 2 * HALF && HALF >= 20 && HALF.is_multiple_of(10)) };
         assert_eq!(parts.p.len(), parts.q.len(), "both primes have the same length");
         assert!(parts.e & 1 == 1 && parts.e >= 3, "a public exponent is odd and at least 3");
+        let n = Modulus::new(parts.n);
         let (p, q) = (Modulus::new(parts.p), Modulus::new(parts.q));
         let qinv = p.multiply(&from_bytes(parts.qinv), &p.rr);
         CrtKey {
-            n: Modulus::new(parts.n),
+            n_by_eight: n.by_eight(),
+            n,
             e: parts.e,
             short: [&p, &q].map(|prime| ShortModulus::of(prime, 8 * parts.p.len())),
             p,

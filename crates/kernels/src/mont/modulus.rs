@@ -23,8 +23,6 @@ pub struct Modulus<const D: usize> {
     pub(super) rrr: [u64; D],
     /// For reductions by four digits at once.
     pub(super) by_four: BlockModulus<4, D>,
-    /// For reductions by eight digits at once.
-    pub(super) by_eight: BlockModulus<8, D>,
 }
 
 /// What reductions by `W` digits at once know of a modulus of `D` digits.
@@ -76,7 +74,6 @@ impl<const D: usize> Modulus<D> {
             rr: m,
             rrr: m,
             by_four: BlockModulus::new(&m, k0),
-            by_eight: BlockModulus::new(&m, k0),
         };
 
         // 2^bits − m = 2^bits mod m, because the top bit of m is set; then double up to R.
@@ -97,8 +94,14 @@ impl<const D: usize> Modulus<D> {
         modulus.rr = power;
         modulus.rrr = modulus.multiply(&power, &power);
         modulus.by_four.rr = modulus.rr_of_blocks::<4>();
-        modulus.by_eight.rr = modulus.rr_of_blocks::<8>();
         modulus
+    }
+
+    /// What reductions by eight digits at once know of this modulus.
+    pub(super) fn by_eight(&self) -> BlockModulus<8, D> {
+        let mut blocks = BlockModulus::new(&self.m, self.k0);
+        blocks.rr = self.rr_of_blocks::<8>();
+        blocks
     }
 
     /// Computes x·y·R^-1 mod m, canonical, with 64-bit multiplications.
@@ -192,6 +195,11 @@ impl<const W: usize, const D: usize> BlockModulus<W, D> {
             digit
         });
         BlockModulus { k, m1, rr: *m }
+    }
+
+    /// All of it, whatever `W` is: the inverse, the multiple and R².
+    pub(super) const fn parts(&self) -> (&[u64], &[u64; D], &[u64; D]) {
+        (&self.k, &self.m1, &self.rr)
     }
 }
 

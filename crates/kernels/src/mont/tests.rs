@@ -207,7 +207,7 @@ fn check_moduli<const D: usize>() {
         assert_eq!(number(&modulus.rr), &r * &r % &m);
         assert_eq!(number(&modulus.rrr), &r * &r * &r % &m);
         check_blocks(&modulus.by_four, &m);
-        check_blocks(&modulus.by_eight, &m);
+        check_blocks(&modulus.by_eight(), &m);
         let r = BigUint::from(1u32) << (SHORT_BITS as usize * (D + 1));
         let short = ShortModulus::of(&modulus, 8 * bytes.len());
         let inverse = short.inverse.iter().chain([&short.inverse_top]);

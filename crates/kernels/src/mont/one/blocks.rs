@@ -15,7 +15,8 @@ use core::{ptr, slice};
 use widelane_secret::wipe;
 
 use super::super::digits::{DIGIT_BITS, DIGIT_MASK};
-use super::super::modulus::{BlockModulus, Modulus};
+use super::super::key::CrtKey;
+use super::super::modulus::Modulus;
 use super::number::{Factors, Number};
 use super::{Operation, Stream};
 use crate::lanes::{Ifma256x4, Ifma512x8, Lanes, Task};
@@ -25,21 +26,25 @@ const LANES_MAX: usize = 8;
 
 /// A register of digits of one number, and what it reads of a key.
 pub trait Digits: Lanes {
-    /// What is precomputed of a modulus for blocks of so many digits.
-    fn blocks<const D: usize>(modulus: &Modulus<D>) -> (&[u64], &[u64; D], &[u64; D]);
+    /// What is precomputed of the public modulus for blocks of so many digits.
+    fn public_blocks<const HALF: usize, const FULL: usize>(
+        key: &CrtKey<HALF, FULL>,
+    ) -> (&[u64], &[u64; FULL], &[u64; FULL]);
 }
 
 impl Digits for Ifma256x4 {
-    fn blocks<const D: usize>(modulus: &Modulus<D>) -> (&[u64], &[u64; D], &[u64; D]) {
-        let BlockModulus { k, m1, rr } = &modulus.by_four;
-        (k, m1, rr)
+    fn public_blocks<const HALF: usize, const FULL: usize>(
+        key: &CrtKey<HALF, FULL>,
+    ) -> (&[u64], &[u64; FULL], &[u64; FULL]) {
+        key.n.by_four.parts()
     }
 }
 
 impl Digits for Ifma512x8 {
-    fn blocks<const D: usize>(modulus: &Modulus<D>) -> (&[u64], &[u64; D], &[u64; D]) {
-        let BlockModulus { k, m1, rr } = &modulus.by_eight;
-        (k, m1, rr)
+    fn public_blocks<const HALF: usize, const FULL: usize>(
+        key: &CrtKey<HALF, FULL>,
+    ) -> (&[u64], &[u64; FULL], &[u64; FULL]) {
+        key.n_by_eight.parts()
     }
 }
 
@@ -63,35 +68,12 @@ pub(super) struct Blocks<L: Lanes, const R: usize> {
 const UNROLLED_MAX: usize = 5;
 
 impl<L: Digits, const R: usize> Stream<L, R> for Blocks<L, R> {
-    fn new<const D: usize>(modulus: &Modulus<D>) -> Self {
-        let (k, m1, _) = L::blocks(modulus);
-        Blocks {
-            factors: Factors::ZERO,
-            m: Number::new(&modulus.m),
-            m1: Number::new(m1),
-            k: Number::new(k),
-            quotients: Number::ZERO,
-            last: Number::ZERO,
-            pending: Number::ZERO,
-            carry: 0,
-        }
-    }
-
-    fn montgomery<const D: usize>(modulus: &Modulus<D>) -> (usize, &[u64; D]) {
-        (R * L::LANES, L::blocks(modulus).2)
-    }
-
     fn factors(&mut self) -> &mut Factors<L, R> {
         &mut self.factors
     }
 
-    fn run<const STREAMS: usize>(
-        room: L::Room,
-        streams: &mut [Self; STREAMS],
-        operation: Operation,
-        times: usize,
-    ) {
-        L::call(room, Turn { streams, operation, times });
+    fn run(&mut self, room: L::Room, operation: Operation) {
+        Blocks::run_all(room, slice::from_mut(self), operation, 1);
     }
 
     fn wipe(&mut self) {
@@ -108,6 +90,27 @@ impl<L: Digits, const R: usize> Stream<L, R> for Blocks<L, R> {
 }
 
 impl<L: Digits, const R: usize> Blocks<L, R> {
+    /// A stream whose factors are zero, for a modulus m: `k` is −1/m, and `m1` the multiple of m
+    /// that is −1, modulo 2^52 to the number of lanes.
+    pub(super) fn new<const D: usize>(modulus: &Modulus<D>, k: &[u64], m1: &[u64; D]) -> Self {
+        assert_eq!(k.len(), L::LANES, "a block is a register");
+        Blocks {
+            factors: Factors::ZERO,
+            m: Number::new(&modulus.m),
+            m1: Number::new(m1),
+            k: Number::new(k),
+            quotients: Number::ZERO,
+            last: Number::ZERO,
+            pending: Number::ZERO,
+            carry: 0,
+        }
+    }
+
+    /// Does one operation, so many times, by all streams.
+    pub(super) fn run_all(room: L::Room, streams: &mut [Self], operation: Operation, times: usize) {
+        L::call(room, Turn { streams, operation, times });
+    }
+
     /// Makes the last block of columns vanish by Montgomery's own quotients, which keep the result
     /// of a reduction below 3·m.
     #[inline(always)]

@@ -4,7 +4,8 @@
 //! Written once for all registers. There are three ways to multiply. Both exponentiations are one
 //! stream of [`products`] and half products where their text is short enough: in 512-bit
 //! registers, and for RSA-2048. Otherwise, and for the public check, multiplications go by
-//! [`blocks`] of digits, or row by row ([`mod@rows`]). See `docs/design/radix52.md`.
+//! [`blocks`] of digits; the check of RSA-2048 in 512-bit registers goes row by row
+//! ([`mod@rows`]). See `docs/design/radix52.md`.
 
 mod blocks;
 mod number;
@@ -39,24 +40,13 @@ enum Operation {
     Multiply,
 }
 
-/// One of the sequences of multiplications that run side by side, with its modulus m.
-trait Stream<L: Lanes, const R: usize>: Sized {
-    /// A stream whose factors are zero.
-    fn new<const D: usize>(modulus: &Modulus<D>) -> Self;
-
-    /// How many digits Montgomery's R is above one, and R² mod m.
-    fn montgomery<const D: usize>(modulus: &Modulus<D>) -> (usize, &[u64; D]);
-
+/// A sequence of multiplications, with its modulus m.
+trait Stream<L: Lanes, const R: usize> {
     /// What is multiplied, and the result.
     fn factors(&mut self) -> &mut Factors<L, R>;
 
-    /// Does one operation, so many times, by all streams.
-    fn run<const STREAMS: usize>(
-        room: L::Room,
-        streams: &mut [Self; STREAMS],
-        operation: Operation,
-        times: usize,
-    );
+    /// Does one operation.
+    fn run(&mut self, room: L::Room, operation: Operation);
 
     /// Wipes modulus and factors.
     fn wipe(&mut self);
@@ -86,9 +76,9 @@ pub fn private_crt<L: Digits, const HALF: usize, const FULL: usize>(
         } else if const { L::LANES == 4 && HALF == 20 } {
             exponentiate_pair::<L, 11, 2, 21, HALF, FULL>(room, key, input)
         } else if const { L::LANES == 4 && HALF == 30 } {
-            exponentiate::<L, Blocks<L, 8>, 8, HALF, FULL>(room, key, input)
+            exponentiate::<L, 8, HALF, FULL>(room, key, input)
         } else if const { L::LANES == 4 && HALF == 40 } {
-            exponentiate::<L, Blocks<L, 10>, 10, HALF, FULL>(room, key, input)
+            exponentiate::<L, 10, HALF, FULL>(room, key, input)
         } else {
             unreachable!("no key has primes of {HALF} digits")
         }
@@ -130,15 +120,32 @@ fn public_power<L: Digits, const HALF: usize, const FULL: usize>(
     key: &CrtKey<HALF, FULL>,
     base: &[u64; FULL],
 ) -> [u64; FULL] {
-    match (L::LANES, HALF) {
-        (4, 20) => raise_to_public::<L, Blocks<L, 10>, 10, HALF, FULL>(room, key, base),
-        (4, 30) => raise_to_public::<L, Blocks<L, 15>, 15, HALF, FULL>(room, key, base),
-        (4, 40) => raise_to_public::<L, Blocks<L, 20>, 20, HALF, FULL>(room, key, base),
-        (_, 20) => raise_to_public::<L, Rows<L, 5>, 5, HALF, FULL>(room, key, base),
-        (_, 30) => raise_to_public::<L, Blocks<L, 8>, 8, HALF, FULL>(room, key, base),
-        (_, 40) => raise_to_public::<L, Blocks<L, 10>, 10, HALF, FULL>(room, key, base),
-        _ => unreachable!("no key has primes of {HALF} digits"),
+    // Conditions of constants, as above.
+    if const { L::LANES == 8 && HALF == 20 } {
+        raise_to_public(room, key, base, Rows::<L, 5>::new(&key.n), &key.n.rr)
+    } else if const { L::LANES == 8 && HALF == 30 } {
+        public_power_by_blocks::<L, 8, HALF, FULL>(room, key, base)
+    } else if const { L::LANES == 8 && HALF == 40 } {
+        public_power_by_blocks::<L, 10, HALF, FULL>(room, key, base)
+    } else if const { L::LANES == 4 && HALF == 20 } {
+        public_power_by_blocks::<L, 10, HALF, FULL>(room, key, base)
+    } else if const { L::LANES == 4 && HALF == 30 } {
+        public_power_by_blocks::<L, 15, HALF, FULL>(room, key, base)
+    } else if const { L::LANES == 4 && HALF == 40 } {
+        public_power_by_blocks::<L, 20, HALF, FULL>(room, key, base)
+    } else {
+        unreachable!("no key has primes of {HALF} digits")
     }
+}
+
+/// Computes base^e mod n by blocks, of which n has `F`.
+fn public_power_by_blocks<L: Digits, const F: usize, const HALF: usize, const FULL: usize>(
+    room: L::Room,
+    key: &CrtKey<HALF, FULL>,
+    base: &[u64; FULL],
+) -> [u64; FULL] {
+    let (k, m1, rr) = L::public_blocks(key);
+    raise_to_public(room, key, base, Blocks::<L, F>::new(&key.n, k, m1), rr)
 }
 
 /// One of the two exponentiations of a job.
@@ -149,9 +156,9 @@ struct Half<'a, const HALF: usize, const FULL: usize> {
     input: &'a [u64; FULL],
 }
 
-/// Computes input^exponent, canonical, modulo both primes, as two streams.
+/// Computes input^exponent, canonical, modulo both primes, as two streams of blocks of four digits.
 #[inline(never)]
-fn exponentiate<L: Lanes, S: Stream<L, R>, const R: usize, const HALF: usize, const FULL: usize>(
+fn exponentiate<L: Digits, const R: usize, const HALF: usize, const FULL: usize>(
     room: L::Room,
     key: &CrtKey<HALF, FULL>,
     input: &[u64; FULL],
@@ -160,35 +167,38 @@ fn exponentiate<L: Lanes, S: Stream<L, R>, const R: usize, const HALF: usize, co
         Half { modulus: &key.p, exponent: &key.dp, input },
         Half { modulus: &key.q, exponent: &key.dq, input },
     ];
-    let mut streams = halves.map(|half| S::new(half.modulus));
+    let run = Blocks::<L, R>::run_all;
+    let mut streams = halves.map(|half| {
+        let (k, m1, _) = half.modulus.by_four.parts();
+        Blocks::<L, R>::new(half.modulus, k, m1)
+    });
     let mut tables = [[Number::ZERO; ENTRIES]; 2];
 
     // Into Montgomery form, by the digits below R and those from there on: c·R = high·R² + low·R.
     for ((stream, table), half) in streams.iter_mut().zip(&mut tables).zip(&halves) {
-        let rr = Number::new(S::montgomery(half.modulus).1);
+        let rr = Number::new(&half.modulus.by_four.rr);
         *stream.factors() = Factors { x: rr, y: rr };
         table[0] = rr;
     }
-    S::run(room, &mut streams, Operation::Multiply, 1);
+    run(room, &mut streams, Operation::Multiply, 1);
+    let digits = R * L::LANES;
     for (stream, half) in streams.iter_mut().zip(&halves) {
-        let (digits, _) = S::montgomery(half.modulus);
         let Factors { x, y } = stream.factors();
         *y = *x;
         *x = Number::new(&half.input[digits..]);
     }
-    S::run(room, &mut streams, Operation::Multiply, 1);
+    run(room, &mut streams, Operation::Multiply, 1);
     for ((stream, table), half) in streams.iter_mut().zip(&mut tables).zip(&halves) {
-        let (digits, _) = S::montgomery(half.modulus);
         let Factors { x, y } = stream.factors();
         table[1] = *x;
         (*x, *y) = (Number::new(&half.input[..digits]), table[0]);
     }
-    S::run(room, &mut streams, Operation::Multiply, 1);
+    run(room, &mut streams, Operation::Multiply, 1);
     for (stream, table) in streams.iter_mut().zip(&mut tables) {
         table[1].add(&stream.factors().x);
         stream.factors().x = Number::new(&[1]);
     }
-    S::run(room, &mut streams, Operation::Multiply, 1);
+    run(room, &mut streams, Operation::Multiply, 1);
     for (stream, table) in streams.iter_mut().zip(&mut tables) {
         let Factors { x, y } = stream.factors();
         table[0] = *x;
@@ -198,17 +208,17 @@ fn exponentiate<L: Lanes, S: Stream<L, R>, const R: usize, const HALF: usize, co
         for (stream, table) in streams.iter_mut().zip(&tables) {
             stream.factors().x = table[entry];
         }
-        S::run(room, &mut streams, Operation::Square, 1);
+        run(room, &mut streams, Operation::Square, 1);
         for (stream, table) in streams.iter_mut().zip(&mut tables) {
             table[2 * entry] = stream.factors().x;
         }
-        S::run(room, &mut streams, Operation::Multiply, 1);
+        run(room, &mut streams, Operation::Multiply, 1);
         for (stream, table) in streams.iter_mut().zip(&mut tables) {
             table[2 * entry + 1] = stream.factors().x;
         }
     }
 
-    let select = |streams: &mut [S; 2], window| {
+    let select = |streams: &mut [Blocks<L, R>; 2], window| {
         for ((stream, table), half) in streams.iter_mut().zip(&tables).zip(&halves) {
             let index = bits_of_window(half.exponent, window);
             L::call(room, Select { table, index, target: &mut stream.factors().y });
@@ -220,15 +230,15 @@ fn exponentiate<L: Lanes, S: Stream<L, R>, const R: usize, const HALF: usize, co
         stream.factors().x = stream.factors().y;
     }
     for window in (0..windows - 1).rev() {
-        S::run(room, &mut streams, Operation::Square, WINDOW_BITS);
+        run(room, &mut streams, Operation::Square, WINDOW_BITS);
         select(&mut streams, window);
-        S::run(room, &mut streams, Operation::Multiply, 1);
+        run(room, &mut streams, Operation::Multiply, 1);
     }
 
     for stream in &mut streams {
         stream.factors().y = Number::new(&[1]);
     }
-    S::run(room, &mut streams, Operation::Multiply, 1);
+    run(room, &mut streams, Operation::Multiply, 1);
     let results = array::from_fn(|stream| {
         halves[stream].modulus.canonical(&streams[stream].factors().x.digits())
     });
@@ -350,35 +360,30 @@ fn recombine<const HALF: usize, const FULL: usize>(
     result
 }
 
-/// Computes s^e mod n. The exponent is public, and time depends on it.
+/// Computes s^e mod n by a stream of that modulus; `rr` is its R² mod n. The exponent is public,
+/// and time depends on it.
 #[inline(never)]
-fn raise_to_public<
-    L: Lanes,
-    S: Stream<L, F>,
-    const F: usize,
-    const HALF: usize,
-    const FULL: usize,
->(
+fn raise_to_public<L: Lanes, const F: usize, const HALF: usize, const FULL: usize>(
     room: L::Room,
     key: &CrtKey<HALF, FULL>,
     base: &[u64; FULL],
+    mut stream: impl Stream<L, F>,
+    rr: &[u64; FULL],
 ) -> [u64; FULL] {
-    let mut streams = [S::new(&key.n)];
-    let rr = Number::new(S::montgomery(&key.n).1);
-    *streams[0].factors() = Factors { x: Number::new(base), y: rr };
-    S::run(room, &mut streams, Operation::Multiply, 1);
-    streams[0].factors().y = streams[0].factors().x;
+    *stream.factors() = Factors { x: Number::new(base), y: Number::new(rr) };
+    stream.run(room, Operation::Multiply);
+    stream.factors().y = stream.factors().x;
     for position in (1..key.e.ilog2()).rev() {
-        S::run(room, &mut streams, Operation::Square, 1);
+        stream.run(room, Operation::Square);
         if key.e >> position & 1 == 1 {
-            S::run(room, &mut streams, Operation::Multiply, 1);
+            stream.run(room, Operation::Multiply);
         }
     }
     // The last bit of an odd exponent multiplies by the plain base: that leaves Montgomery form.
-    S::run(room, &mut streams, Operation::Square, 1);
-    streams[0].factors().y = Number::new(base);
-    S::run(room, &mut streams, Operation::Multiply, 1);
-    let power = key.n.canonical(&streams[0].factors().x.digits());
-    streams[0].wipe();
+    stream.run(room, Operation::Square);
+    stream.factors().y = Number::new(base);
+    stream.run(room, Operation::Multiply);
+    let power = key.n.canonical(&stream.factors().x.digits());
+    stream.wipe();
     power
 }

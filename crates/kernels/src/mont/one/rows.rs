@@ -3,8 +3,6 @@
 //! A row takes one digit of the one factor, in all lanes, times the other one, and the quotients
 //! that the columns before have given, times the modulus. The chain from one quotient to the next
 //! is a move between lanes, two additions and a multiply-add.
-//!
-//! The rows of the other stream hide half of it.
 
 use core::slice;
 
@@ -30,8 +28,9 @@ pub(super) struct Rows<L: Lanes, const R: usize> {
     digits: usize,
 }
 
-impl<L: Lanes, const R: usize> Stream<L, R> for Rows<L, R> {
-    fn new<const D: usize>(modulus: &Modulus<D>) -> Self {
+impl<L: Lanes, const R: usize> Rows<L, R> {
+    /// A stream whose factors are zero.
+    pub(super) fn new<const D: usize>(modulus: &Modulus<D>) -> Self {
         Rows {
             factors: Factors::ZERO,
             m: Number::new(&modulus.m),
@@ -40,22 +39,15 @@ impl<L: Lanes, const R: usize> Stream<L, R> for Rows<L, R> {
             digits: D,
         }
     }
+}
 
-    fn montgomery<const D: usize>(modulus: &Modulus<D>) -> (usize, &[u64; D]) {
-        (D, &modulus.rr)
-    }
-
+impl<L: Lanes, const R: usize> Stream<L, R> for Rows<L, R> {
     fn factors(&mut self) -> &mut Factors<L, R> {
         &mut self.factors
     }
 
-    fn run<const STREAMS: usize>(
-        room: L::Room,
-        streams: &mut [Self; STREAMS],
-        operation: Operation,
-        times: usize,
-    ) {
-        L::call(room, Turn { streams, operation, times });
+    fn run(&mut self, room: L::Room, operation: Operation) {
+        L::call(room, Turn { stream: self, operation });
     }
 
     fn wipe(&mut self) {
@@ -67,54 +59,36 @@ impl<L: Lanes, const R: usize> Stream<L, R> for Rows<L, R> {
     }
 }
 
-impl<L: Lanes, const R: usize> Rows<L, R> {
-    /// The digits of the factor that is taken row by row.
-    #[inline(always)]
-    fn rows(&self, operation: Operation) -> &[u64] {
-        let factor = match operation {
-            Operation::Square => &self.factors.x,
-            Operation::Multiply => &self.factors.y,
-        };
-        &L::flatten(&factor.0)[..self.digits]
-    }
-}
-
-/// An operation, so many times, by all streams.
-struct Turn<'a, L: Lanes, const R: usize, const STREAMS: usize> {
-    streams: &'a mut [Rows<L, R>; STREAMS],
+/// An operation.
+struct Turn<'a, L: Lanes, const R: usize> {
+    stream: &'a mut Rows<L, R>,
     operation: Operation,
-    times: usize,
 }
 
-impl<L: Lanes, const R: usize, const STREAMS: usize> Task<L> for Turn<'_, L, R, STREAMS> {
+impl<L: Lanes, const R: usize> Task<L> for Turn<'_, L, R> {
     type Output = ();
 
     #[inline(always)]
     fn run(self, room: L::Room) {
-        let Turn { streams, operation, times } = self;
-        let last = streams[0].digits - 1;
-        for _ in 0..times {
-            let mut columns = [Columns::zero(room); STREAMS];
-            let rows = streams.each_ref().map(|stream| stream.rows(operation));
-            for row in 0..last {
-                for ((columns, stream), rows) in columns.iter_mut().zip(&*streams).zip(rows) {
-                    columns.add_row(room, stream, L::splat(room, rows[row]));
-                    columns.reduce(room);
-                }
-            }
-            for ((columns, stream), rows) in columns.iter_mut().zip(&*streams).zip(rows) {
-                columns.add_row(room, stream, L::splat(room, rows[last]));
-                columns.finish(room, stream);
-            }
-            for (columns, stream) in columns.iter().zip(&mut *streams) {
-                columns.store(room, &mut stream.factors.x);
-            }
+        let stream = self.stream;
+        let factor = match self.operation {
+            Operation::Square => &stream.factors.x,
+            Operation::Multiply => &stream.factors.y,
+        };
+        let rows = &L::flatten(&factor.0)[..stream.digits];
+        let last = rows.len() - 1;
+        let mut columns = Columns::zero(room);
+        for row in &rows[..last] {
+            columns.add_row(room, stream, L::splat(room, *row));
+            columns.reduce(room);
         }
+        columns.add_row(room, stream, L::splat(room, rows[last]));
+        columns.finish(room, stream);
+        columns.store(room, &mut stream.factors.x);
     }
 }
 
 /// The columns of a product while it is computed and reduced, row by row.
-#[derive(Clone, Copy)]
 struct Columns<L, const R: usize> {
     /// The sums, from the column of this row on.
     sums: [L; R],
