@@ -18,6 +18,9 @@ const WAITING: [&str; 5] = ["integration", "runtime", "cli", "provider", "loadge
 /// their measurements rejected.
 const MEASURING: &str = "measure";
 
+/// The test program that computes longest, a third of all the time that tests take on two CPUs.
+const LONGEST: &str = "constant_time";
+
 /// Runs all programs and shows what those that fail have printed, and how long each took. One
 /// worker begins with those that wait, the other with those that compute; either helps the other in
 /// the end, and then those that measure run one by one. The tests inside a program run on all CPUs,
@@ -55,12 +58,14 @@ fn run_queues<const QUEUES: usize>(
     });
 }
 
-/// Programs that wait, in the order of [`WAITING`], and those that compute. The next one is last.
+/// Programs that wait, in the order of [`WAITING`], and those that compute, of which [`LONGEST`]
+/// comes first: begun late, it would run beside nothing in the end. The next one is last.
 fn queues(programs: Vec<TestProgram>) -> [Vec<TestProgram>; 2] {
     let rank = |program: &TestProgram| WAITING.iter().position(|name| *name == program.package);
-    let (mut waiting, computing): (Vec<_>, Vec<_>) =
+    let (mut waiting, mut computing): (Vec<_>, Vec<_>) =
         programs.into_iter().partition(|program| rank(program).is_some());
     waiting.sort_by_key(|program| std::cmp::Reverse(rank(program)));
+    computing.sort_by_key(|program| program.target == LONGEST);
     [waiting, computing]
 }
 
@@ -130,6 +135,14 @@ mod tests {
         let order: Vec<_> =
             std::iter::from_fn(|| next(&queues, 0)).map(|program| program.package).collect();
         assert_eq!(order, ["integration", "cli", "batch", "crypto"]);
+    }
+
+    #[test]
+    fn the_longest_program_begins_first() {
+        let named =
+            |target: &str| TestProgram { target: target.to_owned(), ..program("crypto", "") };
+        let mut queues = queues(["all", LONGEST, "faults"].map(named).into());
+        assert_eq!(queues[1].pop().map(|program| program.target).as_deref(), Some(LONGEST));
     }
 
     #[test]
