@@ -4,7 +4,7 @@ use std::env;
 
 use widelane_bridge::counters::CipherKind;
 use widelane_cpu::policy::{self, Inputs};
-use widelane_cpu::{Policy, Room};
+use widelane_cpu::{Policy, Room, Width};
 
 /// The rooms of multi-precision arithmetic: RSA and elliptic curves.
 pub const ARITHMETIC: [Room; 3] = [Room::Portable, Room::Ifma256, Room::Ifma512];
@@ -59,9 +59,21 @@ pub fn only(room: Room) -> Policy {
 /// # Panics
 /// When one of them is malformed.
 pub fn policy_here() -> Policy {
+    policy_with(env::var(policy::BITWIDTH_VARIABLE).ok())
+}
+
+/// The same of those that are told in their environment how wide registers may be.
+///
+/// # Panics
+/// When the operator's file is malformed.
+pub fn policy_here_up_to(width: Width) -> Policy {
+    policy_with(Some(width.bits().to_string()))
+}
+
+fn policy_with(max_simd_bitwidth: Option<String>) -> Policy {
     let inputs = Inputs {
         policy_path: env::var_os(policy::PATH_VARIABLE).map(Into::into),
-        max_simd_bitwidth: env::var(policy::BITWIDTH_VARIABLE).ok(),
+        max_simd_bitwidth,
         ..Inputs::default()
     };
     policy::resolve(&inputs).expect("the policy of this machine is well-formed").policy

@@ -21,7 +21,7 @@ use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
 use widelane_crypto::rsa::Rsa;
 use widelane_host::counters::Counts;
 use widelane_qat_stand_in::VARIABLE;
-use widelane_testkit::rooms::outruns_openssl;
+use widelane_testkit::rooms::{outruns_openssl, policy_here_up_to};
 
 /// A directory with the provider, a configuration that loads it, and what a test makes.
 pub struct Place {
@@ -100,15 +100,15 @@ pub fn done(command: &mut Command) -> String {
     text
 }
 
-/// The room in which batches run under a policy.
+/// The room in which batches run in a program that is told how wide registers may be.
 pub fn room(width: Width) -> Room {
-    Rsa::choose(&Policy::up_to(width)).room()
+    Rsa::choose(&policy_here_up_to(width)).room()
 }
 
-/// Whether operations may run in a room under a policy: the kernels of all that it leaves open are
+/// Whether operations may run in a room there: the kernels of all that the policy leaves open are
 /// chosen by what they cost.
 pub fn may_run(room: Room, width: Width) -> bool {
-    let policy = Policy::up_to(width);
+    let policy = policy_here_up_to(width);
     match room {
         Room::Ifma256 => Ifma256::enter(&policy).is_some(),
         Room::Ifma512 => Ifma512::enter(&policy).is_some(),

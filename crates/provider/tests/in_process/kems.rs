@@ -12,6 +12,7 @@ use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::mlkem::{DecapsulateJob, MlKem, ParameterSet, Workspace};
 use widelane_host::counters::KindCounts;
 use widelane_ossl_sys::core::OsslParam;
+use widelane_testkit::rooms::{policy_here, policy_here_up_to};
 
 use crate::common::process::{in_child, prefer, setting};
 use crate::common::server::Server;
@@ -31,9 +32,9 @@ const GENERATED: [OperationKind; 6] = [
     OperationKind::MlKem1024Generate,
 ];
 
-/// Where ML-KEM is computed here.
+/// Where the provider of this process computes ML-KEM.
 fn room() -> Room {
-    MlKem::choose(ParameterSet::MlKem768, &Policy::open()).room()
+    MlKem::choose(ParameterSet::MlKem768, &policy_here()).room()
 }
 
 /// Operations of a kind by whatever way.
@@ -334,7 +335,7 @@ fn rooms_that_the_policy_closes_stay_closed() {
             client.env_remove("WIDELANE_COUNTERS_DIR");
             done(client.stdin(Stdio::null()));
         }
-        let room = MlKem::choose(ParameterSet::MlKem768, &Policy::up_to(width)).room();
+        let room = MlKem::choose(ParameterSet::MlKem768, &policy_here_up_to(width)).room();
         let kind = OperationKind::MlKem768Encapsulate;
         let runs = place.sum(|counters| counters.by_kind[kind as usize].runs);
         let in_room = place.sum(|counters| counters.runs_by_room[room as usize]);
