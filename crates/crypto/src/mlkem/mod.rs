@@ -114,17 +114,19 @@ impl ParameterSet {
 /// Whether numbers of 12 bits, packed, are all below q. The time depends on nothing but how many
 /// there are.
 fn are_reduced(bytes: &[u8]) -> bool {
-    let not_below = bytes.chunks_exact(3).fold(0, |found: u32, three| {
-        let (low, middle, high) = (u32::from(three[0]), u32::from(three[1]), u32::from(three[2]));
-        let pair = [low | (middle & 0xf) << 8, middle >> 4 | high << 4];
-        // The difference is negative for what is below q.
-        pair.into_iter().fold(found, |found, number| found | !number.wrapping_sub(Q) >> 31)
+    // Six bytes are four numbers: every second one, with twelve bits of room above it, twice.
+    const NUMBERS: u64 = 0xfff | 0xfff << 24;
+    const TO_CARRY: u64 = (4096 - Q) | (4096 - Q) << 24;
+    const CARRIES: u64 = 1 << 12 | 1 << 36;
+    let carried = bytes.as_chunks().0.iter().fold(0, |carried, [a, b, c, d, e, f]: &[u8; 6]| {
+        let four = u64::from_le_bytes([*a, *b, *c, *d, *e, *f, 0, 0]);
+        carried | ((four & NUMBERS) + TO_CARRY) | ((four >> 12 & NUMBERS) + TO_CARRY)
     });
-    Mask::equal_bytes(&not_below.to_le_bytes(), &[0; 4]).declassify()
+    Mask::equal_bytes(&(carried & CARRIES).to_le_bytes(), &[0; 8]).declassify()
 }
 
 /// The modulus.
-const Q: u32 = 3329;
+const Q: u64 = 3329;
 
 /// Bytes of the seed of the matrix, which ends an encapsulation key.
 const MATRIX_SEED_BYTES: usize = 32;

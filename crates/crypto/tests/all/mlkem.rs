@@ -79,6 +79,25 @@ fn refuses(ml_kem: MlKem, workspace: &mut Workspace, keys: &[&[u8]], bad: usize,
 }
 
 #[test]
+fn a_coefficient_that_is_not_below_q_is_found_at_every_place() {
+    for set in ParameterSet::ALL {
+        let vector_bytes = set.encapsulation_key_bytes() - MATRIX_SEED_BYTES;
+        // Two coefficients of q - 1, which is 0xd00, in three bytes.
+        let mut key = [0x00, 0x0d, 0xd0].repeat(vector_bytes / 3);
+        key.resize(set.encapsulation_key_bytes(), 0xff);
+        assert!(set.is_encapsulation_key(&key));
+        for begin in (0..vector_bytes).step_by(3) {
+            for bad in [[0x01, 0x0d, 0xd0], [0x00, 0x1d, 0xd0], [0xff, 0x0f, 0x00], [0, 0xf0, 0xff]]
+            {
+                let mut key = key.clone();
+                key[begin..][..3].copy_from_slice(&bad);
+                assert!(!set.is_encapsulation_key(&key), "{set:?}, byte {begin}");
+            }
+        }
+    }
+}
+
+#[test]
 fn ciphertexts_and_keys_of_wrong_lengths_are_refused() {
     let mut workspace = Workspace::new();
     for set in ParameterSet::ALL {

@@ -21,6 +21,7 @@ use crate::curve::{self, Curve};
 use crate::errors::quietly;
 use crate::kem::key::Key;
 use crate::kem::{Mechanism, single};
+use crate::pool::Message;
 use crate::{process, stack};
 
 /// The kinds of operations that have kernels here.
@@ -67,7 +68,7 @@ pub(super) struct Encapsulate {
     /// The public key.
     pub(super) peer: Arc<Key>,
     /// Random bytes that ML-KEM makes its secret from.
-    pub(super) message: Secret,
+    pub(super) message: Box<Message>,
     /// Whether these were given, so that nobody may draw others.
     pub(super) is_given: bool,
     /// A key pair on the curve, for this once.
@@ -94,7 +95,7 @@ impl Operation for Encapsulate {
     }
 
     fn run_single(&self) -> Option<Secret> {
-        let given = self.is_given.then_some(&self.message);
+        let given = self.is_given.then_some(&*self.message);
         let made = single::encapsulate(&self.peer, given);
         made.or_else(|| alone(|| encapsulate_all(&[self], None)))
     }
@@ -207,8 +208,7 @@ fn encapsulate_all(operations: &[&Encapsulate], kernel: Option<usize>) -> Option
         }
         let (secret, _) = mechanism.parts_mut(secret, mechanism.curve_private_bytes());
         let secret = secret.first_chunk_mut()?;
-        let (key, message) =
-            (operation.peer.encapsulation_key()?, operation.message.0.first_chunk()?);
+        let (key, message) = (operation.peer.encapsulation_key()?, operation.message.bytes());
         jobs.push(EncapsulateJob::new(key, message, ciphertext, secret));
     }
     with_workspace(|memory| ml_kem.encapsulate_batch(memory, &mut jobs))?;

@@ -20,6 +20,7 @@ use crate::kem::batch::{self, Decapsulate, Encapsulate};
 use crate::kem::key::{Key, Reason};
 use crate::kem::single;
 use crate::params::{self, Array};
+use crate::pool::{self, Message};
 use crate::process;
 
 /// Our functions, which are the same for each mechanism.
@@ -47,7 +48,7 @@ struct Context {
     /// looks at one.
     takes_message: bool,
     /// What the next encapsulation begins with, if that is not left to chance.
-    message: Option<Secret>,
+    message: Option<Box<Message>>,
 }
 
 impl Context {
@@ -89,8 +90,7 @@ impl Context {
         let Some(given) = params.find(core::KEM_PARAM_IKME).filter(|_| self.takes_message) else {
             return Some(1);
         };
-        let message = params::octets(given).filter(|given| given.len() == SHARED_BYTES);
-        self.message = message.map(|message| Secret(message.to_vec()));
+        self.message = params::octets(given).and_then(Message::new);
         if self.message.is_none() {
             self.raise(core::PROV_R_INVALID_SEED_LENGTH);
             return None;
@@ -135,16 +135,22 @@ impl Context {
     fn encapsulate(&mut self) -> Option<Secret> {
         let peer = Arc::clone(self.key.as_ref()?);
         let given = self.message.take();
-        let copy = given.as_ref().map(|given| Secret(given.0.clone()));
+        let copy = given.as_ref().and_then(|given| Message::new(given.bytes()));
         let is_given = given.is_some();
-        let message = given.or_else(|| self.delegate.random_secret(SHARED_BYTES))?;
+        let message = given.or_else(|| self.random_message())?;
         let ephemeral = match peer.mechanism().curve {
             Some(curve) => Some(ephemeral(&self.delegate, curve)?),
             None => None,
         };
         let operation = Encapsulate { peer: Arc::clone(&peer), message, is_given, ephemeral };
-        let theirs = || single::encapsulate(&peer, copy.as_ref());
+        let theirs = || single::encapsulate(&peer, copy.as_deref());
         self.run(operation, theirs, core::PROV_R_INVALID_KEY)
+    }
+
+    /// Random bytes that nobody else has seen.
+    fn random_message(&self) -> Option<Box<Message>> {
+        pool::take_message(&self.delegate)
+            .or_else(|| Message::new(&self.delegate.random_secret(SHARED_BYTES)?.0))
     }
 
     /// The shared secret in a ciphertext.

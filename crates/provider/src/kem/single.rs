@@ -10,11 +10,12 @@ use crate::batching::Secret;
 use crate::delegate::Owned;
 use crate::kem::key::Key;
 use crate::params;
+use crate::pool::Message;
 
 /// A ciphertext, and behind it the shared secret, made of a message if one is given.
-pub(super) fn encapsulate(peer: &Key, message: Option<&Secret>) -> Option<Secret> {
+pub(super) fn encapsulate(peer: &Key, message: Option<&Message>) -> Option<Secret> {
     let functions = &peer.theirs()?.mechanism.functions;
-    let mut message = message.map(|message| Secret(message.0.clone()));
+    let mut message = message.map(|message| Secret(message.bytes().to_vec()));
     let mut params = [OsslParam::END, OsslParam::END];
     if let Some(message) = &mut message {
         params[0] = params::octets_in(core::KEM_PARAM_IKME, &mut message.0);

@@ -16,7 +16,7 @@ use std::cell::RefCell;
 
 use widelane_batch::Tick;
 use widelane_bridge::counters::OperationKind;
-use widelane_crypto::mlkem::ParameterSet;
+use widelane_crypto::mlkem::{ParameterSet, SHARED_BYTES};
 use widelane_crypto::{ec, x25519};
 
 use crate::batching::execute::now;
@@ -29,8 +29,8 @@ use crate::process::{self, Process};
 use crate::stack;
 use demand::Demand;
 pub(crate) use ml_kem::take as take_ml_kem;
-pub(crate) use shelf::Pair;
-use shelf::{Item, Mapped, MlKemKey, Shelf, Shelves};
+use shelf::{ITEMS_MAX, Item, Mapped, MlKemKey, Shelf, Shelves};
+pub(crate) use shelf::{Message, Pair};
 
 thread_local! {
     static POOLS: RefCell<Option<Pools>> = const { RefCell::new(None) };
@@ -59,6 +59,17 @@ fn take_from<I: Item>(
     shelf: impl FnOnce(&mut Shelves) -> &mut Shelf<I>,
     make: impl FnOnce(usize, usize) -> Option<Vec<I>>,
 ) -> Option<Box<I>> {
+    with_pools(|pools| pools.take(kind, shelf, make, now()))
+}
+
+/// Takes the random bytes of an encapsulation: drawing those of many at once takes hardly longer
+/// than those of one. Nothing where there are no pools.
+pub(crate) fn take_message(delegate: &Delegate) -> Option<Box<Message>> {
+    with_pools(|pools| pools.take_message(delegate, now()))
+}
+
+/// Calls `take` with the pools of this thread and process; nothing where it has none.
+fn with_pools<T>(take: impl FnOnce(&mut Pools) -> Option<T>) -> Option<T> {
     POOLS
         .try_with(|pools| {
             let mut pools = pools.try_borrow_mut().ok()?;
@@ -67,7 +78,7 @@ fn take_from<I: Item>(
                 // A child drops what its parent has made, wiped as it is.
                 *pools = Some(Pools::new(process)?);
             }
-            pools.as_mut()?.take(kind, shelf, make, now())
+            take(pools.as_mut()?)
         })
         .ok()
         .flatten()
@@ -112,6 +123,21 @@ impl Pools {
         add(&counters.pool_made, items.len());
         shelf.fill(&items, at);
         count(&counters.pooled);
+        shelf.take()
+    }
+
+    fn take_message(&mut self, delegate: &Delegate, at: Tick) -> Option<Box<Message>> {
+        let shelf = &mut self.mapped.shelves().messages;
+        shelf.expire(at);
+        if let Some(message) = shelf.take() {
+            return Some(message);
+        }
+        let random = delegate.random_secret(ITEMS_MAX * SHARED_BYTES)?;
+        let mut messages = [const { Message::EMPTY }; ITEMS_MAX];
+        for (message, random) in messages.iter_mut().zip(random.0.as_chunks::<SHARED_BYTES>().0) {
+            message.bytes_mut().copy_from_slice(random);
+        }
+        shelf.fill(&messages, at);
         shelf.take()
     }
 }

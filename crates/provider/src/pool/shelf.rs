@@ -4,7 +4,7 @@
 use std::ptr::{self, NonNull};
 
 use widelane_batch::Tick;
-use widelane_crypto::mlkem::{DecapsulationKey, ParameterSet, SEED_BYTES};
+use widelane_crypto::mlkem::{DecapsulationKey, ParameterSet, SEED_BYTES, SHARED_BYTES};
 use widelane_secret::wipe;
 
 use crate::curve::key::PUBLIC_BYTES_MAX;
@@ -132,7 +132,48 @@ impl Drop for MlKemKey {
     }
 }
 
-/// The key pairs of one kind. All zeroes is an empty one.
+/// The random bytes of one encapsulation.
+#[repr(C)]
+pub(crate) struct Message([u8; SHARED_BYTES]);
+
+impl Message {
+    /// These bytes; nothing if they are too few or too many.
+    pub(crate) fn new(bytes: &[u8]) -> Option<Box<Self>> {
+        let bytes: &[u8; SHARED_BYTES] = bytes.try_into().ok()?;
+        let mut message = Box::new(Message::EMPTY);
+        message.0.copy_from_slice(bytes);
+        Some(message)
+    }
+
+    /// The bytes.
+    pub(crate) fn bytes(&self) -> &[u8; SHARED_BYTES] {
+        &self.0
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8; SHARED_BYTES] {
+        &mut self.0
+    }
+}
+
+impl Item for Message {
+    const EMPTY: Self = Message([0; SHARED_BYTES]);
+
+    fn copy_from(&mut self, other: &Self) {
+        self.0.copy_from_slice(&other.0);
+    }
+
+    fn wipe(&mut self) {
+        wipe(&mut self.0);
+    }
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        self.wipe();
+    }
+}
+
+/// The items of one kind. All zeroes is an empty one.
 #[repr(C)]
 pub(super) struct Shelf<I> {
     made: u64,
@@ -179,6 +220,8 @@ pub(super) struct Shelves {
     pub(super) curves: [Shelf<Pair>; CURVES],
     /// Those of ML-KEM's parameter sets.
     pub(super) ml_kems: [Shelf<MlKemKey>; ML_KEMS],
+    /// What encapsulations begin with.
+    pub(super) messages: Shelf<Message>,
 }
 
 /// Shelves in memory of their own.
@@ -229,6 +272,7 @@ impl Drop for Mapped {
         for shelf in &mut shelves.ml_kems {
             shelf.expire(Tick(u64::MAX));
         }
+        shelves.messages.expire(Tick(u64::MAX));
         // SAFETY: mapped by `map`, unmapped once.
         unsafe { libc::munmap(self.0.as_ptr().cast(), BYTES) };
     }
@@ -243,8 +287,8 @@ const PRIVATE_BYTES_MAX: usize = 48;
 /// Bytes of the longest key of ML-KEM.
 const KEY_BYTES_MAX: usize = ParameterSet::MlKem1024.decapsulation_key_bytes();
 
-/// Key pairs of a batch, at most.
-const ITEMS_MAX: usize = 8;
+/// Items of a batch, at most.
+pub(super) const ITEMS_MAX: usize = 8;
 
 /// How old a key pair may be when it is handed out.
 pub(super) const AGE_MAX_NS: u64 = 1_000_000_000;
@@ -270,6 +314,8 @@ mod tests {
         };
         let keys: Vec<MlKemKey> = (1..=8).map(key).collect();
         mapped.shelves().ml_kems[0].fill(&keys, Tick(7));
+        let messages = [1, 2, 3, 4, 5, 6, 7, 8].map(|number| Message([number; SHARED_BYTES]));
+        mapped.shelves().messages.fill(&messages, Tick(7));
         mapped
     }
 
@@ -285,6 +331,7 @@ mod tests {
         assert!(shelves.curves[0].items.iter().all(|pair| pair.private == [0; 48]));
         let is_wiped = |key: &MlKemKey| key.seed == [0; 64] && key.key == [0; KEY_BYTES_MAX];
         assert!(shelves.ml_kems[0].items.iter().all(is_wiped));
+        assert!(shelves.messages.items.iter().all(|message| message.0 == [0; SHARED_BYTES]));
     }
 
     #[test]
@@ -294,6 +341,7 @@ mod tests {
         let taken = take_all(&mut shelves.curves[0], |pair| pair.private()[31]);
         assert_eq!(taken, [1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(take_all(&mut shelves.ml_kems[0], |key| key.key()[3167]), taken);
+        assert_eq!(take_all(&mut shelves.messages, |message| message.0[31]), taken);
         assert_nothing_is_left(shelves);
         assert!(shelves.curves[1].take().is_none(), "another shelf");
         assert!(shelves.ml_kems[1].take().is_none(), "another shelf");
@@ -303,12 +351,14 @@ mod tests {
     fn old_pairs_are_wiped() {
         let mut mapped = filled();
         let shelves = mapped.shelves();
-        let both = |shelves: &mut Shelves, now| {
-            [shelves.curves[0].expire(now), shelves.ml_kems[0].expire(now)]
+        let all = |shelves: &mut Shelves, now| {
+            let [curves, ml_kems] = [shelves.curves[0].expire(now), shelves.ml_kems[0].expire(now)];
+            [curves, ml_kems, shelves.messages.expire(now)]
         };
-        assert_eq!(both(shelves, Tick(7 + AGE_MAX_NS)), [0, 0]);
-        assert_eq!(both(shelves, Tick(8 + AGE_MAX_NS)), [8, 8]);
+        assert_eq!(all(shelves, Tick(7 + AGE_MAX_NS)), [0, 0, 0]);
+        assert_eq!(all(shelves, Tick(8 + AGE_MAX_NS)), [8, 8, 8]);
         assert!(shelves.curves[0].take().is_none() && shelves.ml_kems[0].take().is_none());
+        assert!(shelves.messages.take().is_none());
         assert_nothing_is_left(shelves);
     }
 
@@ -320,7 +370,9 @@ mod tests {
         // SAFETY: the child looks at its memory and ends.
         let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
         if child == 0 {
-            let empty = shelves.curves[0].take().is_none() && shelves.ml_kems[0].take().is_none();
+            let empty = shelves.curves[0].take().is_none()
+                && shelves.ml_kems[0].take().is_none()
+                && shelves.messages.take().is_none();
             // SAFETY: ends the child without the handlers of its parent.
             unsafe { libc::_exit(i32::from(!empty)) };
         }
@@ -330,5 +382,6 @@ mod tests {
         assert_eq!((i64::from(ended), status), (child, 0));
         assert!(shelves.curves[0].take().is_some(), "the parent keeps them");
         assert!(shelves.ml_kems[0].take().is_some(), "the parent keeps them");
+        assert!(shelves.messages.take().is_some(), "the parent keeps them");
     }
 }
