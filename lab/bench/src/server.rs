@@ -113,6 +113,8 @@ pub enum Subject {
     LaneCpus,
     /// The same with a QAT device.
     Qat,
+    /// The same with a policy that each process chooses while it runs.
+    Auto,
     /// The same with a limit of its own to how long operations wait for company.
     Waiting(WaitMax),
     /// With the provider and the server's own asynchronous mode, without the runtime.
@@ -132,6 +134,7 @@ impl Subject {
             Subject::Accelerated => "accelerated",
             Subject::LaneCpus => "lane-cpus",
             Subject::Qat => "qat",
+            Subject::Auto => "auto",
             Subject::Waiting(WaitMax { subject, .. }) => subject,
             Subject::Async => "async",
             Subject::Configured => "configured",
@@ -141,8 +144,9 @@ impl Subject {
 
     /// Whether our provider runs in it.
     pub const fn is_ours(self) -> bool {
-        use Subject::{Accelerated, Async, Configured, LaneCpus, Qat, Waiting};
-        matches!(self, Accelerated | LaneCpus | Qat | Waiting(_) | Async | Configured)
+        use Subject::{Accelerated, Async, Auto, Configured, LaneCpus, Qat, Waiting};
+        let is_run = matches!(self, Accelerated | LaneCpus | Qat | Auto | Waiting(_));
+        is_run || matches!(self, Async | Configured)
     }
 }
 

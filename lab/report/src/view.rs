@@ -27,6 +27,7 @@ pub fn mode(subject: &str) -> Option<String> {
     match subject {
         ASYNC => Some("async".to_owned()),
         CONFIGURED => Some("by configuration".to_owned()),
+        "auto" => Some("policy chosen".to_owned()),
         "lane-cpus" => Some("lane CPUs".to_owned()),
         "qat" => Some("QAT".to_owned()),
         "light-256" => Some("256 bits without multiplications".to_owned()),

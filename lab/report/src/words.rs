@@ -60,6 +60,7 @@ pub fn subject(name: &str) -> &str {
     match name {
         "ambient" => "the ambient clock",
         "async" => "accelerated, async",
+        "auto" => "accelerated, policy chosen",
         "aws-lc" => "AWS-LC",
         "configured" => "accelerated, by configuration",
         "haproxy-aws-lc" => "HAProxy on AWS-LC",

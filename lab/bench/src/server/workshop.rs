@@ -267,15 +267,20 @@ impl Workshop {
                 masked
             }
             Subject::Qat if qat::devices() == 0 => return Err(ServerError::NoDevice),
-            Subject::Accelerated | Subject::LaneCpus | Subject::Qat | Subject::Waiting(_) => {
+            Subject::Accelerated
+            | Subject::LaneCpus
+            | Subject::Qat
+            | Subject::Auto
+            | Subject::Waiting(_) => {
                 let mut run = Command::new(self.widelane()?);
                 run.arg("run").arg("--counters-dir").arg(counters);
-                if subject == Subject::Qat {
-                    run.args(["--engine", "qat"]);
-                }
-                if let Subject::Waiting(limit) = subject {
-                    run.args(["--wait-max", limit.option]);
-                }
+                let options: &[&str] = match subject {
+                    Subject::Qat => &["--engine", "qat"],
+                    Subject::Auto => &["--policy", "auto"],
+                    Subject::Waiting(limit) => &["--wait-max", limit.option],
+                    _ => &[],
+                };
+                run.args(options);
                 if let Some(cpus) = self.lane_cpus_of(subject) {
                     run.arg("--lane-cpus").arg(cpus.to_string());
                 }

@@ -93,8 +93,8 @@ pub struct Args {
     #[arg(long, value_name = "LIST")]
     lane_cpus: Option<LaneCpus>,
     /// What makes the signatures of accelerated servers, each measured in the same rounds: in-loop,
-    /// lane-cpus (with --lane-cpus), qat (where there is a device) [default: in-loop, or lane-cpus
-    /// with --lane-cpus]
+    /// lane-cpus (with --lane-cpus), qat (where there is a device), auto (in-loop with --policy
+    /// auto, which is held against in-loop) [default: in-loop, or lane-cpus with --lane-cpus]
     #[arg(long, value_name = "ENGINE", value_enum, value_delimiter = ',')]
     engine: Vec<Engine>,
     /// Limits to how long operations wait for company, each measured in the same rounds: 0, 0.5ms,
@@ -246,6 +246,8 @@ enum Engine {
     LaneCpus,
     /// An Intel QuickAssist device
     Qat,
+    /// Each worker, by a policy that it chooses while it runs
+    Auto,
 }
 
 impl Suite {

@@ -124,6 +124,7 @@ impl Args {
             Engine::InLoop => Subject::Accelerated,
             Engine::LaneCpus => Subject::LaneCpus,
             Engine::Qat => Subject::Qat,
+            Engine::Auto => Subject::Auto,
         };
         match self.engine.as_slice() {
             [] => vec![Subject::Accelerated],

@@ -44,7 +44,7 @@ fn a_wrong_command_line_has_its_own_status() {
         (&["compare", "--connections", "0"], "1..=4000"),
         (&["compare", "--sizes", "16T"], "between 1K and 4G"),
         (&["compare", "--workers", "0"], "1..=64"),
-        (&["compare", "--engine", "gpu"], "in-loop, lane-cpus, qat"),
+        (&["compare", "--engine", "gpu"], "in-loop, lane-cpus, qat, auto"),
         (&["simulate", "--rest", "200us"], "--speed"),
         (&["simulate", "--rest", "200us", "--cost", "fast", "--native-cost", "1us"], "no time"),
         (&["speed", "--jobs", "9"], "1..=8"),
