@@ -191,8 +191,10 @@ pub struct Counters {
     pub device_jobs: AtomicU64,
     /// Operations that it had no room for.
     pub device_full: AtomicU64,
-    /// Operations that it does not do, because of their keys.
+    /// Operations that it does not do: of a key that it does not take, or without a result.
     pub device_refused: AtomicU64,
+    /// Operations that it could have done, which cost less in lanes.
+    pub device_dearer: AtomicU64,
     /// Wrong results of the device, and errors in place of one; the CPU has done those operations.
     pub device_faults: AtomicU64,
     /// Operations that were taken back from the device after some time.

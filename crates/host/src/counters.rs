@@ -70,6 +70,8 @@ pub struct Counts {
     pub device_full: u64,
     /// Operations that it does not do, because of their keys.
     pub device_refused: u64,
+    /// Operations that it could have done, which cost less in lanes.
+    pub device_dearer: u64,
     /// Wrong results of the device, and errors in place of one.
     pub device_faults: u64,
     /// Operations that were taken back from it after some time.
@@ -261,6 +263,7 @@ impl Counts {
             device_jobs: page.u64(offset_of!(Counters, device_jobs)),
             device_full: page.u64(offset_of!(Counters, device_full)),
             device_refused: page.u64(offset_of!(Counters, device_refused)),
+            device_dearer: page.u64(offset_of!(Counters, device_dearer)),
             device_faults: page.u64(offset_of!(Counters, device_faults)),
             device_late: page.u64(offset_of!(Counters, device_late)),
             handshakes: page.u64(offset_of!(Counters, handshakes)),
@@ -306,6 +309,7 @@ impl Counts {
             &mut self.device_jobs,
             &mut self.device_full,
             &mut self.device_refused,
+            &mut self.device_dearer,
             &mut self.device_faults,
             &mut self.device_late,
             &mut self.handshakes,

@@ -5,13 +5,12 @@ use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::arithmetic::{PrivateKey, private_operation};
 use crate::exports::{
-    CPA_STATUS_FAIL, CPA_STATUS_RESTARTING, CPA_STATUS_RETRY, CPA_STATUS_SUCCESS, Callback,
-    CpaFlatBuffer, CpaStatus, Notify, RsaDecrypt,
+    CPA_STATUS_FAIL, CPA_STATUS_RESTARTING, CPA_STATUS_RETRY, CPA_STATUS_SUCCESS, CpaStatus, Notify,
 };
 use crate::faults::{faults, is_hit};
 use crate::memory;
+use crate::work::Work;
 
 /// Instances that a process has.
 pub(crate) const INSTANCES: usize = 2;
@@ -42,10 +41,8 @@ unsafe impl Send for Pointer {}
 struct Operation {
     number: u64,
     due: Instant,
-    callback: Callback,
+    work: Work,
     tag: Pointer,
-    call: Pointer,
-    output: Pointer,
     is_lost: bool,
 }
 
@@ -89,13 +86,7 @@ impl Instance {
         self.notify = Some((notify, Pointer(tag)));
     }
 
-    pub(crate) fn submit(
-        &mut self,
-        callback: Callback,
-        tag: *mut c_void,
-        call: *const RsaDecrypt,
-        output: *mut CpaFlatBuffer,
-    ) -> CpaStatus {
+    pub(crate) fn submit(&mut self, work: Work, tag: *mut c_void) -> CpaStatus {
         let now = Instant::now();
         if self.restarts_until.is_some_and(|until| now < until) {
             return CPA_STATUS_RESTARTING;
@@ -112,10 +103,8 @@ impl Instance {
         self.operations.push(Operation {
             number,
             due: now + faults().takes + extra,
-            callback,
+            work,
             tag: Pointer(tag),
-            call: Pointer(call.cast_mut().cast()),
-            output: Pointer(output.cast()),
             is_lost: false,
         });
         if is_hit(faults().resets, number) {
@@ -180,29 +169,13 @@ impl Operation {
     fn finish(&self) {
         let is_failed = self.is_lost || is_hit(faults().fails, self.number);
         let status = if is_failed { CPA_STATUS_FAIL } else { CPA_STATUS_SUCCESS };
+        let mut is_valid = false;
         if !is_failed {
-            self.write_result();
+            let is_wrong = is_hit(faults().wrong, self.number);
+            // No two results are wrong in the same way.
+            let turned = if is_wrong { self.number as u8 | 1 } else { 0 };
+            is_valid = self.work.execute(turned);
         }
-        // SAFETY: what the caller has given, with its arguments.
-        unsafe { (self.callback)(self.tag.0, status, self.call.0, self.output.0.cast()) };
-    }
-
-    fn write_result(&self) {
-        // SAFETY: the caller keeps it until the callback.
-        let call = unsafe { &*self.call.0.cast::<RsaDecrypt>() };
-        // SAFETY: as above.
-        let output = unsafe { &*self.output.0.cast::<CpaFlatBuffer>() };
-        let mut result = private_operation(&call.key().parts(), call.input.bytes());
-        if is_hit(faults().wrong, self.number) {
-            *result.last_mut().expect("as long as the input") ^= 1;
-        }
-        output.write(&result);
-    }
-}
-
-impl crate::exports::RsaPrivateKey {
-    fn parts(&self) -> PrivateKey<'_> {
-        let [p, q, dp, dq, qinv] = self.numbers.each_ref().map(CpaFlatBuffer::bytes);
-        PrivateKey { p, q, dp, dq, qinv }
+        self.work.call_back(self.tag.0, status, is_valid);
     }
 }

@@ -7,6 +7,7 @@ use std::ffi::{c_char, c_int, c_void};
 use crate::device::{self, INSTANCES};
 use crate::faults::faults;
 use crate::memory;
+use crate::work::{Curve, Work};
 
 pub(crate) type CpaStatus = i32;
 
@@ -20,6 +21,16 @@ pub(crate) const CPA_STATUS_RESTARTING: CpaStatus = -7;
 /// `CpaCyGenFlatBufCbFunc`.
 pub(crate) type Callback =
     unsafe extern "C" fn(*mut c_void, CpaStatus, *mut c_void, *mut CpaFlatBuffer);
+
+/// `CpaCyEcdsaSignRSCbFunc`, `CpaCyEcdhPointMultiplyCbFunc` and `CpaCyEcPointMultiplyCbFunc`.
+pub(crate) type PairCallback = unsafe extern "C" fn(
+    *mut c_void,
+    CpaStatus,
+    *mut c_void,
+    c_int,
+    *mut CpaFlatBuffer,
+    *mut CpaFlatBuffer,
+);
 
 /// `CpaCyInstanceNotificationCbFunc`.
 pub(crate) type Notify = unsafe extern "C" fn(*mut c_void, *mut c_void, c_int);
@@ -48,11 +59,58 @@ pub struct RsaDecrypt {
     pub(crate) input: CpaFlatBuffer,
 }
 
+/// `CpaCyEcdsaSignRSOpData`.
+#[repr(C)]
+pub struct EcdsaSign {
+    /// Base point, order, prime, coefficients.
+    pub(crate) xg: CpaFlatBuffer,
+    pub(crate) yg: CpaFlatBuffer,
+    pub(crate) n: CpaFlatBuffer,
+    pub(crate) q: CpaFlatBuffer,
+    pub(crate) a: CpaFlatBuffer,
+    pub(crate) b: CpaFlatBuffer,
+    /// Nonce, digest, private key.
+    pub(crate) k: CpaFlatBuffer,
+    pub(crate) m: CpaFlatBuffer,
+    pub(crate) d: CpaFlatBuffer,
+    field: c_int,
+}
+
+/// `CpaCyEcdhPointMultiplyOpData`.
+#[repr(C)]
+pub struct EcdhMultiply {
+    /// Scalar and point.
+    pub(crate) k: CpaFlatBuffer,
+    pub(crate) xg: CpaFlatBuffer,
+    pub(crate) yg: CpaFlatBuffer,
+    /// Coefficients, prime, cofactor.
+    pub(crate) a: CpaFlatBuffer,
+    pub(crate) b: CpaFlatBuffer,
+    pub(crate) q: CpaFlatBuffer,
+    h: CpaFlatBuffer,
+    field: c_int,
+    verify: c_int,
+}
+
+/// `CpaCyEcMontEdwdsPointMultiplyOpData`.
+#[repr(C)]
+pub struct MontgomeryMultiply {
+    curve: c_int,
+    generator: c_int,
+    /// Scalar and point.
+    pub(crate) k: CpaFlatBuffer,
+    pub(crate) x: CpaFlatBuffer,
+    y: CpaFlatBuffer,
+}
+
 /// `CpaCyCapabilitiesInfo`: symmetric, its data plane, DH, DSA, RSA and so on.
 #[repr(C)]
 pub struct Capabilities([c_int; 19]);
 
 const RSA: usize = 4;
+const ECDH: usize = 6;
+const ECDSA: usize = 7;
+const MONTGOMERY: usize = 17;
 
 impl CpaFlatBuffer {
     /// Its bytes, which must be pinned.
@@ -66,7 +124,7 @@ impl CpaFlatBuffer {
     pub(crate) fn write(&self, result: &[u8]) {
         memory::check(self.data, self.length as usize);
         if result.len() != self.length as usize {
-            memory::give_up("the output has another length than the input");
+            memory::give_up("the output has another length than the result");
         }
         // SAFETY: checked above.
         unsafe { std::ptr::copy_nonoverlapping(result.as_ptr(), self.data, result.len()) };
@@ -81,6 +139,37 @@ impl RsaDecrypt {
             memory::give_up("a key of another version or type");
         }
         key
+    }
+}
+
+impl EcdsaSign {
+    pub(crate) fn check(&self) {
+        check_prime_field(self.field);
+    }
+}
+
+impl EcdhMultiply {
+    pub(crate) fn check(&self) {
+        check_prime_field(self.field);
+        if !self.h.data.is_null() || self.verify != 0 {
+            memory::give_up("a cofactor, or a point to be verified");
+        }
+    }
+}
+
+impl MontgomeryMultiply {
+    pub(crate) fn check(&self) {
+        let lengths = [&self.k, &self.x].map(|buffer| buffer.length);
+        if (self.curve, self.generator, lengths) != (1, 0, [32, 32]) || !self.y.data.is_null() {
+            memory::give_up("not a multiplication on the curve of X25519");
+        }
+    }
+}
+
+/// Makes sure that a curve is one over a prime field.
+fn check_prime_field(field: c_int) {
+    if field != 1 {
+        memory::give_up("a curve over another field");
     }
 }
 
@@ -159,7 +248,9 @@ pub unsafe extern "C" fn cpaCyQueryCapabilities(
     capabilities: *mut Capabilities,
 ) -> CpaStatus {
     let mut all = [0; 19];
-    all[RSA] = 1;
+    for skill in [RSA, ECDH, ECDSA, MONTGOMERY] {
+        all[skill] = 1;
+    }
     // SAFETY: as the caller promises.
     unsafe { capabilities.write(Capabilities(all)) };
     CPA_STATUS_SUCCESS
@@ -183,10 +274,53 @@ pub extern "C" fn cpaCyRsaDecrypt(
     call: *const RsaDecrypt,
     output: *mut CpaFlatBuffer,
 ) -> CpaStatus {
+    submit(instance, Work::Rsa { callback, call, output }, tag)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cpaCyEcdsaSignRS(
+    instance: *mut c_void,
+    callback: PairCallback,
+    tag: *mut c_void,
+    call: *const EcdsaSign,
+    _valid: *mut c_int,
+    r: *mut CpaFlatBuffer,
+    s: *mut CpaFlatBuffer,
+) -> CpaStatus {
+    submit(instance, Work::Pair { callback, call: Curve::Ecdsa(call), outputs: [r, s] }, tag)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cpaCyEcdhPointMultiply(
+    instance: *mut c_void,
+    callback: PairCallback,
+    tag: *mut c_void,
+    call: *const EcdhMultiply,
+    _valid: *mut c_int,
+    x: *mut CpaFlatBuffer,
+    y: *mut CpaFlatBuffer,
+) -> CpaStatus {
+    submit(instance, Work::Pair { callback, call: Curve::Ecdh(call), outputs: [x, y] }, tag)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cpaCyEcMontEdwdsPointMultiply(
+    instance: *mut c_void,
+    callback: PairCallback,
+    tag: *mut c_void,
+    call: *const MontgomeryMultiply,
+    _valid: *mut c_int,
+    x: *mut CpaFlatBuffer,
+    y: *mut CpaFlatBuffer,
+) -> CpaStatus {
+    submit(instance, Work::Pair { callback, call: Curve::X25519(call), outputs: [x, y] }, tag)
+}
+
+fn submit(instance: *mut c_void, work: Work, tag: *mut c_void) -> CpaStatus {
     if faults().refuses {
         return CPA_STATUS_INVALID_PARAM;
     }
-    device::instance(instance).submit(callback, tag, call, output)
+    device::instance(instance).submit(work, tag)
 }
 
 #[unsafe(no_mangle)]

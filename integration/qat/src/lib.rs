@@ -9,9 +9,11 @@
 //! Intel's headers, so that a mistake in the provider's is noticed.
 
 mod arithmetic;
+mod curves;
 mod device;
 mod exports;
 mod faults;
 mod memory;
+mod work;
 
 pub use faults::VARIABLE;

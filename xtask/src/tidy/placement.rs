@@ -129,6 +129,8 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/stack.rs", // what its tests find below kernels
         "crates/ossl-sys/src",      // speaks C
         "crates/provider/src/batching/combining.rs",
+        "crates/provider/src/batching/engine/qat/call.rs",
+        "crates/provider/src/batching/engine/qat/curve.rs",
         "crates/provider/src/batching/engine/qat/interface.rs",
         "crates/provider/src/batching/engine/qat/job.rs",
         "crates/provider/src/batching/engine/qat/key.rs",

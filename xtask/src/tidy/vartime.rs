@@ -36,7 +36,6 @@ fn names(source: &Source) -> impl Iterator<Item = (usize, &str)> {
 /// Functions whose time depends on values, and why these are no secrets.
 const VARTIME: &[(&str, &str)] = &[
     ("accept_vartime", "candidates for a matrix of ML-KEM, which everybody can compute"),
-    ("confirms_vartime", "a result of RSA that is about to leave, and its public key"),
     ("decapsulate_vartime", "the matrix of ML-KEM, of which the seed is public"),
     ("encapsulate_vartime", "the matrix of ML-KEM, of which the seed is public"),
     ("encrypt_vartime", "the matrix of ML-KEM, of which the seed is public"),

@@ -54,9 +54,9 @@ pub struct EnableArgs {
     #[arg(long, value_name = "NAME")]
     lane_user: Option<LaneUser>,
 
-    /// What makes RSA signatures: cpu, or qat for an Intel QuickAssist device, behind which the CPU
-    /// stands. Never run on a real device (docs/operate/qat.md). By default what the policy file
-    /// says
+    /// What does private-key operations: cpu; qat for an Intel QuickAssist device where that costs
+    /// the CPU less; or qat-first wherever it has room. The CPU stands behind it. Never run on a
+    /// real device (docs/operate/qat.md). By default what the policy file says
     #[arg(long, value_name = "ENGINE")]
     engine: Option<Engine>,
 

@@ -112,8 +112,9 @@ const COUNTERS: &[Counter] = &[
     },
     Counter {
         name: "device_operations",
-        help: "Operations for a device: done by it, not given to it because it was full, not done \
-               by it because of their keys, failed or wrong, taken back because they were late",
+        help: "Operations for a device: done by it, not given to it because it was full, refused \
+               by it, done in lanes because that cost less, failed or wrong, taken back because \
+               they were late",
         figures: |counts| {
             labelled(
                 "how",
@@ -121,6 +122,7 @@ const COUNTERS: &[Counter] = &[
                     ("done", counts.device_jobs),
                     ("full", counts.device_full),
                     ("refused", counts.device_refused),
+                    ("dearer", counts.device_dearer),
                     ("faults", counts.device_faults),
                     ("late", counts.device_late),
                 ],

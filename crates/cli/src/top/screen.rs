@@ -253,6 +253,7 @@ fn device(row: &view::Row) -> Option<String> {
     let instead = [
         (row.device_full, "found it full"),
         (row.device_refused, "not its own"),
+        (row.device_dearer, "cheaper there"),
         (row.device_faults, "failed or wrong"),
         (row.device_late, "late"),
     ];

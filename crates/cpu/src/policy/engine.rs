@@ -12,13 +12,15 @@ pub enum Engine {
     /// The CPU.
     #[default]
     Cpu,
-    /// Intel QuickAssist (QAT), by qatlib; docs/operate/qat.md.
+    /// Intel QuickAssist (QAT), by qatlib, where that costs the CPU less; docs/operate/qat.md.
     Qat,
+    /// The same wherever it has room, whatever that costs.
+    QatFirst,
 }
 
 /// What is no engine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an engine is cpu or qat, not {0:?}")]
+#[error("an engine is cpu, qat or qat-first, not {0:?}")]
 pub struct UnknownEngine(pub String);
 
 impl FromStr for Engine {
@@ -28,6 +30,7 @@ impl FromStr for Engine {
         match text {
             "cpu" => Ok(Engine::Cpu),
             "qat" => Ok(Engine::Qat),
+            "qat-first" => Ok(Engine::QatFirst),
             _ => Err(UnknownEngine(text.to_owned())),
         }
     }
@@ -38,6 +41,7 @@ impl fmt::Display for Engine {
         formatter.write_str(match self {
             Engine::Cpu => "cpu",
             Engine::Qat => "qat",
+            Engine::QatFirst => "qat-first",
         })
     }
 }
@@ -54,10 +58,10 @@ mod tests {
 
     #[test]
     fn engines_are_read_and_written() {
-        for engine in [Engine::Cpu, Engine::Qat] {
+        for engine in [Engine::Cpu, Engine::Qat, Engine::QatFirst] {
             assert_eq!(engine.to_string().parse(), Ok(engine));
         }
         let error = "gpu".parse::<Engine>().unwrap_err().to_string();
-        assert_eq!(error, "an engine is cpu or qat, not \"gpu\"");
+        assert_eq!(error, "an engine is cpu, qat or qat-first, not \"gpu\"");
     }
 }

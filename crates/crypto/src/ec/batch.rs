@@ -209,6 +209,28 @@ fn nonces(hash: &Hash, jobs: &[&mut SignJob<'_>]) -> Vec<Digest> {
     nonces
 }
 
+/// Hashed behind the entropy for nonces of signatures that are made elsewhere.
+const ELSEWHERE: u8 = 1;
+
+/// A nonce for a signature that is made elsewhere; nothing if these bytes give none.
+pub(super) fn nonce(
+    hash: &Hash,
+    key: &PrivateKey,
+    digest: &[u8],
+    entropy: &[u8; 32],
+) -> Option<PrivateKey> {
+    let mut head = [key.as_bytes(), entropy, &[ELSEWHERE]].concat();
+    let mut made = Digest::default();
+    let state = hash.initial();
+    let job = Job { state, outer: None, head: &head, message: digest, digest: &mut made };
+    hash.run(std::iter::once(job));
+    let curve = key.curve();
+    let nonce = PrivateKey::from_bytes(curve, &made.as_ref()[..curve.bytes()]).ok();
+    wipe(&mut head);
+    made.wipe();
+    nonce
+}
+
 /// Verifies signatures in `room`.
 pub(super) fn verify<L: BothCurves>(room: L::Room, jobs: &mut [VerifyJob<'_>]) {
     verify_on::<L, P256, 5>(room, jobs);

@@ -162,6 +162,18 @@ impl fmt::Debug for PublicKey {
     }
 }
 
+/// Whether coordinates x || y, big-endian, are a point of the curve: what a shared secret that
+/// something else has made is confirmed by.
+///
+/// Secrets: the coordinates. The time tells whether they are a point, nothing else.
+#[must_use]
+pub fn is_point(curve: Curve, coordinates: &[u8]) -> bool {
+    scrubbed::<STACK_BYTES, _>(|| match curve {
+        Curve::P256 => Point::from_bytes::<P256>(coordinates).is_some(),
+        Curve::P384 => Point::from_bytes::<P384>(coordinates).is_some(),
+    })
+}
+
 fn check_length(bytes: &[u8], expected: usize) -> Result<(), KeyError> {
     let length = bytes.len();
     if length == expected { Ok(()) } else { Err(KeyError::Length { bytes: length, expected }) }

@@ -29,7 +29,7 @@ use widelane_cpu::{Policy, Room};
 
 use crate::choice::Choice;
 use crate::digest::{Algorithm, Hash};
-pub use key::{KeyError, PrivateKey, PublicKey};
+pub use key::{KeyError, PrivateKey, PublicKey, is_point};
 
 /// A curve that the kernels know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -227,6 +227,16 @@ impl Ec {
                 batch::sign::<L>(room, &self.hash, jobs);
             }
         });
+    }
+
+    /// A nonce for a signature that is made elsewhere, which must be verified before it leaves;
+    /// nothing if there is none in these bytes of entropy, once in 2³² times.
+    ///
+    /// It is SHA-512(private key || entropy || 1 || digest), cut to the length of the curve's
+    /// order, if that is below the order: never one of [`sign_batch`](Self::sign_batch).
+    #[must_use]
+    pub fn nonce(&self, key: &PrivateKey, digest: &[u8], entropy: &[u8; 32]) -> Option<PrivateKey> {
+        batch::nonce(&self.hash, key, digest, entropy)
     }
 
     /// Verifies signatures of ECDSA. Time depends on nothing but how many there are of each curve.

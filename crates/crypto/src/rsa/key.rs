@@ -6,6 +6,7 @@ use widelane_kernels::mont::{CrtKey, CrtParts};
 use widelane_secret::wipe;
 use widelane_vault::Vault;
 
+use super::single::in_range;
 use crate::stack::scrubbed;
 
 /// Stack of an import.
@@ -158,6 +159,16 @@ impl PrivateKey {
             Material::Rsa2048(_) => KeySize::Rsa2048,
             Material::Rsa3072(_) => KeySize::Rsa3072,
             Material::Rsa4096(_) => KeySize::Rsa4096,
+        }
+    }
+
+    /// Whether the private operation takes `input`: it is as long as the modulus, and below it.
+    #[must_use]
+    pub fn is_input(&self, input: &[u8]) -> bool {
+        match &self.material {
+            Material::Rsa2048(key) => in_range(&key.numbers, input).is_some(),
+            Material::Rsa3072(key) => in_range(&key.numbers, input).is_some(),
+            Material::Rsa4096(key) => in_range(&key.numbers, input).is_some(),
         }
     }
 }

@@ -46,9 +46,9 @@ pub(super) fn confirms<L: Batches>(
         return false;
     }
     match &key.material {
-        Material::Rsa2048(key) => one::confirms_vartime::<L, _, _>(room, &key.lanes, input, result),
-        Material::Rsa3072(key) => one::confirms_vartime::<L, _, _>(room, &key.lanes, input, result),
-        Material::Rsa4096(key) => one::confirms_vartime::<L, _, _>(room, &key.lanes, input, result),
+        Material::Rsa2048(key) => one::confirms::<L, _, _>(room, &key.lanes, input, result),
+        Material::Rsa3072(key) => one::confirms::<L, _, _>(room, &key.lanes, input, result),
+        Material::Rsa4096(key) => one::confirms::<L, _, _>(room, &key.lanes, input, result),
     }
 }
 

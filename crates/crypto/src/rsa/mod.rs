@@ -173,9 +173,11 @@ impl Kernel {
     }
 
     /// Whether `result` is what the private operation makes of `input`, by the public operation.
-    /// The time depends on both, so neither may be a secret. Uses up to 60 KiB of stack.
+    /// Uses up to 60 KiB of stack.
+    ///
+    /// Secrets: the result. The time tells whether it is below the modulus, nothing else.
     #[must_use]
-    pub fn confirms_vartime(&self, key: &PrivateKey, input: &[u8], result: &[u8]) -> bool {
+    pub fn confirms(&self, key: &PrivateKey, input: &[u8], result: &[u8]) -> bool {
         in_wide!(self.room, |room, L| lanes::confirms::<L>(room, key, input, result))
     }
 }

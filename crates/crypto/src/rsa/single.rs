@@ -26,7 +26,8 @@ fn private_of_size<const HALF: usize, const FULL: usize>(
     output: &mut [u8],
 ) -> Outcome {
     output.fill(0);
-    let Some(input) = in_range(key, input, output) else { return Outcome::InputOutOfRange };
+    let input = in_range(key, input).filter(|_| output.len() == input.len());
+    let Some(input) = input else { return Outcome::InputOutOfRange };
     let low = input.first_chunk().expect("FULL is twice HALF");
     let high = input.last_chunk().expect("FULL is twice HALF");
 
@@ -64,13 +65,12 @@ fn private_of_size<const HALF: usize, const FULL: usize>(
     if good { Outcome::Done } else { Outcome::FaultDetected }
 }
 
-/// The input as a number, if it and the output have the length of the modulus and it is below.
-fn in_range<const HALF: usize, const FULL: usize>(
+/// The input as a number, if it has the length of the modulus and is below.
+pub(super) fn in_range<const HALF: usize, const FULL: usize>(
     key: &Numbers<HALF, FULL>,
     input: &[u8],
-    output: &[u8],
 ) -> Option<[u64; FULL]> {
-    let input = limbs(input).filter(|_| input.len() == 8 * FULL && output.len() == 8 * FULL)?;
+    let input = limbs(input).filter(|_| input.len() == 8 * FULL)?;
     let mut difference = input;
     portable::subtract(&mut difference, key.n.limbs()).then_some(input)
 }

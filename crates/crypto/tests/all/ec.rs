@@ -55,6 +55,39 @@ fn the_narrowest_room_has_a_kernel_for_a_single_signature() {
 }
 
 #[test]
+fn nonces_for_elsewhere_differ_with_all_that_they_are_made_of() {
+    let ec = Ec::choose(&Policy::up_to(Width::W128));
+    for curve in Curve::ALL {
+        let made = |byte, digest: &[u8], entropy| {
+            let nonce = ec.nonce(&private(curve, byte), digest, &[entropy; 32]).unwrap();
+            assert_eq!(nonce.curve(), curve);
+            nonce.as_bytes().to_vec()
+        };
+        let nonce = made(1, b"digest", 2);
+        assert_eq!(nonce, made(1, b"digest", 2));
+        for other in [made(2, b"digest", 2), made(1, b"another", 2), made(1, b"digest", 3)] {
+            assert_ne!(nonce, other);
+        }
+    }
+}
+
+#[test]
+fn coordinates_are_a_point_only_on_the_curve() {
+    let ec = Ec::choose(&Policy::up_to(Width::W128));
+    for curve in Curve::ALL {
+        let mut coordinates = public_bytes(&ec, &private(curve, 7)).split_off(1);
+        assert!(is_point(curve, &coordinates));
+        assert!(!is_point(curve, &coordinates[1..]));
+        for index in [0, curve.bytes() - 1, 2 * curve.bytes() - 1] {
+            coordinates[index] ^= 4;
+            assert!(!is_point(curve, &coordinates));
+            coordinates[index] ^= 4;
+        }
+        assert!(!is_point(curve, &vec![0; 2 * curve.bytes()]), "b is not zero");
+    }
+}
+
+#[test]
 fn keys_and_rooms_may_be_shared_by_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<PrivateKey>();

@@ -233,12 +233,13 @@ fn results_are_confirmed_and_no_others() {
         let mut wrong = result.clone();
         wrong[17] ^= 1;
         for kernel in rsa.kernels() {
-            let confirms =
-                |input: &[u8], result: &[u8]| kernel.confirms_vartime(&key, input, result);
+            let confirms = |input: &[u8], result: &[u8]| kernel.confirms(&key, input, result);
             assert!(confirms(&input, &result));
             assert!(!confirms(&result, &input) && !confirms(&input, &wrong));
             assert!(!confirms(&input[1..], &result) && !confirms(&input, &result[1..]));
             assert!(!confirms(&input, &test_key.n), "not below the modulus");
+            assert!(!key.is_input(&test_key.n) && !key.is_input(&input[1..]));
+            assert!(key.is_input(&input));
             // The same number modulo n is another signature.
             assert!(above[0] > 0 || !confirms(&input, &above[1..]), "not below the modulus");
         }

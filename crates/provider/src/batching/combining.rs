@@ -22,7 +22,7 @@ use widelane_batch::{
 };
 use widelane_bridge::counters::{Counters, OperationKind};
 
-use crate::batching::engine::Engine;
+use crate::batching::engine::{Asker, Engine};
 use crate::batching::execute::now;
 use crate::batching::lane_process::{self, Board, Watch};
 use crate::batching::request::{Answer, Request, Secret};
@@ -481,7 +481,7 @@ impl Engine for Member {
     }
 
     /// What is for other workers is left with them only when this one is about to wait.
-    fn takes(&self, request: &Request, now: Tick) -> bool {
+    fn takes(&self, request: &Request, _asker: Asker, now: Tick) -> bool {
         let Some(lane) = &self.generation.lane else { return false };
         let signature = request.operation().signature();
         signature.is_some_and(|(_, key, _)| lane.keys.has(key)) && self.is_at_work(now)

@@ -14,8 +14,8 @@ use widelane_bridge::hooks::Extent;
 
 use self::away::Away;
 use crate::batching::combining::{self, Foreign, Member, Membership};
-use crate::batching::engine::Engine;
 use crate::batching::engine::qat::{self, Instance};
+use crate::batching::engine::{Asker, Engine};
 use crate::batching::execute::{
     count_closed, count_short_wait, count_waits, execute as execute_batch, now,
 };
@@ -88,11 +88,13 @@ impl Lanes {
     }
 
     fn add(&mut self, kind: OperationKind, parked: Parked) {
-        if parked.request.operation().signature().is_some() {
+        if parked.request.operation().skill().is_some() {
             qat::instance();
-            if let Some(member) = self.membership.join() {
-                member.learn(&parked.request);
-            }
+        }
+        if parked.request.operation().signature().is_some()
+            && let Some(member) = self.membership.join()
+        {
+            member.learn(&parked.request);
         }
         // A handshake waits once, and its signature is where it meets most.
         let waits_later = !combining::is_combined(kind)
@@ -194,8 +196,11 @@ impl Waiting {
     fn add(&mut self, parked: Parked, may_wait: bool, engines: Engines<'_>) {
         let now = now();
         let entry = Entry { job: parked, submitted: now };
-        let Some(entry) = self.with_device.add(entry, now, engines.device) else { return };
-        let Some(entry) = self.with_workers.add(entry, now, engines.workers) else { return };
+        let asker = Asker::Loop(1 + self.len());
+        let device = &mut self.with_device;
+        let Some(entry) = device.add(entry, asker, now, engines.device) else { return };
+        let workers = &mut self.with_workers;
+        let Some(entry) = workers.add(entry, asker, now, engines.workers) else { return };
         let handshake = entry.job.handshake;
         self.lane.submit(entry.job, now);
         let others = engines.others().map(|member| member.others(self.kind, self.lane.lanes()));

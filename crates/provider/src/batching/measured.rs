@@ -30,10 +30,14 @@ pub(super) struct Measured {
 pub(super) struct Times {
     /// One operation of the default provider's.
     pub(super) default_provider: Measured,
+    /// What one operation of a device's costs this CPU.
+    pub(super) device: Measured,
     /// One run of each kernel.
     pub(super) kernels: [Measured; KERNELS_MAX],
-    /// How often it was decided what to do.
+    /// How often it was decided what to do here.
     pub(super) decisions: AtomicU32,
+    /// How often it was decided whether a device is to do it.
+    pub(super) device_decisions: AtomicU32,
 }
 
 /// By kind.

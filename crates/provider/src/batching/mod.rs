@@ -35,7 +35,7 @@ use std::ptr::NonNull;
 use widelane_ossl_sys::Libcrypto;
 
 use crate::runtime;
-pub(crate) use operation::Operation;
+pub(crate) use operation::{Conclusion, Operation, Skill, Task};
 pub(crate) use request::{Answer, Request, Secret};
 
 /// Does an operation with a private key.

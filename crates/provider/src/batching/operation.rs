@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use widelane_batch::KeyName;
 use widelane_bridge::counters::OperationKind;
+use widelane_crypto::{ec, x25519};
 use widelane_ossl_sys::Libcrypto;
 
 use crate::batching::request::Secret;
@@ -31,4 +32,54 @@ pub(crate) trait Operation: Any + Send + Sync {
     fn confirms(&self, _result: &[u8]) -> bool {
         false
     }
+
+    /// What a device has to be capable of to do this; nothing if none is given such.
+    fn skill(&self) -> Option<Skill> {
+        None
+    }
+
+    /// What a device is told of this; nothing if it cannot do it after all.
+    fn task(&self) -> Option<Task<'_>> {
+        None
+    }
+
+    /// What the result of a device's is worth.
+    fn conclude(&self, _result: Secret) -> Conclusion {
+        Conclusion::Wrong
+    }
+}
+
+/// What a device is capable of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Skill {
+    /// The private operation of RSA.
+    Rsa,
+    /// Signatures of ECDSA.
+    Ecdsa,
+    /// Multiplication on P-256 and P-384.
+    Ecdh,
+    /// X25519.
+    X25519,
+}
+
+/// An operation as a device is told of it.
+pub(crate) enum Task<'a> {
+    /// The private operation on `input`; gives the same length.
+    Rsa { name: KeyName, key: &'a Arc<rsa::key::Key>, input: &'a [u8], is_signature: bool },
+    /// The signature r || s of a digest.
+    Ecdsa { key: &'a ec::PrivateKey, nonce: ec::PrivateKey, digest: &'a [u8] },
+    /// The point x || y that a private key makes of a public one.
+    Ecdh { key: &'a ec::PrivateKey, peer: &'a ec::PublicKey },
+    /// The shared secret, by two operations: the result of one behind that of the other.
+    X25519 { key: &'a x25519::PrivateKey, peer: &'a [u8; 32] },
+}
+
+/// What the result of a device's is worth.
+pub(crate) enum Conclusion {
+    /// It is confirmed; this is what was asked for.
+    Right(Secret),
+    /// There is no such result, which may be the peer's fault: the CPU has to say so.
+    None,
+    /// The device has made a mistake.
+    Wrong,
 }

@@ -100,6 +100,25 @@ impl Costs {
         }
     }
 
+    /// An operation of a device's has cost this CPU so much, from being handed over to its
+    /// confirmation.
+    pub(crate) fn record_device(&self, ns: u64) {
+        self.times.device.record(ns);
+    }
+
+    /// Whether a device is to do the next operation: if that costs this CPU less, `beside_ns`
+    /// included, than lanes do for each of so many.
+    ///
+    /// What has not been measured is taken to cost nothing, as in [`choose`](Self::choose), the
+    /// device first; now and then it is tried again.
+    pub(super) fn prefer_device(&self, jobs: usize, beside_ns: u64) -> bool {
+        let Some(device_ns) = self.times.device.trusted() else { return true };
+        let decision = self.times.device_decisions.fetch_add(1, Ordering::Relaxed) as usize;
+        let jobs = jobs.clamp(1, JOBS_MAX);
+        let lanes_ns = self.by_jobs()[jobs] / jobs as u64;
+        device_ns + beside_ns < lanes_ns || decision % DOUBT_EVERY == DOUBT_EVERY - 1
+    }
+
     /// How the next of so many waiting operations are executed, so that all of them cost least.
     ///
     /// A kernel that has not been measured is taken to cost as little as it possibly can: as much
@@ -289,6 +308,43 @@ mod tests {
         }
         let expected = [0, 205_000, 410_000, 509_000, 509_000, 714_000, 919_000, 992_000, 992_000];
         assert_eq!(costs.by_jobs()[..9], expected);
+    }
+
+    /// Does operations as they come, eight at a time, by a device that costs so much or in lanes;
+    /// returns how many of the last hundred times it was the device.
+    fn times_of_device(costs: &Costs, device_ns: u64, beside_ns: u64) -> usize {
+        let by_device = (0..200).map(|_| {
+            let by_device = costs.prefer_device(8, beside_ns);
+            if by_device {
+                costs.record_device(device_ns);
+            } else {
+                run(costs, 8, 1, rsa_2048);
+            }
+            by_device
+        });
+        by_device.skip(100).filter(|by_device| *by_device).count()
+    }
+
+    #[test]
+    fn a_device_gets_what_it_does_for_less_than_lanes() {
+        // Eight operations in lanes cost 992 µs.
+        for (device_ns, beside_ns, least) in
+            [(20_000, 0, 99), (123_000, 0, 99), (125_000, 0, 0), (20_000, 110_000, 0)]
+        {
+            let costs = Costs::new(&KERNELS, Times::new());
+            let times = times_of_device(&costs, device_ns, beside_ns);
+            assert!((least..=least + 1).contains(&times), "{device_ns} + {beside_ns}: {times}");
+        }
+    }
+
+    #[test]
+    fn a_device_is_first_where_nothing_is_measured_and_is_tried_again() {
+        let costs = Costs::new(&KERNELS, Times::new());
+        assert!((0..4).all(|_| costs.prefer_device(1, 0)));
+        run(&costs, 1, 40, rsa_2048);
+        (0..SAMPLES_TO_TRUST).for_each(|_| costs.record_device(90_000_000));
+        let again = (0..2 * DOUBT_EVERY).filter(|_| costs.prefer_device(1, 0)).count();
+        assert_eq!(again, 2);
     }
 
     #[test]

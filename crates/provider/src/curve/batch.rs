@@ -1,5 +1,6 @@
 //! Operations on elliptic curves, many at once or alone.
 
+use std::slice;
 use std::sync::{Arc, LazyLock};
 
 use widelane_bridge::counters::OperationKind;
@@ -8,14 +9,15 @@ use widelane_crypto::ec::{self, Ec, encoding};
 use widelane_crypto::ed25519::{self, Ed25519};
 use widelane_crypto::x25519;
 use widelane_ossl_sys::Libcrypto;
-use widelane_secret::wipe;
+use widelane_secret::{Mask, wipe};
 
 use crate::batching::kernel::{Outcome, Verdict, collect, settle};
 use crate::batching::kinds::Kind;
-use crate::batching::{Operation, Request, Secret};
+use crate::batching::{Conclusion, Operation, Request, Secret, Skill, Task};
 use crate::choosing::{is_open, merged};
 use crate::curve::key::Key;
 use crate::curve::{Curve, single};
+use crate::stack;
 
 /// The kinds of operations that have kernels here.
 pub(crate) const KINDS: &[Kind] = &[
@@ -86,6 +88,32 @@ impl Operation for Derive {
     fn run_single(&self) -> Option<Secret> {
         single::derive(&self.key, &self.peer)
     }
+
+    fn skill(&self) -> Option<Skill> {
+        match self.key.known_curve()? {
+            Curve::Ec(_) => Some(Skill::Ecdh),
+            Curve::X25519 => Some(Skill::X25519),
+            Curve::Ed25519 => None,
+        }
+    }
+
+    fn task(&self) -> Option<Task<'_>> {
+        Some(match self.key.curve()? {
+            Curve::Ec(_) => Task::Ecdh { key: self.key.ec()?, peer: self.peer.ec_public()? },
+            Curve::X25519 => {
+                Task::X25519 { key: self.key.x25519()?, peer: self.peer.x25519_public()? }
+            }
+            Curve::Ed25519 => return None,
+        })
+    }
+
+    fn conclude(&self, result: Secret) -> Conclusion {
+        match self.key.curve() {
+            Some(Curve::Ec(curve)) => point_on(curve, result),
+            Some(Curve::X25519) => agreed(result),
+            Some(Curve::Ed25519) | None => Conclusion::Wrong,
+        }
+    }
 }
 
 impl Operation for SignDigest {
@@ -99,6 +127,30 @@ impl Operation for SignDigest {
 
     fn run_single(&self) -> Option<Secret> {
         single::sign_digest(&self.key, &self.digest)
+    }
+
+    fn skill(&self) -> Option<Skill> {
+        Some(Skill::Ecdsa)
+    }
+
+    fn task(&self) -> Option<Task<'_>> {
+        let key = self.key.ec()?;
+        // Who has no public half cannot confirm the signature.
+        self.key.ec_public()?;
+        let nonce = EC_SIGN.first()?.nonce(key, &self.digest, &self.entropy)?;
+        Some(Task::Ecdsa { key, nonce, digest: &self.digest })
+    }
+
+    fn conclude(&self, result: Secret) -> Conclusion {
+        let verify = || {
+            let mut job = ec::VerifyJob::new(self.key.ec_public()?, &self.digest, &result.0);
+            EC.first()?.verify_batch(slice::from_mut(&mut job));
+            (job.outcome == ec::Outcome::Done).then_some(())
+        };
+        match stack::on_large(verify).flatten() {
+            Some(()) => Conclusion::Right(Secret(encoding::signature_to_der(&result.0))),
+            None => Conclusion::Wrong,
+        }
     }
 }
 
@@ -120,6 +172,26 @@ impl Operation for SignMessage {
     fn run_single(&self) -> Option<Secret> {
         single::sign_message(&self.key, &self.message)
     }
+}
+
+/// The shared secret that is the first half of x || y, if these are a point of the curve.
+fn point_on(curve: ec::Curve, coordinates: Secret) -> Conclusion {
+    match stack::on_large(|| ec::is_point(curve, &coordinates.0)) {
+        Some(true) => Conclusion::Right(Secret(coordinates.0[..curve.bytes()].to_vec())),
+        _ => Conclusion::Wrong,
+    }
+}
+
+/// The shared secret that two operations have made independently, unless it is zero.
+fn agreed(secrets: Secret) -> Conclusion {
+    let (one, other) = secrets.0.split_at(secrets.0.len() / 2);
+    if !Mask::equal_bytes(one, other).declassify() {
+        return Conclusion::Wrong;
+    }
+    if Mask::equal_bytes(one, &vec![0; one.len()]).declassify() {
+        return Conclusion::None;
+    }
+    Conclusion::Right(Secret(one.to_vec()))
 }
 
 /// Lanes and room of a kernel.

@@ -10,7 +10,7 @@ use widelane_ossl_sys::Libcrypto;
 
 use crate::batching::kernel::{Outcome, Verdict, collect, settle};
 use crate::batching::kinds::Kind;
-use crate::batching::{Operation, Request, Secret};
+use crate::batching::{Conclusion, Operation, Request, Secret, Skill, Task};
 use crate::choosing::merged;
 use crate::rsa::key::Key;
 use crate::stack;
@@ -59,9 +59,25 @@ impl Operation for PrivateOperation {
     fn confirms(&self, result: &[u8]) -> bool {
         let confirms = || {
             let (kernel, key) = (RSA.first()?, self.key.accelerated()?);
-            Some(kernel.confirms_vartime(&key.private, &self.input, result))
+            Some(kernel.confirms(&key.private, &self.input, result))
         };
-        self.is_signature && stack::on_large(confirms).flatten().unwrap_or(false)
+        stack::on_large(confirms).flatten().unwrap_or(false)
+    }
+
+    fn skill(&self) -> Option<Skill> {
+        self.key.accelerated().map(|_| Skill::Rsa)
+    }
+
+    fn task(&self) -> Option<Task<'_>> {
+        let accelerated = self.key.accelerated()?;
+        // What a peer has sent may be no number below the modulus, and the CPU says so.
+        let is_usual = self.is_signature || accelerated.private.is_input(&self.input);
+        let (name, key, input) = (accelerated.name, &self.key, &*self.input);
+        is_usual.then_some(Task::Rsa { name, key, input, is_signature: self.is_signature })
+    }
+
+    fn conclude(&self, result: Secret) -> Conclusion {
+        if self.confirms(&result.0) { Conclusion::Right(result) } else { Conclusion::Wrong }
     }
 }
 

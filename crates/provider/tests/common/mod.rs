@@ -79,7 +79,7 @@ impl Place {
 }
 
 /// Has a command find the stand-in for a QAT device, with faults, where the system would have
-/// qatlib: in a directory that has to exist as long.
+/// qatlib: in a directory that has to exist as long. The device gets all that it can do.
 pub fn on_stand_in(command: &mut Command, faults: &str) -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let stand_in = library().with_file_name("libwidelane_qat_stand_in.so");
@@ -88,7 +88,7 @@ pub fn on_stand_in(command: &mut Command, faults: &str) -> tempfile::TempDir {
         symlink(&stand_in, directory.path().join(name)).expect("a link");
     }
     command.env("LD_LIBRARY_PATH", directory.path());
-    command.env(VARIABLE, faults).env("WIDELANE_ENGINE", "qat");
+    command.env(VARIABLE, faults).env("WIDELANE_ENGINE", "qat-first");
     directory
 }
 

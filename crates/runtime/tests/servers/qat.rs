@@ -1,4 +1,4 @@
-//! A stock server whose signatures a stand-in for a QAT device makes, with faults.
+//! A stock server whose private-key operations a stand-in for a QAT device does, with faults.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -35,7 +35,9 @@ fn stand_in() -> tempfile::TempDir {
 /// `widelane run` with a device that has faults.
 fn run(library: &Path, faults: &str) -> Command {
     let mut run = Command::new(widelane());
-    run.args(["run", "--engine", "qat"]).env("LD_LIBRARY_PATH", library).env(VARIABLE, faults);
+    run.args(["run", "--engine", "qat-first"])
+        .env("LD_LIBRARY_PATH", library)
+        .env(VARIABLE, faults);
     run
 }
 
@@ -52,7 +54,8 @@ fn nginx(identity: &Identity, run: &mut Command) -> Server {
     Server::nginx_run(run, port, 2, &format!("env {VARIABLE};"), &http)
 }
 
-/// Every handshake of a load ends well, and what the device did not sign the CPU did.
+/// Every handshake of a load ends well. The device or the CPU has signed for each, and the device
+/// has done key exchanges besides.
 fn under_load(server: &Server, identity: &Identity, handshakes: u64) -> Sums {
     for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
         let tally = load(server.port, identity, version, CONNECTIONS, handshakes);
@@ -62,8 +65,8 @@ fn under_load(server: &Server, identity: &Identity, handshakes: u64) -> Sums {
     assert_eq!((sums.fallbacks, sums.jobs_refused), (0, 0), "{sums:?}");
     if sums.has_lanes() {
         // Who only looked whether the server listens did not get as far as a signature.
-        let unsigned = sums.handshakes.checked_sub(sums.device_jobs + sums.rsa());
-        assert!(unsigned.is_some_and(|unsigned| unsigned <= 1), "{sums:?}");
+        let unsigned = sums.handshakes.saturating_sub(sums.device_jobs + sums.rsa());
+        assert!(unsigned <= 1, "{sums:?}");
     }
     let output = server.output();
     assert!(!output.contains("SSL_do_handshake() failed"), "{output}");
@@ -94,7 +97,7 @@ fn what_it_has_no_room_for_the_lanes_do() {
     let sums = with_faults("slow=5000,room=2", 200);
     if sums.has_lanes() {
         assert!(sums.device_full > 0 && sums.device_jobs > 0, "{sums:?}");
-        assert_eq!(sums.rsa(), sums.device_full, "{sums:?}");
+        assert!((1..=sums.device_full).contains(&sums.rsa()), "{sums:?}");
     }
 }
 

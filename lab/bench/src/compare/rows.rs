@@ -243,9 +243,10 @@ impl Record {
     }
 
     /// The subjects with which `subject` is compared: of ours all that are not, of those `Native`
-    /// alone, which itself is compared with none.
+    /// alone, which itself is compared with none; and what chooses its policy with what has one.
     fn rivals(&self, subject: Subject) -> Vec<Subject> {
         let is_rival = |rival: &Subject| match rival {
+            Subject::Accelerated => subject == Subject::Auto,
             _ if subject.is_ours() => !rival.is_ours(),
             Subject::Native => subject != Subject::Native,
             _ => false,
@@ -372,11 +373,12 @@ impl Record {
         if counts.device_jobs > 0 {
             remarks.push(format!(
                 "{place}: the device did {:.2} operations per handshake; it was full for {}, \
-                 {} failed or were wrong, {} were late.",
+                 {} failed or were wrong, {} were late, {} cost less in lanes.",
                 counts.device_jobs as f64 / counts.handshakes.max(1) as f64,
                 counts.device_full,
                 counts.device_faults,
-                counts.device_late
+                counts.device_late,
+                counts.device_dearer
             ));
         }
         if let Some(lent) = lent_per_handshake(counts) {
@@ -490,10 +492,11 @@ mod tests {
 
     #[test]
     fn ours_are_compared_with_all_others_and_those_with_the_native_server() {
-        use Subject::{Accelerated, HaproxyAwsLc, Native, NativeMasked};
+        use Subject::{Accelerated, Auto, HaproxyAwsLc, Native, NativeMasked};
         let subjects = [Native, NativeMasked, Accelerated, HaproxyAwsLc];
         let record = Record::new("s".to_owned(), Work::Handshakes, subjects.into_iter());
         assert_eq!(record.rivals(Accelerated), [Native, NativeMasked, HaproxyAwsLc]);
+        assert_eq!(record.rivals(Auto), [Native, NativeMasked, Accelerated, HaproxyAwsLc]);
         assert_eq!(record.rivals(HaproxyAwsLc), [Native]);
         assert_eq!(record.rivals(NativeMasked), [Native]);
         assert_eq!(record.rivals(Native), []);

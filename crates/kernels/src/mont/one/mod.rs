@@ -15,7 +15,7 @@ mod rows;
 
 use core::array;
 
-use widelane_secret::wipe;
+use widelane_secret::{Mask, wipe};
 
 use self::blocks::Blocks;
 pub use self::blocks::Digits;
@@ -93,25 +93,35 @@ pub fn private_crt<L: Digits, const HALF: usize, const FULL: usize>(
     L::wipe_registers(room);
 }
 
-/// Whether `result` is below the modulus, and raised to the public exponent is `input`. The time
-/// depends on all of them, so none may be a secret. Needs up to 16 kB of stack.
+/// Whether `result` is below the modulus, and raised to the public exponent is `input`. Needs up to
+/// 16 kB of stack.
+///
+/// Secrets: the result. The time tells whether it is below the modulus, nothing else.
 ///
 /// # Panics
 ///
 /// Panics if input or result is not as long as the modulus.
-pub fn confirms_vartime<L: Digits, const HALF: usize, const FULL: usize>(
+pub fn confirms<L: Digits, const HALF: usize, const FULL: usize>(
     room: L::Room,
     key: &CrtKey<HALF, FULL>,
     input: &[u8],
     result: &[u8],
 ) -> bool {
-    let [input, result] = [input, result].map(|number| key.modulus_digits(number));
-    if result.iter().rev().ge(key.n.m.iter().rev()) {
-        return false;
+    let [input, mut result] = [input, result].map(|number| key.modulus_digits(number));
+    let below = |borrow: u64, (digit, of_modulus): (&u64, &u64)| {
+        digit.wrapping_sub(*of_modulus).wrapping_sub(borrow) >> 63
+    };
+    let is_below = result.iter().zip(&key.n.m).fold(0, below) == 1;
+    let mut is_right = false;
+    if is_below {
+        let mut power = public_power::<L, HALF, FULL>(room, key, &result);
+        let difference = input.iter().zip(&power).fold(0, |seen, (x, y)| seen | (x ^ y));
+        is_right = Mask::is_zero(difference).declassify();
+        wipe(&mut power);
+        L::wipe_registers(room);
     }
-    let power = public_power::<L, HALF, FULL>(room, key, &result);
-    L::wipe_registers(room);
-    power == input
+    wipe(&mut result);
+    is_right
 }
 
 /// Computes base^e mod n.

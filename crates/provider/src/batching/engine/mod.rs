@@ -42,8 +42,9 @@ pub(super) trait Engine {
     /// Whether it is at work, as far as is known.
     fn is_at_work(&self, now: Tick) -> bool;
 
-    /// Whether a request is to be handed over: it does such, and is at work.
-    fn takes(&self, request: &Request, now: Tick) -> bool;
+    /// Whether a request is to be handed over: it does such, is at work, and does it for less than
+    /// lanes would.
+    fn takes(&self, request: &Request, asker: Asker, now: Tick) -> bool;
 
     /// Hands a request over; nothing if there is no room.
     fn submit(&self, request: &Request, now: Tick) -> Option<Self::Ticket>;
@@ -79,6 +80,15 @@ pub(super) trait Engine {
     fn descriptor(&self) -> c_int;
 }
 
+/// Who has a request for an engine, as far as it matters for what that costs.
+#[derive(Clone, Copy)]
+pub(super) enum Asker {
+    /// An event loop that has so many of the kind, this one included.
+    Loop(usize),
+    /// A thread that sleeps until its request is done.
+    Thread,
+}
+
 /// Has the device do the request of a thread that can only wait; nothing if there is none, or it
 /// failed.
 pub(super) fn run_blocking(request: &Request) -> Option<Answer> {
@@ -87,7 +97,7 @@ pub(super) fn run_blocking(request: &Request) -> Option<Answer> {
 
 fn wait_for<E: Engine>(engine: &E, request: &Request) -> Option<Answer> {
     let (asked, counters) = (now(), process::current().counters());
-    if !engine.takes(request, asked) {
+    if !engine.takes(request, Asker::Thread, asked) {
         return None;
     }
     let ticket = engine.submit(request, asked)?;

@@ -8,7 +8,7 @@ use widelane_bridge::counters::Counters;
 use widelane_bridge::hooks::Extent;
 
 use super::Parked;
-use crate::batching::engine::Engine;
+use crate::batching::engine::{Asker, Engine};
 use crate::batching::request::Answer;
 
 /// Requests of one kind that an engine has, or is to have as soon as there is room. Which engine
@@ -42,10 +42,12 @@ impl<E: Engine> Away<E> {
     pub(super) fn add(
         &mut self,
         entry: Entry<Parked>,
+        asker: Asker,
         now: Tick,
         engine: Option<&E>,
     ) -> Option<Entry<Parked>> {
-        let Some(engine) = engine.filter(|engine| engine.takes(&entry.job.request, now)) else {
+        let takes = |engine: &&E| engine.takes(&entry.job.request, asker, now);
+        let Some(engine) = engine.filter(takes) else {
             return Some(entry);
         };
         self.queued.push_back(entry);

@@ -45,6 +45,16 @@ pub(super) struct CpaFlatBuffer {
     pub(super) pData: *mut u8,
 }
 
+/// `CpaCyEcdsaSignRSCbFunc`, `CpaCyEcdhPointMultiplyCbFunc` and `CpaCyEcPointMultiplyCbFunc`.
+pub(super) type CpaCyPairCbFunc = unsafe extern "C" fn(
+    *mut c_void,
+    CpaStatus,
+    *mut c_void,
+    CpaBoolean,
+    *mut CpaFlatBuffer,
+    *mut CpaFlatBuffer,
+);
+
 /// `CpaCyRsaPrivateKeyRep1`, which is not used here.
 #[repr(C)]
 pub(super) struct CpaCyRsaPrivateKeyRep1 {
@@ -81,12 +91,59 @@ pub(super) struct CpaCyRsaDecryptOpData {
     pub(super) inputData: CpaFlatBuffer,
 }
 
-/// `CpaCyCapabilitiesInfo`, of which one member is looked at.
+pub(super) const CPA_CY_EC_FIELD_TYPE_PRIME: c_int = 1;
+pub(super) const CPA_CY_EC_MONTEDWDS_CURVE25519_TYPE: c_int = 1;
+
+/// `CpaCyEcdsaSignRSOpData`.
+#[repr(C)]
+pub(super) struct CpaCyEcdsaSignRSOpData {
+    pub(super) xg: CpaFlatBuffer,
+    pub(super) yg: CpaFlatBuffer,
+    pub(super) n: CpaFlatBuffer,
+    pub(super) q: CpaFlatBuffer,
+    pub(super) a: CpaFlatBuffer,
+    pub(super) b: CpaFlatBuffer,
+    pub(super) k: CpaFlatBuffer,
+    pub(super) m: CpaFlatBuffer,
+    pub(super) d: CpaFlatBuffer,
+    pub(super) fieldType: c_int,
+}
+
+/// `CpaCyEcdhPointMultiplyOpData`.
+#[repr(C)]
+pub(super) struct CpaCyEcdhPointMultiplyOpData {
+    pub(super) k: CpaFlatBuffer,
+    pub(super) xg: CpaFlatBuffer,
+    pub(super) yg: CpaFlatBuffer,
+    pub(super) a: CpaFlatBuffer,
+    pub(super) b: CpaFlatBuffer,
+    pub(super) q: CpaFlatBuffer,
+    pub(super) h: CpaFlatBuffer,
+    pub(super) fieldType: c_int,
+    pub(super) pointVerify: CpaBoolean,
+}
+
+/// `CpaCyEcMontEdwdsPointMultiplyOpData`.
+#[repr(C)]
+pub(super) struct CpaCyEcMontEdwdsPointMultiplyOpData {
+    pub(super) curveType: c_int,
+    pub(super) generator: CpaBoolean,
+    pub(super) k: CpaFlatBuffer,
+    pub(super) x: CpaFlatBuffer,
+    pub(super) y: CpaFlatBuffer,
+}
+
+/// `CpaCyCapabilitiesInfo`, of which some members are looked at.
 #[repr(C)]
 pub(super) struct CpaCyCapabilitiesInfo {
     before: [CpaBoolean; 4],
     pub(super) rsaSupported: CpaBoolean,
-    behind: [CpaBoolean; 14],
+    ecSupported: CpaBoolean,
+    pub(super) ecdhSupported: CpaBoolean,
+    pub(super) ecdsaSupported: CpaBoolean,
+    between: [CpaBoolean; 9],
+    pub(super) ecEdMontSupported: CpaBoolean,
+    behind: CpaBoolean,
 }
 
 impl CpaFlatBuffer {
@@ -96,8 +153,16 @@ impl CpaFlatBuffer {
 
 impl CpaCyCapabilitiesInfo {
     /// What a device without any has.
-    pub(super) const NONE: Self =
-        CpaCyCapabilitiesInfo { before: [0; 4], rsaSupported: 0, behind: [0; 14] };
+    pub(super) const NONE: Self = CpaCyCapabilitiesInfo {
+        before: [0; 4],
+        rsaSupported: 0,
+        ecSupported: 0,
+        ecdhSupported: 0,
+        ecdsaSupported: 0,
+        between: [0; 9],
+        ecEdMontSupported: 0,
+        behind: 0,
+    };
 }
 
 /// `NUMA_ANY_NODE`.
@@ -113,6 +178,14 @@ const _: () = assert!(size_of::<CpaCyRsaDecryptOpData>() == 24);
 const _: () = assert!(offset_of!(CpaCyRsaDecryptOpData, inputData) == 8);
 const _: () = assert!(size_of::<CpaCyCapabilitiesInfo>() == 76);
 const _: () = assert!(offset_of!(CpaCyCapabilitiesInfo, rsaSupported) == 16);
+const _: () = assert!(offset_of!(CpaCyCapabilitiesInfo, ecdhSupported) == 24);
+const _: () = assert!(offset_of!(CpaCyCapabilitiesInfo, ecEdMontSupported) == 68);
+const _: () = assert!(size_of::<CpaCyEcdsaSignRSOpData>() == 152);
+const _: () = assert!(offset_of!(CpaCyEcdsaSignRSOpData, fieldType) == 144);
+const _: () = assert!(size_of::<CpaCyEcdhPointMultiplyOpData>() == 120);
+const _: () = assert!(offset_of!(CpaCyEcdhPointMultiplyOpData, fieldType) == 112);
+const _: () = assert!(size_of::<CpaCyEcMontEdwdsPointMultiplyOpData>() == 56);
+const _: () = assert!(offset_of!(CpaCyEcMontEdwdsPointMultiplyOpData, k) == 8);
 
 macro_rules! library {
     ($(#[$doc:meta])* $library:ident in $file:literal;
@@ -166,6 +239,18 @@ library! {
     cpaCyRsaDecrypt(
         CpaInstanceHandle, CpaCyGenFlatBufCbFunc, *mut c_void,
         *const CpaCyRsaDecryptOpData, *mut CpaFlatBuffer
+    ) -> CpaStatus;
+    cpaCyEcdsaSignRS(
+        CpaInstanceHandle, CpaCyPairCbFunc, *mut c_void, *const CpaCyEcdsaSignRSOpData,
+        *mut CpaBoolean, *mut CpaFlatBuffer, *mut CpaFlatBuffer
+    ) -> CpaStatus;
+    cpaCyEcdhPointMultiply(
+        CpaInstanceHandle, CpaCyPairCbFunc, *mut c_void, *const CpaCyEcdhPointMultiplyOpData,
+        *mut CpaBoolean, *mut CpaFlatBuffer, *mut CpaFlatBuffer
+    ) -> CpaStatus;
+    cpaCyEcMontEdwdsPointMultiply(
+        CpaInstanceHandle, CpaCyPairCbFunc, *mut c_void, *const CpaCyEcMontEdwdsPointMultiplyOpData,
+        *mut CpaBoolean, *mut CpaFlatBuffer, *mut CpaFlatBuffer
     ) -> CpaStatus;
 }
 

@@ -4,16 +4,14 @@
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use widelane_secret::wipe;
-
+use super::call::Call;
 use super::interface::{
-    CPA_STATUS_SUCCESS, CpaCyRsaDecryptOpData, CpaFlatBuffer, CpaInstanceHandle, CpaStatus,
-    Library, PinnedMemory,
+    CPA_STATUS_SUCCESS, CpaBoolean, CpaFlatBuffer, CpaInstanceHandle, CpaStatus, Library,
+    PinnedMemory,
 };
-use super::key::PinnedKey;
-use super::memory::Pinned;
+use crate::batching::Secret;
 
 /// Memory for one operation. It is never freed: the device may write to it long after its owner has
 /// given up.
@@ -25,18 +23,6 @@ pub(super) struct Slot {
     call: Mutex<Call>,
 }
 
-/// What the library is told of an operation. It stays unchanged while the device has it.
-struct Call {
-    operation: CpaCyRsaDecryptOpData,
-    result: CpaFlatBuffer,
-    key: Option<Arc<PinnedKey>>,
-    input: Pinned,
-    output: Pinned,
-}
-
-// SAFETY: the pointers lead to what it owns.
-unsafe impl Send for Call {}
-
 /// Who may go on from each: `FREE`, whoever takes the slot; `BUSY`, the device to `DONE` and the
 /// owner to `ABANDONED`; `DONE`, the owner; `ABANDONED`, the device to `FREE`.
 const FREE: u32 = 0;
@@ -44,28 +30,26 @@ const BUSY: u32 = 1;
 const DONE: u32 = 2;
 const ABANDONED: u32 = 3;
 
-/// Bytes of the longest input or result: those of RSA-4096.
-const BYTES_MAX: usize = 512;
+/// In place of success: the device has no result for these numbers.
+pub(super) const NO_RESULT: CpaStatus = 1;
+
+/// What a device has, or has finished, for one request: an operation, or two that confirm each
+/// other.
+pub(crate) struct Ticket {
+    first: UnderWay,
+    second: Option<UnderWay>,
+    /// What it has cost this thread so far, ns.
+    pub(super) spent_ns: u64,
+}
 
 /// An operation that the device has, or has finished.
-pub(crate) struct Ticket(&'static Slot);
+pub(super) struct UnderWay(&'static Slot);
 
 impl Slot {
     /// A free one; nothing if there is no pinned memory left.
     pub(super) fn new(memory: &'static PinnedMemory) -> Option<Self> {
-        let operation = CpaCyRsaDecryptOpData {
-            pRecipientPrivateKey: ptr::null(),
-            inputData: CpaFlatBuffer::NONE,
-        };
-        let call = Call {
-            operation,
-            result: CpaFlatBuffer::NONE,
-            key: None,
-            input: Pinned::new(memory, BYTES_MAX)?,
-            output: Pinned::new(memory, BYTES_MAX)?,
-        };
         let (state, status) = (AtomicU32::new(FREE), AtomicI32::new(CPA_STATUS_SUCCESS));
-        Some(Slot { state, status, call: Mutex::new(call) })
+        Some(Slot { state, status, call: Mutex::new(Call::new(memory)?) })
     }
 
     /// Takes the slot; false if it is in use.
@@ -73,38 +57,33 @@ impl Slot {
         self.goes(FREE, BUSY)
     }
 
-    /// Gives the operation with a private key on `input` to a device; the slot was taken.
+    /// Gives an operation to a device; the slot was taken. `prepare` makes the call, or says that
+    /// it cannot be made.
     ///
     /// # Errors
-    /// What the library says instead.
+    /// What the library says instead, or `prepare`.
     pub(super) fn submit(
         &'static self,
         library: &Library,
         instance: CpaInstanceHandle,
-        key: Arc<PinnedKey>,
-        input: &[u8],
-    ) -> Result<Ticket, CpaStatus> {
+        prepare: impl FnOnce(&mut Call) -> Result<(), CpaStatus>,
+    ) -> Result<UnderWay, CpaStatus> {
         let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
-        let call = &mut *call;
-        call.input.as_mut()[..input.len()].copy_from_slice(input);
-        call.operation = CpaCyRsaDecryptOpData {
-            pRecipientPrivateKey: key.description(),
-            inputData: call.input.part(0, input.len()),
-        };
-        call.result = call.output.part(0, input.len());
-        call.key = Some(key);
-        let (operation, result) = (&raw const call.operation, &raw mut call.result);
         let tag = ptr::from_ref(self).cast_mut().cast();
-        // SAFETY: an instance that was started. Operation, key and buffers stay where they are and
-        // as they are until the device has called back: the slot is `BUSY` or `ABANDONED` so long.
-        let status =
-            unsafe { (library.cpaCyRsaDecrypt)(instance, called_back, tag, operation, result) };
-        if status == CPA_STATUS_SUCCESS {
-            return Ok(Ticket(self));
+        let started = prepare(&mut call).and_then(|()| {
+            // SAFETY: it belongs to a slot, which is never freed; nothing changes it while the slot
+            // is `BUSY` or `ABANDONED`, which it is until the device has called back.
+            match unsafe { call.start(library, instance, tag) } {
+                CPA_STATUS_SUCCESS => Ok(()),
+                error => Err(error),
+            }
+        });
+        if let Err(error) = started {
+            call.wipe();
+            self.goes(BUSY, FREE);
+            return Err(error);
         }
-        call.key = None;
-        self.goes(BUSY, FREE);
-        Err(status)
+        Ok(UnderWay(self))
     }
 
     fn goes(&self, from: u32, to: u32) -> bool {
@@ -115,55 +94,93 @@ impl Slot {
     pub(super) fn is_awaited(&self) -> bool {
         self.state.load(Ordering::Relaxed) == BUSY
     }
+
+    /// The device has finished the operation, or will not.
+    fn finish(&self, status: CpaStatus) {
+        self.status.store(status, Ordering::Relaxed);
+        if self.goes(BUSY, DONE) {
+            return;
+        }
+        // Error: nobody else looks at what is abandoned.
+        if let Ok(mut call) = self.call.try_lock() {
+            call.wipe();
+        }
+        self.goes(ABANDONED, FREE);
+    }
 }
 
 impl Ticket {
-    /// Whether the device has called back.
+    pub(super) fn new(first: UnderWay, second: Option<UnderWay>) -> Self {
+        Ticket { first, second, spent_ns: 0 }
+    }
+
+    /// Whether the device has called back for all of it.
     pub(super) fn is_finished(&self) -> bool {
+        self.first.is_finished() && self.second.as_ref().is_none_or(UnderWay::is_finished)
+    }
+
+    /// The result, the second operation's behind that of the first, or what the device says
+    /// instead. It is not confirmed yet.
+    pub(super) fn result(&self) -> Result<Secret, CpaStatus> {
+        let first = self.first.result()?;
+        let Some(second) = &self.second else { return Ok(first) };
+        Ok(Secret([&*first.0, &*second.result()?.0].concat()))
+    }
+}
+
+impl UnderWay {
+    fn is_finished(&self) -> bool {
         self.0.state.load(Ordering::Acquire) == DONE
     }
 
-    /// The result of so many bytes, or what the device says instead. It is not confirmed yet.
-    pub(super) fn result(&self, bytes: usize) -> Result<Vec<u8>, CpaStatus> {
+    fn result(&self) -> Result<Secret, CpaStatus> {
         let status = self.0.status.load(Ordering::Relaxed);
         if !self.is_finished() || status != CPA_STATUS_SUCCESS {
             return Err(status);
         }
-        let mut call = self.0.call.lock().unwrap_or_else(PoisonError::into_inner);
-        // A device that gives fewer bytes leaves the zeros in front out.
-        let given = (call.result.dataLenInBytes as usize).min(bytes);
-        let mut result = vec![0; bytes];
-        result[bytes - given..].copy_from_slice(&call.output.as_mut()[..given]);
-        // A wrong one would tell of the key.
-        wipe(call.output.as_mut());
-        Ok(result)
+        Ok(Secret(self.0.call.lock().unwrap_or_else(PoisonError::into_inner).result()))
     }
 }
 
-impl Drop for Ticket {
+impl Drop for UnderWay {
     fn drop(&mut self) {
         if self.0.goes(BUSY, ABANDONED) {
             return;
         }
         // Error: after a fork, a thread of the parent held it.
         if let Ok(mut call) = self.0.call.try_lock() {
-            call.key = None;
+            call.wipe();
         }
         self.0.goes(DONE, FREE);
     }
 }
 
-/// The device has finished an operation, or will not. It may do so on any thread that polls.
-unsafe extern "C" fn called_back(
+/// The device has finished an operation that gives one number, or will not. It may do so on any
+/// thread that polls.
+pub(super) unsafe extern "C" fn finished_number(
     slot: *mut c_void,
     status: CpaStatus,
     _operation: *mut c_void,
     _result: *mut CpaFlatBuffer,
 ) {
     // SAFETY: `submit` passes its slot, which is never freed.
-    let Some(slot) = (unsafe { slot.cast::<Slot>().as_ref() }) else { return };
-    slot.status.store(status, Ordering::Relaxed);
-    if !slot.goes(BUSY, DONE) {
-        slot.goes(ABANDONED, FREE);
+    if let Some(slot) = unsafe { slot.cast::<Slot>().as_ref() } {
+        slot.finish(status);
+    }
+}
+
+/// The same of an operation that gives two numbers.
+pub(super) unsafe extern "C" fn finished_pair(
+    slot: *mut c_void,
+    status: CpaStatus,
+    _operation: *mut c_void,
+    is_valid: CpaBoolean,
+    _first: *mut CpaFlatBuffer,
+    _second: *mut CpaFlatBuffer,
+) {
+    // SAFETY: as above.
+    if let Some(slot) = unsafe { slot.cast::<Slot>().as_ref() } {
+        let is_invalid = status == CPA_STATUS_SUCCESS && is_valid == 0;
+        slot.finish(if is_invalid { NO_RESULT } else { status });
     }
 }

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use widelane_batch::KeyName;
+use widelane_crypto::ec;
 use widelane_crypto::rsa::Components;
 
+use super::curve::PinnedCurve;
 use super::interface::{
     CPA_CY_RSA_PRIVATE_KEY_REP_TYPE_2, CPA_CY_RSA_VERSION_TWO_PRIME, CpaCyRsaPrivateKey,
     CpaCyRsaPrivateKeyRep1, CpaCyRsaPrivateKeyRep2, CpaFlatBuffer, PinnedMemory,
@@ -61,10 +63,13 @@ impl PinnedKey {
     }
 }
 
-/// The keys of a process that were used with a device.
+/// What lies in pinned memory for as long as a process uses devices: the keys that were used with
+/// one, and the curves of all others, which are there for one operation only.
 pub(super) struct Keys {
     memory: &'static PinnedMemory,
     known: Mutex<HashMap<KeyName, Known>>,
+    p256: PinnedCurve,
+    p384: PinnedCurve,
 }
 
 struct Known {
@@ -74,9 +79,19 @@ struct Known {
 }
 
 impl Keys {
-    /// None.
-    pub(super) fn new(memory: &'static PinnedMemory) -> Self {
-        Keys { memory, known: Mutex::new(HashMap::new()) }
+    /// No keys yet; nothing if there is no pinned memory left.
+    pub(super) fn new(memory: &'static PinnedMemory) -> Option<Self> {
+        let [p256, p384] = ec::Curve::ALL.map(|curve| PinnedCurve::new(memory, curve));
+        let (p256, p384) = (p256?, p384?);
+        Some(Keys { memory, known: Mutex::new(HashMap::new()), p256, p384 })
+    }
+
+    /// A curve in pinned memory.
+    pub(super) fn curve(&self, curve: ec::Curve) -> &PinnedCurve {
+        match curve {
+            ec::Curve::P256 => &self.p256,
+            ec::Curve::P384 => &self.p384,
+        }
     }
 
     /// A key in pinned memory, copied there when it is first asked for; nothing if the device does

@@ -1,12 +1,14 @@
-//! Intel QuickAssist (QAT): RSA signatures made by a device, through qatlib.
+//! Intel QuickAssist (QAT): operations with private keys done by a device, through qatlib.
 //!
-//! Each process opens the library when it first signs, which for a server's worker is after the
-//! fork, and each thread uses one of the process's instances. An operation goes to the device at
-//! once and alone: there is nothing to batch. `docs/operate/qat.md` has the rest.
+//! Each process opens the library when it first has such an operation, which for a server's worker
+//! is after the fork, and each thread uses one of the process's instances. An operation goes to the
+//! device at once and alone: there is nothing to batch. `docs/operate/qat.md` has the rest.
 //!
 //! **This has never run on a real device**, only on the stand-in of the tests.
 #![allow(unsafe_code, reason = "calls Intel's library")]
 
+mod call;
+mod curve;
 mod health;
 mod interface;
 mod job;
@@ -17,9 +19,9 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use widelane_batch::Tick;
+use widelane_batch::{SLEEP_COST_NS, Tick};
 use widelane_bridge::counters::Counters;
 use widelane_cpu::policy::Engine as Choice;
 
@@ -29,11 +31,11 @@ use self::interface::{
     CPA_STATUS_UNSUPPORTED, CpaCyCapabilitiesInfo, CpaInstanceEvent, CpaInstanceHandle, CpaStatus,
     Library, PinnedMemory, words,
 };
-use self::job::{Slot, Ticket};
+use self::job::{NO_RESULT, Slot, Ticket, UnderWay};
 use self::key::Keys;
-use super::Engine;
-use crate::batching::execute::now;
-use crate::batching::request::{Answer, Request, Secret};
+use super::{Asker, Engine};
+use crate::batching::request::{Answer, Request};
+use crate::batching::{Conclusion, Skill, Task, execute};
 use crate::config::config;
 use crate::counters::count;
 use crate::errors::say;
@@ -53,10 +55,21 @@ pub(crate) struct Instance {
     handle: Handle,
     /// Becomes readable when something is finished; −1 where the instance has none.
     descriptor: c_int,
+    skills: Skills,
     keys: Arc<Keys>,
     /// Never freed, as each of them.
     slots: &'static [Slot],
     health: &'static Health,
+    /// What the latest look for results has cost, ns.
+    polled_ns: AtomicU64,
+}
+
+/// What an instance is capable of.
+struct Skills {
+    rsa: bool,
+    ecdsa: bool,
+    ecdh: bool,
+    x25519: bool,
 }
 
 /// What the library calls an instance.
@@ -78,6 +91,8 @@ const STAYS_MAX_NS: u64 = 50_000_000;
 const LOOK_AGAIN_NS: u64 = 2_000_000;
 const LOOK_EVERY_NS: u64 = 100_000;
 
+const NO_MEMORY: &str = "no pinned memory left; raise LimitMEMLOCK= of the service";
+
 /// What instances are asked for by: the section of the configuration, where the system has one.
 const SECTION: &std::ffi::CStr = c"SSL";
 
@@ -92,7 +107,7 @@ thread_local! {
 
 /// The instance of the calling thread; nothing if the policy wants none, or there is none.
 pub(crate) fn instance() -> Option<&'static Instance> {
-    if config().engine != Choice::Qat {
+    if config().engine == Choice::Cpu {
         return None;
     }
     let process = process::current();
@@ -113,7 +128,7 @@ impl Devices {
     pub(crate) fn open() -> Option<Self> {
         let opened = stack::on_large(Self::try_open);
         let opened = opened.unwrap_or_else(|| Err("no memory for a stack".to_owned()));
-        let said = |error| say(&format!("no QAT device: {error}; the CPU makes signatures"));
+        let said = |error| say(&format!("no QAT device: {error}; the CPU does its work"));
         opened.map_err(said).ok()
     }
 
@@ -127,7 +142,7 @@ impl Devices {
         let handles = start(library).map_err(|error| {
             format!("{error}; see that the service qat runs and this user is in the group qat")
         })?;
-        let keys = Arc::new(Keys::new(memory));
+        let keys = Arc::new(Keys::new(memory).ok_or(NO_MEMORY)?);
         let start = |handle| Instance::start(library, memory, &keys, handle);
         let (mut instances, mut failure) = (Vec::new(), None);
         for started in handles.into_iter().map(start) {
@@ -192,9 +207,7 @@ impl Instance {
         // SAFETY: an instance, and a place to write to.
         let status = unsafe { (library.cpaCyQueryCapabilities)(handle, &mut capabilities) };
         succeeds("cpaCyQueryCapabilities", status)?;
-        if capabilities.rsaSupported == 0 {
-            return Err("the device has no RSA".to_owned());
-        }
+        let skills = Skills::of(&capabilities).ok_or("the device has neither RSA nor curves")?;
         let tag = ptr::from_ref::<Health>(health).cast_mut().cast();
         // Where it cannot, restarts are learnt from operations that fail.
         // SAFETY: an instance, a function and its argument, which both stay.
@@ -206,30 +219,85 @@ impl Instance {
             descriptor = -1;
         }
         let slots: Option<Box<[Slot]>> = (0..SLOTS).map(|_| Slot::new(memory)).collect();
-        let slots = slots.ok_or("no pinned memory left; raise LimitMEMLOCK= of the service")?;
+        let slots = slots.ok_or(NO_MEMORY)?;
         let slots = Box::leak(slots);
         let (handle, keys) = (Handle(handle), Arc::clone(keys));
-        Ok(Instance { library, handle, descriptor, keys, slots, health })
+        let polled_ns = AtomicU64::new(0);
+        Ok(Instance { library, handle, descriptor, skills, keys, slots, health, polled_ns })
     }
 
     fn under_way(&self) -> usize {
         self.slots.iter().filter(|slot| slot.is_awaited()).count()
     }
 
-    /// Gives it the signature of a request.
+    /// Gives it the operation of a request.
     ///
     /// # Errors
     /// What the library says instead; [`CPA_STATUS_RETRY`] too if all slots are in use.
     fn try_submit(&self, request: &Request) -> Result<Ticket, CpaStatus> {
-        let (name, key, input) = request.operation().signature().ok_or(CPA_STATUS_UNSUPPORTED)?;
-        let pinned = self.keys.get(name, key).ok_or(CPA_STATUS_UNSUPPORTED)?;
+        let task = request.operation().task().ok_or(CPA_STATUS_UNSUPPORTED)?;
+        let first = self.submit_once(&task)?;
+        let second = match &task {
+            // Only a second one tells whether it is right: there is no y.
+            Task::X25519 { .. } => Some(self.submit_once(&task)?),
+            _ => None,
+        };
+        Ok(Ticket::new(first, second))
+    }
+
+    fn submit_once(&self, task: &Task<'_>) -> Result<UnderWay, CpaStatus> {
         let slot = self.slots.iter().find(|slot| slot.take()).ok_or(CPA_STATUS_RETRY)?;
-        let submitted = slot.submit(self.library, self.handle.0, pinned, input);
-        if submitted.as_ref().err() == Some(&CPA_STATUS_INVALID_PARAM) {
-            self.keys.refuse(&name);
+        let submitted = slot.submit(self.library, self.handle.0, |call| {
+            call.prepare(task, &self.keys).then_some(()).ok_or(CPA_STATUS_UNSUPPORTED)
+        });
+        // What it does not like of a peer's input is not the key's fault.
+        if let (Err(CPA_STATUS_INVALID_PARAM), Task::Rsa { name, is_signature: true, .. }) =
+            (&submitted, task)
+        {
+            self.keys.refuse(name);
         }
         submitted
     }
+}
+
+impl Skills {
+    /// Nothing if there is none.
+    fn of(capabilities: &CpaCyCapabilitiesInfo) -> Option<Self> {
+        let skills = Skills {
+            rsa: capabilities.rsaSupported != 0,
+            ecdsa: capabilities.ecdsaSupported != 0,
+            ecdh: capabilities.ecdhSupported != 0,
+            x25519: capabilities.ecEdMontSupported != 0,
+        };
+        let any = skills.rsa || skills.ecdsa || skills.ecdh || skills.x25519;
+        any.then_some(skills)
+    }
+
+    fn include(&self, skill: Skill) -> bool {
+        match skill {
+            Skill::Rsa => self.rsa,
+            Skill::Ecdsa => self.ecdsa,
+            Skill::Ecdh => self.ecdh,
+            Skill::X25519 => self.x25519,
+        }
+    }
+}
+
+/// Whether a device is to do a request that lanes could do as well.
+fn is_preferred(request: &Request, asker: Asker) -> bool {
+    if config().engine == Choice::QatFirst {
+        return true;
+    }
+    let process = process::current();
+    let costs = &process.queues(request.kind()).costs;
+    let is_preferred = match asker {
+        Asker::Loop(jobs) => costs.prefer_device(jobs, 0),
+        Asker::Thread => costs.prefer_device(1, SLEEP_COST_NS),
+    };
+    if !is_preferred {
+        count(&process.counters().device_dearer);
+    }
+    is_preferred
 }
 
 impl Engine for Instance {
@@ -245,9 +313,9 @@ impl Engine for Instance {
         !self.health.rests(now)
     }
 
-    fn takes(&self, request: &Request, now: Tick) -> bool {
-        let is_signature = request.operation().signature().is_some();
-        if !is_signature || !self.health.admits(now, || self.under_way()) {
+    fn takes(&self, request: &Request, asker: Asker, now: Tick) -> bool {
+        let is_able = request.operation().skill().is_some_and(|skill| self.skills.include(skill));
+        if !is_able || !self.health.admits(now, || self.under_way()) {
             return false;
         }
         if self.health.is_doubtful() {
@@ -257,15 +325,18 @@ impl Engine for Instance {
             // SAFETY: no arguments.
             let _ = stack::on_large(|| unsafe { (self.library.icp_sal_poll_device_events)() });
         }
-        !self.health.rests(now)
+        !self.health.rests(now) && is_preferred(request, asker)
     }
 
     fn submit(&self, request: &Request, now: Tick) -> Option<Ticket> {
-        let counters = process::current().counters();
+        let (begin, counters) = (now, process::current().counters());
         // The library may need more stack than a fibre or an ASYNC job has.
         let submitted = stack::on_large(|| self.try_submit(request));
         match submitted.unwrap_or(Err(CPA_STATUS_RETRY)) {
-            Ok(ticket) => Some(ticket),
+            Ok(mut ticket) => {
+                ticket.spent_ns = execute::now().since(begin);
+                Some(ticket)
+            }
             Err(CPA_STATUS_RETRY) => {
                 count(&counters.device_full);
                 None
@@ -288,8 +359,10 @@ impl Engine for Instance {
     fn poll(&self) {
         // SAFETY: an instance that was started; what it calls is `called_back` of `job`.
         let poll = || unsafe { (self.library.icp_sal_CyPollInstance)(self.handle.0, 0) };
+        let begin = execute::now();
         // Whatever it says, operations tell by themselves whether they are finished.
         let _ = stack::on_large(poll);
+        self.polled_ns.store(execute::now().since(begin), Ordering::Relaxed);
     }
 
     fn is_finished(&self, ticket: &Ticket) -> bool {
@@ -297,17 +370,31 @@ impl Engine for Instance {
     }
 
     fn collect(&self, ticket: Ticket, request: &Request, counters: &Counters) -> Answer {
-        let bytes = request.operation().signature().map_or(0, |(_, _, input)| input.len());
-        let result = ticket.result(bytes).ok().map(Secret);
-        match result.filter(|result| request.operation().confirms(&result.0)) {
-            Some(result) => {
+        let begin = execute::now();
+        let spent_ns = ticket.spent_ns + self.polled_ns.load(Ordering::Relaxed);
+        let operation = request.operation();
+        let conclusion = match ticket.result() {
+            Ok(result) => operation.conclude(result),
+            // The peer may have sent a point of small order.
+            Err(NO_RESULT) if operation.skill() == Some(Skill::X25519) => Conclusion::None,
+            Err(_) => Conclusion::Wrong,
+        };
+        match conclusion {
+            Conclusion::Right(result) => {
                 self.health.is_right();
                 count(&counters.device_jobs);
+                let end = execute::now();
+                let costs = &process::current().queues(request.kind()).costs;
+                costs.record_device(spent_ns + end.since(begin));
                 Answer::Done(result)
             }
-            None => {
+            Conclusion::None => {
+                count(&counters.device_refused);
+                Answer::Failed
+            }
+            Conclusion::Wrong => {
                 count(&counters.device_faults);
-                self.health.fails(now());
+                self.health.fails(execute::now());
                 Answer::Failed
             }
         }
@@ -344,6 +431,6 @@ unsafe extern "C" fn told(_: CpaInstanceHandle, health: *mut c_void, event: CpaI
     if let Some(health) = unsafe { health.cast::<Health>().as_ref() }
         && event != CPA_INSTANCE_EVENT_RESTARTED
     {
-        health.fails(now());
+        health.fails(execute::now());
     }
 }
