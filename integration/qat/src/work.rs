@@ -34,7 +34,9 @@ impl Work {
         match self {
             Work::Rsa { call, output, .. } => {
                 // SAFETY: the caller keeps it until the callback.
-                let (call, output) = unsafe { (&**call, &**output) };
+                let call = unsafe { &**call };
+                // SAFETY: as above.
+                let output = unsafe { &**output };
                 let mut result = private_operation(&call.key().parts(), call.input.bytes());
                 spoil(&mut result, turned);
                 output.write(&result);

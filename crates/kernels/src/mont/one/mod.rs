@@ -135,9 +135,7 @@ fn public_power<L: Digits, const HALF: usize, const FULL: usize>(
         raise_to_public(room, key, base, Rows::<L, 5>::new(&key.n), &key.n.rr)
     } else if const { L::LANES == 8 && HALF == 30 } {
         public_power_by_blocks::<L, 8, HALF, FULL>(room, key, base)
-    } else if const { L::LANES == 8 && HALF == 40 } {
-        public_power_by_blocks::<L, 10, HALF, FULL>(room, key, base)
-    } else if const { L::LANES == 4 && HALF == 20 } {
+    } else if const { L::LANES == 8 && HALF == 40 || L::LANES == 4 && HALF == 20 } {
         public_power_by_blocks::<L, 10, HALF, FULL>(room, key, base)
     } else if const { L::LANES == 4 && HALF == 30 } {
         public_power_by_blocks::<L, 15, HALF, FULL>(room, key, base)
