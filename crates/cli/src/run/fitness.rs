@@ -101,6 +101,9 @@ fn tls_library(needed: &[String]) -> Option<&String> {
     needed.iter().find(|needed| OTHERS.iter().any(|other| needed.starts_with(other)))
 }
 
+/// More than any revision of file capabilities takes: 24 bytes in revision 3.
+const CAPABILITIES_BYTES_MAX: usize = 64;
+
 /// By what means executing the file raises the privileges of its user, if it does.
 fn privilege(path: &Path, is_root: bool) -> Option<&'static str> {
     const SET_USER: u32 = 0o4000;
@@ -112,7 +115,9 @@ fn privilege(path: &Path, is_root: bool) -> Option<&'static str> {
     if mode & SET_GROUP != 0 && mode & 0o010 != 0 {
         return Some("its set-group-ID bit");
     }
-    let size = rustix::fs::getxattr(path, c"security.capability", &mut [] as &mut [u8]).ok()?;
+    // Asked without room for the value, rustix answers that it is empty.
+    let mut value = [0_u8; CAPABILITIES_BYTES_MAX];
+    let size = rustix::fs::getxattr(path, c"security.capability", &mut value[..]).ok()?;
     (size > 0 && !is_root).then_some("its file capabilities")
 }
 

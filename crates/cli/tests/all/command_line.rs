@@ -137,11 +137,11 @@ fn a_wrong_engine_is_told_which_there_are() {
     for subcommand in ["run", "enable"] {
         let arguments = [subcommand, "--engine", "card", "--", "nginx"];
         let text = stderr(&command().args(arguments).assert().code(2));
-        assert!(text.contains("an engine is cpu or qat, not \"card\""), "{text}");
+        assert!(text.contains("an engine is cpu, qat or qat-first, not \"card\""), "{text}");
     }
     let failure = command().arg("cpu").env("WIDELANE_ENGINE", "x").assert().code(1);
     let text = stderr(&failure);
-    assert!(text.starts_with("widelane: WIDELANE_ENGINE: an engine is cpu or qat"), "{text}");
+    assert!(text.starts_with("widelane: WIDELANE_ENGINE: an engine is cpu, qat"), "{text}");
     let policy = stdout(&command().arg("cpu").env("WIDELANE_ENGINE", "qat").assert().success());
     assert!(policy.contains("engine qat"), "{policy}");
 }

@@ -15,7 +15,7 @@ const ALLOWED: &str = "\
 a policy holds width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
 rooms_closed = [\"ifma512\", …]; choose = \"widest\" or \"auto\"; wait_max = \"0.5ms\"; \
 combine = \"on\", \"off\" or \"auto\"; lane_cpus = \"2,4-7\" or \"none\"; \
-lane_user = \"widelane\"; engine = \"cpu\" or \"qat\"; each may be left out";
+lane_user = \"widelane\"; engine = \"cpu\", \"qat\" or \"qat-first\"; each may be left out";
 
 /// A policy file that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -183,7 +183,7 @@ mod tests {
             ("lane_cpus = \"\"\n", 1, 13, "such as 3 or 2,4-7"),
             ("lane_user = \"a b\"\n", 1, 13, "such as widelane"),
             ("lane_cpus = 3\n", 1, 13, "expected a string"),
-            ("engine = \"card\"\n", 1, 10, "cpu or qat"),
+            ("engine = \"card\"\n", 1, 10, "cpu, qat or qat-first"),
             ("width_max = 512\nwidth_max = 256\n", 2, 1, "duplicate key"),
         ] {
             let error = error_of(text);
@@ -201,7 +201,7 @@ mod tests {
              rooms_closed = [\"ifma512\", …]; choose = \"widest\" or \"auto\"; \
              wait_max = \"0.5ms\"; combine = \"on\", \"off\" or \"auto\"; \
              lane_cpus = \"2,4-7\" or \"none\"; lane_user = \"widelane\"; \
-             engine = \"cpu\" or \"qat\"; each may be left out)"
+             engine = \"cpu\", \"qat\" or \"qat-first\"; each may be left out)"
         );
     }
 }

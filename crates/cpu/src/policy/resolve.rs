@@ -476,7 +476,7 @@ mod tests {
         assert_eq!(resolved(Some("cpu")).unwrap(), Some(Engine::Cpu));
         assert_eq!(
             resolved(Some("card")).unwrap_err().to_string(),
-            "WIDELANE_ENGINE: an engine is cpu or qat, not \"card\""
+            "WIDELANE_ENGINE: an engine is cpu, qat or qat-first, not \"card\""
         );
     }
 
