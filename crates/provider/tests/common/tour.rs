@@ -8,8 +8,9 @@ use std::env;
 use std::ffi::CString;
 
 use widelane_bridge::counters::CipherKind;
-use widelane_cpu::{Policy, Room, Width};
+use widelane_cpu::{Room, Width};
 use widelane_testkit::random::Random;
+use widelane_testkit::rooms::policy_here_up_to;
 
 use super::evp::{Cipher, Context, reason};
 use super::process::{in_child, setting};
@@ -42,7 +43,7 @@ const WIDTHS: [Width; 3] = [Width::W128, Width::W256, Width::W512];
 pub fn tour(kinds: &[CipherKind], test: impl Fn(&Pair)) -> usize {
     let mut visited = BTreeSet::new();
     for width in WIDTHS {
-        let offered = ciphers_offered(&Policy::up_to(width));
+        let offered = ciphers_offered(&policy_here_up_to(width));
         visited.extend(offered.iter().copied().filter(|(kind, _)| kinds.contains(kind)));
         let status = in_child(|| {
             // SAFETY: the child has one thread.

@@ -15,7 +15,8 @@ use openssl::ssl::{
     SslVersion,
 };
 use widelane_bridge::counters::CipherKind;
-use widelane_cpu::{Policy, Room, Width};
+use widelane_cpu::{Room, Width};
+use widelane_testkit::rooms::policy_here_up_to;
 
 use crate::common::process::{Child, in_child, prefer, setting};
 use crate::common::{Place, ciphers_offered, done};
@@ -86,7 +87,7 @@ const SIDES: [(bool, bool); 3] = [(true, true), (true, false), (false, true)];
 fn every_suite_carries_text_both_ways() {
     let mut visited = 0;
     for width in [Width::W128, Width::W256, Width::W512] {
-        let offered = ciphers_offered(&Policy::up_to(width));
+        let offered = ciphers_offered(&policy_here_up_to(width));
         visited += SUITES.iter().filter(|suite| room_of(suite, &offered).is_some()).count();
         let status = in_child(|| {
             // SAFETY: the child has one thread.
@@ -108,7 +109,7 @@ fn every_suite_carries_text_both_ways() {
         assert_eq!(status, 0, "the child's test at {width:?} passes");
     }
     eprintln!("{visited} suites in rooms of the provider");
-    let gcm = ciphers_offered(&Policy::up_to(Width::W256)).len() / 3;
+    let gcm = ciphers_offered(&policy_here_up_to(Width::W256)).len() / 3;
     assert!(visited >= 4 * gcm, "every room that the machine has is visited");
 }
 
