@@ -61,14 +61,14 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Shakes hands with itself by the libraries that it is given, without asking for a certificate,
-/// after a handshake by Python's own if it is told to.
-const SECOND: &str = r"
-import ctypes, sys
-def own():
+/// A function that shakes hands with itself by Python's own libraries, of which it loads those of
+/// TLS only then.
+const HANDSHAKE: &str = r"
+import sys
+def own(certificate, key):
     import ssl
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(sys.argv[3], sys.argv[4])
+    context.load_cert_chain(certificate, key)
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
@@ -78,8 +78,14 @@ def own():
             try: end.do_handshake()
             except ssl.SSLWantReadError: pass
     assert ends[1].version() == 'TLSv1.3'
+";
+
+/// Shakes hands with itself by the libraries that it is given, without asking for a certificate,
+/// after a handshake by Python's own if it is told to.
+const SECOND: &str = r"
+import ctypes
 is_second = len(sys.argv) > 5
-if is_second: own()
+if is_second: own(*sys.argv[3:5])
 crypto, ssl = [ctypes.CDLL(path) for path in sys.argv[1:3]]
 def call(library, name, *arguments, result=ctypes.c_void_p):
     function = getattr(library, name)
@@ -107,7 +113,7 @@ assert done == [1, 1], done
 print(call(ssl, 'SSL_get_version', ends[1], result=ctypes.c_char_p).decode())
 for end in ends: call(ssl, 'SSL_free', end)
 for context in contexts: call(ssl, 'SSL_CTX_free', context)
-if is_second: own()
+if is_second: own(*sys.argv[3:5])
 ";
 
 #[test]
@@ -119,7 +125,9 @@ fn a_second_openssl_in_the_process_works_as_without_us() {
     let and_own = [&files[..], &[Path::new("own")]].concat();
     for arguments in [&files[..], &and_own] {
         let counters = directory.path().join("counters");
-        let Some(output) = python(&counters, SECOND, arguments) else { return };
+        let Some(output) = python(&counters, &[HANDSHAKE, SECOND].concat(), arguments) else {
+            return;
+        };
         let said = text(&output.stderr);
         assert!(output.status.success(), "{:?}: {said}", output.status);
         assert_eq!(text(&output.stdout), "TLSv1.3\n", "{said}");
@@ -140,8 +148,7 @@ fn a_bundled_libssl_is_accelerated() {
     let (_authority, identity) = localhost();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let [_, ssl] = copy_libraries(directory.path(), false);
-    let program = HANDSHAKE_AFTER.replace("BEFORE", "pass");
-    let wrapped = format!("import os\n{program}\nprint(open('/proc/self/maps').read())");
+    let wrapped = format!("{HANDSHAKE}own(*sys.argv[1:3])\nprint(open('/proc/self/maps').read())");
     let counters = directory.path().join("counters");
     let mut command = Command::new(widelane());
     command.args(["run", "--counters-dir"]).arg(&counters).args(["--", "python3", "-c"]);
@@ -154,23 +161,6 @@ fn a_bundled_libssl_is_accelerated() {
     assert!(!sums.has_lanes() || sums.rsa() == 1, "{sums:?} {said}");
 }
 
-/// A handshake with itself, by a configuration that it makes only then.
-const HANDSHAKE_AFTER: &str = r"
-import os, ssl, sys
-BEFORE
-context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain(sys.argv[1], sys.argv[2])
-to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
-client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
-ends = [client.wrap_bio(to_client, to_server), context.wrap_bio(to_server, to_client, True)]
-for _ in range(4):
-    for end in ends:
-        try: end.do_handshake()
-        except ssl.SSLWantReadError: pass
-assert ends[1].version() == 'TLSv1.3'
-";
-
 #[test]
 fn a_server_that_begins_with_tls_in_another_root_is_accelerated_and_counted() {
     let (_authority, identity) = localhost();
@@ -178,8 +168,8 @@ fn a_server_that_begins_with_tls_in_another_root_is_accelerated_and_counted() {
     for (from, to) in [(&identity.certificate, "certificate"), (&identity.key, "key")] {
         std::fs::copy(from, directory.path().join(to)).expect("a copy");
     }
-    let enters = format!("os.chroot('{}')", directory.path().display());
-    let program = HANDSHAKE_AFTER.replace("BEFORE", &enters);
+    let enters = format!("import os, ssl\nos.chroot('{}')\n", directory.path().display());
+    let program = format!("{HANDSHAKE}{enters}own(*sys.argv[1:3])");
     let counters = tempfile::tempdir().expect("a temporary directory");
     let files = [Path::new("/certificate"), Path::new("/key")];
     let Some(output) = python(counters.path(), &program, &files) else { return };

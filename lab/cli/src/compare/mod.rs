@@ -279,8 +279,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let stop = system::stop_on_signals()?;
     let mut progress = measure::Progress::new(args.json.as_deref());
 
-    let twice = args.load.iter().enumerate().find(|(at, load)| args.load[..*at].contains(load));
-    if let Some((_, load)) = twice {
+    if let Some(load) = plans::twin(&args.load) {
         bail!("--load has {load} twice; say each once");
     }
     // Servers inherit the limit; one that passes requests on has two for each connection.

@@ -79,6 +79,11 @@ pub(super) const DESCRIPTORS_LOAD: usize = 2 * CONNECTIONS_LOAD;
 /// Connections at which CPU time is the question.
 const COST_CONNECTIONS: u16 = 200;
 
+/// The first that was there before.
+pub(super) fn twin<T: PartialEq>(all: &[T]) -> Option<&T> {
+    all.iter().enumerate().find(|(at, one)| all[..*at].contains(one)).map(|(_, one)| one)
+}
+
 impl Args {
     /// What a comparison goes through.
     pub(super) fn plan(
@@ -134,13 +139,10 @@ impl Args {
 
     /// Refuses engines and limits that are named twice, or lack their CPUs.
     pub(super) fn check_engines(&self) -> anyhow::Result<()> {
-        fn has_twins<T: PartialEq>(all: &[T]) -> bool {
-            all.iter().enumerate().any(|(at, one)| all[..at].contains(one))
-        }
-        if has_twins(&self.engine) {
+        if twin(&self.engine).is_some() {
             bail!("--engine names one twice; say each once");
         }
-        if has_twins(&self.wait_max) {
+        if twin(&self.wait_max).is_some() {
             bail!("--wait-max names one twice; say each once");
         }
         if !self.wait_max.is_empty() && self.lane_cpus.is_some() {
