@@ -1,5 +1,7 @@
 //! RSA test keys (`vectors/rsa`): sixteen for each size, of several public exponents.
 
+use num_bigint::BigUint;
+
 /// An RSA private key, every number big-endian.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are those of RFC 8017")]
@@ -12,6 +14,27 @@ pub struct TestKey {
     pub dp: Vec<u8>,
     pub dq: Vec<u8>,
     pub qinv: Vec<u8>,
+}
+
+impl TestKey {
+    /// `input`^d mod n by arbitrary-precision arithmetic, without CRT.
+    #[must_use]
+    pub fn private(&self, input: &[u8]) -> Vec<u8> {
+        let [input, d, n] = [input, &self.d, &self.n].map(BigUint::from_bytes_be);
+        padded(&input.modpow(&d, &n), self.n.len())
+    }
+}
+
+/// A number in so many bytes, big-endian.
+///
+/// # Panics
+/// When it has more.
+#[must_use]
+pub fn padded(number: &BigUint, bytes: usize) -> Vec<u8> {
+    let digits = number.to_bytes_be();
+    let mut padded = vec![0; bytes - digits.len()];
+    padded.extend(digits);
+    padded
 }
 
 /// The test keys with a modulus of `bits` bits: 2048, 3072 or 4096.

@@ -8,7 +8,7 @@ use num_bigint::BigUint;
 use widelane_cpu::features::upper_halves_in_use;
 use widelane_cpu::{Ifma256, Ifma512, Policy, Room};
 use widelane_testkit::random::Random;
-use widelane_testkit::rsa::{TestKey, test_keys};
+use widelane_testkit::rsa::{TestKey, padded, test_keys};
 
 use super::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS};
 use super::lanes::{Arithmetic, ENTRIES, LaneModulus, Lanes, Lookup, Product, Table};
@@ -241,13 +241,6 @@ fn prepare<const HALF: usize, const FULL: usize>(key: &TestKey) -> CrtKey<HALF, 
 
 fn exponent(key: &TestKey) -> u64 {
     key.e.iter().fold(0, |e, byte| e << 8 | u64::from(*byte))
-}
-
-fn padded(number: &BigUint, length: usize) -> Vec<u8> {
-    let bytes = number.to_bytes_be();
-    let mut padded = vec![0; length - bytes.len()];
-    padded.extend(bytes);
-    padded
 }
 
 /// Runs one batch and answers its verdicts and outputs.
