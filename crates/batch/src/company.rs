@@ -12,8 +12,8 @@ use crate::{JOBS_MAX, SLEEP_COST_NS, Tick};
 /// other keeps a fine rate), nothing waits but one job in [`PROBE_EVERY`], to find out whether that
 /// is still so.
 ///
-/// No job waits longer than the budget, whoever comes: who opens the batch sets its end, and who
-/// joins it can only bring that forward.
+/// No job waits longer than its own limit, which is at most the budget, whoever comes: who opens the
+/// batch sets its end, and who joins it can only bring that forward.
 #[derive(Clone, Debug)]
 pub struct Company {
     budget_ns: u64,
@@ -84,14 +84,16 @@ impl Company {
 
     /// A job has come, which makes `waiting` of them beside those of `others`, if there are any.
     ///
-    /// `costs` tells what each number of jobs costs; `may_wait` whether the job at hand may be made
-    /// to wait, and is asked only where that is worth it.
+    /// `costs` tells what each number of jobs costs; `limit_ns` how long the job at hand may be made
+    /// to wait, within the budget, and `may_wait` whether it may at all. Those two are asked only
+    /// where a wait is worth it.
     pub fn joined(
         &mut self,
         now: Tick,
         waiting: usize,
         others: Option<Others<'_>>,
         costs: impl FnOnce() -> [u64; JOBS_MAX + 1],
+        limit_ns: impl FnOnce() -> u64,
         may_wait: impl FnOnce() -> bool,
     ) {
         let latest = if waiting > 1 { self.due } else { now.after(self.budget_ns) };
@@ -101,12 +103,26 @@ impl Company {
         }
         let own_gap_ns = self.arrived(now);
         let gap_ns = others.map_or(own_gap_ns, |others| others.arrivals.arrived(now));
-        let expected = gap_ns.map_or(0.0, |gap_ns| latest.since(now) as f64 / gap_ns as f64);
         let together = (waiting + others.map_or(0, |others| others.waiting)).min(JOBS_MAX);
-        let is_likely = -(-expected).exp_m1() >= CHANCE_MIN;
-        let pays = is_likely && saving_ns(&costs(), together, expected) > SLEEP_COST_NS as f64;
-        let waits = pays && !self.is_discouraged(together) && may_wait();
-        self.due = if waits { latest } else { now };
+        let expected =
+            |until: Tick| gap_ns.map_or(0.0, |gap_ns| until.since(now) as f64 / gap_ns as f64);
+        let is_likely = |until| -(-expected(until)).exp_m1() >= CHANCE_MIN;
+        let mut due = now;
+        if is_likely(latest) {
+            let costs = costs();
+            let pays = |until| {
+                let saving_ns = saving_ns(&costs, together, expected(until));
+                is_likely(until) && saving_ns > SLEEP_COST_NS as f64
+            };
+            if pays(latest) && !self.is_discouraged(together) {
+                let until = latest.min(now.after(limit_ns()));
+                if (until == latest || pays(until)) && may_wait() {
+                    due = until;
+                }
+            }
+        }
+        self.due = due;
+        let waits = due > now;
         self.waits = waits || (self.waits && waiting > 1);
     }
 
@@ -235,7 +251,7 @@ mod tests {
         let (mut now, mut waited) = (from, 0);
         for _ in 0..jobs {
             now = now.after(gap_ns);
-            company.joined(now, 1, None, costs, || true);
+            company.joined(now, 1, None, costs, || BUDGET_NS, || true);
             let left_ns = company.left_ns(now);
             assert!(left_ns <= BUDGET_NS);
             if left_ns > 0 {
@@ -280,11 +296,11 @@ mod tests {
     #[test]
     fn who_joins_shares_the_budget_of_who_came_first() {
         let (mut company, now) = busy();
-        company.joined(now, 1, None, costs, || true);
+        company.joined(now, 1, None, costs, || BUDGET_NS, || true);
         company.begin(now, 1);
         assert_eq!(company.left_ns(now), BUDGET_NS);
         let later = now.after(200_000);
-        company.joined(later, 2, None, costs, || true);
+        company.joined(later, 2, None, costs, || BUDGET_NS, || true);
         assert_eq!(company.left_ns(later), BUDGET_NS - 200_000);
         company.begin(later, 2);
         let end = now.after(BUDGET_NS);
@@ -297,10 +313,10 @@ mod tests {
     fn a_batch_in_which_one_more_saves_nothing_is_due() {
         let (mut company, now) = busy();
         let apart = std::array::from_fn(|jobs| 100_000 * jobs as u64);
-        company.joined(now, 1, None, || apart, || panic!("not asked"));
+        company.joined(now, 1, None, || apart, || BUDGET_NS, || panic!("not asked"));
         assert_eq!(company.left_ns(now), 0);
-        company.joined(now, 1, None, costs, || true);
-        company.joined(now, 2, None, || apart, || panic!("not asked"));
+        company.joined(now, 1, None, costs, || BUDGET_NS, || true);
+        company.joined(now, 2, None, || apart, || BUDGET_NS, || panic!("not asked"));
         assert_eq!(company.left_ns(now), 0);
     }
 
@@ -313,20 +329,40 @@ mod tests {
     }
 
     #[test]
+    fn nobody_waits_longer_than_its_own_limit() {
+        let (mut company, now) = busy();
+        company.joined(now, 1, None, costs, || 400_000, || true);
+        assert_eq!(company.left_ns(now), 400_000);
+        let later = now.after(50_000);
+        company.joined(later, 2, None, costs, || 500_000, || true);
+        assert_eq!(company.left_ns(later), 350_000, "the first one's end holds");
+        let last = now.after(60_000);
+        company.joined(last, 3, None, costs, || 300_000, || true);
+        assert_eq!(company.left_ns(last), 300_000, "the last one's comes earlier");
+    }
+
+    #[test]
+    fn a_limit_within_which_nobody_is_likely_to_come_is_none() {
+        let (mut company, now) = busy();
+        company.joined(now, 1, None, costs, || 10_000, || panic!("not asked"));
+        assert_eq!(company.left_ns(now), 0);
+    }
+
+    #[test]
     fn who_may_not_wait_does_not_and_keeps_nobody() {
         let (mut company, now) = busy();
-        company.joined(now, 1, None, costs, || true);
-        company.joined(now, 2, None, costs, || false);
+        company.joined(now, 1, None, costs, || BUDGET_NS, || true);
+        company.joined(now, 2, None, costs, || BUDGET_NS, || false);
         assert_eq!(company.left_ns(now), 0);
     }
 
     #[test]
     fn a_wait_of_withdrawn_jobs_is_forgotten() {
         let (mut company, now) = busy();
-        company.joined(now, 1, None, costs, || true);
+        company.joined(now, 1, None, costs, || BUDGET_NS, || true);
         company.begin(now, 1);
         let later = now.after(300_000);
-        company.joined(later, 1, None, costs, || true);
+        company.joined(later, 1, None, costs, || BUDGET_NS, || true);
         company.begin(later, 1);
         let waited = Waited { ns: 100_000, company: 0 };
         assert_eq!(company.left(later.after(100_000), 1), Some(waited));
@@ -336,7 +372,7 @@ mod tests {
     fn company_that_comes_while_the_thread_is_busy_encourages() {
         let (mut company, mut now) = busy();
         for _ in 1..MISSES_MAX {
-            company.joined(now, 1, None, costs, || true);
+            company.joined(now, 1, None, costs, || BUDGET_NS, || true);
             let left_ns = company.left_ns(now);
             assert!(left_ns > 0);
             company.begin(now, 1);
@@ -344,8 +380,8 @@ mod tests {
             now = now.after(300_000);
         }
         // Nobody sleeps, and another one comes all the same.
-        company.joined(now, 1, None, costs, || true);
-        company.joined(now, 2, None, costs, || true);
+        company.joined(now, 1, None, costs, || BUDGET_NS, || true);
+        company.joined(now, 2, None, costs, || BUDGET_NS, || true);
         assert_eq!(company.left(now, 2), None);
         assert_eq!(company.misses, 0);
     }
@@ -355,7 +391,7 @@ mod tests {
         let (mut company, mut now) = busy();
         for _ in 0..4 * MISSES_MAX {
             now = now.after(300_000);
-            company.joined(now, 1, None, costs, || true);
+            company.joined(now, 1, None, costs, || BUDGET_NS, || true);
             assert!(company.left_ns(now) > 0);
             company.begin(now, 1);
             company.left(now.after(1_000), 1);
@@ -371,7 +407,7 @@ mod tests {
             let now = Tick(300_000 * job);
             let company = &mut workers[job as usize % 8];
             let others = Some(Others { arrivals: &arrivals, waiting: 0 });
-            company.joined(now, 1, others, costs, || true);
+            company.joined(now, 1, others, costs, || BUDGET_NS, || true);
             waited += u32::from(company.left_ns(now) > 0);
             company.begin(now, 1);
             let met = company.met(now.after(100_000));
@@ -379,7 +415,7 @@ mod tests {
         }
         assert_eq!(waited, 320 - ARRIVALS as u32);
         let now = Tick(300_000 * 320);
-        workers[0].joined(now, 1, None, costs, || true);
+        workers[0].joined(now, 1, None, costs, || BUDGET_NS, || true);
         assert_eq!(workers[0].left_ns(now), 0, "alone it has nobody to expect");
     }
 }

@@ -210,7 +210,7 @@ fn event_loop(gap_mean_ns: u64, budget_ns: u64) -> Spent {
             arrivals.pop_front();
             now = now.after(OTHER_NS);
             lane.submit((), arrival);
-            company.joined(now, lane.len(), None, || costs, || true);
+            company.joined(now, lane.len(), None, || costs, || budget_ns, || true);
             continue;
         }
         let due = now.after(company.left_ns(now));

@@ -31,7 +31,7 @@ use core::ffi::{c_int, c_void};
 use crate::counters::Counters;
 
 /// Version of both tables; each side refuses another one.
-pub const HOOKS_VERSION: u32 = 7;
+pub const HOOKS_VERSION: u32 = 8;
 
 /// Name of the symbol that the runtime exports, of type [`Attach`].
 pub const ATTACH_SYMBOL: &core::ffi::CStr = c"widelane_runtime_attach";
@@ -116,6 +116,9 @@ pub struct RuntimeHooks {
     /// Whether handshake `h` may be made to wait for company, which it may once: its later requests
     /// go with what is there.
     pub may_wait: extern "C" fn(h: *mut c_void) -> bool,
+    /// The round-trip time to the peer of handshake `h`, in ns, as TCP has measured it; 0 where it is
+    /// not known: its connection is no TCP, or hides its socket.
+    pub round_trip_ns: extern "C" fn(h: *mut c_void) -> u64,
     /// Tells the runtime that the request parked for `h` is finished and its fibre can be resumed.
     pub completed: extern "C" fn(h: *mut c_void),
 }

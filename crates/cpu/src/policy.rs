@@ -154,7 +154,10 @@ impl fmt::Display for Policy {
             write!(formatter, "; chooses {choose}")?;
         }
         if let Some(wait_max) = self.wait_max {
-            write!(formatter, "; waits up to {wait_max}")?;
+            match wait_max {
+                WaitMax::Time(_) => write!(formatter, "; waits up to {wait_max}")?,
+                WaitMax::RoundTrip => formatter.write_str("; waits by round trip")?,
+            }
         }
         if let Some(combine) = self.combine {
             write!(formatter, "; combining {combine}")?;

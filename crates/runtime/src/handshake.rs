@@ -19,9 +19,10 @@ mod abandon;
 mod ahead;
 mod means;
 mod plug;
+mod round_trip;
 mod tickets;
 
-use core::cell::Cell;
+use core::cell::{Cell, OnceCell};
 use core::ffi::{CStr, c_int, c_long, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -42,6 +43,7 @@ pub(crate) use abandon::{abandon_before_clear, abandon_before_free};
 use ahead::Held;
 use means::Means;
 use plug::Plug;
+pub(crate) use round_trip::receives;
 pub(crate) use tickets::has_more_tickets;
 
 const SSL_CTRL_MODE: c_int = 33;
@@ -146,6 +148,10 @@ pub(crate) struct Handshake {
     held: Cell<Option<Held>>,
     /// Whether it was made to wait for company.
     has_waited: Cell<bool>,
+    /// The socket on which it hears its peer, or −1 where none is known.
+    receives_from: Cell<c_int>,
+    /// How far away the peer is, once somebody has asked.
+    round_trip_ns: OnceCell<u64>,
     /// Session tickets written and not sent, as others follow.
     tickets: Cell<usize>,
     /// Cleared when the connection is being freed: nothing may park any more.
@@ -468,6 +474,7 @@ fn take_in(
     if means == Means::Posts {
         methods::keep_for_program();
     }
+    round_trip::begin(means);
     let index = extra_data_index(openssl)?;
     let handshake = Box::into_raw(Box::new(Handshake {
         ssl,
@@ -484,6 +491,8 @@ fn take_in(
         result: Cell::new(None),
         held: Cell::new(None),
         has_waited: Cell::new(false),
+        receives_from: Cell::new(descriptor),
+        round_trip_ns: OnceCell::new(),
         tickets: Cell::new(0),
         may_park: Cell::new(true),
         is_to_be_reported: AtomicBool::new(false),
@@ -585,6 +594,13 @@ pub(crate) extern "C" fn may_wait(handle: Handle) -> bool {
     // SAFETY: the provider asks while the handshake's fibre is running.
     let handshake = unsafe { handle.cast::<Handshake>().as_ref() };
     handshake.is_some_and(|handshake| !handshake.has_waited.replace(true))
+}
+
+/// `RuntimeHooks::round_trip_ns`.
+pub(crate) extern "C" fn round_trip_ns(handle: Handle) -> u64 {
+    // SAFETY: the provider asks while the handshake's fibre is running.
+    let handshake = unsafe { handle.cast::<Handshake>().as_ref() };
+    handshake.map_or(0, Handshake::round_trip_ns)
 }
 
 /// `RuntimeHooks::completed`.

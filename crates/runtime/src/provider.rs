@@ -17,6 +17,7 @@ static OURS: RuntimeHooks = RuntimeHooks {
     current: handshake::current,
     pause: event_loop::pause,
     may_wait: handshake::may_wait,
+    round_trip_ns: handshake::round_trip_ns,
     completed: handshake::completed,
 };
 

@@ -183,6 +183,9 @@ next_functions! {
     fn EVP_set_default_properties(
         context: *mut c_void, properties: *const c_char
     ) -> c_int, or 0;
+    fn recv(
+        descriptor: c_int, buffer: *mut c_void, bytes: usize, flags: c_int
+    ) -> isize, or -1;
     fn poll(descriptors: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int, or -1;
     fn ppoll(
         descriptors: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t

@@ -22,6 +22,7 @@ pub use self::window::Threads;
 use self::window::{Cpus, Shape, measure};
 use crate::Observer;
 use crate::accounting::AccountingError;
+use crate::link::{Link, LinkError};
 use crate::pairs;
 use crate::programs::Programs;
 use crate::server::{
@@ -40,6 +41,9 @@ pub enum CompareError {
     /// The kernel's accounting cannot be read.
     #[error(transparent)]
     Accounting(#[from] AccountingError),
+    /// Clients cannot be put at a distance.
+    #[error(transparent)]
+    Link(#[from] LinkError),
     /// The load could not be made.
     #[error("{server} cannot be driven")]
     Load {
@@ -86,11 +90,17 @@ pub fn run(
     observer.planned(plan.rounds_total());
     let cpus = Cpus::choose_for(results);
     results.notes.extend(plan.lane_cpus.as_ref().map(|lane| cpus.remark_on_lane_process(lane)));
+    let opened = plan.round_trip.map(|round_trip| Link::open(round_trip, &cpus.client));
+    let link = match opened.transpose() {
+        Ok(link) => link,
+        Err(error) => return vec![error.into()],
+    };
     let (before_s, rows_before) = (results.duration_s, results.rows.len());
     let mut run = Run {
         plan: &plan,
         programs,
         cpus,
+        link,
         nothing_to_gain,
         began: Instant::now(),
         before_s,
@@ -121,6 +131,8 @@ struct Run<'a> {
     plan: &'a Plan,
     programs: &'a Programs,
     cpus: Cpus,
+    /// Between servers and clients, if they are at a distance.
+    link: Option<Link>,
     nothing_to_gain: Option<String>,
     began: Instant,
     /// How long other runs have taken whose results are there already.
@@ -170,7 +182,8 @@ impl Run<'_> {
         failures: &mut Vec<CompareError>,
     ) -> Result<(), CompareError> {
         let workers = self.plan.workers.of(kind);
-        let of_target = |scenario: &Scenario| Scenario { cores, workers, ..*scenario };
+        let round_trip = self.plan.round_trip;
+        let of_target = |scenario: &Scenario| Scenario { cores, workers, round_trip, ..*scenario };
         let scenarios: Vec<Scenario> = self.plan.scenarios.iter().map(of_target).collect();
         let cpus = match cores.map(|count| Cpus::of_cores(count, self.plan.threads)) {
             None => self.cpus.clone(),
@@ -188,6 +201,9 @@ impl Run<'_> {
         };
         let mut workshop =
             Workshop::open(self.programs.clone(), &cpus.server, self.plan.port_first)?;
+        if let Some(link) = &self.link {
+            workshop.listen_on(link.near());
+        }
         if let Some(count) = workers {
             workshop.employ(count);
         }
@@ -238,6 +254,7 @@ impl Run<'_> {
                 identities: &identities,
                 scenario,
                 cpus: cpus.clone(),
+                far: self.link.as_ref().map(Link::far),
                 rate: None,
                 round: 0,
             };
@@ -282,7 +299,9 @@ impl Run<'_> {
             window: CAPACITY_WINDOW,
             ..shape.scenario
         };
-        let shape = Shape { scenario, cpus: shape.cpus.clone(), ..*shape };
+        // What a server can do does not depend on how far away its clients are.
+        let scenario = Scenario { round_trip: None, ..scenario };
+        let shape = Shape { scenario, cpus: shape.cpus.clone(), far: None, ..*shape };
         let mut capacity: f64 = 0.0;
         for _ in 0..CAPACITY_WINDOWS {
             let sample = measure(*subject, server, &shape, self.stop)?;

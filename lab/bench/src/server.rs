@@ -89,14 +89,15 @@ pub struct WaitMax {
 }
 
 impl WaitMax {
-    /// The limits that can be compared, the shortest first.
-    pub const ALL: [WaitMax; 6] = [
+    /// The limits that can be compared.
+    pub const ALL: [WaitMax; 7] = [
         WaitMax { option: "0", subject: "wait-0" },
         WaitMax { option: "0.5ms", subject: "wait-0.5ms" },
         WaitMax { option: "1ms", subject: "wait-1ms" },
         WaitMax { option: "2ms", subject: "wait-2ms" },
         WaitMax { option: "5ms", subject: "wait-5ms" },
         WaitMax { option: "10ms", subject: "wait-10ms" },
+        WaitMax { option: "rtt", subject: "wait-rtt" },
     ];
 }
 

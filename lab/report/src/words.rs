@@ -80,6 +80,7 @@ pub fn subject(name: &str) -> &str {
         "wait-2ms" => "accelerated, waits of 2 ms at most",
         "wait-5ms" => "accelerated, waits of 5 ms at most",
         "wait-10ms" => "accelerated, waits of 10 ms at most",
+        "wait-rtt" => "accelerated, waits by round trip",
         "widelane" => "Widelane",
         "widelane-evp" => "by EVP",
         other => other,

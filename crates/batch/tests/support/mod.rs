@@ -63,7 +63,7 @@ fn lane(lanes: usize, events: &[u8]) {
 const BUDGET_NS: u64 = 500_000;
 
 /// An event loop that waits as it is told to: no batch is kept longer than the budget, no job waits
-/// that may not, and company is counted.
+/// that may not or longer than its limit, and company is counted.
 fn company(lanes: usize, events: &[u8]) {
     let mut company = Company::new(BUDGET_NS);
     let ways = [(1, 200_000), (lanes, 300_000)].map(|(lanes, cost_ns)| Way { lanes, cost_ns });
@@ -95,8 +95,9 @@ fn company(lanes: usize, events: &[u8]) {
             waiting += 1;
             opened = if waiting == 1 { now } else { opened };
             let may_wait = event % 8 != 5;
-            company.joined(now, waiting, None, costs, || may_wait);
-            assert!(may_wait || company.left_ns(now) == 0);
+            let limit_ns = BUDGET_NS / (1 + u64::from(event / 64));
+            company.joined(now, waiting, None, costs, || limit_ns, || may_wait);
+            assert!(company.left_ns(now) <= if may_wait { limit_ns } else { 0 });
         }
     }
 }

@@ -37,8 +37,9 @@ pub struct EnableArgs {
     /// default what the policy file says
     #[arg(long, value_name = "auto", value_parser = [policy::AUTO])]
     policy: Option<String>,
-    /// Longest time that an operation waits for others before the server sleeps, such as 0.5ms; 0
-    /// for none. By default what the policy file says
+    /// Longest time that an operation waits for others before the server sleeps, such as 0.5ms; rtt
+    /// for a tenth of the round-trip time to the client, from 0.5 to 5 ms; 0 for none. By default
+    /// what the policy file says
     #[arg(long, value_name = "TIME")]
     wait_max: Option<WaitMax>,
     /// Whether the server's workers execute each other's operations: on, off or auto. By default

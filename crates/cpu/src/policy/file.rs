@@ -13,7 +13,7 @@ use crate::rooms::{LicenceClass, Room, Width};
 /// What a policy file may hold; shown with every error about one.
 const ALLOWED: &str = "\
 a policy holds width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
-rooms_closed = [\"ifma512\", …]; choose = \"widest\" or \"auto\"; wait_max = \"0.5ms\"; \
+rooms_closed = [\"ifma512\", …]; choose = \"widest\" or \"auto\"; wait_max = \"0.5ms\" or \"rtt\"; \
 combine = \"on\", \"off\" or \"auto\"; lane_cpus = \"2,4-7\" or \"none\"; \
 lane_user = \"widelane\"; engine = \"cpu\", \"qat\" or \"qat-first\"; each may be left out";
 
@@ -199,7 +199,7 @@ mod tests {
             "policy.toml:1:13: a register width is 128, 256 or 512 bits, not 64 (a policy holds \
              width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
              rooms_closed = [\"ifma512\", …]; choose = \"widest\" or \"auto\"; \
-             wait_max = \"0.5ms\"; combine = \"on\", \"off\" or \"auto\"; \
+             wait_max = \"0.5ms\" or \"rtt\"; combine = \"on\", \"off\" or \"auto\"; \
              lane_cpus = \"2,4-7\" or \"none\"; lane_user = \"widelane\"; \
              engine = \"cpu\", \"qat\" or \"qat-first\"; each may be left out)"
         );

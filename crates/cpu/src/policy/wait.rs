@@ -6,29 +6,59 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-/// How long an operation may wait for company while its event loop has nothing else to do; zero
-/// switches such waits off.
+/// How long an operation may wait for company while its event loop has nothing else to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct WaitMax(Duration);
+pub enum WaitMax {
+    /// So long; zero switches such waits off.
+    Time(Duration),
+    /// A tenth of the round-trip time to the client of its connection, from 0.5 ms to 5 ms. A full
+    /// handshake takes two round trips and more, so that the wait adds a twentieth to it at most.
+    RoundTrip,
+}
 
 /// What is no such time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the longest wait is a time up to 10ms such as 0.5ms or 200us, or 0 for none, not {0:?}")]
+#[error(
+    "the longest wait is a time up to 10ms such as 0.5ms or 200us, rtt for a tenth of each \
+     client's round-trip time, or 0 for none, not {0:?}"
+)]
 pub struct UnknownWait(pub String);
+
+/// How [`WaitMax::RoundTrip`] is written.
+const ROUND_TRIP: &str = "rtt";
 
 impl WaitMax {
     /// No waits.
-    pub const NONE: WaitMax = WaitMax(Duration::ZERO);
+    pub const NONE: WaitMax = WaitMax::Time(Duration::ZERO);
 
     /// What holds where nobody says otherwise; docs/operate/policy.md gives the reasons.
-    pub const DEFAULT: WaitMax = WaitMax(Duration::from_micros(500));
+    pub const DEFAULT: WaitMax = WaitMax::Time(Duration::from_micros(500));
 
     /// The longest that makes sense: clients notice more.
     const LONGEST: Duration = Duration::from_millis(10);
 
-    /// In nanoseconds.
-    pub const fn ns(self) -> u64 {
-        self.0.as_nanos() as u64
+    /// The longest for the sake of a client that is far away.
+    const LONGEST_OF_ROUND_TRIP: Duration = Duration::from_millis(5);
+
+    /// The part of a round trip that may be waited.
+    const ROUND_TRIP_PART: u64 = 10;
+
+    /// The longest of any connection, in nanoseconds.
+    pub const fn longest_ns(self) -> u64 {
+        match self {
+            WaitMax::Time(time) => time.as_nanos() as u64,
+            WaitMax::RoundTrip => Self::LONGEST_OF_ROUND_TRIP.as_nanos() as u64,
+        }
+    }
+
+    /// That of a connection, in nanoseconds; `round_trip_ns` tells its round-trip time, 0 where it
+    /// is not known, and is asked only where it matters.
+    pub fn ns(self, round_trip_ns: impl FnOnce() -> u64) -> u64 {
+        match self {
+            WaitMax::Time(_) => self.longest_ns(),
+            WaitMax::RoundTrip => (round_trip_ns() / Self::ROUND_TRIP_PART)
+                .clamp(Self::DEFAULT.longest_ns(), self.longest_ns()),
+        }
     }
 }
 
@@ -36,6 +66,9 @@ impl FromStr for WaitMax {
     type Err = UnknownWait;
 
     fn from_str(text: &str) -> Result<Self, UnknownWait> {
+        if text == ROUND_TRIP {
+            return Ok(WaitMax::RoundTrip);
+        }
         let units = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
         let split = units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)));
         let (number, scale) = match split {
@@ -47,16 +80,17 @@ impl FromStr for WaitMax {
         let seconds = number.parse::<f64>().ok().filter(|_| is_plain).map(|number| number * scale);
         seconds
             .filter(|seconds| *seconds <= Self::LONGEST.as_secs_f64())
-            .map(|seconds| WaitMax(Duration::from_secs_f64(seconds)))
+            .map(|seconds| WaitMax::Time(Duration::from_secs_f64(seconds)))
             .ok_or_else(|| UnknownWait(text.to_owned()))
     }
 }
 
 impl fmt::Display for WaitMax {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_nanos() {
-            0 => formatter.write_str("0"),
-            ns => write!(formatter, "{}ms", ns as f64 / 1e6),
+        match (self, self.longest_ns()) {
+            (WaitMax::RoundTrip, _) => formatter.write_str(ROUND_TRIP),
+            (WaitMax::Time(_), 0) => formatter.write_str("0"),
+            (WaitMax::Time(_), ns) => write!(formatter, "{}ms", ns as f64 / 1e6),
         }
     }
 }
@@ -82,14 +116,35 @@ mod tests {
             ("0.001s", 1_000_000, "1ms"),
         ] {
             let wait: WaitMax = text.parse().unwrap();
-            assert_eq!((wait.ns(), wait.to_string().as_str()), (ns, written), "{text}");
+            let limit_ns = wait.ns(|| panic!("not asked"));
+            assert_eq!((limit_ns, wait.to_string().as_str()), (ns, written), "{text}");
+            assert_eq!(wait.longest_ns(), ns);
             assert_eq!(wait.to_string().parse(), Ok(wait));
         }
     }
 
     #[test]
+    fn a_client_far_away_waits_longer() {
+        let wait: WaitMax = "rtt".parse().unwrap();
+        assert_eq!((wait, wait.to_string().as_str()), (WaitMax::RoundTrip, "rtt"));
+        assert_eq!(wait.longest_ns(), 5_000_000);
+        for (round_trip_us, limit_us) in [
+            (0, 500),
+            (80, 500),
+            (5_000, 500),
+            (12_000, 1_200),
+            (50_000, 5_000),
+            (4_000_000, 5_000),
+        ] {
+            assert_eq!(wait.ns(|| 1_000 * round_trip_us), 1_000 * limit_us, "{round_trip_us} us");
+        }
+    }
+
+    #[test]
     fn what_is_no_time_is_told_what_one_is() {
-        for text in ["", "5", "ms", "-1ms", "11ms", "1s", "nanms", "infs", "1e3us", "1 ms", "off"] {
+        for text in
+            ["", "5", "ms", "-1ms", "11ms", "1s", "nanms", "infs", "1e3us", "1 ms", "off", "RTT"]
+        {
             let error = text.parse::<WaitMax>().unwrap_err().to_string();
             assert!(error.ends_with(&format!("not {text:?}")), "{error}");
         }

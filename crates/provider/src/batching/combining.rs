@@ -526,7 +526,7 @@ impl Engine for Member {
         if self.has_lane_process() {
             return self.watch(|watch, board| watch.left_ns(board, now, asked));
         }
-        asked.after(config().wait_max.ns()).after(CLAIM_MAX_NS).since(now)
+        asked.after(config().wait_max.longest_ns()).after(CLAIM_MAX_NS).since(now)
     }
 
     fn withdraw(&self, offer: &Offer) -> bool {

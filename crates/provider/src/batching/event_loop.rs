@@ -172,7 +172,7 @@ impl Waiting {
             lane: Lane::new(kinds::lanes(kind)),
             with_workers: Away::new(),
             with_device: Away::new(),
-            company: Company::new(config().wait_max.ns()),
+            company: Company::new(config().wait_max.longest_ns()),
         }
     }
 
@@ -205,8 +205,9 @@ impl Waiting {
         self.lane.submit(entry.job, now);
         let others = engines.others().map(|member| member.others(self.kind, self.lane.lanes()));
         let costs = || process::current().queues(self.kind).costs.by_jobs();
+        let limit_ns = || config().wait_max.ns(|| runtime::round_trip_ns(handshake));
         let may_wait = || may_wait && runtime::may_wait(handshake);
-        self.company.joined(now, self.in_company(engines), others, costs, may_wait);
+        self.company.joined(now, self.in_company(engines), others, costs, limit_ns, may_wait);
     }
 
     fn remove(&mut self, engines: Engines<'_>, is_it: impl Fn(&Parked) -> bool) -> Option<Parked> {

@@ -12,6 +12,7 @@ mod load;
 mod memory;
 mod pem;
 mod poll;
+mod receive;
 mod ssl;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -34,6 +34,8 @@ pub struct Plan {
     pub goal: Option<Goal>,
     /// Cipher.
     pub cipher: Cipher,
+    /// Round-trip time between servers and clients, if they are at a distance.
+    pub round_trip: Option<Duration>,
     /// First port to use; free ports are chosen if absent.
     pub port_first: Option<u16>,
     /// CPUs set aside for the lane process of accelerated servers.
@@ -84,6 +86,8 @@ pub struct Scenario {
     pub cores: Option<usize>,
     /// Workers of the server, where that is a question; one for each of its CPUs otherwise.
     pub workers: Option<usize>,
+    /// Round-trip time between server and clients, where that is a question.
+    pub round_trip: Option<Duration>,
     /// Time under load before each window.
     pub warm_up: Duration,
     /// Length of a window.
@@ -199,10 +203,11 @@ impl Scenario {
     }
 
     /// The path of its results: `nginx/tls1.3/ecdsa-p256/x25519/c200`,
-    /// `nginx/tls1.3/rsa2048/x25519mlkem768-vs-x25519/4-workers/load30`, or
+    /// `nginx/tls1.3/rsa2048/x25519mlkem768-vs-x25519/4-workers/rtt20ms/load30`, or
     /// `nginx/tls1.3/rsa2048/aes128-gcm/16MiB/c4`.
     pub(super) fn path(&self, kind: ServerKind, key: &str) -> String {
         let Scenario { version, http3, work, connections, load, cores, workers, .. } = self;
+        let round_trip = self.round_trip.map_or(String::new(), |time| format!("rtt{time:?}/"));
         let (own, native) = (self.group.name(), self.group_of(Subject::Native).name());
         let worker = if kind == ServerKind::Haproxy { "threads" } else { "workers" };
         let workers = workers.map_or(String::new(), |count| format!("{count}-{worker}/"));
@@ -216,7 +221,7 @@ impl Scenario {
             Work::Page => "application".to_owned(),
         };
         let load = load.map_or(format!("c{connections}"), |percent| format!("load{percent}"));
-        format!("{server}/{version}/{key}/{work}/{workers}{cores}{load}")
+        format!("{server}/{version}/{key}/{work}/{workers}{cores}{round_trip}{load}")
     }
 
     /// The metric that answers for it.

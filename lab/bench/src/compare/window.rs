@@ -1,5 +1,6 @@
 //! One subject over one window: load on one side, the kernel's accounting on the other.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -148,6 +149,8 @@ pub struct Shape<'a> {
     pub scenario: Scenario,
     /// Where server and clients are.
     pub cpus: Cpus,
+    /// What clients connect to, if they are at a distance.
+    pub far: Option<Ipv4Addr>,
     /// Connections per second, where they arrive by themselves.
     pub rate: Option<f64>,
     /// Which round it is: arrivals are the same for all subjects of one.
@@ -262,8 +265,10 @@ pub fn load(subject: Subject, server: &Server, shape: &Shape<'_>) -> Load {
     let cpus = &shape.cpus;
     let Scenario { version, connections, warm_up, window, .. } = shape.scenario;
     let certificates = shape.identities.iter().map(|identity| identity.leaf.clone());
+    let address = server.address();
+    let target = shape.far.map_or(address, |far| SocketAddr::new(far.into(), address.port()));
     let handshakes = Load {
-        target: server.address(),
+        target,
         server_name: SERVER_NAME.to_owned(),
         certificates: certificates.collect(),
         version,

@@ -43,6 +43,8 @@ pub struct Workshop {
     directory: TempDir,
     programs: Programs,
     workers: Workers,
+    /// Where servers listen.
+    host: Ipv4Addr,
     port_next: Option<u16>,
     content: Option<Content>,
     /// Groups that servers offer beside the usual ones, in front of them.
@@ -75,6 +77,7 @@ impl Workshop {
             directory,
             programs,
             workers: Workers::on_each(cpus),
+            host: Ipv4Addr::LOCALHOST,
             port_next: port_first,
             content: None,
             groups: Vec::new(),
@@ -84,6 +87,11 @@ impl Workshop {
             application: None,
             server_count: 0,
         })
+    }
+
+    /// Has servers listen on `host` instead of the loopback address.
+    pub fn listen_on(&mut self, host: Ipv4Addr) {
+        self.host = host;
     }
 
     /// Has servers have so many workers on their CPUs.
@@ -204,7 +212,7 @@ impl Workshop {
 
     fn address(&mut self) -> Result<SocketAddr, ServerError> {
         let port = self.port_next.unwrap_or(0);
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        let listener = TcpListener::bind((self.host, port))
             .map_err(|source| ServerError::PortInUse { port, source })?;
         if let Some(next) = &mut self.port_next {
             *next = next.saturating_add(1);

@@ -22,7 +22,7 @@ use widelane_cpu::policy::LaneCpus;
 use widelane_loadgen::{Cipher, Group, TlsVersion};
 
 pub use self::values::load;
-use self::values::{group, keys, size, tls_version, wait_max};
+use self::values::{group, keys, round_trip, size, tls_version, wait_max};
 use crate::files::raise_file_limit;
 use crate::measure;
 
@@ -68,6 +68,11 @@ pub struct Args {
     /// else is measured then, unless --connections says so [with --quick: 30,60]
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = load)]
     load: Vec<u8>,
+    /// Round-trip time between clients and server at partial loads, such as 20ms, by a link with
+    /// delay on this machine (root only). Shows what waits mean to clients that are far away
+    #[arg(long, value_name = "TIME", value_parser = round_trip, requires = "load",
+          conflicts_with_all = ["workload", "connections"])]
+    rtt: Option<Duration>,
     /// Cores of the server, one number after the other; clients have the rest of the machine
     /// [default: 1]
     #[arg(
@@ -98,7 +103,7 @@ pub struct Args {
     #[arg(long, value_name = "ENGINE", value_enum, value_delimiter = ',')]
     engine: Vec<Engine>,
     /// Limits to how long operations wait for company, each measured in the same rounds: 0, 0.5ms,
-    /// 1ms, 2ms, 5ms, 10ms. Shows what a longer wait saves, and what it costs in latency [default:
+    /// 1ms, 2ms, 5ms, 10ms, rtt. Shows what a longer wait saves, and what it costs in latency [default:
     /// that of the policy]
     #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = wait_max,
           conflicts_with = "engine")]

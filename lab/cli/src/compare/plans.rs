@@ -72,6 +72,8 @@ const WINDOW_LOAD_QUICK: Duration = Duration::from_millis(700);
 const ROUNDS_LOAD_QUICK: u32 = 4;
 const WINDOW_LOAD_FACTOR: u32 = 4;
 const ROUNDS_LOAD: u32 = 8;
+/// Round trips of a handshake at most: one of TCP, and two of TLS.
+const ROUND_TRIPS: u32 = 3;
 const CONNECTIONS_LOAD: usize = 2_000;
 /// Open files that those take of a client or a server.
 pub(super) const DESCRIPTORS_LOAD: usize = 2 * CONNECTIONS_LOAD;
@@ -102,6 +104,7 @@ impl Args {
             threads: if self.server_threads { Threads::All } else { Threads::First },
             goal: self.latency_max.map(|latency_max| Goal { latency_max, percentile: 100.0 }),
             cipher: self.cipher.cipher(),
+            round_trip: self.rtt,
             port_first: self.port,
             lane_cpus: self.lane_cpus.clone(),
             room,
@@ -325,6 +328,7 @@ impl Args {
                             load: None,
                             cores: None,
                             workers: None,
+                            round_trip: None,
                             warm_up: WARM_UP_QUICK,
                             window: if self.quick { QUICK_COST } else { self.seconds },
                             rounds: Rounds { least, most },
@@ -370,6 +374,7 @@ impl Args {
                     load: None,
                     cores: None,
                     workers: None,
+                    round_trip: None,
                     warm_up: self.warm_up(connections),
                     window: self.window(connections, cost),
                     rounds: self.rounds(connections),
@@ -409,7 +414,9 @@ impl Args {
             load: Some(percent),
             cores: None,
             workers: None,
-            warm_up: WARM_UP,
+            round_trip: None,
+            // Before the first handshakes of clients at a distance end, their rate is too low.
+            warm_up: WARM_UP + self.rtt.unwrap_or_default() * ROUND_TRIPS,
             window,
             rounds: Rounds { least: rounds, most: rounds + rounds / 2 },
         }
@@ -458,6 +465,7 @@ impl Args {
             load: None,
             cores: None,
             workers: None,
+            round_trip: None,
             warm_up: WARM_UP_PAGES,
             window: if self.quick { WINDOW_PAGES_QUICK } else { WINDOW_PAGES.max(self.seconds) },
             rounds: Rounds { least: rounds, most: rounds },

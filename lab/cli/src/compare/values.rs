@@ -1,5 +1,7 @@
 //! What the command line of `compare` says: keys, versions, lengths, times.
 
+use std::time::Duration;
+
 use widelane_bench::server::{Key, WaitMax};
 use widelane_cli::units;
 use widelane_loadgen::{Group, TlsVersion};
@@ -61,6 +63,13 @@ pub fn wait_max(text: &str) -> Result<WaitMax, String> {
         let options = WaitMax::ALL.map(|limit| limit.option);
         format!("the limits that can be compared are {}", options.join(", "))
     })
+}
+
+/// A distance of clients.
+pub fn round_trip(text: &str) -> Result<Duration, String> {
+    let time = units::duration(text)?;
+    let within = (1..=500).contains(&time.as_millis());
+    within.then_some(time).ok_or_else(|| format!("a round trip is 1ms to 500ms here, not {text}"))
 }
 
 /// A partial load, in percent.

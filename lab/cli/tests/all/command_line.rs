@@ -168,7 +168,7 @@ fn engines_are_named_once_and_have_their_cpus() {
         (&["--engine", "qat", "--lane-cpus", "0"], "add lane-cpus to --engine"),
         (&["--engine", "qat,qat"], "say each once"),
         (&["--wait-max", "2ms,2ms"], "say each once"),
-        (&["--wait-max", "3ms"], "0, 0.5ms, 1ms, 2ms, 5ms, 10ms"),
+        (&["--wait-max", "3ms"], "0, 0.5ms, 1ms, 2ms, 5ms, 10ms, rtt"),
         (&["--wait-max", "2ms", "--engine", "in-loop"], "cannot be used with"),
         (&["--wait-max", "2ms", "--lane-cpus", "0"], "leave one of them out"),
     ] {

@@ -50,13 +50,18 @@ pub(crate) fn serve(member: Member) {
     }
 }
 
+/// How long a job may wait here: nobody knows its client's round-trip time.
+fn limit_ns() -> u64 {
+    config().wait_max.ns(|| 0)
+}
+
 /// What workers leave.
 const KINDS: [OperationKind; 3] =
     [OperationKind::Rsa2048, OperationKind::Rsa3072, OperationKind::Rsa4096];
 
 impl Waiting {
     fn new(kind: OperationKind) -> Self {
-        let company = Company::new(config().wait_max.ns());
+        let company = Company::new(limit_ns());
         Waiting { kind, lanes: kinds::lanes(kind), jobs: Vec::new(), company }
     }
 
@@ -68,7 +73,7 @@ impl Waiting {
         for job in member.claim(self.kind, room, counters) {
             self.jobs.push(job);
             let costs = || queues.costs.by_jobs();
-            self.company.joined(now, self.jobs.len(), None, costs, || true);
+            self.company.joined(now, self.jobs.len(), None, costs, limit_ns, || true);
         }
         if self.jobs.is_empty() {
             return 0;

@@ -1,0 +1,67 @@
+//! How far away the peer of a connection is, as TCP knows from the connection's first packets.
+#![allow(unsafe_code, reason = "asks the kernel about a socket")]
+
+use core::ffi::c_int;
+use core::mem::MaybeUninit;
+use core::ptr;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use libc::{socklen_t, tcp_info};
+
+use super::{Handshake, Means};
+use crate::event_loop::EventLoop;
+use crate::real;
+
+/// Whether some program's BIO hides its socket: only then does anybody look at what it receives.
+static HIDES_SOCKETS: AtomicBool = AtomicBool::new(false);
+
+/// A handshake is taken in.
+pub(super) fn begin(means: Means) {
+    if means == Means::Asks {
+        HIDES_SOCKETS.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The program receives from a socket: if it does so for a handshake, that is the one which its BIO
+/// hides.
+pub(crate) fn receives(descriptor: c_int) {
+    if HIDES_SOCKETS.load(Ordering::Relaxed) {
+        EventLoop::with(|event_loop| {
+            if let Some(handshake) = event_loop.on_fibre() {
+                handshake.receives_from.set(descriptor);
+            }
+        });
+    }
+}
+
+impl Handshake {
+    /// The smoothed round-trip time to the peer, in ns; 0 where it is not known. The kernel is asked
+    /// once: nothing comes from the peer while its handshake waits.
+    pub(super) fn round_trip_ns(&self) -> u64 {
+        *self.round_trip_ns.get_or_init(|| {
+            let errno = real::errno();
+            let round_trip_ns = of_socket(self.receives_from.get()).unwrap_or(0);
+            real::set_errno(errno);
+            round_trip_ns
+        })
+    }
+}
+
+/// Nothing where the descriptor is no socket of TCP.
+fn of_socket(descriptor: c_int) -> Option<u64> {
+    let mut info = MaybeUninit::<tcp_info>::zeroed();
+    let mut bytes = size_of::<tcp_info>() as socklen_t;
+    // SAFETY: the kernel writes at most so many bytes to the structure, and their number.
+    let status = unsafe {
+        libc::getsockopt(
+            descriptor,
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            ptr::from_mut(&mut bytes),
+        )
+    };
+    // SAFETY: numbers only, all of them zero where the kernel has written nothing.
+    let info = unsafe { info.assume_init() };
+    (status == 0).then(|| 1_000 * u64::from(info.tcpi_rtt))
+}
