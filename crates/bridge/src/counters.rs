@@ -18,7 +18,7 @@ pub use crate::kinds::{CipherKind, OperationKind};
 pub const COUNTERS_MAGIC: u64 = u64::from_le_bytes(*b"WIDELANE");
 
 /// Version of the layout below.
-pub const COUNTERS_VERSION: u32 = 10;
+pub const COUNTERS_VERSION: u32 = 11;
 
 /// Pages of a process: more than most servers have threads.
 pub const COUNTERS_PAGES: usize = 64;
@@ -42,8 +42,8 @@ pub const WAIT_BUCKETS: usize = 24;
 /// Places for rooms: more than there are in `widelane_cpu::Room`.
 pub const ROOMS_MAX: usize = 16;
 
-/// Room for kinds of operations: more than there are in [`OperationKind`].
-pub const KINDS_MAX: usize = 32;
+/// Room for kinds of operations: as many as there are in [`OperationKind`], or more.
+pub const KINDS_MAX: usize = 28;
 
 /// Places for ciphers: as many as there are in [`CipherKind`], or more.
 pub const CIPHERS_MAX: usize = 8;
@@ -80,6 +80,8 @@ pub struct KindCounters {
     pub pool_expired: AtomicU64,
     /// Runs of the multi-buffer kernel.
     pub runs: AtomicU64,
+    /// Groups of operations that were executed together, by one run or divided among several.
+    pub meetings: AtomicU64,
 }
 
 /// One of the policies that a process chooses from.

@@ -105,6 +105,8 @@ pub struct KindCounts {
     pub pool_expired: u64,
     /// Runs of the batch kernel.
     pub runs: u64,
+    /// Groups of operations that were executed together, by one run or divided among several.
+    pub meetings: u64,
 }
 
 /// The counters of one cipher.
@@ -152,6 +154,7 @@ impl KindCounts {
             pool_made: page.u64(begin + offset_of!(KindCounters, pool_made)),
             pool_expired: page.u64(begin + offset_of!(KindCounters, pool_expired)),
             runs: page.u64(begin + offset_of!(KindCounters, runs)),
+            meetings: page.u64(begin + offset_of!(KindCounters, meetings)),
         }
     }
 
@@ -160,7 +163,7 @@ impl KindCounts {
         self.batched + self.single + self.synchronous + self.delegated + self.pooled
     }
 
-    fn fields_mut(&mut self) -> [&mut u64; 8] {
+    fn fields_mut(&mut self) -> [&mut u64; 9] {
         [
             &mut self.batched,
             &mut self.single,
@@ -170,6 +173,7 @@ impl KindCounts {
             &mut self.pool_made,
             &mut self.pool_expired,
             &mut self.runs,
+            &mut self.meetings,
         ]
     }
 }

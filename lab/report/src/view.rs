@@ -16,28 +16,9 @@ use crate::words::{self, Scenario};
 /// Said where the run did not come to its end.
 pub const PARTIAL: &str = "The run was cut short; what follows is partial.";
 
-/// The subject that uses a server's own asynchronous mode instead of our runtime.
-const ASYNC: &str = "async";
-
-/// The subject that uses our provider and nothing else.
-const CONFIGURED: &str = "configured";
-
 /// The mode of a subject, where there is something to say about it.
 pub fn mode(subject: &str) -> Option<String> {
-    match subject {
-        ASYNC => Some("async".to_owned()),
-        CONFIGURED => Some("by configuration".to_owned()),
-        "auto" => Some("policy chosen".to_owned()),
-        "lane-cpus" => Some("lane CPUs".to_owned()),
-        "qat" => Some("QAT".to_owned()),
-        "light-256" => Some("256 bits without multiplications".to_owned()),
-        "light-only" => Some("without multiplications".to_owned()),
-        "wait-0" => Some("no wait".to_owned()),
-        _ => {
-            let limit = subject.strip_prefix("wait-")?.trim_end_matches("ms");
-            Some(format!("waits of {limit} ms at most"))
-        }
-    }
+    words::subject(subject).strip_prefix("accelerated, ").map(str::to_owned)
 }
 
 /// The parts that are there, with commas.
@@ -77,7 +58,7 @@ pub struct Quantiles {
 
 /// Whether a subject is the first of ours in its scenario.
 fn is_accelerated(subject: &str) -> bool {
-    matches!(subject, "accelerated" | CONFIGURED)
+    matches!(subject, "accelerated" | "configured")
 }
 
 /// The latencies over several numbers of connections, measured both as installed and accelerated.

@@ -66,7 +66,7 @@ pub fn subject(name: &str) -> &str {
         "haproxy-aws-lc" => "HAProxy on AWS-LC",
         "lane-cpus" => "accelerated, lane CPUs",
         "light-256" => "accelerated, 256 bits without multiplications",
-        "light-only" => "accelerated without multiplications",
+        "light-only" => "accelerated, without multiplications",
         "live/quiet" => "the same rules without changes",
         "native" => "as installed",
         "native-masked" => "IFMA masked",
@@ -226,6 +226,8 @@ mod tests {
             crowded.title(),
             "nginx, TLS 1.3, RSA-2048, X25519, 4 workers, 2 cores, 8 connections"
         );
+        let far = Scenario::parse("nginx/tls1.3/rsa2048/x25519/rtt20ms/load30");
+        assert_eq!(far.title(), "nginx, TLS 1.3, RSA-2048, X25519, round trip 20 ms, 30 % load");
         let threads = Scenario::parse("haproxy/tls1.3/rsa2048/x25519/2-threads/load30");
         assert_eq!(
             threads.family_along(Axis::Load),

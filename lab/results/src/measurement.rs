@@ -97,6 +97,9 @@ pub struct Operations {
     pub lanes: u32,
     /// Runs of the batch kernel, those that filled pools included.
     pub batches: u64,
+    /// Groups of operations that were executed together, by one batch or divided among several.
+    #[serde(default)]
+    pub meetings: u64,
     /// Operations finished in a batch.
     pub batched: u64,
     /// Key pairs taken out of a pool.

@@ -138,7 +138,7 @@ mod tests {
         );
         assert_eq!(policy.rooms_closed, [Room::Ifma256].into());
         assert_eq!(policy.choose, Some(Choose::Auto));
-        assert_eq!(policy.wait_max.map(WaitMax::ns), Some(200_000));
+        assert_eq!(policy.wait_max.map(WaitMax::longest_ns), Some(200_000));
         assert_eq!(policy.combine, Some(Combine::Off));
         assert_eq!(policy.lane_cpus, Some(LaneCpus::new([1, 2])));
         assert_eq!(policy.engine, Some(Engine::Qat));

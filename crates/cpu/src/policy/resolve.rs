@@ -410,7 +410,7 @@ mod tests {
                 ..files.inputs()
             };
             let wait_max = resolve(&inputs).unwrap().policy.wait_max;
-            assert_eq!(wait_max.map(WaitMax::ns), Some(ns), "{variable:?}");
+            assert_eq!(wait_max.map(WaitMax::longest_ns), Some(ns), "{variable:?}");
         }
         let inputs = Inputs { wait_max: Some("a while".to_owned()), ..files.inputs() };
         assert_eq!(

@@ -22,6 +22,9 @@ pub(crate) fn now() -> Tick {
 
 /// Does operations of one kind that have met, and answers each.
 pub(super) fn execute(queues: &Queues, counters: &Counters, requests: &[&Request]) -> Vec<Answer> {
+    if !requests.is_empty() {
+        count(&of_kind(counters, queues.kind).meetings);
+    }
     run(queues, counters, requests, [How::Batched, How::Single])
 }
 

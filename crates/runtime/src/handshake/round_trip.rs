@@ -65,3 +65,31 @@ fn of_socket(descriptor: c_int) -> Option<u64> {
     let info = unsafe { info.assume_init() };
     (status == 0).then(|| 1_000 * u64::from(info.tcpi_rtt))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    #[test]
+    fn tcp_knows_how_far_away_a_peer_is() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        for end in [&client, &server] {
+            let round_trip_ns = of_socket(end.as_raw_fd()).unwrap();
+            assert!((1_000..1_000_000_000).contains(&round_trip_ns), "{round_trip_ns}");
+        }
+    }
+
+    #[test]
+    fn nobody_else_knows() {
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let file = std::fs::File::open("/dev/null").unwrap();
+        for descriptor in [udp.as_raw_fd(), file.as_raw_fd(), -1] {
+            assert_eq!(of_socket(descriptor), None);
+        }
+    }
+}

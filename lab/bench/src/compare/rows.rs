@@ -289,6 +289,7 @@ impl Record {
                 kind: kind.name().to_owned(),
                 lanes: counts.lanes as u32,
                 batches: counted.runs,
+                meetings: counted.meetings,
                 batched: counted.batched,
                 pooled: counted.pooled,
                 pool_made: counted.pool_made,

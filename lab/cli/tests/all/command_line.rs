@@ -170,6 +170,9 @@ fn engines_are_named_once_and_have_their_cpus() {
         (&["--wait-max", "2ms,2ms"], "say each once"),
         (&["--wait-max", "3ms"], "0, 0.5ms, 1ms, 2ms, 5ms, 10ms, rtt"),
         (&["--wait-max", "2ms", "--engine", "in-loop"], "cannot be used with"),
+        (&["--rtt", "20ms"], "--load"),
+        (&["--load", "30", "--rtt", "1us"], "1ms to 500ms"),
+        (&["--load", "30", "--rtt", "20ms", "--workload", "bulk"], "cannot be used with"),
         (&["--wait-max", "2ms", "--lane-cpus", "0"], "leave one of them out"),
     ] {
         let failure = widelane(&[&["compare"], arguments].concat()).failure();

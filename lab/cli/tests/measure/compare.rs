@@ -167,6 +167,37 @@ fn several_workloads_make_one_report_and_cores_are_counted() {
     assert!(html.contains(handshakes) && html.contains(bytes));
 }
 
+/// By nginx's socket, and by HAProxy's, which its BIO hides.
+#[test]
+fn who_is_far_away_waits_longer_or_root_is_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let load = ["--server", "nginx,haproxy", "--tls", "1.3", "--group", "x25519", "--load", "50"];
+    let far = ["--rtt", "40ms", "--wait-max", "0.5ms,rtt", "--pairs", "1", "--seconds", "0.1"];
+    let output = compare(directory.path(), &[load, far].concat());
+    let said = stderr(&output);
+    if !output.status.success() && (said.contains("takes root") || !is_whole()) {
+        return;
+    }
+    assert!(output.status.success(), "{said}");
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    if results.notes.iter().any(|note| note.contains("nothing to gain")) {
+        return;
+    }
+    for server in ["nginx", "haproxy"] {
+        let value = |subject: &str, metric: &str| {
+            let scenario = format!("{server}/tls1.3/rsa2048/x25519/rtt40ms/load50");
+            let mut rows = results.rows.iter().filter(|row| row.scenario == scenario);
+            let row = rows.find(|row| row.subject == subject && row.metric == metric);
+            row.and_then(|row| row.value).unwrap_or_else(|| panic!("no {metric}: {text}"))
+        };
+        assert!(value("native", "latency_p50") >= 80_000.0, "two round trips: {text}");
+        // A busy machine ends waits late, by less than it takes to come near the limit of 4 ms.
+        let waited_us = value("wait-rtt", "short_wait_mean");
+        assert!((1_000.0..8_000.0).contains(&waited_us), "{server} {waited_us}: {text}");
+    }
+}
+
 #[test]
 fn mixed_requests_go_to_nginx_only() {
     let directory = tempfile::tempdir().unwrap();

@@ -27,7 +27,8 @@ pub fn paths(results: &Results) -> Vec<Sheet> {
         join([family, connections.map(words::connections)]).unwrap_or_default()
     };
     let mut columns =
-        vec![("Operation", Kind::Words), ("Count", Kind::Number), ("Jobs per batch", Kind::Number)];
+        vec![("Operation", Kind::Words), ("Count", Kind::Number), ("Together", Kind::Number)];
+    columns.push(("Jobs per batch", Kind::Number));
     columns.extend(PATHS.map(|path| (path, Kind::Number)));
     let told = |operations: &Operations| Some((title(operations), row(operations)?));
     let rows: Vec<_> = results.operations.iter().filter(telling).filter_map(told).collect();
@@ -50,8 +51,11 @@ fn row(operations: &Operations) -> Option<Vec<String>> {
     let made = batched + operations.pool_made;
     let jobs = (operations.batches > 0 && made > 0)
         .then(|| format!("{:.1} of {}", made as f64 / operations.batches as f64, operations.lanes));
+    let together = (operations.meetings > 0)
+        .then(|| format!("{:.1}", (batched + single) as f64 / operations.meetings as f64));
     let kind = words::operation(&operations.kind);
-    let mut row = vec![kind, words::count(count), jobs.unwrap_or_default()];
+    let mut row = vec![kind, words::count(count)];
+    row.extend([together, jobs].map(Option::unwrap_or_default));
     row.extend(by_path.map(|part| words::share(part as f64 / count as f64)));
     Some(row)
 }

@@ -287,6 +287,8 @@ pub(super) fn part(part: &str) -> String {
         format!("{count} worker{}", if count == "1" { "" } else { "s" })
     } else if let Some(time) = part.strip_prefix("wait-").and_then(|time| time.strip_suffix("us")) {
         if time == "0" { "no wait".to_owned() } else { format!("wait of {time} µs at most") }
+    } else if let Some(time) = part.strip_prefix("rtt").and_then(|time| time.strip_suffix("ms")) {
+        format!("round trip {time} ms")
     } else if let Some(count) = part.strip_suffix("-threads") {
         format!("{count} thread{}", if count == "1" { "" } else { "s" })
     } else if let Some(mode) = part.strip_prefix("aes128-sha") {
