@@ -88,7 +88,7 @@ fn a_wrong_bitwidth_is_told_what_is_allowed() {
 
 #[test]
 fn a_wrong_wait_is_told_what_a_time_is() {
-    let allowed = "the longest wait is a time up to 10ms such as 0.5ms or 200us, or 0 for none";
+    let allowed = "the longest wait is a time up to 10ms such as 0.5ms or 200us, rtt for a tenth";
     for subcommand in ["run", "enable"] {
         let arguments = [subcommand, "--wait-max", "soon", "--", "nginx"];
         let text = stderr(&command().args(arguments).assert().code(2));

@@ -415,8 +415,8 @@ mod tests {
         let inputs = Inputs { wait_max: Some("a while".to_owned()), ..files.inputs() };
         assert_eq!(
             resolve(&inputs).unwrap_err().to_string(),
-            "WIDELANE_WAIT_MAX: the longest wait is a time up to 10ms such as 0.5ms or 200us, or \
-             0 for none, not \"a while\""
+            "WIDELANE_WAIT_MAX: the longest wait is a time up to 10ms such as 0.5ms or 200us, rtt \
+             for a tenth of each client's round-trip time, or 0 for none, not \"a while\""
         );
     }
 
