@@ -15,7 +15,6 @@ pub mod rules;
 pub mod server;
 pub mod star;
 pub mod timing;
-mod touch;
 pub mod trace;
 
 #[cfg(feature = "wycheproof")]

@@ -50,7 +50,7 @@ fn table_scan(secret: u8) -> Tracing {
     trace(
         || ([7u8; 256], black_box(secret), 0),
         |(table, secret, found)| {
-            for (index, entry) in (0u8..).zip(black_box(&*table)) {
+            for (index, entry) in (0..=u8::MAX).zip(black_box(&*table)) {
                 // 255 where they are equal: arithmetic, so that no branch can be made of it.
                 let difference = u16::from(index ^ *secret);
                 let mask = (difference.wrapping_sub(1) >> 8) as u8;

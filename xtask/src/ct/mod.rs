@@ -14,14 +14,9 @@ use crate::workspace::Workspace;
 /// What `cargo xtask ct` takes.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Traces what is long too: RSA-2048 in every room, key agreement, both curves in all rooms.
-    /// Takes minutes
-    #[arg(long)]
-    full: bool,
-
     /// Measures instead whether secrets take different times: a smoke alarm, on a quiet machine.
     /// Takes two minutes
-    #[arg(long, conflicts_with = "full")]
+    #[arg(long)]
     timing: bool,
 }
 
@@ -41,8 +36,7 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
         cargo
             .args(["test", "--release", "--quiet", &format!("--package=widelane-{package}")])
             .arg("--test")
-            .args(test)
-            .args(arguments.full.then_some("--full"));
+            .args(test);
         announce_and_run(&mut cargo)
     };
     announce("leaks that were planted have to be seen");

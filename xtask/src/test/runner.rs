@@ -11,42 +11,52 @@ use anyhow::{Context, Result, ensure};
 use crate::programs::TestProgram;
 use crate::test::BUILT;
 
-/// Packages whose tests mostly wait for servers, clients and clocks. The others compute.
-const WAITING: [&str; 5] = ["integration", "runtime", "cli", "provider", "loadgen"];
+/// Packages whose tests mostly wait for servers, clients and clocks, those that take longest first.
+/// The others compute.
+const WAITING: [&str; 5] = ["integration", "runtime", "loadgen", "provider", "cli"];
 
 /// The name of test programs that measure: they run alone, for what runs beside them would have
 /// their measurements rejected.
 const MEASURING: &str = "measure";
 
-/// The test program that computes longest, a third of all the time that tests take on two CPUs.
-const LONGEST: &str = "constant_time";
+/// How many tests of such a program run at once: half of them wait until the time of a load is over.
+const MEASURING_THREADS: &str = "--test-threads=4";
 
-/// Runs all programs and shows what those that fail have printed, and how long each took. One
-/// worker begins with those that wait, the other with those that compute; either helps the other in
-/// the end, and then those that measure run one by one. The tests inside a program run on all CPUs,
-/// as the test harness has it.
+/// The queues that workers begin with. Two programs that wait leave a third of two CPUs to those
+/// that compute.
+const WORKERS: [usize; 3] = [WAIT, WAIT, COMPUTE];
+const WAIT: usize = 0;
+const COMPUTE: usize = 1;
+
+/// Runs all programs and shows what those that fail have printed, and when each ended and how long
+/// it took. Each worker begins with a queue and helps with the other in the end; then those that
+/// measure run one by one. The tests inside a program run on all CPUs, as the test harness has it.
 pub fn run(programs: Vec<TestProgram>) -> Result<()> {
+    let began = Instant::now();
     let failed = Mutex::new(Vec::new());
     let (measuring, others): (Vec<_>, Vec<_>) =
         programs.into_iter().partition(|program| program.target == MEASURING);
-    run_queues(queues(others).map(Mutex::new), &failed);
-    run_queues([Mutex::new(measuring)], &failed);
+    run_queues(queues(others).map(Mutex::new), &WORKERS, began, &failed);
+    run_queues([Mutex::new(measuring)], &[0], began, &failed);
     let failed = failed.into_inner().expect("no worker panics");
     ensure!(failed.is_empty(), "tests fail in {}", failed.join(", "));
     Ok(())
 }
 
-/// Runs the programs of each queue by a worker of its own, and adds the names of those that fail.
+/// Runs the programs of all queues by workers that begin with some of them, and adds the names of
+/// those that fail.
 fn run_queues<const QUEUES: usize>(
     queues: [Mutex<Vec<TestProgram>>; QUEUES],
+    workers: &[usize],
+    began: Instant,
     failed: &Mutex<Vec<String>>,
 ) {
     thread::scope(|scope| {
-        for own in 0..queues.len() {
+        for &own in workers {
             let queues = &queues;
             scope.spawn(move || {
                 while let Some(program) = next(queues, own) {
-                    let run = Run::new(&program);
+                    let run = Run::new(&program, began);
                     // One write: another program may end at the same time.
                     eprint!("{run}");
                     if !run.succeeded() {
@@ -58,14 +68,12 @@ fn run_queues<const QUEUES: usize>(
     });
 }
 
-/// Programs that wait, in the order of [`WAITING`], and those that compute, of which [`LONGEST`]
-/// comes first: begun late, it would run beside nothing in the end. The next one is last.
+/// Programs that wait, in the order of [`WAITING`], and those that compute. The next one is last.
 fn queues(programs: Vec<TestProgram>) -> [Vec<TestProgram>; 2] {
     let rank = |program: &TestProgram| WAITING.iter().position(|name| *name == program.package);
-    let (mut waiting, mut computing): (Vec<_>, Vec<_>) =
+    let (mut waiting, computing): (Vec<_>, Vec<_>) =
         programs.into_iter().partition(|program| rank(program).is_some());
     waiting.sort_by_key(|program| std::cmp::Reverse(rank(program)));
-    computing.sort_by_key(|program| program.target == LONGEST);
     [waiting, computing]
 }
 
@@ -79,22 +87,25 @@ fn next(queues: &[Mutex<Vec<TestProgram>>], own: usize) -> Option<TestProgram> {
 struct Run {
     name: String,
     lasted: Duration,
+    /// How long after all programs began it ended.
+    ended: Duration,
     output: Result<Output>,
 }
 
 impl Run {
-    /// Runs a program as `cargo test` does.
-    fn new(program: &TestProgram) -> Self {
+    /// Runs a program as `cargo test` does, given when the first one began.
+    fn new(program: &TestProgram, all_began: Instant) -> Self {
         let began = Instant::now();
         let output = Command::new(&program.path)
             .current_dir(&program.directory)
             .env("CARGO_MANIFEST_DIR", &program.directory)
             .env(BUILT, "yes")
+            .args((program.target == MEASURING).then_some(MEASURING_THREADS))
             .stdin(Stdio::null())
             .output()
             .with_context(|| format!("cannot start {}", program.path.display()));
         let name = format!("{}/{}", program.package, program.target);
-        Run { name, lasted: began.elapsed(), output }
+        Run { name, lasted: began.elapsed(), ended: all_began.elapsed(), output }
     }
 
     fn succeeded(&self) -> bool {
@@ -108,10 +119,10 @@ impl fmt::Display for Run {
             formatter.write_str(&String::from_utf8_lossy(&output.stdout))?;
             formatter.write_str(&String::from_utf8_lossy(&output.stderr))?;
         }
-        let seconds = self.lasted.as_secs_f64();
+        let [seconds, ended] = [self.lasted, self.ended].map(|time| time.as_secs_f64());
         match &self.output {
             Ok(output) if output.status.success() => {
-                writeln!(formatter, "    {}: passed in {seconds:.1} s", self.name)
+                writeln!(formatter, "    {}: passed in {seconds:.1} s, at {ended:.0} s", self.name)
             }
             Ok(output) => writeln!(formatter, "    {}: FAILED ({})", self.name, output.status),
             Err(error) => writeln!(formatter, "    {}: FAILED ({error:#})", self.name),
@@ -135,14 +146,6 @@ mod tests {
         let order: Vec<_> =
             std::iter::from_fn(|| next(&queues, 0)).map(|program| program.package).collect();
         assert_eq!(order, ["integration", "cli", "batch", "crypto"]);
-    }
-
-    #[test]
-    fn the_longest_program_begins_first() {
-        let named =
-            |target: &str| TestProgram { target: target.to_owned(), ..program("crypto", "") };
-        let mut queues = queues(["all", LONGEST, "faults"].map(named).into());
-        assert_eq!(queues[1].pop().map(|program| program.target).as_deref(), Some(LONGEST));
     }
 
     #[test]

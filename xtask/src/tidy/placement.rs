@@ -225,7 +225,8 @@ const UNSAFE: &[Placement] = &[Placement {
         "integration/qat/src",         // a library that speaks C
         "crates/testkit/src/fault.rs", // forks, and writes into the child
         "crates/testkit/src/guard.rs", // pages that cannot be touched
-        "crates/testkit/src/trace.rs", // handles a trap behind every instruction
+        "crates/testkit/src/trace.rs", // forks
+        "crates/testkit/src/trace/follow.rs", // runs code that is made at run time
         "crates/vault/src",            // an allocator
     ],
     in_tests: true,
@@ -240,7 +241,7 @@ const PLACES: &[Placement] = &[
             "crates/ossl-sys/src",
             "crates/provider/src",
             "crates/runtime/src",
-            "crates/testkit/src/trace.rs", // the handler of a signal
+            "crates/testkit/src/trace/follow.rs", // what code made at run time calls
             "integration/qat/src",
         ],
         in_tests: true,

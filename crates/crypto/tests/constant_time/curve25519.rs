@@ -1,5 +1,5 @@
 //! Trace equality on curve25519: two sets of keys take the same way through the code, instruction
-//! by instruction, in every room. With `--full` the ladder too, whose steps are ten times as many.
+//! by instruction, in every room.
 
 use widelane_crypto::ed25519::{Ed25519, SignJob, SigningKey};
 use widelane_crypto::x25519::{DeriveJob, GenerateJob, Outcome, PrivateKey, X25519};
@@ -8,20 +8,18 @@ use widelane_testkit::rooms::{for_each_room, supported};
 use widelane_testkit::trace::{Tracing, trace};
 
 /// Steps through this module's cases; panics when secrets can be told apart.
-pub fn run(full: bool) {
+pub fn run() {
     let visited = for_each_room(|room, policy| {
         let x25519 = X25519::choose(policy);
         assert_eq!(x25519.room(), room);
         let exchange_keys = |seed| keys(x25519.lanes(), seed, PrivateKey::from_bytes);
         let what = format!("key generation in {room}");
         compare(&what, exchange_keys, |keys| generation(x25519, keys));
-        if full {
-            for x25519 in X25519::derive_kernels(policy).into_iter().chain([x25519]) {
-                let lanes = x25519.lanes();
-                let what = format!("key agreement of {lanes} in {room}");
-                let exchange_keys = |seed| keys(lanes, seed, PrivateKey::from_bytes);
-                compare(&what, exchange_keys, |keys| agreement(x25519, keys));
-            }
+        for x25519 in X25519::derive_kernels(policy).into_iter().chain([x25519]) {
+            let lanes = x25519.lanes();
+            let what = format!("key agreement of {lanes} in {room}");
+            let exchange_keys = |seed| keys(lanes, seed, PrivateKey::from_bytes);
+            compare(&what, exchange_keys, |keys| agreement(x25519, keys));
         }
         let ed25519 = Ed25519::choose(policy);
         assert_eq!(ed25519.room(), room);

@@ -1,9 +1,6 @@
 //! Trace equality on P-256 and P-384: two sets of keys take the same way through the code,
-//! instruction by instruction. Signing on P-256 in the wide rooms, in which all the arithmetic
-//! takes part but for the doublings; with `--full` everything in every room, thirty times as many
-//! steps.
+//! instruction by instruction.
 
-use widelane_cpu::Room;
 use widelane_crypto::ec::{
     Curve, DeriveJob, Ec, GenerateJob, Outcome, PrivateKey, PublicKey, SignJob,
 };
@@ -12,14 +9,11 @@ use widelane_testkit::rooms::{for_each_room, supported};
 use widelane_testkit::trace::{Tracing, trace};
 
 /// Steps through this module's cases; panics when secrets can be told apart.
-pub fn run(full: bool) {
+pub fn run() {
     let visited = for_each_room(|room, policy| {
         let ec = Ec::choose(policy);
         assert_eq!(ec.room(), room);
         for curve in Curve::ALL {
-            if !full && (curve != Curve::P256 || room == Room::Portable) {
-                continue;
-            }
             // All keys come first, and are copied: the heap must be the same for both.
             let sets = [1, 2].map(|seed| keys(&ec, curve, seed));
             let compare = |what: &str, traced: &dyn Fn(&[PrivateKey]) -> Tracing| {
@@ -33,12 +27,10 @@ pub fn run(full: bool) {
             for alone in Ec::sign_kernels(policy).iter().filter(|kernel| kernel.lanes() == 1) {
                 compare("signing alone", &|keys| signing(alone, curve, &keys[..1]));
             }
-            if full {
-                compare("importing", &|keys| import(curve, keys));
-                compare("generating", &|keys| generation(&ec, curve, keys));
-                let peer = peer(&ec, &sets[0][0]);
-                compare("deriving", &|keys| derivation(&ec, curve, keys, &peer));
-            }
+            compare("importing", &|keys| import(curve, keys));
+            compare("generating", &|keys| generation(&ec, curve, keys));
+            let peer = peer(&ec, &sets[0][0]);
+            compare("deriving", &|keys| derivation(&ec, curve, keys, &peer));
         }
     });
     assert_eq!(visited, supported());

@@ -1,7 +1,5 @@
 //! Trace equality of ML-KEM: two sets of secrets take the same way through the code, instruction by
-//! instruction, in every room, where the seeds of matrices are the same. With `--full` in all
-//! parameter sets, and for other numbers of jobs; without, the portable room has a single job: it
-//! takes most of the instructions and does one job after the other.
+//! instruction, in every room, where the seeds of matrices are the same.
 
 use widelane_cpu::{Avx2, Avx512, Policy, Room, Vbmi512};
 use widelane_crypto::mlkem::{
@@ -17,18 +15,10 @@ use widelane_testkit::rooms::{for_each_room_of, supported_of};
 use widelane_testkit::trace::{Tracing, trace};
 
 /// Steps through this module's cases; panics when secrets can be told apart.
-pub fn run(full: bool) {
+pub fn run() {
     let visited = for_each_room_of(ROOMS, |room, policy| {
         for set in ParameterSet::ALL {
-            if set != ParameterSet::MlKem768 && !full {
-                continue;
-            }
-            let jobs: &[usize] = match room {
-                _ if full => &[1, 2, 8],
-                Room::Portable => &[1],
-                _ => &[3],
-            };
-            jobs.iter().for_each(|jobs| all(room, policy, set, *jobs));
+            [1, 2, 3, 8].into_iter().for_each(|jobs| all(room, policy, set, jobs));
         }
     });
     assert_eq!(visited, supported_of(ROOMS));

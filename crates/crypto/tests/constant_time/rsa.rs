@@ -1,9 +1,5 @@
 //! Trace equality: two sets of keys take the same way through the code, instruction by instruction,
 //! and touch the same memory; so do good and bad paddings of a premaster secret.
-//!
-//! One step costs up to 20 µs in a virtual machine, and a batch of RSA-2048 has millions of them:
-//! `cargo test -p widelane-crypto --test constant_time -- rsa --full` takes it in every room, and
-//! the import of keys besides.
 
 use widelane_crypto::rsa::encoding::{PREMASTER_BYTES, tls_premaster_select};
 use widelane_crypto::rsa::{Components, Kernel, Outcome, PrivateJob, PrivateKey, Rsa};
@@ -13,13 +9,11 @@ use widelane_testkit::rsa::{TestKey, test_keys};
 use widelane_testkit::trace::{Trace, Tracing, trace};
 
 /// Steps through this module's cases; panics when secrets can be told apart.
-pub fn run(full: bool) {
+pub fn run() {
     premaster_secrets_take_one_way();
     short_exponentiations_take_one_way();
-    if full {
-        imports_take_one_way();
-        private_operations_take_one_way();
-    }
+    imports_take_one_way();
+    private_operations_take_one_way();
 }
 
 fn imports_take_one_way() {
