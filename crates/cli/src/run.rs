@@ -59,6 +59,11 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     lane_user: Option<LaneUser>,
 
+    /// Widest vector unit that this process may use; by default what the policy file says, else as
+    /// --max-simd-bitwidth, which is then for the workers alone
+    #[arg(long, value_name = "BITS", value_parser = ["128", "256", "512"])]
+    lane_max_simd_bitwidth: Option<String>,
+
     /// What does private-key operations: cpu; qat for an Intel QuickAssist device where that costs
     /// the CPU less; or qat-first wherever it has room. The CPU stands behind it. Never run on a
     /// real device (docs/operate/qat.md). By default what the policy file says
@@ -143,6 +148,10 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
         lane_cpus: unless(args.lane_cpus.is_some(), policy::LANE_CPUS_VARIABLE),
         engine: unless(args.engine.is_some(), policy::ENGINE_VARIABLE),
         lane_user: unless(args.lane_user.is_some(), policy::LANE_USER_VARIABLE),
+        lane_max_simd_bitwidth: args
+            .lane_max_simd_bitwidth
+            .clone()
+            .or_else(|| std::env::var(policy::LANE_BITWIDTH_VARIABLE).ok()),
         system_path: PathBuf::from(policy::SYSTEM_PATH),
     };
     let resolved = policy::resolve(&inputs).context("the policy cannot be used")?;
@@ -158,6 +167,11 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
                  name no --lane-user"
             );
         }
+    }
+    if args.lane_max_simd_bitwidth.is_some() && lane_cpus.is_none_or(LaneCpus::is_none) {
+        anyhow::bail!(
+            "there is no lane process for --lane-max-simd-bitwidth; give --lane-cpus, too"
+        );
     }
     // The server, or one that it starts anew, may be in another directory when it reads the file.
     match inputs.policy_path.filter(|path| !path.as_os_str().is_empty()) {
@@ -189,6 +203,9 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
     }
     if let Some(user) = &args.lane_user {
         command.env(policy::LANE_USER_VARIABLE, user.to_string());
+    }
+    if let Some(bits) = &args.lane_max_simd_bitwidth {
+        command.env(policy::LANE_BITWIDTH_VARIABLE, bits);
     }
     match live::for_servers(args.counters_dir.as_deref()) {
         Ok(Some(directory)) => {

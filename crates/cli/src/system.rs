@@ -54,6 +54,7 @@ pub fn policy() -> anyhow::Result<Resolved> {
         lane_cpus: env::var(policy::LANE_CPUS_VARIABLE).ok(),
         engine: env::var(policy::ENGINE_VARIABLE).ok(),
         lane_user: env::var(policy::LANE_USER_VARIABLE).ok(),
+        lane_max_simd_bitwidth: env::var(policy::LANE_BITWIDTH_VARIABLE).ok(),
         system_path: PathBuf::from(policy::SYSTEM_PATH),
     };
     Ok(policy::resolve(&inputs)?)

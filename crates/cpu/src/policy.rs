@@ -5,6 +5,7 @@ mod combine;
 mod engine;
 mod file;
 mod lane_cpus;
+mod lane_process;
 mod lane_user;
 mod resolve;
 pub mod trial;
@@ -20,6 +21,7 @@ pub use self::combine::{Combine, UnknownCombine};
 pub use self::engine::{Engine, UnknownEngine};
 pub use self::file::{MalformedPolicy, parse};
 pub use self::lane_cpus::{LaneCpus, MissingLaneCpu, UnknownLaneCpus};
+pub use self::lane_process::LaneRooms;
 pub use self::lane_user::{LaneUser, UnknownLaneUser};
 pub use self::resolve::{Base, Inputs, PolicyError, Resolved, Source, resolve};
 pub use self::wait::{UnknownWait, WaitMax};
@@ -50,6 +52,11 @@ pub const LANE_CPUS_VARIABLE: &str = "WIDELANE_LANE_CPUS";
 
 /// Name of the environment variable that says what does private-key operations.
 pub const ENGINE_VARIABLE: &str = "WIDELANE_ENGINE";
+
+/// Name of the environment variable that holds the widest register width allowed in the process on
+/// these CPUs, in bits.
+pub const LANE_BITWIDTH_VARIABLE: &str = "WIDELANE_LANE_MAX_SIMD_BITWIDTH";
+
 /// Name of the environment variable that holds the user of the process on these CPUs.
 pub const LANE_USER_VARIABLE: &str = "WIDELANE_LANE_USER";
 
@@ -80,6 +87,10 @@ pub struct Policy {
     /// The user of the process on these CPUs, where that is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lane_user: Option<LaneUser>,
+    /// The rooms of that process, where they are not those of the program. The last field: what a
+    /// file says of it is a table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lane_process: Option<LaneRooms>,
 }
 
 impl Policy {
@@ -100,6 +111,7 @@ impl Policy {
             lane_cpus: None,
             engine: None,
             lane_user: None,
+            lane_process: None,
         }
     }
 
@@ -168,8 +180,11 @@ impl fmt::Display for Policy {
         if let Some(user) = &self.lane_user {
             write!(formatter, "; lane user {user}")?;
         }
-        match self.engine {
-            Some(engine) => write!(formatter, "; engine {engine}"),
+        if let Some(engine) = self.engine {
+            write!(formatter, "; engine {engine}")?;
+        }
+        match &self.lane_process {
+            Some(rooms) => write!(formatter, "; the lane process has {rooms}"),
             None => Ok(()),
         }
     }
@@ -205,12 +220,14 @@ mod tests {
             lane_cpus: "3".parse().ok(),
             engine: Some(Engine::Qat),
             lane_user: "widelane".parse().ok(),
+            lane_process: Some(LaneRooms::of(&Policy::open())),
             ..Policy::open()
         };
         assert_eq!(
             closed.to_string(),
             "registers up to 512 bits; closed: class 512-heavy, room ifma256; chooses auto; \
-             waits up to 0.2ms; combining off; lane CPUs 3; lane user widelane; engine qat"
+             waits up to 0.2ms; combining off; lane CPUs 3; lane user widelane; engine qat; \
+             the lane process has registers up to 512 bits, everything open"
         );
     }
 

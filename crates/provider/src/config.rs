@@ -9,7 +9,7 @@ use std::thread;
 
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
 use widelane_cpu::policy::{self, Combine, Engine, Inputs, LaneCpus, LaneUser, WaitMax};
-use widelane_cpu::{Policy, Width, rooms};
+use widelane_cpu::{Policy, Room, Width, rooms};
 
 use crate::errors::say;
 use crate::stack;
@@ -33,11 +33,13 @@ pub(crate) struct Config {
     pub(crate) lane_cpus: Option<LaneCpus>,
     /// The user that it is to become.
     pub(crate) lane_user: Option<LaneUser>,
+    /// What it may use, which may be more or less than this process may.
+    pub(crate) lane_process: Alternative,
     /// What does the operations that it can do.
     pub(crate) engine: Engine,
 }
 
-/// One of the policies that the process chooses from.
+/// One of the policies that the process chooses from, or that of the lane process.
 pub(crate) struct Alternative {
     pub(crate) policy: Policy,
     /// The rooms that this machine has and the policy leaves open: a bit each.
@@ -74,6 +76,7 @@ impl Config {
             lane_cpus: text(policy::LANE_CPUS_VARIABLE),
             engine: text(policy::ENGINE_VARIABLE),
             lane_user: text(policy::LANE_USER_VARIABLE),
+            lane_max_simd_bitwidth: text(policy::LANE_BITWIDTH_VARIABLE),
             system_path: PathBuf::from(policy::SYSTEM_PATH),
         };
         let policy = match policy::resolve(&inputs) {
@@ -95,14 +98,17 @@ impl Config {
     fn under(policy: &Policy) -> Self {
         let engine = policy.engine.unwrap_or_default();
         let has_device = engine != Engine::Cpu;
+        // A device has an operation at once: none is left for anybody else.
+        let lane_cpus = policy.lane_cpus.clone().filter(|cpus| !cpus.is_none() && !has_device);
+        let of_lane_process = lane_cpus.as_ref().map(|_| policy.of_lane_process());
         Config {
+            lane_process: Alternative::under(of_lane_process.unwrap_or_else(|| policy.clone())),
             alternatives: policy.alternatives().into_iter().map(Alternative::under).collect(),
             counters_dir: None,
             cpus: thread::available_parallelism().map_or(1, NonZero::get),
             wait_max: policy.wait_max.unwrap_or(WaitMax::DEFAULT),
             combine: policy.combine.unwrap_or_default(),
-            // A device has an operation at once: none is left for anybody else.
-            lane_cpus: policy.lane_cpus.clone().filter(|cpus| !cpus.is_none() && !has_device),
+            lane_cpus,
             engine,
             lane_user: policy.lane_user.clone(),
         }
@@ -114,6 +120,11 @@ impl Alternative {
         let open = rooms::status(&policy).into_iter().filter(|status| status.open);
         let rooms = open.fold(0, |rooms, status| rooms | 1 << status.room as u32);
         Alternative { policy, rooms }
+    }
+
+    /// Whether the machine has a room that the policy leaves open.
+    pub(crate) fn has(&self, room: Room) -> bool {
+        self.rooms & 1 << room as u32 != 0
     }
 }
 

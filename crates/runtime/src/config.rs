@@ -22,11 +22,12 @@ const PQ_VARIABLE: &str = "WIDELANE_PQ";
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 
 /// Variables that the provider reads; they are left alone, but put back in a new environment.
-const PROVIDER_OPTIONS: [&str; 8] = [
+const PROVIDER_OPTIONS: [&str; 9] = [
     "WIDELANE_COMBINE",
     "WIDELANE_COUNTERS_DIR",
     "WIDELANE_ENGINE",
     "WIDELANE_LANE_CPUS",
+    "WIDELANE_LANE_MAX_SIMD_BITWIDTH",
     "WIDELANE_LANE_USER",
     "WIDELANE_MAX_SIMD_BITWIDTH",
     "WIDELANE_POLICY",

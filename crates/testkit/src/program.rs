@@ -36,6 +36,7 @@ pub fn without_policy(program: &str) -> Command {
         policy::LANE_CPUS_VARIABLE,
         policy::ENGINE_VARIABLE,
         policy::LANE_USER_VARIABLE,
+        policy::LANE_BITWIDTH_VARIABLE,
     ] {
         command.env_remove(variable);
     }

@@ -3,7 +3,8 @@
 //!
 //! nginx minifies a page in Lua and compresses it by brotli for every request. It runs as installed
 //! and under policies of several widths, side by side; every round takes all of them through all
-//! shares of ChaCha20-Poly1305, the rest being AES-128-GCM.
+//! shares of ChaCha20-Poly1305, the rest being AES-128-GCM. With lane CPUs the key is an RSA key,
+//! and one more server has its signatures made there.
 
 mod clock;
 mod rows;
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use widelane_bridge::counters::CipherKind;
+use widelane_cpu::policy::{LaneCpus, LaneRooms};
 use widelane_cpu::{LicenceClass, Policy, Width};
 use widelane_loadgen::{
     Cipher, Group, Mix, Pace, Resume, Stint, TlsVersion, Trust, Weighted, Window, Work, run_plan,
@@ -46,6 +48,21 @@ pub struct Plan {
     pub rounds: u32,
     /// First port to use; free ports are chosen if absent.
     pub port_first: Option<u16>,
+    /// CPUs set aside for the lane process of one more server.
+    pub lane_cpus: Option<LaneCpus>,
+}
+
+impl Plan {
+    /// The servers: the last one has a lane process.
+    fn implementations(&self) -> &'static [Implementation] {
+        let all = &Implementation::ALL;
+        if self.lane_cpus.is_some() { all } else { &all[..all.len() - 1] }
+    }
+
+    /// Whose signatures are made: only those with RSA are made by a lane process.
+    fn key(&self) -> Key {
+        if self.lane_cpus.is_some() { Key::Rsa(2048) } else { Key::EcdsaP256 }
+    }
 }
 
 /// How a server is run.
@@ -59,15 +76,18 @@ pub enum Implementation {
     LightOnly,
     /// Under `widelane run`, with 256 bits and without vector multiplications.
     Light256,
+    /// Under `widelane run`, workers without vector multiplications, a lane process with all.
+    LaneCpus,
 }
 
 impl Implementation {
     /// All of them; the first is the rival of the others.
-    pub const ALL: [Implementation; 4] = [
+    pub const ALL: [Implementation; 5] = [
         Implementation::Native,
         Implementation::Open,
         Implementation::LightOnly,
         Implementation::Light256,
+        Implementation::LaneCpus,
     ];
 
     /// The name in results.
@@ -77,11 +97,12 @@ impl Implementation {
             Implementation::Open => "accelerated",
             Implementation::LightOnly => "light-only",
             Implementation::Light256 => "light-256",
+            Implementation::LaneCpus => "lane-cpus",
         }
     }
 
-    /// The policy of the server; none as installed.
-    fn policy(self) -> Option<Policy> {
+    /// The policy of the server, which may have CPUs set aside; none as installed.
+    fn policy(self, lane_cpus: Option<&LaneCpus>) -> Option<Policy> {
         let heavy = |width| LicenceClass { width, heavy: true };
         let classes_closed = [heavy(Width::W512), heavy(Width::W256)].into();
         match self {
@@ -91,6 +112,12 @@ impl Implementation {
             Implementation::Light256 => {
                 Some(Policy { classes_closed, ..Policy::up_to(Width::W256) })
             }
+            Implementation::LaneCpus => Some(Policy {
+                classes_closed,
+                lane_cpus: lane_cpus.cloned(),
+                lane_process: Some(LaneRooms::of(&Policy::open())),
+                ..Policy::open()
+            }),
         }
     }
 }
@@ -109,7 +136,8 @@ pub fn run(
     let began = Instant::now();
     observer.planned(u64::from(plan.rounds));
     let cpus = Cpus::choose_for(results);
-    let mut record = Record::new(&plan.shares, plan.connections);
+    results.notes.extend(plan.lane_cpus.as_ref().map(|lane| cpus.remark_on_lane_process(lane)));
+    let mut record = Record::new(plan);
     let outcome = go(plan, programs, &cpus, &mut record, stop, observer);
     results.duration_s += began.elapsed().as_secs_f64();
     record.write(results);
@@ -128,10 +156,10 @@ fn go(
 ) -> Result<(), CompareError> {
     observer.began("nginx/mixed");
     let mut workshop = Workshop::open(programs.clone(), &cpus.server, plan.port_first)?;
-    let identity = Identity::make(Key::EcdsaP256, workshop.directory())?;
+    let identity = Identity::make(plan.key(), workshop.directory())?;
     let mut servers = Vec::new();
-    for implementation in Implementation::ALL {
-        let policy = implementation.policy();
+    for &implementation in plan.implementations() {
+        let policy = implementation.policy(plan.lane_cpus.as_ref());
         let server = workshop.start_mixed(implementation.name(), policy.as_ref(), &identity)?;
         servers.push((implementation, server));
     }

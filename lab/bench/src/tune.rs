@@ -5,6 +5,7 @@
 //! they get done in a second of CPU time decides ([`verdict`]): first all of them, then those that
 //! look better once more. [`mod@file`] writes the policy with its evidence.
 
+mod apart;
 mod application;
 pub mod candidate;
 mod crew;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use widelane_classify::BuildError;
+use widelane_cpu::policy::LaneCpus;
 use widelane_cpu::{Machine, Policy};
 use widelane_meter::meter::MeterError;
 use widelane_meter::place::{self, NoSuchPlace};
@@ -39,6 +41,8 @@ pub struct Plan {
     pub workload: Workload,
     /// The policy that others are held against, if not the default for this CPU.
     pub file: Option<Policy>,
+    /// CPUs that are set aside for signatures under two more policies.
+    pub lane_cpus: Option<LaneCpus>,
     /// Rounds of the survey, and as many of the confirmation.
     pub rounds: u32,
     /// How long a policy has its turn.
@@ -63,6 +67,23 @@ pub enum TuneError {
     /// The rules of the packets make no table.
     #[error("the rules of the workload make no table; this is a defect, please report it")]
     Rules(#[source] BuildError),
+    /// The CPUs cannot be divided like this.
+    #[error(
+        "lane CPUs {lanes} cannot be tried; name some of the CPUs {cpus} that may be used here, \
+         and leave at least one to workers"
+    )]
+    LaneCpus {
+        /// Those that were to be set aside.
+        lanes: LaneCpus,
+        /// Those that there are.
+        cpus: LaneCpus,
+    },
+    /// A lane process would have nothing to do.
+    #[error("the workload {name} has no RSA signatures for lane CPUs; name another --workload")]
+    NothingLent {
+        /// The workload.
+        name: String,
+    },
     /// Work that was accepted was not done.
     #[error("work was left undone; this is a defect, please report it")]
     Undone,
@@ -92,7 +113,10 @@ pub fn run(
     let cpus = place::allowed();
     let materials: Vec<Material> =
         plan.workload.work.iter().map(Material::of).collect::<Result<_, _>>()?;
-    let candidates = candidate::all(plan.file.clone(), &materials);
+    let candidates = candidate::all(plan.file.clone(), plan.lane_cpus.as_ref(), &materials);
+    let works = plan.workload.work.iter().zip(&materials);
+    let lent: f64 =
+        works.filter(|(_, material)| material.is_lent()).map(|(work, _)| work.share).sum();
     let costs_us = crew::costs_us(&materials, &candidates[0].policy)?;
     let mut record = Record {
         created: crate::now_rfc3339(),
@@ -104,8 +128,9 @@ pub fn run(
         candidates,
         slices: Vec::new(),
     };
+    apart::check(&record, plan.lane_cpus.as_ref(), lent)?;
     thread::scope(|scope| {
-        let crew = Crew::gather(scope, &cpus, &machine, &plan.workload);
+        let crew = Crew::gather(scope, &cpus, &machine, &plan.workload, lent);
         let mut tour = Tour { plan, crew, stop, turn };
         tour.stage(Stage::Survey, &(0..record.candidates.len()).collect::<Vec<_>>(), &mut record)?;
         let finalists = verdict::finalists(&record);

@@ -15,7 +15,7 @@ use widelane_bench::tune::workload::Workload;
 use widelane_bench::tune::{self, Plan, file};
 use widelane_cli::{output, system};
 use widelane_cpu::Policy;
-use widelane_cpu::policy::{self, WaitMax};
+use widelane_cpu::policy::{self, LaneCpus, WaitMax};
 use widelane_results::{Results, Row, Status};
 use widelane_tables::{Block, Kind, Table, Tone};
 
@@ -41,6 +41,10 @@ pub struct Args {
     /// Writes nothing: prints the file instead
     #[arg(long)]
     dry_run: bool,
+    /// Also tries policies that set these CPUs aside for RSA signatures, such as 3 or 2,4-7
+    /// (docs/operate/lane-cpus.md)
+    #[arg(long, value_name = "LIST", conflicts_with = "replay")]
+    lane_cpus: Option<LaneCpus>,
     /// Rounds; each has every policy once, and those that look better have as many once more
     #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), default_value_t = 30)]
     rounds: u32,
@@ -162,6 +166,7 @@ fn measure(args: &Args) -> anyhow::Result<Record> {
     let plan = Plan {
         workload: workload.unwrap_or(usual),
         file: held,
+        lane_cpus: args.lane_cpus.clone().filter(|cpus| !cpus.is_none()),
         rounds: args.rounds,
         slice: args.seconds,
     };

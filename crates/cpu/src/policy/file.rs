@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Choose, Combine, Engine, LaneCpus, LaneUser, Policy, WaitMax};
+use super::{Choose, Combine, Engine, LaneCpus, LaneRooms, LaneUser, Policy, WaitMax};
 use crate::rooms::{LicenceClass, Room, Width};
 
 /// What a policy file may hold; shown with every error about one.
@@ -15,7 +15,8 @@ const ALLOWED: &str = "\
 a policy holds width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
 rooms_closed = [\"ifma512\", …]; choose = \"widest\" or \"auto\"; wait_max = \"0.5ms\" or \"rtt\"; \
 combine = \"on\", \"off\" or \"auto\"; lane_cpus = \"2,4-7\" or \"none\"; \
-lane_user = \"widelane\"; engine = \"cpu\", \"qat\" or \"qat-first\"; each may be left out";
+lane_user = \"widelane\"; engine = \"cpu\", \"qat\" or \"qat-first\"; each may be left out; \
+a table [lane_process] at the end holds width_max, classes_closed and rooms_closed of that process";
 
 /// A policy file that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +47,18 @@ struct PolicyFile {
     lane_cpus: Option<Spanned<String>>,
     engine: Option<Spanned<String>>,
     lane_user: Option<Spanned<String>>,
+    lane_process: Option<LaneProcessTable>,
+}
+
+/// Its table of what the lane process may use.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LaneProcessTable {
+    width_max: Option<Spanned<u32>>,
+    #[serde(default)]
+    classes_closed: Vec<Spanned<String>>,
+    #[serde(default)]
+    rooms_closed: Vec<Spanned<String>>,
 }
 
 /// A mistake and the bytes where it is.
@@ -76,16 +89,9 @@ fn understand(text: &str) -> Result<Policy, Mistake> {
         span: error.span().unwrap_or_default(),
         message: error.message().trim_end().replace('\n', ", "),
     })?;
-    let width_max =
-        file.width_max.as_ref().map(|width| at(width, Width::try_from(*width.as_ref())));
-    let classes = file.classes_closed.iter().map(|name| at(name, name.as_ref().parse()));
-    let rooms = file.rooms_closed.iter().map(|name| match at(name, name.as_ref().parse())? {
-        Room::Portable => Err(Mistake {
-            span: name.span(),
-            message: "room portable cannot be closed: it runs when every other room is closed"
-                .to_owned(),
-        }),
-        room => Ok(room),
+    let rooms = rooms(file.width_max.as_ref(), &file.classes_closed, &file.rooms_closed)?;
+    let lane_process = file.lane_process.as_ref().map(|table| {
+        self::rooms(table.width_max.as_ref(), &table.classes_closed, &table.rooms_closed)
     });
     let choose: Option<Result<Choose, _>> =
         file.choose.as_ref().map(|choose| at(choose, choose.as_ref().parse()));
@@ -100,15 +106,37 @@ fn understand(text: &str) -> Result<Policy, Mistake> {
     let lane_user: Option<Result<LaneUser, _>> =
         file.lane_user.as_ref().map(|user| at(user, user.as_ref().parse()));
     Ok(Policy {
-        width_max: width_max.transpose()?.unwrap_or(Policy::open().width_max),
-        classes_closed: classes.collect::<Result<BTreeSet<LicenceClass>, _>>()?,
-        rooms_closed: rooms.collect::<Result<_, _>>()?,
         choose: choose.transpose()?,
         wait_max: wait_max.transpose()?,
         combine: combine.transpose()?,
         lane_cpus: lane_cpus.transpose()?,
         engine: engine.transpose()?,
         lane_user: lane_user.transpose()?,
+        lane_process: lane_process.transpose()?,
+        ..rooms.policy()
+    })
+}
+
+/// What is open, by the three values that say so.
+fn rooms(
+    width: Option<&Spanned<u32>>,
+    classes: &[Spanned<String>],
+    rooms: &[Spanned<String>],
+) -> Result<LaneRooms, Mistake> {
+    let width = width.map(|width| at(width, Width::try_from(*width.as_ref())));
+    let classes = classes.iter().map(|name| at(name, name.as_ref().parse()));
+    let rooms = rooms.iter().map(|name| match at(name, name.as_ref().parse())? {
+        Room::Portable => Err(Mistake {
+            span: name.span(),
+            message: "room portable cannot be closed: it runs when every other room is closed"
+                .to_owned(),
+        }),
+        room => Ok(room),
+    });
+    Ok(LaneRooms {
+        width_max: width.transpose()?.unwrap_or(Policy::open().width_max),
+        classes_closed: classes.collect::<Result<BTreeSet<LicenceClass>, _>>()?,
+        rooms_closed: rooms.collect::<Result<_, _>>()?,
     })
 }
 
@@ -129,7 +157,9 @@ mod tests {
         let text = "# by hand\nwidth_max = 256\nclasses_closed = [\"512-heavy\", \"512-light\"]\n\
                     rooms_closed = [\"ifma256\"]\nchoose = \"auto\"\nwait_max = \"200us\"\n\
                     combine = \"off\"\nlane_cpus = \"1-2\"\nlane_user = \"widelane\"\n\
-                    engine = \"qat\"\n";
+                    engine = \"qat\"\n\
+                    [lane_process]\nwidth_max = 512\nclasses_closed = [\"256-heavy\"]\n\
+                    rooms_closed = [\"vbmi512\"]\n";
         let policy = parse(Path::new("policy.toml"), text).unwrap();
         assert_eq!(policy.width_max, Width::W256);
         assert_eq!(
@@ -143,6 +173,19 @@ mod tests {
         assert_eq!(policy.lane_cpus, Some(LaneCpus::new([1, 2])));
         assert_eq!(policy.engine, Some(Engine::Qat));
         assert_eq!(policy.lane_user.as_ref().map(LaneUser::name), Some("widelane"));
+        let lane_process = Policy {
+            classes_closed: [LicenceClass { width: Width::W256, heavy: true }].into(),
+            rooms_closed: [Room::Vbmi512].into(),
+            ..Policy::open()
+        };
+        assert_eq!(policy.of_lane_process(), lane_process);
+    }
+
+    #[test]
+    fn a_lane_process_is_open_to_what_its_table_leaves_out() {
+        let text = "width_max = 128\n[lane_process]\n";
+        let policy = parse(Path::new("policy.toml"), text).unwrap();
+        assert_eq!(policy.of_lane_process(), Policy::open());
     }
 
     #[test]
@@ -160,6 +203,7 @@ mod tests {
             lane_cpus: Some(LaneCpus::new([2, 3, 5])),
             engine: Some(Engine::Qat),
             lane_user: "widelane".parse().ok(),
+            lane_process: Some(LaneRooms::of(&Policy::open())),
             ..Policy::up_to(Width::W256)
         };
         let text = toml::to_string(&policy).unwrap();
@@ -185,6 +229,10 @@ mod tests {
             ("lane_cpus = 3\n", 1, 13, "expected a string"),
             ("engine = \"card\"\n", 1, 10, "cpu, qat or qat-first"),
             ("width_max = 512\nwidth_max = 256\n", 2, 1, "duplicate key"),
+            ("[lane_process]\nwidth_max = 64\n", 2, 13, "128, 256 or 512 bits, not 64"),
+            ("[lane_process]\nrooms_closed = [\"portable\"]\n", 2, 17, "cannot be closed"),
+            ("[lane_process]\nlane_cpus = \"3\"\n", 2, 1, "unknown field `lane_cpus`"),
+            ("lane_process = 512\n", 1, 16, "expected struct"),
         ] {
             let error = error_of(text);
             assert_eq!((error.line, error.column), (line, column), "{error}");
@@ -201,7 +249,9 @@ mod tests {
              rooms_closed = [\"ifma512\", …]; choose = \"widest\" or \"auto\"; \
              wait_max = \"0.5ms\" or \"rtt\"; combine = \"on\", \"off\" or \"auto\"; \
              lane_cpus = \"2,4-7\" or \"none\"; lane_user = \"widelane\"; \
-             engine = \"cpu\", \"qat\" or \"qat-first\"; each may be left out)"
+             engine = \"cpu\", \"qat\" or \"qat-first\"; each may be left out; a table \
+             [lane_process] at the end holds width_max, classes_closed and rooms_closed of that \
+             process)"
         );
     }
 }

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use super::file::{self, MalformedPolicy};
 use super::{
-    AUTO, BITWIDTH_VARIABLE, COMBINE_VARIABLE, Choose, ENGINE_VARIABLE, LANE_CPUS_VARIABLE,
-    LANE_USER_VARIABLE, PATH_VARIABLE, Policy, SYSTEM_PATH, UnknownCombine, UnknownEngine,
-    UnknownLaneCpus, UnknownLaneUser, UnknownWait, WAIT_VARIABLE,
+    AUTO, BITWIDTH_VARIABLE, COMBINE_VARIABLE, Choose, ENGINE_VARIABLE, LANE_BITWIDTH_VARIABLE,
+    LANE_CPUS_VARIABLE, LANE_USER_VARIABLE, LaneRooms, PATH_VARIABLE, Policy, SYSTEM_PATH,
+    UnknownCombine, UnknownEngine, UnknownLaneCpus, UnknownLaneUser, UnknownWait, WAIT_VARIABLE,
 };
 use crate::machine::Signature;
 use crate::rooms::Width;
@@ -34,6 +34,8 @@ pub struct Inputs {
     pub engine: Option<String>,
     /// The value of `WIDELANE_LANE_USER`.
     pub lane_user: Option<String>,
+    /// The value of `WIDELANE_LANE_MAX_SIMD_BITWIDTH`.
+    pub lane_max_simd_bitwidth: Option<String>,
     /// The operator's file, usually [`SYSTEM_PATH`]; it need not exist.
     pub system_path: PathBuf,
 }
@@ -50,6 +52,7 @@ impl Default for Inputs {
             lane_cpus: None,
             engine: None,
             lane_user: None,
+            lane_max_simd_bitwidth: None,
             system_path: SYSTEM_PATH.into(),
         }
     }
@@ -111,9 +114,11 @@ impl fmt::Display for Source {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
-    /// `WIDELANE_MAX_SIMD_BITWIDTH` is not a width.
-    #[error("{BITWIDTH_VARIABLE} is {value:?}: set it to 128, 256 or 512, or unset it")]
+    /// `WIDELANE_MAX_SIMD_BITWIDTH`, or that of the lane process, is not a width.
+    #[error("{variable} is {value:?}: set it to 128, 256 or 512, or unset it")]
     Bitwidth {
+        /// Its name.
+        variable: &'static str,
         /// Its value.
         value: String,
     },
@@ -167,26 +172,29 @@ pub enum PolicyError {
 /// in either direction. `WIDELANE_POLICY=auto` names no file: what the operator's file leaves open,
 /// or everything where there is none, is then chosen from. `WIDELANE_WAIT_MAX`, `WIDELANE_COMBINE`,
 /// `WIDELANE_LANE_CPUS` and `WIDELANE_LANE_USER` stand for what a file says of waiting, combining,
-/// lane CPUs and their process. Variables that are set but empty count as
-/// unset.
+/// lane CPUs and their process. `WIDELANE_LANE_MAX_SIMD_BITWIDTH` does for the lane process what
+/// the other width does for all; where it is set, that one is for the workers alone. Variables that
+/// are set but empty count as unset.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
     if let Some(policy) = &inputs.argument {
         let source = Source { base: Base::Argument, bitwidth: None };
         return Ok(Resolved { policy: policy.clone(), source });
     }
-    let bitwidth = match inputs.max_simd_bitwidth.as_deref() {
-        None | Some("") => None,
-        Some(value) => Some(
-            value
-                .parse::<Width>()
-                .map_err(|_| PolicyError::Bitwidth { value: value.to_owned() })?,
-        ),
-    };
+    let bitwidth = bitwidth(BITWIDTH_VARIABLE, inputs.max_simd_bitwidth.as_deref())?;
+    let of_lane_process =
+        self::bitwidth(LANE_BITWIDTH_VARIABLE, inputs.lane_max_simd_bitwidth.as_deref())?;
     let (mut policy, base) = base_policy(inputs)?;
-    match (bitwidth, &base) {
-        (Some(width), Base::BuiltIn) => policy.width_max = width,
-        (Some(width), _) => policy.width_max = policy.width_max.min(width),
-        (None, _) => {}
+    if of_lane_process.is_some() && policy.lane_process.is_none() {
+        policy.lane_process = Some(LaneRooms::of(&policy));
+    }
+    let narrow = |width_max: &mut Width, width: Width| {
+        *width_max = if base == Base::BuiltIn { width } else { width.min(*width_max) };
+    };
+    if let (Some(rooms), Some(width)) = (&mut policy.lane_process, of_lane_process.or(bitwidth)) {
+        narrow(&mut rooms.width_max, width);
+    }
+    if let Some(width) = bitwidth {
+        narrow(&mut policy.width_max, width);
     }
     if let Some(wait) = inputs.wait_max.as_deref().filter(|wait| !wait.is_empty()) {
         policy.wait_max = Some(wait.parse()?);
@@ -204,6 +212,12 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
         policy.lane_user = Some(user.parse()?);
     }
     Ok(Resolved { policy, source: Source { base, bitwidth } })
+}
+
+fn bitwidth(variable: &'static str, value: Option<&str>) -> Result<Option<Width>, PolicyError> {
+    let value = value.filter(|value| !value.is_empty());
+    let wrong = |value: &str| PolicyError::Bitwidth { variable, value: value.to_owned() };
+    value.map(|value| value.parse().map_err(|_| wrong(value))).transpose()
 }
 
 fn base_policy(inputs: &Inputs) -> Result<(Policy, Base), PolicyError> {
@@ -395,6 +409,40 @@ mod tests {
                 )
             );
         }
+    }
+
+    #[test]
+    fn the_lane_process_has_a_width_of_its_own() {
+        let files = Files::new();
+        fs::write(files.path("named.toml"), "width_max = 128\n[lane_process]\n").unwrap();
+        let absent = files.path("absent.toml");
+        let widths = |named: bool, [general, lane]: [&str; 2]| {
+            let inputs = Inputs {
+                policy_path: named.then(|| files.path("named.toml")),
+                max_simd_bitwidth: Some(general.to_owned()),
+                lane_max_simd_bitwidth: Some(lane.to_owned()),
+                system_path: absent.clone(),
+                ..Inputs::default()
+            };
+            let policy = resolve(&inputs).unwrap().policy;
+            [policy.width_max, policy.of_lane_process().width_max].map(Width::bits)
+        };
+        // A file is narrowed, each part by its variable, or both by the general one.
+        assert_eq!(widths(true, ["", ""]), [128, 512]);
+        assert_eq!(widths(true, ["256", ""]), [128, 256]);
+        assert_eq!(widths(true, ["128", "512"]), [128, 512]);
+        assert_eq!(widths(true, ["", "256"]), [128, 256]);
+        // Over the default variables decide alone.
+        assert_eq!(widths(false, ["128", "512"]), [128, 512]);
+        assert_eq!(widths(false, ["256", ""]), [256, 256]);
+        let narrow = Inputs { lane_max_simd_bitwidth: Some("512".into()), ..files.inputs() };
+        let policy = resolve(&narrow).unwrap().policy;
+        assert_eq!(policy.of_lane_process().width_max, Width::W256, "as the file says of all");
+        let wrong = Inputs { lane_max_simd_bitwidth: Some("64".into()), ..files.inputs() };
+        assert_eq!(
+            resolve(&wrong).unwrap_err().to_string(),
+            "WIDELANE_LANE_MAX_SIMD_BITWIDTH is \"64\": set it to 128, 256 or 512, or unset it"
+        );
     }
 
     #[test]

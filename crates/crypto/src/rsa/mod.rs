@@ -182,5 +182,12 @@ impl Kernel {
     }
 }
 
+/// Whether `result` is what the private operation makes of `input`, as [`Kernel::confirms`] says
+/// it, in the portable room.
+#[must_use]
+pub fn confirms_one(key: &PrivateKey, input: &[u8], result: &[u8]) -> bool {
+    single::confirms(key, input, result)
+}
+
 #[cfg(test)]
 mod tests;

@@ -52,10 +52,7 @@ fn private_of_size<const HALF: usize, const FULL: usize>(
     wipe(&mut s1);
     wipe(&mut s2);
 
-    let mut check = [0; FULL];
-    let mut workspace = Workspace::new();
-    key.n.exponentiate_public_vartime(&mut check, &result, key.e, &mut workspace);
-    let good = equal(&check, &input);
+    let good = confirms_of_size(key, &input, &result);
     if good {
         for (bytes, limb) in output.rchunks_exact_mut(8).zip(&result) {
             bytes.copy_from_slice(&limb.to_be_bytes());
@@ -63,6 +60,34 @@ fn private_of_size<const HALF: usize, const FULL: usize>(
     }
     wipe(&mut result);
     if good { Outcome::Done } else { Outcome::FaultDetected }
+}
+
+/// Whether `result` is what the private operation makes of `input`.
+pub(super) fn confirms(key: &PrivateKey, input: &[u8], result: &[u8]) -> bool {
+    fn of_size<const HALF: usize, const FULL: usize>(
+        key: &Numbers<HALF, FULL>,
+        input: &[u8],
+        result: &[u8],
+    ) -> bool {
+        let numbers = in_range(key, input).zip(in_range(key, result));
+        numbers.is_some_and(|(input, result)| confirms_of_size(key, &input, &result))
+    }
+    scrubbed::<STACK_BYTES, _>(|| match &key.material {
+        Material::Rsa2048(key) => of_size(&key.numbers, input, result),
+        Material::Rsa3072(key) => of_size(&key.numbers, input, result),
+        Material::Rsa4096(key) => of_size(&key.numbers, input, result),
+    })
+}
+
+/// Whether the public operation takes a result back to its input.
+fn confirms_of_size<const HALF: usize, const FULL: usize>(
+    key: &Numbers<HALF, FULL>,
+    input: &[u64; FULL],
+    result: &[u64; FULL],
+) -> bool {
+    let mut check = [0; FULL];
+    key.n.exponentiate_public_vartime(&mut check, result, key.e, &mut Workspace::new());
+    equal(&check, input)
 }
 
 /// The input as a number, if it has the length of the modulus and is below.

@@ -220,8 +220,11 @@ fn results_are_confirmed_and_no_others() {
         let above = padded(&(big(&result) + big(&test_key.n)), input.len() + 1);
         let mut wrong = result.clone();
         wrong[17] ^= 1;
-        for kernel in rsa.kernels() {
-            let confirms = |input: &[u8], result: &[u8]| kernel.confirms(&key, input, result);
+        for kernel in rsa.kernels().into_iter().map(Some).chain([None]) {
+            let confirms = |input: &[u8], result: &[u8]| match kernel {
+                Some(kernel) => kernel.confirms(&key, input, result),
+                None => confirms_one(&key, input, result),
+            };
             assert!(confirms(&input, &result));
             assert!(!confirms(&result, &input) && !confirms(&input, &wrong));
             assert!(!confirms(&input[1..], &result) && !confirms(&input, &result[1..]));

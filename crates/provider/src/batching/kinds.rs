@@ -6,12 +6,13 @@ use widelane_cpu::Room;
 use crate::FAMILIES;
 use crate::batching::kernel::{Kernel, Outcome};
 use crate::batching::request::Request;
+use crate::choosing::may_open;
 
 /// A kind of operations, and what does many of them at once.
 pub(crate) struct Kind {
     kind: OperationKind,
-    /// Lanes and room of each kernel that the policy leaves open, those with the fewest lanes
-    /// first.
+    /// Lanes and room of each kernel that the policy of a process of this program leaves open,
+    /// those with the fewest lanes first.
     kernels: fn() -> Vec<(usize, Room)>,
     run: Kernel,
 }
@@ -33,14 +34,15 @@ impl Kind {
 }
 
 /// Lanes and room of each kernel for operations of a kind, those with the fewest lanes first; none
-/// where there is nothing to batch.
+/// where there is nothing to batch. Some may be closed now, or to all but the lane process.
 pub(crate) fn kernels(kind: OperationKind) -> Vec<(usize, Room)> {
     find(kind).map_or_else(Vec::new, |known| (known.kernels)())
 }
 
-/// Operations of a kind that one batch holds; 1 where there is nothing to batch.
+/// Operations of a kind that one batch of this process holds; 1 where there is nothing to batch.
 pub(crate) fn lanes(kind: OperationKind) -> usize {
-    kernels(kind).last().map_or(1, |(lanes, _)| *lanes)
+    let open = kernels(kind).into_iter().filter(|(_, room)| may_open(*room));
+    open.map(|(lanes, _)| lanes).max().unwrap_or(1)
 }
 
 /// Runs one of these kernels, which has this place among them.

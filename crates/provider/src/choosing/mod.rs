@@ -8,14 +8,15 @@
 mod reading;
 mod work;
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::iter;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use widelane_bridge::counters::{ALTERNATIVES_MAX, ChoiceCounters};
 use widelane_cpu::policy::trial::{Figures, Slice, Trial};
 use widelane_cpu::{Policy, Room, clock, policy};
 
 use self::reading::Reading;
-use crate::config::config;
+use crate::config::{Alternative, config};
 use crate::counters::{Pages, count};
 use crate::process;
 
@@ -31,9 +32,27 @@ pub(crate) fn current() -> usize {
     CURRENT.load(Ordering::Relaxed)
 }
 
-/// Whether the policy that holds now leaves a room open, which the widest one does.
+/// Whether the policy that holds now leaves a room open.
 pub(crate) fn is_open(room: Room) -> bool {
-    OPEN_ROOMS.load(Ordering::Relaxed) & 1 << room as u32 != 0
+    let place = if IS_LANE_PROCESS.load(Ordering::Relaxed) { None } else { Some(current()) };
+    alternative(place).has(room)
+}
+
+/// Whether any policy that this process may choose leaves a room open: then the widest one does.
+pub(crate) fn may_open(room: Room) -> bool {
+    let place = if IS_LANE_PROCESS.load(Ordering::Relaxed) { None } else { Some(0) };
+    alternative(place).has(room)
+}
+
+/// The policy that has a place among those to choose from, or that of the lane process.
+fn alternative(place: Option<usize>) -> &'static Alternative {
+    let config = config();
+    place.map_or(&config.lane_process, |place| &config.alternatives[place])
+}
+
+/// This process is the lane process: it does not choose, and has a policy of its own.
+pub(crate) fn begin_lane_process() {
+    IS_LANE_PROCESS.store(true, Ordering::Relaxed);
 }
 
 /// What follows from each policy that the process may choose.
@@ -61,8 +80,24 @@ pub(crate) fn merged<K>(
     kernels: impl Fn(&Policy) -> Vec<K>,
     place: impl Fn(&K) -> (usize, Room),
 ) -> Vec<K> {
+    merged_of(policies(), kernels, place)
+}
+
+/// The same of the policies that this process may choose, and of that of its lane process.
+pub(crate) fn merged_with_lane_process<K>(
+    kernels: impl Fn(&Policy) -> Vec<K>,
+    place: impl Fn(&K) -> (usize, Room),
+) -> Vec<K> {
+    merged_of(iter::once(&config().lane_process.policy).chain(policies()), kernels, place)
+}
+
+fn merged_of<K>(
+    policies: impl DoubleEndedIterator<Item = &'static Policy>,
+    kernels: impl Fn(&Policy) -> Vec<K>,
+    place: impl Fn(&K) -> (usize, Room),
+) -> Vec<K> {
     let mut all: Vec<K> = Vec::new();
-    for policy in policies().rev() {
+    for policy in policies.rev() {
         let known: Vec<_> = all.iter().map(&place).collect();
         all.extend(kernels(policy).into_iter().filter(|kernel| !known.contains(&place(kernel))));
     }
@@ -96,15 +131,11 @@ pub(crate) fn tick() {
 pub(crate) fn after_fork() {
     NEXT_NS.store(0, Ordering::Relaxed);
     CURRENT.store(0, Ordering::Relaxed);
-    OPEN_ROOMS.store(ALL_ROOMS, Ordering::Relaxed);
 }
 
 static CURRENT: AtomicUsize = AtomicUsize::new(0);
-static OPEN_ROOMS: AtomicU32 = AtomicU32::new(ALL_ROOMS);
 static NEXT_NS: AtomicU64 = AtomicU64::new(0);
-
-/// The widest policy has no kernels in rooms that it closes.
-const ALL_ROOMS: u32 = u32::MAX;
+static IS_LANE_PROCESS: AtomicBool = AtomicBool::new(false);
 
 impl Chooser {
     pub(crate) fn new() -> Self {
@@ -129,7 +160,7 @@ impl Chooser {
         self.begin = None;
         let is_changed = self.trial.current() != current();
         if is_changed {
-            hold(self.trial.current());
+            CURRENT.store(self.trial.current(), Ordering::Relaxed);
             count(&pages.first().choice.switches);
         }
         publish(&self.trial, &pages.first().choice);
@@ -139,12 +170,6 @@ impl Chooser {
     fn slice_ns(&self) -> u64 {
         if self.trial.is_comparing() { COMPARED_SLICE_NS } else { SETTLED_SLICE_NS }
     }
-}
-
-/// Has a policy hold from now on.
-fn hold(place: usize) {
-    CURRENT.store(place, Ordering::Relaxed);
-    OPEN_ROOMS.store(config().alternatives[place].rooms, Ordering::Relaxed);
 }
 
 /// Writes down what was chosen, and why.

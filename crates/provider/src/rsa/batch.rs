@@ -11,7 +11,7 @@ use widelane_ossl_sys::Libcrypto;
 use crate::batching::kernel::{Outcome, Verdict, collect, settle};
 use crate::batching::kinds::Kind;
 use crate::batching::{Conclusion, Operation, Request, Secret, Skill, Task};
-use crate::choosing::merged;
+use crate::choosing::{is_open, may_open, merged_with_lane_process};
 use crate::rsa::key::Key;
 use crate::stack;
 
@@ -22,9 +22,10 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind::new(OperationKind::Rsa4096, kernels, run),
 ];
 
-/// RSA by each kernel that the policy leaves open, those with the fewest lanes first.
+/// RSA by each kernel that the policy leaves open, that of this process or that of its lane
+/// process, those with the fewest lanes first.
 pub(crate) static RSA: LazyLock<Vec<rsa::Kernel>> =
-    LazyLock::new(|| merged(|policy| Rsa::choose(policy).kernels(), place));
+    LazyLock::new(|| merged_with_lane_process(|policy| Rsa::choose(policy).kernels(), place));
 
 /// The private-key operation on `input`, as long as the modulus; gives the same length.
 pub(crate) struct PrivateOperation {
@@ -58,8 +59,13 @@ impl Operation for PrivateOperation {
 
     fn confirms(&self, result: &[u8]) -> bool {
         let confirms = || {
-            let (kernel, key) = (RSA.first()?, self.key.accelerated()?);
-            Some(kernel.confirms(&key.private, &self.input, result))
+            let key = self.key.accelerated()?;
+            // Those of the lane process may be closed here, and where all are, it is one by one.
+            let open = RSA.iter().find(|kernel| is_open(kernel.room()));
+            Some(match open {
+                Some(kernel) => kernel.confirms(&key.private, &self.input, result),
+                None => rsa::confirms_one(&key.private, &self.input, result),
+            })
         };
         stack::on_large(confirms).flatten().unwrap_or(false)
     }
@@ -91,9 +97,9 @@ fn kernels() -> Vec<(usize, Room)> {
     RSA.iter().map(place).collect()
 }
 
-/// Lanes and room of the widest kernel, for whoever reads the counters.
+/// Lanes and room of the widest kernel of this process, for whoever reads the counters.
 pub(crate) fn widest() -> (usize, Room) {
-    kernels().pop().unwrap_or((1, Room::Portable))
+    kernels().into_iter().rfind(|(_, room)| may_open(*room)).unwrap_or((1, Room::Portable))
 }
 
 /// RSA by a kernel of [`RSA`].

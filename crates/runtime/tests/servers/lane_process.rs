@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use widelane_loadgen::{Group, TlsVersion};
+use widelane_testkit::rooms::has_lanes;
 
 use crate::support;
 use crate::support::authority::{Authority, Identity, Kind};
@@ -288,6 +289,66 @@ fn it_runs_as_another_user_where_that_is_asked_for() {
     assert_untroubled(&server);
 }
 
+#[test]
+fn workers_multiply_in_no_wide_register_while_the_lane_process_does() {
+    if !has_lanes() {
+        return;
+    }
+    let (_authority, identity) = support::localhost();
+    let directory = tempfile::tempdir().expect("a directory");
+    let policy = directory.path().join("policy.toml");
+    let text = "classes_closed = [\"256-heavy\", \"512-heavy\"]\n[lane_process]\n";
+    fs::write(&policy, text).expect("a write");
+    let policy = policy.to_str().expect("a plain path");
+    let options = [&LANES[..], &["--policy", policy]].concat();
+    let http = http(&identity.certificate, &identity.key);
+    let server = Server::nginx_under(&options, WORKERS, &http);
+    let load_both = || {
+        for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+            let tally = load(server.port, &identity, version, CONNECTIONS, 300);
+            assert!(tally.errors.is_empty(), "{version:?}: {:?}", tally.errors);
+        }
+        let workers = of_workers(&server);
+        assert_eq!((workers.lanes, workers.heavy_runs), (1, 0), "{workers:?}");
+        assert_eq!((workers.jobs_refused, workers.fallbacks), (0, 0), "{workers:?}");
+        workers
+    };
+    let workers = load_both();
+    let lane = of_lane_process(&server);
+    assert!(workers.jobs_lent > 500 && lane.heavy_runs > 0, "{workers:?}, {lane:?}");
+    assert!(lane.lanes > 1 && lane.rsa() >= workers.jobs_lent, "{workers:?}, {lane:?}");
+    // Without it workers sign by themselves, and obey their own policy.
+    let supervisor = parent(lane_process(&server, &[]));
+    send_signal(supervisor, libc::SIGKILL);
+    assert_gone(&server, &[supervisor]);
+    let alone = load_both();
+    assert!(alone.rsa() >= workers.rsa() + 600 - CONNECTIONS as u64, "{alone:?}, {workers:?}");
+    assert_untroubled(&server);
+}
+
+#[test]
+fn a_lane_process_that_may_use_less_than_its_workers_does_so() {
+    let (_authority, identity) = support::localhost();
+    let http = http(&identity.certificate, &identity.key);
+    let narrow = |bits| [&LANES[..], &["--lane-max-simd-bitwidth", bits]].concat();
+    let server = Server::nginx_under(&narrow("256"), WORKERS, &http);
+    if !server_has_lanes(&server, &identity) {
+        return;
+    }
+    let tally = load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 1_000);
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    assert_lent(&server);
+    let lane = of_lane_process(&server);
+    assert!(lane.lanes == 4 && lane.heavy_runs > 0, "{lane:?}");
+    assert_eq!(lane.batches_by_fill[5..].iter().sum::<u64>(), 0, "{lane:?}");
+    let server = Server::nginx_under(&narrow("128"), WORKERS, &http);
+    let tally = load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 300);
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    assert!(server.output().contains("no room with lanes is open to RSA"), "{}", server.output());
+    let workers = of_workers(&server);
+    assert!(workers.jobs_lent == 0 && workers.rsa() >= 300, "{workers:?}");
+}
+
 fn server_has_lanes(server: &Server, identity: &Identity) -> bool {
     let tally = load(server.port, identity, TlsVersion::Tls13, 1, 1);
     assert!(tally.errors.is_empty(), "{:?}", tally.errors);
@@ -465,9 +526,11 @@ fn cpus_that_are_not_there_are_named_before_the_server_starts() {
 }
 
 #[test]
-fn users_that_it_cannot_be_are_named_before_the_server_starts() {
+fn what_it_cannot_be_is_named_before_the_server_starts() {
     let user = |name: &'static str| [&LANES[..], &["--lane-user", name]].concat();
     refuses(&user("no-such-user-here"), "there is no user no-such-user-here for the lane process");
+    let width = ["--lane-max-simd-bitwidth", "512"];
+    refuses(&width, "there is no lane process for --lane-max-simd-bitwidth; give --lane-cpus");
     refuses(&["--lane-user", "nobody"], "there is no lane process that could run as nobody; give");
     let by_nobody = |program: &str| {
         let mut command = Command::new("setpriv");

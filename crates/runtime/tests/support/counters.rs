@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use widelane_bridge::counters::{LANES_MAX, OperationKind};
+use widelane_cpu::Room;
 use widelane_host::counters::Counts;
 use widelane_testkit::rooms::has_lanes;
 
@@ -13,6 +14,8 @@ pub struct Sums {
     pub lanes: usize,
     pub handshakes: u64,
     pub batches_by_fill: [u64; LANES_MAX + 1],
+    /// Runs of kernels in rooms that multiply in wide registers.
+    pub heavy_runs: u64,
     pub jobs_batched: u64,
     pub jobs_single: u64,
     pub jobs_synchronous: u64,
@@ -67,6 +70,8 @@ impl Sums {
             for (sum, counter) in sums.batches_by_fill.iter_mut().zip(&counters.batches_by_fill) {
                 *sum += counter;
             }
+            let heavy = Room::ALL.into_iter().filter(|room| room.licence_class().heavy);
+            sums.heavy_runs += heavy.map(|room| counters.runs_by_room[room as usize]).sum::<u64>();
             sums.handshakes += counters.handshakes;
             sums.jobs_batched += counters.jobs_batched;
             sums.jobs_single += counters.jobs_single;

@@ -4,7 +4,7 @@
 use widelane_cpu::Room;
 use widelane_results::{Measurement, Pair, Results, Row, Status};
 
-use super::Implementation;
+use super::{Implementation, Plan};
 use crate::compare::CompareError;
 use crate::compare::rows::{REQUESTS, SERVER_CPU_PER_REQUEST, rate, server_cpu};
 use crate::pairs::{self, Basis, Of};
@@ -28,6 +28,7 @@ pub struct Sample {
 /// The rounds of all shares.
 pub struct Record {
     shares: Vec<Share>,
+    subjects: &'static [Implementation],
 }
 
 /// The rounds of one share.
@@ -39,14 +40,17 @@ struct Share {
 }
 
 impl Record {
-    /// An empty record of shares in percent.
-    pub fn new(shares: &[u32], connections: usize) -> Self {
+    /// An empty record of what is planned.
+    pub fn new(plan: &Plan) -> Self {
+        let connections = plan.connections;
+        // Without lane CPUs the key is not told, as ever.
+        let key = if plan.lane_cpus.is_some() { format!("{}/", plan.key()) } else { String::new() };
         let share = |percent: &u32| Share {
-            scenario: format!("nginx/mixed/chacha20-poly1305-{percent}/c{connections}"),
+            scenario: format!("nginx/mixed/{key}chacha20-poly1305-{percent}/c{connections}"),
             pairs: Vec::new(),
             seen: Default::default(),
         };
-        Record { shares: shares.iter().map(share).collect() }
+        Record { shares: plan.shares.iter().map(share).collect(), subjects: plan.implementations() }
     }
 
     /// Takes in one round: samples with the place of their share.
@@ -73,7 +77,7 @@ impl Record {
         };
         for share in &self.shares {
             let basis = pairs::basis(&share.pairs);
-            for (place, implementation) in Implementation::ALL.into_iter().enumerate() {
+            for (place, &implementation) in self.subjects.iter().enumerate() {
                 let blank = share.blank(place, implementation, &basis);
                 for (metric, of) in
                     [(REQUESTS, rate as Of), (SERVER_CPU_PER_REQUEST, server_cpu as Of)]
@@ -94,7 +98,7 @@ impl Record {
                 }
             }
         }
-        for (place, implementation) in Implementation::ALL.into_iter().enumerate() {
+        for (place, &implementation) in self.subjects.iter().enumerate() {
             results.notes.extend(self.remark(place, implementation, first));
         }
         results.pairs.extend(self.shares.into_iter().flat_map(|share| share.pairs));
@@ -211,7 +215,24 @@ fn kept(share: &Share, first: &Share, implementation: Implementation) -> Option<
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use widelane_cpu::policy::LaneCpus;
+
     use super::*;
+
+    fn plan(lane_cpus: Option<LaneCpus>) -> Plan {
+        Plan {
+            shares: vec![0, 100],
+            connections: 32,
+            requests: 10,
+            warm_up: Duration::ZERO,
+            window: Duration::ZERO,
+            rounds: 8,
+            port_first: None,
+            lane_cpus,
+        }
+    }
 
     fn sample(implementation: Implementation, operations: u64) -> Sample {
         let measurement = Measurement {
@@ -228,10 +249,11 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_told_of_each_share_and_server() {
-        let mut record = Record::new(&[0, 100], 32);
+        let plan = plan(None);
+        let mut record = Record::new(&plan);
         for round in 0..8 {
-            let of = |one| [(0, sample(one, 1000)), (1, sample(one, 930))];
-            record.push(round, Implementation::ALL.into_iter().flat_map(of).collect());
+            let of = |one: &_| [(0, sample(*one, 1000)), (1, sample(*one, 930))];
+            record.push(round, plan.implementations().iter().flat_map(of).collect());
         }
         let mut results = Results::default();
         record.write(&mut results);
@@ -256,6 +278,22 @@ mod tests {
     }
 
     #[test]
+    fn with_lane_cpus_there_is_one_more_server_and_the_key_is_told() {
+        let plan = plan("1".parse().ok());
+        let mut record = Record::new(&plan);
+        for round in 0..8 {
+            let of = |one: &_| [(0, sample(*one, 1000)), (1, sample(*one, 1000))];
+            record.push(round, plan.implementations().iter().flat_map(of).collect());
+        }
+        let mut results = Results::default();
+        record.write(&mut results);
+        assert_eq!(results.rows.len(), 2 * 5 * 4);
+        let row = results.rows.iter().find(|row| row.subject == "lane-cpus").unwrap();
+        assert_eq!(row.scenario, "nginx/mixed/rsa2048/chacha20-poly1305-0/c32");
+        assert_eq!(row.rival.as_deref(), Some("native"));
+    }
+
+    #[test]
     fn what_the_machine_lacks_is_a_row() {
         let row = missing(&ServerError::NotInstalled("nginx").into()).unwrap();
         assert_eq!(
@@ -269,7 +307,7 @@ mod tests {
     #[test]
     fn without_rounds_there_is_nothing_to_write() {
         let mut results = Results::default();
-        Record::new(&[0, 100], 32).write(&mut results);
+        Record::new(&plan(None)).write(&mut results);
         assert_eq!(results, Results::default());
     }
 }

@@ -50,6 +50,12 @@ pub trait Contest {
     /// none are named, and always where the operation is not done in lanes.
     fn widelane(&self, policy: &Policy, jobs: Option<usize>) -> Ours<'_>;
 
+    /// What is left to a worker whose lane process does the operation, in the rooms that `policy`
+    /// leaves open to the worker: it confirms the results. `None` where no lane process does it.
+    fn confirmation(&self, _policy: &Policy) -> Option<Runner<'_>> {
+        None
+    }
+
     /// Whether OpenSSL, or another room where it lacks the operation, agrees with what we put out
     /// for `lane`.
     fn is_right(&self, lane: usize, output: &[u8]) -> Result<bool, ErrorStack>;

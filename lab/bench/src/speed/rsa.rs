@@ -4,7 +4,9 @@ use openssl::error::ErrorStack;
 use openssl::pkey::Private as PrivatePart;
 use openssl::rsa::{Padding, Rsa as OpensslRsa};
 use widelane_cpu::Policy;
-use widelane_crypto::rsa::{Components, KeySize, Outcome, PrivateJob, PrivateKey, Rsa};
+use widelane_crypto::rsa::{
+    Components, KeySize, Outcome, PrivateJob, PrivateKey, Rsa, confirms_one,
+};
 
 use super::SpeedError;
 use super::contest::{Contest, LANES_MAX, Ours, Runner, in_turn};
@@ -78,6 +80,24 @@ impl Contest for Private {
             Ok(jobs.iter().filter(|job| job.outcome == Outcome::Done).count() as u64)
         };
         Ours { lanes, run: Box::new(run) }
+    }
+
+    fn confirmation(&self, policy: &Policy) -> Option<Runner<'_>> {
+        let kernel = Rsa::choose(policy).kernels().into_iter().next();
+        let mut is_signed = false;
+        Some(Box::new(move |signatures| {
+            if !is_signed {
+                for (lane, signature) in signatures.iter_mut().enumerate() {
+                    self.one(lane, signature)?;
+                }
+                is_signed = true;
+            }
+            let confirms = |(input, signature): &(&Vec<u8>, &mut Vec<u8>)| match kernel {
+                Some(kernel) => kernel.confirms(&self.key, input, signature),
+                None => confirms_one(&self.key, input, signature),
+            };
+            Ok(self.inputs.iter().zip(signatures).filter(confirms).count() as u64)
+        }))
     }
 
     fn is_right(&self, lane: usize, output: &[u8]) -> Result<bool, ErrorStack> {

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use widelane_cpu::machine::Signature;
+use widelane_cpu::policy::{LaneCpus, LaneRooms};
 use widelane_cpu::{LicenceClass, Policy, Room, Width, policy};
 
+use super::apart::lane_cpus;
 use super::material::Material;
 
 /// A policy that is tried.
@@ -27,12 +29,25 @@ pub const NEVER_512: &str = "never-512";
 /// What holds where no file says otherwise.
 pub const DEFAULT: &str = "default";
 
+/// Signatures on CPUs set aside, everything open.
+pub const LANE_CPUS: &str = "lane-cpus";
+
+/// The same without vector multiplications elsewhere.
+pub const LANE_CPUS_LIGHT: &str = "lane-cpus-light-workers";
+
 /// The file that is checked.
 pub const FILE: &str = "file";
 
 impl Candidate {
     pub(super) fn new(name: &str, policy: Policy, materials: &[Material]) -> Self {
-        let room = |material: &Material| material.room(&policy).map(|room| room.name().to_owned());
+        let room = |material: &Material| match lane_cpus(&policy) {
+            Some(cpus) if material.is_lent() => {
+                let room = material.room(&policy.of_lane_process())?;
+                let confirmed = material.room(&policy).unwrap_or(Room::Portable);
+                Some(format!("{room} on lane CPUs {cpus}, confirmed in {confirmed}"))
+            }
+            _ => material.room(&policy).map(|room| room.name().to_owned()),
+        };
         let rooms = materials.iter().map(room).collect();
         Candidate { names: vec![name.to_owned()], policy, rooms }
     }
@@ -47,23 +62,28 @@ impl Candidate {
         self.names.iter().any(|own| own == name)
     }
 
-    /// Closes all that any of these closes.
+    /// Closes all that any of these closes that sets no CPUs aside.
     pub(super) fn union(all: &[&Candidate], materials: &[Material]) -> Option<Self> {
-        let policies = all.iter().map(|candidate| &candidate.policy);
+        let all = all.iter().filter(|candidate| lane_cpus(&candidate.policy).is_none());
+        let policies = all.clone().map(|candidate| &candidate.policy);
         let policy = Policy {
             width_max: policies.clone().map(|policy| policy.width_max).min()?,
             classes_closed: policies.clone().flat_map(|p| p.classes_closed.clone()).collect(),
             rooms_closed: policies.flat_map(|policy| policy.rooms_closed.clone()).collect(),
             ..Policy::open()
         };
-        let names: Vec<&str> = all.iter().map(|candidate| candidate.name()).collect();
+        let names: Vec<&str> = all.map(|candidate| candidate.name()).collect();
         Some(Candidate::new(&names.join("+"), policy, materials))
     }
 }
 
 /// All policies worth trying on this machine for such work; the first is the one that the others
 /// are held against: that of the file, if there is one to check, or the default.
-pub(super) fn all(file: Option<Policy>, materials: &[Material]) -> Vec<Candidate> {
+pub(super) fn all(
+    file: Option<Policy>,
+    lane_cpus: Option<&LaneCpus>,
+    materials: &[Material],
+) -> Vec<Candidate> {
     let heavy = |width| LicenceClass { width, heavy: true };
     let without_classes = |classes: &[LicenceClass]| Policy {
         classes_closed: classes.iter().copied().collect(),
@@ -83,6 +103,16 @@ pub(super) fn all(file: Option<Policy>, materials: &[Material]) -> Vec<Candidate
     named.extend(wide.map(|room| {
         let policy = Policy { rooms_closed: [room].into(), ..Policy::open() };
         (format!("without-{room}"), policy)
+    }));
+    let aside = |policy: Policy| Policy {
+        lane_cpus: lane_cpus.cloned(),
+        lane_process: Some(LaneRooms::of(&Policy::open())),
+        ..policy
+    };
+    named.extend(lane_cpus.into_iter().flat_map(|_| {
+        let light = without_classes(&[heavy(Width::W512), heavy(Width::W256)]);
+        [(LANE_CPUS, Policy::open()), (LANE_CPUS_LIGHT, light)]
+            .map(|(name, policy)| (name.to_owned(), aside(policy)))
     }));
     let mut candidates: Vec<Candidate> = Vec::new();
     for (name, policy) in named {
@@ -117,7 +147,7 @@ mod tests {
 
     #[test]
     fn policies_that_choose_the_same_rooms_are_one_candidate() {
-        let candidates = all(None, &materials("packets"));
+        let candidates = all(None, None, &materials("packets"));
         assert!(candidates[0].is(DEFAULT));
         for (index, candidate) in candidates.iter().enumerate() {
             let same = |other: &Candidate| other.rooms == candidate.rooms;
@@ -134,16 +164,38 @@ mod tests {
     #[test]
     fn a_file_comes_first() {
         let materials = materials("packets");
-        let candidates = all(Some(Policy::up_to(Width::W128)), &materials);
+        let candidates = all(Some(Policy::up_to(Width::W128)), None, &materials);
         assert!(candidates[0].is(FILE) && candidates[0].rooms == [None, None]);
     }
 
     #[test]
     fn a_candidate_survives_its_recording() {
         let materials = materials("bulk-mixed");
-        for candidate in all(None, &materials) {
+        for candidate in all(None, None, &materials) {
             let text = serde_json::to_string(&candidate).unwrap();
             assert_eq!(serde_json::from_str::<Candidate>(&text).unwrap(), candidate);
+        }
+    }
+
+    #[test]
+    fn lane_cpus_are_candidates_of_their_own() {
+        let text = "name = \"w\"\n[[work]]\nwhat = \"rsa2048/private\"\nshare = 1\n";
+        let work = Workload::parse(text).unwrap().work;
+        let materials: Vec<_> = work.iter().map(|work| Material::of(work).unwrap()).collect();
+        let cpus = "1".parse().unwrap();
+        let candidates = all(None, Some(&cpus), &materials);
+        let is_aside = |candidate: &&Candidate| lane_cpus(&candidate.policy) == Some(&cpus);
+        let aside: Vec<_> = candidates.iter().filter(is_aside).collect();
+        // Where the machine has no lanes, nothing is lent.
+        let names: Vec<_> = aside.iter().map(|candidate| candidate.name()).collect();
+        assert!(
+            names == [LANE_CPUS, LANE_CPUS_LIGHT] || !Room::Ifma256.is_supported(),
+            "{names:?}"
+        );
+        for candidate in aside {
+            let text = serde_json::to_string(&candidate).unwrap();
+            assert_eq!(serde_json::from_str::<Candidate>(&text).unwrap(), *candidate);
+            assert_eq!(Candidate::union(&[candidate], &materials), None);
         }
     }
 

@@ -11,6 +11,7 @@ use widelane_meter::meter::Meter;
 use widelane_meter::place;
 
 use super::TuneError;
+use super::apart::{Role, together};
 use super::material::{Hand, Material};
 use super::workload::Workload;
 
@@ -45,6 +46,7 @@ struct Order {
 
 /// What one thread got done.
 struct Share {
+    role: Role,
     work_us: f64,
     cpu_us: f64,
     wall_us: f64,
@@ -54,7 +56,8 @@ struct Share {
 
 /// What all threads got done.
 pub(super) struct Done {
-    /// Work done in a second of CPU time, in seconds by the costs given.
+    /// Work done in a second of CPU time, in seconds by the costs given, where all CPUs do the
+    /// same; with lane CPUs in a second of each CPU.
     pub throughput: f64,
     /// Share of the CPUs that the work could have.
     pub cpu_share: f64,
@@ -68,6 +71,8 @@ pub(super) struct Done {
 pub(super) struct Crew<'scope> {
     orders: Vec<Sender<Order>>,
     shares: Receiver<Result<Share, TuneError>>,
+    /// The share of signatures in the work.
+    lent: f64,
     _threads: Vec<ScopedJoinHandle<'scope, ()>>,
 }
 
@@ -78,6 +83,7 @@ impl<'scope> Crew<'scope> {
         cpus: &[usize],
         machine: &'env Machine,
         workload: &'env Workload,
+        lent: f64,
     ) -> Self {
         let (share_of, shares) = channel();
         let (mut orders, mut threads) = (Vec::new(), Vec::new());
@@ -93,7 +99,7 @@ impl<'scope> Crew<'scope> {
                 }
             }));
         }
-        Crew { orders, shares, _threads: threads }
+        Crew { orders, shares, lent, _threads: threads }
     }
 
     /// Has all threads work for a slice under `policy`.
@@ -116,8 +122,13 @@ impl<'scope> Crew<'scope> {
             all.map(|all| all.iter().sum::<f64>() / all.len() as f64)
         };
         let (cpu_us, wall_us) = (sum(|share| share.cpu_us), sum(|share| share.wall_us));
+        let rate = |share: &Share| (share.role, share.work_us / share.cpu_us.max(1.0));
+        let is_divided = shares.iter().any(|share| share.role != Role::Everything);
         Ok(Done {
-            throughput: sum(|share| share.work_us) / cpu_us.max(1.0),
+            throughput: match is_divided {
+                true => together(&shares.iter().map(rate).collect::<Vec<_>>(), self.lent),
+                false => sum(|share| share.work_us) / cpu_us.max(1.0),
+            },
             cpu_share: cpu_us / wall_us.max(1.0),
             clock_mhz: mean(|share| share.clock_mhz),
             ambient_mhz: mean(|share| share.ambient_mhz),
@@ -138,17 +149,19 @@ fn serve(
     let materials: Vec<Material> =
         workload.work.iter().map(Material::of).collect::<Result<_, _>>()?;
     // Hands are made once for each policy: tables are filled and pages touched only then.
-    let mut known: Vec<(Policy, Vec<Hand<'_>>)> = Vec::new();
+    let mut known: Vec<(Policy, Vec<Option<Hand<'_>>>)> = Vec::new();
     for order in orders {
         let place = known.iter().position(|(policy, _)| *policy == order.policy);
         let place = match place {
             Some(place) => place,
             None => {
-                known.push((order.policy.clone(), hands(&materials, &order.policy)?));
+                let role = Role::of(cpu, &order.policy);
+                known.push((order.policy.clone(), parts(&materials, &order.policy, role)?));
                 known.len() - 1
             }
         };
-        let share = slice(&meter, workload, &order, &mut known[place].1)?;
+        let role = Role::of(cpu, &order.policy);
+        let share = Share { role, ..slice(&meter, workload, &order, &mut known[place].1)? };
         if place::here() != cpu {
             return Err(TuneError::Moved { cpu });
         }
@@ -159,8 +172,12 @@ fn serve(
     Ok(())
 }
 
-fn hands<'a>(materials: &'a [Material], policy: &Policy) -> Result<Vec<Hand<'a>>, TuneError> {
-    materials.iter().map(|material| material.hands(policy)).collect()
+fn parts<'a>(
+    materials: &'a [Material],
+    policy: &Policy,
+    role: Role,
+) -> Result<Vec<Option<Hand<'a>>>, TuneError> {
+    materials.iter().map(|material| material.part(policy, role)).collect()
 }
 
 /// Microseconds of CPU time of one operation of each kind of work under `policy`, on this thread.
@@ -176,7 +193,7 @@ pub(super) fn costs_us(materials: &[Material], policy: &Policy) -> Result<Vec<f6
             }
         }
     };
-    hands(materials, policy)?.iter_mut().map(cost).collect()
+    materials.iter().map(|material| cost(&mut material.hands(policy)?)).collect()
 }
 
 /// Rests, takes the ambient clock, then works for a slice.
@@ -184,14 +201,14 @@ fn slice(
     meter: &Meter,
     workload: &Workload,
     order: &Order,
-    hands: &mut [Hand<'_>],
+    hands: &mut [Option<Hand<'_>>],
 ) -> Result<Share, TuneError> {
     meter.rest(REST_US);
     let (count, window_us) = AMBIENT;
     let mhz = |hz: f64| hz / 1e6;
     let ambient_mhz = meter.read(count, window_us).estimate.ok().map(|found| mhz(found.hz));
     let ticks = |us: f64| meter.stamps().ticks(us);
-    let mut queue = Queue::new(workload, &order.costs_us);
+    let mut queue = Queue::new(workload, &order.costs_us, hands);
     let until = time_stamp() + ticks(WARM_UP_US);
     while time_stamp() < until {
         queue.next(hands)?;
@@ -216,6 +233,7 @@ fn slice(
         }
     }
     Ok(Share {
+        role: Role::Everything,
         work_us: queue.done_us,
         cpu_us: thread_cpu_us() - cpu_us,
         wall_us: meter.stamps().us(time_stamp() - began),
@@ -235,17 +253,20 @@ struct Queue<'a> {
 }
 
 impl<'a> Queue<'a> {
-    fn new(workload: &'a Workload, costs_us: &'a [f64]) -> Self {
-        Queue { workload, costs_us, progress: vec![0.0; costs_us.len()], done_us: 0.0 }
+    fn new(workload: &'a Workload, costs_us: &'a [f64], hands: &[Option<Hand<'_>>]) -> Self {
+        let progress = |hand: &Option<Hand<'_>>| if hand.is_some() { 0.0 } else { f64::INFINITY };
+        let progress = hands.iter().map(progress).collect();
+        Queue { workload, costs_us, progress, done_us: 0.0 }
     }
 
     /// Does what is due.
-    fn next(&mut self, hands: &mut [Hand<'_>]) -> Result<(), TuneError> {
+    fn next(&mut self, hands: &mut [Option<Hand<'_>>]) -> Result<(), TuneError> {
         let behind = self.progress.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
         let Some((due, _)) = behind else { return Err(TuneError::Undone) };
+        let Some(hand) = &mut hands[due] else { return Err(TuneError::Undone) };
         let (work, mut done) = (&self.workload.work[due], 0);
         while done < u64::from(work.in_a_row) {
-            done += hands[due]()?;
+            done += hand()?;
         }
         let done_us = done as f64 * self.costs_us[due];
         self.progress[due] += done_us / work.share;
@@ -272,15 +293,15 @@ mod tests {
                     [[work]]\nwhat = \"packets\"\nshare = 0.25\nin_a_row = 4\n";
         let workload = Workload::parse(text).unwrap();
         let done = RefCell::new([0_u64; 2]);
-        let hand = |kind: usize| -> Hand<'_> {
+        let hand = |kind: usize| -> Option<Hand<'_>> {
             let done = &done;
-            Box::new(move || {
+            Some(Box::new(move || {
                 done.borrow_mut()[kind] += 1;
                 Ok(1)
-            })
+            }))
         };
         let mut hands = vec![hand(0), hand(1)];
-        let mut queue = Queue::new(&workload, &[30.0, 2.0]);
+        let mut queue = Queue::new(&workload, &[30.0, 2.0], &hands);
         while queue.done_us < 100_000.0 {
             queue.next(&mut hands).unwrap();
         }
@@ -288,5 +309,15 @@ mod tests {
         assert_eq!(packets % 4, 0);
         assert!((application as f64 * 30.0 / queue.done_us - 0.75).abs() < 0.001);
         assert!((packets as f64 * 2.0 / queue.done_us - 0.25).abs() < 0.001);
+        let mut one = vec![None, hand(1)];
+        let mut queue = Queue::new(&workload, &[30.0, 2.0], &one);
+        for _ in 0..10 {
+            queue.next(&mut one).unwrap();
+        }
+        assert_eq!(
+            *done.borrow(),
+            [application, packets + 40],
+            "the part that there is a hand for"
+        );
     }
 }

@@ -8,9 +8,11 @@ use widelane_classify::{Classifier, Flow, Limits, Table};
 use widelane_cpu::{Policy, Room};
 
 use super::TuneError;
+use super::apart::Role;
 use super::application::Application;
 use super::workload::{Kind, Work};
-use crate::speed::contest::Contest;
+use crate::speed::SpeedError;
+use crate::speed::contest::{Contest, Runner};
 
 /// Does as many operations as go at once, and answers how many those were.
 pub(super) type Hand<'a> = Box<dyn FnMut() -> Result<u64, TuneError> + 'a>;
@@ -43,7 +45,28 @@ impl Material {
         rooms.iter().copied().find(is_open).filter(|room| *room != Room::Portable)
     }
 
-    /// Hands that do it under `policy`.
+    /// Whether a lane process does it, where there is one.
+    pub fn is_lent(&self) -> bool {
+        match self {
+            Material::Operation(contest) => contest.confirmation(&Policy::open()).is_some(),
+            Material::Application | Material::Packets(_) => false,
+        }
+    }
+
+    /// Hands that do what a thread with a role has to do of it under `policy`; none if that is
+    /// nothing.
+    pub fn part(&self, policy: &Policy, role: Role) -> Result<Option<Hand<'_>>, TuneError> {
+        match (role, self) {
+            (Role::LaneProcess, _) if !self.is_lent() => Ok(None),
+            (Role::LaneProcess, _) => self.hands(&policy.of_lane_process()).map(Some),
+            (Role::Worker, Material::Operation(contest)) if self.is_lent() => {
+                Ok(contest.confirmation(policy).map(|run| by(&**contest, run)))
+            }
+            (Role::Worker | Role::Everything, _) => self.hands(policy).map(Some),
+        }
+    }
+
+    /// Hands that do all of it under `policy`.
     pub fn hands(&self, policy: &Policy) -> Result<Hand<'_>, TuneError> {
         match self {
             Material::Application => {
@@ -55,16 +78,11 @@ impl Material {
             }
             Material::Operation(contest) => {
                 // Where every wide room is closed, the provider leaves it to OpenSSL.
-                let mut run = match self.room(policy) {
+                let run = match self.room(policy) {
                     Some(_) => contest.widelane(policy, None).run,
-                    None => contest.openssl().map_err(crate::speed::SpeedError::from)?,
+                    None => contest.openssl().map_err(SpeedError::from)?,
                 };
-                let mut outputs = vec![vec![0; contest.output_len()]; contest.inputs()];
-                Ok(Box::new(move || {
-                    let done = run(&mut outputs).map_err(crate::speed::SpeedError::from)?;
-                    // A hand that does nothing would never come to an end of its share.
-                    if done == 0 { Err(TuneError::Undone) } else { Ok(done) }
-                }))
+                Ok(by(&**contest, run))
             }
             Material::Packets(packets) => {
                 let classifier = Classifier::choose(Arc::clone(&packets.table), policy);
@@ -81,6 +99,16 @@ impl Material {
             }
         }
     }
+}
+
+/// Hands that do an operation by a runner.
+fn by<'a>(contest: &dyn Contest, mut run: Runner<'a>) -> Hand<'a> {
+    let mut outputs = vec![vec![0; contest.output_len()]; contest.inputs()];
+    Box::new(move || {
+        let done = run(&mut outputs).map_err(SpeedError::from)?;
+        // A hand that does nothing would never come to an end of its share.
+        if done == 0 { Err(TuneError::Undone) } else { Ok(done) }
+    })
 }
 
 /// Packets that are looked up at once.
@@ -145,6 +173,8 @@ impl Numbers {
 
 #[cfg(test)]
 mod tests {
+    use widelane_cpu::Width;
+
     use super::super::workload::Workload;
     use super::*;
 
@@ -164,6 +194,20 @@ mod tests {
             }
         }
         assert_eq!(done, 3 * 14);
+    }
+
+    #[test]
+    fn a_lane_process_does_signatures_and_workers_confirm_them() {
+        for work in Workload::presets().into_iter().flat_map(|preset| preset.work) {
+            let material = Material::of(&work).unwrap();
+            assert_eq!(material.is_lent(), work.what.starts_with("rsa"), "{}", work.what);
+            for policy in [Policy::open(), Policy::up_to(Width::W128)] {
+                let lent = material.part(&policy, Role::LaneProcess).unwrap();
+                assert_eq!(lent.is_some(), material.is_lent(), "{}", work.what);
+                let mut hand = material.part(&policy, Role::Worker).unwrap().unwrap();
+                assert!(hand().unwrap() >= 1 && hand().unwrap() >= 1, "{}", work.what);
+            }
+        }
     }
 
     #[test]

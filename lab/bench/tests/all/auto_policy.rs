@@ -4,7 +4,7 @@
 use std::fs;
 
 use serde_json::Value;
-use widelane_cpu::policy::trial::{Slice, Trial};
+use widelane_cpu::policy::trial::{Cause, Slice, Trial};
 use widelane_meter::model::{Choice, Table, Workload, predict};
 
 /// What a service costs under each policy on a CPU.
@@ -18,6 +18,13 @@ struct Mixture {
 
 /// The policies that `tune` recorded, by the names that they have there.
 const RECORDED: [&str; 4] = ["always-512", "light-512", "never-512", "light-only"];
+
+/// What the meter recorded the clock of: the widest instructions that each of these policies has in
+/// work with multiplications.
+const METERED: [&str; 4] = ["vpmadd52luq-512", "vpaddd-512", "vpmadd52luq-256", "vpaddd-512"];
+
+/// The load of a simulated service: what it gets done in a second, in seconds of CPU time.
+const RATE: f64 = 0.3;
 
 /// How much slices of the same load differ: as turns of `tune` did on a busy virtual machine.
 const NOISE: f64 = 0.06;
@@ -69,22 +76,67 @@ impl Mixture {
         }
     }
 
-    fn best(&self) -> f64 {
-        self.costs.iter().copied().fold(f64::INFINITY, f64::min)
+    /// By what part others take longer beside a policy, as its clock is lower than the best one.
+    fn slowdown(&self, policy: usize) -> f64 {
+        let fastest = self.clocks_mhz.iter().flatten().copied().fold(0.0, f64::max);
+        self.clocks_mhz[policy].map_or(0.0, |own| fastest / own - 1.0)
     }
+
+    /// The policy that costs least, and what that is, with what others lose who use such a share of
+    /// the CPU.
+    fn best_beside(&self, others: f64) -> (usize, f64) {
+        let cost = |policy| self.costs[policy] + others / RATE * self.slowdown(policy);
+        let costs = (0..self.costs.len()).map(|policy| (policy, cost(policy)));
+        costs.min_by(|(_, one), (_, other)| one.total_cmp(other)).unwrap()
+    }
+
+    fn best(&self) -> f64 {
+        self.best_beside(0.0).1
+    }
+}
+
+/// The mixtures with multiplications that `tune` recorded on a machine, with the clocks that the
+/// meter recorded there: they fall with 512-bit multiplications.
+fn with_falling_clock(machine: &str) -> Vec<Mixture> {
+    let records = format!("{}/../../records/{machine}", env!("CARGO_MANIFEST_DIR"));
+    let files = fs::read_dir(records).unwrap().map(|file| file.unwrap().path());
+    let mut maps = files.filter(|path| path.to_string_lossy().ends_with("-power-map.json"));
+    let map: Value =
+        serde_json::from_str(&fs::read_to_string(maps.next().unwrap()).unwrap()).unwrap();
+    let rows = map["rows"].as_array().unwrap();
+    let clock = |instruction: &&str| {
+        let is_it = |row: &&Value| row["subject"] == *instruction && row["metric"] == "clock";
+        rows.iter().find(is_it).and_then(|row| row["value"].as_f64())
+    };
+    let clocks_mhz: Vec<_> = METERED.iter().map(clock).collect();
+    let multiplies = |mixture: &Mixture| {
+        let kinds = ["handshakes", "bulk-mixed", "chacha20", "x25519"];
+        kinds.iter().any(|kind| mixture.name.contains(kind))
+    };
+    let mixtures = recorded(machine).into_iter().filter(multiplies);
+    mixtures.map(|mixture| Mixture { clocks_mhz: clocks_mhz.clone(), ..mixture }).collect()
 }
 
 /// A process under `auto`, on its way through simulated time.
 struct Process {
     trial: Trial,
     random: u64,
+    /// The share of its CPU that others use.
+    others: f64,
     cpu_ns: f64,
+    /// What others lost by its clock.
+    lost_ns: f64,
     work_ns: f64,
 }
 
 impl Process {
     fn new(policies: usize) -> Self {
-        Process { trial: Trial::new(policies), random: 0x5eed, cpu_ns: 0.0, work_ns: 0.0 }
+        Process::beside(0.0, policies)
+    }
+
+    fn beside(others: f64, policies: usize) -> Self {
+        let trial = Trial::new(policies);
+        Process { trial, random: 0x5eed, others, cpu_ns: 0.0, lost_ns: 0.0, work_ns: 0.0 }
     }
 
     /// About 0, and seldom further from it than 1.
@@ -96,24 +148,26 @@ impl Process {
         (uniform() + uniform() + uniform() + uniform()) - 2.0
     }
 
-    /// Does so much work per second of a CPU for some seconds.
-    fn serve(&mut self, mixture: &Mixture, rate: f64, seconds: f64) {
+    /// Does what it is asked for some seconds.
+    fn serve(&mut self, mixture: &Mixture, seconds: f64) {
         let mut left_ns = seconds * 1e9;
         while left_ns > 0.0 {
             let policy = self.trial.current();
             let wall_ns = if self.trial.is_comparing() { 0.1e9 } else { 0.5e9 };
-            let work_ns = wall_ns * rate * (1.0 + NOISE * self.vary());
+            let work_ns = wall_ns * RATE * (1.0 + NOISE * self.vary());
             let cpu_ns = work_ns * mixture.costs[policy] * (1.0 + NOISE * self.vary());
+            let others_ns = wall_ns * self.others;
             let clock_mhz = mixture.clocks_mhz[policy];
-            self.trial.take(Slice { wall_ns, cpu_ns, work_ns, others_ns: 0.0, clock_mhz });
+            self.trial.take(Slice { wall_ns, cpu_ns, work_ns, others_ns, clock_mhz });
             self.cpu_ns += cpu_ns;
+            self.lost_ns += others_ns * mixture.slowdown(policy);
             self.work_ns += work_ns;
             left_ns -= wall_ns;
         }
     }
 
     fn cost(&self) -> f64 {
-        self.cpu_ns / self.work_ns
+        (self.cpu_ns + self.lost_ns) / self.work_ns
     }
 }
 
@@ -136,7 +190,7 @@ fn auto_costs_what_the_best_policy_does_on_every_mixture() {
     assert!(mixtures.len() > 20, "{}", mixtures.len());
     for mixture in mixtures {
         let mut process = Process::new(mixture.costs.len());
-        process.serve(&mixture, 0.3, 900.0);
+        process.serve(&mixture, 900.0);
         let over = process.cost() / mixture.best();
         eprintln!("{:<80} {over:.4} {:?}", mixture.name, mixture.costs);
         assert!(over < 1.01, "{over:.4} of the best: {mixture:?}");
@@ -149,7 +203,7 @@ fn auto_is_ahead_of_every_fixed_policy_on_a_day_that_changes() {
         let minutes = [1.0, 0.1].map(|share| Mixture::modelled(cpu, share));
         let mut process = Process::new(minutes[0].costs.len());
         for minute in 0..60 {
-            process.serve(&minutes[minute % 2], 0.3, 60.0);
+            process.serve(&minutes[minute % 2], 60.0);
         }
         let fixed: Vec<f64> = (0..minutes[0].costs.len())
             .map(|policy| minutes.iter().map(|minute| minute.costs[policy]).sum::<f64>() / 2.0)
@@ -157,4 +211,47 @@ fn auto_is_ahead_of_every_fixed_policy_on_a_day_that_changes() {
         eprintln!("{cpu}: {:.4}, fixed {fixed:.4?}", process.cost());
         assert!(fixed.iter().all(|fixed| process.cost() < *fixed), "{cpu}: {fixed:?}");
     }
+}
+
+#[test]
+fn auto_weighs_what_others_lose_where_the_clock_falls() {
+    let mut changes = 0;
+    for mixture in MACHINES.iter().flat_map(|machine| with_falling_clock(machine)) {
+        let (alone, _) = mixture.best_beside(0.0);
+        for others in [0.0, 0.3, 0.6] {
+            let (policy, best) = mixture.best_beside(others);
+            let mut process = Process::beside(others, mixture.costs.len());
+            process.serve(&mixture, 900.0);
+            let over = process.cost() / best;
+            eprintln!("{:<80} beside {others} {over:.4}", mixture.name);
+            assert!(over < 1.01, "{over:.4} of the best beside {others}: {mixture:?}");
+            changes += u32::from(policy != alone);
+        }
+    }
+    assert!(changes >= 3, "beside others the same policies are the best: {changes}");
+}
+
+#[test]
+fn a_clock_that_begins_to_fall_is_noticed() {
+    let mixtures = MACHINES.iter().flat_map(|machine| with_falling_clock(machine));
+    let is_changed = |mixture: &Mixture| {
+        let (narrow, _) = mixture.best_beside(0.6);
+        mixture.best_beside(0.0).0 == 0 && mixture.costs[narrow] > 1.03 * mixture.costs[0]
+    };
+    let mut found = 0;
+    for falling in mixtures.filter(is_changed) {
+        // As long as few cores are busy the clock is the same for all.
+        let clocks_mhz = vec![falling.clocks_mhz[1]; falling.costs.len()];
+        let level = Mixture { clocks_mhz, ..falling.clone() };
+        let mut process = Process::beside(0.6, falling.costs.len());
+        process.serve(&level, 200.0);
+        assert_eq!((process.trial.current(), process.trial.comparisons()), (0, 1), "{falling:?}");
+        process.serve(&falling, 90.0);
+        assert_eq!(process.trial.cause(), Cause::Clock, "{falling:?}");
+        let best = falling.best_beside(0.6).0;
+        let costs = [process.trial.current(), best].map(|policy| falling.costs[policy]);
+        assert!(process.trial.current() != 0 && costs[0] <= costs[1] * 1.01, "{falling:?}");
+        found += 1;
+    }
+    assert!(found >= 2, "{found}");
 }

@@ -94,7 +94,8 @@ pub struct Args {
     threads: Option<u16>,
     /// CPUs set aside for a process that makes the RSA signatures of accelerated servers, such as 1
     /// or 2,4-7, whose CPU time counts as theirs (docs/operate/lane-cpus.md); for nginx, and for
-    /// HAProxy, which then runs with -W
+    /// HAProxy, which then runs with -W. Of mixed requests, one more server whose workers multiply
+    /// in no wide register
     #[arg(long, value_name = "LIST")]
     lane_cpus: Option<LaneCpus>,
     /// What makes the signatures of accelerated servers, each measured in the same rounds: in-loop,

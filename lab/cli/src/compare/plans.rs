@@ -485,6 +485,7 @@ impl Args {
             window: if self.quick { QUICK_COST } else { self.seconds },
             rounds: self.pairs.unwrap_or(rounds),
             port_first: self.port,
+            lane_cpus: self.lane_cpus.clone(),
         }
     }
 

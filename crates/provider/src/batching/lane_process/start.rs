@@ -12,6 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{fs, io, mem, ptr};
 
 use widelane_bridge::counters::OperationKind;
+use widelane_cpu::Room;
 
 use super::serve;
 use super::user::User;
@@ -19,6 +20,7 @@ use crate::batching::combining::{Generation, Member};
 use crate::batching::execute::now;
 use crate::batching::kinds;
 use crate::batching::signals::{self, Mask};
+use crate::choosing;
 use crate::config::config;
 use crate::errors::say;
 use crate::process;
@@ -39,7 +41,8 @@ const LANE_PROCESS: &CStr = c"widelane-lanes";
 /// # Errors
 /// A text that says why there is none.
 pub(crate) fn start(generation: &'static Generation) -> Result<c_int, String> {
-    if kinds::lanes(OperationKind::Rsa2048) < 2 {
+    let is_batch = |(lanes, room): &(usize, Room)| *lanes > 1 && config().lane_process.has(*room);
+    if !kinds::kernels(OperationKind::Rsa2048).iter().any(is_batch) {
         return Err("no room with lanes is open to RSA".to_owned());
     }
     if threads() != Some(1) {
@@ -115,6 +118,7 @@ fn supervise(generation: &'static Generation, lifeline: c_int, user: Option<User
 /// The lane process, for as long as its parent lives; returns if it is of no use.
 fn run(generation: &'static Generation, parent: u32) {
     process::begin_child();
+    choosing::begin_lane_process();
     process::counts_by_itself();
     // SAFETY: a number.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
