@@ -62,8 +62,8 @@ fn counted(place: &Place, counter: impl Fn(&Counts) -> u64) -> u64 {
     count
 }
 
-/// Does a step until what `seen` looks for has happened. A device that was late rests for some time,
-/// and CPUs that are kept busy meanwhile make it late again: so it takes breaks.
+/// Does a step until what `seen` looks for has happened. A device that was late rests for some
+/// time, and CPUs that are kept busy meanwhile make it late again: so this takes breaks.
 fn repeat(seen: impl Fn() -> bool, step: impl Fn()) {
     while !seen() {
         step();

@@ -19,11 +19,10 @@ const WAITING: [&str; 5] = ["integration", "runtime", "loadgen", "provider", "cl
 /// their measurements rejected.
 const MEASURING: &str = "measure";
 
-/// How many tests of such a program run at once: half of them wait until the time of a load is over.
+/// How many tests of such a program run at once: half of them wait for the end of a load.
 const MEASURING_THREADS: &str = "--test-threads=4";
 
-/// The queues that workers begin with. Two programs that wait leave a third of two CPUs to those
-/// that compute.
+/// The queues that workers begin with. Two programs that wait leave CPUs to one that computes.
 const WORKERS: [usize; 3] = [WAIT, WAIT, COMPUTE];
 const WAIT: usize = 0;
 const COMPUTE: usize = 1;

@@ -87,6 +87,7 @@ const INSTRUCTIONS: &[Placement] = &[
             "crates/runtime/src/fibre.rs", // the switch between fibres
             "crates/runtime/src/interpose/load.rs", // a jump to the loader, which tells its caller
             "crates/secret/src",
+            "crates/testkit/src/trace/follow.rs", // ways into code that is made at run time
         ],
         in_tests: true,
     },
@@ -227,6 +228,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/testkit/src/guard.rs", // pages that cannot be touched
         "crates/testkit/src/trace.rs", // forks
         "crates/testkit/src/trace/follow.rs", // runs code that is made at run time
+        "crates/testkit/src/trace/stepped.rs", // handles a trap behind every instruction
         "crates/vault/src",            // an allocator
     ],
     in_tests: true,
@@ -242,6 +244,7 @@ const PLACES: &[Placement] = &[
             "crates/provider/src",
             "crates/runtime/src",
             "crates/testkit/src/trace/follow.rs", // what code made at run time calls
+            "crates/testkit/src/trace/stepped.rs", // the handler of a signal
             "integration/qat/src",
         ],
         in_tests: true,

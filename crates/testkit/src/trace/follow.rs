@@ -20,8 +20,8 @@ use super::rewrite::{Original, Places, Writer};
 use super::touch::{Registers, Touches};
 use super::{Trace, fold};
 
-/// Calls `call`, and follows it. What it calls must leave the base of the segment `gs` alone. It must
-/// not panic: this process would end.
+/// Calls `call`, and follows it. What it calls must leave the base of the segment `gs` alone. It
+/// must not panic: this process would end.
 pub(super) fn follow<F: FnOnce()>(call: F) -> Trace {
     let mut call = Some(call);
     // SAFETY: `run` is given what it takes.
@@ -200,8 +200,8 @@ unsafe extern "C" fn enter(function: unsafe extern "C" fn(*mut c_void), argument
 }
 
 /// Where all rewritten code goes in the end: saves what [`choose`] may change, has it say what to
-/// run next, and goes there. It leaves the stack of the original alone, of which the 128 bytes below
-/// the stack pointer may be in use.
+/// run next, and goes there. It leaves the stack of the original alone: the 128 bytes below the
+/// stack pointer may be in use.
 #[unsafe(naked)]
 unsafe extern "C" fn leave() {
     naked_asm!(
@@ -507,7 +507,7 @@ mod tests {
         add(sum, number);
     }
 
-    /// A function that loads from the address in a register, for each register but the stack pointer.
+    /// Functions that load from the address in a register, for each one that is named.
     macro_rules! loads {
         ($($register:literal),*) => {
             [$(($register, {

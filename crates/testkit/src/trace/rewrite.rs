@@ -1,8 +1,8 @@
 //! Rewrites instructions so that whoever follows them keeps control: they run as they are, but
 //! where one goes on elsewhere, its rewritten form says where and leaves.
 //!
-//! What the rewritten code writes beside what it did before lies relative to the segment `gs`, which
-//! nothing else uses: no register, no flag and no stack of the original is in the way.
+//! What rewritten code needs for itself lies relative to the segment `gs`, which nothing else uses:
+//! registers, flags and the stack stay those of the original.
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
 

@@ -11,8 +11,8 @@ use nix::sys::signal::{Signal, raise};
 
 use super::{Trace, fold};
 
-/// Calls `function`, counts its instructions, and hashes their addresses. A string instruction counts
-/// once, however often it is repeated.
+/// Calls `function`, counts its instructions, and hashes their addresses. A string instruction
+/// counts once, however often it is repeated.
 pub(super) fn step(function: extern "C" fn(*mut c_void), argument: *mut c_void) -> Trace {
     let steps = Box::into_raw(Box::new(Steps {
         trace: Trace::EMPTY,
