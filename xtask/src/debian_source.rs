@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
-use crate::shell::announce_and_run;
+use crate::shell::{announce_and_run, capture};
 
 /// Debian's keys, which sign the indexes that tell the checksums of packages.
 pub const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -36,4 +36,19 @@ pub fn fetch(directory: &Path, mirror: &str, suite: &str, words: &[&str]) -> Res
     };
     announce_and_run(&mut apt(&["--option=APT::Update::Error-Mode=any", "update"]))?;
     announce_and_run(&mut apt(&[&["source"], words].concat()))
+}
+
+/// The mirror of Debian that apt uses on this machine.
+pub fn mirror() -> Result<String> {
+    let said = capture(Command::new("apt-get").args([
+        "indextargets",
+        "--format",
+        "$(REPO_URI)",
+        "Created-By: Packages",
+        "Origin: Debian",
+        "Label: Debian",
+    ]))?;
+    let mirror = said.lines().next().unwrap_or_default();
+    ensure!(!mirror.is_empty(), "apt uses no mirror of Debian here; name one by --mirror URL");
+    Ok(mirror.to_owned())
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use serde_json::Value;
 
@@ -111,7 +111,7 @@ impl Build<'_> {
         if let Some(archive) = self.archive()? {
             return Ok(archive);
         }
-        let mirror = mirror.map_or_else(mirror_of_apt, |mirror| Ok(mirror.to_owned()))?;
+        let mirror = mirror.map_or_else(debian_source::mirror, |mirror| Ok(mirror.to_owned()))?;
         let words = ["--download-only", "--tar-only", "haproxy"];
         debian_source::fetch(&self.directory, &mirror, SUITE, &words)?;
         self.archive()?.context("apt fetched no archive of HAProxy")
@@ -166,21 +166,6 @@ impl AwsLc {
         };
         Ok(AwsLc { version, headers, libraries })
     }
-}
-
-/// The mirror of Debian that apt uses on this machine.
-fn mirror_of_apt() -> Result<String> {
-    let said = capture(Command::new("apt-get").args([
-        "indextargets",
-        "--format",
-        "$(REPO_URI)",
-        "Created-By: Packages",
-        "Origin: Debian",
-        "Label: Debian",
-    ]))?;
-    let mirror = said.lines().next().unwrap_or_default();
-    ensure!(!mirror.is_empty(), "apt uses no mirror of Debian here; name one by --mirror URL");
-    Ok(mirror.to_owned())
 }
 
 /// How the name of the archive ends.

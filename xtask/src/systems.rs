@@ -25,6 +25,9 @@ pub struct Arguments {
     /// Systems, or parts of them: debian13, debian13/nginx, debian13/tests [default: everything]
     #[arg(long, value_delimiter = ',', value_name = "SYSTEM[/PART]")]
     only: Vec<Choice>,
+    /// Takes what an earlier build left in target/quick
+    #[arg(long)]
+    built: bool,
     /// Only writes the tables again, from what earlier runs left in target/systems
     #[arg(long)]
     write: bool,
@@ -157,12 +160,14 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     if !arguments.write {
         setup::run()?;
         chroot::check_tools()?;
-        announce_and_run(
-            workspace
-                .cargo()
-                .args(["build", QUICK, "--package=widelane-cli", "--package=widelane-lab"])
-                .args(["--package=widelane-provider", "--package=widelane-runtime"]),
-        )?;
+        if !arguments.built {
+            announce_and_run(
+                workspace
+                    .cargo()
+                    .args(["build", QUICK, "--package=widelane-cli", "--package=widelane-lab"])
+                    .args(["--package=widelane-provider", "--package=widelane-runtime"]),
+            )?;
+        }
         for (system, part) in chosen(&arguments.only) {
             let name = format!("{}/{}", system.name, part.name());
             announce(&name);
@@ -218,7 +223,7 @@ fn run_part(workspace: &Workspace, place: &Path, system: &System, part: Part) ->
     let outcome = match part {
         Part::Tests => return test(workspace, &root),
         Part::Server(server) => compare(workspace, &root, server)?,
-        Part::Tried(tried) => tried::run(workspace, &root, tried)?,
+        Part::Tried(tried) => tried::run(workspace, &root, system, tried)?,
     };
     let file = page::outcome_file(place, system, part.name());
     fs::create_dir_all(file.parent().expect("a file in a directory"))?;

@@ -26,7 +26,7 @@
 //!    the fibre once, off the wire, so that it runs to its end. In a process that forked meanwhile
 //!    the request may be gone; then the fibre is dropped with its stack.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 
 use crate::counters::Counters;
 
@@ -46,6 +46,14 @@ pub const PREPARE_SYMBOL: &core::ffi::CStr = c"widelane_provider_prepare";
 /// Has a provider that is loaded but not started read its policy and open its counters, while their
 /// files can be found.
 pub type Prepare = unsafe extern "C" fn() -> c_int;
+
+/// Name of the symbol that the runtime exports, of type [`Variable`].
+pub const VARIABLE_SYMBOL: &core::ffi::CStr = c"widelane_runtime_variable";
+
+/// The value that a variable of the environment had when the program started, if it is one of those
+/// that the provider reads; null if there was none. Some servers clear their environment before
+/// they begin with TLS (Exim does).
+pub type Variable = unsafe extern "C" fn(name: *const c_char) -> *const c_char;
 
 /// Which of a thread's parked requests are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,8 @@ use anyhow::Context;
 
 const DIRECTORY_VARIABLE: &str = "WIDELANE_LIBRARY_DIR";
 const PROVIDER_NAMES: [&str; 2] = ["widelane.so", "libwidelane.so"];
-const RUNTIME_NAMES: [&str; 1] = ["libwidelane_runtime.so"];
+/// The file name of the library to preload.
+pub const RUNTIME_NAME: &str = "libwidelane_runtime.so";
 
 /// The shared objects, by absolute path.
 pub struct Libraries {
@@ -33,7 +34,7 @@ impl Libraries {
         };
         let libraries = Self {
             provider: find_one(&directories, &PROVIDER_NAMES)?,
-            runtime: find_one(&directories, &RUNTIME_NAMES)?,
+            runtime: find_one(&directories, &[RUNTIME_NAME])?,
         };
         if libraries.runtime.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b':' | b' ')) {
             anyhow::bail!(

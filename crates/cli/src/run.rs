@@ -115,7 +115,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             accelerate(&mut command, &args)?;
             eprintln!(
                 "widelane: {} is not linked with OpenSSL 3 itself; what it starts or loads is \
-                 accelerated if it is, and then `widelane top` shows it",
+                 accelerated if it is, and then `widelane top` shows it; if it starts a server \
+                 without LD_PRELOAD, put `widelane run --` before that server",
                 program.display()
             );
         }
@@ -207,25 +208,17 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
     if let Some(bits) = &args.lane_max_simd_bitwidth {
         command.env(policy::LANE_BITWIDTH_VARIABLE, bits);
     }
-    match live::for_servers(args.counters_dir.as_deref()) {
-        Ok(Some(directory)) => {
-            // Said here once, and not by each process of the server.
-            let directory = match live::try_out(&directory) {
-                Ok(()) => directory,
-                Err(error) => {
-                    eprintln!(
-                        "widelane: {error:#}; mount something writable there, or give another \
-                         --counters-dir; the server runs without counters"
-                    );
-                    PathBuf::new()
-                }
-            };
-            command.env(COUNTERS_DIRECTORY_VARIABLE, directory);
-        }
+    match counters_directory(args.counters_dir.as_deref()) {
+        Ok(Some(directory)) => drop(command.env(COUNTERS_DIRECTORY_VARIABLE, directory)),
         Ok(None) => {}
-        Err(error) if args.counters_dir.is_some() => return Err(error),
-        // Nobody asked for them, and the server is not worse off without.
-        Err(error) => eprintln!("widelane: `widelane top` will not see this server: {error:#}"),
+        // The server is not worse off without. Said here once, and not by each of its processes.
+        Err(error) => {
+            eprintln!(
+                "widelane: {error:#}; the server runs without counters, and `widelane top` will \
+                 not show it"
+            );
+            command.env(COUNTERS_DIRECTORY_VARIABLE, "");
+        }
     }
     let mut preload = OsString::from(&libraries.runtime);
     if let Some(others) = std::env::var_os(PRELOAD_VARIABLE).filter(|others| !others.is_empty()) {
@@ -234,6 +227,13 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
     }
     command.env(PRELOAD_VARIABLE, preload).env(PROVIDER_VARIABLE, &libraries.provider);
     Ok(())
+}
+
+/// Where the server keeps its counters, if not where its environment already says.
+fn counters_directory(asked: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
+    let directory = live::for_servers(asked)?;
+    directory.as_deref().map_or(Ok(()), live::try_out)?;
+    Ok(directory)
 }
 
 /// Finds what a shell would run for `name`.

@@ -12,9 +12,9 @@ use widelane_cpu::policy::{self, Combine, Engine, Inputs, LaneCpus, LaneUser, Wa
 use widelane_cpu::{Policy, Room, Width, rooms};
 
 use crate::errors::say;
-use crate::stack;
+use crate::{runtime, stack};
 
-/// What the environment said when the provider was first loaded.
+/// What the environment says when the provider is first loaded, or said when the program started.
 ///
 /// It is read once, because `widelane run` takes its variables out of the environment of the
 /// servers that it accelerates, so that their children stay as they are.
@@ -65,7 +65,9 @@ impl Config {
 
     fn read() -> Self {
         let trusted = !raised_privileges();
-        let variable = |name: &str| env::var_os(name).filter(|value| trusted && !value.is_empty());
+        // A variable that the program has taken out, with all others perhaps, counts all the same.
+        let named = |name: &str| env::var_os(name).or_else(|| runtime::variable(name));
+        let variable = |name: &str| named(name).filter(|value| trusted && !value.is_empty());
         let text = |name| variable(name).map(|value| value.to_string_lossy().into_owned());
         let inputs = Inputs {
             argument: None,

@@ -10,7 +10,7 @@ use widelane_ossl_sys::core::{OsslCoreHandle, OsslDispatch};
 use crate::config::config;
 use crate::delegate::Delegate;
 use crate::entry::{entry, lend};
-use crate::errors::{raise_text, say};
+use crate::errors::{raise_text, say, share};
 use crate::instance::Instance;
 use crate::lent::Core;
 use crate::stack::on_large;
@@ -53,6 +53,7 @@ entry! {
     #[unsafe(no_mangle)]
     pub fn widelane_provider_prepare() -> c_int {
         config();
+        share();
         process::watch_forks();
         process::current().counters();
         Some(1)
@@ -66,6 +67,7 @@ entry! {
 fn begin(libcrypto: Libcrypto, core: Core) -> Result<Arc<Instance>, String> {
     let delegate = Delegate::load(libcrypto)?.with_core(core);
     config();
+    share();
     process::watch_forks();
     process::begin_thread();
     runtime::attach();

@@ -1,14 +1,16 @@
 //! The event-loop runtime of `widelane run`, where this process has it.
 #![allow(unsafe_code, reason = "looks the runtime up and calls its hooks")]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, OsString, c_int, c_void};
 use std::mem::transmute;
+use std::os::unix::ffi::OsStrExt;
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
 use widelane_bridge::counters::Counters;
 use widelane_bridge::hooks::{
-    ATTACH_SYMBOL, Attach, Extent, HOOKS_VERSION, ProviderHooks, RuntimeHooks,
+    ATTACH_SYMBOL, Attach, Extent, HOOKS_VERSION, ProviderHooks, RuntimeHooks, VARIABLE_SYMBOL,
+    Variable,
 };
 use widelane_ossl_sys::core::SELECT_ALL;
 
@@ -44,6 +46,22 @@ pub(crate) fn attach() {
         // SAFETY: null, or the runtime's table, which stays.
         unsafe { hooks.as_ref() }.filter(|hooks| hooks.version == HOOKS_VERSION)
     });
+}
+
+/// What a variable of the environment was when the program started, where the runtime knows it: the
+/// program may have cleared its environment since.
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    // SAFETY: looks a name up.
+    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, VARIABLE_SYMBOL.as_ptr()) };
+    let symbol = NonNull::new(symbol)?;
+    // SAFETY: what has this name has this type.
+    let variable = unsafe { transmute::<*mut c_void, Variable>(symbol.as_ptr()) };
+    let name = CString::new(name).ok()?;
+    // SAFETY: a C string.
+    let value = NonNull::new(unsafe { variable(name.as_ptr()) }.cast_mut())?;
+    // SAFETY: a C string of the runtime's, which stays.
+    let value = unsafe { CStr::from_ptr(value.as_ptr()) };
+    Some(OsStr::from_bytes(value.to_bytes()).to_owned())
 }
 
 /// The handshake that the runtime drives on this thread now, if it may park.

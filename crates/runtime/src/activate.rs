@@ -137,7 +137,8 @@ fn provider_library(path: &CStr) -> Result<*mut c_void, String> {
 }
 
 fn last_loader_error() -> String {
-    const REMEDY: &str = "install widelane where this process can read it";
+    const REMEDY: &str = "install widelane where this process can read it, or have its AppArmor \
+                          profile allow that";
     // SAFETY: no precondition; the text belongs to this thread until its next call.
     let error = unsafe { libc::dlerror() };
     if error.is_null() {

@@ -8,10 +8,13 @@
 //! them out.
 #![allow(unsafe_code, reason = "the constructor and the environment before main")]
 
-use core::ffi::{CStr, c_int};
+use core::ffi::{CStr, c_char, c_int};
+use core::ptr;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
+
+use widelane_bridge::hooks::Variable;
 
 /// Variable by which `widelane run` names the provider to load.
 const PROVIDER_VARIABLE: &str = "WIDELANE_PROVIDER";
@@ -53,6 +56,29 @@ pub(crate) struct Config {
 /// The configuration, if this process was started by `widelane run`.
 pub(crate) fn config() -> Option<&'static Config> {
     CONFIG.get()
+}
+
+/// Called by the provider when it reads its configuration; see `widelane_bridge::hooks`.
+///
+/// # Safety
+///
+/// `name` is a C string.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn widelane_runtime_variable(name: *const c_char) -> *const c_char {
+    // SAFETY: as the caller promises.
+    let name = unsafe { CStr::from_ptr(name) };
+    let value = config().and_then(|config| value_at_start(&config.variables, name));
+    value.map_or(ptr::null(), CStr::as_ptr)
+}
+
+const _: Variable = widelane_runtime_variable;
+
+/// The value of `name` among variables (`NAME=value`).
+fn value_at_start<'a>(variables: &'a [CString], name: &CStr) -> Option<&'a CStr> {
+    variables.iter().find_map(|variable| {
+        let rest = variable.as_bytes_with_nul().strip_prefix(name.to_bytes())?;
+        CStr::from_bytes_with_nul(rest.strip_prefix(b"=")?).ok()
+    })
 }
 
 /// Whether `variable` (`NAME=value`) carries one of the run-only settings.
@@ -216,6 +242,16 @@ mod tests {
         assert!(!is_run_variable(b"WIDELANE_POLICY=/p"));
         assert_eq!(preload_value(b"LD_PRELOAD=/a.so"), Some(OsStr::new("/a.so")));
         assert_eq!(preload_value(b"PATH=/bin"), None);
+    }
+
+    #[test]
+    fn finds_what_a_variable_was_at_the_start() {
+        let variables = [c"WIDELANE_POLICY=/p", c"WIDELANE_WAIT_MAX="].map(CStr::to_owned);
+        assert_eq!(value_at_start(&variables, c"WIDELANE_POLICY"), Some(c"/p"));
+        assert_eq!(value_at_start(&variables, c"WIDELANE_WAIT_MAX"), Some(c""));
+        for other in [c"WIDELANE_POL", c"WIDELANE_COMBINE", c""] {
+            assert_eq!(value_at_start(&variables, other), None);
+        }
     }
 
     #[test]

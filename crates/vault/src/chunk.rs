@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use rustix::mm::{self, Advice, MapFlags, ProtFlags};
 
+use super::HAS_UNLOCKED;
+
 /// Bytes of a mapping.
 const CHUNK_BYTES: usize = 64 << 10;
 
@@ -72,7 +74,9 @@ impl Chunk {
         // SAFETY: the mapping, which nothing uses yet.
         let _ = unsafe { mm::madvise(mapped, CHUNK_BYTES, Advice::LinuxDontDump) };
         // SAFETY: as above.
-        let _ = unsafe { mm::mlock(mapped, CHUNK_BYTES) };
+        if unsafe { mm::mlock(mapped, CHUNK_BYTES) }.is_err() {
+            HAS_UNLOCKED.store(true, Ordering::Relaxed);
+        }
         let chunk: NonNull<Chunk> = NonNull::new(mapped.cast())?;
         let taken = [const { AtomicU64::new(0) }; WORDS];
         // SAFETY: aligned to a page, large enough, and seen by nobody.

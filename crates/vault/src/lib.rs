@@ -19,10 +19,19 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::slice;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use widelane_secret::wipe;
 
 use self::chunk::{Chunk, PLACE_BYTES_MAX};
+
+/// Whether some keys of this process, or of one that it was forked from, could not be locked.
+pub fn has_unlocked_keys() -> bool {
+    HAS_UNLOCKED.load(Ordering::Relaxed)
+}
+
+/// Set where the system refuses to lock memory, or gives no mapping to lock.
+static HAS_UNLOCKED: AtomicBool = AtomicBool::new(false);
 
 /// A value in a vault; dropped and then wiped.
 pub struct Vault<T> {
@@ -45,7 +54,10 @@ impl<T> Vault<T> {
         }
         let (place, chunk) = match chunk::take(size_of::<T>()) {
             Some((place, chunk)) => (place.cast::<T>(), Some(chunk)),
-            None => (on_heap(), None),
+            None => {
+                HAS_UNLOCKED.store(true, Ordering::Relaxed);
+                (on_heap(), None)
+            }
         };
         // SAFETY: a place for such a value, which nobody else has.
         unsafe { place.write(value) };
@@ -140,6 +152,7 @@ mod tests {
             return eprintln!("skipped: only {limit:?} bytes may be locked here");
         }
         assert!(flags.contains(" lo "), "not locked, though so little may be: {flags}");
+        assert!(!has_unlocked_keys());
     }
 
     #[test]

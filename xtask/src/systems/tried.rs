@@ -6,13 +6,15 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::chroot;
+use super::System;
 use crate::workspace::Workspace;
+use crate::{chroot, debian_source, shell};
 
 /// A server by the name of its script.
 #[derive(PartialEq, Eq)]
@@ -23,16 +25,27 @@ pub struct Tried {
     packages: &'static str,
     /// What comes before TLS on its connections, as the client knows it.
     opening: &'static str,
+    /// How its program is built, where Debian's own is not on OpenSSL.
+    source: Option<Source>,
     /// What it gains and why, or why not.
     pub remark: &'static str,
 }
 
-pub const TRIED: [Tried; 7] = [
+/// A program that `tried/NAME.build` builds from one of Debian's source packages.
+#[derive(PartialEq, Eq)]
+struct Source {
+    package: &'static str,
+    /// Where it is in the system then.
+    program: &'static str,
+}
+
+pub const TRIED: [Tried; 9] = [
     Tried {
         name: "nginx-upstream",
         title: "nginx, TLS to an upstream",
         packages: "nginx",
         opening: "http",
+        source: None,
         remark: "Key pairs made in advance, key schedule; a client signs nothing",
     },
     Tried {
@@ -40,6 +53,7 @@ pub const TRIED: [Tried; 7] = [
         title: "HAProxy, TLS to a server",
         packages: "haproxy nginx",
         opening: "http",
+        source: None,
         remark: "The same",
     },
     Tried {
@@ -47,6 +61,7 @@ pub const TRIED: [Tried; 7] = [
         title: "Traffic Server",
         packages: "trafficserver",
         opening: "tls",
+        source: None,
         remark: "",
     },
     Tried {
@@ -54,6 +69,7 @@ pub const TRIED: [Tried; 7] = [
         title: "PostgreSQL",
         packages: "postgresql",
         opening: "postgres",
+        source: None,
         remark: "Forks a process for each connection, and a forked process copies more pages",
     },
     Tried {
@@ -61,6 +77,7 @@ pub const TRIED: [Tried; 7] = [
         title: "MariaDB",
         packages: "mariadb-server",
         opening: "mysql",
+        source: None,
         remark: "A thread for each connection",
     },
     Tried {
@@ -68,6 +85,7 @@ pub const TRIED: [Tried; 7] = [
         title: "Postfix",
         packages: "postfix",
         opening: "tls",
+        source: None,
         remark: "A process for some connections",
     },
     Tried {
@@ -75,22 +93,42 @@ pub const TRIED: [Tried; 7] = [
         title: "Dovecot",
         packages: "dovecot-core dovecot-imapd",
         opening: "tls",
+        source: None,
         remark: "Executes a login process for each connection, which loads the provider each time",
+    },
+    Tried {
+        name: "exim",
+        title: "Exim, built on OpenSSL",
+        packages: "exim4-daemon-light gcc make perl libc6-dev libcrypt-dev libssl-dev \
+                   libpcre2-dev libdb-dev",
+        opening: "tls",
+        source: Some(Source { package: "exim4", program: "opt/exim/bin/exim" }),
+        remark: "Forks a process for each connection; Debian's own is on GnuTLS",
+    },
+    Tried {
+        name: "openvpn",
+        title: "OpenVPN, over TCP",
+        packages: "openvpn",
+        opening: "openvpn",
+        source: None,
+        remark: "TLS in memory: nothing waits for company",
     },
 ];
 
 /// Asks a server: its version with what the client found, or why it found nothing.
-pub fn run(workspace: &Workspace, root: &Path, tried: &Tried) -> Result<Value> {
+pub fn run(workspace: &Workspace, root: &Path, system: &System, tried: &Tried) -> Result<Value> {
     let Some(version) = super::install(root, tried.packages)? else {
         return Ok(json!({ "missing": true }));
     };
+    if let Some(source) = &tried.source {
+        build(workspace, root, system, tried, source)?;
+    }
     let counters = workspace.target.join("systems/counters");
     let _ = fs::remove_dir_all(&counters);
     fs::create_dir_all(&counters)?;
     fs::set_permissions(&counters, PermissionsExt::from_mode(0o1777))?;
-    let scripts = workspace.root.join("xtask/src/systems/tried");
-    let [client, script] = ["client.py", &format!("{}.sh", tried.name)]
-        .map(|name| scripts.join(name).display().to_string());
+    let [client, script] =
+        ["client.py", &format!("{}.sh", tried.name)].map(|name| script(workspace, name));
     let program = workspace.quick("widelane").display().to_string();
     let counters = counters.display().to_string();
     let words = ["python3", &client, &script, tried.opening, &program, &counters];
@@ -104,4 +142,40 @@ pub fn run(workspace: &Workspace, root: &Path, tried: &Tried) -> Result<Value> {
     }
     let found: Value = serde_json::from_slice(&output.stdout)?;
     Ok(json!({ "version": version, "tried": found }))
+}
+
+/// Builds a server's program in the system at `root`, unless an earlier run has.
+fn build(
+    workspace: &Workspace,
+    root: &Path,
+    system: &System,
+    tried: &Tried,
+    source: &Source,
+) -> Result<()> {
+    if root.join(source.program).exists() {
+        return Ok(());
+    }
+    let directory = root.with_extension("sources").join(source.package);
+    fs::create_dir_all(&directory)?;
+    let words = ["--download-only", "--tar-only", source.package];
+    debian_source::fetch(&directory, &debian_source::mirror()?, system.suite, &words)?;
+    let files = fs::read_dir(&directory)?.collect::<std::io::Result<Vec<_>>>()?;
+    let is_archive = |path: &PathBuf| path.to_string_lossy().contains(".orig.tar.");
+    let archive = files.into_iter().map(|entry| entry.path()).find(is_archive);
+    let unpacked = root.join(UNPACKED);
+    let _ = fs::remove_dir_all(&unpacked);
+    fs::create_dir_all(&unpacked)?;
+    let mut unpack = Command::new("tar");
+    unpack.arg("--extract").arg("--file").arg(archive.context("apt fetched no archive")?);
+    shell::run(unpack.arg("--strip-components=1").arg("--directory").arg(&unpacked))?;
+    let script = script(workspace, &format!("{}.build", tried.name));
+    let words = ["sh", "-euc", "cd \"$1\" && . \"$2\"", "sh", &format!("/{UNPACKED}"), &script];
+    shell::run(&mut chroot::command(root, &[&workspace.root, &workspace.target], &words))
+}
+
+/// Where a source package is unpacked.
+const UNPACKED: &str = "opt/source";
+
+fn script(workspace: &Workspace, name: &str) -> String {
+    workspace.root.join("xtask/src/systems/tried").join(name).display().to_string()
 }

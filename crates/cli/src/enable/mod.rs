@@ -21,7 +21,7 @@ use self::files::Plan;
 use self::unit::Unit;
 use crate::libraries::Libraries;
 use crate::output;
-use crate::run::fitness;
+use crate::run::fitness::{self, Fitness};
 use crate::system;
 
 /// Accelerates a service of systemd from its next start on
@@ -104,7 +104,8 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
     let Service { name, dry_run, root } = &args.service;
     let root = root.canonicalize().with_context(|| format!("there is no {}", root.display()))?;
     let unit = Unit::find(&root, name)?;
-    if let Some(reason) = fitness::judge(&below(&root, &unit.program)).objection() {
+    let fitness = fitness::judge(&below(&root, &unit.program));
+    if let Fitness::RunsUnchanged(reason) = &fitness {
         bail!("{name} would run unchanged: {reason}");
     }
     if let (Some(cpus), Some(online)) = (&args.lane_cpus, LaneCpus::online())
@@ -132,6 +133,13 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
         output::print(&format!(
             "{name} is accelerated when it is started again: systemctl restart {name}\n\
              Then `widelane status` tells what it does, and `widelane top` what it does now."
+        ))?;
+    }
+    if fitness == Fitness::PassesOn {
+        output::print(&format!(
+            "{} is not linked with OpenSSL 3 itself; what it starts or loads is accelerated if it \
+             is, and then `widelane status` tells",
+            unit.program.display()
         ))?;
     }
     for remark in unit.remarks(&root) {

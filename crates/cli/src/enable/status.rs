@@ -11,6 +11,7 @@ use widelane_tables::{Block, Kind, Table, Tone, count, percent};
 use super::drop_in::{self, FILE_NAME};
 use super::files;
 use super::unit::Unit;
+use crate::libraries::RUNTIME_NAME;
 use crate::live::{self, Directories, Survey};
 use crate::output;
 
@@ -38,8 +39,10 @@ struct Service {
     enabled: bool,
     /// Whether somebody has edited the drop-in.
     edited: bool,
-    /// Processes of its program.
+    /// Its processes.
     processes: usize,
+    /// Those of them that have not loaded us, as far as one may know.
+    processes_without: usize,
     /// Those of them that have counters.
     processes_accelerated: usize,
     handshakes: u64,
@@ -90,9 +93,10 @@ impl Service {
         let drop_in = files::read(&path).ok().flatten();
         let unit = Unit::find(root, &service);
         let program = unit.as_ref().ok().and_then(|unit| unit.program.file_name()?.to_str());
-        let is_its = |command: &str| Some(command) == program;
+        let running = live::of_service(&service, program);
+        let is_without = |pid: &&u32| live::has_loaded(**pid, RUNTIME_NAME) == Some(false);
         let accelerated: Vec<_> =
-            survey.processes.iter().filter(|process| is_its(&process.command)).collect();
+            survey.processes.iter().filter(|process| running.contains(&process.pid)).collect();
         let sum = |figure: fn(&widelane_host::counters::Counts) -> u64| {
             accelerated.iter().map(|process| figure(&process.counts)).sum::<u64>()
         };
@@ -102,7 +106,8 @@ impl Service {
         let mut found = Service {
             enabled: drop_in.is_some(),
             edited: drop_in.as_deref().is_some_and(|text| !drop_in::is_untouched(text)),
-            processes: program.map_or(0, live::running),
+            processes: running.len(),
+            processes_without: running.iter().filter(is_without).count(),
             processes_accelerated: accelerated.len(),
             handshakes: sum(|counts| counts.handshakes),
             operations,
@@ -132,9 +137,15 @@ impl Service {
         match (self.processes, self.processes_accelerated) {
             _ if !self.enabled => None,
             (0, _) => Some(format!("`systemctl start {name}` starts it")),
+            (all, 0) if self.processes_without == all => Some(format!(
+                "`systemctl restart {name}`; if it was started again since it was enabled, \
+                 something keeps LD_PRELOAD or the libraries from it (a wrapper, AppArmor): \
+                 `journalctl -u {name} | grep -e widelane -e ld.so`, \
+                 docs/operate/troubleshooting.md"
+            )),
             (_, 0) => Some(format!(
-                "no handshake came to it since it was enabled, or it was not started again: \
-                 `systemctl restart {name}`"
+                "no handshake came to it yet, or it cannot write its counters: \
+                 `journalctl -u {name} | grep widelane:`"
             )),
             _ if self.device_faults > 0 => Some(format!(
                 "its QAT device has failed {} operations, which the CPU has done: \

@@ -93,7 +93,7 @@ impl Unit {
                     // Prefixes such as `-` and `!` change how it is started, not what.
                     let command = value.trim_start_matches(['-', '@', ':', '+', '!']);
                     if let Some(program) = command.split_whitespace().next() {
-                        self.program = PathBuf::from(program);
+                        self.program = found(root, program);
                     }
                 }
                 "ProtectSystem" => self.is_read_only = value == "strict",
@@ -150,6 +150,18 @@ impl Unit {
         Ok(())
     }
 }
+
+/// The program that systemd starts for a word, which may be a name.
+fn found(root: &Path, word: &str) -> PathBuf {
+    let named = SEARCHED.iter().map(|directory| Path::new(directory).join(word));
+    let is_name = !word.contains('/');
+    let found = named.filter(|_| is_name).find(|path| below(root, path).exists());
+    found.unwrap_or_else(|| PathBuf::from(word))
+}
+
+/// Where systemd looks for programs.
+const SEARCHED: [&str; 6] =
+    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// The strongest unit file of a service, with its text.
 fn unit_file(root: &Path, name: &str) -> Option<(PathBuf, String)> {
@@ -259,6 +271,16 @@ mod tests {
         system.write("etc/systemd/system/server.service.d/a.conf", other);
         let replaced = Unit { program: "/opt/server".into(), is_read_only: true, ..plain };
         assert_eq!(system.find().unwrap(), replaced);
+    }
+
+    #[test]
+    fn a_program_is_found_by_its_name() {
+        let system = System::new("[Service]\nExecStart=server -x\n");
+        assert_eq!(system.find().unwrap().program, Path::new("server"));
+        system.write("bin/server", "");
+        assert_eq!(system.find().unwrap().program, Path::new("/bin/server"));
+        system.write("usr/sbin/server", "");
+        assert_eq!(system.find().unwrap().program, Path::new("/usr/sbin/server"));
     }
 
     #[test]

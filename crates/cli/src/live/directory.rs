@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
 
 /// Where the servers of the system keep their counters.
@@ -63,7 +63,7 @@ pub fn for_servers(asked: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
         return shared(system).map(Some);
     }
     let Some(directory) = of_user() else { return Ok(None) };
-    fs::create_dir_all(&directory).with_context(|| cannot_make(&directory))?;
+    fs::create_dir_all(&directory).map_err(|error| cannot_make(&directory, &error))?;
     Ok(Some(directory))
 }
 
@@ -81,7 +81,9 @@ pub fn try_out(directory: &Path) -> anyhow::Result<()> {
     }
     // Where it was not made there is nothing to remove.
     let _ = fs::remove_file(&path);
-    written.with_context(|| format!("cannot write counters to {}", directory.display()))
+    written.map_err(|error| {
+        anyhow!("cannot write counters to {}: {error}; {REMEDY}", directory.display())
+    })
 }
 
 /// Room that a small server takes: some processes of a few threads, a page each.
@@ -109,7 +111,7 @@ fn shared(directory: &Path) -> anyhow::Result<PathBuf> {
         Ok(metadata) if metadata.is_symlink() && directory.is_dir() => {}
         Ok(_) => bail!("{} is not a directory; give another --counters-dir", directory.display()),
         Err(_) => {
-            fs::create_dir_all(directory).with_context(|| cannot_make(directory))?;
+            fs::create_dir_all(directory).map_err(|error| cannot_make(directory, &error))?;
             fs::set_permissions(directory, Permissions::from_mode(SHARED_MODE))
                 .with_context(|| format!("cannot open {} to all users", directory.display()))?;
         }
@@ -121,9 +123,11 @@ fn is_trusted(owner: u32) -> bool {
     owner == 0 || owner == rustix::process::geteuid().as_raw()
 }
 
-fn cannot_make(directory: &Path) -> String {
-    format!("cannot make the counters directory {}", directory.display())
+fn cannot_make(directory: &Path, error: &io::Error) -> anyhow::Error {
+    anyhow!("cannot make the counters directory {}: {error}; {REMEDY}", directory.display())
 }
+
+const REMEDY: &str = "mount something writable there, or give another --counters-dir";
 
 #[cfg(test)]
 mod tests {

@@ -16,7 +16,7 @@ use widelane_host::counters::Counts;
 pub use self::clock::Clocks;
 pub use self::directory::{Directories, SYSTEM_DIRECTORY, for_servers, try_out};
 pub use self::file::Objection;
-pub use self::process::{cpu_of, running};
+pub use self::process::{cpu_of, has_loaded, of_service};
 
 /// One accelerated process.
 #[derive(Clone, Debug)]

@@ -37,11 +37,39 @@ impl Facts {
     }
 }
 
-/// How many processes of a name run.
-pub fn running(command: &str) -> usize {
+/// The processes of a service of systemd: those in its control group, or those of its program's
+/// name where it has none, as without systemd.
+pub fn of_service(service: &str, program: Option<&str>) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid| Facts::of(*pid).is_some_and(|facts| facts.command == command)).count()
+    let pids: Vec<u32> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let unit = format!("{service}.service");
+    let groups = |pid: u32| fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let in_unit: Vec<u32> =
+        pids.iter().copied().filter(|pid| is_in_unit(&groups(*pid), &unit)).collect();
+    if !in_unit.is_empty() {
+        return in_unit;
+    }
+    let is_named = |pid: &u32| Facts::of(*pid).is_some_and(|it| Some(&*it.command) == program);
+    pids.into_iter().filter(is_named).collect()
+}
+
+/// Whether a process is in the control group of a unit, by its file `cgroup`.
+fn is_in_unit(groups: &str, unit: &str) -> bool {
+    groups.lines().any(|line| {
+        line.rsplit(':').next().is_some_and(|it| it.split('/').any(|part| part == unit))
+    })
+}
+
+/// Whether a process has loaded a library of this file name; nothing if we may not know.
+pub fn has_loaded(pid: u32, library: &str) -> Option<bool> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    // The kernel adds a word where the file was replaced or removed meanwhile.
+    let is_it = |line: &str| {
+        let path = line.trim_end_matches(" (deleted)");
+        path.rsplit_once('/').is_some_and(|(_, name)| name == library)
+    };
+    Some(maps.lines().any(is_it))
 }
 
 /// The CPU that the busiest thread of a process was last seen on.
@@ -89,6 +117,25 @@ mod tests {
     fn this_process_is_somewhere_and_no_process_is_nowhere() {
         assert!(place::allowed().contains(&cpu_of(std::process::id()).unwrap()));
         assert!(cpu_of(u32::MAX).unwrap_err().to_string().contains("no process"));
+    }
+
+    #[test]
+    fn a_process_of_a_service_is_told_by_its_control_group() {
+        let unit = "apache2.service";
+        assert!(is_in_unit("0::/system.slice/apache2.service\n", unit));
+        assert!(is_in_unit("1:name=systemd:/system.slice/apache2.service/sub\n0::/\n", unit));
+        for other in ["", "0::/", "0::/system.slice/xapache2.service", "0::/apache2.service.d"] {
+            assert!(!is_in_unit(other, unit), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_this_process_has_loaded_is_known() {
+        let own = std::env::current_exe().unwrap();
+        let name = own.file_name().unwrap().to_str().unwrap();
+        assert_eq!(has_loaded(std::process::id(), name), Some(true));
+        assert_eq!(has_loaded(std::process::id(), "no-such-library.so"), Some(false));
+        assert_eq!(has_loaded(u32::MAX, name), None);
     }
 
     #[test]

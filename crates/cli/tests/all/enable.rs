@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use assert_cmd::prelude::*;
 use widelane_testkit::program;
@@ -184,7 +187,58 @@ fn what_cannot_be_accelerated_is_not_enabled() {
     assert!(system.refused(&["enable", "haproxy"]).contains("no service haproxy"));
     assert!(system.refused(&["enable", "../nginx"]).contains("letters, digits"));
     assert_eq!(system.tree(), before);
-    program::install(Path::new("/bin/sh"), &system.path("usr/sbin/nginx"));
-    assert!(system.refused(&["enable", "nginx"]).contains("not linked with OpenSSL 3"));
+    program::install(Path::new("/sbin/ldconfig"), &system.path("usr/sbin/nginx"));
+    assert!(system.refused(&["enable", "nginx"]).contains("statically linked"));
     widelane().args(["enable"]).assert().code(2);
+}
+
+/// Debian's apache2 is started by a script, and its rsyslog loads TLS later.
+#[test]
+fn a_service_that_starts_or_loads_its_server_is_enabled_with_a_remark() {
+    let Some(system) = System::new() else { return };
+    program::install(Path::new("/bin/sh"), &system.path("usr/sbin/nginx"));
+    let said = system.done(&["enable", "nginx"]);
+    assert!(said.contains("/usr/sbin/nginx is not linked with OpenSSL 3 itself"), "{said}");
+    assert!(system.path(DROP_IN).exists());
+}
+
+/// A library that this process has loaded, and others can.
+fn any_library() -> PathBuf {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let path = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
+    path.map(PathBuf::from).find(|path| path.ends_with("libgcc_s.so.1")).expect("of every program")
+}
+
+#[test]
+fn status_tells_what_was_not_started_again_from_what_has_no_handshakes() {
+    let Some(system) = System::new() else { return };
+    let program = system.path("usr/sbin/trial-server");
+    program::install(Path::new("/usr/bin/openssl"), &program);
+    system.write(
+        "lib/systemd/system/trial-server.service",
+        "[Service]\nExecStart=/usr/sbin/trial-server dgst\n",
+    );
+    system.done(&["enable", "trial-server"]);
+    let library = system.path("usr/lib/widelane/libwidelane_runtime.so");
+    fs::copy(any_library(), &library).unwrap();
+    for (preload, expected) in [
+        (None, ["systemctl restart trial-server", "something keeps LD_PRELOAD"]),
+        (Some(&library), ["no handshake came to it yet", "journalctl -u trial-server"]),
+    ] {
+        let mut server = Command::new(&program);
+        server.arg("dgst").stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut server = server.envs(preload.map(|path| ("LD_PRELOAD", path))).spawn().unwrap();
+        // What is preloaded comes before the libraries that it is linked with.
+        let maps = format!("/proc/{}/maps", server.id());
+        let end = Instant::now() + Duration::from_secs(30);
+        while !fs::read_to_string(&maps).unwrap().contains("libcrypto") && Instant::now() < end {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let said = system.done(&["status", "--json"]);
+        drop(server.stdin.take());
+        server.wait().unwrap();
+        for part in expected {
+            assert!(said.contains(part), "{part} is missing in {said}");
+        }
+    }
 }

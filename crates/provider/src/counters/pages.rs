@@ -15,7 +15,7 @@ use widelane_bridge::counters::{
 use widelane_cpu::Room;
 
 use super::file;
-use crate::errors::say;
+use crate::errors::{Once, say_once};
 
 /// The counters of one process.
 ///
@@ -53,11 +53,12 @@ impl Pages {
         let mapped = dir.and_then(|dir| {
             file::map(dir)
                 .inspect_err(|error| {
-                    say(&format!(
+                    let line = format!(
                         "cannot write counters to {}: {error}; this process runs without (give \
                          its user a directory with room there)",
                         dir.display()
-                    ));
+                    );
+                    say_once(Once::NoCounters, &line);
                 })
                 .ok()
         });

@@ -15,6 +15,7 @@ use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 use crate::curve::params::{Halves, KeyParams, Plain};
 use crate::curve::{Algorithm, Curve};
 use crate::delegate::{Delegate, Owned};
+use crate::errors::tell_of_unlocked_keys;
 use crate::params::{self, Text};
 use crate::pool::Pair;
 use crate::stack;
@@ -511,7 +512,7 @@ impl Encoded {
 
 impl Private {
     fn read(curve: Curve, bytes: &[u8]) -> Option<Self> {
-        Some(match curve {
+        let private = match curve {
             Curve::Ec(curve) => Private::Ec(ec::PrivateKey::from_bytes(curve, bytes).ok()?),
             Curve::Ed25519 => {
                 Private::Ed25519(ed25519::SigningKey::from_seed(bytes.try_into().ok()?))
@@ -519,7 +520,9 @@ impl Private {
             Curve::X25519 => {
                 Private::X25519(x25519::PrivateKey::from_bytes(bytes.try_into().ok()?))
             }
-        })
+        };
+        tell_of_unlocked_keys();
+        Some(private)
     }
 
     /// The bytes that it was read from; nothing for a key that is never an image.

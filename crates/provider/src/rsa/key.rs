@@ -16,6 +16,7 @@ use widelane_secret::wipe;
 
 use crate::delegate::{Delegate, Owned, SignContext};
 use crate::entry::{borrow_mut, entry};
+use crate::errors::tell_of_unlocked_keys;
 use crate::params;
 use crate::rsa::batch::RSA;
 use crate::stack;
@@ -144,6 +145,7 @@ impl Key {
         KeySize::ALL.iter().find(|size| size.bits() == self.bits())?;
         let numbers = self.export()?;
         let private = PrivateKey::from_components(&numbers.components()?).ok()?;
+        tell_of_unlocked_keys();
         let twin = match self.kind {
             Kind::Rsa => None,
             Kind::RsaPss => Some(self.unlimited_twin(&numbers)?),

@@ -183,3 +183,22 @@ fn a_server_that_begins_with_tls_in_another_root_is_accelerated_and_counted() {
     let sums = Sums::read(counters.path());
     assert!(!sums.has_lanes() || sums.rsa() == 1, "{sums:?} {said}");
 }
+
+/// Exim, for one, clears its environment before it begins with TLS.
+#[test]
+fn a_server_that_clears_its_environment_is_counted_and_obeys_the_policy() {
+    let (_authority, identity) = localhost();
+    let program = format!("{HANDSHAKE}import os\nos.environ.clear()\nown(*sys.argv[1:3])");
+    let counters = tempfile::tempdir().expect("a temporary directory");
+    let mut command = Command::new(widelane());
+    command.args(["run", "--max-simd-bitwidth", "128", "--counters-dir"]).arg(counters.path());
+    command.args(["--", "python3", "-c", &program]).args([&identity.certificate, &identity.key]);
+    let output = command.output().expect("widelane was built");
+    let said = text(&output.stderr);
+    if said.contains("there is no program python3") {
+        return eprintln!("there is no python3: nothing was tested");
+    }
+    assert!(output.status.success(), "{said}");
+    let sums = Sums::read(counters.path());
+    assert_eq!((sums.processes, sums.lanes), (1, 1), "{sums:?} {said}");
+}

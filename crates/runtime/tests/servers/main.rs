@@ -10,5 +10,6 @@ mod nginx;
 mod post_quantum;
 mod programs;
 mod qat;
+mod refusals;
 #[path = "../support/mod.rs"]
 mod support;

@@ -76,7 +76,7 @@ fn what_a_server_starts_is_not_accelerated() {
 }
 
 /// Forks a process for each of its connections, and is the client of each.
-const FORKS_FOR_EACH: &str = r"
+pub const FORKS_FOR_EACH: &str = r"
 import os, socket, ssl, sys
 server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 server.load_cert_chain(sys.argv[1], sys.argv[2])
