@@ -12,8 +12,8 @@ use crate::{JOBS_MAX, SLEEP_COST_NS, Tick};
 /// other keeps a fine rate), nothing waits but one job in [`PROBE_EVERY`], to find out whether that
 /// is still so.
 ///
-/// No job waits longer than its own limit, which is at most the budget, whoever comes: who opens the
-/// batch sets its end, and who joins it can only bring that forward.
+/// No job waits longer than its own limit, which is at most the budget, whoever comes: who opens
+/// the batch sets its end, and who joins it can only bring that forward.
 #[derive(Clone, Debug)]
 pub struct Company {
     budget_ns: u64,
@@ -84,9 +84,9 @@ impl Company {
 
     /// A job has come, which makes `waiting` of them beside those of `others`, if there are any.
     ///
-    /// `costs` tells what each number of jobs costs; `limit_ns` how long the job at hand may be made
-    /// to wait, within the budget, and `may_wait` whether it may at all. Those two are asked only
-    /// where a wait is worth it.
+    /// `costs` tells what each number of jobs costs; `limit_ns` how long the job at hand may be
+    /// made to wait, within the budget, and `may_wait` whether it may at all. Those two are asked
+    /// only where a wait is worth it.
     pub fn joined(
         &mut self,
         now: Tick,

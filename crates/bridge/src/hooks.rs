@@ -124,8 +124,8 @@ pub struct RuntimeHooks {
     /// Whether handshake `h` may be made to wait for company, which it may once: its later requests
     /// go with what is there.
     pub may_wait: extern "C" fn(h: *mut c_void) -> bool,
-    /// The round-trip time to the peer of handshake `h`, in ns, as TCP has measured it; 0 where it is
-    /// not known: its connection is no TCP, or hides its socket.
+    /// The round-trip time to the peer of handshake `h`, in ns, as TCP has measured it; 0 where it
+    /// is not known: its connection is no TCP, or hides its socket.
     pub round_trip_ns: extern "C" fn(h: *mut c_void) -> u64,
     /// Tells the runtime that the request parked for `h` is finished and its fibre can be resumed.
     pub completed: extern "C" fn(h: *mut c_void),

@@ -35,8 +35,8 @@ pub(crate) fn receives(descriptor: c_int) {
 }
 
 impl Handshake {
-    /// The smoothed round-trip time to the peer, in ns; 0 where it is not known. The kernel is asked
-    /// once: nothing comes from the peer while its handshake waits.
+    /// The smoothed round-trip time to the peer, in ns; 0 where it is not known. The kernel is
+    /// asked once: nothing comes from the peer while its handshake waits.
     pub(super) fn round_trip_ns(&self) -> u64 {
         *self.round_trip_ns.get_or_init(|| {
             let errno = real::errno();

@@ -104,8 +104,8 @@ pub struct Args {
     #[arg(long, value_name = "ENGINE", value_enum, value_delimiter = ',')]
     engine: Vec<Engine>,
     /// Limits to how long operations wait for company, each measured in the same rounds: 0, 0.5ms,
-    /// 1ms, 2ms, 5ms, 10ms, rtt. Shows what a longer wait saves, and what it costs in latency [default:
-    /// that of the policy]
+    /// 1ms, 2ms, 5ms, 10ms, rtt. Shows what a longer wait saves, and what it costs in latency
+    /// [default: that of the policy]
     #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = wait_max,
           conflicts_with = "engine")]
     wait_max: Vec<WaitMax>,
