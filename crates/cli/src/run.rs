@@ -12,6 +12,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
+use widelane_cpu::Policy;
 use widelane_cpu::policy::{self, Combine, Engine, Inputs, LaneCpus, LaneUser, WaitMax};
 
 use self::fitness::Fitness;
@@ -132,48 +133,28 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// Puts into the environment of `command` what the runtime and the provider look for.
 fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
     let libraries = Libraries::find()?;
+    let flags = flags(args);
     // What is given here makes that of the environment moot.
-    let unless = |is_given: bool, name| std::env::var(name).ok().filter(|_| !is_given);
+    let value = |name: &str| match flags.iter().find(|(flag, _)| *flag == name) {
+        Some((_, value)) => Some(value.clone()),
+        None => std::env::var(name).ok(),
+    };
+    let from_environment = || std::env::var_os(policy::PATH_VARIABLE).map(PathBuf::from);
     let inputs = Inputs {
         argument: None,
-        policy_path: args
-            .policy
-            .clone()
-            .or_else(|| std::env::var_os(policy::PATH_VARIABLE).map(PathBuf::from)),
-        max_simd_bitwidth: args
-            .max_simd_bitwidth
-            .clone()
-            .or_else(|| std::env::var(policy::BITWIDTH_VARIABLE).ok()),
-        wait_max: unless(args.wait_max.is_some(), policy::WAIT_VARIABLE),
-        combine: unless(args.combine.is_some(), policy::COMBINE_VARIABLE),
-        lane_cpus: unless(args.lane_cpus.is_some(), policy::LANE_CPUS_VARIABLE),
-        engine: unless(args.engine.is_some(), policy::ENGINE_VARIABLE),
-        lane_user: unless(args.lane_user.is_some(), policy::LANE_USER_VARIABLE),
-        lane_max_simd_bitwidth: args
-            .lane_max_simd_bitwidth
-            .clone()
-            .or_else(|| std::env::var(policy::LANE_BITWIDTH_VARIABLE).ok()),
+        policy_path: args.policy.clone().or_else(from_environment),
+        max_simd_bitwidth: value(policy::BITWIDTH_VARIABLE),
+        wait_max: value(policy::WAIT_VARIABLE),
+        combine: value(policy::COMBINE_VARIABLE),
+        lane_cpus: value(policy::LANE_CPUS_VARIABLE),
+        engine: value(policy::ENGINE_VARIABLE),
+        lane_user: value(policy::LANE_USER_VARIABLE),
+        lane_max_simd_bitwidth: value(policy::LANE_BITWIDTH_VARIABLE),
         system_path: PathBuf::from(policy::SYSTEM_PATH),
     };
     let resolved = policy::resolve(&inputs).context("the policy cannot be used")?;
-    let lane_cpus = args.lane_cpus.as_ref().or(resolved.policy.lane_cpus.as_ref());
-    if let (Some(cpus), Some(online)) = (lane_cpus, LaneCpus::online()) {
-        cpus.check(&online)?;
-    }
-    if let Some(user) = args.lane_user.as_ref().or(resolved.policy.lane_user.as_ref()) {
-        system::check_lane_user(user, lane_cpus)?;
-        if !rustix::process::geteuid().is_root() {
-            anyhow::bail!(
-                "only root can have the lane process run as {user}; start the server as root, or \
-                 name no --lane-user"
-            );
-        }
-    }
-    if args.lane_max_simd_bitwidth.is_some() && lane_cpus.is_none_or(LaneCpus::is_none) {
-        anyhow::bail!(
-            "there is no lane process for --lane-max-simd-bitwidth; give --lane-cpus, too"
-        );
-    }
+    check_lane_process(args, &resolved.policy)?;
+    command.envs(flags);
     // The server, or one that it starts anew, may be in another directory when it reads the file.
     match inputs.policy_path.filter(|path| !path.as_os_str().is_empty()) {
         Some(path) if path == Path::new(policy::AUTO) => {
@@ -184,29 +165,8 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
         }
         None => {}
     }
-    if let Some(bits) = &args.max_simd_bitwidth {
-        command.env(policy::BITWIDTH_VARIABLE, bits);
-    }
-    if let Some(wait_max) = args.wait_max {
-        command.env(policy::WAIT_VARIABLE, wait_max.to_string());
-    }
     if args.pq {
         command.env(PQ.0, PQ.1);
-    }
-    if let Some(combine) = args.combine {
-        command.env(policy::COMBINE_VARIABLE, combine.to_string());
-    }
-    if let Some(cpus) = &args.lane_cpus {
-        command.env(policy::LANE_CPUS_VARIABLE, cpus.to_string());
-    }
-    if let Some(engine) = args.engine {
-        command.env(policy::ENGINE_VARIABLE, engine.to_string());
-    }
-    if let Some(user) = &args.lane_user {
-        command.env(policy::LANE_USER_VARIABLE, user.to_string());
-    }
-    if let Some(bits) = &args.lane_max_simd_bitwidth {
-        command.env(policy::LANE_BITWIDTH_VARIABLE, bits);
     }
     match counters_directory(args.counters_dir.as_deref()) {
         Ok(Some(directory)) => drop(command.env(COUNTERS_DIRECTORY_VARIABLE, directory)),
@@ -226,6 +186,43 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
         preload.push(others);
     }
     command.env(PRELOAD_VARIABLE, preload).env(PROVIDER_VARIABLE, &libraries.provider);
+    Ok(())
+}
+
+/// The variables by which flags replace single lines of the policy, those that are given.
+fn flags(args: &Args) -> Vec<(&'static str, String)> {
+    let all = [
+        (policy::BITWIDTH_VARIABLE, args.max_simd_bitwidth.clone()),
+        (policy::WAIT_VARIABLE, args.wait_max.map(|it| it.to_string())),
+        (policy::COMBINE_VARIABLE, args.combine.map(|it| it.to_string())),
+        (policy::LANE_CPUS_VARIABLE, args.lane_cpus.as_ref().map(LaneCpus::to_string)),
+        (policy::ENGINE_VARIABLE, args.engine.map(|it| it.to_string())),
+        (policy::LANE_USER_VARIABLE, args.lane_user.as_ref().map(LaneUser::to_string)),
+        (policy::LANE_BITWIDTH_VARIABLE, args.lane_max_simd_bitwidth.clone()),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// Refuses CPUs and users that the lane process cannot have.
+fn check_lane_process(args: &Args, policy: &Policy) -> anyhow::Result<()> {
+    let lane_cpus = policy.lane_cpus.as_ref();
+    if let (Some(cpus), Some(online)) = (lane_cpus, LaneCpus::online()) {
+        cpus.check(&online)?;
+    }
+    if let Some(user) = &policy.lane_user {
+        system::check_lane_user(user, lane_cpus)?;
+        if !rustix::process::geteuid().is_root() {
+            anyhow::bail!(
+                "only root can have the lane process run as {user}; start the server as root, or \
+                 name no --lane-user"
+            );
+        }
+    }
+    if args.lane_max_simd_bitwidth.is_some() && lane_cpus.is_none_or(LaneCpus::is_none) {
+        anyhow::bail!(
+            "there is no lane process for --lane-max-simd-bitwidth; give --lane-cpus, too"
+        );
+    }
     Ok(())
 }
 

@@ -15,7 +15,7 @@ use widelane_bench::tune::workload::Workload;
 use widelane_bench::tune::{self, Plan, file};
 use widelane_cli::{output, system};
 use widelane_cpu::Policy;
-use widelane_cpu::policy::{self, LaneCpus, WaitMax};
+use widelane_cpu::policy::{self, LaneCpus};
 use widelane_results::{Results, Row, Status};
 use widelane_tables::{Block, Kind, Table, Tone};
 
@@ -83,6 +83,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if writes {
         may_write(&args.file)?;
     }
+    let before = before(&args.file)?;
     let record = match &args.replay {
         Some(path) => replay(path)?,
         None => measure(args)?,
@@ -93,7 +94,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(_) => args.keep.elsewhere(&record.model, record.cpus.len(), fill)?,
         None => args.keep.here(fill)?,
     }
-    let text = file::render(&record, &verdict, wait_max(&args.file));
+    let text = file::render(&record, &verdict, before.as_ref());
     if let Some(text) = text.as_ref().filter(|_| writes) {
         system::write(&args.file, text)?;
     }
@@ -134,9 +135,12 @@ fn may_write(path: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// The longest wait that the policy file at `path` sets, if there is one.
-fn wait_max(path: &Path) -> Option<WaitMax> {
-    policy::parse(path, &fs::read_to_string(path).ok()?).ok()?.wait_max
+/// What the policy file at `path` says, if there is one: what is not measured stays.
+fn before(path: &Path) -> anyhow::Result<Option<Policy>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    Ok(Some(policy::parse(path, &read(path)?)?))
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {

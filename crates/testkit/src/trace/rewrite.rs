@@ -124,12 +124,12 @@ impl<'a> Writer<'a> {
         self.leave();
     }
 
-    /// Stores a register: mov gs:[place], register.
+    /// Stores a register: `mov gs:[place], register`.
     pub(super) fn store(&mut self, register: u8, place: u32) {
         self.move_register(0x89, register, place);
     }
 
-    /// Loads a register: mov register, gs:[place].
+    /// Loads a register: `mov register, gs:[place]`.
     fn load(&mut self, register: u8, place: u32) {
         self.move_register(0x8b, register, place);
     }
@@ -140,7 +140,7 @@ impl<'a> Writer<'a> {
         self.put(&place.to_le_bytes());
     }
 
-    /// Jumps to where all rewritten code leaves to: jmp gs:[leave].
+    /// Jumps to where all rewritten code leaves to: `jmp gs:[leave]`.
     fn leave(&mut self) {
         self.put(&[0x65, 0xff, 0x24, 0x25]);
         self.put(&self.places.leave.to_le_bytes());
@@ -168,8 +168,8 @@ impl<'a> Writer<'a> {
     }
 
     /// Sets the address at which to go on from the operand of an indirect jump or call, which is
-    /// loaded as the jump would: mov gs:[spare], rax; mov rax, operand; mov gs:[next], rax; and rax
-    /// as it was.
+    /// loaded as the jump would: `mov gs:[spare], rax; mov rax, operand; mov gs:[next], rax`; and
+    /// `rax` as it was.
     fn load_next(&mut self, original: &Original<'_>) {
         const JUMP_OR_CALL: u8 = 0xff;
         // Prefixes that say what a jump may land on, and do not belong to a load.

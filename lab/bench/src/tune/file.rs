@@ -2,12 +2,10 @@
 
 use std::fmt::Write;
 
-use widelane_cpu::Policy;
-use widelane_cpu::policy::WaitMax;
-
 use super::record::Record;
 use super::verdict::{Decision, Finding, Gain, Verdict, over_extremes};
 use super::workload::{Workload, WorkloadError};
+use widelane_cpu::Policy;
 
 /// What stands before the workload, and before each of its lines.
 const WORKLOAD: (&str, &str) = ("# Workload:", "#   ");
@@ -51,10 +49,10 @@ pub fn words(gain: &Gain) -> String {
     format!("{:.3} ({:.3} to {:.3})", gain.value, gain.low, gain.high)
 }
 
-/// The text of the policy file; nothing where it cannot be told what to write. The longest wait is
-/// none of what was measured: it stays as it was.
-pub fn render(record: &Record, verdict: &Verdict, wait_max: Option<WaitMax>) -> Option<String> {
-    let policy = Policy { wait_max, ..policy(record, verdict)?.clone() };
+/// The text of the policy file; nothing where it cannot be told what to write. What was not
+/// measured stays as it was in `before`.
+pub fn render(record: &Record, verdict: &Verdict, before: Option<&Policy>) -> Option<String> {
+    let policy = beside(record, policy(record, verdict)?, before);
     let mut text = format!(
         "# Written by `widelane tune`, {}; `widelane tune --check` says if it still holds.\n#\n",
         record.created
@@ -93,6 +91,24 @@ pub fn render(record: &Record, verdict: &Verdict, wait_max: Option<WaitMax>) -> 
     Some(text)
 }
 
+/// The policy with what else the file before said: how long operations wait, who makes them, and
+/// lane CPUs where none were tried.
+fn beside(record: &Record, measured: &Policy, before: Option<&Policy>) -> Policy {
+    let Policy { width_max, classes_closed, rooms_closed, lane_cpus, lane_process, .. } = measured;
+    let Some(before) = before else { return measured.clone() };
+    let mut policy = Policy {
+        width_max: *width_max,
+        classes_closed: classes_closed.clone(),
+        rooms_closed: rooms_closed.clone(),
+        ..before.clone()
+    };
+    if record.candidates.iter().any(|candidate| candidate.policy.lane_cpus.is_some()) {
+        policy =
+            Policy { lane_cpus: lane_cpus.clone(), lane_process: lane_process.clone(), ..policy };
+    }
+    policy
+}
+
 /// A finding as a line.
 fn evidence(record: &Record, finding: &Finding) -> String {
     let Finding { candidate, gain, quiet, taken, clock_mhz } = finding;
@@ -120,7 +136,8 @@ pub fn workload(text: &str) -> Result<Option<Workload>, WorkloadError> {
 
 #[cfg(test)]
 mod tests {
-    use widelane_cpu::{Width, policy};
+    use widelane_cpu::Width;
+    use widelane_cpu::policy::{self, LaneCpus, LaneRooms, WaitMax};
 
     use super::super::candidate::Candidate;
     use super::super::verdict::judge;
@@ -169,12 +186,38 @@ mod tests {
             (keep, Width::W256, "No policy gets more done than default: it stays."),
             (change, Width::W512, "always-512 gets 1.050 (1.040 to 1.060) of the work done"),
         ] {
-            let text = render(&record, &verdict, Some(WaitMax::NONE)).unwrap();
+            let before = Policy {
+                wait_max: Some(WaitMax::NONE),
+                lane_user: "widelane".parse().ok(),
+                lane_cpus: "3".parse().ok(),
+                ..Policy::up_to(Width::W128)
+            };
+            let text = render(&record, &verdict, Some(&before)).unwrap();
             let policy = policy::parse("policy.toml".as_ref(), &text).unwrap();
-            let expected = Policy { wait_max: Some(WaitMax::NONE), ..Policy::up_to(width) };
+            let expected = Policy { width_max: width, ..before };
             assert_eq!(policy, expected, "{text}");
             assert_eq!(workload(&text).unwrap(), Some(record.workload.clone()), "{text}");
             assert!(text.contains(words) && text.contains("2400 MHz, 29 of 30 rounds"), "{text}");
+        }
+    }
+
+    #[test]
+    fn lane_cpus_that_were_tried_are_written_or_go() {
+        let mut record = record();
+        let cpus: LaneCpus = "1".parse().unwrap();
+        let lane_process = Some(LaneRooms::of(&Policy::open()));
+        record.candidates[1].policy =
+            Policy { lane_cpus: Some(cpus.clone()), lane_process, ..Policy::up_to(Width::W256) };
+        let before = Policy { lane_cpus: "3".parse().ok(), ..Policy::open() };
+        for (decision, lane_cpus) in [
+            (Decision::Change { candidate: 1, gain: finding(1.05).gain.unwrap() }, Some(cpus)),
+            (Decision::Keep { resolution: 0.01 }, None),
+        ] {
+            let verdict = Verdict { decision, ..judge(&record) };
+            let text = render(&record, &verdict, Some(&before)).unwrap();
+            let policy = policy::parse("policy.toml".as_ref(), &text).unwrap();
+            assert_eq!(policy.lane_cpus, lane_cpus, "{text}");
+            assert_eq!(policy.lane_process.is_some(), lane_cpus.is_some(), "{text}");
         }
     }
 

@@ -105,4 +105,6 @@ fn what_is_missing_or_wrong_is_named() {
     let wrong = directory.path().join("wrong.toml");
     fs::write(&wrong, "width_max = 300\n").unwrap();
     refused(&["--check", "--file", path(&wrong)], "wrong.toml:1:13");
+    refused(&["--file", path(&wrong)], "wrong.toml:1:13");
+    assert_eq!(fs::read_to_string(&wrong).unwrap(), "width_max = 300\n", "it is left alone");
 }
