@@ -104,26 +104,31 @@ impl Company {
         let own_gap_ns = self.arrived(now);
         let gap_ns = others.map_or(own_gap_ns, |others| others.arrivals.arrived(now));
         let together = (waiting + others.map_or(0, |others| others.waiting)).min(JOBS_MAX);
-        let expected =
-            |until: Tick| gap_ns.map_or(0.0, |gap_ns| until.since(now) as f64 / gap_ns as f64);
-        let is_likely = |until| -(-expected(until)).exp_m1() >= CHANCE_MIN;
-        let mut due = now;
-        if is_likely(latest) {
-            let costs = costs();
-            let pays = |until| {
-                let saving_ns = saving_ns(&costs, together, expected(until));
-                is_likely(until) && saving_ns > SLEEP_COST_NS as f64
-            };
-            if pays(latest) && !self.is_discouraged(together) {
-                let until = latest.min(now.after(limit_ns()));
-                if (until == latest || pays(until)) && may_wait() {
-                    due = until;
-                }
-            }
+        let outlook = Outlook { now, gap_ns, together };
+        let until = self.until(latest, outlook, costs, limit_ns, may_wait);
+        self.due = until.unwrap_or(now);
+        self.waits = until.is_some() || (self.waits && waiting > 1);
+    }
+
+    /// Until when the job at hand waits, `latest` at most; nothing if it does not.
+    fn until(
+        &mut self,
+        latest: Tick,
+        outlook: Outlook,
+        costs: impl FnOnce() -> [u64; JOBS_MAX + 1],
+        limit_ns: impl FnOnce() -> u64,
+        may_wait: impl FnOnce() -> bool,
+    ) -> Option<Tick> {
+        if !outlook.is_likely(latest) {
+            return None;
         }
-        self.due = due;
-        let waits = due > now;
-        self.waits = waits || (self.waits && waiting > 1);
+        let costs = costs();
+        if !outlook.pays(&costs, latest) || self.is_discouraged(outlook.together) {
+            return None;
+        }
+        let until = latest.min(outlook.now.after(limit_ns()));
+        let pays = until == latest || outlook.pays(&costs, until);
+        (pays && may_wait()).then_some(until)
     }
 
     /// Notes that a job has come; the time between the last ones on average, once there are
@@ -195,6 +200,33 @@ impl Arrivals {
 impl Default for Arrivals {
     fn default() -> Self {
         Arrivals::new()
+    }
+}
+
+/// What a job has to expect that waits.
+#[derive(Clone, Copy)]
+struct Outlook {
+    now: Tick,
+    /// The time from one arrival to the next, where it is known.
+    gap_ns: Option<u64>,
+    /// The jobs that are there.
+    together: usize,
+}
+
+impl Outlook {
+    /// How many more come on average until then.
+    fn expected(self, until: Tick) -> f64 {
+        self.gap_ns.map_or(0.0, |gap_ns| until.since(self.now) as f64 / gap_ns as f64)
+    }
+
+    fn is_likely(self, until: Tick) -> bool {
+        -(-self.expected(until)).exp_m1() >= CHANCE_MIN
+    }
+
+    /// Whether somebody is likely to come until then, and saves more than the wait costs.
+    fn pays(self, costs: &[u64; JOBS_MAX + 1], until: Tick) -> bool {
+        let saving_ns = saving_ns(costs, self.together, self.expected(until));
+        self.is_likely(until) && saving_ns > SLEEP_COST_NS as f64
     }
 }
 
