@@ -64,35 +64,37 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
     Some(OsStr::from_bytes(value.to_bytes()).to_owned())
 }
 
+/// The runtime's table, where there is one.
+fn hooks() -> Option<&'static RuntimeHooks> {
+    RUNTIME.get().copied().flatten()
+}
+
 /// The handshake that the runtime drives on this thread now, if it may park.
 pub(crate) fn current() -> Option<Handshake> {
-    let hooks = RUNTIME.get()?.as_ref()?;
-    NonNull::new((hooks.current)()).map(Handshake)
+    NonNull::new((hooks()?.current)()).map(Handshake)
 }
 
 /// Leaves the fibre of the current handshake until the runtime resumes it, which may be before its
 /// request is finished: `while request.waits() { pause() }`.
 pub(crate) fn pause() {
-    if let Some(Some(hooks)) = RUNTIME.get() {
+    if let Some(hooks) = hooks() {
         (hooks.pause)();
     }
 }
 
 /// Whether a handshake may be made to wait for company, which it may once.
 pub(crate) fn may_wait(handshake: Handshake) -> bool {
-    let hooks = RUNTIME.get().copied().flatten();
-    hooks.is_some_and(|hooks| (hooks.may_wait)(handshake.0.as_ptr()))
+    hooks().is_some_and(|hooks| (hooks.may_wait)(handshake.0.as_ptr()))
 }
 
 /// The round-trip time of a handshake's connection, 0 where nobody knows it.
 pub(crate) fn round_trip_ns(handshake: Handshake) -> u64 {
-    let hooks = RUNTIME.get().copied().flatten();
-    hooks.map_or(0, |hooks| (hooks.round_trip_ns)(handshake.0.as_ptr()))
+    hooks().map_or(0, |hooks| (hooks.round_trip_ns)(handshake.0.as_ptr()))
 }
 
 /// Tells the runtime that the request of a handshake is finished.
 pub(crate) fn completed(handshake: Handshake) {
-    if let Some(Some(hooks)) = RUNTIME.get() {
+    if let Some(hooks) = hooks() {
         (hooks.completed)(handshake.0.as_ptr());
     }
 }

@@ -19,10 +19,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::time::TimeSpec;
-use nix::unistd::Pid;
 use thiserror::Error;
+
+use crate::affinity;
 
 /// Why there is no such link.
 #[derive(Debug, Error)]
@@ -74,7 +74,8 @@ impl Link {
         let is_over = Arc::new(AtomicBool::new(false));
         let (ends, cpus) = (Arc::clone(&is_over), cpus.to_vec());
         let relay = thread::spawn(move || {
-            pin(&cpus);
+            // Elsewhere it works as well.
+            let _ = affinity::pin(&cpus);
             relay(tun, round_trip / 2, &ends);
         });
         Ok(Link { block, is_over, relay: Some(relay) })
@@ -157,14 +158,6 @@ fn ip(arguments: &[&str]) -> Result<(), LinkError> {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
         Err(error) => failed(format!("{error}; install iproute2")),
-    }
-}
-
-/// Keeps to the clients' CPUs, where that is possible.
-fn pin(cpus: &[usize]) {
-    let mut set = CpuSet::new();
-    if cpus.iter().all(|cpu| set.set(*cpu).is_ok()) && !cpus.is_empty() {
-        let _ = sched_setaffinity(Pid::from_raw(0), &set);
     }
 }
 

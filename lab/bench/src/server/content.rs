@@ -11,8 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::thread::{self, JoinHandle};
 
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
+use crate::affinity;
 
 /// Paths of bodies begin so; their length follows.
 pub const PREFIX: &str = "/bytes/";
@@ -108,9 +107,7 @@ impl Origin {
         let over = Arc::clone(&is_over);
         let accept = move || {
             // The threads of connections inherit it. Where it is refused, the run is only noisier.
-            if let Some(cpu) = cpu {
-                let _ = pin(cpu);
-            }
+            let _ = affinity::pin(cpu.as_slice());
             for stream in listener.incoming() {
                 if over.load(Ordering::Relaxed) {
                     return;
@@ -153,12 +150,6 @@ fn answer(stream: TcpStream) -> io::Result<()> {
         }
         None => to.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"),
     }
-}
-
-fn pin(cpu: usize) -> nix::Result<()> {
-    let mut set = CpuSet::new();
-    set.set(cpu)?;
-    sched_setaffinity(Pid::from_raw(0), &set)
 }
 
 #[cfg(test)]

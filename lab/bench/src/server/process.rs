@@ -13,11 +13,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sched::sched_setaffinity;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getppid};
+
+use crate::affinity;
 
 /// How long a server may take to end by itself before it is killed.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -41,11 +43,7 @@ impl Process {
     pub fn start(mut command: Command, cpus: &[usize], log: PathBuf) -> io::Result<Self> {
         let output = File::create(&log)?;
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).process_group(0);
-        let mut set = CpuSet::new();
-        for cpu in cpus {
-            set.set(*cpu)?;
-        }
-        let affinity = (!cpus.is_empty()).then_some(set);
+        let allowed = affinity::set(cpus)?;
         let parent = Pid::this();
         let prepare = move || {
             // nginx and HAProxy take SIGTERM as "end at once, workers included".
@@ -53,7 +51,7 @@ impl Process {
             if getppid() != parent {
                 return Err(io::Error::other("the parent ended"));
             }
-            if let Some(set) = &affinity {
+            if let Some(set) = &allowed {
                 sched_setaffinity(Pid::from_raw(0), set)?;
             }
             Ok(())
