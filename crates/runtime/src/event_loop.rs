@@ -12,6 +12,7 @@ use libc::epoll_event;
 use widelane_bridge::hooks::{Extent, ProviderHooks};
 
 use crate::closing::{Closing, Verdict};
+use crate::cork;
 use crate::fibre::{self, Place, Stack};
 use crate::handshake::{self, Handshake};
 use crate::interpose::guard;
@@ -437,6 +438,7 @@ fn has_events(epoll: c_int) -> bool {
 /// is no array of events in which it could be told of them.
 pub(crate) fn finish_before_sleep() {
     let Some(hooks) = provider() else { return };
+    cork::release_all();
     EventLoop::with(|event_loop| {
         if event_loop.is_on_fibre() || event_loop.has_nothing_to_do() {
             return;
@@ -524,6 +526,7 @@ pub(crate) fn wait(
             let _ = END.try_with(|_| ());
         }
         event_loop.waiting.set(epoll);
+        cork::release_all();
         let count = event_loop.wait(hooks, epoll, events, room, timeout, &wait);
         let events = usize::try_from(count).unwrap_or(0);
         event_loop.closing(|closing| closing.give(timeout == Timeout::Zero, events));

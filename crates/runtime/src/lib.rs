@@ -25,6 +25,7 @@
 mod activate;
 mod closing;
 mod config;
+mod cork;
 mod event_loop;
 mod fibre;
 mod foreign;

@@ -196,6 +196,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/reserve/src", // an allocator
         "crates/runtime/src/activate.rs",
         "crates/runtime/src/config.rs",
+        "crates/runtime/src/cork.rs",
         "crates/runtime/src/event_loop.rs",
         "crates/runtime/src/fibre.rs",
         "crates/runtime/src/foreign.rs",

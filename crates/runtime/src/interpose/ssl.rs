@@ -6,6 +6,7 @@ use core::ffi::{c_char, c_int, c_void};
 
 use super::guard;
 use crate::activate::{configure, with_preference, without_idle_exclusion};
+use crate::cork;
 use crate::foreign;
 use crate::groups;
 use crate::handshake::{self, Call};
@@ -125,14 +126,16 @@ extern "C" fn SSL_clear(ssl: *mut c_void) -> c_int {
 }
 
 macro_rules! data_functions {
-    ($(fn $name:ident($($argument:ident: $type:ty),*), or $failure:expr;)*) => {
+    ($(fn $name:ident($($argument:ident: $type:ty),*), or $failure:expr $(, then $after:path)?;)*) => {
         $(
             #[unsafe(no_mangle)]
             extern "C" fn $name(ssl: *mut c_void, $($argument: $type),*) -> c_int {
                 if guard(None, || handshake::settle(ssl)).is_none() {
                     return $failure;
                 }
-                methods::within_libssl(|| real::$name(ssl, $($argument),*))
+                let result = methods::within_libssl(|| real::$name(ssl, $($argument),*));
+                $(guard((), || $after(ssl));)?
+                result
             }
         )*
     };
@@ -143,6 +146,6 @@ data_functions! {
     fn SSL_peek_ex(buffer: *mut c_void, bytes: usize, done: *mut usize), or 0;
     fn SSL_read(buffer: *mut c_void, bytes: c_int), or -1;
     fn SSL_read_ex(buffer: *mut c_void, bytes: usize, done: *mut usize), or 0;
-    fn SSL_write(buffer: *const c_void, bytes: c_int), or -1;
-    fn SSL_write_ex(buffer: *const c_void, bytes: usize, done: *mut usize), or 0;
+    fn SSL_write(buffer: *const c_void, bytes: c_int), or -1, then cork::release;
+    fn SSL_write_ex(buffer: *const c_void, bytes: usize, done: *mut usize), or 0, then cork::release;
 }

@@ -84,7 +84,6 @@ http {{
         ssl_ciphers {SUITES};
         ssl_ecdh_curve {groups};
         ssl_session_cache off;
-        ssl_session_tickets off;
 {files}        location / {{ {pages} }}
     }}
 }}
@@ -142,7 +141,7 @@ pub fn haproxy(
     {threads}
     maxconn {CONNECTIONS_MAX}
     tune.ssl.cachesize 0
-    ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets prefer-client-ciphers
+    ssl-default-bind-options ssl-min-ver TLSv1.2 prefer-client-ciphers
     ssl-default-bind-ciphers {SUITES}
     ssl-default-bind-curves {groups}
 {mode}defaults
