@@ -153,6 +153,11 @@ impl Company {
         self.due.since(now)
     }
 
+    /// Whether the batch at hand has been made to wait.
+    pub fn waits(&self) -> bool {
+        self.waits
+    }
+
     /// The thread begins to wait for company of so many jobs; no news if it does so already.
     pub fn begin(&mut self, now: Tick, waiting: usize) {
         self.wait.get_or_insert(Wait { since: now, jobs: waiting });
@@ -237,7 +242,7 @@ fn gap_ns(oldest: Tick, now: Tick) -> u64 {
 
 /// What is saved on average if so many more are expected, and come at random, by their joining
 /// those that wait instead of being done one by one.
-fn saving_ns(costs: &[u64; JOBS_MAX + 1], waiting: usize, expected: f64) -> f64 {
+pub(crate) fn saving_ns(costs: &[u64; JOBS_MAX + 1], waiting: usize, expected: f64) -> f64 {
     let [_, alone, ..] = *costs;
     let mut sum = 0.0;
     // Poisson's distribution, term by term.

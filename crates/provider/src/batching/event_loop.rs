@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use widelane_batch::{Batch, Closed, Company, Entry, Lane, Stage, Tick};
+use widelane_batch::{Batch, Closed, Company, Encounters, Entry, Lane, Stage, Tick};
 use widelane_bridge::counters::OperationKind;
 use widelane_bridge::hooks::Extent;
 
@@ -42,6 +42,7 @@ struct Waiting {
     /// Those that a device does.
     with_device: Away<Instance>,
     company: Company,
+    encounters: Encounters,
 }
 
 /// What a thread executes together: its own requests, and those of other workers.
@@ -87,7 +88,8 @@ impl Lanes {
         (&mut self.by_kind[kind as usize], engines)
     }
 
-    fn add(&mut self, kind: OperationKind, parked: Parked) {
+    /// Whether the request is to be executed at once.
+    fn add(&mut self, kind: OperationKind, parked: Parked) -> bool {
         if parked.request.operation().skill().is_some() {
             qat::instance();
         }
@@ -101,7 +103,7 @@ impl Lanes {
             && kind.is_derivation()
             && self.membership.get().is_some_and(|member| member.has_others());
         let (waiting, engines) = self.of(kind);
-        waiting.add(parked, !waits_later, engines);
+        waiting.add(parked, !waits_later, engines)
     }
 
     /// The request that waits, of whatever kind, and is withdrawn.
@@ -173,6 +175,7 @@ impl Waiting {
             with_workers: Away::new(),
             with_device: Away::new(),
             company: Company::new(config().wait_max.longest_ns()),
+            encounters: Encounters::new(),
         }
     }
 
@@ -193,14 +196,19 @@ impl Waiting {
         self.lane.len() + offered
     }
 
-    fn add(&mut self, parked: Parked, may_wait: bool, engines: Engines<'_>) {
+    /// Whether the request is to be executed at once: nobody is there, nor likely to come soon.
+    fn add(&mut self, parked: Parked, may_wait: bool, engines: Engines<'_>) -> bool {
         let now = now();
         let entry = Entry { job: parked, submitted: now };
         let asker = Asker::Loop(1 + self.len());
         let device = &mut self.with_device;
-        let Some(entry) = device.add(entry, asker, now, engines.device) else { return };
+        let Some(entry) = device.add(entry, asker, now, engines.device) else {
+            return false;
+        };
         let workers = &mut self.with_workers;
-        let Some(entry) = workers.add(entry, asker, now, engines.workers) else { return };
+        let Some(entry) = workers.add(entry, asker, now, engines.workers) else {
+            return false;
+        };
         let handshake = entry.job.handshake;
         self.lane.submit(entry.job, now);
         let others = engines.others().map(|member| member.others(self.kind, self.lane.lanes()));
@@ -208,6 +216,10 @@ impl Waiting {
         let limit_ns = || config().wait_max.ns(|| runtime::round_trip_ns(handshake));
         let may_wait = || may_wait && runtime::may_wait(handshake);
         self.company.joined(now, self.in_company(engines), others, costs, limit_ns, may_wait);
+        self.len() == 1
+            && !self.company.waits()
+            && engines.others().is_none()
+            && self.encounters.are_vain(&costs())
     }
 
     fn remove(&mut self, engines: Engines<'_>, is_it: impl Fn(&Parked) -> bool) -> Option<Parked> {
@@ -314,6 +326,7 @@ impl Waiting {
             Some(member) if missing > 0 => member.claim(self.kind, missing, counters),
             _ => Vec::new(),
         };
+        self.encounters.left(batch.fill(), self.company.waits());
         if let Some(waited) = self.company.left(now, batch.fill() + foreign.len()) {
             count_short_wait(counters, waited);
         }
@@ -328,14 +341,16 @@ pub(super) fn run(request: Request, handshake: Handshake) -> Answer {
     let kind = request.kind();
     let request = Arc::new(request);
     let parked = Parked { request: Arc::clone(&request), handshake };
-    if with(|lanes| lanes.add(kind, parked)).is_none() {
-        return blocking::run_alone(&request);
+    match with(|lanes| lanes.add(kind, parked)) {
+        None => return blocking::run_alone(&request),
+        Some(true) => drop(execute_kind(kind, Extent::Due)),
+        Some(false) => {}
     }
     for _ in 0..PAUSES_MAX {
-        runtime::pause();
         if let Some(answer) = request.answer().take() {
             return answer;
         }
+        runtime::pause();
     }
     // Whoever runs this fibre resumes it for nothing.
     with(|lanes| lanes.remove(|parked| Arc::ptr_eq(&parked.request, &request)));
@@ -373,17 +388,21 @@ pub(crate) fn wake_descriptor() -> c_int {
 /// Executes what is parked on this thread. Answers how many were finished.
 pub(crate) fn execute(what: Extent) -> usize {
     choosing::tick();
-    let mut finished = collect();
-    for kind in OperationKind::ALL {
-        // The lanes are free while a batch runs: its end may bring the next request.
-        let take = |lanes: &mut Lanes| {
-            let (waiting, engines) = lanes.of(kind);
-            waiting.take(what, engines)
-        };
-        while let Some(meeting) = with(take).flatten() {
-            finished += meeting.batch.fill();
-            finish(kind, meeting);
-        }
+    let by_kind = |kind| execute_kind(kind, what);
+    collect() + OperationKind::ALL.into_iter().map(by_kind).sum::<usize>()
+}
+
+/// Executes what is parked of one kind. Answers how many were finished.
+fn execute_kind(kind: OperationKind, what: Extent) -> usize {
+    // The lanes are free while a batch runs: its end may bring the next request.
+    let take = |lanes: &mut Lanes| {
+        let (waiting, engines) = lanes.of(kind);
+        waiting.take(what, engines)
+    };
+    let mut finished = 0;
+    while let Some(meeting) = with(take).flatten() {
+        finished += meeting.batch.fill();
+        finish(kind, meeting);
     }
     finished
 }

@@ -6,7 +6,7 @@ use core::ffi::{c_char, c_int, c_void};
 
 use super::guard;
 use crate::activate::{configure, with_preference, without_idle_exclusion};
-use crate::cork;
+use crate::cork::release;
 use crate::foreign;
 use crate::groups;
 use crate::handshake::{self, Call};
@@ -126,7 +126,9 @@ extern "C" fn SSL_clear(ssl: *mut c_void) -> c_int {
 }
 
 macro_rules! data_functions {
-    ($(fn $name:ident($($argument:ident: $type:ty),*), or $failure:expr $(, then $after:path)?;)*) => {
+    ($(
+        fn $name:ident($($argument:ident: $type:ty),*), or $failure:expr $(, then $after:path)?;
+    )*) => {
         $(
             #[unsafe(no_mangle)]
             extern "C" fn $name(ssl: *mut c_void, $($argument: $type),*) -> c_int {
@@ -146,6 +148,6 @@ data_functions! {
     fn SSL_peek_ex(buffer: *mut c_void, bytes: usize, done: *mut usize), or 0;
     fn SSL_read(buffer: *mut c_void, bytes: c_int), or -1;
     fn SSL_read_ex(buffer: *mut c_void, bytes: usize, done: *mut usize), or 0;
-    fn SSL_write(buffer: *const c_void, bytes: c_int), or -1, then cork::release;
-    fn SSL_write_ex(buffer: *const c_void, bytes: usize, done: *mut usize), or 0, then cork::release;
+    fn SSL_write(buffer: *const c_void, bytes: c_int), or -1, then release;
+    fn SSL_write_ex(buffer: *const c_void, bytes: usize, done: *mut usize), or 0, then release;
 }

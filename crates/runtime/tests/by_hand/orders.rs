@@ -32,7 +32,7 @@ fn handshakes_end_in_every_order_of_events() {
 #[ignore = "runs under `accelerated_with`"]
 fn scenario_orders() {
     let total = RefCell::new(Seen::default());
-    replay("handshake_orders", 71, 48, |bytes| total.borrow_mut().add(&handshake_orders(bytes)));
+    replay("handshake_orders", 73, 64, |bytes| total.borrow_mut().add(&handshake_orders(bytes)));
     let total = total.into_inner();
     eprintln!("{total:?}");
     assert!(total.ended > 0 && total.given_up > 0);

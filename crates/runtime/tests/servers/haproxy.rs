@@ -6,7 +6,7 @@ use widelane_loadgen::TlsVersion;
 
 use crate::support;
 use crate::support::authority::Kind;
-use crate::support::clients::{REQUEST, load, load_every_group, s_client};
+use crate::support::clients::{REQUEST, load, load_every_group, packets_of_an_answer, s_client};
 use crate::support::server::Server;
 use crate::support::wait_until;
 
@@ -46,6 +46,13 @@ fn groups_with_ml_kem_are_batched() {
     // Further settings stand behind the file on the same line of the configuration.
     let pem = PathBuf::from(format!("{} curves {groups}", authority.bundle(&identity).display()));
     support::kems::shake_hands(&Server::haproxy("  nbthread 2\n", &pem, &["-db"]));
+}
+
+#[test]
+fn tickets_leave_with_the_answer() {
+    let (authority, identity) = support::localhost();
+    let server = Server::haproxy("  nbthread 1\n", &authority.bundle(&identity), &["-db"]);
+    assert_eq!(packets_of_an_answer(server.port), 2, "a flight, and the rest");
 }
 
 #[test]

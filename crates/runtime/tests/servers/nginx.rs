@@ -10,7 +10,9 @@ use widelane_testkit::server::{free_address, nginx_files};
 
 use crate::support;
 use crate::support::authority::{Authority, Identity, Kind};
-use crate::support::clients::{REQUEST, client_hello, load, load_every_group, s_client, send};
+use crate::support::clients::{
+    REQUEST, client_hello, load, load_every_group, packets_of_an_answer, s_client, send,
+};
 use crate::support::server::{OLD_PID_FILE, PID_FILE, Server, send_signal};
 use crate::support::{run, wait_until};
 
@@ -41,6 +43,13 @@ fn full_handshakes_are_batched() {
         counters.assert_batched();
         assert_eq!(counters.jobs_synchronous, 0, "{version:?}: {counters:?}");
     }
+}
+
+#[test]
+fn tickets_leave_with_the_answer() {
+    let (_authority, identity) = support::localhost();
+    let server = server(1, &identity, "");
+    assert_eq!(packets_of_an_answer(server.port), 2, "a flight, and the rest");
 }
 
 #[test]

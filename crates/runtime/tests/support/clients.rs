@@ -2,11 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use openssl::ssl::{Ssl, SslContext, SslMethod, SslVersion};
 use widelane_loadgen::{Cipher, Group, Load, LoadError, Tally, TlsVersion, Work, run};
 
 use super::KINDS_MIXED;
@@ -154,4 +156,68 @@ pub fn send(port: u16, bytes: &[u8]) -> TcpStream {
     let mut connection = TcpStream::connect(("127.0.0.1", port)).expect("a server that listens");
     connection.write_all(bytes).expect("a server that reads");
     connection
+}
+
+/// A socket whose writes leave when the next read waits for their answer: the last flight of a
+/// handshake and a request come to the server together.
+#[derive(Debug)]
+struct Together {
+    socket: TcpStream,
+    written: Vec<u8>,
+}
+
+impl Read for Together {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.socket.write_all(&std::mem::take(&mut self.written))?;
+        self.socket.read(buffer)
+    }
+}
+
+impl Write for Together {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.written.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// In how many packets a server sends its flight, its session tickets and an answer, where the
+/// request comes with the end of the handshake.
+pub fn packets_of_an_answer(port: u16) -> u32 {
+    let socket = TcpStream::connect(("127.0.0.1", port)).expect("a server");
+    let counted = socket.try_clone().expect("a second handle");
+    let mut context = SslContext::builder(SslMethod::tls_client()).expect("OpenSSL");
+    context.set_min_proto_version(Some(SslVersion::TLS1_3)).expect("a version");
+    let ssl = Ssl::new(&context.build()).expect("a connection");
+    let stream = Together { socket, written: Vec::new() };
+    let mut stream = ssl.connect(stream).expect("a handshake");
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("room");
+    let read = stream.read(&mut [0; 1024]).expect("an answer");
+    assert!(read > 0);
+    data_packets_in(&counted)
+}
+
+/// How many packets with data have come in, by the kernel's `tcp_info`, of which the `libc` crate
+/// knows the beginning.
+#[allow(unsafe_code, reason = "asks the kernel about a socket")]
+fn data_packets_in(socket: &TcpStream) -> u32 {
+    const DATA_SEGMENTS_IN: usize = 152;
+    let mut info = [0_u8; DATA_SEGMENTS_IN + 4];
+    let mut bytes = info.len() as libc::socklen_t;
+    // SAFETY: the kernel writes as many bytes as there are at most, and their number.
+    let status = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &mut bytes,
+        )
+    };
+    assert_eq!((status, bytes as usize), (0, info.len()));
+    let (_, count) = info.split_last_chunk().expect("four bytes and more");
+    u32::from_ne_bytes(*count)
 }

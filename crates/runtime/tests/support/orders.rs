@@ -34,6 +34,7 @@ unsafe extern "C" {
     fn SSL_get_state(ssl: *const sys::SSL) -> c_uint;
     fn SSL_state_string(ssl: *const sys::SSL) -> *const c_char;
     fn SSL_clear(ssl: *mut sys::SSL) -> c_int;
+    fn SSL_in_init(ssl: *const sys::SSL) -> c_int;
 }
 
 /// Events of one order, before it is brought to its end.
@@ -448,19 +449,24 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// The same by a function that handshakes first.
+    /// The same by a function that handshakes first. No program writes before a flight that did not
+    /// fit: libssl takes that for a shorter retry of the flight, and fails.
     fn read(&mut self, index: usize) {
-        if matches!(self.pairs[index].next, Some(Call::DoHandshake | Call::Accept)) {
-            let call = self.decisions.one(&[Call::Read, Call::Peek, Call::Write]);
+        let pair = &self.pairs[index];
+        if matches!(pair.next, Some(Call::DoHandshake | Call::Accept)) {
+            let is_held_up = pair.is_narrow && pair.wanted & libc::EPOLLOUT != 0;
+            let calls = [Call::Read, Call::Peek, Call::Write];
+            let call = self.decisions.one(if is_held_up { &calls[..2] } else { &calls });
             self.make(index, call);
         }
     }
 
-    /// A connection is not shut down in the middle of its handshake.
+    /// A connection is not shut down in the middle of its handshake. (One that waits for early data
+    /// is, which ends that handshake; no program does so.)
     fn shut_down(&mut self, index: usize) {
         let ssl = self.pairs[index].server.ssl;
         // SAFETY: a live SSL.
-        if unsafe { sys::SSL_is_init_finished(ssl) } == 1 {
+        if unsafe { SSL_in_init(ssl) } == 0 {
             return;
         }
         let ssl = Lent(ssl);
