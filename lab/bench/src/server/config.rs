@@ -39,7 +39,7 @@ impl Workers {
     }
 }
 
-/// nginx: nothing but TLS, no session kept; what there is to serve as files, or pages of an
+/// nginx: nothing but TLS, sessions as by default; what there is to serve as files, or pages of an
 /// application.
 pub fn nginx(
     address: SocketAddr,
@@ -83,7 +83,6 @@ http {{
 {certificates}        ssl_protocols TLSv1.2 TLSv1.3;
         ssl_ciphers {SUITES};
         ssl_ecdh_curve {groups};
-        ssl_session_cache off;
 {files}        location / {{ {pages} }}
     }}
 }}
@@ -118,7 +117,7 @@ fn threads(workers: &Workers) -> String {
     format!("nbthread {}{}", workers.count, maps.collect::<String>())
 }
 
-/// HAProxy: nothing but TLS, no session kept; its own asynchronous mode on request, and what there
+/// HAProxy: nothing but TLS, sessions as by default; its own asynchronous mode on request, and what there
 /// is to serve from its origin.
 pub fn haproxy(
     address: SocketAddr,
@@ -140,7 +139,6 @@ pub fn haproxy(
         "global
     {threads}
     maxconn {CONNECTIONS_MAX}
-    tune.ssl.cachesize 0
     ssl-default-bind-options ssl-min-ver TLSv1.2 prefer-client-ciphers
     ssl-default-bind-ciphers {SUITES}
     ssl-default-bind-curves {groups}

@@ -99,8 +99,6 @@ http {{
         ssl_certificate \"{certificate}\";
         ssl_certificate_key \"{private_key}\";
         ssl_protocols TLSv1.3;
-        ssl_session_cache off;
-        ssl_session_tickets off;
         default_type text/html;
         location / {{
             rewrite_by_lua_block {{ ngx.req.set_header(\"Accept-Encoding\", \"br\") }}
