@@ -118,13 +118,15 @@ fn becoming_root() -> Option<&'static [&'static str]> {
 }
 
 /// Packages that start a service when they are installed.
-const SERVICES: &[&str] = &["nginx", "haproxy", "nats-server", "memcached", "redis-server"];
+const SERVICES: &[&str] =
+    &["nginx", "haproxy", "nats-server", "memcached", "prometheus", "redis-server"];
 
 /// Servers and tools that the tests run, and nothing else.
 const TESTED: &[Need] = &[
     Need::to_compare("iptables", Proof::Program("iptables")),
     Need::to_compare("memcached", Proof::Program("memcached")),
     Need::to_compare("nftables", Proof::Program("nft")),
+    Need::to_compare("prometheus", Proof::Program("prometheus")),
     Need::to_compare("redis-server", Proof::Program("redis-server")),
 ];
 

@@ -75,7 +75,7 @@ const SYSTEMS: [System; 3] = [
     System { name: "sid", title: "Debian sid", suite: "sid" },
 ];
 
-const SERVERS: [Server; 23] = [
+const SERVERS: [Server; 24] = [
     server("nginx", "nginx", "nginx", ""),
     server("nginx-http3", "nginx, HTTP/3", "nginx", ""),
     server("haproxy", "HAProxy", "haproxy", ""),
@@ -102,6 +102,7 @@ const SERVERS: [Server; 23] = [
     ),
     server("redis", "Redis", "redis-server", ""),
     server("valkey", "Valkey", "valkey-server", ""),
+    server("memcached", "memcached", "memcached", ""),
     server("mosquitto", "mosquitto", "mosquitto", ""),
     server("unbound", "Unbound, DNS over TLS", "unbound", ""),
     server("dnsdist", "dnsdist, DNS over TLS", "dnsdist", ""),
@@ -301,13 +302,15 @@ fn compare(workspace: &Workspace, root: &Path, server: &Server) -> Result<Value>
     Ok(outcome)
 }
 
-/// Installs `packages`, and returns the version of the first; nothing if this release of Debian
-/// does not have them.
+/// Installs the first of some `packages`, divided by |, that this release of Debian has, and
+/// returns the version of the first package; nothing if it has none of them.
 fn install(root: &Path, packages: &str) -> Result<Option<String>> {
-    let show = format!("apt-cache show {packages} >/dev/null 2>&1");
-    if !succeeds(Command::new("chroot").arg(root).args(["sh", "-c", &show])) {
-        return Ok(None);
-    }
+    let has = |packages: &&str| {
+        // `apt-cache show` succeeds for names that other packages only provide.
+        let simulate = format!("apt-get install --simulate {packages} >/dev/null 2>&1");
+        succeeds(Command::new("chroot").arg(root).args(["sh", "-c", &simulate]))
+    };
+    let Some(packages) = packages.split(" | ").find(has) else { return Ok(None) };
     chroot::install(root, packages)?;
     let package = packages.split(' ').next().expect("a server has a package");
     let query = ["dpkg-query", "-W", "-f", "${Version}", package];

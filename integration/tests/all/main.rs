@@ -3,6 +3,7 @@
 mod caches;
 mod certificates;
 mod counters;
+mod dashboard;
 mod downloads;
 mod fuzzed;
 mod memory;

@@ -13,7 +13,7 @@ pub mod chain;
 pub mod compare;
 pub mod embedded;
 pub mod groups;
-mod link;
+pub mod link;
 pub mod machine;
 pub mod mixed;
 pub mod pairs;

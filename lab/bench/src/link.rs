@@ -4,15 +4,16 @@
 //! the round-trip time, and comes in again as if it were sent to [`Link::near`], where servers
 //! listen; answers go the same way back. Only the addresses of packets are exchanged. Their sum
 //! stays what it was, and with it all checksums.
-#![allow(unsafe_code, reason = "the ioctl that makes an interface")]
+
+mod interface;
+mod network;
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::OpenOptionsExt;
-use std::process::{self, Command};
+use std::os::fd::AsFd;
+use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
+use nix::unistd::geteuid;
 use thiserror::Error;
 
 use crate::affinity;
@@ -29,17 +31,31 @@ use crate::affinity;
 pub enum LinkError {
     /// The kernel gives us no interface.
     #[error(
-        "clients at a distance need an interface of their own, which takes root (/dev/net/tun)"
+        "clients at a distance need a network interface of their own: load the kernel module tun, \
+         or let this container have /dev/net/tun and CAP_NET_ADMIN"
     )]
     Interface(#[source] io::Error),
-    /// It cannot be given addresses.
-    #[error("{command} fails, which makes clients at a distance: {output}")]
-    Addresses {
-        /// What was run.
-        command: String,
-        /// What it said.
-        output: String,
+    /// A user may not have a network of their own.
+    #[error(
+        "clients at a distance need a user namespace, which this system denies: run this as root, \
+         or {remedy}"
+    )]
+    Network {
+        /// What else helps.
+        remedy: &'static str,
+        /// What the kernel said.
+        source: io::Error,
     },
+}
+
+/// Lets this process open links. Those of root are in the network where it is; others enter one of
+/// their own, in which all servers and clients have to be. Call it before there are other threads.
+///
+/// # Errors
+///
+/// [`LinkError::Network`].
+pub fn prepare() -> Result<(), LinkError> {
+    if geteuid().is_root() { Ok(()) } else { network::enter() }
 }
 
 /// A link whose two ends are on this machine; it is gone when this is dropped.
@@ -59,18 +75,9 @@ impl Link {
         // Two runs at a time have different ones.
         let [high, low] = ((process::id() % BLOCKS) as u16 * 8).to_be_bytes();
         let block = [NETWORK[0], NETWORK[1], high, low];
-        let tun = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open("/dev/net/tun")
-            .map_err(LinkError::Interface)?;
-        let name = attach(&tun).map_err(LinkError::Interface)?;
-        for host in [CLIENT, SERVER] {
-            let address = format!("{}/29", address(block, host));
-            ip(&["address", "add", &address, "dev", &name])?;
-        }
-        ip(&["link", "set", &name, "txqueuelen", QUEUE, "up"])?;
+        let (tun, name) = interface::make().map_err(LinkError::Interface)?;
+        let hosts = [CLIENT, SERVER].map(|host| address(block, host));
+        take_into_service(&name, hosts).map_err(LinkError::Interface)?;
         let is_over = Arc::new(AtomicBool::new(false));
         let (ends, cpus) = (Arc::clone(&is_over), cpus.to_vec());
         let relay = thread::spawn(move || {
@@ -104,6 +111,7 @@ impl Drop for Link {
 /// The addresses that RFC 2544 sets aside for measurements, in blocks of eight.
 const NETWORK: [u8; 2] = [198, 18];
 const BLOCKS: u32 = 8192;
+const BLOCK_PREFIX: u8 = 29;
 
 /// Hosts of a block. The first two have its addresses; the others are what each is for its peer.
 const CLIENT: u8 = 1;
@@ -112,7 +120,7 @@ const CLIENT_FROM_AFAR: u8 = 3;
 const SERVER_FROM_AFAR: u8 = 4;
 
 /// Packets that the kernel keeps for us, so that it loses none while we do something else.
-const QUEUE: &str = "10000";
+const QUEUE: u32 = 10_000;
 
 /// Longest packet of the interface.
 const PACKET_BYTES_MAX: usize = 1500;
@@ -130,35 +138,11 @@ fn address(block: [u8; 4], host: u8) -> Ipv4Addr {
     Ipv4Addr::new(a, b, c, d + host)
 }
 
-/// Makes an interface of which `tun` is the other end; its name.
-fn attach(tun: &File) -> io::Result<String> {
-    nix::ioctl_write_ptr_bad!(set_interface, libc::TUNSETIFF, libc::ifreq);
-    let mut request = libc::ifreq {
-        ifr_name: [0; libc::IFNAMSIZ],
-        ifr_ifru: libc::__c_anonymous_ifr_ifru {
-            ifru_flags: (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short,
-        },
-    };
-    let pattern = c"widelane%d".to_bytes_with_nul();
-    for (place, byte) in request.ifr_name.iter_mut().zip(pattern) {
-        *place = byte.cast_signed();
-    }
-    // SAFETY: the kernel reads a request from here, and writes the name into it.
-    unsafe { set_interface(tun.as_raw_fd(), &raw const request) }?;
-    let name = request.ifr_name.iter().take_while(|byte| **byte != 0);
-    Ok(name.map(|byte| char::from(byte.cast_unsigned())).collect())
-}
-
-fn ip(arguments: &[&str]) -> Result<(), LinkError> {
-    let failed = |output| {
-        let command = format!("ip {}", arguments.join(" "));
-        Err(LinkError::Addresses { command, output })
-    };
-    match Command::new("ip").args(arguments).output() {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
-        Err(error) => failed(format!("{error}; install iproute2")),
-    }
+fn take_into_service(name: &str, [client, server]: [Ipv4Addr; 2]) -> io::Result<()> {
+    interface::give_address(name, client, BLOCK_PREFIX)?;
+    interface::give_address(name, server, BLOCK_PREFIX)?;
+    interface::lengthen_queue(name, QUEUE)?;
+    interface::start(name)
 }
 
 /// Hands every packet on once it is old enough.

@@ -21,9 +21,9 @@ use crate::{chroot, debian_source, shell};
 pub struct Tried {
     pub name: &'static str,
     pub title: &'static str,
-    /// Debian's packages; the version of the first is told.
+    /// Debian's packages, and behind | those of newer releases; the version of the first is told.
     packages: &'static str,
-    /// What comes before TLS on its connections, as the client knows it.
+    /// What comes before TLS on its connections or is asked by it, as the client knows it.
     opening: &'static str,
     /// How its program is built, where Debian's own is not on OpenSSL.
     source: Option<Source>,
@@ -39,7 +39,7 @@ struct Source {
     program: &'static str,
 }
 
-pub const TRIED: [Tried; 9] = [
+pub const TRIED: [Tried; 11] = [
     Tried {
         name: "nginx-upstream",
         title: "nginx, TLS to an upstream",
@@ -112,6 +112,22 @@ pub const TRIED: [Tried; 9] = [
         opening: "openvpn",
         source: None,
         remark: "TLS in memory: nothing waits for company",
+    },
+    Tried {
+        name: "hitch-varnish",
+        title: "Varnish behind hitch",
+        packages: "varnish hitch | vinyl-cache hitch",
+        opening: "https",
+        source: None,
+        remark: "A request on each connection; CPU is hitch's",
+    },
+    Tried {
+        name: "memcached-reload",
+        title: "memcached, with requests",
+        packages: "memcached",
+        opening: "memcached",
+        source: None,
+        remark: "A request on each connection; `refresh_certs` instead of a reload",
     },
 ];
 

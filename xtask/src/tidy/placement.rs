@@ -103,7 +103,7 @@ const UNSAFE: &[Placement] = &[Placement {
     words: &["unsafe"],
     places: &[
         "lab/bench/src/embedded.rs",          // a server that speaks C to libssl
-        "lab/bench/src/link.rs",              // an interface of our own
+        "lab/bench/src/link/interface.rs",    // an interface of our own
         "lab/bench/src/server/process.rs",    // between fork and exec
         "lab/bench/src/speed/evp.rs",         // OpenSSL's calls for a record
         "lab/bench/src/speed/kem.rs",         // OpenSSL's calls of key encapsulation

@@ -17,15 +17,16 @@ pub struct Recipe {
     pub about: &'static str,
     /// Debian's packages that bring it.
     pub packages: &'static str,
-    /// The words of its command, the program first; `{configuration}` is the file.
+    /// The words of its command, the program first; blanks are named in braces, and
+    /// `{configuration}` is the file.
     command: &'static str,
-    /// Name and text of the configuration; blanks are named in braces.
-    configuration: (&'static str, &'static str),
+    /// Name and text of the configuration, with blanks as well, if there is one.
+    configuration: Option<(&'static str, &'static str)>,
 }
 
 macro_rules! file {
     ($name:literal) => {
-        ($name, include_str!(concat!("recipes/", $name)))
+        Some(($name, include_str!(concat!("recipes/", $name))))
     };
 }
 
@@ -79,6 +80,14 @@ pub const RECIPES: &[Recipe] = &[
         packages: "lighttpd lighttpd-mod-openssl",
         command: "lighttpd -D -f {configuration}",
         configuration: file!("lighttpd.conf"),
+    },
+    Recipe {
+        name: "memcached",
+        about: "memcached, one worker thread",
+        packages: "memcached",
+        command: "memcached -u root -l {host} -p {port} -t 1 -c 8192 -Z \
+                  -o ssl_chain_cert={certificate},ssl_key={key},ssl_ciphers={suites}",
+        configuration: None,
     },
     Recipe {
         name: "mosquitto",
@@ -185,10 +194,12 @@ impl Recipe {
     ) -> Result<Vec<PathBuf>, ServerError> {
         let program = programs.find(self.program());
         let program = program.ok_or(ServerError::NotInstalled(self.packages))?;
-        let (name, text) = self.configuration;
+        let (name, text) = self.configuration.unwrap_or_default();
         let configuration = directory.join(name);
         let fill = |text: &str| fill(text, identity, address, groups, directory, &configuration);
-        workshop::write(&configuration, &fill(text))?;
+        if self.configuration.is_some() {
+            workshop::write(&configuration, &fill(text))?;
+        }
         let arguments = self.command.split(' ').skip(1).map(|word| fill(word).into());
         Ok(std::iter::once(program).chain(arguments).collect())
     }
@@ -233,7 +244,8 @@ mod tests {
             key: Key::EcdsaP256,
         };
         for recipe in RECIPES {
-            let text = format!("{} {}", recipe.command, recipe.configuration.1);
+            let text = recipe.configuration.map_or("", |(_, text)| text);
+            let text = format!("{} {text}", recipe.command);
             let address = SocketAddr::from(([127, 0, 0, 1], 4433));
             let (directory, file) = (Path::new("/d"), Path::new("/d/f"));
             let filled = fill(&text, &identity, address, "X25519", directory, file);

@@ -15,7 +15,7 @@ use clap::builder::PossibleValue;
 use widelane_bench::compare::{CompareError, Protection};
 use widelane_bench::server::application::Application;
 use widelane_bench::server::{Key, RECIPES, Recipe, ServerError, WaitMax};
-use widelane_bench::{compare, machine, mixed};
+use widelane_bench::{compare, link, machine, mixed};
 use widelane_cli::libraries::Libraries;
 use widelane_cli::{output, system, units};
 use widelane_cpu::policy::LaneCpus;
@@ -69,7 +69,8 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = load)]
     load: Vec<u8>,
     /// Round-trip time between clients and server at partial loads, such as 20ms, by a link with
-    /// delay on this machine (root only). Shows what waits mean to clients that are far away
+    /// delay on this machine, for users other than root in a network namespace of their own. Shows
+    /// what waits mean to clients that are far away
     #[arg(long, value_name = "TIME", value_parser = round_trip, requires = "load",
           conflicts_with_all = ["workload", "connections"])]
     rtt: Option<Duration>,
@@ -268,6 +269,9 @@ impl Suite {
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.rtt.is_some() {
+        link::prepare()?;
+    }
     Libraries::find()?;
     let mut programs = measure::programs()?;
     args.check_workers(&programs)?;

@@ -1,10 +1,12 @@
 //! `widelane compare` and `widelane speed` from the command line, end to end.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use widelane_cpu::Room;
 use widelane_results::{Results, Status};
+use widelane_testkit::program::without_policy;
 
 use crate::common::{stderr, widelane};
 
@@ -169,22 +171,51 @@ fn several_workloads_make_one_report_and_cores_are_counted() {
 
 /// By nginx's socket, and by HAProxy's, which its BIO hides.
 #[test]
-fn who_is_far_away_waits_longer_or_root_is_asked_for() {
-    let directory = tempfile::tempdir().unwrap();
-    let load = ["--server", "nginx,haproxy", "--tls", "1.3", "--group", "x25519", "--load", "50"];
-    let far = ["--rtt", "40ms", "--wait-max", "0.5ms,rtt", "--pairs", "1", "--seconds", "0.1"];
-    let output = compare(directory.path(), &[load, far].concat());
-    let said = stderr(&output);
-    if !output.status.success() && (said.contains("takes root") || !is_whole()) {
-        return;
+fn who_is_far_away_waits_longer() {
+    if can_make_links(&[]) {
+        who_is_far_away_waits_longer_by(widelane(), "nginx,haproxy");
     }
+}
+
+#[test]
+fn clients_at_a_distance_take_no_root() {
+    let program = env!("CARGO_BIN_EXE_widelane-bench");
+    let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    // Who is not root has no need of it: the test above shows the same then.
+    let may_be_nobody = succeeds(&[&nobody[..], &[program, "--version"]].concat());
+    if may_be_nobody && can_make_links(&nobody) {
+        let mut command = without_policy(nobody[0]);
+        command.args(&nobody[1..]).arg(program);
+        who_is_far_away_waits_longer_by(command, "nginx");
+    }
+}
+
+/// Whether what `prefix` starts may have interfaces of its own, as others than this project tell.
+fn can_make_links(prefix: &[&str]) -> bool {
+    let make =
+        "ip tuntap add dev widelane-test mode tun && ip tuntap del dev widelane-test mode tun";
+    let words = ["unshare", "--user", "--net", "--map-root-user", "sh", "-euc", make];
+    is_whole() && succeeds(&[prefix, &words].concat())
+}
+
+fn succeeds(words: &[&str]) -> bool {
+    Command::new(words[0]).args(&words[1..]).output().is_ok_and(|output| output.status.success())
+}
+
+fn who_is_far_away_waits_longer_by(command: Command, servers: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let load = ["--server", servers, "--tls", "1.3", "--group", "x25519", "--load", "50"];
+    let far = ["--rtt", "40ms", "--wait-max", "0.5ms,rtt", "--pairs", "1", "--seconds", "0.1"];
+    let output = compare_by(command, directory.path(), &[load, far].concat());
+    let said = stderr(&output);
     assert!(output.status.success(), "{said}");
     let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
     let results = Results::from_json(&text).unwrap();
     if results.notes.iter().any(|note| note.contains("nothing to gain")) {
         return;
     }
-    for server in ["nginx", "haproxy"] {
+    for server in servers.split(',') {
         let value = |subject: &str, metric: &str| {
             let scenario = format!("{server}/tls1.3/rsa2048/x25519/rtt40ms/load50");
             let mut rows = results.rows.iter().filter(|row| row.scenario == scenario);
@@ -196,6 +227,25 @@ fn who_is_far_away_waits_longer_or_root_is_asked_for() {
         let waited_us = value("wait-rtt", "short_wait_mean");
         assert!((1_000.0..8_000.0).contains(&waited_us), "{server} {waited_us}: {text}");
     }
+}
+
+#[test]
+fn where_user_namespaces_are_denied_the_remedy_is_named() {
+    // One namespace more than there may be.
+    let script = "echo 1 >/proc/sys/user/max_user_namespaces
+                  exec unshare --user --map-user=1000 \"$@\"";
+    let denied = ["unshare", "--user", "--map-root-user", "sh", "-euc", script, "sh"];
+    if !succeeds(&[&denied[..], &["true"]].concat()) {
+        return;
+    }
+    let mut command = without_policy(denied[0]);
+    command.args(&denied[1..]).arg(env!("CARGO_BIN_EXE_widelane-bench"));
+    let directory = tempfile::tempdir().unwrap();
+    let far = ["--server", "nginx", "--load", "50", "--rtt", "9ms"];
+    let output = compare_by(command, directory.path(), &far);
+    assert!(!output.status.success());
+    let said = stderr(&output);
+    assert!(said.contains("run this as root") && said.contains("max_user_namespaces"), "{said}");
 }
 
 #[test]

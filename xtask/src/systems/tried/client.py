@@ -13,6 +13,12 @@ SCRIPT, OPENING, WIDELANE, COUNTERS = sys.argv[1:5]
 CONNECTIONS, AT_ONCE, AFTER_RELOAD, RELOAD_TAKES, PATIENCE = 200, 16, 20, 2, 30
 TICK = os.sysconf('SC_CLK_TCK')
 RELOAD = signal.SIGUSR2 if 'haproxy' in SCRIPT else signal.SIGHUP
+# What servers are asked by TLS, and what is in their answers.
+REQUESTS = {
+    'https': (b'GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n', b' 200 '),
+    'memcached': (b'version\r\n', b'VERSION '),
+}
+REFRESH_CERTIFICATES = b'refresh_certs\r\n', b'OK'
 
 
 def context(version):
@@ -44,7 +50,7 @@ def open_protocol(plain):
         plain.sendall(bytes([32, 0, 0, 1]) + (0x8A00).to_bytes(4, 'little') + bytes(28))
 
 
-def ask(port, version, session=None):
+def ask(port, version, session=None, request=REQUESTS.get(OPENING)):
     """One connection; whether its session was resumed, and its session."""
     with socket.create_connection(('127.0.0.1', port), PATIENCE) as plain:
         if OPENING == 'http':
@@ -60,6 +66,10 @@ def ask(port, version, session=None):
             return tls.session_reused, tls.session
         open_protocol(plain)
         with version.wrap_socket(plain, session=session) as tls:
+            if request is not None:
+                tls.sendall(request[0])
+                answer = tls.recv(4096)
+                assert request[1] in answer, answer[:200]
             return tls.session_reused, tls.session
 
 
@@ -153,6 +163,14 @@ def is_resumed(port):
         return None
 
 
+def reload(server):
+    if OPENING == 'memcached':
+        ask(server.port, context(ssl.TLSVersion.TLSv1_3), request=REFRESH_CERTIFICATES)
+    else:
+        os.kill(server.process.pid, RELOAD)
+    time.sleep(RELOAD_TAKES)
+
+
 def measure(before):
     server = Server(before)
     try:
@@ -161,8 +179,7 @@ def measure(before):
         failed = many(server.port, CONNECTIONS)
         milliseconds = 1000 * (server.cpu() - begin) / CONNECTIONS
         resumed = is_resumed(server.port)
-        os.kill(server.process.pid, RELOAD)
-        time.sleep(RELOAD_TAKES)
+        reload(server)
         after = many(server.port, AFTER_RELOAD)
         lines = [line for line in server.said().splitlines() if 'widelane:' in line]
         return {'milliseconds': milliseconds, 'failed': failed[:3], 'resumed': resumed,
