@@ -36,6 +36,7 @@ mod keys;
 mod methods;
 mod notice;
 mod provider;
+mod random;
 mod real;
 mod registry;
 mod stacks;

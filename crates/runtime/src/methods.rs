@@ -20,6 +20,7 @@ use std::ffi::CString;
 use crate::activate::PROVIDER_NAME;
 use crate::event_loop::EventLoop;
 use crate::provider::provider;
+use crate::random::Drawn;
 use crate::real::{self, OpenSsl};
 
 /// Algorithms that a thread keeps; a handshake needs some twenty, a new context some seventy.
@@ -182,6 +183,31 @@ pub(crate) fn random(
     })
 }
 
+/// Fills `bytes`, which need not be secret, from what the thread has drawn before or draws now;
+/// false where that is to be asked for as ever.
+pub(crate) fn random_bytes(
+    context: *mut c_void,
+    bytes: &mut [u8],
+    draw: impl FnOnce(&mut [u8]) -> bool,
+) -> bool {
+    let filled = with_methods(context, |methods| {
+        let openssl = real::openssl()?;
+        let method = &mut methods.random[Random::Method as usize];
+        if method.is_null() {
+            *method = real::RAND_get_rand_method();
+        }
+        // A method of the program's own is asked each time.
+        if !ptr::eq(*method, (openssl.RAND_OpenSSL)()) {
+            return None;
+        }
+        if methods.drawn.is_none() {
+            methods.drawn = Drawn::nothing();
+        }
+        Some(methods.drawn.as_mut()?.fill(bytes, draw))
+    });
+    filled.flatten().unwrap_or(false)
+}
+
 /// Whether it is known that no engine has keys of this kind; asks `has_engine` the first time.
 pub(crate) fn has_no_engine(name: &[u8], has_engine: impl FnOnce() -> bool) -> Option<bool> {
     with_methods(ptr::null_mut(), |methods| {
@@ -290,7 +316,7 @@ pub(crate) fn forget() {
 pub(crate) fn forget_generators() {
     // Error: the thread is ending, and what it kept is gone.
     let _ = METHODS.try_with(|methods| match methods.try_borrow_mut() {
-        Ok(mut methods) => methods.random = [ptr::null(); 3],
+        Ok(mut methods) => methods.forget_generators(),
         // Called from within a look-up: what is in use cannot be changed now, but is not believed
         // the next time.
         Err(_) => forget(),
@@ -346,6 +372,8 @@ struct Methods {
     kept: Vec<Kept>,
     /// By [`Random`]; null if it was not asked for.
     random: [*const c_void; 3],
+    /// Random bytes of its generator.
+    drawn: Option<Drawn>,
     /// Kinds of keys that no engine has.
     without_engine: Vec<Box<[u8]>>,
     /// Addresses of key managements that are not to be kept.
@@ -376,6 +404,7 @@ impl Methods {
         default: ptr::null_mut(),
         kept: Vec::new(),
         random: [ptr::null(); 3],
+        drawn: None,
         without_engine: Vec::new(),
         foreign: Vec::new(),
     };
@@ -429,9 +458,14 @@ impl Methods {
         for kept in self.kept.drain(..) {
             (kept.operation.functions(openssl).free)(kept.method);
         }
-        self.random = [ptr::null(); 3];
+        self.forget_generators();
         self.without_engine.clear();
         self.foreign.clear();
+    }
+
+    fn forget_generators(&mut self) {
+        self.random = [ptr::null(); 3];
+        self.drawn = None;
     }
 }
 

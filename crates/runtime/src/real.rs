@@ -5,7 +5,7 @@
 //! program loaded locally (as Python does) is found by its name.
 #![allow(unsafe_code, reason = "dlsym and the conversion of its addresses to functions")]
 
-use core::ffi::{CStr, c_char, c_int, c_long, c_ulong, c_void};
+use core::ffi::{CStr, c_char, c_int, c_long, c_uchar, c_uint, c_ulong, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::OnceLock;
@@ -204,6 +204,9 @@ next_functions! {
     ) -> c_int, or 0;
     fn OPENSSL_thread_stop();
     fn OPENSSL_thread_stop_ex(context: *mut c_void);
+    fn RAND_bytes_ex(
+        context: *mut c_void, bytes: *mut c_uchar, count: usize, strength: c_uint
+    ) -> c_int, or 0;
     fn RAND_get0_private(context: *mut c_void) -> *const c_void, or ptr::null();
     fn RAND_get0_public(context: *mut c_void) -> *const c_void, or ptr::null();
     fn RAND_set0_private(context: *mut c_void, generator: *mut c_void) -> c_int, or 0;
@@ -426,6 +429,7 @@ openssl_functions! {
     fn OSSL_PROVIDER_available(*mut c_void, *const c_char) -> c_int;
     fn OSSL_PROVIDER_get0_name(*const c_void) -> *const c_char;
     fn OSSL_PROVIDER_try_load(*mut c_void, *const c_char, c_int) -> *mut c_void;
+    fn RAND_OpenSSL() -> *const c_void;
     fn RAND_bytes(*mut u8, c_int) -> c_int;
     fn RAND_priv_bytes(*mut u8, c_int) -> c_int;
     fn SSL_CTX_get0_privatekey(*const c_void) -> *mut c_void;

@@ -221,6 +221,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/runtime/src/methods.rs",
         "crates/runtime/src/notice.rs",
         "crates/runtime/src/provider.rs",
+        "crates/runtime/src/random.rs",
         "crates/runtime/src/real.rs",
         "crates/runtime/src/transfer.rs",
         "crates/secret/src",           // assembly that hides from the optimiser

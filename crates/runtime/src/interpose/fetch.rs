@@ -6,11 +6,12 @@
 #![allow(unsafe_code, reason = "exported symbols")]
 #![allow(non_snake_case, reason = "the names of OpenSSL")]
 
-use core::ffi::{CStr, c_char, c_int, c_ulong, c_void};
+use core::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_ulong, c_void};
 use core::ptr;
 
 use super::guard;
 use crate::methods::{self, NameCallback, Operation, Random};
+use crate::random::REQUEST_BYTES_MAX;
 use crate::real;
 
 macro_rules! fetch_functions {
@@ -48,6 +49,26 @@ fetch_functions! {
 extern "C" fn RAND_get_rand_method() -> *const c_void {
     guard(None, || methods::random(Random::Method, ptr::null_mut(), real::RAND_get_rand_method))
         .unwrap_or_else(real::RAND_get_rand_method)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn RAND_bytes_ex(
+    context: *mut c_void,
+    bytes: *mut c_uchar,
+    count: usize,
+    strength: c_uint,
+) -> c_int {
+    let draw = |bytes: &mut [u8]| {
+        real::RAND_bytes_ex(context, bytes.as_mut_ptr(), bytes.len(), strength) == 1
+    };
+    if !bytes.is_null() && (1..=REQUEST_BYTES_MAX).contains(&count) && strength == 0 {
+        // SAFETY: not null, and as many bytes as the caller says.
+        let bytes = unsafe { core::slice::from_raw_parts_mut(bytes, count) };
+        if guard(false, || methods::random_bytes(context, bytes, draw)) {
+            return 1;
+        }
+    }
+    real::RAND_bytes_ex(context, bytes, count, strength)
 }
 
 #[unsafe(no_mangle)]
