@@ -3,6 +3,7 @@
 mod cpu;
 mod enable;
 mod exporter;
+mod flags;
 pub mod http;
 pub mod laboratory;
 pub mod libraries;

@@ -2,6 +2,7 @@
 //! files.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs::Permissions;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -45,19 +46,24 @@ pub fn check_lane_user(user: &LaneUser, cpus: Option<&LaneCpus>) -> anyhow::Resu
 
 /// The policy in force.
 pub fn policy() -> anyhow::Result<Resolved> {
-    let inputs = Inputs {
+    Ok(policy::resolve(&inputs(PathBuf::from(policy::SYSTEM_PATH), |name| env::var_os(name)))?)
+}
+
+/// What a policy comes from: these variables, and the operator's file.
+pub fn inputs(system_path: PathBuf, variable: impl Fn(&str) -> Option<OsString>) -> Inputs {
+    let words = |name: &str| variable(name)?.into_string().ok();
+    Inputs {
         argument: None,
-        policy_path: env::var_os(policy::PATH_VARIABLE).map(PathBuf::from),
-        max_simd_bitwidth: env::var(policy::BITWIDTH_VARIABLE).ok(),
-        wait_max: env::var(policy::WAIT_VARIABLE).ok(),
-        combine: env::var(policy::COMBINE_VARIABLE).ok(),
-        lane_cpus: env::var(policy::LANE_CPUS_VARIABLE).ok(),
-        engine: env::var(policy::ENGINE_VARIABLE).ok(),
-        lane_user: env::var(policy::LANE_USER_VARIABLE).ok(),
-        lane_max_simd_bitwidth: env::var(policy::LANE_BITWIDTH_VARIABLE).ok(),
-        system_path: PathBuf::from(policy::SYSTEM_PATH),
-    };
-    Ok(policy::resolve(&inputs)?)
+        policy_path: variable(policy::PATH_VARIABLE).map(PathBuf::from),
+        max_simd_bitwidth: words(policy::BITWIDTH_VARIABLE),
+        wait_max: words(policy::WAIT_VARIABLE),
+        combine: words(policy::COMBINE_VARIABLE),
+        lane_cpus: words(policy::LANE_CPUS_VARIABLE),
+        engine: words(policy::ENGINE_VARIABLE),
+        lane_user: words(policy::LANE_USER_VARIABLE),
+        lane_max_simd_bitwidth: words(policy::LANE_BITWIDTH_VARIABLE),
+        system_path,
+    }
 }
 
 /// A flag that Ctrl-C and its kin set; a second one ends the process at once.

@@ -4,7 +4,8 @@
 //! its kernels. That of RSA and all curves stands here.
 
 use widelane_cpu::{Policy, choice};
-use widelane_kernels::lanes::{Ifma512x8, Lanes};
+use widelane_kernels::lanes::Ifma512x8;
+use widelane_kernels::registers::Register;
 
 /// The most lanes a room has.
 pub(crate) const LANES_MAX: usize = Ifma512x8::LANES;

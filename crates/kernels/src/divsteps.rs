@@ -140,17 +140,17 @@ impl<L: Lanes> Round<L> {
     fn step(&mut self) {
         let Round { f, g, u, v, q, r, zeta } = *self;
         let ones = L::splat(f.room(), u64::MAX);
-        let lowest_bit = g.shl::<63>();
+        let lowest_bit = g.shl(63);
         let (odd, positive) = (lowest_bit.top_bit(), zeta.top_bit());
         let exchange = zeta.and(lowest_bit).top_bit();
         let g = g.add(negated(f, positive)).select(odd, g);
         let q = q.add(negated(u, positive)).select(odd, q);
         let r = r.add(negated(v, positive)).select(odd, r);
         let f = f.add(g).select(exchange, f);
-        let u = u.add(q).select(exchange, u).shl::<1>();
-        let v = v.add(r).select(exchange, v).shl::<1>();
+        let u = u.add(q).select(exchange, u).shl(1);
+        let v = v.add(r).select(exchange, v).shl(1);
         let zeta = zeta.xor(ones).select(exchange, zeta).add(ones);
-        *self = Round { f, g: g.shr::<1>(), u, v, q, r, zeta };
+        *self = Round { f, g: g.shr(1), u, v, q, r, zeta };
     }
 }
 
@@ -193,8 +193,8 @@ impl<L: Lanes, const D: usize> Sum<L, D> {
         let Sum(mut digits, top) = self.carried();
         let mask = L::splat(top.room(), DIGIT_MASK);
         each_digit!(D, i => {
-            let above = if i + 1 < D { digits[i + 1].shl::<2>().and(mask) } else { top.shl::<2>() };
-            digits[i] = digits[i].shr::<ROUND_STEPS>().or(above);
+            let above = if i + 1 < D { digits[i + 1].shl(2).and(mask) } else { top.shl(2) };
+            digits[i] = digits[i].shr(ROUND_STEPS).or(above);
         });
         digits
     }
@@ -218,7 +218,7 @@ impl<L: Lanes, const D: usize> Sum<L, D> {
         let Sum(columns, top) = self;
         let mut digits = carried(columns);
         let highest = &mut digits[D - 1];
-        let top = top.add(highest.shr_signed::<52>());
+        let top = top.add(highest.shr_signed(52));
         *highest = highest.and(L::splat(top.room(), DIGIT_MASK));
         Sum(digits, top)
     }
@@ -229,7 +229,7 @@ impl<L: Lanes, const D: usize> Sum<L, D> {
 fn carried<L: Lanes, const D: usize>(mut columns: [L; D]) -> [L; D] {
     let mask = L::splat(columns[0].room(), DIGIT_MASK);
     each_digit!(D, i => if i + 1 < D {
-        columns[i + 1] = columns[i + 1].add(columns[i].shr_signed::<52>());
+        columns[i + 1] = columns[i + 1].add(columns[i].shr_signed(52));
         columns[i] = columns[i].and(mask);
     });
     columns

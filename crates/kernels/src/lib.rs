@@ -9,7 +9,7 @@ extern crate std;
 #[macro_use]
 mod digits;
 #[macro_use]
-pub mod lanes;
+pub mod registers;
 
 pub mod aes_cbc;
 pub mod aes_gcm;
@@ -19,6 +19,7 @@ pub mod curve25519;
 mod divsteps;
 pub mod hash;
 pub mod keccak;
+pub mod lanes;
 pub mod mlkem;
 pub mod mont;
 pub mod sha1;

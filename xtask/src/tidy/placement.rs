@@ -126,6 +126,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/sha2/pairs.rs", // loads and stores of two rooms
         "crates/kernels/src/sha2/shani.rs",
         "crates/kernels/src/words", // intrinsics behind safe methods, and doors
+        "crates/kernels/src/registers/wide.rs", // the same for what all registers have
         "crates/meter/src/stimulus", // loops that provoke a licence
         "crates/kernels/src/text.rs", // messages that are read and written at one place
         "crates/kernels/src/stack.rs", // what its tests find below kernels

@@ -1,39 +1,15 @@
 //! The drop-in that accelerates a service: how it is written, and how it is known again.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
-use std::path::Path;
 
 use anyhow::bail;
 use widelane_cpu::Policy;
-use widelane_cpu::policy::{
-    AUTO, COMBINE_VARIABLE, Combine, ENGINE_VARIABLE, Engine, LANE_CPUS_VARIABLE,
-    LANE_USER_VARIABLE, LaneCpus, LaneUser, PATH_VARIABLE, WAIT_VARIABLE, WaitMax,
-};
 use widelane_crypto::digest::{Algorithm, Hash};
 
 use super::unit::Unit;
 use crate::libraries::Libraries;
 use crate::live::SYSTEM_DIRECTORY;
-use crate::run::PQ;
-
-/// What the operator has chosen for a service.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Whether its processes choose among policies.
-    pub chooses: bool,
-    /// The longest wait for company.
-    pub wait_max: Option<WaitMax>,
-    /// Whether workers execute each other's operations.
-    pub combine: Option<Combine>,
-    /// The CPUs set aside for batches.
-    pub lane_cpus: Option<LaneCpus>,
-    /// What makes signatures.
-    pub engine: Option<Engine>,
-    /// The user of the process there.
-    pub lane_user: Option<LaneUser>,
-    /// Whether the post-quantum group comes first.
-    pub pq: bool,
-}
 
 /// Its name in the directory of the service's drop-ins.
 pub const FILE_NAME: &str = "widelane.conf";
@@ -52,12 +28,12 @@ const PROOF: &str = "# sha256 of the lines above: ";
 const DIRECTORY_MADE: &str = "# The directory of this file was made for it.\n";
 
 impl DropIn {
-    /// What a service needs to load the libraries.
+    /// What a service needs to load the libraries, and variables for them.
     pub fn for_service(
         name: &str,
         unit: &Unit,
         libraries: &Libraries,
-        settings: &Settings,
+        variables: &[(&str, OsString)],
     ) -> anyhow::Result<Self> {
         if let Some(setting) = unit.hides(&libraries.runtime) {
             bail!(
@@ -65,37 +41,19 @@ impl DropIn {
                 libraries.runtime.display()
             );
         }
-        let mut preload = path_words(&libraries.runtime)?;
+        let mut preload = quoted(libraries.runtime.as_os_str())?;
         if let Some(others) = unit.preload.as_deref().filter(|others| !others.is_empty()) {
             write!(preload, ":{others}")?;
         }
-        let provider = path_words(&libraries.provider)?;
+        let provider = quoted(libraries.provider.as_os_str())?;
         let mut lines = format!(
             "[Service]\n\
              Environment=\"LD_PRELOAD={preload}\"\n\
              Environment=\"WIDELANE_PROVIDER={provider}\"\n\
              Environment=\"WIDELANE_COUNTERS_DIR={SYSTEM_DIRECTORY}\"\n"
         );
-        if settings.chooses {
-            writeln!(lines, "Environment=\"{PATH_VARIABLE}={AUTO}\"")?;
-        }
-        if let Some(wait_max) = settings.wait_max {
-            writeln!(lines, "Environment=\"{WAIT_VARIABLE}={wait_max}\"")?;
-        }
-        if let Some(combine) = settings.combine {
-            writeln!(lines, "Environment=\"{COMBINE_VARIABLE}={combine}\"")?;
-        }
-        if let Some(cpus) = &settings.lane_cpus {
-            writeln!(lines, "Environment=\"{LANE_CPUS_VARIABLE}={cpus}\"")?;
-        }
-        if let Some(engine) = settings.engine {
-            writeln!(lines, "Environment=\"{ENGINE_VARIABLE}={engine}\"")?;
-        }
-        if let Some(user) = &settings.lane_user {
-            writeln!(lines, "Environment=\"{LANE_USER_VARIABLE}={user}\"")?;
-        }
-        if settings.pq {
-            writeln!(lines, "Environment=\"{}={}\"", PQ.0, PQ.1)?;
+        for (name, value) in variables {
+            writeln!(lines, "Environment=\"{name}={}\"", quoted(value)?)?;
         }
         if unit.is_read_only {
             writeln!(lines, "ReadWritePaths=-{SYSTEM_DIRECTORY}")?;
@@ -129,14 +87,13 @@ fn fingerprint(text: &str) -> String {
     format!("{:?}", Hash::choose(Algorithm::Sha256, &Policy::open()).digest(text.as_bytes()))
 }
 
-/// A path as it may stand in quotes in a unit file.
-fn path_words(path: &Path) -> anyhow::Result<String> {
-    match path.to_str() {
+/// A value, a path mostly, as it may stand in quotes in a unit file.
+fn quoted(value: &OsStr) -> anyhow::Result<String> {
+    match value.to_str() {
         Some(text) if !text.contains(['"', '\\', '\n', '$']) => Ok(text.replace('%', "%%")),
         _ => bail!(
-            "systemd cannot be told of {}: its path has quotes or the like; install widelane \
-             elsewhere",
-            path.display()
+            "systemd cannot be told of {}, which has quotes or the like; give it a path without",
+            value.display()
         ),
     }
 }
@@ -144,48 +101,80 @@ fn path_words(path: &Path) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flags::Flags;
 
-    fn drop_in(preload: Option<&str>, is_read_only: bool) -> DropIn {
-        // `chooses` and `pq` follow `is_read_only`, so that the lines of all are seen present and
-        // absent.
+    fn drop_in(preload: Option<&str>, is_read_only: bool, flags: &Flags) -> DropIn {
         let libraries =
             Libraries { provider: "/l/100%/widelane.so".into(), runtime: "/l/r.so".into() };
         let preload = preload.map(str::to_owned);
         let unit = Unit { preload, is_read_only, ..Unit::default() };
-        let settings = Settings {
-            chooses: is_read_only,
+        DropIn::for_service("server", &unit, &libraries, &flags.variables().unwrap()).unwrap()
+    }
+
+    /// The lines by which a flag makes the drop-in longer.
+    fn lines_of(flags: Flags) -> Vec<String> {
+        let without = drop_in(None, false, &Flags::default()).settings;
+        let with = drop_in(None, false, &flags).settings;
+        with.strip_prefix(&without).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn each_flag_has_its_line() {
+        let none = Flags::default;
+        for (flags, line) in [
+            (Flags { policy: Some("auto".into()), ..none() }, "WIDELANE_POLICY=auto"),
+            (Flags { policy: Some("/p/1%.toml".into()), ..none() }, "WIDELANE_POLICY=/p/1%%.toml"),
+            (
+                Flags { max_simd_bitwidth: Some("256".to_owned()), ..none() },
+                "WIDELANE_MAX_SIMD_BITWIDTH=256",
+            ),
+            (Flags { wait_max: "200us".parse().ok(), ..none() }, "WIDELANE_WAIT_MAX=0.2ms"),
+            (Flags { combine: "on".parse().ok(), ..none() }, "WIDELANE_COMBINE=on"),
+            (Flags { lane_cpus: "0,2-3".parse().ok(), ..none() }, "WIDELANE_LANE_CPUS=0,2-3"),
+            (Flags { lane_user: "widelane".parse().ok(), ..none() }, "WIDELANE_LANE_USER=widelane"),
+            (
+                Flags { lane_max_simd_bitwidth: Some("512".to_owned()), ..none() },
+                "WIDELANE_LANE_MAX_SIMD_BITWIDTH=512",
+            ),
+            (Flags { engine: "qat".parse().ok(), ..none() }, "WIDELANE_ENGINE=qat"),
+            (Flags { pq: true, ..none() }, "WIDELANE_PQ=yes"),
+        ] {
+            assert_eq!(lines_of(flags), [format!("Environment=\"{line}\"")]);
+        }
+    }
+
+    /// What the version before this one wrote for these flags: `disable` has to know it as its own,
+    /// and `enable` leaves it as it is.
+    #[test]
+    fn the_drop_in_of_the_former_version_is_the_same() {
+        let former = include_str!("former.conf");
+        assert!(is_untouched(former) && made_directory(former));
+        let flags = Flags {
+            policy: Some("auto".into()),
             wait_max: "200us".parse().ok(),
-            combine: Some(Combine::On),
+            combine: "on".parse().ok(),
             lane_cpus: "0,2-3".parse().ok(),
-            engine: Some(Engine::Qat),
+            engine: "qat".parse().ok(),
             lane_user: "widelane".parse().ok(),
-            pq: is_read_only,
+            pq: true,
+            ..Flags::default()
         };
-        DropIn::for_service("server", &unit, &libraries, &settings).unwrap()
+        assert_eq!(drop_in(None, true, &flags).text(true), former);
     }
 
     #[test]
     fn what_was_preloaded_stays_preloaded() {
-        let text = drop_in(Some("/a.so"), false).text(false);
+        let text = drop_in(Some("/a.so"), false, &Flags::default()).text(false);
         assert!(text.contains("Environment=\"LD_PRELOAD=/l/r.so:/a.so\"\n"), "{text}");
         assert!(text.contains("PROVIDER=/l/100%%/widelane.so\""), "{text}");
-        assert!(text.contains("Environment=\"WIDELANE_WAIT_MAX=0.2ms\"\n"), "{text}");
-        assert!(text.contains("Environment=\"WIDELANE_COMBINE=on\"\n"), "{text}");
-        assert!(text.contains("Environment=\"WIDELANE_LANE_CPUS=0,2-3\"\n"), "{text}");
-        assert!(text.contains("Environment=\"WIDELANE_ENGINE=qat\"\n"), "{text}");
-        assert!(text.contains("Environment=\"WIDELANE_LANE_USER=widelane\"\n"), "{text}");
-        for absent in ["ReadWritePaths", "WIDELANE_PQ", "WIDELANE_POLICY"] {
-            assert!(!text.contains(absent), "{text}");
-        }
-        let text = drop_in(None, true).text(false);
+        assert!(!text.contains("ReadWritePaths"), "{text}");
+        let text = drop_in(None, true, &Flags::default()).text(false);
         assert!(text.contains("ReadWritePaths=-/run/widelane\n"), "{text}");
-        assert!(text.contains("Environment=\"WIDELANE_PQ=yes\"\n"), "{text}");
-        assert!(text.contains("Environment=\"WIDELANE_POLICY=auto\"\n"), "{text}");
     }
 
     #[test]
     fn an_edited_file_is_no_longer_ours() {
-        let text = drop_in(None, false).text(true);
+        let text = drop_in(None, false, &Flags::default()).text(true);
         assert!(is_untouched(&text) && made_directory(&text));
         assert!(!is_untouched(&text.replace("/run/widelane", "/run/other")));
         assert!(!is_untouched(&format!("{text}Nice=5\n")));
@@ -195,7 +184,7 @@ mod tests {
     #[test]
     fn a_path_that_systemd_would_misread_is_refused() {
         for wrong in ["/a\"b", "/a$b", "/a\\b"] {
-            assert!(path_words(Path::new(wrong)).is_err(), "{wrong}");
+            assert!(quoted(OsStr::new(wrong)).is_err(), "{wrong}");
         }
     }
 }

@@ -12,17 +12,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
-use widelane_cpu::policy::{self, Combine, Engine, LaneCpus, LaneUser, WaitMax};
+use widelane_cpu::policy;
 
 pub use self::status::{StatusArgs, status};
 
-use self::drop_in::{DropIn, Settings};
+use self::drop_in::DropIn;
 use self::files::Plan;
 use self::unit::Unit;
+use crate::flags::{self, Flags, Variables};
 use crate::libraries::Libraries;
 use crate::output;
 use crate::run::fitness::{self, Fitness};
-use crate::system;
 
 /// Accelerates a service of systemd from its next start on
 ///
@@ -32,39 +32,8 @@ use crate::system;
 pub struct EnableArgs {
     #[command(flatten)]
     service: Service,
-    /// `auto`: each process compares, while it runs, what it costs to use all rooms that the policy
-    /// leaves open or only narrower ones, and keeps the cheapest (docs/operate/auto-policy.md). By
-    /// default what the policy file says
-    #[arg(long, value_name = "auto", value_parser = [policy::AUTO])]
-    policy: Option<String>,
-    /// Longest time that an operation waits for others before the server sleeps, such as 0.5ms; rtt
-    /// for a tenth of the round-trip time to the client, from 0.5 to 5 ms; 0 for none. By default
-    /// what the policy file says
-    #[arg(long, value_name = "TIME")]
-    wait_max: Option<WaitMax>,
-    /// Whether the server's workers execute each other's operations: on, off or auto. By default
-    /// what the policy file says
-    #[arg(long, value_name = "CHOICE")]
-    combine: Option<Combine>,
-    /// CPUs set aside for a process that makes the RSA signatures of all workers, such as 3 or
-    /// 2,4-7; none for no such process (docs/operate/lane-cpus.md). By default what the policy file
-    /// says
-    #[arg(long, value_name = "LIST")]
-    lane_cpus: Option<LaneCpus>,
-    /// User as whom that process runs; by default what the policy file says, else as the program
-    #[arg(long, value_name = "NAME")]
-    lane_user: Option<LaneUser>,
-
-    /// What does private-key operations: cpu; qat for an Intel QuickAssist device where that costs
-    /// the CPU less; or qat-first wherever it has room. The CPU stands behind it. Never run on a
-    /// real device (docs/operate/qat.md). By default what the policy file says
-    #[arg(long, value_name = "ENGINE")]
-    engine: Option<Engine>,
-
-    /// Puts the post-quantum key exchange X25519MLKEM768 in front of OpenSSL's default groups, for
-    /// a server that names none (docs/operate/post-quantum.md)
-    #[arg(long)]
-    pq: bool,
+    #[command(flatten)]
+    flags: Flags,
 }
 
 /// Takes back what `widelane enable` did, from the service's next start on
@@ -108,24 +77,8 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
     if let Fitness::RunsUnchanged(reason) = &fitness {
         bail!("{name} would run unchanged: {reason}");
     }
-    if let (Some(cpus), Some(online)) = (&args.lane_cpus, LaneCpus::online())
-        && root == Path::new("/")
-    {
-        cpus.check(&online)?;
-    }
-    if let Some(user) = args.lane_user.as_ref().filter(|_| root == Path::new("/")) {
-        system::check_lane_user(user, args.lane_cpus.as_ref())?;
-    }
-    let settings = Settings {
-        chooses: args.policy.is_some(),
-        wait_max: args.wait_max,
-        combine: args.combine,
-        lane_cpus: args.lane_cpus.clone(),
-        engine: args.engine,
-        lane_user: args.lane_user.clone(),
-        pq: args.pq,
-    };
-    let drop_in = DropIn::for_service(name, &unit, &libraries(&root)?, &settings)?;
+    let variables = variables(&args.flags, &root)?;
+    let drop_in = DropIn::for_service(name, &unit, &libraries(&root)?, &variables)?;
     let plan = Plan::to_enable(&root, name, &drop_in)?;
     let changes = plan.changes().len();
     carry_out(plan, *dry_run, &root)?;
@@ -186,14 +139,34 @@ fn carry_out(plan: Plan, dry_run: bool, root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The variables of the flags as a server below `root` will read them, whose policy can be used.
+fn variables(given: &Flags, root: &Path) -> anyhow::Result<Variables> {
+    let flags =
+        Flags { policy: given.policy.clone().map(|path| within(root, path)), ..given.clone() };
+    let variables = flags.variables()?;
+    let policy = flags::resolve(below(root, Path::new(policy::SYSTEM_PATH)), |name| {
+        let (_, value) = variables.iter().find(|(given, _)| *given == name)?;
+        let is_file = name == policy::PATH_VARIABLE && value != policy::AUTO;
+        Some(if is_file { below(root, Path::new(value)).into() } else { value.clone() })
+    })?;
+    if root == Path::new("/") {
+        flags.check_lane_process(&policy)?;
+    }
+    Ok(variables)
+}
+
 /// The libraries as a server below `root` will find them.
 fn libraries(root: &Path) -> anyhow::Result<Libraries> {
     let found = Libraries::find()?;
-    let within = |path: PathBuf| match path.strip_prefix(root) {
+    Ok(Libraries { provider: within(root, found.provider), runtime: within(root, found.runtime) })
+}
+
+/// A path as seen from inside of `root`.
+fn within(root: &Path, path: PathBuf) -> PathBuf {
+    match path.strip_prefix(root) {
         Ok(inner) => Path::new("/").join(inner),
         Err(_) => path,
-    };
-    Ok(Libraries { provider: within(found.provider), runtime: within(found.runtime) })
+    }
 }
 
 /// An absolute path as seen from outside of `root`.
@@ -221,5 +194,8 @@ mod tests {
             Path::new("/mnt/usr/sbin/nginx")
         );
         assert_eq!(below(Path::new("/"), Path::new("/usr")), Path::new("/usr"));
+        let root = Path::new("/mnt");
+        assert_eq!(within(root, "/mnt/etc/p.toml".into()), Path::new("/etc/p.toml"));
+        assert_eq!(within(root, "/etc/p.toml".into()), Path::new("/etc/p.toml"));
     }
 }

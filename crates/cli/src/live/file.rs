@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 use thiserror::Error;
-use widelane_bridge::counters::{COUNTERS_EXTENSION, COUNTERS_FILE_BYTES};
+use widelane_bridge::counters::{COUNTERS_EXTENSION, COUNTERS_FILE_BYTES, COUNTERS_MAGIC};
 use widelane_host::counters::Counts;
 
 use super::Process;
@@ -29,14 +29,14 @@ pub enum Objection {
     #[error("it cannot be read ({0}); run this as the server's user or as root")]
     Unreadable(String),
     /// Its size is not that of counters.
-    #[error("it has {found} bytes instead of {expected}; it is of another version, or no counters")]
+    #[error("it has {found} bytes instead of {expected}: these are no counters")]
     Size {
         /// The size it has.
         found: u64,
         /// The size it should have.
         expected: u64,
     },
-    /// Its first bytes are not those of counters of this version.
+    /// Its first bytes say that it is of another version, or its size does.
     #[error("it is of another version of widelane; restart its server to upgrade it")]
     Version,
     /// It names another process than its name does.
@@ -82,7 +82,12 @@ pub fn read(path: &Path) -> Result<Process, Objection> {
     }
     const EXPECTED: u64 = COUNTERS_FILE_BYTES as u64;
     if metadata.len() != EXPECTED {
-        return Err(Objection::Size { found: metadata.len(), expected: EXPECTED });
+        // Other versions have other sizes.
+        let mut magic = [0; size_of_val(&COUNTERS_MAGIC)];
+        let is_of_ours =
+            file.read_exact(&mut magic).is_ok() && magic == COUNTERS_MAGIC.to_ne_bytes();
+        let size = Objection::Size { found: metadata.len(), expected: EXPECTED };
+        return Err(if is_of_ours { Objection::Version } else { size });
     }
     let mut bytes = vec![0; COUNTERS_FILE_BYTES];
     file.read_exact(&mut bytes).map_err(unreadable)?;
@@ -114,7 +119,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::path::PathBuf;
 
-    use widelane_bridge::counters::{COUNTERS_MAGIC, COUNTERS_VERSION, Counters};
+    use widelane_bridge::counters::{COUNTERS_VERSION, Counters};
 
     use super::*;
     use crate::live::{Directories, Survey};
@@ -188,6 +193,13 @@ mod tests {
         let mut other = file();
         other[offset_of!(Counters, version)] = 99;
         fs::write(place.path(), &other).unwrap();
+        assert_eq!(place.objection(), Objection::Version);
+
+        // What a server wrote with pages of 4 KiB, before version 12.
+        let mut former = file();
+        former[offset_of!(Counters, version)] = 11;
+        former.truncate(256 << 10);
+        fs::write(place.path(), &former).unwrap();
         assert_eq!(place.objection(), Objection::Version);
 
         let mut other = file();

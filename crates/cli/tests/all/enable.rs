@@ -192,6 +192,24 @@ fn what_cannot_be_accelerated_is_not_enabled() {
     widelane().args(["enable"]).assert().code(2);
 }
 
+#[test]
+fn a_policy_is_one_that_the_server_can_read() {
+    let Some(system) = System::new() else { return };
+    let before = system.tree();
+    let said = system.refused(&["enable", "nginx", "--policy", "/etc/widelane/narrow.toml"]);
+    assert!(said.contains("the policy cannot be used") && said.contains("narrow.toml"), "{said}");
+    assert_eq!(system.tree(), before);
+    system.write("etc/widelane/narrow.toml", "width_max = 256\n");
+    let outside = system.path("etc/widelane/narrow.toml");
+    for path in ["/etc/widelane/narrow.toml", outside.to_str().unwrap()] {
+        system.done(&["enable", "nginx", "--policy", path, "--max-simd-bitwidth", "128"]);
+        let text = fs::read_to_string(system.path(DROP_IN)).unwrap();
+        for line in ["POLICY=/etc/widelane/narrow.toml\"\n", "MAX_SIMD_BITWIDTH=128\"\n"] {
+            assert!(text.contains(&format!("Environment=\"WIDELANE_{line}")), "{text}");
+        }
+    }
+}
+
 /// Debian's apache2 is started by a script, and its rsyslog loads TLS later.
 #[test]
 fn a_service_that_starts_or_loads_its_server_is_enabled_with_a_remark() {

@@ -8,6 +8,7 @@ use std::ops::Range;
 use widelane_cpu::Vaes512;
 use widelane_kernels::aes_cbc::lanes::{self, LANES, LaneKeys};
 use widelane_kernels::hash::{self, Hash};
+use widelane_kernels::registers::Register;
 use widelane_kernels::sha1::Sha1;
 use widelane_kernels::sha2::Sha256;
 use widelane_kernels::text::Text;

@@ -3,10 +3,11 @@
 use widelane_cpu::{Policy, Room, choice};
 use widelane_kernels::aes_cbc;
 use widelane_kernels::hash::{self, DIGEST_BYTES, STATE_WORDS, States};
+use widelane_kernels::registers::{Register, Word};
 use widelane_kernels::sha1::{self, SHA1, Sha1};
 use widelane_kernels::sha2::{self, SHA224, SHA256, SHA384, SHA512, Sha256, Sha512};
 use widelane_kernels::text::Text;
-use widelane_kernels::words::{Avx2x1, Avx2x4, Avx2x8, Avx512x8, Avx512x16, Word, Words};
+use widelane_kernels::words::{Avx2x1, Avx2x4, Avx2x8, Avx512x8, Avx512x16, Words};
 use widelane_secret::wipe;
 
 use super::Algorithm;

@@ -15,8 +15,9 @@ use widelane_secret::{wipe, wipe_vector_registers, wipe_ymm_registers};
 
 use super::{BLOCK_BYTES, Block, HASH_BLOCK_BYTES, Key, ROUND_KEYS_MAX};
 use crate::hash::{self, Beside, Hash, States};
+use crate::registers::Task;
 use crate::text::Text;
-use crate::words::{Task, Words, in_pieces};
+use crate::words::{Words, in_pieces};
 
 /// Texts that a row encrypts.
 pub const LANES: usize = 4;
@@ -175,7 +176,7 @@ pub(super) fn encrypt_hashed_by<H, W, const LANE_ROWS: usize, const PIECES: bool
     const { assert!(W::LANES == LANE_ROWS * LANES, "each lane is hashed and encrypted") };
     let hash = PhantomData::<H>;
     let stitched = Stitched::<_, _, _, PIECES> { keys, last, states, ahead, texts, blocks, hash };
-    W::call(room, stitched);
+    W::call_and_wipe::<true, _>(room, stitched);
 }
 
 struct Stitched<'a, H, W: Words, const LANE_ROWS: usize, const PIECES: bool> {
@@ -195,7 +196,6 @@ where
     W: Words<Word = u32, Room = Vaes512>,
 {
     type Output = ();
-    const FEEDS: bool = true;
 
     #[inline(always)]
     fn run(self, room: Vaes512) {

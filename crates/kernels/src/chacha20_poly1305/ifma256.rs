@@ -18,7 +18,8 @@ use super::{
     SEALED_STACK, SHORT_STACK, SHORTEST_STACK, TAG_BYTES, Ways, close, fills_a_set, last_block,
     last_words, whole_blocks,
 };
-use crate::lanes::{Ifma256x4, Lanes};
+use crate::lanes::Ifma256x4;
+use crate::registers::Register;
 use crate::stack::wipe_stack;
 use crate::text::Text;
 

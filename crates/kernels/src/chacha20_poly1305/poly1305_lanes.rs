@@ -18,10 +18,10 @@ pub(super) trait BlockLanes: Lanes {
     /// Which block of a row each lane takes.
     const BLOCKS: &[u8];
     /// The bytes of a row.
-    type Row: Copy;
+    type RowBytes: Copy;
 
     /// The lower and the upper words of the blocks of a row.
-    fn split(room: Self::Room, row: &Self::Row) -> (Self, Self);
+    fn split(room: Self::Room, row: &Self::RowBytes) -> (Self, Self);
 
     /// The lower and the upper words of a row that ends with some blocks and has nothing before.
     fn split_end(room: Self::Room, blocks: &[u8]) -> (Self, Self);
@@ -138,7 +138,7 @@ impl<L: BlockLanes> Running<L> {
 
     /// Takes groups one after the other, each with all its stages at once.
     #[inline(always)]
-    pub(super) fn absorb(&mut self, groups: &[[L::Row; 2]]) {
+    pub(super) fn absorb(&mut self, groups: &[[L::RowBytes; 2]]) {
         // Of its own, and not in memory between two groups, where the powers have to be.
         let mut sum = self.sum;
         for group in groups {
@@ -150,7 +150,7 @@ impl<L: BlockLanes> Running<L> {
 
     /// The first stage of a group: its rows in limbs.
     #[inline(always)]
-    pub(super) fn limbs(&self, group: &[L::Row; 2]) -> [Limbs<L>; 2] {
+    pub(super) fn limbs(&self, group: &[L::RowBytes; 2]) -> [Limbs<L>; 2] {
         let room = self.powers[0].room();
         let [first, second] = group;
         [limbs(L::split(room, first), LaneMask::ALL), limbs(L::split(room, second), LaneMask::ALL)]
@@ -193,7 +193,7 @@ impl<L: BlockLanes> Running<L> {
 impl<L: Lanes> Factor<L> {
     #[inline(always)]
     fn new(limbs: Limbs<L>) -> Self {
-        let twenty = |limb: L| limb.shl::<4>().add(limb.shl::<2>());
+        let twenty = |limb: L| limb.shl(4).add(limb.shl(2));
         Factor([limbs[0], limbs[1], limbs[2], twenty(limbs[1]), twenty(limbs[2])])
     }
 }
@@ -248,10 +248,10 @@ macro_rules! in_lanes {
     ) => {
         impl BlockLanes for $register {
             const BLOCKS: &[u8] = &$blocks;
-            type Row = [u8; TAG_BYTES * $lanes];
+            type RowBytes = [u8; TAG_BYTES * $lanes];
 
             #[inline(always)]
-            fn split(room: $token, row: &Self::Row) -> (Self, Self) {
+            fn split(room: $token, row: &Self::RowBytes) -> (Self, Self) {
                 // SAFETY: the token exists only if every feature of its room was detected.
                 let (low, high) = unsafe { split(row) };
                 (Self::load(room, &low), Self::load(room, &high))
@@ -267,14 +267,14 @@ macro_rules! in_lanes {
             #[inline(always)]
             fn madd52lo_from<const LIMB: usize>(self, a: Self, factor: &Factor<Self>) -> Self {
                 // SAFETY: as above.
-                let sum = unsafe { madd52lo_from::<LIMB>(self.words(), a.words(), factor) };
+                let sum = unsafe { madd52lo_from::<LIMB>(self.row(), a.row(), factor) };
                 Self::load(self.room(), &sum)
             }
 
             #[inline(always)]
             fn madd52hi_from<const LIMB: usize>(self, a: Self, factor: &Factor<Self>) -> Self {
                 // SAFETY: as above.
-                let sum = unsafe { madd52hi_from::<LIMB>(self.words(), a.words(), factor) };
+                let sum = unsafe { madd52hi_from::<LIMB>(self.row(), a.row(), factor) };
                 Self::load(self.room(), &sum)
             }
         }
@@ -381,7 +381,7 @@ macro_rules! in_lanes {
 
 #[inline(always)]
 fn total<L: Lanes>(limb: L) -> u64 {
-    limb.words().as_ref().iter().sum()
+    limb.row().as_ref().iter().sum()
 }
 
 /// A number of three words, the last one small, in limbs.
@@ -422,8 +422,8 @@ fn limbs<L: BlockLanes>((low, high): (L, L), blocks: LaneMask) -> Limbs<L> {
     let room = low.room();
     let mask = L::splat(room, LOW);
     let above = L::splat(room, 1 << 40).select(blocks, L::splat(room, 0));
-    let middle = low.shr::<44>().or(high.shl::<20>()).and(mask);
-    [low.and(mask), middle, high.shr::<24>().or(above)]
+    let middle = low.shr(44).or(high.shl(20)).and(mask);
+    [low.and(mask), middle, high.shr(24).or(above)]
 }
 
 /// The sum of `addend` and a product in each lane, carried. Limbs of the factors are below 2^46.
@@ -462,11 +462,11 @@ impl<L: Lanes> Columns<L> {
         let Columns { low: [d0, d1, d2], high: [h0, h1, h2] } = self;
         let room = d0.room();
         let mask = L::splat(room, LOW);
-        let d1 = d1.add(h0.shl::<8>()).add(d0.shr::<44>());
-        let d2 = d2.add(h1.shl::<8>()).add(d1.shr::<44>());
-        let above = d2.shr::<42>().add(h2.shl::<10>());
-        let d0 = d0.and(mask).add(above.add(above.shl::<2>()));
-        let d1 = d1.and(mask).add(d0.shr::<44>());
+        let d1 = d1.add(h0.shl(8)).add(d0.shr(44));
+        let d2 = d2.add(h1.shl(8)).add(d1.shr(44));
+        let above = d2.shr(42).add(h2.shl(10));
+        let d0 = d0.and(mask).add(above.add(above.shl(2)));
+        let d1 = d1.and(mask).add(d0.shr(44));
         [d0.and(mask), d1, d2.and(L::splat(room, TOP))]
     }
 }

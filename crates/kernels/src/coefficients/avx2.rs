@@ -8,7 +8,8 @@ use core::mem::transmute;
 use widelane_cpu::Avx2;
 use widelane_secret::wipe_ymm_registers;
 
-use super::{BLOCK_WORDS, Coefficients, PAIRS, POLYNOMIALS, Row, Task};
+use super::{BLOCK_WORDS, Coefficients, PAIRS, POLYNOMIALS, Row};
+use crate::registers::Register;
 use crate::words::Avx2x4;
 
 /// A register of room avx2: two of the machine's.
@@ -70,9 +71,12 @@ fn transpose4([a, b, c, d]: [arch::__m256i; 4], _room: Avx2) -> [arch::__m256i; 
     ]
 }
 
-impl Coefficients for Avx2Pairs {
+impl Register for Avx2Pairs {
     type Room = Avx2;
-    type Words = Avx2x4;
+    type Word = u32;
+    type Row = Row;
+    const LANES: usize = PAIRS;
+    const ZEROS: Row = Row::ZERO;
 
     #[inline(always)]
     fn splat(room: Avx2, word: u32) -> Self {
@@ -80,54 +84,25 @@ impl Coefficients for Avx2Pairs {
     }
 
     #[inline(always)]
-    fn halves(room: Avx2, first: u32, second: u32) -> Self {
-        let first = intrinsic!(_mm256_set1_epi32(first.cast_signed()));
-        let second = intrinsic!(_mm256_set1_epi32(second.cast_signed()));
-        Avx2Pairs([first, second], room)
-    }
-
-    #[inline(always)]
     fn load(room: Avx2, row: &Row) -> Self {
         // SAFETY: both types are the same number of bytes, and all their values are valid.
-        Avx2Pairs(unsafe { transmute::<[u32; PAIRS], [arch::__m256i; 2]>(row.0) }, room)
+        Avx2Pairs(unsafe { transmute::<Row, [arch::__m256i; 2]>(*row) }, room)
     }
 
     #[inline(always)]
-    fn load_halves(room: Avx2, first: &[u16; PAIRS], second: &[u16; PAIRS]) -> Self {
-        // SAFETY: as many bytes as are read.
-        let first = unsafe { arch::_mm256_loadu_si256(first.as_ptr().cast()) };
-        // SAFETY: as above.
-        let second = unsafe { arch::_mm256_loadu_si256(second.as_ptr().cast()) };
-        Avx2Pairs([first, second], room)
-    }
-
-    #[inline(always)]
-    fn store(self, row: &mut Row) {
+    fn row(self) -> Row {
         // SAFETY: both types are the same number of bytes, and all their values are valid.
-        row.0 = unsafe { transmute::<[arch::__m256i; 2], [u32; PAIRS]>(self.0) };
+        unsafe { transmute::<[arch::__m256i; 2], Row>(self.0) }
     }
 
     #[inline(always)]
-    fn to_halves(self) -> [[u16; PAIRS]; 2] {
-        // SAFETY: both types are the same number of bytes, and all their values are valid.
-        unsafe { transmute::<[arch::__m256i; 2], [[u16; PAIRS]; 2]>(self.0) }
+    fn room(self) -> Avx2 {
+        self.1
     }
 
     of_two! {
-        add = _mm256_add_epi16, sub = _mm256_sub_epi16, mul_low = _mm256_mullo_epi16,
-        mul_high = _mm256_mulhi_epi16, mul_rounded = _mm256_mulhrs_epi16,
-        mul_high_unsigned = _mm256_mulhi_epu16,
-        mul_pairs = _mm256_madd_epi16, add_words = _mm256_add_epi32, sub_words = _mm256_sub_epi32,
-        and = _mm256_and_si256, or = _mm256_or_si256,
-    }
-
-    #[inline(always)]
-    fn shr_signed<const BITS: u32>(self) -> Self {
-        let bits = intrinsic!(_mm_cvtsi32_si128(BITS.cast_signed()));
-        let [a, b] = self.0;
-        let (first, second) =
-            (intrinsic!(_mm256_sra_epi16(a, bits)), intrinsic!(_mm256_sra_epi16(b, bits)));
-        Avx2Pairs([first, second], self.1)
+        add = _mm256_add_epi32, sub = _mm256_sub_epi32, and = _mm256_and_si256,
+        or = _mm256_or_si256, xor = _mm256_xor_si256,
     }
 
     #[inline(always)]
@@ -145,6 +120,50 @@ impl Coefficients for Avx2Pairs {
         let [a, b] = self.0;
         let (first, second) =
             (intrinsic!(_mm256_srl_epi32(a, bits)), intrinsic!(_mm256_srl_epi32(b, bits)));
+        Avx2Pairs([first, second], self.1)
+    }
+
+    call_in_room!(Avx2, features = "avx2,bmi2", wipe = wipe_ymm_registers);
+}
+
+impl Coefficients for Avx2Pairs {
+    type Words = Avx2x4;
+
+    #[inline(always)]
+    fn halves(room: Avx2, first: u32, second: u32) -> Self {
+        let first = intrinsic!(_mm256_set1_epi32(first.cast_signed()));
+        let second = intrinsic!(_mm256_set1_epi32(second.cast_signed()));
+        Avx2Pairs([first, second], room)
+    }
+
+    #[inline(always)]
+    fn load_halves(room: Avx2, first: &[u16; PAIRS], second: &[u16; PAIRS]) -> Self {
+        // SAFETY: as many bytes as are read.
+        let first = unsafe { arch::_mm256_loadu_si256(first.as_ptr().cast()) };
+        // SAFETY: as above.
+        let second = unsafe { arch::_mm256_loadu_si256(second.as_ptr().cast()) };
+        Avx2Pairs([first, second], room)
+    }
+
+    #[inline(always)]
+    fn to_halves(self) -> [[u16; PAIRS]; 2] {
+        // SAFETY: both types are the same number of bytes, and all their values are valid.
+        unsafe { transmute::<[arch::__m256i; 2], [[u16; PAIRS]; 2]>(self.0) }
+    }
+
+    of_two! {
+        add_each = _mm256_add_epi16, sub_each = _mm256_sub_epi16, mul_low = _mm256_mullo_epi16,
+        mul_high = _mm256_mulhi_epi16, mul_rounded = _mm256_mulhrs_epi16,
+        mul_high_unsigned = _mm256_mulhi_epu16,
+        mul_pairs = _mm256_madd_epi16,
+    }
+
+    #[inline(always)]
+    fn shr_signed(self, bits: u32) -> Self {
+        let bits = intrinsic!(_mm_cvtsi32_si128(bits.cast_signed()));
+        let [a, b] = self.0;
+        let (first, second) =
+            (intrinsic!(_mm256_sra_epi16(a, bits)), intrinsic!(_mm256_sra_epi16(b, bits)));
         Avx2Pairs([first, second], self.1)
     }
 
@@ -225,21 +244,5 @@ impl Coefficients for Avx2Pairs {
             }
         }
         count
-    }
-
-    #[inline(always)]
-    fn call<T: Task<Self>>(room: Avx2, task: T) -> T::Output {
-        #[target_feature(enable = "avx2,bmi2")]
-        #[inline(never)]
-        fn body<T: Task<Avx2Pairs>>(room: Avx2, task: T) -> T::Output {
-            task.run(room)
-        }
-        // SAFETY: the token exists only where the machine has every feature of the room.
-        unsafe { body(room, task) }
-    }
-
-    fn wipe_registers(_room: Avx2) {
-        // SAFETY: the token exists only where the machine has AVX2.
-        unsafe { wipe_ymm_registers() }
     }
 }

@@ -3,13 +3,13 @@
 #![allow(unsafe_code, reason = "room: door, loads, stores and intrinsics")]
 
 use core::arch::x86_64 as arch;
-use core::mem::transmute;
+use core::mem::{transmute, zeroed};
 
 use widelane_cpu::Avx512;
 use widelane_secret::wipe_vector_registers;
 
 use super::zmm::{LOWER_PIECES, UPPER_PIECES};
-use super::{BLOCK_WORDS, Coefficients, PAIRS, POLYNOMIALS, Row, Task};
+use super::{BLOCK_WORDS, Coefficients, PAIRS, POLYNOMIALS, Row};
 use crate::words::Avx512x8;
 
 coefficients_in_zmm! {

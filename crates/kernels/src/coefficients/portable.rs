@@ -3,7 +3,8 @@
 //! Operations are calls: inlined, they would make functions of 20,000 instructions, and this room
 //! is not in a hurry.
 
-use super::{BLOCK_WORDS, Coefficients, PAIRS, POLYNOMIALS, Row, Task};
+use super::{BLOCK_WORDS, Coefficients, PAIRS, POLYNOMIALS, Row};
+use crate::registers::{Register, Task};
 
 /// A register of room portable.
 #[derive(Clone, Copy)]
@@ -42,9 +43,12 @@ fn high(pair: u32) -> i32 {
     pair.cast_signed() >> 16
 }
 
-impl Coefficients for PortablePairs {
+impl Register for PortablePairs {
     type Room = ();
-    type Words = u64;
+    type Word = u32;
+    type Row = Row;
+    const LANES: usize = PAIRS;
+    const ZEROS: Row = Row::ZERO;
 
     #[inline(always)]
     fn splat((): (), word: u32) -> Self {
@@ -52,15 +56,69 @@ impl Coefficients for PortablePairs {
     }
 
     #[inline(always)]
+    fn load((): (), row: &Row) -> Self {
+        PortablePairs(row.0)
+    }
+
+    #[inline(always)]
+    fn row(self) -> Row {
+        Row(self.0)
+    }
+
+    #[inline(always)]
+    fn room(self) {}
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        self.each(other, u32::wrapping_add)
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        self.each(other, u32::wrapping_sub)
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        self.each(other, |left, right| left & right)
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        self.each(other, |left, right| left | right)
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        self.each(other, |left, right| left ^ right)
+    }
+
+    #[inline(always)]
+    fn shl(self, bits: u32) -> Self {
+        self.each(self, |word, _| word << bits)
+    }
+
+    #[inline(always)]
+    fn shr(self, bits: u32) -> Self {
+        self.each(self, |word, _| word >> bits)
+    }
+
+    #[inline(never)]
+    fn call<T: Task<Self>>((): (), task: T) -> T::Output {
+        task.run(())
+    }
+
+    fn wipe_registers((): ()) {}
+}
+
+impl Coefficients for PortablePairs {
+    type Words = u64;
+
+    #[inline(always)]
     fn halves((): (), first: u32, second: u32) -> Self {
         let mut words = [first; PAIRS];
         words[POLYNOMIALS..].fill(second);
         PortablePairs(words)
-    }
-
-    #[inline(always)]
-    fn load((): (), row: &Row) -> Self {
-        PortablePairs(row.0)
     }
 
     #[inline(always)]
@@ -71,11 +129,6 @@ impl Coefficients for PortablePairs {
             *word = u32::from(*first) | u32::from(*second) << 16;
         }
         PortablePairs(words)
-    }
-
-    #[inline(always)]
-    fn store(self, row: &mut Row) {
-        row.0 = self.0;
     }
 
     #[inline(always)]
@@ -90,12 +143,12 @@ impl Coefficients for PortablePairs {
     }
 
     #[inline(never)]
-    fn add(self, other: Self) -> Self {
+    fn add_each(self, other: Self) -> Self {
         self.both(other, |left, right| left + right)
     }
 
     #[inline(never)]
-    fn sub(self, other: Self) -> Self {
+    fn sub_each(self, other: Self) -> Self {
         self.both(other, |left, right| left - right)
     }
 
@@ -124,8 +177,8 @@ impl Coefficients for PortablePairs {
     }
 
     #[inline(never)]
-    fn shr_signed<const BITS: u32>(self) -> Self {
-        self.both(self, |coefficient, _| coefficient >> BITS)
+    fn shr_signed(self, bits: u32) -> Self {
+        self.both(self, |coefficient, _| coefficient >> bits)
     }
 
     #[inline(never)]
@@ -133,36 +186,6 @@ impl Coefficients for PortablePairs {
         self.each(other, |left, right| {
             (low(left) * low(right)).wrapping_add(high(left) * high(right)).cast_unsigned()
         })
-    }
-
-    #[inline(always)]
-    fn add_words(self, other: Self) -> Self {
-        self.each(other, u32::wrapping_add)
-    }
-
-    #[inline(always)]
-    fn sub_words(self, other: Self) -> Self {
-        self.each(other, u32::wrapping_sub)
-    }
-
-    #[inline(always)]
-    fn and(self, other: Self) -> Self {
-        self.each(other, |left, right| left & right)
-    }
-
-    #[inline(always)]
-    fn or(self, other: Self) -> Self {
-        self.each(other, |left, right| left | right)
-    }
-
-    #[inline(always)]
-    fn shl(self, bits: u32) -> Self {
-        self.each(self, |word, _| word << bits)
-    }
-
-    #[inline(always)]
-    fn shr(self, bits: u32) -> Self {
-        self.each(self, |word, _| word >> bits)
     }
 
     #[inline(never)]
@@ -216,11 +239,4 @@ impl Coefficients for PortablePairs {
         }
         count
     }
-
-    #[inline(never)]
-    fn call<T: Task<Self>>((): (), task: T) -> T::Output {
-        task.run(())
-    }
-
-    fn wipe_registers((): ()) {}
 }

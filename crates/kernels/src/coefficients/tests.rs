@@ -8,6 +8,7 @@ use widelane_testkit::random::Random;
 use widelane_testkit::rooms::supported_of;
 
 use super::*;
+use crate::registers::Task;
 
 /// What all operations make of two rows, an order and candidates.
 fn results<C: Coefficients>(room: C::Room, random: &mut Random) -> Vec<Row> {
@@ -20,19 +21,20 @@ fn results<C: Coefficients>(room: C::Room, random: &mut Random) -> Vec<Row> {
     let mut results = vec![
         C::splat(room, 0x1234_5678),
         C::halves(room, 1, 0xffff_0002),
-        a.add(b),
-        a.sub(b),
+        a.add_each(b),
+        a.sub_each(b),
         a.mul_low(b),
         a.mul_high(b),
         a.mul_rounded(b),
         a.mul_high_unsigned(b),
-        a.shr_signed::<15>(),
-        a.shr_signed::<10>(),
+        a.shr_signed(15),
+        a.shr_signed(10),
         a.mul_pairs(b),
-        a.add_words(b),
-        a.sub_words(b),
+        a.add(b),
+        a.sub(b),
         a.and(b),
         a.or(b),
+        a.xor(b),
         a.shl(7),
         a.shr(16),
         first,
@@ -41,14 +43,9 @@ fn results<C: Coefficients>(room: C::Room, random: &mut Random) -> Vec<Row> {
         C::load_halves(room, &[0xabcd; PAIRS], &core::array::from_fn(|index| index as u16)),
     ];
     results.extend(C::transpose(registers));
-    let stored = |register: C| {
-        let mut row = Row::ZERO;
-        register.store(&mut row);
-        row
-    };
-    let mut results: Vec<_> = results.into_iter().map(stored).collect();
+    let mut results: Vec<_> = results.into_iter().map(C::row).collect();
     let [first, second] = a.to_halves();
-    assert_eq!(stored(C::load_halves(room, &first, &second)), rows[0]);
+    assert_eq!(C::load_halves(room, &first, &second).row(), rows[0]);
     let block: [u64; BLOCK_WORDS] = core::array::from_fn(|_| random.next_u64());
     let mut accepted = [0; 4 + CANDIDATES];
     let count = C::accept_vartime(room, |index| block[index], 3329, &mut accepted, 3);

@@ -16,10 +16,6 @@ macro_rules! coefficients_in_zmm {
         $register:ident, $token:ident, words = $words:ident, features = $features:literal,
         accept = $accept:ident
     ) => {
-        #[doc = concat!("A register of room ", stringify!($token), ".")]
-        #[derive(Clone, Copy)]
-        pub struct $register(arch::__m512i, $token);
-
         /// A register made of words, first word first.
         #[inline(always)]
         fn vector(words: [u32; PAIRS]) -> arch::__m512i {
@@ -42,25 +38,19 @@ macro_rules! coefficients_in_zmm {
             ]
         }
 
-        impl Coefficients for $register {
-            type Room = $token;
-            type Words = $words;
+        register! {
+            $register: 16 of u32 in zmm as Row, $token, features = $features,
+            wipe = wipe_vector_registers
+        }
 
-            #[inline(always)]
-            fn splat(room: $token, word: u32) -> Self {
-                $register(intrinsic!(_mm512_set1_epi32(word.cast_signed())), room)
-            }
+        impl Coefficients for $register {
+            type Words = $words;
 
             #[inline(always)]
             fn halves(room: $token, first: u32, second: u32) -> Self {
                 let first = intrinsic!(_mm512_set1_epi32(first.cast_signed()));
                 let mixed = intrinsic!(_mm512_mask_set1_epi32(first, 0xff00, second.cast_signed()));
                 $register(mixed, room)
-            }
-
-            #[inline(always)]
-            fn load(room: $token, row: &Row) -> Self {
-                $register(vector(row.0), room)
             }
 
             #[inline(always)]
@@ -74,24 +64,18 @@ macro_rules! coefficients_in_zmm {
             }
 
             #[inline(always)]
-            fn store(self, row: &mut Row) {
-                // SAFETY: both types are the same number of bytes, and all their values are valid.
-                row.0 = unsafe { transmute::<arch::__m512i, [u32; PAIRS]>(self.0) };
-            }
-
-            #[inline(always)]
             fn to_halves(self) -> [[u16; PAIRS]; 2] {
                 // SAFETY: both types are the same number of bytes, and all their values are valid.
                 unsafe { transmute::<arch::__m512i, [[u16; PAIRS]; 2]>(self.0) }
             }
 
             #[inline(always)]
-            fn add(self, other: Self) -> Self {
+            fn add_each(self, other: Self) -> Self {
                 Self(intrinsic!(_mm512_add_epi16(self.0, other.0)), self.1)
             }
 
             #[inline(always)]
-            fn sub(self, other: Self) -> Self {
+            fn sub_each(self, other: Self) -> Self {
                 Self(intrinsic!(_mm512_sub_epi16(self.0, other.0)), self.1)
             }
 
@@ -121,40 +105,9 @@ macro_rules! coefficients_in_zmm {
             }
 
             #[inline(always)]
-            fn add_words(self, other: Self) -> Self {
-                Self(intrinsic!(_mm512_add_epi32(self.0, other.0)), self.1)
-            }
-
-            #[inline(always)]
-            fn sub_words(self, other: Self) -> Self {
-                Self(intrinsic!(_mm512_sub_epi32(self.0, other.0)), self.1)
-            }
-
-            #[inline(always)]
-            fn and(self, other: Self) -> Self {
-                Self(intrinsic!(_mm512_and_si512(self.0, other.0)), self.1)
-            }
-
-            #[inline(always)]
-            fn or(self, other: Self) -> Self {
-                Self(intrinsic!(_mm512_or_si512(self.0, other.0)), self.1)
-            }
-
-            #[inline(always)]
-            fn shr_signed<const BITS: u32>(self) -> Self {
-                $register(intrinsic!(_mm512_srai_epi16::<BITS>(self.0)), self.1)
-            }
-
-            #[inline(always)]
-            fn shl(self, bits: u32) -> Self {
+            fn shr_signed(self, bits: u32) -> Self {
                 let bits = intrinsic!(_mm_cvtsi32_si128(bits.cast_signed()));
-                $register(intrinsic!(_mm512_sll_epi32(self.0, bits)), self.1)
-            }
-
-            #[inline(always)]
-            fn shr(self, bits: u32) -> Self {
-                let bits = intrinsic!(_mm_cvtsi32_si128(bits.cast_signed()));
-                $register(intrinsic!(_mm512_srl_epi32(self.0, bits)), self.1)
+                $register(intrinsic!(_mm512_sra_epi16(self.0, bits)), self.1)
             }
 
             #[inline(always)]
@@ -206,22 +159,6 @@ macro_rules! coefficients_in_zmm {
                 count: usize,
             ) -> usize {
                 $accept(room, word, bound, accepted, count)
-            }
-
-            #[inline(always)]
-            fn call<T: Task<Self>>(room: $token, task: T) -> T::Output {
-                #[target_feature(enable = $features)]
-                #[inline(never)]
-                fn body<T: Task<$register>>(room: $token, task: T) -> T::Output {
-                    task.run(room)
-                }
-                // SAFETY: the token exists only where the machine has every feature of the room.
-                unsafe { body(room, task) }
-            }
-
-            fn wipe_registers(_room: $token) {
-                // SAFETY: the token exists only where the machine has AVX-512.
-                unsafe { wipe_vector_registers() }
             }
         }
     };

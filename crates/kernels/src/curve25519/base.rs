@@ -3,7 +3,8 @@
 use super::bytes::{load, store};
 use super::edwards::Point;
 use super::ladder::clamp;
-use crate::lanes::{Lanes, Task};
+use crate::lanes::Lanes;
+use crate::registers::Task;
 
 /// One batch of public keys of X25519.
 pub(super) struct GenerateU<'a> {
@@ -19,10 +20,10 @@ impl<L: Lanes> Task<L> for GenerateU<'_> {
         // A clamped scalar is 8 times a number below 2^252.
         let [w0, w1, w2, w3] = clamp::<L>(load(room, self.scalars));
         let eighth = [
-            w0.shr::<3>().or(w1.shl::<61>()),
-            w1.shr::<3>().or(w2.shl::<61>()),
-            w2.shr::<3>().or(w3.shl::<61>()),
-            w3.shr::<3>(),
+            w0.shr(3).or(w1.shl(61)),
+            w1.shr(3).or(w2.shl(61)),
+            w2.shr(3).or(w3.shl(61)),
+            w3.shr(3),
         ];
         let point = Point::multiple_of_base(room, eighth).projective().double_times(3);
         store(point.projective().montgomery_u().to_words(), self.results);

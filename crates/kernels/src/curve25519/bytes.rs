@@ -39,7 +39,7 @@ pub(super) fn store<L: Lanes>(words: [L; 4], numbers: &mut [[u8; 32]]) {
 #[inline(always)]
 pub(super) fn store_each<const WIDTH: usize, L: Lanes>(words: [L; 4], numbers: &mut [[u8; 32]]) {
     for (index, word) in words.into_iter().enumerate() {
-        for (number, word) in numbers.iter_mut().zip(word.words().as_ref().iter().step_by(WIDTH)) {
+        for (number, word) in numbers.iter_mut().zip(word.row().as_ref().iter().step_by(WIDTH)) {
             number[8 * index..][..8].copy_from_slice(&word.to_le_bytes());
         }
     }

@@ -179,7 +179,7 @@ impl<L: Lanes> Point<L> {
         let canonical = w0.equals(words[0])
             & w1.equals(words[1])
             & w2.equals(words[2])
-            & w3.shl::<1>().equals(words[3].shl::<1>());
+            & w3.shl(1).equals(words[3].shl(1));
 
         // x² = u/v.
         let yy = y.square().carry();
@@ -270,10 +270,10 @@ impl<L: Lanes> Digits<L> {
             let above = half.less_than(value);
             *digit = value.sub(radix).select(above, value);
             carry = one.select(above, zero);
-            w0 = w0.shr::<WINDOW_BITS>().or(w1.shl::<{ 64 - WINDOW_BITS }>());
-            w1 = w1.shr::<WINDOW_BITS>().or(w2.shl::<{ 64 - WINDOW_BITS }>());
-            w2 = w2.shr::<WINDOW_BITS>().or(w3.shl::<{ 64 - WINDOW_BITS }>());
-            w3 = w3.shr::<WINDOW_BITS>();
+            w0 = w0.shr(WINDOW_BITS).or(w1.shl(64 - WINDOW_BITS));
+            w1 = w1.shr(WINDOW_BITS).or(w2.shl(64 - WINDOW_BITS));
+            w2 = w2.shr(WINDOW_BITS).or(w3.shl(64 - WINDOW_BITS));
+            w3 = w3.shr(WINDOW_BITS);
         }
         Digits(digits)
     }

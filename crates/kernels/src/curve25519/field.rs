@@ -7,7 +7,8 @@
 
 use crate::digits::{DIGIT_MASK, Modulus};
 use crate::divsteps::{Inversion, completed, excess_bits};
-use crate::lanes::{LaneMask, Lanes, Task};
+use crate::lanes::{LaneMask, Lanes};
+use crate::registers::Task;
 
 /// Bits of a limb.
 pub(super) const LIMB_BITS: u32 = 51;
@@ -71,10 +72,10 @@ impl<L: Lanes> Element<L> {
         let mask = L::splat(w0.room(), LIMB_MASK);
         Element([
             w0.and(mask),
-            w0.shr::<51>().or(w1.shl::<13>()).and(mask),
-            w1.shr::<38>().or(w2.shl::<26>()).and(mask),
-            w2.shr::<25>().or(w3.shl::<39>()).and(mask),
-            w3.shr::<12>().and(mask),
+            w0.shr(51).or(w1.shl(13)).and(mask),
+            w1.shr(38).or(w2.shl(26)).and(mask),
+            w2.shr(25).or(w3.shl(39)).and(mask),
+            w3.shr(12).and(mask),
         ])
     }
 
@@ -83,10 +84,10 @@ impl<L: Lanes> Element<L> {
     pub(super) fn to_words(self) -> [L; 4] {
         let [l0, l1, l2, l3, l4] = self.reduced();
         [
-            l0.or(l1.shl::<51>()),
-            l1.shr::<13>().or(l2.shl::<38>()),
-            l2.shr::<26>().or(l3.shl::<25>()),
-            l3.shr::<39>().or(l4.shl::<12>()),
+            l0.or(l1.shl(51)),
+            l1.shr(13).or(l2.shl(38)),
+            l2.shr(26).or(l3.shl(25)),
+            l3.shr(39).or(l4.shl(12)),
         ]
     }
 
@@ -98,16 +99,16 @@ impl<L: Lanes> Element<L> {
         // The quotient by p is 0 or 1 (the number is below 2^255 + 2^219), and it is 1 exactly if
         // adding 19 reaches 2^255.
         let [l0, l1, l2, l3, l4] = self.0;
-        let carry = l0.add(L::splat(room, 19)).shr::<LIMB_BITS>();
-        let carry = l1.add(carry).shr::<LIMB_BITS>();
-        let carry = l2.add(carry).shr::<LIMB_BITS>();
-        let carry = l3.add(carry).shr::<LIMB_BITS>();
-        let quotient = l4.add(carry).shr::<LIMB_BITS>();
+        let carry = l0.add(L::splat(room, 19)).shr(LIMB_BITS);
+        let carry = l1.add(carry).shr(LIMB_BITS);
+        let carry = l2.add(carry).shr(LIMB_BITS);
+        let carry = l3.add(carry).shr(LIMB_BITS);
+        let quotient = l4.add(carry).shr(LIMB_BITS);
         let l0 = l0.madd52lo(quotient, L::splat(room, 19));
-        let l1 = l1.add(l0.shr::<LIMB_BITS>());
-        let l2 = l2.add(l1.shr::<LIMB_BITS>());
-        let l3 = l3.add(l2.shr::<LIMB_BITS>());
-        let l4 = l4.add(l3.shr::<LIMB_BITS>());
+        let l1 = l1.add(l0.shr(LIMB_BITS));
+        let l2 = l2.add(l1.shr(LIMB_BITS));
+        let l3 = l3.add(l2.shr(LIMB_BITS));
+        let l4 = l4.add(l3.shr(LIMB_BITS));
         [l0.and(mask), l1.and(mask), l2.and(mask), l3.and(mask), l4.and(mask)]
     }
 
@@ -122,7 +123,7 @@ impl<L: Lanes> Element<L> {
     /// In which lanes the number modulo p is odd.
     #[inline(always)]
     pub(super) fn is_odd(self) -> LaneMask {
-        self.reduced()[0].shl::<63>().top_bit()
+        self.reduced()[0].shl(63).top_bit()
     }
 
     /// The product.
@@ -425,10 +426,10 @@ fn digits_of_words<L: Lanes>([w0, w1, w2, w3]: [L; 4]) -> [L; 5] {
     let mask = L::splat(w0.room(), DIGIT_MASK);
     [
         w0.and(mask),
-        w0.shr::<52>().or(w1.shl::<12>()).and(mask),
-        w1.shr::<40>().or(w2.shl::<24>()).and(mask),
-        w2.shr::<28>().or(w3.shl::<36>()).and(mask),
-        w3.shr::<16>(),
+        w0.shr(52).or(w1.shl(12)).and(mask),
+        w1.shr(40).or(w2.shl(24)).and(mask),
+        w2.shr(28).or(w3.shl(36)).and(mask),
+        w3.shr(16),
     ]
 }
 
@@ -438,10 +439,10 @@ fn limbs_of_digits<L: Lanes>([d0, d1, d2, d3, d4]: [L; 5]) -> [L; 5] {
     let mask = L::splat(d0.room(), LIMB_MASK);
     [
         d0.and(mask),
-        d0.shr::<51>().or(d1.shl::<1>()).and(mask),
-        d1.shr::<50>().or(d2.shl::<2>()).and(mask),
-        d2.shr::<49>().or(d3.shl::<3>()).and(mask),
-        d3.shr::<48>().or(d4.shl::<4>()),
+        d0.shr(51).or(d1.shl(1)).and(mask),
+        d1.shr(50).or(d2.shl(2)).and(mask),
+        d2.shr(49).or(d3.shl(3)).and(mask),
+        d3.shr(48).or(d4.shl(4)),
     ]
 }
 
@@ -476,9 +477,7 @@ fn fold<L: Lanes>(low: [L; 5], high: [L; 5]) -> Columns<L> {
 /// one of two shifts again; a rotation, of numbers below 2^60, it leaves as it is.
 #[inline(always)]
 fn fold_soon<L: Lanes>(low: [L; 5], high: [L; 5]) -> Columns<L> {
-    Columns(each(low, high, |low, high| {
-        low.add(high).add(high.add(high).add(high.rotate_left::<4>()))
-    }))
+    Columns(each(low, high, |low, high| low.add(high).add(high.add(high).add(high.rotate_left(4)))))
 }
 
 #[inline(always)]
@@ -486,7 +485,7 @@ fn carry<L: Lanes>(columns: [L; 5]) -> Element<L> {
     let room = columns[0].room();
     let mask = L::splat(room, LIMB_MASK);
     let [l0, l1, l2, l3, l4] = columns.map(|column| column.and(mask));
-    let [h0, h1, h2, h3, h4] = columns.map(L::shr::<LIMB_BITS>);
+    let [h0, h1, h2, h3, h4] = columns.map(|column| column.shr(LIMB_BITS));
     Element([l0.madd52lo(h4, L::splat(room, 19)), l1.add(h0), l2.add(h1), l3.add(h2), l4.add(h3)])
 }
 

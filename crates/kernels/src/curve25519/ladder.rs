@@ -2,7 +2,8 @@
 
 use super::bytes::{load, store};
 use super::field::{Columns, Element};
-use crate::lanes::{LaneMask, Lanes, Task};
+use crate::lanes::{LaneMask, Lanes};
+use crate::registers::Task;
 
 /// (A − 2) / 4 of the curve v² = u³ + A·u² + u.
 pub(super) const A24: u64 = 121665;
@@ -33,15 +34,15 @@ impl<L: Lanes> Task<L> for Ladder<'_> {
         let (mut doubled, mut summed) = (Point::new(one, zero), Point::new(u, one));
         // The bits of 254 to 3; the lower ones are zero.
         let mut words: [L; 4] = changes(clamp(load(room, self.scalars)));
-        words[3] = words[3].shl::<1>();
+        words[3] = words[3].shl(1);
         for (word, bits) in words.into_iter().zip([61, 64, 64, 63]).rev() {
             let mut word = word;
             for _ in 0..bits {
                 (doubled, summed) = step(doubled, summed, u, word.top_bit());
-                word = word.shl::<1>();
+                word = word.shl(1);
             }
         }
-        let last = words[0].shl::<61>().top_bit();
+        let last = words[0].shl(61).top_bit();
         let doubled = summed.select(last, doubled);
         let doubled = Point::from(doubled.double());
         let doubled = Point::from(doubled.double());
@@ -123,9 +124,9 @@ pub(super) fn clamp<L: Lanes>(words: [L; 4]) -> [L; 4] {
 pub(super) fn changes<L: Lanes>(words: [L; 4]) -> [L; 4] {
     let [w0, w1, w2, w3] = words;
     [
-        w0.xor(w0.shr::<1>().or(w1.shl::<63>())),
-        w1.xor(w1.shr::<1>().or(w2.shl::<63>())),
-        w2.xor(w2.shr::<1>().or(w3.shl::<63>())),
-        w3.xor(w3.shr::<1>()),
+        w0.xor(w0.shr(1).or(w1.shl(63))),
+        w1.xor(w1.shr(1).or(w2.shl(63))),
+        w2.xor(w2.shr(1).or(w3.shl(63))),
+        w3.xor(w3.shr(1)),
     ]
 }

@@ -6,7 +6,8 @@
 use super::bytes::{load_each, store_each};
 use super::field::{Columns, Element};
 use super::ladder::{A24, changes, clamp};
-use crate::lanes::{LaneMask, Lanes, Task};
+use crate::lanes::{LaneMask, Lanes};
+use crate::registers::Task;
 
 /// How many lanes a job has.
 pub(super) const WIDTH: usize = 4;
@@ -58,11 +59,11 @@ impl<L: Lanes> Task<L> for Ladder<'_> {
         let words: [L; 4] = changes(clamp(load_each::<WIDTH, L>(room, self.scalars)));
         for (mut word, bits) in words.into_iter().zip([64, 64, 64, 63]).rev() {
             if bits < 64 {
-                word = word.shl::<1>();
+                word = word.shl(1);
             }
             for _ in 0..bits {
                 points = steps.step(points, word.top_bit());
-                word = word.shl::<1>();
+                word = word.shl(1);
             }
         }
         // x + z and x − z of the point wanted are in the first two lanes.

@@ -10,7 +10,8 @@ use widelane_testkit::rooms::{for_each_room, supported};
 
 use super::field::{Columns, Element};
 use super::*;
-use crate::lanes::{Ifma256x4, Ifma512x8, Portable, Task};
+use crate::lanes::{Ifma256x4, Ifma512x8, Portable};
+use crate::registers::{Register, Task};
 
 /// Runs a generic function with the register of each room.
 macro_rules! in_each_room {
@@ -59,7 +60,7 @@ impl<L: Lanes> Task<L> for Operations {
         ];
         let mut reduced = Vec::new();
         for (name, element) in results {
-            let words = element.to_words().map(|word| word.words());
+            let words = element.to_words().map(|word| word.row());
             for lane in 1..L::LANES {
                 assert!(words.iter().all(|word| word.as_ref()[lane] == word.as_ref()[0]));
             }
@@ -158,7 +159,7 @@ fn carried_limbs_stay_within_their_bounds() {
 }
 
 fn limbs(columns: [Portable; 5]) -> [u64; 5] {
-    columns.map(|column| column.words()[0])
+    columns.map(|column| column.row()[0])
 }
 
 /// RFC 7748 section 5.2: a thousand iterations.

@@ -3,7 +3,8 @@
 use super::bytes::{load, store};
 use super::edwards::{Addend, Digits, Point};
 use super::table::{BASE, WINDOW_BITS};
-use crate::lanes::{LaneMask, Lanes, Task};
+use crate::lanes::{LaneMask, Lanes};
+use crate::registers::Task;
 
 /// One batch of encoded points S·B − k·A, scalars below 2^254.
 pub(super) struct EncodeDifferences<'a> {

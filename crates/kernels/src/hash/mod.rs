@@ -14,17 +14,18 @@ use core::marker::PhantomData;
 
 use widelane_secret::wipe;
 
-use crate::words::{BLOCK_WORDS, Feed, Message, Task, Word, Words, in_pieces};
+use crate::registers::{Register, Task, Word};
+use crate::words::{BLOCK_WORDS, Feed, Message, Words, in_pieces};
 
 /// Words of a state: of SHA-1, the last three mean nothing.
 pub const STATE_WORDS: usize = 8;
 
 /// The states of as many messages as there are lanes: word by word, lane by lane.
-pub type States<W> = [<W as Words>::Row; STATE_WORDS];
+pub type States<W> = [<W as Register>::Row; STATE_WORDS];
 
 /// States that are all zeros.
 pub fn zeros<W: Words>() -> States<W> {
-    [W::Row::default(); STATE_WORDS]
+    [W::ZEROS; STATE_WORDS]
 }
 
 /// What a hash function does with words of its size.
@@ -84,9 +85,15 @@ fn compress_by<H: Hash<W>, W: Words, const PIECES: bool>(
 ) {
     let hash = PhantomData::<H>;
     if blocks == 1 {
-        W::call(room, CompressOne { states, block: Block::Messages(messages), hash });
+        W::call_and_wipe::<false, _>(
+            room,
+            CompressOne { states, block: Block::Messages(messages), hash },
+        );
     } else {
-        W::call(room, Compress::<_, _, PIECES> { states, messages, blocks, hash });
+        W::call_and_wipe::<true, _>(
+            room,
+            Compress::<_, _, PIECES> { states, messages, blocks, hash },
+        );
     }
 }
 
@@ -101,14 +108,14 @@ pub fn compress_digests<H: Hash<W>, W: Words>(
     words: usize,
 ) {
     let word_bytes = size_of::<W::Word>();
-    let mut rows = [W::Row::default(); BLOCK_WORDS];
+    let mut rows = [W::ZEROS; BLOCK_WORDS];
     let (digest, padding) = rows.split_at_mut(words);
     digest.copy_from_slice(&digests[..words]);
     padding[0].as_mut().fill(W::Word::low(1 << (8 * word_bytes - 1)));
     let bits = 8 * (W::BLOCK_BYTES + word_bytes * words);
     rows[BLOCK_WORDS - 1].as_mut().fill(W::Word::low(bits as u64));
     let hash = PhantomData::<H>;
-    W::call(room, CompressOne { states, block: Block::Rows(&rows), hash });
+    W::call_and_wipe::<false, _>(room, CompressOne { states, block: Block::Rows(&rows), hash });
     rows.iter_mut().for_each(|row| wipe(row.as_mut()));
 }
 
@@ -121,7 +128,6 @@ struct Compress<'a, H, W: Words, const PIECES: bool> {
 
 impl<H: Hash<W>, W: Words, const PIECES: bool> Task<W> for Compress<'_, H, W, PIECES> {
     type Output = ();
-    const FEEDS: bool = true;
 
     #[inline(always)]
     fn run(self, room: W::Room) {
@@ -198,7 +204,6 @@ enum Block<'a, W: Words> {
 
 impl<H: Hash<W>, W: Words> Task<W> for CompressOne<'_, H, W> {
     type Output = ();
-    const FEEDS: bool = false;
 
     #[inline(always)]
     fn run(self, room: W::Room) {

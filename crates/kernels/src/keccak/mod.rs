@@ -8,7 +8,8 @@ pub mod sponge;
 #[cfg(test)]
 mod tests;
 
-use crate::words::{Task, Words};
+use crate::registers::Task;
+use crate::words::Words;
 
 /// Words of a state.
 pub const STATE_WORDS: usize = 25;
@@ -38,10 +39,10 @@ const fn round_constants() -> [u64; ROUNDS] {
 }
 
 /// Permutes the states in `rows`: word by word, lane by lane. Leaves them in registers and on the
-/// stack: see [`Words::enter`].
+/// stack: see [`Register::call`](crate::registers::Register::call).
 #[inline]
 fn permute<W: Words<Word = u64>>(room: W::Room, rows: &mut [W::Row; STATE_WORDS]) {
-    W::enter(room, Permute { rows });
+    W::call(room, Permute { rows });
 }
 
 struct Permute<'a, W: Words> {
@@ -50,7 +51,6 @@ struct Permute<'a, W: Words> {
 
 impl<W: Words<Word = u64>> Task<W> for Permute<'_, W> {
     type Output = ();
-    const FEEDS: bool = false;
 
     #[inline(always)]
     fn run(self, room: W::Room) {
@@ -77,7 +77,7 @@ fn round<W: Words>(state: [W; STATE_WORDS], constant: W) -> [W; STATE_WORDS] {
     // Rotated right by 63 is rotated left by one.
     macro_rules! turned {
         ($x:literal) => {
-            columns[$x].rotate::<63>()
+            columns[$x].rotate_right(63)
         };
     }
     let turned = [turned!(0), turned!(1), turned!(2), turned!(3), turned!(4)];
@@ -106,38 +106,38 @@ fn round<W: Words>(state: [W; STATE_WORDS], constant: W) -> [W; STATE_WORDS] {
     }
     let [e0, e1, e2, e3, e4] = row!(
         theta!(0, 0),
-        theta!(1, 1).rotate::<20>(),
-        theta!(2, 2).rotate::<21>(),
-        theta!(3, 3).rotate::<43>(),
-        theta!(4, 4).rotate::<50>()
+        theta!(1, 1).rotate_right(20),
+        theta!(2, 2).rotate_right(21),
+        theta!(3, 3).rotate_right(43),
+        theta!(4, 4).rotate_right(50)
     );
     let [f0, f1, f2, f3, f4] = row!(
-        theta!(3, 0).rotate::<36>(),
-        theta!(4, 1).rotate::<44>(),
-        theta!(0, 2).rotate::<61>(),
-        theta!(1, 3).rotate::<19>(),
-        theta!(2, 4).rotate::<3>()
+        theta!(3, 0).rotate_right(36),
+        theta!(4, 1).rotate_right(44),
+        theta!(0, 2).rotate_right(61),
+        theta!(1, 3).rotate_right(19),
+        theta!(2, 4).rotate_right(3)
     );
     let [g0, g1, g2, g3, g4] = row!(
-        theta!(1, 0).rotate::<63>(),
-        theta!(2, 1).rotate::<58>(),
-        theta!(3, 2).rotate::<39>(),
-        theta!(4, 3).rotate::<56>(),
-        theta!(0, 4).rotate::<46>()
+        theta!(1, 0).rotate_right(63),
+        theta!(2, 1).rotate_right(58),
+        theta!(3, 2).rotate_right(39),
+        theta!(4, 3).rotate_right(56),
+        theta!(0, 4).rotate_right(46)
     );
     let [h0, h1, h2, h3, h4] = row!(
-        theta!(4, 0).rotate::<37>(),
-        theta!(0, 1).rotate::<28>(),
-        theta!(1, 2).rotate::<54>(),
-        theta!(2, 3).rotate::<49>(),
-        theta!(3, 4).rotate::<8>()
+        theta!(4, 0).rotate_right(37),
+        theta!(0, 1).rotate_right(28),
+        theta!(1, 2).rotate_right(54),
+        theta!(2, 3).rotate_right(49),
+        theta!(3, 4).rotate_right(8)
     );
     let [i0, i1, i2, i3, i4] = row!(
-        theta!(2, 0).rotate::<2>(),
-        theta!(3, 1).rotate::<9>(),
-        theta!(4, 2).rotate::<25>(),
-        theta!(0, 3).rotate::<23>(),
-        theta!(1, 4).rotate::<62>()
+        theta!(2, 0).rotate_right(2),
+        theta!(3, 1).rotate_right(9),
+        theta!(4, 2).rotate_right(25),
+        theta!(0, 3).rotate_right(23),
+        theta!(1, 4).rotate_right(62)
     );
     [
         e0.xor(constant),

@@ -3,7 +3,8 @@
 use widelane_secret::wipe;
 
 use super::{Permute, STATE_WORDS, permute};
-use crate::words::{Task, Words};
+use crate::registers::Task;
+use crate::words::Words;
 
 /// Bytes of the longest rate: SHAKE128's.
 pub const RATE_BYTES_MAX: usize = 168;
@@ -40,7 +41,7 @@ pub struct Sponges<W: Words<Word = u64>>([W::Row; STATE_WORDS]);
 
 impl<W: Words<Word = u64>> Default for Sponges<W> {
     fn default() -> Self {
-        Sponges([W::Row::default(); STATE_WORDS])
+        Sponges([W::ZEROS; STATE_WORDS])
     }
 }
 
@@ -59,7 +60,7 @@ impl<W: Words<Word = u64>> Sponges<W> {
     /// Sets those states to zero whose lane of `kept` is zero; it has all bits set in the others.
     #[inline]
     pub(crate) fn mask(&mut self, room: W::Room, kept: &W::Row) {
-        W::enter(room, Mask { rows: &mut self.0, kept });
+        W::call(room, Mask { rows: &mut self.0, kept });
     }
 
     /// Adds a word to word `index` of a state.
@@ -118,7 +119,7 @@ impl<W: Words<Word = u64>> Sponges<W> {
     /// Secrets: the states. Branches and addresses depend on none, and none is left in registers or
     /// on the stack.
     pub fn permute(&mut self, room: W::Room) {
-        W::call(room, Permute { rows: &mut self.0 });
+        W::call_and_wipe::<false, _>(room, Permute { rows: &mut self.0 });
     }
 
     /// Permutes all states, as a part of work whose end clears registers and stack.
@@ -136,7 +137,6 @@ struct Mask<'a, W: Words> {
 
 impl<W: Words<Word = u64>> Task<W> for Mask<'_, W> {
     type Output = ();
-    const FEEDS: bool = false;
 
     #[inline(always)]
     fn run(self, room: W::Room) {

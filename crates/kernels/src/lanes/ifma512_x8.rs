@@ -2,25 +2,21 @@
 #![allow(unsafe_code, reason = "room: door and intrinsics")]
 
 use core::arch::x86_64 as arch;
-use core::array;
-use core::mem::transmute;
+use core::mem::{transmute, zeroed};
 
 use widelane_cpu::Ifma512;
 use widelane_secret::wipe_vector_registers;
 
-use super::{LaneMask, Lanes, Task};
+use super::{LaneMask, Lanes};
+use crate::registers::Register;
 
 wide_lanes! {
-    Ifma512x8(__m512i, Ifma512), 8, features = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma",
-    splat = _mm512_set1_epi64, splat_pair = _mm512_broadcast_i64x2,
-    blend = _mm512_mask_blend_epi64, equals = _mm512_cmpeq_epu64_mask,
-    less_than = _mm512_cmplt_epu64_mask, top_bit = _mm512_movepi64_mask,
-    add = _mm512_add_epi64, sub = _mm512_sub_epi64,
-    mul = _mm512_mullo_epi64, and = _mm512_and_si512, or = _mm512_or_si512,
-    xor = _mm512_xor_si512, shl = _mm512_maskz_slli_epi64, shr = _mm512_maskz_srli_epi64,
-    rotate_left = _mm512_rolv_epi64,
-    shr_signed = _mm512_maskz_srai_epi64, madd52lo = _mm512_madd52lo_epu64,
-    madd52hi = _mm512_madd52hi_epu64,
+    Ifma512x8: 8 of u64 in zmm, Ifma512,
+    features = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma",
+    splat_pair = _mm512_broadcast_i64x2, blend = _mm512_mask_blend_epi64,
+    equals = _mm512_cmpeq_epu64_mask, less_than = _mm512_cmplt_epu64_mask,
+    top_bit = _mm512_movepi64_mask, mul = _mm512_mullo_epi64, shr_signed = _mm512_sra_epi64,
+    madd52lo = _mm512_madd52lo_epu64, madd52hi = _mm512_madd52hi_epu64,
     align = _mm512_alignr_epi64 by 1 2 3 4 5 6 7,
     permute = _mm512_permutexvar_epi64,
 }

@@ -1,17 +1,9 @@
 //! Lanes for the curve kernels: one register of independent 64-bit words, the same in every room.
 //!
 //! A curve kernel is written once, over a type `L: Lanes`, and each room's register is such a type:
-//! [`Ifma512x8`], [`Ifma256x4`], [`Portable`]. A register is made from the token of its room only,
-//! so whoever holds one may use it, and its operations are safe.
-//!
-//! Everything that works on registers is `#[inline(always)]` and ends up in the body of
-//! [`Lanes::call`], the one function of a room that has the room's features. A function without
-//! them that is *not* inlined there would call every single instruction as a function; a closure
-//! given to a function of the standard library (`array::map`, `Option::map`) easily is one. Code
-//! that shall exist only once (a multiplication, a loop of squarings) is a [`Task`] of its own and
-//! is reached by another `call`.
+//! [`Ifma512x8`], [`Ifma256x4`], [`Portable`]; see [`registers`](crate::registers).
 
-// Its macros are in scope from here on.
+// Its macro is in scope from here on.
 #[macro_use]
 mod wide;
 
@@ -27,71 +19,41 @@ pub use ifma512_x8::Ifma512x8;
 pub use mask::LaneMask;
 pub use portable::Portable;
 
+use crate::registers::Register;
+
 /// One register of 64-bit words. Only [`permute`](Lanes::permute) and
 /// [`shift_in`](Lanes::shift_in) let them meet: each belongs to one job, or is one of several
 /// numbers, or digits of a number, that a job computes with at once.
 ///
-/// Sums and products are modulo 2^64. Nothing depends on the values in time or addresses.
-pub trait Lanes: Copy {
-    /// Proof that the room may be used.
-    type Room: Copy;
-    /// The words of a register in memory.
-    type Words: Copy + AsRef<[u64]> + AsMut<[u64]>;
-    /// How many words a register has.
-    const LANES: usize;
-    /// Words that are zero.
-    const ZEROS: Self::Words;
-
-    /// The same word in all lanes.
-    fn splat(room: Self::Room, word: u64) -> Self;
-
+/// Products are modulo 2^64.
+pub trait Lanes: Register<Word = u64> {
     /// The same two words in every pair of lanes; the first one only if there is a single lane.
     fn splat_pair(room: Self::Room, pair: [u64; 2]) -> Self;
 
-    /// A register from memory.
-    fn load(room: Self::Room, words: &Self::Words) -> Self;
-
     /// The words of registers in memory, one register after the other.
-    fn flatten(registers: &[Self::Words]) -> &[u64];
+    fn flatten(registers: &[Self::Row]) -> &[u64];
 
     /// A word for each lane.
-    fn from_fn(room: Self::Room, word: impl FnMut(usize) -> u64) -> Self;
-
-    /// The room this register belongs to.
-    fn room(self) -> Self::Room;
-
-    /// The words of all lanes.
-    fn words(self) -> Self::Words;
-
-    /// The sum.
-    fn add(self, other: Self) -> Self;
-
-    /// The difference.
-    fn sub(self, other: Self) -> Self;
+    #[inline(always)]
+    fn from_fn(room: Self::Room, mut word: impl FnMut(usize) -> u64) -> Self {
+        let mut row = Self::ZEROS;
+        for (lane, target) in row.as_mut().iter_mut().enumerate() {
+            *target = word(lane);
+        }
+        Self::load(room, &row)
+    }
 
     /// The low 64 bits of the product. Three steps on some machines.
     fn mul(self, other: Self) -> Self;
 
-    /// The bits set in both.
-    fn and(self, other: Self) -> Self;
+    /// Each word rotated left by `bits`, neither 0 nor 64.
+    #[inline(always)]
+    fn rotate_left(self, bits: u32) -> Self {
+        self.shl(bits).or(self.shr(u64::BITS - bits))
+    }
 
-    /// The bits set in either.
-    fn or(self, other: Self) -> Self;
-
-    /// The bits set in one of both.
-    fn xor(self, other: Self) -> Self;
-
-    /// Each word shifted left by `BITS` < 64.
-    fn shl<const BITS: u32>(self) -> Self;
-
-    /// Each word rotated left by `BITS` < 64.
-    fn rotate_left<const BITS: u32>(self) -> Self;
-
-    /// Each word shifted right by `BITS` < 64, zeros coming in.
-    fn shr<const BITS: u32>(self) -> Self;
-
-    /// Each word shifted right by `BITS` < 64, its top bit coming in.
-    fn shr_signed<const BITS: u32>(self) -> Self;
+    /// Each word shifted right by `bits` < 64, its top bit coming in.
+    fn shr_signed(self, bits: u32) -> Self;
 
     /// self + (the low 52 bits of a·b), of whose words only the low 52 bits are read.
     fn madd52lo(self, a: Self, b: Self) -> Self;
@@ -122,19 +84,4 @@ pub trait Lanes: Copy {
     /// All words moved up by `count` < LANES lanes; the lowest lanes get the highest ones of
     /// `below`. `count` is a constant once loops are unrolled.
     fn shift_in(self, below: Self, count: usize) -> Self;
-
-    /// Runs `task` in a function of its own that has the features of the room.
-    fn call<T: Task<Self>>(room: Self::Room, task: T) -> T::Output;
-
-    /// Clears the vector registers, where there are any. Once per batch.
-    fn wipe_registers(room: Self::Room);
-}
-
-/// Work that is done in one place in the machine code of a room: see [`Lanes::call`].
-pub trait Task<L: Lanes> {
-    /// What comes of it.
-    type Output;
-
-    /// Does the work. Always `#[inline(always)]`, as is all that it calls.
-    fn run(self, room: L::Room) -> Self::Output;
 }

@@ -7,6 +7,7 @@ use widelane_testkit::random::Random;
 use widelane_testkit::rooms::{for_each_room, supported};
 
 use super::*;
+use crate::registers::Task;
 
 const EDGES: [u64; 9] =
     [0, 1, 2, 19, (1 << 51) - 19, (1 << 51) - 1, (1 << 52) - 1, 1 << 63, u64::MAX];
@@ -28,17 +29,17 @@ impl<L: Lanes> Task<L> for Everything<'_> {
         let (equal, less) = (x.equals(y), x.less_than(y));
         let registers = [
             ("splat", L::splat(room, self.x[0])),
-            ("load", L::load(x.room(), &y.words())),
+            ("load", L::load(x.room(), &y.row())),
             ("add", x.add(y)),
             ("sub", x.sub(y)),
             ("mul", x.mul(y)),
             ("and", x.and(y)),
             ("or", x.or(y)),
             ("xor", x.xor(y)),
-            ("shl", x.shl::<13>()),
-            ("shr", x.shr::<51>()),
-            ("rotate_left", x.rotate_left::<4>()),
-            ("shr_signed", x.shr_signed::<52>()),
+            ("shl", x.shl(13)),
+            ("shr", x.shr(51)),
+            ("rotate_left", x.rotate_left(4)),
+            ("shr_signed", x.shr_signed(52)),
             ("madd52lo", z.madd52lo(x, y)),
             ("madd52hi", z.madd52hi(x, y)),
             ("equals", x.select(equal, z)),
@@ -47,7 +48,7 @@ impl<L: Lanes> Task<L> for Everything<'_> {
             ("less_than", x.select(less, z)),
             ("masks", x.select((equal | !less) ^ (less & LaneMask::ALL) ^ LaneMask::NONE, z)),
         ];
-        registers.map(|(name, register)| (name, register.words().as_ref().to_vec())).into()
+        registers.map(|(name, register)| (name, register.row().as_ref().to_vec())).into()
     }
 }
 
@@ -102,7 +103,7 @@ impl<L: Lanes> Task<L> for Permutation<'_> {
     #[inline(always)]
     fn run(self, room: L::Room) -> Vec<u64> {
         let [x, y] = [self.x, self.y].map(|words| L::from_fn(room, |lane| words[lane]));
-        x.permute(y).words().as_ref().to_vec()
+        x.permute(y).row().as_ref().to_vec()
     }
 }
 
@@ -114,16 +115,16 @@ fn the_portable_room_computes() {
         let [x, y, z] = [random.next_u64(), random.next_u64() >> 12, random.next_u64() >> 20];
         let [rx, ry, rz] = [x, y, z].map(|word| Portable::splat((), word));
         let product = u128::from(x % (1 << 52)) * u128::from(y);
-        assert_eq!(rz.madd52lo(rx, ry).words()[0], z + product as u64 % (1 << 52));
-        assert_eq!(rz.madd52hi(rx, ry).words()[0], z + (product >> 52) as u64);
+        assert_eq!(rz.madd52lo(rx, ry).row()[0], z + product as u64 % (1 << 52));
+        assert_eq!(rz.madd52hi(rx, ry).row()[0], z + (product >> 52) as u64);
         assert_eq!(rx.less_than(ry).declassify(0), x < y);
         assert!(rx.equals(rx).declassify(0));
         assert_eq!(rx.equals(rx.add(ry)).declassify(0), y == 0);
         assert_eq!(rx.top_bit().declassify(0), x >> 63 == 1);
         assert_eq!(
-            Portable::pick(&std::array::from_fn(|i| 3 * i as u64), rx).words()[0],
+            Portable::pick(&std::array::from_fn(|i| 3 * i as u64), rx).row()[0],
             3 * (x % 16)
         );
-        assert_eq!(rx.shr_signed::<60>().words()[0] as i64, x as i64 >> 60);
+        assert_eq!(rx.shr_signed(60).row()[0] as i64, x as i64 >> 60);
     }
 }

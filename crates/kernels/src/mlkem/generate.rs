@@ -12,6 +12,7 @@ use super::{
 };
 use crate::coefficients::{Coefficients, Row};
 use crate::keccak::sponge::{SHA3_256, SHA3_512, Sponges};
+use crate::registers::Register;
 use crate::words::Words;
 
 /// What a seed expands to: the seed of the matrix, which is public, and that of noise.
@@ -50,7 +51,7 @@ pub fn expand<C: Coefficients>(
     // The rank is appended as a byte, and the suffix of the function follows there.
     let rank = parameters.rank as u64;
     let sponges = &mut workspace.sponges;
-    let lanes = <C::Words as Words>::LANES;
+    let lanes = <C::Words as Register>::LANES;
     for begin in (0..seeds.len()).step_by(lanes) {
         let jobs = begin..seeds.len().min(begin + lanes);
         sponges.clear();

@@ -4,7 +4,8 @@ use widelane_secret::wipe;
 
 use super::numbers::ROWS;
 use super::{Buffer, POLYNOMIAL_BYTES};
-use crate::coefficients::{Coefficients, POLYNOMIALS, Row, Task};
+use crate::coefficients::{Coefficients, POLYNOMIALS, Row};
+use crate::registers::Task;
 
 /// Coefficients of a polynomial.
 pub const COEFFICIENTS: usize = 256;
@@ -143,7 +144,7 @@ impl<C: Coefficients> Task<C> for FromBuffers<'_> {
                 *register = C::load_halves(room, half(begin), half(count + begin));
             }
             for (register, row) in C::transpose(registers).into_iter().zip(rows) {
-                register.store(row);
+                *row = register.row();
             }
         }
     }

@@ -6,8 +6,9 @@
 use super::group::Group;
 use super::numbers::{Q, ROWS};
 use super::transform::{canonical, modulus};
-use crate::coefficients::{Coefficients, Row, Task};
+use crate::coefficients::{Coefficients, Row};
 use crate::hash::each_word;
+use crate::registers::Task;
 
 /// Rows of pairs that are packed and unpacked at once: as many bits for a coefficient, as many rows
 /// of words they are.
@@ -64,9 +65,9 @@ impl<const ETA: usize> Meaning for Noise<ETA> {
         // Eight numbers at once, which no word divides: ones of both halves, then their difference
         // and four.
         let twos = |word: C| word.and(C::splat(room, 0x5555_5555));
-        let ones = twos(word).add_words(twos(word.shr(1)));
+        let ones = twos(word).add(twos(word.shr(1)));
         let fours = |word: C| word.and(C::splat(room, 0x3333_3333));
-        fours(ones).add_words(C::splat(room, 4 * 0x1111_1111)).sub_words(fours(ones.shr(2)))
+        fours(ones).add(C::splat(room, 4 * 0x1111_1111)).sub(fours(ones.shr(2)))
     }
 
     #[inline(always)]
@@ -74,8 +75,11 @@ impl<const ETA: usize> Meaning for Noise<ETA> {
         let (bits, ones) = (first.or(second.shl(16)), C::splat(room, ONES));
         let bit = |index: u32| bits.shr(index).and(ones);
         match ETA {
-            2 => bits.sub(C::splat(room, 4 * ONES)),
-            _ => bit(0).add(bit(1)).add(bit(2)).sub(bit(3).add(bit(4)).add(bit(5))),
+            2 => bits.sub_each(C::splat(room, 4 * ONES)),
+            _ => bit(0)
+                .add_each(bit(1))
+                .add_each(bit(2))
+                .sub_each(bit(3).add_each(bit(4)).add_each(bit(5))),
         }
     }
 }
@@ -110,7 +114,7 @@ impl<C: Coefficients, M: Meaning, const BITS: usize> Task<C> for Unpack<'_, M, B
             each_word!(PAIR => {
                 let first = number::<C, BITS>(&words, 2 * PAIR * BITS).and(mask);
                 let second = number::<C, BITS>(&words, (2 * PAIR + 1) * BITS).and(mask);
-                M::pair(room, first, second).store(&mut rows[PAIR]);
+                rows[PAIR] = M::pair(room, first, second).row();
             });
         }
     }
@@ -154,7 +158,7 @@ impl<const BITS: u32> Encoding for Compressed<BITS> {
         let half = C::splat(room, 1 << (FRACTION_BITS - 17));
         let mask = C::splat(room, (1 << BITS) - 1);
         let rounded =
-            |number: C| number.mul_pairs(factors).add_words(half).shr(FRACTION_BITS - 16).and(mask);
+            |number: C| number.mul_pairs(factors).add(half).shr(FRACTION_BITS - 16).and(mask);
         (rounded(first), rounded(second))
     }
 }
@@ -203,7 +207,7 @@ fn append<C: Coefficients, const BITS: usize>(
     let (index, shift) = (position / 32, position % 32);
     let word = if shift == 0 { number } else { word.or(number.shl(shift as u32)) };
     if shift + BITS >= 32 {
-        word.store(&mut rows[index]);
+        rows[index] = word.row();
     }
     if shift + BITS > 32 { number.shr(32 - shift as u32) } else { word }
 }
@@ -219,10 +223,8 @@ impl<C: Coefficients> Task<C> for Overflows<'_> {
         let largest = C::splat(room, (Q - 1) | (Q - 1) << 16);
         let mut above = C::splat(room, 0);
         for row in &self.0.0 {
-            above = above.or(largest.sub(C::load(room, row)).shr_signed::<15>());
+            above = above.or(largest.sub_each(C::load(room, row)).shr_signed(15));
         }
-        let mut overflows = Row::ZERO;
-        above.store(&mut overflows);
-        overflows
+        above.row()
     }
 }

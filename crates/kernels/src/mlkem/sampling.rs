@@ -5,8 +5,9 @@ use super::group::{COEFFICIENTS, Group};
 use super::layout::{Layout, Place};
 use super::numbers::Q;
 use super::{MESSAGE_BYTES, Parameters, RANK_MAX, Words32};
-use crate::coefficients::{BLOCK_WORDS, CANDIDATES, Coefficients, PAIRS, POLYNOMIALS, Task};
+use crate::coefficients::{BLOCK_WORDS, CANDIDATES, Coefficients, PAIRS, POLYNOMIALS};
 use crate::keccak::sponge::{Function, SHAKE128, SHAKE256, Sponges};
+use crate::registers::{Register, Task};
 use crate::words::Words;
 
 const _: () = assert!(SHAKE128.rate_words() == BLOCK_WORDS, "a block of SHAKE128");
@@ -166,7 +167,7 @@ pub(super) fn uniform_vartime<C: Coefficients, W, T>(
     let polynomials = (0..entries.len()).map(|entry| Stream::Polynomial { entry, count: 0 });
     let mut waiting = messages.chain(polynomials);
     let mut streams = [Stream::Nothing; POLYNOMIALS];
-    let streams = &mut streams[..<C::Words as Words>::LANES];
+    let streams = &mut streams[..<C::Words as Register>::LANES];
     while begin(room, sponges, streams, &mut waiting, entries) {
         hashing.absorb(sponges, streams);
         sponges.permute_within(room);
@@ -202,7 +203,7 @@ fn begin<S: Words<Word = u64>>(
     if !streams.iter().any(is_done) {
         return true;
     }
-    let mut kept = S::Row::default();
+    let mut kept = S::ZEROS;
     for (stream, kept) in streams.iter_mut().zip(kept.as_mut()) {
         if is_done(stream) {
             *stream = waiting.next().unwrap_or(Stream::Nothing);
@@ -262,7 +263,7 @@ impl<C: Coefficients> Task<C> for Transpose<'_> {
                 *register = C::load_halves(room, &pieces[index], &pieces[POLYNOMIALS + index]);
             }
             for (register, row) in C::transpose(registers).into_iter().zip(rows) {
-                register.store(row);
+                *row = register.row();
             }
         }
     }
@@ -281,7 +282,7 @@ pub(super) fn noise_bits<C: Coefficients>(
 ) {
     let longest = first.eta.max(second.eta);
     // Of many jobs all lanes have a polynomial of the same nonce, and neighbours stay neighbours.
-    let states = <C::Words as Words>::LANES;
+    let states = <C::Words as Register>::LANES;
     let is_whole = layout.width == 1 && layout.jobs.is_multiple_of(states);
     let together = if is_whole { states } else { 1 };
     let mut streams = (0..first.count + second.count)
@@ -291,7 +292,7 @@ pub(super) fn noise_bits<C: Coefficients>(
         let mut lanes = [(0, 0); POLYNOMIALS];
         let mut count = 0;
         sponges.clear();
-        for (lane, stream) in streams.by_ref().take(<C::Words as Words>::LANES).enumerate() {
+        for (lane, stream) in streams.by_ref().take(<C::Words as Register>::LANES).enumerate() {
             let (job, nonce) = stream;
             add_seed(sponges, lane, &seeds[job]);
             sponges.add_word(lane, 4, nonce as u64);

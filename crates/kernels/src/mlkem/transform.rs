@@ -7,7 +7,8 @@ use super::numbers::{
     BARRETT, FIRST_LAYER, FORWARD, FactorRows, Factors, GAMMAS, INVERSE, LAST_LAYER, Q, Q_INVERSE,
     RESTORING, ROWS, SCALING,
 };
-use crate::coefficients::{Coefficients, Row, Task};
+use crate::coefficients::{Coefficients, Row};
+use crate::registers::Task;
 
 /// q, in both coefficients.
 #[inline(always)]
@@ -40,7 +41,7 @@ impl<C: Coefficients> Multiplier<C> {
     #[inline(always)]
     fn times(self, number: C, q: C) -> C {
         let quotient = number.mul_low(self.over_q);
-        number.mul_high(self.factors).sub(quotient.mul_high(q))
+        number.mul_high(self.factors).sub_each(quotient.mul_high(q))
     }
 }
 
@@ -48,27 +49,27 @@ impl<C: Coefficients> Multiplier<C> {
 #[inline(always)]
 pub(super) fn reduce<C: Coefficients>(room: C::Room, number: C, q: C) -> C {
     let quotient = number.mul_rounded(C::splat(room, BARRETT | BARRETT << 16));
-    number.sub(quotient.mul_low(q))
+    number.sub_each(quotient.mul_low(q))
 }
 
 /// The same number modulo q, from 0 to q − 1.
 #[inline(always)]
 pub(super) fn canonical<C: Coefficients>(room: C::Room, number: C, q: C) -> C {
     let reduced = reduce(room, number, q);
-    reduced.add(reduced.shr_signed::<15>().and(q))
+    reduced.add_each(reduced.shr_signed(15).and(q))
 }
 
 /// A step of Cooley and Tukey: both bounds grow by q.
 #[inline(always)]
 fn forward<C: Coefficients>(a: C, b: C, factor: Multiplier<C>, q: C) -> (C, C) {
     let product = factor.times(b, q);
-    (a.add(product), a.sub(product))
+    (a.add_each(product), a.sub_each(product))
 }
 
 /// A step of Gentleman and Sande: the sum's bound is that of both, the product's is q.
 #[inline(always)]
 fn inverse<C: Coefficients>(a: C, b: C, factor: Multiplier<C>, q: C) -> (C, C) {
-    (a.add(b), factor.times(b.sub(a), q))
+    (a.add_each(b), factor.times(b.sub_each(a), q))
 }
 
 /// Transforms polynomials whose coefficients are below q: then they are between −2q/3 and 2q/3.
@@ -86,8 +87,8 @@ impl<C: Coefficients> Task<C> for Forward<'_> {
             let (a, b) = C::load(room, x).unzip(C::load(room, y));
             let (a, b) = forward(a, b, factor, q);
             let (a, b) = a.unzip(b);
-            a.store(x);
-            b.store(y);
+            *x = a.row();
+            *y = b.row();
         }
         two_layers::<C, 16, false>(room, rows, q);
         two_layers::<C, 4, false>(room, rows, q);
@@ -117,7 +118,7 @@ fn two_layers<C: Coefficients, const STEP: usize, const REDUCED: bool>(
             let (c, d) = forward(c, d, right, q);
             let mut store = |part: usize, number: C| {
                 let number = if REDUCED { reduce(room, number, q) } else { number };
-                number.store(&mut rows[index + part * STEP]);
+                rows[index + part * STEP] = number.row();
             };
             store(0, a);
             store(1, b);
@@ -146,10 +147,10 @@ impl<C: Coefficients> Task<C> for Inverse<'_> {
         for [x, y] in rows.as_chunks_mut().0 {
             let (a, b) = C::load(room, x).unzip(C::load(room, y));
             // From 4·q to 8·q.
-            let (a, b) = (scale.times(a.add(b), q), factor.times(b.sub(a), q));
+            let (a, b) = (scale.times(a.add_each(b), q), factor.times(b.sub_each(a), q));
             let (a, b) = a.unzip(b);
-            a.store(x);
-            b.store(y);
+            *x = a.row();
+            *y = b.row();
         }
     }
 }
@@ -174,7 +175,7 @@ fn two_layers_back<C: Coefficients, const STEP: usize, const REDUCED: bool>(
             let (a, c) = inverse(a, c, outer, q);
             let (b, d) = inverse(b, d, outer, q);
             let reduced = |number: C| if REDUCED { reduce(room, number, q) } else { number };
-            let mut store = |part: usize, number: C| number.store(&mut rows[index + part * STEP]);
+            let mut store = |part: usize, number: C| rows[index + part * STEP] = number.row();
             store(0, reduced(a));
             store(1, reduced(b));
             store(2, c);
@@ -198,7 +199,7 @@ impl<C: Coefficients> Task<C> for TimesGamma<'_> {
         let rows = self.source.0.iter().zip(&GAMMAS);
         for ((source, factors), target) in rows.zip(&mut self.target.0) {
             let factors = Multiplier::load(room, factors);
-            factors.times(C::load(room, source), q).store(target);
+            *target = factors.times(C::load(room, source), q).row();
         }
     }
 }
@@ -232,11 +233,11 @@ impl<C: Coefficients, const K: usize, const CHOOSE: bool> Task<C> for Products<'
                     (b, scaled) = (b.choose(choice), scaled.choose(choice));
                 }
                 // Each sum of two is below 2^12·q·2.
-                first = first.add_words(a.mul_pairs(scaled));
-                second = second.add_words(a.mul_pairs(b.shl(16).or(b.shr(16))));
+                first = first.add(a.mul_pairs(scaled));
+                second = second.add(a.mul_pairs(b.shl(16).or(b.shr(16))));
             }
             let first = over_r(room, first).shr(16);
-            first.or(over_r(room, second)).store(&mut self.target.0[index]);
+            self.target.0[index] = first.or(over_r(room, second)).row();
         }
     }
 }
@@ -245,7 +246,7 @@ impl<C: Coefficients, const K: usize, const CHOOSE: bool> Task<C> for Products<'
 #[inline(always)]
 fn over_r<C: Coefficients>(room: C::Room, word: C) -> C {
     let quotient = word.mul_low(C::splat(room, Q_INVERSE));
-    word.sub_words(quotient.mul_pairs(C::splat(room, Q)))
+    word.sub(quotient.mul_pairs(C::splat(room, Q)))
 }
 
 /// Adds one group to another.
@@ -260,7 +261,7 @@ impl<C: Coefficients> Task<C> for Add<'_> {
     #[inline(always)]
     fn run(self, room: C::Room) {
         for (target, source) in self.target.0.iter_mut().zip(&self.source.0) {
-            C::load(room, target).add(C::load(room, source)).store(target);
+            *target = C::load(room, target).add_each(C::load(room, source)).row();
         }
     }
 }
@@ -277,7 +278,7 @@ impl<C: Coefficients> Task<C> for SubtractFrom<'_> {
     #[inline(always)]
     fn run(self, room: C::Room) {
         for (target, source) in self.target.0.iter_mut().zip(&self.source.0) {
-            C::load(room, source).sub(C::load(room, target)).store(target);
+            *target = C::load(room, source).sub_each(C::load(room, target)).row();
         }
     }
 }
@@ -297,7 +298,7 @@ impl<C: Coefficients> Task<C> for RestoreAndAdd<'_> {
         let restoring = Multiplier::new(room, RESTORING);
         for (target, source) in self.target.0.iter_mut().zip(&self.source.0) {
             let product = restoring.times(C::load(room, target), q);
-            product.add(C::load(room, source)).store(target);
+            *target = product.add_each(C::load(room, source)).row();
         }
     }
 }

@@ -49,7 +49,7 @@ impl<W: Words<Word = u32>> Hash<W> for Sha1 {
                     if $group > 0 {
                         let word = schedule[T].xor(schedule[(T + 2) % 16]);
                         let word = word.xor(schedule[(T + 8) % 16]).xor(schedule[(T + 13) % 16]);
-                        schedule[T] = word.rotate::<31>().settled();
+                        schedule[T] = word.rotate_right(31).settled();
                     }
                     let [a, b, c, d, e] = variables;
                     let mixed = match ROUND / 20 {
@@ -59,8 +59,8 @@ impl<W: Words<Word = u32>> Hash<W> for Sha1 {
                     };
                     // The next round waits for a, which is added last.
                     let sum = e.add(schedule[T].add(constants[ROUND / 20])).settled();
-                    let sum = sum.add(mixed).settled().add(a.rotate::<27>());
-                    variables = [sum, a, b.rotate::<2>(), c, d];
+                    let sum = sum.add(mixed).settled().add(a.rotate_right(27));
+                    variables = [sum, a, b.rotate_right(2), c, d];
                 });
             };
         }

@@ -59,22 +59,22 @@ impl<W: Words<Word = u32>> Member<W> for Sha256 {
 
     #[inline(always)]
     fn big0(x: W) -> W {
-        x.rotate::<2>().xor(x.rotate::<13>()).xor(x.rotate::<22>())
+        x.rotate_right(2).xor(x.rotate_right(13)).xor(x.rotate_right(22))
     }
 
     #[inline(always)]
     fn big1(x: W) -> W {
-        x.rotate::<6>().xor(x.rotate::<11>()).xor(x.rotate::<25>())
+        x.rotate_right(6).xor(x.rotate_right(11)).xor(x.rotate_right(25))
     }
 
     #[inline(always)]
     fn small0(x: W) -> W {
-        x.rotate::<7>().xor(x.rotate::<18>()).xor(x.shift::<3>())
+        x.rotate_right(7).xor(x.rotate_right(18)).xor(x.shr(3))
     }
 
     #[inline(always)]
     fn small1(x: W) -> W {
-        x.rotate::<17>().xor(x.rotate::<19>()).xor(x.shift::<10>())
+        x.rotate_right(17).xor(x.rotate_right(19)).xor(x.shr(10))
     }
 }
 
@@ -83,22 +83,22 @@ impl<W: Words<Word = u64>> Member<W> for Sha512 {
 
     #[inline(always)]
     fn big0(x: W) -> W {
-        x.rotate::<28>().xor(x.rotate::<34>()).xor(x.rotate::<39>())
+        x.rotate_right(28).xor(x.rotate_right(34)).xor(x.rotate_right(39))
     }
 
     #[inline(always)]
     fn big1(x: W) -> W {
-        x.rotate::<14>().xor(x.rotate::<18>()).xor(x.rotate::<41>())
+        x.rotate_right(14).xor(x.rotate_right(18)).xor(x.rotate_right(41))
     }
 
     #[inline(always)]
     fn small0(x: W) -> W {
-        x.rotate::<1>().xor(x.rotate::<8>()).xor(x.shift::<7>())
+        x.rotate_right(1).xor(x.rotate_right(8)).xor(x.shr(7))
     }
 
     #[inline(always)]
     fn small1(x: W) -> W {
-        x.rotate::<19>().xor(x.rotate::<61>()).xor(x.shift::<6>())
+        x.rotate_right(19).xor(x.rotate_right(61)).xor(x.shr(6))
     }
 }
 

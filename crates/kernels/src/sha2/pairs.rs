@@ -12,6 +12,7 @@ use core::arch::x86_64::*;
 
 use super::{Member, ROUNDS_64, Sha512, choice};
 use crate::hash::{STATE_WORDS, each_word};
+use crate::registers::Register;
 use crate::words::{BLOCK_WORDS, Words};
 
 /// Bytes of a block.

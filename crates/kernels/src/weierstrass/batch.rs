@@ -12,7 +12,8 @@ use super::job::{DeriveJob, GenerateJob, Verdict, VerifyJob};
 use super::multiply::{Multiply, MultiplyBase};
 use super::point::{Affine, Coordinate, Jacobian};
 use crate::digits::{from_bytes, is_zero, less, to_bytes};
-use crate::lanes::{LaneMask, Lanes, Task};
+use crate::lanes::{LaneMask, Lanes};
+use crate::registers::Task;
 
 /// The most lanes that a room has.
 const LANES_MAX: usize = 8;

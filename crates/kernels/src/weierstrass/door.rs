@@ -8,6 +8,7 @@ use super::job::{DeriveJob, GenerateJob, SignJob, VerifyJob};
 use super::sign::{Sign, SignAlone};
 use super::{Curve, P256, P384};
 use crate::lanes::{Ifma256x4, Ifma512x8, Lanes, Portable};
+use crate::registers::Register;
 
 /// A register whose lanes take jobs on a curve. Every register has it for both curves by functions
 /// without parameters: their code is made here, and not again by each crate that calls them.

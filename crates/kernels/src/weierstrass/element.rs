@@ -9,7 +9,8 @@ use core::array;
 use core::marker::PhantomData;
 
 use crate::digits::{DIGIT_MASK, Modulus};
-use crate::lanes::{LaneMask, Lanes, Task};
+use crate::lanes::{LaneMask, Lanes};
+use crate::registers::Task;
 
 /// A prime modulus m of `D` digits, below R/16 for R = 2^(52·D).
 pub(super) trait Prime<const D: usize>: Sized {
@@ -176,7 +177,7 @@ impl<P: Prime<D>, L: Lanes, const D: usize> Element<P, L, D> {
         let mut number = self;
         for _ in 0..3 {
             let difference = number.minus(m).carry();
-            let negative = difference.0[D - 1].shr::<63>();
+            let negative = difference.0[D - 1].shr(63);
             number = number.select(!negative.equals(zero), difference);
         }
         number
@@ -221,7 +222,7 @@ impl<P: Prime<D>, L: Lanes, const D: usize> Element<P, L, D> {
 
     /// The digits of one lane.
     pub fn lane(self, lane: usize) -> [u64; D] {
-        self.0.map(|digit| digit.words().as_ref()[lane])
+        self.0.map(|digit| digit.row().as_ref()[lane])
     }
 }
 
@@ -279,10 +280,10 @@ impl<P: Prime<D>, L: Lanes, const D: usize> Columns<P, L, D> {
         Self::from_digits(columns)
     }
 
-    /// self·2^BITS.
+    /// self·2^`bits`.
     #[inline(always)]
-    pub fn shl<const BITS: u32>(self) -> Self {
-        Self::from_digits(self.0.map(|column| column.shl::<BITS>()))
+    pub fn shl(self, bits: u32) -> Self {
+        Self::from_digits(self.0.map(|column| column.shl(bits)))
     }
 
     /// The element that these columns say already: below 4·m and not negative.
@@ -291,7 +292,7 @@ impl<P: Prime<D>, L: Lanes, const D: usize> Columns<P, L, D> {
         let mut digits = self.0;
         let mask = L::splat(digits[0].room(), DIGIT_MASK);
         for index in 1..D {
-            digits[index] = digits[index].add(digits[index - 1].shr_signed::<52>());
+            digits[index] = digits[index].add(digits[index - 1].shr_signed(52));
             digits[index - 1] = digits[index - 1].and(mask);
         }
         Element::from_digits(digits)
@@ -340,7 +341,7 @@ impl<P: Prime<D>, L: Lanes, const D: usize> Product<P, L, D> {
     #[inline(always)]
     pub fn minus<const BITS: u32>(self, other: Self) -> Self {
         let difference = |left: [L; D], right: [L; D]| {
-            array::from_fn(|index| left[index].sub(right[index].shl::<BITS>()))
+            array::from_fn(|index| left[index].sub(right[index].shl(BITS)))
         };
         Self::from_digits(difference(self.low, other.low), difference(self.high, other.high))
     }
@@ -391,7 +392,7 @@ pub(super) fn reduce_dense<P: Prime<D>, L: Lanes, const D: usize>(
             product.update(i + j, |column| column.madd52lo(quotient, m));
             product.update(i + j + 1, |column| column.madd52hi(quotient, m));
         });
-        let carry = product.low[i].shr_signed::<52>();
+        let carry = product.low[i].shr_signed(52);
         product.update(i + 1, |column| column.add(carry));
     });
     Columns::from_digits(product.high)

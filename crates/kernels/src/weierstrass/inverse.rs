@@ -2,7 +2,8 @@
 
 use super::element::{Element, Prime};
 use crate::divsteps::{Inversion, completed, excess_bits};
-use crate::lanes::{LaneMask, Lanes, Task};
+use crate::lanes::{LaneMask, Lanes};
+use crate::registers::Task;
 
 /// Inverts an element in Montgomery form; zero gives zero.
 pub(super) struct Invert<'a, P, L, const D: usize>(pub &'a mut Element<P, L, D>);

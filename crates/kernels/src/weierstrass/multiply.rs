@@ -4,7 +4,8 @@ use super::curve::Curve;
 use super::element::Element;
 use super::point::{Add, Affine, Double, Jacobian};
 use super::scalar::{Windows, window_count};
-use crate::lanes::{LaneMask, Lanes, Task};
+use crate::lanes::{LaneMask, Lanes};
+use crate::registers::Task;
 
 /// Computes k·G for a canonical scalar k, and where the product is infinity (where k is zero).
 ///
@@ -66,13 +67,13 @@ pub(super) fn base_entry<C: Curve<D>, L: Lanes, const D: usize>(
 /// The entries that `index` says, modulo their number: 32 or 64, in rows of 16.
 #[inline(always)]
 fn pick<L: Lanes>(rows: &[[u64; 16]], index: L) -> L {
-    let by_bit_4 = index.shl::<59>().top_bit();
+    let by_bit_4 = index.shl(59).top_bit();
     let low = L::pick(&rows[1], index).select(by_bit_4, L::pick(&rows[0], index));
     if rows.len() == 2 {
         return low;
     }
     let high = L::pick(&rows[3], index).select(by_bit_4, L::pick(&rows[2], index));
-    high.select(index.shl::<58>().top_bit(), low)
+    high.select(index.shl(58).top_bit(), low)
 }
 
 /// Bits of a scalar that one entry of a point's table stands for.

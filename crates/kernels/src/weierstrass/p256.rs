@@ -44,7 +44,7 @@ impl Prime<5> for P256Field {
         each_digit!(D, i => {
             let quotient = product.low[i];
             product.update(i + 1, |column| {
-                column.add(quotient.shr_signed::<52>()).madd52lo(quotient, low)
+                column.add(quotient.shr_signed(52)).madd52lo(quotient, low)
             });
             product.update(i + 2, |column| column.madd52hi(quotient, low));
             product.update(i + 3, |column| column.madd52lo(quotient, middle));
@@ -64,14 +64,14 @@ impl Field<5> for P256Field {
     fn settle<L: Lanes>(columns: Columns<Self, L, 5>) -> Element<Self, L, 5> {
         let [c0, c1, c2, c3, c4] = columns.0;
         let room = c0.room();
-        let excess = c4.shr_signed::<48>().sub(L::splat(room, 1));
+        let excess = c4.shr_signed(48).sub(L::splat(room, 1));
         let kept = c4.and(L::splat(room, DIGIT_MASK >> 4)).or(L::splat(room, 1 << 48));
         Columns::from_digits([
             c0.add(excess),
-            c1.sub(excess.shl::<44>()),
+            c1.sub(excess.shl(44)),
             c2,
-            c3.sub(excess.shl::<36>()),
-            kept.add(excess.shl::<16>()),
+            c3.sub(excess.shl(36)),
+            kept.add(excess.shl(16)),
         ])
         .carry()
     }

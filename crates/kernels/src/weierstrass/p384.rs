@@ -47,22 +47,22 @@ impl Prime<8> for P384Field {
             let column = product.low[i];
             let quotient = column.and(mask);
             product.update(i + 1, |sum| {
-                sum.add(column.shr_signed::<52>()).madd52lo(column, first)
+                sum.add(column.shr_signed(52)).madd52lo(column, first)
             });
             product.update(i + 2, |sum| sum.madd52hi(column, first).madd52lo(column, second));
             product.update(i + 3, |sum| {
-                sum.sub(quotient).sub(quotient.shl::<4>()).madd52hi(column, second)
+                sum.sub(quotient).sub(quotient.shl(4)).madd52hi(column, second)
             });
             product.update(i + 7, |sum| sum.madd52lo(column, top));
             product.update(i + 8, |sum| sum.add(quotient).madd52hi(column, top));
         }; 0 1 2 3 4 5 6);
 
         let column = product.low[7];
-        let quotient = column.add(column.shl::<32>()).and(mask);
+        let quotient = column.add(column.shl(32)).and(mask);
         let lowest = L::splat(room, (1 << 32) - 1);
         let first = L::splat(room, (1 << 52) - (1 << 44));
         let second = L::splat(room, (1 << 52) - (1 << 24) - 1);
-        let carry = column.madd52lo(quotient, lowest).shr_signed::<52>();
+        let carry = column.madd52lo(quotient, lowest).shr_signed(52);
         let [c8, c9, c10, c11, c12, c13, c14, c15] = product.high;
         Columns::from_digits([
             c8.add(carry).madd52hi(quotient, lowest).madd52lo(quotient, first),
@@ -84,12 +84,12 @@ impl Field<8> for P384Field {
     fn settle<L: Lanes>(columns: Columns<Self, L, 8>) -> Element<Self, L, 8> {
         let [c0, c1, c2, c3, c4, c5, c6, c7] = columns.0;
         let room = c0.room();
-        let excess = c7.shr_signed::<20>().sub(L::splat(room, 1));
+        let excess = c7.shr_signed(20).sub(L::splat(room, 1));
         let kept = c7.and(L::splat(room, (1 << 20) - 1)).or(L::splat(room, 1 << 20));
         Columns::from_digits([
-            c0.add(excess).sub(excess.shl::<32>()),
-            c1.add(excess.shl::<44>()),
-            c2.add(excess.shl::<24>()),
+            c0.add(excess).sub(excess.shl(32)),
+            c1.add(excess.shl(44)),
+            c2.add(excess.shl(24)),
             c3,
             c4,
             c5,

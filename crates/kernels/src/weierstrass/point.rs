@@ -2,7 +2,8 @@
 
 use super::curve::Curve;
 use super::element::Element;
-use crate::lanes::{LaneMask, Lanes, Task};
+use crate::lanes::{LaneMask, Lanes};
+use crate::registers::Task;
 
 /// Coordinates of a curve.
 pub(super) type Coordinate<C, L, const D: usize> = Element<<C as Curve<D>>::Field, L, D>;
@@ -73,11 +74,11 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Jacobian<C, L, D> {
         let beta = x.times(gamma);
         let tangent = x.minus(delta).settle().product(x.plus(delta).settle()).reduce();
         let alpha = tangent.plus_columns(tangent).plus_columns(tangent).settle();
-        let beta_4 = beta.columns().shl::<2>();
-        let x3 = alpha.square().reduce().minus_columns(beta_4.shl::<1>()).settle();
+        let beta_4 = beta.columns().shl(2);
+        let x3 = alpha.square().reduce().minus_columns(beta_4.shl(1)).settle();
         let y3 =
             alpha.product(beta_4.minus(x3).settle()).minus::<3>(gamma.square()).reduce().settle();
-        let z3 = y.product(z).reduce().shl::<1>().settle();
+        let z3 = y.product(z).reduce().shl(1).settle();
         Jacobian { x: x3, y: y3, z: z3 }
     }
 

@@ -7,7 +7,7 @@ use crate::lanes::{LaneMask, Lanes};
 /// Secret scalars, one per lane, to be read as Σ d_i·2^(w·i) with −2^(w−1) ≤ d_i ≤ 2^(w−1).
 pub(super) struct Windows<L: Lanes, const D: usize> {
     /// The digits of twice the scalar: the bit below the lowest window is zero.
-    doubled: [L::Words; D],
+    doubled: [L::Row; D],
     bits: usize,
 }
 
@@ -15,7 +15,7 @@ impl<L: Lanes, const D: usize> Windows<L, D> {
     /// Cuts canonical scalars into windows of `bits` bits.
     #[inline(always)]
     pub fn new<P: Prime<D>>(scalar: Element<P, L, D>, bits: usize) -> Self {
-        Windows { doubled: scalar.plus(scalar).carry().0.map(L::words), bits }
+        Windows { doubled: scalar.plus(scalar).carry().0.map(L::row), bits }
     }
 
     /// |d_i|, and where d_i is negative.
@@ -42,7 +42,7 @@ impl<L: Lanes, const D: usize> Windows<L, D> {
         .and(ones);
         let negative = window.and(top).equals(top);
         let magnitude = window.xor(ones).select(negative, window);
-        (magnitude.add(L::splat(room, 1)).shr::<1>(), negative)
+        (magnitude.add(L::splat(room, 1)).shr(1), negative)
     }
 }
 

@@ -14,7 +14,8 @@ use super::multiply::MultiplyBase;
 use super::point::{Coordinate, Jacobian};
 use super::spread::{MultiplyBaseSpread, half};
 use crate::digits::{from_bytes, to_bytes};
-use crate::lanes::{LaneMask, Lanes, Task};
+use crate::lanes::{LaneMask, Lanes};
+use crate::registers::Task;
 
 /// Signs digests, one in each lane.
 pub(super) struct Sign<'a, 'b, C, const D: usize> {

@@ -5,7 +5,8 @@ use super::element::Element;
 use super::multiply::{add_entry, base_entry};
 use super::point::{Add, Affine, Jacobian};
 use super::scalar::{Windows, window_count};
-use crate::lanes::{LaneMask, Lanes, Task};
+use crate::lanes::{LaneMask, Lanes};
+use crate::registers::Task;
 
 /// The lanes that share one multiple, of which two are computed: the first of those of the second.
 pub(super) const fn half<L: Lanes>() -> usize {

@@ -19,7 +19,8 @@ use super::point::{Coordinate, Jacobian};
 use super::scalar::{Windows, window_count};
 use super::sign::has_x;
 use crate::digits::{DIGIT_BITS, Modulus};
-use crate::lanes::{Ifma256x4, Ifma512x8, LaneMask, Lanes, Portable, Task};
+use crate::lanes::{Ifma256x4, Ifma512x8, LaneMask, Lanes, Portable};
+use crate::registers::{Register, Task};
 
 fn big(digits: &[u64]) -> BigUint {
     digits.iter().rev().fold(BigUint::ZERO, |number, digit| (number << DIGIT_BITS) + *digit)
@@ -150,8 +151,8 @@ impl<P: Field<D>, L: Lanes, const D: usize> Task<L> for Sums<'_, P, L, D> {
         let (x, y) = (*self.0, *self.1);
         [
             x.minus(y).settle(),
-            x.columns().shl::<8>().plus(y).settle(),
-            x.columns().minus_columns(y.columns().shl::<8>()).settle(),
+            x.columns().shl(8).plus(y).settle(),
+            x.columns().minus_columns(y.columns().shl(8)).settle(),
             x.product(y).minus::<3>(y.square()).reduce().settle(),
         ]
     }
@@ -371,7 +372,7 @@ fn windows_add_up<C: Curve<D>, const D: usize>(bits: usize) {
         let (mut sum, mut borrowed) = (BigUint::ZERO, BigUint::ZERO);
         for window in 0..window_count(8 * C::BYTES, bits) {
             let (magnitude, negative) = windows.digit((), window);
-            let magnitude = magnitude.words()[0];
+            let magnitude = magnitude.row()[0];
             assert!(magnitude <= 1 << (bits - 1));
             let part = BigUint::from(magnitude) << (bits * window);
             *(if negative.declassify(0) { &mut borrowed } else { &mut sum }) += part;

@@ -54,7 +54,7 @@ impl<'a, W: Words, const PIECES: bool> Feed<'a, W, PIECES> {
         for (source, message) in sources.iter_mut().zip(&messages[..W::LANES]) {
             *source = message.source(offset, readable);
         }
-        let rows = Rows([W::Row::default(); BLOCK_WORDS]);
+        let rows = Rows([W::ZEROS; BLOCK_WORDS]);
         Feed { rows, sources, readable, offset: 0, life: PhantomData }
     }
 

@@ -1,9 +1,8 @@
 //! Words for the hash kernels: one register of independent words, the same in every room.
 //!
 //! A hash is written once, over a type `W: Words`; each room's registers are such types, of words
-//! of 32 or 64 bits. A plain `u32` or `u64` is a register of one lane: room `portable`. As in
-//! [`lanes`](crate::lanes), a register is made from the token of its room only, and everything
-//! that works on registers is `#[inline(always)]` and ends up in the body of [`Words::call`].
+//! of 32 or 64 bits. A plain `u32` or `u64` is a register of one lane: room `portable`. What all
+//! registers have in common, and how one works on them, is in [`registers`](crate::registers).
 
 // Its macro is in scope from here on.
 #[macro_use]
@@ -24,56 +23,18 @@ pub use message::Message;
 pub use vaes512::{Vaes512x8, Vaes512x16};
 pub use vbmi512::Vbmi512x8;
 
+use crate::registers::{Register, Task};
+
 /// How many words a block of a message has.
 pub const BLOCK_WORDS: usize = 16;
 
 /// The most lanes a register has.
 pub const LANES_MAX: usize = Avx512x16::LANES;
 
-/// A word, of 32 or 64 bits.
-pub trait Word: Copy + Default + Into<u64> + 'static {
-    /// The low bits of `wide`.
-    fn low(wide: u64) -> Self;
-}
-
-impl Word for u32 {
-    #[inline(always)]
-    fn low(wide: u64) -> u32 {
-        wide as u32
-    }
-}
-
-impl Word for u64 {
-    #[inline(always)]
-    fn low(wide: u64) -> u64 {
-        wide
-    }
-}
-
 /// One register of independent words, each of which belongs to one message.
-///
-/// Sums are modulo the size of a word. Nothing depends on the values in time or
-/// addresses.
-pub trait Words: Copy {
-    /// Proof that the room may be used.
-    type Room: Copy;
-    /// One word.
-    type Word: Word;
-    /// The words of a register in memory.
-    type Row: Copy + Default + AsRef<[Self::Word]> + AsMut<[Self::Word]>;
-    /// How many words a register has.
-    const LANES: usize;
+pub trait Words: Register {
     /// Bytes of a block of a message: sixteen words.
     const BLOCK_BYTES: usize = BLOCK_WORDS * size_of::<Self::Word>();
-
-    /// The same word in all lanes.
-    fn splat(room: Self::Room, word: Self::Word) -> Self;
-
-    /// A register from memory.
-    fn load(room: Self::Room, row: &Self::Row) -> Self;
-
-    /// The words of all lanes.
-    fn row(self) -> Self::Row;
 
     /// The block at `offset` of every lane's message, one register for each of its words, which
     /// are big-endian.
@@ -103,17 +64,8 @@ pub trait Words: Copy {
         unreachable!("one lane takes words")
     }
 
-    /// The sum.
-    fn add(self, other: Self) -> Self;
-
-    /// The bits set in both.
-    fn and(self, other: Self) -> Self;
-
     /// The bits set in the first and not in the second.
     fn and_not(self, other: Self) -> Self;
-
-    /// The bits set in one of both.
-    fn xor(self, other: Self) -> Self;
 
     /// Whether one instruction computes any function of three words.
     const HAS_TERNARY: bool = false;
@@ -137,11 +89,8 @@ pub trait Words: Copy {
         second.xor(self.xor(second).and(second.xor(third)))
     }
 
-    /// Each word rotated right by `BITS`, which is not 0.
-    fn rotate<const BITS: u32>(self) -> Self;
-
-    /// Each word shifted right by `BITS`, zeros coming in.
-    fn shift<const BITS: u32>(self) -> Self;
+    /// Each word rotated right by `bits`, neither 0 nor all that it has.
+    fn rotate_right(self, bits: u32) -> Self;
 
     /// The same word, which the compiler does not look through: sums stay in the order in which
     /// they are written, so that what is late comes last, and a schedule is made when its rounds
@@ -151,24 +100,9 @@ pub trait Words: Copy {
         self
     }
 
-    /// Runs `task` in a function of its own that has the features of the room. What it leaves in
-    /// registers and on the stack is for the caller to clear.
-    fn enter<T: Task<Self>>(room: Self::Room, task: T) -> T::Output;
-
-    /// Runs `task` in a function of its own that has the features of the room, and clears the stack
-    /// on which that kept what its registers could not hold.
-    fn call<T: Task<Self>>(room: Self::Room, task: T) -> T::Output;
-}
-
-/// Work that is done in one place in the machine code of a room: see [`Words::call`].
-pub trait Task<W: Words> {
-    /// What comes of it.
-    type Output;
-    /// Whether a feed stands in its frame, and makes it deeper.
-    const FEEDS: bool;
-
-    /// Does the work. Always `#[inline(always)]`, as is all that it calls.
-    fn run(self, room: W::Room) -> Self::Output;
+    /// Runs `task` as [`call`](Register::call) does, and clears registers and the stack on which it
+    /// kept what they could not hold. A feed in its frame (`FEEDS`) makes that deeper.
+    fn call_and_wipe<const FEEDS: bool, T: Task<Self>>(room: Self::Room, task: T) -> T::Output;
 }
 
 /// Bytes of a piece, in which words are moved from messages to lanes.

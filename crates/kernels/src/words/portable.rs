@@ -1,7 +1,8 @@
 //! Room portable of words: a word is a register of one lane, in plain Rust. Secret-independent.
 
 use super::message::{Message, chunks_at};
-use super::{BLOCK_WORDS, Task, Words};
+use super::{BLOCK_WORDS, Words};
+use crate::registers::Task;
 use crate::stack::wiped;
 
 /// Words of stack that a task spills.
@@ -10,26 +11,6 @@ pub(super) const SPILLED_WORDS: usize = 80;
 macro_rules! plain_words {
     ($word:ident) => {
         impl Words for $word {
-            type Room = ();
-            type Word = $word;
-            type Row = [$word; 1];
-            const LANES: usize = 1;
-
-            #[inline(always)]
-            fn splat((): (), word: $word) -> Self {
-                word
-            }
-
-            #[inline(always)]
-            fn load((): (), row: &[$word; 1]) -> Self {
-                row[0]
-            }
-
-            #[inline(always)]
-            fn row(self) -> [$word; 1] {
-                [self]
-            }
-
             #[inline(always)]
             fn block((): (), messages: &[impl Message], offset: usize) -> [Self; BLOCK_WORDS] {
                 let mut block = [0; BLOCK_WORDS];
@@ -46,41 +27,16 @@ macro_rules! plain_words {
             }
 
             #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                self.wrapping_add(other)
-            }
-
-            #[inline(always)]
-            fn and(self, other: Self) -> Self {
-                self & other
-            }
-
-            #[inline(always)]
             fn and_not(self, other: Self) -> Self {
                 self & !other
             }
 
             #[inline(always)]
-            fn xor(self, other: Self) -> Self {
-                self ^ other
+            fn rotate_right(self, bits: u32) -> Self {
+                $word::rotate_right(self, bits)
             }
 
-            #[inline(always)]
-            fn rotate<const BITS: u32>(self) -> Self {
-                self.rotate_right(BITS)
-            }
-
-            #[inline(always)]
-            fn shift<const BITS: u32>(self) -> Self {
-                self >> BITS
-            }
-
-            #[inline(never)]
-            fn enter<T: Task<Self>>((): (), task: T) -> T::Output {
-                task.run(())
-            }
-
-            fn call<T: Task<Self>>((): (), task: T) -> T::Output {
+            fn call_and_wipe<const FEEDS: bool, T: Task<Self>>((): (), task: T) -> T::Output {
                 wiped::<SPILLED_WORDS, _>(|| task.run(()))
             }
         }

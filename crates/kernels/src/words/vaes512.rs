@@ -4,26 +4,26 @@
 
 use core::arch::asm;
 use core::arch::x86_64 as arch;
-use core::mem::transmute;
+use core::mem::{transmute, zeroed};
 
 use widelane_cpu::Vaes512;
 use widelane_secret::wipe_vector_registers;
 
 use super::message::{Message, chunks_at};
-use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words, wide};
+use super::{BLOCK_WORDS, PIECE_BYTES, Words, wide};
+use crate::registers::{Register, Task};
 use crate::stack::wipe_frame;
 
 // The assembler knows these registers by the class of the wider ones: all 32 of them.
 wide_words! {
-    Vaes512x8(__m256i in zmm_reg as "y", Vaes512), 8 of u32,
+    Vaes512x8: 8 of u32 in ymm, Vaes512,
     features = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2",
-    splat = _mm256_set1_epi32, add = _mm256_add_epi32,
-    and = _mm256_and_si256, xor = _mm256_xor_si256, or = _mm256_or_si256,
-    left = _mm256_sllv_epi32, right = _mm256_srlv_epi32,
+    wipe = wipe_vector_registers,
+    vector = __m256i in zmm_reg as "y",
     gather = gather, shuffle = _mm256_shuffle_epi8,
     broadcast = _mm256_broadcastsi128_si256,
     order = (0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203),
-    transpose = transpose4, wipe = wipe_vector_registers, spilled = 80, fed = 256,
+    transpose = transpose4, spilled = 80, fed = 256,
     and_not = _mm256_andnot_si256, ternary = _mm256_ternarylogic_epi32,
 }
 

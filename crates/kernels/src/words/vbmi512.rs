@@ -3,13 +3,14 @@
 
 use core::arch::asm;
 use core::arch::x86_64 as arch;
-use core::mem::transmute;
+use core::mem::{transmute, zeroed};
 
 use widelane_cpu::Vbmi512;
 use widelane_secret::wipe_vector_registers;
 
 use super::message::{Message, chunks_at};
-use super::{BLOCK_WORDS, PIECE_BYTES, Task, Words, wide};
+use super::{BLOCK_WORDS, PIECE_BYTES, Words, wide};
+use crate::registers::{Register, Task};
 use crate::stack::wipe_frame;
 
 words_of_64_bits_in_zmm! {

@@ -11,27 +11,20 @@ use super::PIECE_BYTES;
 /// of stack, those with one `$fed`.
 macro_rules! wide_words {
     (
-        $register:ident($vector:ident in $class:ident as $width:literal, $token:ident),
-        $lanes:literal of $word:ident, features = $features:literal,
-        splat = $splat:ident, add = $add:ident, and = $and:ident,
-        xor = $xor:ident, or = $or:ident, left = $left:ident, right = $right:ident,
+        $register:ident: $lanes:tt of $word:ident in $size:ident, $token:ident,
+        features = $features:literal, wipe = $wipe:ident,
+        vector = $vector:ident in $class:ident as $width:literal,
         gather = $gather:ident, shuffle = $shuffle:ident, broadcast = $broadcast:ident,
-        order = ($high:literal, $low:literal), transpose = $transpose:ident, wipe = $wipe:ident,
+        order = ($high:literal, $low:literal), transpose = $transpose:ident,
         spilled = $spilled:literal, fed = $fed:literal,
         and_not = $and_not:ident,
         $(ternary = $ternary:ident,)?
     ) => {
-        #[doc = concat!("A register of ", $lanes, " words, one message in each.")]
-        #[derive(Clone, Copy)]
-        pub struct $register(arch::$vector, $token);
+        register! {
+            $register: $lanes of $word in $size, $token, features = $features, wipe = $wipe
+        }
 
         impl $register {
-            /// How many bits each word is shifted by.
-            #[inline(always)]
-            fn bits(self, bits: u32) -> arch::$vector {
-                Self::splat(self.1, $word::from(bits)).0
-            }
-
             /// Each word rotated right by a byte, where bytes are moved: rotations by other numbers
             /// of bits have a port of Intel's for themselves, which is the busiest one.
             #[inline(always)]
@@ -73,28 +66,6 @@ macro_rules! wide_words {
         }
 
         impl Words for $register {
-            type Room = $token;
-            type Word = $word;
-            type Row = [$word; $lanes];
-            const LANES: usize = $lanes;
-
-            #[inline(always)]
-            fn splat(room: $token, word: $word) -> Self {
-                $register(intrinsic!($splat(word.cast_signed())), room)
-            }
-
-            #[inline(always)]
-            fn load(room: $token, row: &[$word; $lanes]) -> Self {
-                // SAFETY: both types are the same number of bytes, and all their values are valid.
-                $register(unsafe { transmute::<[$word; $lanes], arch::$vector>(*row) }, room)
-            }
-
-            #[inline(always)]
-            fn row(self) -> [$word; $lanes] {
-                // SAFETY: both types are the same number of bytes, and all their values are valid.
-                unsafe { transmute::<arch::$vector, [$word; $lanes]>(self.0) }
-            }
-
             #[inline(always)]
             fn block(
                 room: $token,
@@ -145,21 +116,6 @@ macro_rules! wide_words {
             }
 
             #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                $register(intrinsic!($add(self.0, other.0)), self.1)
-            }
-
-            #[inline(always)]
-            fn and(self, other: Self) -> Self {
-                $register(intrinsic!($and(self.0, other.0)), self.1)
-            }
-
-            #[inline(always)]
-            fn xor(self, other: Self) -> Self {
-                $register(intrinsic!($xor(self.0, other.0)), self.1)
-            }
-
-            #[inline(always)]
             fn and_not(self, other: Self) -> Self {
                 $register(intrinsic!($and_not(other.0, self.0)), self.1)
             }
@@ -184,20 +140,11 @@ macro_rules! wide_words {
             )?
 
             #[inline(always)]
-            fn rotate<const BITS: u32>(self) -> Self {
-                if BITS == 8 {
+            fn rotate_right(self, bits: u32) -> Self {
+                if bits == 8 {
                     return self.rotate_by_a_byte();
                 }
-                let (left, right) = (self.bits($word::BITS - BITS), self.bits(BITS));
-                let (left, right) =
-                    (intrinsic!($left(self.0, left)), intrinsic!($right(self.0, right)));
-                $register(intrinsic!($or(left, right)), self.1)
-            }
-
-            #[inline(always)]
-            fn shift<const BITS: u32>(self) -> Self {
-                let bits = self.bits(BITS);
-                $register(intrinsic!($right(self.0, bits)), self.1)
+                self.shl($word::BITS - bits).or(self.shr(bits))
             }
 
             #[inline(always)]
@@ -222,18 +169,10 @@ macro_rules! wide_words {
             }
 
             #[inline(always)]
-            fn enter<T: Task<Self>>(room: $token, task: T) -> T::Output {
-                #[target_feature(enable = $features)]
-                #[inline(never)]
-                fn body<T: Task<$register>>(room: $token, task: T) -> T::Output {
-                    task.run(room)
-                }
-                // SAFETY: the token exists only where the machine has every feature of the room.
-                unsafe { body(room, task) }
-            }
-
-            #[inline(always)]
-            fn call<T: Task<Self>>(room: $token, task: T) -> T::Output {
+            fn call_and_wipe<const FEEDS: bool, T: Task<Self>>(
+                room: $token,
+                task: T,
+            ) -> T::Output {
                 #[target_feature(enable = $features)]
                 #[inline(never)]
                 fn body<T: Task<$register>>(room: $token, task: T) -> T::Output {
@@ -250,7 +189,7 @@ macro_rules! wide_words {
                 let output = unsafe { body(room, task) };
                 // SAFETY: as above.
                 unsafe {
-                    if T::FEEDS { wipe_spilled::<$fed>() } else { wipe_spilled::<$spilled>() }
+                    if FEEDS { wipe_spilled::<$fed>() } else { wipe_spilled::<$spilled>() }
                 }
                 output
             }
@@ -262,14 +201,12 @@ macro_rules! wide_words {
 macro_rules! words_of_32_bits_in_zmm {
     ($register:ident, $token:ident, features = $features:literal, fed = $fed:literal) => {
         wide_words! {
-            $register(__m512i in zmm_reg as "z", $token), 16 of u32, features = $features,
-            splat = _mm512_set1_epi32, add = _mm512_add_epi32,
-            and = _mm512_and_si512, xor = _mm512_xor_si512, or = _mm512_or_si512,
-            left = _mm512_sllv_epi32, right = _mm512_srlv_epi32,
+            $register: 16 of u32 in zmm, $token, features = $features, wipe = wipe_vector_registers,
+            vector = __m512i in zmm_reg as "z",
             gather = gather, shuffle = _mm512_shuffle_epi8,
             broadcast = _mm512_broadcast_i32x4,
             order = (0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203),
-            transpose = transpose4, wipe = wipe_vector_registers, spilled = 80, fed = $fed,
+            transpose = transpose4, spilled = 80, fed = $fed,
             and_not = _mm512_andnot_si512, ternary = _mm512_ternarylogic_epi64,
         }
     };
@@ -279,14 +216,12 @@ macro_rules! words_of_32_bits_in_zmm {
 macro_rules! words_of_64_bits_in_zmm {
     ($register:ident, $token:ident, features = $features:literal) => {
         wide_words! {
-            $register(__m512i in zmm_reg as "z", $token), 8 of u64, features = $features,
-            splat = _mm512_set1_epi64, add = _mm512_add_epi64,
-            and = _mm512_and_si512, xor = _mm512_xor_si512, or = _mm512_or_si512,
-            left = _mm512_sllv_epi64, right = _mm512_srlv_epi64,
+            $register: 8 of u64 in zmm, $token, features = $features, wipe = wipe_vector_registers,
+            vector = __m512i in zmm_reg as "z",
             gather = gather, shuffle = _mm512_shuffle_epi8,
             broadcast = _mm512_broadcast_i32x4,
             order = (0x0809_0a0b_0c0d_0e0f, 0x0001_0203_0405_0607),
-            transpose = transpose2, wipe = wipe_vector_registers, spilled = 96, fed = 256,
+            transpose = transpose2, spilled = 96, fed = 256,
             and_not = _mm512_andnot_si512, ternary = _mm512_ternarylogic_epi64,
         }
     };

@@ -19,7 +19,8 @@ use super::super::key::CrtKey;
 use super::super::modulus::Modulus;
 use super::number::{Factors, Number};
 use super::{Operation, Stream};
-use crate::lanes::{Ifma256x4, Ifma512x8, Lanes, Task};
+use crate::lanes::{Ifma256x4, Ifma512x8, Lanes};
+use crate::registers::Task;
 
 /// The most lanes a register has.
 const LANES_MAX: usize = 8;
@@ -118,15 +119,15 @@ impl<L: Digits, const R: usize> Blocks<L, R> {
         let mut classes = Classes::<L>::zero(room);
         classes.add_tile(room, &self.quotients.0[R - 1], &self.k.0[0]);
         let mut beyond = Number::ZERO;
-        let columns = classes.columns(room, &mut beyond).words();
+        let columns = classes.columns(room, &mut beyond).row();
         carry::<L>(columns, &mut self.last.0[0], &mut 0);
 
         let mut classes = Classes::<L>::zero(room);
         classes.add_tile(room, &self.last.0[0], &self.m.0[0]);
         let mut pending = Number::ZERO;
-        let columns = classes.columns(room, &mut pending).words();
+        let columns = classes.columns(room, &mut pending).row();
         for (sum, more) in self.pending.0.iter_mut().zip(&pending.0).take(L::LANES) {
-            *sum = L::load(room, sum).add(L::load(room, more)).words();
+            *sum = L::load(room, sum).add(L::load(room, more)).row();
         }
         // All that is left of the block are carries.
         let mut carry = 0;
@@ -195,7 +196,7 @@ fn advance<L: Digits, const R: usize, const G: usize>(
     }
     for g in 0..G {
         let Blocks { factors, quotients, pending, carry, .. } = &mut streams[g];
-        let columns = classes[g].columns(room, pending).words();
+        let columns = classes[g].columns(room, pending).row();
         let target = if c >= R { &mut factors.x.0[c - R] } else { &mut quotients.0[c] };
         self::carry::<L>(columns, target, carry);
     }
@@ -208,7 +209,7 @@ fn advance<L: Digits, const R: usize, const G: usize>(
 
 /// Carries a block of columns: of its digits only the low 52 bits count.
 #[inline(always)]
-fn carry<L: Lanes>(columns: L::Words, target: &mut L::Words, carry: &mut u64) {
+fn carry<L: Lanes>(columns: L::Row, target: &mut L::Row, carry: &mut u64) {
     for (digit, column) in target.as_mut().iter_mut().zip(columns.as_ref()) {
         let sum = column + *carry;
         // One by one, or LLVM would gather them in a register first, which whoever reads one next
@@ -236,7 +237,7 @@ impl<L: Lanes> Classes<L> {
 
     /// Adds the product of two blocks.
     #[inline(always)]
-    fn add_tile(&mut self, room: L::Room, rows: &L::Words, columns: &L::Words) {
+    fn add_tile(&mut self, room: L::Room, rows: &L::Row, columns: &L::Row) {
         let columns = L::load(room, columns);
         for k in 0..L::LANES {
             let row = L::splat(room, rows.as_ref()[k]);
@@ -259,12 +260,12 @@ impl<L: Lanes> Classes<L> {
     fn columns(&self, room: L::Room, pending: &mut Number<L, LANES_MAX>) -> L {
         let mut sums = self.low;
         sums[0] = sums[0].add(L::load(room, &pending.0[0]));
-        pending.0[0] = self.high[L::LANES - 1].words();
+        pending.0[0] = self.high[L::LANES - 1].row();
         #[expect(clippy::needless_range_loop, reason = "a chain of iterators is not unrolled")]
         for k in 1..L::LANES {
             let class = sums[k].add(self.high[k - 1]);
             sums[k] = class.shift_in(L::load(room, &pending.0[k]), k);
-            pending.0[k] = class.words();
+            pending.0[k] = class.row();
         }
         if L::LANES == LANES_MAX {
             for k in 0..4 {

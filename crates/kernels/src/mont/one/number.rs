@@ -5,14 +5,15 @@ use core::array;
 use widelane_secret::wipe;
 
 use super::super::digits::{DIGIT_BITS, DIGIT_MASK};
-use crate::lanes::{Lanes, Task};
+use crate::lanes::Lanes;
+use crate::registers::Task;
 
 /// Powers of the base in the table.
 pub(super) const ENTRIES: usize = 32;
 
 /// A number of `R` registers. Only the low 52 bits of a word count.
 #[repr(C, align(64))]
-pub(super) struct Number<L: Lanes, const R: usize>(pub(super) [L::Words; R]);
+pub(super) struct Number<L: Lanes, const R: usize>(pub(super) [L::Row; R]);
 
 impl<L: Lanes, const R: usize> Clone for Number<L, R> {
     fn clone(&self) -> Self {
@@ -106,7 +107,7 @@ impl<L: Lanes, const R: usize> Task<L> for Select<'_, L, R> {
             number = number.add(one);
         }
         for (target, selected) in self.target.0.iter_mut().zip(selected) {
-            *target = selected.words();
+            *target = selected.row();
         }
     }
 }

@@ -4,7 +4,8 @@ use widelane_secret::wipe;
 
 use super::super::digits::{DIGIT_BITS, SHORT_BITS, SHORT_MASK, repack};
 use super::number::ENTRIES;
-use crate::lanes::{Lanes, Task};
+use crate::lanes::Lanes;
+use crate::registers::Task;
 
 /// How many numbers are digit by digit in turns: what is computed modulo both primes.
 pub(super) const COUNT: usize = 2;
@@ -26,7 +27,7 @@ pub(super) use each;
 
 /// Two numbers in `R` registers, of digits of 51 bits: first the lowest one of each, then the next.
 #[repr(C, align(64))]
-pub(super) struct Pair<L: Lanes, const R: usize>(pub(super) [L::Words; R]);
+pub(super) struct Pair<L: Lanes, const R: usize>(pub(super) [L::Row; R]);
 
 impl<L: Lanes, const R: usize> Clone for Pair<L, R> {
     fn clone(&self) -> Self {
@@ -99,7 +100,7 @@ impl<L: Lanes, const R: usize> Pair<L, R> {
     #[inline(always)]
     pub(super) fn store(&mut self, registers: &[L; R]) {
         each!(BLOCK in 0..R => {
-            self.0[BLOCK] = registers[BLOCK].words();
+            self.0[BLOCK] = registers[BLOCK].row();
         });
     }
 
@@ -146,11 +147,11 @@ impl<L: Lanes, const R: usize, const W: usize> Shifted<L, R, W> {
             let lanes = UP * L::LANES / W;
             let mut below = zero;
             each!(BLOCK in 0..R => {
-                self.by[UP].0[BLOCK] = registers[BLOCK].shift_in(below, lanes).words();
+                self.by[UP].0[BLOCK] = registers[BLOCK].shift_in(below, lanes).row();
                 below = registers[BLOCK];
             });
             if matters {
-                self.beyond.0[UP] = zero.shift_in(below, lanes).words();
+                self.beyond.0[UP] = zero.shift_in(below, lanes).row();
             }
         });
     }

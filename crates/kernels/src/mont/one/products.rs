@@ -17,7 +17,8 @@ use super::super::digits::{SHORT_BITS, SHORT_MASK};
 use super::super::modulus::{Modulus, ShortModulus};
 use super::Operation;
 use super::pairs::{COUNT, Pair, Shifted, each, reversed};
-use crate::lanes::{LaneMask, Lanes, Task};
+use crate::lanes::{LaneMask, Lanes};
+use crate::registers::Task;
 
 /// More than the columns below it carry into any column, and less than a digit has.
 const CARRY_MAX: u64 = 1 << 10;
@@ -194,7 +195,7 @@ impl<L: Lanes, const R: usize, const W: usize, const D: usize> Multiplier<L, R, 
         let mask = L::splat(room, SHORT_MASK);
         let mut below = L::splat(room, 0);
         each!(BLOCK in 0..R => {
-            let carry = columns[BLOCK].shr::<SHORT_BITS>();
+            let carry = columns[BLOCK].shr(SHORT_BITS);
             columns[BLOCK] = columns[BLOCK].and(mask).add(carry.shift_in(below, COUNT));
             below = carry;
         });
@@ -225,7 +226,7 @@ impl<L: Lanes, const R: usize, const W: usize, const D: usize> Multiplier<L, R, 
         each!(STEP in 0..W.ilog2() as usize => {
             sum = sum.add(sum.shift_in(sum, COUNT << STEP));
         });
-        sum.shr::<SHORT_BITS>()
+        sum.shr(SHORT_BITS)
     }
 
     #[inline(always)]

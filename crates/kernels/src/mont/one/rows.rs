@@ -12,7 +12,8 @@ use super::super::digits::{DIGIT_BITS, DIGIT_MASK};
 use super::super::modulus::Modulus;
 use super::number::{Factors, Number};
 use super::{Operation, Stream};
-use crate::lanes::{LaneMask, Lanes, Task};
+use crate::lanes::{LaneMask, Lanes};
+use crate::registers::Task;
 
 /// The lowest lane.
 const FIRST: LaneMask = LaneMask::from_bits(1);
@@ -126,7 +127,7 @@ impl<L: Lanes, const R: usize> Columns<L, R> {
     #[inline(always)]
     fn advance(&mut self, room: L::Room) {
         let zero = L::splat(room, 0);
-        let carry = self.sums[0].shr::<DIGIT_BITS>();
+        let carry = self.sums[0].shr(DIGIT_BITS);
         for block in 0..R {
             let above = if block + 1 < R { self.sums[block + 1] } else { zero };
             self.sums[block] = above.shift_in(self.sums[block], L::LANES - 1);
@@ -177,7 +178,7 @@ impl<L: Lanes, const R: usize> Columns<L, R> {
         let mut below = L::splat(room, 0);
         #[expect(clippy::needless_range_loop, reason = "a chain of iterators is not unrolled")]
         for block in 0..R {
-            let carry = self.sums[block].shr::<DIGIT_BITS>();
+            let carry = self.sums[block].shr(DIGIT_BITS);
             let digit = self.sums[block].and(mask).add(carry.shift_in(below, 1));
             below = carry;
             // One by one, or LLVM would gather them in a vector register.
@@ -190,7 +191,7 @@ impl<L: Lanes, const R: usize> Columns<L, R> {
         let one = L::splat(room, 1);
         for (block, (target, digit)) in target.0.iter_mut().zip(digits).enumerate() {
             let here = LaneMask::from_bits((carried >> (block * L::LANES)) as u8);
-            *target = digit.add(one).select(here, digit).words();
+            *target = digit.add(one).select(here, digit).row();
         }
     }
 }

@@ -1,0 +1,172 @@
+//! What an operator chooses for a server, by flags of `widelane run` and `widelane enable`: the
+//! runtime and the provider read it from environment variables.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use widelane_cpu::Policy;
+use widelane_cpu::policy::{self, Combine, Engine, LaneCpus, LaneUser, WaitMax};
+
+use crate::system;
+
+/// The flags.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Flags {
+    /// Policy file to obey instead of /etc/widelane/policy.toml; or `auto`: each process compares,
+    /// while it runs, what it costs to use all rooms that are open or only narrower ones, and keeps
+    /// the cheapest (docs/operate/auto-policy.md)
+    #[arg(long, value_name = "FILE|auto")]
+    pub policy: Option<PathBuf>,
+
+    /// Widest vector unit to use
+    #[arg(long, value_name = "BITS", value_parser = ["128", "256", "512"])]
+    pub max_simd_bitwidth: Option<String>,
+
+    /// Longest time that an operation waits for others before the server sleeps, such as 0.5ms; rtt
+    /// for a tenth of the round-trip time to the client, from 0.5 to 5 ms; 0 for none. By default
+    /// what the policy file says
+    #[arg(long, value_name = "TIME")]
+    pub wait_max: Option<WaitMax>,
+
+    /// Whether the server's workers execute each other's operations: on, off or auto. By default
+    /// what the policy file says
+    #[arg(long, value_name = "CHOICE")]
+    pub combine: Option<Combine>,
+
+    /// CPUs set aside for a process that makes the RSA signatures of all workers, such as 3 or
+    /// 2,4-7; none for no such process (docs/operate/lane-cpus.md). For servers that load their
+    /// keys before they fork, as nginx and HAProxy with -W do. By default what the policy file says
+    #[arg(long, value_name = "LIST")]
+    pub lane_cpus: Option<LaneCpus>,
+
+    /// User as whom that process runs; by default what the policy file says, else as the program.
+    /// Only root can have it run as another one
+    #[arg(long, value_name = "NAME")]
+    pub lane_user: Option<LaneUser>,
+
+    /// Widest vector unit that this process may use; by default what the policy file says, else as
+    /// --max-simd-bitwidth, which is then for the workers alone
+    #[arg(long, value_name = "BITS", value_parser = ["128", "256", "512"])]
+    pub lane_max_simd_bitwidth: Option<String>,
+
+    /// What does private-key operations: cpu; qat for an Intel QuickAssist device where that costs
+    /// the CPU less; or qat-first wherever it has room. The CPU stands behind it. Never run on a
+    /// real device (docs/operate/qat.md). By default what the policy file says
+    #[arg(long, value_name = "ENGINE")]
+    pub engine: Option<Engine>,
+
+    /// Puts the post-quantum key exchange X25519MLKEM768 in front of OpenSSL's default groups, for
+    /// a server that names none; OpenSSL 3.5 does so by itself (docs/operate/post-quantum.md)
+    #[arg(long)]
+    pub pq: bool,
+}
+
+/// Tells the runtime of `--pq`: the variable and its value.
+const PQ: (&str, &str) = ("WIDELANE_PQ", "yes");
+
+/// Variables and their values.
+pub type Variables = Vec<(&'static str, OsString)>;
+
+impl Flags {
+    /// The variables of the flags that are given. The policy's path is one that holds in every
+    /// directory: the server may be in another one when it reads the file.
+    pub fn variables(&self) -> anyhow::Result<Variables> {
+        let policy = self.policy.as_deref().map(absolute).transpose()?;
+        let all = [
+            (policy::PATH_VARIABLE, policy),
+            (policy::BITWIDTH_VARIABLE, words(&self.max_simd_bitwidth)),
+            (policy::WAIT_VARIABLE, words(&self.wait_max)),
+            (policy::COMBINE_VARIABLE, words(&self.combine)),
+            (policy::LANE_CPUS_VARIABLE, words(&self.lane_cpus)),
+            (policy::ENGINE_VARIABLE, words(&self.engine)),
+            (policy::LANE_USER_VARIABLE, words(&self.lane_user)),
+            (policy::LANE_BITWIDTH_VARIABLE, words(&self.lane_max_simd_bitwidth)),
+            (PQ.0, self.pq.then(|| PQ.1.into())),
+        ];
+        Ok(all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
+    }
+
+    /// Refuses CPUs and users that the lane process cannot have on this machine.
+    pub fn check_lane_process(&self, policy: &Policy) -> anyhow::Result<()> {
+        let lane_cpus = policy.lane_cpus.as_ref();
+        if let (Some(cpus), Some(online)) = (lane_cpus, LaneCpus::online()) {
+            cpus.check(&online)?;
+        }
+        if let Some(user) = &policy.lane_user {
+            system::check_lane_user(user, lane_cpus)?;
+        }
+        if self.lane_max_simd_bitwidth.is_some() && lane_cpus.is_none_or(LaneCpus::is_none) {
+            bail!("there is no lane process for --lane-max-simd-bitwidth; give --lane-cpus, too");
+        }
+        Ok(())
+    }
+}
+
+/// The policy that a server has in whose environment these variables are, and which reads
+/// `system_path`.
+pub fn resolve(
+    system_path: PathBuf,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> anyhow::Result<Policy> {
+    let inputs = system::inputs(system_path, variable);
+    Ok(policy::resolve(&inputs).context("the policy cannot be used")?.policy)
+}
+
+/// A flag's value as it stands in a variable.
+fn words<T: ToString>(value: &Option<T>) -> Option<OsString> {
+    value.as_ref().map(|value| value.to_string().into())
+}
+
+/// The policy's path, which holds in every directory, or `auto`.
+pub fn absolute(path: &Path) -> anyhow::Result<OsString> {
+    if path.as_os_str().is_empty() || path == OsStr::new(policy::AUTO) {
+        return Ok(path.into());
+    }
+    Ok(std::path::absolute(path)?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        flags: Flags,
+    }
+
+    fn variables(arguments: &str) -> Vec<(&'static str, String)> {
+        let arguments = ["server"].into_iter().chain(arguments.split_whitespace());
+        let variables = CommandLine::parse_from(arguments).flags.variables().unwrap();
+        variables.into_iter().map(|(name, value)| (name, value.into_string().unwrap())).collect()
+    }
+
+    #[test]
+    fn each_flag_has_its_variable() {
+        assert_eq!(variables(""), []);
+        for (arguments, name, value) in [
+            ("--policy auto", "WIDELANE_POLICY", "auto"),
+            ("--policy /etc/other.toml", "WIDELANE_POLICY", "/etc/other.toml"),
+            ("--max-simd-bitwidth 256", "WIDELANE_MAX_SIMD_BITWIDTH", "256"),
+            ("--wait-max 200us", "WIDELANE_WAIT_MAX", "0.2ms"),
+            ("--combine off", "WIDELANE_COMBINE", "off"),
+            ("--lane-cpus 2,0", "WIDELANE_LANE_CPUS", "0,2"),
+            ("--lane-user widelane", "WIDELANE_LANE_USER", "widelane"),
+            ("--lane-max-simd-bitwidth 512", "WIDELANE_LANE_MAX_SIMD_BITWIDTH", "512"),
+            ("--engine qat-first", "WIDELANE_ENGINE", "qat-first"),
+            ("--pq", "WIDELANE_PQ", "yes"),
+        ] {
+            assert_eq!(variables(arguments), [(name, value.to_owned())], "{arguments}");
+        }
+    }
+
+    #[test]
+    fn a_policy_is_found_from_every_directory() {
+        let here = std::env::current_dir().unwrap().join("other.toml");
+        let expected = [("WIDELANE_POLICY", here.to_str().unwrap().to_owned())];
+        assert_eq!(variables("--policy other.toml"), expected);
+    }
+}
