@@ -124,6 +124,8 @@ const SERVICES: &[&str] =
 /// Servers and tools that the tests run, and nothing else.
 const TESTED: &[Need] = &[
     Need::to_compare("iptables", Proof::Program("iptables")),
+    Need::to_compare("lighttpd", Proof::Program("lighttpd")),
+    Need::to_compare("lighttpd-mod-openssl", Proof::Package),
     Need::to_compare("memcached", Proof::Program("memcached")),
     Need::to_compare("nftables", Proof::Program("nft")),
     Need::to_compare("prometheus", Proof::Program("prometheus")),

@@ -20,6 +20,7 @@ mod ahead;
 mod means;
 mod plug;
 mod round_trip;
+mod settle;
 mod tickets;
 
 use core::cell::{Cell, OnceCell};
@@ -44,6 +45,7 @@ use ahead::Held;
 use means::Means;
 use plug::Plug;
 pub(crate) use round_trip::receives;
+pub(crate) use settle::settle;
 pub(crate) use tickets::has_more_tickets;
 
 const SSL_CTRL_MODE: c_int = 33;
@@ -51,6 +53,7 @@ const SSL_MODE_ASYNC: c_long = 0x100;
 const SSL_ERROR_SSL: c_int = 1;
 const SSL_ERROR_WANT_READ: c_int = 2;
 const SSL_ERROR_WANT_WRITE: c_int = 3;
+const OSSL_QUIC1_VERSION: c_int = 1;
 const SSL_READING: c_int = 3;
 const SSL_WRITING: c_int = 2;
 const SSL_READ_EARLY_DATA_ERROR: c_int = 0;
@@ -107,8 +110,13 @@ impl Call {
         }
     }
 
+    /// Whether the other one's result is this one's, too.
     fn is_same_kind(self, other: Self) -> bool {
-        core::mem::discriminant(&self) == core::mem::discriminant(&other)
+        self.reads_early_data() == other.reads_early_data()
+    }
+
+    fn reads_early_data(self) -> bool {
+        matches!(self, Self::ReadEarlyData { .. })
     }
 }
 
@@ -143,6 +151,8 @@ pub(crate) struct Handshake {
     /// The call that began on the fibre, and the one now waiting for it.
     begun: Cell<Call>,
     call: Cell<Call>,
+    /// Whether its program has ever asked for early data.
+    has_read_early_data: Cell<bool>,
     result: Cell<Option<c_int>>,
     /// What [`State::Held`] holds.
     held: Cell<Option<Held>>,
@@ -273,7 +283,7 @@ fn advance(
         };
         let begun = handshake.begun.get();
         if begun.is_same_kind(call) {
-            if !matches!(call, Call::ReadEarlyData { .. }) && call.is_done(result) {
+            if !call.reads_early_data() && call.is_done(result) {
                 let errno = real::errno();
                 release(handshake);
                 real::set_errno(errno);
@@ -377,42 +387,6 @@ pub(crate) fn go_on_by_themselves(
     }
 }
 
-/// Finishes what a call other than a handshake call finds suspended: `None` if the call may go on,
-/// otherwise the call must fail for now.
-///
-/// A program that handshakes by `SSL_do_handshake` does not read or write before it is done; one
-/// that does must not enter libssl a second time while a fibre is in the middle of it.
-pub(crate) fn settle(ssl: *mut c_void) -> Option<()> {
-    let Some(hooks) = provider() else { return Some(()) };
-    let Some(handshake) = find(ssl) else { return Some(()) };
-    if handshake.state() == State::Idle {
-        return Some(());
-    }
-    EventLoop::with(|event_loop| {
-        if event_loop.is_on_fibre() {
-            // A callback of the program uses the connection that it was called for.
-            return handshake.is_on(event_loop).then_some(());
-        }
-        let call = handshake.begun.get();
-        if Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
-            let result = advance(hooks, event_loop, handshake, call);
-            return call.is_done(result).then_some(());
-        }
-        match handshake.state() {
-            State::Idle => Some(()),
-            State::Held => {
-                let result = handshake.tell(call)?;
-                call.is_done(result).then_some(())
-            }
-            State::Parked | State::Ready | State::Running => {
-                postponed(call);
-                None
-            }
-        }
-    })
-    .flatten()
-}
-
 /// What `SSL_get_error` answers for a suspended handshake; nothing if a function has failed
 /// meanwhile, which it has said in the error queue.
 pub(crate) fn error_of_suspended(ssl: *const c_void) -> Option<c_int> {
@@ -457,6 +431,8 @@ fn take_in(
     if (openssl.SSL_in_init)(ssl) == 0
         || (openssl.SSL_is_server)(ssl) == 0
         || (openssl.SSL_is_dtls)(ssl) != 0
+        // OpenSSL's own QUIC handshakes behind a lock that all connections of a socket share.
+        || (openssl.SSL_version)(ssl) == OSSL_QUIC1_VERSION
         || (openssl.SSL_ctrl)(ssl, SSL_CTRL_MODE, 0, ptr::null_mut()) & SSL_MODE_ASYNC != 0
     {
         return None;
@@ -488,6 +464,7 @@ fn take_in(
         place: Cell::new(Place::NONE),
         begun: Cell::new(Call::DoHandshake),
         call: Cell::new(Call::DoHandshake),
+        has_read_early_data: Cell::new(false),
         result: Cell::new(None),
         held: Cell::new(None),
         has_waited: Cell::new(false),
@@ -635,6 +612,9 @@ impl EventLoop {
         if handshake.state() == State::Idle {
             let Some(stack) = self.stack() else { return Some(call.make(handshake.ssl)) };
             handshake.begun.set(call.detached());
+            if call.reads_early_data() {
+                handshake.has_read_early_data.set(true);
+            }
             handshake.result.set(None);
             handshake.place.set(Place::begin(&stack, body, handle(handshake)));
             handshake.stack.set(Some(stack));

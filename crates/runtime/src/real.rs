@@ -438,11 +438,15 @@ openssl_functions! {
     fn SSL_ctrl(*mut c_void, c_int, c_long, *mut c_void) -> c_long;
     fn SSL_get_ex_data(*const c_void, c_int) -> *mut c_void;
     fn SSL_get_fd(*const c_void) -> c_int;
+    fn SSL_get_finished(*const c_void, *mut c_void, usize) -> usize;
     fn SSL_get_max_early_data(*const c_void) -> u32;
     fn SSL_get_num_tickets(*const c_void) -> usize;
+    fn SSL_get_peer_finished(*const c_void, *mut c_void, usize) -> usize;
     fn SSL_get_rbio(*const c_void) -> *mut c_void;
+    fn SSL_get_shutdown(*const c_void) -> c_int;
     fn SSL_get_wbio(*const c_void) -> *mut c_void;
     fn SSL_group_to_name(*mut c_void, c_int) -> *const c_char;
+    fn SSL_in_before(*const c_void) -> c_int;
     fn SSL_in_init(*const c_void) -> c_int;
     fn SSL_is_dtls(*const c_void) -> c_int;
     fn SSL_is_server(*const c_void) -> c_int;

@@ -93,7 +93,7 @@ impl Ended<'_> {
 impl Handshake {
     /// Whether this handshake may go on ahead of its program's call.
     pub(super) fn may_go_ahead(&self) -> bool {
-        !matches!(self.begun.get(), Call::ReadEarlyData { .. })
+        !self.begun.get().reads_early_data()
     }
 
     /// Ends [`State::Held`]: the result of the call that ended ahead of the program, which is told

@@ -13,9 +13,10 @@ use openssl_sys as sys;
 use widelane_testkit::fuzz::mutated;
 use widelane_testkit::random::Random;
 
+use crate::reads::Function;
 use crate::support::by_hand::{Connection, Epoll, HELLOS, accelerated_and_native, context, file};
 
-/// Hellos of each version, of which the first is as it was.
+/// Hellos of each version, of which the first are as they were, one for each way to call.
 const CHANGED: usize = 250;
 
 const SEED: u64 = 71;
@@ -46,8 +47,13 @@ fn scenario_alike() {
     for (name, _) in HELLOS {
         let hello = std::fs::read(file(name)).expect("captured");
         for index in 0..CHANGED {
-            let hello = if index == 0 { hello.clone() } else { changed(&hello, &mut random) };
-            let _ = writeln!(answers, "{name} {index}: {}", answer(&context, &hello));
+            let is_right = index <= Function::ALL.len();
+            let hello = if is_right { hello.clone() } else { changed(&hello, &mut random) };
+            // Every other hello, after the first ones, by `SSL_do_handshake`.
+            let count = if is_right { Function::ALL.len() + 1 } else { 2 * Function::ALL.len() };
+            let function = Function::ALL.get(index % count).copied();
+            let said = answer(&context, &hello, function);
+            let _ = writeln!(answers, "{name} {index}, {function:?}: {said}");
         }
     }
     std::fs::write(file("answers"), answers).expect("a write");
@@ -64,8 +70,9 @@ fn changed(hello: &[u8], random: &mut Random) -> Vec<u8> {
     record
 }
 
-/// What a server answers to a hello, until it waits or fails.
-fn answer(context: &SslContext, hello: &[u8]) -> String {
+/// What a server answers to a hello, until it waits or fails. It handshakes by this function, or by
+/// the one that does nothing else.
+fn answer(context: &SslContext, hello: &[u8], function: Option<Function>) -> String {
     let (connection, mut client) = Connection::with_client(context);
     let epoll = Epoll::new();
     epoll.add(connection.socket.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET);
@@ -75,8 +82,16 @@ fn answer(context: &SslContext, hello: &[u8]) -> String {
     // The end of the client's words comes with them, so a server never waits for more.
     while matches!(ended.1, sys::SSL_ERROR_WANT_READ | sys::SSL_ERROR_WANT_WRITE) {
         epoll.wait(-1).expect("an event");
-        let result = connection.handshake();
-        ended = (result, connection.error(result));
+        ended = match function {
+            None => {
+                let result = connection.handshake();
+                (result, connection.error(result))
+            }
+            Some(function) => {
+                let (_, result, error) = function.call(connection.ssl);
+                (result, error)
+            }
+        };
     }
     let errors = errors();
     // What was said is there already; a read that would have to wait is behind its end.

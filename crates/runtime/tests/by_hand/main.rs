@@ -7,6 +7,7 @@ mod alike;
 mod keys;
 mod orders;
 mod parked;
+mod reads;
 #[path = "../support/mod.rs"]
 mod support;
 mod wiping;

@@ -5,6 +5,7 @@ mod combining;
 mod haproxy;
 mod http3;
 mod lane_process;
+mod lighttpd;
 mod loading;
 mod nginx;
 mod post_quantum;

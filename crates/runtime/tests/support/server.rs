@@ -101,6 +101,23 @@ impl Server {
         Self::start(run, port, &configuration, command)
     }
 
+    /// Starts lighttpd with the certificate and key in `pem`; nothing where there is none.
+    pub fn lighttpd(pem: &Path) -> Option<Self> {
+        let program = "/usr/sbin/lighttpd";
+        if !Path::new(program).exists() {
+            return None;
+        }
+        let port = free_address().port();
+        let configuration = format!(
+            "server.modules = ( \"mod_openssl\" )\nserver.document-root = \"/\"\n\
+             server.bind = \"127.0.0.1\"\nserver.port = {port}\n\
+             ssl.engine = \"enable\"\nssl.pemfile = \"{}\"\n",
+            pem.display()
+        );
+        let arguments = [program, "-D", "-f", "configuration"];
+        Some(Self::start(Command::new(widelane()).arg("run"), port, &configuration, &arguments))
+    }
+
     fn start(run: &mut Command, port: u16, configuration: &str, arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         // Workers give up their privileges and still write here.
