@@ -1,9 +1,9 @@
 //! Functions that read or write, called for a connection that still handshakes.
 //!
-//! In these libssl handshakes first, and some programs leave it at that: lighttpd and mosquitto never
-//! call `SSL_accept` or `SSL_do_handshake`. So the handshake is driven here, as it is by those, and
-//! the function itself is called once nothing is left of it. Until then the function fails as
-//! libssl's own does: with the result, the error and the error queue of the handshake.
+//! In these libssl handshakes first, and some programs leave it at that: lighttpd and mosquitto
+//! never call `SSL_accept` or `SSL_do_handshake`. So the handshake is driven here, as it is by
+//! those, and the function itself is called once nothing is left of it. Until then the function
+//! fails as libssl's own does: with the result, the error and the error queue of the handshake.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -53,7 +53,7 @@ pub(crate) fn settle(ssl: *mut c_void) -> Option<()> {
             // libssl has emptied the queue, and with it the mark.
             return call.is_done(result).then_some(());
         }
-        // Nobody has said whether it is to accept or to connect, and the function says that its way.
+        // Nobody has said whether it is to accept or to connect; the function says that its way.
         (openssl.ERR_pop_to_mark)();
         Some(())
     })

@@ -117,8 +117,8 @@ fn threads(workers: &Workers) -> String {
     format!("nbthread {}{}", workers.count, maps.collect::<String>())
 }
 
-/// HAProxy: nothing but TLS, sessions as by default; its own asynchronous mode on request, and what there
-/// is to serve from its origin.
+/// HAProxy: nothing but TLS, sessions as by default; its own asynchronous mode on request, and what
+/// there is to serve from its origin.
 pub fn haproxy(
     address: SocketAddr,
     identities: &[Identity],
