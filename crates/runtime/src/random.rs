@@ -100,8 +100,8 @@ impl Left {
     }
 
     fn get(&mut self) -> &mut Bytes {
-        // SAFETY: the mapping is as large as this, aligned to a page, and owned by `self` alone; its
-        // first content, all zeroes, is valid.
+        // SAFETY: the mapping is as large as this, aligned to a page, and owned by `self` alone;
+        // its first content, all zeroes, is valid.
         unsafe { self.0.as_mut() }
     }
 }

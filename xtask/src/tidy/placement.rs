@@ -270,6 +270,7 @@ const PLACES: &[Placement] = &[
             "lab/bench/src",
             "crates/cli/src",
             "crates/cpu/src/clock.rs",
+            "crates/runtime/src/random.rs", // how old random bytes are
             "lab/cli/src",
             "lab/fleet/src",
             "lab/loadgen/src",
