@@ -2,9 +2,9 @@
 //!
 //! Every operation is written once, over the registers of [`lanes`](crate::lanes), for any curve
 //! y² = x³ − 3·x + b and any room; a curve adds its numbers and its reduction, a room its register.
-//! [`CurveLanes`] takes 1 to [`LANES`](crate::registers::Register::LANES) jobs of one curve, each with a
-//! key of its own, from bytes to bytes, and gives every job a [`Verdict`]. Mathematics and bounds
-//! are in `docs/design/nist-curves.md`.
+//! [`CurveLanes`] takes 1 to [`LANES`](crate::registers::Register::LANES) jobs of one curve, each
+//! with a key of its own, from bytes to bytes, and gives every job a [`Verdict`]. Mathematics and
+//! bounds are in `docs/design/nist-curves.md`.
 
 mod batch;
 mod curve;
