@@ -72,8 +72,11 @@ fn a_worker_serves_several_clients_though_memory_is_short_from_their_first_hands
 
 fn serves_from_its_first_handshake(kind: Kind, server: &Server, crowd: (usize, u64)) -> Result<()> {
     let before = server.settle()?;
-    while !before.iter().all(|&pid| sleeps(pid)) {
-        thread::sleep(Duration::from_millis(1));
+    // A worker that has just begun may sleep on its way to its event loop, too.
+    let mut looks = 0;
+    while looks < 20 {
+        looks = if before.iter().all(|&pid| sleeps(pid)) { looks + 1 } else { 0 };
+        thread::sleep(Duration::from_millis(5));
     }
     limit_memory(&before)?;
     let short = send(server, crowd)?;
