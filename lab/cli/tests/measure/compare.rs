@@ -55,9 +55,11 @@ fn compares_the_embedded_server_or_names_what_is_missing() {
     // A quiet machine is not to be had in a test; that our code ran is.
     let reason = accelerated.reason.as_deref().unwrap_or_default();
     assert!(!reason.contains("unaccelerated") && !reason.contains("failed"), "{reason}");
-    let mut batching = results.machine.rooms.iter().rev().filter(|room| room.room.contains("ifma"));
-    let expected = batching.find(|room| room.open).map(|room| room.room.clone());
-    assert_eq!(accelerated.room, expected);
+    // Which of them ran most depends on how many operations met.
+    let rooms = results.machine.rooms.iter().filter(|room| room.room.contains("ifma") && room.open);
+    let open: Vec<&String> = rooms.map(|room| &room.room).collect();
+    let is_open = accelerated.room.as_ref().map(|room| open.contains(&room));
+    assert_eq!(is_open, (!open.is_empty()).then_some(true), "{:?}", accelerated.room);
     let html = std::fs::read_to_string(directory.path().join("report.html")).unwrap();
     assert!(html.contains("embedded/tls1.3/rsa2048/x25519/c64"));
 }
