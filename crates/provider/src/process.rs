@@ -76,7 +76,7 @@ pub(crate) fn begin_thread() {
     kem::batch::begin_thread();
     counters::begin_thread();
     stack::on_large(|| ());
-    if IS_CHILD.load(Ordering::Relaxed) {
+    if forks() > 0 {
         current().counters();
     }
 }
@@ -87,8 +87,14 @@ pub(crate) fn configures() {
     IS_CONFIGURED.store(true, Ordering::Relaxed);
 }
 
+/// The forks that made this process since the provider was first loaded.
+pub(crate) fn forks() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
+
 /// This process is a new one: what belongs to its parent is not its own.
 pub(crate) fn begin_child() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
     combining::after_fork();
     choosing::after_fork();
     let parent = CURRENT.swap(ptr::null_mut(), Ordering::AcqRel);
@@ -99,7 +105,6 @@ pub(crate) fn begin_child() {
     {
         PARENT_PAGES.store(ptr::from_ref(pages).cast_mut(), Ordering::Release);
     }
-    IS_CHILD.store(true, Ordering::Relaxed);
 }
 
 /// From its beginning this process counts in a file of its own.
@@ -207,8 +212,7 @@ const HANDSHAKES_BY_PARENT_MAX: u32 = 8;
 const COUNTED_BY_PARENT_MAX: u32 = 1024;
 
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
-/// Whether this process was forked by one that had loaded us.
-static IS_CHILD: AtomicBool = AtomicBool::new(false);
+static FORKS: AtomicU32 = AtomicU32::new(0);
 /// Whether the runtime has seen a configuration of TLS in this process or its parents.
 static IS_CONFIGURED: AtomicBool = AtomicBool::new(false);
 /// The counters of the parent, if it had any when it forked this process.

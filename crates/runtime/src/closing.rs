@@ -55,6 +55,8 @@ pub(crate) struct Wait {
     asked: u64,
     /// The round of whole batches in which it parked.
     round: u64,
+    /// How often its process had been forked when it parked.
+    generation: u32,
 }
 
 /// What one thread's event loop has done since jobs began to wait.
@@ -79,6 +81,8 @@ pub(crate) struct Closing {
     batches: u32,
     /// Parked handshakes that parked in earlier rounds.
     passed_over: usize,
+    /// Counts the forks that made this process, as far as the thread has noticed them.
+    generation: u32,
 }
 
 impl Closing {
@@ -95,7 +99,18 @@ impl Closing {
             round: 0,
             batches: 0,
             passed_over: 0,
+            generation: 0,
         }
+    }
+
+    /// This process was forked: what is parked is its parent's to execute.
+    pub(crate) fn leave_to_parent(&mut self) {
+        *self = Self { generation: self.generation + 1, ..Self::new() };
+    }
+
+    /// Whether a handshake parked in this process, and not in its parent.
+    pub(crate) fn is_own(&self, wait: Wait) -> bool {
+        wait.generation == self.generation
     }
 
     /// Number of handshakes parked and not yet executed.
@@ -129,7 +144,7 @@ impl Closing {
         self.parked += 1;
         self.barren_calls = 0;
         self.is_shared = false;
-        Wait { asked: 0, round: self.round }
+        Wait { asked: 0, round: self.round, generation: self.generation }
     }
 
     /// The same of one whose socket is that of others, too.
@@ -141,6 +156,9 @@ impl Closing {
 
     /// A parked handshake was executed, or withdrawn.
     pub(crate) fn unpark(&mut self, wait: Wait) {
+        if !self.is_own(wait) {
+            return;
+        }
         self.parked -= 1;
         if wait.asked == self.epoch {
             self.asked -= 1;
@@ -334,6 +352,19 @@ mod tests {
         assert_eq!(closing.parked(), 1);
         assert_eq!(closing.poll(true, 0), Verdict::KeepOpen, "the one left has not asked");
         closing.unpark(second);
+        assert_eq!(closing.parked(), 0);
+    }
+
+    #[test]
+    fn a_child_counts_nothing_that_its_parent_has_parked() {
+        let (mut closing, [first, second]) = with_parked();
+        closing.leave_to_parent();
+        assert_eq!((closing.parked(), closing.poll(false, 0)), (0, Verdict::KeepOpen));
+        let own = closing.park();
+        assert!(closing.is_own(own) && !closing.is_own(first));
+        [first, second].into_iter().for_each(|wait| closing.unpark(wait));
+        assert_eq!(closing.parked(), 1);
+        closing.unpark(own);
         assert_eq!(closing.parked(), 0);
     }
 

@@ -14,6 +14,7 @@ use widelane_bridge::hooks::{Extent, ProviderHooks};
 use crate::closing::{Closing, Verdict};
 use crate::cork;
 use crate::fibre::{self, Place, Stack};
+use crate::forks;
 use crate::handshake::{self, Handshake};
 use crate::interpose::guard;
 use crate::provider::provider;
@@ -65,6 +66,8 @@ pub(crate) struct EventLoop {
     /// Handshakes executed in `epoll_wait` that may go on at once in a call for another one.
     deferred: RefCell<VecDeque<*const Handshake>>,
     stacks: Stacks,
+    /// The forks that it knows of.
+    forks: Cell<u32>,
 }
 
 impl EventLoop {
@@ -85,12 +88,31 @@ impl EventLoop {
             has_posted: Cell::new(false),
             deferred: RefCell::new(VecDeque::new()),
             stacks: Stacks::default(),
+            forks: Cell::new(forks::count()),
         }
     }
 
     /// Calls `f` with the calling thread's event loop; `None` if the thread is ending.
     pub(crate) fn with<T>(f: impl FnOnce(&Self) -> T) -> Option<T> {
-        EVENT_LOOP.try_with(f).ok()
+        EVENT_LOOP
+            .try_with(|event_loop| {
+                let forks = forks::count();
+                if event_loop.forks.replace(forks) != forks {
+                    event_loop.leave_to_parent();
+                }
+                f(event_loop)
+            })
+            .ok()
+    }
+
+    /// This process was forked. Of the handshakes that its parent had suspended none goes on here
+    /// unless the program calls for it: both would write to the same socket.
+    fn leave_to_parent(&self) {
+        self.closing(Closing::leave_to_parent);
+        self.keep_ready(|_| false);
+        for queue in [&self.warm, &self.own, &self.deferred] {
+            queue.borrow_mut().clear();
+        }
     }
 
     pub(crate) fn mailbox(&self) -> &Arc<Mailbox> {
@@ -521,6 +543,7 @@ pub(crate) fn wait(
             return wait(Patience::Asked);
         }
         if !event_loop.has_polled() {
+            forks::watch();
             (hooks.begin_thread)();
             // Error: the thread is ending.
             let _ = END.try_with(|_| ());

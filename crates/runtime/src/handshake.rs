@@ -45,6 +45,7 @@ use ahead::Held;
 use means::Means;
 use plug::Plug;
 pub(crate) use round_trip::receives;
+use settle::is_first;
 pub(crate) use settle::settle;
 pub(crate) use tickets::has_more_tickets;
 
@@ -57,6 +58,7 @@ const OSSL_QUIC1_VERSION: c_int = 1;
 const SSL_READING: c_int = 3;
 const SSL_WRITING: c_int = 2;
 const SSL_READ_EARLY_DATA_ERROR: c_int = 0;
+const SSL_READ_EARLY_DATA_SUCCESS: c_int = 1;
 const SSL_READ_EARLY_DATA_FINISH: c_int = 2;
 const CRYPTO_EX_INDEX_SSL: c_int = 0;
 
@@ -156,12 +158,16 @@ pub(crate) struct Handshake {
     result: Cell<Option<c_int>>,
     /// What [`State::Held`] holds.
     held: Cell<Option<Held>>,
+    /// Early data that was read and that its program has not been told of yet.
+    early_data: Cell<Vec<u8>>,
     /// Whether it was made to wait for company.
     has_waited: Cell<bool>,
     /// The socket on which it hears its peer, or −1 where none is known.
     receives_from: Cell<c_int>,
     /// How far away the peer is, once somebody has asked.
     round_trip_ns: OnceCell<u64>,
+    /// Whether it is the connection's first: a later one may be for a single ticket.
+    is_first: bool,
     /// Session tickets written and not sent, as others follow.
     tickets: Cell<usize>,
     /// Cleared when the connection is being freed: nothing may park any more.
@@ -241,7 +247,8 @@ fn advance(
     if handshake.is_to_be_reported.load(Ordering::Relaxed) {
         event_loop.take_from_ready(handshake);
     }
-    if handshake.state() == State::Parked {
+    let is_own = || event_loop.closing(|closing| closing.is_own(handshake.wait.get()));
+    if handshake.state() == State::Parked && is_own() {
         count(hooks, |counters| &counters.resumes_early);
         let mut wait = handshake.wait.get();
         let verdict = event_loop.closing(|closing| closing.ask(&mut wait));
@@ -258,8 +265,8 @@ fn advance(
     loop {
         let result = match handshake.state() {
             State::Held => handshake.tell(call),
-            // Not from here: the fibre is this thread's.
-            State::Running => return postponed(call),
+            // Without a fibre libssl's functions call each other through our doors.
+            State::Running => return call.make(handshake.ssl),
             State::Ready => {
                 event_loop.take_from_ready(handshake);
                 event_loop.run_fibre(handshake, call)
@@ -467,9 +474,11 @@ fn take_in(
         has_read_early_data: Cell::new(false),
         result: Cell::new(None),
         held: Cell::new(None),
+        early_data: Cell::default(),
         has_waited: Cell::new(false),
         receives_from: Cell::new(descriptor),
         round_trip_ns: OnceCell::new(),
+        is_first: is_first(openssl, ssl),
         tickets: Cell::new(0),
         may_park: Cell::new(true),
         is_to_be_reported: AtomicBool::new(false),
@@ -610,11 +619,14 @@ impl EventLoop {
     fn resume(&self, handshake: &Handshake, call: Call) -> Option<c_int> {
         handshake.call.set(call);
         if handshake.state() == State::Idle {
-            let Some(stack) = self.stack() else { return Some(call.make(handshake.ssl)) };
             handshake.begun.set(call.detached());
             if call.reads_early_data() {
                 handshake.has_read_early_data.set(true);
             }
+            let Some(stack) = self.stack() else {
+                handshake.set_state(State::Running);
+                return Some(call.make(handshake.ssl));
+            };
             handshake.result.set(None);
             handshake.place.set(Place::begin(&stack, body, handle(handshake)));
             handshake.stack.set(Some(stack));
@@ -671,22 +683,12 @@ extern "C" fn body(handle: *mut c_void) -> ! {
 
 /// Reads early data on a fibre, where the arguments of the call that began may be gone at its end.
 fn read_early_data(handshake: &Handshake, bytes: usize) -> c_int {
-    let mut record = core::mem::MaybeUninit::<[u8; RECORD_BYTES_MAX]>::uninit();
+    let mut record = vec![0; bytes.min(RECORD_BYTES_MAX)];
     let mut read = 0;
-    let bytes = bytes.min(RECORD_BYTES_MAX);
-    let buffer = record.as_mut_ptr().cast::<u8>();
-    let result = real::SSL_read_early_data(handshake.ssl, buffer.cast(), bytes, &mut read);
-    // Nobody is told who has given the connection up, or reads from it instead.
-    if let Call::ReadEarlyData { buffer: target, bytes, done } = handshake.call.get()
-        && !done.is_null()
-    {
-        // A handshake that parks has no early data (it signs because it does not resume), so where
-        // there is any the call that began is the one that waits, and its room is the same.
-        let read = read.min(bytes);
-        // SAFETY: libssl wrote `read` bytes to `buffer`; the program's own has room for `bytes`.
-        unsafe { target.cast::<u8>().copy_from_nonoverlapping(buffer, read) };
-        // SAFETY: the program's variable for the number of bytes read.
-        unsafe { done.write(read) };
-    }
+    let buffer = record.as_mut_ptr().cast();
+    let result = real::SSL_read_early_data(handshake.ssl, buffer, record.len(), &mut read);
+    record.truncate(read);
+    handshake.early_data.set(record);
+    handshake.tell_early_data(handshake.call.get());
     result
 }

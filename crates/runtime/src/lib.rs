@@ -13,6 +13,7 @@
 //! * [`keys`]: private keys are read with decoders that are kept, and [`transfer`]: moved into the
 //!   provider;
 //! * [`foreign`]: what is linked with another OpenSSL than the server is kept apart from all this;
+//! * [`forks`]: what was suspended before a fork stays with the parent;
 //! * [`methods`]: what handshakes look up by name is kept by their thread;
 //! * [`interpose`]: the exported symbols; nothing else in the workspace defines symbols of others.
 //!
@@ -29,6 +30,7 @@ mod cork;
 mod event_loop;
 mod fibre;
 mod foreign;
+mod forks;
 mod groups;
 mod handshake;
 mod interpose;

@@ -11,6 +11,8 @@
 use core::ptr::{self, NonNull};
 use std::time::{Duration, Instant};
 
+use crate::real;
+
 /// The longest request that is answered from what is there.
 pub(crate) const REQUEST_BYTES_MAX: usize = 32;
 
@@ -47,7 +49,7 @@ impl Drawn {
         let rest = left.count - bytes.len();
         let taken = &mut left.bytes[rest..left.count];
         bytes.copy_from_slice(taken);
-        wipe(taken);
+        real::wipe(taken);
         left.count = rest;
         true
     }
@@ -63,13 +65,8 @@ struct Bytes {
 impl Bytes {
     fn clear(&mut self) {
         self.count = 0;
-        wipe(&mut self.bytes);
+        real::wipe(&mut self.bytes);
     }
-}
-
-fn wipe(bytes: &mut [u8]) {
-    // SAFETY: the slice's own bytes.
-    unsafe { libc::explicit_bzero(bytes.as_mut_ptr().cast(), bytes.len()) };
 }
 
 /// A page of its own, which is empty in a child and in no core file.

@@ -282,6 +282,12 @@ pub(crate) fn epoll_pwait2_of_kernel(
     count as c_int
 }
 
+/// Clears memory, whether or not anybody reads it again.
+pub(crate) fn wipe(bytes: &mut [u8]) {
+    // SAFETY: the slice's own bytes.
+    unsafe { libc::explicit_bzero(bytes.as_mut_ptr().cast(), bytes.len()) };
+}
+
 /// The thread's `errno`.
 pub(crate) fn errno() -> c_int {
     // SAFETY: always a valid pointer to this thread's variable.

@@ -201,6 +201,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/runtime/src/event_loop.rs",
         "crates/runtime/src/fibre.rs",
         "crates/runtime/src/foreign.rs",
+        "crates/runtime/src/forks.rs",
         "crates/runtime/src/groups.rs",
         "crates/runtime/src/handshake.rs",
         "crates/runtime/src/handshake/ahead.rs",

@@ -6,6 +6,7 @@ mod away;
 
 use std::cell::RefCell;
 use std::ffi::c_int;
+use std::mem;
 use std::sync::Arc;
 
 use widelane_batch::{Batch, Closed, Company, Encounters, Entry, Lane, Stage, Tick};
@@ -57,12 +58,15 @@ struct Lanes {
     /// One for each kind: an operation waits for those that share its batch, and not for others.
     by_kind: Box<[Waiting]>,
     membership: Membership,
+    /// The forks that it knows of.
+    forks: u32,
 }
 
 thread_local! {
     static LANES: RefCell<Lanes> = RefCell::new(Lanes {
         by_kind: OperationKind::ALL.into_iter().map(Waiting::new).collect(),
         membership: Membership::new(),
+        forks: process::forks(),
     });
 }
 
@@ -81,6 +85,17 @@ impl<'a> Engines<'a> {
 }
 
 impl Lanes {
+    /// This process may have been forked: what waits on the lanes is its parent's, which executes
+    /// it. It is left alone, not freed.
+    fn leave_to_parent(&mut self) {
+        let forks = process::forks();
+        if mem::replace(&mut self.forks, forks) != forks {
+            for waiting in self.by_kind.iter_mut().filter(|waiting| !waiting.is_empty()) {
+                mem::forget(mem::replace(waiting, Waiting::new(waiting.kind)));
+            }
+        }
+    }
+
     /// The requests of one kind, and what may do them elsewhere.
     fn of(&mut self, kind: OperationKind) -> (&mut Waiting, Engines<'_>) {
         let workers = self.membership.get().filter(|_| combining::is_combined(kind));
@@ -346,13 +361,18 @@ pub(super) fn run(request: Request, handshake: Handshake) -> Answer {
         Some(true) => drop(execute_kind(kind, Extent::Due)),
         Some(false) => {}
     }
+    let forks = process::forks();
     for _ in 0..PAUSES_MAX {
         if let Some(answer) = request.answer().take() {
             return answer;
         }
+        // The program of a child calls for a handshake that its parent had suspended.
+        if process::forks() != forks {
+            break;
+        }
         runtime::pause();
     }
-    // Whoever runs this fibre resumes it for nothing.
+    // Or whoever runs this fibre resumes it for nothing.
     with(|lanes| lanes.remove(|parked| Arc::ptr_eq(&parked.request, &request)));
     blocking::run_alone(&request)
 }
@@ -457,5 +477,10 @@ fn finish(kind: OperationKind, Meeting { batch, closed, foreign }: Meeting) {
 
 /// Nothing where the thread is ending.
 fn with<R>(action: impl FnOnce(&mut Lanes) -> R) -> Option<R> {
-    LANES.try_with(|lanes| lanes.try_borrow_mut().ok().map(|mut lanes| action(&mut lanes))).ok()?
+    let action = |lanes: &RefCell<Lanes>| {
+        let mut lanes = lanes.try_borrow_mut().ok()?;
+        lanes.leave_to_parent();
+        Some(action(&mut lanes))
+    };
+    LANES.try_with(action).ok()?
 }

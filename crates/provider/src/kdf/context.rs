@@ -87,12 +87,11 @@ impl Context {
             if params.is_null() {
                 return Some(1);
             }
-            let mut set = fields.clone();
             // SAFETY: passed on to the caller.
-            let known = set.set(unsafe { params::iter(params) }, self.kind.known);
-            if known && (self.kind.is_accepted)(&set) {
+            let params = unsafe { params::iter(params) };
+            if fields.set(params, self.kind.known, self.kind.is_accepted) {
                 // A context that was only asked something does not know what is new.
-                (*fields, self.inner) = (set, OnDemand::default());
+                self.inner = OnDemand::default();
                 return Some(1);
             }
         }

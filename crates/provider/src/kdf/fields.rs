@@ -82,18 +82,25 @@ impl Fields {
         }
     }
 
-    /// Sets parameters; false if that is for the default provider. As there, data do not outlast
-    /// the next setting.
+    /// Sets parameters; false if that is for the default provider, and nothing has changed. As
+    /// there, data do not outlast the next setting.
     pub(super) fn set<'a>(
         &mut self,
         mut params: impl Iterator<Item = &'a OsslParam>,
         known: &[Field],
+        is_accepted: impl FnOnce(&Self) -> bool,
     ) -> bool {
         let (hash, mode, begin) = (self.hash.take(), self.mode.take(), self.used);
+        let places = self.places.clone();
         self.places[Field::Data as usize] = None;
-        let done = params.all(|param| self.set_one(param, known, begin));
+        let is_known = params.all(|param| self.set_one(param, known, begin));
         (self.hash, self.mode) = (self.hash.or(hash), self.mode.or(mode));
-        done
+        let is_done = is_known && is_accepted(self);
+        if !is_done {
+            wipe(&mut self.bytes[begin..self.used]);
+            (self.hash, self.mode, self.places, self.used) = (hash, mode, places, begin);
+        }
+        is_done
     }
 
     /// Sets a parameter, unless the same is set already behind `begin`.
@@ -206,10 +213,31 @@ mod tests {
             params::octets_in(core::KDF_PARAM_SEED, &mut []),
         ];
         let mut fields = Fields::new();
-        assert!(fields.set(params.iter(), &[Field::Secret, Field::Seed]));
+        assert!(fields.set(params.iter(), &[Field::Secret, Field::Seed], |_| true));
         assert_eq!(fields.hash, Some(Hash::Sha384));
         let seed = [&b"key expansion"[..], &[2; 32]].concat();
         assert_eq!(fields.get(Field::Seed), Some(&seed[..]));
         assert_eq!(fields.get(Field::Secret), Some(&[1; 48][..]));
+    }
+
+    #[test]
+    fn what_is_refused_changes_nothing() {
+        let (mut first, mut second, mut more) = (*b"first", *b"second", *b"more");
+        let known = [Field::Secret, Field::Seed];
+        let mut fields = Fields::new();
+        let seed = params::octets_in(core::KDF_PARAM_SEED, &mut first);
+        assert!(fields.set([&seed].into_iter(), &known, |_| true));
+        let used = fields.used;
+        let params = [
+            params::octets_in(core::KDF_PARAM_SEED, &mut more),
+            params::octets_in(core::KDF_PARAM_SECRET, &mut second),
+            params::text_in(core::KDF_PARAM_DIGEST, c"SHA2-256"),
+        ];
+        assert!(!fields.set(params.iter(), &known, |_| false), "all known, and refused");
+        let unknown = params::octets_in(core::KDF_PARAM_SALT, &mut []);
+        assert!(!fields.set(params.iter().chain([&unknown]), &known, |_| true));
+        assert_eq!(fields.get(Field::Seed), Some(&b"first"[..]));
+        assert_eq!((fields.get(Field::Secret), fields.hash, fields.used), (None, None, used));
+        assert!(fields.bytes[used..].iter().all(|byte| *byte == 0), "and is wiped");
     }
 }

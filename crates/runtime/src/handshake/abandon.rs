@@ -5,7 +5,7 @@ use core::ptr;
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use super::{Handshake, State, find, handle};
+use super::{Handshake, State, find, handle, release};
 use crate::event_loop::EventLoop;
 use crate::provider::provider;
 use crate::real::{self, OpenSsl};
@@ -19,9 +19,14 @@ pub(crate) fn abandon_before_free(ssl: *mut c_void) -> bool {
         return true;
     }
     EventLoop::with(|event_loop| {
-        if Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
-            abandon(event_loop, handshake);
+        let is_own = Arc::ptr_eq(&handshake.owner, event_loop.mailbox());
+        if is_own && !event_loop.is_on_fibre() {
+            abandon(event_loop, handshake, true);
             true
+        } else if is_own {
+            // Another's fibre runs, and this one's cannot meanwhile.
+            handshake.withdraw(event_loop);
+            handshake.state() != State::Ready || !handshake.owner.post(ssl)
         } else if handshake.state() == State::Held && !is_to_be_reported {
             // Its fibre is gone already.
             true
@@ -39,7 +44,16 @@ pub(crate) fn abandon_before_clear(ssl: *mut c_void) -> bool {
     let Some(handshake) = provider().and_then(|_| find(ssl)) else { return true };
     EventLoop::with(|event_loop| {
         if Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
-            abandon(event_loop, handshake);
+            // libssl clears a connection at the beginning of its handshake, on the fibre itself.
+            if handshake.state() == State::Running {
+                return true;
+            }
+            if event_loop.is_on_fibre() && handshake.state() != State::Idle {
+                return false;
+            }
+            abandon(event_loop, handshake, false);
+            // The next one may be on another socket.
+            release(handshake);
             return true;
         }
         if handshake.state() == State::Held {
@@ -51,14 +65,28 @@ pub(crate) fn abandon_before_clear(ssl: *mut c_void) -> bool {
     .unwrap_or(true)
 }
 
-/// Runs the fibre of `handshake` to its end, off the wire, out of the program's sight.
+impl Handshake {
+    /// Takes its operation back, and itself out of all lists: it does not go on by itself any more.
+    fn withdraw(&self, event_loop: &EventLoop) {
+        event_loop.take_from_ready(self);
+        if self.state() == State::Parked
+            && let Some(hooks) = provider()
+        {
+            (hooks.cancel)(handle(self));
+            event_loop.closing(|closing| closing.unpark(self.wait.get()));
+            self.set_state(State::Ready);
+        }
+    }
+}
+
+/// Runs the fibre of `handshake` to its end, off the wire; and out of the program's sight where the
+/// connection is being freed.
 ///
 /// Every frame on the fibre holds memory of libssl and libcrypto, which only running it gives back.
-fn abandon(event_loop: &EventLoop, handshake: &Handshake) {
-    let (Some(hooks), Some(openssl)) = (provider(), real::openssl()) else { return };
+fn abandon(event_loop: &EventLoop, handshake: &Handshake, is_freed: bool) {
+    let Some(openssl) = real::openssl() else { return };
     let errno = real::errno();
-    event_loop.take_from_ready(handshake);
-    // libssl clears a connection at the beginning of its handshake, on the fibre itself.
+    handshake.withdraw(event_loop);
     if matches!(handshake.state(), State::Idle | State::Running) {
         return;
     }
@@ -67,18 +95,16 @@ fn abandon(event_loop: &EventLoop, handshake: &Handshake) {
         handshake.set_state(State::Idle);
         return;
     }
-    if handshake.state() == State::Parked {
-        (hooks.cancel)(handle(handshake));
-        event_loop.closing(|closing| closing.unpark(handshake.wait.get()));
-    }
     handshake.may_park.set(false);
     let ssl = handshake.ssl;
-    (openssl.SSL_set_info_callback)(ssl, ignore_info);
-    (openssl.SSL_set_msg_callback)(ssl, ptr::null());
+    if is_freed {
+        (openssl.SSL_set_info_callback)(ssl, ignore_info);
+        (openssl.SSL_set_msg_callback)(ssl, ptr::null());
+    }
     (openssl.ERR_set_mark)();
     let wire = Wire::cut(openssl, ssl);
     if event_loop.run_fibre(handshake, handshake.begun.get()).is_none() {
-        // Its request got lost (the process forked while it was parked): let go of the stack.
+        // Its request got lost: let go of the stack.
         event_loop.recycle(handshake);
     }
     wire.restore(openssl, ssl);

@@ -22,7 +22,7 @@ use std::ffi::CString;
 
 use widelane_bridge::hooks::ProviderHooks;
 
-use super::{Call, Handshake, SSL_ERROR_SSL, State, park};
+use super::{Call, Handshake, SSL_ERROR_SSL, SSL_READ_EARLY_DATA_SUCCESS, State, park};
 use crate::event_loop::EventLoop;
 use crate::real::{self, OpenSsl};
 
@@ -99,16 +99,33 @@ impl Handshake {
     /// Ends [`State::Held`]: the result of the call that ended ahead of the program, which is told
     /// now.
     pub(super) fn tell(&self, call: Call) -> Option<c_int> {
+        if self.tell_early_data(call) {
+            // The rest of it is told before the end.
+            return Some(SSL_READ_EARLY_DATA_SUCCESS);
+        }
         let held = self.held.take()?;
         self.set_state(State::Idle);
-        if let Call::ReadEarlyData { done, .. } = call
-            && !done.is_null()
-        {
-            // A handshake that parks has no early data.
-            // SAFETY: the program's variable for the number of bytes read.
-            unsafe { done.write(0) };
-        }
         Some(held.restore(real::openssl()?))
+    }
+
+    /// Gives the program the early data that was read, if its call asks for that: as much as it has
+    /// room for. Answers whether some is left.
+    pub(super) fn tell_early_data(&self, call: Call) -> bool {
+        let Call::ReadEarlyData { buffer, bytes, done } = call else { return false };
+        if done.is_null() {
+            return false;
+        }
+        let mut read = self.early_data.take();
+        let count = read.len().min(bytes);
+        // SAFETY: the program's buffer has room for `bytes`.
+        unsafe { buffer.cast::<u8>().copy_from_nonoverlapping(read.as_ptr(), count) };
+        // SAFETY: the program's variable for the number of bytes read.
+        unsafe { done.write(count) };
+        let left = read.split_off(count);
+        real::wipe(&mut read);
+        let is_any_left = !left.is_empty();
+        self.early_data.set(left);
+        is_any_left
     }
 }
 

@@ -39,6 +39,10 @@ pub(crate) fn settle(ssl: *mut c_void) -> Option<()> {
         if !Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
             return settle_foreign(handshake);
         }
+        // Its own callback, on no fibre.
+        if handshake.state() == State::Running {
+            return Some(());
+        }
         // `SSL_write_early_data` writes by `SSL_write_ex`, and does not wait for the handshake.
         if !is_suspended && handshake.has_read_early_data.get() {
             return Some(());
@@ -76,14 +80,20 @@ fn settle_foreign(handshake: &Handshake) -> Option<()> {
     }
 }
 
-/// Whether libssl begins or continues the first handshake before it reads or writes.
+/// Whether libssl handshakes before it reads or writes.
 ///
-/// In a later one, data may come in between; and who has said or heard goodbye is told just that.
+/// In a later handshake, data may come in between; and who has said or heard goodbye is told just
+/// that.
 fn handshakes_first(openssl: &OpenSsl, ssl: *mut c_void) -> bool {
+    (openssl.SSL_in_init)(ssl) != 0
+        && (openssl.SSL_get_shutdown)(ssl) == 0
+        && is_first(openssl, ssl)
+}
+
+/// Whether the connection's first handshake is not over.
+pub(super) fn is_first(openssl: &OpenSsl, ssl: *const c_void) -> bool {
     let is_finished = |bytes: extern "C" fn(*const c_void, *mut c_void, usize) -> usize| {
         bytes(ssl, ptr::null_mut(), 0) > 0
     };
-    (openssl.SSL_in_init)(ssl) != 0
-        && (openssl.SSL_get_shutdown)(ssl) == 0
-        && !(is_finished(openssl.SSL_get_finished) && is_finished(openssl.SSL_get_peer_finished))
+    !(is_finished(openssl.SSL_get_finished) && is_finished(openssl.SSL_get_peer_finished))
 }

@@ -32,7 +32,8 @@ impl Handshake {
         let written = self.tickets.get() + 1;
         // A resumed handshake is followed by one ticket.
         let is_resumed = (openssl.SSL_session_reused)(self.ssl) != 0;
-        let has_more = !is_resumed && written < (openssl.SSL_get_num_tickets)(self.ssl);
+        let has_more =
+            self.is_first && !is_resumed && written < (openssl.SSL_get_num_tickets)(self.ssl);
         if has_more {
             self.tickets.set(written);
         } else {

@@ -4,10 +4,12 @@
 
 mod ahead;
 mod alike;
+mod early_data;
 mod keys;
 mod orders;
 mod parked;
 mod reads;
+mod stackless;
 #[path = "../support/mod.rs"]
 mod support;
 mod wiping;

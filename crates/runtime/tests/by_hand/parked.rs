@@ -7,17 +7,18 @@ use std::ffi::{c_int, c_void};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use openssl::ssl::SslContext;
+use openssl::ssl::{ClientHelloResponse, SslContext};
 use openssl_sys as sys;
 use widelane_testkit::rooms::has_lanes;
 
 use crate::support;
 use crate::support::by_hand::{
     BIO_s_socket, Connection, DATA, Epoll, accelerated, accelerated_with, accelerated_with_lanes,
-    context, excluding_context, executed, file, new_ssl, rare_context,
+    context, excluding_context, executed, file, new_ssl, rare_context, rare_context_with,
 };
 
 #[test]
@@ -60,6 +61,26 @@ fn excluding_a_provider_that_is_not_loaded_excludes_nothing() {
 fn a_forked_child_may_free_its_copy() {
     let Some(counters) = accelerated_with_lanes("parked::scenario_fork") else { return };
     assert_eq!(counters.parked(), 1, "{counters:?}");
+}
+
+#[test]
+fn a_forked_child_sends_nothing_by_itself() {
+    let Some(counters) = accelerated_with_lanes("parked::scenario_fork_and_sleep") else { return };
+    assert_eq!(counters.parked(), 1, "{counters:?}");
+}
+
+#[test]
+fn a_forked_child_may_call_for_its_copy() {
+    let Some(counters) = accelerated_with_lanes("parked::scenario_fork_and_call") else { return };
+    assert_eq!((counters.jobs_cancelled, counters.parked()), (1, 0), "{counters:?}");
+}
+
+#[test]
+fn a_callback_of_another_connection_may_free_a_parked_one() {
+    let Some(counters) = accelerated_with_lanes("parked::scenario_free_in_callback") else {
+        return;
+    };
+    assert_eq!((counters.jobs_cancelled, counters.parked()), (1, 1), "{counters:?}");
 }
 
 #[test]
@@ -491,22 +512,86 @@ fn scenario_extra_data() {
 fn scenario_fork() {
     let (context, epoll) = (context(), Epoll::new());
     let connection = Connection::parked(&context, &epoll, libc::EPOLLIN | libc::EPOLLET);
-    // SAFETY: the child calls nothing that needs other threads, and leaves by `_exit`.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
+    let status = in_a_child(|| {
         connection.free();
-        // SAFETY: ends the child.
-        unsafe { libc::_exit(0) };
-    }
-    let mut status = 0;
-    // SAFETY: waits for our child.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        0
+    });
     assert_eq!(status, 0);
     assert_eq!(connection.sent(), 0, "the child's copy sends nothing");
     while epoll.wait(0).is_some() {}
     epoll.wait(-1).expect("an event");
     connection.assert_went_on();
     connection.free();
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_fork_and_sleep() {
+    let (context, epoll) = (context(), Epoll::new());
+    let connection = Connection::parked(&context, &epoll, libc::EPOLLIN | libc::EPOLLET);
+    let status = in_a_child(|| {
+        // SAFETY: waits for no descriptor, for a millisecond.
+        unsafe { libc::poll(std::ptr::null_mut(), 0, 1) };
+        epoll.ready(1);
+        // SAFETY: ends the child as programs end, with the destructors of its thread.
+        unsafe { libc::exit(0) }
+    });
+    assert_eq!(status, 0);
+    assert_eq!(connection.sent(), 0, "the handshake is the parent's");
+    while epoll.wait(0).is_some() {}
+    epoll.wait(-1).expect("an event");
+    connection.assert_went_on();
+    connection.free();
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_fork_and_call() {
+    let (context, epoll) = (context(), Epoll::new());
+    let connection = Connection::parked(&context, &epoll, libc::EPOLLIN | libc::EPOLLET);
+    let status = in_a_child(|| {
+        let has_sent = connection.handshake() == -1 && connection.sent() > 1000;
+        c_int::from(!has_sent)
+    });
+    assert_eq!(status, 0, "the child is to do it, and does");
+    connection.free();
+    assert_eq!(connection.sent(), 0);
+}
+
+/// Forks a child that does this; its status.
+fn in_a_child(f: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: the child calls nothing that needs other threads, and does not return.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(f()) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for our child.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    status
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_free_in_callback() {
+    let (usual, epoll) = (context(), Epoll::new());
+    let parked = Connection::parked(&usual, &epoll, libc::EPOLLIN | libc::EPOLLET);
+    let to_free = AtomicUsize::new(parked.ssl as usize);
+    let context = rare_context_with(move || {
+        let ssl = to_free.swap(0, Ordering::Relaxed) as *mut sys::SSL;
+        // SAFETY: null, or the connection, whose only owner this is.
+        unsafe { sys::SSL_free(ssl) };
+        ClientHelloResponse::SUCCESS
+    });
+    let other = Connection::new(&context, false);
+    epoll.add(other.socket.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET);
+    while other.sent() == 0 {
+        assert_eq!(other.handshake(), -1);
+        epoll.ready(1);
+    }
+    assert_eq!(parked.sent(), 0, "nothing of an abandoned handshake reaches the wire");
+    other.free();
 }
 
 #[test]

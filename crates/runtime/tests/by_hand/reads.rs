@@ -130,14 +130,14 @@ fn first(function: Function, is_freed: bool, context: &SslContext) {
 }
 
 /// A client, wherever its handshake stands.
-enum Client {
+pub enum Client {
     Handshaking(MidHandshakeSslStream<UnixStream>),
     Connected(SslStream<UnixStream>),
     Moving,
 }
 
 impl Client {
-    fn begin(stream: UnixStream, version: SslVersion) -> Self {
+    pub fn begin(stream: UnixStream, version: SslVersion) -> Self {
         let mut context = SslContext::builder(SslMethod::tls_client()).expect("OpenSSL");
         context.set_verify(SslVerifyMode::NONE);
         context.set_min_proto_version(Some(version)).expect("a version");
@@ -155,7 +155,7 @@ impl Client {
     }
 
     /// Goes on with its handshake, or says `word` and reads what the server says.
-    fn go_on(&mut self, word: &mut &[u8]) -> String {
+    pub fn go_on(&mut self, word: &mut &[u8]) -> String {
         *self = match std::mem::replace(self, Self::Moving) {
             Self::Handshaking(handshake) => Self::of(handshake.handshake()),
             other => other,

@@ -199,6 +199,14 @@ pub fn excluding_context(properties: &CStr) -> SslContext {
     furnish(unsafe { SslContextBuilder::from_ptr(context) }, USUAL).build()
 }
 
+/// The same for early data, which it reads together with what stands before them.
+pub fn early_context() -> SslContext {
+    let mut context = context_of(USUAL);
+    context.set_max_early_data(1024).expect("a length");
+    context.set_read_ahead(true);
+    context.build()
+}
+
 /// The same with a chain of certificates that no small socket takes at once.
 pub fn long_context() -> SslContext {
     let mut context = context_of(USUAL);
