@@ -4,9 +4,9 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use widelane_cpu::Policy;
-use widelane_cpu::policy::{self, Combine, Engine, LaneCpus, LaneUser, WaitMax};
+use widelane_cpu::policy::{self, Combine, Engine, LaneCpus, LaneUser, PolicyError, WaitMax};
 
 use crate::system;
 
@@ -87,6 +87,27 @@ impl Flags {
         Ok(all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
     }
 
+    /// The policy that a server has in whose environment these variables are, and which reads
+    /// `system_path`.
+    pub fn resolve(
+        &self,
+        system_path: PathBuf,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> anyhow::Result<Policy> {
+        match policy::resolve(&system::inputs(system_path, variable)) {
+            Ok(resolved) => Ok(resolved.policy),
+            Err(PolicyError::Unreadable { path, error, .. }) if self.names_file() => {
+                Err(PolicyError::Unreadable { path, error, remedy: "correct --policy" }.into())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether --policy names a file.
+    fn names_file(&self) -> bool {
+        self.policy.as_deref().is_some_and(|policy| policy != Path::new(policy::AUTO))
+    }
+
     /// Refuses CPUs and users that the lane process cannot have on this machine.
     pub fn check_lane_process(&self, policy: &Policy) -> anyhow::Result<()> {
         let lane_cpus = policy.lane_cpus.as_ref();
@@ -101,16 +122,6 @@ impl Flags {
         }
         Ok(())
     }
-}
-
-/// The policy that a server has in whose environment these variables are, and which reads
-/// `system_path`.
-pub fn resolve(
-    system_path: PathBuf,
-    variable: impl Fn(&str) -> Option<OsString>,
-) -> anyhow::Result<Policy> {
-    let inputs = system::inputs(system_path, variable);
-    Ok(policy::resolve(&inputs).context("the policy cannot be used")?.policy)
 }
 
 /// A flag's value as it stands in a variable.

@@ -80,5 +80,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn read(file: &Path) -> anyhow::Result<Results> {
     let name = file.display();
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    if text.trim().is_empty() {
+        bail!("cannot show {name}: the file is empty");
+    }
     Results::from_json(&text).with_context(|| format!("cannot show {name}"))
 }

@@ -12,7 +12,7 @@ use widelane_bench::speed::{self, Event, Library, Plan, UnknownAlgorithm};
 use widelane_cli::{output, system};
 use widelane_cpu::Room;
 
-use crate::{measure, rival};
+use crate::{measure, rival, targets};
 
 /// Times the algorithms alone, room by room, beside OpenSSL's own and other libraries
 #[derive(clap::Args)]
@@ -137,6 +137,7 @@ impl Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    targets::check([args.json.as_deref(), args.html.as_deref()])?;
     let programs = measure::programs()?;
     let resolved = system::policy()?;
     let events = events(&args);
@@ -162,7 +163,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else {
         speed::run(&plan, &resolved.policy, &mut results, &stop, &mut progress)
     };
-    progress.finish()?;
+    let kept = progress.finish();
     if results.rows.is_empty()
         && let Err(error) = outcome
     {
@@ -175,13 +176,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
              PATH; {BUILD_RIVAL}."
         ));
     }
+    let shown = output::print(&widelane_report::terminal(&results, &output::style()));
     if let Some(path) = &args.json {
         measure::write_results(path, &results)?;
     }
     if let Some(path) = &args.html {
         system::write(path, &widelane_report::html(&results))?;
     }
-    output::print(&widelane_report::terminal(&results, &output::style()))?;
+    shown.and(kept)?;
     outcome?;
     Ok(ExitCode::SUCCESS)
 }

@@ -20,6 +20,7 @@ use widelane_results::{Results, Row, Status};
 use widelane_tables::{Block, Kind, Table, Tone};
 
 use crate::keep::{Keep, answer, ratio_row, row};
+use crate::targets;
 
 /// Finds the width policy under which this machine gets most done, and writes it to a file
 ///
@@ -79,6 +80,7 @@ struct Recorded {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    targets::check([args.keep.target()])?;
     let writes = !args.check && !args.dry_run && args.replay.is_none();
     if writes {
         may_write(&args.file)?;

@@ -69,7 +69,10 @@ pub enum WorkloadError {
     )]
     Malformed(#[from] toml::de::Error),
     /// The name of no workload.
-    #[error("there is no workload {name:?}; there are {}, and files", names())]
+    #[error(
+        "there is no workload {name:?}; give {}, or the path of a TOML file (docs/measure/tune.md)",
+        names()
+    )]
     Unknown {
         /// The name.
         name: String,

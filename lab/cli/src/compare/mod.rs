@@ -20,11 +20,12 @@ use widelane_cli::libraries::Libraries;
 use widelane_cli::{output, system, units};
 use widelane_cpu::policy::LaneCpus;
 use widelane_loadgen::{Cipher, Group, TlsVersion};
+use widelane_results::{Results, RoomStatus, Row, Status};
 
 pub use self::values::load;
-use self::values::{group, keys, round_trip, size, tls_version, wait_max};
+use self::values::{group, keys, round_trip, server_cores, size, tls_version, wait_max};
 use crate::files::raise_file_limit;
-use crate::measure;
+use crate::{measure, targets};
 
 /// Measures how much more this machine's own servers do when accelerated: full TLS handshakes,
 /// downloads, or pages that cost more than their encryption
@@ -80,7 +81,7 @@ pub struct Args {
         long,
         value_name = "COUNT",
         value_delimiter = ',',
-        value_parser = clap::value_parser!(u16).range(1..=1024)
+        value_parser = server_cores
     )]
     server_cores: Vec<u16>,
     /// Uses all hardware threads of each core, not only the first [with one core, where
@@ -269,6 +270,9 @@ impl Suite {
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    targets::check([args.json.as_deref(), Some(args.html.as_path())])?;
+    args.check_identity()?;
+    args.check_engines()?;
     if args.rtt.is_some() {
         link::prepare()?;
     }
@@ -276,7 +280,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut programs = measure::programs()?;
     args.check_workers(&programs)?;
     args.check_groups()?;
-    args.check_engines()?;
+    args.check_servers(&programs)?;
     if let (Some(cpus), Some(online)) = (&args.lane_cpus, LaneCpus::online()) {
         cpus.check(&online)?;
     }
@@ -339,14 +343,26 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     results.complete = failures.is_empty();
 
-    progress.finish()?;
+    // Shown before it is written: a disk that is full by now loses nothing.
+    let kept = progress.finish();
+    let printed = output::print(&widelane_report::terminal(&results, &output::style()));
     if let Some(path) = &args.json {
         measure::write_results(path, &results)?;
     }
     system::write(&args.html, &widelane_report::html(&results))?;
-    output::print(&widelane_report::terminal(&results, &output::style()))?;
+    printed.and(kept)?;
     output::print(&format!("\nReport: {}", shown(&args.html)))?;
+    if failures.is_empty() && is_nothing_compared(&results) {
+        bail!("nothing could be compared; the rows above say why");
+    }
     finish(failures)
+}
+
+/// Whether every comparison was left out on a machine where something could be gained.
+fn is_nothing_compared(results: &Results) -> bool {
+    let is_open = |room: &RoomStatus| room.open && room.room.starts_with("ifma");
+    let is_left_out = |row: &Row| row.status == Status::NotApplicable;
+    results.machine.rooms.iter().any(is_open) && results.rows.iter().all(is_left_out)
 }
 
 /// The absolute path where there is one, so that it can be opened from anywhere.

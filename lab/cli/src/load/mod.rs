@@ -33,6 +33,7 @@ use self::threshold::Threshold;
 use self::weights::{named, weighted};
 use crate::files::raise_file_limit;
 use crate::keep::Keep;
+use crate::targets;
 
 /// Makes TLS load: handshakes, requests or downloads, in a closed or an open loop
 ///
@@ -325,6 +326,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.duration.is_zero() {
         bail!("--duration 0 measures nothing");
     }
+    targets::check([args.keep.target()])?;
     let plan = args.plan()?;
     let stop = system::stop_on_signals()?;
     match args.latency_max {

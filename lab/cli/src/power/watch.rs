@@ -20,6 +20,7 @@ use widelane_results::{Results, Tone};
 
 use super::cannot;
 use crate::keep::{Keep, answer, trace};
+use crate::targets;
 
 /// Shows the clock of a CPU, or of the CPUs that a process runs on, twice a second
 ///
@@ -47,6 +48,7 @@ const EVERY: Duration = Duration::from_millis(500);
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    targets::check([args.csv.as_deref(), args.keep.target()])?;
     let stop = system::stop_on_signals()?;
     let machine = Machine::detect();
     let mut csv = args.csv.as_deref().map(Table::create).transpose()?;

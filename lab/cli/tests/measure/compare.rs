@@ -147,7 +147,7 @@ fn several_workloads_make_one_report_and_cores_are_counted() {
     let directory = tempfile::tempdir().unwrap();
     let what = ["--workload", "handshake,bulk", "--server", "nginx,embedded", "--tls", "1.3"];
     let how = ["--quick", "--connections", "8", "--pairs", "1", "--ciphers", "aes128-gcm"];
-    let cores = ["--sizes", "1M", "--server-cores", "1,1024"];
+    let cores = ["--sizes", "1M", "--server-cores", "1"];
     let output = compare(directory.path(), &[&what[..], &how, &cores].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
@@ -163,7 +163,6 @@ fn several_workloads_make_one_report_and_cores_are_counted() {
             let measured = statuses(&path(1));
             assert!(measured.iter().all(|(_, has_value)| *has_value), "{measured:?}: {text}");
             assert!(measured.len() >= 4, "{server}, {work}: {text}");
-            assert_eq!(statuses(&path(1024)), [(Status::NotApplicable, false)], "{text}");
         }
     }
     let html = std::fs::read_to_string(directory.path().join("report.html")).unwrap();
