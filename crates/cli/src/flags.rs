@@ -13,9 +13,9 @@ use crate::system;
 /// The flags.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Flags {
-    /// Policy file to obey instead of /etc/widelane/policy.toml; or `auto`: each process compares,
-    /// while it runs, what it costs to use all rooms that are open or only narrower ones, and keeps
-    /// the cheapest (docs/operate/auto-policy.md)
+    /// Policy file to obey instead of /etc/widelane/policy.toml; or `auto`: each process measures
+    /// 512-, 256- and 128-bit registers, and 512-bit ones without multiplications, on its own load
+    /// and keeps the cheapest (docs/operate/auto-policy.md)
     #[arg(long, value_name = "FILE|auto")]
     pub policy: Option<PathBuf>,
 
@@ -40,8 +40,8 @@ pub struct Flags {
     #[arg(long, value_name = "LIST")]
     pub lane_cpus: Option<LaneCpus>,
 
-    /// User as whom that process runs; by default what the policy file says, else as the program.
-    /// Only root can have it run as another one
+    /// User that the lane process runs as; by default the policy file's, otherwise the server's.
+    /// Needs root
     #[arg(long, value_name = "NAME")]
     pub lane_user: Option<LaneUser>,
 
@@ -50,9 +50,10 @@ pub struct Flags {
     #[arg(long, value_name = "BITS", value_parser = ["128", "256", "512"])]
     pub lane_max_simd_bitwidth: Option<String>,
 
-    /// What does private-key operations: cpu; qat for an Intel QuickAssist device where that costs
-    /// the CPU less; or qat-first wherever it has room. The CPU stands behind it. Never run on a
-    /// real device (docs/operate/qat.md). By default what the policy file says
+    /// Where private-key operations run: cpu; qat, an Intel QuickAssist device, where that costs
+    /// less CPU; qat-first, the device whenever it has room. The CPU takes over whatever the device
+    /// does not do. Untested on real hardware (docs/operate/qat.md). By default what the policy
+    /// file says
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<Engine>,
 

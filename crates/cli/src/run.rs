@@ -26,7 +26,8 @@ use crate::live;
 /// distributions do. It keeps its process, arguments, signals and exit status; programs that it
 /// starts are not affected. Programs between, such as `taskset`, `sh -c` or the entry script of a
 /// container, pass on what the server needs. A program that cannot be accelerated runs unchanged,
-/// and one line says why.
+/// and one line says why. If there is no such program the exit status is 127, and if it cannot be
+/// executed 126.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

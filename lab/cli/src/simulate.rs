@@ -16,11 +16,14 @@ use widelane_results::{Answer, Results, Tone};
 
 use crate::{measure, targets};
 
-/// Predicts CPU time and latency of handshakes over the load from measured costs, for any number of
-/// workers, with or without a wait for company and combining (docs/measure/simulate.md)
+/// Predicts CPU time and latency of handshakes from measured costs, for any number of workers
+///
+/// Goes through loads, with and without a wait for company and combining. The costs are those that
+/// `widelane speed` measured, or given here; docs/measure/simulate.md describes the model.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Results of `widelane speed --jobs 1,2,3,4,5,6,7,8 --json FILE` on the machine in question
+    /// Results of `widelane speed --jobs 1,2,3,4,5,6,7,8 --json FILE` on the machine in question;
+    /// give these, or --cost and --native-cost
     #[arg(long, value_name = "FILE")]
     speed: Option<PathBuf>,
     /// The private-key operations of one handshake, in those results

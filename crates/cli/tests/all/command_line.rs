@@ -47,7 +47,10 @@ fn a_wrong_command_line_has_its_own_status() {
 #[test]
 fn help_and_version_are_no_failures() {
     assert!(stdout(&widelane(&["--version"]).success()).starts_with("widelane 0."));
-    assert!(stdout(&widelane(&["help"]).success()).contains("Exit status"));
+    let help = stdout(&widelane(&["help"]).success());
+    for part in ["Exit status", "127", "126", "Start with: widelane cpu;"] {
+        assert!(help.contains(part), "{part} is missing in:\n{help}");
+    }
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub struct Args {
     /// Measures without a rival
     #[arg(long, conflicts_with = "rival")]
     alone: bool,
-    /// Measures lookups while so many rules change per second, instead
+    /// Measures lookups while PER_SECOND rules change each second, instead
     #[arg(long, value_name = "PER_SECOND", conflicts_with_all = ["rival", "alone"],
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     updates: Option<u32>,

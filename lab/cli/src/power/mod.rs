@@ -126,9 +126,16 @@ impl Common {
         self.keep.elsewhere(model, cpus.unwrap_or(1), fill)
     }
 
-    /// Prints an answer: as JSON, or in parts for the reader.
-    fn answer(&self, answer: &impl Serialize, parts: Vec<Part>) -> anyhow::Result<ExitCode> {
-        print(self.json, answer, parts)
+    /// Prints an answer, as JSON or in parts for the reader, even where results could not be
+    /// `written`.
+    fn answer(
+        &self,
+        answer: &impl Serialize,
+        parts: Vec<Part>,
+        written: anyhow::Result<()>,
+    ) -> anyhow::Result<ExitCode> {
+        let printed = print(self.json, answer, parts)?;
+        written.map(|()| printed)
     }
 }
 

@@ -33,7 +33,7 @@ pub struct Args {
     /// Process to watch: its CPU, wherever it goes
     #[arg(long, value_name = "PID", conflicts_with = "cpu")]
     pid: Option<u32>,
-    /// Ends after so long; by default on Ctrl-C
+    /// Ends after SECONDS; by default on Ctrl-C
     #[arg(long, value_parser = widelane_cli::units::seconds, value_name = "SECONDS")]
     seconds: Option<Duration>,
     /// Writes every look as a line

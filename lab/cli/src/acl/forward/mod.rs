@@ -54,7 +54,7 @@ pub struct Args {
     /// Replays a capture in memory instead, in every room in turn
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Ends after so long; by default on Ctrl-C, and a replay after five seconds
+    /// Ends after SECONDS; by default on Ctrl-C, and a replay after five seconds
     #[arg(long, value_name = "SECONDS", value_parser = widelane_cli::units::seconds)]
     duration: Option<Duration>,
     /// Replays with registers of 256 and of 512 bits for 16 seconds each, and writes the core clock
