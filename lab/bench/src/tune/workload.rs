@@ -230,7 +230,7 @@ mod tests {
             assert_eq!(Workload::named(&preset.name).unwrap(), preset);
         }
         let error = Workload::named("idle").unwrap_err().to_string();
-        assert!(error.contains("mixed, handshakes, bulk-mixed, packets, and files"), "{error}");
+        assert!(error.contains("bulk-mixed, packets, or the path of a TOML file"), "{error}");
     }
 
     #[test]

@@ -170,6 +170,23 @@ fn several_workloads_make_one_report_and_cores_are_counted() {
     assert!(html.contains(handshakes) && html.contains(bytes));
 }
 
+/// More connections at a time than `openssl s_server` takes.
+#[test]
+fn where_nothing_could_be_compared_the_job_was_not_done() {
+    if !is_whole() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let short = ["--server", "s-server", "--connections", "64", "--pairs", "1", "--tls", "1.3"];
+    let output = compare(directory.path(), &short);
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    assert!(results.rows.iter().all(|row| row.status == Status::NotApplicable), "{text}");
+    let is_open = results.machine.rooms.iter().any(|it| it.room.contains("ifma") && it.open);
+    assert_eq!(output.status.code(), Some(is_open.into()), "{}", stderr(&output));
+    assert_eq!(stderr(&output).contains("nothing could be compared"), is_open);
+}
+
 /// By nginx's socket, and by HAProxy's, which its BIO hides.
 #[test]
 fn who_is_far_away_waits_longer() {
