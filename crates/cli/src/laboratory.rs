@@ -25,7 +25,7 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("report", "Shows results files on the terminal, as Markdown, CSV or HTML"),
     (
         "simulate",
-        "Predicts CPU time and latency of handshakes from measured costs, for any number of workers",
+        "Predicts CPU time and latency of handshakes from measured costs, for many workers or few",
     ),
     ("speed", "Times the algorithms alone, room by room, beside OpenSSL's own and other libraries"),
     (

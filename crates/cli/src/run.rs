@@ -70,9 +70,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             accelerate(&mut command, &args)?;
             eprintln!(
                 "widelane: {} is not linked with OpenSSL 3 itself, so it runs as before. Servers \
-                 that it starts are accelerated, and so is OpenSSL 3 that it loads later; `widelane \
-                 top` lists them. If it starts a server without LD_PRELOAD, put `widelane run --` \
-                 before that server.",
+                 that it starts are accelerated, and so is OpenSSL 3 that it loads later; \
+                 `widelane top` lists them. If it starts a server without LD_PRELOAD, put \
+                 `widelane run --` before that server.",
                 program.display()
             );
         }

@@ -12,8 +12,8 @@ use widelane_results::Results;
 /// Shows results files on the terminal, as Markdown, CSV or HTML
 #[derive(clap::Args)]
 pub struct Args {
-    /// Results files, as `--json` of compare, speed, simulate and acl bench and `--results` of load,
-    /// power and tune write them
+    /// Results files, as `--json` of compare, speed, simulate and acl bench and `--results` of
+    /// load, power and tune write them
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The format; by default what the end of the output's name says, else terminal

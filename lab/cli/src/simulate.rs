@@ -16,7 +16,7 @@ use widelane_results::{Answer, Results, Tone};
 
 use crate::{measure, targets};
 
-/// Predicts CPU time and latency of handshakes from measured costs, for any number of workers
+/// Predicts CPU time and latency of handshakes from measured costs, for many workers or few
 ///
 /// Goes through loads, with and without a wait for company and combining. The costs are those that
 /// `widelane speed` measured, or given here; docs/measure/simulate.md describes the model.

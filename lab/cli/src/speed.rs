@@ -35,8 +35,8 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=8),
           conflicts_with = "cipher_compare")]
     jobs: Vec<u8>,
-    /// Libraries to compare with. All but openssl need the program widelane-rival-bulk and take part
-    /// only in messages and ML-KEM [default: all that are there]
+    /// Libraries to compare with. All but openssl need the program widelane-rival-bulk and take
+    /// part only in messages and ML-KEM [default: all that are there]
     #[arg(long, value_enum, value_delimiter = ',')]
     against: Vec<Rival>,
     /// The program that has the other libraries, if it is neither beside this one nor in the PATH

@@ -167,7 +167,7 @@ impl Args {
         Ok(())
     }
 
-    /// Refuses servers that are not here or cannot do what is asked for, before others are measured.
+    /// Refuses servers that are not installed or cannot do what is asked for.
     pub(super) fn check_servers(&self, programs: &Programs) -> anyhow::Result<()> {
         let targets = self.targets(programs);
         let mut objections =
