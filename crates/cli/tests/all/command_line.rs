@@ -1,7 +1,9 @@
 //! The program from outside: flags, exit statuses, error texts, what `cpu` and `top` print.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use assert_cmd::assert::Assert;
 use assert_cmd::prelude::*;
@@ -257,6 +259,18 @@ fn directories_that_are_named_must_exist() {
         let failure = widelane(&[arguments, &["/nonexistent"]].concat()).code(1);
         assert_eq!(stderr(&failure), "widelane: there is no directory /nonexistent\n");
     }
+}
+
+#[test]
+fn the_exporter_waits_for_its_directory_and_says_so() {
+    let arguments = ["exporter", "--listen", "127.0.0.1:0", "--counters-dir", "/nonexistent"];
+    let mut exporter = command().args(arguments).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(exporter.stderr.take().unwrap()).lines();
+    let said: Vec<String> = lines.take(2).map(Result::unwrap).collect();
+    exporter.kill().unwrap();
+    exporter.wait().unwrap();
+    let expected = "widelane: there is no directory /nonexistent yet;";
+    assert!(said[0].contains("/metrics") && said[1].starts_with(expected), "{said:?}");
 }
 
 #[test]

@@ -172,7 +172,11 @@ impl Args {
         let targets = self.targets(programs);
         let mut objections =
             targets.iter().filter_map(|(kind, _)| programs.objection(*kind, self.http3));
-        objections.next().map_or(Ok(()), |objection| Err(objection.into()))
+        match objections.next() {
+            None => Ok(()),
+            Some(objection) if targets.len() == 1 => Err(objection.into()),
+            Some(objection) => bail!("{objection}; or name the other servers alone by --server"),
+        }
     }
 
     /// Refuses a certificate or a key that cannot be read, or holds none.

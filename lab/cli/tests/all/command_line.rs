@@ -260,7 +260,8 @@ fn servers_that_cannot_be_compared_are_told_before_others_are_measured() {
         stderr(&command.args(["--server", server, "--http3"]).assert().code(1))
     };
     for (server, expected) in [
-        ("squid", "squid-openssl is not installed; install it"),
+        ("node", "nodejs is not installed; install it"),
+        ("embedded,node", "nodejs; or name the other servers alone by --server"),
         ("haproxy", "HAProxy 2.6.12 was built without QUIC"),
     ] {
         let said = compare(server);
