@@ -8,6 +8,7 @@ use anyhow::Context;
 use serde::Serialize;
 use widelane_cpu::features::{self, Feature};
 use widelane_cpu::machine::Signature;
+use widelane_cpu::policy::LaneCpus;
 use widelane_cpu::rooms::{self, RoomStatus};
 use widelane_cpu::topology::Cache;
 use widelane_cpu::{LicenceClass, Machine, Policy, Room, Topology};
@@ -117,10 +118,7 @@ impl Description {
             heading("Rooms"),
             Block::Table(self.room_table()),
             heading("Policy"),
-            Block::Table(Table::of_facts([
-                ("Allows", self.policy.to_string()),
-                ("Set by", self.policy_source.clone()),
-            ])),
+            Block::Table(Table::of_facts(self.policy_facts())),
             heading("TLS servers"),
             Block::Table(self.server_table()),
             heading("Widelane"),
@@ -128,6 +126,20 @@ impl Description {
             heading("Machine"),
             Block::Table(Table::of_facts(self.machine_facts())),
         ]
+    }
+
+    fn policy_facts(&self) -> Vec<(&'static str, String)> {
+        let facts = [("Allows", self.policy.to_string()), ("Set by", self.policy_source.clone())];
+        let online = LaneCpus::online();
+        let mistake = self.policy.lane_cpus.as_ref().zip(online).and_then(|(lane, online)| {
+            let missing = LaneCpus::new(
+                lane.cpus().iter().copied().filter(|cpu| !online.cpus().contains(cpu)),
+            );
+            (!missing.is_none()).then(|| {
+                format!("lane CPUs {missing}, which this machine does not have ({online})")
+            })
+        });
+        facts.into_iter().chain(mistake.map(|mistake| ("Mistake", mistake))).collect()
     }
 
     /// Whether batching can pay here, as far as that can be said without measuring.

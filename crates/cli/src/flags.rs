@@ -4,18 +4,18 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use widelane_cpu::Policy;
-use widelane_cpu::policy::{self, Combine, Engine, LaneCpus, LaneUser, WaitMax};
+use widelane_cpu::policy::{self, Combine, Engine, LaneCpus, LaneUser, PolicyError, WaitMax};
 
 use crate::system;
 
 /// The flags.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Flags {
-    /// Policy file to obey instead of /etc/widelane/policy.toml; or `auto`: each process compares,
-    /// while it runs, what it costs to use all rooms that are open or only narrower ones, and keeps
-    /// the cheapest (docs/operate/auto-policy.md)
+    /// Policy file to obey instead of /etc/widelane/policy.toml; or `auto`: each process measures
+    /// 512-, 256- and 128-bit registers, and 512-bit ones without multiplications, on its own load
+    /// and keeps the cheapest (docs/operate/auto-policy.md)
     #[arg(long, value_name = "FILE|auto")]
     pub policy: Option<PathBuf>,
 
@@ -40,8 +40,8 @@ pub struct Flags {
     #[arg(long, value_name = "LIST")]
     pub lane_cpus: Option<LaneCpus>,
 
-    /// User as whom that process runs; by default what the policy file says, else as the program.
-    /// Only root can have it run as another one
+    /// User that the lane process runs as; by default the policy file's, otherwise the server's.
+    /// Needs root
     #[arg(long, value_name = "NAME")]
     pub lane_user: Option<LaneUser>,
 
@@ -50,9 +50,10 @@ pub struct Flags {
     #[arg(long, value_name = "BITS", value_parser = ["128", "256", "512"])]
     pub lane_max_simd_bitwidth: Option<String>,
 
-    /// What does private-key operations: cpu; qat for an Intel QuickAssist device where that costs
-    /// the CPU less; or qat-first wherever it has room. The CPU stands behind it. Never run on a
-    /// real device (docs/operate/qat.md). By default what the policy file says
+    /// Where private-key operations run: cpu; qat, an Intel QuickAssist device, where that costs
+    /// less CPU; qat-first, the device whenever it has room. The CPU takes over whatever the device
+    /// does not do. Untested on real hardware (docs/operate/qat.md). By default what the policy
+    /// file says
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<Engine>,
 
@@ -87,6 +88,27 @@ impl Flags {
         Ok(all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
     }
 
+    /// The policy that a server has in whose environment these variables are, and which reads
+    /// `system_path`.
+    pub fn resolve(
+        &self,
+        system_path: PathBuf,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> anyhow::Result<Policy> {
+        match policy::resolve(&system::inputs(system_path, variable)) {
+            Ok(resolved) => Ok(resolved.policy),
+            Err(PolicyError::Unreadable { path, error, .. }) if self.names_file() => {
+                Err(PolicyError::Unreadable { path, error, remedy: "correct --policy" }.into())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether --policy names a file.
+    fn names_file(&self) -> bool {
+        self.policy.as_deref().is_some_and(|policy| policy != Path::new(policy::AUTO))
+    }
+
     /// Refuses CPUs and users that the lane process cannot have on this machine.
     pub fn check_lane_process(&self, policy: &Policy) -> anyhow::Result<()> {
         let lane_cpus = policy.lane_cpus.as_ref();
@@ -101,16 +123,6 @@ impl Flags {
         }
         Ok(())
     }
-}
-
-/// The policy that a server has in whose environment these variables are, and which reads
-/// `system_path`.
-pub fn resolve(
-    system_path: PathBuf,
-    variable: impl Fn(&str) -> Option<OsString>,
-) -> anyhow::Result<Policy> {
-    let inputs = system::inputs(system_path, variable);
-    Ok(policy::resolve(&inputs).context("the policy cannot be used")?.policy)
 }
 
 /// A flag's value as it stands in a variable.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::anyhow;
 
 /// Status lines, without the version.
 pub const OK: &str = "200 OK";
@@ -37,12 +37,34 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// No request is longer.
 const REQUEST_MAX: usize = 8192;
 
+/// Reads an address to listen at.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "expected ADDRESS:PORT, such as 127.0.0.1:9847".to_owned())
+}
+
+/// Why nobody can listen at an address, and what to give instead.
+fn obstacle(address: SocketAddr, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrNotAvailable => format!(
+            "this machine has no address {}; give one of its own, such as 127.0.0.1, or 0.0.0.0 \
+             for all of them",
+            address.ip()
+        ),
+        io::ErrorKind::AddrInUse => {
+            format!("another program listens there; give another port than {}", address.port())
+        }
+        _ => error.to_string(),
+    }
+}
+
 impl Server {
     /// Listens.
     pub fn open(address: SocketAddr) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(address)
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
-            .with_context(|| format!("cannot listen at {address}"))?;
+            .map_err(|error| {
+                anyhow!("cannot listen at {address}: {}", obstacle(address, &error))
+            })?;
         Ok(Server { listener })
     }
 
@@ -120,6 +142,17 @@ mod tests {
         for wrong in [&b"POST / HTTP/1.1\r\n\r\n"[..], b"", b"GET", b"GET \xff HTTP/1.1\r\n"] {
             assert_eq!(path(wrong), None, "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_had_is_told_what_can() {
+        let refusal = |address: SocketAddr| Server::open(address).err().unwrap().to_string();
+        // Of a network for documents, which no machine has.
+        let text = refusal(([192, 0, 2, 1], 0).into());
+        assert!(text.contains("no address 192.0.2.1") && text.contains("127.0.0.1"), "{text}");
+        let server = Server::open(([127, 0, 0, 1], 0).into()).unwrap();
+        let text = refusal(server.address().unwrap());
+        assert!(text.contains("another program listens there"), "{text}");
     }
 
     #[test]

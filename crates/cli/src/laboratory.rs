@@ -19,19 +19,13 @@ pub const COMMANDS: &[(&str, &str)] = &[
         "Classifies packets by rules: checks rule files, builds tables, looks packets up, measures",
     ),
     ("agent", "Waits on NATS for loads to take part in: the other side of `widelane load --nats`"),
-    (
-        "compare",
-        "Measures how much more this machine's own servers do when accelerated: full TLS \
-         handshakes, downloads, or pages that cost more than their encryption",
-    ),
+    ("compare", "Measures what Widelane saves on this machine, on the servers installed here"),
     ("load", "Makes TLS load: handshakes, requests or downloads, in a closed or an open loop"),
     ("power", "Measures what vector width costs the clock of this machine, without privilege"),
     ("report", "Shows results files on the terminal, as Markdown, CSV or HTML"),
     (
         "simulate",
-        "Predicts CPU time and latency of handshakes over the load from measured costs, for any \
-         number of workers, with or without a wait for company and combining \
-         (docs/measure/simulate.md)",
+        "Predicts CPU time and latency of handshakes from measured costs, for many workers or few",
     ),
     ("speed", "Times the algorithms alone, room by room, beside OpenSSL's own and other libraries"),
     (

@@ -15,15 +15,16 @@ mod top;
 pub mod units;
 
 use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// The version of both programs, and the commit that they were built from where it is known.
 pub const VERSION: &str = env!("WIDELANE_VERSION");
 
-/// Makes the wide vector units of this machine pay off for TLS servers, and proves on it that they
-/// do.
+/// Cuts the CPU time that TLS servers on OpenSSL 3 spend on handshakes, and measures how much
 #[derive(Parser)]
 #[command(name = "widelane", version = VERSION, after_help = AFTER_HELP)]
 struct CommandLine {
@@ -32,9 +33,14 @@ struct CommandLine {
 }
 
 const AFTER_HELP: &str = "\
-Exit status: 0 the job was done; 1 it was not, and standard error says why; 2 the command line
-is wrong.
-`widelane run` ends with the status of the program it ran; 127 if there is no such program.
+Servers: cpu, run, enable, disable, status, top, exporter.
+Measuring: compare, load, agent, speed, tune, simulate, power, acl, report (package widelane-bench).
+Start with: widelane cpu; widelane compare --server nginx --quick
+Pages named docs/… are in the source, and in /usr/share/doc/widelane/ where a package put them.
+
+Exit status: 0 the job was done; 1 it was not, and the output says why; 2 the command line is wrong.
+`widelane run` ends with the status of the program that it ran; 127 if there is no such program, 126
+if it cannot be executed.
 Colour is used on terminals only; NO_COLOR=1 turns it off.";
 
 #[derive(Subcommand)]
@@ -54,7 +60,8 @@ pub fn main() -> ExitCode {
     if laboratory::has(&arguments) {
         return output::end_with(laboratory::replace_process(&arguments));
     }
-    let matches = command_line().get_matches();
+    let matches = command_line().try_get_matches();
+    let matches = matches.unwrap_or_else(|error| with_tip(error, &arguments).exit());
     let parsed = <CommandLine as clap::FromArgMatches>::from_arg_matches(&matches);
     output::end_with(match parsed.unwrap_or_else(|error| error.exit()).command {
         Command::Cpu(args) => cpu::run(args),
@@ -67,10 +74,47 @@ pub fn main() -> ExitCode {
     })
 }
 
+/// Adds a tip where `--` is missing in front of the program of `widelane run`.
+fn with_tip(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    let Some(ContextValue::String(unexpected)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let is_run = arguments.first().is_some_and(|command| command == "run");
+    let is_program = error.kind() == ErrorKind::UnknownArgument && !unexpected.starts_with('-');
+    let place = arguments.iter().position(|argument| argument == unexpected.as_str());
+    let Some(place) = place.filter(|_| is_run && is_program) else { return error };
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./=:,%@+".contains(char);
+    let quoted = |word: &OsString| {
+        let word = word.to_string_lossy();
+        if word.chars().all(is_plain) { word.into_owned() } else { format!("'{word}'") }
+    };
+    let mut words: Vec<_> = arguments.iter().map(quoted).collect();
+    words.insert(place, "--".to_owned());
+    let tip = format!("put -- before the program: widelane {}", words.join(" "));
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    error
+}
+
+/// Has flags that take a value take one that begins with a minus: the message that refuses it says
+/// what is allowed.
+pub fn with_negative_values(command: clap::Command) -> clap::Command {
+    const TIME: &str = "TIME";
+    let is_time = |arg: &clap::Arg| {
+        arg.get_value_names().is_some_and(|names| names.iter().any(|it| it == TIME))
+    };
+    let command = command.mut_args(|arg| match arg.get_long() {
+        Some(_) if !arg.get_action().takes_values() => arg,
+        Some(_) if is_time(&arg) => arg.allow_hyphen_values(true),
+        Some(_) => arg.allow_negative_numbers(true),
+        None => arg,
+    });
+    command.mut_subcommands(with_negative_values)
+}
+
 /// The whole command line, with a line for each command of the laboratory.
 pub fn command_line() -> clap::Command {
     let lines = laboratory::COMMANDS
         .iter()
         .map(|(name, about)| clap::Command::new(*name).about(*about).disable_help_flag(true));
-    CommandLine::command().subcommands(lines)
+    with_negative_values(CommandLine::command()).subcommands(lines)
 }

@@ -24,6 +24,23 @@ impl fmt::Display for ReaderGone {
 
 impl std::error::Error for ReaderGone {}
 
+/// A command line that is found to be wrong after it was read.
+#[derive(Debug)]
+pub struct WrongUsage(pub String);
+
+impl WrongUsage {
+    /// The status by which clap, too, tells of one.
+    pub const EXIT_STATUS: u8 = 2;
+}
+
+impl fmt::Display for WrongUsage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for WrongUsage {}
+
 /// Prints `text`, with a line end if it lacks one.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
@@ -52,7 +69,8 @@ pub fn end_with(outcome: anyhow::Result<ExitCode>) -> ExitCode {
             return ExitCode::from(ReaderGone::EXIT_STATUS);
         }
         complain(&error);
-        ExitCode::FAILURE
+        let is_usage = error.is::<WrongUsage>();
+        if is_usage { ExitCode::from(WrongUsage::EXIT_STATUS) } else { ExitCode::FAILURE }
     })
 }
 

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::bail;
+use rustix::fs::{Access, access};
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
 use widelane_cpu::policy;
 
@@ -25,7 +26,8 @@ use crate::live;
 /// distributions do. It keeps its process, arguments, signals and exit status; programs that it
 /// starts are not affected. Programs between, such as `taskset`, `sh -c` or the entry script of a
 /// container, pass on what the server needs. A program that cannot be accelerated runs unchanged,
-/// and one line says why.
+/// and one line says why. If there is no such program the exit status is 127, and if it cannot be
+/// executed 126.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -67,12 +69,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Fitness::PassesOn => {
             accelerate(&mut command, &args)?;
             eprintln!(
-                "widelane: {} is not linked with OpenSSL 3 itself; what it starts or loads is \
-                 accelerated if it is, and then `widelane top` shows it; if it starts a server \
-                 without LD_PRELOAD, put `widelane run --` before that server",
+                "widelane: {} is not linked with OpenSSL 3 itself, so it runs as before. Servers \
+                 that it starts are accelerated, and so is OpenSSL 3 that it loads later; \
+                 `widelane top` lists them. If it starts a server without LD_PRELOAD, put \
+                 `widelane run --` before that server.",
                 program.display()
             );
         }
+        // What cannot be executed does not run at all, as is said below.
+        Fitness::RunsUnchanged(_) if !is_executable(&program) => {}
         Fitness::RunsUnchanged(reason) => {
             eprintln!("widelane: {} runs unchanged: {reason}", program.display());
         }
@@ -91,7 +96,7 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
         Some((_, value)) => Some(value.clone()),
         None => std::env::var_os(name),
     };
-    let policy = flags::resolve(PathBuf::from(policy::SYSTEM_PATH), variable)?;
+    let policy = args.flags.resolve(PathBuf::from(policy::SYSTEM_PATH), variable)?;
     args.flags.check_lane_process(&policy)?;
     if let Some(user) = policy.lane_user.filter(|_| !rustix::process::geteuid().is_root()) {
         bail!(
@@ -129,6 +134,11 @@ fn counters_directory(asked: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
     let directory = live::for_servers(asked)?;
     directory.as_deref().map_or(Ok(()), live::try_out)?;
     Ok(directory)
+}
+
+/// Whether this user may execute a file.
+fn is_executable(program: &Path) -> bool {
+    program.is_file() && access(program, Access::EXEC_OK).is_ok()
 }
 
 /// Finds what a shell would run for `name`.

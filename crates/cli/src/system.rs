@@ -3,7 +3,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -77,15 +77,48 @@ pub fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Writes a file in one step: beside its place first, then over it.
+/// Writes a file in one step: beside its place first, then over it. A device or a pipe stays what
+/// it is and is written to.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let written = if is_device(path) {
+        File::options().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()))
+    } else {
+        tempfile::Builder::new()
+            .prefix(".widelane-")
+            .permissions(Permissions::from_mode(0o644))
+            .tempfile_in(directory_of(path))
+            .and_then(|mut file| file.write_all(text.as_bytes()).map(|()| file))
+            .and_then(|file| file.persist(path).map_err(|error| error.error))
+            .map(drop)
+    };
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Why [`write`] could not write to `path`, if it could not; leaves no trace.
+pub fn obstacle_to_write(path: &Path) -> Option<String> {
+    let directory = directory_of(path);
+    if path.is_dir() {
+        return Some("it is a directory".to_owned());
+    }
+    if is_device(path) {
+        return File::options().write(true).open(path).err().map(|error| error.to_string());
+    }
+    if !directory.exists() {
+        return Some(format!("there is no directory {}", directory.display()));
+    }
+    if !directory.is_dir() {
+        return Some(format!("{} is not a directory", directory.display()));
+    }
+    let tried = tempfile::Builder::new().prefix(".widelane-").tempfile_in(directory);
+    tried.err().map(|error| format!("{}: {}", directory.display(), error.kind()))
+}
+
+/// The directory that a path is in.
+fn directory_of(path: &Path) -> &Path {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = parent.unwrap_or(Path::new("."));
-    let written = tempfile::Builder::new()
-        .prefix(".widelane-")
-        .permissions(Permissions::from_mode(0o644))
-        .tempfile_in(directory)
-        .and_then(|mut file| file.write_all(text.as_bytes()).map(|()| file))
-        .and_then(|file| file.persist(path).map_err(|error| error.error));
-    written.map(drop).with_context(|| format!("cannot write {}", path.display()))
+    parent.unwrap_or(Path::new("."))
+}
+
+fn is_device(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }

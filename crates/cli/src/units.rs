@@ -5,8 +5,11 @@ use std::time::Duration;
 /// Longest time that makes sense on a command line: a day.
 const SECONDS_MAX: f64 = 86_400.0;
 
-/// Reads a time; seconds without a unit.
+/// Reads a time; only 0 needs no unit.
 pub fn duration(text: &str) -> Result<Duration, String> {
+    if text.parse::<f64>().is_ok_and(|number| number != 0.0) {
+        return Err(format!("{text} has no unit; write a unit, such as 300us, 5ms or 2s"));
+    }
     let units = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("", 1.0)];
     let seconds = scaled(text, &units).filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
     seconds
@@ -61,7 +64,11 @@ mod tests {
     fn reads_times_and_sizes() {
         assert_eq!(duration("250us"), Ok(Duration::from_micros(250)));
         assert_eq!(duration("50ms"), Ok(Duration::from_millis(50)));
-        assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        for bare in ["5", "1.5", "-1"] {
+            assert!(duration(bare).unwrap_err().contains("such as 300us"), "{bare}");
+        }
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
         assert_eq!(bytes("64M"), Ok(64 << 20));
         assert_eq!(bytes("4GiB"), Ok(4 << 30));

@@ -117,6 +117,15 @@ pub fn run(
     failures
 }
 
+/// Makes sure that so many cores can be the server's, while clients have others.
+///
+/// # Errors
+///
+/// Why that cannot be, in words.
+pub fn check_cores(count: usize) -> Result<(), String> {
+    Cpus::of_cores(count, Threads::First).map(drop)
+}
+
 /// Why no batch kernel can run here, if none can.
 fn nothing_to_gain(plan: &Plan, results: &Results) -> Option<String> {
     if plan.room != Room::Portable || !plan.has_handshakes() {
@@ -404,12 +413,13 @@ fn failed_row(
             ServerError::NotInstalled(_)
                 | ServerError::NotBuilt { .. }
                 | ServerError::NoDevice
+                | ServerError::NoQuic { .. }
                 | ServerError::NoApplication(_)
                 | ServerError::Incomplete { .. }
         )
     );
     let key = key_name(keys);
-    let reason = error.to_string();
+    let reason = first_sentence(&error.to_string());
     let rival = subject.filter(|subject| !subject.is_ours());
     let ours = subject.filter(|subject| subject.is_ours());
     Row {
@@ -419,9 +429,17 @@ fn failed_row(
         metric: rows::SERVER_CPU.0.to_owned(),
         unit: rows::SERVER_CPU.1.to_owned(),
         status: if missing { Status::NotApplicable } else { Status::Rejected },
-        reason: Some(reason.lines().next().unwrap_or_default().to_owned()),
+        reason: Some(reason),
         ..Row::default()
     }
+}
+
+/// The first line of a message; where it ends in a colon, with what follows.
+fn first_sentence(message: &str) -> String {
+    let mut lines = message.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.next().unwrap_or_default().to_owned();
+    let more = lines.next().filter(|_| first.ends_with(':'));
+    more.map_or(first.clone(), |more| format!("{first} {}", more.trim()))
 }
 
 /// The row of a scenario that a server cannot go through.
@@ -450,4 +468,16 @@ fn key_name(keys: &[Key]) -> String {
         return "own-key".to_owned();
     }
     keys.iter().map(Key::to_string).collect::<Vec<_>>().join("+")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_whole_where_its_first_line_is_not() {
+        assert_eq!(first_sentence("it ended\nlog\n"), "it ended");
+        assert_eq!(first_sentence("it says:\n\n  no key\nmore"), "it says: no key");
+        assert_eq!(first_sentence("it says:"), "it says:");
+    }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use widelane_host::programs::{find, haproxy_version, nginx_version, said, word_behind};
 
-use crate::server::ServerKind;
+use crate::server::{ServerError, ServerKind};
 
 /// The programs and shared objects that a comparison needs.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +63,29 @@ impl Programs {
             kinds.push(ServerKind::Embedded);
         }
         kinds
+    }
+
+    /// Why a server cannot be compared here, as far as that can be told before it is started: it is
+    /// not installed, or is to speak HTTP/3 and cannot.
+    pub fn objection(&self, kind: ServerKind, http3: bool) -> Option<ServerError> {
+        let (package, program) = match kind {
+            ServerKind::Embedded => return None,
+            ServerKind::Haproxy => ("haproxy", self.haproxy.clone()),
+            ServerKind::Listed(recipe) => (recipe.packages, self.find(recipe.program())),
+            ServerKind::Nginx => ("nginx", self.nginx.clone()),
+            ServerKind::SServer => ("openssl", self.openssl.clone()),
+        };
+        let Some(program) = program else { return Some(ServerError::NotInstalled(package)) };
+        let (name, version, flag, mark) = match kind {
+            ServerKind::Haproxy => ("HAProxy", haproxy_version(&program), "-vv", "+QUIC"),
+            ServerKind::Nginx => ("nginx", nginx_version(&program), "-V", "http_v3_module"),
+            _ => return None,
+        };
+        let lacks_quic = http3 && !said(&program, flag)?.contains(mark);
+        let version = version.unwrap_or_default();
+        // Without the distribution's own number.
+        let version = version.split('-').next().unwrap_or_default().to_owned();
+        lacks_quic.then_some(ServerError::NoQuic { name, version })
     }
 
     /// A program by its name.

@@ -177,6 +177,17 @@ pub enum ServerError {
     /// The machine has no QAT device.
     #[error("no device: this machine has no Intel QAT that qatlib drives (docs/operate/qat.md)")]
     NoDevice,
+    /// The server does not speak HTTP/3.
+    #[error(
+        "{name} {version} was built without QUIC; use one with it (Debian 13's) or leave --http3 \
+         out"
+    )]
+    NoQuic {
+        /// The server.
+        name: &'static str,
+        /// Its version.
+        version: String,
+    },
     /// A server that shows one certificate is to show several.
     #[error("{0} shows one certificate here; give its keys apart: --key rsa2048,ecdsa-p256")]
     OneCertificate(&'static str),

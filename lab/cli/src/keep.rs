@@ -1,6 +1,6 @@
 //! Results files of commands whose JSON is their own: for `widelane report`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use widelane_bench::machine;
 use widelane_cli::system;
@@ -17,6 +17,11 @@ pub struct Keep {
 }
 
 impl Keep {
+    /// The file that results go to.
+    pub fn target(&self) -> Option<&Path> {
+        self.results.as_deref()
+    }
+
     /// Writes what `fill` adds, measured on this machine.
     pub fn here(&self, fill: impl FnOnce(&mut Results)) -> anyhow::Result<()> {
         let describe = || Ok(machine::describe(&measure::programs()?, &system::policy()?));

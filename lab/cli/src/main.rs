@@ -16,11 +16,12 @@ mod rival;
 mod serve;
 mod simulate;
 mod speed;
+mod targets;
 mod tune;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use widelane_cli::output;
 
 /// The commands of `widelane` that measure; `widelane` itself starts this program for them.
@@ -50,13 +51,19 @@ enum Command {
     Tune(tune::Args),
 }
 
+/// The command line of this program.
+fn command_line() -> clap::Command {
+    widelane_cli::with_negative_values(CommandLine::command())
+}
+
 fn main() -> ExitCode {
-    output::end_with(match CommandLine::parse().command {
+    let parsed = CommandLine::from_arg_matches(&command_line().get_matches());
+    output::end_with(match parsed.unwrap_or_else(|error| error.exit()).command {
         Command::Acl(args) => acl::run(args),
         #[cfg(feature = "load")]
         Command::Agent(args) => agent::run(&args),
         Command::Compare(args) => compare::run(*args),
-        Command::Documents(args) => documents::run(&args, CommandLine::command()),
+        Command::Documents(args) => documents::run(&args, command_line()),
         #[cfg(feature = "load")]
         Command::Load(args) => load::run(&args),
         Command::Power(args) => power::run(args),

@@ -12,8 +12,8 @@ use widelane_results::Results;
 /// Shows results files on the terminal, as Markdown, CSV or HTML
 #[derive(clap::Args)]
 pub struct Args {
-    /// Results files, as `--json` of compare and speed and `--results` of load, power and tune
-    /// write them
+    /// Results files, as `--json` of compare, speed, simulate and acl bench and `--results` of
+    /// load, power and tune write them
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The format; by default what the end of the output's name says, else terminal
@@ -80,5 +80,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn read(file: &Path) -> anyhow::Result<Results> {
     let name = file.display();
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    if text.trim().is_empty() {
+        bail!("cannot show {name}: the file is empty");
+    }
     Results::from_json(&text).with_context(|| format!("cannot show {name}"))
 }

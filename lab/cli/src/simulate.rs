@@ -10,17 +10,21 @@ use clap::ValueEnum;
 use widelane_bench::machine;
 use widelane_bench::simulate::Plan;
 use widelane_bench::simulate::costs::Costs;
+use widelane_cli::output::WrongUsage;
 use widelane_cli::{output, system, units};
 use widelane_results::{Answer, Results, Tone};
 
-use crate::measure;
+use crate::{measure, targets};
 
-/// Predicts CPU time and latency of handshakes over the load from measured costs, for any number of
-/// workers, with or without a wait for company and combining (docs/measure/simulate.md)
+/// Predicts CPU time and latency of handshakes from measured costs, for many workers or few
+///
+/// Goes through loads, with and without a wait for company and combining. The costs are those that
+/// `widelane speed` measured, or given here; docs/measure/simulate.md describes the model.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Results of `widelane speed --jobs 1,2,3,4,5,6,7,8 --json FILE` on the machine in question
-    #[arg(long, value_name = "FILE", required_unless_present = "cost")]
+    /// Results of `widelane speed --jobs 1,2,3,4,5,6,7,8 --json FILE` on the machine in question;
+    /// give these, or --cost and --native-cost
+    #[arg(long, value_name = "FILE")]
     speed: Option<PathBuf>,
     /// The private-key operations of one handshake, in those results
     #[arg(
@@ -32,7 +36,7 @@ pub struct Args {
     operations: Vec<String>,
     /// Instead of results: the cost of one operation, of two at once, and so on, as 205us,385us
     #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = units::duration,
-          conflicts_with = "speed", requires = "native_cost")]
+          conflicts_with = "speed")]
     cost: Vec<Duration>,
     /// With --cost: what OpenSSL needs for one operation
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
@@ -88,6 +92,10 @@ impl Args {
         if let Some(path) = &self.speed {
             return Costs::of_speed(&read(path)?, &self.operations).map_err(|error| anyhow!(error));
         }
+        if self.cost.is_empty() || self.native_cost.is_none() {
+            let usage = "give --speed FILE, or --cost and --native-cost";
+            return Err(WrongUsage(usage.to_owned()).into());
+        }
         let us = |time: &Duration| time.as_secs_f64() * 1e6;
         let native = self.native_cost.as_ref().map_or(0.0, us);
         let runs: Vec<f64> = self.cost.iter().map(us).collect();
@@ -124,17 +132,19 @@ fn read(path: &Path) -> anyhow::Result<Results> {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let plan = args.plan()?;
+    targets::check([args.json.as_deref(), args.html.as_deref()])?;
     let mut results = measure::blank(machine::describe(&measure::programs()?, &system::policy()?));
     plan.run(&mut results);
     results.complete = true;
     results.answer = Some(answer(&plan));
+    let shown = output::print(&widelane_report::terminal(&results, &output::style()));
     if let Some(path) = &args.json {
         measure::write_results(path, &results)?;
     }
     if let Some(path) = &args.html {
         system::write(path, &widelane_report::html(&results))?;
     }
-    output::print(&widelane_report::terminal(&results, &output::style()))?;
+    shown?;
     Ok(ExitCode::SUCCESS)
 }
 

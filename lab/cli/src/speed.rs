@@ -12,7 +12,7 @@ use widelane_bench::speed::{self, Event, Library, Plan, UnknownAlgorithm};
 use widelane_cli::{output, system};
 use widelane_cpu::Room;
 
-use crate::{measure, rival};
+use crate::{measure, rival, targets};
 
 /// Times the algorithms alone, room by room, beside OpenSSL's own and other libraries
 #[derive(clap::Args)]
@@ -30,20 +30,19 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', default_value = "64,256,1024,1350,4096,16384",
           value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     size: Vec<u32>,
-    /// Public-key operations by the number of jobs at a time, 1 to 8, instead of full batches: what
-    /// few handshakes cost that arrive together
+    /// Public-key operations by the number of jobs at a time, 1 to 8: the cost of a batch that is
+    /// not full
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=8),
           conflicts_with = "cipher_compare")]
     jobs: Vec<u8>,
-    /// Whom to compare with; the other libraries take part in what they offer of operations on
-    /// messages and of ML-KEM, and are asked for in the program widelane-rival-bulk, where that is
-    /// installed [default: all that are there]
+    /// Libraries to compare with. All but openssl need the program widelane-rival-bulk and take
+    /// part only in messages and ML-KEM [default: all that are there]
     #[arg(long, value_enum, value_delimiter = ',')]
     against: Vec<Rival>,
     /// The program that has the other libraries, if it is neither beside this one nor in the PATH
     #[arg(long, value_name = "PROGRAM")]
     rival: Option<PathBuf>,
-    /// Rounds, each of which times everybody once; up to half as many more follow where an
+    /// Rounds, each of which times each library once; up to half as many more follow where an
     /// interval is still wide
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 20)]
     pairs: u32,
@@ -77,7 +76,7 @@ fn selection(name: &str) -> Result<Selection, UnknownAlgorithm> {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Rival {
-    /// Nobody
+    /// No library
     None,
     /// The OpenSSL of this system
     Openssl,
@@ -137,6 +136,7 @@ impl Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    targets::check([args.json.as_deref(), args.html.as_deref()])?;
     let programs = measure::programs()?;
     let resolved = system::policy()?;
     let events = events(&args);
@@ -162,7 +162,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else {
         speed::run(&plan, &resolved.policy, &mut results, &stop, &mut progress)
     };
-    progress.finish()?;
+    let kept = progress.finish();
     if results.rows.is_empty()
         && let Err(error) = outcome
     {
@@ -175,13 +175,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
              PATH; {BUILD_RIVAL}."
         ));
     }
+    let shown = output::print(&widelane_report::terminal(&results, &output::style()));
     if let Some(path) = &args.json {
         measure::write_results(path, &results)?;
     }
     if let Some(path) = &args.html {
         system::write(path, &widelane_report::html(&results))?;
     }
-    output::print(&widelane_report::terminal(&results, &output::style()))?;
+    shown.and(kept)?;
     outcome?;
     Ok(ExitCode::SUCCESS)
 }

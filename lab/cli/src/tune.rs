@@ -20,12 +20,13 @@ use widelane_results::{Results, Row, Status};
 use widelane_tables::{Block, Kind, Table, Tone};
 
 use crate::keep::{Keep, answer, ratio_row, row};
+use crate::targets;
 
 /// Finds the width policy under which this machine gets most done, and writes it to a file
 ///
 /// All CPUs do the same mixture of work while the policies take turns. Programs obey the file when
-/// they start next; `widelane cpu` shows it. Takes half a minute to two minutes; a busy hour may
-/// tell nothing.
+/// they start next; `widelane cpu` shows it. Takes 30 s to 2 minutes. On a busy machine the result
+/// may be inconclusive.
 #[derive(clap::Args)]
 pub struct Args {
     /// What the machine does: mixed, handshakes, bulk-mixed, packets, or a TOML file
@@ -79,6 +80,7 @@ struct Recorded {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    targets::check([args.keep.target()])?;
     let writes = !args.check && !args.dry_run && args.replay.is_none();
     if writes {
         may_write(&args.file)?;
@@ -90,10 +92,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let verdict = verdict::judge(&record);
     let fill = |results: &mut Results| fill(results, &record, &verdict);
-    match &args.replay {
-        Some(_) => args.keep.elsewhere(&record.model, record.cpus.len(), fill)?,
-        None => args.keep.here(fill)?,
-    }
+    // What was found is shown even where it cannot be written.
+    let kept = match &args.replay {
+        Some(_) => args.keep.elsewhere(&record.model, record.cpus.len(), fill),
+        None => args.keep.here(fill),
+    };
     let text = file::render(&record, &verdict, before.as_ref());
     if let Some(text) = text.as_ref().filter(|_| writes) {
         system::write(&args.file, text)?;
@@ -109,6 +112,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             output::print(&written(&args.file))?;
         }
     }
+    kept?;
     match &verdict.decision {
         Decision::CannotTell { reason } => {
             bail!("it cannot be told, and nothing is changed: {reason}")

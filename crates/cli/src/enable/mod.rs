@@ -8,6 +8,7 @@ mod files;
 mod status;
 mod unit;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -19,7 +20,7 @@ pub use self::status::{StatusArgs, status};
 use self::drop_in::DropIn;
 use self::files::Plan;
 use self::unit::Unit;
-use crate::flags::{self, Flags, Variables};
+use crate::flags::{Flags, Variables};
 use crate::libraries::Libraries;
 use crate::output;
 use crate::run::fitness::{self, Fitness};
@@ -38,7 +39,7 @@ pub struct EnableArgs {
 
 /// Takes back what `widelane enable` did, from the service's next start on
 ///
-/// Removes the drop-in, unless somebody has edited it since: then it is theirs.
+/// Removes the drop-in file. If it was edited since, it is left alone and the command says so.
 #[derive(clap::Args)]
 pub struct DisableArgs {
     #[command(flatten)]
@@ -71,7 +72,7 @@ fn service_name(name: &str) -> Result<String, String> {
 /// Writes the drop-in.
 pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
     let Service { name, dry_run, root } = &args.service;
-    let root = root.canonicalize().with_context(|| format!("there is no {}", root.display()))?;
+    let root = system_at(root)?;
     let unit = Unit::find(&root, name)?;
     let fitness = fitness::judge(&below(&root, &unit.program));
     if let Fitness::RunsUnchanged(reason) = &fitness {
@@ -104,9 +105,12 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
 /// Removes the drop-in.
 pub fn disable(args: &DisableArgs) -> anyhow::Result<ExitCode> {
     let Service { name, dry_run, root } = &args.service;
-    let root = root.canonicalize().with_context(|| format!("there is no {}", root.display()))?;
+    let root = system_at(root)?;
     let plan = Plan::to_disable(&root, name)?;
     let changes = plan.changes().len();
+    if changes == 0 && !Unit::exists(&root, name) {
+        bail!("{}", unit::no_service(&root, name));
+    }
     carry_out(plan, *dry_run, &root)?;
     if changes > 0 && !dry_run {
         output::print(&format!(
@@ -114,6 +118,18 @@ pub fn disable(args: &DisableArgs) -> anyhow::Result<ExitCode> {
         ))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The directory of a system, by a path without links.
+fn system_at(root: &Path) -> anyhow::Result<PathBuf> {
+    match root.canonicalize() {
+        Ok(path) if path.is_dir() => Ok(path),
+        Ok(_) => bail!("{} is not a directory", root.display()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            bail!("there is no directory {}", root.display())
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot use {}", root.display())),
+    }
 }
 
 fn carry_out(plan: Plan, dry_run: bool, root: &Path) -> anyhow::Result<()> {
@@ -144,7 +160,7 @@ fn variables(given: &Flags, root: &Path) -> anyhow::Result<Variables> {
     let flags =
         Flags { policy: given.policy.clone().map(|path| within(root, path)), ..given.clone() };
     let variables = flags.variables()?;
-    let policy = flags::resolve(below(root, Path::new(policy::SYSTEM_PATH)), |name| {
+    let policy = flags.resolve(below(root, Path::new(policy::SYSTEM_PATH)), |name| {
         let (_, value) = variables.iter().find(|(given, _)| *given == name)?;
         let is_file = name == policy::PATH_VARIABLE && value != policy::AUTO;
         Some(if is_file { below(root, Path::new(value)).into() } else { value.clone() })

@@ -60,12 +60,13 @@ struct Service {
 
 /// Tells of all services.
 pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
-    let survey = Survey::take(&Directories::asked_or_usual(args.counters_dir.as_deref()));
-    let enabled = enabled(&args.root);
-    let installed = KNOWN.into_iter().filter(|name| Unit::exists(&args.root, name));
+    let root = super::system_at(&args.root)?;
+    let survey = Survey::take(&Directories::asked_or_usual(args.counters_dir.as_deref())?);
+    let enabled = enabled(&root);
+    let installed = KNOWN.into_iter().filter(|name| Unit::exists(&root, name));
     let names: BTreeSet<String> = installed.map(str::to_owned).chain(enabled).collect();
     let services: Vec<Service> =
-        names.into_iter().map(|name| Service::look(&args.root, name, &survey)).collect();
+        names.into_iter().map(|name| Service::look(&root, name, &survey)).collect();
     if args.json {
         output::print(&serde_json::to_string_pretty(&services)?)?;
     } else {

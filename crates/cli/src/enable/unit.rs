@@ -9,6 +9,14 @@ use anyhow::bail;
 use super::below;
 use super::drop_in::FILE_NAME;
 
+/// Says that a system has no such service.
+pub fn no_service(root: &Path, name: &str) -> String {
+    match root == Path::new("/") {
+        true => format!("there is no service {name}"),
+        false => format!("there is no service {name} in {}", root.display()),
+    }
+}
+
 /// Where units and their drop-ins are, strongest first.
 const DIRECTORIES: [&str; 5] = [
     "etc/systemd/system",
@@ -47,9 +55,9 @@ impl Unit {
     pub fn find(root: &Path, name: &str) -> anyhow::Result<Self> {
         let Some(file) = unit_file(root, name) else {
             bail!(
-                "there is no service {name} in {}; where servers are started otherwise, put \
-                 `widelane run --` before their command",
-                root.display()
+                "{}; where servers are started otherwise, put `widelane run --` before their \
+                 command",
+                no_service(root, name)
             );
         };
         let mut unit = Unit::default();

@@ -17,7 +17,8 @@ use crate::{output, system};
 #[derive(clap::Args)]
 pub struct Args {
     /// Where to listen
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9847")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9847",
+          value_parser = http::address)]
     listen: SocketAddr,
     /// Directory of counters; by default all in which `widelane run` and `enable` put them
     #[arg(long, value_name = "DIR")]
@@ -32,11 +33,13 @@ const PLAIN_TYPE: &str = "text/plain; charset=utf-8";
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let directories = Directories::asked_or_usual(args.counters_dir.as_deref());
+    let asked = args.counters_dir.as_deref();
     if args.once {
+        let directories = Directories::asked_or_usual(asked)?;
         output::print(&text::render(Survey::take(&directories))?)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let directories = Directories::now_or_later(asked);
     let stop = system::stop_on_signals()?;
     let server = http::Server::open(args.listen)?;
     eprintln!(
@@ -44,6 +47,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         directories.words(),
         server.address()?
     );
+    if let Some(missing) = asked.filter(|directory| !directory.is_dir()) {
+        eprintln!(
+            "widelane: there is no directory {} yet; metrics are empty until there is",
+            missing.display()
+        );
+    }
     server.serve(&stop, |path| answer(path, &directories));
     Ok(ExitCode::SUCCESS)
 }

@@ -25,8 +25,22 @@ impl Directories {
         Directories(vec![directory])
     }
 
-    /// The one that was asked for, or all where `widelane run` may have put counters.
-    pub fn asked_or_usual(asked: Option<&Path>) -> Self {
+    /// The one that was asked for, which has to be there, or all where `widelane run` may have put
+    /// counters.
+    pub fn asked_or_usual(asked: Option<&Path>) -> anyhow::Result<Self> {
+        match asked {
+            Some(directory) if !directory.exists() => {
+                bail!("there is no directory {}", directory.display())
+            }
+            Some(directory) if !directory.is_dir() => {
+                bail!("{} is not a directory", directory.display())
+            }
+            _ => Ok(Directories::now_or_later(asked)),
+        }
+    }
+
+    /// The same where the one that was asked for may be made later.
+    pub fn now_or_later(asked: Option<&Path>) -> Self {
         let named = env::var_os(COUNTERS_DIRECTORY_VARIABLE).filter(|value| !value.is_empty());
         match asked.map(Path::to_owned).or(named.map(PathBuf::from)) {
             Some(directory) => Directories::only(directory),

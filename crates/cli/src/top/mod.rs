@@ -42,7 +42,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let directories = Directories::asked_or_usual(args.counters_dir.as_deref());
+    let directories = Directories::asked_or_usual(args.counters_dir.as_deref())?;
     let mut observer = Observer::new(directories, !args.no_clock);
     if args.json || args.once || !std::io::stdout().is_terminal() {
         thread::sleep(args.interval);

@@ -1,7 +1,9 @@
 //! The program from outside: flags, exit statuses, error texts, what `cpu` and `top` print.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use assert_cmd::assert::Assert;
 use assert_cmd::prelude::*;
@@ -47,7 +49,10 @@ fn a_wrong_command_line_has_its_own_status() {
 #[test]
 fn help_and_version_are_no_failures() {
     assert!(stdout(&widelane(&["--version"]).success()).starts_with("widelane 0."));
-    assert!(stdout(&widelane(&["help"]).success()).contains("Exit status"));
+    let help = stdout(&widelane(&["help"]).success());
+    for part in ["Exit status", "127", "126", "Start with: widelane cpu;"] {
+        assert!(help.contains(part), "{part} is missing in:\n{help}");
+    }
 }
 
 #[test]
@@ -176,6 +181,102 @@ fn a_wrong_width_of_the_lane_process_is_told_which_there_are() {
 fn auto_is_a_policy_and_no_file() {
     let policy = stdout(&command().arg("cpu").env("WIDELANE_POLICY", "auto").assert().success());
     assert!(policy.contains("chooses auto"), "{policy}");
+}
+
+#[test]
+fn what_is_wrong_in_a_variable_is_said_once() {
+    for (variable, value) in [("WIDELANE_WAIT_MAX", "99ms"), ("WIDELANE_ENGINE", "foo")] {
+        let text = stderr(&command().arg("cpu").env(variable, value).assert().code(1));
+        assert_eq!(text.matches(value).count(), 1, "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
+}
+
+#[test]
+fn a_policy_that_is_no_file_of_text_is_refused_with_what_named_it() {
+    let directory = TempDir::new().unwrap();
+    let binary = directory.path().join("binary");
+    fs::write(&binary, [0xff]).unwrap();
+    for (policy, expected) in [
+        (Path::new("/nope"), "there is no policy file /nope"),
+        (directory.path(), " is a directory, not a policy file"),
+        (&binary, " is not text (UTF-8), so no policy file"),
+    ] {
+        let text = stderr(&widelane(&["run", "--policy", path(policy), "--", "true"]).code(1));
+        assert!(text.ends_with(&format!("{expected}; correct --policy\n")), "{text}");
+        let failure = command().arg("cpu").env("WIDELANE_POLICY", policy).assert().code(1);
+        let remedy = "; correct WIDELANE_POLICY or unset it\n";
+        assert!(stderr(&failure).ends_with(&format!("{expected}{remedy}")), "{failure}");
+    }
+}
+
+#[test]
+fn lane_cpus_that_the_machine_lacks_are_told() {
+    let directory = TempDir::new().unwrap();
+    let policy = file(&directory, "policy.toml", "lane_cpus = \"8191\"\n");
+    let shown = command().arg("cpu").env("WIDELANE_POLICY", &policy).assert().success();
+    let expected = "lane CPUs 8191, which this machine does not have (0";
+    assert!(stdout(&shown).contains(expected), "{shown}");
+}
+
+#[test]
+fn a_negative_value_is_told_what_is_allowed() {
+    for (arguments, expected) in [
+        (&["top", "--interval", "-1"][..], "seconds between 0.05 and 600"),
+        (&["run", "--wait-max", "-1ms", "--", "true"], "a time up to 10ms"),
+    ] {
+        let text = stderr(&widelane(arguments).code(2));
+        assert!(text.contains(expected), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn a_program_without_dashes_before_it_is_told_where_they_go() {
+    let text = stderr(&widelane(&["run", "--pq", "nginx", "-g", "daemon off;"]).code(2));
+    let tip = "put -- before the program: widelane run --pq -- nginx -g 'daemon off;'";
+    assert!(text.contains(tip), "{text}");
+}
+
+#[test]
+fn what_cannot_be_executed_is_told_in_one_line() {
+    let text = stderr(&widelane(&["run", "--", "/etc/passwd"]).code(126));
+    assert!(text.starts_with("widelane: cannot execute /etc/passwd"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    let text = stderr(&widelane(&["run", "--", "no-such-program"]).code(127));
+    assert!(text.contains("there is no program no-such-program"), "{text}");
+}
+
+#[test]
+fn directories_that_are_named_must_exist() {
+    for arguments in [
+        &["top", "--once", "--counters-dir"][..],
+        &["exporter", "--once", "--counters-dir"],
+        &["status", "--counters-dir"],
+        &["status", "--root"],
+        &["enable", "nginx", "--root"],
+        &["disable", "nginx", "--root"],
+    ] {
+        let failure = widelane(&[arguments, &["/nonexistent"]].concat()).code(1);
+        assert_eq!(stderr(&failure), "widelane: there is no directory /nonexistent\n");
+    }
+}
+
+#[test]
+fn the_exporter_waits_for_its_directory_and_says_so() {
+    let arguments = ["exporter", "--listen", "127.0.0.1:0", "--counters-dir", "/nonexistent"];
+    let mut exporter = command().args(arguments).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(exporter.stderr.take().unwrap()).lines();
+    let said: Vec<String> = lines.take(2).map(Result::unwrap).collect();
+    exporter.kill().unwrap();
+    exporter.wait().unwrap();
+    let expected = "widelane: there is no directory /nonexistent yet;";
+    assert!(said[0].contains("/metrics") && said[1].starts_with(expected), "{said:?}");
+}
+
+#[test]
+fn an_address_to_listen_at_has_a_port() {
+    let text = stderr(&widelane(&["exporter", "--listen", "foo"]).code(2));
+    assert!(text.contains("expected ADDRESS:PORT, such as 127.0.0.1:9847"), "{text}");
 }
 
 #[test]

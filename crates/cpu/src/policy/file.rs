@@ -10,7 +10,7 @@ use toml::Spanned;
 use super::{Choose, Combine, Engine, LaneCpus, LaneRooms, LaneUser, Policy, WaitMax};
 use crate::rooms::{LicenceClass, Room, Width};
 
-/// What a policy file may hold; shown with every error about one.
+/// What a policy file may hold; shown where a key is unlike any of these.
 const ALLOWED: &str = "\
 a policy holds width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
 rooms_closed = [\"ifma512\", …]; choose = \"widest\" or \"auto\"; wait_max = \"0.5ms\" or \"rtt\"; \
@@ -18,9 +18,29 @@ combine = \"on\", \"off\" or \"auto\"; lane_cpus = \"2,4-7\" or \"none\"; \
 lane_user = \"widelane\"; engine = \"cpu\", \"qat\" or \"qat-first\"; each may be left out; \
 a table [lane_process] at the end holds width_max, classes_closed and rooms_closed of that process";
 
+/// Where the rest is explained; shown with every other error.
+const EXPLAINED: &str = "see docs/operate/policy.md";
+
+/// How each key is written: shown where its value is of another type.
+const WRITTEN: [(&str, &str); 10] = [
+    ("width_max", "a number: 128, 256 or 512, without quotes"),
+    ("classes_closed", "a list of names in quotes, such as [\"512-heavy\"]"),
+    ("rooms_closed", "a list of names in quotes, such as [\"ifma512\"]"),
+    ("choose", "\"widest\" or \"auto\", in quotes"),
+    ("wait_max", "a time in quotes, such as \"0.5ms\""),
+    ("combine", "\"on\", \"off\" or \"auto\", in quotes"),
+    ("lane_cpus", "a list in quotes, such as \"2,4-7\""),
+    ("engine", "\"cpu\", \"qat\" or \"qat-first\", in quotes"),
+    ("lane_user", "a name in quotes, such as \"widelane\""),
+    ("lane_process", "a table: the line [lane_process], and its keys below"),
+];
+
+/// The least similarity at which a key is taken for a misspelt one.
+const SIMILARITY_MIN: f64 = 0.8;
+
 /// A policy file that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}:{line}:{column}: {message} ({ALLOWED})", path.display())]
+#[error("{}:{line}:{column}: {message}", path.display())]
 pub struct MalformedPolicy {
     /// The file.
     pub path: PathBuf,
@@ -28,7 +48,7 @@ pub struct MalformedPolicy {
     pub line: usize,
     /// Column of the first mistake in characters, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// What is wrong there, and where what is allowed is explained.
     pub message: String,
 }
 
@@ -61,10 +81,57 @@ struct LaneProcessTable {
     rooms_closed: Vec<Spanned<String>>,
 }
 
-/// A mistake and the bytes where it is.
+/// A mistake, the bytes where it is, and what explains what is allowed there.
 struct Mistake {
     span: Range<usize>,
     message: String,
+    help: &'static str,
+}
+
+impl Mistake {
+    fn new(span: Range<usize>, message: String) -> Self {
+        Mistake { span, message, help: EXPLAINED }
+    }
+
+    /// A mistake that the parser found in `text`, in our words where we have better ones.
+    fn found(text: &str, error: &toml::de::Error) -> Self {
+        let span = error.span().unwrap_or_default();
+        let said = error.message().trim_end().replace('\n', ", ");
+        let mut names = said.split('`').skip(1).step_by(2);
+        if said.starts_with("unknown field") {
+            let name = names.next().unwrap_or_default();
+            return match closest(name, names) {
+                Some(known) => {
+                    Mistake::new(span, format!("unknown key {name}; did you mean {known}?"))
+                }
+                None => {
+                    Mistake { help: ALLOWED, ..Mistake::new(span, format!("unknown key {name}")) }
+                }
+            };
+        }
+        let is_of_other_type =
+            said.starts_with("invalid type") || said.starts_with("invalid value");
+        let written =
+            WRITTEN.iter().find(|(key, _)| is_of_other_type && *key == key_at(text, &span));
+        match written {
+            Some((key, written)) => Mistake::new(span, format!("{key} is {written}")),
+            None => Mistake::new(span, said),
+        }
+    }
+}
+
+/// The key on the line where a value begins.
+fn key_at<'a>(text: &'a str, span: &Range<usize>) -> &'a str {
+    let before = text.get(..span.start).unwrap_or_default();
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    line.split('=').next().unwrap_or_default().trim().trim_matches('"')
+}
+
+/// The one of the `known` keys that `name` is most likely meant to be.
+fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let similar = known.map(|known| (strsim::jaro_winkler(name, known), known));
+    let similar = similar.filter(|(similarity, _)| *similarity >= SIMILARITY_MIN);
+    similar.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, known)| known)
 }
 
 /// Reads the text of the policy file at `path`.
@@ -73,22 +140,19 @@ struct Mistake {
 ///
 /// [`MalformedPolicy`], which names the place of the first mistake.
 pub fn parse(path: &Path, text: &str) -> Result<Policy, MalformedPolicy> {
-    understand(text).map_err(|Mistake { span, message }| {
+    understand(text).map_err(|Mistake { span, message, help }| {
         let before = &text[..span.start.min(text.len())];
         MalformedPolicy {
             path: path.to_owned(),
             line: before.matches('\n').count() + 1,
             column: before.chars().rev().take_while(|&c| c != '\n').count() + 1,
-            message,
+            message: format!("{message} ({help})"),
         }
     })
 }
 
 fn understand(text: &str) -> Result<Policy, Mistake> {
-    let file: PolicyFile = toml::from_str(text).map_err(|error| Mistake {
-        span: error.span().unwrap_or_default(),
-        message: error.message().trim_end().replace('\n', ", "),
-    })?;
+    let file: PolicyFile = toml::from_str(text).map_err(|error| Mistake::found(text, &error))?;
     let rooms = rooms(file.width_max.as_ref(), &file.classes_closed, &file.rooms_closed)?;
     let lane_process = file.lane_process.as_ref().map(|table| {
         self::rooms(table.width_max.as_ref(), &table.classes_closed, &table.rooms_closed)
@@ -126,11 +190,10 @@ fn rooms(
     let width = width.map(|width| at(width, Width::try_from(*width.as_ref())));
     let classes = classes.iter().map(|name| at(name, name.as_ref().parse()));
     let rooms = rooms.iter().map(|name| match at(name, name.as_ref().parse())? {
-        Room::Portable => Err(Mistake {
-            span: name.span(),
-            message: "room portable cannot be closed: it runs when every other room is closed"
-                .to_owned(),
-        }),
+        Room::Portable => Err(Mistake::new(
+            name.span(),
+            "room portable cannot be closed: it runs when every other room is closed".to_owned(),
+        )),
         room => Ok(room),
     });
     Ok(LaneRooms {
@@ -141,7 +204,7 @@ fn rooms(
 }
 
 fn at<T, V, E: ToString>(place: &Spanned<T>, outcome: Result<V, E>) -> Result<V, Mistake> {
-    outcome.map_err(|error| Mistake { span: place.span(), message: error.to_string() })
+    outcome.map_err(|error| Mistake::new(place.span(), error.to_string()))
 }
 
 #[cfg(test)]
@@ -214,25 +277,29 @@ mod tests {
     fn mistakes_are_named_with_their_place() {
         for (text, line, column, message) in [
             ("width_max = 300\n", 1, 13, "128, 256 or 512 bits, not 300"),
-            ("\n\nwidth_max = \"wide\"\n", 3, 13, "expected u32"),
+            ("\n\nwidth_max = \"512\"\n", 3, 13, "width_max is a number: 128, 256 or 512, without"),
             ("classes_closed = [\n  \"512-heavy\",\n  \"1024-heavy\",\n]\n", 3, 3, "128-light"),
             ("# é\nrooms_closed = [\"ifma1024\"]\n", 2, 17, "portable, ifma256, ifma512"),
             ("rooms_closed = [\"ifma512\", \"portable\"]\n", 1, 28, "cannot be closed"),
-            ("width_max = 512\nwidthmax = 256\n", 2, 1, "unknown field `widthmax`"),
+            ("width_max = 512\nwidthmax = 256\n", 2, 1, "did you mean width_max?"),
             ("width_max 512\n", 1, 11, "expected"),
             ("choose = \"best\"\n", 1, 10, "widest or auto"),
             ("wait_max = \"1s\"\n", 1, 12, "up to 10ms"),
-            ("wait_max = 1\n", 1, 12, "expected a string"),
+            ("wait_max = 5\n", 1, 12, "wait_max is a time in quotes, such as \"0.5ms\""),
+            ("widht_max = 512\n", 1, 1, "unknown key widht_max; did you mean width_max?"),
+            ("combine = true\n", 1, 11, "combine is \"on\", \"off\" or \"auto\", in quotes"),
+            ("rooms_closed = \"ifma512\"\n", 1, 16, "rooms_closed is a list of names"),
+            ("width_max = -1\n", 1, 13, "width_max is a number"),
             ("combine = \"yes\"\n", 1, 11, "on, off or auto"),
             ("lane_cpus = \"\"\n", 1, 13, "such as 3 or 2,4-7"),
             ("lane_user = \"a b\"\n", 1, 13, "such as widelane"),
-            ("lane_cpus = 3\n", 1, 13, "expected a string"),
+            ("lane_cpus = 3\n", 1, 13, "lane_cpus is a list in quotes, such as \"2,4-7\""),
             ("engine = \"card\"\n", 1, 10, "cpu, qat or qat-first"),
             ("width_max = 512\nwidth_max = 256\n", 2, 1, "duplicate key"),
             ("[lane_process]\nwidth_max = 64\n", 2, 13, "128, 256 or 512 bits, not 64"),
             ("[lane_process]\nrooms_closed = [\"portable\"]\n", 2, 17, "cannot be closed"),
-            ("[lane_process]\nlane_cpus = \"3\"\n", 2, 1, "unknown field `lane_cpus`"),
-            ("lane_process = 512\n", 1, 16, "expected struct"),
+            ("[lane_process]\nlane_cpus = \"3\"\n", 2, 1, "unknown key lane_cpus"),
+            ("lane_process = 512\n", 1, 16, "lane_process is a table: the line [lane_process]"),
         ] {
             let error = error_of(text);
             assert_eq!((error.line, error.column), (line, column), "{error}");
@@ -241,10 +308,24 @@ mod tests {
     }
 
     #[test]
-    fn an_error_reads_as_one_line_with_what_is_allowed() {
+    fn an_error_reads_as_one_line_and_names_what_explains_it() {
         assert_eq!(
             error_of("width_max = 64").to_string(),
-            "policy.toml:1:13: a register width is 128, 256 or 512 bits, not 64 (a policy holds \
+            "policy.toml:1:13: a register width is 128, 256 or 512 bits, not 64 \
+             (see docs/operate/policy.md)"
+        );
+        assert_eq!(
+            error_of("widht_max = 512").to_string(),
+            "policy.toml:1:1: unknown key widht_max; did you mean width_max? \
+             (see docs/operate/policy.md)"
+        );
+    }
+
+    #[test]
+    fn a_key_unlike_any_other_is_told_what_a_policy_holds() {
+        assert_eq!(
+            error_of("speed = 1").to_string(),
+            "policy.toml:1:1: unknown key speed (a policy holds \
              width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
              rooms_closed = [\"ifma512\", …]; choose = \"widest\" or \"auto\"; \
              wait_max = \"0.5ms\" or \"rtt\"; combine = \"on\", \"off\" or \"auto\"; \

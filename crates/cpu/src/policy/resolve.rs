@@ -124,31 +124,31 @@ pub enum PolicyError {
     },
     /// `WIDELANE_WAIT_MAX` is no time.
     #[error("{WAIT_VARIABLE}: {0}")]
-    Wait(#[from] UnknownWait),
+    Wait(UnknownWait),
     /// `WIDELANE_COMBINE` is no choice.
     #[error("{COMBINE_VARIABLE}: {0}")]
-    Combine(#[from] UnknownCombine),
+    Combine(UnknownCombine),
     /// `WIDELANE_LANE_CPUS` is no list of CPUs.
     #[error("{LANE_CPUS_VARIABLE}: {0}")]
-    LaneCpus(#[from] UnknownLaneCpus),
+    LaneCpus(UnknownLaneCpus),
     /// The variable names no engine.
     #[error("{ENGINE_VARIABLE}: {0}")]
-    Engine(#[from] UnknownEngine),
+    Engine(UnknownEngine),
     /// `WIDELANE_LANE_USER` is no name of a user.
     #[error("{LANE_USER_VARIABLE}: {0}")]
-    LaneUser(#[from] UnknownLaneUser),
+    LaneUser(UnknownLaneUser),
     /// A policy file makes no sense.
     #[error(transparent)]
     Malformed(#[from] MalformedPolicy),
     /// A policy file cannot be read.
-    #[error("cannot read the policy {}; {remedy}", path.display())]
+    #[error("{}; {remedy}", unreadable(path, error))]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// What to do about it.
         remedy: &'static str,
         /// What the system said.
-        source: io::Error,
+        error: io::Error,
     },
     /// Somebody else could decide what runs here.
     #[error(
@@ -197,19 +197,19 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
         narrow(&mut policy.width_max, width);
     }
     if let Some(wait) = inputs.wait_max.as_deref().filter(|wait| !wait.is_empty()) {
-        policy.wait_max = Some(wait.parse()?);
+        policy.wait_max = Some(wait.parse().map_err(PolicyError::Wait)?);
     }
     if let Some(combine) = inputs.combine.as_deref().filter(|combine| !combine.is_empty()) {
-        policy.combine = Some(combine.parse()?);
+        policy.combine = Some(combine.parse().map_err(PolicyError::Combine)?);
     }
     if let Some(cpus) = inputs.lane_cpus.as_deref().filter(|cpus| !cpus.is_empty()) {
-        policy.lane_cpus = Some(cpus.parse()?);
+        policy.lane_cpus = Some(cpus.parse().map_err(PolicyError::LaneCpus)?);
     }
     if let Some(engine) = inputs.engine.as_deref().filter(|engine| !engine.is_empty()) {
-        policy.engine = Some(engine.parse()?);
+        policy.engine = Some(engine.parse().map_err(PolicyError::Engine)?);
     }
     if let Some(user) = inputs.lane_user.as_deref().filter(|user| !user.is_empty()) {
-        policy.lane_user = Some(user.parse()?);
+        policy.lane_user = Some(user.parse().map_err(PolicyError::LaneUser)?);
     }
     Ok(Resolved { policy, source: Source { base, bitwidth } })
 }
@@ -233,12 +233,11 @@ fn base_policy(inputs: &Inputs) -> Result<(Policy, Base), PolicyError> {
         return Ok((policy, base));
     }
     if let Some(path) = named {
-        let remedy = "make it readable, or unset WIDELANE_POLICY";
+        let remedy = "correct WIDELANE_POLICY or unset it";
         return Ok((read(path, remedy)?, Base::EnvironmentFile(path.to_owned())));
     }
-    match read(&inputs.system_path, "make it readable for everyone who runs widelane, or remove it")
-    {
-        Err(PolicyError::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+    match read(&inputs.system_path, "correct it or remove it") {
+        Err(PolicyError::Unreadable { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
             Ok((Policy::default_for(&Signature::detect()), Base::BuiltIn))
         }
         found => Ok((found?, Base::SystemFile(inputs.system_path.clone()))),
@@ -246,7 +245,7 @@ fn base_policy(inputs: &Inputs) -> Result<(Policy, Base), PolicyError> {
 }
 
 fn read(path: &Path, remedy: &'static str) -> Result<Policy, PolicyError> {
-    let unreadable = |source| PolicyError::Unreadable { path: path.to_owned(), remedy, source };
+    let unreadable = |error| PolicyError::Unreadable { path: path.to_owned(), remedy, error };
     let mut file = File::open(path).map_err(unreadable)?;
     if let Some(flaw) = flaw(&file.metadata().map_err(unreadable)?) {
         return Err(PolicyError::Untrusted { path: path.to_owned(), flaw });
@@ -254,6 +253,20 @@ fn read(path: &Path, remedy: &'static str) -> Result<Policy, PolicyError> {
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(unreadable)?;
     Ok(file::parse(path, &text)?)
+}
+
+/// Why the file at `path` cannot be read as a policy, in words.
+fn unreadable(path: &Path, error: &io::Error) -> String {
+    let path = path.display();
+    match error.kind() {
+        io::ErrorKind::NotFound => format!("there is no policy file {path}"),
+        io::ErrorKind::IsADirectory => format!("{path} is a directory, not a policy file"),
+        io::ErrorKind::InvalidData => format!("{path} is not text (UTF-8), so no policy file"),
+        io::ErrorKind::PermissionDenied => {
+            format!("the policy file {path} is not readable for the user who runs this ({error})")
+        }
+        _ => format!("cannot read the policy file {path} ({error})"),
+    }
 }
 
 /// Who, other than root and the user of this process, may write to the file.
@@ -529,12 +542,27 @@ mod tests {
     }
 
     #[test]
-    fn a_named_file_must_exist() {
-        let inputs = Inputs { policy_path: Some("/nonexistent.toml".into()), ..Inputs::default() };
-        assert_eq!(
-            resolve(&inputs).unwrap_err().to_string(),
-            "cannot read the policy /nonexistent.toml; make it readable, or unset WIDELANE_POLICY"
-        );
+    fn a_named_file_must_be_text_that_exists() {
+        let files = Files::new();
+        fs::write(files.path("binary"), [0xff]).unwrap();
+        let remedy = "correct WIDELANE_POLICY or unset it";
+        let directory = files.directory.path().to_owned();
+        for (path, what) in [
+            ("/nonexistent.toml".into(), "there is no policy file /nonexistent.toml".to_owned()),
+            (
+                directory.clone(),
+                format!("{} is a directory, not a policy file", directory.display()),
+            ),
+            (
+                files.path("binary"),
+                format!("{}/binary is not text (UTF-8), so no policy file", directory.display()),
+            ),
+        ] {
+            let inputs = Inputs { policy_path: Some(path), ..files.inputs() };
+            let error = resolve(&inputs).unwrap_err();
+            assert_eq!(error.to_string(), format!("{what}; {remedy}"));
+            assert!(std::error::Error::source(&error).is_none(), "said once");
+        }
     }
 
     #[test]

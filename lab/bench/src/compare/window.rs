@@ -112,11 +112,16 @@ impl Cpus {
                 None => cores.push(vec![cpu.index]),
             }
         }
-        if count >= cores.len() {
-            return Err(format!(
-                "{count} cores for the server leave none of {} to the clients",
-                cores.len()
-            ));
+        match cores.len() {
+            ..2 => return Err("a server and its clients take two cores at least".to_owned()),
+            all if count >= all => {
+                return Err(format!(
+                    "{count} cores for the server leave none of {all} for the clients; give at \
+                     most {}",
+                    all - 1
+                ));
+            }
+            _ => {}
         }
         let (server, client) = cores.split_at(count);
         let cpus = |cores: &[Vec<usize>]| match threads {

@@ -426,7 +426,9 @@ pub(super) fn run(
         return Ok(());
     }
     let said = [output.stdout, output.stderr].concat();
-    Err(failed(program, String::from_utf8_lossy(&said).into_owned()))
+    let said = String::from_utf8_lossy(&said);
+    let said = if said.trim().is_empty() { "(nothing)" } else { said.as_ref() };
+    Err(failed(program, said.to_owned()))
 }
 
 fn make_directory(path: &Path, mode: u32) -> Result<(), ServerError> {

@@ -69,7 +69,10 @@ pub enum WorkloadError {
     )]
     Malformed(#[from] toml::de::Error),
     /// The name of no workload.
-    #[error("there is no workload {name:?}; there are {}, and files", names())]
+    #[error(
+        "there is no workload {name:?}; give {}, or the path of a TOML file (docs/measure/tune.md)",
+        names()
+    )]
     Unknown {
         /// The name.
         name: String,
@@ -227,7 +230,7 @@ mod tests {
             assert_eq!(Workload::named(&preset.name).unwrap(), preset);
         }
         let error = Workload::named("idle").unwrap_err().to_string();
-        assert!(error.contains("mixed, handshakes, bulk-mixed, packets, and files"), "{error}");
+        assert!(error.contains("bulk-mixed, packets, or the path of a TOML file"), "{error}");
     }
 
     #[test]

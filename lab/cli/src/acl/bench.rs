@@ -22,7 +22,7 @@ use self::built::Built;
 use super::build::limits;
 use super::input::{self, Format};
 use super::rival::{self, Rival};
-use crate::measure;
+use crate::{measure, targets};
 
 /// Measures lookups in every room, and beside DPDK's rte_acl where its rival program is installed
 ///
@@ -55,7 +55,7 @@ pub struct Args {
     /// Measures without a rival
     #[arg(long, conflicts_with = "rival")]
     alone: bool,
-    /// Measures lookups while so many rules change per second, instead
+    /// Measures lookups while PER_SECOND rules change each second, instead
     #[arg(long, value_name = "PER_SECOND", conflicts_with_all = ["rival", "alone"],
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     updates: Option<u32>,
@@ -78,6 +78,7 @@ const RIVAL: &str = "rte_acl";
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    targets::check([args.json.as_deref()])?;
     if let Some(rate) = args.updates {
         return updates::run(args, rate);
     }
@@ -105,10 +106,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     results.duration_s = began.elapsed().as_secs_f64();
     results.complete = true;
+    let shown = output::print(&widelane_tables::show(blocks, &output::style()));
     if let Some(path) = &args.json {
         measure::write_results(path, &results)?;
     }
-    output::print(&widelane_tables::show(blocks, &output::style()))?;
+    shown?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -20,147 +20,162 @@ use widelane_cli::libraries::Libraries;
 use widelane_cli::{output, system, units};
 use widelane_cpu::policy::LaneCpus;
 use widelane_loadgen::{Cipher, Group, TlsVersion};
+use widelane_results::{Results, RoomStatus, Row, Status};
 
 pub use self::values::load;
-use self::values::{group, keys, round_trip, size, tls_version, wait_max};
+use self::values::{group, keys, round_trip, server_cores, size, tls_version, wait_max};
 use crate::files::raise_file_limit;
-use crate::measure;
+use crate::{measure, targets};
 
-/// Measures how much more this machine's own servers do when accelerated: full TLS handshakes,
-/// downloads, or pages that cost more than their encryption
+/// Measures what Widelane saves on this machine, on the servers installed here
+///
+/// Runs the installed servers with and without Widelane in turns, and compares their CPU time per
+/// handshake, download or page. `widelane cpu` tells whether nginx and HAProxy are installed; for
+/// any server that is not, this command names the package at once.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Servers; by default those installed, or else the embedded one
-    #[arg(long, value_enum, value_delimiter = ',')]
+    #[arg(long, value_enum, value_delimiter = ',', help_heading = COMPARED)]
     server: Vec<Server>,
     /// Keys to make certificates for: rsa2048, rsa3072, rsa4096, ecdsa-p256, ecdsa-p384, ed25519;
     /// two joined by + for a server that shows either, each to half of the clients
-    #[arg(long, value_delimiter = ',', value_parser = keys, default_value = "rsa2048")]
+    #[arg(long, value_delimiter = ',', value_parser = keys, default_value = "rsa2048",
+          help_heading = COMPARED)]
     key: Vec<Keys>,
     /// What clients want; several one after the other, or all [default: handshake, and 16 MiB of
     /// bulk where handshakes have nothing to gain and ciphers have]
-    #[arg(long, value_enum, value_delimiter = ',')]
+    #[arg(long, value_enum, value_delimiter = ',', help_heading = LOAD)]
     workload: Vec<Workload>,
     /// Lengths of downloads, 1M to 4G [default: 1M to 1G by powers of four, or 16M with --quick or
     /// where bulk is not asked for]
-    #[arg(long, value_delimiter = ',', value_parser = size)]
+    #[arg(long, value_delimiter = ',', value_parser = size, help_heading = LOAD)]
     sizes: Vec<u64>,
     /// Ciphers of downloads: aes128-sha (encrypt-then-MAC where the server agrees),
     /// aes128-sha-mac-first (without), aes128-gcm, aes256-gcm, chacha20-poly1305 [default: all]
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', help_heading = LOAD)]
     ciphers: Vec<Protection>,
     /// TLS versions [default: 1.2 and 1.3; for downloads 1.3, and 1.2 of ciphers that are older]
-    #[arg(long, value_delimiter = ',', value_parser = tls_version)]
+    #[arg(long, value_delimiter = ',', value_parser = tls_version, help_heading = COMPARED)]
     tls: Vec<TlsVersion>,
     /// HTTP/3 instead of TLS over TCP, from nginx and HAProxy that have it
-    #[arg(long)]
+    #[arg(long, help_heading = COMPARED)]
     http3: bool,
     /// Numbers of outstanding connections [default: 1, 8, 64, 200 and 256; for downloads 4, or
     /// 1000 at most with --latency-max; the first, or 16, of mixed requests]
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_parser = clap::value_parser!(u16).range(1..=4000)
-    )]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=4000),
+          help_heading = LOAD)]
     connections: Vec<u16>,
     /// Partial loads, in percent of what the native server can do at most, which is found first:
     /// handshakes arrive independently of each other (Poisson). Such as 10,20,40,60,80,90; nothing
     /// else is measured then, unless --connections says so [with --quick: 30,60]
-    #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = load)]
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = load,
+          help_heading = LOAD)]
     load: Vec<u8>,
     /// Round-trip time between clients and server at partial loads, such as 20ms, by a link with
     /// delay on this machine, for users other than root in a network namespace of their own. Shows
     /// what waits mean to clients that are far away
     #[arg(long, value_name = "TIME", value_parser = round_trip, requires = "load",
-          conflicts_with_all = ["workload", "connections"])]
+          conflicts_with_all = ["workload", "connections"], help_heading = LOAD)]
     rtt: Option<Duration>,
     /// Cores of the server, one number after the other; clients have the rest of the machine
     /// [default: 1]
-    #[arg(
-        long,
-        value_name = "COUNT",
-        value_delimiter = ',',
-        value_parser = clap::value_parser!(u16).range(1..=1024)
-    )]
+    #[arg(long, value_name = "COUNT", value_delimiter = ',', value_parser = server_cores,
+          help_heading = COMPARED)]
     server_cores: Vec<u16>,
     /// Uses all hardware threads of each core, not only the first [with one core, where
     /// --server-cores does not count them]
-    #[arg(long)]
+    #[arg(long, help_heading = COMPARED)]
     server_threads: bool,
     /// Workers of nginx, which share the server's CPUs [default: one on each]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64),
+          help_heading = COMPARED)]
     workers: Option<u16>,
     /// Threads of HAProxy, which share the server's CPUs [default: one on each]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64),
+          help_heading = COMPARED)]
     threads: Option<u16>,
     /// CPUs set aside for a process that makes the RSA signatures of accelerated servers, such as 1
     /// or 2,4-7, whose CPU time counts as theirs (docs/operate/lane-cpus.md); for nginx, and for
     /// HAProxy, which then runs with -W. Of mixed requests, one more server whose workers multiply
     /// in no wide register
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", help_heading = COMPARED)]
     lane_cpus: Option<LaneCpus>,
     /// What makes the signatures of accelerated servers, each measured in the same rounds: in-loop,
     /// lane-cpus (with --lane-cpus), qat (where there is a device), auto (in-loop with --policy
     /// auto, which is held against in-loop) [default: in-loop, or lane-cpus with --lane-cpus]
-    #[arg(long, value_name = "ENGINE", value_enum, value_delimiter = ',')]
+    #[arg(long, value_name = "ENGINE", value_enum, value_delimiter = ',', help_heading = COMPARED)]
     engine: Vec<Engine>,
     /// Limits to how long operations wait for company, each measured in the same rounds: 0, 0.5ms,
     /// 1ms, 2ms, 5ms, 10ms, rtt. Shows what a longer wait saves, and what it costs in latency
     /// [default: that of the policy]
     #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = wait_max,
-          conflicts_with = "engine")]
+          conflicts_with = "engine", help_heading = COMPARED)]
     wait_max: Vec<WaitMax>,
     /// Of downloads, searches the highest rate at which every one ends within this time, as 2s;
     /// says where that cannot be. Takes minutes for each length and cipher
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = LOAD)]
     latency_max: Option<Duration>,
     /// Rounds per scenario, each of which measures every subject once; up to half as many more
     /// follow where an interval is still wide [default: 20, or 10 with --quick; of downloads 12
     /// and 6, of mixed requests 10 and 6 and no more]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = STATISTICS)]
     pairs: Option<u32>,
     /// Length of one measurement, seconds; at one connection, a fifth of it and twice the rounds;
     /// of downloads at least until one is whole
-    #[arg(long, value_parser = units::seconds, default_value = "0.5")]
+    #[arg(long, value_parser = units::seconds, default_value = "0.5", help_heading = STATISTICS)]
     seconds: Duration,
     /// Short windows, and all but the first TLS version and group at 200 connections only: under
     /// two minutes
-    #[arg(long)]
+    #[arg(long, help_heading = STATISTICS)]
     quick: bool,
     /// Also measures the server with IFMA hidden from OpenSSL
-    #[arg(long)]
+    #[arg(long, help_heading = COMPARED)]
     masked: bool,
     /// Also measures HAProxy built on another library, which `cargo xtask rival` builds
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = COMPARED)]
     rival: Option<Rival>,
     /// Key-exchange groups: x25519, p256, p384, and with ML-KEM, in TLS 1.3 only, x25519mlkem768,
     /// secp256r1mlkem768, secp384r1mlkem1024 [default: what the installed OpenSSL prefers, which is
     /// x25519mlkem768 from 3.5 on, and x25519 before that and in TLS 1.2]
-    #[arg(long, value_delimiter = ',', value_parser = group)]
+    #[arg(long, value_delimiter = ',', value_parser = group, help_heading = COMPARED)]
     group: Vec<Group>,
     /// Group of the native server where the installed OpenSSL lacks the one of --group that has
     /// ML-KEM
-    #[arg(long, value_name = "GROUP", value_parser = group, requires = "group")]
+    #[arg(long, value_name = "GROUP", value_parser = group, requires = "group",
+          help_heading = COMPARED)]
     native_group: Option<Group>,
     /// Cipher
-    #[arg(long, value_enum, default_value_t = Suite::Aes256Gcm)]
+    #[arg(long, value_enum, default_value_t = Suite::Aes256Gcm, help_heading = COMPARED)]
     cipher: Suite,
     /// Your own certificate chain, PEM, instead of one made for the run
-    #[arg(long, value_name = "FILE", requires = "private_key")]
+    #[arg(long, value_name = "FILE", requires = "private_key", help_heading = COMPARED)]
     certificate: Option<PathBuf>,
     /// The private key of --certificate, PEM
-    #[arg(long, value_name = "FILE", requires = "certificate")]
+    #[arg(long, value_name = "FILE", requires = "certificate", help_heading = COMPARED)]
     private_key: Option<PathBuf>,
     /// First of the ports to use, on 127.0.0.1; free ones are chosen by default
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..),
+          help_heading = COMPARED)]
     port: Option<u16>,
     /// Writes the results as JSON (docs/formats/results.md), after every scenario
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     json: Option<PathBuf>,
     /// Writes a report that needs nothing but a browser
-    #[arg(long, value_name = "FILE", default_value = "widelane-report.html")]
+    #[arg(long, value_name = "FILE", default_value = "widelane-report.html", help_heading = OUTPUT)]
     html: PathBuf,
 }
+
+const COMPARED: &str = "What is compared";
+const LOAD: &str = "Load";
+const STATISTICS: &str = "Statistics";
+const OUTPUT: &str = "Output";
+
+const EXAMPLES: &str = "\
+Examples:
+  widelane compare --server nginx --quick
+  widelane compare --server nginx,haproxy --key rsa2048,ecdsa-p256 --load 20,40,60,80 --json r.json
+  widelane compare --server haproxy --workload bulk --sizes 16M --ciphers aes128-gcm";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
@@ -197,11 +212,11 @@ impl ValueEnum for Server {
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let (name, about) = match self {
-            Server::All => ("all", "nginx and HAProxy, its own asynchronous mode included"),
-            Server::Embedded => ("embedded", "The server inside this binary"),
+            Server::All => ("all", "nginx, and HAProxy with and without ssl-mode-async"),
+            Server::Embedded => ("embedded", "The server inside this program"),
             Server::Haproxy => ("haproxy", "HAProxy as installed"),
             Server::HaproxyAsync => {
-                ("haproxy-async", "HAProxy as installed, also with its own `ssl-mode-async`")
+                ("haproxy-async", "HAProxy with and without its own ssl-mode-async")
             }
             Server::Listed(recipe) => (recipe.name, recipe.about),
             Server::Nginx => ("nginx", "nginx as installed"),
@@ -269,6 +284,9 @@ impl Suite {
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    targets::check([args.json.as_deref(), Some(args.html.as_path())])?;
+    args.check_identity()?;
+    args.check_engines()?;
     if args.rtt.is_some() {
         link::prepare()?;
     }
@@ -276,7 +294,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut programs = measure::programs()?;
     args.check_workers(&programs)?;
     args.check_groups()?;
-    args.check_engines()?;
+    args.check_servers(&programs)?;
     if let (Some(cpus), Some(online)) = (&args.lane_cpus, LaneCpus::online()) {
         cpus.check(&online)?;
     }
@@ -339,14 +357,26 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     results.complete = failures.is_empty();
 
-    progress.finish()?;
+    // Shown before it is written: a disk that is full by now loses nothing.
+    let kept = progress.finish();
+    let printed = output::print(&widelane_report::terminal(&results, &output::style()));
     if let Some(path) = &args.json {
         measure::write_results(path, &results)?;
     }
     system::write(&args.html, &widelane_report::html(&results))?;
-    output::print(&widelane_report::terminal(&results, &output::style()))?;
+    printed.and(kept)?;
     output::print(&format!("\nReport: {}", shown(&args.html)))?;
+    if failures.is_empty() && is_nothing_compared(&results) {
+        bail!("nothing could be compared; the rows above say why");
+    }
     finish(failures)
+}
+
+/// Whether every comparison was left out on a machine where something could be gained.
+fn is_nothing_compared(results: &Results) -> bool {
+    let is_open = |room: &RoomStatus| room.open && room.room.starts_with("ifma");
+    let is_left_out = |row: &Row| row.status == Status::NotApplicable;
+    results.machine.rooms.iter().any(is_open) && results.rows.iter().all(is_left_out)
 }
 
 /// The absolute path where there is one, so that it can be opened from anywhere.

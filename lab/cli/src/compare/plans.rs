@@ -1,15 +1,18 @@
 //! From the command line to scenarios: what is measured by default, and with `--quick`.
 
+use std::fs;
+use std::io;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use widelane_bench::compare::{Download, Plan, Protection, Scenario, Threads, Work, Workers};
 use widelane_bench::pairs::Rounds;
 use widelane_bench::programs::{Built, Programs};
-use widelane_bench::server::{ServerError, ServerKind, Subject};
+use widelane_bench::server::{Identity, ServerError, ServerKind, Subject};
 use widelane_bench::{groups, mixed};
 use widelane_cli::output;
 use widelane_cpu::{Policy, Room, Vaes256};
+use widelane_host::qat;
 use widelane_loadgen::{Goal, Group, TlsVersion};
 
 use super::{Args, Engine, Keys, Server, Workload};
@@ -158,6 +161,41 @@ impl Args {
         if !wants_cpus && !self.engine.is_empty() && self.lane_cpus.is_some() {
             bail!("--lane-cpus is of no use here; add lane-cpus to --engine, or leave it out");
         }
+        if self.engine.contains(&Engine::Qat) && qat::devices() == 0 {
+            bail!("{}; leave qat out of --engine", ServerError::NoDevice);
+        }
+        Ok(())
+    }
+
+    /// Refuses servers that are not installed or cannot do what is asked for.
+    pub(super) fn check_servers(&self, programs: &Programs) -> anyhow::Result<()> {
+        let targets = self.targets(programs);
+        let mut objections =
+            targets.iter().filter_map(|(kind, _)| programs.objection(*kind, self.http3));
+        match objections.next() {
+            None => Ok(()),
+            Some(objection) if targets.len() == 1 => Err(objection.into()),
+            Some(objection) => bail!("{objection}; or name the other servers alone by --server"),
+        }
+    }
+
+    /// Refuses a certificate or a key that cannot be read, or holds none.
+    pub(super) fn check_identity(&self) -> anyhow::Result<()> {
+        let (Some(certificate), Some(key)) = (&self.certificate, &self.private_key) else {
+            return Ok(());
+        };
+        for (flag, path) in [("--certificate", certificate), ("--private-key", key)] {
+            if let Err(error) = fs::read(path) {
+                let why = match error.kind() {
+                    io::ErrorKind::NotFound => "no such file".to_owned(),
+                    io::ErrorKind::IsADirectory => "it is a directory".to_owned(),
+                    _ => error.to_string(),
+                };
+                bail!("cannot read {flag} {}: {why}", path.display());
+            }
+        }
+        let place = tempfile::tempdir().context("cannot use the temporary directory")?;
+        Identity::load(certificate, key, place.path())?;
         Ok(())
     }
 
@@ -259,6 +297,13 @@ impl Args {
         if kinds.is_empty() {
             kinds = programs.servers();
             asynchronous = !self.quick;
+            let able: Vec<ServerKind> = kinds
+                .iter()
+                .copied()
+                .filter(|kind| programs.objection(*kind, self.http3).is_none())
+                .collect();
+            // Where none can, the first says why.
+            kinds = if able.is_empty() { kinds } else { able };
         }
         let mut targets: Vec<(ServerKind, Vec<Subject>)> = Vec::new();
         for kind in kinds {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use widelane_bench::compare;
 use widelane_bench::server::{Key, WaitMax};
 use widelane_cli::units;
 use widelane_loadgen::{Group, TlsVersion};
@@ -70,6 +71,13 @@ pub fn round_trip(text: &str) -> Result<Duration, String> {
     let time = units::duration(text)?;
     let within = (1..=500).contains(&time.as_millis());
     within.then_some(time).ok_or_else(|| format!("a round trip is 1ms to 500ms here, not {text}"))
+}
+
+/// A number of cores that servers can have here.
+pub fn server_cores(text: &str) -> Result<u16, String> {
+    let count = text.parse().ok().filter(|count| *count > 0);
+    let count: u16 = count.ok_or_else(|| "expected a number of cores, from 1 on".to_owned())?;
+    compare::check_cores(count.into()).map(|()| count)
 }
 
 /// A partial load, in percent.

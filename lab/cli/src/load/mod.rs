@@ -33,6 +33,7 @@ use self::threshold::Threshold;
 use self::weights::{named, weighted};
 use crate::files::raise_file_limit;
 use crate::keep::Keep;
+use crate::targets;
 
 /// Makes TLS load: handshakes, requests or downloads, in a closed or an open loop
 ///
@@ -56,7 +57,7 @@ pub struct Args {
     /// Connections outstanding; with --rate or --search-max, at most [default: 64, or 10000]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     connections: Option<u32>,
-    /// Begins so many connections per second whatever the server does (open loop)
+    /// Begins PER_SECOND connections each second whatever the server does (open loop)
     #[arg(long, value_name = "PER_SECOND", value_parser = units::positive)]
     rate: Option<f64>,
     /// How connections of an open loop are spread over time
@@ -71,7 +72,7 @@ pub struct Args {
     /// Measured time; of one probe in a search
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s")]
     duration: Duration,
-    /// Time after which a handshake or an answer is given up
+    /// Timeout of a handshake or a response
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s")]
     patience: Duration,
     /// Threads of clients
@@ -325,6 +326,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.duration.is_zero() {
         bail!("--duration 0 measures nothing");
     }
+    targets::check([args.keep.target()])?;
     let plan = args.plan()?;
     let stop = system::stop_on_signals()?;
     match args.latency_max {
@@ -358,11 +360,13 @@ fn run_once(args: &Args, plan: &Plan, stop: &AtomicBool) -> anyhow::Result<ExitC
         crossed: &crossed,
         fleet: load.fleet(),
     };
-    args.keep.here(|results| kept.fill(results))?;
+    // Shown even where it cannot be written.
+    let written = args.keep.here(|results| kept.fill(results));
     match args.json {
         true => output::print(&load.json()?)?,
         false => output::print(&load.text(&output::style()))?,
     }
+    written?;
     if !crossed.is_empty() {
         bail!("crossed: {}", crossed.join(", "));
     }
@@ -426,11 +430,12 @@ fn run_search(
     let found = found?;
     let shown = shown::Search::of(&found, goal);
     let (target, ending) = (&args.target, shown.ending());
-    args.keep.here(|results| kept::search(target, &found, goal, ending, results))?;
+    let written = args.keep.here(|results| kept::search(target, &found, goal, ending, results));
     match args.json {
         true => output::print(&shown.json()?)?,
         false => output::print(&shown.text(&output::style()))?,
     }
+    written?;
     match found.ending {
         Ending::Rate(_) => Ok(ExitCode::SUCCESS),
         Ending::Infeasible(_) => Ok(ExitCode::FAILURE),

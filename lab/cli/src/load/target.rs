@@ -47,7 +47,8 @@ impl FromStr for Target {
         let port = match port {
             Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?,
             None if path.is_some() => HTTPS,
-            None => return Err(wrong()),
+            None if host.is_empty() || host.contains(['@', '/', ' ']) => return Err(wrong()),
+            None => return Err(format!("{}; did you mean {host}:{HTTPS}?", wrong())),
         };
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let host = bare.unwrap_or(host);
@@ -91,6 +92,14 @@ mod tests {
             ("https://[::1]/x", target("::1", 443, Some("/x"))),
         ] {
             assert_eq!(text.parse(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_host_alone_is_told_the_usual_port() {
+        for host in ["localhost", "[::1]"] {
+            let error = host.parse::<Target>().unwrap_err();
+            assert!(error.ends_with(&format!("; did you mean {host}:443?")), "{error}");
         }
     }
 

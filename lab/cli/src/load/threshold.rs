@@ -50,7 +50,8 @@ impl FromStr for Threshold {
             Metric::Rate | Metric::Errors => limit.parse().ok(),
         };
         let limit = limit.filter(|limit: &f64| limit.is_finite() && *limit >= 0.0);
-        let limit = limit.ok_or_else(|| wrong("the limit is none"))?;
+        let limit =
+            limit.ok_or_else(|| wrong("the limit is no number with the unit of the measure"))?;
         let above = text[operator..].starts_with('>');
         Ok(Threshold { text: text.to_owned(), metric, above, limit })
     }

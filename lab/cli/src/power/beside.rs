@@ -10,7 +10,7 @@ use widelane_tables::{Block, Kind, Table};
 use super::{Common, Part, clock_rows, mhz, tone_of};
 use crate::keep::{answer, row};
 
-/// Holds heavy 256-bit code on one hyper-thread against light 512-bit code on its sibling
+/// Compares heavy 256-bit code on one hyper-thread with light 512-bit code on its sibling
 #[derive(clap::Args)]
 pub struct SiblingArgs {
     #[command(flatten)]
@@ -20,7 +20,7 @@ pub struct SiblingArgs {
     rounds: u32,
 }
 
-/// Holds dispatch by branch against dispatch by pointer: does the clock pay for a wide side that is
+/// Compares dispatch by branch with dispatch by pointer: does the clock pay for a wide side that is
 /// never taken?
 #[derive(clap::Args)]
 pub struct SpeculationArgs {
@@ -38,8 +38,8 @@ pub fn sibling(args: &SiblingArgs) -> anyhow::Result<ExitCode> {
         .common
         .recording("sibling", |machine, watcher| sibling::run(plan, machine, watcher))?;
     let found = pairs::sibling(&recording)?;
-    args.common.keep(&recording, |results| fill(results, "power/sibling", &found))?;
-    args.common.answer(&found, vec![Part::Blocks(blocks(&found, "Instructions/s"))])
+    let written = args.common.keep(&recording, |results| fill(results, "power/sibling", &found));
+    args.common.answer(&found, vec![Part::Blocks(blocks(&found, "Instructions/s"))], written)
 }
 
 /// Runs `speculation`.
@@ -49,8 +49,9 @@ pub fn speculation(args: &SpeculationArgs) -> anyhow::Result<ExitCode> {
         .common
         .recording("speculation", |machine, watcher| speculation::run(plan, machine, watcher))?;
     let found = pairs::speculation(&recording)?;
-    args.common.keep(&recording, |results| fill(results, "power/speculation", &found))?;
-    args.common.answer(&found, vec![Part::Blocks(blocks(&found, "Sites/s"))])
+    let written =
+        args.common.keep(&recording, |results| fill(results, "power/speculation", &found));
+    args.common.answer(&found, vec![Part::Blocks(blocks(&found, "Sites/s"))], written)
 }
 
 fn blocks(found: &Comparison, pace: &str) -> Vec<Block> {

@@ -46,11 +46,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         map::run(&plan, machine, watcher)
     })?;
     let map = judge(&recording)?;
-    args.common.keep(&recording, |results| fill(results, &map))?;
+    let written = args.common.keep(&recording, |results| fill(results, &map));
     let model = recording.fact("model").unwrap_or("unknown").to_owned();
     let cpus = recording.fact("cpus").and_then(|cpus| cpus.parse().ok());
     let blocks = blocks(&map, &model, cpus.unwrap_or(1), &sources);
-    args.common.answer(&map, vec![Part::Blocks(blocks)])
+    args.common.answer(&map, vec![Part::Blocks(blocks)], written)
 }
 
 /// The subjects named; the control is always among them.

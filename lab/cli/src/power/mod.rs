@@ -29,6 +29,7 @@ use widelane_results::{Results, Row, Status};
 use widelane_tables::{Block, Tone};
 
 use crate::keep::{Keep, ratio_row, row};
+use crate::targets;
 
 /// Measures what vector width costs the clock of this machine, without privilege
 #[derive(clap::Args)]
@@ -90,6 +91,7 @@ impl Common {
         if let Some(path) = &self.replay {
             return replay(path, experiment);
         }
+        targets::check([self.csv.as_deref(), self.keep.target()])?;
         let cpus = place::allowed();
         self.settle()?;
         let progress = Progress::new(experiment)?;
@@ -124,9 +126,16 @@ impl Common {
         self.keep.elsewhere(model, cpus.unwrap_or(1), fill)
     }
 
-    /// Prints an answer: as JSON, or in parts for the reader.
-    fn answer(&self, answer: &impl Serialize, parts: Vec<Part>) -> anyhow::Result<ExitCode> {
-        print(self.json, answer, parts)
+    /// Prints an answer, as JSON or in parts for the reader, even where results could not be
+    /// `written`.
+    fn answer(
+        &self,
+        answer: &impl Serialize,
+        parts: Vec<Part>,
+        written: anyhow::Result<()>,
+    ) -> anyhow::Result<ExitCode> {
+        let printed = print(self.json, answer, parts)?;
+        written.map(|()| printed)
     }
 }
 

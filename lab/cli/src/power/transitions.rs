@@ -41,13 +41,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .context("fewer than six trials were recorded; try --trials, or a quieter hour")?;
     let lead = format!("{}: {}.", heavy.subject, heavy.sentence());
     let tone = if heavy.down_us == Some(0.0) { Tone::Better } else { Tone::Same };
-    args.common.keep(&recording, |results| {
+    let written = args.common.keep(&recording, |results| {
         results.answer = answer(tone, lead.clone(), format!("{} trials.", heavy.trials));
         found.iter().for_each(|transition| fill(results, transition));
-    })?;
+    });
     let mut parts = vec![Part::Blocks(vec![Block::Lead(Tone::Same, lead)])];
     found.iter().for_each(|transition| parts.extend(traces(transition)));
-    args.common.answer(&found, parts)
+    args.common.answer(&found, parts, written)
 }
 
 /// Adds a transition to `results`.

@@ -20,6 +20,7 @@ use widelane_results::{Results, Tone};
 
 use super::cannot;
 use crate::keep::{Keep, answer, trace};
+use crate::targets;
 
 /// Shows the clock of a CPU, or of the CPUs that a process runs on, twice a second
 ///
@@ -32,7 +33,7 @@ pub struct Args {
     /// Process to watch: its CPU, wherever it goes
     #[arg(long, value_name = "PID", conflicts_with = "cpu")]
     pid: Option<u32>,
-    /// Ends after so long; by default on Ctrl-C
+    /// Ends after SECONDS; by default on Ctrl-C
     #[arg(long, value_parser = widelane_cli::units::seconds, value_name = "SECONDS")]
     seconds: Option<Duration>,
     /// Writes every look as a line
@@ -47,6 +48,7 @@ const EVERY: Duration = Duration::from_millis(500);
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    targets::check([args.csv.as_deref(), args.keep.target()])?;
     let stop = system::stop_on_signals()?;
     let machine = Machine::detect();
     let mut csv = args.csv.as_deref().map(Table::create).transpose()?;

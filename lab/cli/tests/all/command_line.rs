@@ -45,7 +45,15 @@ fn a_wrong_command_line_has_its_own_status() {
         (&["compare", "--sizes", "16T"], "between 1K and 4G"),
         (&["compare", "--workers", "0"], "1..=64"),
         (&["compare", "--engine", "gpu"], "in-loop, lane-cpus, qat, auto"),
-        (&["simulate", "--rest", "200us"], "--speed"),
+        (&["compare", "--server-cores", "0"], "a number of cores"),
+        (&["compare", "--pairs", "-1"], "1..=1000"),
+        (&["load", "--rate", "-5", "localhost:443"], "no number above 0"),
+        (&["load", "localhost"], "did you mean localhost:443?"),
+        (&["load", "--duration", "5", "localhost:443"], "write a unit, such as 300us"),
+        (&["simulate", "--rest", "200us"], "give --speed FILE, or --cost and --native-cost"),
+        (&["simulate", "--rest", "200us", "--cost", "1us"], "--cost and --native-cost"),
+        (&["simulate", "--rest", "5"], "write a unit, such as 300us"),
+        (&["simulate", "--rest", "-5us"], "no time such as"),
         (&["simulate", "--rest", "200us", "--cost", "fast", "--native-cost", "1us"], "no time"),
         (&["speed", "--jobs", "9"], "1..=8"),
         (&["compare", "--ciphers", "rc4"], "aes128-sha, aes128-sha-mac-first"),
@@ -100,6 +108,9 @@ fn report_refuses_what_it_cannot_show() {
         assert!(message.starts_with("widelane: cannot "), "{message}");
         assert!(message.contains(path(file)) && message.contains(expected), "{message}");
     }
+    let empty = file(&directory, "empty.json", "\n");
+    let message = stderr(&widelane(&["report", path(&empty)]).code(1));
+    assert!(message.ends_with("empty.json: the file is empty\n"), "{message}");
     let failure = widelane(&["report", SAMPLE, SAMPLE, "--format", "html"]).code(1);
     assert!(stderr(&failure).contains("one results file"));
 }
@@ -159,6 +170,104 @@ fn a_simulation_is_reproducible_and_says_what_it_rests_on() {
     assert!(stderr(&nothing.code(2)).contains("--rest-accelerated"));
     let other = widelane(&["simulate", "--speed", path(&results), "--rest", "1us"]).code(1);
     assert!(stderr(&other).contains("rsa2048/private/1-jobs beside OpenSSL; measure it"));
+}
+
+#[test]
+fn cores_that_leave_none_for_clients_are_refused() {
+    let said = stderr(&widelane(&["compare", "--server-cores", "60000"]).code(2));
+    let one_core = said.contains("a server and its clients take two cores at least");
+    assert!(one_core || said.contains("60000 cores for the server leave none of "), "{said}");
+    assert!(one_core || said.contains(" for the clients; give at most "), "{said}");
+}
+
+/// Nothing of this starts a server or a measurement.
+#[test]
+fn files_that_cannot_be_written_are_told_before_anything_is_measured() {
+    let directory = TempDir::new().unwrap();
+    let [occupied, missing] = ["occupied", "missing/x"].map(|name| directory.path().join(name));
+    fs::create_dir(&occupied).unwrap();
+    for (arguments, flag) in [
+        (&["compare"][..], "--html"),
+        (&["compare"], "--json"),
+        (&["speed", "x25519"], "--json"),
+        (&["speed", "x25519"], "--html"),
+        (&["power", "map"], "--results"),
+        (&["power", "map"], "--csv"),
+        (&["power", "watch"], "--csv"),
+        (&["tune", "--dry-run"], "--results"),
+        (&["load", "localhost:1"], "--results"),
+        (&["acl", "bench", "a.rules"], "--json"),
+        (&["acl", "forward", "--rules-ipv4", "a", "--pcap", "a"], "--watch-power"),
+        (&["simulate", "--rest", "1us", "--cost", "1us", "--native-cost", "1us"], "--html"),
+    ] {
+        for (target, why) in [(&occupied, "it is a directory"), (&missing, "there is no directory")]
+        {
+            let said = stderr(&widelane(&[arguments, &[flag, path(target)]].concat()).code(1));
+            let start = format!("widelane: cannot write {}: {why}", path(target));
+            assert!(said.starts_with(&start), "{arguments:?} {flag}: {said}");
+            assert!(said.ends_with("; nothing was measured\n"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_device_is_written_to_and_stays_one() {
+    let directory = TempDir::new().unwrap();
+    let null = directory.path().join("null");
+    std::os::unix::fs::symlink("/dev/null", &null).unwrap();
+    let costs = ["simulate", "--rest", "1us", "--cost", "1us", "--native-cost", "1us"];
+    let short = ["--workers", "1", "--load", "10", "--handshakes", "100", "--html", path(&null)];
+    widelane(&[&costs[..], &short].concat()).success();
+    assert!(fs::symlink_metadata(&null).unwrap().is_symlink());
+}
+
+#[test]
+fn what_compare_cannot_do_is_told_before_it_starts() {
+    let directory = TempDir::new().unwrap();
+    let html = directory.path().join("report.html");
+    for (arguments, expected) in [
+        (
+            &["--certificate", "/nope", "--private-key", "/nope"][..],
+            "widelane: cannot read --certificate /nope: no such file\n",
+        ),
+        (
+            &["--certificate", SAMPLE, "--private-key", "/"],
+            "widelane: cannot read --private-key /: it is a directory\n",
+        ),
+        (&["--certificate", SAMPLE, "--private-key", SAMPLE], "holds no certificate in PEM"),
+    ] {
+        let failure = widelane(&[&["compare", "--html", path(&html)], arguments].concat()).code(1);
+        assert!(stderr(&failure).contains(expected), "{arguments:?}: {}", stderr(&failure));
+    }
+    // Of a machine with a device there would be nothing to tell.
+    if widelane_host::qat::devices() == 0 {
+        let failure = widelane(&["compare", "--html", path(&html), "--engine", "qat"]).code(1);
+        assert!(stderr(&failure).starts_with("widelane: no device"), "{}", stderr(&failure));
+    }
+}
+
+/// A server that is not there, or was built without what is asked for, is told in one line.
+#[test]
+fn servers_that_cannot_be_compared_are_told_before_others_are_measured() {
+    let directory = TempDir::new().unwrap();
+    let html = directory.path().join("report.html");
+    let script = file(&directory, "haproxy", "#!/bin/sh\necho HAProxy version 2.6.12-1 -QUIC\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&script, mode).unwrap();
+    let compare = |server: &str| {
+        let mut command = command();
+        command.env("PATH", directory.path()).args(["compare", "--html", path(&html)]);
+        stderr(&command.args(["--server", server, "--http3"]).assert().code(1))
+    };
+    for (server, expected) in [
+        ("node", "nodejs is not installed; install it"),
+        ("embedded,node", "nodejs; or name the other servers alone by --server"),
+        ("haproxy", "HAProxy 2.6.12 was built without QUIC"),
+    ] {
+        let said = compare(server);
+        assert!(said.contains(expected) || said.contains("libwidelane"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
 }
 
 #[test]

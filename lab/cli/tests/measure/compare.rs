@@ -147,7 +147,7 @@ fn several_workloads_make_one_report_and_cores_are_counted() {
     let directory = tempfile::tempdir().unwrap();
     let what = ["--workload", "handshake,bulk", "--server", "nginx,embedded", "--tls", "1.3"];
     let how = ["--quick", "--connections", "8", "--pairs", "1", "--ciphers", "aes128-gcm"];
-    let cores = ["--sizes", "1M", "--server-cores", "1,1024"];
+    let cores = ["--sizes", "1M", "--server-cores", "1"];
     let output = compare(directory.path(), &[&what[..], &how, &cores].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
@@ -163,12 +163,28 @@ fn several_workloads_make_one_report_and_cores_are_counted() {
             let measured = statuses(&path(1));
             assert!(measured.iter().all(|(_, has_value)| *has_value), "{measured:?}: {text}");
             assert!(measured.len() >= 4, "{server}, {work}: {text}");
-            assert_eq!(statuses(&path(1024)), [(Status::NotApplicable, false)], "{text}");
         }
     }
     let html = std::fs::read_to_string(directory.path().join("report.html")).unwrap();
     let [handshakes, bytes] = ["Server CPU per full handshake", "Server CPU per gigabyte"];
     assert!(html.contains(handshakes) && html.contains(bytes));
+}
+
+/// More connections at a time than `openssl s_server` takes.
+#[test]
+fn where_nothing_could_be_compared_the_job_was_not_done() {
+    if !is_whole() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let short = ["--server", "s-server", "--connections", "64", "--pairs", "1", "--tls", "1.3"];
+    let output = compare(directory.path(), &short);
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    assert!(results.rows.iter().all(|row| row.status == Status::NotApplicable), "{text}");
+    let is_open = results.machine.rooms.iter().any(|it| it.room.contains("ifma") && it.open);
+    assert_eq!(output.status.code(), Some(is_open.into()), "{}", stderr(&output));
+    assert_eq!(stderr(&output).contains("nothing could be compared"), is_open);
 }
 
 /// By nginx's socket, and by HAProxy's, which its BIO hides.

@@ -60,10 +60,11 @@ pub fn run(args: &Args, rate: u32) -> anyhow::Result<ExitCode> {
         blocks.extend(contest.hold(args.rounds, &plain, cpu, &mut results)?);
     }
     (results.duration_s, results.complete) = (began.elapsed().as_secs_f64(), true);
+    let shown = output::print(&widelane_tables::show(blocks, &output::style()));
     if let Some(path) = &args.json {
         measure::write_results(path, &results)?;
     }
-    output::print(&widelane_tables::show(blocks, &output::style()))?;
+    shown?;
     Ok(ExitCode::SUCCESS)
 }
 

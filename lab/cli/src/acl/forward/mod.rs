@@ -48,12 +48,13 @@ pub struct Args {
     #[arg(long, value_name = "PORT,ADDRESS", conflicts_with = "pcap")]
     eth_dest: Vec<Neighbour>,
     /// Serves the counters to Prometheus at this address, best one of loopback
-    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "pcap")]
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "pcap",
+          value_parser = widelane_cli::http::address)]
     metrics: Option<SocketAddr>,
     /// Replays a capture in memory instead, in every room in turn
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Ends after so long; by default on Ctrl-C, and a replay after five seconds
+    /// Ends after SECONDS; by default on Ctrl-C, and a replay after five seconds
     #[arg(long, value_name = "SECONDS", value_parser = widelane_cli::units::seconds)]
     duration: Option<Duration>,
     /// Replays with registers of 256 and of 512 bits for 16 seconds each, and writes the core clock
@@ -70,6 +71,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    crate::targets::check([args.watch_power.as_deref()])?;
     match &args.pcap {
         Some(path) => replay::run(args, path),
         None => network::run(args),
