@@ -599,9 +599,9 @@ pub(crate) extern "C" fn completed(handle: Handle) {
             event_loop.closing(|closing| closing.unpark(handshake.wait.get()));
             match handshake.means {
                 Means::Event => event_loop.add_to_ready(handshake),
-                Means::Asks if handshake.may_go_ahead() => event_loop.add_to_warm(handshake),
+                Means::Asks if handshake.may_go_ahead() => event_loop.warm.push(handshake),
                 Means::Asks => {}
-                Means::Posts => event_loop.add_to_own(handshake),
+                Means::Posts => event_loop.own.push(handshake),
             }
         }
     });
