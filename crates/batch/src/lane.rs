@@ -13,15 +13,6 @@ pub struct Lane<J> {
     waiting: VecDeque<Entry<J>>,
 }
 
-/// Where the batch stands after a submit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// So many jobs wait; lanes are free.
-    Open(usize),
-    /// A whole batch waits.
-    Full,
-}
-
 impl<J> Lane<J> {
     /// An empty queue for batches of `lanes` jobs.
     ///
@@ -34,9 +25,8 @@ impl<J> Lane<J> {
     }
 
     /// Adds a job.
-    pub fn submit(&mut self, job: J, now: Tick) -> Progress {
+    pub fn submit(&mut self, job: J, now: Tick) {
         self.waiting.push_back(Entry { job, submitted: now });
-        if self.is_full() { Progress::Full } else { Progress::Open(self.waiting.len()) }
     }
 
     /// Takes the oldest jobs, at most as many as there are lanes; none if none wait.
@@ -49,11 +39,6 @@ impl<J> Lane<J> {
         Some(Batch { entries: self.waiting.drain(..fill).collect(), closed })
     }
 
-    /// Like [`flush`](Self::flush), but leaves a partial batch open.
-    pub fn flush_full(&mut self) -> Option<Batch<J>> {
-        if self.is_full() { self.flush() } else { None }
-    }
-
     /// Takes all jobs, whatever their number.
     pub fn drain(&mut self) -> Vec<Entry<J>> {
         self.waiting.drain(..).collect()
@@ -63,11 +48,6 @@ impl<J> Lane<J> {
     pub fn remove(&mut self, mut matches: impl FnMut(&J) -> bool) -> Option<J> {
         let index = self.waiting.iter().position(|entry| matches(&entry.job))?;
         self.waiting.remove(index).map(|entry| entry.job)
-    }
-
-    /// Whether a whole batch waits.
-    pub fn is_full(&self) -> bool {
-        self.waiting.len() >= self.lanes
     }
 
     /// Number of jobs that wait.

@@ -38,7 +38,7 @@ pub use company::{Arrivals, Company, Others, Waited};
 pub use crew::Crew;
 pub use encounters::Encounters;
 pub use ladder::{JOBS_MAX, Way, cheapest, least_costs};
-pub use lane::{Lane, Progress};
+pub use lane::Lane;
 pub use shared::{Due, Shared, Submitted};
 pub use slots::{Choice, Claim, Claimed, Finished, KeyName, Offer, Seeker, Slots, Stage};
 pub use tick::Tick;

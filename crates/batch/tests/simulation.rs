@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use widelane_batch::{
-    Batch, Closed, Company, Due, Entry, Lane, Progress, Shared, Submitted, Tick, Way, least_costs,
+    Batch, Closed, Company, Due, Entry, Lane, Shared, Submitted, Tick, Way, least_costs,
 };
 
 const LANES: usize = 8;
@@ -206,7 +206,7 @@ fn event_loop(gap_mean_ns: u64, budget_ns: u64) -> Spent {
     let mut left = JOBS;
     while left > 0 {
         let next = arrivals.front().copied();
-        if let Some(arrival) = next.filter(|arrival| *arrival <= now && !lane.is_full()) {
+        if let Some(arrival) = next.filter(|arrival| *arrival <= now && lane.len() < LANES) {
             arrivals.pop_front();
             now = now.after(OTHER_NS);
             lane.submit((), arrival);
@@ -216,7 +216,7 @@ fn event_loop(gap_mean_ns: u64, budget_ns: u64) -> Spent {
         let due = now.after(company.left_ns(now));
         match next {
             Some(arrival) if lane.is_empty() => now = arrival,
-            Some(arrival) if !lane.is_full() && arrival < due => {
+            Some(arrival) if lane.len() < LANES && arrival < due => {
                 company.begin(now, lane.len());
                 now = arrival;
             }
@@ -280,16 +280,12 @@ proptest! {
             match call {
                 0 | 1 => {
                     model.push_back((job, now));
-                    let expected = if model.len() >= lanes {
-                        Progress::Full
-                    } else {
-                        Progress::Open(model.len())
-                    };
-                    prop_assert_eq!(lane.submit(job, now), expected);
+                    lane.submit(job, now);
                 }
                 2 => {
                     let whole_only = argument % 2 == 0;
-                    let batch = if whole_only { lane.flush_full() } else { lane.flush() };
+                    let is_full = lane.len() >= lane.lanes();
+                    let batch = if whole_only && !is_full { None } else { lane.flush() };
                     let fill = match model.len() {
                         waiting if waiting < lanes && whole_only => 0,
                         waiting => waiting.min(lanes),
@@ -311,7 +307,7 @@ proptest! {
                 }
             }
             prop_assert_eq!((lane.len(), lane.is_empty()), (model.len(), model.is_empty()));
-            prop_assert_eq!(lane.is_full(), model.len() >= lanes);
+            prop_assert_eq!(lane.lanes(), lanes);
         }
     }
 }

@@ -13,100 +13,140 @@ use widelane_cpu::Room;
 
 use crate::choice::Choice;
 
-/// The counters of interest, summed over the processes of a server.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Lanes of the batch kernel; 0 where no process has counted yet.
-    pub lanes: usize,
-    /// Executed batches by number of jobs.
-    pub batches_by_fill: [u64; LANES_MAX + 1],
-    /// Kernel executions by room.
-    pub runs_by_room: [u64; ROOMS_MAX],
-    /// Waits by power of two of microseconds.
-    pub waits_by_bucket: [u64; WAIT_BUCKETS],
-    /// Operations finished in a batch.
-    pub jobs_batched: u64,
-    /// Operations that ran alone because too few waited.
-    pub jobs_single: u64,
-    /// Operations that ran at once because their caller could not wait.
-    pub jobs_synchronous: u64,
-    /// Operations left to the default provider.
-    pub jobs_delegated: u64,
-    /// Results that failed their check and were made again.
-    pub faults_detected: u64,
-    /// Internal failures answered by the default provider.
-    pub fallbacks: u64,
-    /// Operations of freed connections, withdrawn before they ran.
-    pub jobs_cancelled: u64,
-    /// Batches closed because the lanes were full.
-    pub closed_full: u64,
-    /// Batches closed because the event loop was about to sleep.
-    pub closed_idle: u64,
-    /// Batches closed by the deadline of the helper thread.
-    pub closed_deadline: u64,
-    /// Batches closed by a leading blocking thread.
-    pub closed_leader: u64,
-    /// Sum of all waits, ns.
-    pub wait_ns_total: u64,
-    /// Partial batches that waited for company though their event loop had nothing else to do.
-    pub short_waits: u64,
-    /// How long they waited for it, ns.
-    pub short_wait_ns_total: u64,
-    /// Operations that joined them meanwhile.
-    pub short_wait_company: u64,
-    /// Operations that another worker has done.
-    pub jobs_lent: u64,
-    /// Operations done for other workers.
-    pub jobs_for_others: u64,
-    /// Operations that another worker had claimed and not finished in time.
-    pub jobs_taken_back: u64,
-    /// Operations in shared memory that made no sense, or results that were wrong.
-    pub jobs_refused: u64,
-    /// How often lane processes had been started, summed over them; 0 without any.
-    pub lane_process_starts: u64,
-    /// Operations that a device has done.
-    pub device_jobs: u64,
-    /// Operations that it had no room for.
-    pub device_full: u64,
-    /// Operations that it does not do, because of their keys.
-    pub device_refused: u64,
-    /// Operations that it could have done, which cost less in lanes.
-    pub device_dearer: u64,
-    /// Wrong results of the device, and errors in place of one.
-    pub device_faults: u64,
-    /// Operations that were taken back from it after some time.
-    pub device_late: u64,
-    /// Handshakes that the runtime began to drive, failed ones included.
-    pub handshakes: u64,
-    /// Which policy a process chose, where it chooses; of several processes summed that of none.
-    pub choice: Option<Choice>,
-    /// Each cipher, by its number.
-    pub by_cipher: [CipherCounts; CipherKind::ALL.len()],
-    /// Each kind of operation apart, by its number.
-    pub by_kind: [KindCounts; OperationKind::ALL.len()],
+/// Makes a type of counters that has, beside `others`, those of `$source` that are named.
+macro_rules! counts {
+    (
+        $(#[$attribute:meta])*
+        $name:ident of $source:ident { $($(#[$of_one:meta])* $one:ident,)* }
+        others { $($(#[$of_other:meta])* $other:ident: $type:ty,)* }
+    ) => {
+        $(#[$attribute])*
+        pub struct $name {
+            $($(#[$of_one])* pub $one: u64,)*
+            $($(#[$of_other])* pub $other: $type,)*
+        }
+
+        impl $name {
+            /// What is named of the `$source` that begins there; nothing of the others.
+            fn named(page: &Page<'_>, begin: usize) -> Self {
+                $name {
+                    $($one: page.u64(begin + offset_of!($source, $one)),)*
+                    $($other: Default::default(),)*
+                }
+            }
+
+            /// What is named, and the others.
+            fn split_mut(
+                &mut self,
+            ) -> ([&mut u64; [$(stringify!($one)),*].len()], ($(&mut $type,)*)) {
+                ([$(&mut self.$one,)*], ($(&mut self.$other,)*))
+            }
+        }
+    };
 }
 
-/// The counters of one kind of operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KindCounts {
-    /// Operations finished in a batch.
-    pub batched: u64,
-    /// Operations that ran alone because too few waited.
-    pub single: u64,
-    /// Operations that ran at once because their caller could not wait.
-    pub synchronous: u64,
-    /// Operations left to the default provider.
-    pub delegated: u64,
-    /// Key pairs taken out of a pool.
-    pub pooled: u64,
-    /// Key pairs made for pools.
-    pub pool_made: u64,
-    /// Key pairs of pools that nobody took in time.
-    pub pool_expired: u64,
-    /// Runs of the batch kernel.
-    pub runs: u64,
-    /// Groups of operations that were executed together, by one run or divided among several.
-    pub meetings: u64,
+counts! {
+    /// The counters of interest, summed over the processes of a server.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    Counts of Counters {
+        /// Operations finished in a batch.
+        jobs_batched,
+        /// Operations that ran alone because too few waited.
+        jobs_single,
+        /// Operations that ran at once because their caller could not wait.
+        jobs_synchronous,
+        /// Operations left to the default provider.
+        jobs_delegated,
+        /// Results that failed their check and were made again.
+        faults_detected,
+        /// Internal failures answered by the default provider.
+        fallbacks,
+        /// Operations of freed connections, withdrawn before they ran.
+        jobs_cancelled,
+        /// Batches closed because the lanes were full.
+        closed_full,
+        /// Batches closed because the event loop was about to sleep.
+        closed_idle,
+        /// Batches closed by the deadline of the helper thread.
+        closed_deadline,
+        /// Batches closed by a leading blocking thread.
+        closed_leader,
+        /// Sum of all waits, ns.
+        wait_ns_total,
+        /// Partial batches that waited for company though their event loop had nothing else to do.
+        short_waits,
+        /// How long they waited for it, ns.
+        short_wait_ns_total,
+        /// Operations that joined them meanwhile.
+        short_wait_company,
+        /// Operations that another worker has done.
+        jobs_lent,
+        /// Operations done for other workers.
+        jobs_for_others,
+        /// Operations that another worker had claimed and not finished in time.
+        jobs_taken_back,
+        /// Operations in shared memory that made no sense, or results that were wrong.
+        jobs_refused,
+        /// How often lane processes had been started, summed over them; 0 without any.
+        lane_process_starts,
+        /// Operations that a device has done.
+        device_jobs,
+        /// Operations that it had no room for.
+        device_full,
+        /// Operations that it does not do, because of their keys.
+        device_refused,
+        /// Operations that it could have done, which cost less in lanes.
+        device_dearer,
+        /// Wrong results of the device, and errors in place of one.
+        device_faults,
+        /// Operations that were taken back from it after some time.
+        device_late,
+        /// Handshakes that the runtime began to drive, failed ones included.
+        handshakes,
+    }
+    others {
+        /// Lanes of the batch kernel; 0 where no process has counted yet.
+        lanes: usize,
+        /// Executed batches by number of jobs.
+        batches_by_fill: [u64; LANES_MAX + 1],
+        /// Kernel executions by room.
+        runs_by_room: [u64; ROOMS_MAX],
+        /// Waits by power of two of microseconds.
+        waits_by_bucket: [u64; WAIT_BUCKETS],
+        /// Which policy a process chose, where it chooses; of several processes summed that of
+        /// none.
+        choice: Option<Choice>,
+        /// Each cipher, by its number.
+        by_cipher: [CipherCounts; CipherKind::ALL.len()],
+        /// Each kind of operation apart, by its number.
+        by_kind: [KindCounts; OperationKind::ALL.len()],
+    }
+}
+
+counts! {
+    /// The counters of one kind of operation.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    KindCounts of KindCounters {
+        /// Operations finished in a batch.
+        batched,
+        /// Operations that ran alone because too few waited.
+        single,
+        /// Operations that ran at once because their caller could not wait.
+        synchronous,
+        /// Operations left to the default provider.
+        delegated,
+        /// Key pairs taken out of a pool.
+        pooled,
+        /// Key pairs made for pools.
+        pool_made,
+        /// Key pairs of pools that nobody took in time.
+        pool_expired,
+        /// Runs of the batch kernel.
+        runs,
+        /// Groups of operations that were executed together, by one run or divided among several.
+        meetings,
+    }
+    others {}
 }
 
 /// The counters of one cipher.
@@ -145,36 +185,12 @@ pub struct Claim {
 impl KindCounts {
     fn parse(page: &Page<'_>, kind: OperationKind) -> Self {
         let begin = offset_of!(Counters, kinds) + size_of::<KindCounters>() * kind as usize;
-        KindCounts {
-            batched: page.u64(begin + offset_of!(KindCounters, batched)),
-            single: page.u64(begin + offset_of!(KindCounters, single)),
-            synchronous: page.u64(begin + offset_of!(KindCounters, synchronous)),
-            delegated: page.u64(begin + offset_of!(KindCounters, delegated)),
-            pooled: page.u64(begin + offset_of!(KindCounters, pooled)),
-            pool_made: page.u64(begin + offset_of!(KindCounters, pool_made)),
-            pool_expired: page.u64(begin + offset_of!(KindCounters, pool_expired)),
-            runs: page.u64(begin + offset_of!(KindCounters, runs)),
-            meetings: page.u64(begin + offset_of!(KindCounters, meetings)),
-        }
+        KindCounts::named(page, begin)
     }
 
     /// Operations that callers asked for, on whatever path.
     pub fn operations(&self) -> u64 {
         self.batched + self.single + self.synchronous + self.delegated + self.pooled
-    }
-
-    fn fields_mut(&mut self) -> [&mut u64; 9] {
-        [
-            &mut self.batched,
-            &mut self.single,
-            &mut self.synchronous,
-            &mut self.delegated,
-            &mut self.pooled,
-            &mut self.pool_made,
-            &mut self.pool_expired,
-            &mut self.runs,
-            &mut self.meetings,
-        ]
     }
 }
 
@@ -239,40 +255,12 @@ impl Counts {
     /// What one thread, and those that had its page before it, counted.
     fn of_thread(page: &Page<'_>) -> Self {
         Counts {
-            lanes: 0,
-            choice: None,
             batches_by_fill: page.array(offset_of!(Counters, batches_by_fill)),
             runs_by_room: page.array(offset_of!(Counters, runs_by_room)),
             waits_by_bucket: page.array(offset_of!(Counters, waits_by_bucket)),
-            jobs_batched: page.u64(offset_of!(Counters, jobs_batched)),
-            jobs_single: page.u64(offset_of!(Counters, jobs_single)),
-            jobs_synchronous: page.u64(offset_of!(Counters, jobs_synchronous)),
-            jobs_delegated: page.u64(offset_of!(Counters, jobs_delegated)),
-            faults_detected: page.u64(offset_of!(Counters, faults_detected)),
-            fallbacks: page.u64(offset_of!(Counters, fallbacks)),
-            jobs_cancelled: page.u64(offset_of!(Counters, jobs_cancelled)),
-            closed_full: page.u64(offset_of!(Counters, closed_full)),
-            closed_idle: page.u64(offset_of!(Counters, closed_idle)),
-            closed_deadline: page.u64(offset_of!(Counters, closed_deadline)),
-            closed_leader: page.u64(offset_of!(Counters, closed_leader)),
-            wait_ns_total: page.u64(offset_of!(Counters, wait_ns_total)),
-            short_waits: page.u64(offset_of!(Counters, short_waits)),
-            short_wait_ns_total: page.u64(offset_of!(Counters, short_wait_ns_total)),
-            short_wait_company: page.u64(offset_of!(Counters, short_wait_company)),
-            jobs_lent: page.u64(offset_of!(Counters, jobs_lent)),
-            jobs_for_others: page.u64(offset_of!(Counters, jobs_for_others)),
-            jobs_taken_back: page.u64(offset_of!(Counters, jobs_taken_back)),
-            jobs_refused: page.u64(offset_of!(Counters, jobs_refused)),
-            lane_process_starts: page.u64(offset_of!(Counters, lane_process_starts)),
-            device_jobs: page.u64(offset_of!(Counters, device_jobs)),
-            device_full: page.u64(offset_of!(Counters, device_full)),
-            device_refused: page.u64(offset_of!(Counters, device_refused)),
-            device_dearer: page.u64(offset_of!(Counters, device_dearer)),
-            device_faults: page.u64(offset_of!(Counters, device_faults)),
-            device_late: page.u64(offset_of!(Counters, device_late)),
-            handshakes: page.u64(offset_of!(Counters, handshakes)),
             by_cipher: CipherKind::ALL.map(|kind| CipherCounts::parse(page, kind)),
             by_kind: OperationKind::ALL.map(|kind| KindCounts::parse(page, kind)),
+            ..Counts::named(page, 0)
         }
     }
 
@@ -289,44 +277,16 @@ impl Counts {
     }
 
     fn fields_mut(&mut self) -> impl Iterator<Item = &mut u64> {
-        let scalars = [
-            &mut self.jobs_batched,
-            &mut self.jobs_single,
-            &mut self.jobs_synchronous,
-            &mut self.jobs_delegated,
-            &mut self.faults_detected,
-            &mut self.fallbacks,
-            &mut self.jobs_cancelled,
-            &mut self.closed_full,
-            &mut self.closed_idle,
-            &mut self.closed_deadline,
-            &mut self.closed_leader,
-            &mut self.wait_ns_total,
-            &mut self.short_waits,
-            &mut self.short_wait_ns_total,
-            &mut self.short_wait_company,
-            &mut self.jobs_lent,
-            &mut self.jobs_for_others,
-            &mut self.jobs_taken_back,
-            &mut self.jobs_refused,
-            &mut self.lane_process_starts,
-            &mut self.device_jobs,
-            &mut self.device_full,
-            &mut self.device_refused,
-            &mut self.device_dearer,
-            &mut self.device_faults,
-            &mut self.device_late,
-            &mut self.handshakes,
-        ];
-        let ciphers = self.by_cipher.iter_mut();
+        let (named, (_, fills, runs, waits, _, ciphers, kinds)) = self.split_mut();
         let ciphers = ciphers
+            .iter_mut()
             .flat_map(|cipher| cipher.messages_by_room.iter_mut().chain([&mut cipher.bytes]));
-        (self.batches_by_fill.iter_mut())
-            .chain(&mut self.runs_by_room)
-            .chain(&mut self.waits_by_bucket)
-            .chain(self.by_kind.iter_mut().flat_map(KindCounts::fields_mut))
+        (fills.iter_mut())
+            .chain(runs)
+            .chain(waits)
+            .chain(kinds.iter_mut().flat_map(|kind| kind.split_mut().0))
             .chain(ciphers)
-            .chain(scalars)
+            .chain(named)
     }
 
     /// Public-key operations that came to the provider.

@@ -179,8 +179,6 @@ pub const OP_KEM: c_int = 14;
 /// Operation: encoder.
 pub const OP_ENCODER: c_int = 20;
 
-/// Function of the core: its parameters.
-pub const FUNC_CORE_GET_PARAMS: c_int = 2;
 /// Function of a provider: ends it.
 pub const FUNC_PROVIDER_TEARDOWN: c_int = 1024;
 /// Function of a provider: names of its parameters.
@@ -303,8 +301,6 @@ pub const SIGNATURE_PARAM_MGF1_DIGEST: &CStr = c"mgf1-digest";
 pub const EXCHANGE_PARAM_KDF_DIGEST: &CStr = c"kdf-digest";
 /// Parameter of an encoder: cipher for private keys.
 pub const ENCODER_PARAM_CIPHER: &CStr = c"cipher";
-/// Parameter of an encoder: whether a key's parameters are written.
-pub const ENCODER_PARAM_SAVE_PARAMETERS: &CStr = c"save-parameters";
 /// Parameter of a signature: bytes of PSS salt, or one of the `SALTLEN_*` rules.
 pub const SIGNATURE_PARAM_PSS_SALTLEN: &CStr = c"saltlen";
 /// Parameter of an asymmetric cipher: the version that the client offered.

@@ -1,11 +1,12 @@
 //! What is parked on one thread, and what its `epoll_wait` does about it.
 #![allow(unsafe_code, reason = "fibre switches, handshakes by address, the program's event array")]
 
+mod queue;
+
 use core::cell::{Cell, RefCell};
 use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libc::epoll_event;
@@ -22,6 +23,7 @@ use crate::real;
 use crate::registry;
 use crate::stacks::Stacks;
 use crate::wake::Wake;
+use queue::Queue;
 
 thread_local! {
     static EVENT_LOOP: EventLoop = EventLoop::new();
@@ -56,15 +58,15 @@ pub(crate) struct EventLoop {
     own_place: Cell<Place>,
     closing: RefCell<Closing>,
     /// Executed handshakes whose program must be woken.
-    ready: RefCell<Vec<*const Handshake>>,
+    ready: Queue,
     /// Executed handshakes that may go on at once.
-    warm: RefCell<VecDeque<*const Handshake>>,
+    pub(crate) warm: Queue,
     /// Executed handshakes that go on by themselves.
-    own: RefCell<VecDeque<*const Handshake>>,
+    pub(crate) own: Queue,
     /// Whether any has, and so the program may have something to do.
     has_posted: Cell<bool>,
     /// Handshakes executed in `epoll_wait` that may go on at once in a call for another one.
-    deferred: RefCell<VecDeque<*const Handshake>>,
+    deferred: Queue,
     stacks: Stacks,
     /// The forks that it knows of.
     forks: Cell<u32>,
@@ -82,11 +84,11 @@ impl EventLoop {
             running: Cell::new(ptr::null()),
             own_place: Cell::new(Place::NONE),
             closing: RefCell::new(Closing::new()),
-            ready: RefCell::new(Vec::new()),
-            warm: RefCell::new(VecDeque::new()),
-            own: RefCell::new(VecDeque::new()),
+            ready: Queue::default(),
+            warm: Queue::default(),
+            own: Queue::default(),
             has_posted: Cell::new(false),
-            deferred: RefCell::new(VecDeque::new()),
+            deferred: Queue::default(),
             stacks: Stacks::default(),
             forks: Cell::new(forks::count()),
         }
@@ -111,7 +113,7 @@ impl EventLoop {
         self.closing(Closing::leave_to_parent);
         self.keep_ready(|_| false);
         for queue in [&self.warm, &self.own, &self.deferred] {
-            queue.borrow_mut().clear();
+            queue.clear();
         }
     }
 
@@ -152,44 +154,27 @@ impl EventLoop {
 
     pub(crate) fn add_to_ready(&self, handshake: &Handshake) {
         handshake.is_to_be_reported.store(true, Ordering::Release);
-        self.ready.borrow_mut().push(handshake);
-    }
-
-    pub(crate) fn add_to_warm(&self, handshake: &Handshake) {
-        self.warm.borrow_mut().push_back(handshake);
-    }
-
-    pub(crate) fn add_to_own(&self, handshake: &Handshake) {
-        self.own.borrow_mut().push_back(handshake);
+        self.ready.push(handshake);
     }
 
     /// The handshake that was executed first among those that go on by themselves.
     pub(crate) fn next_own(&self) -> Option<&Handshake> {
-        let handshake = self.own.borrow_mut().pop_front()?;
+        let handshake = self.own.pop()?;
         self.has_posted.set(true);
-        // SAFETY: handshakes leave `own` before they are freed.
-        Some(unsafe { &*handshake })
-    }
-
-    /// The handshake that was executed first among those that may go on at once.
-    pub(crate) fn next_warm(&self) -> Option<&Handshake> {
-        let handshake = self.warm.borrow_mut().pop_front()?;
-        // SAFETY: handshakes leave `warm` before they are freed.
-        Some(unsafe { &*handshake })
+        Some(handshake)
     }
 
     /// Forgets an executed handshake that somebody else takes up, or that is being freed.
     pub(crate) fn take_from_ready(&self, handshake: &Handshake) {
         handshake.is_to_be_reported.store(false, Ordering::Release);
-        self.ready.borrow_mut().retain(|&other| !ptr::eq(other, handshake));
-        self.warm.borrow_mut().retain(|&other| !ptr::eq(other, handshake));
-        self.own.borrow_mut().retain(|&other| !ptr::eq(other, handshake));
-        self.deferred.borrow_mut().retain(|&other| !ptr::eq(other, handshake));
+        for queue in [&self.ready, &self.warm, &self.own, &self.deferred] {
+            queue.forget(handshake);
+        }
     }
 
     /// Lets what was executed in `epoll_wait` go on now.
     pub(crate) fn warm_deferred(&self) {
-        self.warm.borrow_mut().append(&mut self.deferred.borrow_mut());
+        self.warm.append(&self.deferred);
     }
 
     /// A stack for one fibre, if memory allows.
@@ -213,21 +198,17 @@ impl EventLoop {
     /// Its server would find that out by turning all of them around, or by going to sleep; this
     /// spares it the way there and back.
     pub(crate) fn has_nobody_else(&self) -> bool {
-        self.closing.borrow().has_all()
-            && self.ready.borrow().is_empty()
-            && !has_events(self.waiting.get())
+        self.closing.borrow().has_all() && self.ready.is_empty() && !has_events(self.waiting.get())
     }
 
     /// Whether a handshake is parked, or executed and not taken up.
     fn has_unfinished(&self) -> bool {
-        // SAFETY: handshakes leave `ready` before they are freed.
-        let is_ready = |&handshake: &*const Handshake| unsafe { &*handshake }.is_ready();
-        self.closing.borrow().parked() > 0 || self.ready.borrow().iter().any(is_ready)
+        self.closing.borrow().parked() > 0 || self.ready.any(Handshake::is_ready)
     }
 
     fn has_nothing_to_do(&self) -> bool {
         self.closing.borrow().parked() == 0
-            && self.ready.borrow().is_empty()
+            && self.ready.is_empty()
             && !self.mailbox.is_filled.load(Ordering::Relaxed)
     }
 
@@ -270,7 +251,7 @@ impl EventLoop {
         let (Ok(filled), Ok(room)) = (usize::try_from(count), usize::try_from(room)) else {
             return count;
         };
-        let executed = self.ready.borrow().len() + self.deferred.borrow().len();
+        let executed = self.ready.len() + self.deferred.len();
         let ready = filled + executed;
         let mut is_over = false;
         match self.closing(|closing| closing.poll(timeout_is_zero, ready)) {
@@ -363,15 +344,13 @@ impl EventLoop {
     /// Executes what is parked. What may go on then is in `ready`, for the caller to sort.
     fn execute_parked(&self, hooks: &ProviderHooks, what: Extent) {
         (hooks.execute)(what);
-        self.deferred.borrow_mut().append(&mut self.warm.borrow_mut());
+        self.deferred.append(&self.warm);
     }
 
     /// Keeps those ready handshakes for which `stays` says so; the program need not hear of the
     /// others any more.
     fn keep_ready(&self, mut stays: impl FnMut(&Handshake) -> bool) {
-        self.ready.borrow_mut().retain(|&handshake| {
-            // SAFETY: handshakes leave `ready` before they are freed.
-            let handshake = unsafe { &*handshake };
+        self.ready.retain(|handshake| {
             let stays = stays(handshake);
             handshake.is_to_be_reported.store(stays, Ordering::Release);
             stays
@@ -395,7 +374,7 @@ impl EventLoop {
                 // Not before the program listens, if it went on already.
                 Wake::GoOn { .. } if !handshake.is_ready() => true,
                 Wake::GoOn { .. } => {
-                    self.add_to_warm(handshake);
+                    self.warm.push(handshake);
                     false
                 }
                 Wake::Report { events: reported, data } => {
@@ -426,7 +405,7 @@ impl EventLoop {
     /// Lets all warm handshakes go on, and wakes who waits for them in another epoll set.
     fn go_on(&self, hooks: &ProviderHooks, epoll: c_int) {
         handshake::go_on_by_themselves(hooks, self, None);
-        while let Some(handshake) = self.next_warm() {
+        while let Some(handshake) = self.warm.pop() {
             let descriptor = handshake.descriptor();
             let wake = Wake::choose(registry::look_up(descriptor), handshake.wanted(), epoll);
             handshake::go_on_unasked(hooks, self, handshake);
@@ -471,7 +450,7 @@ pub(crate) fn finish_before_sleep() {
             event_loop.execute_parked(hooks, Extent::Everything);
             event_loop.keep_ready(|handshake| {
                 if handshake.is_ready() {
-                    event_loop.add_to_warm(handshake);
+                    event_loop.warm.push(handshake);
                 }
                 !handshake.is_ready()
             });

@@ -222,15 +222,11 @@ pub(crate) fn drive(ssl: *mut c_void, call: Call) -> c_int {
         if event_loop.is_on_fibre() {
             return call.make(ssl);
         }
-        let handshake = match find(ssl) {
-            Some(handshake) => handshake,
-            None => match take_in(hooks, event_loop, ssl) {
-                Some(handshake) => handshake,
-                None => return methods::within_libssl(|| call.make(ssl)),
-            },
+        let Some(handshake) = find(ssl).or_else(|| take_in(hooks, event_loop, ssl)) else {
+            return methods::within_libssl(|| call.make(ssl));
         };
         if !Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
-            return drive_foreign(handshake, call);
+            return told_elsewhere(handshake, call).unwrap_or_else(|| call.make(ssl));
         }
         advance(hooks, event_loop, handshake, call)
     });
@@ -325,16 +321,15 @@ fn park(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
     }
 }
 
-/// A thread calls for a handshake whose fibre belongs to another one. That one lets it go on before
-/// it sleeps, and then the handshake is whoever's calls for it.
-fn drive_foreign(handshake: &Handshake, call: Call) -> c_int {
+/// What a call returns on another thread than the one that has the handshake's fibre; `None` if it
+/// goes on by itself.
+///
+/// That thread lets the handshake go on before it sleeps, and then it is whoever's calls for it.
+fn told_elsewhere(handshake: &Handshake, call: Call) -> Option<c_int> {
     match handshake.state() {
-        State::Idle => call.make(handshake.ssl),
-        State::Held => match handshake.tell(call) {
-            Some(result) if handshake.begun.get().is_same_kind(call) => result,
-            _ => call.make(handshake.ssl),
-        },
-        State::Parked | State::Ready | State::Running => postponed(call),
+        State::Idle => None,
+        State::Held => handshake.tell(call).filter(|_| handshake.begun.get().is_same_kind(call)),
+        State::Parked | State::Ready | State::Running => Some(postponed(call)),
     }
 }
 
@@ -599,9 +594,9 @@ pub(crate) extern "C" fn completed(handle: Handle) {
             event_loop.closing(|closing| closing.unpark(handshake.wait.get()));
             match handshake.means {
                 Means::Event => event_loop.add_to_ready(handshake),
-                Means::Asks if handshake.may_go_ahead() => event_loop.add_to_warm(handshake),
+                Means::Asks if handshake.may_go_ahead() => event_loop.warm.push(handshake),
                 Means::Asks => {}
-                Means::Posts => event_loop.add_to_own(handshake),
+                Means::Posts => event_loop.own.push(handshake),
             }
         }
     });

@@ -199,6 +199,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/runtime/src/config.rs",
         "crates/runtime/src/cork.rs",
         "crates/runtime/src/event_loop.rs",
+        "crates/runtime/src/event_loop/queue.rs",
         "crates/runtime/src/fibre.rs",
         "crates/runtime/src/foreign.rs",
         "crates/runtime/src/forks.rs",

@@ -6,9 +6,6 @@ use super::{Permute, STATE_WORDS, permute};
 use crate::registers::Task;
 use crate::words::Words;
 
-/// Bytes of the longest rate: SHAKE128's.
-pub const RATE_BYTES_MAX: usize = 168;
-
 /// A function of FIPS 202, 6: how many bytes a block has, and what is appended to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {

@@ -4,7 +4,7 @@
 
 mod away;
 
-use std::cell::RefCell;
+use std::cell::{LazyCell, RefCell};
 use std::ffi::c_int;
 use std::mem;
 use std::sync::Arc;
@@ -227,14 +227,14 @@ impl Waiting {
         let handshake = entry.job.handshake;
         self.lane.submit(entry.job, now);
         let others = engines.others().map(|member| member.others(self.kind, self.lane.lanes()));
-        let costs = || process::current().queues(self.kind).costs.by_jobs();
+        let costs = LazyCell::new(|| process::current().queues(self.kind).costs.by_jobs());
         let limit_ns = || config().wait_max.ns(|| runtime::round_trip_ns(handshake));
         let may_wait = || may_wait && runtime::may_wait(handshake);
-        self.company.joined(now, self.in_company(engines), others, costs, limit_ns, may_wait);
+        self.company.joined(now, self.in_company(engines), others, || *costs, limit_ns, may_wait);
         self.len() == 1
             && !self.company.waits()
             && engines.others().is_none()
-            && self.encounters.are_vain(&costs())
+            && self.encounters.are_vain(&costs)
     }
 
     fn remove(&mut self, engines: Engines<'_>, is_it: impl Fn(&Parked) -> bool) -> Option<Parked> {

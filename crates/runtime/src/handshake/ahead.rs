@@ -38,7 +38,7 @@ pub(super) fn go_on(hooks: &ProviderHooks, event_loop: &EventLoop, own: &Handsha
     event_loop.take_from_ready(own);
     super::go_on_by_themselves(hooks, event_loop, Some(own));
     let Some(openssl) = real::openssl() else { return };
-    while let Some(handshake) = event_loop.next_warm() {
+    while let Some(handshake) = event_loop.warm.pop() {
         // What the fibre of `own` may have left in the queue is not to be mistaken for another's.
         if (openssl.ERR_peek_error)() != 0 {
             continue;

@@ -9,7 +9,7 @@ use core::ffi::c_void;
 use core::ptr;
 use std::sync::Arc;
 
-use super::{Handshake, State, advance, find, postponed, take_in};
+use super::{State, advance, find, take_in, told_elsewhere};
 use crate::event_loop::EventLoop;
 use crate::provider::provider;
 use crate::real::{self, OpenSsl};
@@ -29,15 +29,13 @@ pub(crate) fn settle(ssl: *mut c_void) -> Option<()> {
             let is_its_own = known.is_some_and(|handshake| handshake.is_on(event_loop));
             return (is_its_own || !is_suspended).then_some(());
         }
-        let handshake = match known {
-            Some(handshake) => handshake,
-            None => match take_in(hooks, event_loop, ssl) {
-                Some(handshake) => handshake,
-                None => return Some(()),
-            },
+        let Some(handshake) = known.or_else(|| take_in(hooks, event_loop, ssl)) else {
+            return Some(());
         };
+        let call = handshake.begun.get();
         if !Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
-            return settle_foreign(handshake);
+            let told = told_elsewhere(handshake, call);
+            return told.is_none_or(|result| call.is_done(result)).then_some(());
         }
         // Its own callback, on no fibre.
         if handshake.state() == State::Running {
@@ -47,7 +45,6 @@ pub(crate) fn settle(ssl: *mut c_void) -> Option<()> {
         if !is_suspended && handshake.has_read_early_data.get() {
             return Some(());
         }
-        let call = handshake.begun.get();
         if (openssl.SSL_in_before)(ssl) == 0 {
             return call.is_done(advance(hooks, event_loop, handshake, call)).then_some(());
         }
@@ -62,22 +59,6 @@ pub(crate) fn settle(ssl: *mut c_void) -> Option<()> {
         Some(())
     })
     .flatten()
-}
-
-/// The same on another thread than the one whose fibre it is about.
-fn settle_foreign(handshake: &Handshake) -> Option<()> {
-    let call = handshake.begun.get();
-    match handshake.state() {
-        State::Idle => Some(()),
-        State::Held => {
-            let result = handshake.tell(call)?;
-            call.is_done(result).then_some(())
-        }
-        State::Parked | State::Ready | State::Running => {
-            postponed(call);
-            None
-        }
-    }
 }
 
 /// Whether libssl handshakes before it reads or writes.

@@ -1,8 +1,9 @@
 //! The counters that accelerated processes leave in a directory.
 
+use std::ops::Deref;
 use std::path::Path;
 
-use widelane_bridge::counters::{LANES_MAX, OperationKind};
+use widelane_bridge::counters::OperationKind;
 use widelane_cpu::Room;
 use widelane_host::counters::Counts;
 use widelane_testkit::rooms::has_lanes;
@@ -11,32 +12,19 @@ use widelane_testkit::rooms::has_lanes;
 #[derive(Debug, Default)]
 pub struct Sums {
     pub processes: usize,
-    pub lanes: usize,
-    pub handshakes: u64,
-    pub batches_by_fill: [u64; LANES_MAX + 1],
+    /// How often the lane process had been started.
+    pub lane_process_starts: u64,
     /// Runs of kernels in rooms that multiply in wide registers.
     pub heavy_runs: u64,
-    pub jobs_batched: u64,
-    pub jobs_single: u64,
-    pub jobs_synchronous: u64,
-    pub jobs_delegated: u64,
-    pub jobs_cancelled: u64,
-    pub fallbacks: u64,
-    pub closed_full: u64,
-    pub closed_idle: u64,
-    pub short_waits: u64,
-    pub short_wait_company: u64,
-    pub jobs_lent: u64,
-    pub jobs_for_others: u64,
-    pub jobs_taken_back: u64,
-    pub jobs_refused: u64,
-    pub lane_process_starts: u64,
-    pub device_jobs: u64,
-    pub device_full: u64,
-    pub device_faults: u64,
-    pub device_late: u64,
-    /// By kind of operation: those that waited for others, and those that could not.
-    kinds: [(u64, u64); OperationKind::ALL.len()],
+    counts: Counts,
+}
+
+impl Deref for Sums {
+    type Target = Counts;
+
+    fn deref(&self) -> &Counts {
+        &self.counts
+    }
 }
 
 /// The kinds of operations that are signatures, or decryptions in place of one.
@@ -66,35 +54,9 @@ impl Sums {
             }
             sums.lane_process_starts = sums.lane_process_starts.max(starts);
             sums.processes += 1;
-            sums.lanes = sums.lanes.max(counters.lanes);
-            for (sum, counter) in sums.batches_by_fill.iter_mut().zip(&counters.batches_by_fill) {
-                *sum += counter;
-            }
             let heavy = Room::ALL.into_iter().filter(|room| room.licence_class().heavy);
             sums.heavy_runs += heavy.map(|room| counters.runs_by_room[room as usize]).sum::<u64>();
-            sums.handshakes += counters.handshakes;
-            sums.jobs_batched += counters.jobs_batched;
-            sums.jobs_single += counters.jobs_single;
-            sums.jobs_synchronous += counters.jobs_synchronous;
-            sums.jobs_delegated += counters.jobs_delegated;
-            sums.jobs_cancelled += counters.jobs_cancelled;
-            sums.fallbacks += counters.fallbacks;
-            sums.closed_full += counters.closed_full;
-            sums.closed_idle += counters.closed_idle;
-            sums.short_waits += counters.short_waits;
-            sums.short_wait_company += counters.short_wait_company;
-            sums.jobs_lent += counters.jobs_lent;
-            sums.jobs_for_others += counters.jobs_for_others;
-            sums.jobs_taken_back += counters.jobs_taken_back;
-            sums.jobs_refused += counters.jobs_refused;
-            sums.device_jobs += counters.device_jobs;
-            sums.device_full += counters.device_full;
-            sums.device_faults += counters.device_faults;
-            sums.device_late += counters.device_late;
-            for ((parked, synchronous), kind) in sums.kinds.iter_mut().zip(&counters.by_kind) {
-                *parked += kind.batched + kind.single;
-                *synchronous += kind.synchronous;
-            }
+            sums.counts.add(&counters);
         }
         sums
     }
@@ -106,18 +68,22 @@ impl Sums {
 
     /// Those of them that were signatures: one for each full handshake.
     pub fn signed(&self) -> u64 {
-        SIGNATURES.iter().map(|kind| self.kinds[*kind as usize].0).sum()
+        SIGNATURES.into_iter().map(|kind| self.parked_of(kind)).sum()
     }
 
     /// RSA operations, those that could not wait included.
     pub fn rsa(&self) -> u64 {
         let kinds = [OperationKind::Rsa2048, OperationKind::Rsa3072, OperationKind::Rsa4096];
-        kinds.map(|kind| self.kinds[kind as usize]).iter().map(|(one, other)| one + other).sum()
+        kinds
+            .map(|kind| self.parked_of(kind) + self.by_kind[kind as usize].synchronous)
+            .iter()
+            .sum()
     }
 
     /// Operations of a kind that waited for others on an event loop.
     pub fn parked_of(&self, kind: OperationKind) -> u64 {
-        self.kinds[kind as usize].0
+        let kind = &self.by_kind[kind as usize];
+        kind.batched + kind.single
     }
 
     /// Whether there are lanes to fill, as CPU and policy say too; without, every operation is
@@ -141,9 +107,8 @@ impl Sums {
         if !self.has_lanes() {
             return self.assert_delegated();
         }
-        let (parked, synchronous) = self.kinds[kind as usize];
-        assert!(parked > 0, "no {} was parked: {self:?}", kind.name());
-        assert_eq!(synchronous, 0, "{}: {self:?}", kind.name());
+        assert!(self.parked_of(kind) > 0, "no {} was parked: {self:?}", kind.name());
+        assert_eq!(self.by_kind[kind as usize].synchronous, 0, "{}: {self:?}", kind.name());
     }
 
     /// Asserts that so many signatures waited for others.
