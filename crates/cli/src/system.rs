@@ -94,7 +94,7 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Why [`write`] could not write to `path`, if it could not; leaves no trace.
+/// Why [`write()`] could not write to `path`, if it could not; leaves no trace.
 pub fn obstacle_to_write(path: &Path) -> Option<String> {
     let directory = directory_of(path);
     if path.is_dir() {
