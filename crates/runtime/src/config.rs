@@ -88,8 +88,10 @@ pub(crate) fn is_run_variable(variable: &[u8]) -> bool {
     })
 }
 
-/// `LD_PRELOAD=` with this library put in front of `others`.
+/// `LD_PRELOAD=` with this library put in front of `others`, once.
 pub(crate) fn preload_variable(library: &OsStr, others: Option<&OsStr>) -> Option<CString> {
+    let without = others.and_then(|list| split_preload(list, library)).map(|(_, others)| others);
+    let others = without.as_deref().or(others);
     let mut variable = OsString::from(PRELOAD_VARIABLE);
     variable.push("=");
     variable.push(library);
@@ -115,7 +117,8 @@ pub(crate) fn preload_value(variable: &[u8]) -> Option<&OsStr> {
     Some(OsStr::from_bytes(rest))
 }
 
-/// Splits a preload list into the entry of `library` and the others, joined again.
+/// Splits a preload list into the entries of `library`, of which one is answered, and the others,
+/// joined again.
 fn split_preload(list: &OsStr, library: &OsStr) -> Option<(OsString, OsString)> {
     let mut found = None;
     let mut others: Vec<u8> = Vec::new();
@@ -124,7 +127,7 @@ fn split_preload(list: &OsStr, library: &OsStr) -> Option<(OsString, OsString)> 
         if entry.is_empty() {
             continue;
         }
-        if found.is_none() && entry == library.as_bytes() {
+        if entry == library.as_bytes() {
             found = Some(OsString::from_vec(entry.to_vec()));
             continue;
         }
@@ -225,6 +228,7 @@ mod tests {
             ("/opt/libwidelane_runtime.so", ""),
             ("/opt/libwidelane_runtime.so:/a.so", "/a.so"),
             ("/a.so /opt/libwidelane_runtime.so /b.so", "/a.so:/b.so"),
+            ("/opt/libwidelane_runtime.so:/a.so:/opt/libwidelane_runtime.so", "/a.so"),
         ] {
             let (found, rest) = split_preload(OsStr::new(list), ours).expect(list);
             assert_eq!(found, ours);
@@ -264,5 +268,7 @@ mod tests {
         let without = |list| preload_without(ours, OsStr::new(list));
         assert_eq!(without("/w.so:/a.so").as_deref(), Some(c"LD_PRELOAD=/a.so"));
         assert_eq!(without("/w.so"), None);
+        let again = preload_variable(ours, Some(OsStr::new("/w.so:/a.so:/w.so"))).expect("no nul");
+        assert_eq!(again, before, "a program that executes itself passes it on");
     }
 }

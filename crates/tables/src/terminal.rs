@@ -1,5 +1,7 @@
 //! Blocks as a terminal shows them.
 
+use std::borrow::Cow;
+
 use comfy_table::presets::NOTHING;
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, LineStyle};
 
@@ -27,10 +29,20 @@ pub fn show(blocks: impl IntoIterator<Item = Block>, style: &Style) -> String {
             }
             Block::Table(table) => screen.table(table),
             // Never wrapped: it is to be copied.
-            Block::Command(command) => screen.line(&format!(" {command}")),
+            Block::Command(command) => screen.line(&format!(" {}", printable(&command))),
         }
     }
     screen.text
+}
+
+/// Text without what would command a terminal: names of files and results may be anybody's.
+fn printable(text: &str) -> Cow<'_, str> {
+    let commands = |char: char| char.is_control() && char != '\n';
+    if text.contains(commands) {
+        Cow::Owned(text.replace(commands, "\u{fffd}"))
+    } else {
+        Cow::Borrowed(text)
+    }
 }
 
 /// The text so far.
@@ -49,7 +61,7 @@ impl Screen<'_> {
     fn paragraph(&mut self, text: &str, ansi: &str) {
         let width = usize::from(self.style.width);
         let mut lines: Vec<String> = Vec::new();
-        for word in text.split_whitespace() {
+        for word in printable(text).split_whitespace() {
             match lines.last_mut() {
                 Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
                     line.push(' ');
@@ -78,11 +90,11 @@ impl Screen<'_> {
             table.enforce_styling();
         }
         if content.columns.iter().any(|column| !column.title.is_empty()) {
-            table.set_header(content.columns.iter().map(|column| &column.title));
+            table.set_header(content.columns.iter().map(|column| printable(&column.title)));
         }
         for row in content.rows {
             let cells = row.into_iter().zip(&content.columns).map(|(text, column)| {
-                let cell = Cell::new_owned(text);
+                let cell = Cell::new(printable(&text));
                 match column.kind {
                     Kind::Words => cell,
                     Kind::Number => cell.set_alignment(CellAlignment::Right),
@@ -101,5 +113,25 @@ impl Screen<'_> {
         for line in table.lines() {
             self.line(&line);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_shown_commands_the_terminal() {
+        let hostile = "a\x1b]52;c;eA==\x07b\u{9b}2J";
+        let mut table = Table::new(&[(hostile, Kind::Words)]);
+        table.rows.push(vec![hostile.to_owned()]);
+        let blocks = [
+            Block::Warning(hostile.to_owned()),
+            Block::Command(hostile.to_owned()),
+            Block::Table(table),
+        ];
+        let shown = show(blocks, &Style { width: 80, colour: false });
+        assert!(!shown.contains(|char: char| char.is_control() && char != '\n'), "{shown:?}");
+        assert_eq!(shown.matches("a\u{fffd}]52;c;eA==\u{fffd}b").count(), 4, "{shown}");
     }
 }

@@ -56,7 +56,8 @@ pub struct Limits {
     pub duration: Duration,
 }
 
-/// Connections per second beyond which a rate is nobody's.
+/// Connections per second below and beyond which a rate is nobody's.
+const RATE_MIN: f64 = 1e-6;
 const RATE_MAX: f64 = 1e7;
 
 /// Length beyond which a list is nobody's.
@@ -221,7 +222,7 @@ impl Specification {
             (is_plain(&self.host) && self.port > 0, "its server"),
             (mix.names.iter().all(|name| is_plain(name)), "a name in it"),
             (self.pace.connections() > 0, "a load of no connections"),
-            (rate.is_finite() && rate > 0.0 && rate <= RATE_MAX, "its rate"),
+            ((RATE_MIN..=RATE_MAX).contains(&rate), "its rate"),
             (requests > 0, "a load of no requests"),
             (lists.into_iter().all(|length| length <= LIST_MAX), "a list of such length"),
             (!self.course.window.is_zero(), "a window of no length"),

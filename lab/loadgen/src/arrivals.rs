@@ -20,7 +20,7 @@ impl Schedule {
     pub fn new(began: Instant, rate: f64, arrivals: Arrivals, ramp: Duration, seed: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
         // Threads of one load do not begin at the same instants.
-        let next = began + Duration::from_secs_f64(random.f64() / rate);
+        let next = began + pause(random.f64() / rate);
         Schedule { began, next, rate, arrivals, ramp, random }
     }
 
@@ -42,7 +42,7 @@ impl Schedule {
             // Distances of a Poisson process are exponential; 1 - random is never zero.
             Arrivals::Poisson => -(1.0 - self.random.f64()).ln(),
         };
-        self.next += Duration::from_secs_f64(intervals / (self.rate * risen));
+        self.next += pause(intervals / (self.rate * risen));
     }
 
     /// The instants before `now` at which nothing has begun yet.
@@ -54,6 +54,12 @@ impl Schedule {
             (due < now).then_some(due)
         })
     }
+}
+
+/// Time between two connections, however low the rate is.
+fn pause(seconds: f64) -> Duration {
+    const SECONDS_MAX: f64 = 1e6;
+    Duration::from_secs_f64(seconds.min(SECONDS_MAX))
 }
 
 /// Part of the rate at which a ramp begins.

@@ -35,6 +35,8 @@ pub struct Unit {
     pub preload: Option<String>,
     /// Whether it may write to few directories only.
     pub is_read_only: bool,
+    /// Whether it has a user of its own while it runs, which implies more than the settings say.
+    pub is_dynamic_user: bool,
     /// Settings in force that hide directories from it.
     pub hidden_by: Vec<&'static str>,
 }
@@ -63,6 +65,10 @@ impl Unit {
         let mut unit = Unit::default();
         for (path, text) in [file].into_iter().chain(drop_ins(root, name)) {
             unit.add(root, &path, &text)?;
+        }
+        if unit.is_dynamic_user {
+            unit.is_read_only = true;
+            unit.set_hiding("PrivateTmp", "yes");
         }
         if unit.program.as_os_str().is_empty() {
             bail!("service {name} starts no program; is it masked?");
@@ -107,6 +113,12 @@ impl Unit {
                 "ProtectSystem" => self.is_read_only = value == "strict",
                 "ProtectHome" => self.set_hiding("ProtectHome", &value),
                 "PrivateTmp" => self.set_hiding("PrivateTmp", &value),
+                "DynamicUser" => self.is_dynamic_user = is_true(&value),
+                "Environment" if value.is_empty() && is_behind_ours(path) => bail!(
+                    "{} clears the environment and is read after {FILE_NAME}, so that widelane \
+                     would not be loaded; rename it to something before that",
+                    path.display()
+                ),
                 "Environment" if value.is_empty() => self.preload = None,
                 "Environment" => {
                     for word in words(&value) {
@@ -146,8 +158,7 @@ impl Unit {
     }
 
     fn set_preload(&mut self, path: &Path, preload: &str) -> anyhow::Result<()> {
-        let is_drop_in = path.extension().is_some_and(|extension| extension == "conf");
-        if is_drop_in && path.file_name().is_some_and(|name| name > FILE_NAME) {
+        if is_behind_ours(path) {
             bail!(
                 "{} sets {PRELOAD} and is read after {FILE_NAME}, so that widelane would not be \
                  loaded; rename it to something before that",
@@ -157,6 +168,17 @@ impl Unit {
         self.preload = Some(preload.to_owned());
         Ok(())
     }
+}
+
+/// Whether systemd reads a file after our drop-in.
+fn is_behind_ours(path: &Path) -> bool {
+    let is_drop_in = path.extension().is_some_and(|extension| extension == "conf");
+    is_drop_in && path.file_name().is_some_and(|name| name > FILE_NAME)
+}
+
+/// What systemd takes for yes.
+fn is_true(value: &str) -> bool {
+    ["1", "yes", "y", "true", "t", "on"].iter().any(|yes| value.eq_ignore_ascii_case(yes))
 }
 
 /// The program that systemd starts for a word, which may be a name.
@@ -184,13 +206,28 @@ fn unit_file(root: &Path, name: &str) -> Option<(PathBuf, String)> {
     })
 }
 
+/// The directories of drop-ins that a service has, the most special last: those of all services,
+/// of what its name begins with up to a dash (`a-.service.d` of `a-b`), of its template, its own.
+fn drop_in_directories(name: &str) -> Vec<String> {
+    let template = name.split_once('@').map(|(template, _)| format!("{template}@"));
+    let prefix = template.as_deref().unwrap_or(name);
+    let prefixes = prefix.match_indices('-').map(|(at, dash)| &prefix[..at + dash.len()]);
+    let names = prefixes.chain(template.as_deref()).chain([name]);
+    let own = names.map(|name| format!("{name}.service.d"));
+    ["service.d".to_owned()].into_iter().chain(own).collect()
+}
+
 /// All drop-ins of a service but ours, in systemd's order: by file name, and of one name the
 /// strongest directory's.
 fn drop_ins(root: &Path, name: &str) -> impl Iterator<Item = (PathBuf, String)> {
     let mut found = BTreeMap::new();
-    for directory in DIRECTORIES.iter().rev() {
-        let directory = root.join(directory).join(format!("{name}.service.d"));
-        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+    let names = drop_in_directories(name);
+    let directories = DIRECTORIES
+        .iter()
+        .rev()
+        .flat_map(|above| names.iter().map(move |directory| Path::new(above).join(directory)));
+    for directory in directories {
+        for entry in fs::read_dir(root.join(directory)).into_iter().flatten().flatten() {
             let (path, file_name) = (entry.path(), entry.file_name());
             if path.extension().is_some_and(|extension| extension == "conf")
                 && file_name != FILE_NAME
@@ -279,6 +316,41 @@ mod tests {
         system.write("etc/systemd/system/server.service.d/a.conf", other);
         let replaced = Unit { program: "/opt/server".into(), is_read_only: true, ..plain };
         assert_eq!(system.find().unwrap(), replaced);
+    }
+
+    #[test]
+    fn drop_ins_of_all_of_a_prefix_and_of_a_template_count() {
+        assert_eq!(
+            drop_in_directories("a-b@web"),
+            ["service.d", "a-.service.d", "a-b@.service.d", "a-b@web.service.d"]
+        );
+        assert_eq!(drop_in_directories("server"), ["service.d", "server.service.d"]);
+        let system = System::new(UNIT);
+        let preload = |file: &str| format!("[Service]\nEnvironment=LD_PRELOAD={file}\n");
+        system.write("etc/systemd/system/service.d/a.conf", &preload("/all.so"));
+        assert_eq!(system.find().unwrap().preload.as_deref(), Some("/all.so"));
+        system.write("lib/systemd/system/server.service.d/b.conf", &preload("/own.so"));
+        assert_eq!(system.find().unwrap().preload.as_deref(), Some("/own.so"));
+    }
+
+    #[test]
+    fn an_environment_is_not_cleared_behind_ours() {
+        let system = System::new(UNIT);
+        let cleared = "[Service]\nEnvironment=\n";
+        system.write("etc/systemd/system/server.service.d/a.conf", cleared);
+        assert!(system.find().is_ok());
+        system.write("etc/systemd/system/server.service.d/zz.conf", cleared);
+        assert!(system.refusal().contains("zz.conf clears the environment"));
+    }
+
+    #[test]
+    fn a_dynamic_user_sees_a_read_only_system() {
+        for (value, is_dynamic) in [("yes", true), ("True", true), ("no", false)] {
+            let unit = format!("{UNIT}DynamicUser={value}\n");
+            let unit = System::new(&unit).find().unwrap();
+            assert_eq!(unit.is_read_only, is_dynamic);
+            assert_eq!(unit.hides(Path::new("/tmp/widelane.so")).is_some(), is_dynamic);
+        }
     }
 
     #[test]

@@ -174,6 +174,9 @@ impl Context for ChaCha {
         }
         // A message may follow with the same IV, says the default provider.
         self.under_way = false;
+        if self.common.direction == Direction::Open && self.tag_bytes == 0 {
+            return Err(core::PROV_R_TAG_NOT_SET.into());
+        }
         self.common.finish(self.tag_bytes)?;
         Ok(0)
     }

@@ -156,6 +156,11 @@ impl Fields {
         Some(&self.bytes[place]).filter(|value| !value.is_empty())
     }
 
+    /// Whether it was set, and to nothing.
+    pub(super) fn is_empty_value(&self, field: Field) -> bool {
+        self.places[field as usize].as_ref().is_some_and(Range::is_empty)
+    }
+
     /// Hands everything that is set to `take`, as parameters.
     pub(super) fn replay<R>(&self, take: impl FnOnce(&[OsslParam]) -> R) -> R {
         let mut copy = self.clone();

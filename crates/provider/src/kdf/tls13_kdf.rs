@@ -65,6 +65,10 @@ const DERIVED: &[u8] = b"derived";
 /// The next stage's secret: of the one before it, what is derived for this is the salt. A stage
 /// that nothing is put in gets zeroes instead.
 fn extract(kdf: &Kdf, fields: &Fields, output: &mut [u8]) -> Option<()> {
+    // An empty secret is not what none is, and nothing that TLS has.
+    if [Field::Key, Field::Salt].into_iter().any(|field| fields.is_empty_value(field)) {
+        return None;
+    }
     let (hash, zeroes) = (kdf.hash(), [0; Hash::BYTES_MAX]);
     let early = tls13::early(hash);
     let is_whole = output.len() == hash.bytes();

@@ -30,7 +30,7 @@ pub(crate) unsafe fn tell_groups(
 unsafe fn tell(mechanism: &Mechanism, callback: OsslCallback, argument: *mut c_void) -> c_int {
     let (name, id) = mechanism.group;
     let [_, strength, _] = mechanism.sizes();
-    let mut numbers: [c_uint; 3] = [id, strength.unsigned_abs(), 1];
+    let mut numbers: [c_uint; 3] = [id, strength.into(), 1];
     // No version of DTLS has it.
     let mut versions: [c_int; 4] = [core::TLS_1_3, 0, -1, -1];
     let [id, strength, is_kem] = &mut numbers;

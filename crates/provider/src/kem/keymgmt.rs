@@ -262,14 +262,14 @@ fn set(generation: &mut Generation, params: Array<'_>) -> Option<c_int> {
 
 /// Gives the value of a parameter to `write`, if there is one; false if that does not take it.
 fn tell(key: &Key, name: params::Name<'_>, write: impl FnOnce(Value<'_>) -> bool) -> bool {
-    let [bits, strength, category] = key.mechanism().sizes();
+    let [bits, strength, category] = key.mechanism().sizes().map(usize::from);
     let is = |known: &CStr| name == known;
     if is(core::PKEY_PARAM_BITS) {
-        write(Value::Int(bits))
+        write(Value::Size(bits))
     } else if is(core::PKEY_PARAM_SECURITY_BITS) {
-        write(Value::Int(strength))
+        write(Value::Size(strength))
     } else if is(core::PKEY_PARAM_SECURITY_CATEGORY) {
-        write(Value::Int(category))
+        write(Value::Size(category))
     } else if is(core::PKEY_PARAM_MAX_SIZE) {
         write(Value::Size(key.mechanism().ciphertext_bytes()))
     } else if is(core::PKEY_PARAM_ENCODED_PUBLIC_KEY) || is(core::PKEY_PARAM_PUB_KEY) {

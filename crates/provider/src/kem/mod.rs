@@ -171,7 +171,7 @@ impl Mechanism {
 
     /// What OpenSSL says of its keys, which is what it says of those of ML-KEM: their bits, their
     /// strength in bits, and NIST's category.
-    fn sizes(&self) -> [i32; 3] {
+    fn sizes(&self) -> [u16; 3] {
         match self.set {
             ParameterSet::MlKem512 => [512, 128, 1],
             ParameterSet::MlKem768 => [768, 192, 3],

@@ -179,8 +179,12 @@ fn tls13_stages_follow_from_each_other() {
         let (digest, key, salt) = (Set::Text(c"digest", digest), [7; 64], [9; 64]);
         let key = Set::Octets(c"key", &key[..bytes]);
         let salt = Set::Octets(c"salt", &salt[..bytes]);
+        let (no_key, no_salt) = (Set::Octets(c"key", &[]), Set::Octets(c"salt", &[]));
         for set in [
-            &[digest, EXTRACT, PREFIX, DERIVED][..],
+            &[digest, EXTRACT, no_key, salt, PREFIX, DERIVED][..],
+            &[digest, EXTRACT, key, no_salt, PREFIX, DERIVED],
+            &[digest, EXTRACT, no_key, no_salt, PREFIX, DERIVED],
+            &[digest, EXTRACT, PREFIX, DERIVED],
             &[digest, EXTRACT, key, PREFIX, DERIVED],
             &[digest, EXTRACT, salt, PREFIX, DERIVED],
             &[digest, EXTRACT, key, salt, PREFIX, DERIVED],

@@ -243,9 +243,8 @@ fn sealed(name: &CStr, source: &mut Source<'_>, query: &CStr, said: &mut Said) {
             }
         }
     }
-    // Since 4.0 OpenSSL refuses what is opened without a tag; we compare it with nothing, as before
-    // that.
-    let lacks_tag = is_chacha && !seal && !has_tag && is_since(4, 0);
+    // Before 4.0 OpenSSL compares what is opened without a tag with nothing; we refuse it.
+    let lacks_tag = is_chacha && !seal && !has_tag && !is_since(4, 0);
     if !has_header && !lacks_tag {
         said.note("finish", context.finish());
     }
