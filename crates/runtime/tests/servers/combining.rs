@@ -43,6 +43,12 @@ fn workers(server: &Server) -> Vec<i32> {
     children.split_whitespace().map(|child| child.parse().expect("a number")).collect()
 }
 
+/// The same once there are all: a server listens before it forks them.
+fn all_workers(server: &Server) -> Vec<i32> {
+    wait_until("all workers", || workers(server).len() == WORKERS);
+    workers(server)
+}
+
 fn assert_lent(counters: &Sums) {
     assert_eq!((counters.jobs_refused, counters.fallbacks), (0, 0), "{counters:?}");
     if counters.has_lanes() {
@@ -91,9 +97,7 @@ fn assert_none_failed(server: &Server) {
 fn handshakes_of_others_go_on_when_a_worker_is_stopped() {
     let (_authority, identity) = support::localhost();
     let server = server(&COMBINING, &[&identity]);
-    // A server listens before it forks.
-    wait_until("all workers", || workers(&server).len() == WORKERS);
-    let workers = workers(&server);
+    let workers = all_workers(&server);
     let errors = under_load(&server, &identity, || {
         // Until some were stopped in the middle of a batch that others had a part in: a second or
         // two where nothing else runs.
@@ -120,7 +124,7 @@ fn handshakes_of_others_go_on_when_a_worker_is_killed() {
     let kills = 12;
     let errors = under_load(&server, &identity, || {
         for index in 0..kills {
-            let workers = workers(&server);
+            let workers = all_workers(&server);
             let victim = workers[index % workers.len()];
             thread::sleep(Duration::from_millis(150));
             send_signal(victim, libc::SIGKILL);
@@ -147,7 +151,7 @@ fn the_workers_of_a_reload_combine_among_themselves() {
     let server = server(&COMBINING, &[&identity]);
     let errors = under_load(&server, &identity, || {
         for _ in 0..5 {
-            let before = workers(&server);
+            let before = all_workers(&server);
             server.signal(libc::SIGHUP);
             wait_until("new workers", || {
                 let now = workers(&server);
