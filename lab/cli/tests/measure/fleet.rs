@@ -1,6 +1,7 @@
 //! `widelane load --nats` and `widelane agent` on a real nats-server, beside stock nginx.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::iter;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -300,7 +301,10 @@ fn a_search_has_all_agents_probe_together() {
         let times = ["--search-max", "--duration", "1s", "--warm-up", "1s"];
         load_on(&nats, &haproxy.address, 2, &[&times[..], words].concat())
     };
-    let output = search(&["--latency-max", "400ms", "--percentile", "99"]).output().unwrap();
+    let attempt = || search(&["--latency-max", "400ms", "--percentile", "99"]).output().unwrap();
+    // Beside other work a search may end without an answer, and says so.
+    let tells = |output: &Output| !stderr(output).contains("on a quieter machine");
+    let output = iter::repeat_with(attempt).take(4).find(tells).expect("one of four tells");
     assert!(output.status.success(), "{}", stderr(&output));
     let found = json(&output);
     let rate = found["rate"].as_f64().unwrap();
