@@ -132,9 +132,7 @@ impl Description {
         let facts = [("Allows", self.policy.to_string()), ("Set by", self.policy_source.clone())];
         let online = LaneCpus::online();
         let mistake = self.policy.lane_cpus.as_ref().zip(online).and_then(|(lane, online)| {
-            let missing = LaneCpus::new(
-                lane.cpus().iter().copied().filter(|cpu| !online.cpus().contains(cpu)),
-            );
+            let missing = lane.missing(&online);
             (!missing.is_none()).then(|| {
                 format!("lane CPUs {missing}, which this machine does not have ({online})")
             })

@@ -4,7 +4,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -96,21 +96,29 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 
 /// Why [`write()`] could not write to `path`, if it could not; leaves no trace.
 pub fn obstacle_to_write(path: &Path) -> Option<String> {
-    let directory = directory_of(path);
     if path.is_dir() {
         return Some("it is a directory".to_owned());
     }
     if is_device(path) {
         return File::options().write(true).open(path).err().map(|error| error.to_string());
     }
-    if !directory.exists() {
-        return Some(format!("there is no directory {}", directory.display()));
+    let directory = directory_of(path);
+    why_no_directory(directory).or_else(|| {
+        let tried = tempfile::Builder::new().prefix(".widelane-").tempfile_in(directory);
+        tried.err().map(|error| format!("{}: {}", directory.display(), error.kind()))
+    })
+}
+
+/// Says why a path is that of no directory, if it is not.
+pub fn why_no_directory(path: &Path) -> Option<String> {
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => None,
+        Ok(_) => Some(format!("{} is not a directory", path.display())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Some(format!("there is no directory {}", path.display()))
+        }
+        Err(error) => Some(format!("cannot use {}: {error}", path.display())),
     }
-    if !directory.is_dir() {
-        return Some(format!("{} is not a directory", directory.display()));
-    }
-    let tried = tempfile::Builder::new().prefix(".widelane-").tempfile_in(directory);
-    tried.err().map(|error| format!("{}: {}", directory.display(), error.kind()))
 }
 
 /// The directory that a path is in.

@@ -8,7 +8,6 @@ mod files;
 mod status;
 mod unit;
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -24,6 +23,7 @@ use crate::flags::{Flags, Variables};
 use crate::libraries::Libraries;
 use crate::output;
 use crate::run::fitness::{self, Fitness};
+use crate::system;
 
 /// Accelerates a service of systemd from its next start on
 ///
@@ -122,13 +122,9 @@ pub fn disable(args: &DisableArgs) -> anyhow::Result<ExitCode> {
 
 /// The directory of a system, by a path without links.
 fn system_at(root: &Path) -> anyhow::Result<PathBuf> {
-    match root.canonicalize() {
-        Ok(path) if path.is_dir() => Ok(path),
-        Ok(_) => bail!("{} is not a directory", root.display()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            bail!("there is no directory {}", root.display())
-        }
-        Err(error) => Err(error).with_context(|| format!("cannot use {}", root.display())),
+    match system::why_no_directory(root) {
+        Some(reason) => bail!(reason),
+        None => root.canonicalize().with_context(|| format!("cannot use {}", root.display())),
     }
 }
 

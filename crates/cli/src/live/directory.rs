@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
 
+use crate::system;
+
 /// Where the servers of the system keep their counters.
 pub const SYSTEM_DIRECTORY: &str = "/run/widelane";
 
@@ -28,14 +30,9 @@ impl Directories {
     /// The one that was asked for, which has to be there, or all where `widelane run` may have put
     /// counters.
     pub fn asked_or_usual(asked: Option<&Path>) -> anyhow::Result<Self> {
-        match asked {
-            Some(directory) if !directory.exists() => {
-                bail!("there is no directory {}", directory.display())
-            }
-            Some(directory) if !directory.is_dir() => {
-                bail!("{} is not a directory", directory.display())
-            }
-            _ => Ok(Directories::now_or_later(asked)),
+        match asked.and_then(system::why_no_directory) {
+            Some(reason) => bail!(reason),
+            None => Ok(Directories::now_or_later(asked)),
         }
     }
 

@@ -56,10 +56,16 @@ impl LaneCpus {
     ///
     /// [`MissingLaneCpu`], which says what there is.
     pub fn check(&self, present: &LaneCpus) -> Result<(), MissingLaneCpu> {
-        match self.0.iter().find(|cpu| !present.0.contains(cpu)) {
+        match self.missing(present).0.first() {
             Some(missing) => Err(MissingLaneCpu { missing: *missing, present: present.clone() }),
             None => Ok(()),
         }
+    }
+
+    /// Those of them that are not among the CPUs that are `present`.
+    #[must_use]
+    pub fn missing(&self, present: &LaneCpus) -> LaneCpus {
+        LaneCpus(self.0.iter().copied().filter(|cpu| !present.0.contains(cpu)).collect())
     }
 
     /// The CPUs that are online; nothing where the system does not say.

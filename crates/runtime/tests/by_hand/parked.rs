@@ -21,40 +21,39 @@ use crate::support::by_hand::{
     context, excluding_context, executed, file, new_ssl, rare_context, rare_context_with,
 };
 
-#[test]
-fn freeing_a_parked_connection_withdraws_its_operation() {
-    let Some(counters) = accelerated_with_lanes("parked::scenario_free") else { return };
-    assert_eq!((counters.jobs_cancelled, counters.parked()), (1, 0), "{counters:?}");
+/// Tests by their scenarios, and how many operations are withdrawn and parked there.
+macro_rules! scenarios {
+    ($($test:ident: $scenario:literal, $expected:expr;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                let scenario = concat!("parked::", $scenario);
+                let Some(counters) = accelerated_with_lanes(scenario) else { return };
+                let counted = (counters.jobs_cancelled, counters.parked());
+                assert_eq!(counted, $expected, "{counters:?}");
+            }
+        )*
+    };
 }
 
-#[test]
-fn another_thread_may_free_a_parked_connection() {
-    let Some(counters) = accelerated_with_lanes("parked::scenario_free_elsewhere") else { return };
-    assert_eq!((counters.jobs_cancelled, counters.parked()), (1, 0), "{counters:?}");
-}
-
-#[test]
-fn a_cleared_connection_handshakes_anew() {
-    let Some(counters) = accelerated_with_lanes("parked::scenario_clear") else { return };
-    assert_eq!((counters.jobs_cancelled, counters.parked()), (1, 1), "{counters:?}");
-}
-
-#[test]
-fn reading_a_parked_connection_waits_like_the_handshake() {
-    let Some(counters) = accelerated_with_lanes("parked::scenario_read") else { return };
-    assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 1), "{counters:?}");
-}
-
-#[test]
-fn extra_data_that_nobody_asked_for_stays_the_programs() {
-    let Some(counters) = accelerated_with_lanes("parked::scenario_extra_data") else { return };
-    assert_eq!((counters.jobs_cancelled, counters.parked()), (1, 0), "{counters:?}");
-}
-
-#[test]
-fn excluding_a_provider_that_is_not_loaded_excludes_nothing() {
-    let Some(counters) = accelerated_with_lanes("parked::scenario_exclusion") else { return };
-    assert_eq!((counters.jobs_cancelled, counters.parked()), (1, 0), "{counters:?}");
+scenarios! {
+    freeing_a_parked_connection_withdraws_its_operation: "scenario_free", (1, 0);
+    another_thread_may_free_a_parked_connection: "scenario_free_elsewhere", (1, 0);
+    a_cleared_connection_handshakes_anew: "scenario_clear", (1, 1);
+    reading_a_parked_connection_waits_like_the_handshake: "scenario_read", (0, 1);
+    extra_data_that_nobody_asked_for_stays_the_programs: "scenario_extra_data", (1, 0);
+    excluding_a_provider_that_is_not_loaded_excludes_nothing: "scenario_exclusion", (1, 0);
+    a_forked_child_may_call_for_its_copy: "scenario_fork_and_call", (1, 0);
+    a_callback_of_another_connection_may_free_a_parked_one: "scenario_free_in_callback", (1, 1);
+    another_thread_may_continue_a_handshake: "scenario_continue_elsewhere", (0, 1);
+    handshakes_of_a_thread_that_ends_or_blocks_go_on: "scenario_left_behind", (0, 2);
+    a_listener_that_does_not_block_closes_no_batch: "scenario_accept", (0, 1);
+    another_thread_does_not_clear_a_parked_connection: "scenario_clear_elsewhere", (0, 1);
+    a_descriptor_may_be_registered_after_the_call: "scenario_late_registration", (0, 2);
+    a_program_may_wait_by_other_functions_than_epoll: "scenario_other_pollers", (0, 6);
+    epoll_sets_may_be_duplicated_and_nested: "scenario_other_epoll_sets", (0, 2);
+    what_fails_on_a_parked_connection_says_so: "scenario_shutdown", (0, 1);
+    a_copy_of_a_cleared_connection_is_freed_once: "scenario_duplicate", (1, 0);
 }
 
 #[test]
@@ -67,20 +66,6 @@ fn a_forked_child_may_free_its_copy() {
 fn a_forked_child_sends_nothing_by_itself() {
     let Some(counters) = accelerated_with_lanes("parked::scenario_fork_and_sleep") else { return };
     assert_eq!(counters.parked(), 1, "{counters:?}");
-}
-
-#[test]
-fn a_forked_child_may_call_for_its_copy() {
-    let Some(counters) = accelerated_with_lanes("parked::scenario_fork_and_call") else { return };
-    assert_eq!((counters.jobs_cancelled, counters.parked()), (1, 0), "{counters:?}");
-}
-
-#[test]
-fn a_callback_of_another_connection_may_free_a_parked_one() {
-    let Some(counters) = accelerated_with_lanes("parked::scenario_free_in_callback") else {
-        return;
-    };
-    assert_eq!((counters.jobs_cancelled, counters.parked()), (1, 1), "{counters:?}");
 }
 
 #[test]
@@ -130,66 +115,6 @@ fn blocking_sockets_and_memory_are_not_parked() {
     assert_eq!((counters.handshakes, counters.parked()), (0, 0), "{counters:?}");
     let synchronous = if counters.has_lanes() { 2 } else { 0 };
     assert_eq!(counters.jobs_synchronous, synchronous, "{counters:?}");
-}
-
-#[test]
-fn another_thread_may_continue_a_handshake() {
-    let Some(counters) = accelerated_with_lanes("parked::scenario_continue_elsewhere") else {
-        return;
-    };
-    assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 1), "{counters:?}");
-}
-
-#[test]
-fn handshakes_of_a_thread_that_ends_or_blocks_go_on() {
-    let Some(counters) = accelerated_with_lanes("parked::scenario_left_behind") else { return };
-    assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 2), "{counters:?}");
-}
-
-#[test]
-fn a_listener_that_does_not_block_closes_no_batch() {
-    let Some(counters) = accelerated_with_lanes("parked::scenario_accept") else { return };
-    assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 1), "{counters:?}");
-}
-
-#[test]
-fn another_thread_does_not_clear_a_parked_connection() {
-    let Some(counters) = accelerated_with_lanes("parked::scenario_clear_elsewhere") else { return };
-    assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 1), "{counters:?}");
-}
-
-#[test]
-fn a_descriptor_may_be_registered_after_the_call() {
-    let Some(counters) = accelerated_with_lanes("parked::scenario_late_registration") else {
-        return;
-    };
-    assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 2), "{counters:?}");
-}
-
-#[test]
-fn a_program_may_wait_by_other_functions_than_epoll() {
-    let Some(counters) = accelerated_with_lanes("parked::scenario_other_pollers") else { return };
-    assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 6), "{counters:?}");
-}
-
-#[test]
-fn epoll_sets_may_be_duplicated_and_nested() {
-    let Some(counters) = accelerated_with_lanes("parked::scenario_other_epoll_sets") else {
-        return;
-    };
-    assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 2), "{counters:?}");
-}
-
-#[test]
-fn what_fails_on_a_parked_connection_says_so() {
-    let Some(counters) = accelerated_with_lanes("parked::scenario_shutdown") else { return };
-    assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 1), "{counters:?}");
-}
-
-#[test]
-fn a_copy_of_a_cleared_connection_is_freed_once() {
-    let Some(counters) = accelerated_with_lanes("parked::scenario_duplicate") else { return };
-    assert_eq!((counters.jobs_cancelled, counters.parked()), (1, 0), "{counters:?}");
 }
 
 unsafe extern "C" {

@@ -12,7 +12,7 @@ use crate::batching::engine::{Asker, Engine};
 use crate::batching::request::Answer;
 
 /// Requests of one kind that an engine has, or is to have as soon as there is room. Which engine
-/// that is is said by each call: none, if the process has forked since.
+/// that is is said by each call: none, if it is gone.
 pub(super) struct Away<E: Engine> {
     submitted: Vec<Submitted<E::Ticket>>,
     queued: VecDeque<Entry<Parked>>,
@@ -145,7 +145,7 @@ impl<E: Engine> Away<E> {
         };
         for submitted in mem::take(&mut self.submitted) {
             let Some(engine) = engine else {
-                // After a fork: it is the parent's, which it has for its own request.
+                // The engine is gone.
                 to_lane(submitted.entry);
                 continue;
             };
