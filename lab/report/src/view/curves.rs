@@ -135,8 +135,8 @@ impl Curves {
     }
 }
 
-/// All curves, in the order of the file. What has one place on its axis only, and is compared
-/// elsewhere, makes none.
+/// All curves, in the order of the file. What has one place on its axis only makes none where the
+/// tables of comparisons have it, which leave out numbers of jobs.
 pub fn curves(results: &Results) -> Vec<Curves> {
     let mut all: Vec<Curves> = Vec::new();
     for (metric, axis) in CURVES {
@@ -175,7 +175,9 @@ pub fn curves(results: &Results) -> Vec<Curves> {
             }
         }
     }
-    all.retain(|curves| curves.places().len() > 1 || !words::METRICS.contains(&curves.metric));
+    let is_elsewhere =
+        |it: &Curves| words::METRICS.contains(&it.metric) && it.axis != Axis::Jobs;
+    all.retain(|curves| curves.places().len() > 1 || !is_elsewhere(curves));
     for curves in &mut all {
         curves.series.sort_by_key(|series| series.side);
         for series in &mut curves.series {
@@ -234,4 +236,28 @@ fn missing(results: &Results, family: &str, axis: Axis) -> Vec<String> {
     }
     let text = |(reason, names): (&str, Vec<String>)| format!("{}: {reason}", names.join(", "));
     reasons.into_iter().map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_number_of_jobs_has_a_table_and_one_size_that_is_compared_elsewhere_has_none() {
+        let row = |scenario: &str, metric: Metric| Row {
+            scenario: scenario.to_owned(),
+            subject: "widelane".to_owned(),
+            room: Some("ifma512".to_owned()),
+            metric: metric.name.to_owned(),
+            value: Some(53_000.0),
+            rival: Some("openssl".to_owned()),
+            ratio: Some(0.5),
+            ..Row::default()
+        };
+        let jobs = row("x25519/derive/1-jobs", words::CYCLES);
+        let size = row("nginx/tls1.3/rsa2048/aes128-gcm/16MiB/c4", words::GOODPUT);
+        let results = Results { rows: vec![jobs, size], ..Results::default() };
+        let families: Vec<String> = curves(&results).into_iter().map(|it| it.family).collect();
+        assert_eq!(families, ["X25519 derive"]);
+    }
 }
