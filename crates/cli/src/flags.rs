@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use widelane_cpu::Policy;
-use widelane_cpu::policy::{self, Combine, Engine, LaneCpus, LaneUser, PolicyError, WaitMax};
+use widelane_cpu::policy::{
+    self, Combine, Engine, Inputs, LaneCpus, LaneUser, PolicyError, WaitMax,
+};
 
 use crate::system;
 
@@ -95,7 +97,8 @@ impl Flags {
         system_path: PathBuf,
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> anyhow::Result<Policy> {
-        match policy::resolve(&system::inputs(system_path, variable)) {
+        let inputs = Inputs { system_path, ..Inputs::of_variables(variable) };
+        match policy::resolve(&inputs) {
             Ok(resolved) => Ok(resolved.policy),
             Err(PolicyError::Unreadable { path, error, .. }) if self.names_file() => {
                 Err(PolicyError::Unreadable { path, error, remedy: "correct --policy" }.into())

@@ -2,7 +2,6 @@
 //! files.
 
 use std::env;
-use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -46,24 +45,7 @@ pub fn check_lane_user(user: &LaneUser, cpus: Option<&LaneCpus>) -> anyhow::Resu
 
 /// The policy in force.
 pub fn policy() -> anyhow::Result<Resolved> {
-    Ok(policy::resolve(&inputs(PathBuf::from(policy::SYSTEM_PATH), |name| env::var_os(name)))?)
-}
-
-/// What a policy comes from: these variables, and the operator's file.
-pub fn inputs(system_path: PathBuf, variable: impl Fn(&str) -> Option<OsString>) -> Inputs {
-    let words = |name: &str| variable(name)?.into_string().ok();
-    Inputs {
-        argument: None,
-        policy_path: variable(policy::PATH_VARIABLE).map(PathBuf::from),
-        max_simd_bitwidth: words(policy::BITWIDTH_VARIABLE),
-        wait_max: words(policy::WAIT_VARIABLE),
-        combine: words(policy::COMBINE_VARIABLE),
-        lane_cpus: words(policy::LANE_CPUS_VARIABLE),
-        engine: words(policy::ENGINE_VARIABLE),
-        lane_user: words(policy::LANE_USER_VARIABLE),
-        lane_max_simd_bitwidth: words(policy::LANE_BITWIDTH_VARIABLE),
-        system_path,
-    }
+    Ok(policy::resolve(&Inputs::of_environment())?)
 }
 
 /// A flag that Ctrl-C and its kin set; a second one ends the process at once.

@@ -8,6 +8,7 @@
 pub mod chain;
 mod choice;
 pub mod clock;
+pub mod environment;
 pub mod features;
 pub mod machine;
 pub mod policy;

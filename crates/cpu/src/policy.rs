@@ -5,9 +5,9 @@ mod combine;
 mod engine;
 mod file;
 mod lane_cpus;
-mod lane_process;
 mod lane_user;
 mod resolve;
+mod setting;
 pub mod trial;
 mod wait;
 
@@ -21,9 +21,9 @@ pub use self::combine::{Combine, UnknownCombine};
 pub use self::engine::{Engine, UnknownEngine};
 pub use self::file::{MalformedPolicy, parse};
 pub use self::lane_cpus::{LaneCpus, MissingLaneCpu, UnknownLaneCpus};
-pub use self::lane_process::LaneRooms;
 pub use self::lane_user::{LaneUser, UnknownLaneUser};
-pub use self::resolve::{Base, Inputs, PolicyError, Resolved, Source, resolve};
+pub use self::resolve::{Base, Inputs, PolicyError, Resolved, Source, resolve, variables};
+pub use self::setting::{SETTINGS, Setting};
 pub use self::wait::{UnknownWait, WaitMax};
 use crate::machine::Signature;
 use crate::rooms::{LicenceClass, Room, Width};
@@ -87,10 +87,11 @@ pub struct Policy {
     /// The user of the process on these CPUs, where that is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lane_user: Option<LaneUser>,
-    /// The rooms of that process, where they are not those of the program. The last field: what a
-    /// file says of it is a table.
+    /// What that process may run, where that is not what the program may: so all wide
+    /// multiplications can be made on these CPUs (docs/operate/lane-cpus.md). The last field: what
+    /// a file says of it is a table.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lane_process: Option<LaneRooms>,
+    pub lane_process: Option<Box<Policy>>,
 }
 
 impl Policy {
@@ -125,6 +126,21 @@ impl Policy {
         } else {
             Policy::open()
         }
+    }
+
+    /// The same rooms, and nothing else said.
+    pub fn rooms(&self) -> Self {
+        Policy {
+            width_max: self.width_max,
+            classes_closed: self.classes_closed.clone(),
+            rooms_closed: self.rooms_closed.clone(),
+            ..Policy::open()
+        }
+    }
+
+    /// The policy of the lane process: its own rooms, or those of the workers where it has none.
+    pub fn of_lane_process(&self) -> Self {
+        self.lane_process.as_deref().unwrap_or(self).rooms()
     }
 
     /// Whether this policy leaves `room` open. `portable` always is.
@@ -184,7 +200,7 @@ impl fmt::Display for Policy {
             write!(formatter, "; engine {engine}")?;
         }
         match &self.lane_process {
-            Some(rooms) => write!(formatter, "; the lane process has {rooms}"),
+            Some(policy) => write!(formatter, "; the lane process has {policy}"),
             None => Ok(()),
         }
     }
@@ -220,7 +236,7 @@ mod tests {
             lane_cpus: "3".parse().ok(),
             engine: Some(Engine::Qat),
             lane_user: "widelane".parse().ok(),
-            lane_process: Some(LaneRooms::of(&Policy::open())),
+            lane_process: Some(Box::new(Policy::open())),
             ..Policy::open()
         };
         assert_eq!(
@@ -229,6 +245,15 @@ mod tests {
              waits up to 0.2ms; combining off; lane CPUs 3; lane user widelane; engine qat; \
              the lane process has registers up to 512 bits, everything open"
         );
+    }
+
+    #[test]
+    fn a_lane_process_without_rooms_of_its_own_has_those_of_its_workers() {
+        let same = Policy { rooms_closed: [Room::Ifma512].into(), ..Policy::up_to(Width::W256) };
+        let workers = Policy { lane_cpus: "3".parse().ok(), ..same.clone() };
+        assert_eq!(workers.of_lane_process(), same);
+        let lane_process = Some(Box::new(Policy::open()));
+        assert_eq!(Policy { lane_process, ..workers }.of_lane_process(), Policy::open());
     }
 
     #[test]

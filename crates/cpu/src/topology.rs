@@ -125,7 +125,7 @@ fn value(path: &Path) -> Option<String> {
 }
 
 /// A list as the kernel writes it, `0-3,8,10-11`; nothing where it is malformed or empty.
-fn cpu_list(list: &str) -> Option<Vec<usize>> {
+pub fn cpu_list(list: &str) -> Option<Vec<usize>> {
     let range = |part: &str| match part.split_once('-') {
         Some((first, last)) => Some(first.parse().ok()?..=last.parse().ok()?),
         None => part.parse().ok().map(|only| only..=only),

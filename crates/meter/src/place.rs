@@ -1,8 +1,11 @@
 //! Where a thread runs: the CPUs it may use, and staying on one of them.
 
+use std::fs;
+
 use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
 use thiserror::Error;
+use widelane_cpu::topology;
 
 /// A CPU that cannot be used.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -16,10 +19,20 @@ pub struct NoSuchPlace {
     allowed: Vec<usize>,
 }
 
-/// The CPUs that this thread may use, lowest first.
+/// The CPUs that this thread may use, lowest first; none where the system does not tell.
 pub fn allowed() -> Vec<usize> {
-    let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else { return vec![0] };
-    (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
+    told().unwrap_or_else(|| {
+        let set = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
+        (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
+    })
+}
+
+/// The same by `/proc`, which lists any number of CPUs; the system call refuses sets that are
+/// smaller than the kernel's, which may be larger than libc's.
+fn told() -> Option<Vec<usize>> {
+    let status = fs::read_to_string("/proc/thread-self/status").ok()?;
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    topology::cpu_list(list.trim())
 }
 
 /// Keeps this thread on `cpu`.
@@ -34,10 +47,10 @@ pub fn stay_on(cpu: usize) -> Result<(), NoSuchPlace> {
         .map_err(|error| NoSuchPlace { cpu, reason: error.desc().to_owned(), allowed: allowed() })
 }
 
-/// Lets this thread use `cpus` again; where the kernel refuses, it stays where it is.
+/// Keeps this thread on `cpus`; where there are none, or the kernel refuses, it stays where it is.
 pub fn roam(cpus: &[usize]) {
     let mut set = CpuSet::new();
-    if cpus.iter().all(|cpu| set.set(*cpu).is_ok()) {
+    if !cpus.is_empty() && cpus.iter().all(|cpu| set.set(*cpu).is_ok()) {
         // Refused only if all of them went off line, and then the kernel moves the thread itself.
         let _ = sched_setaffinity(Pid::from_raw(0), &set);
     }
@@ -65,6 +78,14 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn both_sources_tell_the_same_cpus() {
+        let set = sched_getaffinity(Pid::from_raw(0)).unwrap();
+        let by_call: Vec<usize> =
+            (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap()).collect();
+        assert_eq!(told(), Some(by_call));
     }
 
     #[test]

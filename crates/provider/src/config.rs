@@ -1,5 +1,4 @@
 //! What the environment says: policy and counters. The only reader of the environment here.
-#![allow(unsafe_code, reason = "asks the kernel whether the environment can be trusted")]
 
 use std::env;
 use std::num::NonZero;
@@ -9,7 +8,7 @@ use std::thread;
 
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
 use widelane_cpu::policy::{self, Combine, Engine, Inputs, LaneCpus, LaneUser, WaitMax};
-use widelane_cpu::{Policy, Room, Width, rooms};
+use widelane_cpu::{Policy, Room, Width, environment, rooms};
 
 use crate::errors::say;
 use crate::{runtime, stack};
@@ -64,23 +63,11 @@ impl Config {
     }
 
     fn read() -> Self {
-        let trusted = !raised_privileges();
+        let trusted = !environment::are_rights_raised();
         // A variable that the program has taken out, with all others perhaps, counts all the same.
         let named = |name: &str| env::var_os(name).or_else(|| runtime::variable(name));
         let variable = |name: &str| named(name).filter(|value| trusted && !value.is_empty());
-        let text = |name| variable(name).map(|value| value.to_string_lossy().into_owned());
-        let inputs = Inputs {
-            argument: None,
-            policy_path: variable(policy::PATH_VARIABLE).map(PathBuf::from),
-            max_simd_bitwidth: text(policy::BITWIDTH_VARIABLE),
-            wait_max: text(policy::WAIT_VARIABLE),
-            combine: text(policy::COMBINE_VARIABLE),
-            lane_cpus: text(policy::LANE_CPUS_VARIABLE),
-            engine: text(policy::ENGINE_VARIABLE),
-            lane_user: text(policy::LANE_USER_VARIABLE),
-            lane_max_simd_bitwidth: text(policy::LANE_BITWIDTH_VARIABLE),
-            system_path: PathBuf::from(policy::SYSTEM_PATH),
-        };
+        let inputs = Inputs::of_variables(variable);
         let policy = match policy::resolve(&inputs) {
             Ok(resolved) => resolved.policy,
             Err(error) => {
@@ -128,10 +115,4 @@ impl Alternative {
     pub(crate) fn has(&self, room: Room) -> bool {
         self.rooms & 1 << room as u32 != 0
     }
-}
-
-/// Whether the program runs with more rights than whoever started it and chose its environment.
-fn raised_privileges() -> bool {
-    // SAFETY: reads a value that the kernel gave this process.
-    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }

@@ -12,10 +12,8 @@ mod suites;
 mod ticketer;
 mod verify;
 
-use std::env;
-
 use rustls::crypto::CryptoProvider;
-use widelane_cpu::policy::{self, BITWIDTH_VARIABLE, Inputs, PATH_VARIABLE};
+use widelane_cpu::policy::{self, Inputs};
 
 pub use ticketer::Ticketer;
 pub use widelane_cpu::policy::PolicyError;
@@ -34,12 +32,7 @@ pub fn default_provider() -> Result<CryptoProvider, PolicyError> {
 
 /// What the operator allows on this machine.
 fn machine_policy() -> Result<Policy, PolicyError> {
-    let inputs = Inputs {
-        policy_path: env::var_os(PATH_VARIABLE).map(Into::into),
-        max_simd_bitwidth: env::var(BITWIDTH_VARIABLE).ok(),
-        ..Inputs::default()
-    };
-    policy::resolve(&inputs).map(|resolved| resolved.policy)
+    Ok(policy::resolve(&Inputs::of_environment())?.policy)
 }
 
 /// The provider in the widest rooms that the machine has and `policy` leaves open.

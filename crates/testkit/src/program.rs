@@ -28,16 +28,7 @@ pub fn run_modules(modules: &[Module]) {
 /// One of our programs, whatever policy is in the environment of the tests.
 pub fn without_policy(program: &str) -> Command {
     let mut command = Command::new(program);
-    for variable in [
-        policy::PATH_VARIABLE,
-        policy::BITWIDTH_VARIABLE,
-        policy::WAIT_VARIABLE,
-        policy::COMBINE_VARIABLE,
-        policy::LANE_CPUS_VARIABLE,
-        policy::ENGINE_VARIABLE,
-        policy::LANE_USER_VARIABLE,
-        policy::LANE_BITWIDTH_VARIABLE,
-    ] {
+    for variable in policy::variables() {
         command.env_remove(variable);
     }
     command

@@ -1,6 +1,7 @@
 //! The tour of all rooms: the same test in every room of this machine, and how many there were.
 
 use std::env;
+use std::ffi::OsString;
 
 use widelane_bridge::counters::CipherKind;
 use widelane_cpu::policy::{self, Inputs};
@@ -59,7 +60,7 @@ pub fn only(room: Room) -> Policy {
 /// # Panics
 /// When one of them is malformed.
 pub fn policy_here() -> Policy {
-    policy_with(env::var(policy::BITWIDTH_VARIABLE).ok())
+    policy_with(|variable| env::var_os(variable))
 }
 
 /// The same of those that are told in their environment how wide registers may be.
@@ -67,15 +68,14 @@ pub fn policy_here() -> Policy {
 /// # Panics
 /// When the operator's file is malformed.
 pub fn policy_here_up_to(width: Width) -> Policy {
-    policy_with(Some(width.bits().to_string()))
+    policy_with(|variable| match variable {
+        policy::BITWIDTH_VARIABLE => Some(width.bits().to_string().into()),
+        _ => env::var_os(variable),
+    })
 }
 
-fn policy_with(max_simd_bitwidth: Option<String>) -> Policy {
-    let inputs = Inputs {
-        policy_path: env::var_os(policy::PATH_VARIABLE).map(Into::into),
-        max_simd_bitwidth,
-        ..Inputs::default()
-    };
+fn policy_with(variable: impl Fn(&str) -> Option<OsString>) -> Policy {
+    let inputs = Inputs::of_variables(variable);
     policy::resolve(&inputs).expect("the policy of this machine is well-formed").policy
 }
 

@@ -82,7 +82,7 @@ fn machine() -> Result<Machine> {
     let search = ["/usr/sbin", "/usr/bin"].map(PathBuf::from);
     Ok(describe(
         &Programs::search(widelane()?, None, &search),
-        &policy::resolve(&Inputs::default())?,
+        &policy::resolve(&Inputs::of_environment())?,
     ))
 }
 

@@ -8,7 +8,6 @@
 //! **Invariant**: a figure without its rival from the same run is not a result.
 
 pub mod accounting;
-mod affinity;
 pub mod chain;
 pub mod compare;
 pub mod embedded;

@@ -23,8 +23,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use nix::unistd::geteuid;
 use thiserror::Error;
-
-use crate::affinity;
+use widelane_meter::place;
 
 /// Why there is no such link.
 #[derive(Debug, Error)]
@@ -82,7 +81,7 @@ impl Link {
         let (ends, cpus) = (Arc::clone(&is_over), cpus.to_vec());
         let relay = thread::spawn(move || {
             // Elsewhere it works as well.
-            let _ = affinity::pin(&cpus);
+            place::roam(&cpus);
             relay(tun, round_trip / 2, &ends);
         });
         Ok(Link { block, is_over, relay: Some(relay) })

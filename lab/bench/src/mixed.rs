@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use widelane_bridge::counters::CipherKind;
-use widelane_cpu::policy::{LaneCpus, LaneRooms};
+use widelane_cpu::policy::LaneCpus;
 use widelane_cpu::{LicenceClass, Policy, Width};
 use widelane_loadgen::{
     Cipher, Group, Mix, Pace, Resume, Stint, TlsVersion, Trust, Weighted, Window, Work, run_plan,
@@ -115,7 +115,7 @@ impl Implementation {
             Implementation::LaneCpus => Some(Policy {
                 classes_closed,
                 lane_cpus: lane_cpus.cloned(),
-                lane_process: Some(LaneRooms::of(&Policy::open())),
+                lane_process: Some(Box::new(Policy::open())),
                 ..Policy::open()
             }),
         }

@@ -23,11 +23,10 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::Pid;
 use openssl::error::ErrorStack;
 use thiserror::Error;
 use widelane_cpu::{Policy, Room, rooms};
+use widelane_meter::place;
 use widelane_results::{Results, Row};
 
 use self::contest::{Contest, Ours};
@@ -336,10 +335,6 @@ fn array_mut<const N: usize>(bytes: &mut [u8]) -> &mut [u8; N] {
 
 /// Keeps the scheduler from moving this thread; where that is refused, the run is only noisier.
 fn stay_on_this_cpu() {
-    let Ok(allowed) = sched_getaffinity(Pid::from_raw(0)) else { return };
-    let last = (0..CpuSet::count()).rev().find(|cpu| allowed.is_set(*cpu).unwrap_or(false));
-    let mut set = CpuSet::new();
-    if last.is_some_and(|cpu| set.set(cpu).is_ok()) {
-        let _ = sched_setaffinity(Pid::from_raw(0), &set);
-    }
+    let allowed = place::allowed();
+    place::roam(&allowed[allowed.len().saturating_sub(1)..]);
 }

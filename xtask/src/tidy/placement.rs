@@ -112,6 +112,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "packets/classify/src/run",           // rooms, and a table mapped from a file
         "crates/c/src",                       // speaks C
         "crates/cpu/src/chain.rs",            // the chain that meters the clock
+        "crates/cpu/src/environment.rs",      // asks whether it can be trusted
         "crates/cpu/src/features.rs",         // asks which registers are saved
         "packets/forward/src/port/ring.rs",   // packet sockets, and memory shared with the kernel
         "crates/kernels/src/lanes",           // intrinsics behind safe methods, and doors
@@ -154,7 +155,6 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/provider/src/cipher/doors.rs",
         "crates/provider/src/cipher/gcm.rs",
         "crates/provider/src/cipher/piece.rs",
-        "crates/provider/src/config.rs",
         "crates/provider/src/counters/file.rs",
         "crates/provider/src/counters/pages.rs",
         "crates/provider/src/curve/ecdsa.rs",
@@ -287,11 +287,11 @@ const PLACES: &[Placement] = &[
         words: &["std::env", "env::var", "env::var_os", "env::args"],
         places: &[
             "crates/cli",
+            "crates/cpu/src/environment.rs",
             "crates/kernels/build.rs",
             "crates/provider/src/config.rs",
             "crates/runtime/src/config.rs",
             "crates/runtime/src/interpose/exec.rs", // what a program passes on to itself
-            "crates/rustls/src/lib.rs",             // which policy holds
             "crates/testkit/src",
             "integration/qat/src/faults.rs", // which faults there are
             "lab/cli/src",

@@ -1,39 +1,22 @@
 //! The policy file: TOML, strict, with errors that name the line.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
-use super::{Choose, Combine, Engine, LaneCpus, LaneRooms, LaneUser, Policy, WaitMax};
-use crate::rooms::{LicenceClass, Room, Width};
+use super::{Policy, SETTINGS};
+use crate::rooms::{Room, Width};
 
-/// What a policy file may hold; shown where a key is unlike any of these.
-const ALLOWED: &str = "\
-a policy holds width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
-rooms_closed = [\"ifma512\", …]; choose = \"widest\" or \"auto\"; wait_max = \"0.5ms\" or \"rtt\"; \
-combine = \"on\", \"off\" or \"auto\"; lane_cpus = \"2,4-7\" or \"none\"; \
-lane_user = \"widelane\"; engine = \"cpu\", \"qat\" or \"qat-first\"; each may be left out; \
-a table [lane_process] at the end holds width_max, classes_closed and rooms_closed of that process";
-
-/// Where the rest is explained; shown with every other error.
+/// Where the rest is explained; shown with nearly every error.
 const EXPLAINED: &str = "see docs/operate/policy.md";
 
-/// How each key is written: shown where its value is of another type.
-const WRITTEN: [(&str, &str); 10] = [
-    ("width_max", "a number: 128, 256 or 512, without quotes"),
-    ("classes_closed", "a list of names in quotes, such as [\"512-heavy\"]"),
-    ("rooms_closed", "a list of names in quotes, such as [\"ifma512\"]"),
-    ("choose", "\"widest\" or \"auto\", in quotes"),
-    ("wait_max", "a time in quotes, such as \"0.5ms\""),
-    ("combine", "\"on\", \"off\" or \"auto\", in quotes"),
-    ("lane_cpus", "a list in quotes, such as \"2,4-7\""),
-    ("engine", "\"cpu\", \"qat\" or \"qat-first\", in quotes"),
-    ("lane_user", "a name in quotes, such as \"widelane\""),
-    ("lane_process", "a table: the line [lane_process], and its keys below"),
-];
+/// The table of what the lane process may use.
+const LANE_PROCESS: &str = "lane_process";
+
+/// The keys that say which rooms are open.
+const ROOMS: [&str; 3] = ["width_max", "classes_closed", "rooms_closed"];
 
 /// The least similarity at which a key is taken for a misspelt one.
 const SIMILARITY_MIN: f64 = 0.8;
@@ -52,86 +35,48 @@ pub struct MalformedPolicy {
     pub message: String,
 }
 
-/// The file as it is written, each value with its place.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PolicyFile {
-    width_max: Option<Spanned<u32>>,
-    #[serde(default)]
-    classes_closed: Vec<Spanned<String>>,
-    #[serde(default)]
-    rooms_closed: Vec<Spanned<String>>,
-    choose: Option<Spanned<String>>,
-    wait_max: Option<Spanned<String>>,
-    combine: Option<Spanned<String>>,
-    lane_cpus: Option<Spanned<String>>,
-    engine: Option<Spanned<String>>,
-    lane_user: Option<Spanned<String>>,
-    lane_process: Option<LaneProcessTable>,
-}
-
-/// Its table of what the lane process may use.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LaneProcessTable {
-    width_max: Option<Spanned<u32>>,
-    #[serde(default)]
-    classes_closed: Vec<Spanned<String>>,
-    #[serde(default)]
-    rooms_closed: Vec<Spanned<String>>,
-}
-
 /// A mistake, the bytes where it is, and what explains what is allowed there.
 struct Mistake {
     span: Range<usize>,
     message: String,
-    help: &'static str,
+    help: String,
 }
 
 impl Mistake {
-    fn new(span: Range<usize>, message: String) -> Self {
-        Mistake { span, message, help: EXPLAINED }
+    fn new(span: Range<usize>, message: impl Into<String>) -> Self {
+        Mistake { span, message: message.into(), help: EXPLAINED.to_owned() }
     }
 
-    /// A mistake that the parser found in `text`, in our words where we have better ones.
-    fn found(text: &str, error: &toml::de::Error) -> Self {
-        let span = error.span().unwrap_or_default();
-        let said = error.message().trim_end().replace('\n', ", ");
-        let mut names = said.split('`').skip(1).step_by(2);
-        if said.starts_with("unknown field") {
-            let name = names.next().unwrap_or_default();
-            return match closest(name, names) {
-                Some(known) => {
-                    Mistake::new(span, format!("unknown key {name}; did you mean {known}?"))
-                }
-                None => {
-                    Mistake { help: ALLOWED, ..Mistake::new(span, format!("unknown key {name}")) }
-                }
-            };
-        }
-        let is_of_other_type =
-            said.starts_with("invalid type") || said.starts_with("invalid value");
-        let written =
-            WRITTEN.iter().find(|(key, _)| is_of_other_type && *key == key_at(text, &span));
-        match written {
-            Some((key, written)) => Mistake::new(span, format!("{key} is {written}")),
-            None => Mistake::new(span, said),
+    /// A value of a type that `key` does not have.
+    fn of_type(span: Range<usize>, key: &str, written: &str) -> Self {
+        Mistake::new(span, format!("{key} is {written}"))
+    }
+
+    /// A key that is none of those `known`.
+    fn unknown(span: Range<usize>, key: &str, known: &[&'static str]) -> Self {
+        let similar = known.iter().map(|known| (strsim::jaro_winkler(key, known), known));
+        let similar = similar.filter(|(similarity, _)| *similarity >= SIMILARITY_MIN);
+        match similar.max_by(|(one, _), (other, _)| one.total_cmp(other)) {
+            Some((_, known)) => {
+                Mistake::new(span, format!("unknown key {key}; did you mean {known}?"))
+            }
+            None => Mistake { help: allowed(), ..Mistake::new(span, format!("unknown key {key}")) },
         }
     }
 }
 
-/// The key on the line where a value begins.
-fn key_at<'a>(text: &'a str, span: &Range<usize>) -> &'a str {
-    let before = text.get(..span.start).unwrap_or_default();
-    let line = before.rsplit('\n').next().unwrap_or_default();
-    line.split('=').next().unwrap_or_default().trim().trim_matches('"')
-}
-
-/// The one of the `known` keys that `name` is most likely meant to be.
-fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let similar = known.map(|known| (strsim::jaro_winkler(name, known), known));
-    let similar = similar.filter(|(similarity, _)| *similarity >= SIMILARITY_MIN);
-    similar.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, known)| known)
+/// What a policy file may hold; shown where a key is unlike any of these.
+fn allowed() -> String {
+    let settings = SETTINGS.iter().map(|it| format!("; {} = {}", it.key, it.examples));
+    format!(
+        "a policy holds width_max = 128, 256 or 512; classes_closed = [\"512-heavy\", …]; \
+         rooms_closed = [\"ifma512\", …]{}; each may be left out; a table [{LANE_PROCESS}] at the \
+         end holds {}, {} and {} of that process",
+        settings.collect::<String>(),
+        ROOMS[0],
+        ROOMS[1],
+        ROOMS[2]
+    )
 }
 
 /// Reads the text of the policy file at `path`.
@@ -152,64 +97,108 @@ pub fn parse(path: &Path, text: &str) -> Result<Policy, MalformedPolicy> {
 }
 
 fn understand(text: &str) -> Result<Policy, Mistake> {
-    let file: PolicyFile = toml::from_str(text).map_err(|error| Mistake::found(text, &error))?;
-    let rooms = rooms(file.width_max.as_ref(), &file.classes_closed, &file.rooms_closed)?;
-    let lane_process = file.lane_process.as_ref().map(|table| {
-        self::rooms(table.width_max.as_ref(), &table.classes_closed, &table.rooms_closed)
-    });
-    let choose: Option<Result<Choose, _>> =
-        file.choose.as_ref().map(|choose| at(choose, choose.as_ref().parse()));
-    let wait_max: Option<Result<WaitMax, _>> =
-        file.wait_max.as_ref().map(|wait| at(wait, wait.as_ref().parse()));
-    let combine: Option<Result<Combine, _>> =
-        file.combine.as_ref().map(|combine| at(combine, combine.as_ref().parse()));
-    let lane_cpus: Option<Result<LaneCpus, _>> =
-        file.lane_cpus.as_ref().map(|cpus| at(cpus, cpus.as_ref().parse()));
-    let engine: Option<Result<Engine, _>> =
-        file.engine.as_ref().map(|engine| at(engine, engine.as_ref().parse()));
-    let lane_user: Option<Result<LaneUser, _>> =
-        file.lane_user.as_ref().map(|user| at(user, user.as_ref().parse()));
-    Ok(Policy {
-        choose: choose.transpose()?,
-        wait_max: wait_max.transpose()?,
-        combine: combine.transpose()?,
-        lane_cpus: lane_cpus.transpose()?,
-        engine: engine.transpose()?,
-        lane_user: lane_user.transpose()?,
-        lane_process: lane_process.transpose()?,
-        ..rooms.policy()
-    })
+    let file = DeTable::parse(text).map_err(|error| {
+        let said = error.message().trim_end().replace('\n', ", ");
+        Mistake::new(error.span().unwrap_or_default(), said)
+    })?;
+    let mut policy = Policy::open();
+    for (place, key, value) in entries(file.get_ref()) {
+        if key == LANE_PROCESS {
+            policy.lane_process = Some(Box::new(lane_process(value)?));
+        } else if let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key) {
+            let word = value.get_ref().as_str();
+            let word = word.ok_or_else(|| Mistake::of_type(value.span(), key, setting.written))?;
+            (setting.set)(&mut policy, word).map_err(|said| Mistake::new(value.span(), said))?;
+        } else if !set_rooms(&mut policy, key, value)? {
+            let settings = SETTINGS.iter().map(|setting| setting.key);
+            let known: Vec<_> = ROOMS.into_iter().chain(settings).chain([LANE_PROCESS]).collect();
+            return Err(Mistake::unknown(place, key, &known));
+        }
+    }
+    Ok(policy)
 }
 
-/// What is open, by the three values that say so.
-fn rooms(
-    width: Option<&Spanned<u32>>,
-    classes: &[Spanned<String>],
-    rooms: &[Spanned<String>],
-) -> Result<LaneRooms, Mistake> {
-    let width = width.map(|width| at(width, Width::try_from(*width.as_ref())));
-    let classes = classes.iter().map(|name| at(name, name.as_ref().parse()));
-    let rooms = rooms.iter().map(|name| match at(name, name.as_ref().parse())? {
-        Room::Portable => Err(Mistake::new(
-            name.span(),
-            "room portable cannot be closed: it runs when every other room is closed".to_owned(),
-        )),
-        room => Ok(room),
-    });
-    Ok(LaneRooms {
-        width_max: width.transpose()?.unwrap_or(Policy::open().width_max),
-        classes_closed: classes.collect::<Result<BTreeSet<LicenceClass>, _>>()?,
-        rooms_closed: rooms.collect::<Result<_, _>>()?,
-    })
+/// A value, and where it stands.
+type Value<'a> = Spanned<DeValue<'a>>;
+
+/// What stands in a table, in the order of the file: where the key is, the key, the value.
+fn entries<'a>(table: &'a DeTable<'a>) -> Vec<(Range<usize>, &'a str, &'a Value<'a>)> {
+    let entries = table.iter().map(|(key, value)| (key.span(), key.get_ref().as_ref(), value));
+    let mut entries: Vec<_> = entries.collect();
+    entries.sort_by_key(|(place, ..)| place.start);
+    entries
 }
 
-fn at<T, V, E: ToString>(place: &Spanned<T>, outcome: Result<V, E>) -> Result<V, Mistake> {
+/// The rooms of the lane process.
+fn lane_process(value: &Value<'_>) -> Result<Policy, Mistake> {
+    let written = "a table: the line [lane_process], and its keys below";
+    let table = value.get_ref().as_table();
+    let table = table.ok_or_else(|| Mistake::of_type(value.span(), LANE_PROCESS, written))?;
+    let mut policy = Policy::open();
+    for (place, key, value) in entries(table) {
+        if !set_rooms(&mut policy, key, value)? {
+            return Err(Mistake::unknown(place, key, &ROOMS));
+        }
+    }
+    Ok(policy)
+}
+
+/// Reads which rooms are open, if `key` is one that says so.
+fn set_rooms(policy: &mut Policy, key: &str, value: &Value<'_>) -> Result<bool, Mistake> {
+    match key {
+        "width_max" => {
+            let bits = value.get_ref().as_integer();
+            let bits = bits.and_then(|bits| u32::from_str_radix(bits.as_str(), bits.radix()).ok());
+            let written = "a number: 128, 256 or 512, without quotes";
+            let bits = bits.ok_or_else(|| Mistake::of_type(value.span(), key, written))?;
+            policy.width_max = at(value, Width::try_from(bits))?;
+        }
+        "classes_closed" => {
+            for (place, name) in names(key, value, "512-heavy")? {
+                policy.classes_closed.insert(at(place, name.parse())?);
+            }
+        }
+        "rooms_closed" => {
+            for (place, name) in names(key, value, "ifma512")? {
+                let room = at(place, name.parse())?;
+                if room == Room::Portable {
+                    let why = "it runs when every other room is closed";
+                    let why = format!("room portable cannot be closed: {why}");
+                    return Err(Mistake::new(place.span(), why));
+                }
+                policy.rooms_closed.insert(room);
+            }
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// A list of names, of which `example` is one.
+fn names<'a>(
+    key: &str,
+    value: &'a Value<'a>,
+    example: &str,
+) -> Result<Vec<(&'a Value<'a>, &'a str)>, Mistake> {
+    let written = format!("a list of names in quotes, such as [\"{example}\"]");
+    let wrong = |place: &Value<'_>| Mistake::of_type(place.span(), key, &written);
+    let list = value.get_ref().as_array().ok_or_else(|| wrong(value))?;
+    let name = |name: &'a Value<'a>| match name.get_ref().as_str() {
+        Some(text) => Ok((name, text)),
+        None => Err(wrong(name)),
+    };
+    list.iter().map(name).collect()
+}
+
+fn at<V, E: ToString>(place: &Value<'_>, outcome: Result<V, E>) -> Result<V, Mistake> {
     outcome.map_err(|error| Mistake::new(place.span(), error.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::{Choose, Combine, Engine, LaneCpus, LaneUser, WaitMax};
+    use crate::rooms::LicenceClass;
 
     fn error_of(text: &str) -> MalformedPolicy {
         parse(Path::new("policy.toml"), text).unwrap_err()
@@ -266,7 +255,7 @@ mod tests {
             lane_cpus: Some(LaneCpus::new([2, 3, 5])),
             engine: Some(Engine::Qat),
             lane_user: "widelane".parse().ok(),
-            lane_process: Some(LaneRooms::of(&Policy::open())),
+            lane_process: Some(Box::new(Policy::open())),
             ..Policy::up_to(Width::W256)
         };
         let text = toml::to_string(&policy).unwrap();

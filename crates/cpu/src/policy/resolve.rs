@@ -1,5 +1,7 @@
 //! Which policy holds: the sources, strongest first, and how they combine.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -8,53 +10,53 @@ use std::path::{Path, PathBuf};
 
 use super::file::{self, MalformedPolicy};
 use super::{
-    AUTO, BITWIDTH_VARIABLE, COMBINE_VARIABLE, Choose, ENGINE_VARIABLE, LANE_BITWIDTH_VARIABLE,
-    LANE_CPUS_VARIABLE, LANE_USER_VARIABLE, LaneRooms, PATH_VARIABLE, Policy, SYSTEM_PATH,
-    UnknownCombine, UnknownEngine, UnknownLaneCpus, UnknownLaneUser, UnknownWait, WAIT_VARIABLE,
+    AUTO, BITWIDTH_VARIABLE, Choose, LANE_BITWIDTH_VARIABLE, PATH_VARIABLE, Policy, SETTINGS,
+    SYSTEM_PATH,
 };
+use crate::environment;
 use crate::machine::Signature;
 use crate::rooms::Width;
 
-/// Everything that may decide the policy. The caller reads the environment; this crate does not.
+/// The most bytes of a policy file: a thousand times what one with every key has.
+const LENGTH_MAX: u64 = 1 << 20;
+
+/// The names of all environment variables that decide the policy.
+pub fn variables() -> impl Iterator<Item = &'static str> {
+    let of_settings = SETTINGS.iter().filter_map(|setting| setting.variable);
+    [PATH_VARIABLE, BITWIDTH_VARIABLE, LANE_BITWIDTH_VARIABLE].into_iter().chain(of_settings)
+}
+
+/// Everything that may decide the policy.
 #[derive(Clone, Debug)]
 pub struct Inputs {
     /// A policy given through the API: it alone holds, nothing else is read.
     pub argument: Option<Policy>,
-    /// The value of `WIDELANE_POLICY`: a path, or [`AUTO`].
-    pub policy_path: Option<PathBuf>,
-    /// The value of `WIDELANE_MAX_SIMD_BITWIDTH`.
-    pub max_simd_bitwidth: Option<String>,
-    /// The value of `WIDELANE_WAIT_MAX`.
-    pub wait_max: Option<String>,
-    /// The value of `WIDELANE_COMBINE`.
-    pub combine: Option<String>,
-    /// The value of `WIDELANE_LANE_CPUS`.
-    pub lane_cpus: Option<String>,
-    /// The value of `WIDELANE_ENGINE`.
-    pub engine: Option<String>,
-    /// The value of `WIDELANE_LANE_USER`.
-    pub lane_user: Option<String>,
-    /// The value of `WIDELANE_LANE_MAX_SIMD_BITWIDTH`.
-    pub lane_max_simd_bitwidth: Option<String>,
     /// The operator's file, usually [`SYSTEM_PATH`]; it need not exist.
     pub system_path: PathBuf,
+    /// Those of [`variables`] that are set and not empty.
+    pub variables: BTreeMap<&'static str, OsString>,
 }
 
-impl Default for Inputs {
-    /// Nothing but the operator's file.
-    fn default() -> Self {
+impl Inputs {
+    /// The operator's file, and the environment. A program that runs with more rights than whoever
+    /// started it heeds no variable.
+    pub fn of_environment() -> Self {
+        Inputs::of_variables(environment::variable)
+    }
+
+    /// The operator's file, and variables that `variable` looks up by name.
+    pub fn of_variables(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let value = |name| Some((name, variable(name).filter(|value| !value.is_empty())?));
         Inputs {
             argument: None,
-            policy_path: None,
-            max_simd_bitwidth: None,
-            wait_max: None,
-            combine: None,
-            lane_cpus: None,
-            engine: None,
-            lane_user: None,
-            lane_max_simd_bitwidth: None,
             system_path: SYSTEM_PATH.into(),
+            variables: variables().filter_map(value).collect(),
         }
+    }
+
+    /// What a variable says, in words.
+    fn word(&self, variable: &str) -> Option<String> {
+        Some(self.variables.get(variable)?.to_string_lossy().into_owned())
     }
 }
 
@@ -122,21 +124,14 @@ pub enum PolicyError {
         /// Its value.
         value: String,
     },
-    /// `WIDELANE_WAIT_MAX` is no time.
-    #[error("{WAIT_VARIABLE}: {0}")]
-    Wait(UnknownWait),
-    /// `WIDELANE_COMBINE` is no choice.
-    #[error("{COMBINE_VARIABLE}: {0}")]
-    Combine(UnknownCombine),
-    /// `WIDELANE_LANE_CPUS` is no list of CPUs.
-    #[error("{LANE_CPUS_VARIABLE}: {0}")]
-    LaneCpus(UnknownLaneCpus),
-    /// The variable names no engine.
-    #[error("{ENGINE_VARIABLE}: {0}")]
-    Engine(UnknownEngine),
-    /// `WIDELANE_LANE_USER` is no name of a user.
-    #[error("{LANE_USER_VARIABLE}: {0}")]
-    LaneUser(UnknownLaneUser),
+    /// A variable of a setting has a value that the setting does not allow.
+    #[error("{variable}: {reason}")]
+    Setting {
+        /// Its name.
+        variable: &'static str,
+        /// What is allowed.
+        reason: String,
+    },
     /// A policy file makes no sense.
     #[error(transparent)]
     Malformed(#[from] MalformedPolicy),
@@ -180,50 +175,42 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
         let source = Source { base: Base::Argument, bitwidth: None };
         return Ok(Resolved { policy: policy.clone(), source });
     }
-    let bitwidth = bitwidth(BITWIDTH_VARIABLE, inputs.max_simd_bitwidth.as_deref())?;
-    let of_lane_process =
-        self::bitwidth(LANE_BITWIDTH_VARIABLE, inputs.lane_max_simd_bitwidth.as_deref())?;
+    let bitwidth = bitwidth(inputs, BITWIDTH_VARIABLE)?;
+    let of_lane_process = self::bitwidth(inputs, LANE_BITWIDTH_VARIABLE)?;
     let (mut policy, base) = base_policy(inputs)?;
     if of_lane_process.is_some() && policy.lane_process.is_none() {
-        policy.lane_process = Some(LaneRooms::of(&policy));
+        policy.lane_process = Some(Box::new(policy.rooms()));
     }
     let narrow = |width_max: &mut Width, width: Width| {
         *width_max = if base == Base::BuiltIn { width } else { width.min(*width_max) };
     };
-    if let (Some(rooms), Some(width)) = (&mut policy.lane_process, of_lane_process.or(bitwidth)) {
-        narrow(&mut rooms.width_max, width);
+    if let (Some(own), Some(width)) = (&mut policy.lane_process, of_lane_process.or(bitwidth)) {
+        narrow(&mut own.width_max, width);
     }
     if let Some(width) = bitwidth {
         narrow(&mut policy.width_max, width);
     }
-    if let Some(wait) = inputs.wait_max.as_deref().filter(|wait| !wait.is_empty()) {
-        policy.wait_max = Some(wait.parse().map_err(PolicyError::Wait)?);
-    }
-    if let Some(combine) = inputs.combine.as_deref().filter(|combine| !combine.is_empty()) {
-        policy.combine = Some(combine.parse().map_err(PolicyError::Combine)?);
-    }
-    if let Some(cpus) = inputs.lane_cpus.as_deref().filter(|cpus| !cpus.is_empty()) {
-        policy.lane_cpus = Some(cpus.parse().map_err(PolicyError::LaneCpus)?);
-    }
-    if let Some(engine) = inputs.engine.as_deref().filter(|engine| !engine.is_empty()) {
-        policy.engine = Some(engine.parse().map_err(PolicyError::Engine)?);
-    }
-    if let Some(user) = inputs.lane_user.as_deref().filter(|user| !user.is_empty()) {
-        policy.lane_user = Some(user.parse().map_err(PolicyError::LaneUser)?);
+    for setting in &SETTINGS {
+        let Some(variable) = setting.variable else { continue };
+        if let Some(word) = inputs.word(variable) {
+            let wrong = |reason| PolicyError::Setting { variable, reason };
+            (setting.set)(&mut policy, &word).map_err(wrong)?;
+        }
     }
     Ok(Resolved { policy, source: Source { base, bitwidth } })
 }
 
-fn bitwidth(variable: &'static str, value: Option<&str>) -> Result<Option<Width>, PolicyError> {
-    let value = value.filter(|value| !value.is_empty());
-    let wrong = |value: &str| PolicyError::Bitwidth { variable, value: value.to_owned() };
-    value.map(|value| value.parse().map_err(|_| wrong(value))).transpose()
+fn bitwidth(inputs: &Inputs, variable: &'static str) -> Result<Option<Width>, PolicyError> {
+    let Some(value) = inputs.word(variable) else { return Ok(None) };
+    let width = value.parse();
+    width.map(Some).map_err(|_| PolicyError::Bitwidth { variable, value })
 }
 
 fn base_policy(inputs: &Inputs) -> Result<(Policy, Base), PolicyError> {
-    let named = inputs.policy_path.as_deref().filter(|path| !path.as_os_str().is_empty());
+    let named = inputs.variables.get(PATH_VARIABLE).map(Path::new);
     if named == Some(Path::new(AUTO)) {
-        let operators = Inputs { policy_path: None, ..inputs.clone() };
+        let (system_path, variables) = (inputs.system_path.clone(), BTreeMap::new());
+        let operators = Inputs { argument: None, system_path, variables };
         let (mut policy, base) = base_policy(&operators)?;
         if base == Base::BuiltIn {
             // No operator wrote it, and what it keeps closed may be compared, too.
@@ -246,12 +233,15 @@ fn base_policy(inputs: &Inputs) -> Result<(Policy, Base), PolicyError> {
 
 fn read(path: &Path, remedy: &'static str) -> Result<Policy, PolicyError> {
     let unreadable = |error| PolicyError::Unreadable { path: path.to_owned(), remedy, error };
-    let mut file = File::open(path).map_err(unreadable)?;
+    let file = File::open(path).map_err(unreadable)?;
     if let Some(flaw) = flaw(&file.metadata().map_err(unreadable)?) {
         return Err(PolicyError::Untrusted { path: path.to_owned(), flaw });
     }
     let mut text = String::new();
-    file.read_to_string(&mut text).map_err(unreadable)?;
+    file.take(LENGTH_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > LENGTH_MAX {
+        return Err(unreadable(io::ErrorKind::FileTooLarge.into()));
+    }
     Ok(file::parse(path, &text)?)
 }
 
@@ -261,6 +251,9 @@ fn unreadable(path: &Path, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => format!("there is no policy file {path}"),
         io::ErrorKind::IsADirectory => format!("{path} is a directory, not a policy file"),
+        io::ErrorKind::FileTooLarge => {
+            format!("{path} is longer than {} MiB, so no policy file", LENGTH_MAX >> 20)
+        }
         io::ErrorKind::InvalidData => format!("{path} is not text (UTF-8), so no policy file"),
         io::ErrorKind::PermissionDenied => {
             format!("the policy file {path} is not readable for the user who runs this ({error})")
@@ -287,7 +280,14 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::policy::{Combine, Engine, LaneCpus, WaitMax};
+
+    fn inputs(system_path: PathBuf, variables: &[(&str, &str)]) -> Inputs {
+        let value = |name: &str| {
+            let (_, value) = variables.iter().find(|(known, _)| *known == name)?;
+            Some(value.into())
+        };
+        Inputs { system_path, ..Inputs::of_variables(value) }
+    }
 
     /// Inputs with an operator's file that allows 256 bits and a named file that allows 512.
     struct Files {
@@ -306,36 +306,45 @@ mod tests {
             self.directory.path().join(name)
         }
 
-        fn inputs(&self) -> Inputs {
-            Inputs { system_path: self.path("system.toml"), ..Inputs::default() }
+        fn inputs(&self, variables: &[(&str, &str)]) -> Inputs {
+            inputs(self.path("system.toml"), variables)
+        }
+
+        /// The same without the operator's file.
+        fn without(&self, variables: &[(&str, &str)]) -> Inputs {
+            inputs(self.path("absent.toml"), variables)
+        }
+
+        /// Under the named file, and the variable where it is set.
+        fn named(&self, contents: &str, variable: &str, value: Option<&str>) -> Inputs {
+            let path = self.path("named.toml");
+            fs::write(&path, contents).unwrap();
+            let value = value.map(|value| (variable, value));
+            let named = [(PATH_VARIABLE, path.to_str().unwrap())];
+            self.inputs(&named.into_iter().chain(value).collect::<Vec<_>>())
         }
     }
 
     #[test]
     fn auto_chooses_from_what_the_operator_leaves_open() {
         let files = Files::new();
-        let inputs = Inputs { policy_path: Some(AUTO.into()), ..files.inputs() };
-        let resolved = resolve(&inputs).unwrap();
-        let auto = |policy| Policy { choose: Some(Choose::Auto), ..policy };
-        assert_eq!(resolved.policy, auto(Policy::up_to(Width::W256)));
+        let auto = (PATH_VARIABLE, AUTO);
+        let resolved = resolve(&files.inputs(&[auto])).unwrap();
+        let chosen = |policy| Policy { choose: Some(Choose::Auto), ..policy };
+        assert_eq!(resolved.policy, chosen(Policy::up_to(Width::W256)));
         assert_eq!(resolved.source.base, Base::SystemFile(files.path("system.toml")));
-        let inputs = Inputs { system_path: files.path("absent.toml"), ..inputs };
-        assert_eq!(resolve(&inputs).unwrap().policy, auto(Policy::open()));
-        let inputs = Inputs { max_simd_bitwidth: Some("256".into()), ..inputs };
-        assert_eq!(resolve(&inputs).unwrap().policy, auto(Policy::up_to(Width::W256)));
+        assert_eq!(resolve(&files.without(&[auto])).unwrap().policy, chosen(Policy::open()));
+        let narrow = files.without(&[auto, (BITWIDTH_VARIABLE, "256")]);
+        assert_eq!(resolve(&narrow).unwrap().policy, chosen(Policy::up_to(Width::W256)));
         let mut file = File::create(files.path("system.toml")).unwrap();
         io::Write::write_all(&mut file, b"choose = \"auto\"").unwrap();
-        assert_eq!(resolve(&files.inputs()).unwrap().policy, auto(Policy::open()));
+        assert_eq!(resolve(&files.inputs(&[])).unwrap().policy, chosen(Policy::open()));
     }
 
     #[test]
     fn the_argument_beats_everything() {
-        let inputs = Inputs {
-            argument: Some(Policy::open()),
-            policy_path: Some("/nonexistent".into()),
-            max_simd_bitwidth: Some("nonsense".into()),
-            ..Files::new().inputs()
-        };
+        let variables = [(PATH_VARIABLE, "/nonexistent"), (BITWIDTH_VARIABLE, "nonsense")];
+        let inputs = Inputs { argument: Some(Policy::open()), ..Files::new().inputs(&variables) };
         let resolved = resolve(&inputs).unwrap();
         assert_eq!(resolved.policy, Policy::open());
         assert_eq!(resolved.source.to_string(), "argument of the caller");
@@ -345,7 +354,7 @@ mod tests {
     fn the_named_file_beats_the_system_file() {
         let files = Files::new();
         let path = files.path("named.toml");
-        let inputs = Inputs { policy_path: Some(path.clone()), ..files.inputs() };
+        let inputs = files.inputs(&[(PATH_VARIABLE, path.to_str().unwrap())]);
         let resolved = resolve(&inputs).unwrap();
         assert_eq!(resolved.policy.width_max, Width::W512);
         assert_eq!(resolved.source.to_string(), format!("WIDELANE_POLICY={}", path.display()));
@@ -354,7 +363,7 @@ mod tests {
     #[test]
     fn the_system_file_beats_the_default() {
         let files = Files::new();
-        let resolved = resolve(&files.inputs()).unwrap();
+        let resolved = resolve(&files.inputs(&[])).unwrap();
         assert_eq!(resolved.policy, Policy::up_to(Width::W256));
         assert_eq!(resolved.source.base, Base::SystemFile(files.path("system.toml")));
     }
@@ -362,8 +371,7 @@ mod tests {
     #[test]
     fn without_any_source_the_default_holds() {
         let files = Files::new();
-        let inputs = Inputs { system_path: files.path("absent.toml"), ..Inputs::default() };
-        let resolved = resolve(&inputs).unwrap();
+        let resolved = resolve(&files.without(&[])).unwrap();
         assert_eq!(resolved.policy, Policy::default_for(&Signature::detect()));
         assert_eq!(resolved.source.to_string(), "built-in default for this CPU model");
     }
@@ -374,20 +382,16 @@ mod tests {
         for (bitwidth, width_max) in
             [("128", Width::W128), ("256", Width::W256), ("512", Width::W256), ("", Width::W256)]
         {
-            let inputs = Inputs { max_simd_bitwidth: Some(bitwidth.into()), ..files.inputs() };
-            assert_eq!(resolve(&inputs).unwrap().policy.width_max, width_max, "{bitwidth}");
+            let resolved = resolve(&files.inputs(&[(BITWIDTH_VARIABLE, bitwidth)])).unwrap();
+            assert_eq!(resolved.policy.width_max, width_max, "{bitwidth}");
         }
     }
 
     #[test]
     fn the_bitwidth_keeps_what_the_named_file_closes() {
         let files = Files::new();
-        let inputs = Inputs {
-            policy_path: Some(files.path("named.toml")),
-            max_simd_bitwidth: Some("256".into()),
-            ..files.inputs()
-        };
-        let resolved = resolve(&inputs).unwrap();
+        let closed = "rooms_closed = [\"ifma512\"]";
+        let resolved = resolve(&files.named(closed, BITWIDTH_VARIABLE, Some("256"))).unwrap();
         assert_eq!(resolved.policy.width_max, Width::W256);
         assert_eq!(resolved.policy.rooms_closed.len(), 1);
         let source = resolved.source.to_string();
@@ -398,12 +402,8 @@ mod tests {
     fn over_the_default_the_bitwidth_decides_alone() {
         let files = Files::new();
         for width in [Width::W128, Width::W256, Width::W512] {
-            let inputs = Inputs {
-                max_simd_bitwidth: Some(width.to_string()),
-                system_path: files.path("absent.toml"),
-                ..Inputs::default()
-            };
-            let resolved = resolve(&inputs).unwrap();
+            let variable = (BITWIDTH_VARIABLE, &*width.to_string());
+            let resolved = resolve(&files.without(&[variable])).unwrap();
             assert_eq!(resolved.policy, Policy::up_to(width));
             let source = resolved.source.to_string();
             assert_eq!(source, format!("WIDELANE_MAX_SIMD_BITWIDTH={width}"));
@@ -413,9 +413,10 @@ mod tests {
     #[test]
     fn a_bad_bitwidth_is_told_what_is_allowed() {
         for value in ["64", "wide", "512 ", "-1"] {
-            let inputs = Inputs { max_simd_bitwidth: Some(value.into()), ..Files::new().inputs() };
             assert_eq!(
-                resolve(&inputs).unwrap_err().to_string(),
+                resolve(&Files::new().inputs(&[(BITWIDTH_VARIABLE, value)]))
+                    .unwrap_err()
+                    .to_string(),
                 format!(
                     "WIDELANE_MAX_SIMD_BITWIDTH is {value:?}: \
                      set it to 128, 256 or 512, or unset it"
@@ -428,30 +429,29 @@ mod tests {
     fn the_lane_process_has_a_width_of_its_own() {
         let files = Files::new();
         fs::write(files.path("named.toml"), "width_max = 128\n[lane_process]\n").unwrap();
-        let absent = files.path("absent.toml");
-        let widths = |named: bool, [general, lane]: [&str; 2]| {
-            let inputs = Inputs {
-                policy_path: named.then(|| files.path("named.toml")),
-                max_simd_bitwidth: Some(general.to_owned()),
-                lane_max_simd_bitwidth: Some(lane.to_owned()),
-                system_path: absent.clone(),
-                ..Inputs::default()
-            };
+        let named = files.path("named.toml");
+        let widths = |named: &str, [general, lane]: [&str; 2]| {
+            let inputs = files.without(&[
+                (PATH_VARIABLE, named),
+                (BITWIDTH_VARIABLE, general),
+                (LANE_BITWIDTH_VARIABLE, lane),
+            ]);
             let policy = resolve(&inputs).unwrap().policy;
             [policy.width_max, policy.of_lane_process().width_max].map(Width::bits)
         };
+        let [named, none] = [named.to_str().unwrap(), ""];
         // A file is narrowed, each part by its variable, or both by the general one.
-        assert_eq!(widths(true, ["", ""]), [128, 512]);
-        assert_eq!(widths(true, ["256", ""]), [128, 256]);
-        assert_eq!(widths(true, ["128", "512"]), [128, 512]);
-        assert_eq!(widths(true, ["", "256"]), [128, 256]);
+        assert_eq!(widths(named, ["", ""]), [128, 512]);
+        assert_eq!(widths(named, ["256", ""]), [128, 256]);
+        assert_eq!(widths(named, ["128", "512"]), [128, 512]);
+        assert_eq!(widths(named, ["", "256"]), [128, 256]);
         // Over the default variables decide alone.
-        assert_eq!(widths(false, ["128", "512"]), [128, 512]);
-        assert_eq!(widths(false, ["256", ""]), [256, 256]);
-        let narrow = Inputs { lane_max_simd_bitwidth: Some("512".into()), ..files.inputs() };
+        assert_eq!(widths(none, ["128", "512"]), [128, 512]);
+        assert_eq!(widths(none, ["256", ""]), [256, 256]);
+        let narrow = files.inputs(&[(LANE_BITWIDTH_VARIABLE, "512")]);
         let policy = resolve(&narrow).unwrap().policy;
         assert_eq!(policy.of_lane_process().width_max, Width::W256, "as the file says of all");
-        let wrong = Inputs { lane_max_simd_bitwidth: Some("64".into()), ..files.inputs() };
+        let wrong = files.inputs(&[(LANE_BITWIDTH_VARIABLE, "64")]);
         assert_eq!(
             resolve(&wrong).unwrap_err().to_string(),
             "WIDELANE_LANE_MAX_SIMD_BITWIDTH is \"64\": set it to 128, 256 or 512, or unset it"
@@ -459,86 +459,50 @@ mod tests {
     }
 
     #[test]
-    fn the_variable_decides_how_long_operations_wait() {
+    fn the_variable_of_a_setting_stands_for_what_the_file_says() {
         let files = Files::new();
-        fs::write(files.path("named.toml"), "wait_max = \"0.2ms\"").unwrap();
-        for (variable, ns) in
-            [(None, 200_000), (Some(""), 200_000), (Some("0"), 0), (Some("2ms"), 2_000_000)]
-        {
-            let inputs = Inputs {
-                policy_path: Some(files.path("named.toml")),
-                wait_max: variable.map(str::to_owned),
-                ..files.inputs()
+        for (setting, in_file, in_variable) in [
+            ("wait_max", "0.2ms", "2ms"),
+            ("combine", "on", "off"),
+            ("lane_cpus", "1", "none"),
+            ("lane_user", "widelane", "nobody"),
+            ("engine", "qat", "cpu"),
+        ] {
+            let variable = format!("WIDELANE_{}", setting.to_uppercase());
+            let said = |value: &str| format!("{setting} = {value:?}");
+            let policy = |value| {
+                let inputs = files.named(&said(in_file), &variable, value);
+                toml::to_string(&resolve(&inputs).unwrap().policy).unwrap()
             };
-            let wait_max = resolve(&inputs).unwrap().policy.wait_max;
-            assert_eq!(wait_max.map(WaitMax::longest_ns), Some(ns), "{variable:?}");
+            for (value, expected) in
+                [(None, in_file), (Some(""), in_file), (Some(in_variable), in_variable)]
+            {
+                let policy = policy(value);
+                assert!(policy.contains(&said(expected)), "{setting}, {value:?}: {policy}");
+            }
         }
-        let inputs = Inputs { wait_max: Some("a while".to_owned()), ..files.inputs() };
-        assert_eq!(
-            resolve(&inputs).unwrap_err().to_string(),
-            "WIDELANE_WAIT_MAX: the longest wait is a time up to 10ms such as 0.5ms or 200us, rtt \
-             for a tenth of each client's round-trip time, or 0 for none, not \"a while\""
-        );
     }
 
     #[test]
-    fn the_variable_decides_whether_workers_combine() {
-        let files = Files::new();
-        fs::write(files.path("named.toml"), "combine = \"on\"").unwrap();
-        let resolved = |variable: Option<&str>| {
-            let inputs = Inputs {
-                policy_path: Some(files.path("named.toml")),
-                combine: variable.map(str::to_owned),
-                ..files.inputs()
-            };
-            resolve(&inputs).map(|resolved| resolved.policy.combine)
-        };
-        assert_eq!(resolved(None).unwrap(), Some(Combine::On));
-        assert_eq!(resolved(Some("off")).unwrap(), Some(Combine::Off));
-        assert_eq!(
-            resolved(Some("1")).unwrap_err().to_string(),
-            "WIDELANE_COMBINE: combining is on, off or auto, not \"1\""
-        );
-    }
-
-    #[test]
-    fn the_variable_decides_which_cpus_are_set_aside() {
-        let files = Files::new();
-        fs::write(files.path("named.toml"), "lane_cpus = \"1\"").unwrap();
-        let resolved = |variable: Option<&str>| {
-            let inputs = Inputs {
-                policy_path: Some(files.path("named.toml")),
-                lane_cpus: variable.map(str::to_owned),
-                ..files.inputs()
-            };
-            resolve(&inputs).map(|resolved| resolved.policy.lane_cpus)
-        };
-        assert_eq!(resolved(None).unwrap(), Some(LaneCpus::new([1])));
-        assert_eq!(resolved(Some("none")).unwrap(), Some(LaneCpus::new([])));
-        assert_eq!(
-            resolved(Some("last")).unwrap_err().to_string(),
-            "WIDELANE_LANE_CPUS: lane CPUs are a list such as 3 or 2,4-7, or none, not \"last\""
-        );
-    }
-
-    #[test]
-    fn the_variable_decides_what_does_operations() {
-        let files = Files::new();
-        fs::write(files.path("named.toml"), "engine = \"qat\"").unwrap();
-        let resolved = |variable: Option<&str>| {
-            let inputs = Inputs {
-                policy_path: Some(files.path("named.toml")),
-                engine: variable.map(str::to_owned),
-                ..files.inputs()
-            };
-            resolve(&inputs).map(|resolved| resolved.policy.engine)
-        };
-        assert_eq!(resolved(None).unwrap(), Some(Engine::Qat));
-        assert_eq!(resolved(Some("cpu")).unwrap(), Some(Engine::Cpu));
-        assert_eq!(
-            resolved(Some("card")).unwrap_err().to_string(),
-            "WIDELANE_ENGINE: an engine is cpu, qat or qat-first, not \"card\""
-        );
+    fn a_variable_is_told_what_is_allowed() {
+        for (variable, value, what) in [
+            (
+                "WIDELANE_WAIT_MAX",
+                "a while",
+                "the longest wait is a time up to 10ms such as 0.5ms or 200us, rtt for a tenth of \
+                 each client's round-trip time, or 0 for none, not \"a while\"",
+            ),
+            ("WIDELANE_COMBINE", "1", "combining is on, off or auto, not \"1\""),
+            (
+                "WIDELANE_LANE_CPUS",
+                "last",
+                "lane CPUs are a list such as 3 or 2,4-7, or none, not \"last\"",
+            ),
+            ("WIDELANE_ENGINE", "card", "an engine is cpu, qat or qat-first, not \"card\""),
+        ] {
+            let error = resolve(&Files::new().inputs(&[(variable, value)])).unwrap_err();
+            assert_eq!(error.to_string(), format!("{variable}: {what}"));
+        }
     }
 
     #[test]
@@ -553,13 +517,14 @@ mod tests {
                 directory.clone(),
                 format!("{} is a directory, not a policy file", directory.display()),
             ),
+            ("/dev/zero".into(), "/dev/zero is longer than 1 MiB, so no policy file".to_owned()),
             (
                 files.path("binary"),
                 format!("{}/binary is not text (UTF-8), so no policy file", directory.display()),
             ),
         ] {
-            let inputs = Inputs { policy_path: Some(path), ..files.inputs() };
-            let error = resolve(&inputs).unwrap_err();
+            let error = resolve(&files.inputs(&[(PATH_VARIABLE, &path.to_string_lossy())]));
+            let error = error.unwrap_err();
             assert_eq!(error.to_string(), format!("{what}; {remedy}"));
             assert!(std::error::Error::source(&error).is_none(), "said once");
         }
@@ -569,7 +534,7 @@ mod tests {
     fn a_system_file_that_cannot_be_read_is_not_skipped() {
         let files = Files::new();
         // A directory is there but unreadable as a file, for root too.
-        let inputs = Inputs { system_path: files.directory.path().into(), ..Inputs::default() };
+        let inputs = inputs(files.directory.path().into(), &[]);
         assert!(matches!(resolve(&inputs), Err(PolicyError::Unreadable { .. })));
     }
 
@@ -578,7 +543,7 @@ mod tests {
         let files = Files::new();
         let path = files.path("named.toml");
         fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
-        let inputs = Inputs { policy_path: Some(path), ..files.inputs() };
+        let inputs = files.inputs(&[(PATH_VARIABLE, path.to_str().unwrap())]);
         let error = resolve(&inputs).unwrap_err();
         assert!(matches!(error, PolicyError::Untrusted { .. }), "{error}");
         assert!(error.to_string().contains("can be written by everybody"), "{error}");
@@ -592,7 +557,7 @@ mod tests {
             eprintln!("only root can give files away: nothing was tested");
             return;
         }
-        let error = resolve(&files.inputs()).unwrap_err();
+        let error = resolve(&files.inputs(&[])).unwrap_err();
         assert!(error.to_string().contains("belongs to user 65534"), "{error}");
     }
 }

@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use nix::sched::sched_getaffinity;
 use nix::unistd::Pid;
 use widelane_cpu::Topology;
 use widelane_cpu::policy::LaneCpus;
 use widelane_cpu::topology::Cpu;
 use widelane_loadgen::{self as loadgen, Load, LoadError, Pattern, Window};
+use widelane_meter::place;
 use widelane_results::{Measurement, Results};
 
 use super::{CompareError, Download, Plan, Scenario, Work};
@@ -139,8 +139,8 @@ impl Cpus {
 
 /// The CPUs that we may use.
 fn allowed() -> Vec<Cpu> {
-    let allowed = sched_getaffinity(Pid::from_raw(0)).ok();
-    let is_allowed = |cpu: &Cpu| allowed.is_none_or(|set| set.is_set(cpu.index).unwrap_or(false));
+    let allowed = place::allowed();
+    let is_allowed = |cpu: &Cpu| allowed.is_empty() || allowed.contains(&cpu.index);
     Topology::detect().cpus.into_iter().filter(is_allowed).collect()
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::thread::{self, JoinHandle};
 
-use crate::affinity;
+use widelane_meter::place;
 
 /// Paths of bodies begin so; their length follows.
 pub const PREFIX: &str = "/bytes/";
@@ -107,7 +107,7 @@ impl Origin {
         let over = Arc::clone(&is_over);
         let accept = move || {
             // The threads of connections inherit it. Where it is refused, the run is only noisier.
-            let _ = affinity::pin(cpu.as_slice());
+            place::roam(cpu.as_slice());
             for stream in listener.incoming() {
                 if over.load(Ordering::Relaxed) {
                     return;

@@ -13,13 +13,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nix::sched::sched_setaffinity;
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getppid};
-
-use crate::affinity;
 
 /// How long a server may take to end by itself before it is killed.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -43,7 +41,9 @@ impl Process {
     pub fn start(mut command: Command, cpus: &[usize], log: PathBuf) -> io::Result<Self> {
         let output = File::create(&log)?;
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).process_group(0);
-        let allowed = affinity::set(cpus)?;
+        let mut allowed = CpuSet::new();
+        cpus.iter().try_for_each(|cpu| allowed.set(*cpu))?;
+        let allowed = (!cpus.is_empty()).then_some(allowed);
         let parent = Pid::this();
         let prepare = move || {
             // nginx and HAProxy take SIGTERM as "end at once, workers included".

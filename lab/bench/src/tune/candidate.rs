@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use widelane_cpu::machine::Signature;
-use widelane_cpu::policy::{LaneCpus, LaneRooms};
+use widelane_cpu::policy::LaneCpus;
 use widelane_cpu::{LicenceClass, Policy, Room, Width, policy};
 
 use super::apart::lane_cpus;
@@ -106,7 +106,7 @@ pub(super) fn all(
     }));
     let aside = |policy: Policy| Policy {
         lane_cpus: lane_cpus.cloned(),
-        lane_process: Some(LaneRooms::of(&Policy::open())),
+        lane_process: Some(Box::new(Policy::open())),
         ..policy
     };
     named.extend(lane_cpus.into_iter().flat_map(|_| {

@@ -137,7 +137,7 @@ pub fn workload(text: &str) -> Result<Option<Workload>, WorkloadError> {
 #[cfg(test)]
 mod tests {
     use widelane_cpu::Width;
-    use widelane_cpu::policy::{self, LaneCpus, LaneRooms, WaitMax};
+    use widelane_cpu::policy::{self, LaneCpus, WaitMax};
 
     use super::super::candidate::Candidate;
     use super::super::verdict::judge;
@@ -205,7 +205,7 @@ mod tests {
     fn lane_cpus_that_were_tried_are_written_or_go() {
         let mut record = record();
         let cpus: LaneCpus = "1".parse().unwrap();
-        let lane_process = Some(LaneRooms::of(&Policy::open()));
+        let lane_process = Some(Box::new(Policy::open()));
         record.candidates[1].policy =
             Policy { lane_cpus: Some(cpus.clone()), lane_process, ..Policy::up_to(Width::W256) };
         let before = Policy { lane_cpus: "3".parse().ok(), ..Policy::open() };
