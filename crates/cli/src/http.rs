@@ -1,8 +1,8 @@
-//! Just enough of HTTP to answer a scraper: one client after the other, GET only, no state.
+//! Just enough of HTTP to answer a scraper: GET only, no state.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,8 @@ pub struct Server {
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a client may take for its request, and again for taking the answer.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How many clients are answered at once; others wait to be accepted.
+const CLIENTS_MAX: usize = 16;
 /// No request is longer.
 const REQUEST_MAX: usize = 8192;
 
@@ -73,21 +75,35 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Answers the path that a client asks for, until the end.
-    pub fn serve(&self, ended: &AtomicBool, mut answer: impl FnMut(&str) -> Answer) {
-        while !ended.load(Ordering::Relaxed) {
-            match self.listener.accept() {
-                // A client that has gone does not need its answer.
-                Ok((client, _)) => drop(talk(client, &mut answer)),
-                Err(_) => thread::sleep(LOOK),
+    /// Answers the paths that clients ask for, until the end, each client on a thread of its own:
+    /// a slow one delays nobody.
+    pub fn serve(&self, ended: &AtomicBool, answer: impl Fn(&str) -> Answer + Sync) {
+        let (answer, clients) = (&answer, &AtomicUsize::new(0));
+        thread::scope(|scope| {
+            while !ended.load(Ordering::Relaxed) {
+                let has_room = clients.load(Ordering::Acquire) < CLIENTS_MAX;
+                let Some((client, _)) = has_room.then(|| self.listener.accept().ok()).flatten()
+                else {
+                    thread::sleep(LOOK);
+                    continue;
+                };
+                clients.fetch_add(1, Ordering::Relaxed);
+                let talk = move || {
+                    // A client that has gone does not need its answer.
+                    let _ = talk(client, answer);
+                    clients.fetch_sub(1, Ordering::Release);
+                };
+                // Where there is no thread to be had, the client finds its connection closed.
+                if thread::Builder::new().spawn_scoped(scope, talk).is_err() {
+                    clients.fetch_sub(1, Ordering::Release);
+                }
             }
-        }
+        });
     }
 }
 
-fn talk(mut client: TcpStream, answer: &mut impl FnMut(&str) -> Answer) -> io::Result<()> {
+fn talk(mut client: TcpStream, answer: impl Fn(&str) -> Answer) -> io::Result<()> {
     client.set_nonblocking(false)?;
-    client.set_write_timeout(Some(PATIENCE))?;
     let request = read_request(&mut client)?;
     let Answer { status, content_type, body } = match path(&request) {
         Some(path) => answer(path),
@@ -97,12 +113,29 @@ fn talk(mut client: TcpStream, answer: &mut impl FnMut(&str) -> Answer) -> io::R
             body: "only GET is answered here\n".to_owned(),
         },
     };
-    write!(
-        client,
+    let text = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n{body}",
         body.len()
-    )
+    );
+    send(&mut client, text.as_bytes())
+}
+
+/// What is left of a client's time.
+fn left(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// Sends all of an answer, or as much as the client takes in time.
+fn send(client: &mut TcpStream, mut answer: &[u8]) -> io::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while !answer.is_empty() {
+        client.set_write_timeout(Some(left(deadline)?))?;
+        let count = client.write(answer)?;
+        answer = &answer[count..];
+    }
+    Ok(())
 }
 
 /// The head of a request, or what came of it in the time that a client has.
@@ -110,11 +143,7 @@ fn read_request(client: &mut TcpStream) -> io::Result<Vec<u8>> {
     let deadline = Instant::now() + PATIENCE;
     let (mut request, mut used) = (vec![0; REQUEST_MAX], 0);
     while !request[..used].windows(4).any(|end| end == b"\r\n\r\n") && used < REQUEST_MAX {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        client.set_read_timeout(Some(left))?;
+        client.set_read_timeout(Some(left(deadline)?))?;
         match client.read(&mut request[used..])? {
             0 => break,
             count => used += count,
@@ -156,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_answered_and_a_silent_one_is_not_waited_for() {
+    fn a_client_is_answered_while_others_are_silent() {
         let server = Server::open(([127, 0, 0, 1], 0).into()).unwrap();
         let address = server.address().unwrap();
         let ended = AtomicBool::new(false);
@@ -168,8 +197,11 @@ mod tests {
                     body: path.to_owned(),
                 });
             });
-            let _silent = TcpStream::connect(address).unwrap();
+            let _silent: Vec<_> =
+                (1..CLIENTS_MAX).map(|_| TcpStream::connect(address).unwrap()).collect();
             let mut client = TcpStream::connect(address).unwrap();
+            // One after the other, the silent ones would take longer.
+            client.set_read_timeout(Some(PATIENCE * 5)).unwrap();
             client.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").unwrap();
             let mut said = String::new();
             client.read_to_string(&mut said).unwrap();

@@ -20,8 +20,8 @@ impl Server {
         http::Server::open(address).map(Server)
     }
 
-    /// Answers until the end, one client after the other.
-    pub fn serve(&self, ended: &AtomicBool, counts: impl Fn() -> Counts, rules: &Rules) {
+    /// Answers until the end.
+    pub fn serve(&self, ended: &AtomicBool, counts: impl Fn() -> Counts + Sync, rules: &Rules) {
         self.0.serve(ended, |_| {
             let info = |is_v6, number| rules.info(is_v6, number);
             Answer {
