@@ -276,6 +276,11 @@ impl Collector for Found {
         for (name, help, figure) in [
             ("processes", "Accelerated processes that run", survey.processes.len()),
             ("files_skipped", "Files that were not believed", survey.skipped.len()),
+            (
+                "files_too_many",
+                "1 where there are more files than are looked at, so that processes are missing",
+                usize::from(survey.truncated),
+            ),
         ] {
             encoder
                 .encode_descriptor(name, help, None, MetricType::Gauge)?
@@ -400,6 +405,7 @@ mod tests {
             "widelane_process_lanes{pid=\"77\",command=\"nginx\",user=\"33\"} 8\n",
             "widelane_lane_process_starts{pid=\"77\",command=\"nginx\"} 2\n",
             "widelane_processes 1\n",
+            "widelane_files_too_many 0\n",
             "widelane_short_waits_total{pid=\"77\",command=\"nginx\"} 5\n",
             "widelane_combined_operations_total{pid=\"77\",command=\"nginx\",how=\"lent\"} 6\n",
             "widelane_device_operations_total{pid=\"77\",command=\"nginx\",how=\"done\"} 9\n",
