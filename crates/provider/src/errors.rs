@@ -11,8 +11,6 @@ use widelane_crypto::has_unlocked_keys;
 use widelane_ossl_sys::Libcrypto;
 use widelane_ossl_sys::core;
 
-use crate::shared_memory;
-
 /// Says a line on standard error. It may be closed, or a log on a full disk: that is no reason to
 /// fail, as `eprintln!` would.
 pub(crate) fn say(line: &str) {
@@ -36,7 +34,7 @@ static SAID_BY_PROCESS: AtomicU32 = AtomicU32::new(0);
 /// Makes the shared memory; before the program forks.
 pub(crate) fn share() {
     // SAFETY: an atomic number.
-    SAID.get_or_init(|| unsafe { shared_memory::map() }.unwrap_or(&SAID_BY_PROCESS));
+    SAID.get_or_init(|| unsafe { widelane_reserve::shared() }.unwrap_or(&SAID_BY_PROCESS));
 }
 
 /// Says a line, unless this server has said it before.

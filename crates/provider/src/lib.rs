@@ -35,7 +35,6 @@ mod pool;
 mod process;
 mod rsa;
 mod runtime;
-mod shared_memory;
 mod signature;
 mod stack;
 

@@ -1,12 +1,14 @@
 //! A large stack for each thread, because ASYNC jobs have 32 KiB and some programs' threads little
 //! more.
-#![allow(unsafe_code, reason = "maps a stack and switches to it")]
+#![allow(unsafe_code, reason = "switches to another stack")]
 
 use std::arch::naked_asm;
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::ptr::{self, NonNull};
+use std::ptr;
+
+use widelane_reserve::Stack;
 
 /// Runs `body` on this thread's large stack; nothing if there is no memory for one.
 ///
@@ -17,8 +19,8 @@ pub(crate) fn on_large<R>(body: impl FnOnce() -> R) -> Option<R> {
     }
     // Taken while in use, so that a nested call gets a stack of its own. A thread that is ending
     // has no place to keep one.
-    let stack = FREE.try_with(|free| free.take()).ok().flatten().or_else(Stack::map)?;
-    let result = stack.run(body);
+    let stack = FREE.try_with(|free| free.take()).ok().flatten().or_else(map)?;
+    let result = run(&stack, body);
     // Error: the thread is ending, and the stack with it.
     let _ = FREE.try_with(|free| free.replace(Some(stack)));
     match result {
@@ -27,46 +29,23 @@ pub(crate) fn on_large<R>(body: impl FnOnce() -> R) -> Option<R> {
     }
 }
 
-/// A mapped stack, with a guard page below.
-struct Stack(NonNull<u8>);
-
 /// A call to be made on another stack, and its result.
 struct Call<F, R> {
     body: Option<F>,
     result: Option<std::thread::Result<R>>,
 }
 
-impl Stack {
-    fn map() -> Option<Self> {
-        // SAFETY: a new mapping, where the kernel likes.
-        let mapped = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                STACK_BYTES + GUARD_BYTES,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK,
-                -1,
-                0,
-            )
-        };
-        if mapped == libc::MAP_FAILED {
-            return None;
-        }
-        let stack = Stack(NonNull::new(mapped.cast())?);
-        // SAFETY: the first page of the mapping, which nothing uses yet.
-        let guarded = unsafe { libc::mprotect(mapped, GUARD_BYTES, libc::PROT_NONE) } == 0;
-        guarded.then_some(stack)
-    }
+fn map() -> Option<Stack> {
+    Stack::map(STACK_BYTES, 0)
+}
 
-    fn run<F: FnOnce() -> R, R>(&self, body: F) -> std::thread::Result<R> {
-        let mut call = Call { body: Some(body), result: None };
-        // SAFETY: the end of the mapping.
-        let top = unsafe { self.0.as_ptr().add(STACK_BYTES + GUARD_BYTES) };
-        // SAFETY: `top` is aligned to a page, with a whole stack below that nothing uses; `enter`
-        // takes the call that its type says and does not unwind.
-        unsafe { switch(top, Call::<F, R>::enter, ptr::from_mut(&mut call).cast()) };
-        call.result.expect("`enter` has returned")
-    }
+/// Runs `body` on a stack that nothing else uses meanwhile.
+fn run<F: FnOnce() -> R, R>(stack: &Stack, body: F) -> std::thread::Result<R> {
+    let mut call = Call { body: Some(body), result: None };
+    // SAFETY: the top is aligned to a page, with a whole stack below that nothing uses; `enter`
+    // takes the call that its type says and does not unwind.
+    unsafe { switch(stack.top(), Call::<F, R>::enter, ptr::from_mut(&mut call).cast()) };
+    call.result.expect("`enter` has returned")
 }
 
 impl<F: FnOnce() -> R, R> Call<F, R> {
@@ -112,18 +91,8 @@ unsafe extern "sysv64" fn switch(
     )
 }
 
-impl Drop for Stack {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `map`, unmapped once, in use by nobody.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), STACK_BYTES + GUARD_BYTES) };
-    }
-}
-
 /// Twice what a batch needs; memory that is never touched costs nothing.
 const STACK_BYTES: usize = 512 << 10;
-
-/// A page.
-const GUARD_BYTES: usize = 4 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,5 @@
-//! The system's allocator with a reserve behind it, for what is loaded into servers of others.
+//! Memory for what is loaded into servers of others: the system's allocator with a reserve behind
+//! it, and mappings of their own for stacks, secrets and what forked processes share.
 //!
 //! Where Rust gets no memory, it ends the process, and with it every connection of a server that
 //! would have refused one and gone on. What we need while a server is short of memory is little and
@@ -6,14 +7,16 @@
 //! beginning, in memory that costs nothing until it is used, and holds that.
 //!
 //! **Invariant**: memory comes from the reserve only where the system has none; no lock is taken.
-#![allow(unsafe_code, reason = "an allocator")]
+#![allow(unsafe_code, reason = "an allocator, and memory from the kernel")]
 
 mod blocks;
+mod mapped;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
 
 use blocks::Blocks;
+pub use mapped::{PAGE_BYTES, Private, Stack, shared};
 
 /// The allocator, for `#[global_allocator]`.
 pub struct Reserved;

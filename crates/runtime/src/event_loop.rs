@@ -11,10 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use libc::epoll_event;
 use widelane_bridge::hooks::{Extent, ProviderHooks};
+use widelane_reserve::Stack;
 
 use crate::closing::{Closing, Verdict};
 use crate::cork;
-use crate::fibre::{self, Place, Stack};
+use crate::fibre::{self, Place};
 use crate::forks;
 use crate::handshake::{self, Handshake};
 use crate::interpose::guard;
@@ -179,12 +180,12 @@ impl EventLoop {
 
     /// A stack for one fibre, if memory allows.
     pub(crate) fn stack(&self) -> Option<Stack> {
-        self.stacks.get(Stack::new)
+        self.stacks.get(fibre::stack)
     }
 
     /// Called when libssl has failed a handshake: makes room if that was for want of memory.
     pub(crate) fn relieve(&self) {
-        self.stacks.relieve(Stack::new);
+        self.stacks.relieve(fibre::stack);
     }
 
     /// Takes back a stack that no fibre needs any more.

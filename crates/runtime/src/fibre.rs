@@ -7,61 +7,24 @@
 //!
 //! A fibre is resumed only by the thread that started it: compiled code may keep addresses of
 //! thread-local variables across a pause.
-#![allow(unsafe_code, reason = "stack switching: mmap and twelve instructions of assembly")]
+#![allow(unsafe_code, reason = "stack switching: twelve instructions of assembly")]
 
 use core::arch::naked_asm;
 use core::cell::Cell;
 use core::ffi::c_void;
 use core::ptr;
 
+use widelane_reserve::Stack;
+
 const STACK_BYTES: usize = 256 * 1024;
-const GUARD_BYTES: usize = 4096;
 
 /// Room that a new stack leaves to libssl, which fails handshakes where it finds none: more than
 /// the 1 MiB that malloc asks for where it cannot extend its heap.
 const SPARE_BYTES: usize = 1280 * 1024;
 
-/// A mapped stack with a guard page at its low end.
-pub(crate) struct Stack {
-    base: *mut u8,
-}
-
-impl Stack {
-    /// Maps a stack, if memory allows that and some more.
-    pub(crate) fn new() -> Option<Self> {
-        // SAFETY: a fresh anonymous mapping, no existing memory is concerned.
-        let base = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                GUARD_BYTES + STACK_BYTES + SPARE_BYTES,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return None;
-        }
-        let stack = Self { base: base.cast() };
-        // SAFETY: the end of the mapping made above; nothing lives there.
-        let spared = unsafe { libc::munmap(stack.top().cast(), SPARE_BYTES) };
-        // SAFETY: the lowest page of the mapping made above; nothing lives there.
-        let guarded = unsafe { libc::mprotect(base, GUARD_BYTES, libc::PROT_NONE) };
-        (spared == 0 && guarded == 0).then_some(stack)
-    }
-
-    fn top(&self) -> *mut u8 {
-        // SAFETY: one past the end of the mapping made in `new`.
-        unsafe { self.base.add(GUARD_BYTES + STACK_BYTES) }
-    }
-}
-
-impl Drop for Stack {
-    fn drop(&mut self) {
-        // SAFETY: the whole mapping made in `new`; whoever drops a stack runs on another one.
-        unsafe { libc::munmap(self.base.cast::<c_void>(), GUARD_BYTES + STACK_BYTES) };
-    }
+/// Maps a stack for a fibre, if memory allows that and some more.
+pub(crate) fn stack() -> Option<Stack> {
+    Stack::map(STACK_BYTES, SPARE_BYTES)
 }
 
 /// Where a suspended flow of control continues: the top of its saved registers.
@@ -160,7 +123,7 @@ mod tests {
 
     #[test]
     fn keeps_locals_across_pauses() {
-        let stack = Stack::new().expect("memory for one stack");
+        let stack = stack().expect("memory for one stack");
         let pair = Pair {
             main: Cell::new(Place::NONE),
             fibre: Cell::new(Place::NONE),
@@ -188,7 +151,7 @@ mod tests {
             unsafe { switch(&pair.fibre, pair.main.get()) };
             unreachable!()
         }
-        let stack = Stack::new().expect("memory for one stack");
+        let stack = stack().expect("memory for one stack");
         let pair = Pair {
             main: Cell::new(Place::NONE),
             fibre: Cell::new(Place::NONE),

@@ -30,10 +30,11 @@ use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use widelane_bridge::hooks::{Extent, ProviderHooks};
+use widelane_reserve::Stack;
 
 use crate::closing::{Verdict, Wait};
 use crate::event_loop::{EventLoop, Mailbox};
-use crate::fibre::{Place, Stack};
+use crate::fibre::Place;
 use crate::methods;
 use crate::notice::{Notice, say_once};
 use crate::provider::{Handle, count, is_private_key_state, provider};

@@ -23,12 +23,9 @@ static SAID_BY_PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// Makes the shared memory; before the program begins.
 pub(crate) fn share() {
-    let (access, kind) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping, which is in nobody's way.
-    let page = unsafe { libc::mmap(ptr::null_mut(), size_of::<AtomicU32>(), access, kind, -1, 0) };
-    if page != libc::MAP_FAILED {
-        SAID.store(page.cast(), Ordering::Release);
+    // SAFETY: an atomic number.
+    if let Ok(said) = unsafe { widelane_reserve::shared::<AtomicU32>() } {
+        SAID.store(ptr::from_ref(said).cast_mut(), Ordering::Release);
     }
 }
 

@@ -6,10 +6,11 @@
 //!
 //! **Invariant**: no byte is handed out twice, not after a fork by whatever means either, nor when
 //! it is more than a second old.
-#![allow(unsafe_code, reason = "memory of its own")]
+#![allow(unsafe_code, reason = "memory that a fork empties")]
 
-use core::ptr::{self, NonNull};
 use std::time::{Duration, Instant};
+
+use widelane_reserve::Private;
 
 use crate::real;
 
@@ -25,20 +26,22 @@ const AGE_MAX: Duration = Duration::from_secs(1);
 
 /// What one thread has drawn.
 pub(crate) struct Drawn {
-    left: Left,
+    left: Private<Bytes>,
     since: Instant,
 }
 
 impl Drawn {
     /// Nothing yet; `None` where memory cannot be emptied in a forked child.
     pub(crate) fn nothing() -> Option<Self> {
-        Some(Self { left: Left::map()?, since: Instant::now() })
+        // SAFETY: numbers, for which zeroes are valid.
+        let left = unsafe { Private::map() }?;
+        Some(Self { left, since: Instant::now() })
     }
 
     /// Fills `bytes` from what is there, or from what `draw` gives now; false where that fails.
     pub(crate) fn fill(&mut self, bytes: &mut [u8], draw: impl FnOnce(&mut [u8]) -> bool) -> bool {
         let is_fresh = self.since.elapsed() < AGE_MAX;
-        let left = self.left.get();
+        let left = &mut *self.left;
         if left.count < bytes.len() || !is_fresh {
             left.clear();
             if bytes.len() > DRAWN_BYTES || !draw(&mut left.bytes) {
@@ -55,6 +58,12 @@ impl Drawn {
     }
 }
 
+impl Drop for Drawn {
+    fn drop(&mut self) {
+        self.left.clear();
+    }
+}
+
 /// What is left of it. All zeroes, as the kernel leaves it in a child, are nothing.
 #[repr(C)]
 struct Bytes {
@@ -66,48 +75,6 @@ impl Bytes {
     fn clear(&mut self) {
         self.count = 0;
         real::wipe(&mut self.bytes);
-    }
-}
-
-/// A page of its own, which is empty in a child and in no core file.
-struct Left(NonNull<Bytes>);
-
-impl Left {
-    fn map() -> Option<Self> {
-        // SAFETY: a new mapping, where the kernel likes.
-        let mapped = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                size_of::<Bytes>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if mapped == libc::MAP_FAILED {
-            return None;
-        }
-        let left = Self(NonNull::new(mapped.cast())?);
-        // SAFETY: the mapping, which nothing uses yet.
-        let wiped = unsafe { libc::madvise(mapped, size_of::<Bytes>(), libc::MADV_WIPEONFORK) };
-        // SAFETY: as above. Error: a core file would have them.
-        unsafe { libc::madvise(mapped, size_of::<Bytes>(), libc::MADV_DONTDUMP) };
-        (wiped == 0).then_some(left)
-    }
-
-    fn get(&mut self) -> &mut Bytes {
-        // SAFETY: the mapping is as large as this, aligned to a page, and owned by `self` alone;
-        // its first content, all zeroes, is valid.
-        unsafe { self.0.as_mut() }
-    }
-}
-
-impl Drop for Left {
-    fn drop(&mut self) {
-        self.get().clear();
-        // SAFETY: mapped by `map`, unmapped once.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<Bytes>()) };
     }
 }
 
@@ -135,7 +102,7 @@ mod tests {
             bytes.iter().for_each(|byte| seen[usize::from(*byte)] += 1);
         }
         assert_eq!(seen, [1; 256]);
-        assert_eq!(drawn.left.get().bytes, [0; DRAWN_BYTES], "and wiped");
+        assert_eq!(drawn.left.bytes, [0; DRAWN_BYTES], "and wiped");
     }
 
     #[test]
@@ -145,7 +112,7 @@ mod tests {
         assert!(drawn.fill(&mut bytes, draw(1)));
         drawn.since -= AGE_MAX;
         assert!(!drawn.fill(&mut bytes, |_| false), "a generator that fails");
-        assert_eq!(drawn.left.get().bytes, [0; DRAWN_BYTES]);
+        assert_eq!(drawn.left.bytes, [0; DRAWN_BYTES]);
         drawn.since = Instant::now();
         assert!(!drawn.fill(&mut bytes, |_| false), "nothing is left of before");
         assert!(!drawn.fill(&mut [0; DRAWN_BYTES + 1], draw(1)));
@@ -155,11 +122,11 @@ mod tests {
     fn a_child_has_nothing_of_its_parents() {
         let mut drawn = Drawn::nothing().unwrap();
         assert!(drawn.fill(&mut [0; 4], draw(1)));
-        assert_eq!(drawn.left.get().count, DRAWN_BYTES - 4);
+        assert_eq!(drawn.left.count, DRAWN_BYTES - 4);
         // SAFETY: the child does nothing but look at its memory and end.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let left = drawn.left.get();
+            let left = &*drawn.left;
             let is_empty = left.count == 0 && left.bytes == [0; DRAWN_BYTES];
             // SAFETY: ends the child at once.
             unsafe { libc::_exit(i32::from(!is_empty)) };

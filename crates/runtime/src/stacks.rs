@@ -7,7 +7,7 @@
 
 use core::cell::{Cell, RefCell};
 
-use crate::fibre::Stack;
+use widelane_reserve::Stack;
 
 /// Stacks that no fibre needs now, and how many are not to be asked for.
 #[derive(Default)]
@@ -61,23 +61,24 @@ const DROUGHT: u32 = 1_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fibre;
 
     #[test]
     fn keeps_some_stacks_and_no_more() {
         let stacks = Stacks::default();
         for _ in 0..KEPT_MAX + 1 {
-            stacks.keep(Stack::new().expect("memory"));
+            stacks.keep(fibre::stack().expect("memory"));
         }
         for _ in 0..KEPT_MAX {
             assert!(stacks.get(|| panic!("there is one")).is_some());
         }
-        assert!(stacks.get(Stack::new).is_some());
+        assert!(stacks.get(fibre::stack).is_some());
     }
 
     #[test]
     fn a_refusal_is_followed_by_a_drought_in_which_none_is_kept() {
         let stacks = Stacks::default();
-        let suspended = stacks.get(Stack::new).expect("memory");
+        let suspended = stacks.get(fibre::stack).expect("memory");
         assert!(stacks.get(|| None).is_none());
         stacks.keep(suspended);
         for _ in 0..DROUGHT {
@@ -86,7 +87,7 @@ mod tests {
         let is_asked = Cell::new(false);
         let map = || {
             is_asked.set(true);
-            Stack::new()
+            fibre::stack()
         };
         assert!(stacks.get(map).is_some() && is_asked.get(), "what was suspended is not kept");
     }
@@ -94,8 +95,8 @@ mod tests {
     #[test]
     fn a_failure_gives_idle_stacks_up_where_there_is_no_room_for_another() {
         let stacks = Stacks::default();
-        stacks.keep(Stack::new().expect("memory"));
-        stacks.relieve(Stack::new);
+        stacks.keep(fibre::stack().expect("memory"));
+        stacks.relieve(fibre::stack);
         assert_eq!(stacks.idle.borrow().len(), 1, "it failed for another reason");
         stacks.relieve(|| None);
         assert_eq!((stacks.idle.borrow().len(), stacks.drought.get()), (0, DROUGHT));

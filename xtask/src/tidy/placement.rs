@@ -191,10 +191,9 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/provider/src/rsa/keymgmt.rs",
         "crates/provider/src/rsa/scheme.rs",
         "crates/provider/src/runtime.rs",
-        "crates/provider/src/shared_memory.rs",
         "crates/provider/src/signature.rs",
         "crates/provider/src/stack.rs",
-        "crates/reserve/src", // an allocator
+        "crates/reserve/src", // an allocator, and memory from the kernel
         "crates/runtime/src/activate.rs",
         "crates/runtime/src/config.rs",
         "crates/runtime/src/cork.rs",

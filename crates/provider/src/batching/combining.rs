@@ -33,7 +33,6 @@ use crate::process::{self, Process};
 use crate::rsa::batch::PrivateOperation;
 use crate::rsa::key::Key;
 use crate::rsa::loaded::{self, Lent};
-use crate::shared_memory;
 
 /// The memory that the workers share.
 #[repr(C)]
@@ -183,7 +182,7 @@ impl Generation {
         // Times are told from here on, so that all workers tell the same.
         now();
         // SAFETY: atomic numbers.
-        let shared: &'static Shared = unsafe { shared_memory::map() }?;
+        let shared: &'static Shared = unsafe { widelane_reserve::shared() }?;
         shared.build.store(BUILD, Ordering::Relaxed);
         let places = (2 * config().cpus).clamp(PLACES_MIN, PLACES_MAX);
         let mut generation = Generation { lane: None, shared, events: Vec::new(), file: None };
@@ -725,7 +724,7 @@ mod tests {
     #[test]
     fn all_of_the_memory_may_be_zeros() {
         // SAFETY: atomic numbers.
-        let shared: &'static Shared = unsafe { shared_memory::map() }.expect("memory");
+        let shared: &'static Shared = unsafe { widelane_reserve::shared() }.expect("memory");
         assert!(!shared.slots.is_shared());
         assert_eq!(shared.slots.enter(7, is_gone), Some(0));
     }

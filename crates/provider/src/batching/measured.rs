@@ -11,8 +11,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use widelane_bridge::counters::OperationKind;
 
-use crate::shared_memory;
-
 /// Kernels of one kind of operation, at most.
 pub(super) const KERNELS_MAX: usize = 8;
 
@@ -49,7 +47,7 @@ impl Times {
         static TABLE: OnceLock<&'static Table> = OnceLock::new();
         let table = TABLE.get_or_init(|| {
             // SAFETY: atomic numbers.
-            unsafe { shared_memory::map() }.unwrap_or_else(|_| Box::leak(Table::boxed()))
+            unsafe { widelane_reserve::shared() }.unwrap_or_else(|_| Box::leak(Table::boxed()))
         });
         &table.0[kind as usize]
     }

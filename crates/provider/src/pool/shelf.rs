@@ -1,10 +1,9 @@
 //! Where a thread keeps key pairs: memory that the kernel empties in a child.
 #![allow(unsafe_code, reason = "maps memory")]
 
-use std::ptr::{self, NonNull};
-
 use widelane_batch::Tick;
 use widelane_crypto::mlkem::{DecapsulationKey, ParameterSet, SEED_BYTES, SHARED_BYTES};
+use widelane_reserve::Private;
 use widelane_secret::wipe;
 
 use crate::curve::key::PUBLIC_BYTES_MAX;
@@ -224,42 +223,19 @@ pub(super) struct Shelves {
     pub(super) messages: Shelf<Message>,
 }
 
-/// Shelves in memory of their own.
-///
-/// A fork by whatever means leaves a child with empty shelves (`MADV_WIPEONFORK`), and no core file
-/// has them (`MADV_DONTDUMP`). Pages of shelves that are never filled are never there.
-pub(super) struct Mapped(NonNull<Shelves>);
+/// Shelves in memory of their own, which is empty after a fork by whatever means.
+pub(super) struct Mapped(Private<Shelves>);
 
 impl Mapped {
-    /// Empty shelves; nothing if the kernel does not empty them in a child (Linux before 4.14).
+    /// Empty shelves; nothing if the kernel does not empty them in a child.
     pub(super) fn map() -> Option<Self> {
-        // SAFETY: a new mapping, where the kernel likes.
-        let mapped = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                BYTES,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if mapped == libc::MAP_FAILED {
-            return None;
-        }
-        let shelves = Mapped(NonNull::new(mapped.cast())?);
-        // SAFETY: the mapping, which nothing uses yet.
-        let wiped = unsafe { libc::madvise(mapped, BYTES, libc::MADV_WIPEONFORK) } == 0;
-        // SAFETY: as above. Error: a core file would have them, as it has all other keys.
-        unsafe { libc::madvise(mapped, BYTES, libc::MADV_DONTDUMP) };
-        wiped.then_some(shelves)
+        // SAFETY: a shelf is numbers, for which zeroes are valid.
+        unsafe { Private::map() }.map(Mapped)
     }
 
     /// The shelves.
     pub(super) fn shelves(&mut self) -> &mut Shelves {
-        // SAFETY: the mapping is as large as this, aligned to a page, and owned by `self` alone;
-        // its first content, all zeroes, is valid: a shelf is numbers.
-        unsafe { self.0.as_mut() }
+        &mut self.0
     }
 }
 
@@ -273,13 +249,8 @@ impl Drop for Mapped {
             shelf.expire(Tick(u64::MAX));
         }
         shelves.messages.expire(Tick(u64::MAX));
-        // SAFETY: mapped by `map`, unmapped once.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), BYTES) };
     }
 }
-
-/// Bytes of the mapping; the kernel rounds it up to pages.
-const BYTES: usize = size_of::<Shelves>();
 
 /// Bytes of the longest private key on a curve.
 const PRIVATE_BYTES_MAX: usize = 48;
