@@ -10,10 +10,11 @@
 //! | a later fragment | ports 0: it has none |
 //! | a protocol without ports | ports 0 |
 //! | a packet that ends before its ports, or no IP | nothing: a [`Refusal`] |
+//!
+//! A packet ends where its IP header says, whatever follows in the frame. IPv6 jumbograms, whose
+//! header says 0, count as empty.
 
-use etherparse::err::Layer;
-use etherparse::{IpNumber, Ipv6ExtensionSlice, LaxIpPayloadSlice, LaxNetSlice, LaxSlicedPacket};
-use widelane_classify::Flow;
+use crate::flow::Flow;
 
 /// What a frame begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +33,19 @@ pub struct Packet {
     /// Whether it is IPv6.
     pub is_v6: bool,
     /// The five fields, where they do not lie in the packet as
-    /// [`Layout::ipv4`](widelane_classify::rule::Layout::ipv4) and
-    /// [`Layout::ipv6`](widelane_classify::rule::Layout::ipv6) want them.
+    /// [`Layout::ipv4`](crate::rule::Layout::ipv4) and
+    /// [`Layout::ipv6`](crate::rule::Layout::ipv6) want them.
     pub flow: Option<Flow>,
+    /// Whether it is a fragment other than the first, so that its ports are unknown.
+    pub is_later_fragment: bool,
+}
+
+impl Packet {
+    /// The bytes of a frame that are looked up.
+    #[inline]
+    pub fn key<'a>(&'a self, frame: &'a [u8]) -> &'a [u8] {
+        self.flow.as_ref().map_or(&frame[self.at..], Flow::packet)
+    }
 }
 
 /// Why a frame is not looked up.
@@ -58,6 +69,15 @@ impl Refusal {
 
 /// Bytes of an Ethernet header.
 pub const ETHERNET_BYTES: usize = 14;
+/// Bytes of a VLAN tag, and how many tags are skipped.
+const TAG_BYTES: usize = 4;
+const TAGS_MAX: usize = 3;
+
+// IPv6's extension headers; behind an authentication header (51) nothing is looked at.
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const DESTINATION_OPTIONS: u8 = 60;
 
 /// Finds the fields of a frame.
 ///
@@ -93,7 +113,7 @@ fn plain(link: Link, frame: &[u8]) -> Option<Packet> {
         }
         _ => return None,
     };
-    has_ports(protocol).then_some(Packet { at, is_v6, flow: None })
+    has_ports(protocol).then_some(Packet { at, is_v6, flow: None, is_later_fragment: false })
 }
 
 /// TCP, UDP, DCCP, SCTP and UDP-Lite begin with a source and a destination port.
@@ -102,102 +122,111 @@ const fn has_ports(protocol: u8) -> bool {
 }
 
 fn parse_any(link: Link, frame: &[u8]) -> Result<Packet, Refusal> {
-    let sliced = match link {
-        Link::Ethernet => LaxSlicedPacket::from_ethernet(frame).map_err(|_| Refusal::Cut)?,
-        Link::Ip => LaxSlicedPacket::from_ip(frame).map_err(|error| match error {
-            etherparse::err::ip::LaxHeaderSliceError::Len(_) => Refusal::Cut,
-            etherparse::err::ip::LaxHeaderSliceError::Content(_) => Refusal::Malformed,
-        })?,
+    let (at, is_v6) = match link {
+        Link::Ethernet => behind_tags(frame)?,
+        Link::Ip => match frame.first().ok_or(Refusal::Cut)? >> 4 {
+            4 => (0, false),
+            6 => (0, true),
+            _ => return Err(Refusal::Malformed),
+        },
     };
-    let stopped = match &sliced.stop_err {
-        // What is behind the ports is of no interest.
-        Some((_, Layer::TcpHeader | Layer::UdpHeader | Layer::UdpPayload | Layer::Icmpv4))
-        | Some((_, Layer::Icmpv6 | Layer::IpAuthHeader))
-        | None => None,
-        Some((etherparse::err::packet::SliceError::Len(_), _)) => Some(Refusal::Cut),
-        Some(_) => Some(Refusal::Malformed),
+    let packet = frame.get(at..).ok_or(Refusal::Cut)?;
+    let (flow, is_later_fragment) = match is_v6 {
+        false => flow_v4(packet)?,
+        true => flow_v6(packet)?,
     };
-    let net = sliced.net.as_ref().ok_or(stopped.unwrap_or(Refusal::NotIp))?;
-    if let Some(refusal) = stopped {
-        return Err(refusal);
+    Ok(Packet { at, is_v6, flow: Some(flow), is_later_fragment })
+}
+
+/// Where the IP header of an Ethernet frame begins, and whether it is IPv6's.
+fn behind_tags(frame: &[u8]) -> Result<(usize, bool), Refusal> {
+    let mut at = ETHERNET_BYTES;
+    for _ in 0..=TAGS_MAX {
+        match frame.get(at - 2..at) {
+            None => return Err(Refusal::Cut),
+            Some([0x08, 0x00]) => return Ok((at, false)),
+            Some([0x86, 0xdd]) => return Ok((at, true)),
+            Some([0x81, 0x00] | [0x88, 0xa8] | [0x91, 0x00]) => at += TAG_BYTES,
+            Some(_) => return Err(Refusal::NotIp),
+        }
     }
-    let at = |header: &[u8]| header.as_ptr().addr() - frame.as_ptr().addr();
-    match net {
-        LaxNetSlice::Ipv4(packet) => {
-            let header = packet.header();
-            let (protocol, is_later) = (header.protocol(), header.fragments_offset().value() != 0);
-            let ports = ports(packet.payload(), protocol, is_later)?;
-            let (source, destination) =
-                (u32::from_be_bytes(header.source()), u32::from_be_bytes(header.destination()));
-            let flow = Flow::v4(source, destination, ports, protocol.0);
-            Ok(Packet { at: at(header.slice()), is_v6: false, flow: Some(flow) })
+    Err(Refusal::NotIp)
+}
+
+/// The fields of an IPv4 packet, and whether it is a later fragment.
+fn flow_v4(packet: &[u8]) -> Result<(Flow, bool), Refusal> {
+    if packet.first().is_some_and(|first| !(0x45..=0x4f).contains(first)) {
+        return Err(Refusal::Malformed);
+    }
+    let header = packet.first_chunk::<20>().ok_or(Refusal::Cut)?;
+    let header_bytes = 4 * usize::from(header[0] & 0xf);
+    let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    if length < header_bytes {
+        return Err(Refusal::Malformed);
+    }
+    let payload = packet[..length.min(packet.len())].get(header_bytes..).ok_or(Refusal::Cut)?;
+    let is_later = u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0;
+    let [.., a, b, c, d, e, f, g, h] = *header;
+    let (source, destination) =
+        (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+    let ports = ports(payload, header[9], is_later)?;
+    Ok((Flow::v4(source, destination, ports, header[9]), is_later))
+}
+
+/// The fields of an IPv6 packet, and whether it is a later fragment.
+fn flow_v6(packet: &[u8]) -> Result<(Flow, bool), Refusal> {
+    if packet.first().is_some_and(|first| first >> 4 != 6) {
+        return Err(Refusal::Malformed);
+    }
+    let (header, payload) = packet.split_first_chunk::<40>().ok_or(Refusal::Cut)?;
+    let length = usize::from(u16::from_be_bytes([header[4], header[5]]));
+    let payload = &payload[..length.min(payload.len())];
+    let (protocol, payload, is_later) = behind_extensions(header[6], payload)?;
+    let address = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | u128::from(*byte));
+    let ports = ports(payload, protocol, is_later)?;
+    let flow = Flow::v6(address(&header[8..24]), address(&header[24..]), ports, protocol);
+    Ok((flow, is_later))
+}
+
+/// The protocol behind the extension headers, its bytes, and whether those belong to a later
+/// fragment: then the first of them is in the middle of something.
+fn behind_extensions(first: u8, mut payload: &[u8]) -> Result<(u8, &[u8], bool), Refusal> {
+    let mut next = first;
+    let mut is_first = true;
+    loop {
+        let bytes = match next {
+            FRAGMENT => 8,
+            // Each hop looks at these options, so they stand before all else.
+            HOP_BY_HOP if !is_first => return Err(Refusal::Malformed),
+            HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS => {
+                8 + 8 * usize::from(*payload.get(1).ok_or(Refusal::Cut)?)
+            }
+            protocol => return Ok((protocol, payload, false)),
+        };
+        let (header, behind) = payload.split_at_checked(bytes).ok_or(Refusal::Cut)?;
+        let is_fragment = next == FRAGMENT;
+        next = header[0];
+        if is_fragment && u16::from_be_bytes([header[2], header[3]]) >> 3 != 0 {
+            return Ok((next, behind, true));
         }
-        LaxNetSlice::Ipv6(packet) => {
-            let header = packet.header();
-            let is_later = packet.extensions().clone().into_iter().any(|extension| {
-                matches!(extension, Ipv6ExtensionSlice::Fragment(fragment)
-                    if fragment.fragment_offset().value() != 0)
-            });
-            let is_authenticated = (packet.extensions().clone().into_iter())
-                .any(|extension| matches!(extension, Ipv6ExtensionSlice::Authentication(_)));
-            let protocol = match is_authenticated {
-                true => IpNumber::AUTHENTICATION_HEADER,
-                false => packet.payload().ip_number,
-            };
-            let ports = ports(packet.payload(), protocol, is_later)?;
-            let (source, destination) =
-                (u128::from_be_bytes(header.source()), u128::from_be_bytes(header.destination()));
-            let flow = Flow::v6(source, destination, ports, protocol.0);
-            Ok(Packet { at: at(header.slice()), is_v6: true, flow: Some(flow) })
-        }
-        LaxNetSlice::Arp(_) => Err(Refusal::NotIp),
+        (payload, is_first) = (behind, false);
     }
 }
 
 /// Source and destination port; zeros where there are none.
-fn ports(
-    payload: &LaxIpPayloadSlice<'_>,
-    protocol: IpNumber,
-    is_later: bool,
-) -> Result<[u16; 2], Refusal> {
-    if is_later || !has_ports(protocol.0) {
+fn ports(payload: &[u8], protocol: u8, is_later: bool) -> Result<[u16; 2], Refusal> {
+    if is_later || !has_ports(protocol) {
         return Ok([0, 0]);
     }
-    match *payload.payload {
+    match *payload {
         [a, b, c, d, ..] => Ok([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]),
         _ => Err(Refusal::Cut),
     }
 }
 
-/// Counts a hop: the packet at `at` gets a time to live that is one less, and IPv4's checksum
-/// follows (RFC 1624). Returns whether it may go on; if not, nothing has been changed.
-#[inline]
-pub fn hop(frame: &mut [u8], packet: &Packet) -> bool {
-    let Some(header) = frame.get_mut(packet.at..) else { return false };
-    match (packet.is_v6, header) {
-        (true, [_, _, _, _, _, _, _, limit, ..]) if *limit > 1 => {
-            *limit -= 1;
-            true
-        }
-        (false, [_, _, _, _, _, _, _, _, limit, protocol, high, low, ..]) if *limit > 1 => {
-            let before = u16::from_be_bytes([*limit, *protocol]);
-            *limit -= 1;
-            let after = u16::from_be_bytes([*limit, *protocol]);
-            let sum = u32::from(!u16::from_be_bytes([*high, *low]))
-                + u32::from(!before)
-                + u32::from(after);
-            let sum = (sum & 0xffff) + (sum >> 16);
-            let sum = (sum & 0xffff) + (sum >> 16);
-            [*high, *low] = (!(sum as u16)).to_be_bytes();
-            true
-        }
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use etherparse::{Ipv4Header, Ipv4HeaderSlice, PacketBuilder};
+    use etherparse::{Ipv4Header, PacketBuilder};
 
     use super::*;
 
@@ -249,13 +278,14 @@ mod tests {
     fn plain_packets_are_looked_up_where_they_lie() {
         let frame = udp();
         let packet = parse(Link::Ethernet, &frame).unwrap();
-        assert_eq!(packet, Packet { at: 14, is_v6: false, flow: None });
+        assert_eq!((packet.at, packet.is_v6, packet.flow), (14, false, None));
         // What is slow finds the same.
         let slow = parse_any(Link::Ethernet, &frame).unwrap();
         assert_eq!((slow.at, slow.flow), (14, Some(flow_v4([1000, 53], 17))));
         assert_eq!(parse(Link::Ip, &frame[14..]).unwrap().at, 0);
         let packet = v6(6, &[PORTS; 3].concat());
-        assert_eq!(parse(Link::Ip, &packet), Ok(Packet { at: 0, is_v6: true, flow: None }));
+        let found = parse(Link::Ip, &packet).unwrap();
+        assert_eq!((found.at, found.is_v6, found.flow), (0, true, None));
         let slow = parse_any(Link::Ip, &packet).unwrap();
         assert_eq!(slow.flow, Some(flow_v6([1000, 53], 6)));
     }
@@ -346,27 +376,51 @@ mod tests {
     }
 
     #[test]
-    fn a_hop_keeps_the_checksum_right() {
-        for seed in 0..=u16::MAX {
-            let identify = |header: &mut Ipv4Header| {
-                header.identification = seed;
-                header.time_to_live = (seed % 256) as u8;
-            };
-            let mut packet = v4(identify, 6, &PORTS);
-            let before = packet.clone();
-            let place = Packet { at: 0, is_v6: false, flow: None };
-            if !hop(&mut packet, &place) {
-                assert!(before[8] <= 1 && packet == before);
-                continue;
-            }
-            let header = Ipv4HeaderSlice::from_slice(&packet).unwrap();
-            assert_eq!(header.ttl(), before[8] - 1);
-            assert_eq!(header.header_checksum(), header.to_header().calc_header_checksum());
+    fn a_packet_ends_where_its_header_says() {
+        // What follows is padding, as far as the packet is concerned.
+        for length in 0..20 {
+            let short = |header: &mut Ipv4Header| header.total_len = length;
+            assert_eq!(flow(&v4(short, 17, &PORTS)), Err(Refusal::Malformed), "{length}");
+            assert_eq!(flow(&v4(short, 1, &PORTS)), Err(Refusal::Malformed), "{length}");
         }
-        let mut packet = v6(17, &PORTS);
-        let place = Packet { at: 0, is_v6: true, flow: None };
-        assert!(hop(&mut packet, &place) && packet[7] == 63);
-        packet[7] = 1;
-        assert!(!hop(&mut packet, &place) && packet[7] == 1);
+        let within_options = |header: &mut Ipv4Header| {
+            header.options = [1, 1, 1, 0].into();
+            header.total_len = 23;
+        };
+        assert_eq!(flow(&v4(within_options, 17, &PORTS)), Err(Refusal::Malformed));
+        // Nor has IPv6 a payload if its length is 0, be there an option of jumbograms or not.
+        let jumbo = [17u8, 0, 0xc2, 4, 0, 0, 0, 16];
+        for (next, payload) in [(17, PORTS.to_vec()), (0, [jumbo, PORTS].concat())] {
+            let mut packet = v6(next, &payload);
+            packet[5] = 0;
+            assert_eq!(flow(&packet), Err(Refusal::Cut), "{next}");
+        }
+        let mut packet = v6(58, &PORTS);
+        packet[5] = 0;
+        assert_eq!(flow(&packet), Ok(flow_v6([0, 0], 58)));
+    }
+
+    #[test]
+    fn a_later_fragment_is_not_looked_into() {
+        // Its bytes may look like an extension header, a fragment header or its first fragment's.
+        for next in [0, 17, 43, 44, 51, 60] {
+            let fragment = [[next, 0, 0, 8, 0, 0, 0, 1], [17, 0, 0, 0, 0, 0, 0, 0], PORTS];
+            let packet = v6(44, &fragment.concat());
+            let found = parse(Link::Ip, &packet).unwrap();
+            assert_eq!(found.flow, Some(flow_v6([0, 0], next)), "{next}");
+            assert!(found.is_later_fragment);
+            // A single byte is as good.
+            assert_eq!(flow(&v6(44, &fragment.concat()[..9])), Ok(flow_v6([0, 0], next)));
+        }
+        let first = [[60u8, 0, 0, 1, 0, 0, 0, 1], [17, 0, 1, 4, 0, 0, 0, 0], PORTS].concat();
+        assert_eq!(flow(&v6(44, &first)), Ok(flow_v6([1000, 53], 17)));
+        let later = |header: &mut Ipv4Header| header.fragment_offset = 8.try_into().unwrap();
+        assert!(parse(Link::Ip, &v4(later, 17, &PORTS)).unwrap().is_later_fragment);
+    }
+
+    #[test]
+    fn options_for_each_hop_stand_first() {
+        let extensions = [[0u8, 0, 1, 4, 0, 0, 0, 0], [17, 0, 1, 4, 0, 0, 0, 0], PORTS].concat();
+        assert_eq!(flow(&v6(60, &extensions)), Err(Refusal::Malformed));
     }
 }
