@@ -6,7 +6,6 @@
 //! [`Counts`] say what became of all. docs/program/forward.md has the rules of the game.
 
 pub mod capture;
-mod checksum;
 mod counts;
 mod engine;
 mod hop;
