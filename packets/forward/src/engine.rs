@@ -148,7 +148,8 @@ mod tests {
 
     #[test]
     fn every_fate_is_counted() {
-        let routes = |text| Routes::new("r", text, 2, &Limits::default(), &Policy::open()).unwrap();
+        let (limits, policy) = (Limits::default(), Policy::open());
+        let routes = |text| Routes::new("r", text, false, 2, &limits, &policy).unwrap();
         let (own, other) = (routes(V4), routes(V6));
         let mut frames = vec![
             v4([1; 4], [10, 1, 0, 1], 64),

@@ -81,7 +81,7 @@ fn forward(ring: Ring, ports: &[Port], routes: &Routes, ended: &AtomicBool) -> C
 #[test]
 fn denied_flows_never_arrive_and_allowed_ones_all_do() {
     let Some(network) = network("wl") else { return };
-    let routes = Routes::new("rules", &rules(0), 2, &Limits::default(), &Policy::open()).unwrap();
+    let routes = routes(&rules(0));
     let sender = network.socket(Side::A, 4000);
     let [open, closed, turning] = [OPEN, CLOSED, TURNING].map(|port| network.socket(Side::B, port));
     let mut reloads = [0; 2];
@@ -126,7 +126,7 @@ fn bulk_transfers_pass_in_segments_that_the_sender_has_not_cut() {
 /// Sends much by one connection.
 fn transfer(network: &Network) {
     let listener = network.within(Side::B, || TcpListener::bind("10.77.2.2:5000")).unwrap();
-    let counts = forwarding(network, &routes(), || {
+    let counts = forwarding(network, &routes(ROUTES), || {
         let mut sender = network.within(Side::A, || TcpStream::connect("10.77.2.2:5000")).unwrap();
         let patience = Some(Duration::from_secs(20));
         sender.set_write_timeout(patience).unwrap();
@@ -156,8 +156,8 @@ fn open(network: &Network) -> ([Port; 2], [Ring; 2]) {
     (ports, rings)
 }
 
-fn routes() -> Routes {
-    Routes::new("rules", ROUTES, 2, &Limits::default(), &Policy::open()).unwrap()
+fn routes(rules: &str) -> Routes {
+    Routes::new("rules", rules, false, 2, &Limits::default(), &Policy::open()).unwrap()
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn what_is_not_sent_to_the_port_stays() {
     let sender = network.socket(Side::A, 4000);
     sender.set_broadcast(true).unwrap();
     let open = network.socket(Side::B, OPEN);
-    let counts = forwarding(&network, &routes(), || {
+    let counts = forwarding(&network, &routes(ROUTES), || {
         for number in 0..10u32 {
             sender.send_to(&number.to_be_bytes(), ("10.77.1.255", OPEN)).unwrap();
         }
@@ -183,7 +183,7 @@ fn what_is_not_sent_to_the_port_stays() {
 fn an_overloaded_worker_tells_so_and_ends_all_the_same() {
     let Some(network) = network("wo") else { return };
     let (ports, [ring, _]) = open(&network);
-    let routes = routes();
+    let routes = routes(ROUTES);
     let mut worker = Worker::new(ring, &ports, Engine::new([&routes]));
     let sender = network.socket(Side::A, 4000);
     // A ring of eight MiB is full before any of it is forwarded.
