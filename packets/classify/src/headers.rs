@@ -227,8 +227,10 @@ fn ports(payload: &[u8], protocol: u8, is_later: bool) -> Result<[u16; 2], Refus
 #[cfg(test)]
 mod tests {
     use etherparse::{Ipv4Header, PacketBuilder};
+    use widelane_testkit::random::Random;
 
     use super::*;
+    use crate::rule::Layout;
 
     const A: [u8; 4] = [10, 1, 2, 3];
     const B: [u8; 4] = [192, 168, 0, 1];
@@ -422,5 +424,49 @@ mod tests {
     fn options_for_each_hop_stand_first() {
         let extensions = [[0u8, 0, 1, 4, 0, 0, 0, 0], [17, 0, 1, 4, 0, 0, 0, 0], PORTS].concat();
         assert_eq!(flow(&v6(60, &extensions)), Err(Refusal::Malformed));
+    }
+
+    /// The five fields that a lookup sees.
+    fn fields(key: &[u8], is_v6: bool) -> Vec<u128> {
+        let layout = if is_v6 { Layout::ipv6() } else { Layout::ipv4() };
+        layout.fields().iter().map(|field| layout.value(field, key)).collect()
+    }
+
+    #[test]
+    fn changed_bytes_never_make_fields_of_what_lies_outside() {
+        let extensions = [[60u8, 0, 1, 4, 0, 0, 0, 0], [17, 0, 1, 4, 0, 0, 0, 0], PORTS].concat();
+        let fragment = [[17u8, 0, 0, 1, 0, 0, 0, 1], PORTS].concat();
+        let options = |header: &mut Ipv4Header| header.options = [1, 1, 1, 0].into();
+        let packets =
+            [udp()[14..].to_vec(), v4(options, 6, &PORTS), v6(0, &extensions), v6(44, &fragment)];
+        let mut random = Random::new(7);
+        let mut looked_up = 0;
+        for _ in 0..100_000 {
+            let mut packet = packets[random.below(packets.len())].clone();
+            for _ in 0..random.below(4) {
+                // Mostly in the first bytes, which say how all else is read.
+                let place = random.below(packet.len());
+                let value = [random.below(256), random.below(8), 44, 60][random.below(4)];
+                packet[place] = value as u8;
+            }
+            // Behind the packet's own end lies something else.
+            let length = match packet[0] >> 4 {
+                4 => usize::from(u16::from_be_bytes([packet[2], packet[3]])),
+                _ => 40 + usize::from(u16::from_be_bytes([packet[4], packet[5]])),
+            };
+            packet.truncate(length.max(packet.len() - random.below(3)));
+            let parsed = parse(Link::Ip, &packet);
+            let padded = [&packet[..length.min(packet.len())], &[0xee; 90]].concat();
+            let Ok(found) = parsed else { continue };
+            looked_up += 1;
+            let own = fields(found.key(&packet), found.is_v6);
+            let slow = parse_any(Link::Ip, &packet).unwrap();
+            assert_eq!(own, fields(slow.key(&packet), slow.is_v6), "{packet:x?}");
+            if length <= packet.len() {
+                let other = parse(Link::Ip, &padded).unwrap();
+                assert_eq!(own, fields(other.key(&padded), other.is_v6), "{packet:x?}");
+            }
+        }
+        assert!(looked_up > 20_000, "{looked_up}");
     }
 }
