@@ -1046,7 +1046,8 @@ enum widelane_status widelane_rules_parse(uint32_t format,
 size_t widelane_rules_count(const struct widelane_rules *rules);
 
 /**
- * Whether the rules are for IPv6 rather than IPv4; false for null, and where there are none to tell.
+ * Whether the rules are for IPv6 rather than IPv4; false for null, and where there are none to
+ * tell.
  *
  * # Safety
  *

@@ -109,7 +109,8 @@ pub unsafe extern "C" fn widelane_rules_count(rules: *const Rules) -> usize {
     unsafe { door::reference(rules) }.map_or(0, |rules| rules.0.rules.len())
 }
 
-/// Whether the rules are for IPv6 rather than IPv4; false for null, and where there are none to tell.
+/// Whether the rules are for IPv6 rather than IPv4; false for null, and where there are none to
+/// tell.
 ///
 /// # Safety
 ///
