@@ -199,7 +199,7 @@ fn an_overloaded_worker_tells_so_and_ends_all_the_same() {
         sender.send_to(&[7; 1400], ("10.77.2.2", OPEN)).unwrap();
     };
     // The ring is full before any of it is forwarded, and what comes then has no place.
-    flood_until(&flood, || ring.take_overrun() > 0);
+    flood_until(flood, || ring.take_overrun() > 0);
     for _ in 0..1000 {
         flood();
     }
@@ -210,7 +210,7 @@ fn an_overloaded_worker_tells_so_and_ends_all_the_same() {
     }
     assert!(worker.engine.counts.overrun > 0, "{:?}", worker.engine.counts);
     let before = worker.engine.counts.overrun;
-    flood_until(&flood, || {
+    flood_until(flood, || {
         worker.rest(0).unwrap();
         worker.engine.counts.overrun > before
     });
