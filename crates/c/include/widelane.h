@@ -57,6 +57,18 @@ typedef enum widelane_status {
    * A result failed its check and did not leave: a fault of the machine, or a damaged key.
    */
   WIDELANE_STATUS_FAULT = 10,
+  /**
+   * A packet is neither IPv4 nor IPv6.
+   */
+  WIDELANE_STATUS_NOT_IP = 11,
+  /**
+   * A packet ends before its ports do.
+   */
+  WIDELANE_STATUS_CUT = 12,
+  /**
+   * The headers of a packet contradict themselves.
+   */
+  WIDELANE_STATUS_MALFORMED = 13,
 } widelane_status;
 
 /**
@@ -184,6 +196,20 @@ typedef enum widelane_hash_algorithm {
 } widelane_hash_algorithm;
 
 /**
+ * What a packet begins with.
+ */
+typedef enum widelane_link {
+  /**
+   * An Ethernet header, with up to three VLAN tags.
+   */
+  WIDELANE_LINK_ETHERNET = 0,
+  /**
+   * An IP header.
+   */
+  WIDELANE_LINK_IP = 1,
+} widelane_link;
+
+/**
  * How a field is compared.
  */
 typedef enum widelane_match_kind {
@@ -291,6 +317,29 @@ typedef struct widelane_table widelane_table;
 typedef struct widelane_x25519_key widelane_x25519_key;
 
 /**
+ * The fields of a packet, laid out as lookups want them: `bytes` and `length` make a
+ * `widelane_packet`.
+ */
+typedef struct widelane_flow {
+  /**
+   * An IPv4 header without options or an IPv6 header without extension headers, and two ports.
+   */
+  uint8_t bytes[44];
+  /**
+   * How many bytes there are: 24 or 44.
+   */
+  uint32_t length;
+  /**
+   * Whether it is IPv6: it can be looked up in tables for that only.
+   */
+  bool is_ipv6;
+  /**
+   * Whether it is a fragment other than the first: its ports are unknown, and 0 here.
+   */
+  bool is_later_fragment;
+} widelane_flow;
+
+/**
  * What one field must be. Values are in network byte order and end with the last byte.
  */
 typedef struct widelane_match {
@@ -335,7 +384,16 @@ typedef struct widelane_rule {
 } widelane_rule;
 
 /**
- * The first bytes of a packet, from its IP header on.
+ * What is looked up: the first bytes of a packet, from its IP header on.
+ *
+ * Lookups compare bytes at fixed places: of IPv4 the first 24, of IPv6 the first 44, with the
+ * ports directly behind a header of 20 or 40 bytes. So this must be a packet of the table's
+ * version of IP without IPv4 options or IPv6 extension headers, which is not a later fragment, has
+ * ports, and says itself that it is long enough to have them. Of any other packet something else
+ * would be taken for ports, and whoever sent it could pass rules that deny.
+ *
+ * `widelane_flow_parse` makes of any packet what can be looked up; use it unless all packets are
+ * known to be of this form. If one packet is too short, none of the call is looked up.
  */
 typedef struct widelane_packet {
   /**
@@ -848,6 +906,23 @@ extern "C" {
 #endif // __cplusplus
 
 /**
+ * Finds the fields of a packet, wherever they lie: behind IPv4 options and IPv6 extension headers.
+ * `link` is one of `widelane_link`. Packets without ports (ICMP, for one) get ports 0; an
+ * authentication header is the protocol (51), and nothing behind it is looked at.
+ *
+ * A packet that cannot be looked up is `WIDELANE_STATUS_NOT_IP`, `WIDELANE_STATUS_CUT` or
+ * `WIDELANE_STATUS_MALFORMED`, and nothing is written.
+ *
+ * # Safety
+ *
+ * There are `length` bytes, and `flow` can be written to.
+ */
+enum widelane_status widelane_flow_parse(uint32_t link,
+                                         const uint8_t *bytes,
+                                         size_t length,
+                                         struct widelane_flow *flow);
+
+/**
  * Begins a live set, whose rules have the numbers from 0 in their order. `table_bytes` and
  * `width_max` are as for tables and classifiers.
  *
@@ -971,6 +1046,16 @@ enum widelane_status widelane_rules_parse(uint32_t format,
 size_t widelane_rules_count(const struct widelane_rules *rules);
 
 /**
+ * Whether the rules are for IPv6 rather than IPv4; false for null, and where there are none to
+ * tell.
+ *
+ * # Safety
+ *
+ * `rules` is null or a set that is not freed.
+ */
+bool widelane_rules_is_ipv6(const struct widelane_rules *rules);
+
+/**
  * Frees a set.
  *
  * # Safety
@@ -991,22 +1076,34 @@ enum widelane_status widelane_table_build(const struct widelane_rules *rules,
                                           struct widelane_table **table);
 
 /**
- * Maps a table that was written to a file.
+ * Maps a table that was written to a file, after checking all of it.
  *
  * # Safety
  *
- * `path` ends with a zero, and `table` can be written to.
+ * `path` ends with a zero, and `table` can be written to. The file stays as it is, neither written
+ * to nor shortened, until the table and its classifiers are freed: it is replaced by renaming
+ * another over it, as `widelane_table_write` does.
  */
 enum widelane_status widelane_table_open(const char *path, struct widelane_table **table);
 
 /**
- * Writes a table to a file.
+ * Writes a table to a file: to a new one beside it first, which then takes its place. A table that
+ * is mapped from the old file stays as it is.
  *
  * # Safety
  *
  * `table` is one that is not freed, and `path` ends with a zero.
  */
 enum widelane_status widelane_table_write(const struct widelane_table *table, const char *path);
+
+/**
+ * Whether a table is for IPv6 rather than IPv4; false for null.
+ *
+ * # Safety
+ *
+ * `table` is null or one that is not freed.
+ */
+bool widelane_table_is_ipv6(const struct widelane_table *table);
 
 /**
  * How many results a lookup gives for each packet; 0 for null.

@@ -31,6 +31,12 @@ pub enum Status {
     Rejected = 9,
     /// A result failed its check and did not leave: a fault of the machine, or a damaged key.
     Fault = 10,
+    /// A packet is neither IPv4 nor IPv6.
+    NotIp = 11,
+    /// A packet ends before its ports do.
+    Cut = 12,
+    /// The headers of a packet contradict themselves.
+    Malformed = 13,
 }
 
 thread_local! {

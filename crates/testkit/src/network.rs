@@ -89,6 +89,19 @@ impl Network {
         opened.expect("a socket in the namespace")
     }
 
+    /// Does something in the namespace of a side.
+    ///
+    /// # Errors
+    ///
+    /// Those of the work, and of going there.
+    pub fn within<T: Send>(
+        &self,
+        side: Side,
+        work: impl FnOnce() -> io::Result<T> + Send,
+    ) -> io::Result<T> {
+        within(&self.space(side), work)
+    }
+
     fn space(&self, side: Side) -> String {
         format!("{}{}", self.name, side.letter())
     }
@@ -257,7 +270,11 @@ pub fn arrived(socket: &UdpSocket, patience: Duration) -> Option<u32> {
 }
 
 /// Has `ip` carry out a command.
-pub(crate) fn ip(command: &str) -> Result<String, String> {
+///
+/// # Errors
+///
+/// If there is no `ip`, or it fails; with what it complains about.
+pub fn ip(command: &str) -> Result<String, String> {
     let output = Command::new("ip").args(command.split(' ')).output();
     let output = output.map_err(|error| error.to_string())?;
     let complaint = String::from_utf8_lossy(&output.stderr);

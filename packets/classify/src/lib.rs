@@ -4,6 +4,7 @@ pub mod build;
 pub mod check;
 pub mod explain;
 mod flow;
+pub mod headers;
 pub mod live;
 pub mod rule;
 mod run;

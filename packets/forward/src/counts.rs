@@ -11,8 +11,10 @@ use crate::routes::{Action, RuleInfo};
 /// Numbers of packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Packets that were looked at.
+    /// Packets that came in.
     pub received: u64,
+    /// Packets of frames that were not sent to the port: to all, to a group, or to others.
+    pub not_addressed: u64,
     /// Packets that a rule denied.
     pub denied: u64,
     /// Packets that no rule routed.
@@ -58,6 +60,12 @@ impl Counts {
         }
     }
 
+    /// Counts frames that came in, but were not sent to the port.
+    pub(crate) fn not_addressed(&mut self, count: u64) {
+        self.received += count;
+        self.not_addressed += count;
+    }
+
     /// Counts packets that left by a port.
     pub(crate) fn sent(&mut self, port: usize, count: u64) {
         if self.sent.len() <= port {
@@ -73,6 +81,7 @@ impl Counts {
             own.iter_mut().zip(other).for_each(|(own, other)| *own += other);
         }
         self.received += other.received;
+        self.not_addressed += other.not_addressed;
         self.denied += other.denied;
         self.unrouted += other.unrouted;
         self.expired += other.expired;
@@ -93,6 +102,7 @@ impl Counts {
             ("no-route", self.unrouted),
             ("expired", self.expired),
             ("other-version", self.other_version),
+            ("not-addressed", self.not_addressed),
             ("unsent", self.unsent),
             ("overrun", self.overrun),
         ]
@@ -128,7 +138,7 @@ impl<F: Fn(bool, u32) -> Option<RuleInfo>> fmt::Display for Display<'_, F> {
         };
         family(
             "received_packets",
-            "Packets that were looked at.",
+            "Packets that came in.",
             vec![(String::new(), counts.received)],
         )?;
         let sent = counts.sent.iter().enumerate();
@@ -208,7 +218,8 @@ mod tests {
 
     #[test]
     fn counts_are_written_as_prometheus_reads_them() {
-        let mut counts = Counts { received: 9, refused: [1, 0, 2], ..Counts::default() };
+        let mut counts = Counts { received: 7, refused: [1, 0, 2], ..Counts::default() };
+        counts.not_addressed(2);
         counts.sent(1, 4);
         counts.met(false, Action::Route(1, 2));
         counts.met(true, Action::Deny(0));
@@ -226,6 +237,7 @@ mod tests {
             "widelane_forward_sent_packets_total{port=\"1\"} 8",
             "widelane_forward_dropped_packets_total{reason=\"denied\"} 2",
             "widelane_forward_dropped_packets_total{reason=\"not-ip\"} 2",
+            "widelane_forward_dropped_packets_total{reason=\"not-addressed\"} 4",
             "widelane_forward_rule_packets_total{rule=\"R\\\"false\\\\ 2\"} 2",
             "widelane_forward_rule_packets_total{rule=\"R\\\"true\\\\ 0\"} 2",
         ] {

@@ -1,10 +1,10 @@
 //! Decides about bursts of frames.
 
-use widelane_classify::Flow;
 use widelane_classify::live::Reader;
 
 use crate::counts::Counts;
 use crate::headers::{self, Link, Packet, Refusal};
+use crate::hop::hop;
 use crate::routes::{Action, Routes};
 
 /// Frames that are decided about side by side.
@@ -76,9 +76,7 @@ impl Engine {
             for (owner, (packet, frame)) in parsed {
                 let Ok(packet) = packet else { continue };
                 if packet.is_v6 == is_v6 {
-                    let own = &frame[packet.at..];
-                    (packets[count], owners[count]) =
-                        (packet.flow.as_ref().map_or(own, Flow::packet), owner);
+                    (packets[count], owners[count]) = (packet.key(frame), owner);
                     count += 1;
                 }
             }
@@ -109,7 +107,7 @@ impl Engine {
         let action = Action::of(result);
         self.counts.met(packet.is_v6, action);
         match action {
-            Action::Route(port, _) if headers::hop(frame, packet) => Fate::Port(port),
+            Action::Route(port, _) if hop(frame, packet) => Fate::Port(port),
             Action::Route(..) => {
                 self.counts.expired += 1;
                 Fate::Dropped
@@ -150,7 +148,8 @@ mod tests {
 
     #[test]
     fn every_fate_is_counted() {
-        let routes = |text| Routes::new("r", text, 2, &Limits::default(), &Policy::open()).unwrap();
+        let (limits, policy) = (Limits::default(), Policy::open());
+        let routes = |text| Routes::new("r", text, false, 2, &limits, &policy).unwrap();
         let (own, other) = (routes(V4), routes(V6));
         let mut frames = vec![
             v4([1; 4], [10, 1, 0, 1], 64),

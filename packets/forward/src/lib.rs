@@ -6,10 +6,9 @@
 //! [`Counts`] say what became of all. docs/program/forward.md has the rules of the game.
 
 pub mod capture;
-mod checksum;
 mod counts;
 mod engine;
-pub mod headers;
+mod hop;
 pub mod port;
 mod replay;
 mod routes;
@@ -18,3 +17,4 @@ pub use counts::{Counts, Display, Watch};
 pub use engine::{BURST, Engine, Fate};
 pub use replay::Replay;
 pub use routes::{Action, Reload, Routes, RoutesError, RuleInfo};
+pub use widelane_classify::headers;

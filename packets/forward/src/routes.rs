@@ -135,7 +135,8 @@ impl Routes {
     /// How many ports there can be.
     pub const PORTS_MAX: usize = DENY as usize;
 
-    /// Reads the text of a file, for so many ports, at most [`PORTS_MAX`](Self::PORTS_MAX).
+    /// Reads the text of a file, for so many ports, at most [`PORTS_MAX`](Self::PORTS_MAX). A file
+    /// without rules is one for IPv6 if `is_v6`, else one for IPv4.
     ///
     /// # Errors
     ///
@@ -143,13 +144,14 @@ impl Routes {
     pub fn new(
         file: &str,
         text: &str,
+        is_v6: bool,
         ports: usize,
         limits: &Limits,
         policy: &Policy,
     ) -> Result<Self, RoutesError> {
         let ports = ports.min(Self::PORTS_MAX);
         let mut register = Register::default();
-        let set = register.read(file, text, ports)?;
+        let set = register.read(file, text, is_v6, ports)?;
         let live = Live::new(&set, limits, policy)
             .map_err(|error| RoutesError::Build { file: file.to_owned(), error })?;
         let is_v6 = set.layout == Layout::ipv6();
@@ -180,7 +182,7 @@ impl Routes {
     ///
     /// As [`new`](Self::new); the rules stay as they were.
     pub fn reload(&self, text: &str) -> Result<Reload, RoutesError> {
-        let set = self.register().read(&self.file, text, self.ports)?;
+        let set = self.register().read(&self.file, text, self.is_v6, self.ports)?;
         let update = |error| RoutesError::Update { file: self.file.clone(), error };
         let mut wanted: Vec<&Rule> = set.rules.iter().collect();
         wanted.sort_by_key(|rule| Reverse(rule.priority));
@@ -223,9 +225,19 @@ impl Routes {
 }
 
 impl Register {
-    /// The rules of a text, numbered, with priorities as a forwarder needs them.
-    fn read(&mut self, file: &str, text: &str, ports: usize) -> Result<RuleSet, RoutesError> {
+    /// The rules of a text, numbered, with priorities as a forwarder needs them; for IPv6 or not
+    /// where there are none to tell.
+    fn read(
+        &mut self,
+        file: &str,
+        text: &str,
+        is_v6: bool,
+        ports: usize,
+    ) -> Result<RuleSet, RoutesError> {
         let mut set = dpdk::parse(file, text)?;
+        if set.rules.is_empty() && is_v6 {
+            set.layout = Layout::ipv6();
+        }
         set.default = NO_ROUTE << NUMBER_BITS;
         let lines: Vec<&str> = text.lines().collect();
         let address_bytes = set.layout.fields()[1].bytes;
@@ -284,7 +296,7 @@ mod tests {
         R0.0.0.0/0 10.2.0.0/16 0 : 65535 0 : 65535 0/0 1\n";
 
     fn routes(text: &str) -> Routes {
-        Routes::new("r", text, 2, &Limits::default(), &Policy::open()).unwrap()
+        Routes::new("r", text, false, 2, &Limits::default(), &Policy::open()).unwrap()
     }
 
     fn action(routes: &Routes, source: u32, destination: u32) -> Action {
@@ -334,6 +346,31 @@ mod tests {
         assert_eq!(action(&routes, 0x0a09_0001, 0x0a01_0001), Action::Route(0, 0));
         assert_eq!(reload(""), Reload::OneRule);
         assert_eq!(action(&routes, 0x0a09_0001, 0x0a01_0001), Action::NoRoute);
+    }
+
+    #[test]
+    fn a_file_may_lose_all_rules_and_get_others() {
+        let (limits, policy) = (Limits::default(), Policy::open());
+        let v6 = "R::/0 2001:db8::/32 0 : 65535 0 : 65535 0/0 1\n";
+        let routes = Routes::new("r", "# none yet\n", true, 2, &limits, &policy).unwrap();
+        assert!(routes.is_v6());
+        let action = || {
+            let flow = Flow::v6(1, 0x2001_0db8 << 96, [1, 2], 6);
+            let mut results = [0];
+            routes.reader().classify(&[flow.packet()], &mut results).unwrap();
+            Action::of(results[0])
+        };
+        assert_eq!(action(), Action::NoRoute);
+        assert_eq!(routes.reload(v6), Ok(Reload::OneRule));
+        assert_eq!(action(), Action::Route(1, 0));
+        let two = format!("{v6}R::/0 2001:db9::/32 0 : 65535 0 : 65535 0/0 1\n");
+        for (text, wanted) in [(&two[..], Reload::OneRule), ("", Reload::All), (&two, Reload::All)]
+        {
+            assert_eq!(routes.reload(text), Ok(wanted));
+        }
+        assert_eq!(action(), Action::Route(1, 0));
+        // What rules there are tells the version, whatever was expected.
+        assert!(Routes::new("r", v6, false, 2, &limits, &policy).unwrap().is_v6());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use widelane_classify::rule::{RuleSet, iptables, nftables};
-use widelane_classify::{Classifier, Flow, Limits, Table};
+use widelane_classify::{Classifier, Limits, Table};
 use widelane_cpu::Policy;
 use widelane_forward::headers::{self, Link};
 use widelane_testkit::network::{Router, Sender};
@@ -223,9 +223,8 @@ fn compare(tool: &Tool, rules: &str, sender: &Sender, packets: &[Vec<u8>]) {
     let mut met = BTreeMap::<u32, u32>::new();
     for packet in packets {
         let parsed = headers::parse(Link::Ip, packet).unwrap();
-        let own = parsed.flow.as_ref().map_or(&packet[parsed.at..], Flow::packet);
         let mut line = [0];
-        classifier.classify(&[own], &mut line).unwrap();
+        classifier.classify(&[parsed.key(packet)], &mut line).unwrap();
         sender.send(packet);
         let (after, rules, leaves) = risen(tool, &before);
         let wanted: Vec<u32> = line.into_iter().filter(|&line| line > 0).collect();

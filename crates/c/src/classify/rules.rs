@@ -3,7 +3,7 @@
 
 use std::ffi::c_char;
 
-use widelane_classify::rule::{self, RuleSet, classbench, csv, dpdk, iptables, nftables};
+use widelane_classify::rule::{self, Layout, RuleSet, classbench, csv, dpdk, iptables, nftables};
 
 use crate::door;
 use crate::status::Status;
@@ -107,6 +107,18 @@ pub unsafe extern "C" fn widelane_rules_parse(
 pub unsafe extern "C" fn widelane_rules_count(rules: *const Rules) -> usize {
     // SAFETY: the caller vouches for it.
     unsafe { door::reference(rules) }.map_or(0, |rules| rules.0.rules.len())
+}
+
+/// Whether the rules are for IPv6 rather than IPv4; false for null, and where there are none to
+/// tell.
+///
+/// # Safety
+///
+/// `rules` is null or a set that is not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_rules_is_ipv6(rules: *const Rules) -> bool {
+    // SAFETY: the caller vouches for it.
+    unsafe { door::reference(rules) }.is_ok_and(|rules| rules.0.layout == Layout::ipv6())
 }
 
 /// Frees a set.

@@ -2,10 +2,9 @@
 #![allow(unsafe_code, reason = "functions for C")]
 
 use std::ffi::c_char;
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
+use widelane_classify::rule::Layout;
 use widelane_classify::{self as classify, Limits, LookupError};
 
 use crate::classify::rules::Rules;
@@ -20,7 +19,16 @@ pub struct Table(Arc<classify::Table>);
 #[derive(Debug)]
 pub struct Classifier(classify::Classifier);
 
-/// The first bytes of a packet, from its IP header on.
+/// What is looked up: the first bytes of a packet, from its IP header on.
+///
+/// Lookups compare bytes at fixed places: of IPv4 the first 24, of IPv6 the first 44, with the
+/// ports directly behind a header of 20 or 40 bytes. So this must be a packet of the table's
+/// version of IP without IPv4 options or IPv6 extension headers, which is not a later fragment, has
+/// ports, and says itself that it is long enough to have them. Of any other packet something else
+/// would be taken for ports, and whoever sent it could pass rules that deny.
+///
+/// `widelane_flow_parse` makes of any packet what can be looked up; use it unless all packets are
+/// known to be of this form. If one packet is too short, none of the call is looked up.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
@@ -51,11 +59,13 @@ pub unsafe extern "C" fn widelane_table_build(
     })
 }
 
-/// Maps a table that was written to a file.
+/// Maps a table that was written to a file, after checking all of it.
 ///
 /// # Safety
 ///
-/// `path` ends with a zero, and `table` can be written to.
+/// `path` ends with a zero, and `table` can be written to. The file stays as it is, neither written
+/// to nor shortened, until the table and its classifiers are freed: it is replaced by renaming
+/// another over it, as `widelane_table_write` does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn widelane_table_open(
     path: *const c_char,
@@ -70,7 +80,8 @@ pub unsafe extern "C" fn widelane_table_open(
     })
 }
 
-/// Writes a table to a file.
+/// Writes a table to a file: to a new one beside it first, which then takes its place. A table that
+/// is mapped from the old file stays as it is.
 ///
 /// # Safety
 ///
@@ -82,10 +93,19 @@ pub unsafe extern "C" fn widelane_table_write(table: *const Table, path: *const 
         let table = unsafe { door::reference(table) }?;
         // SAFETY: the caller vouches for it.
         let path = unsafe { door::path(path) }?;
-        let failed = |error: std::io::Error| Status::Table.because(error);
-        let mut file = BufWriter::new(File::create(path).map_err(failed)?);
-        table.0.write(&mut file).and_then(|()| file.flush()).map_err(failed)
+        table.0.save(path).map_err(|error| Status::Table.because(error))
     })
+}
+
+/// Whether a table is for IPv6 rather than IPv4; false for null.
+///
+/// # Safety
+///
+/// `table` is null or one that is not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_table_is_ipv6(table: *const Table) -> bool {
+    // SAFETY: the caller vouches for it.
+    unsafe { door::reference(table) }.is_ok_and(|table| *table.0.layout() == Layout::ipv6())
 }
 
 /// How many results a lookup gives for each packet; 0 for null.

@@ -1,14 +1,13 @@
 //! `widelane acl build`: from a rule file to a table in a file.
 
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context;
 use serde::Serialize;
 use widelane_classify::build::{Account, GroupAccount};
-use widelane_classify::{Limits, Table, build};
+use widelane_classify::{Limits, build};
 use widelane_cli::output;
 
 use super::input::{self, Format};
@@ -81,7 +80,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("cannot build a table of {}", args.rules.display()))?;
     let elapsed = began.elapsed().as_secs_f64();
     if let Some(path) = &args.output {
-        write(path, &table).with_context(|| format!("cannot write {}", path.display()))?;
+        table.save(path).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let rules = set.rules.len();
     output::print(&match args.json {
@@ -94,15 +93,4 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// The limits of a table of at most so many MiB.
 pub fn limits(mebibytes: usize) -> Limits {
     Limits { table_bytes: mebibytes.saturating_mul(1 << 20) }
-}
-
-/// Writes a table beside its place first, then over it: who has mapped the old one keeps it.
-fn write(path: &Path, table: &Table) -> anyhow::Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let file = tempfile::NamedTempFile::new_in(parent.unwrap_or(Path::new(".")))?;
-    let mut writer = BufWriter::new(file);
-    table.write(&mut writer)?;
-    writer.flush()?;
-    writer.into_inner()?.persist(path)?;
-    Ok(())
 }

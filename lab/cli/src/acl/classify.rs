@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use serde::Serialize;
+use widelane_classify::headers::{self, Packet, Refusal};
 use widelane_classify::rule::Layout;
 use widelane_classify::{Classifier, Flow};
 use widelane_cli::{output, system};
 use widelane_forward::capture::Capture;
-use widelane_forward::headers::{self, Packet, Refusal};
 
 use super::build::limits;
 use super::input::{self, Format};
@@ -70,7 +70,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let packets = parsed.iter().zip(capture.frames()).map(|(packet, (_, frame))| {
                 let packet = packet.as_ref().map_err(Refusal::to_string)?;
                 match packet.is_v6 == is_v6 {
-                    true => Ok(packet.flow.as_ref().map_or(&frame[packet.at..], Flow::packet)),
+                    true => Ok(packet.key(frame)),
                     false => Err(OTHER_VERSION.to_owned()),
                 }
             });

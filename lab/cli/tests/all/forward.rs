@@ -99,6 +99,21 @@ fn a_replay_counts_what_becomes_of_every_frame() {
 }
 
 #[test]
+fn a_file_without_rules_is_of_either_version() {
+    let directory = directory();
+    fs::write(directory.path().join("none.rules"), "# none yet\n").unwrap();
+    for (flag, reason) in [("--rules-ipv4", "no-route"), ("--rules-ipv6", "other-version")] {
+        let arguments =
+            ["forward", flag, "none.rules", "--pcap", "a.pcap", "--duration", "1", "--json"];
+        let replayed = acl(directory.path(), &arguments).assert().success();
+        let counts: serde_json::Value =
+            serde_json::from_slice(&replayed.get_output().stdout).unwrap();
+        let passes = counts["received"].as_u64().unwrap() / 6;
+        assert_eq!(counts["dropped"][reason], 4 * passes, "{flag}: {counts}");
+    }
+}
+
+#[test]
 fn what_cannot_be_forwarded_is_refused() {
     let directory = directory();
     fs::write(directory.path().join("b.rules"), "R0.0.0.0/0 10.0.0.0/8 0 : 1 0 : 1 0/0 254\n")

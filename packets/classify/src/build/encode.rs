@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::BuildError;
 use super::plan::{Kind, Plan};
+use super::{BuildError, Limits};
 use crate::rule::{Field, Layout, Match, Rule, RuleSet};
 use crate::table::{Piece, RANK_MAX, category_place};
 
@@ -35,6 +35,9 @@ pub(crate) fn categories_of(count: usize) -> u16 {
 
 /// How many entries one rule may need.
 const ENTRIES_MAX: usize = 4096;
+/// How many times as large as the table the entries may be: three times where no rule is copied or
+/// left out.
+const SLACK: usize = 4;
 
 impl Encoded {
     /// Encodes the rules in the given order, the strongest first, each with a rank.
@@ -43,6 +46,7 @@ impl Encoded {
         order: &[u32],
         plan: &Plan,
         ranks: &[u32],
+        limits: &Limits,
     ) -> Result<Self, BuildError> {
         if ranks.last().is_some_and(|last| *last >= RANK_MAX) {
             return Err(BuildError::TooManyRules { rules: order.len() });
@@ -62,8 +66,17 @@ impl Encoded {
         for (&index, &rank) in order.iter().zip(ranks) {
             let rule = &set.rules[index as usize];
             encoded.push(rule, rank, wanted, &set.layout, plan)?;
+            if encoded.bytes() > limits.table_bytes.saturating_mul(SLACK) {
+                return Err(BuildError::TooLarge { limit: limits.table_bytes });
+            }
         }
         Ok(encoded)
+    }
+
+    /// How many bytes the entries take.
+    fn bytes(&self) -> usize {
+        // Three words for each word of a key; rank, tie, result and categories.
+        self.len() * (3 * 8 * self.words + 3 * 4 + 2)
     }
 
     /// How many entries there are.
@@ -297,6 +310,28 @@ fn split(first: &[u32], last: &[u32], before: &mut Lanes, boxes: &mut Vec<Lanes>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rules_of_very_many_pieces_stop_at_the_limit() {
+        // Ports are compared under masks, because one rule has holes in them: so the ranges of all
+        // others become 30 prefixes each.
+        let rule = |ports: Match| {
+            let matches = [Match::ANY, Match::ANY, ports, ports, Match::ANY].into();
+            Rule { matches, priority: 0, categories: 1, result: 0, line: 1 }
+        };
+        let mut set = RuleSet::new(Layout::ipv4());
+        set.rules = vec![rule(Match::range(1, 65_534)); 100];
+        set.rules.push(rule(Match::Mask { value: 0, mask: 0x5a }));
+        let order: Vec<u32> = (0..101).collect();
+        let plan = Plan::of(&set, false);
+        let encode =
+            |table_bytes| Encoded::new(&set, &order, &plan, &order, &Limits { table_bytes });
+        let all = encode(256 << 20).unwrap();
+        assert_eq!(all.len(), 100 * 30 * 30 + 1);
+        let limit = all.bytes() / SLACK - 1;
+        assert_eq!(encode(limit).unwrap_err(), BuildError::TooLarge { limit });
+        assert!(encode(limit + 2).is_ok());
+    }
 
     #[test]
     fn prefixes_make_up_the_range_and_nothing_else() {

@@ -188,7 +188,7 @@ pub(crate) fn grow(
     let mut order = set.by_strength();
     order.retain(|&index| set.rules[index as usize].categories & wanted != 0);
     let plan = Plan::of(set, tended);
-    let encoded = Encoded::new(set, &order, &plan, ranks)?;
+    let encoded = Encoded::new(set, &order, &plan, ranks, limits)?;
     let wide = Wide::of(&plan);
     let sources = Sources { set, plan: &plan, wide: &wide, encoded: &encoded, tended };
     let (forest, groups) = sources.trees(*limits)?;

@@ -21,6 +21,8 @@ use super::{Layout, Match, Rule, RuleSet};
 
 /// Sets of one rule may stand for so many rules.
 const CHOICES_MAX: usize = 4096;
+/// All of a file may stand for so many rules, each of which takes some 300 bytes of memory.
+const RULES_MAX: usize = 1 << 20;
 
 /// TCP, UDP, DCCP, SCTP and UDP-Lite.
 const PORTED: [u128; 5] = [6, 17, 33, 132, 136];
@@ -86,6 +88,10 @@ pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
             }
             Place::Forward => {
                 rules.extend(rule(&mut cursor, &mut bytes)?);
+                if rules.len() > RULES_MAX {
+                    let wanted = format!("a file whose sets stand for at most {RULES_MAX} rules");
+                    return Err(cursor.expected(wanted));
+                }
                 Place::Forward
             }
             place => place,
@@ -423,6 +429,14 @@ bytes 0 accept comment \"dns back\"
         let set = ports.join(", ");
         let error = error(&format!("tcp sport {{ {set} }} tcp dport {{ {set} }} drop"));
         assert!(error.contains("expected sets that stand for 4096 rules, not 4900"), "{error}");
+        // Many such rules are too many together, however small the file is.
+        let ports: Vec<String> = (0..64).map(|port| port.to_string()).collect();
+        let set = ports.join(", ");
+        let rule = format!("tcp sport {{ {set} }} tcp dport {{ {set} }} drop\n");
+        assert_eq!(one("inet", &rule.repeat(2)).unwrap().rules.len(), 8192);
+        let error = one("inet", &rule.repeat(300)).unwrap_err();
+        let wanted = "listed:260:";
+        assert!(error.starts_with(wanted) && error.contains("at most 1048576 rules"), "{error}");
         let twice = LISTED.replace("hook input", "hook forward");
         let error = parse("listed", &twice).unwrap_err().to_string();
         assert!(error.starts_with("listed:10:3: expected ip, ip6"), "{error}");

@@ -88,6 +88,10 @@ impl Classifier {
     /// Looks up packets, each of which begins where the layout counts from. The results of a packet
     /// stand side by side, one for each category; `results` has room for those of all packets.
     ///
+    /// Fields are read at the layout's places, whatever the packet is: with IPv4 options or IPv6
+    /// extension headers, and in later fragments, other bytes stand where the ports are expected.
+    /// [`headers::parse`](crate::headers::parse) makes of any packet what can be looked up.
+    ///
     /// Any number of packets is welcome; 32 and more at a time cost least for each.
     ///
     /// # Errors

@@ -1,10 +1,12 @@
 //! Tables as files: a header of words, then the parts, each at a multiple of 64 bytes.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Content, Gone, LINE_WORDS, Part, Piece, Place, Shape, Table};
 use crate::rule::{Field, Layout};
@@ -172,6 +174,37 @@ impl Table {
         Ok(())
     }
 
+    /// Writes the table to a file: to a new one beside it first, which then takes its place. So
+    /// whoever has mapped the old table keeps it, and nobody sees half of the new one. The new file
+    /// may be accessed as the old one.
+    ///
+    /// # Errors
+    ///
+    /// If the directory or the file cannot be written to; the old file is as it was then.
+    pub fn save(&self, path: &Path) -> io::Result<()> {
+        let old = fs::metadata(path).ok();
+        if old.as_ref().is_some_and(|old| !old.is_file()) {
+            // Such as a pipe, whose place must not be taken.
+            return self.write_to(&File::options().write(true).open(path)?);
+        }
+        let (beside, file) = create_beside(path)?;
+        let written = self
+            .write_to(&file)
+            .and_then(|()| old.map_or(Ok(()), |old| file.set_permissions(old.permissions())))
+            .and_then(|()| fs::rename(&beside, path));
+        if written.is_err() {
+            // The first error tells more than one of this.
+            let _ = fs::remove_file(&beside);
+        }
+        written
+    }
+
+    fn write_to(&self, file: &File) -> io::Result<()> {
+        let mut writer = BufWriter::new(file);
+        self.write(&mut writer)?;
+        writer.flush()
+    }
+
     /// Whether bytes begin as a table does.
     pub fn is_table(bytes: &[u8]) -> bool {
         bytes.starts_with(&MAGIC.to_le_bytes())
@@ -246,6 +279,21 @@ impl Table {
         };
         table.verify(&table.memory.words()[chunks])?;
         Ok(table)
+    }
+}
+
+/// Creates a file in the directory of another, whose name no file has.
+fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+    loop {
+        let mut own = name.to_owned();
+        own.push(format!(".{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+        let beside = path.with_file_name(own);
+        match File::create_new(&beside) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return Ok((beside, created?)),
+        }
     }
 }
 

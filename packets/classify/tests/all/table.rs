@@ -1,6 +1,7 @@
 //! Tables as files, what is refused, and sets that are hard to divide.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use widelane_classify::rule::{Field, Layout, Match, Rule, RuleSet, dpdk};
@@ -21,6 +22,29 @@ fn written(table: &Table) -> Vec<u8> {
     let mut bytes = Vec::new();
     table.write(&mut bytes).unwrap();
     bytes
+}
+
+#[test]
+fn a_table_that_is_mapped_outlives_what_takes_its_place() {
+    let table = |rules| {
+        let text = rules::dpdk(&rules::generate(Family::Ipc, rules, 5));
+        Table::build(&dpdk::parse("generated", &text).unwrap(), &Limits::default()).unwrap()
+    };
+    let (large, small) = (table(300), table(1));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("table");
+    large.save(&path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let mapped = Table::open(&path).unwrap();
+    small.save(&path).unwrap();
+    assert_eq!(written(&mapped), written(&large));
+    assert_eq!(fs::read(&path).unwrap(), written(&small));
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    // What cannot be replaced leaves nothing behind.
+    small.save(directory.path()).unwrap_err();
+    small.save(&directory.path().join("no/table")).unwrap_err();
+    small.save(&directory.path().join("..")).unwrap_err();
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
 }
 
 #[test]

@@ -3,9 +3,11 @@
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 
+use rustix::io::Errno;
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 
+use super::offload::Offload;
 use super::ring;
 
 /// Why an interface cannot be used.
@@ -23,6 +25,12 @@ pub enum PortError {
         #[source]
         error: io::Error,
     },
+    /// Its frames do not begin with an Ethernet header: a tunnel, for one.
+    #[error("{0} has no Ethernet header, as tunnels have none; a port is an Ethernet interface")]
+    NotEthernet(String),
+    /// It has been removed, perhaps to be made anew.
+    #[error("interface {0} has been removed")]
+    Gone(String),
 }
 
 /// An interface that frames can be sent on.
@@ -42,13 +50,14 @@ impl Interface {
     ///
     /// # Errors
     ///
-    /// If there is none, or no socket can be opened on it.
+    /// If there is none, no socket can be opened on it, or its frames have no Ethernet header.
     pub fn open(name: &str) -> Result<Self, PortError> {
         let refused = |error| PortError::Socket { name: name.to_owned(), error };
         let socket = ring::packet_socket().map_err(refused)?;
         let index = name_to_index(&socket, name)
             .map_err(|_| PortError::NoSuchInterface(name.to_owned()))?;
         let address = ring::bind_to_send(&socket, index).map_err(refused)?;
+        let address = address.ok_or_else(|| PortError::NotEthernet(name.to_owned()))?;
         Ok(Interface { name: name.to_owned(), index, address, socket })
     }
 
@@ -67,20 +76,26 @@ impl Interface {
         self.address
     }
 
-    /// Sends frames, and returns how many the kernel took; those behind one that it refuses are
-    /// tried all the same.
-    pub fn send(&self, frames: &[&[u8]]) -> u64 {
+    /// Sends frames, each with what is left to the network card, and returns how many the kernel
+    /// took; those behind one that it refuses are tried all the same.
+    ///
+    /// # Errors
+    ///
+    /// If the interface has been removed.
+    pub fn send(&self, frames: &[(&[u8], Offload)]) -> Result<u64, PortError> {
         frames.chunks(SEND_MAX).map(|frames| self.send_some(frames)).sum()
     }
 
-    fn send_some(&self, frames: &[&[u8]]) -> u64 {
-        let slices: Vec<[IoSlice<'_>; 1]> =
-            frames.iter().map(|frame| [IoSlice::new(frame)]).collect();
+    fn send_some(&self, frames: &[(&[u8], Offload)]) -> Result<u64, PortError> {
+        let slices: Vec<[IoSlice<'_>; 2]> = frames
+            .iter()
+            .map(|(frame, offload)| [IoSlice::new(offload.bytes()), IoSlice::new(frame)])
+            .collect();
         let mut controls: Vec<SendAncillaryBuffer<'_, '_, '_>> =
             frames.iter().map(|_| SendAncillaryBuffer::default()).collect();
         let pairs = slices.iter().zip(&mut controls);
         let mut messages: Vec<MMsgHdr<'_>> =
-            pairs.map(|(slice, control)| MMsgHdr::new(slice, control)).collect();
+            pairs.map(|(slices, control)| MMsgHdr::new(slices, control)).collect();
         let (mut at, mut sent) = (0, 0);
         while at < messages.len() {
             match sendmmsg(&self.socket, &mut messages[at..], SendFlags::empty()) {
@@ -88,11 +103,12 @@ impl Interface {
                     at += count;
                     sent += count as u64;
                 }
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
+                Err(Errno::NXIO | Errno::NODEV) => return Err(PortError::Gone(self.name.clone())),
                 Err(_) => at += 1,
             }
         }
-        sent
+        Ok(sent)
     }
 }
 
@@ -124,6 +140,7 @@ mod tests {
                 PortError::Socket { error, .. } => {
                     assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
                 }
+                other => panic!("{other}"),
             }
         }
     }

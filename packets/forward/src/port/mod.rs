@@ -1,9 +1,11 @@
 //! Interfaces as ports: frames come in and go out through packet sockets.
 
 mod interface;
+mod offload;
 mod ring;
 mod worker;
 
 pub use interface::{Interface, PortError, parse_address};
-pub use ring::Ring;
+pub use offload::Offload;
+pub use ring::{Block, Ring};
 pub use worker::{Port, Worker};

@@ -1,6 +1,6 @@
 //! One thread's share: a ring, and the ports that its frames leave by.
 
-use super::{Interface, Ring};
+use super::{Block, Interface, Offload, PortError, Ring};
 use crate::engine::{Engine, Fate};
 use crate::headers::Link;
 
@@ -21,37 +21,84 @@ pub struct Worker<'a> {
     /// Who decides, and counts.
     pub engine: Engine,
     fates: Vec<Fate>,
+    /// Blocks until the kernel is asked again what it has dropped.
+    patience: u32,
 }
+
+/// How many blocks are forwarded between two such questions: half of a ring.
+const BLOCKS_BETWEEN: u32 = Ring::BLOCKS as u32 / 2;
 
 impl<'a> Worker<'a> {
     /// Forwards from a ring to ports, as an engine decides.
     pub fn new(ring: Ring, ports: &'a [Port], engine: Engine) -> Self {
-        Worker { ring, ports, engine, fates: Vec::new() }
+        Worker { ring, ports, engine, fates: Vec::new(), patience: BLOCKS_BETWEEN }
     }
 
     /// Forwards one block of frames, if there is one.
-    pub fn turn(&mut self) -> bool {
-        let Worker { ring, ports, engine, fates } = self;
-        ring.next_block(|frames| {
+    ///
+    /// # Errors
+    ///
+    /// If the interface of a port has been removed.
+    pub fn turn(&mut self) -> Result<bool, PortError> {
+        let Worker { ring, ports, engine, fates, .. } = self;
+        let mut outcome = Ok(());
+        let was_there = ring.next_block(|block| {
+            let Block { mut frames, offloads, not_addressed } = block;
+            engine.counts.not_addressed(not_addressed);
             fates.clear();
             fates.resize(frames.len(), Fate::Dropped);
-            engine.decide(Link::Ethernet, frames, fates);
+            engine.decide(Link::Ethernet, &mut frames, fates);
             for (index, port) in ports.iter().enumerate() {
-                let leaving = frames.iter_mut().zip(fates.iter());
+                let leaving = frames.iter_mut().zip(offloads.iter()).zip(fates.iter());
                 let leaving = leaving.filter(|(_, fate)| **fate == Fate::Port(index as u8));
-                let leaving: Vec<&[u8]> = leaving.map(|(frame, _)| port.address(frame)).collect();
-                let sent = port.interface.send(&leaving);
+                let leaving: Vec<(&[u8], Offload)> =
+                    leaving.map(|((frame, offload), _)| (port.address(frame), *offload)).collect();
+                let sent = port.interface.send(&leaving).unwrap_or_else(|error| {
+                    outcome = Err(error);
+                    0
+                });
                 engine.counts.sent(index, sent);
                 engine.counts.unsent += leaving.len() as u64 - sent;
             }
-        })
+        });
+        if was_there {
+            self.patience -= 1;
+            if self.patience == 0 {
+                self.count_overrun();
+            }
+        }
+        outcome.map(|()| was_there)
+    }
+
+    /// Forwards what is in the ring by now, and counts what is to be counted: no more blocks than
+    /// the ring has, however many frames come meanwhile. Returns how many there were.
+    ///
+    /// # Errors
+    ///
+    /// As [`turn`](Self::turn).
+    pub fn drain(&mut self) -> Result<usize, PortError> {
+        let mut blocks = 0;
+        while blocks < Ring::BLOCKS && self.turn()? {
+            blocks += 1;
+        }
+        self.count_overrun();
+        Ok(blocks)
     }
 
     /// Waits for frames, for at most so many milliseconds, and counts those that the kernel had to
     /// drop.
-    pub fn rest(&mut self, milliseconds: u32) {
+    ///
+    /// # Errors
+    ///
+    /// If the interface of the ring has been removed.
+    pub fn rest(&mut self, milliseconds: u32) -> Result<(), PortError> {
+        self.count_overrun();
+        self.ring.wait(milliseconds)
+    }
+
+    fn count_overrun(&mut self) {
+        self.patience = BLOCKS_BETWEEN;
         self.engine.counts.overrun += self.ring.take_overrun();
-        self.ring.wait(milliseconds);
     }
 }
 

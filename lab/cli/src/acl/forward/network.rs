@@ -41,7 +41,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let server = args.metrics.map(Server::open).transpose()?;
     let began = Instant::now();
     let ended = AtomicBool::new(false);
-    let counts = thread::scope(|scope| -> anyhow::Result<Counts> {
+    let (counts, outcome) = thread::scope(|scope| {
         let (ended, watches, rules) = (&ended, &watches, &rules);
         let mut threads = Vec::new();
         for ((worker, watch), thread) in workers.into_iter().zip(watches).zip(&config.0) {
@@ -54,15 +54,20 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         attend(rules, &signals, || threads.iter().any(|thread| thread.is_finished()));
         ended.store(true, Ordering::Relaxed);
-        let counts = threads.into_iter().map(|thread| match thread.join() {
-            Ok(counts) => counts,
+        let mut total = Counts::default();
+        let outcomes = threads.into_iter().map(|thread| match thread.join() {
+            Ok((counts, outcome)) => {
+                total.add(&counts);
+                outcome
+            }
             Err(_) => bail!("a forwarding thread failed; its message stands above"),
         });
-        Ok(sum(counts.collect::<anyhow::Result<Vec<Counts>>>()?))
-    })?;
+        let outcomes: Vec<anyhow::Result<()>> = outcomes.collect();
+        (total, outcomes.into_iter().collect::<anyhow::Result<()>>())
+    });
     let text = summary::of(Vec::new(), &counts, &rules, began.elapsed(), args.json)?;
     output::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    outcome.map(|()| ExitCode::SUCCESS)
 }
 
 /// Looks at files and signals until the end.
@@ -76,29 +81,32 @@ fn attend(rules: &Rules, signals: &Signals, has_failed: impl Fn() -> bool) {
     }
 }
 
-/// One thread's work.
+/// One thread's work: what it counted, and why it ended if it was not told to.
 fn forward(
     mut worker: Worker<'_>,
     watch: &Watch,
     cpu: usize,
     ended: &AtomicBool,
-) -> anyhow::Result<Counts> {
-    place::stay_on(cpu)?;
-    let mut idle = 0;
-    while !ended.load(Ordering::Relaxed) {
-        match worker.turn() {
-            true => idle = 0,
-            false => idle += 1,
+) -> (Counts, anyhow::Result<()>) {
+    let mut work = || -> anyhow::Result<()> {
+        place::stay_on(cpu)?;
+        let mut idle = 0;
+        while !ended.load(Ordering::Relaxed) {
+            match worker.turn()? {
+                true => idle = 0,
+                false => idle += 1,
+            }
+            if idle > PATIENCE {
+                worker.rest(SLEEP_MS)?;
+            }
+            watch.show(&worker.engine.counts);
         }
-        if idle > PATIENCE {
-            worker.rest(SLEEP_MS);
-        }
-        watch.show(&worker.engine.counts);
-    }
-    // What came until now is forwarded too.
-    while worker.turn() {}
-    worker.rest(0);
-    Ok(worker.engine.counts)
+        // What came until now is forwarded too.
+        worker.drain()?;
+        Ok(())
+    };
+    let outcome = work();
+    (worker.engine.counts, outcome)
 }
 
 fn sum(all: impl IntoIterator<Item = Counts>) -> Counts {

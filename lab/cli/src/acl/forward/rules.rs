@@ -44,7 +44,7 @@ impl Rules {
             // The stamp is older than what is read: a change meanwhile is noticed later.
             let stamp = stamp(path);
             let name = path.display().to_string();
-            let routes = Routes::new(&name, &text(path)?, ports, &limits, policy)?;
+            let routes = Routes::new(&name, &text(path)?, is_v6, ports, &limits, policy)?;
             if routes.is_v6() != is_v6 {
                 let [flag, other] = if is_v6 { ["ipv6", "ipv4"] } else { ["ipv4", "ipv6"] };
                 bail!("{name}: --rules-{flag} got rules that are for --rules-{other}");
