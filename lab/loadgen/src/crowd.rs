@@ -62,6 +62,9 @@ impl Crowd {
     pub fn gather(plan: &Plan) -> Result<Self, LoadError> {
         let wardrobe = Wardrobe::of(plan)?;
         let now = Instant::now();
+        // Draws and arrivals must not come from the same numbers.
+        let mut random = fastrand::Rng::with_seed(plan.seed);
+        let of_arrivals = random.fork();
         let (slots, pace) = match plan.pace {
             Pace::Closed { connections, ramp } => {
                 let begin = |slot| now + ramp.mul_f64(slot as f64 / connections as f64);
@@ -69,7 +72,7 @@ impl Crowd {
                 (connections, Pacing::Closed { resting })
             }
             Pace::Open { rate, arrivals, ramp, connections_max } => {
-                let schedule = Schedule::new(now, rate, arrivals, ramp, plan.seed);
+                let schedule = Schedule::new(now, rate, arrivals, ramp, of_arrivals);
                 (0, Pacing::Open { schedule, free: Vec::new(), connections_max })
             }
         };
@@ -79,7 +82,7 @@ impl Crowd {
         Ok(Crowd {
             epoll: epoll::create(CreateFlags::CLOEXEC).map_err(std::io::Error::from)?,
             connections,
-            shared: Shared::new(plan, wardrobe),
+            shared: Shared::new(plan, wardrobe, random),
             events: Vec::with_capacity(AT_ONCE),
             more: Vec::new(),
             pace,
@@ -269,5 +272,55 @@ impl Crowd {
             }
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Arrivals, Mix, Trust, Weighted, Work};
+    use crate::tls::{Cipher, Group, TlsVersion};
+
+    /// Begins connections at a steady mean rate, each with one of two ciphers.
+    fn crowd() -> Crowd {
+        let mix = Mix::alike(TlsVersion::Tls13, Cipher::Aes256Gcm, Group::X25519, "localhost");
+        let either = vec![(Cipher::Aes256Gcm, 1), (Cipher::Aes128Gcm, 1)];
+        Crowd::gather(&Plan {
+            target: ([127, 0, 0, 1], 1).into(),
+            sources: Vec::new(),
+            trust: Trust::Anyone,
+            mix: Mix { ciphers: Weighted::new(either).unwrap(), ..mix },
+            work: Work::Handshake,
+            pace: Pace::Open {
+                rate: 1000.0,
+                arrivals: Arrivals::Poisson,
+                ramp: Duration::ZERO,
+                connections_max: 10,
+            },
+            patience: Duration::from_secs(10),
+            seed: 7,
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn what_is_drawn_does_not_depend_on_the_time_since_the_last_arrival() {
+        const CONNECTIONS: usize = 4_000;
+        let mut crowd = crowd();
+        let Pacing::Open { schedule, .. } = &mut crowd.pace else { panic!("an open loop") };
+        let mut counts = [[0_usize; 2]; 2];
+        let mut last = schedule.next();
+        for _ in 0..CONNECTIONS {
+            let due = schedule.next();
+            schedule.advance();
+            let cipher = crowd.shared.random.usize(..2);
+            // Half of the gaps of a Poisson process of 1,000 per second are longer.
+            let is_late = due - last > Duration::from_micros(693);
+            counts[usize::from(is_late)][cipher] += 1;
+            last = due;
+        }
+        // A quarter each, with a standard deviation of 27.
+        let fair = |count: &usize| count.abs_diff(CONNECTIONS / 4) < 150;
+        assert!(counts.iter().flatten().all(fair), "{counts:?}");
     }
 }

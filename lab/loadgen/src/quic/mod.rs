@@ -160,7 +160,7 @@ impl Connection {
         if self.socket.is_none() {
             self.socket = Some(socket_for(shared, epoll, slot)?);
         }
-        self.drawn = shared.wardrobe.draw(slot, &mut shared.random);
+        self.drawn = shared.draw();
         self.refusals = 0;
         self.open(now, shared)?;
         self.go_on(now, shared).map(|_| ())
