@@ -345,6 +345,9 @@ impl Connection {
                 Ok(Some(chunk)) if is_answer => self.answer.take(&chunk.bytes)?,
                 Ok(Some(_)) => {}
                 Ok(None) => {
+                Ok(None) if is_answer && !self.answer.is_between_frames() => {
+                    return Err(Failure::Answer("an end within a frame"));
+                }
                     self.is_answer_whole |= is_answer;
                     break;
                 }
