@@ -330,6 +330,7 @@ impl Connection {
 
     fn say_goodbye(&mut self, shared: &mut Shared) -> Result<(), Failure> {
         self.phase = Phase::Closing;
+        shared.tally.count_done();
         match &mut self.session {
             Some(session) => session.close(&mut shared.outgoing),
             None => Ok(()),
@@ -341,6 +342,7 @@ impl Connection {
             Phase::Closing => Ok(Step::Done),
             Phase::Asking if self.answer.ends_with_connection() => {
                 self.count_answer(Instant::now(), shared)?;
+                shared.tally.count_done();
                 Ok(Step::Done)
             }
             _ => Err(Failure::Closed),

@@ -218,7 +218,7 @@ impl<E> Searched<'_, E> {
         };
         let outcome = (self.attempt)(&plan, &self.course)?;
         let latency = latency(&plan.work, &outcome.tally, self.goal.percentile);
-        let done = outcome.tally.handshakes() + outcome.tally.answers;
+        let done = outcome.tally.handshakes().saturating_add(outcome.tally.answers);
         let missed = if latency > self.goal.latency_max {
             Some(Missed::Latency)
         } else if outcome.tally.failures() > 0 {

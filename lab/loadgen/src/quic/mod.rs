@@ -280,6 +280,7 @@ impl Connection {
         match &shared.work {
             Work::Handshake => {
                 self.phase = Phase::Established;
+                shared.tally.count_done();
                 Ok(())
             }
             Work::Requests { count, .. } => {
@@ -344,10 +345,10 @@ impl Connection {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) if is_answer => self.answer.take(&chunk.bytes)?,
                 Ok(Some(_)) => {}
-                Ok(None) => {
                 Ok(None) if is_answer && !self.answer.is_between_frames() => {
                     return Err(Failure::Answer("an end within a frame"));
                 }
+                Ok(None) => {
                     self.is_answer_whole |= is_answer;
                     break;
                 }
@@ -389,6 +390,7 @@ impl Connection {
             return self.ask(now, shared);
         }
         self.phase = Phase::Established;
+        shared.tally.count_done();
         Ok(())
     }
 
