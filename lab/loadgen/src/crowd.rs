@@ -20,6 +20,10 @@ use crate::wardrobe::Wardrobe;
 /// Pause of a connection slot after a failure, so that a dead server is not hammered.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(5);
 
+/// How long nothing but failures must have been seen before a load is given up: a server that is
+/// restarted refuses thousands of connections in less.
+const FAILING_FOR: Duration = Duration::from_secs(1);
+
 /// How often connections are looked through for those that take too long.
 const PATROL: Duration = Duration::from_millis(20);
 
@@ -44,7 +48,9 @@ pub struct Crowd {
     next_patrol: Instant,
     failures_max: u32,
     failures_in_a_row: u32,
-    last_failure: Option<Failure>,
+    /// The first failure in this row.
+    failing_since: Option<Instant>,
+    last_failure: Option<(Instant, Failure)>,
 }
 
 /// When connections begin.
@@ -90,6 +96,7 @@ impl Crowd {
             next_patrol: now + PATROL,
             failures_max: (2 * slots as u32).max(100),
             failures_in_a_row: 0,
+            failing_since: None,
             last_failure: None,
         })
     }
@@ -196,6 +203,7 @@ impl Crowd {
             Ok(Step::More) => self.more.push(slot),
             Ok(Step::Done) => {
                 self.failures_in_a_row = 0;
+                self.failing_since = None;
                 self.connections[slot].end();
                 match &mut self.pace {
                     Pacing::Closed { .. } => self.begin(slot, Instant::now()),
@@ -210,11 +218,13 @@ impl Crowd {
     fn fail(&mut self, slot: usize, failure: Failure) {
         self.connections[slot].end();
         self.shared.tally.count_failure(&failure);
+        let now = Instant::now();
         self.failures_in_a_row += 1;
-        self.last_failure = Some(failure);
+        self.failing_since.get_or_insert(now);
+        self.last_failure = Some((now, failure));
         match &mut self.pace {
             Pacing::Closed { resting } => {
-                resting.push(Reverse((Instant::now() + PAUSE_AFTER_FAILURE, slot)));
+                resting.push(Reverse((now + PAUSE_AFTER_FAILURE, slot)));
             }
             Pacing::Open { free, .. } => free.push(slot),
             Pacing::WindingDown => {}
@@ -260,18 +270,23 @@ impl Crowd {
         }
     }
 
+    /// An error if nothing but failures has been seen for long enough. When no more connections
+    /// begin, everything has been measured, and failures change nothing.
     fn check_failing(&self) -> Result<(), LoadError> {
-        match &self.last_failure {
-            Some(failure) if self.failures_in_a_row >= self.failures_max => {
-                Err(LoadError::Failing {
-                    target: self.shared.target,
-                    count: self.failures_in_a_row,
-                    kind: ErrorKind::of(failure),
-                    message: failure.to_string(),
-                })
-            }
-            _ => Ok(()),
+        let (Some(since), Some((last, failure))) = (self.failing_since, &self.last_failure) else {
+            return Ok(());
+        };
+        let is_failing = self.failures_in_a_row >= self.failures_max
+            && last.saturating_duration_since(since) >= FAILING_FOR;
+        if !is_failing || matches!(self.pace, Pacing::WindingDown) {
+            return Ok(());
         }
+        Err(LoadError::Failing {
+            target: self.shared.target,
+            count: self.failures_in_a_row,
+            kind: ErrorKind::of(failure),
+            message: failure.to_string(),
+        })
     }
 }
 

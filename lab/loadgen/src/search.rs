@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::drive::{Course, Outcome, drive};
+use crate::drive::{Course, GivenUp, Outcome, drive};
+use crate::latency::Latency;
 use crate::load::LoadError;
 use crate::plan::{Arrivals, Pace, Plan, Work};
 use crate::tally::Tally;
@@ -116,10 +117,12 @@ pub fn search<E>(
 /// See [`LoadError`].
 pub fn attempt(plan: &Plan, course: &Course, stop: &AtomicBool) -> Result<Outcome, LoadError> {
     match drive(plan, course, stop, |_, _| ()) {
-        Err(LoadError::Failing { kind, count, .. }) if matches!(plan.pace, Pace::Open { .. }) => {
+        Err(GivenUp { error: LoadError::Failing { kind, count, .. }, .. })
+            if matches!(plan.pace, Pace::Open { .. }) =>
+        {
             Ok(Outcome::of_failures(kind, count))
         }
-        outcome => outcome,
+        outcome => outcome.map_err(|given_up| given_up.error),
     }
 }
 
