@@ -264,10 +264,7 @@ impl<E> Searched<'_, E> {
 /// Latency at `percentile`, with those counted that were not done when the window ended. They were
 /// under way for that long at least.
 fn latency(work: &Work, tally: &Tally, percentile: f64) -> Duration {
-    let mut all = match work {
-        Work::Handshake => tally.latency_ns.clone(),
-        Work::Requests { .. } => tally.answer_ns.clone(),
-    };
+    let mut all = Latency::Total.of(tally, work).clone();
     all.add(&tally.unfinished_ns).expect("histograms of equal bounds");
     Duration::from_nanos(all.value_at_percentile(percentile))
 }
