@@ -1,6 +1,7 @@
 //! `widelane report`: results files to terminal, Markdown, CSV or HTML.
 
 use std::fs;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -8,6 +9,7 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use widelane_cli::{output, system};
 use widelane_results::Results;
+use widelane_tables::printable;
 
 /// Shows results files on the terminal, as Markdown, CSV or HTML
 #[derive(clap::Args)]
@@ -72,6 +74,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     match &args.output {
         Some(path) => system::write(path, &text)?,
+        // What is for a terminal has been made fit for one, with its colours.
+        None if format != Format::Terminal && io::stdout().is_terminal() => {
+            output::print(&printable(&text))?;
+        }
         None => output::print(&text)?,
     }
     Ok(ExitCode::SUCCESS)
