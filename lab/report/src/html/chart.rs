@@ -56,9 +56,15 @@ pub fn forest_mark(scale: &Scale, ratio: Ratio, class: &str, subject: &str) -> S
     let mut content: String =
         grid.map(|tick| across("grid", scale.percent(tick), [0, HEIGHT])).collect();
     content += &across("one", scale.percent(1.0), [0, HEIGHT]);
-    content += &svg::line("whisker", [percent(low), percent(high)], [MIDDLE, MIDDLE]);
-    content += &across("whisker", low, [MIDDLE - 4, MIDDLE + 4]);
-    content += &across("whisker", high, [MIDDLE - 4, MIDDLE + 4]);
+    let mut title = format!("{subject}: {}", words::ratio(ratio.centre));
+    // One search has no interval.
+    if ratio.low < ratio.high {
+        content += &svg::line("whisker", [percent(low), percent(high)], [MIDDLE, MIDDLE]);
+        content += &across("whisker", low, [MIDDLE - 4, MIDDLE + 4]);
+        content += &across("whisker", high, [MIDDLE - 4, MIDDLE + 4]);
+        let interval = words::interval(Some(ratio.low), Some(ratio.high));
+        title.push_str(&format!(" ({interval})"));
+    }
     content += &svg::dot("", percent(centre), MIDDLE);
     let interval = words::interval(Some(ratio.low), Some(ratio.high));
     let title = format!("{subject}: {} ({interval})", words::ratio(ratio.centre));
