@@ -154,7 +154,9 @@ fn read(path: &Path) -> anyhow::Result<String> {
 fn replay(path: &Path) -> anyhow::Result<Record> {
     let recorded: Recorded = serde_json::from_str(&read(path)?)
         .with_context(|| format!("{} is not what `widelane tune --json` prints", path.display()))?;
-    Ok(recorded.record)
+    let Recorded { record } = recorded;
+    record.check().with_context(|| format!("{} cannot be judged", path.display()))?;
+    Ok(record)
 }
 
 fn measure(args: &Args) -> anyhow::Result<Record> {
