@@ -175,8 +175,7 @@ pub fn curves(results: &Results) -> Vec<Curves> {
             }
         }
     }
-    let is_elsewhere =
-        |it: &Curves| words::METRICS.contains(&it.metric) && it.axis != Axis::Jobs;
+    let is_elsewhere = |it: &Curves| words::METRICS.contains(&it.metric) && it.axis != Axis::Jobs;
     all.retain(|curves| curves.places().len() > 1 || !is_elsewhere(curves));
     for curves in &mut all {
         curves.series.sort_by_key(|series| series.side);
