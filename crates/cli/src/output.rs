@@ -52,6 +52,15 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Prints `text` of which anybody may have written a part: as it is into files and pipes, and on a
+/// terminal without what would command it.
+pub fn print_untrusted(text: &str) -> anyhow::Result<()> {
+    match io::stdout().is_terminal() {
+        true => print(&printable(text)),
+        false => print(text),
+    }
+}
+
 /// Says on standard error what went wrong and why. If nobody listens there, the exit status must
 /// do.
 pub fn complain(error: &anyhow::Error) {

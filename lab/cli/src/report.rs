@@ -1,7 +1,6 @@
 //! `widelane report`: results files to terminal, Markdown, CSV or HTML.
 
 use std::fs;
-use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,7 +8,6 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use widelane_cli::{output, system};
 use widelane_results::Results;
-use widelane_tables::printable;
 
 /// Shows results files on the terminal, as Markdown, CSV or HTML
 #[derive(clap::Args)]
@@ -75,10 +73,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match &args.output {
         Some(path) => system::write(path, &text)?,
         // What is for a terminal has been made fit for one, with its colours.
-        None if format != Format::Terminal && io::stdout().is_terminal() => {
-            output::print(&printable(&text))?;
-        }
-        None => output::print(&text)?,
+        None if format == Format::Terminal => output::print(&text)?,
+        None => output::print_untrusted(&text)?,
     }
     Ok(ExitCode::SUCCESS)
 }
