@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use widelane_tables::Style;
+use widelane_tables::{Style, printable};
 
 /// Standard output was closed by its reader (`widelane … | head`): end quietly, without a message.
 #[derive(Debug)]
@@ -52,14 +52,28 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Prints `text` of which anybody may have written a part: as it is into files and pipes, and on a
+/// terminal without what would command it.
+pub fn print_untrusted(text: &str) -> anyhow::Result<()> {
+    match io::stdout().is_terminal() {
+        true => print(&printable(text)),
+        false => print(text),
+    }
+}
+
 /// Says on standard error what went wrong and why. If nobody listens there, the exit status must
 /// do.
 pub fn complain(error: &anyhow::Error) {
+    drop(io::stderr().write_all(complaint(error).as_bytes()));
+}
+
+/// What is said of an error. It may repeat what files and other hosts hold.
+fn complaint(error: &anyhow::Error) -> String {
     let mut text = format!("widelane: {error}\n");
     for cause in error.chain().skip(1) {
         text.push_str(&format!("  because: {cause}\n"));
     }
-    drop(io::stderr().write_all(text.as_bytes()));
+    printable(&text.replace('\t', " ")).into_owned()
 }
 
 /// The exit status of a command, after what went wrong was said.
@@ -87,3 +101,20 @@ pub fn style() -> Style {
 const WIDTH_DEFAULT: u16 = 100;
 /// Columns below which tables are not squeezed further.
 const WIDTH_MIN: u16 = 40;
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn an_error_cannot_command_a_terminal() {
+        let error = anyhow!("key \u{1b}]0;owned\u{7}\tis none").context("a\u{9b}2Jb\nc");
+        let said = complaint(&error);
+        assert_eq!(
+            said,
+            "widelane: a\u{fffd}2Jb\nc\n  because: key \u{fffd}]0;owned\u{fffd} is none\n"
+        );
+    }
+}

@@ -8,7 +8,7 @@ mod terminal;
 
 pub use block::{Block, Column, Kind, Table, Tone};
 pub use numbers::{count, grouped, percent};
-pub use terminal::show;
+pub use terminal::{printable, show};
 
 /// How text for a terminal is to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

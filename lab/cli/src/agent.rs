@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use widelane_cli::{system, units};
 use widelane_fleet::{Agent, Allowed, Event, Limits, serve};
+use widelane_tables::printable;
 
 use crate::files::{connections_possible, raise_file_limit};
 use crate::load::Access;
@@ -77,6 +78,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// One line for each thing that happens.
 fn say(agent: &Agent, event: &Event) {
+    // Nobody may be reading the log.
+    let _ = writeln!(std::io::stderr(), "{}", line(agent, event));
+}
+
+/// What a log says of `event`: one line, whatever a director wrote.
+fn line(agent: &Agent, event: &Event) -> String {
     let name = &agent.name;
     let line = match event {
         Event::Joined => {
@@ -89,6 +96,23 @@ fn say(agent: &Agent, event: &Event) {
         Event::Failed { run, reason } => format!("{run}: given up: {reason}"),
         Event::Abandoned { run } => format!("{run}: nobody directs it any more; stopping"),
     };
-    // Nobody may be reading the log.
-    let _ = writeln!(std::io::stderr(), "{line}");
+    printable(&line.replace(['\n', '\t'], " ")).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use widelane_fleet::Refusal;
+
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_log_is_one_whatever_a_director_wrote() {
+        let limits = Limits { threads: 1, connections: 1, duration: Duration::ZERO };
+        let agent = Agent { name: "a".to_owned(), allowed: Vec::new(), limits };
+        let host = "h\u{1b}[2J\nb: over, 5 handshakes".to_owned();
+        let target = Refusal::Target { host, port: 1, allowed: String::new() };
+        let said = line(&agent, &Event::Refused(target));
+        assert!(said.starts_with("refuses a load: h\u{fffd}[2J b: over"), "{said}");
+        assert_eq!(said.lines().count(), 1);
+    }
 }

@@ -72,7 +72,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     match &args.output {
         Some(path) => system::write(path, &text)?,
-        None => output::print(&text)?,
+        // What is for a terminal has been made fit for one, with its colours.
+        None if format == Format::Terminal => output::print(&text)?,
+        None => output::print_untrusted(&text)?,
     }
     Ok(ExitCode::SUCCESS)
 }

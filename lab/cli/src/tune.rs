@@ -103,9 +103,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if args.json {
         let answer = Answer { record: &record, verdict: &verdict, file: text };
-        output::print(&serde_json::to_string_pretty(&answer).context("cannot write JSON")?)?;
+        let json = serde_json::to_string_pretty(&answer).context("cannot write JSON")?;
+        output::print_untrusted(&json)?;
     } else if let Some(text) = text.filter(|_| args.dry_run) {
-        output::print(&text)?;
+        output::print_untrusted(&text)?;
     } else {
         output::print(&widelane_tables::show(blocks(&record, &verdict), &output::style()))?;
         if writes && !matches!(verdict.decision, Decision::CannotTell { .. }) {
@@ -154,7 +155,9 @@ fn read(path: &Path) -> anyhow::Result<String> {
 fn replay(path: &Path) -> anyhow::Result<Record> {
     let recorded: Recorded = serde_json::from_str(&read(path)?)
         .with_context(|| format!("{} is not what `widelane tune --json` prints", path.display()))?;
-    Ok(recorded.record)
+    let Recorded { record } = recorded;
+    record.check().with_context(|| format!("{} cannot be judged", path.display()))?;
+    Ok(record)
 }
 
 fn measure(args: &Args) -> anyhow::Result<Record> {

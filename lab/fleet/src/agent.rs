@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use serde::Serialize;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::time::{MissedTickBehavior, interval};
-use widelane_loadgen::{Course, LoadError, Plan, drive};
+use widelane_loadgen::{Course, GivenUp, Plan, drive};
 
 use crate::allow::Allowed;
 use crate::bus::{Bus, FleetError, broken};
@@ -286,7 +286,7 @@ fn work(
     start: Instant,
     stop: &AtomicBool,
     tell: impl Fn(What),
-) -> Result<What, LoadError> {
+) -> Result<What, GivenUp> {
     while !stop.load(Ordering::Relaxed) {
         let left = start.saturating_duration_since(Instant::now());
         if left.is_zero() {

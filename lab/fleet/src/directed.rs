@@ -25,7 +25,8 @@ impl Directed {
         for degradation in self.degradations {
             match degradation {
                 Degradation::Failed { .. } if failures_count => {
-                    *self.outcome.tally.errors.entry(ErrorKind::System).or_default() += 1;
+                    let failures = self.outcome.tally.errors.entry(ErrorKind::System).or_default();
+                    *failures = failures.saturating_add(1);
                 }
                 Degradation::Failed { agent: name, reason, .. } => {
                     return Err(FleetError::Refused { name, reason });

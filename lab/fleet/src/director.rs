@@ -146,7 +146,8 @@ impl UnderDirection<'_> {
         }
         let window = specification.course.window;
         let ends_by = start + specification.length() + AFTERMATH;
-        let times = Times { start, start_ns, window, ends_by };
+        let threads = specification.course.threads;
+        let times = Times { start, start_ns, window, threads, ends_by };
         let muster = self.follow(news, Muster::new(members, times), second).await?;
         Ok(muster.conclude())
     }

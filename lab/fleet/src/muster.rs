@@ -67,6 +67,7 @@ pub struct Muster {
     start: Instant,
     start_ns: u64,
     seconds_max: usize,
+    threads: usize,
     ends_by: Instant,
     /// Seconds that have not been told yet, the first of them being `told`.
     waiting: VecDeque<Tally>,
@@ -84,6 +85,8 @@ pub struct Times {
     pub start_ns: u64,
     /// Length of its window.
     pub window: Duration,
+    /// Threads of each agent.
+    pub threads: usize,
     /// When it is over at the latest, whoever is heard or not.
     pub ends_by: Instant,
 }
@@ -105,6 +108,7 @@ impl Muster {
             start: times.start,
             start_ns: times.start_ns,
             seconds_max: times.window.as_secs_f64().ceil() as usize,
+            threads: times.threads,
             ends_by: times.ends_by,
             waiting: VecDeque::new(),
             told: 0,
@@ -147,8 +151,14 @@ impl Muster {
                 }
             }
             What::Over { wall, busy, client_cpu, interrupted, counted } => {
+                // Nobody waits for longer.
+                let wall_max = self.ends_by.saturating_duration_since(self.start);
+                let threads = u32::try_from(self.threads).unwrap_or(u32::MAX);
+                if wall > wall_max || client_cpu > wall_max.saturating_mul(threads) {
+                    return Err(WireError::Time);
+                }
                 let tally = counted.tally()?;
-                let busy = if busy.is_finite() { busy } else { 0.0 };
+                let busy = if busy.is_finite() { busy.clamp(0.0, 1.0) } else { 0.0 };
                 let outcome = Outcome { wall, busy, client_cpu, tally, interrupted };
                 place.fate = Fate::Over(Box::new(outcome));
             }
@@ -238,7 +248,7 @@ impl Muster {
                 Fate::Over(own) => {
                     outcome.wall = outcome.wall.max(own.wall);
                     outcome.busy = outcome.busy.max(own.busy);
-                    outcome.client_cpu += own.client_cpu;
+                    outcome.client_cpu = outcome.client_cpu.saturating_add(own.client_cpu);
                     outcome.interrupted |= own.interrupted;
                     (own.tally, None)
                 }
@@ -286,6 +296,7 @@ mod tests {
             start,
             start_ns: 1_000_000_000,
             window: 10 * SECOND,
+            threads: 4,
             ends_by: start + 20 * SECOND,
         };
         Muster::new((0..count).map(member).collect(), times)
@@ -437,6 +448,36 @@ mod tests {
         assert!(refused.contains("agent1") && refused.contains("refused"), "{refused}");
         let lost = ended(None).whole(true).unwrap_err().to_string();
         assert!(lost.contains("agent agent1 was lost"), "{lost}");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_and_does_not_end_the_director() {
+        let start = Instant::now();
+        let mut muster = muster(start, 2);
+        let told = |wall, client_cpu, full| {
+            let tally = Tally { full, resumed: full, due: full, ..Tally::new() };
+            let counted = Counted::of(&tally);
+            What::Over { wall, busy: 1e300, client_cpu, interrupted: false, counted }
+        };
+        for (wall, client_cpu) in
+            [(Duration::MAX, SECOND), (SECOND, Duration::MAX), (21 * SECOND, SECOND)]
+        {
+            assert!(muster.hear("id0", told(wall, client_cpu, 1), start).is_err());
+        }
+        // As much as each may tell, second by second; no sum of it is beyond all numbers.
+        let most = Tally { full: 1 << 53, resumed: 1 << 53, due: 1 << 53, ..Tally::new() };
+        for index in 0..10 {
+            muster.hear("id1", second(index, &most), start).unwrap();
+        }
+        muster.hear("id0", told(20 * SECOND, 80 * SECOND, 1 << 53), start).unwrap();
+        muster.patrol(start + 20 * SECOND);
+        let directed = muster.conclude();
+        assert_eq!(directed.outcome.client_cpu, 80 * SECOND);
+        assert_eq!(directed.outcome.tally.handshakes(), 22 << 53);
+        assert!(directed.outcome.busy <= 1.0);
+        let mut all = directed.outcome.tally;
+        (0..40).for_each(|_| all.add(&all.clone()));
+        assert_eq!((all.handshakes(), all.due), (u64::MAX, u64::MAX));
     }
 
     #[test]

@@ -60,8 +60,15 @@ pub struct Limits {
 const RATE_MIN: f64 = 1e-6;
 const RATE_MAX: f64 = 1e7;
 
-/// Length beyond which a list is nobody's.
-const LIST_MAX: usize = 4096;
+/// Names beyond which a list of them is nobody's.
+const NAMES_MAX: usize = 4096;
+
+/// Longest name of a protocol (RFC 7301).
+const PROTOCOL_BYTES_MAX: usize = 255;
+
+/// Combinations of everything else beyond which a mix is nobody's: each thread has a TLS
+/// configuration for every one, which takes some 400 KiB where sessions are kept.
+const COMBINATIONS_MAX: usize = 256;
 
 /// Why an agent does not take part.
 #[derive(Debug, Error)]
@@ -206,7 +213,18 @@ impl Specification {
 
     fn check_numbers(&self) -> Result<(), Refusal> {
         let mix = &self.mix;
-        let lists = [mix.names.iter().len(), mix.protocols.iter().len(), mix.groups.iter().len()];
+        let combinations = [
+            mix.versions.iter().len(),
+            mix.ciphers.iter().len(),
+            mix.groups.iter().len(),
+            mix.protocols.iter().len(),
+            mix.resumption.iter().len(),
+            mix.identities.iter().len(),
+        ];
+        let combinations = combinations
+            .into_iter()
+            .try_fold(1_usize, |product, length| product.checked_mul(length));
+        let mut protocols = mix.protocols.iter().flatten();
         let requests = match &self.work {
             Work::Handshake => 1,
             Work::Requests { count, path, .. } if path.starts_with('/') && is_plain(path) => {
@@ -224,7 +242,15 @@ impl Specification {
             (self.pace.connections() > 0, "a load of no connections"),
             ((RATE_MIN..=RATE_MAX).contains(&rate), "its rate"),
             (requests > 0, "a load of no requests"),
-            (lists.into_iter().all(|length| length <= LIST_MAX), "a list of such length"),
+            (mix.names.iter().len() <= NAMES_MAX, "a list of so many names"),
+            (
+                protocols.all(|name| (1..=PROTOCOL_BYTES_MAX).contains(&name.len())),
+                "the name of a protocol in it",
+            ),
+            (
+                combinations.is_some_and(|count| count <= COMBINATIONS_MAX),
+                "a mix of so many combinations",
+            ),
             (!self.course.window.is_zero(), "a window of no length"),
             (self.course.threads > 0, "a load of no threads"),
         ] {
@@ -243,7 +269,7 @@ fn is_plain(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use widelane_loadgen::{Arrivals, Cipher, Group, TlsVersion, Weighted};
+    use widelane_loadgen::{Arrivals, Cipher, Group, Resume, TlsVersion, Weighted};
 
     use super::*;
 
@@ -317,6 +343,42 @@ mod tests {
         let path = "/a\r\nX-Evil: 1".to_owned();
         let work = Work::Requests { path, count: 1, body_bytes: None, pattern: None };
         assert!(Specification { work, ..specification() }.plan(&list, &LIMITS).is_err());
+    }
+
+    #[test]
+    fn refuses_mixes_that_would_take_all_memory() {
+        let list = allowed("localhost:*");
+        let planned = |change: fn(&mut Mix)| {
+            let mut changed = specification();
+            change(&mut changed.mix);
+            changed.plan(&list, &LIMITS).map(drop)
+        };
+        fn many<T: Clone>(of: T, count: usize) -> Weighted<T> {
+            Weighted::new(vec![(of, 1); count]).expect("some")
+        }
+        let refused = |change| planned(change).expect_err("refused").to_string();
+        assert!(
+            refused(|mix| mix.versions = many(TlsVersion::Tls13, 257)).contains("combinations")
+        );
+        assert!(refused(|mix| mix.ciphers = many(Cipher::Aes128Gcm, 257)).contains("combinations"));
+        assert!(refused(|mix| mix.resumption = many(Resume::Ticket, 257)).contains("combinations"));
+        let of_several = |mix: &mut Mix| {
+            mix.versions = many(TlsVersion::Tls13, 5);
+            mix.ciphers = many(Cipher::Aes128Gcm, 8);
+            mix.groups = many(Group::X25519, 8);
+        };
+        assert!(refused(of_several).contains("combinations"));
+        let long = |mix: &mut Mix| mix.protocols = Weighted::only(Some("x".repeat(256)));
+        assert!(refused(long).contains("protocol"));
+        assert!(refused(|mix| mix.names = many("a".to_owned(), 4097)).contains("names"));
+        let whole = |mix: &mut Mix| {
+            mix.versions = many(TlsVersion::Tls13, 2);
+            mix.ciphers = many(Cipher::Aes128Gcm, 3);
+            mix.groups = many(Group::X25519, 6);
+            mix.resumption = many(Resume::Ticket, 3);
+            mix.names = many("a".to_owned(), 4096);
+        };
+        assert!(planned(whole).is_ok());
     }
 
     #[test]

@@ -19,7 +19,7 @@ use widelane_loadgen::{ErrorKind, Outcome, Tally};
 use crate::specification::{Limits, Specification};
 
 /// Version of everything below.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Longest message, as it travels.
 pub const LENGTH_MAX: usize = 1 << 20;
@@ -73,6 +73,9 @@ pub enum WireError {
     /// It is not what was expected.
     #[error("a message that cannot be read")]
     Form(#[from] serde_json::Error),
+    /// It tells of more time than there was.
+    #[error("a load that took longer than it could")]
+    Time,
     /// A histogram in it is none of ours.
     #[error("a histogram that cannot be read")]
     Histogram,
@@ -233,6 +236,7 @@ impl What {
 #[serde(deny_unknown_fields)]
 pub struct Counted {
     due: u64,
+    done: u64,
     full: u64,
     resumed: u64,
     answers: u64,
@@ -258,6 +262,7 @@ impl Counted {
         };
         Counted {
             due: tally.due,
+            done: tally.done,
             full: tally.full,
             resumed: tally.resumed,
             answers: tally.answers,
@@ -277,6 +282,7 @@ impl Counted {
     pub fn tally(&self) -> Result<Tally, WireError> {
         let mut tally = Tally {
             due: self.due,
+            done: self.done,
             full: self.full,
             resumed: self.resumed,
             answers: self.answers,
@@ -285,7 +291,15 @@ impl Counted {
             errors: self.errors.clone(),
             ..Tally::new()
         };
-        let counts = [tally.due, tally.full, tally.resumed, tally.answers, tally.body_bytes];
+        let counts = [
+            tally.due,
+            tally.done,
+            tally.full,
+            tally.resumed,
+            tally.answers,
+            tally.body_bytes,
+            tally.body_bytes_announced,
+        ];
         if counts.iter().chain(tally.errors.values()).any(|count| *count > COUNT_MAX) {
             return Err(WireError::Histogram);
         }
@@ -351,7 +365,7 @@ mod tests {
     #[test]
     fn what_is_packed_is_unpacked() {
         let mut tally = Tally::new();
-        (tally.due, tally.full, tally.body_bytes) = (5, 4, 1 << 40);
+        (tally.due, tally.done, tally.full, tally.body_bytes) = (5, 3, 4, 1 << 40);
         tally.errors.insert(ErrorKind::Reset, 1);
         for nanoseconds in [1, 1_000, 1_000_000, 99_999_999_999] {
             tally.latency_ns.saturating_record(nanoseconds);
@@ -367,7 +381,7 @@ mod tests {
             panic!("another message")
         };
         let read = counted.tally().unwrap();
-        assert_eq!((read.due, read.full, read.body_bytes), (5, 4, 1 << 40));
+        assert_eq!((read.due, read.done, read.full, read.body_bytes), (5, 3, 4, 1 << 40));
         assert_eq!(read.errors, tally.errors);
         assert_eq!(read.histograms(), tally.histograms());
     }
@@ -383,9 +397,9 @@ mod tests {
         assert!(matches!(decode::<Order>(&vec![0; LENGTH_MAX + 1]), Err(WireError::Length)));
         assert!(matches!(decode::<Order>(b"not compressed"), Err(WireError::Compression(_))));
         let mut newer = ZlibEncoder::new(Vec::new(), Compression::fast());
-        newer.write_all(br#"{"version":2,"body":{"new":1}}"#).unwrap();
+        newer.write_all(br#"{"version":3,"body":{"new":1}}"#).unwrap();
         let newer = newer.finish().unwrap();
-        assert!(matches!(decode::<Order>(&newer), Err(WireError::Version(2))));
+        assert!(matches!(decode::<Order>(&newer), Err(WireError::Version(3))));
         assert!(matches!(decode::<Order>(&encode(&"x")), Err(WireError::Form(_))));
         let whole = encode(&Order::Time);
         for length in 0..whole.len() {

@@ -17,8 +17,13 @@ pub struct Schedule {
 
 impl Schedule {
     /// Begins at `began`; `rate` per second is reached at the end of `ramp`.
-    pub fn new(began: Instant, rate: f64, arrivals: Arrivals, ramp: Duration, seed: u64) -> Self {
-        let mut random = fastrand::Rng::with_seed(seed);
+    pub fn new(
+        began: Instant,
+        rate: f64,
+        arrivals: Arrivals,
+        ramp: Duration,
+        mut random: fastrand::Rng,
+    ) -> Self {
         // Threads of one load do not begin at the same instants.
         let next = began + pause(random.f64() / rate);
         Schedule { began, next, rate, arrivals, ramp, random }
@@ -71,7 +76,7 @@ mod tests {
 
     fn arrivals(arrivals: Arrivals, ramp: Duration, seconds: u64) -> Vec<f64> {
         let began = Instant::now();
-        let schedule = Schedule::new(began, 1000.0, arrivals, ramp, 7);
+        let schedule = Schedule::new(began, 1000.0, arrivals, ramp, fastrand::Rng::with_seed(7));
         let end = began + Duration::from_secs(seconds);
         schedule.overdue(end).map(|due| (due - began).as_secs_f64()).collect()
     }

@@ -199,7 +199,7 @@ fn take_part(
     crowd.count_unfinished();
     let tally = std::mem::take(crowd.tally());
 
-    wind_down(&mut crowd, plan.farewell())?;
+    wind_down(&mut crowd, plan.farewell(), &|| stop.load(Ordering::Relaxed))?;
     Ok(Part { wall, client_cpu, tally })
 }
 
@@ -235,11 +235,16 @@ fn pass(
     }
 }
 
-/// Lets connections end that are under way, as long as `patience` allows.
-pub fn wind_down(crowd: &mut Crowd, patience: Duration) -> Result<(), LoadError> {
+/// Lets connections end that are under way, as long as `patience` allows and `ended` does not say
+/// otherwise.
+pub fn wind_down(
+    crowd: &mut Crowd,
+    patience: Duration,
+    ended: &impl Fn() -> bool,
+) -> Result<(), LoadError> {
     crowd.wind_down();
     let end = Instant::now() + patience;
-    while !crowd.is_gone() && Instant::now() < end {
+    while !crowd.is_gone() && Instant::now() < end && !ended() {
         crowd.work(end.min(Instant::now() + TICK))?;
     }
     Ok(())

@@ -34,6 +34,8 @@ pub struct Shared {
     pub tally: Tally,
     /// Makes the draws.
     pub random: fastrand::Rng,
+    /// Connections begun so far.
+    begun: usize,
     /// Room for what is received.
     pub incoming: Vec<u8>,
     /// Room for a datagram to be sent.
@@ -43,18 +45,26 @@ pub struct Shared {
 
 impl Shared {
     /// Nothing has happened yet.
-    pub fn new(plan: &Plan, wardrobe: Wardrobe) -> Self {
+    pub fn new(plan: &Plan, wardrobe: Wardrobe, random: fastrand::Rng) -> Self {
         Shared {
             target: plan.target,
             sources: plan.sources.clone(),
             work: plan.work.clone(),
             wardrobe,
             tally: Tally::new(),
-            random: fastrand::Rng::with_seed(plan.seed),
+            random,
+            begun: 0,
             incoming: vec![0; INCOMING_BYTES],
             datagram: Vec::new(),
             outgoing: Outgoing::new(),
         }
+    }
+
+    /// Draws what the next connection offers.
+    pub fn draw(&mut self) -> Drawn {
+        let turn = self.begun;
+        self.begun = turn.wrapping_add(1);
+        self.wardrobe.draw(turn, &mut self.random)
     }
 }
 
@@ -146,7 +156,7 @@ impl Connection {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(error) => return Err(error.into()),
         }
-        self.drawn = shared.wardrobe.draw(slot, &mut shared.random);
+        self.drawn = shared.draw();
         let outfit = shared.wardrobe.outfit(self.drawn);
         let name = shared.wardrobe.server_name(self.drawn);
         shared.outgoing.clear();
@@ -320,6 +330,7 @@ impl Connection {
 
     fn say_goodbye(&mut self, shared: &mut Shared) -> Result<(), Failure> {
         self.phase = Phase::Closing;
+        shared.tally.count_done();
         match &mut self.session {
             Some(session) => session.close(&mut shared.outgoing),
             None => Ok(()),
@@ -331,6 +342,7 @@ impl Connection {
             Phase::Closing => Ok(Step::Done),
             Phase::Asking if self.answer.ends_with_connection() => {
                 self.count_answer(Instant::now(), shared)?;
+                shared.tally.count_done();
                 Ok(Step::Done)
             }
             _ => Err(Failure::Closed),

@@ -20,6 +20,10 @@ use crate::wardrobe::Wardrobe;
 /// Pause of a connection slot after a failure, so that a dead server is not hammered.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(5);
 
+/// How long nothing but failures must have been seen before a load is given up: a server that is
+/// restarted refuses thousands of connections in less.
+const FAILING_FOR: Duration = Duration::from_secs(1);
+
 /// How often connections are looked through for those that take too long.
 const PATROL: Duration = Duration::from_millis(20);
 
@@ -44,7 +48,9 @@ pub struct Crowd {
     next_patrol: Instant,
     failures_max: u32,
     failures_in_a_row: u32,
-    last_failure: Option<Failure>,
+    /// The first failure in this row.
+    failing_since: Option<Instant>,
+    last_failure: Option<(Instant, Failure)>,
 }
 
 /// When connections begin.
@@ -62,6 +68,9 @@ impl Crowd {
     pub fn gather(plan: &Plan) -> Result<Self, LoadError> {
         let wardrobe = Wardrobe::of(plan)?;
         let now = Instant::now();
+        // Draws and arrivals must not come from the same numbers.
+        let mut random = fastrand::Rng::with_seed(plan.seed);
+        let of_arrivals = random.fork();
         let (slots, pace) = match plan.pace {
             Pace::Closed { connections, ramp } => {
                 let begin = |slot| now + ramp.mul_f64(slot as f64 / connections as f64);
@@ -69,7 +78,7 @@ impl Crowd {
                 (connections, Pacing::Closed { resting })
             }
             Pace::Open { rate, arrivals, ramp, connections_max } => {
-                let schedule = Schedule::new(now, rate, arrivals, ramp, plan.seed);
+                let schedule = Schedule::new(now, rate, arrivals, ramp, of_arrivals);
                 (0, Pacing::Open { schedule, free: Vec::new(), connections_max })
             }
         };
@@ -79,7 +88,7 @@ impl Crowd {
         Ok(Crowd {
             epoll: epoll::create(CreateFlags::CLOEXEC).map_err(std::io::Error::from)?,
             connections,
-            shared: Shared::new(plan, wardrobe),
+            shared: Shared::new(plan, wardrobe, random),
             events: Vec::with_capacity(AT_ONCE),
             more: Vec::new(),
             pace,
@@ -87,6 +96,7 @@ impl Crowd {
             next_patrol: now + PATROL,
             failures_max: (2 * slots as u32).max(100),
             failures_in_a_row: 0,
+            failing_since: None,
             last_failure: None,
         })
     }
@@ -193,6 +203,7 @@ impl Crowd {
             Ok(Step::More) => self.more.push(slot),
             Ok(Step::Done) => {
                 self.failures_in_a_row = 0;
+                self.failing_since = None;
                 self.connections[slot].end();
                 match &mut self.pace {
                     Pacing::Closed { .. } => self.begin(slot, Instant::now()),
@@ -207,11 +218,13 @@ impl Crowd {
     fn fail(&mut self, slot: usize, failure: Failure) {
         self.connections[slot].end();
         self.shared.tally.count_failure(&failure);
+        let now = Instant::now();
         self.failures_in_a_row += 1;
-        self.last_failure = Some(failure);
+        self.failing_since.get_or_insert(now);
+        self.last_failure = Some((now, failure));
         match &mut self.pace {
             Pacing::Closed { resting } => {
-                resting.push(Reverse((Instant::now() + PAUSE_AFTER_FAILURE, slot)));
+                resting.push(Reverse((now + PAUSE_AFTER_FAILURE, slot)));
             }
             Pacing::Open { free, .. } => free.push(slot),
             Pacing::WindingDown => {}
@@ -257,17 +270,72 @@ impl Crowd {
         }
     }
 
+    /// An error if nothing but failures has been seen for long enough. When no more connections
+    /// begin, everything has been measured, and failures change nothing.
     fn check_failing(&self) -> Result<(), LoadError> {
-        match &self.last_failure {
-            Some(failure) if self.failures_in_a_row >= self.failures_max => {
-                Err(LoadError::Failing {
-                    target: self.shared.target,
-                    count: self.failures_in_a_row,
-                    kind: ErrorKind::of(failure),
-                    message: failure.to_string(),
-                })
-            }
-            _ => Ok(()),
+        let (Some(since), Some((last, failure))) = (self.failing_since, &self.last_failure) else {
+            return Ok(());
+        };
+        let is_failing = self.failures_in_a_row >= self.failures_max
+            && last.saturating_duration_since(since) >= FAILING_FOR;
+        if !is_failing || matches!(self.pace, Pacing::WindingDown) {
+            return Ok(());
         }
+        Err(LoadError::Failing {
+            target: self.shared.target,
+            count: self.failures_in_a_row,
+            kind: ErrorKind::of(failure),
+            message: failure.to_string(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Arrivals, Mix, Trust, Weighted, Work};
+    use crate::tls::{Cipher, Group, TlsVersion};
+
+    /// Begins connections at a steady mean rate, each with one of two ciphers.
+    fn crowd() -> Crowd {
+        let mix = Mix::alike(TlsVersion::Tls13, Cipher::Aes256Gcm, Group::X25519, "localhost");
+        let either = vec![(Cipher::Aes256Gcm, 1), (Cipher::Aes128Gcm, 1)];
+        Crowd::gather(&Plan {
+            target: ([127, 0, 0, 1], 1).into(),
+            sources: Vec::new(),
+            trust: Trust::Anyone,
+            mix: Mix { ciphers: Weighted::new(either).unwrap(), ..mix },
+            work: Work::Handshake,
+            pace: Pace::Open {
+                rate: 1000.0,
+                arrivals: Arrivals::Poisson,
+                ramp: Duration::ZERO,
+                connections_max: 10,
+            },
+            patience: Duration::from_secs(10),
+            seed: 7,
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn what_is_drawn_does_not_depend_on_the_time_since_the_last_arrival() {
+        const CONNECTIONS: usize = 4_000;
+        let mut crowd = crowd();
+        let Pacing::Open { schedule, .. } = &mut crowd.pace else { panic!("an open loop") };
+        let mut counts = [[0_usize; 2]; 2];
+        let mut last = schedule.next();
+        for _ in 0..CONNECTIONS {
+            let due = schedule.next();
+            schedule.advance();
+            let cipher = crowd.shared.random.usize(..2);
+            // Half of the gaps of a Poisson process of 1,000 per second are longer.
+            let is_late = due - last > Duration::from_micros(693);
+            counts[usize::from(is_late)][cipher] += 1;
+            last = due;
+        }
+        // A quarter each, with a standard deviation of 27.
+        let fair = |count: &usize| count.abs_diff(CONNECTIONS / 4) < 150;
+        assert!(counts.iter().flatten().all(fair), "{counts:?}");
     }
 }

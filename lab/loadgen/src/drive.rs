@@ -1,5 +1,8 @@
 //! Several threads of clients on one plan, followed second by second.
 
+use std::collections::VecDeque;
+use std::error::Error;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
@@ -62,12 +65,87 @@ impl Outcome {
     }
 }
 
+/// A load that ended early because of an error.
+pub struct GivenUp {
+    /// Why.
+    pub error: LoadError,
+    /// What was measured until then, if any handshake was.
+    pub outcome: Option<Box<Outcome>>,
+}
+
+impl fmt::Debug for GivenUp {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Histograms are as long as a book.
+        formatter.debug_struct("GivenUp").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for GivenUp {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(formatter)
+    }
+}
+
+impl Error for GivenUp {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.source()
+    }
+}
+
+impl From<LoadError> for GivenUp {
+    fn from(error: LoadError) -> Self {
+        GivenUp { error, outcome: None }
+    }
+}
+
 /// What a thread tells.
 enum News {
     /// What was counted in a second of the window, by its index.
     Second(usize, Box<Tally>),
-    /// The thread's window is over: its length and the thread's CPU time.
-    Over(Duration, Duration),
+    /// The thread's window is over.
+    Over {
+        wall: Duration,
+        /// CPU time of the thread.
+        cpu: Duration,
+        /// Whether it ended before its time.
+        is_cut_short: bool,
+    },
+}
+
+/// What threads counted in seconds that not all of them have told yet.
+struct Seconds {
+    threads: usize,
+    /// The index of the first one.
+    next: usize,
+    /// How many threads have told, and what.
+    waiting: VecDeque<(usize, Tally)>,
+}
+
+impl Seconds {
+    fn new(threads: usize) -> Self {
+        Seconds { threads, next: 0, waiting: VecDeque::new() }
+    }
+
+    /// Takes what one thread counted in second `index`.
+    fn add(&mut self, index: usize, tally: &Tally) {
+        let place = index - self.next;
+        while self.waiting.len() <= place {
+            self.waiting.push_back((0, Tally::new()));
+        }
+        self.waiting[place].0 += 1;
+        self.waiting[place].1.add(tally);
+    }
+
+    /// The next second that all threads have told; at the end, whoever has told it.
+    fn take(&mut self, at_end: bool) -> Option<(usize, Tally)> {
+        let (told, _) = self.waiting.front()?;
+        if *told < self.threads && !at_end {
+            return None;
+        }
+        let (_, tally) = self.waiting.pop_front()?;
+        self.next += 1;
+        Some((self.next - 1, tally))
+    }
 }
 
 /// Carries out `plan`. `second` is told what all threads counted in each second of the window.
@@ -76,13 +154,13 @@ enum News {
 ///
 /// # Errors
 ///
-/// See [`LoadError`].
+/// See [`LoadError`]; what was measured until then comes with it.
 pub fn drive(
     plan: &Plan,
     course: &Course,
     stop: &AtomicBool,
     mut second: impl FnMut(usize, &Tally),
-) -> Result<Outcome, LoadError> {
+) -> Result<Outcome, GivenUp> {
     let plans = divide(plan, course.threads);
     let threads = plans.len();
     // A thread that fails ends the others.
@@ -100,42 +178,52 @@ pub fn drive(
                 result
             };
             let name = format!("loadgen-{index}");
-            clients.push(thread::Builder::new().name(name).spawn_scoped(scope, client)?);
+            let thread = thread::Builder::new().name(name).spawn_scoped(scope, client);
+            clients.push(thread.map_err(LoadError::from)?);
         }
         drop(sender);
 
         let mut outcome = Outcome::blank();
-        let mut seconds: Vec<(usize, Tally)> = Vec::new();
-        let mut told = 0;
+        let mut total = Tally::new();
+        let mut tell = |(index, tally): (usize, Tally)| {
+            second(index, &tally);
+            total.add(&tally);
+        };
+        let mut seconds = Seconds::new(threads);
+        let mut is_cut_short = false;
         for news in news {
             match news {
                 News::Second(index, tally) => {
-                    if seconds.len() <= index {
-                        seconds.resize_with(index + 1, || (0, Tally::new()));
-                    }
-                    seconds[index].0 += 1;
-                    seconds[index].1.add(&tally);
-                    while told < seconds.len() && seconds[told].0 == threads {
-                        second(told, &seconds[told].1);
-                        outcome.tally.add(&std::mem::take(&mut seconds[told].1));
-                        told += 1;
+                    seconds.add(index, &tally);
+                    while let Some(whole) = seconds.take(false) {
+                        tell(whole);
                     }
                 }
-                News::Over(wall, cpu) => {
+                News::Over { wall, cpu, is_cut_short: is_short } => {
                     outcome.wall = outcome.wall.max(wall);
                     outcome.client_cpu += cpu;
                     outcome.busy = outcome.busy.max(cpu.as_secs_f64() / wall.as_secs_f64());
+                    is_cut_short |= is_short;
                 }
             }
         }
-        // A window that was stopped may have ended in different seconds.
-        seconds.drain(..told);
-        seconds.iter().for_each(|(_, tally)| outcome.tally.add(tally));
-        for client in clients {
-            client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        // A window that was cut short may have ended in different seconds.
+        while let Some(part) = seconds.take(true) {
+            tell(part);
         }
-        outcome.interrupted = stop.load(Ordering::Relaxed);
-        Ok(outcome)
+        outcome.tally = total;
+        outcome.interrupted = is_cut_short && stop.load(Ordering::Relaxed);
+        let join = |client: thread::ScopedJoinHandle<'_, Result<(), LoadError>>| {
+            client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        let ends: Vec<_> = clients.into_iter().map(join).collect();
+        match ends.into_iter().find_map(Result::err) {
+            None => Ok(outcome),
+            Some(error) => {
+                let has_measured = outcome.tally.handshakes() > 0;
+                Err(GivenUp { error, outcome: has_measured.then(|| Box::new(outcome)) })
+            }
+        }
     })
 }
 
@@ -165,10 +253,11 @@ fn carry_out(
     let began = Instant::now();
     let cpu_before = thread_cpu();
     let end = began + course.window;
+    let mut result = Ok(());
     for index in 0.. {
         let until = began + Duration::from_secs(index as u64 + 1);
-        work_until(&mut crowd, until.min(end), ended)?;
-        let over = until >= end || ended();
+        result = work_until(&mut crowd, until.min(end), ended);
+        let over = until >= end || result.is_err() || ended();
         if over {
             crowd.count_unfinished();
         }
@@ -179,8 +268,10 @@ fn carry_out(
         }
     }
     let cpu = thread_cpu().saturating_sub(cpu_before);
-    let _ = news.send(News::Over(began.elapsed(), cpu));
-    if ended() { Ok(()) } else { wind_down(&mut crowd, plan.farewell()) }
+    let wall = began.elapsed();
+    let _ = news.send(News::Over { wall, cpu, is_cut_short: wall < course.window });
+    result?;
+    wind_down(&mut crowd, plan.farewell(), ended)
 }
 
 fn work_until(
@@ -194,5 +285,30 @@ fn work_until(
             return Ok(());
         }
         crowd.work(until.min(now + TICK))?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_kept_only_until_all_threads_have_told_them() {
+        let mut one = Tally::new();
+        one.full = 1;
+        let mut seconds = Seconds::new(2);
+        for index in 0..100 {
+            seconds.add(index, &one);
+            assert!(seconds.take(false).is_none());
+            seconds.add(index, &one);
+            let (told, both) = seconds.take(false).unwrap();
+            assert_eq!((told, both.full), (index, 2));
+            assert!(seconds.waiting.is_empty());
+        }
+        seconds.add(100, &one);
+        seconds.add(101, &one);
+        let rest = [seconds.take(true), seconds.take(true)].map(|rest| rest.unwrap().0);
+        assert_eq!(rest, [100, 101]);
+        assert!(seconds.take(true).is_none());
     }
 }

@@ -1,7 +1,10 @@
 //! The latencies of a connection, by name.
 
+use std::time::Duration;
+
 use hdrhistogram::Histogram;
 
+use crate::plan::Work;
 use crate::tally::Tally;
 
 /// Which of the latencies.
@@ -32,14 +35,30 @@ impl Latency {
         }
     }
 
-    /// Its histogram, nanoseconds.
-    pub fn of(self, tally: &Tally) -> &Histogram<u64> {
+    /// Its histogram in what was counted of `work`, nanoseconds.
+    pub fn of<'a>(self, tally: &'a Tally, work: &Work) -> &'a Histogram<u64> {
         match self {
             Latency::Connect => &tally.connect_ns,
             Latency::Handshake => &tally.handshake_ns,
             Latency::FirstByte => &tally.first_byte_ns,
-            Latency::Total if tally.answer_ns.is_empty() => &tally.latency_ns,
-            Latency::Total => &tally.answer_ns,
+            Latency::Total => match work {
+                Work::Handshake => &tally.latency_ns,
+                Work::Requests { .. } => &tally.answer_ns,
+            },
         }
+    }
+
+    /// Its histogram for a comparison with `limit`: what was unfinished when the window ended and
+    /// already older than that is in the total, with its age. It would have taken longer.
+    pub fn against(self, limit: Duration, tally: &Tally, work: &Work) -> Histogram<u64> {
+        let mut all = self.of(tally, work).clone();
+        if self == Latency::Total {
+            for value in tally.unfinished_ns.iter_recorded() {
+                if u128::from(value.value_iterated_to()) > limit.as_nanos() {
+                    all.saturating_record_n(value.value_iterated_to(), value.count_at_value());
+                }
+            }
+        }
+        all
     }
 }

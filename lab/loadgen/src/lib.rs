@@ -45,7 +45,7 @@ mod verifier;
 mod wardrobe;
 
 pub use client::{Stint, run, run_plan};
-pub use drive::{Course, Outcome, drive};
+pub use drive::{Course, GivenUp, Outcome, drive};
 pub use key::KeyKind;
 pub use latency::Latency;
 pub use load::{Load, LoadError};

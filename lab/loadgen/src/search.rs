@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::drive::{Course, Outcome, drive};
+use crate::drive::{Course, GivenUp, Outcome, drive};
+use crate::latency::Latency;
 use crate::load::LoadError;
 use crate::plan::{Arrivals, Pace, Plan, Work};
 use crate::tally::Tally;
@@ -116,10 +117,12 @@ pub fn search<E>(
 /// See [`LoadError`].
 pub fn attempt(plan: &Plan, course: &Course, stop: &AtomicBool) -> Result<Outcome, LoadError> {
     match drive(plan, course, stop, |_, _| ()) {
-        Err(LoadError::Failing { kind, count, .. }) if matches!(plan.pace, Pace::Open { .. }) => {
+        Err(GivenUp { error: LoadError::Failing { kind, count, .. }, .. })
+            if matches!(plan.pace, Pace::Open { .. }) =>
+        {
             Ok(Outcome::of_failures(kind, count))
         }
-        outcome => outcome,
+        outcome => outcome.map_err(|given_up| given_up.error),
     }
 }
 
@@ -218,7 +221,7 @@ impl<E> Searched<'_, E> {
         };
         let outcome = (self.attempt)(&plan, &self.course)?;
         let latency = latency(&plan.work, &outcome.tally, self.goal.percentile);
-        let done = outcome.tally.handshakes() + outcome.tally.answers;
+        let done = outcome.tally.handshakes().saturating_add(outcome.tally.answers);
         let missed = if latency > self.goal.latency_max {
             Some(Missed::Latency)
         } else if outcome.tally.failures() > 0 {
@@ -261,10 +264,7 @@ impl<E> Searched<'_, E> {
 /// Latency at `percentile`, with those counted that were not done when the window ended. They were
 /// under way for that long at least.
 fn latency(work: &Work, tally: &Tally, percentile: f64) -> Duration {
-    let mut all = match work {
-        Work::Handshake => tally.latency_ns.clone(),
-        Work::Requests { .. } => tally.answer_ns.clone(),
-    };
+    let mut all = Latency::Total.of(tally, work).clone();
     all.add(&tally.unfinished_ns).expect("histograms of equal bounds");
     Duration::from_nanos(all.value_at_percentile(percentile))
 }

@@ -32,6 +32,9 @@ pub struct Window<T> {
 pub struct Tally {
     /// Connections that were due.
     pub due: u64,
+    /// Connections that did all that they could do: a server may end one after fewer requests than
+    /// were planned.
+    pub done: u64,
     /// Full handshakes, as the connection itself reports them.
     pub full: u64,
     /// Handshakes that resumed a session.
@@ -70,6 +73,7 @@ impl Tally {
         };
         Tally {
             due: 0,
+            done: 0,
             full: 0,
             resumed: 0,
             encrypt_then_mac: 0,
@@ -86,17 +90,23 @@ impl Tally {
         }
     }
 
-    /// Adds another tally to this one.
+    /// Adds another tally to this one. Those of other hosts may tell anything: no sum wraps.
     pub fn add(&mut self, other: &Tally) {
-        self.due += other.due;
-        self.full += other.full;
-        self.resumed += other.resumed;
-        self.encrypt_then_mac += other.encrypt_then_mac;
-        self.answers += other.answers;
-        self.body_bytes += other.body_bytes;
+        for (ours, theirs) in [
+            (&mut self.due, other.due),
+            (&mut self.done, other.done),
+            (&mut self.full, other.full),
+            (&mut self.resumed, other.resumed),
+            (&mut self.encrypt_then_mac, other.encrypt_then_mac),
+            (&mut self.answers, other.answers),
+            (&mut self.body_bytes, other.body_bytes),
+        ] {
+            *ours = ours.saturating_add(theirs);
+        }
         self.body_bytes_announced = self.body_bytes_announced.max(other.body_bytes_announced);
         for (kind, count) in &other.errors {
-            *self.errors.entry(*kind).or_default() += count;
+            let ours = self.errors.entry(*kind).or_default();
+            *ours = ours.saturating_add(*count);
         }
         for (ours, theirs) in self.histograms_mut().into_iter().zip(other.histograms()) {
             ours.add(theirs).expect("histograms of equal bounds");
@@ -129,12 +139,12 @@ impl Tally {
 
     /// Finished handshakes of both kinds.
     pub fn handshakes(&self) -> u64 {
-        self.full + self.resumed
+        self.full.saturating_add(self.resumed)
     }
 
     /// Failures of all kinds.
     pub fn failures(&self) -> u64 {
-        self.errors.values().sum()
+        self.errors.values().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     pub(crate) fn count_connect(&mut self, latency: Duration) {
@@ -159,6 +169,10 @@ impl Tally {
     pub(crate) fn count_answer(&mut self, latency: Duration) {
         self.answers += 1;
         record(&mut self.answer_ns, latency);
+    }
+
+    pub(crate) fn count_done(&mut self) {
+        self.done += 1;
     }
 
     pub(crate) fn count_failure(&mut self, failure: &Failure) {

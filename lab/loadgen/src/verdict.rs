@@ -77,7 +77,7 @@ pub fn behind(plan: &Plan, outcome: &Outcome) -> Option<Doubt> {
         return None;
     }
     let due = outcome.tally.due as f64;
-    let ended = done(plan, outcome) / plan.work.count() + outcome.tally.failures();
+    let ended = outcome.tally.done.saturating_add(outcome.tally.failures());
     let seconds = outcome.wall.as_secs_f64();
     ((ended as f64) < KEPT_UP * due - BY_CHANCE)
         .then(|| Doubt::Behind { done: ended as f64 / seconds, asked: due / seconds })

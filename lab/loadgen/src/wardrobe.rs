@@ -98,10 +98,11 @@ impl Wardrobe {
         self.outfits.iter().any(|outfit| outfit.quic.is_some())
     }
 
-    /// Draws what the connection of `slot` wears.
-    pub fn draw(&self, slot: usize, random: &mut fastrand::Rng) -> Drawn {
+    /// Draws what a connection wears, and gives it the certificate whose turn it is. Turns count
+    /// connections: slots are not used alike.
+    pub fn draw(&self, turn: usize, random: &mut fastrand::Rng) -> Drawn {
         let mix = &self.mix;
-        let mut outfit = slot % self.turns;
+        let mut outfit = turn % self.turns;
         let mut digit = |count: usize, index: usize| outfit = outfit * count + index;
         digit(mix.versions.iter().len(), mix.versions.draw(random));
         digit(mix.ciphers.iter().len(), mix.ciphers.draw(random));

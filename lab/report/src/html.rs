@@ -142,9 +142,11 @@ impl<'a> Forest<'a> {
     }
 
     fn mark(&self, comparison: &Comparison<'_>) -> String {
-        let Some(ratio) = comparison.reliable() else { return String::new() };
+        let (Some(ratio), Some((low, high))) = (comparison.reliable(), comparison.bounds()) else {
+            return String::new();
+        };
         let less_is_better = self.section.metric.less_is_better;
-        let class = match (ratio.high < 1.0, ratio.low > 1.0) {
+        let class = match (high < 1.0, low > 1.0) {
             (true, _) if less_is_better => "better",
             (_, true) if !less_is_better => "better",
             (false, false) => "same",

@@ -1,7 +1,7 @@
 //! Results as Markdown.
 
 use widelane_results::Results;
-use widelane_tables::{Block, Kind, Table};
+use widelane_tables::{Block, Kind, Table, printable};
 
 use crate::document::document;
 
@@ -15,11 +15,20 @@ pub fn markdown(results: &Results) -> String {
             Block::Text(text) | Block::Warning(text) => format!("{}\n", escape(&text)),
             Block::Heading(text) => format!("## {}\n", escape(&text)),
             Block::Table(table) => pipes(&table),
-            Block::Command(command) => format!("```sh\n{command}\n```\n"),
+            Block::Command(command) => fenced(&command),
         })
         .filter(|block| block != "\n")
         .collect();
     blocks.join("\n")
+}
+
+/// A command in a fence that nothing in it can close.
+fn fenced(command: &str) -> String {
+    const LENGTH_MIN: usize = 3;
+    let command = printable(command);
+    let longest = command.split(|letter| letter != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(LENGTH_MIN.max(longest + 1));
+    format!("{fence}sh\n{command}\n{fence}\n")
 }
 
 fn pipes(table: &Table) -> String {
@@ -36,7 +45,7 @@ fn pipes(table: &Table) -> String {
 /// `text` without the characters that Markdown takes for its own.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
+    for character in printable(text).chars() {
         match character {
             '\\' | '|' | '*' | '_' | '`' | '<' | '[' => {
                 escaped.push('\\');
@@ -47,4 +56,17 @@ fn escape(text: &str) -> String {
         }
     }
     escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_command_ends_its_fence_or_commands_a_terminal() {
+        let shown = fenced("widelane '\n````\n# Heading\u{1b}[2J'");
+        assert_eq!(shown, "`````sh\nwidelane '\n````\n# Heading\u{fffd}[2J'\n`````\n");
+        assert_eq!(fenced("widelane compare"), "```sh\nwidelane compare\n```\n");
+        assert_eq!(escape("a\rb\u{1b}c\nd"), "a\u{fffd}b\u{fffd}c d");
+    }
 }

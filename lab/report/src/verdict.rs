@@ -295,13 +295,11 @@ fn of_changes(answers: &[Answer<'_, '_>]) -> Option<Verdict> {
 
 /// Downloads under a limit.
 fn of_limited(Answer { comparison, ratio }: Answer<'_, '_>) -> Verdict {
-    /// A search ends at rates that are so close.
-    const CLOSE: f64 = 1.04;
     let (server, times) = (server(comparison), words::ratio(ratio.centre));
     let sentence = format!("Within the limit, {server} sends {times} as much data accelerated.");
     let tone = match ratio.centre {
-        gain if gain > CLOSE => Tone::Better,
-        loss if loss < 1.0 / CLOSE => Tone::Worse,
+        gain if gain > words::SEARCH_CLOSE => Tone::Better,
+        loss if loss < 1.0 / words::SEARCH_CLOSE => Tone::Worse,
         _ => Tone::Same,
     };
     let [own, rival] = [comparison.value(), comparison.rival_value()];

@@ -119,13 +119,20 @@ impl Fill {
     }
 }
 
+/// Jobs in a batch beyond which a histogram is nobody's.
+const LANES_MAX: usize = 1024;
+
 /// The batch-fill histograms that counted something.
 pub fn fills(results: &Results) -> Vec<Fill> {
     let fills = results.histograms.iter().filter(|h| h.kind == HistogramKind::BatchFill);
     fills
         .filter_map(|histogram| {
-            let batch_count = histogram.buckets.iter().map(|bucket| bucket.count).sum::<u64>();
+            let counts = histogram.buckets.iter().map(|bucket| bucket.count);
+            let batch_count = counts.fold(0_u64, u64::saturating_add);
             let lanes = histogram.buckets.last().map_or(0, |bucket| bucket.upto as usize);
+            if lanes > LANES_MAX {
+                return None;
+            }
             let share = |jobs: usize| {
                 let holds = |bucket: &&Bucket| bucket.upto as usize == jobs;
                 let count = histogram.buckets.iter().find(holds).map_or(0, |bucket| bucket.count);

@@ -1,5 +1,6 @@
 //! The sample results in every format, as snapshots.
 
+use serde_json::{Value, json};
 use widelane_results::{Results, Row, Status};
 use widelane_tables::Style;
 
@@ -284,4 +285,103 @@ fn empty_results_are_shown_without_a_panic() {
     assert!(widelane_report::markdown(&empty).contains("no comparison"));
     assert_eq!(widelane_report::csv(&empty), "");
     assert!(widelane_report::html(&empty).contains("no comparison"));
+}
+
+/// Every number below `value` that is `picked`, by its count, replaced by another of its kind.
+fn replace(value: &mut Value, absurd: &[Value], picked: &mut dyn FnMut() -> Option<usize>) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(|it| replace(it, absurd, picked)),
+        Value::Object(fields) => fields.values_mut().for_each(|it| replace(it, absurd, picked)),
+        Value::Number(_) => {
+            if let Some(index) = picked() {
+                *value = absurd[index % absurd.len()].clone();
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn absurd_figures_stop_no_report() {
+    let absurd = [
+        json!(1e18),
+        json!(u64::MAX),
+        json!(1e308),
+        json!(5e-324),
+        json!(1e-300),
+        json!(0),
+        json!(-1e308),
+        json!(4_000_000_000_u64),
+    ];
+    let style = Style { colour: false, width: 100 };
+    let mut read = 0;
+    for sample in [
+        include_str!("sample.json"),
+        include_str!("speed.json"),
+        include_str!("found/load.json"),
+        include_str!("found/load-search.json"),
+        include_str!("found/power-map.json"),
+        include_str!("found/power-transitions.json"),
+        include_str!("found/tune.json"),
+    ] {
+        let whole: Value = serde_json::from_str(sample).unwrap();
+        // The same for all numbers, and something else for some, from sparse to dense.
+        for round in 0..absurd.len() + 24 {
+            let mut results = whole.clone();
+            let mut state = round as u64;
+            let mut picked = || {
+                if round < absurd.len() {
+                    return Some(round);
+                }
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let drawn = (state >> 33) as usize;
+                drawn.is_multiple_of(1 + round / 4).then_some(drawn / 64)
+            };
+            replace(&mut results, &absurd, &mut picked);
+            // A fraction or a negative number where there is none to be is refused.
+            let Ok(results) = Results::from_json(&results.to_string()) else { continue };
+            read += 1;
+            widelane_report::terminal(&results, &style);
+            widelane_report::markdown(&results);
+            widelane_report::csv(&results);
+            widelane_report::html(&results);
+        }
+    }
+    assert!(read > 20, "{read} were read");
+}
+
+#[test]
+fn a_histogram_of_absurd_batches_is_left_out() {
+    let mut results = sample();
+    let fills =
+        |results: &Results| widelane_report::html(results).matches("Jobs in a batch").count();
+    let before = fills(&results);
+    for histogram in &mut results.histograms {
+        if let Some(last) = histogram.buckets.last_mut() {
+            last.upto = 1e18;
+        }
+    }
+    assert!(fills(&results) < before);
+}
+
+#[test]
+fn a_ratio_of_single_searches_is_marked_by_what_they_leave_open() {
+    let marked = |ratio: f64| {
+        let limited = Row {
+            ratio_low: None,
+            ratio_high: None,
+            ..row(
+                "nginx/tls1.3/rsa2048/c8",
+                "accelerated",
+                "goodput_within_limit",
+                3.0,
+                Some(("native", ratio)),
+            )
+        };
+        let html = widelane_report::html(&Results { rows: vec![limited], ..Results::default() });
+        let class = html.split("<svg class=\"mark ").nth(1).expect("a mark");
+        assert!(!class.split("</svg>").next().unwrap().contains("whisker"), "{class}");
+        class.split('"').next().unwrap().to_owned()
+    };
+    assert_eq!([0.9, 0.97, 1.03, 1.2].map(marked), ["worse", "same", "same", "better"]);
 }

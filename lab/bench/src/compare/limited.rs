@@ -112,6 +112,9 @@ impl Searched {
 /// Adds what was found of all subjects to `results`; the first is the rival of the others.
 fn write(scenario: &str, searched: &[Searched], goal: &Goal, results: &mut Results) {
     let native = searched.first().and_then(Searched::goodput);
+    // A ratio is worth no more than the figure that it is to.
+    let of_native = searched.first().and_then(Searched::objection);
+    let of_native = of_native.filter(|(status, _)| *status == Status::Rejected);
     for (index, one) in searched.iter().enumerate() {
         let goodput = one.goodput();
         let (status, reason) = one.objection().unzip();
@@ -141,8 +144,15 @@ fn write(scenario: &str, searched: &[Searched], goal: &Goal, results: &mut Resul
             _ => Row {
                 rival: Some(searched[0].subject.name().to_owned()),
                 ratio,
-                ratio_low: ratio,
-                ratio_high: ratio,
+                status: match &of_native {
+                    Some((status, _)) if row.status == Status::Ok => *status,
+                    _ => row.status,
+                },
+                reason: row.reason.clone().or_else(|| {
+                    of_native
+                        .as_ref()
+                        .map(|(_, why)| format!("{}: {why}", searched[0].subject.name()))
+                }),
                 ..row
             },
         });
@@ -157,5 +167,57 @@ fn write(scenario: &str, searched: &[Searched], goal: &Goal, results: &mut Resul
     );
     if !results.notes.contains(&note) {
         results.notes.push(note);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use widelane_loadgen::{Outcome, Tally};
+
+    use super::*;
+
+    const RATE: f64 = 10.0;
+
+    /// A subject that sends so many bytes per second at the rate that it keeps.
+    fn searched(subject: Subject, body_bytes: u64, client_bound: bool) -> Searched {
+        let outcome = Outcome {
+            wall: Duration::from_secs(1),
+            busy: 0.5,
+            client_cpu: Duration::ZERO,
+            tally: Tally { body_bytes, ..Tally::new() },
+            interrupted: false,
+        };
+        let latency = Duration::from_millis(1);
+        let probe = Probe { rate: Some(RATE), outcome, latency, missed: None };
+        let found = Found { ending: Ending::Rate(RATE), probes: vec![probe], client_bound };
+        Searched { subject, found }
+    }
+
+    /// The row with a ratio, beside a native server whose clients had no more to give or had.
+    fn compared(native_is_client_bound: bool) -> Row {
+        let all = [
+            searched(Subject::Native, 1_000_000, native_is_client_bound),
+            searched(Subject::Accelerated, 1_500_000, false),
+        ];
+        let goal = Goal { latency_max: Duration::from_secs(2), percentile: 100.0 };
+        let mut results = Results::default();
+        write("nginx/tls1.3", &all, &goal, &mut results);
+        results.rows.into_iter().find(|row| row.rival.is_some()).unwrap()
+    }
+
+    #[test]
+    fn one_search_has_no_interval() {
+        let row = compared(false);
+        assert_eq!((row.status, row.ratio), (Status::Ok, Some(1.5)));
+        assert_eq!((row.ratio_low, row.ratio_high), (None, None));
+    }
+
+    #[test]
+    fn a_ratio_to_what_is_rejected_is_rejected() {
+        let row = compared(true);
+        assert_eq!(row.status, Status::Rejected);
+        assert_eq!(row.reason.as_deref(), Some("native: the client was the bottleneck"));
     }
 }

@@ -1,6 +1,7 @@
 //! The record of a run: all that was measured, from which every verdict can be computed again.
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use super::candidate::Candidate;
 use super::workload::Workload;
@@ -55,7 +56,49 @@ pub enum Stage {
     Confirmation,
 }
 
+/// What a record lacks that was not written by a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Malformed {
+    /// Nothing was tried.
+    #[error("it has no candidates")]
+    NoCandidates,
+    /// Something was tried that is called nothing.
+    #[error("a candidate has no name")]
+    NoName,
+    /// Not one figure for each kind of work.
+    #[error("it does not have one cost and one room for each kind of work")]
+    Work,
+    /// A figure of something that was not tried.
+    #[error("a slice is of a candidate that there is not")]
+    NoSuchCandidate,
+}
+
 impl Record {
+    /// Whether all parts of it fit together, so that it can be judged.
+    ///
+    /// # Errors
+    ///
+    /// See [`Malformed`].
+    pub fn check(&self) -> Result<(), Malformed> {
+        let kinds = self.workload.work.len();
+        let Record { candidates, costs_us, slices, .. } = self;
+        for (holds, malformed) in [
+            (!candidates.is_empty(), Malformed::NoCandidates),
+            (candidates.iter().all(|candidate| !candidate.names.is_empty()), Malformed::NoName),
+            (costs_us.len() == kinds, Malformed::Work),
+            (candidates.iter().all(|it| it.rooms.len() == kinds), Malformed::Work),
+            (
+                slices.iter().all(|slice| slice.candidate < candidates.len()),
+                Malformed::NoSuchCandidate,
+            ),
+        ] {
+            if !holds {
+                return Err(malformed);
+            }
+        }
+        Ok(())
+    }
+
     /// The place of the candidate with this name.
     pub fn place(&self, name: &str) -> Option<usize> {
         self.candidates.iter().position(|candidate| candidate.is(name))

@@ -119,6 +119,9 @@ fn pin(wanted: Option<usize>) -> anyhow::Result<usize> {
     let allowed = sched_getaffinity(None).context("cannot ask which CPUs are allowed")?;
     let last = (0..CpuSet::MAX_CPU).rev().find(|&cpu| allowed.is_set(cpu));
     let cpu = wanted.or(last).context("no CPU is allowed")?;
+    if cpu >= CpuSet::MAX_CPU {
+        bail!("there is no CPU {cpu}; --cpu has a number below {}", CpuSet::MAX_CPU);
+    }
     let mut only = CpuSet::new();
     only.set(cpu);
     sched_setaffinity(None, &only).with_context(|| format!("cannot stay on CPU {cpu}"))?;

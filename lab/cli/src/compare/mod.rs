@@ -322,7 +322,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let room = machine::widest_open(&resolved);
     let mut failures = Vec::new();
-    for workload in args.workloads(&resolved.policy, room)? {
+    let workloads = args.workloads(&resolved.policy, room)?;
+    args.check_flags(&workloads)?;
+    for workload in workloads {
         failures.extend(match workload {
             Workload::Handshake => {
                 let plan = args.plan(args.handshakes(), &programs, room);

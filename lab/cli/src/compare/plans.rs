@@ -496,6 +496,23 @@ impl Args {
         Ok(ALL.into_iter().filter(wanted).collect())
     }
 
+    /// Refuses flags that none of these workloads heeds.
+    pub(super) fn check_flags(&self, workloads: &[Workload]) -> anyhow::Result<()> {
+        let of_downloads = [
+            ("--sizes", !self.sizes.is_empty()),
+            ("--ciphers", !self.ciphers.is_empty()),
+            ("--latency-max", self.latency_max.is_some()),
+        ];
+        let given = of_downloads.iter().find(|(_, is_given)| *is_given);
+        if let Some((flag, _)) = given.filter(|_| !workloads.contains(&Workload::Bulk)) {
+            bail!("{flag} is about downloads; add --workload bulk, or leave {flag} out");
+        }
+        if !self.load.is_empty() && !workloads.contains(&Workload::Handshake) {
+            bail!("--load is about handshakes; add --workload handshake, or leave --load out");
+        }
+        Ok(())
+    }
+
     /// Pages of an application, by version.
     pub(super) fn pages(&self) -> Vec<Scenario> {
         let rounds =

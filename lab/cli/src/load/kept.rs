@@ -1,11 +1,11 @@
 //! What a load found, as a results file.
 
 use widelane_bench::stats::latency_buckets;
-use widelane_loadgen::{Doubt, Ending, Found, Goal, Latency, Outcome, Probe, Tally};
+use widelane_loadgen::{Doubt, Ending, Found, Goal, Latency, Outcome, Probe, Tally, Work};
 use widelane_results::{Histogram, HistogramKind, Results, Row, Tone};
 
 use super::fleet::{Agent, Fleet};
-use super::shown::{sentence, time};
+use super::shown::{given_up, sentence, time};
 use super::target::Target;
 use crate::keep::{answer, row, trace};
 
@@ -39,8 +39,8 @@ const RATE_DUE: (&str, &str) = ("rate due", "1/s");
 
 impl Second {
     /// Sums up what was counted.
-    pub fn of(tally: &Tally) -> Self {
-        let total = Latency::Total.of(tally);
+    pub fn of(tally: &Tally, work: &Work) -> Self {
+        let total = Latency::Total.of(tally, work);
         Second {
             full: tally.full,
             resumed: tally.resumed,
@@ -56,6 +56,8 @@ impl Second {
 pub struct Kept<'a> {
     /// Where it went.
     pub target: &'a Target,
+    /// What its connections were to do.
+    pub work: &'a Work,
     /// What was counted from second to second.
     pub seconds: &'a [Second],
     /// What was counted in all.
@@ -64,6 +66,8 @@ pub struct Kept<'a> {
     pub doubts: &'a [Doubt],
     /// Conditions that came true.
     pub crossed: &'a [String],
+    /// Why it ended early, if an error ended it.
+    pub given_up: Option<&'a str>,
     /// What agents did, where they made it.
     pub fleet: Option<&'a Fleet>,
 }
@@ -74,11 +78,12 @@ impl Kept<'_> {
         let Kept { target, outcome, .. } = self;
         let scenario = scenario(target, "");
         results.duration_s = outcome.wall.as_secs_f64();
-        results.complete = !outcome.interrupted;
+        results.complete = !outcome.interrupted && self.given_up.is_none();
         results.answer = answer(self.tone(), self.sentence(), self.detail());
         results.rows.extend(self.counts(&scenario));
         self.latencies(results);
         self.traces(&scenario, results);
+        results.notes.extend(self.given_up.map(|why| sentence(&given_up(why))));
         results.notes.extend(self.doubts.iter().map(|doubt| sentence(&doubt.to_string())));
         if let Some(fleet) = self.fleet {
             let path = self::scenario(target, "/agents");
@@ -91,7 +96,7 @@ impl Kept<'_> {
     fn tone(&self) -> Tone {
         let degraded = self.fleet.is_some_and(|fleet| !fleet.degraded.is_empty());
         match (self.crossed, self.doubts) {
-            ([], []) if !degraded => Tone::Same,
+            ([], []) if !degraded && self.given_up.is_none() => Tone::Same,
             ([], _) => Tone::Unknown,
             (_, _) => Tone::Worse,
         }
@@ -107,10 +112,13 @@ impl Kept<'_> {
             0 => (tally.handshakes(), "handshakes"),
             answers => (answers, "answers"),
         };
-        let total = Latency::Total.of(tally);
+        let total = Latency::Total.of(tally, self.work);
         let at = |percent| time(total.value_at_percentile(percent) as f64 / 1e9);
         let rate = self.per_second(count);
         let Target { host, port, .. } = self.target;
+        if total.is_empty() && count > 0 {
+            return format!("{host}:{port} gave {rate:.0} {what} per second, and no whole answer.");
+        }
         format!(
             "{host}:{port} gave {rate:.0} {what} per second; half of them took {} at most, 99 % \
              took {}.",
@@ -170,7 +178,7 @@ impl Kept<'_> {
     fn latencies(&self, results: &mut Results) {
         let scenario = self::scenario(self.target, "/latency");
         for latency in Latency::ALL {
-            let histogram = latency.of(&self.outcome.tally);
+            let histogram = latency.of(&self.outcome.tally, self.work);
             if histogram.is_empty() {
                 continue;
             }

@@ -21,8 +21,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use widelane_cli::{output, system, units};
 use widelane_fleet::{Authority, Call, Director, Specification};
 use widelane_loadgen::{
-    Arrivals, Cipher, Course, Doubt, Ending, Found, Goal, Group, Latency, Mix, Outcome, Pace, Plan,
-    Probe, Resume, Shown, Tally, TlsVersion, Trust, Weighted, Work, attempt, doubts, drive, search,
+    Arrivals, Cipher, Course, Doubt, Ending, Found, GivenUp, Goal, Group, Latency, Mix, Outcome,
+    Pace, Plan, Probe, Resume, Shown, Tally, TlsVersion, Trust, Weighted, Work, attempt, doubts,
+    drive, search,
 };
 
 pub use self::fleet::Access;
@@ -60,9 +61,9 @@ pub struct Args {
     /// Begins PER_SECOND connections each second whatever the server does (open loop)
     #[arg(long, value_name = "PER_SECOND", value_parser = units::positive)]
     rate: Option<f64>,
-    /// How connections of an open loop are spread over time
-    #[arg(long, value_enum, default_value_t = Spread::Poisson)]
-    arrivals: Spread,
+    /// How connections of an open loop are spread over time [default: poisson]
+    #[arg(long, value_enum)]
+    arrivals: Option<Spread>,
     /// Time in which connections or rate grow to their value
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "0")]
     ramp: Duration,
@@ -147,8 +148,9 @@ pub struct Args {
           requires = "nats")]
     agents_wait: Duration,
 
-    /// Ends with status 1 under this condition, such as 'p99>50ms'
-    #[arg(long, value_name = "CONDITION")]
+    /// Ends with status 1 under this condition, such as 'p99>50ms'; a search has --latency-max
+    /// instead
+    #[arg(long, value_name = "CONDITION", conflicts_with = "search_max")]
     fail_if: Vec<Threshold>,
     /// Prints JSON (docs/measure/load.md)
     #[arg(long)]
@@ -281,8 +283,8 @@ impl Args {
             rate => Pace::Open {
                 rate: rate.unwrap_or_default(),
                 arrivals: match self.arrivals {
-                    Spread::Constant => Arrivals::Constant,
-                    Spread::Poisson => Arrivals::Poisson,
+                    Some(Spread::Constant) => Arrivals::Constant,
+                    Some(Spread::Poisson) | None => Arrivals::Poisson,
                 },
                 ramp,
                 connections_max: connections(CONNECTIONS_OPEN),
@@ -326,6 +328,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.duration.is_zero() {
         bail!("--duration 0 measures nothing");
     }
+    if args.arrivals.is_some() && args.rate.is_none() && !args.search_max {
+        bail!("--arrivals is about an open loop; add --rate or --search-max");
+    }
     targets::check([args.keep.target()])?;
     let plan = args.plan()?;
     let stop = system::stop_on_signals()?;
@@ -339,25 +344,29 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn run_once(args: &Args, plan: &Plan, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let live = Live::new();
+    let live = Live::of(&plan.work);
     let mut seconds = Vec::new();
     let second = |index: usize, tally: &Tally| {
         live.show(index, tally);
-        seconds.push(Second::of(tally));
+        seconds.push(Second::of(tally, &plan.work));
     };
     let made = make(args, plan, stop, second);
     live.finish();
-    let (outcome, fleet) = made?;
+    let Made { outcome, fleet, given_up } = made?;
+    let why = given_up.as_ref().map(|error| format!("{error:#}"));
     let doubts = doubts(plan, &outcome);
-    let crossed = args.fail_if.iter().filter(|limit| limit.is_crossed(&outcome));
+    let crossed = args.fail_if.iter().filter(|limit| limit.is_crossed(&outcome, &plan.work));
     let crossed: Vec<String> = crossed.map(ToString::to_string).collect();
-    let load = shown::Load::of(&outcome, &doubts, crossed.clone(), fleet);
+    let load = shown::Load::of(&outcome, &plan.work, &doubts, crossed.clone(), fleet)
+        .given_up(why.clone());
     let kept = Kept {
         target: &args.target,
+        work: &plan.work,
         seconds: &seconds,
         outcome: &outcome,
         doubts: &doubts,
         crossed: &crossed,
+        given_up: why.as_deref(),
         fleet: load.fleet(),
     };
     // Shown even where it cannot be written.
@@ -367,6 +376,9 @@ fn run_once(args: &Args, plan: &Plan, stop: &AtomicBool) -> anyhow::Result<ExitC
         false => output::print(&load.text(&output::style()))?,
     }
     written?;
+    if let Some(error) = given_up {
+        return Err(error);
+    }
     if !crossed.is_empty() {
         bail!("crossed: {}", crossed.join(", "));
     }
@@ -382,23 +394,39 @@ fn run_once(args: &Args, plan: &Plan, stop: &AtomicBool) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
+/// A load that was made, to its end or not.
+struct Made {
+    outcome: Outcome,
+    /// What agents did, where they made it.
+    fleet: Option<Fleet>,
+    /// The error that ended it early.
+    given_up: Option<anyhow::Error>,
+}
+
 /// Makes the load from this host, or has agents make it.
 fn make(
     args: &Args,
     plan: &Plan,
     stop: &AtomicBool,
     second: impl FnMut(usize, &Tally),
-) -> anyhow::Result<(Outcome, Option<Fleet>)> {
+) -> anyhow::Result<Made> {
     let course = args.course();
     let Some(url) = &args.nats else {
         raise_file_limit(plan.pace.connections())?;
-        return Ok((drive(plan, &course, stop, second)?, None));
+        return match drive(plan, &course, stop, second) {
+            Ok(outcome) => Ok(Made { outcome, fleet: None, given_up: None }),
+            Err(GivenUp { error, outcome: Some(outcome) }) => {
+                Ok(Made { outcome: *outcome, fleet: None, given_up: Some(error.into()) })
+            }
+            Err(GivenUp { error, outcome: None }) => Err(error.into()),
+        };
     };
     let specification = Specification::new(plan, &args.target.host, args.authority()?, &course);
     specification.check_division(args.agents.into())?;
     let mut director = args.director(url, stop)?;
     let directed = director.direct(&specification, stop, second)?;
-    Ok((directed.outcome, Some(Fleet::of(directed.agents, &directed.degradations))))
+    let fleet = Some(Fleet::of(directed.agents, &directed.degradations));
+    Ok(Made { outcome: directed.outcome, fleet, given_up: None })
 }
 
 fn run_search(
@@ -407,7 +435,7 @@ fn run_search(
     goal: &Goal,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
-    let live = Live::new();
+    let live = Live::of(&plan.work);
     let probed = |probe: &Probe| live.probed(probe);
     let course = args.course();
     let found: anyhow::Result<Found> = match &args.nats {
@@ -428,7 +456,7 @@ fn run_search(
     };
     live.finish();
     let found = found?;
-    let shown = shown::Search::of(&found, goal);
+    let shown = shown::Search::of(&found, &plan.work, goal);
     let (target, ending) = (&args.target, shown.ending());
     let written = args.keep.here(|results| kept::search(target, &found, goal, ending, results));
     match args.json {
@@ -445,18 +473,21 @@ fn run_search(
 }
 
 /// What is shown while the load runs, on terminals only.
-struct Live(Option<ProgressBar>);
+struct Live<'a> {
+    bar: Option<ProgressBar>,
+    work: &'a Work,
+}
 
-impl Live {
-    fn new() -> Self {
+impl<'a> Live<'a> {
+    fn of(work: &'a Work) -> Self {
         let style = ProgressStyle::with_template("{spinner} {elapsed_precise}  {msg}");
         let bar = style.ok().map(|style| ProgressBar::new_spinner().with_style(style));
-        Live(bar.filter(|_| io::stderr().is_terminal()))
+        Live { bar: bar.filter(|_| io::stderr().is_terminal()), work }
     }
 
     fn show(&self, _second: usize, tally: &Tally) {
-        let Some(bar) = &self.0 else { return };
-        let total = Latency::Total.of(tally);
+        let Some(bar) = &self.bar else { return };
+        let total = Latency::Total.of(tally, self.work);
         let at = |percent| shown::time(total.value_at_percentile(percent) as f64 / 1e9);
         bar.set_message(format!(
             "{}/s full, {}/s resumed, {}/s answers, {}/s failed; p50 {}, p99 {}",
@@ -471,13 +502,13 @@ impl Live {
     }
 
     fn probed(&self, probe: &Probe) {
-        let Some(bar) = &self.0 else { return };
+        let Some(bar) = &self.bar else { return };
         bar.set_message(shown::probe(probe));
         bar.tick();
     }
 
     fn finish(&self) {
-        if let Some(bar) = &self.0 {
+        if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use serde::Serialize;
-use widelane_loadgen::{Doubt, Ending, Found, Goal, Latency, Outcome, Probe};
+use widelane_loadgen::{Doubt, Ending, Found, Goal, Latency, Outcome, Probe, Work};
 use widelane_tables::{Block, Kind, Style, Table, Tone, show};
 
 use super::fleet::{Agent, Fleet};
@@ -37,6 +37,8 @@ pub struct Load {
     client_cpu_us_per_handshake: Option<f64>,
     doubts: Vec<String>,
     crossed: Vec<String>,
+    /// Why it ended early, if an error ended it.
+    given_up: Option<String>,
     #[serde(flatten)]
     fleet: Option<Fleet>,
 }
@@ -57,6 +59,7 @@ impl Load {
     /// Sums up an outcome.
     pub fn of(
         outcome: &Outcome,
+        work: &Work,
         doubts: &[Doubt],
         crossed: Vec<String>,
         fleet: Option<Fleet>,
@@ -65,7 +68,7 @@ impl Load {
         let seconds = outcome.wall.as_secs_f64();
         let per_second = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
         let cpu = outcome.client_cpu.as_secs_f64();
-        let latencies = Latency::ALL.into_iter().map(|latency| (latency, latency.of(tally)));
+        let latencies = Latency::ALL.into_iter().map(|latency| (latency, latency.of(tally, work)));
         Load {
             schema: SCHEMA,
             wall_s: seconds,
@@ -100,8 +103,14 @@ impl Load {
                 .then(|| cpu * 1e6 / tally.handshakes() as f64),
             doubts: doubts.iter().map(ToString::to_string).collect(),
             crossed,
+            given_up: None,
             fleet,
         }
+    }
+
+    /// The same load, which this error ended early.
+    pub fn given_up(self, why: Option<String>) -> Self {
+        Load { given_up: why, ..self }
     }
 
     /// For programs.
@@ -162,6 +171,8 @@ impl Load {
             let degraded = fleet.degraded.iter();
             blocks.extend(degraded.map(|why| Block::Warning(sentence(why))));
         }
+        let why = self.given_up.iter();
+        blocks.extend(why.map(|why| Block::Warning(sentence(&given_up(why)))));
         blocks.extend(self.doubts.iter().map(|doubt| Block::Warning(sentence(doubt))));
         show(blocks, style)
     }
@@ -212,12 +223,12 @@ struct Probed {
 
 impl Search {
     /// Sums up what was found.
-    pub fn of(found: &Found, goal: &Goal) -> Self {
+    pub fn of(found: &Found, work: &Work, goal: &Goal) -> Self {
         let probed = |probe: &Probe| Probed {
             rate: probe.rate,
             latency_s: probe.latency.as_secs_f64(),
             missed: probe.missed.map(|missed| missed.to_string()),
-            load: Load::of(&probe.outcome, &[], Vec::new(), None),
+            load: Load::of(&probe.outcome, work, &[], Vec::new(), None),
         };
         let limit = format!("p{} of {}", goal.percentile, time(goal.latency_max.as_secs_f64()));
         let (rate, ending) = match &found.ending {
@@ -291,6 +302,11 @@ pub fn time(seconds: f64) -> String {
         _ if seconds < 1.0 => format!("{:.1} ms", seconds * 1e3),
         _ => format!("{seconds:.2} s"),
     }
+}
+
+/// What a reader of a load must know that an error ended.
+pub fn given_up(why: &str) -> String {
+    format!("the load ended early: {why}")
 }
 
 /// With a capital and a full stop.

@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use widelane_cli::units;
-use widelane_loadgen::{Latency, Outcome};
+use widelane_loadgen::{Latency, Outcome, Work};
 
 /// A condition under which a load counts as failed.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,12 +80,14 @@ impl Metric {
         Some(Metric::Latency(latency, percentile))
     }
 
-    fn value(self, outcome: &Outcome) -> Option<f64> {
+    /// Its value in what `outcome` tells of `work`, for a comparison with `limit`.
+    fn value(self, outcome: &Outcome, work: &Work, limit: f64) -> Option<f64> {
         let tally = &outcome.tally;
         let handshakes = tally.handshakes() as f64;
         match self {
             Metric::Latency(latency, percentile) => {
-                let histogram = latency.of(tally);
+                let limit = Duration::try_from_secs_f64(limit).unwrap_or(Duration::MAX);
+                let histogram = latency.against(limit, tally, work);
                 let seconds = histogram.value_at_percentile(percentile) as f64 / 1e9;
                 (!histogram.is_empty()).then_some(seconds)
             }
@@ -96,9 +99,9 @@ impl Metric {
 }
 
 impl Threshold {
-    /// Whether `outcome` is on the wrong side, or has nothing to compare.
-    pub fn is_crossed(&self, outcome: &Outcome) -> bool {
-        match self.metric.value(outcome) {
+    /// Whether `outcome` of `work` is on the wrong side, or has nothing to compare.
+    pub fn is_crossed(&self, outcome: &Outcome, work: &Work) -> bool {
+        match self.metric.value(outcome, work, self.limit) {
             Some(value) if self.above => value > self.limit,
             Some(value) => value < self.limit,
             None => true,
@@ -114,8 +117,6 @@ impl fmt::Display for Threshold {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use widelane_loadgen::Tally;
 
     use super::*;
@@ -146,7 +147,30 @@ mod tests {
             ("first-byte.p50>1s", true),
         ] {
             let threshold: Threshold = text.parse().expect(text);
-            assert_eq!(threshold.is_crossed(&outcome()), crossed, "{text}");
+            assert_eq!(threshold.is_crossed(&outcome(), &Work::Handshake), crossed, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_unfinished_counts_once_it_is_older_than_the_limit() {
+        let mut outcome = outcome();
+        for milliseconds in [1, 200, 200, 200] {
+            outcome.tally.unfinished_ns.saturating_record(milliseconds * 1_000_000);
+        }
+        let requests =
+            Work::Requests { path: "/".to_owned(), count: 1, body_bytes: None, pattern: None };
+        for (text, work, crossed) in [
+            ("p99>50ms", &Work::Handshake, false),
+            ("p99.9>50ms", &Work::Handshake, true),
+            ("max>50ms", &Work::Handshake, true),
+            ("max>300ms", &Work::Handshake, false),
+            // There are handshakes only, and requests that nobody has answered.
+            ("p50>50ms", &requests, true),
+            ("p50>300ms", &requests, true),
+            ("handshake.max>1s", &requests, true),
+        ] {
+            let threshold: Threshold = text.parse().expect(text);
+            assert_eq!(threshold.is_crossed(&outcome, work), crossed, "{text}");
         }
     }
 

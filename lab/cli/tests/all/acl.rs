@@ -188,3 +188,12 @@ fn bench_measures_every_room_without_a_rival() {
     let json = fs::read_to_string(directory.path().join("r.json")).unwrap();
     assert!(json.contains("\"acl/a/burst32\"") && json.contains("cycles_per_lookup"), "{json}");
 }
+
+#[test]
+fn bench_refuses_a_cpu_that_no_system_has() {
+    let directory = directory();
+    let arguments = ["bench", "a.rules", "--alone", "--cpu", "1024"];
+    let refused = acl(directory.path(), &arguments).assert().code(1);
+    let said = String::from_utf8(refused.get_output().stderr.clone()).unwrap();
+    assert!(said.contains("there is no CPU 1024"), "{said}");
+}

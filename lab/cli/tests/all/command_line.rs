@@ -7,7 +7,7 @@ use std::process::Stdio;
 use assert_cmd::assert::Assert;
 use assert_cmd::prelude::*;
 use tempfile::TempDir;
-use widelane_results::Results;
+use widelane_results::{Results, Row};
 
 use crate::common::widelane as command;
 
@@ -280,6 +280,10 @@ fn engines_are_named_once_and_have_their_cpus() {
         (&["--wait-max", "3ms"], "0, 0.5ms, 1ms, 2ms, 5ms, 10ms, rtt"),
         (&["--wait-max", "2ms", "--engine", "in-loop"], "cannot be used with"),
         (&["--rtt", "20ms"], "--load"),
+        (&["--workload", "handshake", "--sizes", "16M"], "add --workload bulk"),
+        (&["--workload", "handshake", "--ciphers", "aes128-gcm"], "add --workload bulk"),
+        (&["--workload", "mixed,handshake", "--latency-max", "2s"], "add --workload bulk"),
+        (&["--workload", "bulk", "--load", "30"], "add --workload handshake"),
         (&["--load", "30", "--rtt", "1us"], "1ms to 500ms"),
         (&["--load", "30", "--rtt", "20ms", "--workload", "bulk"], "cannot be used with"),
         (&["--wait-max", "2ms", "--lane-cpus", "0"], "leave one of them out"),
@@ -299,4 +303,38 @@ fn workers_and_threads_are_counted_of_servers_that_have_them() {
         let said = stderr(&failure);
         assert!(said.contains(expected) || said.contains("libwidelane"), "{said}");
     }
+}
+
+#[test]
+fn reports_on_a_terminal_hold_nothing_that_commands_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let schema = "widelane-results/2".to_owned();
+    let mut sample = Results { schema, ..Results::default() };
+    sample.command = vec!["a\u{1b}]0;owned\u{7}".to_owned()];
+    sample.rows.push(Row {
+        scenario: "a\u{1b}]0;owned\u{7}".to_owned(),
+        subject: "b\u{1b}[2J".to_owned(),
+        metric: "c".to_owned(),
+        unit: "1".to_owned(),
+        value: Some(1.0),
+        ..Row::default()
+    });
+    let sample = sample.to_json();
+    let results = file(&directory, "results.json", &sample);
+    for format in ["terminal", "markdown", "csv", "html"] {
+        let command = format!(
+            "{} report {} --format {format}",
+            env!("CARGO_BIN_EXE_widelane-bench"),
+            path(&results)
+        );
+        // A terminal of its own.
+        let mut script = std::process::Command::new("script");
+        script.args(["-q", "-e", "-c", &command, "/dev/null"]).env("NO_COLOR", "1");
+        let shown = script.assert().success().get_output().stdout.clone();
+        assert!(!shown.contains(&0x1b) && !shown.contains(&0x07), "{format}");
+        assert!(shown.len() > 10, "{format}");
+    }
+    // A file gets what was written.
+    let csv = widelane(&["report", path(&results), "--format", "csv"]).success();
+    assert!(csv.get_output().stdout.contains(&0x1b));
 }

@@ -1,7 +1,10 @@
 //! `widelane load` from the command line, beside stock nginx where it is installed.
 
+use std::fs;
 use std::net::Ipv6Addr;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 use widelane_testkit::server::free_address;
@@ -236,6 +239,10 @@ fn says_what_is_wrong_with_a_command_line() {
         (&["localhost:1", "--tls", "1.3=x"], "the weight is no whole number"),
         (&["localhost:1", "--fail-if", "p99=1s"], "there is no < or >"),
         (&["localhost:1", "--search-max"], "--latency-max"),
+        (
+            &["localhost:1", "--search-max", "--latency-max", "1s", "--fail-if", "p99>1s"],
+            "cannot be used with",
+        ),
         (&["localhost:1", "--client-certificate", "/none:/none"], "cannot read /none as PEM"),
     ] {
         let output = load(arguments);
@@ -244,4 +251,34 @@ fn says_what_is_wrong_with_a_command_line() {
     }
     let body = load(&["localhost:1", "--insecure", "--body-bytes", "1M"]);
     assert!(stderr(&body).contains("--body-bytes is about requests"), "{}", stderr(&body));
+    let closed = load(&["localhost:1", "--insecure", "--arrivals", "constant"]);
+    assert!(stderr(&closed).contains("add --rate or --search-max"), "{}", stderr(&closed));
+}
+
+#[test]
+fn a_server_that_goes_away_ends_a_load_and_what_was_measured_is_kept() {
+    let nginx = Nginx::start();
+    let directory = tempfile::tempdir().unwrap();
+    let kept = directory.path().join("load.json");
+    let load = widelane()
+        .args(["load", &nginx.address, "--insecure", "--rate", "500", "--json", "--results"])
+        .arg(&kept)
+        .args(["--warm-up", "0", "--duration", "60s", "--fail-if", "errors>0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_secs(2));
+    drop(nginx);
+    let output = load.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("failed in a row"), "{}", stderr(&output));
+    let found = json(&output);
+    assert!(found["full"].as_u64().unwrap() > 100, "{found}");
+    assert!(found["wall_s"].as_f64().unwrap() < 50.0, "{found}");
+    assert!(found["given_up"].as_str().unwrap().contains("failed in a row"), "{found}");
+    let kept = fs::read_to_string(&kept).unwrap();
+    let results: Value = serde_json::from_str(&kept).unwrap();
+    assert_eq!(results["complete"], false);
+    assert!(kept.contains("The load ended early: "), "{kept}");
 }

@@ -108,3 +108,26 @@ fn what_is_missing_or_wrong_is_named() {
     refused(&["--file", path(&wrong)], "wrong.toml:1:13");
     assert_eq!(fs::read_to_string(&wrong).unwrap(), "width_max = 300\n", "it is left alone");
 }
+
+#[test]
+fn a_record_whose_parts_do_not_fit_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let broken = directory.path().join("broken.json");
+    let recorded = fs::read_to_string(recording("tune-handshakes-zen5.json")).unwrap();
+    let whole: serde_json::Value = serde_json::from_str(&recorded).unwrap();
+    let empty = || serde_json::json!([]);
+    for (place, value, expected) in [
+        ("/record/candidates", empty(), "no candidates"),
+        ("/record/candidates/0/names", empty(), "no name"),
+        ("/record/candidates/0/rooms", empty(), "each kind of work"),
+        ("/record/costs_us", empty(), "each kind of work"),
+        ("/record/slices/0/candidate", 1000.into(), "candidate that there is not"),
+    ] {
+        let mut record = whole.clone();
+        *record.pointer_mut(place).unwrap() = value;
+        fs::write(&broken, record.to_string()).unwrap();
+        let failure = tune(&["--replay", path(&broken)]).code(1);
+        let said = stderr(&failure);
+        assert!(said.contains("cannot be judged") && said.contains(expected), "{place}: {said}");
+    }
+}

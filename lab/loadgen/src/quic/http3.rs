@@ -118,6 +118,11 @@ impl Answer {
         self.body_bytes
     }
 
+    /// Whether an answer may end here.
+    pub fn is_between_frames(&self) -> bool {
+        self.frame.is_none() && self.begun.is_empty()
+    }
+
     /// Takes what came next on the stream.
     pub fn take(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
         while !bytes.is_empty() {
@@ -237,7 +242,19 @@ mod tests {
         for answer in answered(&frames) {
             let answer = answer.unwrap();
             assert_eq!((answer.status(), answer.body_bytes()), (Some(200), 3));
-            assert!(answer.frame.is_none() && answer.begun.is_empty());
+            assert!(answer.is_between_frames());
+        }
+    }
+
+    #[test]
+    fn an_answer_is_not_whole_within_a_frame() {
+        // Behind 200: within a type, between type and length, behind a length, within a body.
+        let cut: [&[u8]; 4] = [&[0x40], &[0], &[0, 3], &[0, 3, b'a', b'b']];
+        for cut in cut {
+            let frames = [&[1, 3, 0, 0, 0xd9], cut].concat();
+            for answer in answered(&frames) {
+                assert!(!answer.unwrap().is_between_frames(), "{cut:?}");
+            }
         }
     }
 

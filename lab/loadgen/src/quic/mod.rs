@@ -160,7 +160,7 @@ impl Connection {
         if self.socket.is_none() {
             self.socket = Some(socket_for(shared, epoll, slot)?);
         }
-        self.drawn = shared.wardrobe.draw(slot, &mut shared.random);
+        self.drawn = shared.draw();
         self.refusals = 0;
         self.open(now, shared)?;
         self.go_on(now, shared).map(|_| ())
@@ -280,6 +280,7 @@ impl Connection {
         match &shared.work {
             Work::Handshake => {
                 self.phase = Phase::Established;
+                shared.tally.count_done();
                 Ok(())
             }
             Work::Requests { count, .. } => {
@@ -344,6 +345,9 @@ impl Connection {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) if is_answer => self.answer.take(&chunk.bytes)?,
                 Ok(Some(_)) => {}
+                Ok(None) if is_answer && !self.answer.is_between_frames() => {
+                    return Err(Failure::Answer("an end within a frame"));
+                }
                 Ok(None) => {
                     self.is_answer_whole |= is_answer;
                     break;
@@ -386,6 +390,7 @@ impl Connection {
             return self.ask(now, shared);
         }
         self.phase = Phase::Established;
+        shared.tally.count_done();
         Ok(())
     }
 

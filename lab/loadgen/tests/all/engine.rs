@@ -6,16 +6,17 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use openssl::nid::Nid;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use widelane_loadgen::{
     Arrivals, Cipher, Course, Doubt, Ending, ErrorKind, Goal, Group, LoadError, Mix, Outcome, Pace,
-    Plan, Probe, Resume, TlsVersion, Trust, Weighted, Work, attempt, doubts, drive, search,
+    Plan, Probe, Resume, Tally, TlsVersion, Trust, Weighted, Work, attempt, doubts, drive, search,
 };
 
-use crate::support::{Conduct, Server, serve_as};
+use crate::support::{Conduct, Server, elliptic, key, serve, serve_as};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -66,7 +67,7 @@ fn connects_from_the_addresses_that_are_given() {
 /// Why a load that cannot succeed is given up.
 fn given_up(plan: &Plan) -> LoadError {
     let course = Course { threads: 1, ..course(Duration::from_secs(60)) };
-    drive(plan, &course, &NEVER, |_, _| ()).map(drop).unwrap_err()
+    drive(plan, &course, &NEVER, |_, _| ()).map(drop).unwrap_err().error
 }
 
 fn open(rate: f64, arrivals: Arrivals) -> Pace {
@@ -266,4 +267,79 @@ fn stops_in_the_middle_and_tells_what_there_is() {
     .unwrap();
     assert!(outcome.interrupted && outcome.wall < Duration::from_secs(30));
     assert!(outcome.tally.full > 0);
+}
+
+#[test]
+fn an_outage_that_is_short_does_not_end_a_load() {
+    let outage = |from: u64, to: u64| Conduct {
+        outage: Some([from, to].map(Duration::from_millis)),
+        ..Conduct::default()
+    };
+    let pace = open(1000.0, Arrivals::Constant);
+    let server = serve_as(outage(500, 900));
+    let outcome = driven(&Plan { pace, ..plan(&server) }, Duration::from_millis(1500));
+    let tally = &outcome.tally;
+    // As many as end a load whose server is gone.
+    assert!(tally.failures() > 300, "{:?}", tally.errors);
+    assert!(tally.full > 500, "{}", tally.full);
+
+    let server = serve_as(outage(500, 60_000));
+    let mut seconds = Vec::new();
+    let second = |_: usize, tally: &Tally| seconds.push(tally.full);
+    let long = course(Duration::from_secs(60));
+    let given_up = drive(&Plan { pace, ..plan(&server) }, &long, &NEVER, second).unwrap_err();
+    assert!(matches!(given_up.error, LoadError::Failing { .. }), "{given_up}");
+    let outcome = given_up.outcome.expect("what was measured before");
+    assert!(outcome.tally.full > 200, "{}", outcome.tally.full);
+    assert_eq!(seconds.iter().sum::<u64>(), outcome.tally.full);
+    assert!(outcome.wall > Duration::from_millis(1400) && outcome.wall < Duration::from_secs(30));
+    assert!(!outcome.interrupted);
+}
+
+#[test]
+fn a_load_is_stopped_also_while_its_connections_end() {
+    // Connections get there, and are never answered.
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let target = listener.local_addr().unwrap();
+    let patience = Duration::from_secs(300);
+    let plan = Plan { target, patience, ..plan(&serve_as(Conduct::default())) };
+    let stop = AtomicBool::new(false);
+    let began = Instant::now();
+    let outcome = thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_secs(1));
+            stop.store(true, Ordering::Relaxed);
+        });
+        drive(&plan, &course(Duration::from_millis(200)), &stop, |_, _| ()).unwrap()
+    });
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    // The window had its full length.
+    assert!(!outcome.interrupted);
+    assert_eq!(outcome.tally.unfinished_ns.len(), 4);
+}
+
+#[test]
+fn a_server_that_limits_requests_per_connection_keeps_up() {
+    let conduct = Conduct { answers_max: Some(2), body: vec![1; 10], ..Conduct::default() };
+    let server = serve_as(conduct);
+    let work = Work::Requests { path: "/".to_owned(), count: 5, body_bytes: None, pattern: None };
+    let plan = Plan { work, pace: open(50.0, Arrivals::Constant), ..plan(&server) };
+    let outcome = driven(&plan, Duration::from_secs(2));
+    let (tally, doubts) = (&outcome.tally, doubts(&plan, &outcome));
+    assert!(doubts.is_empty(), "{doubts:?}");
+    assert!(tally.answers.abs_diff(2 * tally.done) < 4, "{} {}", tally.answers, tally.done);
+}
+
+#[test]
+fn certificates_take_turns_by_connection() {
+    let keys = [key(), elliptic(Nid::X9_62_PRIME256V1)];
+    let server = serve(&keys.each_ref().map(|key| (key, key)));
+    // At such a rate one slot serves all connections.
+    let pace = open(40.0, Arrivals::Constant);
+    let course = Course { threads: 1, ..course(Duration::from_secs(1)) };
+    let outcome = drive(&Plan { pace, ..plan(&server) }, &course, &NEVER, |_, _| ()).unwrap();
+    assert!(outcome.tally.errors.is_empty(), "{:?}", outcome.tally.errors);
+    let full = outcome.tally.full;
+    let shown = server.shown.each_ref().map(|count| count.load(Ordering::Relaxed));
+    assert!(full >= 30 && shown[0].abs_diff(shown[1]) <= 2, "{full} {shown:?}");
 }

@@ -64,7 +64,7 @@ impl StockServer {
             seed: 1,
         };
         let course = Course { threads: 1, cpus: Vec::new(), warm_up: Duration::ZERO, window };
-        drive(&plan, &course, &AtomicBool::new(false), |_, _| ())
+        drive(&plan, &course, &AtomicBool::new(false), |_, _| ()).map_err(|given_up| given_up.error)
     }
 
     /// Why a load that cannot succeed is given up.

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use openssl::asn1::Asn1Time;
 use openssl::ec::{EcGroup, EcKey};
@@ -34,6 +34,8 @@ pub struct Server {
     pub closed_otherwise: Arc<AtomicU64>,
     pub full: Arc<AtomicU64>,
     pub resumed: Arc<AtomicU64>,
+    /// How often the first and the second certificate were shown.
+    pub shown: Arc<[AtomicU64; 2]>,
 }
 
 /// What a server is like.
@@ -45,18 +47,26 @@ pub struct Conduct {
     pub stall: Option<Duration>,
     /// Lets one handshake through in so much time.
     pub interval: Option<Duration>,
+    /// Ends each connection with so many answers.
+    pub answers_max: Option<u32>,
+    /// Closes every connection at once that comes after the first time and before the second.
+    pub outage: Option<[Duration; 2]>,
 }
 
 /// Shows the first certificate whose key the client can verify.
 #[derive(Debug)]
-struct Shown(Vec<Arc<CertifiedKey>>);
+struct Shown(Vec<Arc<CertifiedKey>>, Arc<[AtomicU64; 2]>);
 
 impl ResolvesServerCert for Shown {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let fits = |certified: &&Arc<CertifiedKey>| {
             certified.key.choose_scheme(hello.signature_schemes()).is_some()
         };
-        self.0.iter().find(fits).cloned()
+        let place = self.0.iter().position(|certified| fits(&certified))?;
+        if let Some(count) = self.1.get(place) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        self.0.get(place).cloned()
     }
 }
 
@@ -118,11 +128,12 @@ pub fn serve_with(
         shown.push(Arc::new(CertifiedKey::new(chain, signer)));
         certificates.push(der);
     }
+    let times: Arc<[AtomicU64; 2]> = Arc::default();
     let config = ServerConfig::builder_with_provider(Arc::new(provider))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_cert_resolver(Arc::new(Shown(shown)));
+        .with_cert_resolver(Arc::new(Shown(shown, Arc::clone(&times))));
 
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -133,6 +144,7 @@ pub fn serve_with(
         closed_otherwise: Arc::default(),
         full: Arc::default(),
         resumed: Arc::default(),
+        shown: times,
     };
     let host = Arc::new(Host {
         acceptor: TlsAcceptor::from(Arc::new(config)),
@@ -178,8 +190,13 @@ impl Host {
             Arc::new(Mutex::new(gate))
         });
         let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+        let mut began = None;
         loop {
             let (tcp, _) = listener.accept().await.unwrap();
+            let since = began.get_or_insert_with(Instant::now).elapsed();
+            if self.conduct.outage.is_some_and(|[from, to]| (from..to).contains(&since)) {
+                continue;
+            }
             tokio::spawn(Arc::clone(&self).attend(tcp, gate.clone()));
         }
     }
@@ -194,13 +211,18 @@ impl Host {
                 let kind = if resumed { &self.resumed } else { &self.full };
                 kind.fetch_add(1, Ordering::Relaxed);
                 let mut request = [0; 4096];
+                let mut answers = 0;
                 loop {
                     match tls.read(&mut request).await {
                         Ok(0) => break true,
                         Ok(_) => {
                             let length = self.conduct.body.len();
-                            let head =
-                                format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+                            answers += 1;
+                            let is_last = Some(answers) == self.conduct.answers_max;
+                            let close = if is_last { "Connection: close\r\n" } else { "" };
+                            let head = format!(
+                                "HTTP/1.1 200 OK\r\n{close}Content-Length: {length}\r\n\r\n"
+                            );
                             let answer = [head.as_bytes(), &self.conduct.body].concat();
                             if tls.write_all(&answer).await.is_err() {
                                 break false;

@@ -5,6 +5,24 @@ use super::svg::{self, percent, units};
 use crate::view::{Distribution, Fill, Ratio};
 use crate::words;
 
+/// Figures beyond this, or smaller than its inverse, are nobody's, and are not drawn: scales of
+/// them would not be finite.
+const DRAWN_MAX: f64 = 1e30;
+
+/// Ticks of a scale at most.
+const TICKS_MAX: usize = 10;
+
+/// Whether values between these can be drawn on a scale of equal differences.
+pub fn is_drawable(low: f64, high: f64) -> bool {
+    let range = -DRAWN_MAX..=DRAWN_MAX;
+    low <= high && range.contains(&low) && range.contains(&high)
+}
+
+/// Whether values between these can be drawn on a scale of equal ratios.
+pub fn is_drawable_as_ratio(low: f64, high: f64) -> bool {
+    low >= 1.0 / DRAWN_MAX && is_drawable(low, high)
+}
+
 /// A logarithmic scale from 0 to 100 per cent of a figure's width.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
@@ -16,7 +34,7 @@ impl Scale {
     /// A scale that holds 1 and all of `values`, with some air.
     pub fn around_one(values: impl Iterator<Item = f64>) -> Self {
         let (low, high) = values
-            .filter(|value| *value > 0.0 && value.is_finite())
+            .filter(|value| is_drawable_as_ratio(*value, *value))
             .fold((1.0_f64, 1.0_f64), |(low, high), value| (low.min(value), high.max(value)));
         let air = (high / low).powf(0.08).max(1.06);
         Scale { low: low / air, high: high * air }
@@ -56,12 +74,16 @@ pub fn forest_mark(scale: &Scale, ratio: Ratio, class: &str, subject: &str) -> S
     let mut content: String =
         grid.map(|tick| across("grid", scale.percent(tick), [0, HEIGHT])).collect();
     content += &across("one", scale.percent(1.0), [0, HEIGHT]);
-    content += &svg::line("whisker", [percent(low), percent(high)], [MIDDLE, MIDDLE]);
-    content += &across("whisker", low, [MIDDLE - 4, MIDDLE + 4]);
-    content += &across("whisker", high, [MIDDLE - 4, MIDDLE + 4]);
+    let mut title = format!("{subject}: {}", words::ratio(ratio.centre));
+    // One search has no interval.
+    if ratio.low < ratio.high {
+        content += &svg::line("whisker", [percent(low), percent(high)], [MIDDLE, MIDDLE]);
+        content += &across("whisker", low, [MIDDLE - 4, MIDDLE + 4]);
+        content += &across("whisker", high, [MIDDLE - 4, MIDDLE + 4]);
+        let interval = words::interval(Some(ratio.low), Some(ratio.high));
+        title.push_str(&format!(" ({interval})"));
+    }
     content += &svg::dot("", percent(centre), MIDDLE);
-    let interval = words::interval(Some(ratio.low), Some(ratio.high));
-    let title = format!("{subject}: {} ({interval})", words::ratio(ratio.centre));
     let size = format!(r#"width="100%" height="{HEIGHT}""#);
     svg::figure(&format!("mark {class}"), &size, &title, "", &content)
 }
@@ -101,7 +123,7 @@ pub fn latency_panel(title: &str, points: &[Point]) -> String {
     let (low, high) = values
         .filter(|value| *value > 0.0)
         .fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
-    if low > high {
+    if !is_drawable_as_ratio(low, high) {
         return String::new();
     }
     let (low, high) = (low / 1.25, high * 1.25);
@@ -168,8 +190,11 @@ fn described(points: &[Point]) -> String {
 }
 
 /// 1, 10, 100 … within the range, with 2 and 5 between them where no more than two of those are, or
-/// at equal distances where that is not enough.
+/// at equal distances where that is not enough. None where there is no scale.
 pub fn round_values(low: f64, high: f64) -> Vec<f64> {
+    if low <= 0.0 || !low.is_normal() || !high.is_finite() || low > high {
+        return Vec::new();
+    }
     let within = |steps: &[f64]| -> Vec<f64> {
         let first = low.log10().floor() as i32;
         let last = high.log10().ceil() as i32;
@@ -178,16 +203,22 @@ pub fn round_values(low: f64, high: f64) -> Vec<f64> {
     };
     let powers = within(&[1.0]);
     if powers.len() >= 3 {
-        return powers;
+        let every = powers.len().div_ceil(TICKS_MAX);
+        return powers.into_iter().step_by(every).collect();
     }
     let between = within(&[1.0, 2.0, 5.0]);
     if between.len() >= 2 { between } else { equal_steps(low, high) }
 }
 
-/// Multiples of 1, 2 or 5 times a power of ten, three to six of them within the range.
+/// Multiples of 1, 2 or 5 times a power of ten, three to six of them within the range. None where
+/// there is no scale, or numbers do not tell them apart.
 pub fn equal_steps(low: f64, high: f64) -> Vec<f64> {
     const STEPS: f64 = 3.0;
     let least = (high - low) / STEPS;
+    let is_told_apart = least > f64::EPSILON * low.abs().max(high.abs());
+    if !is_drawable(low, high) || !is_told_apart || least < 1.0 / DRAWN_MAX {
+        return Vec::new();
+    }
     // Powers below one are divided by, for they have no exact value.
     let power = least.log10().floor() as i32;
     let scaled = |value: f64| value * 10f64.powi(-power);
@@ -198,7 +229,7 @@ pub fn equal_steps(low: f64, high: f64) -> Vec<f64> {
         ..0 => value / 10f64.powi(-power),
         0.. => value * 10f64.powi(power),
     };
-    (first..=last).map(|count| unscaled(value(count))).collect()
+    (first..=last).take(TICKS_MAX).map(|count| unscaled(value(count))).collect()
 }
 
 /// Share of the batches by number of jobs, the full ones set apart.
@@ -246,7 +277,7 @@ pub fn distribution(distribution: &Distribution) -> String {
     let (low, high) = edges
         .filter(|edge| *edge > 0.0)
         .fold((f64::INFINITY, 0.0_f64), |(low, high), edge| (low.min(edge), high.max(edge)));
-    if low > high {
+    if !is_drawable_as_ratio(low, high) {
         return String::new();
     }
     let (low, high) = (low / 1.5, high * 1.5);
@@ -314,6 +345,24 @@ mod tests {
     fn ticks_of_a_latency_are_round() {
         assert_eq!(round_values(700.0, 250_000.0), [1_000.0, 10_000.0, 100_000.0]);
         assert_eq!(round_values(700.0, 6_000.0), [1_000.0, 2_000.0, 5_000.0]);
+    }
+
+    #[test]
+    fn what_no_scale_holds_has_no_ticks() {
+        let absurd =
+            [0.0, -1.0, 5e-324, 1e-308, 1e-30, 1.0, 1e18, 1e30, 1e308, f64::INFINITY, f64::NAN];
+        for low in absurd {
+            for high in absurd {
+                let steps = equal_steps(low, high);
+                let rounds = round_values(low, high);
+                for ticks in [steps, rounds] {
+                    assert!(ticks.len() <= 3 * TICKS_MAX, "{low} {high}: {ticks:?}");
+                    assert!(ticks.iter().all(|tick| tick.is_finite()), "{low} {high}: {ticks:?}");
+                }
+            }
+        }
+        assert!(equal_steps(1.0, 1.0).is_empty() && equal_steps(0.0, 1e300).is_empty());
+        assert!(round_values(0.0, 1.0).is_empty() && round_values(1.0, f64::INFINITY).is_empty());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Curves along an axis, each named at its end. Values and sizes are on logarithmic scales.
 
-use super::chart::round_values;
+use super::chart::{is_drawable_as_ratio, round_values};
 use super::plot::{Line, Plot, Scale};
 use crate::view::{Curves, Series, Side};
 use crate::words::Axis;
@@ -19,7 +19,7 @@ pub fn chart(curves: &Curves) -> String {
         .filter(|value| *value > 0.0)
         .fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
     let (Some(first), Some(last)) = (places.first(), places.last()) else { return String::new() };
-    if first == last || low > high {
+    if first == last || !is_drawable_as_ratio(low, high) {
         return String::new();
     }
     let air = (high / low).powf(0.1).clamp(1.02, 1.25);

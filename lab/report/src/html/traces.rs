@@ -1,6 +1,6 @@
 //! Traces along time or another quantity as lines.
 
-use super::chart::{equal_steps, round_values};
+use super::chart::{equal_steps, is_drawable, is_drawable_as_ratio, round_values};
 use super::plot::{Line, Plot, Scale};
 use crate::view::Chart;
 use crate::words;
@@ -24,7 +24,7 @@ pub fn chart(chart: &Chart<'_>) -> String {
         })
     };
     let ((first, last), (low, high)) = (range(|point| point[0]), range(|point| point[1]));
-    if first >= last || !(low..=high).contains(&low) {
+    if first >= last || !is_drawable(first, last) || !is_drawable(low, high) {
         return String::new();
     }
     let (y, steps) = values(low, high);
@@ -49,7 +49,7 @@ pub fn chart(chart: &Chart<'_>) -> String {
 
 /// The scale of values between `low` and `high`, with its round values.
 fn values(low: f64, high: f64) -> (Scale, Vec<f64>) {
-    if low > 0.0 && high / low > WIDE {
+    if is_drawable_as_ratio(low, high) && high / low > WIDE {
         let (low, high) = (low / 1.1, high * 1.1);
         return (Scale::logarithmic(low, high), round_values(low, high));
     }

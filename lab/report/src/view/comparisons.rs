@@ -28,6 +28,18 @@ impl Comparison<'_> {
         })
     }
 
+    /// What the ratio may be at least and at most: its interval, or where there is none, what a
+    /// search leaves open.
+    pub fn bounds(&self) -> Option<(f64, f64)> {
+        let Ratio { centre, low, high } = self.reliable()?;
+        match (self.row.ratio_low, self.row.ratio_high) {
+            (None, None) if self.row.metric == words::GOODPUT_WITHIN.name => {
+                Some((centre / words::SEARCH_CLOSE, centre * words::SEARCH_CLOSE))
+            }
+            _ => Some((low, high)),
+        }
+    }
+
     /// The ratio; empty where there is none to rely on.
     pub fn ratio(&self) -> String {
         self.reliable().map_or(String::new(), |ratio| words::ratio(ratio.centre))

@@ -44,15 +44,16 @@ pub fn paths(results: &Results) -> Vec<Sheet> {
 fn row(operations: &Operations) -> Option<Vec<String>> {
     let Operations { batched, pooled, single, synchronous, delegated, .. } = *operations;
     let by_path = [batched, pooled, single, synchronous, delegated];
-    let count: u64 = by_path.iter().sum();
+    let count = by_path.iter().fold(0_u64, |sum, part| sum.saturating_add(*part));
     if count == 0 {
         return None;
     }
-    let made = batched + operations.pool_made;
+    let made = batched.saturating_add(operations.pool_made);
     let jobs = (operations.batches > 0 && made > 0)
         .then(|| format!("{:.1} of {}", made as f64 / operations.batches as f64, operations.lanes));
-    let together = (operations.meetings > 0)
-        .then(|| format!("{:.1}", (batched + single) as f64 / operations.meetings as f64));
+    let together = (operations.meetings > 0).then(|| {
+        format!("{:.1}", batched.saturating_add(single) as f64 / operations.meetings as f64)
+    });
     let kind = words::operation(&operations.kind);
     let mut row = vec![kind, words::count(count)];
     row.extend([together, jobs].map(Option::unwrap_or_default));

@@ -133,6 +133,9 @@ pub const GOODPUT_WITHIN: Metric = Metric {
     less_is_better: false,
 };
 
+/// Ratio of the rates at which a search for it ends: what is closer may be the same.
+pub const SEARCH_CLOSE: f64 = 1.04;
+
 /// The cost of messages, byte by byte.
 pub const CYCLES_PER_BYTE: Metric =
     Metric { name: "cycles_per_byte", title: "Cycles per byte", less_is_better: true };
