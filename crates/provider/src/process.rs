@@ -2,6 +2,7 @@
 //! a fork.
 #![allow(unsafe_code, reason = "a pointer that a fork makes stale")]
 
+use std::os::unix;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, OnceLock};
@@ -144,7 +145,8 @@ impl Process {
     /// The counters of the calling thread.
     ///
     /// Servers that fork a process for each connection have as many processes as connections, of
-    /// which nobody wants a file each: what a new process counts first, its parent's file has.
+    /// which nobody wants a file each: what a new process counts first, its parent's file has. Not
+    /// that of a process that has ended, as of one that started a daemon: nobody reads it.
     pub(crate) fn counters(&'static self) -> &'static Counters {
         match self.counters.get() {
             Some(pages) => pages.mine(),
@@ -158,7 +160,9 @@ impl Process {
         let counted = self.counted_by_parent.fetch_add(1, Ordering::Relaxed);
         let handshakes = self.handshakes_by_parent.load(Ordering::Relaxed);
         let is_young = counted < COUNTED_BY_PARENT_MAX && handshakes < HANDSHAKES_BY_PARENT_MAX;
-        is_young.then(|| pages.first())
+        let pages = pages.first();
+        let is_there = || pages.pid.load(Ordering::Relaxed) == unix::process::parent_id();
+        (is_young && is_there()).then_some(pages)
     }
 
     /// The same, for one who counts a handshake.

@@ -115,6 +115,37 @@ fn a_process_for_each_connection_counts_in_its_parent_s_file() {
 }
 
 #[test]
+fn a_daemon_counts_in_its_own_file_and_not_in_that_of_the_process_that_started_it() {
+    let (authority, identity) = localhost();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let daemonize = r"
+starter = os.getpid()
+if os.fork() != 0:
+    os._exit(0)
+while os.getppid() == starter:
+    time.sleep(0.001)
+print(os.getpid(), flush=True)
+for _";
+    let program = FORKS_FOR_EACH.replace("\nfor _", daemonize).replace("sys\n", "sys, time\n");
+    let output = Command::new(widelane())
+        .args(["run", "--counters-dir"])
+        .arg(directory.path())
+        .args(["--", "python3", "-c", &program])
+        .args([&identity.certificate, &identity.key, &authority.certificate()])
+        .output()
+        .expect("widelane was built");
+    let (told, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    let file = directory.path().join(format!("{}.counters", told.trim()));
+    let other = tempfile::tempdir().expect("a temporary directory");
+    let moved = std::fs::rename(&file, other.path().join(file.file_name().expect("a name")));
+    moved.unwrap_or_else(|error| panic!("{file:?}: {error}; {said}"));
+    let (of_starter, of_daemon) = (Sums::read(directory.path()), Sums::read(other.path()));
+    assert_eq!((of_starter.processes, of_starter.rsa()), (1, 0), "{of_starter:?}");
+    assert!(!of_daemon.has_lanes() || of_daemon.rsa() == 100, "{of_daemon:?} {said}");
+}
+
+#[test]
 fn a_system_without_proc_starts_the_server() {
     let hide = ["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /proc && exec \"$@\"", "sh"];
     let mut command = Command::new(hide[0]);
