@@ -14,24 +14,24 @@ pub const PROGRAM: &str = "widelane-bench";
 
 /// The commands, and what help says of each.
 pub const COMMANDS: &[(&str, &str)] = &[
-    (
-        "acl",
-        "Classifies packets by rules: checks rule files, builds tables, looks packets up, measures",
-    ),
-    ("agent", "Waits on NATS for loads to take part in: the other side of `widelane load --nats`"),
     ("compare", "Measures what Widelane saves on this machine, on the servers installed here"),
     ("load", "Makes TLS load: handshakes, requests or downloads, in a closed or an open loop"),
-    ("power", "Measures what vector width costs the clock of this machine, without privilege"),
-    ("report", "Shows results files on the terminal, as Markdown, CSV or HTML"),
-    (
-        "simulate",
-        "Predicts CPU time and latency of handshakes from measured costs, for many workers or few",
-    ),
+    ("agent", "Waits on NATS for loads to take part in: the other side of `widelane load --nats`"),
     ("speed", "Times the algorithms alone, room by room, beside OpenSSL's own and other libraries"),
     (
         "tune",
         "Finds the width policy under which this machine gets most done, and writes it to a file",
     ),
+    (
+        "simulate",
+        "Predicts CPU time and latency of handshakes from measured costs, for many workers or few",
+    ),
+    ("power", "Measures what vector width costs the clock of this machine, without privilege"),
+    (
+        "acl",
+        "Classifies packets by rules: checks rule files, builds tables, looks packets up, measures",
+    ),
+    ("report", "Shows results files on the terminal, as Markdown, CSV or HTML"),
 ];
 
 /// Whether these arguments of `widelane` are for one of the commands, or ask for help on one.

@@ -33,8 +33,6 @@ struct CommandLine {
 }
 
 const AFTER_HELP: &str = "\
-Servers: cpu, run, enable, disable, status, top, exporter.
-Measuring: compare, load, agent, speed, tune, simulate, power, acl, report (package widelane-bench).
 Start with: widelane cpu; widelane compare --server nginx --quick
 Pages named docs/… are in the source, and in /usr/share/doc/widelane/ where a package put them.
 
@@ -46,12 +44,12 @@ Colour is used on terminals only; NO_COLOR=1 turns it off.";
 #[derive(Subcommand)]
 enum Command {
     Cpu(cpu::Args),
-    Disable(enable::DisableArgs),
-    Enable(enable::EnableArgs),
-    Exporter(exporter::Args),
     Run(run::Args),
+    Enable(enable::EnableArgs),
+    Disable(enable::DisableArgs),
     Status(enable::StatusArgs),
     Top(top::Args),
+    Exporter(exporter::Args),
 }
 
 /// Does what the command line says, and says what went wrong.
@@ -65,12 +63,12 @@ pub fn main() -> ExitCode {
     let parsed = <CommandLine as clap::FromArgMatches>::from_arg_matches(&matches);
     output::end_with(match parsed.unwrap_or_else(|error| error.exit()).command {
         Command::Cpu(args) => cpu::run(args),
-        Command::Disable(args) => enable::disable(&args),
-        Command::Enable(args) => enable::enable(&args),
-        Command::Exporter(args) => exporter::run(&args),
         Command::Run(args) => run::run(args),
+        Command::Enable(args) => enable::enable(&args),
+        Command::Disable(args) => enable::disable(&args),
         Command::Status(args) => enable::status(&args),
         Command::Top(args) => top::run(&args),
+        Command::Exporter(args) => exporter::run(&args),
     })
 }
 
@@ -116,5 +114,27 @@ pub fn command_line() -> clap::Command {
     let lines = laboratory::COMMANDS
         .iter()
         .map(|(name, about)| clap::Command::new(*name).about(*about).disable_help_flag(true));
-    with_negative_values(CommandLine::command()).subcommands(lines)
+    let own = with_negative_values(CommandLine::command());
+    let template = help_template(&own);
+    own.subcommands(lines).help_template(template)
+}
+
+/// The page of help, whose commands are in two lists by what they are for.
+fn help_template(own: &clap::Command) -> clap::builder::StyledStr {
+    let styles = own.get_styles();
+    let (header, literal) = (styles.get_header(), styles.get_literal());
+    let line = |name: &str, about: &str| format!("  {literal}{name:<8}{literal:#}  {about}\n");
+    let about = |command: &clap::Command| command.get_about().map(ToString::to_string);
+    let of_servers = own.get_subcommands();
+    let of_servers = of_servers.map(|it| line(it.get_name(), &about(it).unwrap_or_default()));
+    let of_laboratory = laboratory::COMMANDS.iter().map(|(name, about)| line(name, about));
+    format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n\
+         {header}Servers:{header:#}\n{}\n\
+         {header}Measuring (package widelane-bench):{header:#}\n{}\n\
+         {header}Options:{header:#}\n{{options}}{{after-help}}",
+        of_servers.collect::<String>(),
+        of_laboratory.collect::<String>()
+    )
+    .into()
 }

@@ -34,21 +34,21 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
-    Acl(acl::Args),
-    #[cfg(feature = "load")]
-    Agent(agent::Args),
     Compare(Box<compare::Args>),
-    #[command(hide = true)]
-    Documents(documents::Args),
     #[cfg(feature = "load")]
     Load(Box<load::Args>),
-    Power(power::Args),
-    Report(report::Args),
-    #[command(hide = true)]
-    ServeEmbedded(serve::Args),
-    Simulate(simulate::Args),
+    #[cfg(feature = "load")]
+    Agent(agent::Args),
     Speed(speed::Args),
     Tune(tune::Args),
+    Simulate(simulate::Args),
+    Power(power::Args),
+    Acl(acl::Args),
+    Report(report::Args),
+    #[command(hide = true)]
+    Documents(documents::Args),
+    #[command(hide = true)]
+    ServeEmbedded(serve::Args),
 }
 
 /// The command line of this program.
@@ -59,19 +59,19 @@ fn command_line() -> clap::Command {
 fn main() -> ExitCode {
     let parsed = CommandLine::from_arg_matches(&command_line().get_matches());
     output::end_with(match parsed.unwrap_or_else(|error| error.exit()).command {
-        Command::Acl(args) => acl::run(args),
-        #[cfg(feature = "load")]
-        Command::Agent(args) => agent::run(&args),
         Command::Compare(args) => compare::run(*args),
-        Command::Documents(args) => documents::run(&args, command_line()),
         #[cfg(feature = "load")]
         Command::Load(args) => load::run(&args),
-        Command::Power(args) => power::run(args),
-        Command::Report(args) => report::run(args),
-        Command::ServeEmbedded(args) => serve::run(args),
-        Command::Simulate(args) => simulate::run(&args),
+        #[cfg(feature = "load")]
+        Command::Agent(args) => agent::run(&args),
         Command::Speed(args) => speed::run(args),
         Command::Tune(args) => tune::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
+        Command::Power(args) => power::run(args),
+        Command::Acl(args) => acl::run(args),
+        Command::Report(args) => report::run(args),
+        Command::Documents(args) => documents::run(&args, command_line()),
+        Command::ServeEmbedded(args) => serve::run(args),
     })
 }
 
