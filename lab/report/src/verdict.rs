@@ -175,6 +175,12 @@ fn server_rank(scenario: &str) -> usize {
     known.unwrap_or(words::SERVERS.len())
 }
 
+/// Whether a ratio is as good as 1: it is known, and not only unknown which way it goes.
+fn is_alike(Ratio { low, high, .. }: Ratio) -> bool {
+    const MARGIN: f64 = 0.05;
+    low >= 1.0 - MARGIN && high <= 1.0 + MARGIN
+}
+
 fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>]) -> Verdict {
     let Answer { comparison, ratio } = first;
     let server = server(comparison);
@@ -194,12 +200,21 @@ fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>
         let sentence =
             format!("Not worth it here: accelerated, {server} spends {spends} the CPU per {one}.");
         (Tone::Worse, sentence)
-    } else {
+    } else if is_alike(*ratio) {
         let sentence = format!(
             "Nothing to gain here: accelerated or not, {server} spends about the same CPU \
              per {one}."
         );
         (Tone::Same, sentence)
+    } else {
+        let (low, high) = (words::ratio(ratio.low), words::ratio(ratio.high));
+        let load = comparison.scenario.load.map(|load| format!("at {load} % load "));
+        let sentence = format!(
+            "This run cannot tell: {}{server} spends between {low} and {high} the CPU per {one}. \
+             More rounds (--pairs) tell more.",
+            load.unwrap_or_default()
+        );
+        (Tone::Unknown, sentence)
     };
     let mut detail = format!(
         "{}: {spends}, 95 % interval {}",
@@ -215,6 +230,13 @@ fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>
     {
         let conditions = partial.comparison.scenario.conditions();
         detail.push_str(&format!(" {conditions}: {}.", ratio_with_interval(partial.ratio)));
+    }
+    if comparison.scenario.load.is_some() {
+        let is_alike = |it: &&Answer<'_, '_>| answerer(it.comparison) == answerer(comparison);
+        for other in others.iter().filter(is_alike) {
+            let Some(load) = other.comparison.scenario.load else { continue };
+            detail.push_str(&format!(" {load} % load: {}.", ratio_with_interval(other.ratio)));
+        }
     }
     let mut told = vec![(first.wanted(), answerer(comparison))];
     for other in others {
@@ -688,6 +710,19 @@ mod tests {
             "Nothing to gain here: accelerated or not, the embedded server spends about the same \
              CPU per full TLS handshake."
         );
+    }
+
+    #[test]
+    fn a_wide_interval_around_one_tells_nothing_and_other_loads_are_told() {
+        let at = |load: u32, ratio| row(&format!("haproxy/tls1.3/ecdsa-p256/load{load}"), ratio);
+        let verdict = verdict_of(vec![at(30, [0.79, 0.73, 0.97]), at(60, [0.85, 0.78, 1.02])]);
+        assert_eq!(verdict.tone, Tone::Unknown);
+        assert_eq!(
+            verdict.sentence,
+            "This run cannot tell: at 60 % load HAProxy spends between 0.78× and 1.02× the CPU per \
+             full TLS handshake. More rounds (--pairs) tell more."
+        );
+        assert!(verdict.detail.ends_with(" 30 % load: 0.79× (0.73–0.97)."), "{}", verdict.detail);
     }
 
     #[test]
