@@ -23,8 +23,10 @@ pub fn document(results: &Results) -> Vec<Block> {
     }
     let mut told: Vec<Block> = Vec::new();
     for section in view::sections(results) {
-        blocks.push(Block::Heading(section.metric.heading()));
-        blocks.push(Block::Table(comparisons(&section)));
+        let common = common_names(&section);
+        let heading = [section.metric.heading()].into_iter().chain(joined(&common));
+        blocks.push(Block::Heading(heading.collect::<Vec<_>>().join(": ")));
+        blocks.push(Block::Table(comparisons(&section, &common)));
         // Other metrics of a scenario share the fate of the first: that is told once.
         let news = objections(&section).into_iter().filter(|objection| !told.contains(objection));
         let news: Vec<Block> = news.collect();
@@ -47,11 +49,27 @@ pub fn document(results: &Results) -> Vec<Block> {
     blocks
 }
 
-fn comparisons(section: &Section<'_>) -> Table {
+/// What the scenarios of all comparisons have in common: told once, above them. Nothing where there
+/// is one comparison only.
+fn common_names<'a>(section: &'a Section<'_>) -> Vec<&'a str> {
+    let [first, others @ ..] = section.comparisons.as_slice() else { return Vec::new() };
+    if others.is_empty() {
+        return Vec::new();
+    }
+    let in_all = |name: &&str| others.iter().all(|it| it.scenario.names().any(|it| it == *name));
+    first.scenario.names().filter(in_all).collect()
+}
+
+fn joined(names: &[&str]) -> Option<String> {
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+fn comparisons(section: &Section<'_>, common: &[&str]) -> Table {
     let one_rival = section.only_rival().is_some();
     let mut table = Table::new(&[
         ("Scenario", Kind::Words),
         ("What", Kind::Words),
+        ("Load", Kind::Number),
         ("Size", Kind::Number),
         ("ChaCha20", Kind::Number),
         ("Cores", Kind::Number),
@@ -73,8 +91,12 @@ fn comparisons(section: &Section<'_>) -> Table {
             None => ("–".to_owned(), comparison.status().to_owned()),
         };
         table.rows.push(vec![
-            comparison.scenario.family(),
+            joined(
+                &comparison.scenario.names().filter(|it| !common.contains(it)).collect::<Vec<_>>(),
+            )
+            .unwrap_or_default(),
             comparison.named().unwrap_or_default(),
+            comparison.scenario.load.map_or(String::new(), |load| Axis::Load.tick(load)),
             comparison.scenario.size.map_or(String::new(), words::size),
             comparison.scenario.mix.map_or(String::new(), |share| Axis::Mix.tick(share)),
             comparison.scenario.cores.map_or(String::new(), |count| count.to_string()),

@@ -39,7 +39,7 @@ pub fn chart(curves: &Curves) -> String {
         x: scale(*first as f64, *last as f64),
         y: Scale::logarithmic(low, high),
         x_ticks: places.iter().map(|place| (*place as f64, curves.axis.tick(*place))).collect(),
-        y_ticks: round_values(low, high).into_iter().map(|tick| (tick, tick.to_string())).collect(),
+        y_ticks: round_values(low, high).into_iter().map(|at| (at, curves.tick(at))).collect(),
         lines: lines.collect(),
     };
     plot.draw()
@@ -73,6 +73,7 @@ mod tests {
         };
         Curves {
             metric: CYCLES_PER_BYTE,
+            unit: "cycles/B".to_owned(),
             axis: Axis::Size,
             family: "AES-128-GCM seal".to_owned(),
             series: points.iter().enumerate().map(series).collect(),

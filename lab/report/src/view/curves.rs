@@ -10,6 +10,8 @@ use crate::words::{self, Axis, Metric, OPERATIONS, Scenario};
 pub struct Curves {
     /// What is measured.
     pub metric: Metric,
+    /// In which unit.
+    pub unit: String,
     /// What it depends on.
     pub axis: Axis,
     /// The operation, or server, protocol, key and cipher.
@@ -86,7 +88,21 @@ impl Curves {
 
     /// The values, the axis to the right.
     pub fn table(&self) -> Table {
-        self.tabulate(|series| &series.points, words::figure)
+        self.tabulate(|series| &series.points, |value| self.shown(value))
+    }
+
+    /// A value. The titles of metrics name all units but that of times, which changes with them.
+    fn shown(&self, value: f64) -> String {
+        if self.is_time() { words::quantity(value, &self.unit) } else { words::figure(value) }
+    }
+
+    /// A round value as the label of a scale.
+    pub fn tick(&self, value: f64) -> String {
+        if self.is_time() { words::tick(value, &self.unit) } else { value.to_string() }
+    }
+
+    fn is_time(&self) -> bool {
+        self.unit == "us"
     }
 
     /// What the ratios are.
@@ -104,7 +120,11 @@ impl Curves {
         has_ratios.then(|| self.tabulate(|series| &series.ratios, words::ratio))
     }
 
-    fn tabulate(&self, pick: fn(&Series) -> &Vec<(u64, f64)>, shown: fn(f64) -> String) -> Table {
+    fn tabulate(
+        &self,
+        pick: fn(&Series) -> &Vec<(u64, f64)>,
+        shown: impl Fn(f64) -> String,
+    ) -> Table {
         let places = self.places();
         let titles: Vec<String> = places.iter().map(|place| self.axis.tick(*place)).collect();
         let mut columns = vec![("Who", Kind::Words)];
@@ -150,7 +170,8 @@ pub fn curves(results: &Results) -> Vec<Curves> {
             let index = all.iter().position(same).unwrap_or_else(|| {
                 let missing = missing(results, &family, axis);
                 let (series, doubtful) = (Vec::new(), Vec::new());
-                all.push(Curves { metric, axis, family, series, doubtful, missing });
+                let unit = row.unit.clone();
+                all.push(Curves { metric, unit, axis, family, series, doubtful, missing });
                 all.len() - 1
             });
             let curves = &mut all[index];

@@ -81,8 +81,12 @@ impl Scenario {
 
     /// What has a name: server, version, key, group.
     fn named(&self) -> String {
-        let server = self.server.iter();
-        server.chain(&self.parts).map(String::as_str).collect::<Vec<_>>().join(", ")
+        self.names().collect::<Vec<_>>().join(", ")
+    }
+
+    /// The same, one by one.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.server.iter().chain(&self.parts).map(String::as_str)
     }
 
     /// All but what lies on `axis`, and the connections: `nginx, TLS 1.2, RSA-2048, 4 cores`.
