@@ -31,6 +31,14 @@ unsafe impl Send for Handshake {}
 // SAFETY: as above.
 unsafe impl Sync for Handshake {}
 
+#[cfg(test)]
+impl Handshake {
+    /// One that the runtime does not have.
+    pub(crate) fn nobody() -> Self {
+        Handshake(NonNull::dangling())
+    }
+}
+
 /// Finds the runtime, if it is there, and exchanges hooks with it.
 pub(crate) fn attach() {
     RUNTIME.get_or_init(|| {

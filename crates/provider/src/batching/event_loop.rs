@@ -303,14 +303,15 @@ impl Waiting {
         let mut done = Vec::new();
         if let Some(member) = engines.workers {
             done = self.with_workers.collect(member, counters);
-            if !done.is_empty() {
-                let now = now();
-                self.with_workers.submit(now, member);
-                if self.is_empty()
-                    && let Some(waited) = self.company.met(now)
-                {
-                    count_short_wait(counters, waited);
-                }
+            // There may be room again though nothing of this thread's is done.
+            if self.with_workers.has_queued() {
+                self.with_workers.submit(now(), member);
+            }
+            if !done.is_empty()
+                && self.is_empty()
+                && let Some(waited) = self.company.met(now())
+            {
+                count_short_wait(counters, waited);
             }
         }
         if let Some(device) = engines.device {

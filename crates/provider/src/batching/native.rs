@@ -5,7 +5,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use widelane_batch::{Batch, Submitted};
+use widelane_batch::{Batch, Due, Submitted};
 use widelane_ossl_sys::core::AsyncJob;
 
 use crate::batching::execute::{count_closed, count_waits, execute, now};
@@ -42,7 +42,16 @@ pub(super) fn run(request: Request, job: NonNull<AsyncJob>) -> Answer {
             finish(process, queues, batch, Some(&request));
             return request.answer().take().unwrap_or(Answer::Failed);
         }
-        Submitted::Open(_) => queues.ensure_helper(),
+        // Without a helper nobody else closes the batch.
+        Submitted::Open(_) if !queues.ensure_helper() => {
+            if let Due::Ready(batch) = queues.shared.poll(now()) {
+                finish(process, queues, batch, Some(&request));
+                if let Some(answer) = request.answer().take() {
+                    return answer;
+                }
+            }
+        }
+        Submitted::Open(_) => {}
     }
     let pauses = if signal.prepare(request.libcrypto(), job, &request) { PAUSES_MAX } else { 0 };
     for _ in 0..pauses {

@@ -41,8 +41,9 @@ impl Queues {
         }
     }
 
-    /// Makes sure that partial batches are closed in time.
-    pub(super) fn ensure_helper(&'static self) {
+    /// Makes sure that partial batches are closed in time: by a thread, or where there is none to be
+    /// had, at once by whoever asks next; false then.
+    pub(super) fn ensure_helper(&'static self) -> bool {
         let mut helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
         if helper.is_none() {
             *helper = native::spawn_helper(self);
@@ -51,6 +52,7 @@ impl Queues {
                 self.shared.shut();
             }
         }
+        helper.is_some()
     }
 
     /// Ends the helper, after what still waits.

@@ -189,6 +189,23 @@ fn a_partial_batch_is_closed_by_its_deadline() {
 }
 
 #[test]
+fn jobs_are_finished_where_no_thread_can_be_started() {
+    let (_place, _lock) = setting();
+    let key = key(2048);
+    let status = in_child(|| {
+        // Whoever may not have a second process may not have a second thread either.
+        let none = libc::rlimit { rlim_cur: 1, rlim_max: 1 };
+        // SAFETY: a limit to be read.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &none) }, 0);
+        // SAFETY: numbers; the limit is not for root.
+        unsafe { libc::setresuid(65_534, 65_534, 65_534) };
+        // No other job comes that would take this one into its batch.
+        (0..20).for_each(|_| Task::new(&key, Padding::PKCS1).finish());
+    });
+    assert_eq!(status, 0);
+}
+
+#[test]
 fn a_callback_is_called_where_one_is_set() {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     unsafe extern "C" fn called(_argument: *mut c_void) -> c_int {

@@ -55,6 +55,11 @@ impl<E: Engine> Away<E> {
         if E::QUEUES { None } else { self.queued.pop_back() }
     }
 
+    /// Whether anything waits for room.
+    pub(super) fn has_queued(&self) -> bool {
+        !self.queued.is_empty()
+    }
+
     /// Hands over what is queued, as far as there is room.
     pub(super) fn submit(&mut self, now: Tick, engine: &E) {
         let before = self.submitted.len();
@@ -130,8 +135,9 @@ impl<E: Engine> Away<E> {
         finished.into_iter().map(collect).collect()
     }
 
-    /// Gives requests to the lanes of this thread: those that are late, those that an engine that
-    /// needs its help has not begun, and all that are queued for one that is not at work.
+    /// Gives requests to the lanes of this thread: those that are late, queued ones too; those that
+    /// an engine that needs its help has not begun; and all that are queued for one that is not at
+    /// work.
     pub(super) fn take_back(
         &mut self,
         what: Extent,
@@ -169,9 +175,123 @@ impl<E: Engine> Away<E> {
                 self.submitted.push(submitted);
             }
         }
-        let is_at_work = |engine: &E| what != Extent::Everything && engine.is_at_work(now);
-        if !engine.is_some_and(is_at_work) {
-            mem::take(&mut self.queued).into_iter().for_each(to_lane);
+        let is_at_work = |engine: &&E| what != Extent::Everything && engine.is_at_work(now);
+        let engine = engine.filter(is_at_work);
+        // One at work takes no longer than its longest wait over what is queued either.
+        let is_over = |entry: &mut Entry<Parked>| {
+            engine.is_none_or(|engine| engine.left_ns(now, entry.submitted) == 0)
+        };
+        while let Some(entry) = self.queued.pop_front_if(is_over) {
+            to_lane(entry);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::ffi::c_int;
+    use std::sync::Arc;
+
+    use widelane_bridge::counters::OperationKind;
+    use widelane_ossl_sys::Libcrypto;
+
+    use super::*;
+    use crate::batching::Secret;
+    use crate::batching::operation::Operation;
+    use crate::batching::request::Request;
+    use crate::counters::Pages;
+    use crate::runtime::Handshake;
+
+    struct Nothing;
+
+    impl Operation for Nothing {
+        fn kind(&self) -> OperationKind {
+            OperationKind::Rsa2048
+        }
+
+        fn libcrypto(&self) -> &Libcrypto {
+            unreachable!("nobody executes it")
+        }
+
+        fn run_single(&self) -> Option<Secret> {
+            None
+        }
+    }
+
+    /// Is always at work, has room for so many, and finishes nothing.
+    struct Busy {
+        room: Cell<usize>,
+    }
+
+    /// How long it may keep a request.
+    const LENT_NS: u64 = 1_000;
+
+    impl Engine for Busy {
+        type Ticket = ();
+        const QUEUES: bool = true;
+
+        fn works_alone(&self) -> bool {
+            true
+        }
+
+        fn is_at_work(&self, _: Tick) -> bool {
+            true
+        }
+
+        fn takes(&self, _: &Request, _: Asker, _: Tick) -> bool {
+            true
+        }
+
+        fn submit(&self, _: &Request, _: Tick) -> Option<()> {
+            self.room.set(self.room.get().checked_sub(1)?);
+            Some(())
+        }
+
+        fn submitted(&self, _: Tick, _: bool) {}
+
+        fn poll(&self) {}
+
+        fn is_finished(&self, (): &()) -> bool {
+            false
+        }
+
+        fn collect(&self, (): (), _: &Request, _: &Counters) -> Answer {
+            Answer::Failed
+        }
+
+        fn left_ns(&self, now: Tick, asked: Tick) -> u64 {
+            LENT_NS.saturating_sub(now.since(asked))
+        }
+
+        fn withdraw(&self, (): &()) -> bool {
+            true
+        }
+
+        fn abandon(&self, (): ()) {}
+
+        fn is_late(&self, _: Tick, _: Tick, _: &Counters) {}
+
+        fn descriptor(&self) -> c_int {
+            -1
+        }
+    }
+
+    #[test]
+    fn what_is_queued_for_an_engine_at_work_is_taken_back_when_it_is_late() {
+        let (engine, mut away) = (Busy { room: Cell::new(1) }, Away::new());
+        for asked in [0, 0, 500] {
+            let parked =
+                Parked { request: Arc::new(Request::new(Nothing)), handshake: Handshake::nobody() };
+            let entry = Entry { job: parked, submitted: Tick(asked) };
+            assert!(away.add(entry, Asker::Loop(1), Tick(asked), Some(&engine)).is_none());
+        }
+        assert_eq!((away.submitted().len(), away.len()), (1, 3));
+        let (mut lane, counters) = (Lane::new(8), Pages::of_nobody().first());
+        let now = Tick(LENT_NS);
+        assert_eq!(away.left_ns(now, Some(&engine)), Some(0), "the thread does not sleep");
+        away.take_back(Extent::Due, now, Some(&engine), &mut lane, counters);
+        assert_eq!((lane.len(), away.len()), (2, 1));
+        assert_eq!(away.left_ns(now, Some(&engine)), Some(500), "it may sleep again");
     }
 }
