@@ -477,6 +477,11 @@ impl OnDemand {
         self.0.get().map(Owned::as_ptr)
     }
 
+    /// Whether there is one.
+    pub(crate) fn is_made(&self) -> bool {
+        self.0.get().is_some()
+    }
+
     /// A copy of what there is; nothing if a context cannot be copied.
     ///
     /// # Safety
