@@ -9,7 +9,7 @@ use widelane_ossl_sys::core::{self, OsslParam};
 
 use crate::batching::Secret;
 use crate::curve::key::Key as CurveKey;
-use crate::delegate::{Delegate, Kem, Owned};
+use crate::delegate::{Delegate, Image, Kem, Owned};
 use crate::kem::{MECHANISMS, Mechanism, batch};
 use crate::{params, stack};
 
@@ -19,7 +19,7 @@ pub(crate) struct Key {
     index: usize,
     halves: OnceLock<Halves>,
     /// The default provider's key with the same halves, made when something of ours fails.
-    image: OnceLock<Option<Owned>>,
+    image: Image,
 }
 
 /// What a key has.
@@ -41,7 +41,7 @@ impl Key {
     /// A key with nothing in it yet.
     pub(crate) fn new(delegate: &Arc<Delegate>, index: usize) -> Self {
         let delegate = Arc::clone(delegate);
-        Key { delegate, index, halves: OnceLock::new(), image: OnceLock::new() }
+        Key { delegate, index, halves: OnceLock::new(), image: Image::default() }
     }
 
     /// The default provider of its library.
@@ -160,7 +160,7 @@ impl Key {
     /// The default provider's key with the same halves; nothing where it has no such mechanism, or
     /// does not take them.
     pub(super) fn image(&self) -> Option<*mut c_void> {
-        self.image.get_or_init(|| self.make_image()).as_ref().map(Owned::as_ptr)
+        self.image.get_or_make(|| self.make_image())
     }
 
     fn make_image(&self) -> Option<Owned> {
