@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, OnceLock};
 
-use widelane_crypto::mlkem::DecapsulationKey;
+use widelane_crypto::mlkem::{DecapsulationKey, SHARED_BYTES};
 use widelane_ossl_sys::core::{self, OsslParam};
 
 use crate::batching::Secret;
@@ -139,8 +139,24 @@ impl Key {
         let compared = public.filter(|_| private.is_some() && mechanism.curve.is_none());
         let is_set = halves
             .filter(|halves| compared.is_none_or(|public| *halves.public == *public))
+            .filter(|halves| self.is_pair(halves))
             .is_some_and(|halves| self.set(halves));
         is_set.then_some(()).ok_or(core::PROV_R_INVALID_KEY)
+    }
+
+    /// Whether its halves of ML-KEM belong together, if it has both.
+    pub(super) fn agrees(&self) -> bool {
+        self.halves().is_none_or(|halves| self.is_pair(halves))
+    }
+
+    /// Whether a secret for the public half of ML-KEM comes out with the private one, if there is
+    /// one: its check sums do not tell.
+    fn is_pair(&self, halves: &Halves) -> bool {
+        let Some(private) = &halves.private else { return true };
+        let mechanism = self.mechanism();
+        let (public, _) = mechanism.public_parts(&halves.public);
+        let Some(message) = self.delegate.random_secret(SHARED_BYTES) else { return false };
+        batch::is_pair(mechanism.set, public, private, &message)
     }
 
     /// A second key with both halves, or with neither.
