@@ -34,6 +34,14 @@ unsafe extern "C" {
         params: *const OsslParam,
     ) -> c_int;
     fn EVP_PKEY_CTX_set_params(context: *mut c_void, params: *const OsslParam) -> c_int;
+    fn EVP_KEYEXCH_fetch(
+        library: *mut c_void,
+        name: *const c_char,
+        query: *const c_char,
+    ) -> *mut c_void;
+    fn EVP_KEYEXCH_free(exchange: *mut c_void);
+    fn EVP_KEYEXCH_gettable_ctx_params(exchange: *const c_void) -> *const OsslParam;
+    fn EVP_KEYEXCH_settable_ctx_params(exchange: *const c_void) -> *const OsslParam;
 }
 
 const PROVIDERS: [&CStr; 2] = [c"?provider=widelane", c"provider=default"];
@@ -198,4 +206,42 @@ fn parameters_of_digests_leave_the_message_as_it_is() {
             assert_eq!(answers, [(1, 1, true); 2]);
         }
     }
+}
+
+#[test]
+fn exchanges_name_the_parameters_of_their_own_algorithm() {
+    let (_place, _lock) = setting();
+    for name in [c"X25519", c"ECDH"] {
+        let names = PROVIDERS.map(|query| {
+            // SAFETY: the default library context, and C strings.
+            let exchange =
+                unsafe { EVP_KEYEXCH_fetch(ptr::null_mut(), name.as_ptr(), query.as_ptr()) };
+            assert!(!exchange.is_null(), "{name:?}");
+            let lists: [unsafe extern "C" fn(*const c_void) -> *const OsslParam; 2] =
+                [EVP_KEYEXCH_gettable_ctx_params, EVP_KEYEXCH_settable_ctx_params];
+            // SAFETY: fetched above.
+            let names = lists.map(|list| names(unsafe { list(exchange) }));
+            // SAFETY: fetched above, given back once.
+            unsafe { EVP_KEYEXCH_free(exchange) };
+            names
+        });
+        assert_eq!(names[0], names[1], "{name:?}");
+    }
+}
+
+/// The names in a list of parameters, if there is one.
+fn names(list: *const OsslParam) -> Option<Vec<String>> {
+    // SAFETY: null, or a list with an end.
+    let first = unsafe { list.as_ref() }?;
+    let mut names = Vec::new();
+    let mut next = ptr::from_ref(first);
+    // SAFETY: the end has not been seen yet.
+    while let Some(key) = unsafe { next.as_ref() }.map(|param| param.key).filter(|it| !it.is_null())
+    {
+        // SAFETY: a C string.
+        names.push(unsafe { CStr::from_ptr(key) }.to_string_lossy().into_owned());
+        // SAFETY: this one was not the end.
+        next = unsafe { next.add(1) };
+    }
+    Some(names)
 }
