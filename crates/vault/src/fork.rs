@@ -1,6 +1,6 @@
 //! What tells a forked child from its parent: memory that the kernel empties in the child, whatever
-//! call forked it. The number of a process does not: in a PID namespace of its own, a child may have
-//! the same as its parent.
+//! call forked it. The number of a process does not: in a PID namespace of its own, a child may
+//! have the same as its parent.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
