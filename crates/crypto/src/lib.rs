@@ -19,4 +19,4 @@ mod stack;
 pub mod x25519;
 
 pub use widelane_cpu::{Policy, Room};
-pub use widelane_vault::has_unlocked_keys;
+pub use widelane_vault::{fork_generation, has_unlocked_keys};

@@ -293,6 +293,8 @@ pub const KEM_PARAM_IKME: &CStr = c"ikme";
 
 /// Parameter of a signature and of an asymmetric cipher: padding.
 pub const PARAM_PAD_MODE: &CStr = c"pad-mode";
+/// Parameter of an ECDSA signature: how its nonce is made; a number.
+pub const SIGNATURE_PARAM_NONCE_TYPE: &CStr = c"nonce-type";
 /// Parameter of a signature: digest.
 pub const SIGNATURE_PARAM_DIGEST: &CStr = c"digest";
 /// Parameter of a signature: digest of the mask generation function.

@@ -157,6 +157,10 @@ functions! {
     EVP_MD_CTX_new() -> *mut EvpMdCtx;
     /// Copies a digest context.
     EVP_MD_CTX_copy_ex(*mut EvpMdCtx, *const EvpMdCtx) -> c_int;
+    /// Asks a digest context for parameters.
+    EVP_MD_CTX_get_params(*mut EvpMdCtx, *mut OsslParam) -> c_int;
+    /// Sets parameters of a digest context.
+    EVP_MD_CTX_set_params(*mut EvpMdCtx, *const OsslParam) -> c_int;
     /// Frees a digest context.
     EVP_MD_CTX_free(*mut EvpMdCtx);
     /// Begins a digest.

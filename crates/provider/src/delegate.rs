@@ -5,6 +5,7 @@ use std::array;
 use std::cell::OnceCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
 
 use widelane_bridge::counters::CipherKind;
 use widelane_ossl_sys::Libcrypto;
@@ -477,6 +478,11 @@ impl OnDemand {
         self.0.get().map(Owned::as_ptr)
     }
 
+    /// Whether there is one.
+    pub(crate) fn is_made(&self) -> bool {
+        self.0.get().is_some()
+    }
+
     /// A copy of what there is; nothing if a context cannot be copied.
     ///
     /// # Safety
@@ -492,6 +498,31 @@ impl OnDemand {
             let _ = copy.0.set(Owned::adopt(context, original.free)?);
         }
         Some(copy)
+    }
+}
+
+/// The default provider's image of a key, made when it is first needed. Where it cannot be made,
+/// as without memory, the next who needs it tries again.
+#[derive(Default)]
+pub(crate) struct Image(OnceLock<Owned>);
+
+impl Image {
+    /// One that is there already.
+    pub(crate) fn of(made: Owned) -> Self {
+        Image(made.into())
+    }
+
+    /// The image, made now if there is none. Of several threads that make one, all get the same.
+    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Option<Owned>) -> Option<*mut c_void> {
+        if !self.is_made() {
+            let _ = self.0.set(make()?);
+        }
+        self.0.get().map(Owned::as_ptr)
+    }
+
+    /// Whether there is one.
+    pub(crate) fn is_made(&self) -> bool {
+        self.0.get().is_some()
     }
 }
 
@@ -561,6 +592,15 @@ mod tests {
         // SAFETY: the caller waits for the length here.
         unsafe { length.write(u32::MAX as usize) };
         1
+    }
+
+    #[test]
+    fn an_image_that_could_not_be_made_is_made_later() {
+        let image = Image::default();
+        assert_eq!(image.get_or_make(|| None), None);
+        let object = NonNull::<c_void>::dangling().as_ptr();
+        assert_eq!(image.get_or_make(|| Owned::adopt(object, None)), Some(object));
+        assert_eq!(image.get_or_make(|| panic!("there is one")), Some(object));
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Digests of the default provider: for messages that we sign, and for the PSS encoding.
 #![allow(unsafe_code, reason = "calls libcrypto")]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use widelane_crypto::rsa::encoding::{DigestAlgorithm, EncodingError, HashFunction};
 use widelane_ossl_sys::Libcrypto;
-use widelane_ossl_sys::core::{EvpMd, EvpMdCtx};
+use widelane_ossl_sys::core::{EvpMd, EvpMdCtx, OsslParam};
 
 use crate::delegate::Delegate;
 
@@ -122,6 +122,24 @@ impl Digest {
         // SAFETY: both contexts are ours.
         let copied = unsafe { copy_from(copy.context.as_ptr(), self.context.as_ptr()) > 0 };
         copied.then_some(copy)
+    }
+
+    /// Asks for parameters, and answers as libcrypto does.
+    ///
+    /// # Safety
+    /// `params` must be null or an array that ends with a null name, with room for the answers.
+    pub(crate) unsafe fn get_params(&self, params: *mut OsslParam) -> c_int {
+        // SAFETY: the context is ours; the rest is passed on to the caller.
+        unsafe { (self.delegate.libcrypto.EVP_MD_CTX_get_params)(self.context.as_ptr(), params) }
+    }
+
+    /// Sets parameters in the middle of the message, likewise.
+    ///
+    /// # Safety
+    /// `params` must be null or an array that ends with a null name.
+    pub(crate) unsafe fn set_params(&self, params: *const OsslParam) -> c_int {
+        // SAFETY: the context is ours; the rest is passed on to the caller.
+        unsafe { (self.delegate.libcrypto.EVP_MD_CTX_set_params)(self.context.as_ptr(), params) }
     }
 
     fn allocate(

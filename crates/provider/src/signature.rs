@@ -109,6 +109,9 @@ pub(crate) struct Context<A: Signer> {
     pub(crate) key: Option<Arc<A::Key>>,
     /// How it was begun, if we are to sign with `key`.
     pub(crate) ours: Option<A::Begun>,
+    /// Whether parameters were set since the message began, which `inner` knows and must be signed
+    /// by.
+    pub(crate) is_set_midway: bool,
     /// The digest of the message so far.
     digest: Option<Digest>,
     inner: OnDemand,
@@ -214,20 +217,28 @@ impl<A: Signer> Context<A> {
     }
 
     /// Takes a new key, if there is one, and begins to sign by ourselves, if we know the key and
-    /// how it is `begun`.
+    /// how it is `begun`. Without a new key, a context of the default provider's stays, with the
+    /// parameters that were set, and does the rest.
     ///
     /// # Safety
     /// `key` must be null or a key of ours.
     unsafe fn begin(&mut self, key: *mut c_void, begun: Option<A::Begun>) -> bool {
-        self.digest = None;
-        if !A::ACCOMPANIED {
+        (self.digest, self.is_set_midway) = (None, false);
+        let goes_on = self.goes_on(key);
+        if !goes_on && !A::ACCOMPANIED {
             self.inner = OnDemand::default();
         }
         // SAFETY: passed on to the caller.
         let new = unsafe { share::<A::Key>(key) };
         self.key = new.or(self.key.take());
-        self.ours = begun.filter(|_| self.key.as_ref().is_some_and(A::knows));
+        self.ours = begun.filter(|_| !goes_on && self.key.as_ref().is_some_and(A::knows));
         self.ours.is_some()
+    }
+
+    /// Whether the default provider's context is begun again with the key that it has, as libcrypto
+    /// does since OpenSSL 3.2.
+    fn goes_on(&self, key: *mut c_void) -> bool {
+        key.is_null() && (A::ACCOMPANIED || self.inner.is_made())
     }
 
     /// The same, if there are no parameters; answers whether the signature is ours to make.
@@ -252,10 +263,11 @@ impl<A: Signer> Context<A> {
     /// # Safety
     /// `key` must be null or a key of ours.
     unsafe fn hand_over(&mut self, key: *mut c_void) -> Option<*mut c_void> {
+        let goes_on = self.goes_on(key);
         // SAFETY: passed on to the caller.
         unsafe { self.begin(key, None) };
         match &self.key {
-            Some(ours) if !(key.is_null() && A::ACCOMPANIED) => ours.inner(),
+            Some(ours) if !goes_on => ours.inner(),
             _ => Some(ptr::null_mut()),
         }
     }
@@ -287,7 +299,7 @@ entry! {
         // SAFETY: the core passes our instance.
         let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
         let (key, ours, digest, inner) = (None, None, None, OnDemand::default());
-        Some(give(Context::<A> { delegate, key, ours, digest, inner }))
+        Some(give(Context::<A> { delegate, key, ours, is_set_midway: false, digest, inner }))
     }
 
     fn freectx<A: Signer>(context: *mut c_void) {
@@ -306,7 +318,8 @@ entry! {
         // SAFETY: a context of the default provider, and its function for such.
         let inner = unsafe { context.inner.duplicate(context.functions().dupctx) }?;
         let (delegate, key) = (Arc::clone(&context.delegate), context.key.clone());
-        Some(give(Context::<A> { delegate, key, ours: context.ours, digest, inner }))
+        let (ours, is_set_midway) = (context.ours, context.is_set_midway);
+        Some(give(Context::<A> { delegate, key, ours, is_set_midway, digest, inner }))
     }
 
     fn sign_init<A: Signer>(
@@ -435,7 +448,8 @@ entry! {
             return Some(unsafe { digest_sign_final::<A>(context, signature, length, size) });
         }
         if let Some(algorithm) = ours.digests() {
-            // The context stays as it is: the program may sign another message with it.
+            // The context stays as it is. Whether the program may sign another message with it is
+            // libcrypto's to say: 3.0 allows it, 3.6 does not where a provider has this function.
             let digest = match &ours.digest {
                 Some(digest) => digest.duplicate()?,
                 None => Digest::begin(&ours.delegate, algorithm)?,
@@ -506,11 +520,12 @@ entry! {
         // SAFETY: as above.
         unsafe { context.delegate.expect_all(params) };
         let (inner, set_ctx_params) = (context.inner()?, context.functions().set_ctx_params?);
-        // In the middle of a message nothing changes that concerns us; at any other time the
-        // default provider does the rest.
+        // In the middle of a message the digest stays ours; at any other time the default provider
+        // does the rest.
         if !A::ACCOMPANIED && context.digest.is_none() {
             context.ours = None;
         }
+        context.is_set_midway = context.digest.is_some();
         // SAFETY: a context of the default provider, and the core's parameters.
         Some(unsafe { set_ctx_params(inner, params) })
     }
@@ -518,11 +533,27 @@ entry! {
     fn set_ctx_md_params<A: Signer>(context: *mut c_void, params: *const OsslParam) -> c_int {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow_mut::<Context<A>>(context) }?;
+        if let Some(digest) = &context.digest {
+            // SAFETY: the core's parameters.
+            return Some(unsafe { digest.set_params(params) });
+        }
         let (inner, set) = (context.inner()?, context.functions().set_ctx_md_params?);
         // From here on the digest is the default provider's business.
-        (context.ours, context.digest) = (None, None);
+        context.ours = None;
         // SAFETY: a context of the default provider, and the core's parameters.
         Some(unsafe { set(inner, params) })
+    }
+
+    fn get_ctx_md_params<A: Signer>(context: *mut c_void, params: *mut OsslParam) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow::<Context<A>>(context) }?;
+        if let Some(digest) = &context.digest {
+            // SAFETY: the core's parameters.
+            return Some(unsafe { digest.get_params(params) });
+        }
+        let (inner, get) = (context.inner()?, context.functions().get_ctx_md_params?);
+        // SAFETY: a context of the default provider, and the core's parameters.
+        Some(unsafe { get(inner, params) })
     }
 }
 
@@ -575,10 +606,6 @@ forward! {
         bytes: usize
     ) -> c_int;
     fn get_ctx_params<A: Signer>(
-        context: *mut c_void => Context<A>,
-        params: *mut OsslParam
-    ) -> c_int;
-    fn get_ctx_md_params<A: Signer>(
         context: *mut c_void => Context<A>,
         params: *mut OsslParam
     ) -> c_int;

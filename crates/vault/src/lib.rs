@@ -13,6 +13,7 @@
 #![allow(unsafe_code, reason = "an allocator")]
 
 mod chunk;
+mod fork;
 
 use std::alloc::{self, Layout};
 use std::fmt;
@@ -24,6 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use widelane_secret::wipe;
 
 use self::chunk::{Chunk, PLACE_BYTES_MAX};
+pub use self::fork::fork_generation;
 
 /// Whether some keys of this process, or of one that it was forked from, could not be locked.
 pub fn has_unlocked_keys() -> bool {

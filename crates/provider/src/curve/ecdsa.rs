@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use widelane_bridge::counters::OperationKind;
 use widelane_crypto::rsa::encoding::DigestAlgorithm;
+use widelane_ossl_sys::core::{self, OsslParam};
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
 use crate::batching::{self, Answer};
@@ -14,10 +15,9 @@ use crate::counters::count;
 use crate::curve::batch::SignDigest;
 use crate::curve::key::Key;
 use crate::curve::{Curve, single};
-use crate::delegate::Delegate;
-use crate::digest;
-use crate::process;
+use crate::delegate::{Delegate, SignContext};
 use crate::signature::{Context, Made, Signer, SignerKey};
+use crate::{digest, params, process};
 
 /// ECDSA.
 pub(crate) enum Ecdsa {}
@@ -97,7 +97,11 @@ impl Signer for Ecdsa {
             (Some(longest), Some(key))
                 if signature.len() >= longest && (1..=DIGEST_BYTES_MAX).contains(&given.len()) =>
             {
-                sign(context, key, given, signature).map_or(Made::Failed, Made::Bytes)
+                let made = match context.is_set_midway {
+                    true => sign_as_set(context, key, given, signature),
+                    false => sign(context, key, given, signature),
+                };
+                made.map_or(Made::Failed, Made::Bytes)
             }
             _ => Made::Theirs,
         }
@@ -126,6 +130,34 @@ fn sign(
     };
     signature.get_mut(..made.0.len())?.copy_from_slice(&made.0);
     Some(made.0.len())
+}
+
+/// Has the default provider sign the digest of a message by what was set in the middle of it: how
+/// the nonce is made.
+fn sign_as_set(
+    context: &Context<Ecdsa>,
+    key: &Arc<Key>,
+    digest: &[u8],
+    signature: &mut [u8],
+) -> Option<usize> {
+    context.count_delegated();
+    let Some(Signs::Message(algorithm)) = context.ours else { return None };
+    let functions = context.functions();
+    // Before OpenSSL 3.2 there is one way, and this stays what it is.
+    let mut nonce_type = 0;
+    let mut asked =
+        [params::uint(core::SIGNATURE_PARAM_NONCE_TYPE, &mut nonce_type), OsslParam::END];
+    // SAFETY: a context of the default provider; `asked` has an end.
+    let told = unsafe { functions.get_ctx_params?(context.inner()?, asked.as_mut_ptr()) };
+    if told <= 0 {
+        return None;
+    }
+    let set = [
+        params::text_in(core::SIGNATURE_PARAM_DIGEST, digest::name(algorithm)),
+        params::uint(core::SIGNATURE_PARAM_NONCE_TYPE, &mut nonce_type),
+        OsslParam::END,
+    ];
+    SignContext::begin(&context.delegate, functions, key.inner()?, &set)?.sign(digest, signature)
 }
 
 /// Longest digest of libcrypto: `EVP_MAX_MD_SIZE`.

@@ -24,27 +24,28 @@ use crate::{params, process};
 
 /// Our functions for X25519.
 pub(crate) fn x25519_functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
-    KeyexchFunctions { newctx: Some(newctx::<X25519>), ..FUNCTIONS }
-        .write_like(&delegate.algorithms.x25519_exchange.functions)
+    all::<X25519>().write_like(functions(delegate, Algorithm::X25519))
 }
 
 /// Our functions for ECDH.
 pub(crate) fn ecdh_functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
-    KeyexchFunctions { newctx: Some(newctx::<Ec>), ..FUNCTIONS }.write_like(ecdh(delegate))
+    all::<Ec>().write_like(functions(delegate, Algorithm::Ec))
 }
 
-const FUNCTIONS: KeyexchFunctions = KeyexchFunctions {
-    newctx: None,
-    init: Some(init),
-    derive: Some(derive),
-    set_peer: Some(set_peer),
-    freectx: Some(freectx),
-    dupctx: Some(dupctx),
-    set_ctx_params: Some(set_ctx_params),
-    settable_ctx_params: Some(settable_ctx_params),
-    get_ctx_params: Some(get_ctx_params),
-    gettable_ctx_params: Some(gettable_ctx_params),
-};
+const fn all<F: Family<Key = Key>>() -> KeyexchFunctions {
+    KeyexchFunctions {
+        newctx: Some(newctx::<F>),
+        init: Some(init),
+        derive: Some(derive),
+        set_peer: Some(set_peer),
+        freectx: Some(freectx),
+        dupctx: Some(dupctx),
+        set_ctx_params: Some(set_ctx_params),
+        settable_ctx_params: Some(settable_ctx_params::<F>),
+        get_ctx_params: Some(get_ctx_params),
+        gettable_ctx_params: Some(gettable_ctx_params::<F>),
+    }
+}
 
 /// A shared secret to be made.
 ///
@@ -102,11 +103,6 @@ impl Context {
         let (key, peer) = (Arc::clone(key), Arc::clone(peer));
         Some(batching::run(Derive { key, peer }))
     }
-}
-
-/// The default provider's functions for ECDH.
-fn ecdh(delegate: &Delegate) -> &KeyexchFunctions {
-    functions(delegate, Algorithm::Ec)
 }
 
 /// The default provider's functions for an algorithm that makes shared secrets.
@@ -244,8 +240,8 @@ entry! {
 }
 
 describe! {
-    gettable_ctx_params(Context, ecdh);
-    settable_ctx_params(Context, ecdh);
+    gettable_ctx_params<F: Family<Key = Key>>(Context, |delegate| functions(delegate, F::KIND));
+    settable_ctx_params<F: Family<Key = Key>>(Context, |delegate| functions(delegate, F::KIND));
 }
 
 forward! {

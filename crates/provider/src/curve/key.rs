@@ -14,7 +14,7 @@ use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 
 use crate::curve::params::{Halves, KeyParams, Plain};
 use crate::curve::{Algorithm, Curve};
-use crate::delegate::{Delegate, Owned};
+use crate::delegate::{Delegate, Image, Owned};
 use crate::errors::tell_of_unlocked_keys;
 use crate::params::{self, Text};
 use crate::pool::Pair;
@@ -36,7 +36,7 @@ pub(crate) struct Key {
     curve: OnceLock<Option<Curve>>,
     public: OnceLock<Option<Public>>,
     private: OnceLock<Option<Private>>,
-    inner: OnceLock<Option<Owned>>,
+    inner: Image,
 }
 
 /// Which of the two keys counts.
@@ -89,8 +89,8 @@ impl Key {
         inner: *mut c_void,
     ) -> Option<Arc<Self>> {
         let inner = Owned::adopt(inner, algorithm.keymgmt(delegate).free)?;
-        let key = Key::empty(delegate, algorithm, Mode::Theirs);
-        let _ = key.inner.set(Some(inner));
+        let mut key = Key::empty(delegate, algorithm, Mode::Theirs);
+        key.inner = Image::of(inner);
         Some(Arc::new(key))
     }
 
@@ -103,7 +103,7 @@ impl Key {
         let inner = Owned::adopt(inner, curve.algorithm().keymgmt(delegate).free)?;
         let mut key = Key::empty(delegate, curve.algorithm(), Mode::Theirs);
         key.plain = true;
-        let _ = key.inner.set(Some(inner));
+        key.inner = Image::of(inner);
         let _ = key.curve.set(Some(curve));
         Some(Arc::new(key))
     }
@@ -161,7 +161,7 @@ impl Key {
             curve: OnceLock::new(),
             public: OnceLock::new(),
             private: OnceLock::new(),
-            inner: OnceLock::new(),
+            inner: Image::default(),
         }
     }
 
@@ -195,7 +195,7 @@ impl Key {
     pub(crate) fn inner(&self) -> Option<*mut c_void> {
         self.settle(Mode::Theirs);
         let make = || if self.is_ours() { self.make_image() } else { self.make_inner() };
-        self.inner.get_or_init(make).as_ref().map(Owned::as_ptr)
+        self.inner.get_or_make(make)
     }
 
     /// Keeps an imported key of which curve and halves say everything; false if they are none, if
@@ -314,7 +314,7 @@ impl Key {
     pub(crate) fn set_public(&self, encoded: &[u8]) -> bool {
         let Some(curve) = self.known_curve().filter(|_| self.is_ours()) else { return false };
         let has_half = self.private.get().is_some() || self.public.get().is_some();
-        if has_half || self.inner.get().is_some() {
+        if has_half || self.inner.is_made() {
             return false;
         }
         Public::read(curve, encoded).is_some_and(|public| self.public.set(Some(public)).is_ok())

@@ -1,15 +1,17 @@
 //! Operations of key encapsulation, many at once or alone.
 
 use std::cell::RefCell;
+use std::slice;
 use std::sync::{Arc, LazyLock};
 
 use widelane_bridge::counters::OperationKind;
 use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::mlkem::{
     self, DecapsulateJob, DecapsulationKey, EncapsulateJob, MlKem, ParameterSet, SEED_BYTES,
-    Workspace,
+    SHARED_BYTES, Workspace,
 };
 use widelane_ossl_sys::Libcrypto;
+use widelane_secret::Mask;
 
 use crate::batching::kernel::{Outcome, collect};
 use crate::batching::kinds::Kind;
@@ -171,6 +173,32 @@ pub(super) fn import(set: ParameterSet, bytes: &[u8]) -> Option<DecapsulationKey
     let is_reduced = set.is_reduced_decapsulation_key(bytes)
         && set.is_encapsulation_key(key.encapsulation_key());
     is_reduced.then_some(key)
+}
+
+/// Whether a secret that is made of a message for a public key comes out with a private one.
+pub(super) fn is_pair(
+    set: ParameterSet,
+    public: &[u8],
+    private: &DecapsulationKey,
+    message: &Secret,
+) -> bool {
+    let (mut secret, mut opened) = (Secret(vec![0; SHARED_BYTES]), Secret(vec![0; SHARED_BYTES]));
+    let mut ciphertext = vec![0; set.ciphertext_bytes()];
+    let mut try_it = || {
+        let message = message.0.first_chunk()?;
+        let place = secret.0.first_chunk_mut()?;
+        let mut job = EncapsulateJob::new(public, message, &mut ciphertext, place);
+        let jobs = slice::from_mut(&mut job);
+        with_workspace(|memory| chosen(set).encapsulate_batch(memory, jobs))?;
+        (job.outcome == mlkem::Outcome::Done).then_some(())?;
+        let place = opened.0.first_chunk_mut()?;
+        let mut job = DecapsulateJob::new(private, &ciphertext, place);
+        let jobs = slice::from_mut(&mut job);
+        with_workspace(|memory| chosen(set).decapsulate_batch(memory, jobs))?;
+        (job.outcome == mlkem::Outcome::Done).then_some(())
+    };
+    let is_done = stack::on_large(&mut try_it).flatten().is_some();
+    is_done && Mask::equal_bytes(&secret.0, &opened.0).declassify()
 }
 
 /// What became of one operation that is done without others.

@@ -4,12 +4,12 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, OnceLock};
 
-use widelane_crypto::mlkem::DecapsulationKey;
+use widelane_crypto::mlkem::{DecapsulationKey, SHARED_BYTES};
 use widelane_ossl_sys::core::{self, OsslParam};
 
 use crate::batching::Secret;
 use crate::curve::key::Key as CurveKey;
-use crate::delegate::{Delegate, Kem, Owned};
+use crate::delegate::{Delegate, Image, Kem, Owned};
 use crate::kem::{MECHANISMS, Mechanism, batch};
 use crate::{params, stack};
 
@@ -19,7 +19,7 @@ pub(crate) struct Key {
     index: usize,
     halves: OnceLock<Halves>,
     /// The default provider's key with the same halves, made when something of ours fails.
-    image: OnceLock<Option<Owned>>,
+    image: Image,
 }
 
 /// What a key has.
@@ -41,7 +41,7 @@ impl Key {
     /// A key with nothing in it yet.
     pub(crate) fn new(delegate: &Arc<Delegate>, index: usize) -> Self {
         let delegate = Arc::clone(delegate);
-        Key { delegate, index, halves: OnceLock::new(), image: OnceLock::new() }
+        Key { delegate, index, halves: OnceLock::new(), image: Image::default() }
     }
 
     /// The default provider of its library.
@@ -139,8 +139,24 @@ impl Key {
         let compared = public.filter(|_| private.is_some() && mechanism.curve.is_none());
         let is_set = halves
             .filter(|halves| compared.is_none_or(|public| *halves.public == *public))
+            .filter(|halves| self.is_pair(halves))
             .is_some_and(|halves| self.set(halves));
         is_set.then_some(()).ok_or(core::PROV_R_INVALID_KEY)
+    }
+
+    /// Whether its halves of ML-KEM belong together, if it has both.
+    pub(super) fn agrees(&self) -> bool {
+        self.halves().is_none_or(|halves| self.is_pair(halves))
+    }
+
+    /// Whether a secret for the public half of ML-KEM comes out with the private one, if there is
+    /// one: its check sums do not tell.
+    fn is_pair(&self, halves: &Halves) -> bool {
+        let Some(private) = &halves.private else { return true };
+        let mechanism = self.mechanism();
+        let (public, _) = mechanism.public_parts(&halves.public);
+        let Some(message) = self.delegate.random_secret(SHARED_BYTES) else { return false };
+        batch::is_pair(mechanism.set, public, private, &message)
     }
 
     /// A second key with both halves, or with neither.
@@ -160,7 +176,7 @@ impl Key {
     /// The default provider's key with the same halves; nothing where it has no such mechanism, or
     /// does not take them.
     pub(super) fn image(&self) -> Option<*mut c_void> {
-        self.image.get_or_init(|| self.make_image()).as_ref().map(Owned::as_ptr)
+        self.image.get_or_make(|| self.make_image())
     }
 
     fn make_image(&self) -> Option<Owned> {

@@ -51,7 +51,8 @@ const fn table<P: Place>() -> KeymgmtFunctions {
         settable_params: Some(settable_params),
         query_operation_name: None,
         has: Some(has),
-        validate: None,
+        // As OpenSSL: a hybrid has no check of its own, and passes.
+        validate: if MECHANISMS[P::INDEX].curve.is_none() { Some(validate) } else { None },
         matches: Some(matches),
         import: Some(import),
         import_types: Some(types),
@@ -64,6 +65,15 @@ const fn table<P: Place>() -> KeymgmtFunctions {
 /// Success, or a failure that an error explains.
 fn answer(key: &Key, result: Result<(), Reason>) -> Option<c_int> {
     result.inspect_err(|reason| raise(&key.delegate().libcrypto, *reason)).ok().map(|()| 1)
+}
+
+/// Whether a key has the selected halves.
+fn has_parts(key: &Key, selection: c_int) -> bool {
+    match selection & core::SELECT_KEYPAIR {
+        0 => true,
+        core::SELECT_PUBLIC_KEY => key.public().is_some(),
+        _ => key.decapsulation_key().is_some(),
+    }
 }
 
 entry! {
@@ -82,12 +92,18 @@ entry! {
     fn has(key: *const c_void, selection: c_int) -> c_int {
         // SAFETY: the core passes a key of ours.
         let key = unsafe { borrow::<Key>(key) }?;
-        let has = match selection & core::SELECT_KEYPAIR {
-            0 => true,
-            core::SELECT_PUBLIC_KEY => key.public().is_some(),
-            _ => key.decapsulation_key().is_some(),
-        };
-        Some(c_int::from(has))
+        Some(c_int::from(has_parts(key, selection)))
+    }
+
+    fn validate(key: *const c_void, selection: c_int, _check: c_int) -> c_int {
+        // SAFETY: the core passes a key of ours.
+        let key = unsafe { borrow::<Key>(key) }?;
+        if !has_parts(key, selection) {
+            return None;
+        }
+        let is_pair = selection & core::SELECT_KEYPAIR == core::SELECT_KEYPAIR;
+        let is_right = !is_pair || key.agrees();
+        answer(key, is_right.then_some(()).ok_or(core::PROV_R_INVALID_KEY))
     }
 
     fn matches(first: *const c_void, second: *const c_void, selection: c_int) -> c_int {

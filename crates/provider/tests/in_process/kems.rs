@@ -18,7 +18,10 @@ use crate::common::process::{in_child, prefer, setting};
 use crate::common::server::Server;
 use crate::common::{Place, debian_13, done};
 use crate::kem::{KNOWN, octets};
-use crate::pkey::{EVP_PKEY_dup, EVP_PKEY_eq, EVP_PKEY_set1_encoded_public_key, Key};
+use crate::pkey::{
+    Context, EVP_PKEY_dup, EVP_PKEY_eq, EVP_PKEY_pairwise_check, EVP_PKEY_public_check,
+    EVP_PKEY_set1_encoded_public_key, Key,
+};
 
 const OURS: &CStr = c"?provider=widelane";
 
@@ -240,6 +243,45 @@ fn parts_that_come_twice_or_do_not_belong_together() {
         assert_eq!(key.as_ref(), Some(&public));
         let mixed = import(&[(c"pub", &others_public), (c"priv", &private)]);
         assert_eq!(mixed.is_some(), is_hybrid, "{:?} with another's public key", known.name);
+    }
+}
+
+/// Its check sums are right, and what is encapsulated to its public half does not come out.
+#[test]
+fn a_private_key_that_is_damaged_is_refused() {
+    let (_place, _lock) = setting();
+    prefer(OURS);
+    for known in KNOWN {
+        let key = Key::of_group(known.name, true);
+        let mut private = key.octets(c"priv");
+        assert!(Key::from(known.name, &[(c"priv", &private)]).is_ok(), "{:?}", known.name);
+        private[known.begins[2] + 3] ^= 1;
+        let errors = Key::from(known.name, &[(c"priv", &private)]).map(drop).expect_err("damaged");
+        assert!(!errors.errors().is_empty(), "{:?}: an error says why", known.name);
+    }
+}
+
+/// As OpenSSL 3.5 does: of hybrids it has no check.
+#[test]
+fn keys_are_checked() {
+    let (_place, _lock) = setting();
+    prefer(OURS);
+    for known in KNOWN {
+        let whole = Key::of_group(known.name, true);
+        let public = Key::from(known.name, &[(c"pub", &whole.public())]).unwrap();
+        let empty = Key::of_group(known.name, false);
+        let is_hybrid = !known.name.to_bytes().starts_with(b"MLKEM");
+        let has = [(&whole, [true; 2]), (&public, [true, false]), (&empty, [false; 2])];
+        for (key, [has_public, has_private]) in has {
+            let context = Context::of(key);
+            // SAFETY: the context lives.
+            let pair = unsafe { EVP_PKEY_pairwise_check(context.0) };
+            assert_eq!(pair == 1, is_hybrid || has_private, "{:?}", known.name);
+            // SAFETY: as above.
+            let half = unsafe { EVP_PKEY_public_check(context.0) };
+            assert_eq!(half == 1, is_hybrid || has_public, "{:?}", known.name);
+        }
+        drop(ErrorStack::get());
     }
 }
 

@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod contexts;
 mod curves;
 mod device;
 mod foreign_digests;

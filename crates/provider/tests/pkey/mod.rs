@@ -11,6 +11,8 @@ unsafe extern "C" {
     fn EVP_PKEY_free(key: *mut c_void);
     pub fn EVP_PKEY_dup(key: *mut c_void) -> *mut c_void;
     pub fn EVP_PKEY_eq(first: *const c_void, second: *const c_void) -> c_int;
+    pub fn EVP_PKEY_pairwise_check(context: *mut c_void) -> c_int;
+    pub fn EVP_PKEY_public_check(context: *mut c_void) -> c_int;
     pub fn EVP_PKEY_set1_encoded_public_key(
         key: *mut c_void,
         bytes: *const u8,

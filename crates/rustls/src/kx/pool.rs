@@ -4,9 +4,8 @@
 //! **Invariant**: no pair is handed out twice, not by two threads (each has its own pool), not by
 //! parent and child, and none that is more than a second old.
 
-use std::process;
-
 use widelane_cpu::clock::now_ns;
+use widelane_crypto::fork_generation;
 
 /// How long a pair may wait.
 const AGE_MAX_NS: u64 = 1_000_000_000;
@@ -14,8 +13,8 @@ const AGE_MAX_NS: u64 = 1_000_000_000;
 /// The pairs of one thread on one curve. A pair wipes its private half when it is dropped.
 pub(super) struct Pool<P> {
     pairs: Vec<P>,
-    /// The process that made them.
-    process: u32,
+    /// The process that made them, by its [`fork_generation`].
+    process: Option<u64>,
     made_ns: u64,
 }
 
@@ -29,23 +28,25 @@ pub(super) enum Demand {
 }
 
 impl<P> Pool<P> {
-    pub(super) const EMPTY: Self = Pool { pairs: Vec::new(), process: 0, made_ns: 0 };
+    pub(super) const EMPTY: Self = Pool { pairs: Vec::new(), process: None, made_ns: 0 };
 
     /// Takes a pair out of the pool, which is filled by `make` if it has none that may be used.
     pub(super) fn take<E>(
         &mut self,
         make: impl FnOnce(Demand) -> Result<Vec<P>, E>,
     ) -> Result<P, E> {
-        self.take_at(process::id(), now_ns(), make)
+        self.take_at(fork_generation(), now_ns(), make)
     }
 
     fn take_at<E>(
         &mut self,
-        process: u32,
+        process: Option<u64>,
         now_ns: u64,
         make: impl FnOnce(Demand) -> Result<Vec<P>, E>,
     ) -> Result<P, E> {
-        let is_fresh = self.process == process && now_ns.saturating_sub(self.made_ns) < AGE_MAX_NS;
+        // Where nothing tells whether this process made them, they are dropped.
+        let is_own = process.is_some() && self.process == process;
+        let is_fresh = is_own && now_ns.saturating_sub(self.made_ns) < AGE_MAX_NS;
         if !is_fresh {
             self.pairs.clear();
         }
@@ -70,7 +71,11 @@ mod tests {
     }
 
     impl Source {
-        fn take(&mut self, process: u32, now_ns: u64) -> u32 {
+        fn take(&mut self, process: u64, now_ns: u64) -> u32 {
+            self.take_as(Some(process), now_ns)
+        }
+
+        fn take_as(&mut self, process: Option<u64>, now_ns: u64) -> u32 {
             let Source { pool, made, demands } = self;
             let make = |demand| {
                 demands.push(demand);
@@ -114,9 +119,18 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_cannot_tell_its_pairs_makes_new_ones() {
+        let mut source = source();
+        for batch in 0..3 {
+            assert_eq!(source.take_as(None, 0) / 4, batch);
+        }
+        assert_eq!(source.demands, [Demand::Low; 3]);
+    }
+
+    #[test]
     fn a_failure_leaves_an_empty_pool() {
         let mut pool = Pool::<u32>::EMPTY;
-        assert_eq!(pool.take_at(7, 0, |_| Err("no random bytes")), Err("no random bytes"));
-        assert_eq!(pool.take_at(7, 0, |_| Ok::<_, &str>(vec![1])), Ok(1));
+        assert_eq!(pool.take_at(Some(7), 0, |_| Err("no random bytes")), Err("no random bytes"));
+        assert_eq!(pool.take_at(Some(7), 0, |_| Ok::<_, &str>(vec![1])), Ok(1));
     }
 }

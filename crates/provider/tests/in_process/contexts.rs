@@ -1,0 +1,247 @@
+//! Contexts of signatures that are begun again or get parameters in the middle of a message: what
+//! both providers make of the same calls.
+#![allow(unsafe_code, reason = "calls libcrypto as programs do")]
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ptr;
+
+use foreign_types::ForeignType;
+use openssl::ec::{EcGroup, EcKey};
+use openssl::hash::MessageDigest;
+use openssl::md_ctx::MdCtx;
+use openssl::nid::Nid;
+use openssl::pkey::{PKey, Private};
+use openssl::rsa::Rsa;
+use openssl::sign::Verifier;
+use widelane_ossl_sys::core::{
+    OsslParam, PARAM_OCTET_STRING, PARAM_UNSIGNED_INTEGER, PARAM_UTF8_STRING,
+};
+
+use crate::common::process::{prefer, setting};
+
+unsafe extern "C" {
+    fn EVP_DigestSignInit_ex(
+        context: *mut openssl_sys::EVP_MD_CTX,
+        operation: *mut *mut c_void,
+        digest: *const c_char,
+        library: *mut c_void,
+        query: *const c_char,
+        key: *mut openssl_sys::EVP_PKEY,
+        params: *const c_void,
+    ) -> c_int;
+    fn EVP_MD_CTX_set_params(
+        context: *mut openssl_sys::EVP_MD_CTX,
+        params: *const OsslParam,
+    ) -> c_int;
+    fn EVP_PKEY_CTX_set_params(context: *mut c_void, params: *const OsslParam) -> c_int;
+    fn EVP_KEYEXCH_fetch(
+        library: *mut c_void,
+        name: *const c_char,
+        query: *const c_char,
+    ) -> *mut c_void;
+    fn EVP_KEYEXCH_free(exchange: *mut c_void);
+    fn EVP_KEYEXCH_gettable_ctx_params(exchange: *const c_void) -> *const OsslParam;
+    fn EVP_KEYEXCH_settable_ctx_params(exchange: *const c_void) -> *const OsslParam;
+}
+
+const PROVIDERS: [&CStr; 2] = [c"?provider=widelane", c"provider=default"];
+
+/// Whether nonces can be made of key and message, and Ed25519 has instances: since OpenSSL 3.2.
+fn has_parameters() -> bool {
+    openssl::version::number() >= 0x3020_0000
+}
+
+/// A context that signs by whoever is preferred.
+struct Signing {
+    context: MdCtx,
+    operation: *mut c_void,
+}
+
+impl Signing {
+    fn begin(key: &PKey<Private>, digest: Option<&CStr>, params: &[OsslParam]) -> Self {
+        let mut signing = Signing { context: MdCtx::new().unwrap(), operation: ptr::null_mut() };
+        assert_eq!(signing.init(digest, key.as_ptr(), params), 1, "begun");
+        signing
+    }
+
+    /// Begins again with the key that it has.
+    fn begin_again(&mut self, digest: Option<&CStr>) {
+        assert_eq!(self.init(digest, ptr::null_mut(), &[OsslParam::END]), 1, "begun again");
+    }
+
+    fn init(
+        &mut self,
+        digest: Option<&CStr>,
+        key: *mut openssl_sys::EVP_PKEY,
+        params: &[OsslParam],
+    ) -> c_int {
+        let digest = digest.map_or(ptr::null(), CStr::as_ptr);
+        let (context, operation) = (self.context.as_ptr(), &mut self.operation);
+        // SAFETY: context and key live, and parameters have an end.
+        unsafe {
+            EVP_DigestSignInit_ex(
+                context,
+                operation,
+                digest,
+                ptr::null_mut(),
+                ptr::null(),
+                key,
+                params.as_ptr().cast(),
+            )
+        }
+    }
+
+    fn set(&self, params: &[OsslParam]) -> c_int {
+        // SAFETY: the outer context owns this one; parameters have an end.
+        unsafe { EVP_PKEY_CTX_set_params(self.operation, params.as_ptr()) }
+    }
+
+    fn set_of_digest(&self, params: &[OsslParam]) -> c_int {
+        // SAFETY: the context lives; parameters have an end.
+        unsafe { EVP_MD_CTX_set_params(self.context.as_ptr(), params.as_ptr()) }
+    }
+
+    fn finish(&mut self) -> Vec<u8> {
+        let mut signature = Vec::new();
+        self.context.digest_sign_final_to_vec(&mut signature).unwrap();
+        signature
+    }
+}
+
+fn p256() -> PKey<Private> {
+    let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
+    PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap()
+}
+
+fn text(name: &'static CStr, value: &CStr) -> OsslParam {
+    let data = value.as_ptr().cast_mut().cast();
+    OsslParam::new(name, PARAM_UTF8_STRING, data, value.count_bytes())
+}
+
+fn nonce_type(value: &mut c_uint) -> OsslParam {
+    let data = ptr::from_mut(value).cast();
+    OsslParam::new(c"nonce-type", PARAM_UNSIGNED_INTEGER, data, size_of::<c_uint>())
+}
+
+fn verifies(key: &PKey<Private>, digest: MessageDigest, message: &[u8], signature: &[u8]) -> bool {
+    prefer(PROVIDERS[1]);
+    let mut verifier = Verifier::new(digest, key).unwrap();
+    verifier.verify_oneshot(signature, message).unwrap()
+}
+
+#[test]
+fn contexts_begun_again_keep_the_instance_of_ed25519() {
+    let (_place, _lock) = setting();
+    let key = PKey::generate_ed25519().unwrap();
+    let mut word = *b"a context";
+    let word = OsslParam::new(c"context-string", PARAM_OCTET_STRING, word.as_mut_ptr().cast(), 9);
+    let params = [text(c"instance", c"Ed25519ctx"), word, OsslParam::END];
+    let params = if has_parameters() { &params[..] } else { &params[2..] };
+    let signatures = PROVIDERS.map(|preferred| {
+        prefer(preferred);
+        let mut signing = Signing::begin(&key, None, params);
+        signing.begin_again(None);
+        let mut signature = Vec::new();
+        signing.context.digest_sign_to_vec(b"message", &mut signature).unwrap();
+        signature
+    });
+    assert_eq!(signatures[0], signatures[1]);
+}
+
+#[test]
+fn contexts_begun_again_keep_how_nonces_are_made() {
+    let (_place, _lock) = setting();
+    let (key, mut value) = (p256(), 1);
+    let params = [nonce_type(&mut value), OsslParam::END];
+    let signatures = PROVIDERS.map(|preferred| {
+        prefer(preferred);
+        let mut signing = Signing::begin(&key, Some(c"SHA256"), &params);
+        signing.begin_again(Some(c"SHA256"));
+        signing.context.digest_sign_update(b"message").unwrap();
+        signing.finish()
+    });
+    for signature in &signatures {
+        assert!(verifies(&key, MessageDigest::sha256(), b"message", signature));
+    }
+    assert_eq!(signatures[0] == signatures[1], has_parameters());
+}
+
+#[test]
+fn how_nonces_are_made_may_be_said_in_the_middle_of_a_message() {
+    let (_place, _lock) = setting();
+    let (key, mut value) = (p256(), 1);
+    let params = [nonce_type(&mut value), OsslParam::END];
+    let signatures = PROVIDERS.map(|preferred| {
+        prefer(preferred);
+        let mut signing = Signing::begin(&key, Some(c"SHA384"), &[OsslParam::END]);
+        signing.context.digest_sign_update(b"mes").unwrap();
+        // OpenSSL 3.0 knows of no such parameter, and does not mind.
+        assert_eq!(signing.set(&params), 1);
+        signing.context.digest_sign_update(b"sage").unwrap();
+        signing.finish()
+    });
+    for signature in &signatures {
+        assert!(verifies(&key, MessageDigest::sha384(), b"message", signature));
+    }
+    assert_eq!(signatures[0] == signatures[1], has_parameters());
+}
+
+#[test]
+fn parameters_of_digests_leave_the_message_as_it_is() {
+    let (_place, _lock) = setting();
+    let params = [text(c"unknown", c"value"), OsslParam::END];
+    for key in [p256(), PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap()] {
+        for begins in [false, true] {
+            let answers = PROVIDERS.map(|preferred| {
+                prefer(preferred);
+                // This one takes parameters in the middle of a message; most digests have none.
+                let mut signing = Signing::begin(&key, Some(c"SHA1"), &[OsslParam::END]);
+                let early = if begins { signing.set_of_digest(&params) } else { 1 };
+                signing.context.digest_sign_update(b"mes").unwrap();
+                let set = signing.set_of_digest(&params);
+                signing.context.digest_sign_update(b"sage").unwrap();
+                let signature = signing.finish();
+                (early, set, verifies(&key, MessageDigest::sha1(), b"message", &signature))
+            });
+            assert_eq!(answers, [(1, 1, true); 2]);
+        }
+    }
+}
+
+#[test]
+fn exchanges_name_the_parameters_of_their_own_algorithm() {
+    let (_place, _lock) = setting();
+    for name in [c"X25519", c"ECDH"] {
+        let names = PROVIDERS.map(|query| {
+            // SAFETY: the default library context, and C strings.
+            let exchange =
+                unsafe { EVP_KEYEXCH_fetch(ptr::null_mut(), name.as_ptr(), query.as_ptr()) };
+            assert!(!exchange.is_null(), "{name:?}");
+            let lists: [unsafe extern "C" fn(*const c_void) -> *const OsslParam; 2] =
+                [EVP_KEYEXCH_gettable_ctx_params, EVP_KEYEXCH_settable_ctx_params];
+            // SAFETY: fetched above.
+            let names = lists.map(|list| names(unsafe { list(exchange) }));
+            // SAFETY: fetched above, given back once.
+            unsafe { EVP_KEYEXCH_free(exchange) };
+            names
+        });
+        assert_eq!(names[0], names[1], "{name:?}");
+    }
+}
+
+/// The names in a list of parameters, if there is one.
+fn names(list: *const OsslParam) -> Option<Vec<String>> {
+    // SAFETY: null, or a list with an end.
+    let first = unsafe { list.as_ref() }?;
+    let mut names = Vec::new();
+    let mut next = ptr::from_ref(first);
+    // SAFETY: the end has not been seen yet.
+    while let Some(key) = unsafe { next.as_ref() }.map(|param| param.key).filter(|it| !it.is_null())
+    {
+        // SAFETY: a C string.
+        names.push(unsafe { CStr::from_ptr(key) }.to_string_lossy().into_owned());
+        // SAFETY: this one was not the end.
+        next = unsafe { next.add(1) };
+    }
+    Some(names)
+}

@@ -1,0 +1,103 @@
+//! What tells a forked child from its parent: memory that the kernel empties in the child, whatever
+//! call forked it. The number of a process does not: in a PID namespace of its own, a child may
+//! have the same as its parent.
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use rustix::mm::{self, Advice, MapFlags, ProtFlags};
+
+/// A number above zero that stays the same in this process and is another one in each child that is
+/// forked from it, and in theirs; nothing where there is no memory that tells (Linux before 4.14).
+///
+/// What a process keeps with this number it made itself if the number is still the same.
+pub fn fork_generation() -> Option<u64> {
+    let generation = generation()?;
+    match generation.load(Ordering::Acquire) {
+        0 => {
+            let next = NEWEST.fetch_add(1, Ordering::Relaxed) + 1;
+            let put = generation.compare_exchange(0, next, Ordering::AcqRel, Ordering::Acquire);
+            // Where another thread was faster, its number counts.
+            Some(put.map_or_else(|earlier| earlier, |_| next))
+        }
+        known => Some(known),
+    }
+}
+
+/// The newest number that this process or one of its ancestors has drawn: a child goes on from it.
+static NEWEST: AtomicU64 = AtomicU64::new(0);
+
+/// Where the number of this process lies; it is zero in a child that has drawn none yet.
+static GENERATION: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+
+/// Bytes of the mapping: a page.
+const BYTES: usize = 4096;
+
+fn generation() -> Option<&'static AtomicU64> {
+    let mut mapped = GENERATION.load(Ordering::Acquire);
+    if mapped.is_null() {
+        let new = map()?;
+        let put = GENERATION.compare_exchange(mapped, new, Ordering::AcqRel, Ordering::Acquire);
+        mapped = match put {
+            Ok(_) => new,
+            Err(earlier) => {
+                unmap(new);
+                earlier
+            }
+        };
+    }
+    // SAFETY: the mapping stays until the process ends, and zeroes are a number.
+    unsafe { mapped.as_ref() }
+}
+
+/// A page of zeroes that is one of zeroes in a child.
+fn map() -> Option<*mut AtomicU64> {
+    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    // SAFETY: a new mapping, where the kernel likes.
+    let mapped = unsafe { mm::mmap_anonymous(ptr::null_mut(), BYTES, protection, flags) }.ok()?;
+    // SAFETY: the mapping, which nothing uses yet.
+    if unsafe { mm::madvise(mapped, BYTES, Advice::LinuxWipeOnFork) }.is_err() {
+        unmap(mapped.cast());
+        return None;
+    }
+    Some(mapped.cast())
+}
+
+/// Gives back a mapping that nobody else has seen.
+fn unmap(mapped: *mut AtomicU64) {
+    // SAFETY: mapped by `map`. Error: memory that stays mapped harms nobody.
+    let _ = unsafe { mm::munmap(mapped.cast(), BYTES) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a forked child has a number that `known` does not have, and so has a child of its.
+    fn is_new_in_children(known: &[u64], depth: usize) -> bool {
+        // SAFETY: the child calls no function that could wait for a thread that it lacks.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let mut known = known.to_vec();
+            let is_new = fork_generation().is_some_and(|own| {
+                let is_new = !known.contains(&own);
+                known.push(own);
+                is_new && fork_generation() == Some(own)
+            });
+            let is_right = is_new && (depth == 0 || is_new_in_children(&known, depth - 1));
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(i32::from(!is_right)) };
+        }
+        let mut status = -1;
+        // SAFETY: the child made above, and room for its status.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        status == 0
+    }
+
+    #[test]
+    fn each_forked_process_has_a_number_of_its_own() {
+        let own = fork_generation().expect("this kernel tells");
+        assert!(is_new_in_children(&[own], 1));
+        assert_eq!(fork_generation(), Some(own));
+    }
+}
