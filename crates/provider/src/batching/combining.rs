@@ -371,7 +371,10 @@ impl Member {
         if self.keys.len() >= KEYS_TO_TIDY && !self.keys.contains_key(&name) {
             self.keys.retain(|_, key| key.strong_count() > 0);
         }
-        self.keys.entry(name).or_insert_with(|| Arc::downgrade(key));
+        let known = self.keys.entry(name).or_default();
+        if known.strong_count() == 0 {
+            *known = Arc::downgrade(key);
+        }
     }
 
     /// The other workers, and how many of their jobs of a kind wait for somebody.
@@ -382,8 +385,8 @@ impl Member {
 
     /// How many jobs of a kind other workers have left that can be done here, at most `most`.
     pub(super) fn open(&self, kind: OperationKind, most: usize) -> usize {
-        let is_known = |name: &KeyName| self.keys.contains_key(name);
-        self.slots().open(self.seeker(), kind as u8, most, is_known)
+        let has = |name: &KeyName| self.keys.get(name).is_some_and(|key| key.strong_count() > 0);
+        self.slots().open(self.seeker(), kind as u8, most, has)
     }
 
     /// How far a job has got that was left for others.
@@ -607,6 +610,8 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::batching::execute::new_key;
+    use crate::counters::Pages;
 
     fn is_readable(descriptor: c_int) -> bool {
         let mut question = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
@@ -713,6 +718,34 @@ mod tests {
             unsafe { libc::close(lifeline) };
             waited == -1 && has_none
         });
+    }
+
+    fn member(generation: &'static Generation) -> Member {
+        MEMBERS.fetch_add(1, Ordering::SeqCst);
+        Member::enter(generation, process::current()).expect("a place")
+    }
+
+    fn request(key: &Arc<Key>) -> Request {
+        let (key, mut input) = (Arc::clone(key), vec![0; 256]);
+        input[255] = 3;
+        Request::new(PrivateOperation { key, input: input.into(), is_signature: true })
+    }
+
+    #[test]
+    fn a_key_that_was_loaded_again_is_known_again() {
+        if !widelane_testkit::rooms::has_lanes() {
+            return;
+        }
+        let (generation, request) = (leaked(), request(&new_key()));
+        let [owner, mut member] = [member(generation), member(generation)];
+        owner.submit(&request, now()).expect("a free slot");
+        let (name, ..) = request.operation().signature().expect("a signature");
+        // As it was loaded before, and freed.
+        member.keys.insert(name, Weak::new());
+        assert_eq!(member.open(request.kind(), SLOTS), 0);
+        member.learn(&request);
+        assert_eq!(member.open(request.kind(), SLOTS), 1);
+        assert_eq!(member.claim(request.kind(), SLOTS, Pages::of_nobody().first()).len(), 1);
     }
 
     #[test]
