@@ -87,6 +87,10 @@ const BUILD: u64 = u64::from_le_bytes(*b"WIDELAN1") ^ size_of::<Shared>() as u64
 /// handshakes lie with a worker that was killed or stopped.
 const CLAIM_MAX_NS: u64 = 50_000_000;
 
+/// How long the lane process sleeps at most. A worker that is killed between seeing that it sleeps
+/// and waking it leaves nobody else to do so.
+const SLEEP_MAX_MS: c_int = 1_000;
+
 static GENERATION: AtomicPtr<Generation> = AtomicPtr::new(ptr::null_mut());
 /// Whether TLS was configured since the generation was made.
 static IS_CONFIGURED: AtomicBool = AtomicBool::new(false);
@@ -441,8 +445,8 @@ impl Member {
         now
     }
 
-    /// The lane process sleeps until a worker calls it, unless jobs are open already. Returns since
-    /// when it is needed.
+    /// The lane process sleeps until a worker calls it, for [`SLEEP_MAX_MS`] at most, unless jobs
+    /// are open already. Returns since when it is needed.
     pub(super) fn sleep_until_called(&self, has_jobs: impl FnOnce() -> bool) -> Tick {
         let since = now();
         self.begin_sleep();
@@ -450,7 +454,7 @@ impl Member {
             let mut event =
                 libc::pollfd { fd: self.descriptor(), events: libc::POLLIN, revents: 0 };
             // SAFETY: one question.
-            unsafe { libc::poll(&raw mut event, 1, -1) };
+            unsafe { libc::poll(&raw mut event, 1, SLEEP_MAX_MS) };
             let mut calls = [0; 8];
             // Error: nobody has called; then it looks in vain.
             // SAFETY: room for the counter of an eventfd.
@@ -729,6 +733,20 @@ mod tests {
         let (key, mut input) = (Arc::clone(key), vec![0; 256]);
         input[255] = 3;
         Request::new(PrivateOperation { key, input: input.into(), is_signature: true })
+    }
+
+    #[test]
+    fn the_lane_process_wakes_by_itself_if_its_caller_was_killed() {
+        let generation = leaked();
+        assert_in_child(|| {
+            // SAFETY: ends this child, should it sleep on.
+            unsafe { libc::alarm(30) };
+            let member = member(generation);
+            let begin = now();
+            // A worker sees that it sleeps, and gets no further.
+            member.sleep_until_called(|| !member.slots().rouse(member.place));
+            now().since(begin) >= SLEEP_MAX_MS as u64 * 1_000_000
+        });
     }
 
     #[test]
