@@ -266,6 +266,13 @@ pub(super) struct Member {
 /// Keys from which on those that were freed are forgotten.
 const KEYS_TO_TIDY: usize = 1024;
 
+/// A job of this worker's that was left for others.
+pub(super) struct Left {
+    offer: Offer,
+    /// How often the lane process had been started by then.
+    start: u32,
+}
+
 /// A job of another worker's, to be done here.
 pub(super) struct Foreign {
     pub(super) request: Request,
@@ -394,8 +401,14 @@ impl Member {
     }
 
     /// How far a job has got that was left for others.
-    pub(super) fn stage(&self, offer: &Offer) -> Stage {
-        self.slots().stage(offer)
+    pub(super) fn stage(&self, left: &Left) -> Stage {
+        self.slots().stage(&left.offer)
+    }
+
+    /// Whether a job was left with a lane process that has ended, and was claimed. If it is the
+    /// next one that has claimed it, its result comes too late.
+    fn is_lost(&self, left: &Left) -> bool {
+        left.start != self.generation.shared.board.starts() && self.stage(left) == Stage::Claimed
     }
 
     /// Takes jobs of a kind that other workers have left, at most `most`.
@@ -474,7 +487,7 @@ impl Member {
 
 /// The lane process if there is one, else whichever worker executes signatures next.
 impl Engine for Member {
-    type Ticket = Offer;
+    type Ticket = Left;
 
     const QUEUES: bool = true;
 
@@ -493,9 +506,12 @@ impl Engine for Member {
         signature.is_some_and(|(_, key, _)| lane.keys.has(key)) && self.is_at_work(now)
     }
 
-    fn submit(&self, request: &Request, _now: Tick) -> Option<Offer> {
+    fn submit(&self, request: &Request, _now: Tick) -> Option<Left> {
         let (name, _, input) = request.operation().signature()?;
-        self.slots().offer(self.place, request.kind() as u8, &name, input, is_gone)
+        // Before the job is there: it may be claimed by none that was started earlier.
+        let start = self.generation.shared.board.starts();
+        let offer = self.slots().offer(self.place, request.kind() as u8, &name, input, is_gone)?;
+        Some(Left { offer, start })
     }
 
     fn submitted(&self, now: Tick, is_first: bool) {
@@ -507,22 +523,24 @@ impl Engine for Member {
 
     fn poll(&self) {}
 
-    fn is_finished(&self, offer: &Offer) -> bool {
-        matches!(self.stage(offer), Stage::Done | Stage::Refused)
+    fn is_finished(&self, left: &Left) -> bool {
+        matches!(self.stage(left), Stage::Done | Stage::Refused) || self.is_lost(left)
     }
 
-    fn collect(&self, offer: Offer, request: &Request, counters: &Counters) -> Answer {
+    fn collect(&self, left: Left, request: &Request, counters: &Counters) -> Answer {
         let bytes = request.operation().signature().map_or(0, |(_, _, input)| input.len());
-        let done = self.stage(&offer) == Stage::Done;
-        let result = done.then(|| self.slots().result(&offer, bytes)).flatten();
-        self.abandon(offer);
+        let stage = self.stage(&left);
+        let is_done = stage == Stage::Done;
+        let result = is_done.then(|| self.slots().result(&left.offer, bytes)).flatten();
+        self.abandon(left);
         match result.filter(|result| request.operation().confirms(result)) {
             Some(result) => {
                 count(&counters.jobs_lent);
                 Answer::Done(Secret(result))
             }
             None => {
-                count(&counters.jobs_refused);
+                let is_lost = stage == Stage::Claimed;
+                count(if is_lost { &counters.jobs_taken_back } else { &counters.jobs_refused });
                 Answer::Failed
             }
         }
@@ -535,12 +553,12 @@ impl Engine for Member {
         asked.after(config().wait_max.longest_ns()).after(CLAIM_MAX_NS).since(now)
     }
 
-    fn withdraw(&self, offer: &Offer) -> bool {
-        self.slots().withdraw(offer)
+    fn withdraw(&self, left: &Left) -> bool {
+        self.slots().withdraw(&left.offer)
     }
 
-    fn abandon(&self, offer: Offer) {
-        self.slots().abandon(offer);
+    fn abandon(&self, left: Left) {
+        self.slots().abandon(left.offer);
     }
 
     fn is_late(&self, _now: Tick, _asked: Tick, counters: &Counters) {
@@ -747,6 +765,34 @@ mod tests {
             member.sleep_until_called(|| !member.slots().rouse(member.place));
             now().since(begin) >= SLEEP_MAX_MS as u64 * 1_000_000
         });
+    }
+
+    #[test]
+    fn what_a_killed_lane_process_had_claimed_is_taken_back_when_the_next_one_begins() {
+        if !widelane_testkit::rooms::has_lanes() {
+            return;
+        }
+        let (generation, request) = (leaked(), request(&new_key()));
+        let (member, board) = (member(generation), &generation.shared.board);
+        let lane = Seeker { worker: 1 << 21, place: PLACES_MIN - 1, first: 0 };
+        let claim = || {
+            let accept = |_: &KeyName, _| Choice::Accept(());
+            member.slots().claim(lane, request.kind() as u8, SLOTS, accept).jobs.len()
+        };
+        board.begin(lane.place);
+        let left = member.submit(&request, now()).expect("a free slot");
+        assert!(claim() == 1 && !member.is_finished(&left));
+        board.end();
+        board.begin(lane.place);
+        assert!(member.is_finished(&left) && member.is_at_work(now()));
+        let counters = Pages::of_nobody().first();
+        assert!(matches!(member.collect(left, &request, counters), Answer::Failed));
+        assert_eq!(counters.jobs_taken_back.load(Ordering::Relaxed), 1);
+        assert_eq!(counters.jobs_refused.load(Ordering::Relaxed), 0);
+        // What nobody had claimed yet is the next one's.
+        let left = member.submit(&request, now()).expect("a free slot");
+        board.begin(lane.place);
+        assert!(!member.is_finished(&left));
     }
 
     #[test]

@@ -52,6 +52,11 @@ impl Board {
         starts
     }
 
+    /// How often the lane process was started.
+    pub(crate) fn starts(&self) -> u32 {
+        self.starts.load(Ordering::Relaxed)
+    }
+
     /// The lane process has ended.
     pub(crate) fn end(&self) {
         self.place.store(0, Ordering::Release);
