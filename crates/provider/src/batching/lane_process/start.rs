@@ -92,6 +92,13 @@ fn supervise(generation: &'static Generation, lifeline: c_int, user: Option<User
             let served = catch_unwind(AssertUnwindSafe(|| run(generation, own)));
             exit(if served.is_ok() { USELESS } else { 1 });
         }
+        if child < 0 && !is_first {
+            // The system allows no further process for now.
+            if wait_for([lifeline; 2], PAUSE_MS.into()).is_some() {
+                return;
+            }
+            continue;
+        }
         let Some(ended) = process_descriptor(child) else {
             return say("the lane process cannot be watched; workers make their own signatures");
         };
