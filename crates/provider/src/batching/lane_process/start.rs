@@ -3,8 +3,9 @@
 //! The process that is about to fork workers clones a supervisor, and that the lane process. Both
 //! are copies of a process with one thread, so no lock is taken in them. The supervisor is nobody's
 //! child that is waited for: it comes from a process between, which ends at once, sends no signal,
-//! and which `waitpid` without `__WALL` does not see. It ends when nobody is left who could leave
-//! signatures: a pipe tells, whose other end all of those have.
+//! and which `waitpid` without `__WALL` does not see. Only a server that is PID 1 or a subreaper
+//! becomes its parent then. It ends when nobody is left who could leave signatures: a pipe tells,
+//! whose other end all of those have.
 #![allow(unsafe_code, reason = "clones processes, closes descriptors, pins and names processes")]
 
 use std::ffi::{CStr, c_int, c_long};
