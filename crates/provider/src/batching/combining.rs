@@ -87,6 +87,10 @@ const BUILD: u64 = u64::from_le_bytes(*b"WIDELAN1") ^ size_of::<Shared>() as u64
 /// handshakes lie with a worker that was killed or stopped.
 const CLAIM_MAX_NS: u64 = 50_000_000;
 
+/// How long the lane process sleeps at most. A worker that is killed between seeing that it sleeps
+/// and waking it leaves nobody else to do so.
+const SLEEP_MAX_MS: c_int = 1_000;
+
 static GENERATION: AtomicPtr<Generation> = AtomicPtr::new(ptr::null_mut());
 /// Whether TLS was configured since the generation was made.
 static IS_CONFIGURED: AtomicBool = AtomicBool::new(false);
@@ -262,6 +266,13 @@ pub(super) struct Member {
 /// Keys from which on those that were freed are forgotten.
 const KEYS_TO_TIDY: usize = 1024;
 
+/// A job of this worker's that was left for others.
+pub(super) struct Left {
+    offer: Offer,
+    /// How often the lane process had been started by then.
+    start: u32,
+}
+
 /// A job of another worker's, to be done here.
 pub(super) struct Foreign {
     pub(super) request: Request,
@@ -371,7 +382,10 @@ impl Member {
         if self.keys.len() >= KEYS_TO_TIDY && !self.keys.contains_key(&name) {
             self.keys.retain(|_, key| key.strong_count() > 0);
         }
-        self.keys.entry(name).or_insert_with(|| Arc::downgrade(key));
+        let known = self.keys.entry(name).or_default();
+        if known.strong_count() == 0 {
+            *known = Arc::downgrade(key);
+        }
     }
 
     /// The other workers, and how many of their jobs of a kind wait for somebody.
@@ -382,13 +396,19 @@ impl Member {
 
     /// How many jobs of a kind other workers have left that can be done here, at most `most`.
     pub(super) fn open(&self, kind: OperationKind, most: usize) -> usize {
-        let is_known = |name: &KeyName| self.keys.contains_key(name);
-        self.slots().open(self.seeker(), kind as u8, most, is_known)
+        let has = |name: &KeyName| self.keys.get(name).is_some_and(|key| key.strong_count() > 0);
+        self.slots().open(self.seeker(), kind as u8, most, has)
     }
 
     /// How far a job has got that was left for others.
-    pub(super) fn stage(&self, offer: &Offer) -> Stage {
-        self.slots().stage(offer)
+    pub(super) fn stage(&self, left: &Left) -> Stage {
+        self.slots().stage(&left.offer)
+    }
+
+    /// Whether a job was left with a lane process that has ended, and was claimed. If it is the
+    /// next one that has claimed it, its result comes too late.
+    fn is_lost(&self, left: &Left) -> bool {
+        left.start != self.generation.shared.board.starts() && self.stage(left) == Stage::Claimed
     }
 
     /// Takes jobs of a kind that other workers have left, at most `most`.
@@ -438,8 +458,8 @@ impl Member {
         now
     }
 
-    /// The lane process sleeps until a worker calls it, unless jobs are open already. Returns since
-    /// when it is needed.
+    /// The lane process sleeps until a worker calls it, for [`SLEEP_MAX_MS`] at most, unless jobs
+    /// are open already. Returns since when it is needed.
     pub(super) fn sleep_until_called(&self, has_jobs: impl FnOnce() -> bool) -> Tick {
         let since = now();
         self.begin_sleep();
@@ -447,7 +467,7 @@ impl Member {
             let mut event =
                 libc::pollfd { fd: self.descriptor(), events: libc::POLLIN, revents: 0 };
             // SAFETY: one question.
-            unsafe { libc::poll(&raw mut event, 1, -1) };
+            unsafe { libc::poll(&raw mut event, 1, SLEEP_MAX_MS) };
             let mut calls = [0; 8];
             // Error: nobody has called; then it looks in vain.
             // SAFETY: room for the counter of an eventfd.
@@ -467,7 +487,7 @@ impl Member {
 
 /// The lane process if there is one, else whichever worker executes signatures next.
 impl Engine for Member {
-    type Ticket = Offer;
+    type Ticket = Left;
 
     const QUEUES: bool = true;
 
@@ -486,9 +506,12 @@ impl Engine for Member {
         signature.is_some_and(|(_, key, _)| lane.keys.has(key)) && self.is_at_work(now)
     }
 
-    fn submit(&self, request: &Request, _now: Tick) -> Option<Offer> {
+    fn submit(&self, request: &Request, _now: Tick) -> Option<Left> {
         let (name, _, input) = request.operation().signature()?;
-        self.slots().offer(self.place, request.kind() as u8, &name, input, is_gone)
+        // Before the job is there: it may be claimed by none that was started earlier.
+        let start = self.generation.shared.board.starts();
+        let offer = self.slots().offer(self.place, request.kind() as u8, &name, input, is_gone)?;
+        Some(Left { offer, start })
     }
 
     fn submitted(&self, now: Tick, is_first: bool) {
@@ -500,22 +523,24 @@ impl Engine for Member {
 
     fn poll(&self) {}
 
-    fn is_finished(&self, offer: &Offer) -> bool {
-        matches!(self.stage(offer), Stage::Done | Stage::Refused)
+    fn is_finished(&self, left: &Left) -> bool {
+        matches!(self.stage(left), Stage::Done | Stage::Refused) || self.is_lost(left)
     }
 
-    fn collect(&self, offer: Offer, request: &Request, counters: &Counters) -> Answer {
+    fn collect(&self, left: Left, request: &Request, counters: &Counters) -> Answer {
         let bytes = request.operation().signature().map_or(0, |(_, _, input)| input.len());
-        let done = self.stage(&offer) == Stage::Done;
-        let result = done.then(|| self.slots().result(&offer, bytes)).flatten();
-        self.abandon(offer);
+        let stage = self.stage(&left);
+        let is_done = stage == Stage::Done;
+        let result = is_done.then(|| self.slots().result(&left.offer, bytes)).flatten();
+        self.abandon(left);
         match result.filter(|result| request.operation().confirms(result)) {
             Some(result) => {
                 count(&counters.jobs_lent);
                 Answer::Done(Secret(result))
             }
             None => {
-                count(&counters.jobs_refused);
+                let is_lost = stage == Stage::Claimed;
+                count(if is_lost { &counters.jobs_taken_back } else { &counters.jobs_refused });
                 Answer::Failed
             }
         }
@@ -528,12 +553,12 @@ impl Engine for Member {
         asked.after(config().wait_max.longest_ns()).after(CLAIM_MAX_NS).since(now)
     }
 
-    fn withdraw(&self, offer: &Offer) -> bool {
-        self.slots().withdraw(offer)
+    fn withdraw(&self, left: &Left) -> bool {
+        self.slots().withdraw(&left.offer)
     }
 
-    fn abandon(&self, offer: Offer) {
-        self.slots().abandon(offer);
+    fn abandon(&self, left: Left) {
+        self.slots().abandon(left.offer);
     }
 
     fn is_late(&self, _now: Tick, _asked: Tick, counters: &Counters) {
@@ -607,6 +632,8 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::batching::execute::new_key;
+    use crate::counters::Pages;
 
     fn is_readable(descriptor: c_int) -> bool {
         let mut question = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
@@ -713,6 +740,76 @@ mod tests {
             unsafe { libc::close(lifeline) };
             waited == -1 && has_none
         });
+    }
+
+    fn member(generation: &'static Generation) -> Member {
+        MEMBERS.fetch_add(1, Ordering::SeqCst);
+        Member::enter(generation, process::current()).expect("a place")
+    }
+
+    fn request(key: &Arc<Key>) -> Request {
+        let (key, mut input) = (Arc::clone(key), vec![0; 256]);
+        input[255] = 3;
+        Request::new(PrivateOperation { key, input: input.into(), is_signature: true })
+    }
+
+    #[test]
+    fn the_lane_process_wakes_by_itself_if_its_caller_was_killed() {
+        let generation = leaked();
+        assert_in_child(|| {
+            // SAFETY: ends this child, should it sleep on.
+            unsafe { libc::alarm(30) };
+            let member = member(generation);
+            let begin = now();
+            // A worker sees that it sleeps, and gets no further.
+            member.sleep_until_called(|| !member.slots().rouse(member.place));
+            now().since(begin) >= SLEEP_MAX_MS as u64 * 1_000_000
+        });
+    }
+
+    #[test]
+    fn what_a_killed_lane_process_had_claimed_is_taken_back_when_the_next_one_begins() {
+        if !widelane_testkit::rooms::has_lanes() {
+            return;
+        }
+        let (generation, request) = (leaked(), request(&new_key()));
+        let (member, board) = (member(generation), &generation.shared.board);
+        let lane = Seeker { worker: 1 << 21, place: PLACES_MIN - 1, first: 0 };
+        let claim = || {
+            let accept = |_: &KeyName, _| Choice::Accept(());
+            member.slots().claim(lane, request.kind() as u8, SLOTS, accept).jobs.len()
+        };
+        board.begin(lane.place);
+        let left = member.submit(&request, now()).expect("a free slot");
+        assert!(claim() == 1 && !member.is_finished(&left));
+        board.end();
+        board.begin(lane.place);
+        assert!(member.is_finished(&left) && member.is_at_work(now()));
+        let counters = Pages::of_nobody().first();
+        assert!(matches!(member.collect(left, &request, counters), Answer::Failed));
+        assert_eq!(counters.jobs_taken_back.load(Ordering::Relaxed), 1);
+        assert_eq!(counters.jobs_refused.load(Ordering::Relaxed), 0);
+        // What nobody had claimed yet is the next one's.
+        let left = member.submit(&request, now()).expect("a free slot");
+        board.begin(lane.place);
+        assert!(!member.is_finished(&left));
+    }
+
+    #[test]
+    fn a_key_that_was_loaded_again_is_known_again() {
+        if !widelane_testkit::rooms::has_lanes() {
+            return;
+        }
+        let (generation, request) = (leaked(), request(&new_key()));
+        let [owner, mut member] = [member(generation), member(generation)];
+        owner.submit(&request, now()).expect("a free slot");
+        let (name, ..) = request.operation().signature().expect("a signature");
+        // As it was loaded before, and freed.
+        member.keys.insert(name, Weak::new());
+        assert_eq!(member.open(request.kind(), SLOTS), 0);
+        member.learn(&request);
+        assert_eq!(member.open(request.kind(), SLOTS), 1);
+        assert_eq!(member.claim(request.kind(), SLOTS, Pages::of_nobody().first()).len(), 1);
     }
 
     #[test]

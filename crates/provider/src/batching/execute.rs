@@ -119,6 +119,9 @@ fn run_kernel(
 }
 
 #[cfg(test)]
+pub(super) use tests::new_key;
+
+#[cfg(test)]
 #[allow(unsafe_code, reason = "makes a key by libcrypto")]
 mod tests {
     use std::ffi::{c_int, c_void};
@@ -135,7 +138,8 @@ mod tests {
     use crate::rsa::batch::PrivateOperation;
     use crate::rsa::key::{Key, Kind};
 
-    fn key() -> Arc<Key> {
+    /// A new RSA-2048 key.
+    pub(crate) fn new_key() -> Arc<Key> {
         // SAFETY: a function of libcrypto; only its type is forgotten.
         let function = unsafe {
             std::mem::transmute::<*const (), unsafe extern "C" fn()>(
@@ -161,7 +165,7 @@ mod tests {
     /// Runs three operations by a kernel that fails, and demands three results all the same.
     /// Answers the counters.
     fn run_by(kernel: Kernel) -> &'static Counters {
-        let key = key();
+        let key = new_key();
         let requests = [1, 2, 3].map(|number| {
             let mut input = vec![0; 256];
             input[255] = number;

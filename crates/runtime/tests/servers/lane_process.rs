@@ -290,6 +290,44 @@ fn it_runs_as_another_user_where_that_is_asked_for() {
 }
 
 #[test]
+fn it_is_begun_again_as_soon_as_the_system_allows_a_process() {
+    let (_authority, identity) = support::localhost();
+    if fs::metadata("/proc/self").expect("our own process").uid() != 0 {
+        eprintln!("only root can: nothing was tested");
+        return;
+    }
+    // Root has no limit of processes.
+    let lanes = [&LANES[..], &["--lane-user", "nobody"]].concat();
+    let http = http(&identity.certificate, &identity.key);
+    let server = Server::nginx_under(&lanes, WORKERS, &http);
+    if !server_has_lanes(&server, &identity) {
+        return;
+    }
+    let lane = lane_process(&server, &[]);
+    let supervisor = parent(lane);
+    let limits = fs::read_to_string(format!("/proc/{supervisor}/limits")).expect("it lives");
+    let limit = limits.lines().find_map(|line| line.strip_prefix("Max processes"));
+    let usual = limit.and_then(|limit| limit.split_whitespace().next()).expect("a limit");
+    let allow = |processes: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "prlimit"]);
+        command.args(["--pid", &supervisor.to_string(), &format!("--nproc={processes}:")]);
+        support::run(&mut command);
+    };
+    allow("0");
+    send_signal(lane, libc::SIGKILL);
+    thread::sleep(Duration::from_millis(600));
+    assert!(lane_processes(&server).is_empty(), "the system allows none");
+    allow(usual);
+    lane_process(&server, &[lane]);
+    let before = of_workers(&server).jobs_lent;
+    let tally = load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 200);
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    assert!(of_workers(&server).jobs_lent > before, "{:?}", of_workers(&server));
+    assert_untroubled(&server);
+}
+
+#[test]
 fn workers_multiply_in_no_wide_register_while_the_lane_process_does() {
     if !has_lanes() {
         return;

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use widelane_batch::Tick;
 
+use super::serve;
+
 /// What the lane process tells its workers of itself, in the memory that they share. Zeros are one
 /// that does not run.
 #[derive(Debug, Default)]
@@ -35,8 +37,8 @@ pub(crate) struct Watch {
 const TURNS_MISSED_MAX: u64 = 4;
 
 /// The least and the most time that a worker waits for a sign of progress. The least is longer than
-/// the time for which Linux lets others run on a CPU that is not quite set aside; the most is what
-/// holds until turns have been measured.
+/// the time for which Linux lets others run on a CPU that is not quite set aside; to it comes what
+/// the lane process may wait for company. The most is what holds until turns have been measured.
 const PATIENCE_MIN_NS: u64 = 3_000_000;
 const PATIENCE_MAX_NS: u64 = 50_000_000;
 
@@ -50,6 +52,11 @@ impl Board {
         self.turn();
         self.place.store(u32::try_from(place + 1).unwrap_or(0), Ordering::Release);
         starts
+    }
+
+    /// How often the lane process was started.
+    pub(crate) fn starts(&self) -> u32 {
+        self.starts.load(Ordering::Relaxed)
     }
 
     /// The lane process has ended.
@@ -86,7 +93,9 @@ impl Board {
     fn patience_ns(&self) -> u64 {
         match self.turn_ns.load(Ordering::Relaxed) {
             0 => PATIENCE_MAX_NS,
-            ns => ns.saturating_mul(TURNS_MISSED_MAX).clamp(PATIENCE_MIN_NS, PATIENCE_MAX_NS),
+            ns => ns
+                .saturating_mul(TURNS_MISSED_MAX)
+                .clamp(PATIENCE_MIN_NS + serve::limit_ns(), PATIENCE_MAX_NS),
         }
     }
 }
@@ -182,7 +191,7 @@ mod tests {
         for _ in 0..200 {
             board.took(MS / 10);
         }
-        assert_eq!(watch.left_ns(&board, Tick(0), Tick(0)), PATIENCE_MIN_NS);
+        assert_eq!(watch.left_ns(&board, Tick(0), Tick(0)), PATIENCE_MIN_NS + serve::limit_ns());
         board.took(u64::MAX);
         assert_eq!(watch.left_ns(&board, Tick(0), Tick(0)), PATIENCE_MAX_NS);
     }

@@ -51,7 +51,7 @@ pub(crate) fn serve(member: Member) {
 }
 
 /// How long a job may wait here: nobody knows its client's round-trip time.
-fn limit_ns() -> u64 {
+pub(super) fn limit_ns() -> u64 {
     config().wait_max.ns(|| 0)
 }
 

@@ -3,8 +3,9 @@
 //! The process that is about to fork workers clones a supervisor, and that the lane process. Both
 //! are copies of a process with one thread, so no lock is taken in them. The supervisor is nobody's
 //! child that is waited for: it comes from a process between, which ends at once, sends no signal,
-//! and which `waitpid` without `__WALL` does not see. It ends when nobody is left who could leave
-//! signatures: a pipe tells, whose other end all of those have.
+//! and which `waitpid` without `__WALL` does not see. Only a server that is PID 1 or a subreaper
+//! becomes its parent then. It ends when nobody is left who could leave signatures: a pipe tells,
+//! whose other end all of those have.
 #![allow(unsafe_code, reason = "clones processes, closes descriptors, pins and names processes")]
 
 use std::ffi::{CStr, c_int, c_long};
@@ -91,6 +92,13 @@ fn supervise(generation: &'static Generation, lifeline: c_int, user: Option<User
             close(lifeline);
             let served = catch_unwind(AssertUnwindSafe(|| run(generation, own)));
             exit(if served.is_ok() { USELESS } else { 1 });
+        }
+        if child < 0 && !is_first {
+            // The system allows no further process for now.
+            if wait_for([lifeline; 2], PAUSE_MS.into()).is_some() {
+                return;
+            }
+            continue;
         }
         let Some(ended) = process_descriptor(child) else {
             return say("the lane process cannot be watched; workers make their own signatures");
