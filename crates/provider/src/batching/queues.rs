@@ -41,8 +41,8 @@ impl Queues {
         }
     }
 
-    /// Makes sure that partial batches are closed in time: by a thread, or where there is none to be
-    /// had, at once by whoever asks next; false then.
+    /// Makes sure that partial batches are closed in time: by a thread, or, where there is none to
+    /// be had, at once by whoever asks next; false then.
     pub(super) fn ensure_helper(&'static self) -> bool {
         let mut helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
         if helper.is_none() {
