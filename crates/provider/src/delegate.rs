@@ -2,7 +2,6 @@
 #![allow(unsafe_code, reason = "calls libcrypto")]
 
 use std::array;
-use std::cell::OnceCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
@@ -465,14 +464,20 @@ impl Drop for Owned {
     }
 }
 
-/// A context of the default provider's that is made when it is first needed.
+/// A context of the default provider's, or its image of a key, made when it is first needed. Where
+/// it cannot be made, as without memory, the next who needs it tries again.
 #[derive(Default)]
-pub(crate) struct OnDemand(OnceCell<Owned>);
+pub(crate) struct OnDemand(OnceLock<Owned>);
 
 impl OnDemand {
-    /// The context, made now if there is none.
+    /// One that is there already.
+    pub(crate) fn of(made: Owned) -> Self {
+        OnDemand(made.into())
+    }
+
+    /// The object, made now if there is none. Of several threads that make one, all get the same.
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Option<Owned>) -> Option<*mut c_void> {
-        if self.0.get().is_none() {
+        if !self.is_made() {
             let _ = self.0.set(make()?);
         }
         self.0.get().map(Owned::as_ptr)
@@ -498,31 +503,6 @@ impl OnDemand {
             let _ = copy.0.set(Owned::adopt(context, original.free)?);
         }
         Some(copy)
-    }
-}
-
-/// The default provider's image of a key, made when it is first needed. Where it cannot be made,
-/// as without memory, the next who needs it tries again.
-#[derive(Default)]
-pub(crate) struct Image(OnceLock<Owned>);
-
-impl Image {
-    /// One that is there already.
-    pub(crate) fn of(made: Owned) -> Self {
-        Image(made.into())
-    }
-
-    /// The image, made now if there is none. Of several threads that make one, all get the same.
-    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Option<Owned>) -> Option<*mut c_void> {
-        if !self.is_made() {
-            let _ = self.0.set(make()?);
-        }
-        self.0.get().map(Owned::as_ptr)
-    }
-
-    /// Whether there is one.
-    pub(crate) fn is_made(&self) -> bool {
-        self.0.get().is_some()
     }
 }
 
@@ -596,7 +576,7 @@ mod tests {
 
     #[test]
     fn an_image_that_could_not_be_made_is_made_later() {
-        let image = Image::default();
+        let image = OnDemand::default();
         assert_eq!(image.get_or_make(|| None), None);
         let object = NonNull::<c_void>::dangling().as_ptr();
         assert_eq!(image.get_or_make(|| Owned::adopt(object, None)), Some(object));

@@ -232,8 +232,8 @@ fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>
         detail.push_str(&format!(" {conditions}: {}.", ratio_with_interval(partial.ratio)));
     }
     if comparison.scenario.load.is_some() {
-        let is_alike = |it: &&Answer<'_, '_>| answerer(it.comparison) == answerer(comparison);
-        for other in others.iter().filter(is_alike) {
+        let is_same = |it: &&Answer<'_, '_>| answerer(it.comparison) == answerer(comparison);
+        for other in others.iter().filter(is_same) {
             let Some(load) = other.comparison.scenario.load else { continue };
             detail.push_str(&format!(" {load} % load: {}.", ratio_with_interval(other.ratio)));
         }

@@ -14,7 +14,7 @@ use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 
 use crate::curve::params::{Halves, KeyParams, Plain};
 use crate::curve::{Algorithm, Curve};
-use crate::delegate::{Delegate, Image, Owned};
+use crate::delegate::{Delegate, OnDemand, Owned};
 use crate::errors::tell_of_unlocked_keys;
 use crate::params::{self, Text};
 use crate::pool::Pair;
@@ -36,7 +36,7 @@ pub(crate) struct Key {
     curve: OnceLock<Option<Curve>>,
     public: OnceLock<Option<Public>>,
     private: OnceLock<Option<Private>>,
-    inner: Image,
+    inner: OnDemand,
 }
 
 /// Which of the two keys counts.
@@ -90,7 +90,7 @@ impl Key {
     ) -> Option<Arc<Self>> {
         let inner = Owned::adopt(inner, algorithm.keymgmt(delegate).free)?;
         let mut key = Key::empty(delegate, algorithm, Mode::Theirs);
-        key.inner = Image::of(inner);
+        key.inner = OnDemand::of(inner);
         Some(Arc::new(key))
     }
 
@@ -103,7 +103,7 @@ impl Key {
         let inner = Owned::adopt(inner, curve.algorithm().keymgmt(delegate).free)?;
         let mut key = Key::empty(delegate, curve.algorithm(), Mode::Theirs);
         key.plain = true;
-        key.inner = Image::of(inner);
+        key.inner = OnDemand::of(inner);
         let _ = key.curve.set(Some(curve));
         Some(Arc::new(key))
     }
@@ -161,7 +161,7 @@ impl Key {
             curve: OnceLock::new(),
             public: OnceLock::new(),
             private: OnceLock::new(),
-            inner: Image::default(),
+            inner: OnDemand::default(),
         }
     }
 

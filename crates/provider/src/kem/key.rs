@@ -9,7 +9,7 @@ use widelane_ossl_sys::core::{self, OsslParam};
 
 use crate::batching::Secret;
 use crate::curve::key::Key as CurveKey;
-use crate::delegate::{Delegate, Image, Kem, Owned};
+use crate::delegate::{Delegate, Kem, OnDemand, Owned};
 use crate::kem::{MECHANISMS, Mechanism, batch};
 use crate::{params, stack};
 
@@ -19,7 +19,7 @@ pub(crate) struct Key {
     index: usize,
     halves: OnceLock<Halves>,
     /// The default provider's key with the same halves, made when something of ours fails.
-    image: Image,
+    image: OnDemand,
 }
 
 /// What a key has.
@@ -41,7 +41,7 @@ impl Key {
     /// A key with nothing in it yet.
     pub(crate) fn new(delegate: &Arc<Delegate>, index: usize) -> Self {
         let delegate = Arc::clone(delegate);
-        Key { delegate, index, halves: OnceLock::new(), image: Image::default() }
+        Key { delegate, index, halves: OnceLock::new(), image: OnDemand::default() }
     }
 
     /// The default provider of its library.
