@@ -43,7 +43,7 @@ use crate::registry;
 use crate::wake::Wanted;
 pub(crate) use abandon::{abandon_before_clear, abandon_before_free};
 use ahead::Held;
-use means::Means;
+pub(crate) use means::Means;
 use plug::Plug;
 pub(crate) use round_trip::receives;
 use settle::is_first;

@@ -15,6 +15,7 @@
 //! * [`foreign`]: what is linked with another OpenSSL than the server is kept apart from all this;
 //! * [`forks`]: what was suspended before a fork stays with the parent;
 //! * [`methods`]: what handshakes look up by name is kept by their thread;
+//! * [`sessions`]: how sessions are encoded, and which of them a program has to store;
 //! * [`interpose`]: the exported symbols; nothing else in the workspace defines symbols of others.
 //!
 //! `docs/design/event-loop.md` tells the whole story. In a process that never creates an `SSL_CTX`,
@@ -41,6 +42,7 @@ mod provider;
 mod random;
 mod real;
 mod registry;
+mod sessions;
 mod stacks;
 mod transfer;
 mod wake;

@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, sockaddr, socklen_t, timespec, timeval};
 
 use crate::methods::NameCallback;
+use crate::sessions::NewSession;
 
 /// A function that we stand in front of, resolved at its first call.
 struct Next {
@@ -95,6 +96,9 @@ macro_rules! next_functions {
 }
 
 next_functions! {
+    fn ASN1_item_i2d(
+        value: *const c_void, output: *mut *mut c_uchar, item: *const c_void
+    ) -> c_int, or -1;
     fn BIO_ctrl(
         bio: *mut c_void, command: c_int, number: c_long, argument: *mut c_void
     ) -> c_long, or 0;
@@ -225,6 +229,8 @@ next_functions! {
     fn SSL_CTX_new_ex(
         context: *mut c_void, properties: *const c_char, method: *const c_void
     ) -> *mut c_void, or ptr::null_mut();
+    fn SSL_CTX_sess_get_new_cb(context: *mut c_void) -> Option<NewSession>, or None;
+    fn SSL_CTX_sess_set_new_cb(context: *mut c_void, new_session: Option<NewSession>);
     fn SSL_CTX_use_PrivateKey(context: *mut c_void, key: *mut c_void) -> c_int, or 0;
     fn SSL_CTX_use_PrivateKey_file(
         context: *mut c_void, file: *const c_char, format: c_int
@@ -356,6 +362,8 @@ fn symbol(library: *mut c_void, name: &'static str) -> Option<*mut c_void> {
 }
 
 openssl_functions! {
+    fn ASN1_STRING_get0_data(*const c_void) -> *const c_uchar;
+    fn ASN1_STRING_length(*const c_void) -> c_int;
     fn BIO_clear_flags(*mut c_void, c_int);
     fn BIO_method_name(*const c_void) -> *const c_char;
     fn BIO_method_type(*const c_void) -> c_int;
@@ -365,6 +373,7 @@ openssl_functions! {
     fn BIO_s_null() -> *const c_void;
     fn BIO_set_flags(*mut c_void, c_int);
     fn BIO_up_ref(*mut c_void) -> c_int;
+    fn CRYPTO_free(*mut c_void, *const c_char, c_int);
     fn CRYPTO_get_ex_new_index(
         c_int, c_long, *mut c_void, *const c_void, Option<DuplicateExtraData>, Option<FreeExtraData>
     ) -> c_int;
@@ -447,6 +456,7 @@ openssl_functions! {
     fn SSL_get_finished(*const c_void, *mut c_void, usize) -> usize;
     fn SSL_get_max_early_data(*const c_void) -> u32;
     fn SSL_get_num_tickets(*const c_void) -> usize;
+    fn SSL_get_options(*const c_void) -> u64;
     fn SSL_get_peer_finished(*const c_void, *mut c_void, usize) -> usize;
     fn SSL_get_rbio(*const c_void) -> *mut c_void;
     fn SSL_get_shutdown(*const c_void) -> c_int;

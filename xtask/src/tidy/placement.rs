@@ -218,6 +218,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/runtime/src/interpose/pem.rs",
         "crates/runtime/src/interpose/poll.rs",
         "crates/runtime/src/interpose/receive.rs",
+        "crates/runtime/src/interpose/session.rs",
         "crates/runtime/src/interpose/ssl.rs",
         "crates/runtime/src/keys.rs",
         "crates/runtime/src/methods.rs",
@@ -225,6 +226,8 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/runtime/src/provider.rs",
         "crates/runtime/src/random.rs",
         "crates/runtime/src/real.rs",
+        "crates/runtime/src/sessions/encoding.rs",
+        "crates/runtime/src/sessions/storing.rs",
         "crates/runtime/src/transfer.rs",
         "crates/secret/src",           // assembly that hides from the optimiser
         "integration/qat/src",         // a library that speaks C

@@ -34,13 +34,17 @@ impl Means {
         if descriptor >= 0 {
             return is_non_blocking(descriptor).then_some(Self::Event);
         }
-        let named = |bio, name| method_name(openssl, bio).is_some_and(|other| other == name);
-        if named((openssl.SSL_get_rbio)(ssl), HAPROXY_BIO) {
+        if Self::is_haproxy(openssl, ssl) {
             return Some(Self::Asks);
         }
-        let is_quic = named((openssl.SSL_get_wbio)(ssl), NULL_BIO) && is_nginx();
+        let is_quic = is_named(openssl, (openssl.SSL_get_wbio)(ssl), NULL_BIO) && is_nginx();
         // Of early data nginx looks for the keys right after its own call.
         (is_quic && (openssl.SSL_get_max_early_data)(ssl) == 0).then_some(Self::Posts)
+    }
+
+    /// Whether a connection is one of HAProxy's.
+    pub(crate) fn is_haproxy(openssl: &OpenSsl, ssl: *mut c_void) -> bool {
+        is_named(openssl, (openssl.SSL_get_rbio)(ssl), HAPROXY_BIO)
     }
 }
 
@@ -50,13 +54,13 @@ fn is_non_blocking(descriptor: c_int) -> bool {
     flags >= 0 && flags & libc::O_NONBLOCK != 0
 }
 
-fn method_name(openssl: &OpenSsl, bio: *mut c_void) -> Option<&'static CStr> {
+fn is_named(openssl: &OpenSsl, bio: *mut c_void, expected: &CStr) -> bool {
     if bio.is_null() {
-        return None;
+        return false;
     }
     let name = (openssl.BIO_method_name)(bio);
     // SAFETY: the method's name, a C string that lives as long as the method.
-    (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })
+    !name.is_null() && unsafe { CStr::from_ptr(name) } == expected
 }
 
 /// Whether the program has nginx's queue of posted events.

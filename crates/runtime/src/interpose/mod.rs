@@ -13,6 +13,7 @@ mod memory;
 mod pem;
 mod poll;
 mod receive;
+mod session;
 mod ssl;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -73,7 +73,7 @@ unsafe extern "C" {
 
 /// A BIO like HAProxy's: of a kind and name of its own, with the socket where libssl does not see
 /// it.
-fn kind_of_haproxy() -> *mut sys::BIO_METHOD {
+pub(crate) fn kind_of_haproxy() -> *mut sys::BIO_METHOD {
     // SAFETY: no precondition.
     let index = unsafe { BIO_get_new_index() };
     // SAFETY: a C string that lives as long as the program; the table is never freed.

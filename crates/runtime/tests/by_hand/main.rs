@@ -9,6 +9,7 @@ mod keys;
 mod orders;
 mod parked;
 mod reads;
+mod sessions;
 mod stackless;
 #[path = "../support/mod.rs"]
 mod support;

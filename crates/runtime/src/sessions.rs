@@ -1,0 +1,8 @@
+//! Sessions of libssl: how they are encoded for tickets and caches, and which of them a program
+//! has to store.
+
+mod encoding;
+mod storing;
+
+pub(crate) use encoding::encode;
+pub(crate) use storing::{NewSession, instead_of, stands_for};

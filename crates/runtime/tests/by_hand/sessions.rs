@@ -1,0 +1,308 @@
+//! Sessions are encoded as libcrypto encodes them, and programs hear of those that they can use.
+//!
+//! Each test runs this program again under `widelane run`, with the ignored test of the scenario.
+#![allow(unsafe_code, reason = "sessions by libssl's C interface")]
+
+use std::ffi::{CString, c_char, c_int, c_long, c_uchar, c_void};
+use std::fmt::Write as _;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use foreign_types::ForeignTypeRef;
+use openssl::ssl::{Ssl, SslContext, SslContextBuilder, SslMethod, SslOptions, SslVersion};
+use openssl::x509::X509;
+use openssl_sys as sys;
+use widelane_testkit::random::Random;
+
+use crate::ahead::kind_of_haproxy;
+use crate::support::by_hand::{
+    BIO_s_socket, Connection, accelerated, accelerated_and_native, context, file,
+};
+
+const SEED: u64 = 72;
+
+#[test]
+fn sessions_are_encoded_as_by_libcrypto() {
+    accelerated("sessions::scenario_encodings");
+}
+
+#[test]
+fn haproxy_stores_only_what_it_is_asked_for() {
+    let ([accelerated, native], _) = accelerated_and_native("sessions::scenario_storing");
+    let changed = accelerated.lines().zip(native.lines()).filter(|(ours, theirs)| ours != theirs);
+    let changed: Vec<_> = changed.collect();
+    let expected = ("haproxy, TLS 1.3, tickets: 0", "haproxy, TLS 1.3, tickets: 2");
+    assert_eq!(changed, [expected], "{native}");
+    assert_eq!(native.lines().count(), accelerated.lines().count());
+}
+
+type NewSession = extern "C" fn(*mut sys::SSL, *mut sys::SSL_SESSION) -> c_int;
+
+unsafe extern "C" {
+    fn SSL_CTX_sess_get_new_cb(context: *mut sys::SSL_CTX) -> Option<NewSession>;
+    fn SSL_SESSION_new() -> *mut sys::SSL_SESSION;
+    fn SSL_SESSION_set1_id(session: *mut sys::SSL_SESSION, id: *const c_uchar, bytes: u32)
+    -> c_int;
+    fn SSL_SESSION_set1_id_context(
+        session: *mut sys::SSL_SESSION,
+        context: *const c_uchar,
+        bytes: u32,
+    ) -> c_int;
+    fn SSL_SESSION_set1_master_key(
+        session: *mut sys::SSL_SESSION,
+        key: *const c_uchar,
+        bytes: usize,
+    ) -> c_int;
+    fn SSL_SESSION_set1_hostname(session: *mut sys::SSL_SESSION, name: *const c_char) -> c_int;
+    fn SSL_SESSION_set1_alpn_selected(
+        session: *mut sys::SSL_SESSION,
+        name: *const c_uchar,
+        bytes: usize,
+    ) -> c_int;
+    fn SSL_SESSION_set1_ticket_appdata(
+        session: *mut sys::SSL_SESSION,
+        data: *const c_void,
+        bytes: usize,
+    ) -> c_int;
+    fn SSL_SESSION_set_cipher(
+        session: *mut sys::SSL_SESSION,
+        cipher: *const sys::SSL_CIPHER,
+    ) -> c_int;
+    fn SSL_SESSION_set_protocol_version(session: *mut sys::SSL_SESSION, version: c_int) -> c_int;
+    fn SSL_SESSION_set_time(session: *mut sys::SSL_SESSION, time: c_long) -> c_long;
+    fn SSL_SESSION_set_timeout(session: *mut sys::SSL_SESSION, timeout: c_long) -> c_long;
+    fn SSL_CIPHER_find(ssl: *mut sys::SSL, number: *const c_uchar) -> *const sys::SSL_CIPHER;
+}
+
+/// The encoding of a session, as the runtime makes it: into memory of the caller's.
+fn encoding(session: *const sys::SSL_SESSION) -> Vec<u8> {
+    // SAFETY: a live session; asks for the length.
+    let bytes = unsafe { sys::i2d_SSL_SESSION(session, ptr::null_mut()) };
+    let mut encoding = vec![0xA5; usize::try_from(bytes).expect("a length") + 8];
+    let mut end = encoding.as_mut_ptr();
+    // SAFETY: room for the whole encoding.
+    assert_eq!(unsafe { sys::i2d_SSL_SESSION(session, &mut end) }, bytes);
+    assert_eq!(end, encoding[bytes as usize..].as_mut_ptr());
+    assert_eq!(encoding.split_off(bytes as usize), [0xA5; 8], "nothing behind it");
+    encoding
+}
+
+/// The same as libcrypto makes it, into memory that it allocates: no door is in front of that.
+fn expected(session: *const sys::SSL_SESSION) -> Vec<u8> {
+    let mut start = ptr::null_mut();
+    // SAFETY: a live session; libcrypto allocates.
+    let bytes = unsafe { sys::i2d_SSL_SESSION(session, &mut start) };
+    let bytes = usize::try_from(bytes).expect("a length");
+    // SAFETY: what libcrypto has just written.
+    let expected = unsafe { std::slice::from_raw_parts(start, bytes) }.to_vec();
+    // SAFETY: allocated by libcrypto, and nobody else's.
+    unsafe { sys::CRYPTO_free(start.cast(), c"".as_ptr(), 0) };
+    expected
+}
+
+fn assert_same(session: *const sys::SSL_SESSION, what: &str) -> Vec<u8> {
+    let encoding = encoding(session);
+    assert_eq!(encoding, expected(session), "{what}");
+    let mut start = encoding.as_ptr();
+    let bytes = encoding.len() as c_long;
+    // SAFETY: the encoding, of this length.
+    let decoded = unsafe { sys::d2i_SSL_SESSION(ptr::null_mut(), &mut start, bytes) };
+    assert!(!decoded.is_null(), "{what}");
+    // Not always the same again: no time becomes the time now.
+    assert_eq!(self::encoding(decoded), expected(decoded), "{what}, decoded");
+    // SAFETY: made above, and nobody else's.
+    unsafe { sys::SSL_SESSION_free(decoded) };
+    encoding
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_encodings() {
+    let context = context();
+    let ssl = Ssl::new(&context).expect("a connection");
+    let mut random = Random::new(SEED);
+    for index in 0..2_000 {
+        let session = session(ssl.as_ptr(), &mut random);
+        let encoding = assert_same(session, &format!("session {index}, seed {SEED}"));
+        if index % 100 == 0 {
+            with_certificate(&encoding);
+        }
+        // SAFETY: made above, and nobody else's.
+        unsafe { sys::SSL_SESSION_free(session) };
+    }
+    // Not a session: libcrypto's own, as ever.
+    let certificate = std::fs::read(file("usual.pem")).expect("a file");
+    let certificate = X509::from_pem(&certificate).expect("a certificate");
+    let der = certificate.to_der().expect("an encoding");
+    assert_eq!(X509::from_der(&der).expect("the same").to_der().expect("an encoding"), der);
+}
+
+/// A session with fields by chance, each of them now and then absent, short, long or extreme.
+fn session(ssl: *mut sys::SSL, random: &mut Random) -> *mut sys::SSL_SESSION {
+    // SAFETY: makes a session.
+    let session = unsafe { SSL_SESSION_new() };
+    let mut bytes = |most: usize| {
+        let count = (random.next_u64() as usize) % (most + 1);
+        (0..count).map(|_| random.next_u64() as u8 | 1).collect::<Vec<_>>()
+    };
+    let (id, of, key) = (bytes(32), bytes(32), bytes(48));
+    let (name, alpn, data) = (bytes(300), bytes(40), bytes(700));
+    let numbers = [0, 1, 127, 128, 255, 256, 7_200, i64::from(u32::MAX), 1 << 40, -1, -129];
+    let mut number = || numbers[(random.next_u64() as usize) % numbers.len()];
+    let (time, timeout, early) = (number(), number(), number() as u32);
+    let version = if early % 2 == 0 { sys::TLS1_3_VERSION } else { sys::TLS1_2_VERSION };
+    let cipher: [u8; 2] = if early % 2 == 0 { [0x13, 0x02] } else { [0xC0, 0x2F] };
+    // SAFETY: a live connection, and two bytes.
+    let cipher = unsafe { SSL_CIPHER_find(ssl, cipher.as_ptr()) };
+    assert!(!cipher.is_null());
+    let name = CString::new(name).expect("no zeroes");
+    // SAFETY: a live session, of which libssl copies all that it is given.
+    let done = unsafe {
+        [
+            SSL_SESSION_set_cipher(session, cipher),
+            SSL_SESSION_set_protocol_version(session, version),
+            SSL_SESSION_set1_id(session, id.as_ptr(), id.len() as u32),
+            SSL_SESSION_set1_id_context(session, of.as_ptr(), of.len() as u32),
+            SSL_SESSION_set1_master_key(session, key.as_ptr(), key.len()),
+            sys::SSL_SESSION_set_max_early_data(session, early),
+        ]
+    };
+    assert_eq!(done, [1; 6]);
+    if time % 2 == 0 {
+        // SAFETY: as above.
+        assert_eq!(unsafe { SSL_SESSION_set1_hostname(session, name.as_ptr()) }, 1);
+    }
+    if timeout % 2 == 0 {
+        // SAFETY: as above.
+        unsafe { SSL_SESSION_set1_alpn_selected(session, alpn.as_ptr(), alpn.len()) };
+        // SAFETY: as above.
+        unsafe { SSL_SESSION_set1_ticket_appdata(session, data.as_ptr().cast(), data.len()) };
+    }
+    // SAFETY: as above.
+    unsafe { SSL_SESSION_set_time(session, time) };
+    // SAFETY: as above.
+    unsafe { SSL_SESSION_set_timeout(session, timeout) };
+    session
+}
+
+/// The same session with the certificate of its peer, which is the last that it may have before the
+/// fields with tags above three.
+fn with_certificate(encoding: &[u8]) {
+    let certificate = std::fs::read(file("usual.pem")).expect("a file");
+    let certificate = X509::from_pem(&certificate).expect("a certificate").to_der().expect("DER");
+    let mut content = Vec::new();
+    let mut is_in = false;
+    let field = |tag: u8, content: &[u8]| {
+        let bytes = u16::try_from(content.len()).expect("short");
+        [&[tag, 0x82], &bytes.to_be_bytes()[..], content].concat()
+    };
+    let (_, mut rest) = split(encoding);
+    while !rest.is_empty() {
+        let whole = rest;
+        let tag = rest[0];
+        let behind;
+        (behind, _) = split(rest);
+        rest = behind;
+        if !is_in && tag > 0xA3 {
+            content.extend(field(0xA3, &certificate));
+            is_in = true;
+        }
+        content.extend(&whole[..whole.len() - rest.len()]);
+    }
+    assert!(is_in, "{encoding:02x?}");
+    let changed = field(0x30, &content);
+    let mut start = changed.as_ptr();
+    let bytes = changed.len() as c_long;
+    // SAFETY: an encoding of this length.
+    let session = unsafe { sys::d2i_SSL_SESSION(ptr::null_mut(), &mut start, bytes) };
+    assert!(!session.is_null());
+    let encoding = assert_same(session, "with a certificate");
+    assert!(encoding.len() > certificate.len());
+    // SAFETY: made above, and nobody else's.
+    unsafe { sys::SSL_SESSION_free(session) };
+}
+
+/// What is behind the first value of an encoding, and what is in that value.
+fn split(encoding: &[u8]) -> (&[u8], &[u8]) {
+    let (header, bytes) = match encoding[1] {
+        short @ 0..=0x7F => (2, usize::from(short)),
+        0x81 => (3, usize::from(encoding[2])),
+        _ => (4, usize::from(u16::from_be_bytes([encoding[2], encoding[3]]))),
+    };
+    let (value, behind) = encoding.split_at(header + bytes);
+    (behind, &value[header..])
+}
+
+static STORED: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn store(_ssl: *mut sys::SSL, _session: *mut sys::SSL_SESSION) -> c_int {
+    STORED.fetch_add(1, Ordering::Relaxed);
+    0
+}
+
+#[test]
+#[ignore = "runs under `accelerated_and_native`"]
+fn scenario_storing() {
+    // SAFETY: libcrypto's constant table.
+    let socket = unsafe { BIO_s_socket() };
+    let mut answers = String::new();
+    for (program, kind) in [("haproxy", kind_of_haproxy().cast_const()), ("another", socket)] {
+        for (version, name) in [(SslVersion::TLS1_2, "1.2"), (SslVersion::TLS1_3, "1.3")] {
+            for (way, options) in
+                [("tickets", SslOptions::empty()), ("none", SslOptions::NO_TICKET)]
+            {
+                let context = storing_context(|context| {
+                    context.set_options(options);
+                });
+                let stored = stored(kind, &context, version);
+                let _ = writeln!(answers, "{program}, TLS {name}, {way}: {stored}");
+            }
+        }
+        // Early data that libssl itself protects from replay are looked up by a session's number.
+        let context = storing_context(|context| {
+            context.set_max_early_data(1024).expect("a length");
+        });
+        let stored = stored(kind, &context, SslVersion::TLS1_3);
+        let _ = writeln!(answers, "{program}, TLS 1.3, early data: {stored}");
+    }
+    std::fs::write(file("answers"), answers).expect("a short write");
+}
+
+fn storing_context(change: impl Fn(&mut SslContextBuilder)) -> SslContext {
+    let mut context = SslContext::builder(SslMethod::tls()).expect("OpenSSL");
+    context.set_private_key_file(file("usual.key"), openssl::ssl::SslFiletype::PEM).expect("a key");
+    context.set_certificate_chain_file(file("usual.pem")).expect("a certificate");
+    change(&mut context);
+    let context = context.build();
+    // SAFETY: a live context.
+    unsafe { sys::SSL_CTX_sess_set_new_cb(context.as_ptr(), Some(store)) };
+    // SAFETY: as above.
+    let registered = unsafe { SSL_CTX_sess_get_new_cb(context.as_ptr()) };
+    assert!(registered.is_some_and(|it| ptr::fn_addr_eq(it, store as NewSession)));
+    context
+}
+
+/// How many sessions a program is told to store in a handshake.
+fn stored(kind: *const sys::BIO_METHOD, context: &SslContext, version: SslVersion) -> usize {
+    let before = STORED.load(Ordering::Relaxed);
+    let connection = Connection::silent(kind, context, true);
+    let client = connection.client.try_clone().expect("a second handle");
+    let client = thread::spawn(move || client_of(version, client));
+    assert_eq!(connection.handshake(), 1);
+    connection.free();
+    drop(connection);
+    client.join().expect("no failure");
+    STORED.load(Ordering::Relaxed) - before
+}
+
+/// A client that handshakes, and reads until the server hangs up.
+fn client_of(version: SslVersion, socket: UnixStream) {
+    let mut context = SslContext::builder(SslMethod::tls()).expect("OpenSSL");
+    context.set_max_proto_version(Some(version)).expect("a version");
+    let ssl = Ssl::new(&context.build()).expect("a connection");
+    let mut stream = ssl.connect(socket).expect("a handshake");
+    let _ = stream.read(&mut [0; 16]);
+}
