@@ -1,12 +1,15 @@
-//! Sockets whose last packet waits for what the program writes next.
+//! Sockets whose last packet waits for what the program does next.
 //!
 //! A server often answers a request that came with the client's Finished message: what libssl sends
-//! behind the handshake and that answer then fit in one packet, and the client is woken once.
-//! Linux holds the packet by `TCP_CORK` (for 200 ms at most). It is let go by the connection's next
-//! write, and before the thread sleeps or asks for events, whatever its program does meanwhile.
-#![allow(unsafe_code, reason = "sets an option of a socket")]
+//! behind the handshake and that answer then fit in one packet, and the client is woken once. And
+//! HAProxy hangs up right behind its goodbye, so that both fit in one packet, too.
+//!
+//! Linux holds a packet by `TCP_CORK`, or by `MSG_MORE` where it is a program's BIO that sends (for
+//! 200 ms at most). It is let go by the connection's next write, by `close`, and before the thread
+//! sleeps or asks for events, whatever its program does meanwhile.
+#![allow(unsafe_code, reason = "asks and sets options of a socket")]
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
@@ -14,6 +17,8 @@ use crate::real;
 
 thread_local! {
     static CORKED: RefCell<Vec<Corked>> = const { RefCell::new(Vec::new()) };
+    /// Whether the packet that the thread sends next is to be held.
+    static HOLDS_NEXT: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A connection and its socket, either of which may be gone by now: the kernel sends what it holds
@@ -21,40 +26,108 @@ thread_local! {
 struct Corked {
     ssl: *mut c_void,
     descriptor: c_int,
+    way: Way,
+}
+
+/// How a packet is held.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// `TCP_CORK`, until it is turned off.
+    Option,
+    /// `MSG_MORE`, until something is sent without.
+    Flag,
 }
 
 /// Holds packets of a socket that are not full. Where that is not possible nothing changes.
 pub(crate) fn hold(ssl: *mut c_void, descriptor: c_int) {
-    // Error: the thread is ending.
-    let _ = CORKED.try_with(|corked| {
-        let mut corked = corked.borrow_mut();
-        let is_held = corked.iter().any(|other| other.descriptor == descriptor);
-        if !is_held && set(descriptor, true) {
-            corked.push(Corked { ssl, descriptor });
+    if !is_held(descriptor) && set(descriptor, true) {
+        note(Corked { ssl, descriptor, way: Way::Option });
+    }
+}
+
+/// Has [`flags_of_send`] hold what the thread sends next, if it sends anything before
+/// [`hold_no_more`].
+pub(crate) fn hold_next() {
+    let _ = HOLDS_NEXT.try_with(|holds| holds.set(true));
+}
+
+/// What was to be held has been sent, or will not be.
+pub(crate) fn hold_no_more() {
+    let _ = HOLDS_NEXT.try_with(|holds| holds.set(false));
+}
+
+/// The flags by which a program's bytes are sent.
+pub(crate) fn flags_of_send(descriptor: c_int, flags: c_int) -> c_int {
+    if HOLDS_NEXT.try_with(|holds| holds.replace(false)).unwrap_or(false) {
+        if !is_held(descriptor) {
+            note(Corked { ssl: ptr::null_mut(), descriptor, way: Way::Flag });
         }
-    });
+        return flags | libc::MSG_MORE;
+    }
+    // What is sent now takes along what was held.
+    take(|corked| corked.descriptor == descriptor && corked.way == Way::Flag, |_| ());
+    flags
 }
 
 /// The program has written to a connection.
 pub(crate) fn release(ssl: *mut c_void) {
-    release_where(|corked| ptr::eq(corked.ssl, ssl));
+    take(|corked| ptr::eq(corked.ssl, ssl), Corked::send);
 }
 
 /// The thread is about to sleep, or ends its turn.
 pub(crate) fn release_all() {
-    release_where(|_| true);
+    take(|_| true, Corked::send);
 }
 
-fn release_where(is_due: impl Fn(&Corked) -> bool) {
+/// The program is about to close a socket. The kernel sends what it holds with the end of the
+/// stream, unless the peer has sent what nobody has read: then it resets the connection.
+pub(crate) fn close(descriptor: c_int) {
+    take(
+        |corked| corked.descriptor == descriptor,
+        |corked| {
+            if has_unread(descriptor) {
+                corked.send();
+            }
+        },
+    );
+}
+
+impl Corked {
+    fn send(&self) {
+        // This sends what `MSG_MORE` has held as well.
+        set(self.descriptor, false);
+    }
+}
+
+fn is_held(descriptor: c_int) -> bool {
     // Error: the thread is ending.
-    let _ = CORKED.try_with(|corked| {
-        let mut corked = corked.borrow_mut();
-        if !corked.is_empty() {
-            corked.extract_if(.., |corked| is_due(corked)).for_each(|corked| {
-                set(corked.descriptor, false);
-            });
+    let known = CORKED.try_with(|all| all.borrow().iter().any(|it| it.descriptor == descriptor));
+    known.unwrap_or(true)
+}
+
+fn note(corked: Corked) {
+    let _ = CORKED.try_with(|all| all.borrow_mut().push(corked));
+}
+
+/// Takes what is due out of the list.
+fn take(is_due: impl Fn(&Corked) -> bool, then: impl Fn(&Corked)) {
+    // Error: the thread is ending.
+    let _ = CORKED.try_with(|all| {
+        let mut all = all.borrow_mut();
+        if !all.is_empty() {
+            all.extract_if(.., |corked| is_due(corked)).for_each(|corked| then(&corked));
         }
     });
+}
+
+/// Whether the peer has sent something that was not received; leaves `errno` as it is.
+fn has_unread(descriptor: c_int) -> bool {
+    let errno = real::errno();
+    let mut bytes: c_int = 0;
+    // SAFETY: the kernel writes one number.
+    let status = unsafe { libc::ioctl(descriptor, libc::FIONREAD, ptr::from_mut(&mut bytes)) };
+    real::set_errno(errno);
+    status != 0 || bytes > 0
 }
 
 /// Turns `TCP_CORK` on or off, and leaves `errno` as it is; false where that is not possible.
@@ -125,6 +198,68 @@ mod tests {
         release_all();
         assert!(!is_corked(&other));
         assert!(CORKED.with_borrow(Vec::is_empty));
+    }
+
+    /// Sends as a program's BIO does, through our door.
+    fn send(socket: &TcpStream, bytes: &[u8]) {
+        let start = bytes.as_ptr().cast();
+        // SAFETY: bytes of this length.
+        let sent = unsafe { libc::send(socket.as_raw_fd(), start, bytes.len(), 0) };
+        assert_eq!(sent, bytes.len() as isize);
+    }
+
+    #[test]
+    fn packets_of_a_bio_wait_for_the_next_one() {
+        let ((mut client, server), (mut other_client, other)) = (pair(), pair());
+        let mut bytes = [0; 16];
+        for (socket, is_next) in [(&server, true), (&other, true), (&server, false)] {
+            if is_next {
+                hold_next();
+            }
+            send(socket, b"tickets");
+            hold_no_more();
+        }
+        client.set_nonblocking(false).unwrap();
+        assert_eq!(client.read(&mut bytes).unwrap(), 2 * b"tickets".len(), "in one packet");
+        assert_eq!(other_client.read(&mut bytes).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(CORKED.with_borrow(Vec::len), 1);
+        release_all();
+        other_client.set_nonblocking(false).unwrap();
+        assert_eq!(other_client.read(&mut bytes).unwrap(), b"tickets".len());
+        // What was not sent at all is no longer held.
+        hold_next();
+        hold_no_more();
+        send(&server, b"answer");
+        assert_eq!(client.read(&mut bytes).unwrap(), b"answer".len());
+    }
+
+    #[test]
+    fn the_last_packet_of_a_socket_is_never_lost() {
+        for (is_by_flag, has_unread) in [(true, true), (true, false), (false, true), (false, false)]
+        {
+            let (mut client, mut server) = pair();
+            if has_unread {
+                client.write_all(b"more").unwrap();
+            }
+            if is_by_flag {
+                hold_next();
+                send(&server, b"goodbye");
+            } else {
+                hold(ptr::null_mut(), server.as_raw_fd());
+                server.write_all(b"goodbye").unwrap();
+            }
+            let mut bytes = [0; 16];
+            assert_eq!(client.read(&mut bytes).unwrap_err().kind(), ErrorKind::WouldBlock);
+            // Through our door as well.
+            drop(server);
+            assert!(CORKED.with_borrow(Vec::is_empty));
+            client.set_nonblocking(false).unwrap();
+            assert_eq!(
+                client.read(&mut bytes).unwrap(),
+                b"goodbye".len(),
+                "{is_by_flag} {has_unread}"
+            );
+        }
     }
 
     #[test]

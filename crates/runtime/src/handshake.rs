@@ -17,6 +17,7 @@
 
 mod abandon;
 mod ahead;
+mod goodbye;
 mod means;
 mod plug;
 mod round_trip;
@@ -43,6 +44,7 @@ use crate::registry;
 use crate::wake::Wanted;
 pub(crate) use abandon::{abandon_before_clear, abandon_before_free};
 use ahead::Held;
+pub(crate) use goodbye::hold_goodbye;
 pub(crate) use means::Means;
 use plug::Plug;
 pub(crate) use round_trip::receives;

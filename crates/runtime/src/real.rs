@@ -190,6 +190,9 @@ next_functions! {
     fn recv(
         descriptor: c_int, buffer: *mut c_void, bytes: usize, flags: c_int
     ) -> isize, or -1;
+    fn send(
+        descriptor: c_int, buffer: *const c_void, bytes: usize, flags: c_int
+    ) -> isize, or -1;
     fn poll(descriptors: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int, or -1;
     fn ppoll(
         descriptors: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t
@@ -251,6 +254,7 @@ next_functions! {
     fn SSL_read_ex(
         ssl: *mut c_void, buffer: *mut c_void, bytes: usize, done: *mut usize
     ) -> c_int, or 0;
+    fn SSL_shutdown(ssl: *mut c_void) -> c_int, or -1;
     fn SSL_want(ssl: *const c_void) -> c_int, or SSL_NOTHING;
     fn SSL_write(ssl: *mut c_void, buffer: *const c_void, bytes: c_int) -> c_int, or -1;
     fn SSL_write_ex(
@@ -458,6 +462,7 @@ openssl_functions! {
     fn SSL_get_num_tickets(*const c_void) -> usize;
     fn SSL_get_options(*const c_void) -> u64;
     fn SSL_get_peer_finished(*const c_void, *mut c_void, usize) -> usize;
+    fn SSL_get_quiet_shutdown(*const c_void) -> c_int;
     fn SSL_get_rbio(*const c_void) -> *mut c_void;
     fn SSL_get_shutdown(*const c_void) -> c_int;
     fn SSL_get_wbio(*const c_void) -> *mut c_void;

@@ -2,7 +2,7 @@
 
 use core::ffi::{CStr, c_int, c_void};
 
-use super::Handshake;
+use super::{Handshake, Means};
 use crate::cork;
 use crate::event_loop::EventLoop;
 use crate::real::{self, OpenSsl};
@@ -37,7 +37,10 @@ impl Handshake {
         if has_more {
             self.tickets.set(written);
         } else {
-            cork::hold(self.ssl, self.receives_from.get());
+            match self.means {
+                Means::Asks => cork::hold_next(),
+                Means::Event | Means::Posts => cork::hold(self.ssl, self.descriptor),
+            }
         }
         has_more
     }

@@ -9,6 +9,7 @@
 use core::ffi::{c_int, c_long, c_void};
 
 use super::guard;
+use crate::cork;
 use crate::handshake;
 use crate::real;
 
@@ -21,8 +22,13 @@ extern "C" fn BIO_ctrl(
     number: c_long,
     argument: *mut c_void,
 ) -> c_long {
-    if command == BIO_CTRL_FLUSH && guard(false, || handshake::has_more_tickets(bio)) {
+    if command != BIO_CTRL_FLUSH {
+        return real::BIO_ctrl(bio, command, number, argument);
+    }
+    if guard(false, || handshake::has_more_tickets(bio)) {
         return 1;
     }
-    real::BIO_ctrl(bio, command, number, argument)
+    let result = real::BIO_ctrl(bio, command, number, argument);
+    cork::hold_no_more();
+    result
 }

@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use libc::{epoll_event, pollfd, sigset_t, timespec};
 
 use super::guard;
+use crate::cork;
 use crate::event_loop::{self, Patience, Timeout};
 use crate::provider::provider;
 use crate::real;
@@ -161,5 +162,6 @@ fn wait_briefly(
 #[unsafe(no_mangle)]
 extern "C" fn close(descriptor: c_int) -> c_int {
     registry::forget(descriptor);
+    guard((), || cork::close(descriptor));
     real::close(descriptor)
 }

@@ -12,8 +12,8 @@ mod load;
 mod memory;
 mod pem;
 mod poll;
-mod receive;
 mod session;
+mod socket;
 mod ssl;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -6,7 +6,7 @@ use core::ffi::{c_char, c_int, c_void};
 
 use super::guard;
 use crate::activate::{configure, with_preference, without_idle_exclusion};
-use crate::cork::release;
+use crate::cork::{self, release};
 use crate::foreign;
 use crate::groups;
 use crate::handshake::{self, Call};
@@ -115,6 +115,14 @@ extern "C" fn SSL_free(ssl: *mut c_void) {
     if ssl.is_null() || guard(true, || handshake::abandon_before_free(ssl)) {
         real::SSL_free(ssl);
     }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn SSL_shutdown(ssl: *mut c_void) -> c_int {
+    guard((), || handshake::hold_goodbye(ssl));
+    let result = real::SSL_shutdown(ssl);
+    cork::hold_no_more();
+    result
 }
 
 #[unsafe(no_mangle)]

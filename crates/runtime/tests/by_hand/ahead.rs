@@ -100,6 +100,27 @@ pub(crate) fn kind_of_haproxy() -> *mut sys::BIO_METHOD {
     kind
 }
 
+/// The same kind, which sends as HAProxy's does.
+pub(crate) fn sending_kind() -> *const sys::BIO_METHOD {
+    let kind = kind_of_haproxy();
+    // SAFETY: writes an entry of the table just made.
+    assert_eq!(unsafe { BIO_meth_set_write(kind, send as Function) }, 1);
+    kind
+}
+
+/// What is written to a BIO of [`sending_kind`]; nothing here waits for room in a socket.
+extern "C" fn send(bio: *mut sys::BIO, data: *const c_char, bytes: c_int) -> c_int {
+    let mut descriptor: c_int = -1;
+    // SAFETY: a live BIO of a socket, which writes its descriptor.
+    unsafe { sys::BIO_ctrl(bio, BIO_C_GET_FD, 0, (&raw mut descriptor).cast()) };
+    let count = usize::try_from(bytes).expect("a length");
+    // SAFETY: bytes of libssl's, of this length.
+    let sent = unsafe { libc::send(descriptor, data.cast(), count, libc::MSG_NOSIGNAL) };
+    sent as c_int
+}
+
+const BIO_C_GET_FD: c_int = 105;
+
 /// Why the oldest entry of this thread's error queue is there; takes it out.
 fn next_reason() -> Option<&'static CStr> {
     // SAFETY: no precondition.

@@ -273,13 +273,7 @@ impl Connection {
     pub fn silent(kind: *const sys::BIO_METHOD, context: &SslContext, is_blocking: bool) -> Self {
         let (socket, client) = UnixStream::pair().expect("two sockets");
         socket.set_nonblocking(!is_blocking).expect("our own socket");
-        let ssl = new_ssl(context);
-        // SAFETY: a table of libcrypto's, or one made of it.
-        let bio = unsafe { sys::BIO_new(kind) };
-        // SAFETY: gives the BIO a descriptor that outlives it.
-        unsafe { BIO_int_ctrl(bio, BIO_C_SET_FD, 0, socket.as_raw_fd()) };
-        // SAFETY: the SSL takes the BIO for both directions.
-        unsafe { sys::SSL_set_bio(ssl, bio, bio) };
+        let ssl = ssl_over(kind, context, socket.as_raw_fd());
         Self { ssl, socket, client }
     }
 
@@ -324,6 +318,22 @@ impl Connection {
         assert_eq!(self.error(-1), sys::SSL_ERROR_WANT_READ);
         assert!(self.sent() > 1000, "certificate and key exchange");
     }
+}
+
+/// A server's SSL over a BIO of this kind, whose socket outlives it.
+pub fn ssl_over(
+    kind: *const sys::BIO_METHOD,
+    context: &SslContext,
+    descriptor: RawFd,
+) -> *mut sys::SSL {
+    let ssl = new_ssl(context);
+    // SAFETY: a table of libcrypto's, or one made of it.
+    let bio = unsafe { sys::BIO_new(kind) };
+    // SAFETY: gives the BIO a descriptor that outlives it.
+    unsafe { BIO_int_ctrl(bio, BIO_C_SET_FD, 0, descriptor) };
+    // SAFETY: the SSL takes the BIO for both directions.
+    unsafe { sys::SSL_set_bio(ssl, bio, bio) };
+    ssl
 }
 
 pub fn new_ssl(context: &SslContext) -> *mut sys::SSL {

@@ -1,0 +1,124 @@
+//! What HAProxy says last leaves with the end of the stream, or with its turn's.
+//!
+//! Each test runs this program again under `widelane run`, with the ignored test of the scenario.
+#![allow(unsafe_code, reason = "libssl and epoll by their C interfaces")]
+
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::thread;
+
+use openssl::ssl::{Ssl, SslContext, SslMethod};
+use openssl_sys as sys;
+
+use crate::ahead::sending_kind;
+use crate::support::by_hand::{
+    BIO_s_socket, Epoll, accelerated_and_native, context, file, ssl_over,
+};
+
+#[test]
+fn goodbyes_leave_with_the_end_of_the_stream() {
+    let ([accelerated, native], _) = accelerated_and_native("goodbye::scenario_goodbye");
+    let changed = accelerated.lines().zip(native.lines()).filter(|(ours, theirs)| ours != theirs);
+    let changed: Vec<_> = changed.collect();
+    let held = |then| {
+        (
+            format!("haproxy, then {then}: held, told: close notify"),
+            format!("haproxy, then {then}: sent, told: close notify"),
+        )
+    };
+    let expected =
+        ["closes", "closes, with something unread", "waits", "writes nothing more"].map(held);
+    assert_eq!(changed.len(), expected.len(), "{accelerated}{native}");
+    for (changed, expected) in changed.iter().zip(&expected) {
+        assert_eq!(*changed, (&expected.0[..], &expected.1[..]));
+    }
+    assert_eq!(native.lines().count(), accelerated.lines().count());
+}
+
+#[test]
+#[ignore = "runs under `accelerated_and_native`"]
+fn scenario_goodbye() {
+    let context = context();
+    // SAFETY: libcrypto's constant table.
+    let socket = unsafe { BIO_s_socket() };
+    let mut answers = String::new();
+    for (program, kind) in [("haproxy", sending_kind()), ("another", socket)] {
+        for then in ["closes", "closes, with something unread", "waits", "writes nothing more"] {
+            let said = goodbye(kind, &context, then);
+            let _ = writeln!(answers, "{program}, then {then}: {said}");
+        }
+    }
+    std::fs::write(file("answers"), answers).expect("a short write");
+}
+
+/// What a client hears when a server says goodbye, and after what the server does `then`.
+fn goodbye(kind: *const sys::BIO_METHOD, context: &SslContext, then: &str) -> String {
+    let epoll = Epoll::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("a listener");
+    let (socket, _) = listener.accept().expect("a client");
+    let descriptor = socket.as_raw_fd();
+    socket.set_nonblocking(true).expect("our own socket");
+    // As HAProxy has it: the kernel holds nothing by itself.
+    socket.set_nodelay(true).expect("our own socket");
+    epoll.add(descriptor, libc::EPOLLIN);
+    let ssl = ssl_over(kind, context, descriptor);
+    let mut socket = Some(socket);
+    let mut stream = thread::scope(|scope| {
+        let client = scope.spawn(|| {
+            let context = SslContext::builder(SslMethod::tls()).expect("OpenSSL").build();
+            let stream = Ssl::new(&context).expect("a connection").connect(client);
+            stream.expect("a handshake")
+        });
+        // SAFETY: a live SSL.
+        while unsafe { sys::SSL_do_handshake(ssl) } != 1 {
+            // SAFETY: as above. HAProxy's are not told when they can go on, but to ask again.
+            if unsafe { sys::SSL_get_error(ssl, -1) } == sys::SSL_ERROR_WANT_READ {
+                epoll.wait(10_000).expect("the client goes on");
+            }
+        }
+        client.join().expect("a client")
+    });
+    // The tickets of TLS 1.3, and whatever is held so far.
+    assert_eq!(epoll.wait(0), None);
+    drain(&mut stream);
+    if then.contains("unread") {
+        stream.write_all(b"more").expect("room");
+    }
+    // SAFETY: a live SSL.
+    assert_eq!(unsafe { sys::SSL_shutdown(ssl) }, 0);
+    let is_held = !is_readable(stream.get_ref());
+    match then {
+        "waits" => _ = epoll.wait(0),
+        // SAFETY: another thing that a turn may end with.
+        "writes nothing more" => _ = unsafe { libc::poll(std::ptr::null_mut(), 0, 0) },
+        _ => drop(socket.take()),
+    }
+    stream.get_ref().set_nonblocking(false).expect("our own socket");
+    let told = match stream.ssl_read(&mut [0; 16]) {
+        Err(error) if error.code() == openssl::ssl::ErrorCode::ZERO_RETURN => "close notify".into(),
+        other => format!("{other:?}"),
+    };
+    // SAFETY: called once, at the end.
+    unsafe { sys::SSL_free(ssl) };
+    format!("{}, told: {told}", if is_held { "held" } else { "sent" })
+}
+
+/// Reads what there is.
+fn drain(stream: &mut openssl::ssl::SslStream<TcpStream>) {
+    stream.get_ref().set_nonblocking(true).expect("our own socket");
+    let error = stream.ssl_read(&mut [0; 16]).expect_err("no data");
+    assert_eq!(error.io_error().map(std::io::Error::kind), Some(ErrorKind::WouldBlock));
+}
+
+fn is_readable(socket: &TcpStream) -> bool {
+    match socket.peek(&mut [0]) {
+        Ok(_) => true,
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::WouldBlock);
+            false
+        }
+    }
+}
