@@ -2,6 +2,7 @@
 
 use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::ed25519::*;
+use widelane_testkit::hex;
 use widelane_testkit::rooms::{for_each_room, supported};
 
 /// RFC 8032 section 7.1: seed, public key, message, signature.
@@ -34,7 +35,7 @@ fn the_vectors_of_the_rfc_come_out() {
     let visited = for_each_room(|room, policy| {
         let ed25519 = Ed25519::choose(policy);
         assert_eq!(ed25519.room(), room);
-        for [seed, public, message, signature] in VECTORS.map(|vector| vector.map(bytes)) {
+        for [seed, public, message, signature] in VECTORS.map(|vector| vector.map(hex::decode)) {
             let key = SigningKey::from_seed(seed.as_slice().try_into().unwrap());
             assert_eq!(key.public()[..], public);
             let mut made = [0; 64];
@@ -138,8 +139,4 @@ fn verify(ed25519: &Ed25519, public: &[u8; 32], message: &[u8], signature: &[u8;
     let mut job = VerifyJob::new(public, message, signature);
     ed25519.verify_batch(std::slice::from_mut(&mut job));
     job.outcome
-}
-
-fn bytes(text: &str) -> Vec<u8> {
-    (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..][..2], 16).unwrap()).collect()
 }

@@ -2,6 +2,7 @@
 
 use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::x25519::*;
+use widelane_testkit::hex;
 use widelane_testkit::rooms::{for_each_room, supported};
 
 #[test]
@@ -94,9 +95,7 @@ fn points_of_small_order_are_told() {
         "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
         "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
     ]
-    .map(|text| -> [u8; 32] {
-        std::array::from_fn(|i| u8::from_str_radix(&text[2 * i..][..2], 16).unwrap())
-    });
+    .map(|text| <[u8; 32]>::try_from(hex::decode(text)).unwrap());
     let good = [9; 32];
     let key = PrivateKey::from_bytes(&[0x77; 32]);
     let visited = for_each_room(|room, policy| {
