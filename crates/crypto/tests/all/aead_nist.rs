@@ -3,7 +3,7 @@
 
 use widelane_crypto::aead::{Aead, Algorithm};
 use widelane_testkit::hex;
-use widelane_testkit::rooms::{for_each_room_of, supported_of};
+use widelane_testkit::rooms::for_each_room_of;
 
 /// Of all test cases but those with an empty key; AES-192 and AES-256 take more of it.
 const KEY: &str = "feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308";
@@ -75,14 +75,13 @@ const TAGS: [(Algorithm, [&str; 6]); 3] = [
 #[test]
 fn all_test_cases_have_their_tags() {
     for (algorithm, tags) in TAGS {
-        let visited = for_each_room_of(algorithm.rooms(), |room, policy| {
+        for_each_room_of(algorithm.rooms(), |room, policy| {
             let aead = Aead::choose(algorithm, policy);
             assert_eq!(aead.room(), room);
             for (index, (case, expected)) in CASES.into_iter().zip(tags).enumerate() {
                 judge(&aead, case, &hex::decode(expected), index + 1);
             }
         });
-        assert_eq!(visited, supported_of(algorithm.rooms()));
     }
 }
 

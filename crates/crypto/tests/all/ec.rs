@@ -98,7 +98,7 @@ fn keys_and_rooms_may_be_shared_by_threads() {
 
 #[test]
 fn a_batch_may_mix_curves_and_bad_jobs() {
-    let visited = for_each_room(|room, policy| {
+    for_each_room(|room, policy| {
         let ec = Ec::choose(policy);
         assert_eq!(ec.room(), room);
         let keys = Curve::ALL.map(|curve| private(curve, 7));
@@ -152,7 +152,6 @@ fn a_batch_may_mix_curves_and_bad_jobs() {
         use Outcome::{Done, Rejected};
         assert_eq!(jobs.map(|job| job.outcome), [Done, Done, Rejected, Rejected, Rejected]);
     });
-    assert_eq!(visited, supported());
 }
 
 #[test]

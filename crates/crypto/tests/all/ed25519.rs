@@ -32,7 +32,7 @@ const VECTORS: [[&str; 4]; 3] = [
 
 #[test]
 fn the_vectors_of_the_rfc_come_out() {
-    let visited = for_each_room(|room, policy| {
+    for_each_room(|room, policy| {
         let ed25519 = Ed25519::choose(policy);
         assert_eq!(ed25519.room(), room);
         for [seed, public, message, signature] in VECTORS.map(|vector| vector.map(hex::decode)) {
@@ -45,7 +45,6 @@ fn the_vectors_of_the_rfc_come_out() {
             assert_eq!(verify(&ed25519, &key.public(), &message, &made), Outcome::Done);
         }
     });
-    assert_eq!(visited, supported());
 }
 
 #[test]
@@ -75,7 +74,7 @@ fn keys_and_rooms_may_be_shared_by_threads() {
 fn what_was_changed_is_rejected() {
     let keys: Vec<_> = (0..11).map(|byte| SigningKey::from_seed(&[byte; 32])).collect();
     let messages: Vec<_> = (0..11).map(|length| vec![length as u8; 97 * length]).collect();
-    let visited = for_each_room(|room, policy| {
+    for_each_room(|room, policy| {
         let ed25519 = Ed25519::choose(policy);
         assert_eq!(ed25519.room(), room);
         let mut signatures = vec![[0; 64]; keys.len()];
@@ -103,7 +102,6 @@ fn what_was_changed_is_rejected() {
             assert_eq!(job.outcome, if bad { Outcome::Rejected } else { Outcome::Done });
         }
     });
-    assert_eq!(visited, supported());
 }
 
 /// RFC 8032 section 5.1.3: y below p, no x = 0 with its sign set, and a point of the curve.
@@ -119,7 +117,7 @@ fn public_keys_that_are_none_are_rejected() {
         change(&mut public);
         public
     };
-    let visited = for_each_room(|room, policy| {
+    for_each_room(|room, policy| {
         let ed25519 = Ed25519::choose(policy);
         assert_eq!(ed25519.room(), room);
         let outcome = |public| verify(&ed25519, &public, b"", &signature);
@@ -132,7 +130,6 @@ fn public_keys_that_are_none_are_rejected() {
         assert_eq!(outcome(y_above_p), Outcome::Rejected, "not canonical");
         assert_eq!(outcome(neutral(&|public| public[0] = 2)), Outcome::Rejected, "no point");
     });
-    assert_eq!(visited, supported());
 }
 
 fn verify(ed25519: &Ed25519, public: &[u8; 32], message: &[u8], signature: &[u8; 64]) -> Outcome {

@@ -5,7 +5,7 @@ use widelane_crypto::digest::Algorithm;
 use widelane_crypto::kdf::{Hash, Kdf, tls12, tls13};
 use widelane_testkit::hex;
 use widelane_testkit::random::Random;
-use widelane_testkit::rooms::{for_each_room_of, supported_of};
+use widelane_testkit::rooms::for_each_room_of;
 
 /// Calls `test` for a hash function in each of its rooms.
 fn tour(hash: Hash, mut test: impl FnMut(&Kdf)) {
@@ -13,12 +13,11 @@ fn tour(hash: Hash, mut test: impl FnMut(&Kdf)) {
         Hash::Sha256 => Algorithm::Sha256,
         Hash::Sha384 => Algorithm::Sha384,
     };
-    let visited = for_each_room_of(algorithm.rooms(), |room, policy| {
+    for_each_room_of(algorithm.rooms(), |room, policy| {
         let kdf = Kdf::choose(hash, policy);
         assert_eq!((kdf.hash(), kdf.room()), (hash, room));
         test(&kdf);
     });
-    assert_eq!(visited, supported_of(algorithm.rooms()));
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn a_batch_of_any_size_is_all_done() {
     let keys: Vec<_> = (0..20).map(|byte| PrivateKey::from_bytes(&[byte; 32])).collect();
     let mut peer = [0; 32];
     peer[0] = 9;
-    let visited = for_each_room(|room, policy| {
+    for_each_room(|room, policy| {
         let x25519 = X25519::choose(policy);
         assert_eq!(x25519.room(), room);
         let derive_kernels = X25519::derive_kernels(policy);
@@ -79,7 +79,6 @@ fn a_batch_of_any_size_is_all_done() {
             }
         }
     });
-    assert_eq!(visited, supported());
 }
 
 /// The points of small order, in all encodings, each among good ones.
@@ -98,7 +97,7 @@ fn points_of_small_order_are_told() {
     .map(|text| <[u8; 32]>::try_from(hex::decode(text)).unwrap());
     let good = [9; 32];
     let key = PrivateKey::from_bytes(&[0x77; 32]);
-    let visited = for_each_room(|room, policy| {
+    for_each_room(|room, policy| {
         let x25519 = X25519::choose(policy);
         assert_eq!(x25519.room(), room);
         let peers: Vec<_> = low.iter().flat_map(|low| [low, &good]).collect();
@@ -118,5 +117,4 @@ fn points_of_small_order_are_told() {
             }
         }
     });
-    assert_eq!(visited, supported());
 }
